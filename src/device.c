@@ -1,0 +1,26 @@
+#include "device.h"
+#include <string.h>
+#include <stdio.h>
+
+#ifndef STENCIL_HAVE_CUDA
+int device_cuda_count(char why[256]) {
+  snprintf(why, 256, "this program was built without CUDA");
+  return 0;
+}
+
+void device_cuda_version(char text[64]) { snprintf(text, 64, "none"); }
+
+int device_open_cuda(const device_options *options, device **opened, error *e) {
+  (void)options;
+  *opened = NULL;
+  return FAIL(e, DEVICE_UNKNOWN_BACKEND, "cuda", " (build it where nvcc is found, or with -DSTENCIL_CUDA=ON)");
+}
+#endif
+
+int device_open(const char *name, const device_options *options, device **opened, error *e) {
+  char why[256];
+  if (strcmp(name, "host") == 0) return device_open_host(options, opened, e);
+  if (strcmp(name, "cuda") == 0) return device_open_cuda(options, opened, e);
+  if (strcmp(name, "auto") != 0) return FAIL(e, DEVICE_UNKNOWN_BACKEND, name, "");
+  return device_cuda_count(why) > 0 ? device_open_cuda(options, opened, e) : device_open_host(options, opened, e);
+}

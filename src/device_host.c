@@ -1,0 +1,356 @@
+/* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See device.h for
+ * the rules, which are CUDA's. One is stricter: an event belongs to the first stream it is recorded on. */
+#include "device.h"
+#include "host_stream.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+enum {
+  ALLOC_ALIGN = 4096,
+  SHARE_MIN = 1 << 20 /* bytes below which sharing a copy among threads costs more than it saves */
+};
+
+typedef struct host_event {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int stream;      /* the stream it is recorded on; -1 before the first record */
+  size_t recorded; /* records asked for; touched by the device's user only */
+  size_t done;     /* records reached; guarded by lock, as is */
+  double time;     /* when the last of them was reached, s */
+} host_event;
+
+typedef struct host_device {
+  device base;
+  host_stream *streams[STREAM_COUNT];
+  error failures[STREAM_COUNT]; /* first asynchronous failure of each stream; written by its thread, read after sync */
+  host_event events[EVENT_MAX];
+  int threads;
+} host_device;
+
+static host_device *host_of(device *dev) { return (host_device *)dev; }
+
+static double now_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------- */
+
+typedef struct fill_task {
+  float *to;
+  size_t count;
+} fill_task;
+
+static void share_of(size_t count, int part, int parts, size_t *begin, size_t *end) {
+  size_t share = (count / (size_t)parts + 1023) / 1024 * 1024; /* whole pages of floats: first touch places them */
+  *begin = share * (size_t)part < count ? share * (size_t)part : count;
+  *end = part == parts - 1 || *begin + share > count ? count : *begin + share;
+}
+
+static void fill_run(const void *payload, int part, int parts) {
+  const fill_task *t = payload;
+  size_t begin, end;
+  share_of(t->count, part, parts, &begin, &end);
+  memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
+}
+
+/* The allocation begins with one aligned block that remembers its size. */
+static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind, error *e) {
+  host_device *h = host_of(dev);
+  size_t floats = (bytes + sizeof(float) - 1) / sizeof(float);
+  unsigned char *block;
+  const char *name = kind == MEMORY_DEVICE ? "device" : "pinned host";
+  int failed = posix_memalign((void **)&block, ALLOC_ALIGN, ALLOC_ALIGN + floats * sizeof(float));
+  if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
+  *memory = block + ALLOC_ALIGN;
+  *(size_t *)(void *)block = bytes;
+#ifdef MADV_HUGEPAGE
+  (void)madvise(*memory, floats * sizeof(float) / ALLOC_ALIGN * ALLOC_ALIGN, MADV_HUGEPAGE); /* only a wish */
+#endif
+  fill_task fill = {*memory, floats};
+  host_stream_push(h->streams[STREAM_INTERIOR], fill_run, &fill, sizeof fill, h->threads);
+  host_stream_sync(h->streams[STREAM_INTERIOR]);
+  if (kind == MEMORY_DEVICE) {
+    dev->bytes += bytes;
+    if (dev->bytes > dev->peak_bytes) dev->peak_bytes = dev->bytes;
+  } else
+    dev->pinned_bytes += bytes;
+  return 0;
+}
+
+static int host_free(device *dev, void *memory, memory_kind kind, error *e) {
+  (void)e;
+  if (!memory) return 0;
+  unsigned char *block = (unsigned char *)memory - ALLOC_ALIGN;
+  size_t bytes = *(size_t *)(void *)block;
+  for (int s = 0; s < STREAM_COUNT; s++) host_stream_sync(host_of(dev)->streams[s]); /* as cudaFree does */
+  if (kind == MEMORY_DEVICE)
+    dev->bytes -= bytes;
+  else
+    dev->pinned_bytes -= bytes;
+  free(block);
+  return 0;
+}
+
+/* --- copies and launches -------------------------------------------------------------------------------------- */
+
+typedef struct copy_task {
+  unsigned char *to;
+  const unsigned char *from;
+  size_t bytes;
+  copy_direction direction;
+  error *failure;
+} copy_task;
+
+/* Copies past the caches: what is copied on the device is a whole field, and reading a line only to overwrite it
+ * would make the measured copy bandwidth a third too low. */
+static void copy_streaming(float *to, const float *from, size_t count) {
+#ifdef __SSE2__
+  size_t i = 0;
+  for (; i < count && ((size_t)(to + i) & 15); i++) to[i] = from[i];
+  for (; i + 16 <= count; i += 16)
+    for (size_t k = 0; k < 16; k += 4) _mm_stream_ps(to + i + k, _mm_loadu_ps(from + i + k));
+  _mm_sfence();
+  for (; i < count; i++) to[i] = from[i];
+#else
+  memcpy(to, from, count * sizeof *to);
+#endif
+}
+
+static void copy_run(const void *payload, int part, int parts) {
+  const copy_task *t = payload;
+  if (t->failure->id) return;
+  if (!t->to || !t->from) {
+    if (part == 0) FAIL(t->failure, DEVICE_FAILED, "host", "copy", "invalid argument: null pointer");
+    return;
+  }
+  if (parts == 1) {
+    memcpy(t->to, t->from, t->bytes);
+    return;
+  }
+  size_t begin, end;
+  share_of(t->bytes / sizeof(float), part, parts, &begin, &end);
+  if (t->direction == COPY_ON_DEVICE)
+    copy_streaming((float *)(void *)t->to + begin, (const float *)(const void *)t->from + begin, end - begin);
+  else
+    memcpy(t->to + begin * sizeof(float), t->from + begin * sizeof(float), (end - begin) * sizeof(float));
+  if (part == parts - 1) {
+    size_t shared = t->bytes / sizeof(float) * sizeof(float);
+    memcpy(t->to + shared, t->from + shared, t->bytes - shared);
+  }
+}
+
+static int host_copy(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction direction,
+                     error *e) {
+  (void)e;
+  host_device *h = host_of(dev);
+  copy_task copy = {to, from, bytes, direction, &h->failures[stream]};
+  bool shared = bytes >= SHARE_MIN && to && from;
+  host_stream_push(h->streams[stream], copy_run, &copy, sizeof copy, shared ? h->threads : 1);
+  return 0;
+}
+
+typedef struct launch_task {
+  host_kernel *run;
+  error *failure;
+  kernel_args args;
+} launch_task;
+
+static void launch_run(const void *payload, int part, int parts) {
+  const launch_task *t = payload;
+  if (!t->failure->id) t->run(&t->args, part, parts);
+}
+
+static int host_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
+  host_device *h = host_of(dev);
+  if (!k->host) return FAIL(e, DEVICE_FAILED, "host", k->name, "not a kernel of the host device");
+  if (args->z_end <= args->z_begin) return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
+  launch_task launch = {k->host, &h->failures[stream], *args};
+  _Static_assert(sizeof launch <= HOST_TASK_PAYLOAD, "a launch must fit a task");
+  host_stream_push(h->streams[stream], launch_run, &launch, sizeof launch, h->threads);
+  return 0;
+}
+
+/* --- events --------------------------------------------------------------------------------------------------- */
+
+typedef struct event_task {
+  host_event *event;
+  size_t record;
+} event_task;
+
+static void record_run(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const event_task *t = payload;
+  pthread_mutex_lock(&t->event->lock);
+  t->event->done = t->record;
+  t->event->time = now_seconds();
+  pthread_cond_broadcast(&t->event->changed);
+  pthread_mutex_unlock(&t->event->lock);
+}
+
+static void wait_run(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const event_task *t = payload;
+  pthread_mutex_lock(&t->event->lock);
+  while (t->event->done < t->record) pthread_cond_wait(&t->event->changed, &t->event->lock);
+  pthread_mutex_unlock(&t->event->lock);
+}
+
+static int host_record(device *dev, int stream, int event, error *e) {
+  host_device *h = host_of(dev);
+  host_event *ev = &h->events[event];
+  if (ev->stream >= 0 && ev->stream != stream)
+    return FAIL(e, DEVICE_FAILED, "host", "record", "the event belongs to another stream");
+  ev->stream = stream;
+  event_task record = {ev, ++ev->recorded};
+  host_stream_push(h->streams[stream], record_run, &record, sizeof record, 1);
+  return 0;
+}
+
+static int host_wait(device *dev, int stream, int event, error *e) {
+  (void)e;
+  host_device *h = host_of(dev);
+  event_task wait = {&h->events[event], h->events[event].recorded};
+  if (wait.record) host_stream_push(h->streams[stream], wait_run, &wait, sizeof wait, 1);
+  return 0;
+}
+
+static int host_sync_event(device *dev, int event, error *e) {
+  (void)e;
+  event_task wait = {&host_of(dev)->events[event], host_of(dev)->events[event].recorded};
+  wait_run(&wait, 0, 1);
+  return 0;
+}
+
+static int host_seconds(device *dev, int first, int last, double *seconds, error *e) {
+  host_event *a = &host_of(dev)->events[first], *b = &host_of(dev)->events[last];
+  if (!a->recorded || !b->recorded) return FAIL(e, DEVICE_FAILED, "host", "seconds", "the event was never recorded");
+  TRY(host_sync_event(dev, first, e));
+  TRY(host_sync_event(dev, last, e));
+  pthread_mutex_lock(&a->lock);
+  double begin = a->time;
+  pthread_mutex_unlock(&a->lock);
+  pthread_mutex_lock(&b->lock);
+  *seconds = b->time - begin;
+  pthread_mutex_unlock(&b->lock);
+  return 0;
+}
+
+static int host_sync(device *dev, int stream, error *e) {
+  host_device *h = host_of(dev);
+  host_stream_sync(h->streams[stream]);
+  if (!h->failures[stream].id) return 0;
+  if (!e->id) *e = h->failures[stream]; /* sticky: it stays for the next sync */
+  return e->id;
+}
+
+/* --- scan for NaN and Inf ------------------------------------------------------------------------------------- */
+
+typedef struct scan_task {
+  kernel_args args;
+  uint64_t *first; /* one a part */
+} scan_task;
+
+static inline unsigned isfinite_bits(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (bits & 0x7F800000u) != 0x7F800000u; /* the exponent of NaN and Inf is all ones */
+}
+
+static void scan_run(const void *payload, int part, int parts) {
+  const scan_task *t = payload;
+  const kernel_args *a = &t->args;
+  int64_t planes = a->z_end - a->z_begin, begin = planes * part / parts, end = planes * (part + 1) / parts;
+  t->first[part] = UINT64_MAX;
+  for (int64_t z = begin; z < end; z++)
+    for (int y = 0; y < a->ny; y++) {
+      const float *row = a->out + (size_t)(a->z_begin + z) * a->plane + (size_t)y * a->pitch;
+      unsigned found = 0; /* one branch a row instead of one a point, so that the compiler vectorises it */
+      for (int x = 0; x < a->nx; x++) found |= !isfinite_bits(row[x]);
+      if (!found) continue;
+      for (int x = 0; x < a->nx; x++)
+        if (!isfinite_bits(row[x])) {
+          t->first[part] = ((uint64_t)z * (uint64_t)a->ny + (uint64_t)y) * (uint64_t)a->nx + (uint64_t)x;
+          return;
+        }
+    }
+}
+
+static int host_first_nonfinite(device *dev, int stream, const kernel_args *args, uint64_t *first, error *e) {
+  host_device *h = host_of(dev);
+  uint64_t *found = calloc((size_t)h->threads, sizeof *found);
+  if (!found) return FAIL(e, OUT_OF_MEMORY, (size_t)h->threads * sizeof *found, "the scan for NaN");
+  scan_task scan = {*args, found};
+  host_stream_push(h->streams[stream], scan_run, &scan, sizeof scan, h->threads);
+  int failed = host_sync(dev, stream, e);
+  *first = UINT64_MAX;
+  for (int i = h->threads - 1; i >= 0; i--)
+    if (found[i] != UINT64_MAX) *first = found[i]; /* shares are in order of z: the lowest part has the first point */
+  free(found);
+  return failed;
+}
+
+/* --- open and close ------------------------------------------------------------------------------------------- */
+
+static void host_close(device *dev) {
+  host_device *h = host_of(dev);
+  for (int s = 0; s < STREAM_COUNT; s++) host_stream_close(h->streams[s]);
+  for (int i = 0; i < EVENT_MAX; i++) {
+    pthread_cond_destroy(&h->events[i].changed);
+    pthread_mutex_destroy(&h->events[i].lock);
+  }
+  free(h);
+}
+
+static const char *instruction_set(void) {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return "AVX-512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "AVX2+FMA";
+#endif
+  return "portable C";
+}
+
+static const device_table host_table = {.backend = BACKEND_HOST,
+                                        .close = host_close,
+                                        .alloc = host_alloc,
+                                        .free = host_free,
+                                        .copy = host_copy,
+                                        .launch = host_launch,
+                                        .record = host_record,
+                                        .wait = host_wait,
+                                        .sync = host_sync,
+                                        .sync_event = host_sync_event,
+                                        .seconds = host_seconds,
+                                        .first_nonfinite = host_first_nonfinite};
+
+int device_open_host(const device_options *options, device **opened, error *e) {
+  host_device *h = calloc(1, sizeof *h);
+  if (!h) return FAIL(e, OUT_OF_MEMORY, sizeof *h, "the host device");
+  h->base.table = &host_table;
+  h->threads = options->threads > 0 ? options->threads : 1;
+  h->base.total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+  snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
+           h->threads == 1 ? "" : "s", instruction_set());
+  for (int i = 0; i < EVENT_MAX; i++) {
+    h->events[i].stream = -1;
+    pthread_mutex_init(&h->events[i].lock, NULL);
+    pthread_cond_init(&h->events[i].changed, NULL);
+  }
+  for (int s = 0; s < STREAM_COUNT; s++) {
+    h->streams[s] = host_stream_open(h->threads);
+    if (h->streams[s]) continue;
+    host_close(&h->base);
+    return FAIL(e, DEVICE_FAILED, "host", "starting worker threads", "no more threads can be created");
+  }
+  *opened = &h->base;
+  return 0;
+}

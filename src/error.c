@@ -1,0 +1,43 @@
+#include "error.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int error_set(error *e, int id, const char *format, ...) {
+  if (e->id) return e->id; /* what failed first is the cause, the rest follows from it */
+  va_list args;
+  va_start(args, format);
+  vsnprintf(e->text, sizeof e->text, format, args);
+  va_end(args);
+  for (char *c = e->text; *c; c++) { /* what users and libraries wrote may hold anything: keep it one harmless line */
+    if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
+    if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
+  }
+  e->id = id;
+  return id;
+}
+
+void error_prefix(error *e, const char *prefix) {
+  char text[ERROR_TEXT];
+  size_t n = (size_t)snprintf(text, sizeof text, "%s", prefix);
+  if (n < sizeof text) snprintf(text + n, sizeof text - n, "%.*s", (int)(sizeof text - n - 1), e->text);
+  memcpy(e->text, text, sizeof text);
+}
+
+int error_exit_code(int id) {
+  static const unsigned char codes[] = {0,
+#define X(name, exit, format) EXIT_CODE_##exit,
+#include "error.def"
+#undef X
+  };
+  return id >= 0 && id < ERROR_COUNT ? codes[id] : EXIT_CODE_DEVICE;
+}
+
+const char *error_name(int id) {
+  static const char *const names[] = {"NONE",
+#define X(name, exit, format) #name,
+#include "error.def"
+#undef X
+  };
+  return id >= 0 && id < ERROR_COUNT ? names[id] : "unknown";
+}

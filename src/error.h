@@ -1,0 +1,68 @@
+/* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY passes it
+ * up. Nothing in the program prints and exits on the spot: only main reports, once for all ranks (error_mpi.h). */
+#ifndef STENCIL_ERROR_H
+#define STENCIL_ERROR_H
+
+#include <inttypes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Exit codes of the program (SPEC 1). */
+enum exit_code {
+  EXIT_CODE_DONE = 0,
+  EXIT_CODE_CONFIG = 1,  /* usage or configuration */
+  EXIT_CODE_FILE = 2,    /* input or output file */
+  EXIT_CODE_NUMERIC = 3, /* NaN, Inf, unstable time step */
+  EXIT_CODE_DEVICE = 4,  /* device or MPI failure */
+  EXIT_CODE_STOPPED = 75 /* stopped early, checkpoint written */
+};
+
+/* One id a message: ERROR_<id> in error.def. 0 is "no error". */
+enum error_id {
+  ERROR_NONE = 0,
+#define X(id, exit, format) ERROR_##id,
+#include "error.def"
+#undef X
+  ERROR_COUNT
+};
+
+/* Format of each message: visible constants, so that the compiler checks the arguments of every FAIL. */
+#define X(id, exit, format) static const char ERROR_FORMAT_##id[] __attribute__((unused)) = format;
+#include "error.def"
+#undef X
+
+enum { ERROR_TEXT = 4096 };
+
+/* The first failure seen on this rank. Plain data: it can be sent to other ranks as bytes. Start from `{0}`. */
+typedef struct error {
+  int id;                /* enum error_id; 0 while nothing has failed */
+  char text[ERROR_TEXT]; /* one line without newline; too long a text is cut */
+} error;
+
+/* Records a failure unless `e` already holds an earlier one, and returns its id. Use through FAIL. */
+int error_set(error *e, int id, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Puts "prefix" before the text of a recorded failure, such as a file name and line number. */
+void error_prefix(error *e, const char *prefix);
+
+/* Exit code that belongs to an error id; 0 for ERROR_NONE. */
+int error_exit_code(int id);
+
+/* Name of an error id as written in error.def, "NONE" for 0. */
+const char *error_name(int id);
+
+#define FAIL(e, ID, ...) error_set((e), ERROR_##ID, ERROR_FORMAT_##ID, ##__VA_ARGS__)
+
+/* Runs a call that returns 0 or an error id; on failure returns that id from the enclosing function. */
+#define TRY(call)                                                                                                \
+  do {                                                                                                           \
+    int try_id_ = (call);                                                                                        \
+    if (try_id_) return try_id_;                                                                                 \
+  } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,41 @@
+#include "error_mpi.h"
+#include <stdio.h>
+#include <unistd.h>
+
+int error_from_mpi(error *e, int rc, const char *call) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length;
+  if (rc == MPI_SUCCESS) return 0;
+  MPI_Error_string(rc, text, &length);
+  int name = 0;
+  while (call[name] && call[name] != '(') name++; /* the call's name is enough, its arguments are ours */
+  char function[64];
+  snprintf(function, sizeof function, "%.*s", name < 63 ? name : 63, call);
+  return FAIL(e, MPI_FAILED, function, text);
+}
+
+int error_agree(error *e, MPI_Comm comm) {
+  int rank, ranks;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &ranks));
+  int mine = e->id ? rank : ranks, first;
+  MPI_TRY(e, MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm));
+  if (first == ranks) return 0;
+  MPI_TRY(e, MPI_Bcast(e, (int)sizeof *e, MPI_BYTE, first, comm));
+  return e->id;
+}
+
+void error_print(const error *e) {
+  fflush(stdout);
+  fprintf(stderr, "stencil: error: %s\n", e->text);
+  fflush(stderr);
+}
+
+void error_abort(const error *e, MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  /* The same fault often strikes all ranks at once: the lowest speaks first, and its abort silences the others. */
+  usleep((useconds_t)(rank < 20 ? rank : 20) * 100000);
+  error_print(e);
+  MPI_Abort(comm, error_exit_code(e->id));
+}

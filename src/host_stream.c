@@ -1,0 +1,172 @@
+#include "host_stream.h"
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUEUE_LENGTH = 128 };
+
+typedef struct queued_task {
+  host_task *task;
+  int parts;
+  _Alignas(16) unsigned char payload[HOST_TASK_PAYLOAD];
+} queued_task;
+
+typedef struct helper {
+  host_stream *stream;
+  pthread_t thread;
+  int part; /* 1 .. threads - 1; the stream's own thread does part 0 */
+} helper;
+
+struct host_stream {
+  int threads;
+  pthread_t thread;
+  bool thread_started;
+  int helpers_started;
+  helper *helpers;
+
+  /* The queue is written by the one thread that uses the device and read by the stream's own thread. The semaphore
+   * orders them one way only: if pushing also looked at what is done, every push would order the pusher, and through
+   * it the other streams, after this stream's work, and ThreadSanitizer could not see a missing wait. */
+  queued_task queue[QUEUE_LENGTH];
+  sem_t queued;
+  size_t pushed, known_done; /* the pusher's: tasks since the start, and how many of them it knows to be done */
+  pthread_mutex_t done_lock;
+  pthread_cond_t done_changed;
+  size_t done; /* tasks run since the start */
+
+  pthread_mutex_t team_lock;
+  pthread_cond_t team_called, team_finished;
+  const queued_task *shared; /* what the helpers work on */
+  size_t calls;              /* tasks shared since the start */
+  int busy;                  /* helpers not yet finished with `shared` */
+  bool dismissed;
+};
+
+static void *helper_main(void *argument) {
+  helper *h = argument;
+  host_stream *s = h->stream;
+  size_t seen = 0;
+  for (;;) {
+    pthread_mutex_lock(&s->team_lock);
+    while (s->calls == seen && !s->dismissed) pthread_cond_wait(&s->team_called, &s->team_lock);
+    bool dismissed = s->calls == seen;
+    const queued_task *shared = s->shared;
+    seen = s->calls;
+    pthread_mutex_unlock(&s->team_lock);
+    if (dismissed) return NULL;
+
+    if (h->part < shared->parts) shared->task(shared->payload, h->part, shared->parts);
+    pthread_mutex_lock(&s->team_lock);
+    if (--s->busy == 0) pthread_cond_signal(&s->team_finished);
+    pthread_mutex_unlock(&s->team_lock);
+  }
+}
+
+static void run_task(host_stream *s, const queued_task *q) {
+  if (q->parts == 1) {
+    q->task(q->payload, 0, 1);
+    return;
+  }
+  pthread_mutex_lock(&s->team_lock);
+  s->shared = q;
+  s->calls++;
+  s->busy = s->threads - 1;
+  pthread_cond_broadcast(&s->team_called);
+  pthread_mutex_unlock(&s->team_lock);
+
+  q->task(q->payload, 0, q->parts);
+
+  pthread_mutex_lock(&s->team_lock);
+  while (s->busy > 0) pthread_cond_wait(&s->team_finished, &s->team_lock);
+  pthread_mutex_unlock(&s->team_lock);
+}
+
+static void *stream_main(void *argument) {
+  host_stream *s = argument;
+  for (size_t next = 0;; next++) {
+    while (sem_wait(&s->queued) && errno == EINTR) continue;
+    const queued_task *q = &s->queue[next % QUEUE_LENGTH];
+    if (q->task) run_task(s, q);
+    bool last = !q->task;
+    pthread_mutex_lock(&s->done_lock);
+    s->done++; /* from here on the slot may be filled anew */
+    pthread_cond_signal(&s->done_changed);
+    pthread_mutex_unlock(&s->done_lock);
+    if (last) return NULL;
+  }
+}
+
+static bool start_threads(host_stream *s) {
+  s->helpers = calloc((size_t)s->threads, sizeof *s->helpers);
+  if (!s->helpers) return false;
+  for (int part = 1; part < s->threads; part++) {
+    helper *h = &s->helpers[s->helpers_started];
+    *h = (helper){.stream = s, .part = part};
+    if (pthread_create(&h->thread, NULL, helper_main, h)) return false;
+    s->helpers_started++;
+  }
+  s->thread_started = pthread_create(&s->thread, NULL, stream_main, s) == 0;
+  return s->thread_started;
+}
+
+host_stream *host_stream_open(int threads) {
+  host_stream *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->threads = threads;
+  sem_init(&s->queued, 0, 0);
+  pthread_mutex_init(&s->done_lock, NULL);
+  pthread_cond_init(&s->done_changed, NULL);
+  pthread_mutex_init(&s->team_lock, NULL);
+  pthread_cond_init(&s->team_called, NULL);
+  pthread_cond_init(&s->team_finished, NULL);
+  if (!start_threads(s)) {
+    host_stream_close(s);
+    return NULL;
+  }
+  return s;
+}
+
+void host_stream_close(host_stream *s) {
+  if (!s) return;
+  if (s->thread_started) {
+    host_stream_push(s, NULL, NULL, 0, 1);
+    pthread_join(s->thread, NULL);
+  }
+  pthread_mutex_lock(&s->team_lock);
+  s->dismissed = true;
+  pthread_cond_broadcast(&s->team_called);
+  pthread_mutex_unlock(&s->team_lock);
+  for (int i = 0; i < s->helpers_started; i++) pthread_join(s->helpers[i].thread, NULL);
+
+  pthread_cond_destroy(&s->team_finished);
+  pthread_cond_destroy(&s->team_called);
+  pthread_mutex_destroy(&s->team_lock);
+  pthread_cond_destroy(&s->done_changed);
+  pthread_mutex_destroy(&s->done_lock);
+  sem_destroy(&s->queued);
+  free(s->helpers);
+  free(s);
+}
+
+static void wait_done(host_stream *s, size_t target) {
+  pthread_mutex_lock(&s->done_lock);
+  while (s->done < target) pthread_cond_wait(&s->done_changed, &s->done_lock);
+  s->known_done = s->done;
+  pthread_mutex_unlock(&s->done_lock);
+}
+
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int parts) {
+  if (s->pushed - s->known_done == QUEUE_LENGTH) wait_done(s, s->pushed - QUEUE_LENGTH / 2);
+  queued_task *q = &s->queue[s->pushed++ % QUEUE_LENGTH];
+  q->task = task;
+  q->parts = parts < s->threads ? parts : s->threads;
+  if (bytes) memcpy(q->payload, payload, bytes);
+  sem_post(&s->queued);
+}
+
+void host_stream_sync(host_stream *s) { wait_done(s, s->pushed); }
+
+int host_stream_threads(const host_stream *s) { return s->threads; }

@@ -1,0 +1,42 @@
+#include "slab.h"
+
+int slab_first_plane(const slab *s, int rank) {
+  int share = s->nz_global / s->ranks, extra = s->nz_global % s->ranks;
+  return rank * share + (rank < extra ? rank : extra);
+}
+
+int slab_largest(const slab *s) { return (s->nz_global + s->ranks - 1) / s->ranks; }
+
+static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e) {
+  if (nz < ghost) return FAIL(e, SLAB_TOO_THIN, nz, ghost);
+  if (nz / ranks < ghost) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, ghost, nz / ghost);
+  *s = (slab){.nx = nx, .ny = ny, .nz_global = nz, .rank = rank, .ranks = ranks, .ghost = ghost};
+  s->z0 = slab_first_plane(s, rank);
+  s->nz = slab_first_plane(s, rank + 1) - s->z0;
+  s->lower = rank > 0 ? rank - 1 : SLAB_NO_RANK;
+  s->upper = rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK;
+  s->pitch = round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
+  s->plane = s->pitch * ((size_t)ny + 2 * RADIUS);
+  return 0;
+}
+
+void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
+  int begin = s->lower == SLAB_NO_RANK ? 0 : s->ghost; /* an outer face has nothing to send: no boundary kernel */
+  int end = s->upper == SLAB_NO_RANK ? s->nz : s->nz - s->ghost;
+  if (end < begin) end = begin;
+  *lo = (zrange){0, begin};
+  *interior = (zrange){begin, end};
+  *hi = (zrange){end, s->nz};
+}
+
+size_t slab_floats(const slab *s) {
+  /* One row pad before the first point's left ghosts, one after the last row for its right ghosts. */
+  return ((size_t)s->nz + 2 * (size_t)s->ghost) * s->plane + 2 * SLAB_ALIGN;
+}
+
+size_t slab_offset(const slab *s, int z, int y, int x) {
+  size_t row = (size_t)(z + s->ghost) * (s->plane / s->pitch) + (size_t)(y + RADIUS);
+  return SLAB_ALIGN + row * s->pitch + (size_t)x; /* x < 0 wraps, and unsigned addition unwraps it */
+}

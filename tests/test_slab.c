@@ -1,0 +1,98 @@
+/* The arithmetic of the partition: every plane owned once, every point in memory once, every range covered once. */
+#include "test.h"
+#include "../src/slab.h"
+
+static void every_plane_has_one_owner(void **state) {
+  (void)state;
+  for (int nz = 4; nz <= 97; nz++)
+    for (int ranks = 1; ranks <= nz / 4; ranks++) {
+      int next = 0;
+      for (int rank = 0; rank < ranks; rank++) {
+        slab s;
+        error e = {0};
+        assert_ok(slab_init(&s, 3, 5, nz, rank, ranks, 4, &e), &e);
+        assert_int_equal(s.z0, next);
+        assert_int_equal(slab_first_plane(&s, rank), next);
+        assert_true(s.nz == nz / ranks || s.nz == nz / ranks + 1);
+        assert_true(s.nz <= slab_largest(&s));
+        assert_int_equal(s.lower, rank ? rank - 1 : SLAB_NO_RANK);
+        assert_int_equal(s.upper, rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK);
+        next += s.nz;
+      }
+      assert_int_equal(next, nz);
+    }
+}
+
+static void too_many_ranks_names_the_largest_number(void **state) {
+  (void)state;
+  slab s;
+  error e = {0};
+  assert_int_equal(slab_init(&s, 8, 8, 23, 0, 6, 4, &e), ERROR_SLAB_TOO_MANY_RANKS);
+  assert_string_equal(e.text, "[grid] nz = 23 gives 6 ranks fewer than 4 planes each: at most 5 ranks fit this grid");
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+  e = (error){0};
+  assert_ok(slab_init(&s, 8, 8, 23, 4, 5, 4, &e), &e);
+  assert_int_equal(slab_init(&s, 8, 8, 3, 0, 1, 4, &e), ERROR_SLAB_TOO_THIN);
+  assert_string_equal(e.text, "[grid] nz = 3: at least 4 planes are needed");
+}
+
+static void ranges_cover_the_slab_once(void **state) {
+  (void)state;
+  for (int ghost = 4; ghost <= 8; ghost += 4)
+    for (int nz = ghost; nz <= 40; nz++)
+      for (int sides = 0; sides < 4; sides++) {
+        slab s = {.nz = nz, .ghost = ghost, .lower = sides & 1 ? 0 : SLAB_NO_RANK, .upper = sides & 2 ? 2 : SLAB_NO_RANK};
+        zrange lo, interior, hi;
+        slab_ranges(&s, &lo, &interior, &hi);
+        assert_int_equal(lo.begin, 0);
+        assert_int_equal(lo.end, interior.begin);
+        assert_int_equal(interior.end, hi.begin);
+        assert_int_equal(hi.end, nz);
+        /* What is sent must come from the boundary kernels, and what is not sent should not. */
+        assert_int_equal(zrange_planes(lo), sides & 1 ? ghost : 0);
+        if (!(sides & 2)) assert_int_equal(zrange_planes(hi), 0);
+        if ((sides & 2) && nz >= 2 * ghost) assert_int_equal(zrange_planes(hi), ghost);
+        if (sides == 3 && nz < 2 * ghost) assert_int_equal(zrange_planes(interior), 0);
+      }
+}
+
+static void points_and_ghosts_do_not_overlap(void **state) {
+  (void)state;
+  for (int nx = 1; nx <= 65; nx += (nx < 36 ? 1 : 7)) {
+    slab s;
+    error e = {0};
+    assert_ok(slab_init(&s, nx, 3, 5, 0, 1, 4, &e), &e);
+    unsigned char *used = calloc(slab_floats(&s), 1);
+    for (int z = -4; z < 9; z++)
+      for (int y = -4; y < 7; y++)
+        for (int x = -4; x < nx + 4; x++) {
+          size_t at = slab_offset(&s, z, y, x);
+          assert_true(at < slab_floats(&s));
+          assert_int_equal(used[at]++, 0);
+          assert_int_equal(at, slab_offset(&s, 0, 0, 0) + (size_t)z * s.plane + (size_t)y * s.pitch + (size_t)x);
+        }
+    free(used);
+    assert_int_equal(slab_offset(&s, 2, 1, 0) % SLAB_ALIGN, 0);
+    assert_int_equal(s.pitch % SLAB_ALIGN, 0);
+    assert_int_equal(s.plane % SLAB_ALIGN, 0);
+  }
+}
+
+static void sizes_beyond_32_bits(void **state) {
+  (void)state;
+  slab s;
+  error e = {0};
+  assert_ok(slab_init(&s, 2048, 2048, 4096, 0, 1, 4, &e), &e);
+  assert_true(slab_floats(&s) > (size_t)2048 * 2048 * 4096);
+  size_t last = slab_offset(&s, 4095, 2047, 2047);
+  assert_true(last > (size_t)UINT32_MAX);
+  assert_int_equal(last, slab_offset(&s, 0, 0, 0) + 4095 * s.plane + 2047 * s.pitch + 2047);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_plane_has_one_owner), cmocka_unit_test(too_many_ranks_names_the_largest_number),
+      cmocka_unit_test(ranges_cover_the_slab_once), cmocka_unit_test(points_and_ghosts_do_not_overlap),
+      cmocka_unit_test(sizes_beyond_32_bits)};
+  return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
+}
