@@ -1,0 +1,149 @@
+/* The host kernel `simd`: one body (host_simd_body.h), compiled once for each instruction set and chosen at
+ * run time. What makes it fast, in order of what it gained:
+ *   - GROUP planes at a time: the nine planes of one point share all but one with those of the next plane, so
+ * a group of four loads 12 z neighbours instead of 36;
+ *   - blocks of y and x small enough that the planes of a group stay in the L2 cache while the sweep moves up
+ * in z;
+ *   - software prefetch of the planes that enter: rows are short, hardware prefetchers stop at every page;
+ *   - stores that bypass the cache once a launch is too large to be found there by the next one;
+ *   - x neighbours shifted out of three aligned vectors where the instruction set can (AVX-512). */
+#include "host_simd.h"
+#include "host_share.h"
+#include <math.h>
+#include <stdbool.h>
+
+enum {
+  GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
+  BLOCK_X = 1024, /* points: longest piece of a row swept at once, a multiple of every vector's length */
+  BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
+  BLOCK_Y_LEAST = 8,       /* rows: fewer would mostly load their neighbours */
+  STREAM_BYTES = 8 << 20,  /* of output from which on a launch stores around the cache */
+  PREFETCH_ROWS = 3        /* how far ahead of the computation a plane that enters is asked for */
+};
+
+/* What every instruction set's sweep needs to know of a launch, besides its arguments. */
+typedef struct sweep {
+  const kernel_args *args;
+  bool stream; /* store around the cache */
+} sweep;
+
+typedef struct block {
+  int x_begin, x_end, y_begin, y_end;
+} block;
+
+static int smaller(int a, int b) {
+  return a < b ? a : b;
+}
+
+/* Rows of a block so that GROUP + 8 planes of it, with 8 more rows of neighbours, fit BLOCK_BYTES. */
+static int rows_per_block(int nx) {
+  int row_bytes = (GROUP + 8) * (smaller(nx, BLOCK_X) + 8) * (int)sizeof(float);
+  int rows = BLOCK_BYTES / row_bytes - 8;
+  return rows > BLOCK_Y_LEAST ? rows : BLOCK_Y_LEAST;
+}
+
+static bool stores_around_cache(const kernel_args *a) {
+  return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > STREAM_BYTES;
+}
+
+/* Runs one instruction set's sweep over the blocks of a share. */
+typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
+static void for_each_block(const kernel_args *a, int part, int parts, sweep_block *run) {
+  host_share share = host_share_of(a, part, parts);
+  sweep s = {a, stores_around_cache(a)};
+  int rows = rows_per_block(a->nx);
+  for (int y = share.y_begin; y < share.y_end; y += rows)
+    for (int x = 0; x < a->nx; x += BLOCK_X) {
+      block b = {x, smaller(x + BLOCK_X, a->nx), y, smaller(y + rows, share.y_end)};
+      run(&s, b, share.z_begin, share.z_end);
+    }
+}
+
+#define INLINE             static inline __attribute__((always_inline))
+#define STENCIL_JOIN(a, b) a##b
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define ISA(name)                STENCIL_JOIN(name, _avx512)
+#define TARGET                   __attribute__((target("avx512f")))
+#define LANES                    16
+#define vec                      __m512
+#define vec_set(a)               _mm512_set1_ps(a)
+#define vec_load(p)              _mm512_loadu_ps(p)
+#define vec_add(a, b)            _mm512_add_ps(a, b)
+#define vec_mul(a, b)            _mm512_mul_ps(a, b)
+#define vec_fma(a, b, c)         _mm512_fmadd_ps(a, b, c)
+#define vec_store(p, v)          _mm512_storeu_ps(p, v)
+#define vec_stream(p, v)         _mm512_stream_ps(p, v)
+#define vec_store_first(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
+#define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define fence()                  _mm_sfence()
+/* 16 lanes from lane `k` of the 32 of low:high. */
+#define vec_shift(low, high, k)                                                                              \
+  _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))
+#define vec_x_begin(u)   __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
+#define vec_x_pair(u, r) vec_add(vec_shift(left, middle, LANES - (r)), vec_shift(middle, right, r))
+#include "host_simd_body.h"
+
+#define ISA(name)        STENCIL_JOIN(name, _avx2)
+#define TARGET           __attribute__((target("avx2,fma")))
+#define LANES            8
+#define vec              __m256
+#define vec_set(a)       _mm256_set1_ps(a)
+#define vec_load(p)      _mm256_loadu_ps(p)
+#define vec_add(a, b)    _mm256_add_ps(a, b)
+#define vec_mul(a, b)    _mm256_mul_ps(a, b)
+#define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define vec_store(p, v)  _mm256_storeu_ps(p, v)
+#define vec_stream(p, v) _mm256_stream_ps(p, v)
+#define vec_store_first(p, v, n)                                                                             \
+  _mm256_maskstore_ps(                                                                                       \
+      p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)), v)
+#define prefetch(p)      _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define fence()          _mm_sfence()
+#define vec_x_begin(u)   const float *middle = (u)
+#define vec_x_pair(u, r) vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
+#include "host_simd_body.h"
+#endif
+
+/* One point at a time; a compiler whose target has fused multiply-add makes vectors of it by itself. */
+#define ISA(name) STENCIL_JOIN(name, _portable)
+#define TARGET
+#define LANES                    1
+#define vec                      float
+#define vec_set(a)               (a)
+#define vec_load(p)              (*(p))
+#define vec_add(a, b)            ((a) + (b))
+#define vec_mul(a, b)            ((a) * (b))
+#define vec_fma(a, b, c)         fmaf(a, b, c)
+#define vec_store(p, v)          (*(p) = (v))
+#define vec_stream(p, v)         (*(p) = (v))
+#define vec_store_first(p, v, n) ((void)(p), (void)(v), (void)(n))
+#define prefetch(p)              ((void)(p))
+#define fence()                  ((void)0)
+#define vec_x_begin(u)           const float *middle = (u)
+#define vec_x_pair(u, r)         vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
+#include "host_simd_body.h"
+
+const host_isa *host_isa_get(int index) {
+  static const host_isa sets[] = {
+#ifdef __x86_64__
+      {"AVX-512", jacobi_avx512},
+      {"AVX2+FMA", jacobi_avx2},
+#endif
+      {"portable C", jacobi_portable},
+  };
+  int first = 0;
+#ifdef __x86_64__
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  first = __builtin_cpu_supports("avx512f") ? 0 : avx2 ? 1 : 2;
+#endif
+  int count = (int)(sizeof sets / sizeof sets[0]) - first;
+  return index >= 0 && index < count ? &sets[first + index] : NULL;
+}
+
+void jacobi_host_simd(const kernel_args *args, int part, int parts);
+void jacobi_host_simd(const kernel_args *args, int part, int parts) {
+  host_isa_get(0)->jacobi(args, part, parts);
+}

@@ -1,0 +1,16 @@
+/* The instruction sets of the host kernel `simd`, so that tests can run each one this machine has. */
+#ifndef STENCIL_HOST_SIMD_H
+#define STENCIL_HOST_SIMD_H
+
+#include "kernel.h"
+
+typedef struct host_isa {
+  const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
+  host_kernel *jacobi;
+} host_isa;
+
+/* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or
+ * NULL past the last. The kernel `simd` runs number 0. All give the same bits. */
+const host_isa *host_isa_get(int index);
+
+#endif

@@ -1,0 +1,58 @@
+/* What every kernel gets and what a kernel is. One list, kernels.def, feeds the table, the declarations and the tests. */
+#ifndef STENCIL_KERNEL_H
+#define STENCIL_KERNEL_H
+
+#include <stddef.h>
+#include "../src/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum equation { EQUATION_JACOBI, EQUATION_COUNT };
+enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
+
+/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
+ * Both pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
+ * z * plane + y * pitch + x and ghosts at index -4..-1 and n..n+3 along each axis are readable, padding is not
+ * promised to hold numbers. A kernel writes interior points of its z range and nothing else.
+ * Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
+typedef struct kernel_args {
+  const float *in;
+  float *out;
+  size_t pitch, plane; /* floats; multiples of 32 */
+  int nx, ny;
+  int z_begin, z_end;
+  float center;
+  float wx[5], wy[5], wz[5];
+} kernel_args;
+
+/* A host kernel computes share `part` of `parts` of the work; the shares together write every point once. */
+typedef void host_kernel(const kernel_args *args, int part, int parts);
+/* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int; asynchronous. */
+typedef int cuda_kernel(const kernel_args *args, void *stream);
+
+typedef struct kernel {
+  const char *name;
+  enum equation equation;
+  enum backend backend;
+  const char *note;  /* one line for --version */
+  host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
+  cuda_kernel *cuda;
+} kernel;
+
+extern const kernel kernel_table[];
+extern const int kernel_table_size;
+
+/* Names as the config and reports spell them: "jacobi"; "host", "cuda". */
+const char *equation_name(enum equation equation);
+const char *backend_name(enum backend backend);
+
+/* The kernel called `name` for this equation and backend; "auto" is the first of them in kernels.def.
+ * Fails with KERNEL_UNKNOWN (naming the nearest) or KERNEL_NOT_COMPILED. */
+int kernel_find(const char *name, enum equation equation, enum backend backend, const kernel **found, error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

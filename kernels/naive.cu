@@ -1,0 +1,39 @@
+/* jacobi, naive: one thread a point, every neighbour from global memory, caches do the rest. It is what every
+ * other CUDA kernel must agree with bit for bit, so it spells out the canonical order and nothing else. */
+#include <cuda_runtime.h>
+#include "kernel.h"
+
+enum { BLOCK_X = 32, BLOCK_Y = 8, GRID_MAX = 65535 /* blocks a launch may have along y and z */ };
+
+static __device__ __forceinline__ float star(const float *u, const kernel_args &a) {
+  const ptrdiff_t dy = (ptrdiff_t)a.pitch, dz = (ptrdiff_t)a.plane;
+  float sum = __fmul_rn(a.wz[4], u[-4 * dz]);
+  for (int r = 3; r >= 1; r--) sum = __fmaf_rn(a.wz[r], u[-r * dz], sum);
+  sum = __fmaf_rn(a.center, u[0], sum);
+  for (int r = 1; r <= 4; r++) {
+    sum = __fmaf_rn(a.wy[r], __fadd_rn(u[-r * dy], u[r * dy]), sum);
+    sum = __fmaf_rn(a.wx[r], __fadd_rn(u[-r], u[r]), sum);
+  }
+  for (int r = 1; r <= 4; r++) sum = __fmaf_rn(a.wz[r], u[r * dz], sum);
+  return sum;
+}
+
+static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) naive(const __grid_constant__ kernel_args a) {
+  const int x = (int)(blockIdx.x * BLOCK_X + threadIdx.x);
+  if (x >= a.nx) return;
+  for (int z = a.z_begin + (int)blockIdx.z; z < a.z_end; z += (int)gridDim.z)
+    for (int y = (int)(blockIdx.y * BLOCK_Y + threadIdx.y); y < a.ny; y += (int)(gridDim.y * BLOCK_Y)) {
+      const ptrdiff_t at = (ptrdiff_t)z * (ptrdiff_t)a.plane + (ptrdiff_t)y * (ptrdiff_t)a.pitch + x;
+      a.out[at] = star(a.in + at, a);
+    }
+}
+
+extern "C" int jacobi_cuda_naive(const kernel_args *args, void *stream) {
+  if (args->z_end <= args->z_begin) return cudaSuccess;
+  const int blocks_y = (args->ny - 1) / BLOCK_Y + 1, planes = args->z_end - args->z_begin;
+  const dim3 grid((unsigned)((args->nx - 1) / BLOCK_X + 1),
+                  (unsigned)(blocks_y < GRID_MAX ? blocks_y : GRID_MAX),
+                  (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
+  naive<<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
+  return (int)cudaGetLastError();
+}

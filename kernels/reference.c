@@ -1,0 +1,47 @@
+/* The oracle: every kernel must give the bits of this one. Written to be read against the canonical order of
+ * operations (DESIGN.md), one line a step, and not for speed. */
+#include "reference.h"
+#include "host_share.h"
+#include <math.h>
+
+void jacobi_host_reference(const kernel_args *a, int part, int parts);
+
+static const float *point(const kernel_args *a, int z, int y, int x) {
+  return a->in + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+}
+
+static float jacobi_point(const kernel_args *a, int z, int y, int x) {
+  const float *u = point(a, z, y, x);
+  ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+
+  float acc = a->wz[4] * u[-4 * plane];
+  for (int r = 3; r >= 1; r--) acc = fmaf(a->wz[r], u[-r * plane], acc);
+  acc = fmaf(a->center, u[0], acc);
+  for (int r = 1; r <= 4; r++) {
+    acc = fmaf(a->wy[r], u[-r * row] + u[r * row], acc);
+    acc = fmaf(a->wx[r], u[-r] + u[r], acc);
+  }
+  for (int r = 1; r <= 4; r++) acc = fmaf(a->wz[r], u[r * plane], acc);
+  return acc;
+}
+
+void jacobi_host_reference(const kernel_args *a, int part, int parts) {
+  host_share share = host_share_of(a, part, parts);
+  for (int z = share.z_begin; z < share.z_end; z++)
+    for (int y = share.y_begin; y < share.y_end; y++) {
+      float *out = a->out + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y;
+      for (int x = 0; x < a->nx; x++) out[x] = jacobi_point(a, z, y, x);
+    }
+}
+
+double jacobi_reference_f64(const kernel_args *a, int z, int y, int x) {
+  const float *u = point(a, z, y, x);
+  ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+  double acc = (double)a->center * u[0];
+  for (int r = 1; r <= 4; r++) {
+    acc += (double)a->wz[r] * ((double)u[-r * plane] + u[r * plane]);
+    acc += (double)a->wy[r] * ((double)u[-r * row] + u[r * row]);
+    acc += (double)a->wx[r] * ((double)u[-r] + u[r]);
+  }
+  return acc;
+}

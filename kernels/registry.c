@@ -1,0 +1,66 @@
+/* The table of kernels.def and the look-up by name. */
+#include "kernel.h"
+#include "../src/nearest.h"
+#include <stdio.h>
+#include <string.h>
+
+/* One declaration a line of kernels.def. A CUDA kernel's function exists only where CUDA is compiled in. */
+#define DECLARE_HOST(function) host_kernel function;
+#ifdef STENCIL_HAVE_CUDA
+#define DECLARE_CUDA(function)  cuda_kernel function;
+#define CUDA_FUNCTION(function) function
+#else
+#define DECLARE_CUDA(function)
+#define CUDA_FUNCTION(function) NULL
+#endif
+#define KERNEL(equation, backend, name, function, note) DECLARE_##backend(function)
+#include "kernels.def"
+#undef KERNEL
+
+#define FUNCTION_HOST(function) .host = function
+#define FUNCTION_CUDA(function) .cuda = CUDA_FUNCTION(function)
+#define KERNEL(equation, backend, name, function, note)                                                      \
+  {#name, EQUATION_##equation, BACKEND_##backend, note, FUNCTION_##backend(function)},
+const kernel kernel_table[] = {
+#include "kernels.def"
+};
+#undef KERNEL
+
+enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
+const int kernel_table_size = KERNEL_COUNT;
+
+const char *equation_name(enum equation equation) {
+  static const char *const names[EQUATION_COUNT] = {[EQUATION_JACOBI] = "jacobi"};
+  return names[equation];
+}
+
+const char *backend_name(enum backend backend) {
+  static const char *const names[BACKEND_COUNT] = {[BACKEND_HOST] = "host", [BACKEND_CUDA] = "cuda"};
+  return names[backend];
+}
+
+static int unknown(const char *name, enum equation equation, enum backend backend, error *e) {
+  const char *names[KERNEL_COUNT];
+  int count = 0;
+  for (int i = 0; i < KERNEL_COUNT; i++)
+    if (kernel_table[i].equation == equation && kernel_table[i].backend == backend)
+      names[count++] = kernel_table[i].name;
+  const char *nearest = nearest_name(name, names, count);
+  char suggestion[128] = "";
+  if (nearest) snprintf(suggestion, sizeof suggestion, " (did you mean '%s'?)", nearest);
+  return FAIL(e, KERNEL_UNKNOWN, equation_name(equation), name, backend_name(backend), suggestion);
+}
+
+int kernel_find(const char *name, enum equation equation, enum backend backend, const kernel **found,
+                error *e) {
+  int any = strcmp(name, "auto") == 0;
+  for (int i = 0; i < KERNEL_COUNT; i++) {
+    const kernel *k = &kernel_table[i];
+    if (k->equation != equation || k->backend != backend) continue;
+    if (!any && strcmp(name, k->name) != 0) continue;
+    if (!k->host && !k->cuda) return FAIL(e, KERNEL_NOT_COMPILED, k->name);
+    *found = k;
+    return 0;
+  }
+  return unknown(name, equation, backend, e);
+}

@@ -1,0 +1,275 @@
+/* The CUDA device: fills the device table with the CUDA runtime. The only file that makes streams and events.
+ */
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../kernels/nonfinite.cuh"
+#include "device.h"
+
+/* What alloc gave out: the runtime does not tell free how large it was. */
+struct allocation {
+  void *memory;
+  size_t bytes;
+  memory_kind kind;
+  allocation *next;
+};
+
+struct cuda_device {
+  device shown; /* first: a device * is a cuda_device * */
+  cudaStream_t streams[STREAM_COUNT];
+  cudaEvent_t events[EVENT_MAX];
+  bool profile;
+  allocation *allocations;
+  void *first, *first_on_host; /* of first_nonfinite: 8 bytes on the device, 8 pinned */
+};
+
+static cuda_device *cuda_of(device *dev) {
+  return reinterpret_cast<cuda_device *>(dev);
+}
+
+/* Records that `call`, spelled as in the source, failed. */
+static int failed(error *e, const char *call, cudaError_t status) {
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(call, "("), call);
+  (void)cudaGetLastError(); /* it is reported here: the next launch must not report it again */
+  return FAIL(e, DEVICE_FAILED, "cuda", name, cudaGetErrorString(status));
+}
+
+#define CUDA_TRY(e, call)                                                                                    \
+  do {                                                                                                       \
+    const cudaError_t cuda_status_ = (call);                                                                 \
+    if (cuda_status_ != cudaSuccess) return failed((e), #call, cuda_status_);                                \
+  } while (0)
+
+/* --- memory
+ * ------------------------------------------------------------------------------------------------- */
+
+static cudaError_t release(const allocation *a) {
+  return a->kind == MEMORY_DEVICE ? cudaFree(a->memory) : cudaFreeHost(a->memory);
+}
+
+static void forget(cuda_device *d, allocation **link) {
+  allocation *a = *link;
+  *(a->kind == MEMORY_DEVICE ? &d->shown.bytes : &d->shown.pinned_bytes) -= a->bytes;
+  *link = a->next;
+  free(a);
+}
+
+static void remember(cuda_device *d, allocation *a) {
+  a->next = d->allocations;
+  d->allocations = a;
+  *(a->kind == MEMORY_DEVICE ? &d->shown.bytes : &d->shown.pinned_bytes) += a->bytes;
+  if (d->shown.bytes > d->shown.peak_bytes) d->shown.peak_bytes = d->shown.bytes;
+}
+
+/* NaN everywhere, as on the host device: what nobody wrote shows in the answer. */
+static int fill_with_nan(cuda_device *d, void *memory, size_t bytes, error *e) {
+  const cudaStream_t stream = d->streams[STREAM_BOUNDARY];
+  CUDA_TRY(e, cudaMemsetAsync(memory, 0xFF, bytes, stream));
+  CUDA_TRY(e, cudaStreamSynchronize(stream)); /* the other stream may use the memory next */
+  return 0;
+}
+
+static int cuda_alloc(device *dev, void **memory, size_t bytes, memory_kind kind, error *e) {
+  allocation *a = static_cast<allocation *>(malloc(sizeof *a));
+  if (!a) return FAIL(e, OUT_OF_MEMORY, sizeof *a, "the list of allocations");
+  *memory = NULL;
+  *a = {NULL, bytes, kind, NULL};
+  const size_t ask = bytes ? bytes : 1; /* NULL would look like a failure */
+  const cudaError_t status = kind == MEMORY_DEVICE ? cudaMalloc(&a->memory, ask)
+                                                   : cudaHostAlloc(&a->memory, ask, cudaHostAllocPortable);
+  if (status != cudaSuccess) {
+    free(a);
+    (void)cudaGetLastError(); /* a failed allocation is no reason for the next launch to fail */
+    return FAIL(e, DEVICE_MEMORY, "cuda", bytes, kind == MEMORY_DEVICE ? "device" : "pinned host",
+                cudaGetErrorString(status));
+  }
+  remember(cuda_of(dev), a);
+  *memory = a->memory;
+  return kind == MEMORY_DEVICE ? fill_with_nan(cuda_of(dev), a->memory, bytes, e) : 0;
+}
+
+static int cuda_free(device *dev, void *memory, memory_kind kind, error *e) {
+  if (!memory) return 0;
+  cuda_device *d = cuda_of(dev);
+  allocation **link = &d->allocations;
+  while (*link && ((*link)->memory != memory || (*link)->kind != kind)) link = &(*link)->next;
+  if (!*link) return FAIL(e, DEVICE_FAILED, "cuda", "free", "this memory is not the device's");
+  const cudaError_t status = release(*link);
+  forget(d, link);
+  return status == cudaSuccess ? 0 : failed(e, kind == MEMORY_DEVICE ? "cudaFree" : "cudaFreeHost", status);
+}
+
+/* --- streams
+ * ------------------------------------------------------------------------------------------------ */
+
+static int cuda_copy(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,
+                     error *e) {
+  static const cudaMemcpyKind kinds[] = {cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice,
+                                         cudaMemcpyDeviceToDevice};
+  if (bytes) CUDA_TRY(e, cudaMemcpyAsync(to, from, bytes, kinds[dir], cuda_of(dev)->streams[stream]));
+  return 0;
+}
+
+static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
+  if (!k->cuda) return FAIL(e, DEVICE_FAILED, "cuda", k->name, "it is not a CUDA kernel");
+  const cudaError_t status = static_cast<cudaError_t>(k->cuda(args, cuda_of(dev)->streams[stream]));
+  if (status == cudaSuccess) return 0;
+  char what[96];
+  snprintf(what, sizeof what, "launch of kernel %s", k->name);
+  return failed(e, what, status);
+}
+
+static int cuda_record(device *dev, int stream, int event, error *e) {
+  CUDA_TRY(e, cudaEventRecord(cuda_of(dev)->events[event], cuda_of(dev)->streams[stream]));
+  return 0;
+}
+
+static int cuda_wait(device *dev, int stream, int event, error *e) {
+  CUDA_TRY(e, cudaStreamWaitEvent(cuda_of(dev)->streams[stream], cuda_of(dev)->events[event], 0));
+  return 0;
+}
+
+static int cuda_sync(device *dev, int stream, error *e) {
+  CUDA_TRY(e, cudaStreamSynchronize(cuda_of(dev)->streams[stream]));
+  return 0;
+}
+
+static int cuda_sync_event(device *dev, int event, error *e) {
+  CUDA_TRY(e, cudaEventSynchronize(cuda_of(dev)->events[event]));
+  return 0;
+}
+
+static int cuda_seconds(device *dev, int first, int last, double *seconds, error *e) {
+  const cuda_device *d = cuda_of(dev);
+  if (!d->profile) return FAIL(e, DEVICE_FAILED, "cuda", "timing", "the device was opened without profile");
+  float milliseconds = 0;
+  CUDA_TRY(e, cudaEventSynchronize(d->events[first]));
+  CUDA_TRY(e, cudaEventSynchronize(d->events[last]));
+  CUDA_TRY(e, cudaEventElapsedTime(&milliseconds, d->events[first], d->events[last]));
+  *seconds = 1e-3 * (double)milliseconds;
+  return 0;
+}
+
+static int cuda_first_nonfinite(device *dev, int stream, const kernel_args *args, uint64_t *first, error *e) {
+  const cuda_device *d = cuda_of(dev);
+  const cudaStream_t s = d->streams[stream];
+  CUDA_TRY(e, nonfinite_launch(args, static_cast<unsigned long long *>(d->first), s));
+  CUDA_TRY(e, cudaMemcpyAsync(d->first_on_host, d->first, sizeof *first, cudaMemcpyDeviceToHost, s));
+  CUDA_TRY(e, cudaStreamSynchronize(s));
+  memcpy(first, d->first_on_host, sizeof *first);
+  return 0;
+}
+
+/* --- opening and closing
+ * ------------------------------------------------------------------------------------ */
+
+/* Also for a device whose opening failed half-way. What fails here has nobody left to tell. */
+static void cuda_close(device *dev) {
+  if (!dev) return;
+  cuda_device *d = cuda_of(dev);
+  for (int i = 0; i < STREAM_COUNT; i++)
+    if (d->streams[i]) (void)cudaStreamSynchronize(d->streams[i]);
+  while (d->allocations) {
+    (void)release(d->allocations);
+    forget(d, &d->allocations);
+  }
+  for (int i = 0; i < EVENT_MAX; i++)
+    if (d->events[i]) (void)cudaEventDestroy(d->events[i]);
+  for (int i = 0; i < STREAM_COUNT; i++)
+    if (d->streams[i]) (void)cudaStreamDestroy(d->streams[i]);
+  free(d);
+}
+
+/* In the order of device.h: C++17 has no designated initialisers. */
+static const device_table cuda_table = {
+    BACKEND_CUDA,         // backend
+    cuda_close,           // close
+    cuda_alloc,           // alloc
+    cuda_free,            // free
+    cuda_copy,            // copy
+    cuda_launch,          // launch
+    cuda_record,          // record
+    cuda_wait,            // wait
+    cuda_sync,            // sync
+    cuda_sync_event,      // sync_event
+    cuda_seconds,         // seconds
+    cuda_first_nonfinite, // first_nonfinite
+};
+
+int device_cuda_count(char why[256]) {
+  int count = 0, driver = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  const char *reason = status != cudaSuccess ? cudaGetErrorString(status) : count ? "" : "none is visible";
+  if (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && !driver)
+    reason = "no NVIDIA driver is installed"; /* the runtime's own text speaks of a version that is too old */
+  snprintf(why, 256, "%s", reason);
+  return status == cudaSuccess ? count : 0;
+}
+
+void device_cuda_version(char text[64]) {
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) != cudaSuccess) version = CUDART_VERSION;
+  snprintf(text, 64, "%d.%d", version / 1000, version % 1000 / 10);
+}
+
+static int describe(cuda_device *d, int ordinal, int count, int ranks, error *e) {
+  cudaDeviceProp properties;
+  size_t available = 0;
+  CUDA_TRY(e, cudaGetDeviceProperties(&properties, ordinal));
+  CUDA_TRY(e, cudaMemGetInfo(&available, &d->shown.total_bytes));
+  snprintf(d->shown.description, sizeof d->shown.description, "%.200s, %d SMs, %.0f GiB", properties.name,
+           properties.multiProcessorCount, (double)d->shown.total_bytes / (double)(1 << 30));
+  if (ranks > count) /* with one device visible to each rank they may well be different ones */
+    snprintf(d->shown.warning, sizeof d->shown.warning,
+             "%d ranks on this node and %d CUDA device%s visible: ranks share a device unless each was given "
+             "its own",
+             ranks, count, count == 1 ? "" : "s");
+  return 0;
+}
+
+static int make_streams(cuda_device *d, error *e) {
+  int least = 0, greatest = 0;
+  CUDA_TRY(e, cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  for (int i = 0; i < STREAM_COUNT; i++) /* the boundary first: the neighbours wait for it */
+    CUDA_TRY(e, cudaStreamCreateWithPriority(&d->streams[i], cudaStreamNonBlocking,
+                                             i == STREAM_BOUNDARY ? greatest : least));
+  for (int i = 0; i < EVENT_MAX; i++)
+    CUDA_TRY(e,
+             cudaEventCreateWithFlags(&d->events[i], d->profile ? cudaEventDefault : cudaEventDisableTiming));
+  return 0;
+}
+
+/* Takes the device and runs a kernel on nothing: is this program's code for it, and is it free? */
+static int take(cuda_device *d, int ordinal, error *e) {
+  const cudaError_t status = cudaSetDevice(ordinal);
+  if (status != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(status));
+  TRY(make_streams(d, e));
+  TRY(cuda_alloc(&d->shown, &d->first, sizeof(uint64_t), MEMORY_DEVICE, e));
+  TRY(cuda_alloc(&d->shown, &d->first_on_host, sizeof(uint64_t), MEMORY_PINNED, e));
+  const kernel_args nothing = {};
+  const cudaError_t run =
+      nonfinite_launch(&nothing, static_cast<unsigned long long *>(d->first), d->streams[0]);
+  return run == cudaSuccess ? 0 : FAIL(e, DEVICE_ABSENT, cudaGetErrorString(run));
+}
+
+int device_open_cuda(const device_options *options, device **opened, error *e) {
+  char why[256];
+  *opened = NULL;
+  const int count = device_cuda_count(why);
+  if (!count) return FAIL(e, DEVICE_ABSENT, why);
+  cuda_device *d = static_cast<cuda_device *>(calloc(1, sizeof *d));
+  if (!d) return FAIL(e, OUT_OF_MEMORY, sizeof *d, "the CUDA device");
+  d->shown.table = &cuda_table;
+  d->profile = options->profile;
+  const int ordinal = options->local_rank % count;
+  int failure = take(d, ordinal, e);
+  if (!failure) failure = describe(d, ordinal, count, options->local_ranks, e);
+  if (failure) {
+    cuda_close(&d->shown);
+    return failure;
+  }
+  *opened = &d->shown;
+  return 0;
+}

@@ -1,0 +1,189 @@
+/* What this machine's memory allows and how near the host kernels come to it.
+ *   ceilings [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
+ * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
+ * bytes a point, so copy / 8 bounds its rate. Every figure is the best of several passes from one field to
+ * the other and back, by threads that first touched their own share. Pages are huge where the system grants
+ * it: 4 KiB pages cost up to a tenth and the device's allocator asks for huge ones too. */
+#include "kernels/kernel.h"
+#include "src/slab.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PASSES_MIN = 8, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
+static const double SECONDS_MIN = 1.0;
+
+/* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
+typedef struct work {
+  void (*pass)(struct work *w, int part, const float *from, float *to);
+  const slab *s;
+  const kernel *k;
+  float *field[2];
+  size_t floats;
+  int threads;
+  pthread_barrier_t barrier;
+  double best; /* seconds; written by thread 0 */
+  bool done;
+} work;
+
+typedef struct worker {
+  pthread_t thread;
+  work *w;
+  int part;
+} worker;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Floats [begin, end) that belong to a thread, in whole 128-byte lines. */
+static size_t share_begin(const work *w, int part) {
+  return w->floats / SLAB_ALIGN * (size_t)part / (size_t)w->threads * SLAB_ALIGN;
+}
+
+typedef float vector __attribute__((vector_size(16), may_alias));
+
+/* Without the attribute the compiler makes a memcpy of it, which stores around the cache. */
+__attribute__((optimize("no-tree-loop-distribute-patterns"))) static void
+copy_plain(work *w, int part, const float *from, float *to) {
+  for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i += 4)
+    *(vector *)(to + i) = *(const vector *)(from + i);
+}
+
+#ifdef __x86_64__
+#include <immintrin.h>
+static void copy_streaming(work *w, int part, const float *from, float *to) {
+  for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i += 4)
+    _mm_stream_ps(to + i, _mm_load_ps(from + i));
+  _mm_sfence();
+}
+__attribute__((target("avx512f"))) static void copy_streaming_avx512(work *w, int part, const float *from,
+                                                                     float *to) {
+  for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i += 16)
+    _mm512_stream_ps(to + i, _mm512_load_ps(from + i));
+  _mm_sfence();
+}
+#endif
+
+static void fill(work *w, int part, const float *from, float *to) {
+  (void)from;
+  uint32_t state = 12345u + (uint32_t)part;
+  for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i++) {
+    state = state * 1664525u + 1013904223u;
+    to[i] = (float)(state >> 8) * 0x1p-24f;
+  }
+}
+
+static void kernel_pass(work *w, int part, const float *from, float *to) {
+  const slab *s = w->s;
+  size_t first = slab_offset(s, 0, 0, 0);
+  kernel_args a = {.in = from + first, .out = to + first, .pitch = s->pitch, .plane = s->plane};
+  a.nx = s->nx, a.ny = s->ny, a.z_end = s->nz;
+  a.center = 0.4f;
+  for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 1 */
+  w->k->host(&a, part, w->threads);
+}
+
+static void *worker_main(void *argument) {
+  worker *me = argument;
+  work *w = me->w;
+  double begin = now();
+  for (int n = 0; !w->done; n++) {
+    pthread_barrier_wait(&w->barrier);
+    double start = now();
+    w->pass(w, me->part, w->field[n % 2], w->field[(n + 1) % 2]);
+    pthread_barrier_wait(&w->barrier);
+    if (me->part == 0) {
+      double seconds = now() - start;
+      if (n == 0 || seconds < w->best) w->best = seconds;
+      w->done = n + 1 >= PASSES_MIN && now() - begin > SECONDS_MIN;
+    }
+    pthread_barrier_wait(&w->barrier);
+  }
+  return NULL;
+}
+
+/* Seconds of the fastest pass. */
+static double measure(work *w, void (*pass)(work *, int, const float *, float *)) {
+  worker workers[THREADS_MAX];
+  w->pass = pass;
+  w->done = false;
+  pthread_barrier_init(&w->barrier, NULL, (unsigned)w->threads);
+  for (int t = 0; t < w->threads; t++) {
+    workers[t] = (worker){.w = w, .part = t};
+    if (pthread_create(&workers[t].thread, NULL, worker_main, &workers[t])) exit(1);
+  }
+  for (int t = 0; t < w->threads; t++) pthread_join(workers[t].thread, NULL);
+  pthread_barrier_destroy(&w->barrier);
+  return w->best;
+}
+
+static double copy_gbs(work *w, const char *what, void (*pass)(work *, int, const float *, float *)) {
+  double gbs = 2e-9 * sizeof(float) * (double)w->floats / measure(w, pass);
+  printf("copy, %-28s %8.2f GB/s\n", what, gbs);
+  return gbs;
+}
+
+/* GB/s of the fastest way to copy. */
+static double measure_copies(work *w) {
+  double best = copy_gbs(w, "plain stores", copy_plain);
+#ifdef __x86_64__
+  double gbs = copy_gbs(w, "non-temporal, 16 bytes", copy_streaming);
+  if (gbs > best) best = gbs;
+  if (__builtin_cpu_supports("avx512f")) gbs = copy_gbs(w, "non-temporal, 64 bytes", copy_streaming_avx512);
+  if (gbs > best) best = gbs;
+#endif
+  return best;
+}
+
+static void measure_kernels(work *w, double copy) {
+  double points = (double)w->s->nx * w->s->ny * w->s->nz;
+  for (int i = 0; i < kernel_table_size; i++) {
+    w->k = &kernel_table[i];
+    if (!w->k->host) continue;
+    double gpts = 1e-9 * points / measure(w, kernel_pass);
+    printf("%s, %-*s %8.4f Gpts/s  %5.1f %% of copy / 8\n", equation_name(w->k->equation), 26, w->k->name,
+           gpts, 100 * gpts / (copy / 8));
+  }
+}
+
+static int positive(const char *text) {
+  int n = atoi(text);
+  if (n >= 1) return n;
+  fprintf(stderr, "usage: ceilings [NX NY NZ [THREADS]]\n");
+  exit(EXIT_CODE_CONFIG);
+}
+
+int main(int argc, char **argv) {
+  int n[4] = {256, 256, 256, (int)sysconf(_SC_NPROCESSORS_ONLN)};
+  for (int i = 1; i < argc && i <= 4; i++) n[i - 1] = positive(argv[i]);
+  if (n[3] > THREADS_MAX) n[3] = THREADS_MAX;
+  slab s;
+  error e = {0};
+  if (slab_init(&s, n[0], n[1], n[2], 0, 1, RADIUS, &e)) {
+    fprintf(stderr, "ceilings: %s\n", e.text);
+    return error_exit_code(e.id);
+  }
+  work w = {.s = &s, .floats = slab_floats(&s), .threads = n[3]};
+  size_t bytes = (w.floats * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  for (int i = 0; i < 2; i++) {
+    w.field[i] = aligned_alloc(HUGE_PAGE, bytes);
+    if (!w.field[i]) {
+      fprintf(stderr, "ceilings: no memory for two fields of %zu bytes\n", bytes);
+      return EXIT_CODE_DEVICE;
+    }
+    madvise(w.field[i], bytes, MADV_HUGEPAGE);
+  }
+  measure(&w, fill);
+  printf("%d x %d x %d points, %d threads, best of at least %d passes\n", n[0], n[1], n[2], n[3], PASSES_MIN);
+  measure_kernels(&w, measure_copies(&w));
+  for (int i = 0; i < 2; i++) free(w.field[i]);
+  return 0;
+}

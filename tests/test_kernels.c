@@ -1,0 +1,377 @@
+/* Every kernel of kernels.def gives the bits of the reference, through the device interface and on every
+ * backend this machine has, and writes nothing else; and the reference itself is what the contract says. In
+ * the inputs own points and ghosts are random and everything else is NaN; outputs are NaN before. */
+#include "test.h"
+#include "../src/device.h"
+#include "../src/nearest.h"
+#include "../src/slab.h"
+#include "../kernels/host_simd.h"
+#include "../kernels/reference.h"
+#include <math.h>
+#include <stdio.h>
+
+host_kernel jacobi_host_reference;
+
+static int random_below(uint64_t *random, int n) {
+  return (int)((test_random(random) + 1.0) / 2 * n);
+}
+
+/* One launch: a slab, the range and weights in `args` (whose pointers are set for each run), fields and the
+ * answer. */
+typedef struct launch_case {
+  slab s;
+  size_t floats;
+  float *in, *empty, *expected, *got;
+  kernel_args args;
+} launch_case;
+
+static float *new_field(size_t floats) {
+  float *field = aligned_alloc(256, (floats * sizeof(float) + 255) / 256 * 256);
+  assert_non_null(field);
+  for (size_t i = 0; i < floats; i++) field[i] = NAN;
+  return field;
+}
+
+static kernel_args with_fields(const launch_case *c, const float *in, float *out) {
+  size_t first = slab_offset(&c->s, 0, 0, 0);
+  kernel_args args = c->args;
+  args.in = in + first;
+  args.out = out + first;
+  return args;
+}
+
+static void new_case(launch_case *c, int nx, int ny, int nz, int z_begin, int z_end, uint64_t *random) {
+  error e = {0};
+  assert_int_equal(slab_init(&c->s, nx, ny, nz < RADIUS ? RADIUS : nz, 0, 1, RADIUS, &e), 0);
+  c->floats = slab_floats(&c->s);
+  c->in = new_field(c->floats);
+  c->empty = new_field(c->floats);
+  c->expected = new_field(c->floats);
+  c->got = new_field(c->floats);
+  for (int z = -4; z < c->s.nz + 4; z++)
+    for (int y = -4; y < ny + 4; y++)
+      for (int x = -4; x < nx + 4; x++) c->in[slab_offset(&c->s, z, y, x)] = test_random(random);
+  c->args = (kernel_args){.pitch = c->s.pitch, .plane = c->s.plane, .nx = nx, .ny = ny};
+  c->args.z_begin = z_begin;
+  c->args.z_end = z_end;
+  c->args.center = test_random(random);
+  for (int r = 1; r <= 4; r++) {
+    c->args.wx[r] = test_random(random);
+    c->args.wy[r] = test_random(random);
+    c->args.wz[r] = test_random(random);
+  }
+  kernel_args args = with_fields(c, c->in, c->expected);
+  jacobi_host_reference(&args, 0, 1);
+}
+
+static void free_case(launch_case *c) {
+  free(c->in);
+  free(c->empty);
+  free(c->expected);
+  free(c->got);
+}
+
+/* The whole allocation is compared: the answer in the range and the NaN everywhere else. */
+static void check_case(const launch_case *c, const char *who) {
+  if (memcmp(c->got, c->expected, c->floats * sizeof(float)) == 0) return;
+  size_t i = 0;
+  while (memcmp(&c->got[i], &c->expected[i], sizeof(float)) == 0) i++;
+  ptrdiff_t from_first = (ptrdiff_t)i - (ptrdiff_t)slab_offset(&c->s, 0, 0, 0);
+  ptrdiff_t row = from_first + 4 + 4 * (ptrdiff_t)c->s.pitch + 4 * (ptrdiff_t)c->s.plane;
+  fail_msg("%s, %d x %d points, planes [%d, %d) of %d: first difference at float %td from point 0 "
+           "(z %td y %td x %td): %a, expected %a",
+           who, c->s.nx, c->s.ny, c->args.z_begin, c->args.z_end, c->s.nz, from_first,
+           row / (ptrdiff_t)c->s.plane - 4, row % (ptrdiff_t)c->s.plane / (ptrdiff_t)c->s.pitch - 4,
+           row % (ptrdiff_t)c->s.pitch - 4, (double)c->got[i], (double)c->expected[i]);
+}
+
+/* --- who runs a case: each instruction set called directly, each kernel through a device
+ * ---------------------- */
+
+static void run_instruction_sets(launch_case *c) {
+  static const int parts[] = {1, 2, 3, 7};
+  const host_isa *isa;
+  for (int i = 0; (isa = host_isa_get(i)); i++) {
+    int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
+    memcpy(c->got, c->empty, c->floats * sizeof(float));
+    kernel_args args = with_fields(c, c->in, c->got);
+    for (int part = n - 1; part >= 0; part--) isa->jacobi(&args, part, n);
+    check_case(c, isa->name);
+  }
+}
+
+typedef struct test_device {
+  device *dev;
+  char name[32];
+  float *in, *out; /* device memory */
+  size_t floats;
+} test_device;
+
+static void test_device_open(test_device *d, const char *backend, int threads, size_t floats) {
+  error e = {0};
+  device_options options = {.local_ranks = 1, .threads = threads};
+  *d = (test_device){.floats = floats};
+  assert_ok(device_open(backend, &options, &d->dev, &e), &e);
+  snprintf(d->name, sizeof d->name, "%s, %d threads", backend, threads);
+  assert_ok(d->dev->table->alloc(d->dev, (void **)&d->in, floats * sizeof(float), MEMORY_DEVICE, &e), &e);
+  assert_ok(d->dev->table->alloc(d->dev, (void **)&d->out, floats * sizeof(float), MEMORY_DEVICE, &e), &e);
+}
+
+static void test_device_close(test_device *d) {
+  error e = {0};
+  assert_ok(d->dev->table->free(d->dev, d->in, MEMORY_DEVICE, &e), &e);
+  assert_ok(d->dev->table->free(d->dev, d->out, MEMORY_DEVICE, &e), &e);
+  d->dev->table->close(d->dev);
+}
+
+static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
+  error e = {0};
+  const device_table *t = d->dev->table;
+  size_t bytes = c->floats * sizeof(float);
+  assert_true(c->floats <= d->floats);
+  kernel_args args = with_fields(c, d->in, d->out);
+  assert_ok(t->copy(d->dev, STREAM_INTERIOR, d->in, c->in, bytes, COPY_TO_DEVICE, &e), &e);
+  assert_ok(t->copy(d->dev, STREAM_INTERIOR, d->out, c->empty, bytes, COPY_TO_DEVICE, &e), &e);
+  assert_ok(t->launch(d->dev, STREAM_INTERIOR, k, &args, &e), &e);
+  assert_ok(t->copy(d->dev, STREAM_INTERIOR, c->got, d->out, bytes, COPY_TO_HOST, &e), &e);
+  assert_ok(t->sync(d->dev, STREAM_INTERIOR, &e), &e);
+  char who[128];
+  snprintf(who, sizeof who, "kernel %s on %s", k->name, d->name);
+  check_case(c, who);
+}
+
+static void run_device(test_device *d, launch_case *c) {
+  for (int i = 0; i < kernel_table_size; i++) {
+    const kernel *k = &kernel_table[i];
+    if (k->backend == d->dev->table->backend && (k->host || k->cuda)) run_kernel(d, c, k);
+  }
+}
+
+enum { DEVICES_MAX = 3 };
+
+/* Opens every device this machine has, for fields of `floats`; returns how many. */
+static int open_devices(test_device d[DEVICES_MAX], size_t floats) {
+  char why[256] = "";
+  test_device_open(&d[0], "host", 1, floats);
+  test_device_open(&d[1], "host", 3, floats);
+  if (device_cuda_count(why) == 0) {
+    print_message("CUDA kernels are not tested: %s\n", why);
+    return 2;
+  }
+  test_device_open(&d[2], "cuda", 1, floats);
+  return 3;
+}
+
+static size_t floats_of(int nx, int ny, int nz) {
+  slab s;
+  error e = {0};
+  assert_int_equal(slab_init(&s, nx, ny, nz, 0, 1, RADIUS, &e), 0);
+  return slab_floats(&s);
+}
+
+static void run_case(test_device *d, int devices, const int n[3], int z_begin, int z_end, uint64_t *random) {
+  launch_case c;
+  new_case(&c, n[0], n[1], n[2], z_begin, z_end, random);
+  run_instruction_sets(&c);
+  for (int i = 0; i < devices; i++) run_device(&d[i], &c);
+  free_case(&c);
+}
+
+/* Every combination of sizes; where a sanitizer makes it slow, every pair of them. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { Z_STEP = 5 };
+#else
+enum { Z_STEP = 1 };
+#endif
+
+static void every_kernel_small_sizes(void **unused) {
+  (void)unused;
+  static const int xs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130};
+  static const int ys[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 31, 32, 33};
+  static const int zs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
+  uint64_t random = 20240229u;
+  test_device d[DEVICES_MAX];
+  int devices = open_devices(d, floats_of(130, 33, 12));
+  for (size_t i = 0; i < sizeof xs / sizeof xs[0]; i++)
+    for (size_t j = 0; j < sizeof ys / sizeof ys[0]; j++)
+      for (size_t k = (i + j) % Z_STEP; k < sizeof zs / sizeof zs[0]; k += Z_STEP) {
+        int n[3] = {xs[i], ys[j], zs[k]};
+        int begin = random_below(&random, n[2]);
+        run_case(d, devices, n, begin, begin + 1 + random_below(&random, n[2] - begin), &random);
+      }
+  for (int i = 0; i < devices; i++) test_device_close(&d[i]);
+}
+
+/* Odd sizes, several blocks of y and of x (nx > 1024), and launches large enough to store
+ * around the cache, on whole lines and not. */
+static void every_kernel_large_sizes(void **unused) {
+  (void)unused;
+  static const int n[][3] = {{131, 67, 29}, {2083, 21, 7}, {323, 170, 45}, {288, 160, 48}};
+  static const int range[][2] = {{0, 29}, {1, 7}, {0, 45}, {0, 48}};
+  uint64_t random = 77u;
+  test_device d[DEVICES_MAX];
+  int devices = open_devices(d, floats_of(323, 170, 48));
+  for (int i = 0; i < 4; i++) run_case(d, devices, n[i], range[i][0], range[i][1], &random);
+  for (int i = 0; i < devices; i++) test_device_close(&d[i]);
+}
+
+/* --- the reference itself
+ * ------------------------------------------------------------------------------------- */
+
+/* Rounding: 25 products and sums, each off by at most half a unit of 2^-23 of the largest partial sum. */
+static void reference_is_near_float64(void **unused) {
+  (void)unused;
+  uint64_t random = 5u;
+  launch_case c;
+  new_case(&c, 37, 19, 11, 0, 11, &random);
+  kernel_args args = with_fields(&c, c.in, c.expected), magnitude = args;
+  float *magnitudes = new_field(c.floats);
+  for (size_t i = 0; i < c.floats; i++) magnitudes[i] = fabsf(c.in[i]);
+  magnitude.in = magnitudes + slab_offset(&c.s, 0, 0, 0);
+  magnitude.center = fabsf(args.center);
+  for (int r = 1; r <= 4; r++) {
+    magnitude.wx[r] = fabsf(args.wx[r]);
+    magnitude.wy[r] = fabsf(args.wy[r]);
+    magnitude.wz[r] = fabsf(args.wz[r]);
+  }
+  for (int z = 0; z < 11; z++)
+    for (int y = 0; y < 19; y++)
+      for (int x = 0; x < 37; x++) {
+        double exact = jacobi_reference_f64(&args, z, y, x);
+        double bound = 25 * 0x1p-24 * jacobi_reference_f64(&magnitude, z, y, x);
+        double off = fabs((double)c.expected[slab_offset(&c.s, z, y, x)] - exact);
+        if (!(off <= bound)) fail_msg("z %d y %d x %d: off by %g, bound %g", z, y, x, off, bound);
+      }
+  free(magnitudes);
+  free_case(&c);
+}
+
+static float weight_at(const kernel_args *a, int dz, int dy, int dx) {
+  if (!dx && !dy && !dz) return a->center;
+  if (!dy && !dz && abs(dx) <= 4) return a->wx[abs(dx)];
+  if (!dx && !dz && abs(dy) <= 4) return a->wy[abs(dy)];
+  if (!dx && !dy && abs(dz) <= 4) return a->wz[abs(dz)];
+  return 0;
+}
+
+/* The response to a single 1 is the weights themselves, exactly, at 25 points and 0 at all others. */
+static void reference_reproduces_its_weights(void **unused) {
+  (void)unused;
+  uint64_t random = 9u;
+  launch_case c;
+  new_case(&c, 13, 11, 12, 0, 12, &random);
+  const int at[3] = {6, 5, 7}; /* z y x */
+  memset(c.in, 0, c.floats * sizeof(float));
+  c.in[slab_offset(&c.s, at[0], at[1], at[2])] = 1;
+  kernel_args args = with_fields(&c, c.in, c.got);
+  jacobi_host_reference(&args, 0, 1);
+  int nonzero = 0;
+  for (int z = 0; z < 12; z++)
+    for (int y = 0; y < 11; y++)
+      for (int x = 0; x < 13; x++) {
+        float got = c.got[slab_offset(&c.s, z, y, x)];
+        float weight = weight_at(&args, z - at[0], y - at[1], x - at[2]);
+        assert_true(got == weight);
+        assert_true(jacobi_reference_f64(&args, z, y, x) == (double)weight);
+        nonzero += got != 0;
+      }
+  assert_int_equal(nonzero, 25);
+  free_case(&c);
+}
+
+/* u = x^2 + 2 y^2 + 3 z^2 + xyz with whole weights: every intermediate is a whole number below 2^24, hence
+ * exact, and by hand the sum of w (u[-r] + u[+r]) along an axis with coefficient k of its square is w (2 u +
+ * 2 k r^2). */
+static void reference_of_a_polynomial(void **unused) {
+  (void)unused;
+  uint64_t random = 1u;
+  launch_case c;
+  new_case(&c, 9, 8, 7, 0, 7, &random);
+  c.args.center = -3;
+  int sum = -3, curvature = 0;
+  for (int r = 1; r <= 4; r++) {
+    int wx = r + 1, wy = 7 - 2 * r, wz = 3 * r - 5;
+    c.args.wx[r] = (float)wx, c.args.wy[r] = (float)wy, c.args.wz[r] = (float)wz;
+    sum += 2 * (wx + wy + wz);
+    curvature += 2 * r * r * (wx + 2 * wy + 3 * wz);
+  }
+  for (int z = -4; z < 11; z++)
+    for (int y = -4; y < 12; y++)
+      for (int x = -4; x < 13; x++)
+        c.in[slab_offset(&c.s, z, y, x)] = (float)(x * x + 2 * y * y + 3 * z * z + x * y * z);
+  kernel_args args = with_fields(&c, c.in, c.got);
+  jacobi_host_reference(&args, 0, 1);
+  for (int z = 0; z < 7; z++)
+    for (int y = 0; y < 8; y++)
+      for (int x = 0; x < 9; x++) {
+        int u = x * x + 2 * y * y + 3 * z * z + x * y * z;
+        assert_true(c.got[slab_offset(&c.s, z, y, x)] == (float)(sum * u + curvature));
+      }
+  free_case(&c);
+}
+
+/* --- the table and look-ups by name
+ * --------------------------------------------------------------------------- */
+
+static void kernels_are_found_by_name(void **unused) {
+  (void)unused;
+  const kernel *k = NULL;
+  error e = {0};
+  assert_int_equal(kernel_find("auto", EQUATION_JACOBI, BACKEND_HOST, &k, &e), 0);
+  assert_string_equal(k->name, "simd");
+  for (int i = 0; i < kernel_table_size; i++) {
+    const kernel *want = &kernel_table[i];
+    error why = {0};
+    int id = kernel_find(want->name, want->equation, want->backend, &k, &why);
+    if (want->host || want->cuda) assert_ptr_equal(k, want);
+    assert_int_equal(id, want->host || want->cuda ? 0 : ERROR_KERNEL_NOT_COMPILED);
+    assert_false(want->host && want->cuda);
+  }
+}
+
+static void unknown_kernels_are_explained(void **unused) {
+  (void)unused;
+  const kernel *k = NULL;
+  error e = {0};
+  assert_int_equal(kernel_find("smid", EQUATION_JACOBI, BACKEND_HOST, &k, &e), ERROR_KERNEL_UNKNOWN);
+  assert_non_null(strstr(e.text, "'smid' on the host device (did you mean 'simd'?)"));
+  e = (error){0};
+  assert_int_equal(kernel_find("naive", EQUATION_JACOBI, BACKEND_HOST, &k, &e), ERROR_KERNEL_UNKNOWN);
+  assert_null(strstr(e.text, "did you mean"));
+  e = (error){0};
+  assert_int_equal(kernel_find("", EQUATION_JACOBI, BACKEND_CUDA, &k, &e), ERROR_KERNEL_UNKNOWN);
+  assert_null(k);
+}
+
+static void nearest_names(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"nx", "ny", "transport", NULL, "overlap", ""};
+  const int count = sizeof names / sizeof names[0];
+  assert_string_equal(nearest_name("mx", names, count), "nx");
+  assert_string_equal(nearest_name("NY", names, count), "ny");
+  assert_string_equal(nearest_name("trasnport", names, count), "transport"); /* swapped */
+  assert_string_equal(nearest_name("overlaps", names, count), "overlap");    /* one more */
+  assert_string_equal(nearest_name("ovelap", names, count), "overlap");      /* one less */
+  assert_null(nearest_name("schedule", names, count));
+  assert_null(nearest_name("q", names, count));
+  assert_null(nearest_name("", names, count));
+  assert_null(nearest_name("nx", names, 0));
+  char *endless = malloc(1000001);
+  assert_non_null(endless);
+  memset(endless, 'n', 1000000);
+  endless[1000000] = 0;
+  assert_null(nearest_name(endless, names, count));
+  endless[64] = 0;
+  assert_null(nearest_name(endless, names, count));
+  free(endless);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(reference_reproduces_its_weights), cmocka_unit_test(reference_of_a_polynomial),
+      cmocka_unit_test(reference_is_near_float64),        cmocka_unit_test(every_kernel_small_sizes),
+      cmocka_unit_test(every_kernel_large_sizes),         cmocka_unit_test(kernels_are_found_by_name),
+      cmocka_unit_test(unknown_kernels_are_explained),    cmocka_unit_test(nearest_names),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
