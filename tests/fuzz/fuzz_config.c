@@ -1,0 +1,44 @@
+/* libFuzzer entry point: any bytes as a config file are a valid configuration or one line of error, and what
+ * is valid survives config_print and config_load. Built with -DSTENCIL_FUZZ=ON and clang; run: fuzz_config
+ * CORPUS -max_len=4096 with copies of the examples in config/ as the first corpus. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "../../config/config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(int holds, const char *what, const char *text) {
+  if (holds) return;
+  fprintf(stderr, "fuzz_config: %s: %s\n", what, text);
+  abort();
+}
+
+/* Loads `size` bytes as a file in memory, of the same name each time. */
+static int load_bytes(config *c, const void *data, size_t size, error *e) {
+  int file = memfd_create("config", 0);
+  char name[64];
+  demand(file >= 0 && write(file, data, size) == (ssize_t)size, "cannot write", "memory file");
+  snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+  int id = config_load(c, name, 0, NULL, e);
+  close(file);
+  return id;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  config first, second;
+  char text[16384];
+  error e = {0};
+  int id = load_bytes(&first, data, size, &e);
+  demand(id == e.id && error_exit_code(id) == (id ? EXIT_CODE_CONFIG : EXIT_CODE_DONE), "wrong code", e.text);
+  demand(!strpbrk(e.text, "\n\r") && (e.text[0] != '\0') == (id != 0), "not one line", e.text);
+  if (id) return 0;
+  size_t length = config_print(&first, text, sizeof text);
+  demand(length < sizeof text && strlen(text) == length, "wrong length", text);
+  demand(load_bytes(&second, text, length, &e) == 0, e.text, text);
+  demand(memcmp(&first, &second, sizeof first) == 0, "round trip", text);
+  return 0;
+}
