@@ -1,0 +1,155 @@
+/* The layout of a saved field: VTKHDF ImageData, the dataset, and the root attributes that say where it comes
+ * from. */
+#include "io_internal.h"
+#include <string.h>
+#include <time.h>
+#include "disk_driver.h"
+#include "version.h"
+
+enum { CHUNK_EDGE = 512 };
+
+int field_disk_failed(const field_file *f, int disk_error, error *e) {
+  return disk_error ? FAIL(e, FILE_WRITE, f->name, strerror(disk_error)) : 0;
+}
+
+/* An attribute of `count` values, or a scalar for 0. */
+static int put(const field_file *f, hid_t object, const char *name, hid_t type, int count, const void *values,
+               error *e) {
+  hsize_t shape[1] = {(hsize_t)count};
+  hid_t space = count ? H5Screate_simple(1, shape, NULL) : H5Screate(H5S_SCALAR);
+  hid_t attribute = space < 0 ? -1 : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  if (attribute < 0 || H5Awrite(attribute, type, values) < 0) FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  if (attribute >= 0) H5Aclose(attribute);
+  if (space >= 0) H5Sclose(space);
+  return e->id;
+}
+
+static int put_int64(const field_file *f, hid_t object, const char *name, int count, const int64_t *values,
+                     error *e) {
+  return put(f, object, name, H5T_NATIVE_INT64, count, values, e);
+}
+
+static int put_double(const field_file *f, hid_t object, const char *name, int count, const double *values,
+                      error *e) {
+  return put(f, object, name, H5T_NATIVE_DOUBLE, count, values, e);
+}
+
+/* A string attribute of `size` bytes, or for H5T_VARIABLE one of any length: those lie outside the object
+ * header with its 64 KiB limit, and are what h5py gives back as str. */
+static int put_string(const field_file *f, hid_t object, const char *name, size_t size, const char *text,
+                      error *e) {
+  bool variable = size == H5T_VARIABLE;
+  if (!text) text = "";
+  hid_t type = H5Tcopy(H5T_C_S1);
+  if (type < 0 || H5Tset_size(type, size) < 0 ||
+      H5Tset_strpad(type, variable ? H5T_STR_NULLTERM : H5T_STR_NULLPAD) < 0 ||
+      H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) < 0)
+    FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  else
+    put(f, object, name, type, 0, variable ? (const void *)&text : text, e);
+  if (type >= 0) H5Tclose(type);
+  return e->id;
+}
+
+static int put_texts(const field_file *f, const field_meta *m, error *e) {
+  char date[32] = "";
+  time_t now = time(NULL);
+  struct tm utc;
+  if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  const struct {
+    const char *name, *text;
+  } texts[] = {{"created_by", "stencil " STENCIL_VERSION},
+               {"creation_date", date},
+               {"git_hash", STENCIL_GIT_HASH},
+               {"config", m->config_text},
+               {"command", m->command},
+               {"backend", m->backend},
+               {"kernel", m->kernel},
+               {"transport", m->transport},
+               {"equation", m->equation}};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    TRY(put_string(f, f->file, texts[i].name, H5T_VARIABLE, texts[i].text, e));
+  return 0;
+}
+
+/* Root attributes (SPEC 3). */
+static int put_meta(const field_file *f, const field_meta *m, error *e) {
+  const int64_t ranks = m->mpi_ranks;
+  TRY(put_int64(f, f->file, "step", 0, &m->step, e));
+  TRY(put_double(f, f->file, "time", 0, &m->time, e));
+  TRY(put_double(f, f->file, "dt", 0, &m->dt, e));
+  TRY(put_int64(f, f->file, "mpi_ranks", 0, &ranks, e));
+  return put_texts(f, m, e);
+}
+
+/* Attributes of group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
+static int put_image(const field_file *f, hid_t group, const field_meta *m, error *e) {
+  const slab *s = f->io->slab;
+  const int64_t version[2] = {1, 0}, extent[6] = {0, s->nx - 1, 0, s->ny - 1, 0, s->nz_global - 1};
+  const double direction[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  TRY(put_int64(f, group, "Version", 2, version, e));
+  TRY(put_string(f, group, "Type", strlen("ImageData"), "ImageData", e));
+  TRY(put_int64(f, group, "WholeExtent", 6, extent, e));
+  TRY(put_double(f, group, "Origin", 3, m->origin, e));
+  TRY(put_double(f, group, "Spacing", 3, m->spacing, e));
+  return put_double(f, group, "Direction", 9, direction, e);
+}
+
+/* Contiguous by default: all space at once, and no fill values before the data. Compressed: chunks of one
+ * plane, so that a slab writes each chunk once and whole, of at most 512 x 512 points (1 MiB, HDF5's chunk
+ * cache): reading a slice z = const costs just that plane, and x or y = const a fraction of each. */
+static hid_t creation_list(const slab *s, int compress) {
+  hsize_t chunk[3] = {1, s->ny < CHUNK_EDGE ? (hsize_t)s->ny : CHUNK_EDGE,
+                      s->nx < CHUNK_EDGE ? (hsize_t)s->nx : CHUNK_EDGE};
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+  bool ok = list >= 0 && H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0 &&
+            H5Pset_obj_track_times(list, false) >= 0;
+  if (ok && compress)
+    ok = H5Pset_chunk(list, 3, chunk) >= 0 && H5Pset_shuffle(list) >= 0 &&
+         H5Pset_deflate(list, (unsigned)compress) >= 0;
+  else if (ok)
+    ok = H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0;
+  if (ok || list < 0) return list;
+  H5Pclose(list);
+  return H5I_INVALID_HID;
+}
+
+/* /VTKHDF/PointData/u and its other name /u. */
+static int put_dataset(field_file *f, hid_t group, int compress, error *e) {
+  const slab *s = f->io->slab;
+  hsize_t shape[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
+  if (compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
+  hid_t list = creation_list(s, compress), space = H5Screate_simple(3, shape, NULL);
+  if (list >= 0 && space >= 0)
+    f->dataset = H5Dcreate2(group, "u", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  if (f->dataset < 0 || H5Lcreate_hard(group, "u", f->file, "u", H5P_DEFAULT, H5P_DEFAULT) < 0)
+    FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  if (space >= 0) H5Sclose(space);
+  if (list >= 0) H5Pclose(list);
+  return e->id;
+}
+
+static int put_groups(field_file *f, const field_meta *m, error *e) {
+  hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  if (points < 0)
+    FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  else if (!put_image(f, image, m, e))
+    put_dataset(f, points, m->compress, e);
+  if (points >= 0) H5Gclose(points);
+  if (image >= 0) H5Gclose(image);
+  return e->id;
+}
+
+int field_create(field_file *f, const char *path, const field_meta *meta, int *disk_error, error *e) {
+  *disk_error = 0;
+  hid_t access = disk_driver_access(disk_error);
+  if (access >= 0) f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  if (f->file < 0) FAIL(e, FILE_WRITE, f->name, *disk_error ? strerror(*disk_error) : HDF5_WHY);
+  if (access >= 0) H5Pclose(access);
+  TRY(e->id);
+  TRY(put_meta(f, meta, e));
+  TRY(put_groups(f, meta, e));
+  if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  return field_disk_failed(f, *disk_error, e);
+}

@@ -1,0 +1,86 @@
+/* Fields on disk. Together with the other files of io/ the only user of HDF5.
+ *
+ * A field is a dataset of shape (nz, ny, nx), x fastest. Each rank owns a z-slab of it; data pass through
+ * bounded blocks of whole planes, so a rank's memory never holds a second copy of its slab. With a parallel
+ * HDF5 all ranks open the file together and read and write hyperslabs of it (IO_COLLECTIVE); otherwise, or on
+ * request (IO_GATHER), rank 0 alone opens the file and the slabs pass through it one block at a time. The
+ * file is the same either way.
+ *
+ * All functions that take a communicator are collective over it, and return the same error on every rank. */
+#ifndef STENCIL_FIELD_IO_H
+#define STENCIL_FIELD_IO_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "../config/config.h"
+#include "../src/error.h"
+#include "../src/slab.h"
+
+typedef struct field_io {
+  MPI_Comm comm;      /* the computing ranks, in slab order; not owned */
+  const slab *slab;   /* this rank's share; not owned */
+  enum io_kind mode;  /* IO_COLLECTIVE or IO_GATHER after field_io_init */
+  size_t block_bytes; /* at most this much per block, but at least one plane */
+} field_io;
+
+/* Chooses the mode (IO_AUTO: collective where HDF5 is parallel). IO_COLLECTIVE with a serial HDF5 is exit 1.
+ */
+int field_io_init(field_io *io, MPI_Comm comm, const slab *slab, enum io_kind mode, error *e);
+
+/* Takes `planes` planes of ny x nx values (dense, own planes z .. z + planes - 1) that were read; returns 0
+ * or an error id with `e` filled. */
+typedef int field_sink(void *context, int z, int planes, const float *values, error *e);
+/* Puts `planes` planes of ny x nx values, dense, into `values`, to be written. */
+typedef int field_source(void *context, int z, int planes, float *values, error *e);
+
+/* Reads dataset "FILE:/path" (any integer or float type, converted to float32) and hands each rank its planes
+ * in order. Missing file or dataset, wrong rank, shape or type, a NaN or Inf (also: a float64 beyond float32)
+ * or a truncated file are exit 2 and name the file, the dataset, what was expected and what was found. */
+int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e);
+
+/* Rank 0 only, not collective: the checks of field_read short of reading the values. */
+int field_check(const char *dataset, int nx, int ny, int nz, error *e);
+
+/* What a saved field says of itself: root attributes (SPEC 3) and the geometry of the grid. */
+typedef struct field_meta {
+  int64_t step;
+  double time, dt;         /* s; jacobi: a step is one unit of time */
+  double origin[3];        /* m, x y z */
+  double spacing[3];       /* m, x y z */
+  const char *config_text; /* the effective config */
+  const char *command;     /* the command line */
+  int mpi_ranks;
+  const char *backend, *kernel, *transport, *equation;
+  int compress; /* gzip level, with shuffle; 0: contiguous */
+} field_meta;
+
+/* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, attributes. Written
+ * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
+ * under either name. */
+int field_write(const field_io *io, const char *path, const field_meta *meta, field_source *source,
+                void *context, error *e);
+
+/* One saved step of a series. */
+typedef struct series_entry {
+  int64_t step;
+  double time;
+} series_entry;
+
+/* Rank 0 only: writes PATH.xdmf, the list of saved steps with their times, atomically. */
+int series_write(const char *path, const series_entry *entries, int count, const slab *slab,
+                 const field_meta *meta, error *e);
+
+/* Rank 0 only: exit 2 unless files named PATH.* can be created: the folder exists and is writable. Leaves
+ * nothing behind. */
+int path_check_writable(const char *path, error *e);
+
+/* "1.10.8 (parallel)": the HDF5 in use, at most 64 bytes. */
+void field_io_version(char text[64]);
+/* True where HDF5 can do collective I/O. */
+bool field_io_parallel(void);
+/* Call once at start: silences HDF5's own error printing for this thread, and lets a file beyond the limit of
+ * `ulimit -f` be an error of the write instead of the signal SIGXFSZ. */
+void field_io_start(void);
+
+#endif

@@ -1,0 +1,74 @@
+/* What the files of io/ share. It includes hdf5.h, so nothing outside io/ includes it. */
+#ifndef STENCIL_IO_INTERNAL_H
+#define STENCIL_IO_INTERNAL_H
+
+#include <hdf5.h>
+#include "field_io.h"
+
+enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32 };
+
+/* Why the HDF5 call just made failed, in HDF5's words, for the end of a message. Use through HDF5_WHY, before
+ * any other HDF5 call, which would forget it. */
+const char *hdf5_why(char text[HDF5_TEXT]);
+#define HDF5_WHY hdf5_why((char[HDF5_TEXT]){""})
+
+/* A file access list for the POSIX driver without file locks, which many cluster file systems lack (an input
+ * is only read, an output is written under a name nobody else uses). Negative on failure. */
+hid_t hdf5_access(void);
+
+/* "FILE:/path" cut in two at its last ":/". */
+typedef struct field_name {
+  char file[FILE_NAME];
+  const char *dataset; /* into the name that was cut */
+} field_name;
+int field_name_split(field_name *n, const char *name, error *e);
+
+/* An open dataset of a field and the buffer its blocks pass through. */
+typedef struct field_file {
+  const field_io *io;
+  const char *name;    /* for messages: FILE:/path of an input, the final name of an output; not owned */
+  hid_t file, dataset; /* H5I_INVALID_HID where not open, as on the other ranks of IO_GATHER */
+  int block;           /* planes a block holds at most */
+  float *buffer;       /* block * ny * nx floats, owned */
+  MPI_Datatype row;    /* nx floats: blocks are counted in rows, since floats may exceed an int */
+} field_file;
+
+/* Prepares a field_file with nothing open: buffer and row type. Call field_file_free in any case. */
+int field_file_init(field_file *f, const field_io *io, const char *name, error *e);
+void field_file_free(field_file *f);
+
+/* Closes what is open. Returns 0, or -1 if HDF5 could not. */
+int field_file_close(field_file *f);
+
+/* Number of planes of the block at plane z of a slab that ends before plane `end`: 0 past the end. */
+int field_block(const field_file *f, int z, int end);
+
+/* Reads or writes global planes [z, z + planes) from or to f->buffer, on this rank alone.
+ * Not as a collective MPI-IO transfer, though all ranks have the file open together: a block is one
+ * contiguous piece of it, so there is nothing to combine, and where a write failed on one rank (Open
+ * MPI 4.1), a collective one was reported to none and its ranks then hung in the next collective call. */
+enum field_direction { FIELD_READ, FIELD_WRITE };
+int field_transfer(const field_file *f, enum field_direction direction, int z, int planes, error *e);
+
+/* Sends the first `planes` planes of f->buffer to `rank`; 0 planes say that no more will come. Returns once
+ * they are being received. */
+int field_send(const field_file *f, int rank, int planes, error *e);
+/* Receives a block from `rank` into f->buffer. */
+int field_receive(const field_file *f, int rank, int *planes, error *e);
+
+/* Opens dataset f->name for reading and checks all but its values. Not collective. What it opened stays open
+ * after a failure too: field_file_close. */
+int field_open(field_file *f, int nx, int ny, int nz, error *e);
+/* Opens a dataset that is known to be good on all ranks together. Collective, and agreed. */
+int field_open_parallel(field_file *f, const char *file, const char *dataset, unsigned flags, error *e);
+
+/* Creates `path` for f->io's slab with the dataset, to be filled, and all that describes it. Its space is
+ * reserved where the file system can, so that a full disk is seen here. Not collective. From now on until the
+ * file is closed
+ * `*disk_error` is the errno of the first failed write, which HDF5 itself does not see (disk_driver.h), or 0.
+ */
+int field_create(field_file *f, const char *path, const field_meta *meta, int *disk_error, error *e);
+/* FILE_WRITE for `disk_error`, if it is one. */
+int field_disk_failed(const field_file *f, int disk_error, error *e);
+
+#endif
