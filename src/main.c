@@ -1,0 +1,80 @@
+/* stencil: mpirun -np N ./stencil [options] config.ini [section.key=value ...] */
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+#include "error_mpi.h"
+#include "../io/field_io.h"
+#include "run.h"
+
+/* The command line as one string, for the saved files. The caller frees it. */
+static char *join_command(int argc, char **argv, error *e) {
+  size_t length = 1;
+  for (int i = 0; i < argc; i++) length += strlen(argv[i]) + 1;
+  char *text = malloc(length), *end = text;
+  if (!text) {
+    FAIL(e, OUT_OF_MEMORY, length, "the command line");
+    return NULL;
+  }
+  for (int i = 0; i < argc; i++) end += sprintf(end, "%s%s", i ? " " : "", argv[i]);
+  *end = 0;
+  return text;
+}
+
+/* Rank 0 alone reads the file: all ranks then run the same configuration, and a mistake in it is reported once. */
+static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
+  if (rank == 0) config_load(c, options->config_file, options->override_count, options->overrides, e);
+  TRY(error_agree(e, comm));
+  MPI_TRY(e, MPI_Bcast(c, (int)sizeof *c, MPI_BYTE, 0, comm));
+  return 0;
+}
+
+static run_log open_log(const cli *options, const config *c, int rank) {
+  return (run_log){.to = rank == 0 && !options->quiet ? stdout : NULL,
+                   .verbose = options->verbose,
+                   .progress = c->progress != PROGRESS_OFF,
+                   .redraw = c->progress == PROGRESS_ON || log_to_terminal()};
+}
+
+static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
+  int rank;
+  config c;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  TRY(load_config(&c, options, rank, comm, e));
+  char *command = join_command(argc, argv, e);
+  if (!command) return e->id;
+  run_log log = open_log(options, &c, rank);
+  field_io_start();
+  if (options->dry_run)
+    dry_run(&c, command, &log, comm, e);
+  else
+    run(&c, options, command, &log, comm, e);
+  free(command);
+  return e->id;
+}
+
+static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
+  MPI_Comm comm;
+  int provided, rank = 0;
+  MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
+  MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, &comm)); /* ours alone: messages of libraries cannot mix with halos */
+  MPI_TRY(e, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  if (!e->id) start(argc, argv, options, comm, e);
+  if (e->id && rank == 0) error_print(e);
+  MPI_Comm_free(&comm);
+  MPI_Finalize();
+  return e->id;
+}
+
+int main(int argc, char **argv) {
+  error e = {0};
+  cli options;
+  signal(SIGXFSZ, SIG_IGN); /* a file-size limit then shows as a failed write, which is reported */
+  cli_parse(&options, argc, argv, &e);
+  if (!e.id && options.action == CLI_HELP) return cli_help(stdout), 0;
+  if (!e.id && options.action == CLI_VERSION) return cli_version(stdout), 0;
+  run_under_mpi(argc, argv, &options, &e); /* also to report a usage error: under mpirun only rank 0 may speak */
+  return error_exit_code(e.id);
+}

@@ -1,0 +1,146 @@
+/* The step loop and what happens around it: progress, checks, saved fields, report. */
+#include "run.h"
+#include <stdlib.h>
+#include <sys/resource.h>
+#include "error_mpi.h"
+#include "report.h"
+#include "simulation.h"
+
+enum { JACOBI_BYTES_PER_POINT = 8 }; /* ideal traffic: read u, write u' */
+
+static double points_of(const config *c) { return (double)c->nx * c->ny * c->nz; }
+
+static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+/* Advances by `steps`, saving and checking as configured. *seconds: wall time of the loop, between two barriers. */
+static int loop(simulation *s, int64_t steps, double *seconds, error *e) {
+  const config *c = s->config;
+  MPI_TRY(e, MPI_Barrier(s->comm));
+  double begin = MPI_Wtime();
+  for (int64_t done = 1; done <= steps; done++) {
+    if (stepper_advance(&s->stepper, e)) error_abort(e, s->comm);
+    if (due(s->stepper.step, c->output_every))
+      TRY(simulation_save(s, e));
+    else if (due(s->stepper.step, c->check_every))
+      TRY(simulation_check(s, e));
+    if (done < steps) log_progress(s->log, done, steps, MPI_Wtime() - begin, points_of(c));
+  }
+  if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
+  MPI_TRY(e, MPI_Barrier(s->comm));
+  *seconds = MPI_Wtime() - begin;
+  log_progress(s->log, steps, steps, *seconds, points_of(c));
+  return 0;
+}
+
+static report_rank measured(const simulation *s, int64_t steps) {
+  const step_phases *p = &s->stepper.phases;
+  double measured_steps = p->steps ? (double)p->steps : 1;
+  struct rusage usage = {0};
+  getrusage(RUSAGE_SELF, &usage);
+  return (report_rank){.boundary = p->boundary / measured_steps,
+                       .to_host = p->to_host / measured_steps,
+                       .exchange = p->exchange / measured_steps,
+                       .to_device = p->to_device / measured_steps,
+                       .interior = p->interior / measured_steps,
+                       .exposed = p->exposed / measured_steps,
+                       .io = steps ? s->io_seconds / (double)steps : 0,
+                       .copy_gbs = s->copy_gbs,
+                       .host_bytes = (double)usage.ru_maxrss * 1024,
+                       .device_bytes = (double)s->dev->peak_bytes};
+}
+
+static report describe(const simulation *s, int64_t steps, double seconds, const report_rank *per_rank) {
+  const config *c = s->config;
+  return (report){.steps = steps,
+                  .seconds = seconds,
+                  .nx = c->nx,
+                  .ny = c->ny,
+                  .nz = c->nz,
+                  .ranks = s->ranks,
+                  .bytes_per_point = JACOBI_BYTES_PER_POINT,
+                  .backend = backend_name(s->dev->table->backend),
+                  .kernel = s->stepper.kernel->name,
+                  .transport = s->halo.transport->name,
+                  .device = s->dev->description,
+                  .overlap = c->overlap,
+                  .per_rank = per_rank};
+}
+
+/* Gathers what all ranks measured; rank 0 prints it and writes the JSON file. */
+static int report_all(simulation *s, int64_t steps, double seconds, const char *file, error *e) {
+  report_rank mine = measured(s, steps), *all = NULL;
+  size_t bytes = (size_t)s->ranks * sizeof *all;
+  if (s->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
+  TRY(error_agree(e, s->comm));
+  int rc = MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->comm);
+  if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Gather");
+  if (s->rank == 0 && !e->id) {
+    report r = describe(s, steps, seconds, all);
+    if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
+    if (file && *file) report_write(&r, file, e);
+  }
+  free(all);
+  return error_agree(e, s->comm);
+}
+
+/* One line on where this runs; warnings of devices, once. */
+static int announce(simulation *s, error *e) {
+  const config *c = s->config;
+  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s", equation_name(c->equation), c->nx, c->ny, c->nz,
+           (long long)c->steps, s->ranks, s->ranks == 1 ? "" : "s");
+  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description, s->stepper.kernel->name,
+           s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
+  int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
+  char text[sizeof s->dev->warning];
+  snprintf(text, sizeof text, "%s", s->dev->warning);
+  MPI_TRY(e, MPI_Allreduce(&warned, &first, 1, MPI_INT, MPI_MIN, s->comm));
+  if (first == s->ranks) return 0;
+  MPI_TRY(e, MPI_Bcast(text, sizeof text, MPI_CHAR, first, s->comm));
+  log_line(s->log, "warning: %s", text);
+  return 0;
+}
+
+static int simulate(simulation *s, const char *report_file, error *e) {
+  const config *c = s->config;
+  double seconds;
+  if (s->rank == 0) path_check_writable(c->output_path, e);
+  if (s->rank == 0 && !e->id && *report_file) path_check_writable(report_file, e);
+  TRY(error_agree(e, s->comm));
+  TRY(simulation_load(s, e));
+  if (c->output_every > 0) TRY(simulation_save(s, e));
+  TRY(loop(s, c->steps, &seconds, e));
+  if (c->output_every == 0 || c->steps % c->output_every != 0) TRY(simulation_save(s, e));
+  return report_all(s, c->steps, seconds, report_file, e);
+}
+
+static int benchmark(simulation *s, int64_t steps, const char *report_file, error *e) {
+  int64_t warm_up = steps < 10 ? steps : 10;
+  double seconds;
+  TRY(simulation_load(s, e));
+  for (int64_t i = 0; i < warm_up; i++)
+    if (stepper_advance(&s->stepper, e)) error_abort(e, s->comm);
+  if (stepper_reset_phases(&s->stepper, e)) error_abort(e, s->comm);
+  s->io_seconds = 0;
+  TRY(loop(s, steps, &seconds, e));
+  return report_all(s, steps, seconds, report_file, e);
+}
+
+int run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e) {
+  simulation s;
+  config timed = *c;
+  if (options->benchmark) { /* a random field: nothing about it is easy for a cache, a compressor or the hardware */
+    timed.initial = INITIAL_RANDOM;
+    timed.output_every = timed.check_every = 0;
+    timed.steps = options->benchmark;
+  }
+  const char *report_file = options->report_file ? options->report_file : c->report_file;
+  bool profile = !options->quiet || *report_file; /* somebody will see the times of the phases */
+  if (!simulation_plan(&s, &timed, command, log, comm, profile, e) && !simulation_allocate(&s, e) && !announce(&s, e)) {
+    if (options->benchmark)
+      benchmark(&s, options->benchmark, report_file, e);
+    else
+      simulate(&s, report_file, e);
+  }
+  simulation_close(&s);
+  return e->id;
+}

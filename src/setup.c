@@ -1,0 +1,95 @@
+/* Opening and closing a simulation. */
+#include "simulation.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include "error_mpi.h"
+
+int threads_auto(MPI_Comm node, int *threads, error *e) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  int ranks, sharing = 0;
+  MPI_TRY(e, MPI_Comm_size(node, &ranks));
+  cpu_set_t *all = malloc((size_t)ranks * sizeof *all);
+  if (!all) return FAIL(e, OUT_OF_MEMORY, (size_t)ranks * sizeof *all, "the core masks of this node");
+  int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, node);
+  for (int i = 0; i < ranks; i++) sharing += CPU_EQUAL(&mine, &all[i]) != 0;
+  free(all);
+  MPI_TRY(e, rc);
+  int share = sharing ? CPU_COUNT(&mine) / sharing : 1;
+  *threads = share > 0 ? share : 1;
+  return 0;
+}
+
+static int open_device(simulation *s, bool profile, error *e) {
+  MPI_Comm node;
+  device_options options = {.threads = s->config->threads, .profile = profile};
+  MPI_TRY(e, MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, s->rank, MPI_INFO_NULL, &node));
+  MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
+  MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
+  if (options.threads == 0) TRY(threads_auto(node, &options.threads, e));
+  MPI_TRY(e, MPI_Comm_free(&node));
+  return device_open(s->config->backend, &options, &s->dev, e);
+}
+
+static void set_weights(kernel_args *a, const config *c) {
+  a->center = (float)c->jacobi_center;
+  for (int r = 1; r <= RADIUS; r++) {
+    a->wx[r] = (float)c->jacobi_x[r - 1];
+    a->wy[r] = (float)c->jacobi_y[r - 1];
+    a->wz[r] = (float)c->jacobi_z[r - 1];
+  }
+}
+
+static int print_config(simulation *s, error *e) {
+  size_t length = config_print(s->config, NULL, 0);
+  s->config_text = malloc(length + 1);
+  if (!s->config_text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the text of the config");
+  config_print(s->config, s->config_text, length + 1);
+  return 0;
+}
+
+static int plan_stepper(simulation *s, bool profile, error *e) {
+  stepper *p = &s->stepper;
+  *p = (stepper){.dev = s->dev, .halo = &s->halo, .slab = &s->slab, .overlap = s->config->overlap, .profile = profile};
+  p->args = (kernel_args){.pitch = s->slab.pitch, .plane = s->slab.plane, .nx = s->slab.nx, .ny = s->slab.ny};
+  set_weights(&p->args, s->config);
+  return kernel_find(s->config->kernel, s->config->equation, s->dev->table->backend, &p->kernel, e);
+}
+
+int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm, bool profile,
+                    error *e) {
+  *s = (simulation){.config = c, .command = command, .log = log, .comm = comm};
+  MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
+  TRY(slab_init(&s->slab, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS, e));
+  TRY(field_io_init(&s->io, comm, &s->slab, c->io, e));
+  if (!open_device(s, profile, e) && !plan_stepper(s, profile, e)) print_config(s, e);
+  return error_agree(e, comm);
+}
+
+static int allocate_fields(simulation *s, error *e) {
+  size_t bytes = slab_floats(&s->slab) * sizeof(float);
+  for (int i = 0; i < 2; i++)
+    TRY(s->dev->table->alloc(s->dev, (void **)&s->stepper.memory[i], bytes, MEMORY_DEVICE, e));
+  return transfer_open(&s->transfer, s->dev, &s->slab, (float)s->config->boundary_value, e);
+}
+
+int simulation_allocate(simulation *s, error *e) {
+  allocate_fields(s, e);
+  TRY(error_agree(e, s->comm));
+  halo_open(&s->halo, transport_name(s->config->transport), s->dev, &s->slab, s->comm, e);
+  return error_agree(e, s->comm);
+}
+
+void simulation_close(simulation *s) {
+  error ignored = {0};
+  free(s->series);
+  free(s->config_text);
+  if (!s->dev) return;
+  halo_close(&s->halo);
+  transfer_close(&s->transfer);
+  for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
+  s->dev->table->close(s->dev);
+}

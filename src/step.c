@@ -1,0 +1,123 @@
+#include "step.h"
+#include "trace.h"
+
+/* Two sets of events, for even and odd steps: a step waits for the set of the step before it while filling its own. */
+enum {
+  BOUNDARY_BEGIN,
+  BOUNDARY_END,
+  TO_HOST,
+  TO_DEVICE_BEGIN,
+  TO_DEVICE,
+  INTERIOR_BEGIN,
+  INTERIOR_END,
+  EVENTS_A_STEP
+};
+
+static int event_of(int64_t step, int event) { return (int)(step & 1) * EVENTS_A_STEP + event; }
+
+float *stepper_field(const stepper *s, int which) { return s->memory[which] + slab_offset(s->slab, 0, 0, 0); }
+
+static int record(const stepper *s, int stream, int event, error *e) {
+  return s->dev->table->record(s->dev, stream, event_of(s->step, event), e);
+}
+
+static int record_profile(const stepper *s, int stream, int event, error *e) {
+  return s->profile ? record(s, stream, event, e) : 0;
+}
+
+static int launch(const stepper *s, int stream, zrange z, error *e) {
+  if (zrange_planes(z) == 0) return 0;
+  kernel_args args = s->args;
+  args.in = stepper_field(s, s->current);
+  args.out = stepper_field(s, !s->current);
+  args.z_begin = z.begin;
+  args.z_end = z.end;
+  return s->dev->table->launch(s->dev, stream, s->kernel, &args, e);
+}
+
+/* The planes the neighbours wait for. They read what the interior kernel of the step before wrote, and overwrite
+ * what it read: hence the wait. */
+static int launch_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
+  const device_table *t = s->dev->table;
+  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->step - 1, INTERIOR_END), e));
+  TRY(record_profile(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
+  TRY(launch(s, STREAM_BOUNDARY, lo, e));
+  TRY(launch(s, STREAM_BOUNDARY, hi, e));
+  TRY(record(s, STREAM_BOUNDARY, BOUNDARY_END, e));
+  return s->overlap ? 0 : t->sync(s->dev, STREAM_BOUNDARY, e);
+}
+
+/* The rest, in the same relation to the boundary kernels of the step before. It touches no ghost plane that is
+ * exchanged, so it needs no word from MPI. */
+static int launch_interior(const stepper *s, zrange interior, error *e) {
+  const device_table *t = s->dev->table;
+  TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->step - 1, BOUNDARY_END), e));
+  TRY(record_profile(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
+  TRY(launch(s, STREAM_INTERIOR, interior, e));
+  TRY(record(s, STREAM_INTERIOR, INTERIOR_END, e));
+  return s->overlap ? 0 : t->sync(s->dev, STREAM_INTERIOR, e);
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* Adds the times of a finished step to the phases. */
+static int harvest(stepper *s, int64_t step, error *e) {
+  const device_table *t = s->dev->table;
+  int begin = event_of(step, BOUNDARY_BEGIN);
+  double boundary, interior, interior_end;
+  TRY(t->seconds(s->dev, begin, event_of(step, BOUNDARY_END), &boundary, e));
+  TRY(t->seconds(s->dev, event_of(step, INTERIOR_BEGIN), event_of(step, INTERIOR_END), &interior, e));
+  s->phases.boundary += boundary;
+  s->phases.interior += interior;
+  s->phases.steps++;
+  if (!halo_needed(s->halo)) return 0;
+  double to_host, to_device, arrived;
+  TRY(t->seconds(s->dev, event_of(step, BOUNDARY_END), event_of(step, TO_HOST), &to_host, e));
+  TRY(t->seconds(s->dev, event_of(step, TO_DEVICE_BEGIN), event_of(step, TO_DEVICE), &to_device, e));
+  TRY(t->seconds(s->dev, begin, event_of(step, TO_DEVICE), &arrived, e));
+  TRY(t->seconds(s->dev, begin, event_of(step, INTERIOR_END), &interior_end, e));
+  s->phases.to_host += to_host;
+  s->phases.to_device += to_device;
+  s->phases.exposed += larger(0, arrived - larger(interior_end, boundary));
+  return 0;
+}
+
+static int harvest_before(stepper *s, int64_t end, error *e) {
+  for (; s->profile && s->harvested < end; s->harvested++) TRY(harvest(s, s->harvested, e));
+  return 0;
+}
+
+int stepper_advance(stepper *s, error *e) {
+  zrange lo, interior, hi;
+  slab_ranges(s->slab, &lo, &interior, &hi);
+  /* Step n fills the events of step n - 2 again: that step must be over. This also bounds how far the host runs ahead. */
+  TRY(s->dev->table->sync_event(s->dev, event_of(s->step, INTERIOR_END), e));
+  TRY(harvest_before(s, s->step - 1, e));
+
+  trace_begin("step");
+  TRY(launch_boundary(s, lo, hi, e));
+  TRY(launch_interior(s, interior, e));
+  const halo_events events = {event_of(s->step, TO_HOST), event_of(s->step, TO_DEVICE_BEGIN),
+                              event_of(s->step, TO_DEVICE)};
+  /* Received ghosts belong to the field just computed: they are input of the next step. */
+  TRY(halo_exchange(s->halo, s->memory[!s->current], s->profile ? &events : NULL, !s->overlap, e));
+  trace_end();
+  s->current = !s->current;
+  s->step++;
+  return 0;
+}
+
+int stepper_sync(stepper *s, error *e) {
+  TRY(s->dev->table->sync(s->dev, STREAM_BOUNDARY, e));
+  TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
+  TRY(harvest_before(s, s->step, e));
+  s->phases.exchange = s->halo->exchange_seconds;
+  return 0;
+}
+
+int stepper_reset_phases(stepper *s, error *e) {
+  TRY(stepper_sync(s, e));
+  s->phases = (step_phases){0};
+  s->halo->exchange_seconds = 0;
+  return 0;
+}

@@ -1,0 +1,47 @@
+/* One time step: boundary on stream 0, interior on stream 1, halo exchange meanwhile, swap. */
+#ifndef STENCIL_STEP_H
+#define STENCIL_STEP_H
+
+#include "halo.h"
+
+/* Seconds on this rank, summed over `steps` steps; measured with events (profile). */
+typedef struct step_phases {
+  int64_t steps;
+  double boundary;  /* both boundary kernels */
+  double to_host;   /* D2H of the boundary planes */
+  double exchange;  /* MPI */
+  double to_device; /* H2D of the ghost planes */
+  double interior;  /* interior kernel */
+  double exposed;   /* from the end of all compute to the arrival of the ghosts: communication nothing covered */
+} step_phases;
+
+typedef struct stepper {
+  device *dev;          /* not owned, as are the next three */
+  halo *halo;           /* open, on dev */
+  const slab *slab;
+  const kernel *kernel; /* of dev's backend */
+  kernel_args args;     /* constants of every launch; pointers and z range are set for each */
+  bool overlap;         /* off: every phase waits for the one before it, the reference for correctness and timing */
+  bool profile;         /* measure phases; the device must be open with it */
+  float *memory[2];     /* the two fields, device memory, slab_floats each; owned by whoever made the stepper */
+  int current;          /* memory[current] holds the newest field */
+  int64_t step;         /* steps done */
+  int64_t harvested;    /* steps whose phases are in `phases` */
+  step_phases phases;
+} stepper;
+
+/* Advances one step. On return its launches are enqueued and at most two steps are unfinished; memory[current] is
+ * the newest field, complete with ghosts once stepper_sync has returned. Collective over the halo's ranks. An error
+ * means that this rank failed: the others may be waiting for it. */
+int stepper_advance(stepper *s, error *e);
+
+/* Waits until all steps are done, reports their asynchronous errors and completes `phases`. */
+int stepper_sync(stepper *s, error *e);
+
+/* Syncs, then forgets the phases measured so far (after a warm-up). */
+int stepper_reset_phases(stepper *s, error *e);
+
+/* Pointer to own point (0, 0, 0) of field memory[which]. */
+float *stepper_field(const stepper *s, int which);
+
+#endif

@@ -1,0 +1,155 @@
+/* Is every wait of the step loop needed, and would its loss be noticed? A device wrapper drops one kind of ordering at a
+ * time while it makes the stream that should be waited for late; the answer must then be wrong. Run on 2 ranks. */
+#include "step_harness.h"
+#include <time.h>
+
+enum { NX = 21, NY = 10, NZ = 40, STEPS = 4 };
+static const float GHOST = -0.5f;
+
+typedef enum fault {
+  NO_FAULT,
+  DROP_WAIT_BOUNDARY, /* boundary kernels start before the interior of the step before is done */
+  DROP_WAIT_INTERIOR, /* the interior kernel starts before the boundary of the step before is done */
+  DROP_SYNC_BOUNDARY, /* MPI reads the bounce buffers before the copies to them are done */
+} fault;
+
+typedef struct faulty_device {
+  device base;
+  device *inner;
+  fault fault;
+  int late; /* the stream made late by a nap before each of its launches; -1: none */
+} faulty_device;
+
+static faulty_device *faulty(device *dev) { return (faulty_device *)dev; }
+
+static void nap(const kernel_args *args, int part, int parts) {
+  (void)args, (void)parts;
+  const struct timespec time = {0, 20 * 1000 * 1000};
+  if (part == 0) nanosleep(&time, NULL);
+}
+static const kernel NAP = {.name = "nap", .backend = BACKEND_HOST, .host = nap};
+
+static int f_alloc(device *d, void **m, size_t n, memory_kind k, error *e) {
+  return faulty(d)->inner->table->alloc(faulty(d)->inner, m, n, k, e);
+}
+static int f_free(device *d, void *m, memory_kind k, error *e) {
+  return faulty(d)->inner->table->free(faulty(d)->inner, m, k, e);
+}
+static int f_copy(device *d, int s, void *to, const void *from, size_t n, copy_direction dir, error *e) {
+  return faulty(d)->inner->table->copy(faulty(d)->inner, s, to, from, n, dir, e);
+}
+static int f_launch(device *d, int s, const kernel *k, const kernel_args *a, error *e) {
+  const device_table *t = faulty(d)->inner->table;
+  if (s == faulty(d)->late) TRY(t->launch(faulty(d)->inner, s, &NAP, a, e));
+  return t->launch(faulty(d)->inner, s, k, a, e);
+}
+static int f_record(device *d, int s, int event, error *e) {
+  return faulty(d)->inner->table->record(faulty(d)->inner, s, event, e);
+}
+static int f_wait(device *d, int s, int event, error *e) {
+  if (faulty(d)->fault == DROP_WAIT_BOUNDARY && s == STREAM_BOUNDARY) return 0;
+  if (faulty(d)->fault == DROP_WAIT_INTERIOR && s == STREAM_INTERIOR) return 0;
+  return faulty(d)->inner->table->wait(faulty(d)->inner, s, event, e);
+}
+static int f_sync(device *d, int s, error *e) {
+  if (faulty(d)->fault == DROP_SYNC_BOUNDARY && s == STREAM_BOUNDARY) return 0;
+  return faulty(d)->inner->table->sync(faulty(d)->inner, s, e);
+}
+static int f_sync_event(device *d, int event, error *e) {
+  return faulty(d)->inner->table->sync_event(faulty(d)->inner, event, e);
+}
+static int f_seconds(device *d, int a, int b, double *s, error *e) {
+  return faulty(d)->inner->table->seconds(faulty(d)->inner, a, b, s, e);
+}
+static const device_table FAULTY = {.backend = BACKEND_HOST, .alloc = f_alloc, .free = f_free, .copy = f_copy,
+                                    .launch = f_launch, .record = f_record, .wait = f_wait, .sync = f_sync,
+                                    .sync_event = f_sync_event, .seconds = f_seconds};
+
+/* A transport without any host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the host
+ * waits for the boundary stream in every step, which hides what only a wait between the streams should order. */
+static int wrap_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+  (void)events, (void)serial;
+  const slab *s = h->slab;
+  size_t bytes = RADIUS * s->plane * sizeof(float);
+  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, -RADIUS, -4, -4),
+                          field + slab_offset(s, s->nz - RADIUS, -4, -4), bytes, COPY_ON_DEVICE, e));
+  return h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, s->nz, -4, -4),
+                             field + slab_offset(s, 0, -4, -4), bytes, COPY_ON_DEVICE, e);
+}
+static const struct transport WRAP = {"wrap", NULL, wrap_exchange, NULL};
+
+static int rank, ranks;
+
+static void open_slab(step_run *r, device *dev, bool wrap) {
+  error e = {0};
+  assert_ok(slab_init(&r->slab, NX, NY, NZ, wrap ? 0 : rank, wrap ? 1 : ranks, RADIUS, &e), &e);
+  if (wrap) {
+    r->slab.lower = r->slab.upper = 0;
+    r->halo = (halo){.transport = &WRAP, .dev = dev, .slab = &r->slab, .comm = MPI_COMM_SELF};
+  } else
+    assert_ok(halo_open(&r->halo, "sendrecv", dev, &r->slab, MPI_COMM_WORLD, &e), &e);
+}
+
+/* Points that came out wrong, over all ranks, when `fault` is injected and stream `late` is slow. */
+static long wrong_points(fault fault, int late, bool wrap) {
+  const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
+  faulty_device dev = {.base.table = &FAULTY};
+  step_run r;
+  error e = {0};
+  assert_ok(device_open("host", &options, &dev.inner, &e), &e);
+  open_slab(&r, &dev.base, wrap);
+  dev.late = -1;
+  step_run_open(&r, &dev.base, "reference", true, false, GHOST);
+  float *expected = step_initial(NX, NY, NZ);
+  kernel_args weights = step_weights();
+  step_expected(&weights, expected, NX, NY, NZ, STEPS, GHOST, wrap);
+  assert_int_equal(step_mismatches(&r, r.global), 0);
+
+  dev.fault = fault;
+  dev.late = late;
+  for (int i = 0; i < STEPS; i++) assert_ok(stepper_advance(&r.stepper, &e), &e);
+  dev.fault = NO_FAULT;
+  assert_ok(stepper_sync(&r.stepper, &e), &e);
+  long mine = (long)step_mismatches(&r, expected), all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  free(expected);
+  step_run_close(&r);
+  if (!wrap) halo_close(&r.halo);
+  dev.inner->table->close(dev.inner);
+  return all;
+}
+
+static void late_streams_alone_do_no_harm(void **state) {
+  (void)state;
+  for (int wrap = 0; wrap < 2; wrap++)
+    for (int late = -1; late < STREAM_COUNT; late++) assert_int_equal(wrong_points(NO_FAULT, late, wrap), 0);
+}
+
+static void boundary_must_wait_for_interior(void **state) {
+  (void)state;
+  assert_int_not_equal(wrong_points(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, false), 0);
+  assert_int_not_equal(wrong_points(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, true), 0);
+}
+
+static void interior_must_wait_for_boundary(void **state) {
+  (void)state;
+  assert_int_not_equal(wrong_points(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, true), 0);
+}
+
+static void messages_must_wait_for_their_copies(void **state) {
+  (void)state;
+  assert_int_not_equal(wrong_points(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, false), 0);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(late_streams_alone_do_no_harm), cmocka_unit_test(boundary_must_wait_for_interior),
+      cmocka_unit_test(interior_must_wait_for_boundary), cmocka_unit_test(messages_must_wait_for_their_copies)};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int failed = cmocka_run_group_tests_name("faults", tests, NULL, NULL);
+  if (failed) MPI_Abort(MPI_COMM_WORLD, 1);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,122 @@
+/* The performance report: its figures follow from what was measured, in the table as in the JSON. */
+#include "test.h"
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "../src/report.h"
+
+static const report_rank RANKS[2] = {
+    {.boundary = 1e-3, .to_host = 2e-3, .exchange = 3e-3, .to_device = 4e-3, .interior = 5e-3, .exposed = 1e-3, .io = 7e-3,
+     .copy_gbs = 10, .host_bytes = 3 << 20, .device_bytes = 5 << 20},
+    {.boundary = 3e-3, .to_host = 4e-3, .exchange = 5e-3, .to_device = 6e-3, .interior = 7e-3, .exposed = 3e-3, .io = 9e-3,
+     .copy_gbs = 30, .host_bytes = 4 << 20, .device_bytes = 6 << 20}};
+
+static report example(void) {
+  return (report){.steps = 50, .seconds = 0.5, .nx = 100, .ny = 200, .nz = 300, .ranks = 2, .bytes_per_point = 8,
+                  .backend = "host", .kernel = "simd", .transport = "sendrecv", .device = "a \"quoted\" device",
+                  .overlap = true, .per_rank = RANKS};
+}
+
+static double number(const cJSON *root, const char *key) {
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
+  if (!cJSON_IsNumber(item)) fail_msg("no number %s", key);
+  return item->valuedouble;
+}
+
+static void near(double found, double expected) { assert_true(fabs(found - expected) <= 1e-12 * fabs(expected)); }
+
+static char *read_all(FILE *f) {
+  char *text = calloc(1, 1 << 16);
+  rewind(f);
+  assert_true(fread(text, 1, (1 << 16) - 1, f) > 0);
+  return text;
+}
+
+static void json_holds_every_key_and_figure(void **state) {
+  (void)state;
+  char path[] = "/tmp/stencil-report-XXXXXX";
+  report r = example();
+  error e = {0};
+  close(mkstemp(path));
+  assert_ok(report_write(&r, path, &e), &e);
+  FILE *f = fopen(path, "r");
+  char *text = read_all(f);
+  cJSON *root = cJSON_Parse(text);
+  assert_non_null(root);
+  near(number(root, "gpts"), 6e6 * 50 / 0.5 * 1e-9);
+  near(number(root, "gbs"), 8 * 0.6);
+  near(number(root, "copy_gbs"), 40);
+  near(number(root, "fraction_of_copy"), 4.8 / 40);
+  near(number(root, "steps"), 50);
+  near(number(root, "seconds"), 0.5);
+  near(number(root, "ranks"), 2);
+  near(number(root, "exposed_comm_fraction"), 2e-3 / 0.01);
+  const cJSON *phases = cJSON_GetObjectItem(root, "phases"), *grid = cJSON_GetObjectItem(root, "grid");
+  near(number(phases, "boundary"), 2e-3);
+  near(number(phases, "to_host"), 3e-3);
+  near(number(phases, "exchange"), 4e-3);
+  near(number(phases, "to_device"), 5e-3);
+  near(number(phases, "interior"), 6e-3);
+  near(number(phases, "exposed"), 2e-3);
+  near(number(phases, "io"), 8e-3);
+  for (int i = 0; i < 3; i++) assert_int_equal(cJSON_GetArrayItem(grid, i)->valueint, 100 * (i + 1));
+  assert_string_equal(cJSON_GetObjectItem(root, "backend")->valuestring, "host");
+  assert_string_equal(cJSON_GetObjectItem(root, "kernel")->valuestring, "simd");
+  assert_string_equal(cJSON_GetObjectItem(root, "transport")->valuestring, "sendrecv");
+  assert_string_equal(cJSON_GetObjectItem(root, "device")->valuestring, "a \"quoted\" device");
+  const cJSON *second = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "per_rank"), 1);
+  near(number(second, "device_bytes"), 6 << 20);
+  near(number(cJSON_GetObjectItem(second, "phases"), "exposed"), 3e-3);
+  cJSON_Delete(root);
+  free(text);
+  fclose(f);
+  unlink(path);
+}
+
+static void table_holds_the_figures(void **state) {
+  (void)state;
+  report r = example();
+  FILE *f = tmpfile();
+  report_print(&r, true, f);
+  char *text = read_all(f);
+  assert_non_null(strstr(text, "0.6 Gpts/s"));
+  assert_non_null(strstr(text, "12.0 % of the copy bandwidth, 40 GB/s"));
+  assert_non_null(strstr(text, "exposed communication        1.0000     2.0000     3.0000"));
+  assert_non_null(strstr(text, "whole step                             10.0000"));
+  assert_non_null(strstr(text, "host 4.0 MiB at most a rank, 7.0 in all; device 6.0 MiB at most a rank, 11.0 in all"));
+  free(text);
+  fclose(f);
+}
+
+static void no_steps_and_no_copy_divide_nothing_by_zero(void **state) {
+  (void)state;
+  const report_rank idle = {0};
+  report r = example();
+  r.steps = 0, r.seconds = 0, r.ranks = 1, r.per_rank = &idle;
+  FILE *f = tmpfile();
+  report_print(&r, false, f);
+  char *text = read_all(f);
+  assert_null(strstr(text, "nan"));
+  assert_null(strstr(text, "inf"));
+  free(text);
+  fclose(f);
+}
+
+static void an_unwritable_file_is_an_error(void **state) {
+  (void)state;
+  report r = example();
+  error e = {0};
+  assert_int_equal(report_write(&r, "/nowhere/report.json", &e), ERROR_REPORT_WRITE);
+  assert_string_equal(e.text, "/nowhere/report.json.tmp: cannot write the report: No such file or directory");
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
+  e = (error){0};
+  assert_int_equal(report_write(&r, "/dev/full", &e), ERROR_REPORT_WRITE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(json_holds_every_key_and_figure), cmocka_unit_test(table_holds_the_figures),
+      cmocka_unit_test(no_steps_and_no_copy_divide_nothing_by_zero), cmocka_unit_test(an_unwritable_file_is_an_error)};
+  return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}

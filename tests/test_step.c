@@ -1,0 +1,82 @@
+/* The parallel step loop gives the bits of the whole grid done at once: any rank count, any partition, overlap on or
+ * off, with or without profiling, on every backend of this machine. */
+#include "step_harness.h"
+#include <stdio.h>
+
+static int rank, ranks;
+
+typedef struct grid {
+  int nx, ny, nz;
+} grid;
+
+/* Uneven shares, slabs of 4 to 8 planes (all boundary) and thicker ones, for up to 4 ranks; more planes a rank. */
+static const grid GRIDS[] = {{13, 9, 16}, {13, 9, 17}, {5, 3, 19}, {33, 6, 23}, {1, 1, 29}, {20, 17, 37}, {130, 11, 50}};
+
+static void one_run(device *dev, const char *kernel, grid g, int steps, bool overlap, bool profile) {
+  step_run r;
+  error e = {0};
+  if (slab_init(&r.slab, g.nx, g.ny, g.nz, rank, ranks, RADIUS, &e)) fail_msg("%s", e.text);
+  assert_ok(halo_open(&r.halo, "sendrecv", dev, &r.slab, MPI_COMM_WORLD, &e), &e);
+  step_run_open(&r, dev, kernel, overlap, profile, 0.375f);
+  float *expected = step_initial(g.nx, g.ny, g.nz);
+  kernel_args weights = step_weights();
+  step_expected(&weights, expected, g.nx, g.ny, g.nz, steps, 0.375f, false);
+
+  for (int i = 0; i < steps; i++) assert_ok(stepper_advance(&r.stepper, &e), &e);
+  assert_ok(stepper_sync(&r.stepper, &e), &e);
+  assert_int_equal(r.stepper.step, steps);
+  assert_int_equal(step_mismatches(&r, expected), 0);
+  if (profile) {
+    assert_int_equal(r.stepper.phases.steps, steps);
+    assert_true(r.stepper.phases.boundary >= 0 && r.stepper.phases.interior >= 0 && r.stepper.phases.exposed >= 0);
+    if (ranks > 1) assert_true(r.stepper.phases.exchange > 0 && r.stepper.phases.to_host > 0);
+  }
+  free(expected);
+  step_run_close(&r);
+  halo_close(&r.halo);
+}
+
+static void all_runs(const char *backend) {
+  const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2, .profile = true};
+  device *dev;
+  error e = {0};
+  assert_ok(device_open(backend, &options, &dev, &e), &e);
+  for (int k = 0; k < kernel_table_size; k++) {
+    const kernel *kern = &kernel_table[k];
+    if (kern->backend != dev->table->backend || kern->equation != EQUATION_JACOBI) continue;
+    for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i++)
+      for (int mode = 0; mode < 4; mode++) one_run(dev, kern->name, GRIDS[i], 7 + (int)(i & 1), mode & 1, mode & 2);
+  }
+  dev->table->close(dev);
+}
+
+static void equals_the_whole_grid_on_host(void **state) {
+  (void)state;
+  all_runs("host");
+}
+
+static void equals_the_whole_grid_on_cuda(void **state) {
+  (void)state;
+  all_runs("cuda");
+}
+
+/* test_step [cuda]: on the host device, or on CUDA. */
+int main(int argc, char **argv) {
+  const struct CMUnitTest host[] = {cmocka_unit_test(equals_the_whole_grid_on_host)};
+  const struct CMUnitTest cuda[] = {cmocka_unit_test(equals_the_whole_grid_on_cuda)};
+  char why[256];
+  bool on_cuda = argc > 1 && strcmp(argv[1], "cuda") == 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int failed = 0;
+  if (!on_cuda)
+    failed = cmocka_run_group_tests_name("step host", host, NULL, NULL);
+  else if (device_cuda_count(why) > 0)
+    failed = cmocka_run_group_tests_name("step cuda", cuda, NULL, NULL);
+  else
+    printf("no CUDA device, skipped: %s\n", why);
+  if (failed) MPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks may wait for this one */
+  MPI_Finalize();
+  return 0;
+}
