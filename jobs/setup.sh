@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Makes a Debian 12 or Ubuntu 24.04 machine able to build, run and test stencil. Sourced by the other scripts here.
+#   . jobs/setup.sh               installs the packages that are missing (root or sudo), then sets the environment
+#   . jobs/setup.sh environment   sets the environment only: for clusters, where modules bring the software
+# When nothing is missing it needs no network and no rights.
+
+stencil_packages=(
+  build-essential cmake ninja-build pkg-config
+  openmpi-bin libopenmpi-dev libhdf5-openmpi-dev hdf5-tools
+  libinih-dev libcjson-dev libcmocka-dev
+  python3 python3-numpy python3-h5py python3-matplotlib)
+
+stencil_missing_packages() {
+  local package
+  for package in "${stencil_packages[@]}"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+  done
+}
+
+stencil_install() {
+  if ! command -v apt-get >/dev/null; then
+    echo "setup: not a Debian system: make sure that CMake >= 3.22, Ninja, MPI, HDF5, inih, cJSON and cmocka are there"
+    return 0
+  fi
+  local missing as_root=() apt=(apt-get -o DPkg::Lock::Timeout=120)
+  mapfile -t missing < <(stencil_missing_packages)
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "setup: error: these packages are missing, and only root or sudo can install them: ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+    [[ -t 0 ]] || as_root+=(-n) # nobody is there to type a password
+  fi
+  echo "setup: installing ${missing[*]}"
+  as_root+=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C)
+  "${as_root[@]}" "${apt[@]}" -qq update >/dev/null || true # the lists there may do; if not, the next line says so
+  if ! "${as_root[@]}" "${apt[@]}" -qq install -y --no-install-recommends "${missing[@]}" >/dev/null; then
+    echo "setup: error: apt-get could not install: ${missing[*]}" >&2
+    return 1
+  fi
+}
+
+stencil_environment() {
+  if ! command -v nvcc >/dev/null && [[ -x /usr/local/cuda/bin/nvcc ]]; then
+    export PATH=$PATH:/usr/local/cuda/bin
+  fi
+  if ((EUID == 0)); then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+  # More ranks than cores is fine for a trial; a rank's threads may use every core; and containers often forbid the
+  # system call behind single copies between processes.
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+  export OMPI_MCA_btl_vader_single_copy_mechanism=none
+}
+
+# run_logged LOG COMMAND...: output into LOG, and its end on the screen if the command fails.
+run_logged() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 || {
+    local code=$?
+    tail -n 40 "$log" >&2
+    echo "error: '$*' failed (exit $code); all of its output: $log" >&2
+    return "$code"
+  }
+}
+
+if [[ ${1-} != environment ]]; then
+  stencil_install
+fi
+stencil_environment

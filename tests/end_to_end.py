@@ -1,0 +1,445 @@
+#!/usr/bin/env python3
+"""The program run as a user runs it.   end_to_end.py CASE STENCIL MPIEXEC   |   end_to_end.py --list
+
+Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
+"""
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import (ENVIRONMENT, SOURCE, Program, check, h5py, jacobi_step, jacobi_step_float64, np, read_field,
+                     same_bits, skip, write_field)
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+WEIGHTS = [[0.05, 0.03, 0.02, 0.01], [0.06, -0.02, 0.015, 0.005], [0.07, 0.04, -0.03, 0.02]]  # x, y, z
+JACOBI = {"jacobi.center": 0.3, "boundary.value": 0.25,
+          **{f"jacobi.{a}": " ".join(map(str, w)) for a, w in zip("xyz", WEIGHTS)}}
+
+
+@case
+def equality(program):
+    """Every way to run gives the same bits: those of the formula evaluated in the canonical order."""
+    ways = [dict(np=n) for n in (0, 1, 2, 3, 4)]
+    ways += [{"np": n, "parallel.overlap": "off"} for n in (1, 3)] + [{"np": n, "parallel.io": "gather"} for n in (1, 4)]
+    ways += [{"np": 3, "output.compress": 4}, {"np": 2, "output.compress": 9, "parallel.io": "gather"}]
+    ways += [{"np": n, "device.kernel": k, "device.threads": t} for n, k, t in ((1, "reference", 3), (2, "simd", 3),
+                                                                              (3, "reference", 1))]
+    if "parallel)" in program.succeed("--version").out:
+        ways += [{"np": n, "parallel.io": "collective"} for n in (1, 3)]
+    else:
+        print("HDF5 is serial: io = collective not checked")
+    for shape, steps in (((37, 29, 45), 7), ((16, 9, 70), 3), ((17, 40, 5), 2)):
+        expected = predict(program, shape, steps)
+        for way in ways:
+            run_one_way(program, shape, steps, way, expected)
+        print(f"{shape}: {len(ways)} ways agree")
+
+
+def predict(program, shape, steps):
+    """Writes a random input field; returns the fields expected after 0 to `steps` steps."""
+    program.fresh()
+    u = np.random.default_rng(sum(shape)).uniform(-1, 1, shape).astype(np.float32)
+    write_field(program.folder / "in.h5", u)
+    fields, exact = [u], u.astype(np.float64)
+    for _ in range(steps):
+        fields.append(jacobi_step(fields[-1], 0.3, WEIGHTS, 0.25))
+        exact = jacobi_step_float64(exact, 0.3, WEIGHTS, 0.25)
+    check(np.allclose(fields[-1], exact, rtol=1e-5, atol=1e-6), "the two predictions of this test disagree")
+    return fields
+
+
+def run_one_way(program, shape, steps, way, expected):
+    keys = {key: value for key, value in way.items() if key != "np"}
+    config = program.config({**dict(zip(("grid.nz", "grid.ny", "grid.nx"), shape)), **JACOBI, "time.steps": steps,
+                             "initial.u": "in.h5:/u", "output.every": 2, **keys})
+    program.succeed("-q", config, np=way["np"])
+    for step in sorted({*range(0, steps, 2), steps}):
+        found = program.field(step)
+        if not same_bits(found, expected[step]):
+            z, y, x = np.argwhere(found != expected[step])[0]
+            raise AssertionError(f"{shape} {way}: step {step} first differs at z {z} y {y} x {x}: "
+                                 f"{found[z, y, x]} instead of {expected[step][z, y, x]}")
+        (program.folder / f"out/u.{step:08d}.hdf").unlink()
+
+
+# What is wrong, the changes to a good config, the exit code, words the message must have.
+CONFIG_ERRORS = [
+    ({"grid.nx": "abc"}, 1, ["run.ini:2:", "[grid] nx", "integer", "'abc'"]),
+    ({"grid.nx": "20 30"}, 1, ["[grid] nx", "20 30"]),
+    ({"grid.nx": "1e99"}, 1, ["[grid] nx"]),
+    ({"grid.ny": "0"}, 1, ["[grid] ny", ">= 1"]),
+    ({"grid.nz": None}, 1, ["[grid] nz"]),
+    ({"grid.dx": "-1"}, 1, ["[grid] dx"]),
+    ({"grid.dx": "nan"}, 1, ["[grid] dx"]),
+    ({"time.steps": None}, 1, ["[time] steps"]),
+    ({"time.steps": "-3"}, 1, ["[time] steps"]),
+    ({"time.stepz": "3"}, 1, ["run.ini:", "stepz", "steps"]),
+    ({"gird.nx": "3"}, 1, ["run.ini:", "gird", "grid"]),
+    ({"boundary.all": "fixd"}, 1, ["[boundary] all", "fixd", "fixed"]),
+    ({"jacobi.x": "1 2 3"}, 1, ["[jacobi] x", "1 2 3"]),
+    ({"output.compress": "10"}, 1, ["[output] compress", "10"]),
+    ({"parallel.overlap": "perhaps"}, 1, ["[parallel] overlap", "perhaps"]),
+    ({"parallel.transport": "nccl"}, 1, ["transport", "nccl"]),
+    ({"parallel.io": "server"}, 1, ["io", "server"]),
+    ({"equation.type": "heat"}, 1, ["[equation] type", "heat"]),
+    ({"boundary.all": "periodic"}, 1, ["[boundary] all", "periodic"]),
+    ({"checkpoint.every_steps": "5"}, 1, ["[checkpoint]"]),
+    ({"device.kernel": "smid"}, 1, ["[device] kernel", "smid", "simd"]),
+    ({"device.backend": "cuda"}, 1, ["[device] backend", "cuda"]),
+    ({"initial.u": "nofile.h5:/u"}, 2, ["nofile.h5"]),
+    ({"initial.u": "nofile.h5:/"}, 1, ["[initial] u", "nofile.h5:/"]),
+    ({"output.path": "no/such/folder/u"}, 2, ["no/such/folder"]),
+    ({"output.path": "run.ini/u"}, 2, ["run.ini/u"]),
+    ({"output.path": "/proc/u"}, 2, ["/proc"]),
+]
+
+
+@case
+def config_errors(program):
+    """Every wrong entry is one line that says what and where, with the right exit code."""
+    no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
+    for number, (changes, code, words) in enumerate(CONFIG_ERRORS):
+        config = program.config(changes)
+        program.fail(code, words, config, env=no_gpu)
+        if number % 4 == 0:
+            program.fail(code, words, config, np=3, env=no_gpu)
+        if len(changes) == 1 and None not in changes.values() and code == 1:
+            (key, value), = changes.items()
+            good = program.config(name="good.ini")
+            program.fail(1, words[-1:], good, f"{key}={value}", env=no_gpu)
+
+
+@case
+def usage_errors(program):
+    """Wrong command lines and unreadable config files."""
+    good = program.config()
+    for code, words, args in (
+            (1, ["config"], []), (1, ["--bogus"], ["--bogus", good]), (1, ["x"], ["-x", good]),
+            (1, ["--benchmark", "many"], ["--benchmark", "many", good]), (1, ["--benchmark"], ["--benchmark", "0", good]),
+            (1, ["restart"], ["--restart", "auto", good]), (1, ["absent.ini"], ["absent.ini"]),
+            (1, ["out"], ["out"]), (1, ["rubbish"], [good, "rubbish"]), (1, ["nosection"], [good, "nosection.x=1"])):
+        program.fail(code, words, *args)
+        program.fail(code, words, *args, np=2)
+    folder = program.folder
+    for name, text, words in (
+            ("syntax.ini", "[grid]\nnx = 20\nthis is not an entry\n", ["syntax.ini:3"]),
+            ("bracket.ini", "[grid\nnx = 20\n", ["bracket.ini:1"]),
+            ("twice.ini", (folder / good).read_text() + "[time]\nsteps = 9\n", ["twice.ini:", "steps"]),
+            ("long.ini", "[grid]\nnx = " + "1" * 70000 + "\n", ["long.ini:2"]),
+            ("empty.ini", "", ["[grid]"])):
+        (folder / name).write_text(text)
+        program.fail(1, words, name)
+    (folder / "binary.ini").write_bytes(bytes(range(256)) * 40)
+    program.fail(1, ["binary.ini:"], "binary.ini")
+    # One rank too many, and one more plane than that needs.
+    program.fail(1, ["15", "4", "at most 3"], program.config({"grid.nz": 15}), np=4)
+    program.succeed(program.config({"grid.nz": 16}), np=4)
+
+
+@case
+def file_errors(program):
+    """Wrong input files, and outputs that cannot be written."""
+    folder, shape = program.folder, (19, 12, 20)
+    u = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    bad, huge = u.copy(), u.astype(np.float64)
+    bad[17, 3, 4], huge[2, 1, 0] = np.nan, 1e300
+    infinite = np.where(np.isnan(bad), np.inf, bad)
+    for name, values in (("good", u), ("swapped", u.T), ("flat", u.reshape(-1)), ("text", np.full(shape, b"abc")),
+                         ("complex", u.astype(np.complex64)), ("nan", bad), ("inf", infinite), ("huge", huge)):
+        write_field(folder / f"{name}.h5", values)
+    whole = (folder / "good.h5").read_bytes()
+    (folder / "cut.h5").write_bytes(whole[:len(whole) // 2])
+    (folder / "noise.h5").write_bytes(os.urandom(5000))
+    (folder / "empty.h5").write_bytes(b"")
+    for dataset, words in (
+            ("good.h5:/v", ["good.h5", "/v"]), ("absent.h5:/u", ["absent.h5"]),
+            ("swapped.h5:/u", ["swapped.h5", "/u", 19, 12, 20]), ("flat.h5:/u", ["flat.h5", "/u", u.size]),
+            ("text.h5:/u", ["text.h5", "/u"]), ("complex.h5:/u", ["complex.h5", "/u"]), ("nan.h5:/u", ["nan.h5", "/u"]),
+            ("inf.h5:/u", ["inf.h5", "/u"]), ("huge.h5:/u", ["huge.h5", "/u"]), ("cut.h5:/u", ["cut.h5"]),
+            ("noise.h5:/u", ["noise.h5"]), ("empty.h5:/u", ["empty.h5"]), ("out:/u", ["out"])):
+        config = program.config({"initial.u": dataset})
+        for n in (0, 3):
+            program.fail(2, words, config, np=n)
+        if not dataset.startswith(("nan", "inf", "huge")):
+            program.fail(2, words, "--dry-run", config)
+    program.succeed(program.config({"initial.u": "good.h5:/u"}), np=2)
+    program.fresh()
+    full = program.config({"grid.nx": 240, "grid.ny": 240, "grid.nz": 240, "time.steps": 1})
+    for n, mode in ((0, "gather"), (2, "auto")):  # a field of 53 MiB where no file may grow beyond 48
+        program.fail(2, ["out/u.00000001.hdf"], full, f"parallel.io={mode}", np=n, shell_before="ulimit -f 49152")
+
+
+@case
+def nonfinite(program):
+    """A field that overflows ends the run with exit 3, naming step and first bad point, and is not saved."""
+    shape, center, weights = (19, 12, 20), 30000.0, [[1e3, 0, 0, 0]] * 3
+    changes = {"jacobi.center": center, **{f"jacobi.{a}": "1e3 0 0 0" for a in "xyz"}, "initial.u": "in.h5:/u",
+               "output.every": 2, "time.steps": 40}
+    u = np.random.default_rng(5).uniform(0.1, 1, shape).astype(np.float32)
+    write_field(program.folder / "in.h5", u)
+    step = 0
+    while np.isfinite(u).all():
+        u, step = jacobi_step(u, center, weights, 0), step + 1
+    z, y, x = np.argwhere(~np.isfinite(u))[0]
+    config = program.config(changes)
+    for n in (0, 1, 3):
+        result = program.run(config, "report.check_every=1", np=n)
+        check(result.code == 3 and len(result.errors) == 1, f"on {n} ranks: expected one error and exit 3, got {result}")
+        numbers = [int(i) for i in re.findall(r"\b\d+\b", result.errors[0])]
+        check({step, z, y, x} <= set(numbers), f"expected step {step} and point z {z} y {y} x {x}: {result.errors[0]}")
+    # The end of the run and every saved field are checked too, whatever check_every is.
+    for extra in (["report.check_every=1000"], ["report.check_every=0", "output.every=0"]):
+        result = program.run(config, *extra, np=2)
+        check(result.code == 3 and len(result.errors) == 1, f"{extra}: expected one error and exit 3, got {result}")
+    saved = list(program.folder.glob("out/*"))
+    check(any(p.suffix == ".hdf" for p in saved), "the finite fields before it were not saved")
+    for path in saved:
+        check(path.suffix in (".hdf", ".xdmf"), f"{path.name} was left behind")
+        if path.suffix == ".hdf":
+            check(np.isfinite(read_field(path, program.path)).all(), f"{path.name} holds non-finite values")
+
+
+@case
+def options(program):
+    """--help, --version, --dry-run, --quiet, overrides."""
+    out = program.succeed("--help").out
+    for word in ("--help", "--version", "--dry-run", "--benchmark", "--report", "--quiet", "--verbose", "section.key"):
+        check(word in out, f"--help does not mention {word}:\n{out}")
+    check(program.succeed("-h").out == out, "-h and --help differ")
+    out = program.succeed("--version").out
+    for word in ("stencil 0.", "MPI", "HDF5", "CUDA", "host", "simd", "reference", "compiler"):
+        check(word in out, f"--version does not mention {word}:\n{out}")
+    config = program.config({"output.every": 2})
+    before = program.files()
+    out = program.succeed("--dry-run", config, np=3).out
+    for word in ("[grid]", "nx = 20", "[output]", "every = 2", "memory", "MiB"):
+        check(word in out, f"--dry-run does not say {word}:\n{out}")
+    check(re.search(r"3 ranks.*\b6\b.*\b7\b", out), f"--dry-run does not show the partition into 7 + 6 + 6 planes:\n{out}")
+    check(program.files() == before, "--dry-run wrote something")
+    program.fail(2, ["no/such"], "-n", config, "output.path=no/such/u")
+    for quiet in ("-q", "--quiet"):
+        result = program.succeed(quiet, config, np=2)
+        check(result.out == "", f"{quiet} printed {result.out}")
+    program.fresh()
+    program.succeed(program.config(), "time.steps=9", "output.path=out/last", "time.steps=2")
+    check(program.files() == {"run.ini", "out/last.00000002.hdf", "out/last.xdmf"}, f"found {program.files()}")
+
+
+@case
+def benchmark(program):
+    """--benchmark writes no field; the report says the same thing on paper and as JSON, and its numbers agree."""
+    config = program.config({"grid.nx": 64, "grid.ny": 48, "grid.nz": 40})
+    for n, args, steps in ((0, ["--benchmark", 20], 20), (3, ["-b", 30], 30), (2, [], 3)):
+        program.fresh()
+        program.config({"grid.nx": 64, "grid.ny": 48, "grid.nz": 40})
+        out = program.succeed(*args, "--report", "r.json", config, np=n).out
+        fields = {"out/u.00000003.hdf", "out/u.xdmf"} if not args else set()
+        check(program.files() == {"run.ini", "r.json"} | fields, f"{args} left {program.files()}")
+        check("Gpts/s" in out and "GB/s" in out, f"no report on stdout:\n{out}")
+        check_report(json.loads((program.folder / "r.json").read_text()), n or 1, steps, 64 * 48 * 40)
+    program.succeed(config, "report.file=out/configured.json")
+    check("steps" in json.loads((program.folder / "out/configured.json").read_text()), "[report] file is empty")
+    program.fail(2, ["no/such"], "--report", "no/such/r.json", config, "output.path=out/v")
+
+
+def check_report(report, ranks, steps, points):
+    def close(a, b, what):
+        check(abs(a - b) <= 0.01 * abs(b), f"{what}: {a} is not {b} in {report}")
+
+    keys = {"gpts", "gbs", "copy_gbs", "fraction_of_copy", "steps", "seconds", "ranks", "backend", "kernel", "transport",
+            "grid", "phases", "exposed_comm_fraction"}
+    check(keys <= report.keys(), f"missing {keys - report.keys()} in {report}")
+    check((report["steps"], report["ranks"]) == (steps, ranks), f"wrong steps or ranks in {report}")
+    close(report["gpts"], points * steps / report["seconds"] / 1e9, "gpts")
+    close(report["gbs"], 8 * report["gpts"], "gbs")
+    close(report["fraction_of_copy"], report["gbs"] / report["copy_gbs"], "fraction_of_copy")
+    check(len(report["phases"]) >= 6, f"too few phases in {report}")
+    check(all(seconds >= 0 for seconds in report["phases"].values()), f"a negative phase in {report}")
+    check(0 <= report["exposed_comm_fraction"] <= 1, f"exposed_comm_fraction in {report}")
+    check(str(report["grid"]).replace(" ", "") in ("[64,48,40]", "64x48x40"), f"grid in {report}")
+    names = [report[name] for name in ("backend", "kernel", "transport")]
+    check(names == ["host", "simd", "sendrecv"], f"names in {report}")
+
+
+@case
+def files(program):
+    """The layout and attributes of saved fields, and which are saved."""
+    geometry = {"grid.dx": 2.5, "grid.dy": 5, "grid.dz": 7.5, "grid.origin": "10 -20 30"}
+    for every, steps, expected in ((0, 3, {3}), (2, 5, {0, 2, 4, 5}), (3, 6, {0, 3, 6}), (9, 4, {0, 4})):
+        program.fresh()
+        program.succeed(program.config({**geometry, "output.every": every, "time.steps": steps}), np=2)
+        names = {f"out/u.{step:08d}.hdf" for step in expected}
+        check(program.files() == names | {"run.ini", "out/u.xdmf"}, f"every {every}: found {program.files()}")
+        check_series(program.folder / "out", sorted(expected))
+    path = program.folder / "out/u.00000004.hdf"
+    with h5py.File(path, "r") as file:
+        check_vtkhdf(file)
+        check_attributes(file)
+        text = as_text(file.attrs["config"])
+    # The config in the file repeats the run.
+    (program.folder / "again.ini").write_text(text)
+    program.succeed("again.ini", "output.path=out/again")
+    check(same_bits(program.field(4), program.field(4, "out/again")), "the saved config does not repeat the run")
+    program.succeed(program.config({"output.compress": 5}), "initial.u=2.5", "jacobi.center=0.5", np=2)
+    with h5py.File(program.folder / "out/u.00000003.hdf", "r") as file:
+        check((file["u"].compression, file["u"].compression_opts, file["u"].shuffle) == ("gzip", 5, True), "compression")
+
+
+def as_text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def check_vtkhdf(file):
+    group, data = file["VTKHDF"], file["u"]
+    kind = group.attrs.get_id("Type")
+    type_ = kind.get_type()
+    check(not type_.is_variable_str() and type_.get_cset() == h5py.h5t.CSET_ASCII, "Type is not fixed-length ASCII")
+    check(as_text(group.attrs["Type"]) == "ImageData", f"Type is {group.attrs['Type']}")
+    for name, value in (("Version", [1, 0]), ("WholeExtent", [0, 19, 0, 11, 0, 18]), ("Origin", [10, -20, 30]),
+                        ("Spacing", [2.5, 5, 7.5]), ("Direction", [1, 0, 0, 0, 1, 0, 0, 0, 1])):
+        check(list(group.attrs[name]) == value, f"{name} is {group.attrs[name]}")
+    check(data.shape == (19, 12, 20) and data.dtype == np.dtype("<f4"), f"/u is {data.shape} {data.dtype}")
+    check(file.get("u", getlink=True).__class__ is h5py.HardLink, "/u is no hard link")
+    check(file["u"] == group["PointData/u"], "/u and PointData/u are two datasets")
+
+
+def check_attributes(file):
+    found = {name: as_text(value) for name, value in file.attrs.items()}
+    for name, value in (("step", "4"), ("time", "4.0"), ("mpi_ranks", "2"), ("backend", "host"), ("kernel", "simd"),
+                        ("transport", "sendrecv"), ("equation", "jacobi")):
+        check(found.get(name) == value, f"attribute {name} is {found.get(name)}, not {value}")
+    for name, pattern in (("dt", r"[\d.]+"), ("created_by", "stencil 0[.]"), ("git_hash", r"\w+"), ("command", "run.ini"),
+                          ("creation_date", r"20\d\d-\d\d-\d\d"), ("config", r"\[grid\]")):
+        check(re.search(pattern, found.get(name, "")), f"attribute {name} is {found.get(name)!r}")
+
+
+def check_series(folder, steps):
+    root = ElementTree.parse(folder / "u.xdmf").getroot()
+    check(root.tag == "Xdmf", f"u.xdmf is {root.tag}")
+    times = [float(element.get("Value")) for element in root.iter("Time")]
+    check(times == steps, f"u.xdmf has the times {times}, not {steps}")
+    items = [i for i in root.iter("DataItem") if i.get("Format") == "HDF"]
+    check(len(items) == len(steps), f"u.xdmf has {len(items)} fields")
+    for item, step in zip(items, steps):
+        name, dataset = item.text.strip().split(":")
+        check(name == f"u.{step:08d}.hdf", f"u.xdmf names {name}")
+        check(item.get("Dimensions").split() == ["19", "12", "20"], f"Dimensions {item.get('Dimensions')}")
+        with h5py.File(folder / name, "r") as file:
+            check(file[dataset].shape == (19, 12, 20), f"{name} {dataset}")
+
+
+@case
+def progress(program):
+    """A line every 10 % into a file; one line redrawn in place on a terminal."""
+    config = program.config({"time.steps": 200})
+    out = program.succeed(config, np=2).out
+    percents = [int(p) for p in re.findall(r"(\d+)\s?%", out)]
+    check(sorted(set(range(10, 101, 10)) - set(percents)) == [], f"expected a line every 10 %:\n{out}")
+    check(sum(p % 10 == 0 for p in percents) <= 12, f"more than a line every 10 %:\n{out}")
+    check("\r" not in out and "\x1b" not in out, f"control characters in a file:\n{out!r}")
+    check("%" not in re.sub(r"of copy.*|fraction.*", "", program.succeed(config, "report.progress=off").out).split(
+        "Gpts/s")[0], "progress = off printed progress")
+    for n in (0, 2):  # mpirun gives its ranks a terminal or a pipe of its own making, whatever it writes to itself
+        terminal = run_on_terminal(program.command([config, "time.steps=3000"], n), program.folder)
+        check("\r" in terminal.replace("\r\n", "\n"), f"no redrawn line on a terminal: {terminal!r}")
+        check(re.search(r"100\s?%", terminal) and "Gpts/s" in terminal, f"no last progress line: {terminal!r}")
+
+
+def run_on_terminal(command, folder):
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(command, cwd=folder, stdin=follower, stdout=follower, stderr=follower,
+                               env={**os.environ, **ENVIRONMENT, "TERM": "xterm"})
+    os.close(follower)
+    output = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # Linux says EIO when the other side is closed
+            break
+        if not part:
+            break
+        output += part
+    os.close(leader)
+    check(process.wait(timeout=60) == 0, f"on a terminal: exit {process.returncode}: {output!r}")
+    return output.decode()
+
+
+@case
+def marmousi(program):
+    """A real velocity model on 1 to 4 ranks."""
+    section = SOURCE.parent / "shared/data/marmousi_vp_1601x401.f32"
+    if not section.exists():
+        skip(f"there is no {section.name} beside the source tree")
+    model = program.folder / "model.h5"
+    subprocess.run([sys.executable, SOURCE / "jobs/make_input.py", model, "401", "96", "401", "--marmousi", section,
+                    "--crop", "600", "0"], check=True)
+    u = read_field(model, program.path)
+    raw = np.fromfile(section, "<f4").reshape(1601, 401)
+    check(u.shape == (401, 96, 401) and np.array_equal(u[37, 11], 1000 * raw[600:1001, 37]), "the model is not the data")
+    config = program.config({"grid.nx": 401, "grid.ny": 96, "grid.nz": 401, "grid.dx": 7.5, "initial.u": "model.h5:/u",
+                             "boundary.value": 2500})
+    fields = []
+    for n in (1, 2, 3, 4):
+        program.succeed(config, np=n)
+        fields.append(program.field(3))
+        check(same_bits(fields[0], fields[-1]), f"1 and {n} ranks differ")
+    for _ in range(3):
+        u = jacobi_step_float64(u, 0.4, [[0.04, 0.03, 0.02, 0.01]] * 3, 2500)
+    check(np.allclose(fields[0], u, rtol=1e-5), "the field is not the formula's")
+
+
+@case
+def cuda(program):
+    """Every CUDA kernel gives the host's bits, on one and on two ranks."""
+    kernels = re.findall(r"^KERNEL\(JACOBI, CUDA, (\w+)", (SOURCE / "kernels/kernels.def").read_text(), re.MULTILINE)
+    check(len(kernels) >= 2, "no CUDA kernels in kernels.def")
+    for shape in ((40, 64, 96), (37, 29, 45), (9, 130, 33)):
+        keys = {**dict(zip(("grid.nz", "grid.ny", "grid.nx"), shape)), **JACOBI, "time.steps": 9}
+        config = program.config({**keys, "device.kernel": "reference"})
+        program.succeed(config)
+        expected = program.field(9)
+        for kernel in kernels:
+            for n, overlap in ((0, "on"), (2, "on"), (2, "off")):
+                run = program.run(program.config({**keys, "device.backend": "cuda", "device.kernel": kernel}),
+                                  f"parallel.overlap={overlap}", "output.path=out/gpu", np=n)
+                if run.code == 1 and ("no usable CUDA device" in run.err or "without CUDA" in run.err
+                                      or "not compiled" in run.err):
+                    skip(run.errors[0])
+                check(run.code == 0, f"{kernel} on {n} ranks: {run}")
+                check(same_bits(program.field(9, "out/gpu"), expected), f"{shape} {kernel} {n} ranks overlap {overlap}")
+    print(f"{', '.join(kernels)}: the host's bits")
+
+
+def main():
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return
+    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: end_to_end.py CASE STENCIL MPIEXEC; cases: {' '.join(CASES)}")
+    name = sys.argv[1]
+    if h5py is None and name != "cuda":
+        skip("python3 has no numpy or no h5py")
+    program = Program(*sys.argv[2:])
+    try:
+        CASES[name](program)
+        print(f"{name}: passed")
+    except AssertionError as failure:
+        sys.exit(f"{name}: FAILED: {failure}")
+    finally:
+        program.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""What the end-to-end cases share: running the program as a user does, and reading and predicting its fields."""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import h5py
+    import numpy as np
+except ImportError:  # a GPU machine may lack them; the cases that need them skip
+    h5py = np = None
+
+SKIP = 77  # CTest's SKIP_RETURN_CODE
+SOURCE = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+CRASH = re.compile("Segmentation|backtrace|HDF5-DIAG|Assertion|Sanitizer|runtime error|core dumped")
+BASE = {"grid.nx": 20, "grid.ny": 12, "grid.nz": 19, "time.steps": 3, "initial.u": "random", "output.path": "out/u",
+        "device.backend": "host"}
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(SKIP)
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+        self.errors = [line for line in err.splitlines() if line.startswith("stencil: error: ")]
+
+    def __str__(self):
+        return f"exit {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
+
+
+class Program:
+    """The program under test in a folder of its own; `np` = 0 starts it without mpiexec."""
+
+    def __init__(self, path, mpiexec):
+        self.path, self.mpiexec = str(Path(path).resolve()), mpiexec
+        self.folder = Path(tempfile.mkdtemp(prefix="stencil-"))
+        self.fresh()
+
+    def fresh(self):
+        """An empty working folder with an empty output folder."""
+        shutil.rmtree(self.folder)
+        (self.folder / "out").mkdir(parents=True)
+
+    def config(self, changes=None, name="run.ini"):
+        """Writes BASE with `changes` ("section.key": value; None leaves it out) as an INI file; returns its name."""
+        sections = {}
+        for key, value in {**BASE, **(changes or {})}.items():
+            section, key = key.split(".", 1)
+            if value is not None:
+                sections.setdefault(section, []).append(f"{key} = {value}\n")
+        text = "".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items())
+        (self.folder / name).write_text(text)
+        return name
+
+    def command(self, args, np=0):
+        return ([self.mpiexec, "-np", str(np)] if np else []) + [self.path] + [str(a) for a in args]
+
+    def run(self, *args, np=0, timeout=180, shell_before="", env=None):
+        """Runs to the end; a run that outlasts `timeout` seconds is killed and fails the case."""
+        command = self.command(args, np)
+        if shell_before:
+            command = ["bash", "-c", shell_before + '; exec "$@"', "bash"] + command
+        process = subprocess.Popen(command, cwd=self.folder, env={**os.environ, **ENVIRONMENT, **(env or {})}, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)
+        try:
+            result = Result(None, *process.communicate(timeout=timeout))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise AssertionError(f"{args} on {np} ranks hung for {timeout} s\n{out}\n{err}") from None
+        result.code = process.returncode
+        check(not CRASH.search(result.out + result.err), f"{args} on {np} ranks crashed: {result}")
+        return result
+
+    def succeed(self, *args, **kwargs):
+        result = self.run(*args, **kwargs)
+        check(result.code == 0 and not result.errors, f"{args}, {kwargs}: expected success, got {result}")
+        return result
+
+    def fail(self, code, words, *args, np=0, **kwargs):
+        """Expects this exit code and one line on stderr with all of `words`, and no file made or changed."""
+        before = self.files()
+        result = self.run(*args, np=np, **kwargs)
+        about = f"{args} on {np} ranks: "
+        check(result.code == code, about + f"expected exit {code}, got {result}")
+        check(len(result.errors) == 1, about + f"expected one error line, got {result}")
+        if not np:
+            check(result.err.strip() == result.errors[0], about + f"stderr has more than the error: {result.err}")
+        for word in words:
+            check(str(word) in result.errors[0], about + f"expected '{word}' in: {result.errors[0]}")
+        check(self.files() == before, about + f"left behind {sorted(self.files() - before)}")
+        return result
+
+    def files(self):
+        return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}
+
+    def field(self, step, path="out/u"):
+        return read_field(self.folder / f"{path}.{step:08d}.hdf", self.path)
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def read_field(path, program):
+    """/u of a saved field: an array, or its bytes where h5py is missing (then through the program's own libhdf5)."""
+    if h5py:
+        with h5py.File(path, "r") as file:
+            return file["u"][...]
+    libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    hdf5 = ctypes.CDLL(re.search(r"=> (\S*libhdf5\S*)", libraries).group(1))
+    handle = ctypes.c_int64
+    hdf5.H5open()
+    for name in ("H5Fopen", "H5Dopen2"):
+        getattr(hdf5, name).restype = handle
+    hdf5.H5Dget_storage_size.restype = ctypes.c_uint64
+    file = hdf5.H5Fopen(str(path).encode(), 0, handle(0))
+    data = handle(hdf5.H5Dopen2(handle(file), b"/u", handle(0)))
+    buffer = ctypes.create_string_buffer(hdf5.H5Dget_storage_size(data))
+    float32 = handle.in_dll(hdf5, "H5T_IEEE_F32LE_g")
+    check(hdf5.H5Dread(data, float32, handle(0), handle(0), handle(0), buffer) >= 0, f"cannot read {path}")
+    hdf5.H5Dclose(data)
+    hdf5.H5Fclose(handle(file))
+    return buffer.raw
+
+
+def same_bits(a, b):
+    return a == b if isinstance(a, bytes) else a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def write_field(path, values, name="u"):
+    with h5py.File(path, "w") as file:
+        file[name] = values
+
+
+def jacobi_step(u, center, weights, value):
+    """One step in float32 in the canonical order of operations, every multiply-add rounded once. `weights` is x, y, z
+    of four each. The extended precision of long double makes the second rounding, to float32, harmless."""
+    padded = np.pad(u, 4, constant_values=np.float32(value))
+    wx, wy, wz = (np.float32(w) for w in weights)
+
+    def at(dz=0, dy=0, dx=0):
+        return padded[tuple(slice(4 + d, 4 + d + n) for d, n in zip((dz, dy, dx), u.shape))]
+
+    def fma(weight, values, sum_):
+        return (np.longdouble(weight) * values.astype(np.longdouble) + sum_).astype(np.float32)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        acc = wz[3] * at(dz=-4)
+        for r in (3, 2, 1):
+            acc = fma(wz[r - 1], at(dz=-r), acc)
+        acc = fma(np.float32(center), at(), acc)
+        for r in (1, 2, 3, 4):
+            acc = fma(wy[r - 1], at(dy=-r) + at(dy=r), acc)
+            acc = fma(wx[r - 1], at(dx=-r) + at(dx=r), acc)
+        for r in (1, 2, 3, 4):
+            acc = fma(wz[r - 1], at(dz=r), acc)
+    return acc
+
+
+def jacobi_step_float64(u, center, weights, value):
+    """The same step as the formula says it, in float64 and in no particular order."""
+    padded = np.pad(u.astype(np.float64), 4, constant_values=value)
+    result = center * u.astype(np.float64)
+    for axis, axis_weights in zip((2, 1, 0), weights):
+        for r, weight in enumerate(axis_weights, 1):
+            for offset in (-r, r):
+                cut = [slice(4, 4 + n) for n in u.shape]
+                cut[axis] = slice(4 + offset, 4 + offset + u.shape[axis])
+                result += weight * padded[tuple(cut)]
+    return result

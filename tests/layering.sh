@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Dependencies run downwards only: who may include what (docs in DESIGN: "The house").
+#   layering.sh [ROOT]       checks the tree; prints FILE:LINE: reason for each violation
+#   layering.sh --self-test  plants one violation of every rule in a copy, and each must be found
+set -euo pipefail
+tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# files a rule is about | headers (all of the name) | what it does not forbid, as "FILE HEADER" | reason       (regexes)
+rules=(
+  '. | mpi\.h | ^src/(main|run|simulation|setup|load|save|halo|step|cli|error_mpi)\.|^io/ | MPI is for the run, halo, step, cli, error_mpi and io'
+  '. | (.*/)?(hdf5|H5).*\.h | ^io/ | HDF5 is for io/'
+  '. | (cuda|cooperative_groups|nv).* | \.cuh?\ |^src/trace.h nvtx3/ | CUDA is for .cu and .cuh files'
+  '^kernels/ | \.\./.* | \ \.\./src/(error|nearest)\.h$ | a kernel knows its arguments and errors, nothing else of the program'
+  '^src/(error|slab|nearest|fd)\. | .*(device|halo|step|run|simulation|transfer|config|field_io|kernel|report|log)\.h | ^$ | the lowest layer includes none above it'
+  '^src/(device|host_stream) | .*(halo|step|run|simulation|transfer|config|field_io|series|report|cli)\.h | ^$ | a device knows nothing of the run, the halo or files'
+  '^src/(halo|step|transfer)\. | .*(run|simulation|config|field_io|series|report|cli)\.h | ^$ | the step loop knows nothing of the run, its configuration or files'
+  '^config/ | .*(device|halo|step|run|simulation|field_io|report)\.h | ^$ | the configuration knows nothing of what uses it'
+  '^io/ | .*(device|halo|step|run|simulation|transfer|cli|report)\.h | ^$ | files know nothing of the run'
+)
+
+# Prints "FILE:LINE:HEADER" of every #include below ROOT.
+includes() {
+  (cd "$1" && find src kernels io config -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' \) \
+    -exec grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' {} + |
+    sed -E 's/^([^:]*:[0-9]*):[^<"]*[<"]([^>"]*).*/\1:\2/')
+}
+
+check_tree() {
+  local file line header rule about headers except reason bad=0 count=0
+  while IFS=: read -r file line header; do
+    count=$((count + 1))
+    for rule in "${rules[@]}"; do
+      IFS='~' read -r about headers except reason <<<"${rule// | /\~}"
+      if [[ $file =~ $about && $header =~ ^($headers)$ && ! "$file $header" =~ $except ]]; then
+        echo "$file:$line: includes $header: $reason"
+        bad=1
+      fi
+    done
+  done < <(includes "$1")
+  if ((count < 20)); then
+    echo "layering: only $count includes found below $1: nothing to check?"
+    return 1
+  fi
+  ((bad)) || echo "layering: $count includes follow the rules"
+  return "$bad"
+}
+
+self_test() {
+  local copy plant file found=0
+  copy=$(mktemp -d)
+  # shellcheck disable=SC2064 # the folder of now
+  trap "rm -rf '$copy'" EXIT
+  cp -r "$tree"/{src,kernels,io,config} "$copy"
+  check_tree "$copy"
+  for plant in 'src/slab.c <mpi.h>' 'src/report.c <hdf5.h>' 'src/device_host.c <cuda_runtime.h>' \
+    'kernels/reference.c "../src/slab.h"' 'src/error.c "device.h"' 'src/device.c "halo.h"' 'src/halo.c "simulation.h"' \
+    'config/config.c "../src/device.h"' 'io/field_io.c "../src/step.h"'; do
+    file=${plant%% *}
+    cp "$copy/$file" "$copy/original"
+    printf '  #  include %s\n' "${plant#* }" >>"$copy/$file"
+    if check_tree "$copy" >"$copy/output" || ! grep -q "^$file:$(wc -l <"$copy/$file"): " "$copy/output"; then
+      echo "layering: self-test: '#include ${plant#* }' in $file was not found"
+      return 1
+    fi
+    cp "$copy/original" "$copy/$file"
+    found=$((found + 1))
+  done
+  ((found == ${#rules[@]})) && echo "layering: self-test: all $found planted violations were found"
+}
+
+if [[ ${1-} == --self-test ]]; then
+  self_test
+else
+  check_tree "${1:-$tree}"
+fi
