@@ -1,5 +1,5 @@
-/* The run's configuration: one plain struct without pointers (it is broadcast as bytes), filled strictly from an INI
- * file and command-line overrides. Units are SI. */
+/* The run's configuration: one plain struct without pointers (it is broadcast as bytes), filled strictly from
+ * an INI file and command-line overrides. Units are SI. */
 #ifndef STENCIL_CONFIG_H
 #define STENCIL_CONFIG_H
 
@@ -24,8 +24,8 @@ typedef struct config {
 
   /* [grid] */
   int nx, ny, nz;
-  double dx, dy, dz;    /* m */
-  double origin[3];     /* m; x y z of point (0, 0, 0) */
+  double dx, dy, dz; /* m */
+  double origin[3];  /* m; x y z of point (0, 0, 0) */
   /* [time] */
   int64_t steps;
   /* [equation] */
@@ -63,17 +63,20 @@ typedef struct config {
   int64_t check_every; /* steps; 0: only before a field is saved */
 } config;
 
-/* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win), fills what is left
- * with defaults and checks the whole. Every error is one line that begins with FILE:LINE or "command line" and names
- * section, key, what was expected and what was found; unknown names come with the nearest known one. All of them,
- * also a file that is missing or cannot be read, are exit 1; after one, `c` holds nothing of use. */
+/* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win), fills what
+ * is left with defaults and checks the whole. Every error is one line that begins with FILE:LINE or "command
+ * line" and names section, key, what was expected and what was found; unknown names come with the nearest
+ * known one. All of them, also a file that is missing or cannot be read, are exit 1; after one, `c` holds
+ * nothing of use. */
 int config_load(config *c, const char *path, int count, const char *const overrides[], error *e);
 
-/* Fails unless `text` has the form section.key=value; which sections and keys there are, config_load knows. */
+/* Fails unless `text` has the form section.key=value; which sections and keys there are, config_load knows.
+ */
 int config_check_override(const char *text, error *e);
 
-/* Writes the effective configuration as an INI file that config_load reads back to the same struct. Into `text`
- * (0-terminated, at most `size` bytes); returns the length needed without the final 0, as snprintf does. */
+/* Writes the effective configuration as an INI file that config_load reads back to the same struct. Into
+ * `text` (0-terminated, at most `size` bytes); returns the length needed without the final 0, as snprintf
+ * does. */
 size_t config_print(const config *c, char *text, size_t size);
 
 /* Spellings of the enumerated values, as in the INI file. */

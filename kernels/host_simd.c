@@ -65,6 +65,10 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
 #ifdef __x86_64__
 #include <immintrin.h>
 
+/* leave(), the end of a sweep: orders streaming stores before whatever tells others that the launch is done,
+ * and clears the registers' upper halves, without which scalar code crawls from then on (compilers see to it
+ * by themselves only from -O2). */
+
 #define ISA(name)                STENCIL_JOIN(name, _avx512)
 #define TARGET                   __attribute__((target("avx512f")))
 #define LANES                    16
@@ -78,7 +82,7 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
 #define vec_stream(p, v)         _mm512_stream_ps(p, v)
 #define vec_store_first(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
 #define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
-#define fence()                  _mm_sfence()
+#define leave()                  (_mm_sfence(), _mm256_zeroupper())
 /* 16 lanes from lane `k` of the 32 of low:high. */
 #define vec_shift(low, high, k)                                                                              \
   _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))
@@ -101,7 +105,7 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
   _mm256_maskstore_ps(                                                                                       \
       p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)), v)
 #define prefetch(p)      _mm_prefetch((const char *)(p), _MM_HINT_T1)
-#define fence()          _mm_sfence()
+#define leave()          (_mm_sfence(), _mm256_zeroupper())
 #define vec_x_begin(u)   const float *middle = (u)
 #define vec_x_pair(u, r) vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
 #include "host_simd_body.h"
@@ -121,7 +125,7 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
 #define vec_stream(p, v)         (*(p) = (v))
 #define vec_store_first(p, v, n) ((void)(p), (void)(v), (void)(n))
 #define prefetch(p)              ((void)(p))
-#define fence()                  ((void)0)
+#define leave()                  ((void)0)
 #define vec_x_begin(u)           const float *middle = (u)
 #define vec_x_pair(u, r)         vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
 #include "host_simd_body.h"

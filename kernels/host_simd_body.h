@@ -81,7 +81,7 @@ TARGET static void ISA(sweep_block)(const sweep *s, block b, int z_begin, int z_
   int z = z_begin;
   for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(&w, s, b, z, GROUP);
   for (; z < z_end; z++) ISA(rows)(&w, s, b, z, 1);
-  fence(); /* orders streaming stores before whatever tells others that the launch is done */
+  leave();
 }
 
 static void ISA(jacobi)(const kernel_args *a, int part, int parts) {
@@ -103,4 +103,4 @@ static void ISA(jacobi)(const kernel_args *a, int part, int parts) {
 #undef vec_x_begin
 #undef vec_x_pair
 #undef prefetch
-#undef fence
+#undef leave

@@ -1,4 +1,5 @@
-/* What every kernel gets and what a kernel is. One list, kernels.def, feeds the table, the declarations and the tests. */
+/* What every kernel gets and what a kernel is. One list, kernels.def, feeds the table, the declarations and
+ * the tests. */
 #ifndef STENCIL_KERNEL_H
 #define STENCIL_KERNEL_H
 
@@ -9,17 +10,24 @@
 extern "C" {
 #endif
 
-enum equation { EQUATION_JACOBI, EQUATION_COUNT };
+enum equation { EQUATION_JACOBI, EQUATION_HEAT, EQUATION_WAVE, EQUATION_COUNT };
 enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
 
-/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
- * Both pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
- * z * plane + y * pitch + x and ghosts at index -4..-1 and n..n+3 along each axis are readable, padding is not
- * promised to hold numbers. A kernel writes interior points of its z range and nothing else.
- * Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
+/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from
+ * `in`. With acc the weighted sum of the star (25 points, canonical order) and m the medium at the point, a
+ * kernel computes jacobi: out = acc                (also heat with one diffusivity: fold dt alpha and the 1
+ * into the weights) heat:   out = fma(m, acc, u)                     m = dt alpha wave:   out = fma(m, acc,
+ * fma(2, u, -out))       m = dt^2 v^2; out holds u of the step before, and is overwritten The pointers are to
+ * the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at z * plane + y * pitch + x.
+ * Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is not promised to hold
+ * numbers; `out` and `medium` are read at own points only. A kernel writes own points of its z range and
+ * nothing else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
 typedef struct kernel_args {
   const float *in;
   float *out;
+  const float
+      *medium; /* heat, wave: m of each point, laid out as `in`; NULL: m = scale everywhere; jacobi: unused */
+  float scale;
   size_t pitch, plane; /* floats; multiples of 32 */
   int nx, ny;
   int z_begin, z_end;
@@ -29,7 +37,8 @@ typedef struct kernel_args {
 
 /* A host kernel computes share `part` of `parts` of the work; the shares together write every point once. */
 typedef void host_kernel(const kernel_args *args, int part, int parts);
-/* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int; asynchronous. */
+/* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int;
+ * asynchronous. */
 typedef int cuda_kernel(const kernel_args *args, void *stream);
 
 typedef struct kernel {
@@ -50,7 +59,8 @@ const char *backend_name(enum backend backend);
 
 /* The kernel called `name` for this equation and backend; "auto" is the first of them in kernels.def.
  * Fails with KERNEL_UNKNOWN (naming the nearest) or KERNEL_NOT_COMPILED. */
-int kernel_find(const char *name, enum equation equation, enum backend backend, const kernel **found, error *e);
+int kernel_find(const char *name, enum equation equation, enum backend backend, const kernel **found,
+                error *e);
 
 #ifdef __cplusplus
 }

@@ -4,13 +4,14 @@
 #include "host_share.h"
 #include <math.h>
 
-void jacobi_host_reference(const kernel_args *a, int part, int parts);
+host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
 
 static const float *point(const kernel_args *a, int z, int y, int x) {
   return a->in + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
 }
 
-static float jacobi_point(const kernel_args *a, int z, int y, int x) {
+/* The weighted sum of the 25 points. */
+static float star(const kernel_args *a, int z, int y, int x) {
   const float *u = point(a, z, y, x);
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
 
@@ -25,13 +26,33 @@ static float jacobi_point(const kernel_args *a, int z, int y, int x) {
   return acc;
 }
 
-void jacobi_host_reference(const kernel_args *a, int part, int parts) {
+static float update(enum equation equation, float star, float m, float u, float before) {
+  if (equation == EQUATION_HEAT) return fmaf(m, star, u);
+  if (equation == EQUATION_WAVE) return fmaf(m, star, fmaf(2, u, -before));
+  return star;
+}
+
+static void sweep(enum equation equation, const kernel_args *a, int part, int parts) {
   host_share share = host_share_of(a, part, parts);
   for (int z = share.z_begin; z < share.z_end; z++)
     for (int y = share.y_begin; y < share.y_end; y++) {
-      float *out = a->out + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y;
-      for (int x = 0; x < a->nx; x++) out[x] = jacobi_point(a, z, y, x);
+      ptrdiff_t row = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y;
+      float *out = a->out + row;
+      for (int x = 0; x < a->nx; x++) {
+        float m = a->medium ? a->medium[row + x] : a->scale;
+        out[x] = update(equation, star(a, z, y, x), m, *point(a, z, y, x), out[x]);
+      }
     }
+}
+
+void jacobi_host_reference(const kernel_args *a, int part, int parts) {
+  sweep(EQUATION_JACOBI, a, part, parts);
+}
+void heat_host_reference(const kernel_args *a, int part, int parts) {
+  sweep(EQUATION_HEAT, a, part, parts);
+}
+void wave_host_reference(const kernel_args *a, int part, int parts) {
+  sweep(EQUATION_WAVE, a, part, parts);
 }
 
 double jacobi_reference_f64(const kernel_args *a, int z, int y, int x) {

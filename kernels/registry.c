@@ -30,7 +30,7 @@ enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
 const int kernel_table_size = KERNEL_COUNT;
 
 const char *equation_name(enum equation equation) {
-  static const char *const names[EQUATION_COUNT] = {[EQUATION_JACOBI] = "jacobi"};
+  static const char *const names[EQUATION_COUNT] = {"jacobi", "heat", "wave"};
   return names[equation];
 }
 

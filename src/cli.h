@@ -12,15 +12,16 @@ enum cli_action { CLI_RUN, CLI_HELP, CLI_VERSION };
 typedef struct cli {
   enum cli_action action;
   bool dry_run;
-  int64_t benchmark;          /* timed steps; 0: a normal run */
-  const char *report_file;    /* NULL: as configured */
+  int64_t benchmark;       /* timed steps; 0: a normal run */
+  const char *report_file; /* NULL: as configured */
   bool quiet, verbose;
-  const char *config_file;    /* points into argv, as do the overrides */
+  const char *config_file; /* points into argv, as do the overrides */
   int override_count;
-  const char **overrides;     /* points into argv's (reordered) array */
+  const char **overrides; /* points into argv's (reordered) array */
 } cli;
 
-/* Parses argv (which getopt_long reorders). Exit 1 for anything unknown, missing or not available yet. Prints nothing. */
+/* Parses argv (which getopt_long reorders). Exit 1 for anything unknown, missing or not available yet. Prints
+ * nothing. */
 int cli_parse(cli *c, int argc, char **argv, error *e);
 void cli_help(FILE *to);
 void cli_version(FILE *to);

@@ -8,12 +8,15 @@ int device_cuda_count(char why[256]) {
   return 0;
 }
 
-void device_cuda_version(char text[64]) { snprintf(text, 64, "none"); }
+void device_cuda_version(char text[64]) {
+  snprintf(text, 64, "none");
+}
 
 int device_open_cuda(const device_options *options, device **opened, error *e) {
   (void)options;
   *opened = NULL;
-  return FAIL(e, DEVICE_UNKNOWN_BACKEND, "cuda", " (build it where nvcc is found, or with -DSTENCIL_CUDA=ON)");
+  return FAIL(e, DEVICE_UNKNOWN_BACKEND, "cuda",
+              " (build it where nvcc is found, or with -DSTENCIL_CUDA=ON)");
 }
 #endif
 
@@ -22,5 +25,6 @@ int device_open(const char *name, const device_options *options, device **opened
   if (strcmp(name, "host") == 0) return device_open_host(options, opened, e);
   if (strcmp(name, "cuda") == 0) return device_open_cuda(options, opened, e);
   if (strcmp(name, "auto") != 0) return FAIL(e, DEVICE_UNKNOWN_BACKEND, name, "");
-  return device_cuda_count(why) > 0 ? device_open_cuda(options, opened, e) : device_open_host(options, opened, e);
+  return device_cuda_count(why) > 0 ? device_open_cuda(options, opened, e)
+                                    : device_open_host(options, opened, e);
 }

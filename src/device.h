@@ -1,8 +1,9 @@
-/* A device is memory, streams, events, asynchronous copies and kernel launches: the step loop knows nothing more.
- * device_cuda.cu fills the table with the CUDA runtime, device_host.c with worker threads that obey the same rules:
+/* A device is memory, streams, events, asynchronous copies and kernel launches: the step loop knows nothing
+ * more. device_cuda.cu fills the table with the CUDA runtime, device_host.c with worker threads that obey the
+ * same rules:
  *   - work on one stream runs in order; copies and launches return at once; a launch copies its arguments;
- *   - wait(stream, event) holds back later work of `stream` until the work before the latest record of `event`, as
- *     of this call, is done; waiting for an event never recorded is a no-op;
+ *   - wait(stream, event) holds back later work of `stream` until the work before the latest record of
+ * `event`, as of this call, is done; waiting for an event never recorded is a no-op;
  *   - fresh device memory is not zero: every float of it is NaN on the host device;
  *   - an asynchronous failure is sticky: it is reported by the next sync, and by every later one. */
 #ifndef STENCIL_DEVICE_H
@@ -33,44 +34,51 @@ typedef struct device_options {
 
 typedef struct device device;
 
-/* The table. All functions return 0 or an error id with `e` filled; `dev` is the device the table belongs to. */
+/* The table. All functions return 0 or an error id with `e` filled; `dev` is the device the table belongs to.
+ */
 typedef struct device_table {
   enum backend backend;
   void (*close)(device *dev);
   /* Allocates `bytes` of device or pinned host memory, aligned to 256 bytes. Owned by the caller: free it. */
   int (*alloc)(device *dev, void **memory, size_t bytes, memory_kind kind, error *e);
   int (*free)(device *dev, void *memory, memory_kind kind, error *e);
-  int (*copy)(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir, error *e);
+  int (*copy)(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,
+              error *e);
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   int (*record)(device *dev, int stream, int event, error *e);
   int (*wait)(device *dev, int stream, int event, error *e);
   int (*sync)(device *dev, int stream, error *e);
-  /* Waits until the work before the latest record of `event` is done; returns at once if it was never recorded. */
+  /* Waits until the work before the latest record of `event` is done; returns at once if it was never
+   * recorded. */
   int (*sync_event)(device *dev, int event, error *e);
-  /* Waits for both events, then gives the seconds from `first` to `last` (both recorded; needs options.profile). */
+  /* Waits for both events, then gives the seconds from `first` to `last` (both recorded; needs
+   * options.profile). */
   int (*seconds)(device *dev, int first, int last, double *seconds, error *e);
-  /* Looks for NaN and Inf in the interior points of args->out, z in [z_begin, z_end), in stream order, and waits.
-   * *first is z * nx * ny + y * nx + x of the first such point, counted from plane z_begin, or UINT64_MAX. */
+  /* Looks for NaN and Inf in the interior points of args->out, z in [z_begin, z_end), in stream order, and
+   * waits. *first is z * nx * ny + y * nx + x of the first such point, counted from plane z_begin, or
+   * UINT64_MAX. */
   int (*first_nonfinite)(device *dev, int stream, const kernel_args *args, uint64_t *first, error *e);
 } device_table;
 
 /* The part of a device that its users may read. Implementations put it first in a struct of their own. */
 struct device {
   const device_table *table;
-  char description[256]; /* for the log: "NVIDIA H200 (132 SMs, 139 GiB)", "host, 2 threads, AVX-512" */
-  char warning[256];     /* for the log; empty if there is nothing to say */
-  size_t bytes, peak_bytes;   /* device memory in use now and at most */
-  size_t pinned_bytes;        /* pinned host memory in use now */
-  size_t total_bytes;         /* memory of the device, 0 if unknown */
+  char description[256];    /* for the log: "NVIDIA H200 (132 SMs, 139 GiB)", "host, 2 threads, AVX-512" */
+  char warning[256];        /* for the log; empty if there is nothing to say */
+  size_t bytes, peak_bytes; /* device memory in use now and at most */
+  size_t pinned_bytes;      /* pinned host memory in use now */
+  size_t total_bytes;       /* memory of the device, 0 if unknown */
 };
 
-/* Opens a device: name "host", "cuda" or "auto" (cuda where it is compiled in and a device is there, else host).
- * A backend this program or machine cannot do is exit 1 saying why. The caller closes it with dev->table->close. */
+/* Opens a device: name "host", "cuda" or "auto" (cuda where it is compiled in and a device is there, else
+ * host). A backend this program or machine cannot do is exit 1 saying why. The caller closes it with
+ * dev->table->close. */
 int device_open(const char *name, const device_options *options, device **opened, error *e);
 int device_open_host(const device_options *options, device **opened, error *e);
 int device_open_cuda(const device_options *options, device **opened, error *e);
 
-/* Number of CUDA devices this process sees, with `why` saying why there is none. 0 in a program without CUDA. */
+/* Number of CUDA devices this process sees, with `why` saying why there is none. 0 in a program without CUDA.
+ */
 int device_cuda_count(char why[256]);
 /* "13.0" etc: the CUDA runtime compiled in; "none" in a program without CUDA. Writes at most 64 bytes. */
 void device_cuda_version(char text[64]);

@@ -1,5 +1,6 @@
-/* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See device.h for
- * the rules, which are CUDA's. One is stricter: an event belongs to the first stream it is recorded on. */
+/* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See
+ * device.h for the rules, which are CUDA's. One is stricter: an event belongs to the first stream it is
+ * recorded on. */
 #include "device.h"
 #include "host_stream.h"
 #include <pthread.h>
@@ -30,12 +31,15 @@ typedef struct host_event {
 typedef struct host_device {
   device base;
   host_stream *streams[STREAM_COUNT];
-  error failures[STREAM_COUNT]; /* first asynchronous failure of each stream; written by its thread, read after sync */
+  error failures[STREAM_COUNT]; /* first asynchronous failure of each stream; written by its thread, read
+                                   after sync */
   host_event events[EVENT_MAX];
   int threads;
 } host_device;
 
-static host_device *host_of(device *dev) { return (host_device *)dev; }
+static host_device *host_of(device *dev) {
+  return (host_device *)dev;
+}
 
 static double now_seconds(void) {
   struct timespec t;
@@ -43,7 +47,8 @@ static double now_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------- */
+/* --- memory
+ * --------------------------------------------------------------------------------------------------- */
 
 typedef struct fill_task {
   float *to;
@@ -51,7 +56,8 @@ typedef struct fill_task {
 } fill_task;
 
 static void share_of(size_t count, int part, int parts, size_t *begin, size_t *end) {
-  size_t share = (count / (size_t)parts + 1023) / 1024 * 1024; /* whole pages of floats: first touch places them */
+  size_t share =
+      (count / (size_t)parts + 1023) / 1024 * 1024; /* whole pages of floats: first touch places them */
   *begin = share * (size_t)part < count ? share * (size_t)part : count;
   *end = part == parts - 1 || *begin + share > count ? count : *begin + share;
 }
@@ -101,7 +107,8 @@ static int host_free(device *dev, void *memory, memory_kind kind, error *e) {
   return 0;
 }
 
-/* --- copies and launches -------------------------------------------------------------------------------------- */
+/* --- copies and launches
+ * -------------------------------------------------------------------------------------- */
 
 typedef struct copy_task {
   unsigned char *to;
@@ -111,8 +118,8 @@ typedef struct copy_task {
   error *failure;
 } copy_task;
 
-/* Copies past the caches: what is copied on the device is a whole field, and reading a line only to overwrite it
- * would make the measured copy bandwidth a third too low. */
+/* Copies past the caches: what is copied on the device is a whole field, and reading a line only to overwrite
+ * it would make the measured copy bandwidth a third too low. */
 static void copy_streaming(float *to, const float *from, size_t count) {
 #ifdef __SSE2__
   size_t i = 0;
@@ -149,8 +156,8 @@ static void copy_run(const void *payload, int part, int parts) {
   }
 }
 
-static int host_copy(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction direction,
-                     error *e) {
+static int host_copy(device *dev, int stream, void *to, const void *from, size_t bytes,
+                     copy_direction direction, error *e) {
   (void)e;
   host_device *h = host_of(dev);
   copy_task copy = {to, from, bytes, direction, &h->failures[stream]};
@@ -173,14 +180,16 @@ static void launch_run(const void *payload, int part, int parts) {
 static int host_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
   host_device *h = host_of(dev);
   if (!k->host) return FAIL(e, DEVICE_FAILED, "host", k->name, "not a kernel of the host device");
-  if (args->z_end <= args->z_begin) return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
+  if (args->z_end <= args->z_begin)
+    return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
   launch_task launch = {k->host, &h->failures[stream], *args};
   _Static_assert(sizeof launch <= HOST_TASK_PAYLOAD, "a launch must fit a task");
   host_stream_push(h->streams[stream], launch_run, &launch, sizeof launch, h->threads);
   return 0;
 }
 
-/* --- events --------------------------------------------------------------------------------------------------- */
+/* --- events
+ * --------------------------------------------------------------------------------------------------- */
 
 typedef struct event_task {
   host_event *event;
@@ -233,7 +242,8 @@ static int host_sync_event(device *dev, int event, error *e) {
 
 static int host_seconds(device *dev, int first, int last, double *seconds, error *e) {
   host_event *a = &host_of(dev)->events[first], *b = &host_of(dev)->events[last];
-  if (!a->recorded || !b->recorded) return FAIL(e, DEVICE_FAILED, "host", "seconds", "the event was never recorded");
+  if (!a->recorded || !b->recorded)
+    return FAIL(e, DEVICE_FAILED, "host", "seconds", "the event was never recorded");
   TRY(host_sync_event(dev, first, e));
   TRY(host_sync_event(dev, last, e));
   pthread_mutex_lock(&a->lock);
@@ -253,7 +263,8 @@ static int host_sync(device *dev, int stream, error *e) {
   return e->id;
 }
 
-/* --- scan for NaN and Inf ------------------------------------------------------------------------------------- */
+/* --- scan for NaN and Inf
+ * ------------------------------------------------------------------------------------- */
 
 typedef struct scan_task {
   kernel_args args;
@@ -294,12 +305,14 @@ static int host_first_nonfinite(device *dev, int stream, const kernel_args *args
   int failed = host_sync(dev, stream, e);
   *first = UINT64_MAX;
   for (int i = h->threads - 1; i >= 0; i--)
-    if (found[i] != UINT64_MAX) *first = found[i]; /* shares are in order of z: the lowest part has the first point */
+    if (found[i] != UINT64_MAX)
+      *first = found[i]; /* shares are in order of z: the lowest part has the first point */
   free(found);
   return failed;
 }
 
-/* --- open and close ------------------------------------------------------------------------------------------- */
+/* --- open and close
+ * ------------------------------------------------------------------------------------------- */
 
 static void host_close(device *dev) {
   host_device *h = host_of(dev);

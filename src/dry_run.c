@@ -4,7 +4,9 @@
 #include "error_mpi.h"
 #include "simulation.h"
 
-static double mib(double bytes) { return bytes / 1048576; }
+static double mib(double bytes) {
+  return bytes / 1048576;
+}
 
 static void print_partition(const simulation *s) {
   slab z = s->slab;
@@ -12,10 +14,14 @@ static void print_partition(const simulation *s) {
   log_line(s->log, "partition along z: %d rank%s, %d to %d planes each", s->ranks, s->ranks == 1 ? "" : "s",
            z.nz_global / z.ranks, slab_largest(&z));
   for (int r = 0; r < s->ranks; r++)
-    log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r), slab_first_plane(&z, r + 1) - 1);
-  double pinned = (double)transfer_staging_bytes(&z) + (s->ranks > 1 ? 4.0 * z.ghost * (double)z.plane * sizeof(float) : 0);
-  log_line(s->log, "memory per rank: %.1f MiB on the device (two fields), %.1f MiB pinned on the host, %.1f MiB for I/O",
-           mib(2 * field), mib(pinned), mib((double)s->io.block_bytes));
+    log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
+               slab_first_plane(&z, r + 1) - 1);
+  double pinned = (double)transfer_staging_bytes(&z) +
+                  (s->ranks > 1 ? 4.0 * z.ghost * (double)z.plane * sizeof(float) : 0);
+  log_line(
+      s->log,
+      "memory per rank: %.1f MiB on the device (two fields), %.1f MiB pinned on the host, %.1f MiB for I/O",
+      mib(2 * field), mib(pinned), mib((double)s->io.block_bytes));
 }
 
 /* Ranks may share a GPU; what counts then is the sum. */
@@ -55,8 +61,9 @@ int dry_run(const config *c, const char *command, run_log *log, MPI_Comm comm, e
     log_line(log, "%s", s.config_text);
     print_partition(&s);
     print_device(&s, e);
-    log_line(log, "kernel %s, transport %s, overlap %s, io %s", s.stepper.kernel->name, transport_find(transport_name(c->transport))->name,
-             c->overlap ? "on" : "off", io_name(s.io.mode));
+    log_line(log, "kernel %s, transport %s, overlap %s, io %s", s.stepper.kernel->name,
+             transport_find(transport_name(c->transport))->name, c->overlap ? "on" : "off",
+             io_name(s.io.mode));
     print_output(&s);
     if (s.rank == 0) check_files(c, log, e);
     if (!error_agree(e, comm)) log_line(log, "dry run: everything is in place");

@@ -9,7 +9,8 @@ int error_set(error *e, int id, const char *format, ...) {
   va_start(args, format);
   vsnprintf(e->text, sizeof e->text, format, args);
   va_end(args);
-  for (char *c = e->text; *c; c++) { /* what users and libraries wrote may hold anything: keep it one harmless line */
+  for (char *c = e->text; *c;
+       c++) { /* what users and libraries wrote may hold anything: keep it one harmless line */
     if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
     if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
   }
@@ -25,7 +26,8 @@ void error_prefix(error *e, const char *prefix) {
 }
 
 int error_exit_code(int id) {
-  static const unsigned char codes[] = {0,
+  static const unsigned char codes[] = {
+      0,
 #define X(name, exit, format) EXIT_CODE_##exit,
 #include "error.def"
 #undef X
@@ -34,7 +36,8 @@ int error_exit_code(int id) {
 }
 
 const char *error_name(int id) {
-  static const char *const names[] = {"NONE",
+  static const char *const names[] = {
+      "NONE",
 #define X(name, exit, format) #name,
 #include "error.def"
 #undef X

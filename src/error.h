@@ -1,5 +1,6 @@
-/* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY passes it
- * up. Nothing in the program prints and exits on the spot: only main reports, once for all ranks (error_mpi.h). */
+/* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY
+ * passes it up. Nothing in the program prints and exits on the spot: only main reports, once for all ranks
+ * (error_mpi.h). */
 #ifndef STENCIL_ERROR_H
 #define STENCIL_ERROR_H
 
@@ -35,7 +36,8 @@ enum error_id {
 
 enum { ERROR_TEXT = 4096 };
 
-/* The first failure seen on this rank. Plain data: it can be sent to other ranks as bytes. Start from `{0}`. */
+/* The first failure seen on this rank. Plain data: it can be sent to other ranks as bytes. Start from `{0}`.
+ */
 typedef struct error {
   int id;                /* enum error_id; 0 while nothing has failed */
   char text[ERROR_TEXT]; /* one line without newline; too long a text is cut */
@@ -56,10 +58,10 @@ const char *error_name(int id);
 #define FAIL(e, ID, ...) error_set((e), ERROR_##ID, ERROR_FORMAT_##ID, ##__VA_ARGS__)
 
 /* Runs a call that returns 0 or an error id; on failure returns that id from the enclosing function. */
-#define TRY(call)                                                                                                \
-  do {                                                                                                           \
-    int try_id_ = (call);                                                                                        \
-    if (try_id_) return try_id_;                                                                                 \
+#define TRY(call)                                                                                            \
+  do {                                                                                                       \
+    int try_id_ = (call);                                                                                    \
+    if (try_id_) return try_id_;                                                                             \
   } while (0)
 
 #ifdef __cplusplus

@@ -34,7 +34,8 @@ void error_print(const error *e) {
 void error_abort(const error *e, MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
-  /* The same fault often strikes all ranks at once: the lowest speaks first, and its abort silences the others. */
+  /* The same fault often strikes all ranks at once: the lowest speaks first, and its abort silences the
+   * others. */
   usleep((useconds_t)(rank < 20 ? rank : 20) * 100000);
   error_print(e);
   MPI_Abort(comm, error_exit_code(e->id));

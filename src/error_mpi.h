@@ -1,4 +1,5 @@
-/* How ranks agree on a failure, so that the user sees one line and mpirun one exit code. Implemented in error_mpi.c. */
+/* How ranks agree on a failure, so that the user sees one line and mpirun one exit code. Implemented in
+ * error_mpi.c. */
 #ifndef STENCIL_ERROR_MPI_H
 #define STENCIL_ERROR_MPI_H
 
@@ -9,19 +10,19 @@
 int error_from_mpi(error *e, int rc, const char *call);
 
 /* Runs an MPI call inside a function that has `error *e`; on failure returns the error id. */
-#define MPI_TRY(e, call)                                                                                         \
-  do {                                                                                                           \
-    int mpi_rc_ = (call);                                                                                        \
-    if (mpi_rc_ != MPI_SUCCESS) return error_from_mpi((e), mpi_rc_, #call);                                      \
+#define MPI_TRY(e, call)                                                                                     \
+  do {                                                                                                       \
+    int mpi_rc_ = (call);                                                                                    \
+    if (mpi_rc_ != MPI_SUCCESS) return error_from_mpi((e), mpi_rc_, #call);                                  \
   } while (0)
 
 /* Collective. If any rank of `comm` holds an error, every rank returns with the error of the lowest such rank
- * (same id and text everywhere); otherwise returns 0. Call it where ranks may have failed differently but all of
- * them arrive: after parsing, opening files, allocating. */
+ * (same id and text everywhere); otherwise returns 0. Call it where ranks may have failed differently but all
+ * of them arrive: after parsing, opening files, allocating. */
 int error_agree(error *e, MPI_Comm comm);
 
-/* For a failure inside the step loop, where the other ranks may never arrive at an agreement: prints the error and
- * ends the whole job with its exit code. Does not return. */
+/* For a failure inside the step loop, where the other ranks may never arrive at an agreement: prints the
+ * error and ends the whole job with its exit code. Does not return. */
 void error_abort(const error *e, MPI_Comm comm);
 
 /* Prints "stencil: error: TEXT" on stderr. Called by one rank only. */

@@ -27,12 +27,14 @@ struct host_stream {
   int helpers_started;
   helper *helpers;
 
-  /* The queue is written by the one thread that uses the device and read by the stream's own thread. The semaphore
-   * orders them one way only: if pushing also looked at what is done, every push would order the pusher, and through
-   * it the other streams, after this stream's work, and ThreadSanitizer could not see a missing wait. */
+  /* The queue is written by the one thread that uses the device and read by the stream's own thread. The
+   * semaphore orders them one way only: if pushing also looked at what is done, every push would order the
+   * pusher, and through it the other streams, after this stream's work, and ThreadSanitizer could not see a
+   * missing wait. */
   queued_task queue[QUEUE_LENGTH];
   sem_t queued;
-  size_t pushed, known_done; /* the pusher's: tasks since the start, and how many of them it knows to be done */
+  size_t pushed,
+      known_done; /* the pusher's: tasks since the start, and how many of them it knows to be done */
   pthread_mutex_t done_lock;
   pthread_cond_t done_changed;
   size_t done; /* tasks run since the start */
@@ -167,6 +169,10 @@ void host_stream_push(host_stream *s, host_task *task, const void *payload, size
   sem_post(&s->queued);
 }
 
-void host_stream_sync(host_stream *s) { wait_done(s, s->pushed); }
+void host_stream_sync(host_stream *s) {
+  wait_done(s, s->pushed);
+}
 
-int host_stream_threads(const host_stream *s) { return s->threads; }
+int host_stream_threads(const host_stream *s) {
+  return s->threads;
+}

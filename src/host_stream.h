@@ -1,6 +1,6 @@
-/* A stream of the host device: a FIFO of tasks run in order by one thread, which shares each task with a team of
- * helper threads. Every stream has locks of its own: a lock shared by two streams would order their work by accident
- * and hide a missing wait from ThreadSanitizer. One thread at a time may use a stream. */
+/* A stream of the host device: a FIFO of tasks run in order by one thread, which shares each task with a team
+ * of helper threads. Every stream has locks of its own: a lock shared by two streams would order their work
+ * by accident and hide a missing wait from ThreadSanitizer. One thread at a time may use a stream. */
 #ifndef STENCIL_HOST_STREAM_H
 #define STENCIL_HOST_STREAM_H
 
@@ -19,7 +19,8 @@ typedef void host_task(const void *payload, int part, int parts);
 host_stream *host_stream_open(int threads);
 /* Runs what is queued, then stops the threads and frees the stream. NULL is allowed. */
 void host_stream_close(host_stream *s);
-/* Appends a task that runs in `parts` shares (at most the stream's threads). Waits while the queue is full. */
+/* Appends a task that runs in `parts` shares (at most the stream's threads). Waits while the queue is full.
+ */
 void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int parts);
 /* Waits until everything pushed so far has run. */
 void host_stream_sync(host_stream *s);

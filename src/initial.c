@@ -1,7 +1,8 @@
 #include "initial.h"
 #include <math.h>
 
-/* SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter is enough as state. */
+/* SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter is enough
+ * as state. */
 static uint64_t splitmix64(uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;

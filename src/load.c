@@ -5,7 +5,7 @@
 #include "initial.h"
 
 enum { COPY_REPEATS = 10 };
-static const double COPY_SECONDS = 0.1;           /* measure the copy at least this long, if it has repeats left */
+static const double COPY_SECONDS = 0.1; /* measure the copy at least this long, if it has repeats left */
 static const size_t COPY_BYTES = (size_t)4 << 30; /* a longer copy is no faster */
 
 /* Computes the initial field plane by plane, as a file would be read. */
@@ -38,8 +38,9 @@ static int copy_fields(simulation *s, size_t bytes, int repeats, double *seconds
   return 0;
 }
 
-/* The second field starts as a copy of the first: its ghosts must hold the same values. Copying on the device is also
- * the yardstick of the performance report, so it is timed here, on all ranks at once, as the steps will run. */
+/* The second field starts as a copy of the first: its ghosts must hold the same values. Copying on the device
+ * is also the yardstick of the performance report, so it is timed here, on all ranks at once, as the steps
+ * will run. */
 static int copy_and_measure(simulation *s, error *e) {
   size_t bytes = slab_floats(&s->slab) * sizeof(float), timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
   double best = 0, seconds, spent = 0;

@@ -6,7 +6,8 @@
 
 static const double REDRAW_SECONDS = 0.1;
 
-/* Open MPI's mpirun gives rank 0 a terminal of its own, whatever its own output is: then the parent's counts. */
+/* Open MPI's mpirun gives rank 0 a terminal of its own, whatever its own output is: then the parent's counts.
+ */
 bool log_to_terminal(void) {
   if (!isatty(STDOUT_FILENO)) return false;
   if (!getenv("OMPI_COMM_WORLD_SIZE")) return true;
@@ -57,8 +58,9 @@ void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, doubl
   if (clock < l->next && step < steps) return;
   if (!l->redraw && l->next == 0 && fraction < 0.1) return;
   l->next = l->redraw ? seconds + REDRAW_SECONDS : ((int)(fraction * 10 + 1e-9) + 1) / 10.0 - 1e-9;
-  fprintf(l->to, "%s%3.0f %%  step %lld of %lld  %.3g Gpts/s  elapsed ", l->redraw ? "\r" : "", 100 * fraction,
-          (long long)step, (long long)steps, seconds > 0 ? points * (double)step * 1e-9 / seconds : 0.0);
+  fprintf(l->to, "%s%3.0f %%  step %lld of %lld  %.3g Gpts/s  elapsed ", l->redraw ? "\r" : "",
+          100 * fraction, (long long)step, (long long)steps,
+          seconds > 0 ? points * (double)step * 1e-9 / seconds : 0.0);
   print_duration(l->to, seconds);
   fputs("  remaining ", l->to);
   print_duration(l->to, step ? seconds * (double)(steps - step) / (double)step : 0);

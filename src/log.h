@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 typedef struct run_log {
-  FILE *to;      /* NULL: silent */
+  FILE *to; /* NULL: silent */
   bool verbose;
   bool progress; /* show progress at all */
   bool redraw;   /* a terminal: the progress line is redrawn in place */

@@ -22,7 +22,8 @@ static char *join_command(int argc, char **argv, error *e) {
   return text;
 }
 
-/* Rank 0 alone reads the file: all ranks then run the same configuration, and a mistake in it is reported once. */
+/* Rank 0 alone reads the file: all ranks then run the same configuration, and a mistake in it is reported
+ * once. */
 static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
   if (rank == 0) config_load(c, options->config_file, options->override_count, options->overrides, e);
   TRY(error_agree(e, comm));
@@ -58,7 +59,8 @@ static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
   MPI_Comm comm;
   int provided, rank = 0;
   MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
-  MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, &comm)); /* ours alone: messages of libraries cannot mix with halos */
+  MPI_TRY(e,
+          MPI_Comm_dup(MPI_COMM_WORLD, &comm)); /* ours alone: messages of libraries cannot mix with halos */
   MPI_TRY(e, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   if (!e->id) start(argc, argv, options, comm, e);
@@ -75,6 +77,7 @@ int main(int argc, char **argv) {
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action == CLI_HELP) return cli_help(stdout), 0;
   if (!e.id && options.action == CLI_VERSION) return cli_version(stdout), 0;
-  run_under_mpi(argc, argv, &options, &e); /* also to report a usage error: under mpirun only rank 0 may speak */
+  run_under_mpi(argc, argv, &options,
+                &e); /* also to report a usage error: under mpirun only rank 0 may speak */
   return error_exit_code(e.id);
 }

@@ -78,24 +78,28 @@ void report_print(const report *r, bool verbose, FILE *to) {
   spread host = over_ranks(r, offsetof(report_rank, host_bytes));
   spread dev = over_ranks(r, offsetof(report_rank, device_bytes));
   fprintf(to, "performance\n");
-  fprintf(to, "  grid %d x %d x %d, %lld steps in %.4g s on %d rank%s, %s, kernel %s, transport %s, overlap %s\n", r->nx,
-          r->ny, r->nz, (long long)r->steps, r->seconds, r->ranks, r->ranks == 1 ? "" : "s", r->backend, r->kernel,
-          r->transport, r->overlap ? "on" : "off");
-  fprintf(to, "  %.4g Gpts/s   %.4g GB/s at %d bytes a point   %.1f %% of the copy bandwidth, %.4g GB/s\n", f.gpts, f.gbs,
-          r->bytes_per_point, 100 * f.fraction, f.copy_gbs);
+  fprintf(to,
+          "  grid %d x %d x %d, %lld steps in %.4g s on %d rank%s, %s, kernel %s, transport %s, overlap %s\n",
+          r->nx, r->ny, r->nz, (long long)r->steps, r->seconds, r->ranks, r->ranks == 1 ? "" : "s",
+          r->backend, r->kernel, r->transport, r->overlap ? "on" : "off");
+  fprintf(to, "  %.4g Gpts/s   %.4g GB/s at %d bytes a point   %.1f %% of the copy bandwidth, %.4g GB/s\n",
+          f.gpts, f.gbs, r->bytes_per_point, 100 * f.fraction, f.copy_gbs);
   fprintf(to, "  %-24s %10s %10s %10s\n", "ms per step", "least", "mean", "most");
   for (int p = 0; p < PHASE_COUNT; p++) {
     spread s = over_ranks(r, PHASES[p].offset);
     fprintf(to, "  %-24s %10.4f %10.4f %10.4f\n", PHASES[p].label, 1e3 * s.least, 1e3 * s.mean, 1e3 * s.most);
   }
   fprintf(to, "  %-24s %10s %10.4f\n", "whole step", "", 1e3 * f.step);
-  fprintf(to, "  memory high-water: host %.1f MiB at most a rank, %.1f in all; device %.1f MiB at most a rank, %.1f in all\n",
+  fprintf(to,
+          "  memory high-water: host %.1f MiB at most a rank, %.1f in all; device %.1f MiB at most a rank, "
+          "%.1f in all\n",
           host.most / 1048576, host.sum / 1048576, dev.most / 1048576, dev.sum / 1048576);
   if (verbose) print_ranks(r, to);
   fflush(to);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------ */
+/* --- JSON
+ * ------------------------------------------------------------------------------------------------------ */
 
 static bool add_phases(cJSON *to, const report *r, const char *name, int rank) {
   cJSON *phases = cJSON_AddObjectToObject(to, name);
@@ -124,15 +128,20 @@ static bool add_all(cJSON *root, const report *r) {
   figures f = figures_of(r);
   const int grid[3] = {r->nx, r->ny, r->nz};
   cJSON *points = cJSON_CreateIntArray(grid, 3);
-  return root && points && cJSON_AddNumberToObject(root, "gpts", f.gpts) && cJSON_AddNumberToObject(root, "gbs", f.gbs) &&
+  return root && points && cJSON_AddNumberToObject(root, "gpts", f.gpts) &&
+         cJSON_AddNumberToObject(root, "gbs", f.gbs) &&
          cJSON_AddNumberToObject(root, "copy_gbs", f.copy_gbs) &&
          cJSON_AddNumberToObject(root, "fraction_of_copy", f.fraction) &&
          cJSON_AddNumberToObject(root, "bytes_per_point", r->bytes_per_point) &&
-         cJSON_AddNumberToObject(root, "steps", (double)r->steps) && cJSON_AddNumberToObject(root, "seconds", r->seconds) &&
-         cJSON_AddNumberToObject(root, "ranks", r->ranks) && cJSON_AddStringToObject(root, "backend", r->backend) &&
-         cJSON_AddStringToObject(root, "device", r->device) && cJSON_AddStringToObject(root, "kernel", r->kernel) &&
-         cJSON_AddStringToObject(root, "transport", r->transport) && cJSON_AddBoolToObject(root, "overlap", r->overlap) &&
-         cJSON_AddItemToObject(root, "grid", points) && add_phases(root, r, "phases", -1) &&
+         cJSON_AddNumberToObject(root, "steps", (double)r->steps) &&
+         cJSON_AddNumberToObject(root, "seconds", r->seconds) &&
+         cJSON_AddNumberToObject(root, "ranks", r->ranks) &&
+         cJSON_AddStringToObject(root, "backend", r->backend) &&
+         cJSON_AddStringToObject(root, "device", r->device) &&
+         cJSON_AddStringToObject(root, "kernel", r->kernel) &&
+         cJSON_AddStringToObject(root, "transport", r->transport) &&
+         cJSON_AddBoolToObject(root, "overlap", r->overlap) && cJSON_AddItemToObject(root, "grid", points) &&
+         add_phases(root, r, "phases", -1) &&
          cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) && add_ranks(root, r);
 }
 
@@ -144,7 +153,8 @@ static int write_text(const char *path, const char *text, error *e) {
   return failed ? FAIL(e, REPORT_WRITE, path, strerror(errno)) : 0;
 }
 
-/* A report appears whole or not at all, unless it goes to a terminal, pipe or device, which must not be replaced. */
+/* A report appears whole or not at all, unless it goes to a terminal, pipe or device, which must not be
+ * replaced. */
 static int write_whole(const char *path, const char *text, error *e) {
   struct stat s;
   char temporary[PATH_MAX];

@@ -17,7 +17,7 @@ typedef struct report_rank {
 
 typedef struct report {
   int64_t steps;
-  double seconds;      /* wall time of the timed loop, between two barriers */
+  double seconds; /* wall time of the timed loop, between two barriers */
   int nx, ny, nz;
   int ranks;
   int bytes_per_point; /* ideal traffic: 8 for jacobi */

@@ -8,11 +8,16 @@
 
 enum { JACOBI_BYTES_PER_POINT = 8 }; /* ideal traffic: read u, write u' */
 
-static double points_of(const config *c) { return (double)c->nx * c->ny * c->nz; }
+static double points_of(const config *c) {
+  return (double)c->nx * c->ny * c->nz;
+}
 
-static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+static bool due(int64_t step, int64_t every) {
+  return every > 0 && step % every == 0;
+}
 
-/* Advances by `steps`, saving and checking as configured. *seconds: wall time of the loop, between two barriers. */
+/* Advances by `steps`, saving and checking as configured. *seconds: wall time of the loop, between two
+ * barriers. */
 static int loop(simulation *s, int64_t steps, double *seconds, error *e) {
   const config *c = s->config;
   MPI_TRY(e, MPI_Barrier(s->comm));
@@ -86,10 +91,10 @@ static int report_all(simulation *s, int64_t steps, double seconds, const char *
 /* One line on where this runs; warnings of devices, once. */
 static int announce(simulation *s, error *e) {
   const config *c = s->config;
-  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s", equation_name(c->equation), c->nx, c->ny, c->nz,
-           (long long)c->steps, s->ranks, s->ranks == 1 ? "" : "s");
-  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description, s->stepper.kernel->name,
-           s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
+  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s", equation_name(c->equation), c->nx, c->ny,
+           c->nz, (long long)c->steps, s->ranks, s->ranks == 1 ? "" : "s");
+  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description,
+           s->stepper.kernel->name, s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
   char text[sizeof s->dev->warning];
   snprintf(text, sizeof text, "%s", s->dev->warning);
@@ -128,14 +133,16 @@ static int benchmark(simulation *s, int64_t steps, const char *report_file, erro
 int run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e) {
   simulation s;
   config timed = *c;
-  if (options->benchmark) { /* a random field: nothing about it is easy for a cache, a compressor or the hardware */
+  if (options->benchmark) { /* a random field: nothing about it is easy for a cache, a compressor or the
+                               hardware */
     timed.initial = INITIAL_RANDOM;
     timed.output_every = timed.check_every = 0;
     timed.steps = options->benchmark;
   }
   const char *report_file = options->report_file ? options->report_file : c->report_file;
   bool profile = !options->quiet || *report_file; /* somebody will see the times of the phases */
-  if (!simulation_plan(&s, &timed, command, log, comm, profile, e) && !simulation_allocate(&s, e) && !announce(&s, e)) {
+  if (!simulation_plan(&s, &timed, command, log, comm, profile, e) && !simulation_allocate(&s, e) &&
+      !announce(&s, e)) {
     if (options->benchmark)
       benchmark(&s, options->benchmark, report_file, e);
     else

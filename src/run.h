@@ -7,11 +7,12 @@
 #include "cli.h"
 #include "log.h"
 
-/* Runs `c` on all ranks of `comm` (or, with cli->benchmark, times it without files). `command` is the command line for the saved
- * files. Collective; the same error on every rank. */
+/* Runs `c` on all ranks of `comm` (or, with cli->benchmark, times it without files). `command` is the command
+ * line for the saved files. Collective; the same error on every rank. */
 int run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e);
 
-/* --dry-run: checks everything that `run` would need and prints it; runs no step and writes no file. Collective. */
+/* --dry-run: checks everything that `run` would need and prints it; runs no step and writes no file.
+ * Collective. */
 int dry_run(const config *c, const char *command, run_log *log, MPI_Comm comm, error *e);
 
 #endif

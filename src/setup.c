@@ -52,14 +52,15 @@ static int print_config(simulation *s, error *e) {
 
 static int plan_stepper(simulation *s, bool profile, error *e) {
   stepper *p = &s->stepper;
-  *p = (stepper){.dev = s->dev, .halo = &s->halo, .slab = &s->slab, .overlap = s->config->overlap, .profile = profile};
+  *p = (stepper){
+      .dev = s->dev, .halo = &s->halo, .slab = &s->slab, .overlap = s->config->overlap, .profile = profile};
   p->args = (kernel_args){.pitch = s->slab.pitch, .plane = s->slab.plane, .nx = s->slab.nx, .ny = s->slab.ny};
   set_weights(&p->args, s->config);
   return kernel_find(s->config->kernel, s->config->equation, s->dev->table->backend, &p->kernel, e);
 }
 
-int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm, bool profile,
-                    error *e) {
+int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm,
+                    bool profile, error *e) {
   *s = (simulation){.config = c, .command = command, .log = log, .comm = comm};
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));

@@ -10,10 +10,10 @@
 #include "transfer.h"
 
 typedef struct simulation {
-  const config *config;  /* not owned, as are command and log */
+  const config *config; /* not owned, as are command and log */
   const char *command;
   run_log *log;
-  MPI_Comm comm;         /* the computing ranks, in slab order */
+  MPI_Comm comm; /* the computing ranks, in slab order */
   int rank, ranks;
   slab slab;
   device *dev;
@@ -21,36 +21,37 @@ typedef struct simulation {
   transfer transfer;
   field_io io;
   stepper stepper;
-  double copy_gbs;       /* measured copy bandwidth of this rank's device, GB/s read + write */
-  double io_seconds;     /* spent saving since the loop began */
-  char *config_text;     /* the effective config, owned */
-  series_entry *series;  /* fields saved so far, owned; rank 0 only */
+  double copy_gbs;      /* measured copy bandwidth of this rank's device, GB/s read + write */
+  double io_seconds;    /* spent saving since the loop began */
+  char *config_text;    /* the effective config, owned */
+  series_entry *series; /* fields saved so far, owned; rank 0 only */
   int series_count;
 } simulation;
 
-/* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over `comm`, same
- * error everywhere. Close it also after a failure. `profile`: measure phases. */
-int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm, bool profile,
-                    error *e);
+/* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
+ * `comm`, same error everywhere. Close it also after a failure. `profile`: measure phases. */
+int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm,
+                    bool profile, error *e);
 /* Takes the memory and opens the transport of a planned simulation. Collective. */
 int simulation_allocate(simulation *s, error *e);
 void simulation_close(simulation *s);
 
-/* Fills both fields with the initial field and all ghosts; measures the copy bandwidth on the way. Collective. */
+/* Fills both fields with the initial field and all ghosts; measures the copy bandwidth on the way.
+ * Collective. */
 int simulation_load(simulation *s, error *e);
 
 /* Saves the newest field, after a look for NaN and Inf in it, and lists it in the series. Collective. */
 int simulation_save(simulation *s, error *e);
 
-/* Ends the run with ERROR_NONFINITE, naming the step and the first bad point, if the newest field holds NaN or Inf.
- * Collective. */
+/* Ends the run with ERROR_NONFINITE, naming the step and the first bad point, if the newest field holds NaN
+ * or Inf. Collective. */
 int simulation_check(simulation *s, error *e);
 
 /* What the saved files say about this run at its present step. */
 field_meta simulation_meta(const simulation *s);
 
-/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share
- * them. Collective over `node`, the ranks of one node. */
+/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that
+ * share them. Collective over `node`, the ranks of one node. */
 int threads_auto(MPI_Comm node, int *threads, error *e);
 
 #endif

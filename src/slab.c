@@ -5,9 +5,13 @@ int slab_first_plane(const slab *s, int rank) {
   return rank * share + (rank < extra ? rank : extra);
 }
 
-int slab_largest(const slab *s) { return (s->nz_global + s->ranks - 1) / s->ranks; }
+int slab_largest(const slab *s) {
+  return (s->nz_global + s->ranks - 1) / s->ranks;
+}
 
-static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+static size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
 
 int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e) {
   if (nz < ghost) return FAIL(e, SLAB_TOO_THIN, nz, ghost);
@@ -23,7 +27,8 @@ int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, e
 }
 
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
-  int begin = s->lower == SLAB_NO_RANK ? 0 : s->ghost; /* an outer face has nothing to send: no boundary kernel */
+  int begin =
+      s->lower == SLAB_NO_RANK ? 0 : s->ghost; /* an outer face has nothing to send: no boundary kernel */
   int end = s->upper == SLAB_NO_RANK ? s->nz : s->nz - s->ghost;
   if (end < begin) end = begin;
   *lo = (zrange){0, begin};

@@ -16,14 +16,15 @@ enum {
   SLAB_NO_RANK = -1 /* no neighbour: an outer face of the grid */
 };
 
-/* Half-open range of planes [begin, end), numbered from the slab's first own plane; ghosts are < 0 or >= nz. */
+/* Half-open range of planes [begin, end), numbered from the slab's first own plane; ghosts are < 0 or >= nz.
+ */
 typedef struct zrange {
   int begin, end;
 } zrange;
 
-/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of (ny + 8) rows of `pitch` floats; a row's 4 left
- * ghosts lie just before its first point and its 4 right ghosts just after its last, in what is the padding of the
- * next row, so every row starts aligned and no space is lost twice. */
+/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of (ny + 8) rows of `pitch` floats; a row's 4
+ * left ghosts lie just before its first point and its 4 right ghosts just after its last, in what is the
+ * padding of the next row, so every row starts aligned and no space is lost twice. */
 typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
@@ -35,7 +36,8 @@ typedef struct slab {
 } slab;
 
 /* Fills `s` for `rank` of `ranks`. nz is dealt out evenly: the first nz % ranks ranks own one plane more.
- * ERROR_SLAB_TOO_MANY_RANKS (naming the largest number that fits) where a rank would own fewer than `ghost` planes. */
+ * ERROR_SLAB_TOO_MANY_RANKS (naming the largest number that fits) where a rank would own fewer than `ghost`
+ * planes. */
 int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e);
 
 /* First global plane owned by `rank` (also for rank == ranks: nz) of the partition that `s` belongs to. */
@@ -44,8 +46,9 @@ int slab_first_plane(const slab *s, int rank);
 /* Largest number of planes any rank owns. */
 int slab_largest(const slab *s);
 
-/* The three ranges a step computes. lo and hi are what the neighbours need (empty where there is none), interior is
- * the rest; together they cover [0, nz) once. A slab thinner than 2 ghosts has an empty interior. */
+/* The three ranges a step computes. lo and hi are what the neighbours need (empty where there is none),
+ * interior is the rest; together they cover [0, nz) once. A slab thinner than 2 ghosts has an empty interior.
+ */
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
 
 /* Floats to allocate for one field of this slab. */
@@ -55,7 +58,9 @@ size_t slab_floats(const slab *s);
  * [-ghost, nz + ghost), y in [-4, ny + 4), x in [-4, nx + 4). */
 size_t slab_offset(const slab *s, int z, int y, int x);
 
-static inline int zrange_planes(zrange r) { return r.end > r.begin ? r.end - r.begin : 0; }
+static inline int zrange_planes(zrange r) {
+  return r.end > r.begin ? r.end - r.begin : 0;
+}
 
 #ifdef __cplusplus
 }

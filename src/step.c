@@ -1,7 +1,8 @@
 #include "step.h"
 #include "trace.h"
 
-/* Two sets of events, for even and odd steps: a step waits for the set of the step before it while filling its own. */
+/* Two sets of events, for even and odd steps: a step waits for the set of the step before it while filling
+ * its own. */
 enum {
   BOUNDARY_BEGIN,
   BOUNDARY_END,
@@ -13,9 +14,13 @@ enum {
   EVENTS_A_STEP
 };
 
-static int event_of(int64_t step, int event) { return (int)(step & 1) * EVENTS_A_STEP + event; }
+static int event_of(int64_t step, int event) {
+  return (int)(step & 1) * EVENTS_A_STEP + event;
+}
 
-float *stepper_field(const stepper *s, int which) { return s->memory[which] + slab_offset(s->slab, 0, 0, 0); }
+float *stepper_field(const stepper *s, int which) {
+  return s->memory[which] + slab_offset(s->slab, 0, 0, 0);
+}
 
 static int record(const stepper *s, int stream, int event, error *e) {
   return s->dev->table->record(s->dev, stream, event_of(s->step, event), e);
@@ -35,8 +40,8 @@ static int launch(const stepper *s, int stream, zrange z, error *e) {
   return s->dev->table->launch(s->dev, stream, s->kernel, &args, e);
 }
 
-/* The planes the neighbours wait for. They read what the interior kernel of the step before wrote, and overwrite
- * what it read: hence the wait. */
+/* The planes the neighbours wait for. They read what the interior kernel of the step before wrote, and
+ * overwrite what it read: hence the wait. */
 static int launch_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->step - 1, INTERIOR_END), e));
@@ -47,8 +52,8 @@ static int launch_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   return s->overlap ? 0 : t->sync(s->dev, STREAM_BOUNDARY, e);
 }
 
-/* The rest, in the same relation to the boundary kernels of the step before. It touches no ghost plane that is
- * exchanged, so it needs no word from MPI. */
+/* The rest, in the same relation to the boundary kernels of the step before. It touches no ghost plane that
+ * is exchanged, so it needs no word from MPI. */
 static int launch_interior(const stepper *s, zrange interior, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->step - 1, BOUNDARY_END), e));
@@ -58,7 +63,9 @@ static int launch_interior(const stepper *s, zrange interior, error *e) {
   return s->overlap ? 0 : t->sync(s->dev, STREAM_INTERIOR, e);
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double larger(double a, double b) {
+  return a > b ? a : b;
+}
 
 /* Adds the times of a finished step to the phases. */
 static int harvest(stepper *s, int64_t step, error *e) {
@@ -90,7 +97,8 @@ static int harvest_before(stepper *s, int64_t end, error *e) {
 int stepper_advance(stepper *s, error *e) {
   zrange lo, interior, hi;
   slab_ranges(s->slab, &lo, &interior, &hi);
-  /* Step n fills the events of step n - 2 again: that step must be over. This also bounds how far the host runs ahead. */
+  /* Step n fills the events of step n - 2 again: that step must be over. This also bounds how far the host
+   * runs ahead. */
   TRY(s->dev->table->sync_event(s->dev, event_of(s->step, INTERIOR_END), e));
   TRY(harvest_before(s, s->step - 1, e));
 

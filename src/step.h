@@ -12,27 +12,28 @@ typedef struct step_phases {
   double exchange;  /* MPI */
   double to_device; /* H2D of the ghost planes */
   double interior;  /* interior kernel */
-  double exposed;   /* from the end of all compute to the arrival of the ghosts: communication nothing covered */
+  double
+      exposed; /* from the end of all compute to the arrival of the ghosts: communication nothing covered */
 } step_phases;
 
 typedef struct stepper {
-  device *dev;          /* not owned, as are the next three */
-  halo *halo;           /* open, on dev */
+  device *dev; /* not owned, as are the next three */
+  halo *halo;  /* open, on dev */
   const slab *slab;
   const kernel *kernel; /* of dev's backend */
   kernel_args args;     /* constants of every launch; pointers and z range are set for each */
-  bool overlap;         /* off: every phase waits for the one before it, the reference for correctness and timing */
-  bool profile;         /* measure phases; the device must be open with it */
-  float *memory[2];     /* the two fields, device memory, slab_floats each; owned by whoever made the stepper */
-  int current;          /* memory[current] holds the newest field */
-  int64_t step;         /* steps done */
-  int64_t harvested;    /* steps whose phases are in `phases` */
+  bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
+  bool profile; /* measure phases; the device must be open with it */
+  float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper */
+  int current;       /* memory[current] holds the newest field */
+  int64_t step;      /* steps done */
+  int64_t harvested; /* steps whose phases are in `phases` */
   step_phases phases;
 } stepper;
 
-/* Advances one step. On return its launches are enqueued and at most two steps are unfinished; memory[current] is
- * the newest field, complete with ghosts once stepper_sync has returned. Collective over the halo's ranks. An error
- * means that this rank failed: the others may be waiting for it. */
+/* Advances one step. On return its launches are enqueued and at most two steps are unfinished;
+ * memory[current] is the newest field, complete with ghosts once stepper_sync has returned. Collective over
+ * the halo's ranks. An error means that this rank failed: the others may be waiting for it. */
 int stepper_advance(stepper *s, error *e);
 
 /* Waits until all steps are done, reports their asynchronous errors and completes `phases`. */

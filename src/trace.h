@@ -4,10 +4,16 @@
 
 #ifdef STENCIL_HAVE_NVTX
 #include <nvtx3/nvToolsExt.h>
-static inline void trace_begin(const char *name) { nvtxRangePushA(name); }
-static inline void trace_end(void) { nvtxRangePop(); }
+static inline void trace_begin(const char *name) {
+  nvtxRangePushA(name);
+}
+static inline void trace_end(void) {
+  nvtxRangePop();
+}
 #else
-static inline void trace_begin(const char *name) { (void)name; }
+static inline void trace_begin(const char *name) {
+  (void)name;
+}
 static inline void trace_end(void) {}
 #endif
 

@@ -9,7 +9,9 @@ static int staging_planes(const slab *s) {
   return planes ? (int)planes : 1;
 }
 
-size_t transfer_staging_bytes(const slab *s) { return (size_t)staging_planes(s) * s->plane * sizeof(float); }
+size_t transfer_staging_bytes(const slab *s) {
+  return (size_t)staging_planes(s) * s->plane * sizeof(float);
+}
 
 int transfer_open(transfer *t, device *dev, const slab *slab, float ghost_value, error *e) {
   *t = (transfer){.dev = dev, .slab = slab, .ghost_value = ghost_value, .planes = staging_planes(slab)};
@@ -30,8 +32,8 @@ static int copy_planes(transfer *t, int z, int planes, copy_direction direction,
   float *on_device = t->field + slab_offset(t->slab, z, -RADIUS, -RADIUS);
   size_t bytes = (size_t)planes * t->slab->plane * sizeof(float);
   bool in = direction == COPY_TO_DEVICE;
-  TRY(t->dev->table->copy(t->dev, STREAM_BOUNDARY, in ? on_device : t->staging, in ? t->staging : on_device, bytes,
-                          direction, e));
+  TRY(t->dev->table->copy(t->dev, STREAM_BOUNDARY, in ? on_device : t->staging, in ? t->staging : on_device,
+                          bytes, direction, e));
   return t->dev->table->sync(t->dev, STREAM_BOUNDARY, e);
 }
 
@@ -39,7 +41,9 @@ static void fill_staging(transfer *t, int planes) {
   for (size_t i = 0; i < (size_t)planes * t->slab->plane; i++) t->staging[i] = t->ghost_value;
 }
 
-static int at_most(int n, int limit) { return n < limit ? n : limit; }
+static int at_most(int n, int limit) {
+  return n < limit ? n : limit;
+}
 
 int transfer_fill(transfer *t, int z, int planes, error *e) {
   fill_staging(t, at_most(planes, t->planes));

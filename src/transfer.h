@@ -1,5 +1,5 @@
-/* Moves a field between dense blocks of planes on the host (files) and the padded slab on the device, through a
- * bounded pinned staging buffer. */
+/* Moves a field between dense blocks of planes on the host (files) and the padded slab on the device, through
+ * a bounded pinned staging buffer. */
 #ifndef STENCIL_TRANSFER_H
 #define STENCIL_TRANSFER_H
 
@@ -24,8 +24,8 @@ void transfer_close(transfer *t);
 /* Sets planes [z, z + planes) of the field, ghosts, padding and all, to ghost_value. */
 int transfer_fill(transfer *t, int z, int planes, error *e);
 
-/* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y ghosts.
- * A field_sink (io/field_io.h): `context` is the transfer. */
+/* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y
+ * ghosts. A field_sink (io/field_io.h): `context` is the transfer. */
 int transfer_to_device(void *context, int z, int planes, const float *values, error *e);
 
 /* Copies own planes z .. of the field into `planes` dense planes of ny x nx values. A field_source. */

@@ -49,9 +49,10 @@ static inline int fixture_close(void **state) {
 }
 
 /* Runs a group on all ranks; a failure on one ends the job, since the others may wait for it. */
-#define FIXTURE_RUN(argc, argv, tests)                                                                         \
-  (MPI_Init(&(argc), &(argv)), field_io_start(),                                                               \
-   cmocka_run_group_tests(tests, fixture_open, fixture_close) ? MPI_Abort(MPI_COMM_WORLD, 1) : MPI_Finalize())
+#define FIXTURE_RUN(argc, argv, tests)                                                                       \
+  (MPI_Init(&(argc), &(argv)), field_io_start(),                                                             \
+   cmocka_run_group_tests(tests, fixture_open, fixture_close) ? MPI_Abort(MPI_COMM_WORLD, 1)                 \
+                                                              : MPI_Finalize())
 
 /* A random number of 32 bits for point i of a field. */
 static inline uint32_t random_bits(uint64_t i) {
@@ -62,7 +63,9 @@ static inline uint32_t random_bits(uint64_t i) {
 }
 
 /* In [-1, 1), with all bits of the fraction in use. */
-static inline float random_value(uint64_t i) { return (float)random_bits(i) * 0x1p-31f - 1.0f; }
+static inline float random_value(uint64_t i) {
+  return (float)random_bits(i) * 0x1p-31f - 1.0f;
+}
 
 /* Context of the source and the sink below. */
 typedef struct stream {
@@ -96,9 +99,18 @@ static inline int random_sink(void *context, int z, int planes, const float *val
 }
 
 static inline field_meta some_meta(int ranks, int compress) {
-  return (field_meta){.step = 42, .time = 0.125, .dt = 0.5, .origin = {1, -2, 3.5}, .spacing = {0.25, 0.5, 2},
-                      .config_text = "[grid]\nnx = 7\n", .command = "stencil a.ini", .mpi_ranks = ranks,
-                      .backend = "host", .kernel = "simd", .transport = "sendrecv", .equation = "jacobi",
+  return (field_meta){.step = 42,
+                      .time = 0.125,
+                      .dt = 0.5,
+                      .origin = {1, -2, 3.5},
+                      .spacing = {0.25, 0.5, 2},
+                      .config_text = "[grid]\nnx = 7\n",
+                      .command = "stencil a.ini",
+                      .mpi_ranks = ranks,
+                      .backend = "host",
+                      .kernel = "simd",
+                      .transport = "sendrecv",
+                      .equation = "jacobi",
                       .compress = compress};
 }
 

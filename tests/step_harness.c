@@ -54,7 +54,8 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
   }
   copy_dense(&w, w.memory[0], field, true);
   kernel_args args = *weights;
-  args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.z_begin = 0, args.z_end = nz;
+  args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.z_begin = 0,
+  args.z_end = nz;
   for (int n = 0; n < steps; n++) {
     if (periodic_z) wrap_z(&w, w.memory[n & 1]);
     args.in = w.memory[n & 1] + slab_offset(&w.slab, 0, 0, 0);
@@ -72,12 +73,15 @@ void step_run_open(step_run *r, device *dev, const char *kernel, bool overlap, b
   *s = (stepper){.dev = dev, .halo = &r->halo, .slab = &r->slab, .overlap = overlap, .profile = profile};
   assert_ok(kernel_find(kernel, EQUATION_JACOBI, dev->table->backend, &s->kernel, &e), &e);
   s->args = step_weights();
-  s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx, s->args.ny = r->slab.ny;
+  s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx,
+  s->args.ny = r->slab.ny;
   assert_ok(transfer_open(&r->transfer, dev, &r->slab, ghost, &e), &e);
   r->global = step_initial(r->slab.nx, r->slab.ny, r->slab.nz_global);
   const float *own = r->global + (size_t)r->slab.z0 * (size_t)r->slab.nx * (size_t)r->slab.ny;
   for (int i = 0; i < 2; i++) {
-    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float), MEMORY_DEVICE, &e), &e);
+    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float),
+                                MEMORY_DEVICE, &e),
+              &e);
     r->transfer.field = s->memory[i];
     /* Ghosts towards a neighbour stay NaN until they are exchanged. */
     if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, &e), &e);
@@ -102,7 +106,8 @@ size_t step_mismatches(step_run *r, const float *expected) {
   float *mine = malloc(count * sizeof *mine);
   r->transfer.field = r->stepper.memory[r->stepper.current];
   assert_ok(transfer_to_host(&r->transfer, 0, s->nz, mine, &e), &e);
-  for (size_t i = 0; i < count; i++) wrong += memcmp(&mine[i], &expected[(size_t)s->z0 * plane + i], sizeof *mine) != 0;
+  for (size_t i = 0; i < count; i++)
+    wrong += memcmp(&mine[i], &expected[(size_t)s->z0 * plane + i], sizeof *mine) != 0;
   free(mine);
   return wrong;
 }

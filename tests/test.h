@@ -1,4 +1,5 @@
-/* What the test programs share: cmocka with its prerequisites, and random numbers that are the same everywhere. */
+/* What the test programs share: cmocka with its prerequisites, and random numbers that are the same
+ * everywhere. */
 #ifndef STENCIL_TEST_H
 #define STENCIL_TEST_H
 
@@ -12,9 +13,9 @@
 #include "../src/error.h"
 
 /* Fails the test with the error's text. */
-#define assert_ok(call, e)                                                                                       \
-  do {                                                                                                           \
-    if ((call) != 0) fail_msg("%s: %s: %s", #call, error_name((e)->id), (e)->text);                             \
+#define assert_ok(call, e)                                                                                   \
+  do {                                                                                                       \
+    if ((call) != 0) fail_msg("%s: %s: %s", #call, error_name((e)->id), (e)->text);                          \
   } while (0)
 
 /* xorshift64*: uniform in [-1, 1). */

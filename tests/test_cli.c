@@ -145,7 +145,8 @@ static char *printed(void (*print)(FILE *to)) {
   assert_non_null(file);
   print(file);
   fclose(file);
-  char *copy = strdup(text); /* gcc 12 takes text itself for a pointer to this function's variable, and warns */
+  char *copy =
+      strdup(text); /* gcc 12 takes text itself for a pointer to this function's variable, and warns */
   free(text);
   return copy;
 }

@@ -1,12 +1,14 @@
-/* The rules of device.h, the same tests on every backend this machine has. On the host device a kernel that sleeps
- * makes one stream late, so that a broken rule shows every time and not once in a while. */
+/* The rules of device.h, the same tests on every backend this machine has. On the host device a kernel that
+ * sleeps makes one stream late, so that a broken rule shows every time and not once in a while. */
 #include "test.h"
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
 #include "../src/device.h"
 
-enum { COUNT = 3 * 1000 * 1000 + 7 }; /* floats: large enough that a copy takes time and is shared among threads */
+enum {
+  COUNT = 3 * 1000 * 1000 + 7
+}; /* floats: large enough that a copy takes time and is shared among threads */
 
 typedef struct fixture {
   device *dev;
@@ -25,14 +27,17 @@ static const kernel SLEEP = {.name = "sleep", .backend = BACKEND_HOST, .host = s
 /* Makes `stream` late where that can be done. */
 static void delay(fixture *f, int stream) {
   const kernel_args args = {.z_end = 1};
-  if (f->dev->table->backend == BACKEND_HOST) assert_ok(f->dev->table->launch(f->dev, stream, &SLEEP, &args, &E), &E);
+  if (f->dev->table->backend == BACKEND_HOST)
+    assert_ok(f->dev->table->launch(f->dev, stream, &SLEEP, &args, &E), &E);
 }
 
 static void copy(fixture *f, int stream, float *to, const float *from, copy_direction direction) {
   assert_ok(f->dev->table->copy(f->dev, stream, to, from, COUNT * sizeof(float), direction, &E), &E);
 }
 
-static void sync(fixture *f, int stream) { assert_ok(f->dev->table->sync(f->dev, stream, &E), &E); }
+static void sync(fixture *f, int stream) {
+  assert_ok(f->dev->table->sync(f->dev, stream, &E), &E);
+}
 
 static int open_fixture(void **state, const char *backend) {
   fixture *f = calloc(1, sizeof *f);
@@ -50,8 +55,12 @@ static int open_fixture(void **state, const char *backend) {
   return 0;
 }
 
-static int setup_host(void **state) { return open_fixture(state, "host"); }
-static int setup_cuda(void **state) { return open_fixture(state, "cuda"); }
+static int setup_host(void **state) {
+  return open_fixture(state, "host");
+}
+static int setup_cuda(void **state) {
+  return open_fixture(state, "cuda");
+}
 
 static int teardown(void **state) {
   fixture *f = *state;
@@ -91,7 +100,8 @@ static void too_much_memory_is_an_error(void **state) {
   fixture *f = *state;
   void *memory = NULL;
   error e = {0};
-  assert_int_equal(f->dev->table->alloc(f->dev, &memory, (size_t)1 << 60, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
+  assert_int_equal(f->dev->table->alloc(f->dev, &memory, (size_t)1 << 60, MEMORY_DEVICE, &e),
+                   ERROR_DEVICE_MEMORY);
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_DEVICE);
 }
 
@@ -110,7 +120,9 @@ static void a_stream_is_a_fifo(void **state) {
 static void many_small_operations(void **state) {
   fixture *f = *state;
   for (int i = 0; i < 5000; i++)
-    assert_ok(f->dev->table->copy(f->dev, STREAM_INTERIOR, f->a + i, f->host + i, sizeof(float), COPY_TO_DEVICE, &E), &E);
+    assert_ok(f->dev->table->copy(f->dev, STREAM_INTERIOR, f->a + i, f->host + i, sizeof(float),
+                                  COPY_TO_DEVICE, &E),
+              &E);
   sync(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->back, f->a, COPY_TO_HOST);
   sync(f, STREAM_INTERIOR);
@@ -148,8 +160,9 @@ static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
   sync(f, STREAM_BOUNDARY);
 }
 
-/* wait captures the latest record at the time of the call: a record made later must not hold it back. The stream
- * recorded on waits itself for the waiting one, so the wrong rule would hang (and the test's timeout would end it). */
+/* wait captures the latest record at the time of the call: a record made later must not hold it back. The
+ * stream recorded on waits itself for the waiting one, so the wrong rule would hang (and the test's timeout
+ * would end it). */
 static void wait_captures_the_record_at_call_time(void **state) {
   fixture *f = *state;
   const device_table *t = f->dev->table;
@@ -191,14 +204,16 @@ static void sync_event_waits(void **state) {
 static void finds_the_first_nonfinite_point(void **state) {
   fixture *f = *state;
   enum { NX = 37, NY = 11, PITCH = 64, PLANE = PITCH * 19 };
-  kernel_args args = {.out = f->a + 5 * PLANE, .pitch = PITCH, .plane = PLANE, .nx = NX, .ny = NY, .z_begin = 2, .z_end = 30};
+  kernel_args args = {
+      .out = f->a + 5 * PLANE, .pitch = PITCH, .plane = PLANE, .nx = NX, .ny = NY, .z_begin = 2, .z_end = 30};
   const float bad[] = {NAN, INFINITY, -INFINITY};
   const int points[][3] = {{2, 0, 0}, {29, 10, 36}, {17, 3, 20}, {17, 3, 21}};
   uint64_t first;
   for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
     memcpy(f->back, f->host, COUNT * sizeof(float));
     float *own = f->back + 5 * PLANE;
-    own[1 * PLANE] = own[30 * PLANE] = own[17 * PLANE - 1] = own[17 * PLANE + NX] = own[17 * PLANE + NY * PITCH] = NAN;
+    own[1 * PLANE] = own[30 * PLANE] = own[17 * PLANE - 1] = own[17 * PLANE + NX] =
+        own[17 * PLANE + NY * PITCH] = NAN;
     copy(f, STREAM_BOUNDARY, f->a, f->back, COPY_TO_DEVICE);
     assert_ok(f->dev->table->first_nonfinite(f->dev, STREAM_BOUNDARY, &args, &first, &E), &E);
     assert_true(first == UINT64_MAX); /* what lies outside the range, in ghosts and padding does not count */
@@ -248,28 +263,30 @@ static void no_cuda_says_why(void **state) {
   dev->table->close(dev);
 }
 
-#define RULES(setup)                                                                                             \
-  cmocka_unit_test_setup_teardown(fresh_memory_is_nan_and_aligned, setup, teardown),                             \
-      cmocka_unit_test_setup_teardown(memory_is_counted, setup, teardown),                                       \
-      cmocka_unit_test_setup_teardown(too_much_memory_is_an_error, setup, teardown),                             \
-      cmocka_unit_test_setup_teardown(a_stream_is_a_fifo, setup, teardown),                                      \
-      cmocka_unit_test_setup_teardown(many_small_operations, setup, teardown),                                   \
-      cmocka_unit_test_setup_teardown(an_event_orders_two_streams, setup, teardown),                             \
-      cmocka_unit_test_setup_teardown(streams_are_independent, setup, teardown),                                 \
-      cmocka_unit_test_setup_teardown(waiting_for_an_unrecorded_event_is_a_no_op, setup, teardown),              \
-      cmocka_unit_test_setup_teardown(wait_captures_the_record_at_call_time, setup, teardown),                   \
-      cmocka_unit_test_setup_teardown(events_measure_time, setup, teardown),                                     \
-      cmocka_unit_test_setup_teardown(sync_event_waits, setup, teardown),                                        \
-      cmocka_unit_test_setup_teardown(finds_the_first_nonfinite_point, setup, teardown),                         \
+#define RULES(setup)                                                                                         \
+  cmocka_unit_test_setup_teardown(fresh_memory_is_nan_and_aligned, setup, teardown),                         \
+      cmocka_unit_test_setup_teardown(memory_is_counted, setup, teardown),                                   \
+      cmocka_unit_test_setup_teardown(too_much_memory_is_an_error, setup, teardown),                         \
+      cmocka_unit_test_setup_teardown(a_stream_is_a_fifo, setup, teardown),                                  \
+      cmocka_unit_test_setup_teardown(many_small_operations, setup, teardown),                               \
+      cmocka_unit_test_setup_teardown(an_event_orders_two_streams, setup, teardown),                         \
+      cmocka_unit_test_setup_teardown(streams_are_independent, setup, teardown),                             \
+      cmocka_unit_test_setup_teardown(waiting_for_an_unrecorded_event_is_a_no_op, setup, teardown),          \
+      cmocka_unit_test_setup_teardown(wait_captures_the_record_at_call_time, setup, teardown),               \
+      cmocka_unit_test_setup_teardown(events_measure_time, setup, teardown),                                 \
+      cmocka_unit_test_setup_teardown(sync_event_waits, setup, teardown),                                    \
+      cmocka_unit_test_setup_teardown(finds_the_first_nonfinite_point, setup, teardown),                     \
       cmocka_unit_test_setup_teardown(a_failure_is_sticky, setup, teardown)
 
 /* test_device [host | cuda]: without an argument, both. */
 int main(int argc, char **argv) {
-  const struct CMUnitTest host[] = {RULES(setup_host), cmocka_unit_test(unknown_backend), cmocka_unit_test(no_cuda_says_why)};
+  const struct CMUnitTest host[] = {RULES(setup_host), cmocka_unit_test(unknown_backend),
+                                    cmocka_unit_test(no_cuda_says_why)};
   const struct CMUnitTest cuda[] = {RULES(setup_cuda)};
   char why[256];
   int failed = 0;
-  if (argc < 2 || strcmp(argv[1], "host") == 0) failed += cmocka_run_group_tests_name("device host", host, NULL, NULL);
+  if (argc < 2 || strcmp(argv[1], "host") == 0)
+    failed += cmocka_run_group_tests_name("device host", host, NULL, NULL);
   if (argc < 2 || strcmp(argv[1], "cuda") == 0) {
     if (device_cuda_count(why) > 0)
       failed += cmocka_run_group_tests_name("device cuda", cuda, NULL, NULL);

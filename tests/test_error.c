@@ -66,8 +66,8 @@ static void mpi_errors_are_named(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_first_failure_is_kept), cmocka_unit_test(messages_are_one_bounded_line),
-      cmocka_unit_test(every_id_has_a_name_and_an_exit_code), cmocka_unit_test(all_ranks_get_the_error_of_the_lowest),
-      cmocka_unit_test(mpi_errors_are_named)};
+      cmocka_unit_test(every_id_has_a_name_and_an_exit_code),
+      cmocka_unit_test(all_ranks_get_the_error_of_the_lowest), cmocka_unit_test(mpi_errors_are_named)};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -1,5 +1,6 @@
-/* Is every wait of the step loop needed, and would its loss be noticed? A device wrapper drops one kind of ordering at a
- * time while it makes the stream that should be waited for late; the answer must then be wrong. Run on 2 ranks. */
+/* Is every wait of the step loop needed, and would its loss be noticed? A device wrapper drops one kind of
+ * ordering at a time while it makes the stream that should be waited for late; the answer must then be wrong.
+ * Run on 2 ranks. */
 #include "step_harness.h"
 #include <time.h>
 
@@ -20,7 +21,9 @@ typedef struct faulty_device {
   int late; /* the stream made late by a nap before each of its launches; -1: none */
 } faulty_device;
 
-static faulty_device *faulty(device *dev) { return (faulty_device *)dev; }
+static faulty_device *faulty(device *dev) {
+  return (faulty_device *)dev;
+}
 
 static void nap(const kernel_args *args, int part, int parts) {
   (void)args, (void)parts;
@@ -61,12 +64,20 @@ static int f_sync_event(device *d, int event, error *e) {
 static int f_seconds(device *d, int a, int b, double *s, error *e) {
   return faulty(d)->inner->table->seconds(faulty(d)->inner, a, b, s, e);
 }
-static const device_table FAULTY = {.backend = BACKEND_HOST, .alloc = f_alloc, .free = f_free, .copy = f_copy,
-                                    .launch = f_launch, .record = f_record, .wait = f_wait, .sync = f_sync,
-                                    .sync_event = f_sync_event, .seconds = f_seconds};
+static const device_table FAULTY = {.backend = BACKEND_HOST,
+                                    .alloc = f_alloc,
+                                    .free = f_free,
+                                    .copy = f_copy,
+                                    .launch = f_launch,
+                                    .record = f_record,
+                                    .wait = f_wait,
+                                    .sync = f_sync,
+                                    .sync_event = f_sync_event,
+                                    .seconds = f_seconds};
 
-/* A transport without any host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the host
- * waits for the boundary stream in every step, which hides what only a wait between the streams should order. */
+/* A transport without any host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the
+ * host waits for the boundary stream in every step, which hides what only a wait between the streams should
+ * order. */
 static int wrap_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
   (void)events, (void)serial;
   const slab *s = h->slab;
@@ -142,9 +153,10 @@ static void messages_must_wait_for_their_copies(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(late_streams_alone_do_no_harm), cmocka_unit_test(boundary_must_wait_for_interior),
-      cmocka_unit_test(interior_must_wait_for_boundary), cmocka_unit_test(messages_must_wait_for_their_copies)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(late_streams_alone_do_no_harm),
+                                     cmocka_unit_test(boundary_must_wait_for_interior),
+                                     cmocka_unit_test(interior_must_wait_for_boundary),
+                                     cmocka_unit_test(messages_must_wait_for_their_copies)};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

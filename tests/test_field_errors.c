@@ -1,4 +1,5 @@
-/* What field I/O says when something is wrong: the exact line, the same on every rank, nothing left behind, no hang. */
+/* What field I/O says when something is wrong: the exact line, the same on every rank, nothing left behind,
+ * no hang. */
 #include "field_fixture.h"
 #include <fcntl.h>
 #include <math.h>
@@ -14,13 +15,15 @@ static float *random_field(void) {
   return values;
 }
 
-static void make_float_input(const fixture *x, const char *file, const char *dataset, int rank, const hsize_t *shape) {
+static void make_float_input(const fixture *x, const char *file, const char *dataset, int rank,
+                             const hsize_t *shape) {
   float *values = random_field();
   make_input(x, file, dataset, H5T_IEEE_F32LE, rank, shape, NULL, H5T_NATIVE_FLOAT, values);
   free(values);
 }
 
-/* Reading `name` fails in every mode, on every rank, with these words; so does the dry run, except for the values. */
+/* Reading `name` fails in every mode, on every rank, with these words; so does the dry run, except for the
+ * values. */
 static void expect_read(const fixture *x, const char *name, int id, bool seen_by_check, const char *text) {
   enum io_kind modes[2];
   int count = io_modes(modes);
@@ -76,7 +79,8 @@ static void test_files(void **state) {
   if (x->rank == 0) assert_int_equal(truncate(file, s.st_size - 100), 0);
   MPI_Barrier(MPI_COMM_WORLD);
   snprintf(name, sizeof name, "%s:/u", file);
-  snprintf(text, sizeof text, "%s: truncated HDF5 file (truncated file: eof = %lld, sblock->base_addr = 0, stored_eof = %lld)",
+  snprintf(text, sizeof text,
+           "%s: truncated HDF5 file (truncated file: eof = %lld, sblock->base_addr = 0, stored_eof = %lld)",
            file, (long long)s.st_size - 100, (long long)s.st_size);
   expect_read(x, name, ERROR_FIELD_TRUNCATED, true, text);
 }
@@ -99,9 +103,10 @@ static void test_datasets(void **state) {
   const char *const missing[] = {"/u", "/a/u", "/no/such/group", "/b/under/a/dataset"};
   for (int i = 0; i < 4; i++) {
     snprintf(name, sizeof name, "%s:%s", file, missing[i]);
-    snprintf(text, sizeof text,
-             "%s: no dataset %s: its 3D datasets are /a/deep/v, /b, /loop/a/deep/v, /loop/b, /loop/loop/a/deep/v", file,
-             missing[i]);
+    snprintf(
+        text, sizeof text,
+        "%s: no dataset %s: its 3D datasets are /a/deep/v, /b, /loop/a/deep/v, /loop/b, /loop/loop/a/deep/v",
+        file, missing[i]);
     expect_read(x, name, ERROR_FIELD_NO_DATASET, true, text);
   }
   snprintf(name, sizeof name, "%s:/a/deep", file);
@@ -197,7 +202,8 @@ static void test_bad_chunk(void **state) {
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
     assert_int_equal(field_read(&io, name, random_sink, &sink, &e), ERROR_FIELD_VALUES);
-    snprintf(text, sizeof text, "%s: cannot read planes z = %d to %d (inflate() failed)", name, NZ - 1, NZ - 1);
+    snprintf(text, sizeof text, "%s: cannot read planes z = %d to %d (inflate() failed)", name, NZ - 1,
+             NZ - 1);
     assert_string_equal(e.text, text);
   }
   free(values);
@@ -214,7 +220,8 @@ static void expect_nothing(const fixture *x, const char *path) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* The sink or the source of one rank alone fails, at its first and its last plane, with small blocks and large. */
+/* The sink or the source of one rank alone fails, at its first and its last plane, with small blocks and
+ * large. */
 static void test_one_rank_fails(void **state) {
   const fixture *x = *state;
   const size_t blocks[] = {1, BLOCK, 1 << 20};
@@ -254,7 +261,8 @@ static int filling_source(void *context, int z, int planes, float *values, error
   return random_source(context, z, planes, values, e);
 }
 
-/* Full before the first value, then in the middle of them. The same process goes on writing afterwards, and ends well. */
+/* Full before the first value, then in the middle of them. The same process goes on writing afterwards, and
+ * ends well. */
 static void test_disk_full(void **state) {
   const fixture *x = *state;
   enum io_kind modes[2];
@@ -274,7 +282,8 @@ static void test_disk_full(void **state) {
     int id = field_write(&io, path, &meta, limit == RLIM_INFINITY ? filling_source : random_source, &t, &e);
     limit_file_size(RLIM_INFINITY);
     assert_int_equal(id, ERROR_FILE_WRITE);
-    bool seen_by_mpi = limit == RLIM_INFINITY && io.mode == IO_COLLECTIVE && !compress; /* in words of its own */
+    bool seen_by_mpi =
+        limit == RLIM_INFINITY && io.mode == IO_COLLECTIVE && !compress; /* in words of its own */
     if (!seen_by_mpi) assert_string_equal(e.text, text);
     assert_memory_equal(e.text, text, strlen(path) + strlen(".00000042.hdf: cannot write: "));
     expect_nothing(x, path);
@@ -294,7 +303,8 @@ static void test_write_paths(void **state) {
     snprintf(path, sizeof path, i % 2 ? "%s/d%d" : "%s/none/u%d", x->folder, i);
     snprintf(name, sizeof name, "%s.00000042.hdf", path);
     if (i % 2 && x->rank == 0) assert_int_equal(mkdir(name, 0777), 0);
-    snprintf(text, sizeof text, "%s: cannot write: %s", name, i % 2 ? "Is a directory" : "No such file or directory");
+    snprintf(text, sizeof text, "%s: cannot write: %s", name,
+             i % 2 ? "Is a directory" : "No such file or directory");
     assert_int_equal(field_write(&io, path, &meta, random_source, &t, &e), ERROR_FILE_WRITE);
     assert_string_equal(e.text, text);
     strcat(name, ".tmp");
@@ -302,58 +312,11 @@ static void test_write_paths(void **state) {
   }
 }
 
-static void expect_path(const char *path, const char *reason) {
-  char text[512];
-  error e = {0};
-  snprintf(text, sizeof text, "%s.*: cannot create files: %s", path, reason);
-  assert_int_equal(path_check_writable(path, &e), ERROR_PATH_UNUSABLE);
-  assert_string_equal(e.text, text);
-}
-
-static void test_check_writable(void **state) {
-  const fixture *x = *state;
-  char path[160], reason[256], folder[128];
-  error e = {0};
-  if (x->rank) return;
-  snprintf(folder, sizeof folder, "%s/empty", x->folder);
-  assert_int_equal(mkdir(folder, 0777), 0);
-  snprintf(path, sizeof path, "%s/u", folder);
-  assert_int_equal(path_check_writable(path, &e), 0);
-  assert_int_equal(rmdir(folder), 0); /* so nothing was left in it */
-  assert_int_equal(path_check_writable("field", &e), 0);
-
-  snprintf(reason, sizeof reason, "folder '%s': No such file or directory", folder);
-  expect_path(path, reason);
-  fclose(fopen(folder, "w"));
-  snprintf(reason, sizeof reason, "'%s' is not a folder", folder);
-  expect_path(path, reason);
-  snprintf(path, sizeof path, "%s/a/b", folder);
-  snprintf(reason, sizeof reason, "folder '%s/a': Not a directory", folder);
-  expect_path(path, reason);
-  snprintf(path, sizeof path, "%s/", x->folder);
-  expect_path(path, "expected the beginning of a file name, not a folder");
-  expect_path("/proc/u", "folder '/proc' is not writable: No such file or directory");
-  expect_path("", "expected the beginning of a file name, not a folder");
-}
-
-static void test_modes(void **state) {
-  const fixture *x = *state;
-  error e = {0};
-  field_io io;
-  assert_int_equal(field_io_init(&io, MPI_COMM_WORLD, &x->s, IO_AUTO, &e), 0);
-  assert_int_equal(io.mode, field_io_parallel() ? IO_COLLECTIVE : IO_GATHER);
-  assert_true(io.block_bytes >= 1 << 20 && io.block_bytes <= 256 << 20);
-  if (field_io_parallel()) return;
-  assert_int_equal(field_io_init(&io, MPI_COMM_WORLD, &x->s, IO_COLLECTIVE, &e), ERROR_IO_NOT_COLLECTIVE);
-  assert_string_equal(e.text, "[parallel] io = collective: this program's HDF5 is serial (use auto or gather)");
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
-}
-
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names),      cmocka_unit_test(test_files),          cmocka_unit_test(test_datasets),
-      cmocka_unit_test(test_shapes),     cmocka_unit_test(test_types),          cmocka_unit_test(test_nonfinite),
-      cmocka_unit_test(test_bad_chunk),  cmocka_unit_test(test_one_rank_fails), cmocka_unit_test(test_disk_full),
-      cmocka_unit_test(test_write_paths), cmocka_unit_test(test_check_writable), cmocka_unit_test(test_modes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),     cmocka_unit_test(test_files),
+                                     cmocka_unit_test(test_datasets),  cmocka_unit_test(test_shapes),
+                                     cmocka_unit_test(test_types),     cmocka_unit_test(test_nonfinite),
+                                     cmocka_unit_test(test_bad_chunk), cmocka_unit_test(test_one_rank_fails),
+                                     cmocka_unit_test(test_disk_full), cmocka_unit_test(test_write_paths)};
   return FIXTURE_RUN(argc, argv, tests);
 }

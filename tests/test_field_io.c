@@ -1,12 +1,13 @@
-/* Fields written and read back: every mode, rank count and block size, foreign types, the layout ParaView reads. */
+/* Fields written and read back: every mode, rank count and block size, foreign types, the layout ParaView
+ * reads; what is checked before a run. */
 #include "field_fixture.h"
 #include <regex.h>
 #include "version.h"
 
 static const hsize_t SHAPE[3] = {NZ, NY, NX};
 
-static void write_then_read(const slab *s, const char *path, enum io_kind write, enum io_kind read, size_t block,
-                            int compress) {
+static void write_then_read(const slab *s, const char *path, enum io_kind write, enum io_kind read,
+                            size_t block, int compress) {
   char name[160];
   error e = {0};
   field_io out = io_with(s, write, block), in = io_with(s, read, block);
@@ -72,13 +73,14 @@ static int bytes_sink(void *context, int z, int planes, const float *values, err
   stream *t = context;
   int first = (t->s->z0 + z) * NX * NY;
   for (int i = 0; i < planes * NX * NY; i++)
-    if (values[i] != (float)(random_bits((uint64_t)(first + i)) % 251)) fail_msg("value %d differs", first + i);
+    if (values[i] != (float)(random_bits((uint64_t)(first + i)) % 251))
+      fail_msg("value %d differs", first + i);
   return stream_advance(t, z, planes, e);
 }
 
 static void test_types(void **state) {
   const fixture *x = *state;
-  const hid_t types[] = {H5T_STD_I32LE, H5T_STD_U8LE, H5T_STD_I16BE, H5T_STD_U64BE,
+  const hid_t types[] = {H5T_STD_I32LE,  H5T_STD_U8LE,   H5T_STD_I16BE, H5T_STD_U64BE,
                          H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_IEEE_F32LE};
   const hsize_t chunk[3] = {4, 3, 2}; /* chunks lie across slabs */
   enum io_kind modes[2];
@@ -132,7 +134,8 @@ static void check_image(hid_t f) {
   const int64_t version[] = {1, 0}, extent[] = {0, NX - 1, 0, NY - 1, 0, NZ - 1};
   const double origin[] = {1, -2, 3.5}, spacing[] = {0.25, 0.5, 2}, direction[] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
   char type[10] = "";
-  hid_t image = H5Gopen2(f, "/VTKHDF", H5P_DEFAULT), a = H5Aopen(image, "Type", H5P_DEFAULT), t = H5Aget_type(a);
+  hid_t image = H5Gopen2(f, "/VTKHDF", H5P_DEFAULT), a = H5Aopen(image, "Type", H5P_DEFAULT),
+        t = H5Aget_type(a);
   assert_true(H5Tget_class(t) == H5T_STRING && H5Tis_variable_str(t) == 0 && H5Tget_size(t) == 9);
   assert_true(H5Tget_cset(t) == H5T_CSET_ASCII && H5Tget_strpad(t) == H5T_STR_NULLPAD);
   assert_true(H5Aread(a, t, type) >= 0);
@@ -195,7 +198,8 @@ static void test_layout(void **state) {
       check_numbers(f, "time", H5T_NATIVE_DOUBLE, 0, &time);
       check_numbers(f, "dt", H5T_NATIVE_DOUBLE, 0, &dt);
       check_text(f, "created_by", "stencil " STENCIL_VERSION);
-      check_text(f, "creation_date", "regex:^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z$");
+      check_text(f, "creation_date",
+                 "regex:^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z$");
       check_text(f, "git_hash", STENCIL_GIT_HASH);
       check_text(f, "config", text);
       check_text(f, "command", "stencil a.ini");
@@ -219,8 +223,10 @@ static void test_series(void **state) {
       "        <Time Value=\"0.375\"/>\n"
       "        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"17 5 7\"/>\n"
       "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n"
-      "          <DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">3.5 -2 1</DataItem>\n"
-      "          <DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">2 0.5 0.25</DataItem>\n"
+      "          <DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">3.5 -2 "
+      "1</DataItem>\n"
+      "          <DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">2 0.5 "
+      "0.25</DataItem>\n"
       "        </Geometry>\n"
       "        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n"
       "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"17 5 7\">"
@@ -254,9 +260,58 @@ static void test_version(void **state) {
   assert_non_null(strstr(text, field_io_parallel() ? "(parallel)" : "(serial)"));
 }
 
+static void expect_path(const char *path, const char *reason) {
+  char text[512];
+  error e = {0};
+  snprintf(text, sizeof text, "%s: cannot be written: %s", path, reason);
+  assert_int_equal(path_check_writable(path, &e), ERROR_PATH_UNUSABLE);
+  assert_string_equal(e.text, text);
+}
+
+static void test_check_writable(void **state) {
+  const fixture *x = *state;
+  char path[160], reason[256], folder[128];
+  error e = {0};
+  if (x->rank) return;
+  snprintf(folder, sizeof folder, "%s/empty", x->folder);
+  assert_int_equal(mkdir(folder, 0777), 0);
+  snprintf(path, sizeof path, "%s/u", folder);
+  assert_int_equal(path_check_writable(path, &e), 0);
+  assert_int_equal(rmdir(folder), 0); /* so nothing was left in it */
+  assert_int_equal(path_check_writable("field", &e), 0);
+
+  snprintf(reason, sizeof reason, "folder '%s': No such file or directory", folder);
+  expect_path(path, reason);
+  fclose(fopen(folder, "w"));
+  snprintf(reason, sizeof reason, "'%s' is not a folder", folder);
+  expect_path(path, reason);
+  snprintf(path, sizeof path, "%s/a/b", folder);
+  snprintf(reason, sizeof reason, "folder '%s/a': Not a directory", folder);
+  expect_path(path, reason);
+  snprintf(path, sizeof path, "%s/", x->folder);
+  expect_path(path, "expected the beginning of a file name, not a folder");
+  expect_path("/proc/u", "folder '/proc' is not writable: No such file or directory");
+  expect_path("", "expected the beginning of a file name, not a folder");
+}
+
+static void test_modes(void **state) {
+  const fixture *x = *state;
+  error e = {0};
+  field_io io;
+  assert_int_equal(field_io_init(&io, MPI_COMM_WORLD, &x->s, IO_AUTO, &e), 0);
+  assert_int_equal(io.mode, field_io_parallel() ? IO_COLLECTIVE : IO_GATHER);
+  assert_true(io.block_bytes >= 1 << 20 && io.block_bytes <= 256 << 20);
+  if (field_io_parallel()) return;
+  assert_int_equal(field_io_init(&io, MPI_COMM_WORLD, &x->s, IO_COLLECTIVE, &e), ERROR_IO_NOT_COLLECTIVE);
+  assert_string_equal(e.text,
+                      "[parallel] io = collective: this program's HDF5 is serial (use auto or gather)");
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+}
+
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_shapes),
-                                     cmocka_unit_test(test_types),      cmocka_unit_test(test_layout),
-                                     cmocka_unit_test(test_series),     cmocka_unit_test(test_version)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_shapes),
+                                     cmocka_unit_test(test_types),          cmocka_unit_test(test_layout),
+                                     cmocka_unit_test(test_series),         cmocka_unit_test(test_version),
+                                     cmocka_unit_test(test_check_writable), cmocka_unit_test(test_modes)};
   return FIXTURE_RUN(argc, argv, tests);
 }

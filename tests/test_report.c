@@ -6,16 +6,41 @@
 #include <unistd.h>
 #include "../src/report.h"
 
-static const report_rank RANKS[2] = {
-    {.boundary = 1e-3, .to_host = 2e-3, .exchange = 3e-3, .to_device = 4e-3, .interior = 5e-3, .exposed = 1e-3, .io = 7e-3,
-     .copy_gbs = 10, .host_bytes = 3 << 20, .device_bytes = 5 << 20},
-    {.boundary = 3e-3, .to_host = 4e-3, .exchange = 5e-3, .to_device = 6e-3, .interior = 7e-3, .exposed = 3e-3, .io = 9e-3,
-     .copy_gbs = 30, .host_bytes = 4 << 20, .device_bytes = 6 << 20}};
+static const report_rank RANKS[2] = {{.boundary = 1e-3,
+                                      .to_host = 2e-3,
+                                      .exchange = 3e-3,
+                                      .to_device = 4e-3,
+                                      .interior = 5e-3,
+                                      .exposed = 1e-3,
+                                      .io = 7e-3,
+                                      .copy_gbs = 10,
+                                      .host_bytes = 3 << 20,
+                                      .device_bytes = 5 << 20},
+                                     {.boundary = 3e-3,
+                                      .to_host = 4e-3,
+                                      .exchange = 5e-3,
+                                      .to_device = 6e-3,
+                                      .interior = 7e-3,
+                                      .exposed = 3e-3,
+                                      .io = 9e-3,
+                                      .copy_gbs = 30,
+                                      .host_bytes = 4 << 20,
+                                      .device_bytes = 6 << 20}};
 
 static report example(void) {
-  return (report){.steps = 50, .seconds = 0.5, .nx = 100, .ny = 200, .nz = 300, .ranks = 2, .bytes_per_point = 8,
-                  .backend = "host", .kernel = "simd", .transport = "sendrecv", .device = "a \"quoted\" device",
-                  .overlap = true, .per_rank = RANKS};
+  return (report){.steps = 50,
+                  .seconds = 0.5,
+                  .nx = 100,
+                  .ny = 200,
+                  .nz = 300,
+                  .ranks = 2,
+                  .bytes_per_point = 8,
+                  .backend = "host",
+                  .kernel = "simd",
+                  .transport = "sendrecv",
+                  .device = "a \"quoted\" device",
+                  .overlap = true,
+                  .per_rank = RANKS};
 }
 
 static double number(const cJSON *root, const char *key) {
@@ -24,7 +49,9 @@ static double number(const cJSON *root, const char *key) {
   return item->valuedouble;
 }
 
-static void near(double found, double expected) { assert_true(fabs(found - expected) <= 1e-12 * fabs(expected)); }
+static void near(double found, double expected) {
+  assert_true(fabs(found - expected) <= 1e-12 * fabs(expected));
+}
 
 static char *read_all(FILE *f) {
   char *text = calloc(1, 1 << 16);
@@ -84,7 +111,8 @@ static void table_holds_the_figures(void **state) {
   assert_non_null(strstr(text, "12.0 % of the copy bandwidth, 40 GB/s"));
   assert_non_null(strstr(text, "exposed communication        1.0000     2.0000     3.0000"));
   assert_non_null(strstr(text, "whole step                             10.0000"));
-  assert_non_null(strstr(text, "host 4.0 MiB at most a rank, 7.0 in all; device 6.0 MiB at most a rank, 11.0 in all"));
+  assert_non_null(
+      strstr(text, "host 4.0 MiB at most a rank, 7.0 in all; device 6.0 MiB at most a rank, 11.0 in all"));
   free(text);
   fclose(f);
 }
@@ -115,8 +143,9 @@ static void an_unwritable_file_is_an_error(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(json_holds_every_key_and_figure), cmocka_unit_test(table_holds_the_figures),
-      cmocka_unit_test(no_steps_and_no_copy_divide_nothing_by_zero), cmocka_unit_test(an_unwritable_file_is_an_error)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(json_holds_every_key_and_figure),
+                                     cmocka_unit_test(table_holds_the_figures),
+                                     cmocka_unit_test(no_steps_and_no_copy_divide_nothing_by_zero),
+                                     cmocka_unit_test(an_unwritable_file_is_an_error)};
   return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

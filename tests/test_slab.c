@@ -1,4 +1,5 @@
-/* The arithmetic of the partition: every plane owned once, every point in memory once, every range covered once. */
+/* The arithmetic of the partition: every plane owned once, every point in memory once, every range covered
+ * once. */
 #include "test.h"
 #include "../src/slab.h"
 
@@ -28,7 +29,8 @@ static void too_many_ranks_names_the_largest_number(void **state) {
   slab s;
   error e = {0};
   assert_int_equal(slab_init(&s, 8, 8, 23, 0, 6, 4, &e), ERROR_SLAB_TOO_MANY_RANKS);
-  assert_string_equal(e.text, "[grid] nz = 23 gives 6 ranks fewer than 4 planes each: at most 5 ranks fit this grid");
+  assert_string_equal(e.text,
+                      "[grid] nz = 23 gives 6 ranks fewer than 4 planes each: at most 5 ranks fit this grid");
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
   e = (error){0};
   assert_ok(slab_init(&s, 8, 8, 23, 4, 5, 4, &e), &e);
@@ -41,7 +43,10 @@ static void ranges_cover_the_slab_once(void **state) {
   for (int ghost = 4; ghost <= 8; ghost += 4)
     for (int nz = ghost; nz <= 40; nz++)
       for (int sides = 0; sides < 4; sides++) {
-        slab s = {.nz = nz, .ghost = ghost, .lower = sides & 1 ? 0 : SLAB_NO_RANK, .upper = sides & 2 ? 2 : SLAB_NO_RANK};
+        slab s = {.nz = nz,
+                  .ghost = ghost,
+                  .lower = sides & 1 ? 0 : SLAB_NO_RANK,
+                  .upper = sides & 2 ? 2 : SLAB_NO_RANK};
         zrange lo, interior, hi;
         slab_ranges(&s, &lo, &interior, &hi);
         assert_int_equal(lo.begin, 0);
@@ -69,7 +74,8 @@ static void points_and_ghosts_do_not_overlap(void **state) {
           size_t at = slab_offset(&s, z, y, x);
           assert_true(at < slab_floats(&s));
           assert_int_equal(used[at]++, 0);
-          assert_int_equal(at, slab_offset(&s, 0, 0, 0) + (size_t)z * s.plane + (size_t)y * s.pitch + (size_t)x);
+          assert_int_equal(at,
+                           slab_offset(&s, 0, 0, 0) + (size_t)z * s.plane + (size_t)y * s.pitch + (size_t)x);
         }
     free(used);
     assert_int_equal(slab_offset(&s, 2, 1, 0) % SLAB_ALIGN, 0);

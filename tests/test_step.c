@@ -1,5 +1,5 @@
-/* The parallel step loop gives the bits of the whole grid done at once: any rank count, any partition, overlap on or
- * off, with or without profiling, on every backend of this machine. */
+/* The parallel step loop gives the bits of the whole grid done at once: any rank count, any partition,
+ * overlap on or off, with or without profiling, on every backend of this machine. */
 #include "step_harness.h"
 #include <stdio.h>
 
@@ -9,8 +9,10 @@ typedef struct grid {
   int nx, ny, nz;
 } grid;
 
-/* Uneven shares, slabs of 4 to 8 planes (all boundary) and thicker ones, for up to 4 ranks; more planes a rank. */
-static const grid GRIDS[] = {{13, 9, 16}, {13, 9, 17}, {5, 3, 19}, {33, 6, 23}, {1, 1, 29}, {20, 17, 37}, {130, 11, 50}};
+/* Uneven shares, slabs of 4 to 8 planes (all boundary) and thicker ones, for up to 4 ranks; more planes a
+ * rank. */
+static const grid GRIDS[] = {{13, 9, 16}, {13, 9, 17},  {5, 3, 19},   {33, 6, 23},
+                             {1, 1, 29},  {20, 17, 37}, {130, 11, 50}};
 
 static void one_run(device *dev, const char *kernel, grid g, int steps, bool overlap, bool profile) {
   step_run r;
@@ -28,7 +30,8 @@ static void one_run(device *dev, const char *kernel, grid g, int steps, bool ove
   assert_int_equal(step_mismatches(&r, expected), 0);
   if (profile) {
     assert_int_equal(r.stepper.phases.steps, steps);
-    assert_true(r.stepper.phases.boundary >= 0 && r.stepper.phases.interior >= 0 && r.stepper.phases.exposed >= 0);
+    assert_true(r.stepper.phases.boundary >= 0 && r.stepper.phases.interior >= 0 &&
+                r.stepper.phases.exposed >= 0);
     if (ranks > 1) assert_true(r.stepper.phases.exchange > 0 && r.stepper.phases.to_host > 0);
   }
   free(expected);
@@ -45,7 +48,8 @@ static void all_runs(const char *backend) {
     const kernel *kern = &kernel_table[k];
     if (kern->backend != dev->table->backend || kern->equation != EQUATION_JACOBI) continue;
     for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i++)
-      for (int mode = 0; mode < 4; mode++) one_run(dev, kern->name, GRIDS[i], 7 + (int)(i & 1), mode & 1, mode & 2);
+      for (int mode = 0; mode < 4; mode++)
+        one_run(dev, kern->name, GRIDS[i], 7 + (int)(i & 1), mode & 1, mode & 2);
   }
   dev->table->close(dev);
 }
