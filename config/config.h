@@ -61,6 +61,7 @@ typedef struct config {
   char report_file[CONFIG_TEXT]; /* empty: none */
   enum progress_kind progress;
   int64_t check_every; /* steps; 0: only before a field is saved */
+  int histogram;       /* bins of the histogram of saved fields; 0: none */
 } config;
 
 /* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win), fills what

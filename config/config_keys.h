@@ -6,6 +6,7 @@
 #define STENCIL_CONFIG_KEYS_H
 
 #include "config_internal.h"
+#include "../kernels/statistics.h"
 
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};
@@ -140,7 +141,7 @@ const config_key config_keys[] = {
   {"report", "file", VALUE_TEXT, AT(report_file), .expected = "a path", .fallback = "", .may_be_empty = true},
   {"report", "progress", VALUE_CHOICE, AT(progress), .choices = progress_choices, .fallback = "auto"},
   {"report", "check_every", VALUE_INTEGER, AT(check_every), .min = 0, .max = INT64_MAX, .fallback = "100"},
-  LATER("report", "histogram"),
+  {"report", "histogram", VALUE_INTEGER, AT(histogram), .min = 0, .max = HISTOGRAM_BINS, .fallback = "0"},
 };
 // clang-format on
 const int config_key_count = sizeof config_keys / sizeof config_keys[0];

@@ -72,6 +72,32 @@ static int put_texts(const field_file *f, const field_meta *m, error *e) {
   return 0;
 }
 
+static int put_statistics(const field_file *f, const field_statistics *s, error *e) {
+  const struct {
+    const char *name;
+    double value;
+  } numbers[] = {{"min", s->all.min}, {"max", s->all.max}, {"sum", s->all.sum}, {"l2", statistics_l2(s)}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    TRY(put_double(f, f->file, numbers[i].name, 0, &numbers[i].value, e));
+  return 0;
+}
+
+/* The dataset /histogram. */
+static int put_histogram(const field_file *f, const field_statistics *s, error *e) {
+  const double range[2] = {s->all.min, s->all.max};
+  hsize_t shape[1] = {(hsize_t)s->bins};
+  hid_t space = H5Screate_simple(1, shape, NULL), counts = H5I_INVALID_HID;
+  if (space >= 0)
+    counts = H5Dcreate2(f->file, "histogram", H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  if (counts < 0 || H5Dwrite(counts, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->histogram) < 0)
+    FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  else
+    put_double(f, counts, "range", 2, range, e);
+  if (counts >= 0) H5Dclose(counts);
+  if (space >= 0) H5Sclose(space);
+  return e->id;
+}
+
 /* Root attributes (SPEC 3). */
 static int put_meta(const field_file *f, const field_meta *m, error *e) {
   const int64_t ranks = m->mpi_ranks;
@@ -149,6 +175,8 @@ int field_create(field_file *f, const char *path, const field_meta *meta, int *d
   if (access >= 0) H5Pclose(access);
   TRY(e->id);
   TRY(put_meta(f, meta, e));
+  if (meta->statistics) TRY(put_statistics(f, meta->statistics, e));
+  if (meta->statistics && meta->statistics->bins) TRY(put_histogram(f, meta->statistics, e));
   TRY(put_groups(f, meta, e));
   if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
   return field_disk_failed(f, *disk_error, e);

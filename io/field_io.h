@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "../config/config.h"
+#include "../kernels/statistics.h"
 #include "../src/error.h"
 #include "../src/slab.h"
 
@@ -52,10 +53,12 @@ typedef struct field_meta {
   const char *command;     /* the command line */
   int mpi_ranks;
   const char *backend, *kernel, *transport, *equation;
-  int compress; /* gzip level, with shuffle; 0: contiguous */
+  int compress;                       /* gzip level, with shuffle; 0: contiguous */
+  const field_statistics *statistics; /* of the field; NULL: say nothing of them */
 } field_meta;
 
-/* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, attributes. Written
+/* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, attributes; /histogram
+ * where there is one: counts, int64, with the attribute `range`, of equal bins over [min, max]. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
  * under either name. */
 int field_write(const field_io *io, const char *path, const field_meta *meta, field_source *source,

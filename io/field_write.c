@@ -50,10 +50,7 @@ static int write_others(writer *w, int rank, bool *stop, error *e) {
 
 static int write_gathered(writer *w, error *e) {
   bool stop = write_own(w, e) != 0;
-  for (int rank = 1; rank < w->f.io->slab->ranks; rank++) {
-    write_others(w, rank, &stop, e);
-    if (e->id) stop = true;
-  }
+  for (int rank = 1; rank < w->f.io->slab->ranks; rank++) write_others(w, rank, &stop, e);
   return e->id;
 }
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include "error.h"
 #include "../kernels/kernel.h"
+#include "../kernels/statistics.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,10 +55,9 @@ typedef struct device_table {
   /* Waits for both events, then gives the seconds from `first` to `last` (both recorded; needs
    * options.profile). */
   int (*seconds)(device *dev, int first, int last, double *seconds, error *e);
-  /* Looks for NaN and Inf in the interior points of args->out, z in [z_begin, z_end), in stream order, and
-   * waits. *first is z * nx * ny + y * nx + x of the first such point, counted from plane z_begin, or
-   * UINT64_MAX. */
-  int (*first_nonfinite)(device *dev, int stream, const kernel_args *args, uint64_t *first, error *e);
+  /* Enqueue the statistics or the histogram of a field (statistics.h), as asynchronous as a launch. */
+  int (*statistics)(device *dev, int stream, const statistics_args *args, error *e);
+  int (*histogram)(device *dev, int stream, const histogram_args *args, error *e);
 } device_table;
 
 /* The part of a device that its users may read. Implementations put it first in a struct of their own. */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../kernels/nonfinite.cuh"
 #include "device.h"
 
 /* What alloc gave out: the runtime does not tell free how large it was. */
@@ -21,7 +20,6 @@ struct cuda_device {
   cudaEvent_t events[EVENT_MAX];
   bool profile;
   allocation *allocations;
-  void *first, *first_on_host; /* of first_nonfinite: 8 bytes on the device, 8 pinned */
 };
 
 static cuda_device *cuda_of(device *dev) {
@@ -112,13 +110,16 @@ static int cuda_copy(device *dev, int stream, void *to, const void *from, size_t
   return 0;
 }
 
+/* For a launcher's return code. */
+static int launched(const char *what, int status, error *e) {
+  return status == cudaSuccess ? 0 : failed(e, what, static_cast<cudaError_t>(status));
+}
+
 static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
   if (!k->cuda) return FAIL(e, DEVICE_FAILED, "cuda", k->name, "it is not a CUDA kernel");
-  const cudaError_t status = static_cast<cudaError_t>(k->cuda(args, cuda_of(dev)->streams[stream]));
-  if (status == cudaSuccess) return 0;
   char what[96];
   snprintf(what, sizeof what, "launch of kernel %s", k->name);
-  return failed(e, what, status);
+  return launched(what, k->cuda(args, cuda_of(dev)->streams[stream]), e);
 }
 
 static int cuda_record(device *dev, int stream, int event, error *e) {
@@ -152,14 +153,12 @@ static int cuda_seconds(device *dev, int first, int last, double *seconds, error
   return 0;
 }
 
-static int cuda_first_nonfinite(device *dev, int stream, const kernel_args *args, uint64_t *first, error *e) {
-  const cuda_device *d = cuda_of(dev);
-  const cudaStream_t s = d->streams[stream];
-  CUDA_TRY(e, nonfinite_launch(args, static_cast<unsigned long long *>(d->first), s));
-  CUDA_TRY(e, cudaMemcpyAsync(d->first_on_host, d->first, sizeof *first, cudaMemcpyDeviceToHost, s));
-  CUDA_TRY(e, cudaStreamSynchronize(s));
-  memcpy(first, d->first_on_host, sizeof *first);
-  return 0;
+static int cuda_statistics(device *dev, int stream, const statistics_args *args, error *e) {
+  return launched("launch of the statistics", statistics_cuda(args, cuda_of(dev)->streams[stream]), e);
+}
+
+static int cuda_histogram(device *dev, int stream, const histogram_args *args, error *e) {
+  return launched("launch of the histogram", histogram_cuda(args, cuda_of(dev)->streams[stream]), e);
 }
 
 /* --- opening and closing
@@ -184,18 +183,19 @@ static void cuda_close(device *dev) {
 
 /* In the order of device.h: C++17 has no designated initialisers. */
 static const device_table cuda_table = {
-    BACKEND_CUDA,         // backend
-    cuda_close,           // close
-    cuda_alloc,           // alloc
-    cuda_free,            // free
-    cuda_copy,            // copy
-    cuda_launch,          // launch
-    cuda_record,          // record
-    cuda_wait,            // wait
-    cuda_sync,            // sync
-    cuda_sync_event,      // sync_event
-    cuda_seconds,         // seconds
-    cuda_first_nonfinite, // first_nonfinite
+    BACKEND_CUDA,    // backend
+    cuda_close,      // close
+    cuda_alloc,      // alloc
+    cuda_free,       // free
+    cuda_copy,       // copy
+    cuda_launch,     // launch
+    cuda_record,     // record
+    cuda_wait,       // wait
+    cuda_sync,       // sync
+    cuda_sync_event, // sync_event
+    cuda_seconds,    // seconds
+    cuda_statistics, // statistics
+    cuda_histogram,  // histogram
 };
 
 int device_cuda_count(char why[256]) {
@@ -241,16 +241,16 @@ static int make_streams(cuda_device *d, error *e) {
   return 0;
 }
 
-/* Takes the device and runs a kernel on nothing: is this program's code for it, and is it free? */
+/* Takes the device and measures nothing: is this program's code for it, is it free, and can it do cooperative
+ * launches? */
 static int take(cuda_device *d, int ordinal, error *e) {
   const cudaError_t status = cudaSetDevice(ordinal);
   if (status != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(status));
   TRY(make_streams(d, e));
-  TRY(cuda_alloc(&d->shown, &d->first, sizeof(uint64_t), MEMORY_DEVICE, e));
-  TRY(cuda_alloc(&d->shown, &d->first_on_host, sizeof(uint64_t), MEMORY_PINNED, e));
-  const kernel_args nothing = {};
-  const cudaError_t run =
-      nonfinite_launch(&nothing, static_cast<unsigned long long *>(d->first), d->streams[0]);
+  const statistics_args nothing = {};
+  const cudaError_t run = static_cast<cudaError_t>(statistics_cuda(&nothing, d->streams[0]));
+  if (run == cudaErrorNotSupported)
+    return FAIL(e, DEVICE_ABSENT, "it cannot do cooperative launches, which the statistics need");
   return run == cudaSuccess ? 0 : FAIL(e, DEVICE_ABSENT, cudaGetErrorString(run));
 }
 

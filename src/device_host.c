@@ -263,52 +263,57 @@ static int host_sync(device *dev, int stream, error *e) {
   return e->id;
 }
 
-/* --- scan for NaN and Inf
- * ------------------------------------------------------------------------------------- */
+/* --- statistics
+ * ----------------------------------------------------------------------------------------------- */
 
-typedef struct scan_task {
-  kernel_args args;
-  uint64_t *first; /* one a part */
-} scan_task;
+typedef void statistics_phase(const statistics_args *args, int part, int parts);
+typedef struct statistics_task {
+  statistics_phase *phase;
+  const error *failure;
+  statistics_args args;
+} statistics_task;
 
-static inline unsigned isfinite_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return (bits & 0x7F800000u) != 0x7F800000u; /* the exponent of NaN and Inf is all ones */
+static void statistics_run(const void *payload, int part, int parts) {
+  const statistics_task *t = payload;
+  if (!t->failure->id) t->phase(&t->args, part, parts);
 }
 
-static void scan_run(const void *payload, int part, int parts) {
-  const scan_task *t = payload;
-  const kernel_args *a = &t->args;
-  int64_t planes = a->z_end - a->z_begin, begin = planes * part / parts, end = planes * (part + 1) / parts;
-  t->first[part] = UINT64_MAX;
-  for (int64_t z = begin; z < end; z++)
-    for (int y = 0; y < a->ny; y++) {
-      const float *row = a->out + (size_t)(a->z_begin + z) * a->plane + (size_t)y * a->pitch;
-      unsigned found = 0; /* one branch a row instead of one a point, so that the compiler vectorises it */
-      for (int x = 0; x < a->nx; x++) found |= !isfinite_bits(row[x]);
-      if (!found) continue;
-      for (int x = 0; x < a->nx; x++)
-        if (!isfinite_bits(row[x])) {
-          t->first[part] = ((uint64_t)z * (uint64_t)a->ny + (uint64_t)y) * (uint64_t)a->nx + (uint64_t)x;
-          return;
-        }
-    }
-}
-
-static int host_first_nonfinite(device *dev, int stream, const kernel_args *args, uint64_t *first, error *e) {
+/* One task after the other: between them the threads meet. */
+static int host_statistics(device *dev, int stream, const statistics_args *args, error *e) {
+  (void)e;
   host_device *h = host_of(dev);
-  uint64_t *found = calloc((size_t)h->threads, sizeof *found);
-  if (!found) return FAIL(e, OUT_OF_MEMORY, (size_t)h->threads * sizeof *found, "the scan for NaN");
-  scan_task scan = {*args, found};
-  host_stream_push(h->streams[stream], scan_run, &scan, sizeof scan, h->threads);
-  int failed = host_sync(dev, stream, e);
-  *first = UINT64_MAX;
-  for (int i = h->threads - 1; i >= 0; i--)
-    if (found[i] != UINT64_MAX)
-      *first = found[i]; /* shares are in order of z: the lowest part has the first point */
-  free(found);
-  return failed;
+  statistics_task task = {statistics_host_units, &h->failures[stream], *args};
+  host_stream_push(h->streams[stream], statistics_run, &task, sizeof task, h->threads);
+  task.phase = statistics_host_planes;
+  host_stream_push(h->streams[stream], statistics_run, &task, sizeof task, h->threads);
+  task.phase = statistics_host_bad;
+  host_stream_push(h->streams[stream], statistics_run, &task, sizeof task, 1);
+  return 0;
+}
+
+typedef struct histogram_task {
+  const error *failure;
+  histogram_args args;
+} histogram_task;
+
+static void clear_counts(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const histogram_task *t = payload;
+  memset(t->args.counts, 0, (size_t)t->args.bins * sizeof *t->args.counts);
+}
+
+static void histogram_run(const void *payload, int part, int parts) {
+  const histogram_task *t = payload;
+  if (!t->failure->id) histogram_host(&t->args, part, parts);
+}
+
+static int host_histogram(device *dev, int stream, const histogram_args *args, error *e) {
+  (void)e;
+  host_device *h = host_of(dev);
+  histogram_task task = {&h->failures[stream], *args};
+  host_stream_push(h->streams[stream], clear_counts, &task, sizeof task, 1);
+  host_stream_push(h->streams[stream], histogram_run, &task, sizeof task, h->threads);
+  return 0;
 }
 
 /* --- open and close
@@ -343,7 +348,8 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .sync = host_sync,
                                         .sync_event = host_sync_event,
                                         .seconds = host_seconds,
-                                        .first_nonfinite = host_first_nonfinite};
+                                        .statistics = host_statistics,
+                                        .histogram = host_histogram};
 
 int device_open_host(const device_options *options, device **opened, error *e) {
   host_device *h = calloc(1, sizeof *h);

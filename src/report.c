@@ -23,6 +23,8 @@ static const phase_row PHASES[] = {
     {"io", "I/O", offsetof(report_rank, io)},
 };
 enum { PHASE_COUNT = sizeof PHASES / sizeof *PHASES };
+enum { HISTOGRAM_LINES = 32, HISTOGRAM_STARS = 50 };
+static const char STARS[HISTOGRAM_STARS + 1] = "**************************************************";
 
 static double value_at(const report *r, int rank, size_t offset) {
   double value;
@@ -73,6 +75,24 @@ static void print_ranks(const report *r, FILE *to) {
   }
 }
 
+/* At most HISTOGRAM_LINES lines: each may stand for several bins. */
+static void print_histogram(const field_statistics *s, FILE *to) {
+  const double width = ((double)s->all.max - (double)s->all.min) / s->bins;
+  int bins = (s->bins - 1) / HISTOGRAM_LINES + 1; /* a line */
+  uint64_t counts[HISTOGRAM_LINES] = {0}, most = 1;
+  for (int i = 0; i < s->bins; i++) {
+    uint64_t *count = &counts[i / bins];
+    *count += s->histogram[i];
+    if (*count > most) most = *count;
+  }
+  fprintf(to, "values of the field at step %" PRId64 "\n", s->step);
+  for (int i = 0; i * bins < s->bins; i++) {
+    int stars = (int)((double)counts[i] / (double)most * HISTOGRAM_STARS + 0.5);
+    fprintf(to, "  from %13.6g %15" PRIu64 " %.*s\n", s->all.min + i * bins * width, counts[i], stars, STARS);
+  }
+  fprintf(to, "  to   %13.6g\n", s->all.max);
+}
+
 void report_print(const report *r, bool verbose, FILE *to) {
   figures f = figures_of(r);
   spread host = over_ranks(r, offsetof(report_rank, host_bytes));
@@ -95,6 +115,7 @@ void report_print(const report *r, bool verbose, FILE *to) {
           "%.1f in all\n",
           host.most / 1048576, host.sum / 1048576, dev.most / 1048576, dev.sum / 1048576);
   if (verbose) print_ranks(r, to);
+  if (r->statistics && r->statistics->bins) print_histogram(r->statistics, to);
   fflush(to);
 }
 
@@ -124,6 +145,32 @@ static bool add_ranks(cJSON *root, const report *r) {
   return ok;
 }
 
+/* What is not finite has no number in JSON: cJSON writes null. */
+static bool add_statistics(cJSON *root, const field_statistics *s) {
+  cJSON *to = cJSON_AddObjectToObject(root, "statistics");
+  return to && cJSON_AddNumberToObject(to, "step", (double)s->step) &&
+         cJSON_AddNumberToObject(to, "min", s->all.min) && cJSON_AddNumberToObject(to, "max", s->all.max) &&
+         cJSON_AddNumberToObject(to, "mean", statistics_mean(s)) &&
+         cJSON_AddNumberToObject(to, "sum", s->all.sum) &&
+         cJSON_AddNumberToObject(to, "l2", statistics_l2(s));
+}
+
+static bool add_histogram(cJSON *root, const field_statistics *s) {
+  cJSON *to = cJSON_AddObjectToObject(root, "histogram");
+  cJSON *counts = to ? cJSON_AddArrayToObject(to, "counts") : NULL;
+  bool ok = counts && cJSON_AddNumberToObject(to, "min", s->all.min) &&
+            cJSON_AddNumberToObject(to, "max", s->all.max);
+  for (int i = 0; ok && i < s->bins; i++) {
+    cJSON *count = cJSON_CreateNumber((double)s->histogram[i]);
+    ok = count && cJSON_AddItemToArray(counts, count);
+  }
+  return ok;
+}
+
+static bool add_field(cJSON *root, const field_statistics *s) {
+  return !s || (add_statistics(root, s) && (s->bins == 0 || add_histogram(root, s)));
+}
+
 static bool add_all(cJSON *root, const report *r) {
   figures f = figures_of(r);
   const int grid[3] = {r->nx, r->ny, r->nz};
@@ -141,7 +188,7 @@ static bool add_all(cJSON *root, const report *r) {
          cJSON_AddStringToObject(root, "kernel", r->kernel) &&
          cJSON_AddStringToObject(root, "transport", r->transport) &&
          cJSON_AddBoolToObject(root, "overlap", r->overlap) && cJSON_AddItemToObject(root, "grid", points) &&
-         add_phases(root, r, "phases", -1) &&
+         add_phases(root, r, "phases", -1) && add_field(root, r->statistics) &&
          cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) && add_ranks(root, r);
 }
 

@@ -1,10 +1,12 @@
-/* The performance report (SPEC 5): gathered from all ranks, printed as a table, written as JSON. */
+/* The performance report (SPEC 5): gathered from all ranks, printed as a table, written as JSON; with the
+ * statistics of the final field. */
 #ifndef STENCIL_REPORT_H
 #define STENCIL_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "../kernels/statistics.h"
 #include "error.h"
 
 /* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
@@ -23,7 +25,8 @@ typedef struct report {
   int bytes_per_point; /* ideal traffic: 8 for jacobi */
   const char *backend, *kernel, *transport, *device;
   bool overlap;
-  const report_rank *per_rank; /* `ranks` of them */
+  const report_rank *per_rank;        /* `ranks` of them */
+  const field_statistics *statistics; /* of the final field; NULL: not measured */
 } report;
 
 /* Prints the table; `verbose` adds a line a rank. */

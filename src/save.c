@@ -1,24 +1,51 @@
 /* Looking after the newest field: checking and saving it. */
 #include "simulation.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include "error_mpi.h"
 
-int simulation_check(simulation *s, error *e) {
+static const char *text_of(float bad, char text[16]) {
+  snprintf(text, 16, "%s", isnan(bad) ? "NaN" : bad > 0 ? "Inf" : "-Inf");
+  return text;
+}
+
+/* ERROR_NONFINITE with the first bad point; with --verbose, the log tells the others that are known. */
+static int not_finite(simulation *s, error *e) {
+  const field_statistics *f = &s->statistics;
+  uint64_t nx = (uint64_t)s->slab.nx, ny = (uint64_t)s->slab.ny, first = f->bad[0].index;
+  char text[16];
+  for (int i = 1; i < f->bad_count; i++) {
+    uint64_t at = f->bad[i].index;
+    log_detail(s->log, "also not finite: x = %" PRIu64 ", y = %" PRIu64 ", z = %" PRIu64 ": %s", at % nx,
+               at / nx % ny, at / nx / ny, text_of(f->bad[i].value, text));
+  }
+  return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, first % nx, first / nx % ny,
+              first / nx / ny, text_of(f->bad[0].value, text));
+}
+
+static int measure(simulation *s, bool histogram, error *e) {
   stepper *p = &s->stepper;
-  uint64_t first = UINT64_MAX, plane = (uint64_t)s->slab.nx * (uint64_t)s->slab.ny, lowest;
-  kernel_args args = p->args;
-  args.out = stepper_field(p, p->current);
-  args.z_begin = 0;
-  args.z_end = s->slab.nz;
+  field_statistics *f = &s->statistics;
+  f->step = p->step;
   /* A device that fails here may fail alone, while the others stand in the step loop. */
-  if (stepper_sync(p, e) || s->dev->table->first_nonfinite(s->dev, STREAM_INTERIOR, &args, &first, e))
+  if (stepper_sync(p, e) || survey_field(&s->survey, p->memory[p->current], histogram, f, e))
     error_abort(e, s->comm);
-  if (first != UINT64_MAX) first += (uint64_t)s->slab.z0 * plane;
-  MPI_TRY(e, MPI_Allreduce(&first, &lowest, 1, MPI_UINT64_T, MPI_MIN, s->comm));
-  if (lowest == UINT64_MAX) return 0;
-  uint64_t nx = (uint64_t)s->slab.nx, ny = (uint64_t)s->slab.ny;
-  return FAIL(e, NONFINITE, p->step, lowest % nx, lowest / nx % ny, lowest / plane);
+  return f->all.nonfinite ? not_finite(s, e) : 0;
+}
+
+typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void log_statistics(const simulation *s, log_function *log) {
+  const field_statistics *f = &s->statistics;
+  log(s->log, "step %" PRId64 ": min %.7g, max %.7g, mean %.7g, L2 norm %.7g", f->step, f->all.min,
+      f->all.max, statistics_mean(f), statistics_l2(f));
+}
+
+int simulation_check(simulation *s, error *e) {
+  TRY(measure(s, false, e));
+  log_statistics(s, log_detail);
+  return 0;
 }
 
 field_meta simulation_meta(const simulation *s) {
@@ -48,9 +75,11 @@ static int list_in_series(simulation *s, const field_meta *meta, error *e) {
 }
 
 int simulation_save(simulation *s, error *e) {
-  TRY(simulation_check(s, e));
+  TRY(measure(s, true, e));
+  log_statistics(s, log_line);
   double begin = MPI_Wtime(); /* the check has waited for the steps under way: they are not I/O */
   field_meta meta = simulation_meta(s);
+  meta.statistics = &s->statistics;
   s->transfer.field = s->stepper.memory[s->stepper.current];
   TRY(field_write(&s->io, s->config->output_path, &meta, transfer_to_host, &s->transfer, e));
   if (s->rank == 0) list_in_series(s, &meta, e);

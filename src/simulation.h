@@ -7,6 +7,7 @@
 #include "../io/field_io.h"
 #include "log.h"
 #include "step.h"
+#include "survey.h"
 #include "transfer.h"
 
 typedef struct simulation {
@@ -21,10 +22,12 @@ typedef struct simulation {
   transfer transfer;
   field_io io;
   stepper stepper;
-  double copy_gbs;      /* measured copy bandwidth of this rank's device, GB/s read + write */
-  double io_seconds;    /* spent saving since the loop began */
-  char *config_text;    /* the effective config, owned */
-  series_entry *series; /* fields saved so far, owned; rank 0 only */
+  survey survey;
+  field_statistics statistics; /* of the field when it was last checked or saved */
+  double copy_gbs;             /* measured copy bandwidth of this rank's device, GB/s read + write */
+  double io_seconds;           /* spent saving since the loop began */
+  char *config_text;           /* the effective config, owned */
+  series_entry *series;        /* fields saved so far, owned; rank 0 only */
   int series_count;
 } simulation;
 
@@ -40,11 +43,12 @@ void simulation_close(simulation *s);
  * Collective. */
 int simulation_load(simulation *s, error *e);
 
-/* Saves the newest field, after a look for NaN and Inf in it, and lists it in the series. Collective. */
+/* Saves the newest field, after the check below, with its statistics and histogram; logs them, and lists the
+ * field in the series. Collective. */
 int simulation_save(simulation *s, error *e);
 
-/* Ends the run with ERROR_NONFINITE, naming the step and the first bad point, if the newest field holds NaN
- * or Inf. Collective. */
+/* Measures the newest field (but for the histogram). ERROR_NONFINITE, naming the step and the first bad
+ * point, if it holds NaN or Inf. Collective. */
 int simulation_check(simulation *s, error *e);
 
 /* What the saved files say about this run at its present step. */

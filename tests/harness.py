@@ -18,7 +18,8 @@ except ImportError:  # a GPU machine may lack them; the cases that need them ski
 SKIP = 77  # CTest's SKIP_RETURN_CODE
 SOURCE = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+               "OMPI_MCA_hwloc_base_binding_policy": "none"}
 CRASH = re.compile("Segmentation|backtrace|HDF5-DIAG|Assertion|Sanitizer|runtime error|core dumped")
 BASE = {"grid.nx": 20, "grid.ny": 12, "grid.nz": 19, "time.steps": 3, "initial.u": "random", "output.path": "out/u",
         "device.backend": "host"}
@@ -48,12 +49,14 @@ class Program:
 
     def __init__(self, path, mpiexec):
         self.path, self.mpiexec = str(Path(path).resolve()), mpiexec
-        self.folder = Path(tempfile.mkdtemp(prefix="stencil-"))
+        self.root = Path(tempfile.mkdtemp(prefix="stencil-"))
+        self.folder = self.root / "work"
+        self.environment = {**os.environ, **ENVIRONMENT, "XDG_CACHE_HOME": str(self.root / "cache")}
         self.fresh()
 
     def fresh(self):
         """An empty working folder with an empty output folder."""
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "out").mkdir(parents=True)
 
     def config(self, changes=None, name="run.ini"):
@@ -75,7 +78,7 @@ class Program:
         command = self.command(args, np)
         if shell_before:
             command = ["bash", "-c", shell_before + '; exec "$@"', "bash"] + command
-        process = subprocess.Popen(command, cwd=self.folder, env={**os.environ, **ENVIRONMENT, **(env or {})}, text=True,
+        process = subprocess.Popen(command, cwd=self.folder, env={**self.environment, **(env or {})}, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True)
         try:
@@ -114,7 +117,7 @@ class Program:
         return read_field(self.folder / f"{path}.{step:08d}.hdf", self.path)
 
     def close(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.root, ignore_errors=True)
 
 
 def read_field(path, program):

@@ -79,6 +79,8 @@ static void test_values(void **state) {
        "command line: [time] steps: expected an integer <= 9223372036854775807, got '9223372036854775808'"},
       {BASE, "time.steps=1e19",
        "command line: [time] steps: expected an integer <= 9223372036854775807, got '1e19'"},
+      {BASE, "report.histogram=4097",
+       "command line: [report] histogram: expected an integer <= 4096, got '4097'"},
       {BASE, "output.compress=10",
        "command line: [output] compress: expected an integer from 0 to 9, got '10'"},
       {BASE, "device.threads=0", "command line: [device] threads: expected auto or an integer >= 1, got '0'"},
@@ -183,8 +185,7 @@ static void test_not_available_yet(void **state) {
                                      "checkpoint.every_steps",
                                      "checkpoint.every_seconds",
                                      "checkpoint.keep",
-                                     "parallel.watchdog_seconds",
-                                     "report.histogram"};
+                                     "parallel.watchdog_seconds"};
   static const char *const values[] = {
       "equation.type=heat",        "equation.type=wave",           "parallel.transport=chunked",
       "parallel.transport=shared", "parallel.transport=ipc",       "parallel.transport=cuda_aware",

@@ -25,18 +25,21 @@ static void test_defaults(void **state) {
   assert_string_equal(c.report_file, "");
   assert_int_equal(c.threads, 0);
   assert_int_equal(c.check_every, 100);
+  assert_int_equal(c.histogram, 0);
 }
 
 static void test_values_taken(void **state) {
   (void)state;
   config c =
       expect_taken(BASE "[jacobi]\nz = -1 2.5 +.5 3e-2\n[initial]\nu = in put.h5:/a/b#c;d ; not part of it\n"
-                        "[output]\ncompress: 9\nevery=1.5e3\n[parallel]\noverlap = no\nschedule = steps\n",
+                        "[output]\ncompress: 9\nevery=1.5e3\n[parallel]\noverlap = no\nschedule = steps\n"
+                        "[report]\nhistogram = 4096\n",
                    "time.steps=9223372036854775807");
   assert_true(c.jacobi_z[0] == -1 && c.jacobi_z[1] == 2.5 && c.jacobi_z[2] == 0.5 && c.jacobi_z[3] == 3e-2);
   assert_int_equal(c.initial, INITIAL_FILE);
   assert_string_equal(c.initial_file, "in put.h5:/a/b#c;d");
   assert_int_equal(c.compress, 9);
+  assert_int_equal(c.histogram, 4096);
   assert_int_equal(c.output_every, 1500);
   assert_false(c.overlap);
   assert_true(c.steps == INT64_MAX);

@@ -201,29 +201,57 @@ static void sync_event_waits(void **state) {
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
 }
 
-static void finds_the_first_nonfinite_point(void **state) {
+/* Where a field lies in f->a, and the results behind it in f->b. */
+enum { NX = 37, NY = 11, NZ = 28, PITCH = 64, PLANE = PITCH * 19, FIELD = 5 * PLANE };
+
+static statistics_args statistics_of(fixture *f) {
+  return (statistics_args){.field = {f->a + FIELD, PITCH, PLANE, NX, NY, NZ},
+                           .units = (void *)(f->b + 4096),
+                           .planes = (void *)(f->b + 2048),
+                           .bad = (void *)f->b};
+}
+
+/* Like work of any kind, measuring waits for what the stream holds, and nothing waits for it before sync. */
+static void statistics_are_in_stream_order(void **state) {
   fixture *f = *state;
-  enum { NX = 37, NY = 11, PITCH = 64, PLANE = PITCH * 19 };
-  kernel_args args = {
-      .out = f->a + 5 * PLANE, .pitch = PITCH, .plane = PLANE, .nx = NX, .ny = NY, .z_begin = 2, .z_end = 30};
-  const float bad[] = {NAN, INFINITY, -INFINITY};
-  const int points[][3] = {{2, 0, 0}, {29, 10, 36}, {17, 3, 20}, {17, 3, 21}};
-  uint64_t first;
-  for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-    memcpy(f->back, f->host, COUNT * sizeof(float));
-    float *own = f->back + 5 * PLANE;
-    own[1 * PLANE] = own[30 * PLANE] = own[17 * PLANE - 1] = own[17 * PLANE + NX] =
-        own[17 * PLANE + NY * PITCH] = NAN;
-    copy(f, STREAM_BOUNDARY, f->a, f->back, COPY_TO_DEVICE);
-    assert_ok(f->dev->table->first_nonfinite(f->dev, STREAM_BOUNDARY, &args, &first, &E), &E);
-    assert_true(first == UINT64_MAX); /* what lies outside the range, in ghosts and padding does not count */
-    const int *p = points[i];
-    own[p[0] * PLANE + p[1] * PITCH + p[2]] = bad[i % 3];
-    own[29 * PLANE + 10 * PITCH + 36] = NAN; /* a later one does not hide the first */
-    copy(f, STREAM_BOUNDARY, f->a, f->back, COPY_TO_DEVICE);
-    assert_ok(f->dev->table->first_nonfinite(f->dev, STREAM_BOUNDARY, &args, &first, &E), &E);
-    assert_int_equal(first, ((uint64_t)(p[0] - 2) * NY + (uint64_t)p[1]) * NX + (uint64_t)p[2]);
+  statistics_args args = statistics_of(f);
+  const partial_statistics *planes = (void *)(f->back + 2048);
+  const bad_point *bad = (void *)f->back;
+  float *own = f->host + FIELD;
+  const int at[][3] = {{0, 0, 0}, {0, 10, 36}, {17, 3, 20}, {27, 10, 36}};
+  for (int i = 0; i < 4; i++) own[at[i][0] * PLANE + at[i][1] * PITCH + at[i][2]] = i % 2 ? NAN : INFINITY;
+  own[-PLANE] = own[NZ * PLANE] = own[3 * PLANE - 1] = own[NX] = own[NY * PITCH] = NAN; /* not own points */
+  delay(f, STREAM_INTERIOR);
+  copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
+  assert_ok(f->dev->table->statistics(f->dev, STREAM_INTERIOR, &args, &E), &E);
+  copy(f, STREAM_INTERIOR, f->back, f->b, COPY_TO_HOST);
+  sync(f, STREAM_INTERIOR);
+  uint64_t nonfinite = 0;
+  for (int z = 0; z < NZ; z++) nonfinite += planes[z].nonfinite;
+  assert_int_equal(nonfinite, 4);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(bad[i].index, (at[i][0] * NY + at[i][1]) * NX + at[i][2]);
+    assert_true(i % 2 ? isnan(bad[i].value) : isinf(bad[i].value));
   }
+}
+
+static void a_histogram_is_in_stream_order(void **state) {
+  fixture *f = *state;
+  const histogram_args args = {.field = {f->a + FIELD, PITCH, PLANE, NX, NY, NZ},
+                               .low = -1,
+                               .scale = 8,
+                               .bins = 16,
+                               .counts = (void *)f->b};
+  uint64_t expected[16] = {0};
+  for (int z = 0; z < NZ; z++)
+    for (int y = 0; y < NY; y++)
+      for (int x = 0; x < NX; x++) expected[(int)(8 * (f->host[FIELD + z * PLANE + y * PITCH + x] + 1))]++;
+  delay(f, STREAM_BOUNDARY);
+  copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
+  assert_ok(f->dev->table->histogram(f->dev, STREAM_BOUNDARY, &args, &E), &E);
+  copy(f, STREAM_BOUNDARY, f->back, f->b, COPY_TO_HOST);
+  sync(f, STREAM_BOUNDARY);
+  assert_memory_equal(f->back, expected, sizeof expected);
 }
 
 /* Must be the last: a CUDA context does not recover. */
@@ -275,7 +303,8 @@ static void no_cuda_says_why(void **state) {
       cmocka_unit_test_setup_teardown(wait_captures_the_record_at_call_time, setup, teardown),               \
       cmocka_unit_test_setup_teardown(events_measure_time, setup, teardown),                                 \
       cmocka_unit_test_setup_teardown(sync_event_waits, setup, teardown),                                    \
-      cmocka_unit_test_setup_teardown(finds_the_first_nonfinite_point, setup, teardown),                     \
+      cmocka_unit_test_setup_teardown(statistics_are_in_stream_order, setup, teardown),                      \
+      cmocka_unit_test_setup_teardown(a_histogram_is_in_stream_order, setup, teardown),                      \
       cmocka_unit_test_setup_teardown(a_failure_is_sticky, setup, teardown)
 
 /* test_device [host | cuda]: without an argument, both. */

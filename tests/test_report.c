@@ -27,6 +27,13 @@ static const report_rank RANKS[2] = {{.boundary = 1e-3,
                                       .host_bytes = 4 << 20,
                                       .device_bytes = 6 << 20}};
 
+static const uint64_t COUNTS[70] = {[0] = 3, [2] = 4, [3] = 5, [69] = 16};
+static const field_statistics STATISTICS = {.step = 50,
+                                            .points = 28,
+                                            .all = {.sum = -7, .squares = 6.25, .min = -0.5f, .max = 1.25f},
+                                            .bins = 70,
+                                            .histogram = COUNTS};
+
 static report example(void) {
   return (report){.steps = 50,
                   .seconds = 0.5,
@@ -40,7 +47,8 @@ static report example(void) {
                   .transport = "sendrecv",
                   .device = "a \"quoted\" device",
                   .overlap = true,
-                  .per_rank = RANKS};
+                  .per_rank = RANKS,
+                  .statistics = &STATISTICS};
 }
 
 static double number(const cJSON *root, const char *key) {
@@ -92,6 +100,19 @@ static void json_holds_every_key_and_figure(void **state) {
   assert_string_equal(cJSON_GetObjectItem(root, "kernel")->valuestring, "simd");
   assert_string_equal(cJSON_GetObjectItem(root, "transport")->valuestring, "sendrecv");
   assert_string_equal(cJSON_GetObjectItem(root, "device")->valuestring, "a \"quoted\" device");
+  const cJSON *field = cJSON_GetObjectItem(root, "statistics"),
+              *values = cJSON_GetObjectItem(root, "histogram");
+  near(number(field, "step"), 50);
+  near(number(field, "min"), -0.5);
+  near(number(field, "max"), 1.25);
+  near(number(field, "mean"), -0.25);
+  near(number(field, "sum"), -7);
+  near(number(field, "l2"), 2.5);
+  near(number(values, "min"), -0.5);
+  near(number(values, "max"), 1.25);
+  const cJSON *counts = cJSON_GetObjectItem(values, "counts");
+  assert_int_equal(cJSON_GetArraySize(counts), 70);
+  for (int i = 0; i < 70; i++) near(cJSON_GetArrayItem(counts, i)->valuedouble, (double)COUNTS[i]);
   const cJSON *second = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "per_rank"), 1);
   near(number(second, "device_bytes"), 6 << 20);
   near(number(cJSON_GetObjectItem(second, "phases"), "exposed"), 3e-3);
@@ -113,6 +134,14 @@ static void table_holds_the_figures(void **state) {
   assert_non_null(strstr(text, "whole step                             10.0000"));
   assert_non_null(
       strstr(text, "host 4.0 MiB at most a rank, 7.0 in all; device 6.0 MiB at most a rank, 11.0 in all"));
+  /* 70 bins of 0.025 are too many: three a line */
+  assert_non_null(strstr(text, "values of the field at step 50\n"
+                               "  from          -0.5               7 **********************\n"
+                               "  from        -0.425               5 ****************\n"
+                               "  from         -0.35               0 \n"));
+  assert_non_null(strstr(text, "  from         1.225              16 "
+                               "**************************************************\n"
+                               "  to            1.25\n"));
   free(text);
   fclose(f);
 }
@@ -131,6 +160,33 @@ static void no_steps_and_no_copy_divide_nothing_by_zero(void **state) {
   fclose(f);
 }
 
+static void nothing_is_said_of_what_was_not_measured(void **state) {
+  (void)state;
+  char path[] = "/tmp/stencil-report-XXXXXX";
+  field_statistics plain = STATISTICS;
+  report r = example();
+  error e = {0};
+  close(mkstemp(path));
+  for (int measured = 0; measured < 2; measured++) {
+    r.statistics = measured ? &plain : NULL;
+    plain.bins = 0;
+    assert_ok(report_write(&r, path, &e), &e);
+    FILE *f = fopen(path, "r");
+    char *text = read_all(f);
+    assert_int_equal(strstr(text, "statistics") != NULL, measured);
+    assert_null(strstr(text, "histogram"));
+    free(text);
+    fclose(f);
+    f = tmpfile();
+    report_print(&r, false, f);
+    text = read_all(f);
+    assert_null(strstr(text, "values of the field"));
+    free(text);
+    fclose(f);
+  }
+  unlink(path);
+}
+
 static void an_unwritable_file_is_an_error(void **state) {
   (void)state;
   report r = example();
@@ -146,6 +202,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(json_holds_every_key_and_figure),
                                      cmocka_unit_test(table_holds_the_figures),
                                      cmocka_unit_test(no_steps_and_no_copy_divide_nothing_by_zero),
+                                     cmocka_unit_test(nothing_is_said_of_what_was_not_measured),
                                      cmocka_unit_test(an_unwritable_file_is_an_error)};
   return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

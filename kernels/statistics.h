@@ -1,0 +1,145 @@
+/* Statistics of a field: sum, sum of squares, least and greatest value, what is NaN or Inf, and a histogram.
+ *
+ * They are the same bits on every device, for every number of ranks and threads and every launch geometry:
+ * least, greatest and counts do not depend on an order, and every float64 sum is formed in one order that nx
+ * and ny alone determine:
+ *
+ * - Unit: a plane is cut into units of at most UNIT_WIDTH x UNIT_HEIGHT points. A unit has UNIT_SUMS running
+ * sums: its point (y, x) goes into sum x % UNIT_SUMS, those of smaller x first, and of the same x those of
+ * smaller y. Neighbouring sums are added four at a time, (0 + 1) + (2 + 3), and the 32 results in a tree: i
+ * and i + 16, then i and i + 8, 4, 2, 1.
+ *
+ * - Plane: has 32 running sums. Unit i of the plane (row by row) goes into sum i % 32; then the same tree.
+ *
+ * - Field: plane after plane, z growing. A plane lies in one rank, so ranks need only gather their planes.
+ *
+ * The square of a float32 is exact in float64: fused multiply-add or not, the sum of squares is the same.
+ * Points that are not finite count as such and are left out of all else. No sum of float32 values or squares
+ * comes near the limits of float64. */
+#ifndef STENCIL_STATISTICS_H
+#define STENCIL_STATISTICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  UNIT_WIDTH = 1024,
+  UNIT_HEIGHT = 8,
+  UNIT_SUMS = 128,       /* running sums of a unit: a warp of 32 lanes with four points each */
+  BAD_POINTS = 16,       /* at most so many points that are not finite are listed */
+  HISTOGRAM_BINS = 4096, /* at most */
+};
+
+/* Own points of a slab in device memory: point (z, y, x) is at z * plane + y * pitch + x. */
+typedef struct field_view {
+  const float *points; /* own point (0, 0, 0), on a 128-byte line */
+  size_t pitch, plane; /* floats; multiples of 32 */
+  int nx, ny, nz;
+} field_view;
+
+typedef struct partial_statistics {
+  double sum, squares; /* over the finite points */
+  float min, max;      /* of the finite points; INFINITY and -INFINITY where there are none */
+  uint64_t nonfinite;  /* number of points that are NaN or Inf */
+} partial_statistics;
+
+typedef struct bad_point {
+  uint64_t index; /* (z * ny + y) * nx + x */
+  float value;
+} bad_point;
+
+/* Work of one rank; pointers are to device memory. */
+typedef struct statistics_args {
+  field_view field;
+  partial_statistics *units;  /* scratch: units_of_plane(nx, ny) for each of nz planes */
+  partial_statistics *planes; /* result: nz */
+  bad_point *bad; /* result: the first BAD_POINTS points that are not finite, in order; z counts own planes */
+} statistics_args;
+
+/* A finite value u is in bin histogram_bin(u). */
+typedef struct histogram_args {
+  field_view field;
+  double low, scale; /* bins begin at `low`; scale = bins / (high - low), 0 if high == low */
+  int bins;          /* 1 .. HISTOGRAM_BINS */
+  uint64_t *counts;  /* result: finite own points in each bin; device memory */
+} histogram_args;
+
+/* The whole field. */
+typedef struct field_statistics {
+  int64_t step;
+  uint64_t points;
+  partial_statistics all;
+  int bad_count; /* entries of `bad`: all that are not finite, or the first of them in order */
+  bad_point bad[BAD_POINTS];
+  int bins; /* of the histogram over [all.min, all.max], the last bin with both ends; 0: none */
+  const uint64_t *histogram; /* owned by who measured, until the next time */
+} field_statistics;
+
+#ifdef __CUDACC__
+#define STATISTICS_INLINE static __host__ __device__ inline
+#else
+#define STATISTICS_INLINE static inline
+#endif
+
+STATISTICS_INLINE int units_across(int nx) {
+  return (nx - 1) / UNIT_WIDTH + 1;
+}
+
+STATISTICS_INLINE int64_t units_of_plane(int nx, int ny) {
+  return (int64_t)units_across(nx) * ((ny - 1) / UNIT_HEIGHT + 1);
+}
+
+/* Unit `i` of a slab: where it lies. All points of a row of units come before those of the next. */
+typedef struct unit_place {
+  int z, y, x;       /* its first point */
+  int width, height; /* points */
+} unit_place;
+
+STATISTICS_INLINE unit_place unit_at(const field_view *f, int64_t i) {
+  const int64_t of_plane = units_of_plane(f->nx, f->ny), in_plane = i % of_plane;
+  const int across = units_across(f->nx);
+  unit_place u;
+  u.z = (int)(i / of_plane);
+  u.y = (int)(in_plane / across) * UNIT_HEIGHT;
+  u.x = (int)(in_plane % across) * UNIT_WIDTH;
+  u.width = f->nx - u.x < UNIT_WIDTH ? f->nx - u.x : UNIT_WIDTH;
+  u.height = f->ny - u.y < UNIT_HEIGHT ? f->ny - u.y : UNIT_HEIGHT;
+  return u;
+}
+
+/* The greatest value lands on the upper end of the last bin, which is closed. */
+STATISTICS_INLINE int histogram_bin(const histogram_args *h, float value) {
+  const int bin = (int)(((double)value - h->low) * h->scale);
+  return bin < h->bins ? bin : h->bins - 1;
+}
+
+/* What a plane contributes, added to what the planes below it gave: start from statistics_of_nothing(). */
+partial_statistics statistics_of_nothing(void);
+void statistics_add_plane(partial_statistics *total, const partial_statistics *plane);
+
+/* L2 norm sqrt(sum u^2), not scaled by points or spacing, and mean, over the finite points; 0 if there are
+ * none. */
+double statistics_l2(const field_statistics *s);
+double statistics_mean(const field_statistics *s);
+
+/* On the host, by threads that share the work: each function is run as parts 0 .. parts - 1, and begun when
+ * all parts of the one before are done. statistics_host_bad is for one thread. */
+void statistics_host_units(const statistics_args *a, int part, int parts);
+void statistics_host_planes(const statistics_args *a, int part, int parts);
+void statistics_host_bad(const statistics_args *a, int part, int parts);
+/* Adds to counts, which start as 0. */
+void histogram_host(const histogram_args *a, int part, int parts);
+
+/* On a CUDA device: enqueue the work on a cudaStream_t and return a cudaError_t. The statistics are one
+ * cooperative launch: cudaErrorNotSupported where the device cannot do those. nz = 0 is allowed. */
+int statistics_cuda(const statistics_args *a, void *stream);
+int histogram_cuda(const histogram_args *a, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
