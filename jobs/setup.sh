@@ -49,9 +49,9 @@ stencil_environment() {
   if ((EUID == 0)); then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
-  # More ranks than cores is fine for a trial; a rank's threads may use every core; and containers often forbid the
-  # system call behind single copies between processes.
-  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+  # More ranks than cores is fine for a trial, if waiting ranks leave the core to others; a rank's threads may use every
+  # core; and containers often forbid the system call behind single copies between processes.
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
 }
 

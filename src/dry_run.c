@@ -61,7 +61,7 @@ int dry_run(const config *c, const char *command, run_log *log, MPI_Comm comm, e
     log_line(log, "%s", s.config_text);
     print_partition(&s);
     print_device(&s, e);
-    log_line(log, "kernel %s, transport %s, overlap %s, io %s", s.stepper.kernel->name,
+    log_line(log, "kernel %s, transport %s, overlap %s, io %s", c->kernel,
              transport_find(transport_name(c->transport))->name, c->overlap ? "on" : "off",
              io_name(s.io.mode));
     print_output(&s);

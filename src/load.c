@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "error_mpi.h"
 #include "initial.h"
+#include "tune.h"
 
 enum { COPY_REPEATS = 10 };
 static const double COPY_SECONDS = 0.1; /* measure the copy at least this long, if it has repeats left */
@@ -66,6 +67,7 @@ int simulation_load(simulation *s, error *e) {
   if (halo_exchange(&s->halo, s->stepper.memory[0], NULL, true, e)) error_abort(e, s->comm);
   s->halo.exchange_seconds = 0;
   MPI_TRY(e, MPI_Barrier(s->comm));
+  TRY(tune_kernels(&s->stepper, s->config->kernel, s->config->equation, s->comm, s->log, e));
   copy_and_measure(s, e);
   return error_agree(e, s->comm);
 }

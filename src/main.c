@@ -1,6 +1,5 @@
 /* stencil: mpirun -np N ./stencil [options] config.ini [section.key=value ...] */
 #include <mpi.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
@@ -58,9 +57,12 @@ static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error
 static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
   MPI_Comm comm;
   int provided, rank = 0;
+  /* While a rank waits in MPI its worker threads compute on the same cores: Open MPI must not spin on one. On the host
+   * device with a core a rank that makes the steps 2.4 times as fast. */
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
-  MPI_TRY(e,
-          MPI_Comm_dup(MPI_COMM_WORLD, &comm)); /* ours alone: messages of libraries cannot mix with halos */
+  /* ours alone: messages of libraries cannot mix with halos */
+  MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   MPI_TRY(e, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   if (!e->id) start(argc, argv, options, comm, e);
@@ -73,11 +75,9 @@ static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
 int main(int argc, char **argv) {
   error e = {0};
   cli options;
-  signal(SIGXFSZ, SIG_IGN); /* a file-size limit then shows as a failed write, which is reported */
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action == CLI_HELP) return cli_help(stdout), 0;
   if (!e.id && options.action == CLI_VERSION) return cli_version(stdout), 0;
-  run_under_mpi(argc, argv, &options,
-                &e); /* also to report a usage error: under mpirun only rank 0 may speak */
+  run_under_mpi(argc, argv, &options, &e); /* a usage error too: under mpirun only rank 0 may speak */
   return error_exit_code(e.id);
 }

@@ -26,7 +26,7 @@ static int loop(simulation *s, int64_t steps, double *seconds, error *e) {
     if (stepper_advance(&s->stepper, e)) error_abort(e, s->comm);
     if (due(s->stepper.step, c->output_every))
       TRY(simulation_save(s, e));
-    else if (due(s->stepper.step, c->check_every))
+    else if (due(s->stepper.step, c->check_every) && done < steps) /* the last is checked when it is saved */
       TRY(simulation_check(s, e));
     if (done < steps) log_progress(s->log, done, steps, MPI_Wtime() - begin, points_of(c));
   }
@@ -68,7 +68,8 @@ static report describe(const simulation *s, int64_t steps, double seconds, const
                   .transport = s->halo.transport->name,
                   .device = s->dev->description,
                   .overlap = c->overlap,
-                  .per_rank = per_rank};
+                  .per_rank = per_rank,
+                  .statistics = s->statistics.points ? &s->statistics : NULL};
 }
 
 /* Gathers what all ranks measured; rank 0 prints it and writes the JSON file. */
@@ -93,8 +94,8 @@ static int announce(simulation *s, error *e) {
   const config *c = s->config;
   log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s", equation_name(c->equation), c->nx, c->ny,
            c->nz, (long long)c->steps, s->ranks, s->ranks == 1 ? "" : "s");
-  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description,
-           s->stepper.kernel->name, s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
+  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description, c->kernel,
+           s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
   char text[sizeof s->dev->warning];
   snprintf(text, sizeof text, "%s", s->dev->warning);

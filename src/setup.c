@@ -74,6 +74,7 @@ static int allocate_fields(simulation *s, error *e) {
   size_t bytes = slab_floats(&s->slab) * sizeof(float);
   for (int i = 0; i < 2; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&s->stepper.memory[i], bytes, MEMORY_DEVICE, e));
+  TRY(survey_open(&s->survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
   return transfer_open(&s->transfer, s->dev, &s->slab, (float)s->config->boundary_value, e);
 }
 
@@ -91,6 +92,7 @@ void simulation_close(simulation *s) {
   if (!s->dev) return;
   halo_close(&s->halo);
   transfer_close(&s->transfer);
+  survey_close(&s->survey);
   for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
   s->dev->table->close(s->dev);
 }

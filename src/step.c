@@ -30,14 +30,14 @@ static int record_profile(const stepper *s, int stream, int event, error *e) {
   return s->profile ? record(s, stream, event, e) : 0;
 }
 
-static int launch(const stepper *s, int stream, zrange z, error *e) {
+static int launch(const stepper *s, int stream, const kernel *k, zrange z, error *e) {
   if (zrange_planes(z) == 0) return 0;
   kernel_args args = s->args;
   args.in = stepper_field(s, s->current);
   args.out = stepper_field(s, !s->current);
   args.z_begin = z.begin;
   args.z_end = z.end;
-  return s->dev->table->launch(s->dev, stream, s->kernel, &args, e);
+  return s->dev->table->launch(s->dev, stream, k, &args, e);
 }
 
 /* The planes the neighbours wait for. They read what the interior kernel of the step before wrote, and
@@ -46,8 +46,8 @@ static int launch_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->step - 1, INTERIOR_END), e));
   TRY(record_profile(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
-  TRY(launch(s, STREAM_BOUNDARY, lo, e));
-  TRY(launch(s, STREAM_BOUNDARY, hi, e));
+  TRY(launch(s, STREAM_BOUNDARY, s->boundary_kernel, lo, e));
+  TRY(launch(s, STREAM_BOUNDARY, s->boundary_kernel, hi, e));
   TRY(record(s, STREAM_BOUNDARY, BOUNDARY_END, e));
   return s->overlap ? 0 : t->sync(s->dev, STREAM_BOUNDARY, e);
 }
@@ -58,7 +58,7 @@ static int launch_interior(const stepper *s, zrange interior, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->step - 1, BOUNDARY_END), e));
   TRY(record_profile(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
-  TRY(launch(s, STREAM_INTERIOR, interior, e));
+  TRY(launch(s, STREAM_INTERIOR, s->kernel, interior, e));
   TRY(record(s, STREAM_INTERIOR, INTERIOR_END, e));
   return s->overlap ? 0 : t->sync(s->dev, STREAM_INTERIOR, e);
 }

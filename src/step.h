@@ -20,8 +20,9 @@ typedef struct stepper {
   device *dev; /* not owned, as are the next three */
   halo *halo;  /* open, on dev */
   const slab *slab;
-  const kernel *kernel; /* of dev's backend */
-  kernel_args args;     /* constants of every launch; pointers and z range are set for each */
+  const kernel *kernel;          /* of dev's backend; for the interior */
+  const kernel *boundary_kernel; /* likewise, for the thin launches at the boundary */
+  kernel_args args;              /* constants of every launch; pointers and z range are set for each */
   bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
   bool profile; /* measure phases; the device must be open with it */
   float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper */

@@ -1,9 +1,9 @@
 /* What this machine's memory allows and how near the host kernels come to it.
- *   ceilings [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
+ *   bench_ceilings [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
  * bytes a point, so copy / 8 bounds its rate. Every figure is the best of several passes from one field to
- * the other and back, by threads that first touched their own share. Pages are huge where the system grants
- * it: 4 KiB pages cost up to a tenth and the device's allocator asks for huge ones too. */
+ * the other and back, by threads that first touched their own share, on huge pages where the system grants
+ * them. */
 #include "kernels/kernel.h"
 #include "src/slab.h"
 #include <pthread.h>
@@ -127,7 +127,7 @@ static double measure(work *w, void (*pass)(work *, int, const float *, float *)
 
 static double copy_gbs(work *w, const char *what, void (*pass)(work *, int, const float *, float *)) {
   double gbs = 2e-9 * sizeof(float) * (double)w->floats / measure(w, pass);
-  printf("copy, %-28s %8.2f GB/s\n", what, gbs);
+  printf("copy   %-26s %8.2f GB/s\n", what, gbs);
   return gbs;
 }
 
@@ -143,21 +143,27 @@ static double measure_copies(work *w) {
   return best;
 }
 
+/* Bytes that must move for each point, with a medium that is the same everywhere: wave also reads `out`. */
+static int ideal_bytes(enum equation equation) {
+  return equation == EQUATION_WAVE ? 12 : 8;
+}
+
 static void measure_kernels(work *w, double copy) {
   double points = (double)w->s->nx * w->s->ny * w->s->nz;
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
     if (!w->k->host) continue;
     double gpts = 1e-9 * points / measure(w, kernel_pass);
-    printf("%s, %-*s %8.4f Gpts/s  %5.1f %% of copy / 8\n", equation_name(w->k->equation), 26, w->k->name,
-           gpts, 100 * gpts / (copy / 8));
+    int bytes = ideal_bytes(w->k->equation);
+    printf("%-6s %-26s %8.4f Gpts/s  %5.1f %% of copy / %d\n", equation_name(w->k->equation), w->k->name,
+           gpts, 100 * gpts / (copy / bytes), bytes);
   }
 }
 
 static int positive(const char *text) {
   int n = atoi(text);
   if (n >= 1) return n;
-  fprintf(stderr, "usage: ceilings [NX NY NZ [THREADS]]\n");
+  fprintf(stderr, "usage: bench_ceilings [NX NY NZ [THREADS]]\n");
   exit(EXIT_CODE_CONFIG);
 }
 
@@ -168,7 +174,7 @@ int main(int argc, char **argv) {
   slab s;
   error e = {0};
   if (slab_init(&s, n[0], n[1], n[2], 0, 1, RADIUS, &e)) {
-    fprintf(stderr, "ceilings: %s\n", e.text);
+    fprintf(stderr, "bench_ceilings: %s\n", e.text);
     return error_exit_code(e.id);
   }
   work w = {.s = &s, .floats = slab_floats(&s), .threads = n[3]};
@@ -176,7 +182,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 2; i++) {
     w.field[i] = aligned_alloc(HUGE_PAGE, bytes);
     if (!w.field[i]) {
-      fprintf(stderr, "ceilings: no memory for two fields of %zu bytes\n", bytes);
+      fprintf(stderr, "bench_ceilings: no memory for two fields of %zu bytes\n", bytes);
       return EXIT_CODE_DEVICE;
     }
     madvise(w.field[i], bytes, MADV_HUGEPAGE);

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
-#include "../../kernels/thread_scope_launch.cuh"
+#include "../../kernels/thread_scope.cuh"
 #include "../../src/slab.h"
 
 #define CHECK(call)                                                                                          \
@@ -23,18 +23,19 @@ enum { TIMED = 11, THIN = 4 /* planes of a boundary launch */ };
 struct bench {
   slab s;
   size_t floats;
-  float *in, *out, *expected; /* device; expected: what naive wrote, the padding of its allocation included */
-  unsigned long long *differ; /* device */
+  float *in, *medium, *before, *out; /* device; before: what `out` holds when a kernel is checked */
+  float *expected;                   /* what naive made of `before`, the padding of its allocation included */
+  unsigned long long *differ;        /* device */
   cudaEvent_t start, stop;
   cudaStream_t stream;
   double copy_gbs;
   bool failed;
 };
 
-/* Random in [-1, 1), from the position alone. */
-__global__ void fill(float *u, size_t n) {
+/* Random in [-1, 1), from the position and `field` alone. */
+__global__ void fill(float *u, size_t n, unsigned long long field) {
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x) {
-    unsigned long long h = (i + 1) * 0x9E3779B97F4A7C15ull;
+    unsigned long long h = ((field << 40) + i + 1) * 0x9E3779B97F4A7C15ull;
     h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9ull;
     h = (h ^ (h >> 27)) * 0x94D049BB133111EBull;
     u[i] = (float)(unsigned)(h >> 40) * 0x1p-23f - 1.0f;
@@ -67,6 +68,7 @@ static kernel_args make_args(const bench &b, int z_begin, int z_end) {
   const size_t at = slab_offset(&b.s, 0, 0, 0);
   a.in = b.in + at;
   a.out = b.out + at;
+  a.medium = b.medium + at;
   a.pitch = b.s.pitch;
   a.plane = b.s.plane;
   a.nx = b.s.nx;
@@ -85,7 +87,7 @@ static kernel_args make_args(const bench &b, int z_begin, int z_end) {
 /* Number of floats of the whole output allocation, ghosts and padding included, that differ from naive's. */
 template <class Work> static unsigned long long differences(const bench &b, const Work &work) {
   unsigned long long count = 0;
-  CHECK(cudaMemsetAsync(b.out, 0xFF, b.floats * sizeof(float), b.stream));
+  CHECK(cudaMemcpyAsync(b.out, b.before, b.floats * sizeof(float), cudaMemcpyDeviceToDevice, b.stream));
   CHECK(cudaMemsetAsync(b.differ, 0, sizeof count, b.stream));
   CHECK(work());
   count_differences<<<1024, 256, 0, b.stream>>>(b.out, b.expected, b.floats, b.differ);
@@ -97,15 +99,17 @@ template <class Work> static unsigned long long differences(const bench &b, cons
 
 /* One line: speed of the whole slab and of one boundary launch, and the verdict on its bits. */
 template <class Launch>
-static void line(bench *b, const char *equation, const char *name, const Launch &launch) {
+static void line(bench *b, enum equation equation, const char *name, const Launch &launch) {
+  const double IDEAL_BYTES[EQUATION_COUNT] = {8, 12,
+                                              16}; /* a point: u, medium and u before read, u written */
   const kernel_args whole = make_args(*b, 0, b->s.nz), thin = make_args(*b, 0, std::min<int>(THIN, b->s.nz));
   const double points = (double)b->s.nx * b->s.ny * b->s.nz;
   const unsigned long long wrong = differences(*b, [&] { return launch(&whole); });
   const double seconds = median_seconds(*b, [&] { return launch(&whole); });
   const double thin_seconds = median_seconds(*b, [&] { return launch(&thin); });
   const double gpts = 1e-9 * points / seconds;
-  printf("%-8s %-26s %8.1f Gpts/s %6.1f %% of copy  %d planes %7.1f us", equation, name, gpts,
-         800.0 * gpts / b->copy_gbs, thin.z_end, 1e6 * thin_seconds);
+  printf("%-8s %-26s %8.1f Gpts/s %6.1f %% of copy  %d planes %7.1f us", equation_name(equation), name, gpts,
+         100 * IDEAL_BYTES[equation] * gpts / b->copy_gbs, thin.z_end, 1e6 * thin_seconds);
   if (wrong) printf("  BITS DIFFER from naive at %llu floats", wrong);
   b->failed = b->failed || wrong;
 }
@@ -122,7 +126,7 @@ static void resources(const void *function, int threads, size_t dynamic) {
 /* Says which shape the program's thread_scope takes for the whole slab. */
 static void chosen_shape(const bench &b) {
   const kernel_args whole = make_args(b, 0, b.s.nz);
-  thread_scope::selection s;
+  star::selection s;
   CHECK(thread_scope::select(&whole, &s));
   resources(s.v->function, s.v->threads, s.v->shared);
   printf("  %s z %d", s.v->name, s.p.c.planes);
@@ -138,33 +142,36 @@ static void expect(const bench &b, enum equation equation) {
   }
   kernel_args a = make_args(b, 0, b.s.nz);
   a.out = b.expected + slab_offset(&b.s, 0, 0, 0);
-  CHECK(cudaMemsetAsync(b.expected, 0xFF, b.floats * sizeof(float), b.stream));
+  CHECK(cudaMemcpyAsync(b.expected, b.before, b.floats * sizeof(float), cudaMemcpyDeviceToDevice, b.stream));
   CHECK((cudaError_t)naive->cuda(&a, b.stream));
 }
 
 /* A shape of thread_scope: cut by the cost model, then into fixed chunks. */
 template <class S> static void tune(bench *b, const char *name) {
-  const thread_scope::variant v = thread_scope::variant_of<S>(name);
-  thread_scope::residency r = {};
-  CHECK(thread_scope::query(v, &r));
+  const star::variant v = thread_scope::variant_of<S>(name);
+  star::residency r = {};
+  CHECK(star::query(v, &r));
   for (int planes : {0, 32, 64, 96, 128, 192, 256, 384, 1 << 20}) {
     char label[64];
     const auto cut_up = [&](const kernel_args *a) {
       const int nz = a->z_end - a->z_begin;
-      return planes ? thread_scope::plan_chunks(v, r, a, thread_scope::ceil_div(nz, std::min(planes, nz)))
-                    : thread_scope::plan_variant(v, r, a);
+      return planes ? star::plan_chunks(v, r, a, star::ceil_div(nz, std::min(planes, nz)))
+                    : star::plan_variant(v, r, a);
     };
     const kernel_args whole = make_args(*b, 0, b->s.nz);
-    const thread_scope::plan p = cut_up(&whole);
+    const star::plan p = cut_up(&whole);
     snprintf(label, sizeof label, "%s z %d%s", name, p.c.planes, planes ? "" : " (auto)");
-    line(b, "jacobi", label, [&](const kernel_args *a) { return launch_plan(v, cut_up(a), a, b->stream); });
+    line(b, EQUATION_JACOBI, label,
+         [&](const kernel_args *a) { return launch_plan(v, cut_up(a), a, b->stream); });
     if (!planes) resources(v.function, v.threads, v.shared);
     printf("  %.2f waves\n", (double)p.grid / (r.sms * r.blocks));
   }
 }
 
+template <int TX, int TY, int ROWS, int STAGES, int BLOCKS>
+using shape = star::shape<EQUATION_JACOBI, TX, TY, ROWS, STAGES, BLOCKS>;
+
 static void tune_all(bench *b) {
-  using thread_scope::shape;
   tune<shape<128, 36, 3, 6, 1>>(b, "128x36 3 rows 6 stages");
   tune<shape<128, 36, 3, 4, 1>>(b, "128x36 3 rows 4 stages");
   tune<shape<128, 36, 3, 9, 1>>(b, "128x36 3 rows 9 stages");
@@ -187,12 +194,15 @@ static void open_bench(bench *b, int nx, int ny, int nz) {
     exit(1);
   }
   b->floats = slab_floats(&b->s);
-  for (float **field : {&b->in, &b->out, &b->expected}) CHECK(cudaMalloc(field, b->floats * sizeof(float)));
+  for (float **field : {&b->in, &b->medium, &b->before, &b->out, &b->expected})
+    CHECK(cudaMalloc(field, b->floats * sizeof(float)));
   CHECK(cudaMalloc(&b->differ, sizeof *b->differ));
   CHECK(cudaStreamCreate(&b->stream));
   CHECK(cudaEventCreate(&b->start));
   CHECK(cudaEventCreate(&b->stop));
-  fill<<<1024, 256, 0, b->stream>>>(b->in, b->floats);
+  fill<<<1024, 256, 0, b->stream>>>(b->in, b->floats, 0);
+  fill<<<1024, 256, 0, b->stream>>>(b->medium, b->floats, 1);
+  fill<<<1024, 256, 0, b->stream>>>(b->before, b->floats, 2);
   CHECK(cudaGetLastError());
   const size_t bytes = b->floats * sizeof(float);
   b->copy_gbs = 2e-9 * (double)bytes / median_seconds(*b, [&] {
@@ -217,9 +227,8 @@ int main(int argc, char **argv) {
     const kernel &k = kernel_table[i];
     if (!k.cuda) continue;
     expect(b, k.equation);
-    line(&b, equation_name(k.equation), k.name,
-         [&](const kernel_args *a) { return (cudaError_t)k.cuda(a, b.stream); });
-    if (strcmp(k.name, "thread_scope") == 0) chosen_shape(b);
+    line(&b, k.equation, k.name, [&](const kernel_args *a) { return (cudaError_t)k.cuda(a, b.stream); });
+    if (k.equation == EQUATION_JACOBI && strcmp(k.name, "thread_scope") == 0) chosen_shape(b);
     printf("\n");
   }
   expect(b, EQUATION_JACOBI);

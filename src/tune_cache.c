@@ -1,0 +1,84 @@
+/* The file in which tuning results are kept: a JSON object, one member a key. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "tune.h"
+
+enum { FILE_MAX = 1 << 20, ENTRIES_MAX = 1000 };
+
+bool tune_cache_path(char path[1024]) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int n = 1024;
+  if (cache && *cache)
+    n = snprintf(path, 1024, "%s/stencil/kernels.json", cache);
+  else if (home && *home)
+    n = snprintf(path, 1024, "%s/.cache/stencil/kernels.json", home);
+  return n < 1024;
+}
+
+/* The file's object, or an empty one where it is missing or damaged; NULL without memory. The caller deletes
+ * it. */
+static cJSON *read_cache(const char *path) {
+  FILE *f = fopen(path, "r");
+  char *text = f ? calloc(1, FILE_MAX + 1) : NULL;
+  if (text && fread(text, 1, FILE_MAX, f) == FILE_MAX) text[0] = 0; /* no file of ours grows like that */
+  if (f) fclose(f);
+  cJSON *root = text ? cJSON_Parse(text) : NULL;
+  free(text);
+  if (cJSON_IsObject(root)) return root;
+  cJSON_Delete(root);
+  return cJSON_CreateObject();
+}
+
+static bool take_name(const cJSON *entry, const char *key, char name[64]) {
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(entry, key);
+  return cJSON_IsString(item) && snprintf(name, 64, "%s", item->valuestring) < 64;
+}
+
+bool tune_recall(const char *path, const char *key, char interior[64], char boundary[64]) {
+  cJSON *root = read_cache(path);
+  const cJSON *entry = cJSON_GetObjectItemCaseSensitive(root, key);
+  bool found = take_name(entry, "interior", interior) && take_name(entry, "boundary", boundary);
+  cJSON_Delete(root);
+  return found;
+}
+
+static void make_folders(const char *path) {
+  char part[1024];
+  for (const char *c = strchr(path + 1, '/'); c; c = strchr(c + 1, '/')) {
+    snprintf(part, sizeof part, "%.*s", (int)(c - path), path);
+    if (mkdir(part, 0777) && errno != EEXIST) return;
+  }
+}
+
+/* Several runs may write at once: each under a name of its own, and the last rename wins. */
+static bool write_cache(const char *path, const char *text) {
+  char temporary[1100];
+  snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+  FILE *f = fopen(temporary, "w");
+  if (!f) return false;
+  bool ok = fputs(text, f) >= 0;
+  ok = fclose(f) == 0 && ok;
+  ok = ok && rename(temporary, path) == 0;
+  if (!ok) remove(temporary);
+  return ok;
+}
+
+bool tune_remember(const char *path, const char *key, const char *interior, const char *boundary) {
+  cJSON *root = read_cache(path), *entry = cJSON_CreateObject();
+  while (cJSON_GetArraySize(root) >= ENTRIES_MAX) cJSON_DeleteItemFromArray(root, 0); /* the oldest */
+  cJSON_DeleteItemFromObjectCaseSensitive(root, key);
+  bool ok = cJSON_AddStringToObject(entry, "interior", interior) &&
+            cJSON_AddStringToObject(entry, "boundary", boundary) && cJSON_AddItemToObject(root, key, entry);
+  char *text = ok ? cJSON_Print(root) : NULL;
+  if (!ok) cJSON_Delete(entry);
+  cJSON_Delete(root);
+  make_folders(path);
+  ok = text && write_cache(path, text);
+  cJSON_free(text);
+  return ok;
+}
