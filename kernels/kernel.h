@@ -13,21 +13,20 @@ extern "C" {
 enum equation { EQUATION_JACOBI, EQUATION_HEAT, EQUATION_WAVE, EQUATION_COUNT };
 enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
 
-/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from
- * `in`. With acc the weighted sum of the star (25 points, canonical order) and m the medium at the point, a
- * kernel computes jacobi: out = acc                (also heat with one diffusivity: fold dt alpha and the 1
- * into the weights) heat:   out = fma(m, acc, u)                     m = dt alpha wave:   out = fma(m, acc,
- * fma(2, u, -out))       m = dt^2 v^2; out holds u of the step before, and is overwritten The pointers are to
- * the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at z * plane + y * pitch + x.
- * Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is not promised to hold
- * numbers; `out` and `medium` are read at own points only. A kernel writes own points of its z range and
- * nothing else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
+/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
+ * With `star` the weighted sum of the 25 points (canonical order) and m the medium at the point, a kernel computes
+ *   jacobi   out = star                              (also heat with one diffusivity: folded into the weights)
+ *   heat     out = fma(m, star, u)                   m = dt alpha
+ *   wave     out = fma(m, star, fma(2, u, -out))     m = dt^2 v^2; out holds u of the step before, overwritten
+ * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
+ * z * plane + y * pitch + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is
+ * not promised to hold numbers; `out` and `medium` are read at own points only. A kernel writes own points of its
+ * z range and nothing else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
 typedef struct kernel_args {
   const float *in;
   float *out;
-  const float
-      *medium; /* heat, wave: m of each point, laid out as `in`; NULL: m = scale everywhere; jacobi: unused */
-  float scale;
+  const float *medium; /* heat, wave: m of each point, laid out as `in`; jacobi: unused */
+  float scale;         /* m everywhere where medium is NULL */
   size_t pitch, plane; /* floats; multiples of 32 */
   int nx, ny;
   int z_begin, z_end;

@@ -1,11 +1,12 @@
-/* jacobi, naive: one thread a point, every neighbour from global memory, caches do the rest. It is what every
- * other CUDA kernel must agree with bit for bit, so it spells out the canonical order and nothing else. */
-#include <cuda_runtime.h>
-#include "kernel.h"
+/* naive: one thread a point, every neighbour from global memory, caches do the rest. It is what every other
+ * CUDA kernel must agree with bit for bit, so it spells out the canonical order and nothing else. */
+#include "star.cuh"
+
+namespace naive {
 
 enum { BLOCK_X = 32, BLOCK_Y = 8, GRID_MAX = 65535 /* blocks a launch may have along y and z */ };
 
-static __device__ __forceinline__ float star(const float *u, const kernel_args &a) {
+static __device__ __forceinline__ float sum_of(const float *u, const kernel_args &a) {
   const ptrdiff_t dy = (ptrdiff_t)a.pitch, dz = (ptrdiff_t)a.plane;
   float sum = __fmul_rn(a.wz[4], u[-4 * dz]);
   for (int r = 3; r >= 1; r--) sum = __fmaf_rn(a.wz[r], u[-r * dz], sum);
@@ -18,22 +19,37 @@ static __device__ __forceinline__ float star(const float *u, const kernel_args &
   return sum;
 }
 
-static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) naive(const __grid_constant__ kernel_args a) {
+template <enum equation Q>
+static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_constant__ kernel_args a) {
   const int x = (int)(blockIdx.x * BLOCK_X + threadIdx.x);
   if (x >= a.nx) return;
   for (int z = a.z_begin + (int)blockIdx.z; z < a.z_end; z += (int)gridDim.z)
     for (int y = (int)(blockIdx.y * BLOCK_Y + threadIdx.y); y < a.ny; y += (int)(gridDim.y * BLOCK_Y)) {
       const ptrdiff_t at = (ptrdiff_t)z * (ptrdiff_t)a.plane + (ptrdiff_t)y * (ptrdiff_t)a.pitch + x;
-      a.out[at] = star(a.in + at, a);
+      const float m = Q != EQUATION_JACOBI && a.medium ? a.medium[at] : a.scale;
+      const float before = Q == EQUATION_WAVE ? a.out[at] : 0.0f;
+      a.out[at] = star::update<Q>(sum_of(a.in + at, a), m, a.in[at], before);
     }
 }
 
-extern "C" int jacobi_cuda_naive(const kernel_args *args, void *stream) {
+template <enum equation Q> static int launch(const kernel_args *args, void *stream) {
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const int blocks_y = (args->ny - 1) / BLOCK_Y + 1, planes = args->z_end - args->z_begin;
   const dim3 grid((unsigned)((args->nx - 1) / BLOCK_X + 1),
                   (unsigned)(blocks_y < GRID_MAX ? blocks_y : GRID_MAX),
                   (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
-  naive<<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
+  sweep<Q><<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
   return (int)cudaGetLastError();
+}
+
+} // namespace naive
+
+extern "C" int jacobi_cuda_naive(const kernel_args *args, void *stream) {
+  return naive::launch<EQUATION_JACOBI>(args, stream);
+}
+extern "C" int heat_cuda_naive(const kernel_args *args, void *stream) {
+  return naive::launch<EQUATION_HEAT>(args, stream);
+}
+extern "C" int wave_cuda_naive(const kernel_args *args, void *stream) {
+  return naive::launch<EQUATION_WAVE>(args, stream);
 }

@@ -1,0 +1,151 @@
+/* bulk_tensor on the host: tensor maps, and a launch cut into waves of blocks that are all resident. */
+#ifndef STENCIL_BULK_TENSOR_LAUNCH_CUH
+#define STENCIL_BULK_TENSOR_LAUNCH_CUH
+
+#include <algorithm>
+#include "bulk_tensor.cuh"
+
+namespace bulk_tensor {
+
+/* cuTensorMapEncodeTiled, asked of the driver at run time so that the program also starts where there is none.
+ * cudaErrorNotSupported: the chip or the driver has no tensor copies. */
+struct encoder {
+  CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
+                     const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
+                     CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) = nullptr;
+  cudaError_t status;
+
+  encoder() {
+    int device = 0, major = 0;
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+      status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (status == cudaSuccess && major < 9) status = cudaErrorNotSupported;
+    if (status != cudaSuccess) return;
+#if CUDART_VERSION >= 12050
+    status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+#else
+    status = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
+#endif
+    if (status == cudaSuccess && found != cudaDriverEntryPointSuccess) status = cudaErrorNotSupported;
+    encode = reinterpret_cast<decltype(encode)>(function);
+  }
+};
+
+/* A map of nx x ny x nz floats from `first` on, laid out as the fields of `a`, read in boxes of one plane. */
+inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const float *first, size_t nx, size_t ny,
+                            size_t nz, int box_x, int box_y, const kernel_args *a) {
+  const cuuint64_t sizes[3] = {nx, ny, nz}, strides[2] = {a->pitch * sizeof(float), a->plane * sizeof(float)};
+  const cuuint32_t box[3] = {(cuuint32_t)box_x, (cuuint32_t)box_y, 1}, steps[3] = {1, 1, 1};
+  /* No promotion to larger L2 reads: it fetches what a neighbour has fetched. */
+  const CUresult r = e.encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(first), sizes, strides,
+                              box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, const kernel_args *a) {
+  const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin), ghosts = 2 * REACH;
+  const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
+  const float *ghost = a->in + first - REACH * (ptrdiff_t)(a->plane + a->pitch + 1);
+  cudaError_t status =
+      make_map(e, &m->plane, ghost, nx + ghosts, ny + ghosts, nz + ghosts, v.tile_x, v.tile_y + 2 * REACH, a);
+  if (status == cudaSuccess)
+    status = make_map(e, &m->side, ghost, nx + ghosts, ny + ghosts, nz + ghosts, REACH, v.tile_y, a);
+  if (status == cudaSuccess && v.equation == EQUATION_WAVE)
+    status = make_map(e, &m->before, a->out + first, nx, ny, nz, v.tile_x, v.tile_y, a);
+  if (status == cudaSuccess && v.equation != EQUATION_JACOBI && a->medium)
+    status = make_map(e, &m->medium, a->medium + first, nx, ny, nz, v.tile_x, v.tile_y, a);
+  return status;
+}
+
+template <class S> star::variant variant_of(const char *name) {
+  return {name, reinterpret_cast<const void *>(stream<S>), S::equation, S::tile_x, S::tile_y, S::threads, S::shared};
+}
+
+/* Counters of `wave`, one a stream: streams that share one only keep step less well. */
+constexpr unsigned COUNTERS = 64;
+static __device__ unsigned counters[COUNTERS];
+
+inline cudaError_t counter_of(cudaStream_t stream, unsigned **counter) {
+  const uintptr_t s = reinterpret_cast<uintptr_t>(stream);
+  const cudaError_t status = cudaGetSymbolAddress(reinterpret_cast<void **>(counter), counters);
+  *counter += (s >> 4 ^ s >> 12) % COUNTERS;
+  return status;
+}
+
+/* How a launch is cut: chunks of `planes` planes of each tile are the jobs, done by `waves` launches of `size`
+ * blocks. */
+struct cutting {
+  const star::variant *v;
+  int tiles_x, tiles, planes, jobs, waves, size;
+  double cost; /* in the time that an SM's share of the memory needs for a point */
+};
+
+const int SHORT = 24; /* planes of a chunk: fewer are not worth keeping step for */
+
+/* Memory is the limit, so what counts is the points that a wave's blocks move in a plane, halo included, unless
+ * few blocks a wave leave it to an SM how fast it adds. */
+inline cutting cut_up(const star::variant &v, const star::residency &r, const kernel_args *a, int chunks) {
+  const double SM_SHARE = 0.95, LATENCY = 500; /* of a point, where one SM is the limit; of a plane, in points */
+  const double START = 15000;                /* of a wave, in points */
+  const double EXTRA_PLANES = 5;             /* what the eight before and after a chunk and its start cost */
+  const int nz = a->z_end - a->z_begin, resident = r.sms * r.blocks;
+  cutting c = {&v, star::ceil_div(a->nx, v.tile_x), 0, star::ceil_div(nz, chunks), 0, 1, 0, 0};
+  c.tiles = c.tiles_x * star::ceil_div(a->ny, v.tile_y);
+  c.jobs = c.tiles * star::ceil_div(nz, c.planes);
+  const int waves = star::ceil_div(c.jobs, resident), together = star::ceil_div(c.jobs, waves);
+  if (c.planes > SHORT) c.waves = waves;
+  c.size = star::ceil_div(c.jobs, c.waves);
+  const double points = (double)a->nx * a->ny / c.tiles, halo = (double)REACH * (v.tile_x + v.tile_y);
+  const double moved = together * (points + halo) / r.sms;
+  const double busiest = star::ceil_div(together, r.sms) * (v.tile_x * v.tile_y + halo) * SM_SHARE + LATENCY;
+  c.cost = waves * ((c.planes + EXTRA_PLANES) * std::max(moved, busiest) + START);
+  return c;
+}
+
+/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look. */
+template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args *a) {
+  const int MAX_WAVES = 8, nz = a->z_end - a->z_begin;
+  cutting best = cut_up(shapes.shapes[0], shapes.limits[0], a, 1);
+  for (int i = 0; i < N; i++) {
+    const star::residency &r = shapes.limits[i];
+    const int tiles = cut_up(shapes.shapes[i], r, a, 1).tiles;
+    for (int waves = 0; waves <= MAX_WAVES; waves++) {
+      const int chunks = std::min(std::max(waves * r.sms * r.blocks / tiles, 1), nz);
+      const cutting c = cut_up(shapes.shapes[i], r, a, chunks);
+      if (c.cost < best.cost) best = c;
+    }
+  }
+  return best;
+}
+
+inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args, cudaStream_t stream) {
+  wave w = {c.tiles_x, c.tiles, c.planes, 0, nullptr};
+  cudaError_t status = c.planes > SHORT ? counter_of(stream, &w.progress) : cudaSuccess;
+  for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
+    if (w.progress) status = cudaMemsetAsync(w.progress, 0, sizeof *w.progress, stream);
+    void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
+    const dim3 grid((unsigned)std::min(c.size, c.jobs - w.first)), block((unsigned)c.v->threads);
+    if (status == cudaSuccess)
+      status = cudaLaunchKernel(c.v->function, grid, block, parameters, c.v->shared, stream);
+  }
+  return status;
+}
+
+/* What a cuda_kernel does (kernel.h), with one of these shapes. */
+template <int N> int launch(const star::choice<N> &shapes, const kernel_args *args, void *stream) {
+  static const encoder e; /* asked once: a process has one device */
+  if (args->z_end <= args->z_begin) return cudaSuccess;
+  maps m = {};
+  if (e.status != cudaSuccess) return (int)e.status;
+  if (shapes.status != cudaSuccess) return (int)shapes.status;
+  const cutting c = choose(shapes, args);
+  const cudaError_t status = make_maps(e, &m, *c.v, args);
+  return (int)(status == cudaSuccess ? launch_waves(c, m, args, (cudaStream_t)stream) : status);
+}
+
+} // namespace bulk_tensor
+#endif

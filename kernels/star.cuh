@@ -1,0 +1,265 @@
+/* The 25-point star, streamed in z: what every staging technique does with a plane once it is in shared
+ * memory. A block owns a tile in x and y and a chunk of planes, which come in one after another through a
+ * ring of shared-memory slots. A thread owns ROWS x 4 points and keeps, for each, the partial sums of the
+ * eight output planes that a plane adds to and that are not finished: so every plane is read once, from
+ * shared memory. How planes get into the ring, and who waits for whom, is what the techniques differ in. */
+#ifndef STENCIL_STAR_CUH
+#define STENCIL_STAR_CUH
+
+#include <tuple>
+#include <type_traits>
+#include "plan.cuh"
+
+namespace star {
+
+constexpr int REACH = 4; /* of the star, points */
+constexpr int PACK = 4;  /* floats in 16 bytes: what one copy moves, and the points in x a thread owns */
+
+/* An equation on tiles of TX x TY points, ROWS rows a thread, STAGES planes in the pipeline (the one at hand
+ * and those on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. */
+template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int HELPERS = 0> struct shape {
+  static_assert(TX % 32 == 0 && TY % ROWS == 0, "whole packs, conflict-free rows, whole threads");
+  static constexpr enum equation equation = Q;
+  /* Does it read u itself besides the sum? Then the ring keeps each plane for REACH planes more. */
+  static constexpr bool needs_centre = Q != EQUATION_JACOBI;
+  static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, stages = STAGES, blocks = BLOCKS,
+                       helpers = HELPERS;
+  static constexpr int threads_x = TX / PACK, workers = threads_x * (TY / ROWS), threads = workers + HELPERS;
+  static constexpr int pitch = TX + 2 * REACH, slot = pitch * (TY + 2 * REACH); /* floats of a ring slot */
+  static constexpr int slots = STAGES + (needs_centre ? REACH : 0);
+  static constexpr int packs_x = pitch / PACK, packs = slot / PACK;
+  static constexpr size_t shared = sizeof(float) * slots * slot;
+};
+
+/* The slot of the plane `planes` (at most a ring) after that of `slot`. */
+template <class S> __device__ __forceinline__ int slot_after(int slot, int planes) {
+  return slot + planes < S::slots ? slot + planes : slot + planes - S::slots;
+}
+
+/* ... and REACH planes before it: the plane whose sums are finished when the one in `slot` is added. */
+template <class S> __device__ __forceinline__ int centre_slot(int slot) {
+  return S::needs_centre ? slot_after<S>(slot, S::slots - REACH) : slot;
+}
+
+/* Where a block is: its tile's first point and its output planes. */
+template <class S> struct place {
+  int x, y, z_begin, z_end;
+  unsigned corner; /* of the tile in a plane, floats; below 2^32, as 24 planes or more fit the memory */
+
+  __device__ __forceinline__ place(const kernel_args &a, const cut &c) {
+    const int tile = (int)(blockIdx.x % (unsigned)(c.x * c.y)),
+              chunk = (int)(blockIdx.x / (unsigned)(c.x * c.y));
+    x = tile % c.x * S::tile_x, y = tile / c.x * S::tile_y;
+    z_begin = a.z_begin + chunk * c.planes, z_end = min(z_begin + c.planes, a.z_end);
+    corner = (unsigned)y * (unsigned)a.pitch + (unsigned)x;
+  }
+
+  /* The tile's first point in plane z of a field laid out as `in`. */
+  template <class Float>
+  __device__ __forceinline__ Float *plane(Float *field, const kernel_args &a, int z) const {
+    return field + (ptrdiff_t)z * (ptrdiff_t)a.plane + corner;
+  }
+
+  /* Is z an output plane? If not, it only adds to sums in z, and needs no halo. */
+  __device__ __forceinline__ bool owns(int z) const { return z >= z_begin && z < z_end; }
+};
+
+/* A thread's share, of THREADS, of the 16-byte packs of a plane: pack number thread + i * THREADS of the
+ * slot. Which of them to copy is the same for every plane; packs that no stored point reads are left out
+ * (corners, and what lies beyond the ghosts), and so is the halo where a plane only adds to sums in z. */
+template <class S, int THREADS = S::threads> struct copier {
+  static constexpr int copies = (S::packs + THREADS - 1) / THREADS;
+  static_assert(copies <= 64, "a bit each");
+  using bits = std::conditional_t<(copies > 32), unsigned long long, unsigned>;
+  int thread;
+  int from[copies]; /* packs from the tile's first point; rows so long that this overflows fit no memory */
+  bits all = 0, centre = 0; /* bit i: do copy i; ... in a plane that needs no halo */
+  bits part = 0;            /* ... whose last floats are padding */
+
+  __device__ __forceinline__ copier(const kernel_args &a, const place<S> &tile, int thread_of_copiers)
+      : thread(thread_of_copiers) {
+#pragma unroll
+    for (int i = 0; i < copies; i++) {
+      const int pack = thread + i * THREADS;
+      const int x = pack % S::packs_x * PACK - REACH, y = pack / S::packs_x - REACH; /* in the tile */
+      const bool in_x = x >= 0 && x < S::tile_x, in_y = y >= 0 && y < S::tile_y;
+      const bool exists = pack < S::packs && tile.x + x < a.nx + REACH && tile.y + y < a.ny + REACH;
+      all |= (bits)(exists && (in_x || in_y)) << i;
+      centre |= (bits)(exists && in_x && in_y) << i;
+      part |= (bits)(tile.x + x + PACK > a.nx + REACH) << i;
+      from[i] = y * (int)(a.pitch / PACK) + x / PACK;
+    }
+  }
+
+  /* Calls pack(to, from, part) for each pack to copy. `plane` is the tile's first point in global memory,
+   * `slot` the start of a ring slot. */
+  template <class Pack>
+  __device__ __forceinline__ void copy(float *slot, const float *plane, bool halo, const Pack &pack) const {
+    const bits todo = halo ? all : centre;
+    float4 *to = reinterpret_cast<float4 *>(slot) + thread;
+    const float4 *source = reinterpret_cast<const float4 *>(plane);
+#pragma unroll
+    for (int i = 0; i < copies; i++)
+      if (todo >> i & 1) pack(to + i * THREADS, source + from[i], part >> i & 1);
+  }
+};
+
+__device__ __forceinline__ void unpack(float to[PACK], float4 v) {
+  to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+
+__device__ __forceinline__ void load(float to[PACK], const float *from) {
+  unpack(to, *reinterpret_cast<const float4 *>(from));
+}
+
+/* Adds the arms in x and y to `sum`. `own` is the thread's first point in the slot, u its points. */
+template <class S>
+__device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
+                                         const float *own, const kernel_args &a) {
+  float row[S::rows][PACK + 2 * REACH], column[S::rows + 2 * REACH][PACK];
+#pragma unroll
+  for (int j = 0; j < S::rows; j++) {
+    load(row[j], own + j * S::pitch - REACH);
+    load(row[j] + REACH + PACK, own + j * S::pitch + PACK);
+#pragma unroll
+    for (int i = 0; i < PACK; i++) row[j][REACH + i] = column[REACH + j][i] = u[j][i];
+  }
+#pragma unroll
+  for (int r = 1; r <= REACH; r++) {
+    load(column[REACH - r], own - r * S::pitch);
+    load(column[REACH + S::rows - 1 + r], own + (S::rows - 1 + r) * S::pitch);
+#pragma unroll
+    for (int j = 0; j < S::rows; j++)
+#pragma unroll
+      for (int i = 0; i < PACK; i++) {
+        const int y = REACH + j, x = REACH + i;
+        sum[j][i] = __fmaf_rn(a.wy[r], __fadd_rn(column[y - r][i], column[y + r][i]), sum[j][i]);
+        sum[j][i] = __fmaf_rn(a.wx[r], __fadd_rn(row[j][x - r], row[j][x + r]), sum[j][i]);
+      }
+  }
+}
+
+/* Plane z, of which the thread's points are u, arrives. sums[k] belongs to output plane z + 3 - k, to which
+ * k + 1 planes were added before this one: in the canonical order, for planes come in ascending. Afterwards
+ * `done` is output plane z - 4, each sum has moved up by one, and sums[4], plane z, waits for its arms. */
+template <class S>
+__device__ __forceinline__ void arrive(float done[S::rows][PACK], float sums[2 * REACH][S::rows][PACK],
+                                       const float u[S::rows][PACK], const kernel_args &a) {
+#pragma unroll
+  for (int j = 0; j < S::rows; j++)
+#pragma unroll
+    for (int i = 0; i < PACK; i++) {
+      done[j][i] = __fmaf_rn(a.wz[4], u[j][i], sums[7][j][i]);
+      sums[7][j][i] = __fmaf_rn(a.wz[3], u[j][i], sums[6][j][i]);
+      sums[6][j][i] = __fmaf_rn(a.wz[2], u[j][i], sums[5][j][i]);
+      sums[5][j][i] = __fmaf_rn(a.wz[1], u[j][i], sums[4][j][i]);
+      sums[4][j][i] = __fmaf_rn(a.center, u[j][i], sums[3][j][i]);
+      sums[3][j][i] = __fmaf_rn(a.wz[1], u[j][i], sums[2][j][i]);
+      sums[2][j][i] = __fmaf_rn(a.wz[2], u[j][i], sums[1][j][i]);
+      sums[1][j][i] = __fmaf_rn(a.wz[3], u[j][i], sums[0][j][i]);
+      sums[0][j][i] = __fmul_rn(a.wz[4], u[j][i]);
+    }
+}
+
+/* From the star's sum to the new value: kernel.h. */
+template <enum equation Q>
+__device__ __forceinline__ float update(float sum, float m, float u, float before) {
+  if (Q == EQUATION_HEAT) return __fmaf_rn(m, sum, u);
+  if (Q == EQUATION_WAVE) return __fmaf_rn(m, sum, __fmaf_rn(2.0f, u, -before));
+  return sum;
+}
+
+/* Nothing reads these points again before the next step: loads and stores go first when the caches are full.
+ * `lanes` of the four exist (fewer than 1: none); the others' values are not touched. */
+__device__ __forceinline__ void load_once(float to[PACK], const float *from, int lanes) {
+  if (lanes >= PACK)
+    unpack(to, __ldcs(reinterpret_cast<const float4 *>(from)));
+  else
+#pragma unroll
+    for (int i = 0; i < PACK - 1; i++)
+      if (i < lanes) to[i] = __ldcs(from + i);
+}
+
+__device__ __forceinline__ void store_once(float *to, const float v[PACK], int lanes) {
+  if (lanes >= PACK)
+    __stcs(reinterpret_cast<float4 *>(to), make_float4(v[0], v[1], v[2], v[3]));
+  else
+#pragma unroll
+    for (int i = 0; i < PACK - 1; i++)
+      if (i < lanes) to[i] = v[i];
+}
+
+/* The points a thread owns and their sums. add() is called for each plane z of [z_begin - REACH,
+ * z_end + REACH), in order, once the plane is in shared memory; it stores output plane z - 4. What else that
+ * needs from global memory (medium, the step before) was asked for a plane earlier, so that it need not be
+ * waited for. */
+template <class S> struct points {
+  const kernel_args &a;
+  const place<S> &tile;
+  size_t own;      /* the first point's place in a slot, floats */
+  int rows, lanes; /* that exist; may be < 1 */
+  unsigned at;     /* the first point's place in a plane of a field, floats */
+  float sums[2 * REACH][S::rows][PACK] = {};
+  float m[S::rows][PACK], before[S::rows][PACK];
+
+  __device__ __forceinline__ points(const kernel_args &args, const place<S> &t, int worker)
+      : a(args), tile(t) {
+    const int x = worker % S::threads_x * PACK, y = worker / S::threads_x * S::rows;
+    own = (size_t)(REACH + y) * S::pitch + (size_t)(REACH + x);
+    rows = a.ny - (t.y + y), lanes = a.nx - (t.x + x);
+    at = t.corner + (unsigned)y * (unsigned)a.pitch + (unsigned)x;
+  }
+
+  /* The thread's first point in plane z of a field. */
+  template <class Float> __device__ __forceinline__ Float *first(Float *field, int z) const {
+    return field + (ptrdiff_t)z * (ptrdiff_t)a.plane + at;
+  }
+
+  /* `slot` holds plane z and `centre`, where the equation needs it, plane z - 4. */
+  __device__ __forceinline__ void add(int z, const float *slot, const float *centre) {
+    float u[S::rows][PACK], done[S::rows][PACK];
+#pragma unroll
+    for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
+    arrive<S>(done, sums, u, a);
+    if (tile.owns(z - REACH)) finish(done, first(a.out, z - REACH), centre + own);
+    if (tile.owns(z + 1 - REACH)) expect(z + 1 - REACH);
+    if (tile.owns(z)) add_arms<S>(sums[4], u, slot + own, a);
+  }
+
+  /* Stores an output plane whose sums are `done`. */
+  __device__ __forceinline__ void finish(float done[S::rows][PACK], float *to, const float *centre) {
+#pragma unroll
+    for (int j = 0; j < S::rows; j++) {
+      float u[PACK];
+      if (S::needs_centre) load(u, centre + j * S::pitch);
+#pragma unroll
+      for (int i = 0; i < PACK; i++)
+        if (S::needs_centre)
+          done[j][i] = update<S::equation>(done[j][i], a.medium ? m[j][i] : a.scale, u[i], before[j][i]);
+      store_once(to + j * a.pitch, done[j], j < rows ? lanes : 0);
+    }
+  }
+
+  /* Asks for what output plane z needs besides its sums and u. */
+  __device__ __forceinline__ void expect(int z) {
+#pragma unroll
+    for (int j = 0; j < S::rows; j++) {
+      const int exist = j < rows ? lanes : 0;
+      if (S::needs_centre && a.medium) load_once(m[j], first(a.medium, z) + j * a.pitch, exist);
+      if (S::equation == EQUATION_WAVE) load_once(before[j], first(a.out, z) + j * a.pitch, exist);
+    }
+  }
+};
+
+/* The shape, of three, that is meant for equation Q. */
+template <enum equation Q, class Jacobi, class Heat, class Wave>
+using by_equation = std::tuple_element_t<(size_t)Q, std::tuple<Jacobi, Heat, Wave>>;
+
+/* The host's view of a kernel `function` of shape S. */
+template <class S> variant variant_of(const char *name, void (*function)(kernel_args, cut)) {
+  return {name,     reinterpret_cast<const void *>(function), S::equation, S::tile_x, S::tile_y, S::threads,
+          S::shared};
+}
+
+} // namespace star
+#endif
