@@ -51,7 +51,7 @@ stencil_environment() {
   fi
   # More ranks than cores is fine for a trial, if waiting ranks leave the core to others; a rank's threads may use every
   # core; and containers often forbid the system call behind single copies between processes.
-  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
 }
 

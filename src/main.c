@@ -24,7 +24,11 @@ static char *join_command(int argc, char **argv, error *e) {
 /* Rank 0 alone reads the file: all ranks then run the same configuration, and a mistake in it is reported
  * once. */
 static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
-  if (rank == 0) config_load(c, options->config_file, options->override_count, options->overrides, e);
+  if (rank == 0 && !config_load(c, options->config_file, options->override_count, options->overrides, e) &&
+      options->report_file) { /* --report wins over [report] file */
+    int n = snprintf(c->report_file, sizeof c->report_file, "%s", options->report_file);
+    if (n >= (int)sizeof c->report_file) FAIL(e, USAGE_OPTION, "--report: the path is too long");
+  }
   TRY(error_agree(e, comm));
   MPI_TRY(e, MPI_Bcast(c, (int)sizeof *c, MPI_BYTE, 0, comm));
   return 0;

@@ -73,7 +73,7 @@ static report describe(const simulation *s, int64_t steps, double seconds, const
 }
 
 /* Gathers what all ranks measured; rank 0 prints it and writes the JSON file. */
-static int report_all(simulation *s, int64_t steps, double seconds, const char *file, error *e) {
+static int report_all(simulation *s, int64_t steps, double seconds, error *e) {
   report_rank mine = measured(s, steps), *all = NULL;
   size_t bytes = (size_t)s->ranks * sizeof *all;
   if (s->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
@@ -83,7 +83,7 @@ static int report_all(simulation *s, int64_t steps, double seconds, const char *
   if (s->rank == 0 && !e->id) {
     report r = describe(s, steps, seconds, all);
     if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
-    if (file && *file) report_write(&r, file, e);
+    if (s->config->report_file[0]) report_write(&r, s->config->report_file, e);
   }
   free(all);
   return error_agree(e, s->comm);
@@ -106,48 +106,52 @@ static int announce(simulation *s, error *e) {
   return 0;
 }
 
-static int simulate(simulation *s, const char *report_file, error *e) {
+/* Better now than after a week of steps. */
+static int check_paths(const simulation *s, bool files, error *e) {
+  const config *c = s->config;
+  if (s->rank == 0 && files) path_check_writable(c->output_path, e);
+  if (s->rank == 0 && !e->id && c->report_file[0]) path_check_writable(c->report_file, e);
+  return error_agree(e, s->comm);
+}
+
+static int simulate(simulation *s, error *e) {
   const config *c = s->config;
   double seconds;
-  if (s->rank == 0) path_check_writable(c->output_path, e);
-  if (s->rank == 0 && !e->id && *report_file) path_check_writable(report_file, e);
-  TRY(error_agree(e, s->comm));
+  TRY(check_paths(s, true, e));
   TRY(simulation_load(s, e));
   if (c->output_every > 0) TRY(simulation_save(s, e));
   TRY(loop(s, c->steps, &seconds, e));
   if (c->output_every == 0 || c->steps % c->output_every != 0) TRY(simulation_save(s, e));
-  return report_all(s, c->steps, seconds, report_file, e);
+  return report_all(s, c->steps, seconds, e);
 }
 
-static int benchmark(simulation *s, int64_t steps, const char *report_file, error *e) {
-  int64_t warm_up = steps < 10 ? steps : 10;
+static int benchmark(simulation *s, error *e) {
+  int64_t steps = s->config->steps, warm_up = steps < 10 ? steps : 10;
   double seconds;
+  TRY(check_paths(s, false, e));
   TRY(simulation_load(s, e));
   for (int64_t i = 0; i < warm_up; i++)
     if (stepper_advance(&s->stepper, e)) error_abort(e, s->comm);
   if (stepper_reset_phases(&s->stepper, e)) error_abort(e, s->comm);
-  s->io_seconds = 0;
   TRY(loop(s, steps, &seconds, e));
-  return report_all(s, steps, seconds, report_file, e);
+  return report_all(s, steps, seconds, e);
 }
 
 int run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e) {
   simulation s;
   config timed = *c;
-  if (options->benchmark) { /* a random field: nothing about it is easy for a cache, a compressor or the
-                               hardware */
-    timed.initial = INITIAL_RANDOM;
+  if (options->benchmark) {
+    timed.initial = INITIAL_RANDOM; /* nothing about it is easy for a cache, a compressor or the hardware */
     timed.output_every = timed.check_every = 0;
     timed.steps = options->benchmark;
   }
-  const char *report_file = options->report_file ? options->report_file : c->report_file;
-  bool profile = !options->quiet || *report_file; /* somebody will see the times of the phases */
+  bool profile = !options->quiet || c->report_file[0]; /* somebody will see the times of the phases */
   if (!simulation_plan(&s, &timed, command, log, comm, profile, e) && !simulation_allocate(&s, e) &&
       !announce(&s, e)) {
     if (options->benchmark)
-      benchmark(&s, options->benchmark, report_file, e);
+      benchmark(&s, e);
     else
-      simulate(&s, report_file, e);
+      simulate(&s, e);
   }
   simulation_close(&s);
   return e->id;

@@ -43,9 +43,15 @@ step build 240 cmake --build "$build" --parallel "$(nproc)"
 step ctest-gpu 150 ctest --test-dir "$build" -L gpu -E e2e_cuda --no-tests=error --output-on-failure
 step host-equals-cuda 120 python3 tests/end_to_end.py cuda "$build/stencil" "$(command -v mpirun)"
 
+# synccheck reports "Missing wait" wherever cp.async.mbarrier.arrive completes a copy, also for the CUDA programming
+# guide's own pipeline example; the four kernels built on it are left to the other tools.
+declare -A without=([synccheck]="$(printf -- '--kernel-regex-exclude kns=%s ' single_stage multi_stage partitioned barrier)")
 for tool in memcheck racecheck synccheck initcheck; do # side by side: they slow the host down, not the GPU
-  step "$tool" 150 env STENCIL_TEST_SMALL=1 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-    "$build/tests/test_kernels" cuda &
+  for program in kernels statistics; do
+    # shellcheck disable=SC2086
+    step "$tool-$program" 200 env STENCIL_TEST_SMALL=1 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      ${without[$tool]-} "$build/tests/test_$program" cuda &
+  done
 done
 wait
 
