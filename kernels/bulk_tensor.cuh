@@ -4,11 +4,14 @@
  *                            copy u-, m of output plane ──► full      (wave, heat: a ring of their own)
  *   each warp:  wait full ─ add the plane to the sums ─ arrive empty ─ finish and store output plane z - 4
  *
- * What makes it fast, in order of what it brought (768^3, one H200; docs/PERFORMANCE.md has the failures):
- * the blocks of a launch are one wave and keep step, so that a halo row is still in L2 when the neighbour asks
- * for it; boxes start on 128-byte lines, with the four halo columns of either side in boxes of their own,
- * since a row that starts 16 bytes off its line costs more than twice the L2 requests; no instruction and no
- * register is spent on copies, which leaves room for tiles so large that one wave covers the grid. */
+ * What makes it fast (768^3 on one H200, Gpts/s, copy = 529 of jacobi and 264 of wave; docs/PERFORMANCE.md
+ * has what failed). The link between the two halves of L2 is the wall: a plain copy keeps it 93 % busy, half of
+ * all L2 requests cross it, and nothing that crossed is kept on the near side.
+ *                                                                                        jacobi   wave
+ *   rings, no block barrier, one tile of 128 x 36 points an SM and all of z in one go        400    224
+ *   + blocks keep step (keep_step), so that DRAM reads a halo once: 2.16 to 1.93 GB          442    259
+ *   + boxes start on 128-byte lines, halo columns in boxes of their own: a row that starts
+ *     16 bytes off its line takes 15 L2 requests instead of 6                                480    260 */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
 
@@ -21,12 +24,10 @@ using star::load;
 using star::PACK;
 using star::REACH;
 
-constexpr int STRIDE = 4; /* steps */
-constexpr int PATIENCE = 1000; /* looks at the counter in vain, each a round trip to L2, in a block's life */
-
 /* An equation on tiles of TX x TY points, ROWS rows a thread, rings of STAGES planes of u and OPERAND_STAGES
  * of what else the equation reads, BLOCKS resident blocks an SM. */
-template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS> struct shape {
+template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS>
+struct shape {
   static constexpr enum equation equation = Q;
   static constexpr bool needs_centre = Q != EQUATION_JACOBI;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
@@ -121,8 +122,8 @@ __device__ __forceinline__ void fetch(const layout<S> &at, const maps &m, const 
 
 /* What finishing the output plane of this step takes besides u. */
 template <class S>
-__device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &m, bool medium, const job<S> &j,
-                                               int step, turn<S::operand_stages> t) {
+__device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &m, bool medium,
+                                               const job<S> &j, int step, turn<S::operand_stages> t) {
   if (step >= j.steps) return;
   float *slot = at.operands + t.slot * S::operand_slot;
   barrier *full = at.operands_full + t.slot;
@@ -133,18 +134,22 @@ __device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &
   if (S::equation == EQUATION_WAVE) copy_box(slot + S::tile, &m.before, j.x, j.y, z, full);
 }
 
-/* Every second step: says that this block has come so far and waits for blocks more than two to four planes
- * behind. Only speed depends on it: a block whose patience has run out (others are not resident, or share their
- * SM with other work) no longer waits. */
-__device__ __forceinline__ void keep_step(const wave &w, int step, int *patience) {
+/* Every few steps: says that this block has come so far, and waits until all have come as far as it was the
+ * last time. Only speed depends on it: a block that has waited in vain once (others are not resident, or share
+ * their SM with other work) is `alone` from then on. */
+template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, bool *alone) {
+  constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */
+  constexpr int STRIDE = S::equation == EQUATION_WAVE ? 2 : 3;
   if (!w.progress || step % STRIDE) return;
   const unsigned expected = (unsigned)(step / STRIDE) * gridDim.x;
-  unsigned seen = expected;
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(w.progress) : "memory");
-  for (int left = *patience; left > 0; *patience = --left) {
+  if (*alone) return;
+  for (int looks = 0; looks < PATIENCE; looks++) {
+    unsigned seen;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(w.progress) : "memory");
     if (seen >= expected) return;
   }
+  *alone = true;
 }
 
 /* --- all threads ----------------------------------------------------------------------------------------- */
@@ -156,8 +161,9 @@ struct beside {
 
 /* Adds the arms in x and y to `sum`. `own`: the thread's first point in the slot, u its points. */
 template <class S>
-__device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK], const float *slot,
-                                         int own, const beside &left, const beside &right, const kernel_args &a) {
+__device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
+                                         const float *slot, int own, const beside &left, const beside &right,
+                                         const kernel_args &a) {
   float row[S::rows][PACK + 2 * REACH], column[S::rows + 2 * REACH][PACK];
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
@@ -226,7 +232,7 @@ template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
   extern __shared__ __align__(128) float shared[];
-  __shared__ int patience;
+  __shared__ bool alone;
   const layout<S> at(shared);
   const job<S> mine(a, w);
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
@@ -234,7 +240,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) {
     at.init();
-    patience = PATIENCE;
+    alone = false;
     for (int i = 0; i < S::ahead; i++) fetch<S>(at, m, mine, i, t.after(i));
     for (int i = 0; i < S::operand_ahead && reads_operands; i++)
       fetch_operands<S>(at, m, a.medium, mine, 2 * REACH + i, o.after(i));
@@ -244,8 +250,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const int x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
   const int own = (REACH + y) * S::pitch + x, in_tile = y * S::tile_x + x;
   const beside left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * REACH, REACH};
-  const beside right = x + PACK < S::tile_x ? beside{own + PACK, S::pitch}
-                                            : beside{S::plane + S::side + y * REACH, REACH};
+  const beside right =
+      x + PACK < S::tile_x ? beside{own + PACK, S::pitch} : beside{S::plane + S::side + y * REACH, REACH};
   const int rows = a.ny - (mine.y + y), lanes = a.nx - (mine.x + x); /* that exist; may be < 1 */
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + y) * a.pitch + (size_t)(mine.x + x);
@@ -253,7 +259,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
     if (threadIdx.x == 0) {
-      keep_step(w, i, &patience);
+      keep_step<S>(w, i, &alone);
       fetch<S>(at, m, mine, i + S::ahead, t.after(S::ahead));
       if (reads_operands && i >= 2 * REACH)
         fetch_operands<S>(at, m, a.medium, mine, i + S::operand_ahead, o.after(S::operand_ahead));
@@ -266,7 +272,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
     star::arrive<S>(done, sums, u, a);
     if (mine.owns(i)) add_arms<S>(sums[4], u, slot, own, left, right, a);
-    if (!S::needs_centre) release(at.empty + t.slot);
     if (S::needs_centre) {
       float *centres = at.centres + i % REACH * S::tile + in_tile; /* this thread's alone */
       if (i >= 2 * REACH) {
@@ -280,8 +285,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
         load(u[j], slot + own + j * S::pitch);
         put(centres + j * S::tile_x, u[j]);
       }
-      release(at.empty + t.slot);
     }
+    release(at.empty + t.slot);
     if (i >= 2 * REACH) store<S>(to, done, rows, lanes, a.pitch);
     t = t.after(1);
   }

@@ -25,7 +25,8 @@ struct encoder {
     if (status == cudaSuccess && major < 9) status = cudaErrorNotSupported;
     if (status != cudaSuccess) return;
 #if CUDART_VERSION >= 12050
-    status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+    status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                              &found);
 #else
     status = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
 #endif
@@ -40,14 +41,15 @@ inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const float *fir
   const cuuint64_t sizes[3] = {nx, ny, nz}, strides[2] = {a->pitch * sizeof(float), a->plane * sizeof(float)};
   const cuuint32_t box[3] = {(cuuint32_t)box_x, (cuuint32_t)box_y, 1}, steps[3] = {1, 1, 1};
   /* No promotion to larger L2 reads: it fetches what a neighbour has fetched. */
-  const CUresult r = e.encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(first), sizes, strides,
-                              box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+  const CUresult r = e.encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(first), sizes,
+                              strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
                               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, const kernel_args *a) {
-  const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin), ghosts = 2 * REACH;
+  const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin),
+               ghosts = 2 * REACH;
   const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
   const float *ghost = a->in + first - REACH * (ptrdiff_t)(a->plane + a->pitch + 1);
   cudaError_t status =
@@ -62,7 +64,8 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
 }
 
 template <class S> star::variant variant_of(const char *name) {
-  return {name, reinterpret_cast<const void *>(stream<S>), S::equation, S::tile_x, S::tile_y, S::threads, S::shared};
+  return {name,     reinterpret_cast<const void *>(stream<S>), S::equation, S::tile_x, S::tile_y, S::threads,
+          S::shared};
 }
 
 /* Counters of `wave`, one a stream: streams that share one only keep step less well. */
@@ -84,14 +87,15 @@ struct cutting {
   double cost; /* in the time that an SM's share of the memory needs for a point */
 };
 
-const int SHORT = 24; /* planes of a chunk: fewer are not worth keeping step for */
+constexpr int SHORT = 24; /* planes of a chunk: fewer are not worth keeping step for */
 
 /* Memory is the limit, so what counts is the points that a wave's blocks move in a plane, halo included, unless
- * few blocks a wave leave it to an SM how fast it adds. */
+ * so few blocks share it that the speed of an SM is. */
 inline cutting cut_up(const star::variant &v, const star::residency &r, const kernel_args *a, int chunks) {
-  const double SM_SHARE = 0.95, LATENCY = 500; /* of a point, where one SM is the limit; of a plane, in points */
-  const double START = 15000;                /* of a wave, in points */
-  const double EXTRA_PLANES = 5;             /* what the eight before and after a chunk and its start cost */
+  const double SM_SHARE = 0.95;  /* of a point's time, where an SM's own speed is the limit */
+  const double LATENCY = 500;    /* of a plane, in points */
+  const double START = 15000;    /* of a wave, in points */
+  const double EXTRA_PLANES = 5; /* what the eight before and after a chunk cost */
   const int nz = a->z_end - a->z_begin, resident = r.sms * r.blocks;
   cutting c = {&v, star::ceil_div(a->nx, v.tile_x), 0, star::ceil_div(nz, chunks), 0, 1, 0, 0};
   c.tiles = c.tiles_x * star::ceil_div(a->ny, v.tile_y);
@@ -122,7 +126,8 @@ template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args
   return best;
 }
 
-inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args, cudaStream_t stream) {
+inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args,
+                                cudaStream_t stream) {
   wave w = {c.tiles_x, c.tiles, c.planes, 0, nullptr};
   cudaError_t status = c.planes > SHORT ? counter_of(stream, &w.progress) : cudaSuccess;
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
@@ -138,10 +143,10 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
 /* What a cuda_kernel does (kernel.h), with one of these shapes. */
 template <int N> int launch(const star::choice<N> &shapes, const kernel_args *args, void *stream) {
   static const encoder e; /* asked once: a process has one device */
-  if (args->z_end <= args->z_begin) return cudaSuccess;
   maps m = {};
-  if (e.status != cudaSuccess) return (int)e.status;
+  if (e.status != cudaSuccess) return (int)e.status; /* no planes either: so a caller can ask */
   if (shapes.status != cudaSuccess) return (int)shapes.status;
+  if (args->z_end <= args->z_begin) return cudaSuccess;
   const cutting c = choose(shapes, args);
   const cudaError_t status = make_maps(e, &m, *c.v, args);
   return (int)(status == cudaSuccess ? launch_waves(c, m, args, (cudaStream_t)stream) : status);

@@ -37,7 +37,7 @@ typedef struct kernel_args {
 /* A host kernel computes share `part` of `parts` of the work; the shares together write every point once. */
 typedef void host_kernel(const kernel_args *args, int part, int parts);
 /* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int;
- * asynchronous. */
+ * asynchronous. cudaErrorNotSupported says that this GPU or driver lacks what the kernel is made of. */
 typedef int cuda_kernel(const kernel_args *args, void *stream);
 
 typedef struct kernel {

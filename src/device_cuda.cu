@@ -119,7 +119,10 @@ static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (!k->cuda) return FAIL(e, DEVICE_FAILED, "cuda", k->name, "it is not a CUDA kernel");
   char what[96];
   snprintf(what, sizeof what, "launch of kernel %s", k->name);
-  return launched(what, k->cuda(args, cuda_of(dev)->streams[stream]), e);
+  const int status = k->cuda(args, cuda_of(dev)->streams[stream]);
+  if (status != cudaErrorNotSupported) return launched(what, status, e);
+  (void)cudaGetLastError();
+  return FAIL(e, KERNEL_UNSUPPORTED, k->name, k->note);
 }
 
 static int cuda_record(device *dev, int stream, int event, error *e) {

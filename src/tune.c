@@ -46,10 +46,17 @@ static int time_launches(const stepper *s, const kernel *k, int planes, int repe
   return 0;
 }
 
+/* Leaves a kernel that this GPU cannot run as slow as can be. */
 static int measure(const stepper *s, candidate *list, int count, error *e) {
   int thin = s->slab->ghost < s->slab->nz ? s->slab->ghost : s->slab->nz;
   for (int i = 0; i < count; i++) {
-    TRY(time_launches(s, list[i].k, s->slab->nz, 1, &list[i].interior, e));
+    error refused = {0};
+    list[i].interior = list[i].boundary = 1e30;
+    if (time_launches(s, list[i].k, s->slab->nz, 1, &list[i].interior, &refused)) {
+      if (refused.id == ERROR_KERNEL_UNSUPPORTED) continue;
+      *e = refused;
+      return e->id;
+    }
     TRY(time_launches(s, list[i].k, thin, THIN_REPEATS, &list[i].boundary, e));
   }
   return 0;
