@@ -1,36 +1,54 @@
-/* bench_kernels [--tune] [nx ny nz]: speed of every CUDA kernel of the program on one device, and whether its
- * bits equal naive's on random data. --tune: also shapes of thread_scope that the program does not use, each
- * with several cuts in z. Exit 1 if any result differs. */
+/* bench_kernels [--json FILE] [nx ny nz]     (default 768 768 768)
+ * Every CUDA kernel of the program side by side on one device: speed as a fraction of the copy bandwidth measured
+ * in the same run, time of a boundary launch, what a launch takes of the machine, and whether the bits equal
+ * naive's on random data. Exit 1 if any differ.
+ *
+ * A device drifts by a percent or two while it is measured and now and then dips by ten or more for tens of
+ * milliseconds, so the kernels take turns: in each of ROUNDS rounds the copy is measured and then each kernel in turn,
+ * as the median of SAMPLES. Figures are medians over the rounds, which --json lists; the fraction of copy is taken
+ * within a round. */
 #include <algorithm>
+#include <cjson/cJSON.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
-#include "../../kernels/thread_scope.cuh"
+#include "../../kernels/kernel.h"
 #include "../../src/slab.h"
+#include "launch_info.cuh"
 
-#define CHECK(call)                                                                                          \
-  do {                                                                                                       \
-    const cudaError_t status_ = (call);                                                                      \
-    if (status_ != cudaSuccess) {                                                                            \
-      fprintf(stderr, "bench_kernels: %s: %s\n", #call, cudaGetErrorString(status_));                        \
-      exit(4);                                                                                               \
-    }                                                                                                        \
-  } while (0)
-
-enum { TIMED = 11, THIN = 4 /* planes of a boundary launch */ };
+enum { ROUNDS = 7, SAMPLES = 5, THIN = 4 /* planes of a boundary launch */, THIN_REPEATS = 20 };
+static const double SAMPLE_POINTS =
+    4e8; /* small slabs are done again and again: a launch costs microseconds */
+/* A point: u and, as fields, medium and u of the step before are read, u is written. */
+static const double IDEAL_BYTES[EQUATION_COUNT] = {8, 12, 16};
 
 struct bench {
   slab s;
   size_t floats;
+  int repeats;                       /* of the whole slab, in one sample */
   float *in, *medium, *before, *out; /* device; before: what `out` holds when a kernel is checked */
   float *expected;                   /* what naive made of `before`, the padding of its allocation included */
   unsigned long long *differ;        /* device */
   cudaEvent_t start, stop;
   cudaStream_t stream;
-  double copy_gbs;
-  bool failed;
 };
+
+struct result {
+  const kernel *k;
+  bool supported;           /* by this device; else nothing below is set */
+  unsigned long long wrong; /* floats whose bits differ from naive's */
+  launch_info info;         /* of a launch of the whole slab */
+  std::vector<double> gpts, thin,
+      share; /* a round: Gpts/s; s of a boundary launch; fraction of that round's copy */
+};
+
+static double median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
 
 /* Random in [-1, 1), from the position and `field` alone. */
 __global__ void fill(float *u, size_t n, unsigned long long field) {
@@ -47,19 +65,20 @@ __global__ void count_differences(const float *a, const float *b, size_t n, unsi
     if (__float_as_uint(a[i]) != __float_as_uint(b[i])) atomicAdd(count, 1ull);
 }
 
-/* Median seconds of TIMED runs of `work` after one to warm up. */
-template <class Work> static double median_seconds(const bench &b, const Work &work) {
-  std::vector<float> ms(TIMED);
-  CHECK(work());
-  for (float &t : ms) {
+/* Median seconds of one `work` in SAMPLES of `repeats`, after one to warm up; it is told which repeat it is. */
+template <class Work> static double seconds_of(const bench &b, int repeats, const Work &work) {
+  std::vector<double> seconds;
+  CHECK(work(0));
+  for (int i = 0; i < SAMPLES; i++) {
+    float ms = 0;
     CHECK(cudaEventRecord(b.start, b.stream));
-    CHECK(work());
+    for (int r = 0; r < repeats; r++) CHECK(work(r));
     CHECK(cudaEventRecord(b.stop, b.stream));
     CHECK(cudaEventSynchronize(b.stop));
-    CHECK(cudaEventElapsedTime(&t, b.start, b.stop));
+    CHECK(cudaEventElapsedTime(&ms, b.start, b.stop));
+    seconds.push_back(1e-3 * ms / repeats);
   }
-  std::sort(ms.begin(), ms.end());
-  return 1e-3 * ms[TIMED / 2];
+  return median(seconds);
 }
 
 /* Arguments with weights that differ from one another, so that no two neighbours can be mixed up unseen. */
@@ -84,52 +103,8 @@ static kernel_args make_args(const bench &b, int z_begin, int z_end) {
   return a;
 }
 
-/* Number of floats of the whole output allocation, ghosts and padding included, that differ from naive's. */
-template <class Work> static unsigned long long differences(const bench &b, const Work &work) {
-  unsigned long long count = 0;
-  CHECK(cudaMemcpyAsync(b.out, b.before, b.floats * sizeof(float), cudaMemcpyDeviceToDevice, b.stream));
-  CHECK(cudaMemsetAsync(b.differ, 0, sizeof count, b.stream));
-  CHECK(work());
-  count_differences<<<1024, 256, 0, b.stream>>>(b.out, b.expected, b.floats, b.differ);
-  CHECK(cudaGetLastError());
-  CHECK(cudaMemcpyAsync(&count, b.differ, sizeof count, cudaMemcpyDeviceToHost, b.stream));
-  CHECK(cudaStreamSynchronize(b.stream));
-  return count;
-}
-
-/* One line: speed of the whole slab and of one boundary launch, and the verdict on its bits. */
-template <class Launch>
-static void line(bench *b, enum equation equation, const char *name, const Launch &launch) {
-  const double IDEAL_BYTES[EQUATION_COUNT] = {8, 12,
-                                              16}; /* a point: u, medium and u before read, u written */
-  const kernel_args whole = make_args(*b, 0, b->s.nz), thin = make_args(*b, 0, std::min<int>(THIN, b->s.nz));
-  const double points = (double)b->s.nx * b->s.ny * b->s.nz;
-  const unsigned long long wrong = differences(*b, [&] { return launch(&whole); });
-  const double seconds = median_seconds(*b, [&] { return launch(&whole); });
-  const double thin_seconds = median_seconds(*b, [&] { return launch(&thin); });
-  const double gpts = 1e-9 * points / seconds;
-  printf("%-8s %-26s %8.1f Gpts/s %6.1f %% of copy  %d planes %7.1f us", equation_name(equation), name, gpts,
-         100 * IDEAL_BYTES[equation] * gpts / b->copy_gbs, thin.z_end, 1e6 * thin_seconds);
-  if (wrong) printf("  BITS DIFFER from naive at %llu floats", wrong);
-  b->failed = b->failed || wrong;
-}
-
-static void resources(const void *function, int threads, size_t dynamic) {
-  cudaFuncAttributes f;
-  int blocks = 0;
-  CHECK(cudaFuncGetAttributes(&f, function));
-  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads, dynamic));
-  printf("  %3d registers %3zu spilled %6zu shared %d x %d threads an SM", f.numRegs, f.localSizeBytes,
-         f.sharedSizeBytes + dynamic, blocks, threads);
-}
-
-/* Says which shape the program's thread_scope takes for the whole slab. */
-static void chosen_shape(const bench &b) {
-  const kernel_args whole = make_args(b, 0, b.s.nz);
-  star::selection s;
-  CHECK(thread_scope::select(&whole, &s));
-  resources(s.v->function, s.v->threads, s.v->shared);
-  printf("  %s z %d", s.v->name, s.p.c.planes);
+static double points_of(const bench &b) {
+  return (double)b.s.nx * b.s.ny * b.s.nz;
 }
 
 /* Lets naive write what the kernels of this equation are to give. */
@@ -146,45 +121,134 @@ static void expect(const bench &b, enum equation equation) {
   CHECK((cudaError_t)naive->cuda(&a, b.stream));
 }
 
-/* A shape of thread_scope: cut by the cost model, then into fixed chunks. */
-template <class S> static void tune(bench *b, const char *name) {
-  const star::variant v = thread_scope::variant_of<S>(name);
-  star::residency r = {};
-  CHECK(star::query(v, &r));
-  for (int planes : {0, 32, 64, 96, 128, 192, 256, 384, 1 << 20}) {
-    char label[64];
-    const auto cut_up = [&](const kernel_args *a) {
-      const int nz = a->z_end - a->z_begin;
-      return planes ? star::plan_chunks(v, r, a, star::ceil_div(nz, std::min(planes, nz)))
-                    : star::plan_variant(v, r, a);
-    };
-    const kernel_args whole = make_args(*b, 0, b->s.nz);
-    const star::plan p = cut_up(&whole);
-    snprintf(label, sizeof label, "%s z %d%s", name, p.c.planes, planes ? "" : " (auto)");
-    line(b, EQUATION_JACOBI, label,
-         [&](const kernel_args *a) { return launch_plan(v, cut_up(a), a, b->stream); });
-    if (!planes) resources(v.function, v.threads, v.shared);
-    printf("  %.2f waves\n", (double)p.grid / (r.sms * r.blocks));
-  }
+/* The first launch: does the device support it, are the bits right, what does it take? */
+static result first_look(const bench &b, const kernel &k) {
+  result r = {};
+  r.k = &k;
+  const kernel_args whole = make_args(b, 0, b.s.nz);
+  CHECK(cudaMemcpyAsync(b.out, b.before, b.floats * sizeof(float), cudaMemcpyDeviceToDevice, b.stream));
+  CHECK(cudaMemsetAsync(b.differ, 0, sizeof r.wrong, b.stream));
+  const cudaError_t status = (cudaError_t)k.cuda(&whole, b.stream);
+  if (status == cudaErrorNotSupported) return r;
+  CHECK(status);
+  r.supported = true;
+  count_differences<<<1024, 256, 0, b.stream>>>(b.out, b.expected, b.floats, b.differ);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpyAsync(&r.wrong, b.differ, sizeof r.wrong, cudaMemcpyDeviceToHost, b.stream));
+  CHECK(cudaStreamSynchronize(b.stream));
+  r.info = inspect(b.stream, [&] { return (cudaError_t)k.cuda(&whole, b.stream); });
+  return r;
 }
 
-template <int TX, int TY, int ROWS, int STAGES, int BLOCKS>
-using shape = star::shape<EQUATION_JACOBI, TX, TY, ROWS, STAGES, BLOCKS>;
+/* Boundary launch `n` of THIN_REPEATS: they are spread over the slab, so that none finds its planes in the cache. */
+static kernel_args thin_args(const bench &b, int n) {
+  const int planes = std::min<int>(THIN, b.s.nz), z = (b.s.nz - planes) * n / (THIN_REPEATS - 1);
+  return make_args(b, z, z + planes);
+}
 
-static void tune_all(bench *b) {
-  tune<shape<128, 36, 3, 6, 1>>(b, "128x36 3 rows 6 stages");
-  tune<shape<128, 36, 3, 4, 1>>(b, "128x36 3 rows 4 stages");
-  tune<shape<128, 36, 3, 9, 1>>(b, "128x36 3 rows 9 stages");
-  tune<shape<128, 32, 2, 6, 1>>(b, "128x32 2 rows 6 stages");
-  tune<shape<128, 32, 4, 6, 1>>(b, "128x32 4 rows 6 stages");
-  tune<shape<128, 16, 2, 6, 2>>(b, "128x16 2 rows 6 stages");
-  tune<shape<128, 18, 3, 6, 2>>(b, "128x18 3 rows 6 stages");
-  tune<shape<64, 32, 2, 6, 2>>(b, "64x32 2 rows 6 stages");
-  tune<shape<64, 36, 3, 6, 2>>(b, "64x36 3 rows 6 stages");
-  tune<shape<64, 16, 2, 4, 4>>(b, "64x16 2 rows 4 stages");
-  tune<shape<64, 8, 1, 4, 4>>(b, "64x8 1 row 4 stages");
-  tune<shape<32, 16, 1, 4, 4>>(b, "32x16 1 row 4 stages");
-  tune<shape<32, 8, 1, 4, 8>>(b, "32x8 1 row 4 stages");
+/* One round: GB/s of a copy, then every kernel. */
+static double measure_round(const bench &b, std::vector<result> *results) {
+  const size_t bytes = b.floats * sizeof(float);
+  const auto copy = [&](int) {
+    return cudaMemcpyAsync(b.out, b.in, bytes, cudaMemcpyDeviceToDevice, b.stream);
+  };
+  const double copy_gbs = 2e-9 * (double)bytes / seconds_of(b, b.repeats, copy);
+  const kernel_args whole = make_args(b, 0, b.s.nz);
+  for (result &r : *results) {
+    if (!r.supported) continue;
+    const auto launch = [&](const kernel_args &a) { return (cudaError_t)r.k->cuda(&a, b.stream); };
+    r.gpts.push_back(1e-9 * points_of(b) / seconds_of(b, b.repeats, [&](int) { return launch(whole); }));
+    r.share.push_back(r.gpts.back() * IDEAL_BYTES[r.k->equation] / copy_gbs);
+    r.thin.push_back(seconds_of(b, THIN_REPEATS, [&](int n) { return launch(thin_args(b, n)); }));
+  }
+  return copy_gbs;
+}
+
+static void print_row(const result &r) {
+  const launch_info &i = r.info;
+  char shared[40];
+  printf("%-8s %-13s", equation_name(r.k->equation), r.k->name);
+  if (!r.supported) {
+    printf(" not supported by this device\n");
+    return;
+  }
+  printf(" %7.1f %7.1f %9.1f", median(r.gpts), 100 * median(r.share), 1e6 * median(r.thin));
+  snprintf(shared, sizeof shared, "%zu+%zu", i.shared_static, i.shared_dynamic);
+  if (i.known)
+    printf(" %5d %7zu %11s %8d %7d %6.1f %7lld %6.2f %8d", i.registers, i.spilled, shared, i.threads,
+           i.blocks_per_sm, 100 * i.occupancy, i.blocks, i.waves, i.launches);
+  else
+    printf(" %5s %7s %11s %8s %7s %6s %7s %6s %8d", "-", "-", "-", "-", "-", "-", "-", "-", i.launches);
+  if (r.wrong)
+    printf("  DIFFERS from naive at %llu floats\n", r.wrong);
+  else
+    printf("  equal\n");
+}
+
+static void print_table(const bench &b, const std::vector<result> &results, const std::vector<double> &copy) {
+  printf("%d x %d x %d, copy %.0f GB/s (%.0f to %.0f in %d rounds)\n", b.s.nx, b.s.ny, b.s.nz, median(copy),
+         *std::min_element(copy.begin(), copy.end()), *std::max_element(copy.begin(), copy.end()), ROUNDS);
+  printf("%-8s %-13s %7s %7s %9s %5s %7s %11s %8s %7s %6s %7s %6s %8s  %s\n", "equation", "kernel", "Gpts/s",
+         "% copy", "4 planes", "regs", "spilled", "shared", "threads", "blocks", "occup.", "blocks", "waves",
+         "launches", "bits");
+  printf("%-8s %-13s %7s %7s %9s %5s %7s %11s %8s %7s %6s %7s\n", "", "", "", "", "us", "", "B", "stat+dyn B",
+         "a block", "an SM", "%", "in all");
+  for (const result &r : results) print_row(r);
+}
+
+static cJSON *to_json(const result &r) {
+  cJSON *o = cJSON_CreateObject();
+  const launch_info &i = r.info;
+  cJSON_AddStringToObject(o, "kernel", r.k->name);
+  cJSON_AddStringToObject(o, "equation", equation_name(r.k->equation));
+  cJSON_AddBoolToObject(o, "supported", r.supported);
+  if (!r.supported) return o;
+  cJSON_AddNumberToObject(o, "bits_that_differ", (double)r.wrong);
+  cJSON_AddNumberToObject(o, "gpts", median(r.gpts));
+  cJSON_AddItemToObject(o, "gpts_rounds", cJSON_CreateDoubleArray(r.gpts.data(), (int)r.gpts.size()));
+  cJSON_AddNumberToObject(o, "fraction_of_copy", median(r.share));
+  cJSON_AddNumberToObject(o, "thin_seconds", median(r.thin));
+  cJSON_AddNumberToObject(o, "launches", i.launches);
+  if (!i.known) return o;
+  cJSON_AddNumberToObject(o, "registers", i.registers);
+  cJSON_AddNumberToObject(o, "spilled_bytes", (double)i.spilled);
+  cJSON_AddNumberToObject(o, "shared_static_bytes", (double)i.shared_static);
+  cJSON_AddNumberToObject(o, "shared_dynamic_bytes", (double)i.shared_dynamic);
+  cJSON_AddNumberToObject(o, "threads", i.threads);
+  cJSON_AddNumberToObject(o, "blocks_per_sm", i.blocks_per_sm);
+  cJSON_AddNumberToObject(o, "occupancy", i.occupancy);
+  cJSON_AddNumberToObject(o, "blocks", (double)i.blocks);
+  cJSON_AddNumberToObject(o, "waves", i.waves);
+  return o;
+}
+
+static bool write_json(const char *path, const char *command, const bench &b,
+                       const std::vector<result> &results, const std::vector<double> &copy) {
+  cudaDeviceProp gpu;
+  int driver = 0;
+  CHECK(cudaGetDeviceProperties(&gpu, 0));
+  CHECK(cudaDriverGetVersion(&driver));
+  cJSON *root = cJSON_CreateObject();
+  const int size[3] = {b.s.nx, b.s.ny, b.s.nz};
+  cJSON_AddStringToObject(root, "command", command);
+  cJSON_AddStringToObject(root, "gpu", gpu.name);
+  cJSON_AddNumberToObject(root, "multiprocessors", gpu.multiProcessorCount);
+  cJSON_AddNumberToObject(root, "cuda_driver", driver);
+  cJSON_AddNumberToObject(root, "cuda_runtime", CUDART_VERSION);
+  cJSON_AddItemToObject(root, "grid", cJSON_CreateIntArray(size, 3));
+  cJSON_AddNumberToObject(root, "thin_planes", std::min<int>(THIN, b.s.nz));
+  cJSON_AddNumberToObject(root, "copy_gbs", median(copy));
+  cJSON_AddItemToObject(root, "copy_gbs_rounds", cJSON_CreateDoubleArray(copy.data(), (int)copy.size()));
+  cJSON *list = cJSON_AddArrayToObject(root, "results");
+  for (const result &r : results) cJSON_AddItemToArray(list, to_json(r));
+  char *text = cJSON_Print(root);
+  cJSON_Delete(root);
+  FILE *file = fopen(path, "w");
+  bool good = text && file && fprintf(file, "%s\n", text) > 0;
+  if (file) good = fclose(file) == 0 && good;
+  free(text);
+  if (!good) fprintf(stderr, "bench_kernels: cannot write %s\n", path);
+  return good;
 }
 
 static void open_bench(bench *b, int nx, int ny, int nz) {
@@ -194,6 +258,7 @@ static void open_bench(bench *b, int nx, int ny, int nz) {
     exit(1);
   }
   b->floats = slab_floats(&b->s);
+  b->repeats = (int)std::min(std::max(SAMPLE_POINTS / points_of(*b), 1.0), 100.0);
   for (float **field : {&b->in, &b->medium, &b->before, &b->out, &b->expected})
     CHECK(cudaMalloc(field, b->floats * sizeof(float)));
   CHECK(cudaMalloc(&b->differ, sizeof *b->differ));
@@ -204,34 +269,41 @@ static void open_bench(bench *b, int nx, int ny, int nz) {
   fill<<<1024, 256, 0, b->stream>>>(b->medium, b->floats, 1);
   fill<<<1024, 256, 0, b->stream>>>(b->before, b->floats, 2);
   CHECK(cudaGetLastError());
-  const size_t bytes = b->floats * sizeof(float);
-  b->copy_gbs = 2e-9 * (double)bytes / median_seconds(*b, [&] {
-                  return cudaMemcpyAsync(b->out, b->in, bytes, cudaMemcpyDeviceToDevice, b->stream);
-                });
+}
+
+static void parse(int argc, char **argv, int size[3], const char **json) {
+  int i = 1;
+  if (argc > 2 && strcmp(argv[1], "--json") == 0) *json = argv[2], i = 3;
+  bool good = argc == i || argc == i + 3;
+  for (int n = 0; n < 3 && i < argc; n++, i++) {
+    char *end = argv[i];
+    const long value = strtol(argv[i], &end, 10);
+    size[n] = (int)value;
+    good = good && *end == '\0' && value >= 1 && value <= 1 << 20;
+  }
+  if (good) return;
+  fprintf(stderr, "usage: bench_kernels [--json FILE] [nx ny nz]\n");
+  exit(1);
 }
 
 int main(int argc, char **argv) {
-  const bool tuning = argc > 1 && strcmp(argv[1], "--tune") == 0;
-  char **size = argv + (tuning ? 2 : 1);
-  const int sizes = argc - (tuning ? 2 : 1);
-  const int nx = sizes == 3 ? atoi(size[0]) : 768, ny = sizes == 3 ? atoi(size[1]) : 768;
-  const int nz = sizes == 3 ? atoi(size[2]) : 768;
-  if ((sizes != 0 && sizes != 3) || nx < 1 || ny < 1 || nz < 1) {
-    fprintf(stderr, "usage: bench_kernels [--tune] [nx ny nz]\n");
-    return 1;
-  }
+  int size[3] = {768, 768, 768};
+  const char *json = NULL;
+  parse(argc, argv, size, &json);
   bench b = {};
-  open_bench(&b, nx, ny, nz);
-  printf("%d x %d x %d, copy %.0f GB/s\n", nx, ny, nz, b.copy_gbs);
+  open_bench(&b, size[0], size[1], size[2]);
+  std::vector<result> results;
   for (int i = 0; i < kernel_table_size; i++) {
-    const kernel &k = kernel_table[i];
-    if (!k.cuda) continue;
-    expect(b, k.equation);
-    line(&b, k.equation, k.name, [&](const kernel_args *a) { return (cudaError_t)k.cuda(a, b.stream); });
-    if (k.equation == EQUATION_JACOBI && strcmp(k.name, "thread_scope") == 0) chosen_shape(b);
-    printf("\n");
+    if (!kernel_table[i].cuda) continue;
+    expect(b, kernel_table[i].equation);
+    results.push_back(first_look(b, kernel_table[i]));
   }
-  expect(b, EQUATION_JACOBI);
-  if (tuning) tune_all(&b);
-  return b.failed;
+  std::vector<double> copy;
+  for (int round = 0; round < ROUNDS; round++) copy.push_back(measure_round(b, &results));
+  print_table(b, results, copy);
+  std::string command = argv[0];
+  for (int i = 1; i < argc; i++) command += std::string(" ") + argv[i];
+  bool good = !json || write_json(json, command.c_str(), b, results, copy);
+  for (const result &r : results) good = good && !r.wrong;
+  return !good;
 }
