@@ -1,10 +1,60 @@
-/* thread_scope: of a few shapes takes the one that is cheapest for a launch (thread_scope.cuh, plan.cuh). */
-#include "thread_scope.cuh"
+/* thread_scope: a cuda::pipeline of thread scope. Each thread copies its share of every plane, 16 bytes at a
+ * time, and its pipeline tells it when its own copies have landed; a pipeline of thread scope knows nothing
+ * of other threads (its producer_acquire and consumer_release do nothing), so one block barrier a plane says
+ * that everyone's have, and that the slot to be refilled has been read by all.
+ *
+ *   plane      z-1     z      z+1    z+2   ...  z+STAGES-1
+ *   wait             |wait|                                  own copies: consumer_wait_prior<STAGES - 2>
+ *   barrier          |****|                                  everyone's; everyone is done with plane z-1
+ *   copies     slot of z-1 is refilled ........ |issue------->
+ *   sums             |add to nine output planes|
+ *
+ * STAGES - 1 planes are on their way at any time. It costs one barrier a plane and the copies themselves (a
+ * pack of 16 bytes is one LDGSTS and its predicate). What it cannot do is let warps drift: at the barrier all
+ * wait for the slowest, every plane. Where arithmetic is what limits (jacobi), expect a few percent less than
+ * multi_stage; where memory does (wave), as much as any. */
+#include <cuda/pipeline>
+#include "star.cuh"
 
 using star::choice;
 using star::shape;
 
 namespace thread_scope {
+
+template <class S>
+__global__ void __launch_bounds__(S::threads, S::blocks)
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+  static_assert(S::stages >= 3 && S::stages <= 10, "pipeline_consumer_wait_prior counts up to 8 groups");
+  extern __shared__ __align__(16) float ring[];
+  const star::place<S> tile(a, c);
+  const star::copier<S> copies(a, tile, (int)threadIdx.x);
+  star::points<S> points(a, tile, (int)threadIdx.x);
+  cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline();
+
+  auto prefetch = [&](int z, int slot) {
+    if (z < tile.z_end + star::REACH)
+      copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
+                  [&](float4 *to, const float4 *from, bool) {
+                    cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
+                  });
+    pipe.producer_commit(); /* an empty group too: wait_prior counts groups */
+  };
+  constexpr int AHEAD = S::stages - 1;
+  const int first = tile.z_begin - star::REACH;
+  for (int i = 0; i < AHEAD; i++) prefetch(first + i, i);
+
+  for (int z = first, slot = 0; z < tile.z_end + star::REACH; z++) {
+    cuda::pipeline_consumer_wait_prior<AHEAD - 1>(pipe);
+    __syncthreads();
+    prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    slot = star::slot_after<S>(slot, 1);
+  }
+}
+
+template <class S> star::variant variant_of(const char *name) {
+  return star::variant_of<S>(name, sweep<S>);
+}
 
 static const choice<3> &jacobi_shapes() {
   constexpr auto Q = EQUATION_JACOBI;
@@ -19,10 +69,6 @@ template <enum equation Q> static const choice<2> &shapes() {
   static const choice<2> made(variant_of<shape<Q, 128, 36, 3, 5, 1>>("128x36"),
                               variant_of<shape<Q, 32, 8, 1, 3, 4>>("32x8"));
   return made;
-}
-
-cudaError_t select(const kernel_args *args, star::selection *s) {
-  return jacobi_shapes().select(args, s);
 }
 
 } // namespace thread_scope
