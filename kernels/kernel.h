@@ -21,7 +21,12 @@ enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
  * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
  * z * plane + y * pitch + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is
  * not promised to hold numbers; `out` and `medium` are read at own points only. A kernel writes own points of its
- * z range and nothing else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
+ * z range and nothing else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides.
+ * A kernel of two steps a pass does the above twice: `out` receives u of two steps on. It needs 8 ghost planes of
+ * `in` towards a neighbour, and 4 of `medium` and `before`; beyond an outer face 4 of `in`. Between the steps, ghosts
+ * in x and y and the planes outside [z_outer_begin, z_outer_end), those of outer faces, keep their value. For the
+ * wave it reads u of the step before from `before`, not from `out`, and u of one step on goes to `middle`: four
+ * fields, since neighbouring tiles still read what this one has passed. */
 typedef struct kernel_args {
   const float *in;
   float *out;
@@ -30,6 +35,9 @@ typedef struct kernel_args {
   size_t pitch, plane; /* floats; multiples of 32 */
   int nx, ny;
   int z_begin, z_end;
+  int z_outer_begin, z_outer_end; /* two steps a pass: the grid's planes, counted as z_begin is */
+  const float *before;            /* two steps a pass of the wave: u of the step before */
+  float *middle;                  /* likewise: receives u of one step on, own points of [z_begin, z_end) */
   float center;
   float wx[5], wy[5], wz[5];
 } kernel_args;
@@ -44,6 +52,7 @@ typedef struct kernel {
   const char *name;
   enum equation equation;
   enum backend backend;
+  int steps;         /* a pass advances: 1 or 2 */
   const char *note;  /* one line for --version */
   host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
   cuda_kernel *cuda;

@@ -14,17 +14,22 @@
 #define CUDA_FUNCTION(function) NULL
 #endif
 #define KERNEL(equation, backend, name, function, note) DECLARE_##backend(function)
+#define TWO_STEP_KERNEL KERNEL
 #include "kernels.def"
 #undef KERNEL
+#undef TWO_STEP_KERNEL
 
 #define FUNCTION_HOST(function) .host = function
 #define FUNCTION_CUDA(function) .cuda = CUDA_FUNCTION(function)
-#define KERNEL(equation, backend, name, function, note)                                                      \
-  {#name, EQUATION_##equation, BACKEND_##backend, note, FUNCTION_##backend(function)},
+#define ENTRY(equation, backend, steps, name, function, note)                                                          \
+  {#name, EQUATION_##equation, BACKEND_##backend, steps, note, FUNCTION_##backend(function)},
+#define KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 1, name, function, note)
+#define TWO_STEP_KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 2, name, function, note)
 const kernel kernel_table[] = {
 #include "kernels.def"
 };
 #undef KERNEL
+#undef TWO_STEP_KERNEL
 
 enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
 const int kernel_table_size = KERNEL_COUNT;

@@ -16,19 +16,33 @@ static bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
+/* The next step at which something must be saved or checked, or the loop ends. */
+static int64_t stop_after(const config *c, int64_t step, int64_t last) {
+  int64_t stop = last;
+  const int64_t every[] = {c->output_every, c->check_every};
+  for (int i = 0; i < 2; i++) {
+    int64_t next = every[i] > 0 ? (step / every[i] + 1) * every[i] : last;
+    if (next < stop) stop = next;
+  }
+  return stop;
+}
+
 /* Advances by `steps`, saving and checking as configured. *seconds: wall time of the loop, between two
  * barriers. */
 static int loop(simulation *s, int64_t steps, double *seconds, error *e) {
   const config *c = s->config;
   MPI_TRY(e, MPI_Barrier(s->comm));
   double begin = MPI_Wtime();
-  for (int64_t done = 1; done <= steps; done++) {
-    if (stepper_advance(&s->stepper, e)) error_abort(e, s->comm);
-    if (due(s->stepper.step, c->output_every))
+  const int64_t first = s->stepper.step, last = first + steps;
+  while (s->stepper.step < last) {
+    if (stepper_advance(&s->stepper, stop_after(c, s->stepper.step, last) - s->stepper.step, e))
+      error_abort(e, s->comm);
+    int64_t step = s->stepper.step;
+    if (due(step, c->output_every))
       TRY(simulation_save(s, e));
-    else if (due(s->stepper.step, c->check_every) && done < steps) /* the last is checked when it is saved */
+    else if (due(step, c->check_every) && step < last) /* the last is checked when it is saved */
       TRY(simulation_check(s, e));
-    if (done < steps) log_progress(s->log, done, steps, MPI_Wtime() - begin, points_of(c));
+    if (step < last) log_progress(s->log, step - first, steps, MPI_Wtime() - begin, points_of(c));
   }
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
   MPI_TRY(e, MPI_Barrier(s->comm));
@@ -130,8 +144,8 @@ static int benchmark(simulation *s, error *e) {
   double seconds;
   TRY(check_paths(s, false, e));
   TRY(simulation_load(s, e));
-  for (int64_t i = 0; i < warm_up; i++)
-    if (stepper_advance(&s->stepper, e)) error_abort(e, s->comm);
+  while (s->stepper.step < warm_up)
+    if (stepper_advance(&s->stepper, warm_up - s->stepper.step, e)) error_abort(e, s->comm);
   if (stepper_reset_phases(&s->stepper, e)) error_abort(e, s->comm);
   TRY(loop(s, steps, &seconds, e));
   return report_all(s, steps, seconds, e);

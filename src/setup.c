@@ -50,13 +50,23 @@ static int print_config(simulation *s, error *e) {
   return 0;
 }
 
-static int plan_stepper(simulation *s, bool profile, error *e) {
+/* Which kernel this run was told to take decides how deep ghosts are. `auto` measures later, among those of one
+ * step a pass. */
+static int plan_kernel(simulation *s, bool profile, error *e) {
   stepper *p = &s->stepper;
+  enum backend backend = s->dev->table->backend;
   *p = (stepper){
       .dev = s->dev, .halo = &s->halo, .slab = &s->slab, .overlap = s->config->overlap, .profile = profile};
-  p->args = (kernel_args){.pitch = s->slab.pitch, .plane = s->slab.plane, .nx = s->slab.nx, .ny = s->slab.ny};
-  set_weights(&p->args, s->config);
-  return kernel_find(s->config->kernel, s->config->equation, s->dev->table->backend, &p->kernel, e);
+  TRY(kernel_find(s->config->kernel, s->config->equation, backend, &p->kernel, e));
+  TRY(kernel_find("auto", s->config->equation, backend, &p->single_kernel, e));
+  p->boundary_kernel = p->kernel;
+  return 0;
+}
+
+static void plan_args(simulation *s) {
+  const slab *z = &s->slab;
+  s->stepper.args = (kernel_args){.pitch = z->pitch, .plane = z->plane, .nx = z->nx, .ny = z->ny};
+  set_weights(&s->stepper.args, s->config);
 }
 
 int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm,
@@ -64,10 +74,11 @@ int simulation_plan(simulation *s, const config *c, const char *command, run_log
   *s = (simulation){.config = c, .command = command, .log = log, .comm = comm};
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
-  TRY(slab_init(&s->slab, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS, e));
-  TRY(field_io_init(&s->io, comm, &s->slab, c->io, e));
-  if (!open_device(s, profile, e) && !plan_stepper(s, profile, e)) print_config(s, e);
-  return error_agree(e, comm);
+  if (!open_device(s, profile, e) && !plan_kernel(s, profile, e)) print_config(s, e);
+  TRY(error_agree(e, comm));
+  TRY(slab_init(&s->slab, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * s->stepper.kernel->steps, e));
+  plan_args(s);
+  return field_io_init(&s->io, comm, &s->slab, c->io, e);
 }
 
 static int allocate_fields(simulation *s, error *e) {

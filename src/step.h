@@ -21,21 +21,24 @@ typedef struct stepper {
   halo *halo;  /* open, on dev */
   const slab *slab;
   const kernel *kernel;          /* of dev's backend; for the interior */
-  const kernel *boundary_kernel; /* likewise, for the thin launches at the boundary */
+  const kernel *boundary_kernel; /* likewise, for the thin launches at the boundary; of as many steps a pass */
+  const kernel *single_kernel;   /* of one step: for the odd step before a stop where the others advance two */
   kernel_args args;              /* constants of every launch; pointers and z range are set for each */
   bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
   bool profile; /* measure phases; the device must be open with it */
   float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper */
   int current;       /* memory[current] holds the newest field */
-  int64_t step;      /* steps done */
-  int64_t harvested; /* steps whose phases are in `phases` */
+  int64_t step;                  /* steps done */
+  int64_t pass;                  /* passes done; a pass advances one step or two and exchanges ghosts once */
+  int64_t measured_from;         /* step at which `phases` began */
+  int64_t harvested;             /* passes whose phases are in `phases` */
   step_phases phases;
 } stepper;
 
-/* Advances one step. On return its launches are enqueued and at most two steps are unfinished;
+/* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued and at most two passes are unfinished;
  * memory[current] is the newest field, complete with ghosts once stepper_sync has returned. Collective over
  * the halo's ranks. An error means that this rank failed: the others may be waiting for it. */
-int stepper_advance(stepper *s, error *e);
+int stepper_advance(stepper *s, int64_t limit, error *e);
 
 /* Waits until all steps are done, reports their asynchronous errors and completes `phases`. */
 int stepper_sync(stepper *s, error *e);

@@ -120,7 +120,7 @@ static long wrong_points(fault fault, int late, bool wrap) {
 
   dev.fault = fault;
   dev.late = late;
-  for (int i = 0; i < STEPS; i++) assert_ok(stepper_advance(&r.stepper, &e), &e);
+  for (int i = 0; i < STEPS; i++) assert_ok(stepper_advance(&r.stepper, 1, &e), &e);
   dev.fault = NO_FAULT;
   assert_ok(stepper_sync(&r.stepper, &e), &e);
   long mine = (long)step_mismatches(&r, expected), all = 0;

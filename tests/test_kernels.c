@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
+host_kernel jacobi_host_two_step, heat_host_two_step, wave_host_two_step;
+static host_kernel *const TWO_STEPS[EQUATION_COUNT] = {jacobi_host_two_step, heat_host_two_step, wave_host_two_step};
 static host_kernel *const REFERENCE[EQUATION_COUNT] = {jacobi_host_reference, heat_host_reference,
                                                        wave_host_reference};
 
@@ -23,8 +25,10 @@ static int random_below(uint64_t *random, int n) {
  * answer. */
 typedef struct launch_case {
   slab s;
+  int steps; /* a pass advances: which kernels the case is for */
   size_t floats;
   float *in, *medium, *got;
+  float *past, *middle; /* two steps a pass: u of the step before; u of the step between as expected for the wave */
   float *before[EQUATION_COUNT],
       *expected[EQUATION_COUNT]; /* the output before and after; the wave reads it first */
   kernel_args args;
@@ -37,34 +41,35 @@ static float *new_field(size_t floats) {
   return field;
 }
 
-static kernel_args with_fields(const launch_case *c, const float *in, const float *medium, float *out) {
+/* Where the fields of a launch are, here or on a device. */
+typedef struct launch_fields {
+  float *in, *medium, *past, *out, *middle;
+} launch_fields;
+
+static kernel_args with_fields(const launch_case *c, launch_fields f) {
   size_t first = slab_offset(&c->s, 0, 0, 0);
   kernel_args args = c->args;
-  args.in = in + first;
-  args.out = out + first;
-  if (args.medium) args.medium = medium + first;
+  args.in = f.in + first;
+  args.out = f.out + first;
+  if (args.medium) args.medium = f.medium + first;
+  if (c->steps == 2) args.before = f.past + first, args.middle = f.middle + first;
   return args;
 }
 
 static void fill_own(const launch_case *c, float *field, uint64_t *random) {
-  for (int z = 0; z < c->s.nz; z++)
+  int ghost = c->s.ghost - RADIUS; /* two steps a pass read these fields in 4 ghost planes, too */
+  for (int z = -ghost; z < c->s.nz + ghost; z++)
     for (int y = 0; y < c->s.ny; y++)
       for (int x = 0; x < c->s.nx; x++) field[slab_offset(&c->s, z, y, x)] = test_random(random);
 }
 
-static void new_case(launch_case *c, int nx, int ny, int nz, int z_begin, int z_end, uint64_t *random) {
-  error e = {0};
-  assert_int_equal(slab_init(&c->s, nx, ny, nz < RADIUS ? RADIUS : nz, 0, 1, RADIUS, &e), 0);
-  c->floats = slab_floats(&c->s);
-  c->in = new_field(c->floats);
-  c->medium = new_field(c->floats);
-  c->got = new_field(c->floats);
-  for (int z = -4; z < c->s.nz + 4; z++)
-    for (int y = -4; y < ny + 4; y++)
-      for (int x = -4; x < nx + 4; x++) c->in[slab_offset(&c->s, z, y, x)] = test_random(random);
-  c->args = (kernel_args){.pitch = c->s.pitch, .plane = c->s.plane, .nx = nx, .ny = ny};
+static void set_args(launch_case *c, int z_begin, int z_end, uint64_t *random) {
+  const slab *s = &c->s;
+  c->args = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny};
   c->args.z_begin = z_begin;
   c->args.z_end = z_end;
+  c->args.z_outer_begin = random_below(random, 2) ? 0 : -s->ghost; /* an outer face, or a neighbour */
+  c->args.z_outer_end = random_below(random, 2) ? s->nz : s->nz + s->ghost;
   c->args.center = test_random(random);
   for (int r = 1; r <= 4; r++) {
     c->args.wx[r] = test_random(random);
@@ -72,21 +77,46 @@ static void new_case(launch_case *c, int nx, int ny, int nz, int z_begin, int z_
     c->args.wz[r] = test_random(random);
   }
   c->args.scale = test_random(random);
-  c->args.medium = (nx + ny + z_end) % 4 ? c->medium : NULL; /* else scale is the medium */
+  c->args.medium = (s->nx + s->ny + z_end) % 4 ? c->medium : NULL; /* else scale is the medium */
+}
+
+/* A case for kernels of one step a pass, or of two: then with deeper ghosts, and for jacobi alone. */
+static void new_case_of(launch_case *c, int steps, const int n[3], int z_begin, int z_end, uint64_t *random) {
+  error e = {0};
+  int ghost = RADIUS * steps;
+  c->steps = steps;
+  assert_int_equal(slab_init(&c->s, n[0], n[1], n[2] < ghost ? ghost : n[2], 0, 1, ghost, &e), 0);
+  c->floats = slab_floats(&c->s);
+  c->in = new_field(c->floats);
+  c->medium = new_field(c->floats);
+  c->got = new_field(c->floats);
+  for (int z = -ghost; z < c->s.nz + ghost; z++)
+    for (int y = -4; y < n[1] + 4; y++)
+      for (int x = -4; x < n[0] + 4; x++) c->in[slab_offset(&c->s, z, y, x)] = test_random(random);
+  set_args(c, z_begin, z_end, random);
   fill_own(c, c->medium, random);
+  c->past = new_field(c->floats);
+  c->middle = new_field(c->floats);
+  fill_own(c, c->past, random);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     c->before[q] = new_field(c->floats);
-    if (q == EQUATION_WAVE) fill_own(c, c->before[q], random);
+    if (q == EQUATION_WAVE && steps == 1) fill_own(c, c->before[q], random);
     c->expected[q] = new_field(c->floats);
     memcpy(c->expected[q], c->before[q], c->floats * sizeof(float));
-    kernel_args args = with_fields(c, c->in, c->medium, c->expected[q]);
-    REFERENCE[q](&args, 0, 1);
+    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->past, c->expected[q], c->middle});
+    (steps == 1 ? REFERENCE : TWO_STEPS)[q](&args, 0, 1);
   }
+}
+
+static void new_case(launch_case *c, int nx, int ny, int nz, int z_begin, int z_end, uint64_t *random) {
+  new_case_of(c, 1, (const int[3]){nx, ny, nz}, z_begin, z_end, random);
 }
 
 static void free_case(launch_case *c) {
   free(c->in);
   free(c->medium);
+  free(c->past);
+  free(c->middle);
   free(c->got);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     free(c->before[q]);
@@ -95,8 +125,7 @@ static void free_case(launch_case *c) {
 }
 
 /* The whole allocation is compared: the answer in the range and the NaN everywhere else. */
-static void check_case(const launch_case *c, enum equation equation, const char *who) {
-  const float *expected = c->expected[equation];
+static void check_field(const launch_case *c, const float *expected, enum equation equation, const char *who) {
   if (memcmp(c->got, expected, c->floats * sizeof(float)) == 0) return;
   size_t i = 0;
   while (memcmp(&c->got[i], &expected[i], sizeof(float)) == 0) i++;
@@ -110,6 +139,10 @@ static void check_case(const launch_case *c, enum equation equation, const char 
            (double)c->got[i], (double)expected[i]);
 }
 
+static void check_case(const launch_case *c, enum equation equation, const char *who) {
+  check_field(c, c->expected[equation], equation, who);
+}
+
 /* --- who runs a case: each instruction set called directly, each kernel through a device
  * ---------------------- */
 
@@ -119,7 +152,7 @@ static void run_instruction_sets(launch_case *c) {
   for (int i = 0; (isa = host_isa_get(i)); i++) {
     int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
     memcpy(c->got, c->before[EQUATION_JACOBI], c->floats * sizeof(float));
-    kernel_args args = with_fields(c, c->in, c->medium, c->got);
+    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, NULL, c->got, NULL});
     for (int part = n - 1; part >= 0; part--) isa->jacobi(&args, part, n);
     check_case(c, EQUATION_JACOBI, isa->name);
   }
@@ -128,7 +161,7 @@ static void run_instruction_sets(launch_case *c) {
 typedef struct test_device {
   device *dev;
   char name[32];
-  float *in, *medium, *out; /* device memory */
+  launch_fields fields; /* device memory */
   size_t floats;
 } test_device;
 
@@ -138,41 +171,53 @@ static void test_device_open(test_device *d, const char *backend, int threads, s
   *d = (test_device){.floats = floats};
   assert_ok(device_open(backend, &options, &d->dev, &e), &e);
   snprintf(d->name, sizeof d->name, "%s, %d threads", backend, threads);
-  assert_ok(d->dev->table->alloc(d->dev, (void **)&d->in, floats * sizeof(float), MEMORY_DEVICE, &e), &e);
-  assert_ok(d->dev->table->alloc(d->dev, (void **)&d->medium, floats * sizeof(float), MEMORY_DEVICE, &e), &e);
-  assert_ok(d->dev->table->alloc(d->dev, (void **)&d->out, floats * sizeof(float), MEMORY_DEVICE, &e), &e);
+  float **const all[] = {&d->fields.in, &d->fields.medium, &d->fields.past, &d->fields.out, &d->fields.middle};
+  for (int i = 0; i < 5; i++)
+    assert_ok(d->dev->table->alloc(d->dev, (void **)all[i], floats * sizeof(float), MEMORY_DEVICE, &e), &e);
 }
 
 static void test_device_close(test_device *d) {
   error e = {0};
-  assert_ok(d->dev->table->free(d->dev, d->in, MEMORY_DEVICE, &e), &e);
-  assert_ok(d->dev->table->free(d->dev, d->medium, MEMORY_DEVICE, &e), &e);
-  assert_ok(d->dev->table->free(d->dev, d->out, MEMORY_DEVICE, &e), &e);
+  float *const all[] = {d->fields.in, d->fields.medium, d->fields.past, d->fields.out, d->fields.middle};
+  for (int i = 0; i < 5; i++) assert_ok(d->dev->table->free(d->dev, all[i], MEMORY_DEVICE, &e), &e);
   d->dev->table->close(d->dev);
+}
+
+static void transfer(test_device *d, const launch_case *c, float *to, const float *from, copy_direction direction) {
+  error e = {0};
+  assert_ok(d->dev->table->copy(d->dev, STREAM_INTERIOR, to, from, c->floats * sizeof(float), direction, &e), &e);
 }
 
 static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
   error e = {0};
   const device_table *t = d->dev->table;
-  size_t bytes = c->floats * sizeof(float);
+  bool wave_twice = k->equation == EQUATION_WAVE && k->steps == 2;
   assert_true(c->floats <= d->floats);
-  kernel_args args = with_fields(c, d->in, d->medium, d->out);
-  assert_ok(t->copy(d->dev, STREAM_INTERIOR, d->in, c->in, bytes, COPY_TO_DEVICE, &e), &e);
-  assert_ok(t->copy(d->dev, STREAM_INTERIOR, d->medium, c->medium, bytes, COPY_TO_DEVICE, &e), &e);
-  assert_ok(t->copy(d->dev, STREAM_INTERIOR, d->out, c->before[k->equation], bytes, COPY_TO_DEVICE, &e), &e);
+  kernel_args args = with_fields(c, d->fields);
+  transfer(d, c, d->fields.in, c->in, COPY_TO_DEVICE);
+  transfer(d, c, d->fields.medium, c->medium, COPY_TO_DEVICE);
+  transfer(d, c, d->fields.out, c->before[k->equation], COPY_TO_DEVICE);
+  if (wave_twice) {
+    transfer(d, c, d->fields.past, c->past, COPY_TO_DEVICE);
+    transfer(d, c, d->fields.middle, c->before[EQUATION_JACOBI], COPY_TO_DEVICE); /* NaN */
+  }
   if (t->launch(d->dev, STREAM_INTERIOR, k, &args, &e) == ERROR_KERNEL_UNSUPPORTED) return;
   assert_ok(e.id, &e);
-  assert_ok(t->copy(d->dev, STREAM_INTERIOR, c->got, d->out, bytes, COPY_TO_HOST, &e), &e);
+  transfer(d, c, c->got, d->fields.out, COPY_TO_HOST);
   assert_ok(t->sync(d->dev, STREAM_INTERIOR, &e), &e);
   char who[128];
   snprintf(who, sizeof who, "kernel %s on %s", k->name, d->name);
   check_case(c, k->equation, who);
+  if (!wave_twice) return;
+  transfer(d, c, c->got, d->fields.middle, COPY_TO_HOST);
+  assert_ok(t->sync(d->dev, STREAM_INTERIOR, &e), &e);
+  check_field(c, c->middle, k->equation, who);
 }
 
 static void run_device(test_device *d, launch_case *c) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
-    if (k->backend == d->dev->table->backend && (k->host || k->cuda)) run_kernel(d, c, k);
+    if (k->backend == d->dev->table->backend && k->steps == c->steps && (k->host || k->cuda)) run_kernel(d, c, k);
   }
 }
 
@@ -248,6 +293,26 @@ static void every_kernel_large_sizes(void **unused) {
   for (int i = 0; i < devices; i++) test_device_close(&d[i]);
 }
 
+/* Two steps a pass: small sizes and sizes beyond any tile, with outer faces and neighbours in z. That the oracle of two
+ * steps is the oracle of one done twice is what test_step shows. */
+static void every_two_step_kernel(void **unused) {
+  (void)unused;
+  static const int xs[] = {1, 3, 4, 31, 33, 64, 65, 130}, ys[] = {1, 2, 9, 24, 25, 53}, zs[] = {8, 9, 16, 21};
+  uint64_t random = 11u;
+  test_device d[DEVICES_MAX];
+  int devices = open_devices(d, floats_of(130, 53, 21 + 8));
+  for (size_t i = 0; i < sizeof xs / sizeof xs[0]; i++)
+    for (size_t j = i % stride(); j < sizeof ys / sizeof ys[0]; j += stride())
+      for (size_t k = (i + j) % 2; k < sizeof zs / sizeof zs[0]; k += 2) {
+        launch_case c;
+        int n[3] = {xs[i], ys[j], zs[k]}, begin = random_below(&random, n[2]);
+        new_case_of(&c, 2, n, begin, begin + 1 + random_below(&random, n[2] - begin), &random);
+        for (int at = 0; at < devices; at++) run_device(&d[at], &c);
+        free_case(&c);
+      }
+  for (int i = 0; i < devices; i++) test_device_close(&d[i]);
+}
+
 /* --- the reference itself
  * ------------------------------------------------------------------------------------- */
 
@@ -257,7 +322,7 @@ static void reference_is_near_float64(void **unused) {
   uint64_t random = 5u;
   launch_case c;
   new_case(&c, 37, 19, 11, 0, 11, &random);
-  kernel_args args = with_fields(&c, c.in, c.medium, c.expected[EQUATION_JACOBI]), magnitude = args;
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.expected[EQUATION_JACOBI], NULL}), magnitude = args;
   float *magnitudes = new_field(c.floats);
   for (size_t i = 0; i < c.floats; i++) magnitudes[i] = fabsf(c.in[i]);
   magnitude.in = magnitudes + slab_offset(&c.s, 0, 0, 0);
@@ -296,7 +361,7 @@ static void reference_reproduces_its_weights(void **unused) {
   const int at[3] = {6, 5, 7}; /* z y x */
   memset(c.in, 0, c.floats * sizeof(float));
   c.in[slab_offset(&c.s, at[0], at[1], at[2])] = 1;
-  kernel_args args = with_fields(&c, c.in, c.medium, c.got);
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.got, NULL});
   jacobi_host_reference(&args, 0, 1);
   int nonzero = 0;
   for (int z = 0; z < 12; z++)
@@ -332,7 +397,7 @@ static void reference_of_a_polynomial(void **unused) {
     for (int y = -4; y < 12; y++)
       for (int x = -4; x < 13; x++)
         c.in[slab_offset(&c.s, z, y, x)] = (float)(x * x + 2 * y * y + 3 * z * z + x * y * z);
-  kernel_args args = with_fields(&c, c.in, c.medium, c.got);
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.got, NULL});
   jacobi_host_reference(&args, 0, 1);
   for (int z = 0; z < 7; z++)
     for (int y = 0; y < 8; y++)
@@ -359,6 +424,40 @@ static void reference_of_each_equation(void **unused) {
           assert_true(c.expected[EQUATION_WAVE][i] ==
                       fmaf(m, star, 2 * c.in[i] - c.before[EQUATION_WAVE][i]));
         }
+    free_case(&c);
+  }
+}
+
+/* Two steps a pass are one step twice: on a grid whose planes all lie in the slab, with ghosts that keep their value. */
+static void oracle_of_two_steps(void **unused) {
+  (void)unused;
+  uint64_t random = 21u;
+  for (int turn = 0; turn < 4; turn++) {
+    launch_case c;
+    new_case_of(&c, 2, (const int[3]){9 + turn, 7, 12}, 0, 12, &random);
+    c.args.z_outer_begin = 0, c.args.z_outer_end = 12;
+    for (int q = 0; q < EQUATION_COUNT; q++) {
+      size_t bytes = c.floats * sizeof(float);
+      float *one = new_field(c.floats), *two = new_field(c.floats), *middle = new_field(c.floats);
+      kernel_args twice = with_fields(&c, (launch_fields){c.in, c.medium, c.past, two, middle});
+      TWO_STEPS[q](&twice, 0, 1);
+      memcpy(one, c.in, bytes); /* with its ghosts */
+      for (int z = 0; z < 12; z++)
+        for (int y = 0; y < 7; y++)
+          memcpy(one + slab_offset(&c.s, z, y, 0), c.past + slab_offset(&c.s, z, y, 0), (size_t)c.s.nx * sizeof *one);
+      kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, one, middle});
+      REFERENCE[q](&args, 0, 1);
+      memcpy(c.got, c.in, bytes); /* the wave's u of the step before; the others overwrite it */
+      args = with_fields(&c, (launch_fields){one, c.medium, NULL, c.got, middle});
+      REFERENCE[q](&args, 0, 1);
+      for (int z = 0; z < 12; z++)
+        for (int y = 0; y < 7; y++) {
+          size_t row = slab_offset(&c.s, z, y, 0), length = (size_t)c.s.nx * sizeof *one;
+          assert_memory_equal(two + row, c.got + row, length);
+          if (q == EQUATION_WAVE) assert_memory_equal(middle + row, one + row, length);
+        }
+      free(one), free(two), free(middle);
+    }
     free_case(&c);
   }
 }
@@ -428,6 +527,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(reference_of_each_equation),
       cmocka_unit_test(every_kernel_small_sizes),
       cmocka_unit_test(every_kernel_large_sizes),
+      cmocka_unit_test(oracle_of_two_steps),              cmocka_unit_test(every_two_step_kernel),
       cmocka_unit_test(kernels_are_found_by_name),
       cmocka_unit_test(unknown_kernels_are_explained),
       cmocka_unit_test(nearest_names),
