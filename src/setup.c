@@ -2,7 +2,9 @@
 #include "simulation.h"
 #include <sched.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "error_mpi.h"
 
 int threads_auto(MPI_Comm node, int *threads, error *e) {
@@ -22,6 +24,15 @@ int threads_auto(MPI_Comm node, int *threads, error *e) {
   return 0;
 }
 
+/* By default mpirun binds a rank to one core, and its threads with it: easily overlooked, and slow. */
+static void warn_of_idle_cores(device *dev, const device_options *options) {
+  long cores = sysconf(_SC_NPROCESSORS_ONLN), used = (long)options->threads * options->local_ranks;
+  if (dev->table->backend != BACKEND_HOST || used >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
+  snprintf(dev->warning, sizeof dev->warning,
+           "the ranks of this node compute on %ld of its %ld cores: mpirun binds them; --bind-to none lets them use all",
+           used, cores);
+}
+
 static int open_device(simulation *s, bool profile, error *e) {
   MPI_Comm node;
   device_options options = {.threads = s->config->threads, .profile = profile};
@@ -30,7 +41,9 @@ static int open_device(simulation *s, bool profile, error *e) {
   MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
   if (options.threads == 0) TRY(threads_auto(node, &options.threads, e));
   MPI_TRY(e, MPI_Comm_free(&node));
-  return device_open(s->config->backend, &options, &s->dev, e);
+  TRY(device_open(s->config->backend, &options, &s->dev, e));
+  if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options);
+  return 0;
 }
 
 static void set_weights(kernel_args *a, const config *c) {
