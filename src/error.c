@@ -18,13 +18,6 @@ int error_set(error *e, int id, const char *format, ...) {
   return id;
 }
 
-void error_prefix(error *e, const char *prefix) {
-  char text[ERROR_TEXT];
-  size_t n = (size_t)snprintf(text, sizeof text, "%s", prefix);
-  if (n < sizeof text) snprintf(text + n, sizeof text - n, "%.*s", (int)(sizeof text - n - 1), e->text);
-  memcpy(e->text, text, sizeof text);
-}
-
 int error_exit_code(int id) {
   static const unsigned char codes[] = {
       0,

@@ -46,9 +46,6 @@ typedef struct error {
 /* Records a failure unless `e` already holds an earlier one, and returns its id. Use through FAIL. */
 int error_set(error *e, int id, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix" before the text of a recorded failure, such as a file name and line number. */
-void error_prefix(error *e, const char *prefix);
-
 /* Exit code that belongs to an error id; 0 for ERROR_NONE. */
 int error_exit_code(int id);
 

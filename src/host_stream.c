@@ -173,6 +173,3 @@ void host_stream_sync(host_stream *s) {
   wait_done(s, s->pushed);
 }
 
-int host_stream_threads(const host_stream *s) {
-  return s->threads;
-}

@@ -24,6 +24,5 @@ void host_stream_close(host_stream *s);
 void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int parts);
 /* Waits until everything pushed so far has run. */
 void host_stream_sync(host_stream *s);
-int host_stream_threads(const host_stream *s);
 
 #endif

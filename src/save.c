@@ -48,7 +48,8 @@ int simulation_check(simulation *s, error *e) {
   return 0;
 }
 
-field_meta simulation_meta(const simulation *s) {
+/* What the saved file says about this run at its present step. */
+static field_meta simulation_meta(const simulation *s) {
   const config *c = s->config;
   return (field_meta){.step = s->stepper.step,
                       .time = (double)s->stepper.step,

@@ -7,7 +7,9 @@
 #include <unistd.h>
 #include "error_mpi.h"
 
-int threads_auto(MPI_Comm node, int *threads, error *e) {
+/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them.
+ * Collective over `node`, the ranks of one node. */
+static int threads_auto(MPI_Comm node, int *threads, error *e) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);

@@ -51,11 +51,4 @@ int simulation_save(simulation *s, error *e);
  * point, if it holds NaN or Inf. Collective. */
 int simulation_check(simulation *s, error *e);
 
-/* What the saved files say about this run at its present step. */
-field_meta simulation_meta(const simulation *s);
-
-/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that
- * share them. Collective over `node`, the ranks of one node. */
-int threads_auto(MPI_Comm node, int *threads, error *e);
-
 #endif

@@ -11,8 +11,6 @@ static void the_first_failure_is_kept(void **state) {
   assert_int_equal(FAIL(&e, SLAB_TOO_THIN, 2, 4), ERROR_SLAB_TOO_THIN);
   assert_int_equal(FAIL(&e, MPI_FAILED, "MPI_Send", "lost"), ERROR_SLAB_TOO_THIN);
   assert_string_equal(e.text, "[grid] nz = 2: at least 4 planes are needed");
-  error_prefix(&e, "here: ");
-  assert_string_equal(e.text, "here: [grid] nz = 2: at least 4 planes are needed");
 }
 
 static void messages_are_one_bounded_line(void **state) {
@@ -24,8 +22,6 @@ static void messages_are_one_bounded_line(void **state) {
   text[2] = '\n';
   FAIL(&e, MPI_FAILED, "MPI_Send", text);
   assert_null(strchr(e.text, '\n'));
-  assert_int_equal(strlen(e.text), ERROR_TEXT - 1);
-  error_prefix(&e, "prefix ");
   assert_int_equal(strlen(e.text), ERROR_TEXT - 1);
   free(text);
 }
