@@ -1,6 +1,7 @@
 /* Statistics of a field are those of an obvious computation, and the same bits for every number of ranks and
  * threads, on every backend of this machine. */
 #include "test.h"
+#include "mpi_main.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -260,21 +261,6 @@ static void are_right_and_the_same_on_cuda(void **state) {
 
 /* test_statistics [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  const struct CMUnitTest host[] = {cmocka_unit_test(are_right_and_the_same_on_host)};
-  const struct CMUnitTest cuda[] = {cmocka_unit_test(are_right_and_the_same_on_cuda)};
-  char why[256];
-  bool on_cuda = argc > 1 && strcmp(argv[1], "cuda") == 0;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int failed = 0;
-  if (!on_cuda)
-    failed = cmocka_run_group_tests_name("statistics host", host, NULL, NULL);
-  else if (device_cuda_count(why) > 0)
-    failed = cmocka_run_group_tests_name("statistics cuda", cuda, NULL, NULL);
-  else
-    printf("no CUDA device, skipped: %s\n", why);
-  if (failed) MPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks may wait for this one */
-  MPI_Finalize();
-  return 0;
+  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(are_right_and_the_same_on_host),
+                  (struct CMUnitTest)cmocka_unit_test(are_right_and_the_same_on_cuda));
 }

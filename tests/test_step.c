@@ -1,6 +1,7 @@
 /* The parallel step loop gives the bits of the whole grid done at once: any rank count, any partition,
  * overlap on or off, with or without profiling, on every backend of this machine. */
 #include "step_harness.h"
+#include "mpi_main.h"
 #include <stdio.h>
 
 static int rank, ranks;
@@ -69,21 +70,6 @@ static void equals_the_whole_grid_on_cuda(void **state) {
 
 /* test_step [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  const struct CMUnitTest host[] = {cmocka_unit_test(equals_the_whole_grid_on_host)};
-  const struct CMUnitTest cuda[] = {cmocka_unit_test(equals_the_whole_grid_on_cuda)};
-  char why[256];
-  bool on_cuda = argc > 1 && strcmp(argv[1], "cuda") == 0;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int failed = 0;
-  if (!on_cuda)
-    failed = cmocka_run_group_tests_name("step host", host, NULL, NULL);
-  else if (device_cuda_count(why) > 0)
-    failed = cmocka_run_group_tests_name("step cuda", cuda, NULL, NULL);
-  else
-    printf("no CUDA device, skipped: %s\n", why);
-  if (failed) MPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks may wait for this one */
-  MPI_Finalize();
-  return 0;
+  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(equals_the_whole_grid_on_host),
+                  (struct CMUnitTest)cmocka_unit_test(equals_the_whole_grid_on_cuda));
 }
