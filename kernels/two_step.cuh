@@ -102,8 +102,8 @@ template <class S> struct layout {
 
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < S::u_slots + S::operand_slots; i++) bulk_tensor::barrier_init(u_full + i, 1);
-    bulk_tensor::barrier_init(computed, S::first_warps);
-    bulk_tensor::barrier_init(taken, S::second_warps);
+    bulk_tensor::barrier_init(computed, 32 * S::first_warps);
+    bulk_tensor::barrier_init(taken, 32 * S::second_warps);
     bulk_tensor::barriers_ready();
   }
 };
@@ -252,7 +252,7 @@ __device__ __forceinline__ void first_step(const kernel_args &a, const cut &c, c
         if (S::operands) operands = operands.after(1);
         to += a.plane;
       }
-      bulk_tensor::release(at.computed); /* and plane i - 4 of u, and the operands */
+      bulk_tensor::arrive(at.computed); /* and plane i - 4 of u, and the operands */
       event ^= 1, late = late + 1 == S::late_slots ? 0 : late + 1;
       if (i >= REACH && i < t.steps - REACH) {
         load_points<P>(u, slot); /* again: registers are scarce */
@@ -304,7 +304,7 @@ __device__ __forceinline__ void second_step(const kernel_args &a, const maps &m,
             done[j][k] = __fmaf_rn(S::field ? medium[k] : a.scale, done[j][k], rest[k]);
         }
       }
-      bulk_tensor::release(at.taken);
+      bulk_tensor::arrive(at.taken);
       event ^= 1, late = late + 1 == S::late_slots ? 0 : late + 1;
       if (i >= 4 * REACH) {
 #pragma unroll
