@@ -1,5 +1,5 @@
-/* The run's configuration: one plain struct without pointers (it is broadcast as bytes), filled strictly from
- * an INI file and command-line overrides. Units are SI. */
+/* The run's configuration: one plain struct and the two lists it owns, filled strictly from an INI file and
+ * command-line overrides. Units are SI. */
 #ifndef STENCIL_CONFIG_H
 #define STENCIL_CONFIG_H
 
@@ -12,12 +12,31 @@
 enum { CONFIG_TEXT = 1024 }; /* longest text value, with its final 0 */
 
 enum initial_kind { INITIAL_ZERO, INITIAL_NUMBER, INITIAL_GAUSSIAN, INITIAL_RANDOM, INITIAL_FILE };
-enum boundary_kind { BOUNDARY_FIXED };
-enum face { FACE_X_LO, FACE_X_HI, FACE_Y_LO, FACE_Y_HI, FACE_Z_LO, FACE_Z_HI, FACE_COUNT };
+enum previous_kind { PREVIOUS_REST, PREVIOUS_FILE };
+enum boundary_kind {
+  BOUNDARY_FIXED,
+  BOUNDARY_DIRICHLET,
+  BOUNDARY_NEUMANN,
+  BOUNDARY_PERIODIC,
+  BOUNDARY_ABSORBING
+};
+enum wavelet_kind { WAVELET_RICKER, WAVELET_GAUSSIAN, WAVELET_FILE };
+enum receivers_kind { RECEIVERS_NONE, RECEIVERS_FILE, RECEIVERS_LINE, RECEIVERS_POINTS };
 enum transport_kind { TRANSPORT_AUTO, TRANSPORT_SENDRECV };
 enum io_kind { IO_AUTO, IO_COLLECTIVE, IO_GATHER };
 enum schedule_kind { SCHEDULE_STEPS };
 enum progress_kind { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
+
+/* [source.N] */
+typedef struct source_config {
+  int number;         /* the N of its section */
+  double position[3]; /* m, x y z; inside the grid, but for rounding (1e-9 of a spacing) */
+  enum wavelet_kind wavelet;
+  char wavelet_file[CONFIG_TEXT]; /* WAVELET_FILE: FILE:/dataset */
+  double f0;                      /* Hz, > 0; not with WAVELET_FILE */
+  double t0;                      /* s; likewise */
+  double amplitude;
+} source_config;
 
 typedef struct config {
   char file[CONFIG_TEXT]; /* the file this came from, for messages */
@@ -27,12 +46,23 @@ typedef struct config {
   double dx, dy, dz; /* m */
   double origin[3];  /* m; x y z of point (0, 0, 0) */
   /* [time] */
-  int64_t steps;
+  int64_t steps;   /* 0 where end_time says when to stop */
+  double end_time; /* s; 0: `steps` says it */
+  double dt;       /* s; 0: auto; of jacobi, where it only labels the steps, auto is 1 */
+  double cfl;
+  double max_seconds; /* wall time, s; 0: no limit */
+  bool allow_unstable;
   /* [equation] */
   enum equation equation;
+  int space_order; /* 2, 4, 6 or 8; heat and wave */
   /* [jacobi] */
   double jacobi_center;
   double jacobi_x[4], jacobi_y[4], jacobi_z[4]; /* weights of offsets 1..4 */
+  /* [medium] */
+  double diffusivity;                 /* m^2/s; heat */
+  double velocity;                    /* m/s; wave; 0 where the file counts, as is diffusivity */
+  char diffusivity_file[CONFIG_TEXT]; /* FILE:/dataset, or empty: the number counts */
+  char velocity_file[CONFIG_TEXT];
   /* [initial] */
   enum initial_kind initial;
   double initial_number;
@@ -41,13 +71,30 @@ typedef struct config {
   double gaussian_width;          /* m */
   double gaussian_amplitude;
   uint64_t seed;
+  enum previous_kind previous; /* wave */
+  char previous_file[CONFIG_TEXT];
   /* [boundary] */
   enum boundary_kind boundary[FACE_COUNT];
-  double boundary_value;
+  double boundary_value; /* of fixed faces */
+  int boundary_width;    /* of absorbing layers, points */
+  /* [source.N], in ascending N; owned, see config_free */
+  int source_count;
+  source_config *sources;
+  /* [receivers] */
+  enum receivers_kind receivers;
+  char receivers_file[CONFIG_TEXT]; /* RECEIVERS_FILE: FILE:/dataset of shape (n, 3): x y z, m */
+  int receiver_count;               /* RECEIVERS_LINE, RECEIVERS_POINTS */
+  double (*receiver_positions)[3];  /* likewise: x y z, m, inside the grid as sources are; owned */
+  int64_t receivers_every;          /* steps */
   /* [output] */
   char output_path[CONFIG_TEXT];
   int64_t output_every; /* steps; 0: only the final field */
   int compress;         /* gzip level 0..9 */
+  /* [checkpoint] */
+  char checkpoint_path[CONFIG_TEXT];
+  int64_t checkpoint_every_steps; /* 0: never */
+  double checkpoint_every_seconds; /* wall time; 0: never */
+  int checkpoint_keep;
   /* [parallel] */
   enum transport_kind transport;
   bool overlap;
@@ -70,6 +117,8 @@ typedef struct config {
  * known one. All of them, also a file that is missing or cannot be read, are exit 1; after one, `c` holds
  * nothing of use. */
 int config_load(config *c, const char *path, int count, const char *const overrides[], error *e);
+/* Frees the lists. Also after a failed load, or of a zero-initialised config. */
+void config_free(config *c);
 
 /* Fails unless `text` has the form section.key=value; which sections and keys there are, config_load knows.
  */
@@ -83,5 +132,6 @@ size_t config_print(const config *c, char *text, size_t size);
 /* Spellings of the enumerated values, as in the INI file. */
 const char *transport_name(enum transport_kind t);
 const char *io_name(enum io_kind io);
+const char *boundary_name(enum boundary_kind b);
 
 #endif

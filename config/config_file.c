@@ -6,18 +6,19 @@
 #include "config_internal.h"
 #include <errno.h>
 #include <ini.h>
+#include <stdlib.h>
 #include <string.h>
 #include "../src/nearest.h"
 
 enum {
-  LINE_LONGEST = CONFIG_TEXT + 64, /* the longest value, its key and some blanks */
-  NAMES_MOST = 32                  /* sections, and keys of a section: at most */
+  LINE_LONGEST = CONFIG_LIST_TEXT + 64, /* the longest value, its key and some blanks */
+  NAMES_MOST = 32                       /* sections, and keys of a section: at most */
 };
 
 typedef struct reader {
   FILE *file;
   const char *path;
-  config_entry *entries;
+  config_entries *entries;
   error *e;
   int line;                    /* number of the line in `text` */
   bool cut;                    /* it is longer than that */
@@ -25,26 +26,25 @@ typedef struct reader {
   char text[LINE_LONGEST + 1]; /* without comment, leading and trailing blanks */
 } reader;
 
-void config_place(char place[PLACE_TEXT], const char *file, int line) {
-  if (line == ENTRY_OVERRIDE)
-    snprintf(place, PLACE_TEXT, "command line");
-  else
-    snprintf(place, PLACE_TEXT, "%s:%d", file, line);
-}
-
 static bool is_blank(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 /* --- names ------------------------------------------------------------------------------------- */
 
-/* The table has source.1 for all of source.1, source.2, ... */
-static bool same_section(const char *known, const char *section) {
-  size_t stem = strlen("source.");
-  if (strncmp(known, "source.", stem) != 0) return strcmp(known, section) == 0;
-  if (strncmp(section, known, stem) != 0) return false;
-  const char *number = section + stem;
-  return *number >= '1' && *number <= '9' && number[strspn(number, "0123456789")] == '\0';
+/* N of "source.N", 1 or more without leading zeros; 0 for any other text. */
+static int source_number(const char *section) {
+  static const char stem[] = "source.";
+  int64_t number = 0;
+  if (strncmp(section, stem, strlen(stem)) != 0) return 0;
+  const char *digit = section + strlen(stem);
+  if (*digit == '0') return 0;
+  for (; *digit >= '0' && *digit <= '9' && number <= INT32_MAX; digit++) number = 10 * number + *digit - '0';
+  return *digit == '\0' && number <= INT32_MAX ? (int)number : 0;
+}
+
+static bool same_section(const config_key *key, const char *section) {
+  return key->of_source ? source_number(section) > 0 : strcmp(key->section, section) == 0;
 }
 
 /* " (did you mean 'nx'?)", or all there is if nothing comes near. */
@@ -64,7 +64,7 @@ static int check_section(const char *place, const char *section, error *e) {
   int count = 0;
   for (int i = 0; i < config_key_count; i++) {
     const char *known = config_keys[i].section;
-    if (same_section(known, section)) return 0;
+    if (same_section(&config_keys[i], section)) return 0;
     if (count < NAMES_MOST && (count == 0 || strcmp(known, names[count - 1]) != 0)) names[count++] = known;
   }
   char hint[512];
@@ -79,7 +79,7 @@ static int find_key(const char *place, const char *section, const char *name, in
   TRY(check_section(place, section, e));
   for (*found = 0; *found < config_key_count; ++*found) {
     const config_key *k = &config_keys[*found];
-    if (!same_section(k->section, section)) continue;
+    if (!same_section(k, section)) continue;
     if (count < NAMES_MOST) names[count++] = k->name;
     if (strcmp(k->name, name) != 0) continue;
     return k->kind == VALUE_LATER ? FAIL(e, CONFIG_LATER_KEY, place, section, name) : 0;
@@ -89,18 +89,22 @@ static int find_key(const char *place, const char *section, const char *name, in
   return FAIL(e, CONFIG_KEY, place, section, name, hint);
 }
 
-/* Keeps `text` without leading and trailing blanks. */
-static int store(config_entry *entry, int line, const char *place, const config_key *key, const char *text,
-                 error *e) {
+/* Keeps the text of the key of that index, without leading and trailing blanks. */
+static int store(config_entries *all, const char *section, int found, int line, const char *place,
+                 const char *text, error *e) {
+  const config_key *key = &config_keys[found];
+  config_block *block;
+  TRY(config_block_of(all, source_number(section), line, &block, e));
+  config_entry *entry = &block->entries[found];
   if (line != ENTRY_OVERRIDE && entry->line)
-    return FAIL(e, CONFIG_DUPLICATE, place, key->section, key->name, entry->line);
+    return FAIL(e, CONFIG_DUPLICATE, place, section, key->name, entry->line);
   while (is_blank(*text)) text++;
-  size_t length = strlen(text);
+  size_t length = strlen(text), longest = config_text_size(key) - 1;
   while (length > 0 && is_blank(text[length - 1])) length--;
-  if (length >= sizeof entry->text)
-    return FAIL(e, CONFIG_TOO_LONG, place, key->section, key->name, (int)sizeof entry->text - 1);
-  memcpy(entry->text, text, length);
-  entry->text[length] = '\0';
+  if (length > longest) return FAIL(e, CONFIG_TOO_LONG, place, section, key->name, (int)longest);
+  free(entry->text);
+  entry->text = strndup(text, length);
+  if (!entry->text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the configuration");
   entry->line = line;
   return 0;
 }
@@ -140,6 +144,8 @@ static int check_form(reader *r, int size) {
   if (!header || !end || end[1]) return FAIL(r->e, CONFIG_SYNTAX, r->place, r->text);
   *end = '\0';
   TRY(check_section(r->place, r->text + 1, r->e));
+  config_block *block; /* a section without keys counts too: it may lack some */
+  TRY(config_block_of(r->entries, source_number(r->text + 1), r->line, &block, r->e));
   *end = ']';
   return 0;
 }
@@ -160,14 +166,14 @@ static int take_entry(void *context, const char *section, const char *name, cons
   int found;
   if (!*section) return !FAIL(r->e, CONFIG_NO_SECTION, r->place, name);
   if (find_key(r->place, section, name, &found, r->e)) return 0;
-  const config_key *key = &config_keys[found];
-  if (r->cut) return !FAIL(r->e, CONFIG_TOO_LONG, r->place, key->section, key->name, CONFIG_TEXT - 1);
+  int longest = (int)config_text_size(&config_keys[found]) - 1;
+  if (r->cut) return !FAIL(r->e, CONFIG_TOO_LONG, r->place, section, name, longest);
   const char *value = strpbrk(r->text, "=:") + 1;
-  return !store(&r->entries[found], r->line, r->place, key, value, r->e);
+  return !store(r->entries, section, found, r->line, r->place, value, r->e);
 }
 
-int config_read_file(config_entry *entries, const char *path, error *e) {
-  reader r = {.file = fopen(path, "r"), .path = path, .entries = entries, .e = e};
+int config_read_file(config_entries *all, const char *path, error *e) {
+  reader r = {.file = fopen(path, "r"), .path = path, .entries = all, .e = e};
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
   int failed = ini_parse_stream(read_line, &r, take_entry, &r);
   if (failed) FAIL(e, CONFIG_SYNTAX, r.place, r.text); /* nothing new where take_entry refused the line */
@@ -198,7 +204,7 @@ int config_check_override(const char *text, error *e) {
   return split(&o, text, e);
 }
 
-int config_read_overrides(config_entry *entries, int count, const char *const overrides[], error *e) {
+int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e) {
   char place[PLACE_TEXT];
   config_place(place, NULL, ENTRY_OVERRIDE);
   for (int i = 0; i < count; i++) {
@@ -206,7 +212,7 @@ int config_read_overrides(config_entry *entries, int count, const char *const ov
     int found;
     TRY(split(&o, overrides[i], e));
     TRY(find_key(place, o.section, o.name, &found, e));
-    TRY(store(&entries[found], ENTRY_OVERRIDE, place, &config_keys[found], o.value, e));
+    TRY(store(all, o.section, found, ENTRY_OVERRIDE, place, o.value, e));
   }
   return 0;
 }

@@ -1,26 +1,47 @@
-/* What config.c, config_file.c and config_print.c share: the shape of the table of keys, and entries not yet
- * parsed. Private to config/. */
+/* What the files of config/ share: the shape of the table of keys, and entries not yet parsed. Private to config/.
+ * config_file.c gathers entries, config_value.c parses one, config.c fills the config from all of them,
+ * config_check.c checks the whole, config_print.c writes it back. */
 #ifndef STENCIL_CONFIG_INTERNAL_H
 #define STENCIL_CONFIG_INTERNAL_H
 
 #include <stddef.h>
 #include "config.h"
 
+enum {
+  RECEIVER_POINTS_MAX = 200,    /* of [receivers] points; more come from a file */
+  RECEIVER_LINE_MAX = 1000000,  /* of [receivers] line */
+  POSITION_TEXT = 3 * 24 + 4,   /* longest "x y z, " that config_print writes */
+  CONFIG_LIST_TEXT = 16 * 1024, /* longest list as one value, with its final 0 */
+};
+_Static_assert(CONFIG_LIST_TEXT > RECEIVER_POINTS_MAX * POSITION_TEXT, "what is printed can be read back");
+
 enum value_kind {
   VALUE_LATER,   /* a known key that this version cannot do */
   VALUE_INTEGER, /* int or int64_t, by size */
   VALUE_NUMBERS, /* one double, or an array of them filled by as many numbers */
   VALUE_SWITCH,  /* bool */
-  VALUE_CHOICE,  /* an enum */
+  VALUE_CHOICE,  /* an enum, or an int of few values */
   VALUE_TEXT,    /* char array; with choices, one of their names */
-  VALUE_INITIAL, /* [initial] u: sets initial, initial_number, initial_file */
-  VALUE_FACES    /* boundary kind of the faces in a mask */
+  VALUE_VARIANT, /* a word, a number or FILE:/dataset, as choices say; sets the char array, `tag` and `number` */
+  VALUE_FACES, /* boundary kind of the faces in a mask */
+  VALUE_LINE,  /* receivers along a line */
+  VALUE_POINTS /* receivers one by one */
 };
+
+/* When something applies, and how a message says so: "only " and then `says`. */
+typedef struct condition {
+  bool (*holds)(const config *c, const source_config *s); /* s: NULL but for keys of a source */
+  const char *says;
+} condition;
+
+enum choice_form { FORM_WORD, FORM_NUMBER, FORM_DATASET };
 
 /* A spelling of a value. A list of them ends with a NULL name. */
 typedef struct choice {
-  const char *name;
-  int value; /* CHOICE_LATER: known, but this version cannot do it */
+  const char *name; /* what to type; of a number or dataset, what to call it in a message */
+  int value;        /* CHOICE_LATER: known, but this version cannot do it */
+  enum choice_form form;
+  const condition *only_with; /* refused unless it holds; NULL: always taken */
 } choice;
 enum { CHOICE_LATER = -1 };
 
@@ -28,43 +49,98 @@ typedef struct range {
   double low, high;
 } range;
 
-/* A row of the table that drives parsing, defaults, messages, suggestions and printing. */
+/* A row of the table that drives parsing, defaults, messages, suggestions and printing. Offsets are into config, or
+ * into source_config. */
 typedef struct config_key {
   const char *section, *name;
   enum value_kind kind;
-  size_t offset, size;        /* the field of config it fills, bytes */
-  int64_t min, max;           /* integers: limits */
-  const range *range;         /* numbers: limits */
-  const choice *choices;      /* spellings, for the kinds that have them */
-  int faces;                  /* VALUE_FACES: bit f is face f */
-  bool automatic;             /* integers: 0 is spelt "auto" */
-  bool may_be_empty;          /* texts */
-  const char *expected;       /* texts: what to call it in a message */
-  const char *fallback;       /* default, spelt as in a file; NULL: none */
-  void (*compute)(config *c); /* default that depends on keys above it in the table; NULL: none */
-  bool required;
-  enum initial_kind only_with; /* refused unless [initial] u is this; INITIAL_ZERO: no such condition */
+  size_t offset, size;   /* the field it fills, bytes */
+  size_t tag, number;    /* variants, lists: offsets of their enum and double; 0: none */
+  bool of_source;        /* the row stands for this key of every source */
+  int64_t min, max;      /* integers: limits */
+  const range *range;    /* numbers: limits */
+  const choice *choices; /* spellings, for the kinds that have them */
+  int faces;             /* VALUE_FACES: bit f is face f */
+  bool automatic;        /* integers, numbers: 0 is spelt "auto" */
+  bool optional;         /* numbers: 0 is "not given" */
+  bool may_be_empty;     /* texts */
+  const char *expected;  /* texts: what to call it in a message */
+  const char *fallback;  /* default, spelt as in a file; NULL: none */
+  void (*compute)(config *c, source_config *s); /* default that depends on keys above it in the table */
+  bool required;                                /* where it applies */
+  const condition *only_with;                   /* refused unless it holds; NULL: always applies */
 } config_key;
 
 extern const config_key config_keys[];
 extern const int config_key_count;
 
-/* The spelling of `value` that config_print writes: the first in the list. */
-const char *config_choice_name(const choice *choices, int value);
+/* The choice that stands for `value`: the first in the list; NULL if none does. */
+const choice *config_choice(const choice *choices, int value);
 
-/* What the user gave for a key: config_key_count of them, in the order of the table, zero-initialised. */
+/* What the user gave for a key. */
 typedef struct config_entry {
-  int line; /* in the file; 0: not given, ENTRY_OVERRIDE: command line */
-  char text[CONFIG_TEXT];
+  int line;   /* in the file; 0: not given, ENTRY_OVERRIDE: command line */
+  char *text; /* owned */
 } config_entry;
 enum { ENTRY_OVERRIDE = -1 };
 
-/* Begins every message: "FILE:LINE" or "command line". */
+/* The entries of one source, or of all sections that are not sources. */
+typedef struct config_block {
+  int number;             /* N of source.N; 0: the sections that are not sources */
+  int line;               /* where it was first seen, as in config_entry */
+  config_entry entries[]; /* config_key_count of them, in the order of the table */
+} config_block;
+
+/* All that the user gave. Zero-initialise and config_entries_open. */
+typedef struct config_entries {
+  config_block **blocks; /* by ascending number: the first is number 0 */
+  int count, room;
+} config_entries;
+
+int config_entries_open(config_entries *all, error *e);
+void config_entries_close(config_entries *all);
+
+/* The block of that number, made if there is none yet, with the line it is first seen at. */
+int config_block_of(config_entries *all, int number, int line, config_block **block, error *e);
+
+/* Bytes that the text of a key's value may have, with its final 0. */
+size_t config_text_size(const config_key *key);
+
+/* The entry of the key that the table calls that. */
+const config_entry *config_entry_of(const config_block *given, const char *section, const char *name);
+
+/* Begins every message: "FILE:LINE", "FILE" for line 0, or "command line". */
 enum { PLACE_TEXT = CONFIG_TEXT + 16 };
 void config_place(char place[PLACE_TEXT], const char *file, int line);
 
-/* Fill `entries` from a file, and from overrides, which replace what is there. Values are not looked at. */
-int config_read_file(config_entry *entries, const char *path, error *e);
-int config_read_overrides(config_entry *entries, int count, const char *const overrides[], error *e);
+/* Names a section: that of the key, or source.N. */
+enum { SECTION_TEXT = 32 };
+void config_section(char section[SECTION_TEXT], const config_key *key, int number);
+
+/* Fill `all` from a file, and from overrides, which replace what is there. Values are not looked at. */
+int config_read_file(config_entries *all, const char *path, error *e);
+int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e);
+
+/* A value on its way into the config. */
+typedef struct value {
+  const config_key *key;
+  const char *section; /* as config_section names it */
+  const char *text;
+  const char *place; /* where it was given */
+  config *c;
+  source_config *source; /* of keys of a source; else NULL */
+  error *e;
+} value;
+
+/* Parses v->text and sets the fields of its key. */
+int config_parse(const value *v);
+/* Refuses v->text: "expected ..., got ...". */
+int config_refuse(const value *v, const char *expected);
+/* Parse [receivers] line and points: allocate and fill c->receiver_positions. */
+int config_parse_line(const value *v);
+int config_parse_points(const value *v);
+
+/* What concerns several keys. Every key has its value by now. */
+int config_check(const config *c, const config_entries *all, error *e);
 
 #endif

@@ -10,89 +10,157 @@
 
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};
-static const range SPACING = {1e-20, 1e20};
+static const range POSITIVE = {1e-20, 1e20};
+static const range SECONDS = {0, 1e9};
 static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}; /* wide enough for the default on any grid, as is WIDTH */
 static const range WIDTH = {1e-30, 1e30};
+static const range DURATION = {1e-30, 1e30};
+static const range DELAY = {-1e30, 1e30}; /* likewise, at any frequency */
 
 enum {
   POINTS_MAX = INT32_MAX - 64, /* of an axis: indices stay int with ghosts and padding added */
-  THREADS_MAX = 4096
+  THREADS_MAX = 4096,
+  KEEP_MAX = 1000000
 };
 
+static bool has_face(const config *c, enum boundary_kind kind) {
+  for (int face = 0; face < FACE_COUNT; face++)
+    if (c->boundary[face] == kind) return true;
+  return false;
+}
+
+/* CONDITION(NAME, expression of c and s, how to say it) */
+#define CONDITION(name, expression, says)                                                                    \
+  static bool holds_##name(const config *c, const source_config *s) {                                        \
+    (void)c, (void)s;                                                                                        \
+    return expression;                                                                                       \
+  }                                                                                                          \
+  static const condition name = {holds_##name, says};
+
+#define WORD(text, value_, ...)                                                                              \
+  { .name = text, .value = value_, ##__VA_ARGS__ }
+#define A_NUMBER(text, value_)                                                                               \
+  { .name = text, .value = value_, .form = FORM_NUMBER }
+#define A_DATASET(value_)                                                                                    \
+  { .name = "FILE:/dataset", .value = value_, .form = FORM_DATASET }
+#define END                                                                                                  \
+  { .name = NULL }
+
+// clang-format off
+CONDITION(JACOBI, c->equation == EQUATION_JACOBI, "with type = jacobi")
+CONDITION(HEAT, c->equation == EQUATION_HEAT, "with type = heat")
+CONDITION(WAVE, c->equation == EQUATION_WAVE, "with type = wave")
+CONDITION(HEAT_OR_WAVE, c->equation != EQUATION_JACOBI, "with type = heat or wave")
+CONDITION(NO_END_TIME, c->end_time == 0, "without end_time")
+CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
+CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
+CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
+CONDITION(ABSORBING_FACE, has_face(c, BOUNDARY_ABSORBING), "where a face is absorbing")
+CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or gaussian")
+/* Of these three keys the first in the table sets c->receivers; printing asks again. */
+CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
+CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
+CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
+
 static const choice equation_choices[] = {
-    {"jacobi", EQUATION_JACOBI}, {"heat", CHOICE_LATER}, {"wave", CHOICE_LATER}, {NULL, 0}};
+  WORD("jacobi", EQUATION_JACOBI), WORD("heat", EQUATION_HEAT), WORD("wave", EQUATION_WAVE), END};
+static const choice order_choices[] = {WORD("2", 2), WORD("4", 4), WORD("6", 6), WORD("8", 8), END};
+static const choice medium_choices[] = {A_NUMBER("a number > 0", 0), A_DATASET(0), END};
 static const choice initial_choices[] = {
-    {"zero", INITIAL_ZERO}, {"gaussian", INITIAL_GAUSSIAN}, {"random", INITIAL_RANDOM}, {NULL, 0}};
-static const choice boundary_choices[] = {{"fixed", BOUNDARY_FIXED},   {"dirichlet", CHOICE_LATER},
-                                          {"neumann", CHOICE_LATER},   {"periodic", CHOICE_LATER},
-                                          {"absorbing", CHOICE_LATER}, {NULL, 0}};
-static const choice transport_choices[] = {{"auto", TRANSPORT_AUTO},  {"sendrecv", TRANSPORT_SENDRECV},
-                                           {"chunked", CHOICE_LATER}, {"shared", CHOICE_LATER},
-                                           {"ipc", CHOICE_LATER},     {"cuda_aware", CHOICE_LATER},
-                                           {"nccl", CHOICE_LATER},    {NULL, 0}};
-static const choice schedule_choices[] = {{"steps", SCHEDULE_STEPS}, {"persistent", CHOICE_LATER}, {NULL, 0}};
-static const choice io_choices[] = {{"auto", IO_AUTO},
-                                    {"collective", IO_COLLECTIVE},
-                                    {"gather", IO_GATHER},
-                                    {"server", CHOICE_LATER},
-                                    {NULL, 0}};
-static const choice backend_choices[] = {{"auto", 0}, {"cuda", 0}, {"host", 0}, {NULL, 0}};
+  WORD("zero", INITIAL_ZERO), WORD("gaussian", INITIAL_GAUSSIAN), WORD("random", INITIAL_RANDOM),
+  A_NUMBER("a number", INITIAL_NUMBER), A_DATASET(INITIAL_FILE), END};
+static const choice previous_choices[] = {WORD("rest", PREVIOUS_REST), A_DATASET(PREVIOUS_FILE), END};
+static const choice boundary_choices[] = {
+  WORD("fixed", BOUNDARY_FIXED), WORD("dirichlet", BOUNDARY_DIRICHLET), WORD("neumann", BOUNDARY_NEUMANN),
+  WORD("periodic", BOUNDARY_PERIODIC), WORD("absorbing", BOUNDARY_ABSORBING, .only_with = &WAVE), END};
+static const choice wavelet_choices[] = {
+  WORD("ricker", WAVELET_RICKER), WORD("gaussian", WAVELET_GAUSSIAN), A_DATASET(WAVELET_FILE), END};
+static const choice positions_choices[] = {A_DATASET(RECEIVERS_FILE), END};
+static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE), END};
+static const choice points_choices[] = {WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS), END};
+_Static_assert(RECEIVER_LINE_MAX == 1000000 && RECEIVER_POINTS_MAX == 200, "as these two say");
+static const choice transport_choices[] = {
+  WORD("auto", TRANSPORT_AUTO), WORD("sendrecv", TRANSPORT_SENDRECV), WORD("chunked", CHOICE_LATER),
+  WORD("shared", CHOICE_LATER), WORD("ipc", CHOICE_LATER), WORD("cuda_aware", CHOICE_LATER),
+  WORD("nccl", CHOICE_LATER), END};
+static const choice schedule_choices[] = {WORD("steps", SCHEDULE_STEPS), WORD("persistent", CHOICE_LATER), END};
+static const choice io_choices[] = {
+  WORD("auto", IO_AUTO), WORD("collective", IO_COLLECTIVE), WORD("gather", IO_GATHER), WORD("server", CHOICE_LATER),
+  END};
+static const choice backend_choices[] = {WORD("auto", 0), WORD("cuda", 0), WORD("host", 0), END};
 static const choice progress_choices[] = {
-    {"auto", PROGRESS_AUTO}, {"on", PROGRESS_ON}, {"off", PROGRESS_OFF}, {NULL, 0}};
-static const choice switch_choices[] = {{"on", true},  {"off", false}, {"true", true}, {"false", false},
-                                        {"yes", true}, {"no", false},  {NULL, 0}};
+  WORD("auto", PROGRESS_AUTO), WORD("on", PROGRESS_ON), WORD("off", PROGRESS_OFF), END};
+static const choice switch_choices[] = {
+  WORD("on", true), WORD("off", false), WORD("true", true), WORD("false", false), WORD("yes", true), WORD("no", false),
+  END};
+// clang-format on
 
-static void default_center(config *c);
-static void default_width(config *c);
+static void default_center(config *c, source_config *s);
+static void default_width(config *c, source_config *s);
+static void default_t0(config *c, source_config *s);
 
-#define FACE(axis, side) (1 << FACE_##axis##_##side)
-#define AXIS(axis)       (FACE(axis, LO) | FACE(axis, HI))
-#define AT(field)        .offset = offsetof(config, field), .size = sizeof((config *)0)->field
+#define FACE(axis, side)      (1 << FACE_##axis##_##side)
+#define AXIS(axis)            (FACE(axis, LO) | FACE(axis, HI))
+#define FIELD(owner, field)   .offset = offsetof(owner, field), .size = sizeof((owner *)0)->field
+#define AT(field)             FIELD(config, field)
+#define AT_SOURCE(field)      .of_source = true, FIELD(source_config, field)
+#define TAG(field, choices_)  .tag = offsetof(config, field), .choices = choices_
+#define NUMBER(field, limits) .number = offsetof(config, field), .range = limits
 #define LATER(section_, name_)                                                                               \
   { .section = section_, .name = name_, .kind = VALUE_LATER }
 #define BOUNDARY(name, mask, otherwise)                                                                      \
   { "boundary", name, VALUE_FACES, .faces = mask, .choices = boundary_choices, .fallback = otherwise }
+#define WEIGHTS(name, field, otherwise)                                                                      \
+  {                                                                                                          \
+    "jacobi", name, VALUE_NUMBERS, AT(field), .range = &FIELD_VALUE, .fallback = otherwise,                  \
+                                              .only_with = &JACOBI                                           \
+  }
 
 // clang-format off
 const config_key config_keys[] = {
   {"grid", "nx", VALUE_INTEGER, AT(nx), .min = 1, .max = POINTS_MAX, .required = true},
   {"grid", "ny", VALUE_INTEGER, AT(ny), .min = 1, .max = POINTS_MAX, .required = true},
   {"grid", "nz", VALUE_INTEGER, AT(nz), .min = 1, .max = POINTS_MAX, .required = true},
-  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &SPACING, .fallback = "1"},
-  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &SPACING, .fallback = "1"},
-  {"grid", "dz", VALUE_NUMBERS, AT(dz), .range = &SPACING, .fallback = "1"},
+  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &POSITIVE, .fallback = "1"},
+  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &POSITIVE, .fallback = "1"},
+  {"grid", "dz", VALUE_NUMBERS, AT(dz), .range = &POSITIVE, .fallback = "1"},
   {"grid", "origin", VALUE_NUMBERS, AT(origin), .range = &POSITION, .fallback = "0 0 0"},
 
-  {"time", "steps", VALUE_INTEGER, AT(steps), .min = 0, .max = INT64_MAX, .required = true},
-  LATER("time", "end_time"),
-  LATER("time", "dt"),
-  LATER("time", "cfl"),
-  LATER("time", "max_seconds"),
-  LATER("time", "allow_unstable"),
-
   {"equation", "type", VALUE_CHOICE, AT(equation), .choices = equation_choices, .fallback = "jacobi"},
-  LATER("equation", "space_order"),
+  {"equation", "space_order", VALUE_CHOICE, AT(space_order), .choices = order_choices, .fallback = "8",
+   .only_with = &HEAT_OR_WAVE},
 
-  {"jacobi", "center", VALUE_NUMBERS, AT(jacobi_center), .range = &FIELD_VALUE, .fallback = "0.4"},
-  {"jacobi", "x", VALUE_NUMBERS, AT(jacobi_x), .range = &FIELD_VALUE, .fallback = "0.04 0.03 0.02 0.01"},
-  {"jacobi", "y", VALUE_NUMBERS, AT(jacobi_y), .range = &FIELD_VALUE, .fallback = "0.04 0.03 0.02 0.01"},
-  {"jacobi", "z", VALUE_NUMBERS, AT(jacobi_z), .range = &FIELD_VALUE, .fallback = "0.04 0.03 0.02 0.01"},
+  {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true},
+  {"time", "steps", VALUE_INTEGER, AT(steps), .min = 0, .max = INT64_MAX, .required = true,
+   .only_with = &NO_END_TIME},
+  {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto"},
+  {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &HEAT_OR_WAVE},
+  {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
+   .only_with = &HEAT_OR_WAVE},
+  {"time", "max_seconds", VALUE_NUMBERS, AT(max_seconds), .range = &SECONDS, .fallback = "0"},
 
-  LATER("medium", "diffusivity"),
-  LATER("medium", "velocity"),
+  WEIGHTS("center", jacobi_center, "0.4"),
+  WEIGHTS("x", jacobi_x, "0.04 0.03 0.02 0.01"),
+  WEIGHTS("y", jacobi_y, "0.04 0.03 0.02 0.01"),
+  WEIGHTS("z", jacobi_z, "0.04 0.03 0.02 0.01"),
 
-  {"initial", "u", VALUE_INITIAL, AT(initial_file), .range = &FIELD_VALUE, .choices = initial_choices,
-   .fallback = "zero"},
-  LATER("initial", "previous"),
+  {"medium", "diffusivity", VALUE_VARIANT, AT(diffusivity_file), NUMBER(diffusivity, &POSITIVE),
+   .choices = medium_choices, .fallback = "1", .only_with = &HEAT},
+  {"medium", "velocity", VALUE_VARIANT, AT(velocity_file), NUMBER(velocity, &POSITIVE),
+   .choices = medium_choices, .fallback = "1500", .only_with = &WAVE},
+
+  {"initial", "u", VALUE_VARIANT, AT(initial_file), NUMBER(initial_number, &FIELD_VALUE),
+   TAG(initial, initial_choices), .fallback = "zero"},
+  {"initial", "previous", VALUE_VARIANT, AT(previous_file), TAG(previous, previous_choices), .fallback = "rest",
+   .only_with = &WAVE},
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = default_center,
-   .only_with = INITIAL_GAUSSIAN},
+   .only_with = &GAUSSIAN},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = default_width,
-   .only_with = INITIAL_GAUSSIAN},
+   .only_with = &GAUSSIAN},
   {"initial", "amplitude", VALUE_NUMBERS, AT(gaussian_amplitude), .range = &FIELD_VALUE, .fallback = "1",
-   .only_with = INITIAL_GAUSSIAN},
-  {"initial", "seed", VALUE_INTEGER, AT(seed), .min = 0, .max = INT64_MAX, .fallback = "0",
-   .only_with = INITIAL_RANDOM},
+   .only_with = &GAUSSIAN},
+  {"initial", "seed", VALUE_INTEGER, AT(seed), .min = 0, .max = INT64_MAX, .fallback = "0", .only_with = &RANDOM},
 
   BOUNDARY("all", AXIS(X) | AXIS(Y) | AXIS(Z), "fixed"),
   BOUNDARY("x", AXIS(X), NULL),
@@ -104,28 +172,33 @@ const config_key config_keys[] = {
   BOUNDARY("y_hi", FACE(Y, HI), NULL),
   BOUNDARY("z_lo", FACE(Z, LO), NULL),
   BOUNDARY("z_hi", FACE(Z, HI), NULL),
-  {"boundary", "value", VALUE_NUMBERS, AT(boundary_value), .range = &FIELD_VALUE, .fallback = "0"},
-  LATER("boundary", "width"),
+  {"boundary", "value", VALUE_NUMBERS, AT(boundary_value), .range = &FIELD_VALUE, .fallback = "0",
+   .only_with = &FIXED_FACE},
+  {"boundary", "width", VALUE_INTEGER, AT(boundary_width), .min = 1, .max = POINTS_MAX, .fallback = "20",
+   .only_with = &ABSORBING_FACE},
 
-  LATER("source.1", "position"), /* stands for every source.N */
-  LATER("source.1", "wavelet"),
-  LATER("source.1", "f0"),
-  LATER("source.1", "t0"),
-  LATER("source.1", "amplitude"),
+  {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true},
+  {"source.1", "wavelet", VALUE_VARIANT, AT_SOURCE(wavelet_file), .tag = offsetof(source_config, wavelet),
+   .choices = wavelet_choices, .required = true},
+  {"source.1", "f0", VALUE_NUMBERS, AT_SOURCE(f0), .range = &POSITIVE, .required = true, .only_with = &FORMULA},
+  {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = default_t0, .only_with = &FORMULA},
+  {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1"},
 
-  LATER("receivers", "positions"),
-  LATER("receivers", "line"),
-  LATER("receivers", "points"),
-  LATER("receivers", "every"),
+  {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, positions_choices)},
+  {"receivers", "line", VALUE_LINE, .range = &CENTER, TAG(receivers, line_choices), .only_with = &NO_POSITIONS},
+  {"receivers", "points", VALUE_POINTS, .range = &CENTER, TAG(receivers, points_choices), .only_with = &NO_LINE},
+  {"receivers", "every", VALUE_INTEGER, AT(receivers_every), .min = 1, .max = INT64_MAX, .fallback = "1",
+   .only_with = &ANY_RECEIVERS},
 
   {"output", "path", VALUE_TEXT, AT(output_path), .expected = "a path", .fallback = "output"},
   {"output", "every", VALUE_INTEGER, AT(output_every), .min = 0, .max = INT64_MAX, .fallback = "0"},
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0"},
 
-  LATER("checkpoint", "path"),
-  LATER("checkpoint", "every_steps"),
-  LATER("checkpoint", "every_seconds"),
-  LATER("checkpoint", "keep"),
+  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .fallback = "checkpoint"},
+  {"checkpoint", "every_steps", VALUE_INTEGER, AT(checkpoint_every_steps), .min = 0, .max = INT64_MAX,
+   .fallback = "0"},
+  {"checkpoint", "every_seconds", VALUE_NUMBERS, AT(checkpoint_every_seconds), .range = &SECONDS, .fallback = "0"},
+  {"checkpoint", "keep", VALUE_INTEGER, AT(checkpoint_keep), .min = 1, .max = KEEP_MAX, .fallback = "2"},
 
   {"parallel", "transport", VALUE_CHOICE, AT(transport), .choices = transport_choices, .fallback = "auto"},
   {"parallel", "overlap", VALUE_SWITCH, AT(overlap), .choices = switch_choices, .fallback = "on"},

@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *config_choice_name(const choice *choices, int value) {
-  while (choices->name && choices->value != value) choices++;
-  return choices->name;
-}
-
 /* Text that is built like snprintf does: cut to `size`, while `length` counts on. */
 typedef struct sink {
   char *text;
@@ -25,19 +20,22 @@ static void put(sink *s, const char *format, ...) {
   va_end(args);
 }
 
-/* The fewest digits that read back as the same double. */
+/* Digits that read back as the same double; 15 are enough for what people write. */
 static void put_number(sink *s, double number) {
   char text[32];
-  for (int digits = 1; digits <= 17; digits++) {
+  for (int digits = 15; digits <= 17; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, number);
     if (strtod(text, NULL) == number) break;
   }
   put(s, "%s", text);
 }
 
-static void put_numbers(sink *s, const void *field, size_t size) {
-  const double *numbers = field;
-  for (size_t i = 0; i < size / sizeof *numbers; i++) {
+static void put_numbers(sink *s, const config_key *key, const double *numbers, size_t count) {
+  if (key->automatic && *numbers == 0) {
+    put(s, "auto");
+    return;
+  }
+  for (size_t i = 0; i < count; i++) {
     if (i > 0) put(s, " ");
     put_number(s, numbers[i]);
   }
@@ -54,17 +52,39 @@ static void put_integer(sink *s, const config_key *key, const void *field) {
     put(s, "%" PRId64, integer);
 }
 
-static void put_initial(sink *s, const config *c, const config_key *key) {
-  if (c->initial == INITIAL_NUMBER)
-    put_number(s, c->initial_number);
-  else if (c->initial == INITIAL_FILE)
-    put(s, "%s", c->initial_file);
-  else
-    put(s, "%s", config_choice_name(key->choices, (int)c->initial));
+static const char *name_of(const config_key *key, int value) {
+  return config_choice(key->choices, value)->name;
 }
 
-static void put_value(sink *s, const config *c, const config_key *key) {
-  const void *field = (const char *)c + key->offset;
+/* The file if there is one, else the word, else the number. */
+static void put_variant(sink *s, const config_key *key, const char *owner) {
+  const char *file = owner + key->offset;
+  const choice *chosen = config_choice(key->choices, key->tag ? *(const int *)(owner + key->tag) : 0);
+  if (*file)
+    put(s, "%s", file);
+  else if (chosen->form == FORM_WORD)
+    put(s, "%s", chosen->name);
+  else
+    put_number(s, *(const double *)(owner + key->number));
+}
+
+static void put_line(sink *s, const config *c, const config_key *key) {
+  put_numbers(s, key, c->receiver_positions[0], 3);
+  put(s, " ");
+  put_numbers(s, key, c->receiver_positions[c->receiver_count - 1], 3);
+  put(s, " %d", c->receiver_count);
+}
+
+static void put_points(sink *s, const config *c, const config_key *key) {
+  for (int i = 0; i < c->receiver_count; i++) {
+    if (i > 0) put(s, ", ");
+    put_numbers(s, key, c->receiver_positions[i], 3);
+  }
+}
+
+/* `owner` is c or the source that the key is of. */
+static void put_value(sink *s, const config *c, const config_key *key, const void *owner) {
+  const void *field = (const char *)owner + key->offset;
   switch (key->kind) {
   case VALUE_LATER:
     break; /* not printed */
@@ -72,44 +92,71 @@ static void put_value(sink *s, const config *c, const config_key *key) {
     put_integer(s, key, field);
     break;
   case VALUE_NUMBERS:
-    put_numbers(s, field, key->size);
+    put_numbers(s, key, field, key->size / sizeof(double));
     break;
   case VALUE_SWITCH:
-    put(s, "%s", config_choice_name(key->choices, *(const bool *)field));
+    put(s, "%s", name_of(key, *(const bool *)field));
     break;
   case VALUE_CHOICE:
-    put(s, "%s", config_choice_name(key->choices, *(const int *)field));
+    put(s, "%s", name_of(key, *(const int *)field));
     break;
   case VALUE_TEXT:
     put(s, "%s", (const char *)field);
     break;
-  case VALUE_INITIAL:
-    put_initial(s, c, key);
+  case VALUE_VARIANT:
+    put_variant(s, key, owner);
     break;
   case VALUE_FACES:
-    put(s, "%s", config_choice_name(key->choices, (int)c->boundary[__builtin_ctz((unsigned)key->faces)]));
+    put(s, "%s", name_of(key, (int)c->boundary[__builtin_ctz((unsigned)key->faces)]));
+    break;
+  case VALUE_LINE:
+    put_line(s, c, key);
+    break;
+  case VALUE_POINTS:
+    put_points(s, c, key);
     break;
   }
 }
 
-/* Keys that would be refused, and those that stand for several others, are left out. */
-static bool is_printed(const config *c, const config_key *key) {
+/* Keys that would be refused, that nobody gave, and that stand for several others are left out. */
+static bool is_printed(const config *c, const source_config *source, const config_key *key,
+                       const char *owner) {
   if (key->kind == VALUE_LATER) return false;
   if (key->kind == VALUE_FACES && (key->faces & (key->faces - 1))) return false;
-  return key->only_with == INITIAL_ZERO || key->only_with == c->initial;
+  if (key->optional && *(const double *)(owner + key->offset) == 0) return false;
+  if (key->tag && !config_choice(key->choices, *(const int *)(owner + key->tag))) return false;
+  return !key->only_with || key->only_with->holds(c, source);
+}
+
+/* The keys from `key` on that share its section, of the config or of one source. Returns the first of the next. */
+static const config_key *put_section(sink *s, const config *c, const source_config *source,
+                                     const config_key *key) {
+  const config_key *end = config_keys + config_key_count;
+  const void *owner = source ? (const void *)source : c;
+  char section[SECTION_TEXT];
+  bool begun = false;
+  config_section(section, key, source ? source->number : 0);
+  for (const char *name = key->section; key < end && strcmp(key->section, name) == 0; key++) {
+    if (!is_printed(c, source, key, owner)) continue;
+    if (!begun) put(s, "%s[%s]\n", s->length > 0 ? "\n" : "", section);
+    begun = true;
+    put(s, "%s = ", key->name);
+    put_value(s, c, key, owner);
+    put(s, "\n");
+  }
+  return key;
 }
 
 size_t config_print(const config *c, char *text, size_t size) {
   sink s = {text, size, 0};
-  const char *section = "";
   if (size > 0) *text = '\0';
-  for (const config_key *key = config_keys; key < config_keys + config_key_count; key++) {
-    if (!is_printed(c, key)) continue;
-    if (strcmp(section, key->section) != 0) put(&s, "%s[%s]\n", *section ? "\n" : "", key->section);
-    section = key->section;
-    put(&s, "%s = ", key->name);
-    put_value(&s, c, key);
-    put(&s, "\n");
+  for (const config_key *key = config_keys; key < config_keys + config_key_count;) {
+    if (!key->of_source) {
+      key = put_section(&s, c, NULL, key);
+      continue;
+    }
+    for (int i = 0; i < c->source_count; i++) put_section(&s, c, &c->sources[i], key);
+    while (key->of_source) key++; /* never the last section */
   }
   return s.length;
 }

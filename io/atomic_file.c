@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The folder of `path`: "." where it names none. */
-static void folder_of(const char *path, char folder[FILE_NAME]) {
+void path_folder(const char *path, char folder[FILE_NAME]) {
   const char *slash = strrchr(path, '/');
   if (!slash)
     snprintf(folder, FILE_NAME, ".");
@@ -28,7 +27,7 @@ static int sync_path(const char *path, int flags) {
 
 int atomic_file_commit(const char *temporary, const char *path, error *e) {
   char folder[FILE_NAME];
-  folder_of(path, folder);
+  path_folder(path, folder);
   int rc = sync_path(temporary, 0);
   if (!rc && rename(temporary, path)) rc = errno;
   if (rc) {
@@ -46,7 +45,7 @@ int path_check_writable(const char *path, error *e) {
   const char *slash = strrchr(path, '/');
   if (!*(slash ? slash + 1 : path))
     return FAIL(e, PATH_UNUSABLE, path, "expected the beginning of a file name, not a folder");
-  folder_of(path, folder);
+  path_folder(path, folder);
   struct stat s;
   if (stat(folder, &s)) {
     snprintf(reason, sizeof reason, "folder '%s': %s", folder, strerror(errno));

@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "digest.h"
+
+enum { PIECE_BYTES = 1 << 16 /* a multiple of 8 */ };
 
 /* What the file access list carries. */
 typedef struct disk_info {
   int *first_error;
+  uint64_t *digest; /* NULL: not wanted */
 } disk_info;
 
 typedef struct disk_file {
@@ -20,6 +24,8 @@ typedef struct disk_file {
   haddr_t eoa; /* end of what HDF5 has allocated */
   haddr_t eof; /* end of the file on disk */
   int *first_error;
+  uint64_t *digest;
+  haddr_t written; /* there are only zeros beyond */
 } disk_file;
 
 static void remember(disk_file *f, int error_number) {
@@ -35,6 +41,7 @@ static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t
   mode |= (flags & H5F_ACC_CREAT ? O_CREAT : 0) | (flags & H5F_ACC_TRUNC ? O_TRUNC : 0) |
           (flags & H5F_ACC_EXCL ? O_EXCL : 0);
   f->first_error = info->first_error;
+  f->digest = info->digest;
   f->fd = open(name, mode | O_CLOEXEC, 0666);
   off_t size = f->fd < 0 ? -1 : lseek(f->fd, 0, SEEK_END);
   if (size < 0) {
@@ -77,9 +84,7 @@ static haddr_t disk_get_eof(const H5FD_t *base, H5FD_mem_t type) {
   return ((const disk_file *)base)->eof;
 }
 
-static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size, void *to) {
-  (void)type, (void)transfer;
-  const disk_file *f = (const disk_file *)base;
+static int read_at(const disk_file *f, haddr_t at, size_t size, char *to) {
   for (char *p = to; size;) {
     ssize_t n = pread(f->fd, p, size, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
@@ -93,10 +98,43 @@ static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t a
   return 0;
 }
 
+static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size, void *to) {
+  (void)type, (void)transfer;
+  return read_at((const disk_file *)base, at, size, to);
+}
+
+/* Brings the digest up to date with a write that is about to happen; `from` is NULL for zeros. What the file holds now
+ * must be known for that: HDF5 writes some of its records more than once, but what is large only once, at its end. */
+static int account(const disk_file *f, haddr_t at, size_t size, const char *from) {
+  char old[PIECE_BYTES], new[PIECE_BYTES];
+  haddr_t end = at + size, next;
+  for (haddr_t piece = at - at % 8; piece < end; piece = next) {
+    next = piece < at ? piece + 8 : piece + PIECE_BYTES; /* what is begun in the middle of a word, apart */
+    if (next > end) next = end + (8 - end % 8) % 8;
+    size_t bytes = (size_t)(next - piece);
+    haddr_t begin = piece > at ? piece : at, stop = next < end ? next : end;
+    if (piece >= f->written)
+      memset(old, 0, bytes);
+    else if (read_at(f, piece, bytes, old))
+      return -1;
+    else
+      *f->digest -= digest_part(piece, old, bytes);
+    memcpy(new, old, bytes);
+    if (from)
+      memcpy(new + (begin - piece), from + (begin - at), (size_t)(stop - begin));
+    else
+      memset(new + (begin - piece), 0, (size_t)(stop - begin));
+    *f->digest += digest_part(piece, new, bytes);
+  }
+  return 0;
+}
+
 static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size,
                          const void *from) {
   (void)type, (void)transfer;
   disk_file *f = (disk_file *)base;
+  haddr_t end = at + size;
+  if (f->digest && !*f->first_error && account(f, at, size, from)) remember(f, errno);
   for (const char *p = from; size && !*f->first_error;) {
     ssize_t n = pwrite(f->fd, p, size, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
@@ -106,7 +144,8 @@ static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t 
     }
     p += n, at += (haddr_t)n, size -= (size_t)n;
   }
-  if (at + size > f->eof) f->eof = at + size;
+  if (end > f->eof) f->eof = end;
+  if (end > f->written) f->written = end;
   return 0;
 }
 
@@ -126,6 +165,11 @@ static int resize(int fd, haddr_t from, haddr_t to) {
 static herr_t disk_truncate(H5FD_t *base, hid_t transfer, hbool_t closing) {
   (void)transfer, (void)closing;
   disk_file *f = (disk_file *)base;
+  if (f->eoa < f->written) { /* what is cut off */
+    if (f->digest && !*f->first_error && account(f, f->eoa, (size_t)(f->written - f->eoa), NULL))
+      remember(f, errno);
+    f->written = f->eoa;
+  }
   if (f->eoa != f->eof && !*f->first_error && resize(f->fd, f->eof, f->eoa)) remember(f, errno);
   f->eof = f->eoa;
   return 0;
@@ -153,13 +197,17 @@ static const H5FD_class_t disk_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-hid_t disk_driver_access(int *first_error) {
+hid_t disk_driver_access_digest(int *first_error, uint64_t *digest) {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   hid_t driver = H5FDregister(&disk_class); /* counted: the list and the open files keep it */
-  disk_info info = {first_error};
+  disk_info info = {first_error, digest};
   bool ok = access >= 0 && driver >= 0 && H5Pset_driver(access, driver, &info) >= 0;
   if (driver >= 0 && H5FDunregister(driver) < 0) ok = false;
   if (ok) return access;
   if (access >= 0) H5Pclose(access);
   return H5I_INVALID_HID;
+}
+
+hid_t disk_driver_access(int *first_error) {
+  return disk_driver_access_digest(first_error, NULL);
 }

@@ -8,10 +8,15 @@
 #define STENCIL_DISK_DRIVER_H
 
 #include <hdf5.h>
+#include <stdint.h>
 
 /* A file access list with this driver, to be closed by the caller; negative on failure. `*first_error` (owned
  * by the caller, to outlive the file) becomes the errno of the first failed open, write or truncation; set it
  * to 0 before. Growing a file reserves its space, where the file system can. */
 hid_t disk_driver_access(int *first_error);
+
+/* Likewise, and keeps `*digest`, 0 before, up to date with the contents of the file, which must be a new one
+ * (digest.h). */
+hid_t disk_driver_access_digest(int *first_error, uint64_t *digest);
 
 #endif

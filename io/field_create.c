@@ -2,9 +2,7 @@
  * from. */
 #include "io_internal.h"
 #include <string.h>
-#include <time.h>
 #include "disk_driver.h"
-#include "version.h"
 
 enum { CHUNK_EDGE = 512 };
 
@@ -12,64 +10,18 @@ int field_disk_failed(const field_file *f, int disk_error, error *e) {
   return disk_error ? FAIL(e, FILE_WRITE, f->name, strerror(disk_error)) : 0;
 }
 
-/* An attribute of `count` values, or a scalar for 0. */
-static int put(const field_file *f, hid_t object, const char *name, hid_t type, int count, const void *values,
-               error *e) {
-  hsize_t shape[1] = {(hsize_t)count};
-  hid_t space = count ? H5Screate_simple(1, shape, NULL) : H5Screate(H5S_SCALAR);
-  hid_t attribute = space < 0 ? -1 : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  if (attribute < 0 || H5Awrite(attribute, type, values) < 0) FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
-  if (attribute >= 0) H5Aclose(attribute);
-  if (space >= 0) H5Sclose(space);
-  return e->id;
-}
-
-static int put_int64(const field_file *f, hid_t object, const char *name, int count, const int64_t *values,
-                     error *e) {
-  return put(f, object, name, H5T_NATIVE_INT64, count, values, e);
-}
-
-static int put_double(const field_file *f, hid_t object, const char *name, int count, const double *values,
-                      error *e) {
-  return put(f, object, name, H5T_NATIVE_DOUBLE, count, values, e);
-}
-
-/* A string attribute of `size` bytes, or for H5T_VARIABLE one of any length: those lie outside the object
- * header with its 64 KiB limit, and are what h5py gives back as str. */
-static int put_string(const field_file *f, hid_t object, const char *name, size_t size, const char *text,
-                      error *e) {
-  bool variable = size == H5T_VARIABLE;
-  if (!text) text = "";
-  hid_t type = H5Tcopy(H5T_C_S1);
-  if (type < 0 || H5Tset_size(type, size) < 0 ||
-      H5Tset_strpad(type, variable ? H5T_STR_NULLTERM : H5T_STR_NULLPAD) < 0 ||
-      H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) < 0)
-    FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
-  else
-    put(f, object, name, type, 0, variable ? (const void *)&text : text, e);
-  if (type >= 0) H5Tclose(type);
-  return e->id;
-}
-
 static int put_texts(const field_file *f, const field_meta *m, error *e) {
-  char date[32] = "";
-  time_t now = time(NULL);
-  struct tm utc;
-  if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
   const struct {
     const char *name, *text;
-  } texts[] = {{"created_by", "stencil " STENCIL_VERSION},
-               {"creation_date", date},
-               {"git_hash", STENCIL_GIT_HASH},
-               {"config", m->config_text},
+  } texts[] = {{"config", m->config_text},
                {"command", m->command},
                {"backend", m->backend},
                {"kernel", m->kernel},
                {"transport", m->transport},
                {"equation", m->equation}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    TRY(put_string(f, f->file, texts[i].name, H5T_VARIABLE, texts[i].text, e));
-  return 0;
+    TRY(attribute_string(f->name, f->file, texts[i].name, H5T_VARIABLE, texts[i].text, e));
+  return attribute_origin(f->name, f->file, e);
 }
 
 static int put_statistics(const field_file *f, const field_statistics *s, error *e) {
@@ -78,7 +30,7 @@ static int put_statistics(const field_file *f, const field_statistics *s, error 
     double value;
   } numbers[] = {{"min", s->all.min}, {"max", s->all.max}, {"sum", s->all.sum}, {"l2", statistics_l2(s)}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    TRY(put_double(f, f->file, numbers[i].name, 0, &numbers[i].value, e));
+    TRY(attribute_double(f->name, f->file, numbers[i].name, 0, &numbers[i].value, e));
   return 0;
 }
 
@@ -92,7 +44,7 @@ static int put_histogram(const field_file *f, const field_statistics *s, error *
   if (counts < 0 || H5Dwrite(counts, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->histogram) < 0)
     FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
   else
-    put_double(f, counts, "range", 2, range, e);
+    attribute_double(f->name, counts, "range", 2, range, e);
   if (counts >= 0) H5Dclose(counts);
   if (space >= 0) H5Sclose(space);
   return e->id;
@@ -101,10 +53,10 @@ static int put_histogram(const field_file *f, const field_statistics *s, error *
 /* Root attributes (SPEC 3). */
 static int put_meta(const field_file *f, const field_meta *m, error *e) {
   const int64_t ranks = m->mpi_ranks;
-  TRY(put_int64(f, f->file, "step", 0, &m->step, e));
-  TRY(put_double(f, f->file, "time", 0, &m->time, e));
-  TRY(put_double(f, f->file, "dt", 0, &m->dt, e));
-  TRY(put_int64(f, f->file, "mpi_ranks", 0, &ranks, e));
+  TRY(attribute_int64(f->name, f->file, "step", 0, &m->step, e));
+  TRY(attribute_double(f->name, f->file, "time", 0, &m->time, e));
+  TRY(attribute_double(f->name, f->file, "dt", 0, &m->dt, e));
+  TRY(attribute_int64(f->name, f->file, "mpi_ranks", 0, &ranks, e));
   return put_texts(f, m, e);
 }
 
@@ -113,12 +65,12 @@ static int put_image(const field_file *f, hid_t group, const field_meta *m, erro
   const slab *s = f->io->slab;
   const int64_t version[2] = {1, 0}, extent[6] = {0, s->nx - 1, 0, s->ny - 1, 0, s->nz_global - 1};
   const double direction[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-  TRY(put_int64(f, group, "Version", 2, version, e));
-  TRY(put_string(f, group, "Type", strlen("ImageData"), "ImageData", e));
-  TRY(put_int64(f, group, "WholeExtent", 6, extent, e));
-  TRY(put_double(f, group, "Origin", 3, m->origin, e));
-  TRY(put_double(f, group, "Spacing", 3, m->spacing, e));
-  return put_double(f, group, "Direction", 9, direction, e);
+  TRY(attribute_int64(f->name, group, "Version", 2, version, e));
+  TRY(attribute_string(f->name, group, "Type", strlen("ImageData"), "ImageData", e));
+  TRY(attribute_int64(f->name, group, "WholeExtent", 6, extent, e));
+  TRY(attribute_double(f->name, group, "Origin", 3, m->origin, e));
+  TRY(attribute_double(f->name, group, "Spacing", 3, m->spacing, e));
+  return attribute_double(f->name, group, "Direction", 9, direction, e);
 }
 
 /* Contiguous by default: all space at once, and no fill values before the data. Compressed: chunks of one

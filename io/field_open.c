@@ -1,4 +1,4 @@
-/* Opening an input field and saying exactly what is wrong with it. */
+/* Opening an input dataset, a field above all, and saying exactly what is wrong with it. */
 #include "io_internal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -28,20 +28,21 @@ static int check_readable(const char *file, error *e) {
   return reason ? FAIL(e, FIELD_FILE, file, strerror(reason)) : 0;
 }
 
-static int open_file(field_file *f, const char *file, error *e) {
+static int open_file(hid_t *opened, const char *file, error *e) {
   TRY(check_readable(file, e));
   hid_t access = hdf5_access();
-  f->file = access < 0 ? H5I_INVALID_HID : H5Fopen(file, H5F_ACC_RDONLY, access);
-  const char *why = f->file < 0 ? HDF5_WHY : "";
+  *opened = access < 0 ? H5I_INVALID_HID : H5Fopen(file, H5F_ACC_RDONLY, access);
+  const char *why = *opened < 0 ? HDF5_WHY : "";
   if (access >= 0) H5Pclose(access);
-  if (f->file >= 0) return 0;
+  if (*opened >= 0) return 0;
   if (strstr(why, "signature not found")) return FAIL(e, FIELD_NOT_HDF5, file);
   if (strstr(why, "truncated file")) return FAIL(e, FIELD_TRUNCATED, file, why);
   return FAIL(e, FIELD_DAMAGED, file, why);
 }
 
-/* Appends the paths of 3D datasets below `group` to `text`; returns how many were found so far. */
-static int list_datasets(hid_t group, const char *path, int depth, int found, char text[LIST_TEXT]) {
+/* Appends the paths of datasets of this kind below `group` to `text`; returns how many were found so far. */
+static int list_datasets(hid_t group, dataset_kind kind, const char *path, int depth, int found,
+                         char text[LIST_TEXT]) {
   H5G_info_t info;
   if (H5Gget_info(group, &info) < 0) return found;
   for (hsize_t i = 0; i < info.nlinks && i < LIST_LINKS && found < LIST_DATASETS; i++) {
@@ -52,11 +53,16 @@ static int list_datasets(hid_t group, const char *path, int depth, int found, ch
     if (snprintf(child, sizeof child, "%s/%s", path, link) >= (int)sizeof child) continue;
     hid_t object = H5Oopen(group, link, H5P_DEFAULT);
     H5I_type_t type = object < 0 ? H5I_BADID : H5Iget_type(object);
-    if (type == H5I_GROUP && depth < LIST_DEPTH) found = list_datasets(object, child, depth + 1, found, text);
+    if (type == H5I_GROUP && depth < LIST_DEPTH)
+      found = list_datasets(object, kind, child, depth + 1, found, text);
     hid_t space = type == H5I_DATASET ? H5Dget_space(object) : H5I_INVALID_HID;
     size_t used = strlen(text);
-    if (space >= 0 && H5Sget_simple_extent_ndims(space) == 3 && found < LIST_DATASETS) {
-      snprintf(text + used, LIST_TEXT - used, "%s%s", found ? ", " : "its 3D datasets are ", child);
+    int rank = space >= 0 ? H5Sget_simple_extent_ndims(space) : -1;
+    if (rank >= kind.rank_min && rank <= kind.rank_max && found < LIST_DATASETS) {
+      if (found)
+        snprintf(text + used, LIST_TEXT - used, ", %s", child);
+      else
+        snprintf(text + used, LIST_TEXT - used, "its %s datasets are %s", kind.name, child);
       found++;
     }
     if (space >= 0) H5Sclose(space);
@@ -65,50 +71,47 @@ static int list_datasets(hid_t group, const char *path, int depth, int found, ch
   return found;
 }
 
-static int open_dataset(field_file *f, const field_name *n, error *e) {
-  hid_t object = H5Oopen(f->file, n->dataset, H5P_DEFAULT);
+static int open_dataset(const char *name, const field_name *n, dataset_kind kind, hid_t file, hid_t *dataset,
+                        error *e) {
+  hid_t object = H5Oopen(file, n->dataset, H5P_DEFAULT);
   if (object < 0) {
     const char *why = HDF5_WHY;
     char list[LIST_TEXT] = "";
     if (!strstr(why, "doesn't exist") && !strstr(why, "not found") && !strstr(why, "not a group"))
-      return FAIL(e, FIELD_DAMAGED, f->name, why);
-    if (!list_datasets(f->file, "", 0, 0, list)) snprintf(list, sizeof list, "it holds no 3D dataset");
+      return FAIL(e, FIELD_DAMAGED, name, why);
+    if (!list_datasets(file, kind, "", 0, 0, list))
+      snprintf(list, sizeof list, "it holds no %s dataset", kind.name);
     return FAIL(e, FIELD_NO_DATASET, n->file, n->dataset, list);
   }
   if (H5Iget_type(object) == H5I_DATASET) {
-    f->dataset = object;
+    *dataset = object;
     return 0;
   }
-  const char *kind = H5Iget_type(object) == H5I_GROUP ? "group" : "named type";
+  const char *other = H5Iget_type(object) == H5I_GROUP ? "group" : "named type";
   H5Oclose(object);
-  return FAIL(e, FIELD_NOT_DATASET, n->file, n->dataset, kind);
+  return FAIL(e, FIELD_NOT_DATASET, n->file, n->dataset, other);
 }
 
-static int check_shape(const field_file *f, int nx, int ny, int nz, error *e) {
-  hsize_t shape[H5S_MAX_RANK];
-  char found[32 + H5S_MAX_RANK * 24] = "";
-  hid_t space = H5Dget_space(f->dataset);
-  int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
+                  char text[SHAPE_TEXT], error *e) {
+  hid_t space = H5Dget_space(dataset);
+  *rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
   H5S_class_t class = space < 0 ? H5S_NO_CLASS : H5Sget_simple_extent_type(space);
-  if (rank < 0) FAIL(e, FIELD_DAMAGED, f->name, HDF5_WHY);
+  if (*rank < 0) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
   if (space >= 0) H5Sclose(space);
-  if (e->id) return e->id;
-  if (rank == 3 && shape[0] == (hsize_t)nz && shape[1] == (hsize_t)ny && shape[2] == (hsize_t)nx) return 0;
-  if (class == H5S_SCALAR)
-    snprintf(found, sizeof found, "a scalar");
-  else if (class == H5S_NULL)
-    snprintf(found, sizeof found, "no values");
-  for (int i = 0; i < rank; i++) {
-    size_t used = strlen(found);
-    snprintf(found + used, sizeof found - used, "%s%llu%s", i ? ", " : "(", (unsigned long long)shape[i],
-             i < rank - 1 ? ""
-             : rank == 1  ? ",)"
-                          : ")");
+  TRY(e->id);
+  snprintf(text, SHAPE_TEXT, "%s", class == H5S_SCALAR ? "a scalar" : class == H5S_NULL ? "no values" : "(");
+  for (int i = 0; i < *rank; i++) {
+    size_t used = strlen(text);
+    snprintf(text + used, SHAPE_TEXT - used, "%llu%s", (unsigned long long)shape[i],
+             i < *rank - 1 ? ", "
+             : *rank == 1  ? ",)"
+                           : ")");
   }
-  return FAIL(e, FIELD_SHAPE, f->name, nz, ny, nx, found);
+  return 0;
 }
 
-static int check_type(const field_file *f, error *e) {
+static int check_type(const char *name, hid_t dataset, error *e) {
   static const struct {
     H5T_class_t class;
     const char *name;
@@ -121,23 +124,32 @@ static int check_type(const field_file *f, error *e) {
                 {H5T_VLEN, "variable-length values"},
                 {H5T_ARRAY, "arrays"},
                 {H5T_TIME, "times"}};
-  hid_t type = H5Dget_type(f->dataset);
-  if (type < 0) return FAIL(e, FIELD_DAMAGED, f->name, HDF5_WHY);
+  hid_t type = H5Dget_type(dataset);
+  if (type < 0) return FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
   H5T_class_t class = H5Tget_class(type);
   H5Tclose(type);
   if (class == H5T_INTEGER || class == H5T_FLOAT) return 0;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (others[i].class == class) return FAIL(e, FIELD_TYPE, f->name, others[i].name);
-  return FAIL(e, FIELD_TYPE, f->name, "an unknown type");
+    if (others[i].class == class) return FAIL(e, FIELD_TYPE, name, others[i].name);
+  return FAIL(e, FIELD_TYPE, name, "an unknown type");
+}
+
+int dataset_open(const char *name, dataset_kind kind, hid_t *file, hid_t *dataset, error *e) {
+  field_name n;
+  TRY(field_name_split(&n, name, e));
+  TRY(open_file(file, n.file, e));
+  TRY(open_dataset(name, &n, kind, *file, dataset, e));
+  return check_type(name, *dataset, e);
 }
 
 int field_open(field_file *f, int nx, int ny, int nz, error *e) {
-  field_name n;
-  TRY(field_name_split(&n, f->name, e));
-  TRY(open_file(f, n.file, e));
-  TRY(open_dataset(f, &n, e));
-  TRY(check_type(f, e));
-  return check_shape(f, nx, ny, nz, e);
+  hsize_t shape[H5S_MAX_RANK];
+  char found[SHAPE_TEXT];
+  int rank;
+  TRY(dataset_open(f->name, (dataset_kind){3, 3, "3D"}, &f->file, &f->dataset, e));
+  TRY(dataset_shape(f->name, f->dataset, shape, &rank, found, e));
+  if (rank == 3 && shape[0] == (hsize_t)nz && shape[1] == (hsize_t)ny && shape[2] == (hsize_t)nx) return 0;
+  return FAIL(e, FIELD_SHAPE, f->name, nz, ny, nx, found);
 }
 
 int field_check(const char *dataset, int nx, int ny, int nz, error *e) {

@@ -86,6 +86,12 @@ static int name_files(writer *w, const char *path, int64_t step, error *e) {
   return fits ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
 
+bool field_exists(const char *path, int64_t step) {
+  writer w;
+  error ignored = {0};
+  return !name_files(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
+}
+
 /* Creates the file on rank 0 and, to write collectively, opens it on all ranks. Agreed. */
 static int open_output(writer *w, const field_meta *meta, bool collective, error *e) {
   const field_io *io = w->f.io;

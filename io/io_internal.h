@@ -16,12 +16,31 @@ const char *hdf5_why(char text[HDF5_TEXT]);
  * is only read, an output is written under a name nobody else uses). Negative on failure. */
 hid_t hdf5_access(void);
 
+/* The folder of `path`: "." where it names none. */
+void path_folder(const char *path, char folder[FILE_NAME]);
+
 /* "FILE:/path" cut in two at its last ":/". */
 typedef struct field_name {
   char file[FILE_NAME];
   const char *dataset; /* into the name that was cut */
 } field_name;
 int field_name_split(field_name *n, const char *name, error *e);
+
+/* Which datasets a name may mean: how many axes they have, and how a message calls them. */
+typedef struct dataset_kind {
+  int rank_min, rank_max;
+  const char *name; /* "3D" */
+} dataset_kind;
+
+/* Opens dataset `name`, FILE:/path, for reading and checks that it holds numbers. Not collective. `*file` and
+ * `*dataset`, H5I_INVALID_HID before, stay open after a failure too if they were: the caller closes them. Where there
+ * is no such dataset, the message lists those of this kind. */
+int dataset_open(const char *name, dataset_kind kind, hid_t *file, hid_t *dataset, error *e);
+
+enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
+/* The shape of an open dataset, also in words. */
+int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
+                  char text[SHAPE_TEXT], error *e);
 
 /* An open dataset of a field and the buffer its blocks pass through. */
 typedef struct field_file {
@@ -61,6 +80,18 @@ int field_receive(const field_file *f, int rank, int *planes, error *e);
 int field_open(field_file *f, int nx, int ny, int nz, error *e);
 /* Opens a dataset that is known to be good on all ranks together. Collective, and agreed. */
 int field_open_parallel(field_file *f, const char *file, const char *dataset, unsigned flags, error *e);
+
+/* Attributes of an open object of the file whose name, for messages, is `file`: `count` values, or a scalar for 0. */
+int attribute_int64(const char *file, hid_t object, const char *name, int count, const int64_t *values,
+                    error *e);
+int attribute_double(const char *file, hid_t object, const char *name, int count, const double *values,
+                     error *e);
+/* A string of `size` bytes, or for H5T_VARIABLE one of any length: those lie outside the object header with its
+ * 64 KiB limit, and are what h5py gives back as str. NULL: empty. */
+int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
+                     error *e);
+/* Which program made this, and when: created_by, creation_date, git_hash. */
+int attribute_origin(const char *file, hid_t object, error *e);
 
 /* Creates `path` for f->io's slab with the dataset, to be filled, and all that describes it. Its space is
  * reserved where the file system can, so that a full disk is seen here. Not collective. From now on until the

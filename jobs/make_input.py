@@ -34,7 +34,8 @@ def lens(x, y, z, center, radii):
 
 
 def marmousi(path, nx, ny, nz, crop):
-    """The section as planes. `crop` (x0, z0) cuts samples out of it; without it the whole is resampled."""
+    """The section as planes, and its spacing (dx, dz). `crop` (x0, z0) cuts samples out of it; without it the whole is
+    resampled."""
     section = np.fromfile(path, "<f4")
     if section.size != 1601 * 401:
         raise ValueError(f"{path}: expected {1601 * 401} float32 values, found {section.size}")
@@ -48,7 +49,7 @@ def marmousi(path, nx, ny, nz, crop):
         spacing = (7.5 * 1600 / max(nx - 1, 1), 7.5 * 400 / max(nz - 1, 1))
         section = resample(resample(section, nz).T, nx).T
     print(f"spacing dx = {spacing[0]:g} m, dz = {spacing[1]:g} m")
-    return (np.broadcast_to(row, (ny, nx)) for row in section)
+    return (np.broadcast_to(row, (ny, nx)) for row in section), spacing
 
 
 def resample(values, n):
@@ -59,16 +60,19 @@ def resample(values, n):
     return (1 - part) * values[low] + part * values[low + 1]
 
 
-def write(path, shape, planes):
-    """One plane at a time, so that the field never has to fit in memory."""
+def write(path, shape, planes, name="u", spacing=None):
+    """One plane at a time, so that the field never has to fit in memory. Returns least and greatest value."""
     with h5py.File(path, "w") as file:
-        data = file.create_dataset("u", shape, "<f4")
+        data = file.create_dataset(name, shape, "<f4")
         data.attrs["units"] = "m/s"
+        if spacing is not None:
+            data.attrs["spacing"] = spacing  # dx dy dz, m
         low, high = np.inf, -np.inf
         for z, plane in enumerate(planes):
             data[z] = plane
             low, high = min(low, plane.min()), max(high, plane.max())
-    print(f"{path}: /u {shape[2]} x {shape[1]} x {shape[0]} points (x, y, z), {low:.0f} to {high:.0f} m/s")
+    print(f"{path}: /{name} {shape[2]} x {shape[1]} x {shape[0]} points (x, y, z), {low:.0f} to {high:.0f} m/s")
+    return float(low), float(high)
 
 
 def main():
@@ -86,7 +90,10 @@ def main():
         parser.error("nx, ny and nz must be at least 1")
     size = args.nx, args.ny, args.nz
     try:
-        planes = marmousi(args.marmousi, *size, args.crop) if args.marmousi else geology(*size, args.noise, args.seed)
+        if args.marmousi:
+            planes, _ = marmousi(args.marmousi, *size, args.crop)
+        else:
+            planes = geology(*size, args.noise, args.seed)
         write(args.out, size[::-1], planes)
     except (OSError, ValueError) as error:
         sys.exit(f"make_input.py: error: {error}")

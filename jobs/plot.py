@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""Draws a slice of a field that stencil saved, or of any HDF5 file with a dataset /u of shape (nz, ny, nx).
+"""Draws what stencil saved.
 
-With --compare FILE that field is drawn beside it, on the same colours, with a profile through both.
+  plot.py slice FILE       a slice of a saved field, or of any HDF5 dataset of shape (nz, ny, nx); plot.py FILE is the same
+  plot.py gather FILE      PATH.receivers.h5 as a shot gather: time downwards, receivers across
+  plot.py animation PATH   the saved series PATH.SSSSSSSS.hdf as a GIF, or as an MP4 where ffmpeg is installed
+
+FILE may be FILE:/dataset; a plain FILE means its dataset /u.
 """
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -11,33 +16,53 @@ import h5py
 import matplotlib
 
 matplotlib.use("Agg")
+import matplotlib.animation
 import matplotlib.pyplot as plt
 import numpy as np
 
 AXES = "xyz"
+LABELS = {"heat": "temperature u", "wave": "pressure u"}
+CLIP = {"heat": 100, "wave": 99}  # percent of the values that the colours span
+OVER_MODEL = matplotlib.colors.LinearSegmentedColormap.from_list("over", ["#053061", "#2166ac", "#b2182b", "#67001f"])
+DPI = 130
+
+
+def open_dataset(name):
+    """(file, dataset) of FILE or FILE:/dataset."""
+    path, _, inside = name.partition(":/") if ":/" in name else (name, "", "u")
+    file = h5py.File(path, "r")
+    if inside not in file:
+        raise KeyError(f"{path} has no dataset /{inside}")
+    return file, file[inside]
 
 
 class Slice:
     """Points of one plane across `axis`: values (rows, columns) and the coordinates of both, in metres."""
 
-    def __init__(self, path, axis, index):
-        with h5py.File(path, "r") as file:
-            data = file["u"]
-            origin, spacing = [0.0] * 3, [1.0] * 3
+    def __init__(self, name, axis, index):
+        file, data = open_dataset(name)
+        with file:
+            if data.ndim != 3:
+                raise ValueError(f"{name}: expected shape (nz, ny, nx), found {data.shape}")
+            origin, spacing = [0.0] * 3, data.attrs.get("spacing", [1.0] * 3)
             if "VTKHDF" in file:
                 origin, spacing = file["VTKHDF"].attrs["Origin"], file["VTKHDF"].attrs["Spacing"]
             points = dict(zip("zyx", data.shape))
             self.index = points[axis] // 2 if index is None else index
             if not 0 <= self.index < points[axis]:
-                raise ValueError(f"--index {index}: {path} has {points[axis]} points along {axis}")
-            self.values = data[tuple(self.index if name == axis else slice(None) for name in "zyx")]
-            self.columns, self.rows = [name for name in AXES if name != axis]
+                raise ValueError(f"--index {index}: {name} has {points[axis]} points along {axis}")
+            self.values = data[tuple(self.index if a == axis else slice(None) for a in "zyx")]
+            self.columns, self.rows = [a for a in AXES if a != axis]
             self.coordinate = {a: origin[i] + spacing[i] * np.arange(points[a]) for i, a in enumerate(AXES)}
             self.place = f"{axis} = {self.coordinate[axis][self.index]:g} m"
-            self.title = Path(path).name
+            self.title = Path(name.split(":/")[0]).name
+            self.equation = str(file.attrs.get("equation", ""))
             if "step" in file.attrs:
-                self.title = f"step {file.attrs['step']}, t = {file.attrs['time']:g}"
-            self.equation = file.attrs.get("equation", "")
+                self.title = f"step {file.attrs['step']}, t = {file.attrs['time']:.4g}"
+                self.title += " s" if self.equation in LABELS else ""
+            units = data.attrs.get("units", "")
+            self.label = f"velocity ({units})" if units == "m/s" else data.name.rsplit("/", 1)[-1]
+            self.label = LABELS.get(self.equation, self.label)
             self.dx, self.dy = (spacing[AXES.index(a)] for a in (self.columns, self.rows))
 
     def extent(self, unit):
@@ -47,14 +72,52 @@ class Slice:
         left_right, low_high = [x[0] - hx, x[-1] + hx], [y[0] - hy, y[-1] + hy]
         return left_right + (low_high[::-1] if self.rows == "z" else low_high)
 
+    def unit(self):
+        span = max(np.ptp(self.coordinate[a]) for a in (self.columns, self.rows))
+        return (1000, "km") if span >= 2000 else (1, "m") if span >= 1 else (0.001, "mm")
 
-def draw_panel(axes, piece, unit, unit_name, colors):
-    extent = piece.extent(unit)
-    image = axes.imshow(piece.values, extent=extent, origin="upper" if piece.rows == "z" else "lower",
-                        aspect="equal", interpolation="nearest", **colors)
+
+def colors_of(pieces, clip):
+    """Colour map and limits that suit all pieces. A wave is as dark as it is far from 0; the strongest 100 - clip percent
+    are cut off."""
+    clip = clip or CLIP.get(pieces[-1].equation, 99.5)
+    finite = np.concatenate([p.values[np.isfinite(p.values)] for p in pieces])
+    if pieces[-1].equation == "wave":
+        high = np.percentile(np.abs(finite), clip) if finite.size else 1
+        high = high if high > 0 else (np.abs(finite).max() if finite.size else 0) or 1
+        return {"cmap": "RdBu_r", "vmin": -high, "vmax": high}
+    low, high = np.percentile(finite, [100 - clip, clip]) if finite.size else (0, 1)
+    cmap = "inferno" if pieces[-1].equation == "heat" else "viridis"
+    return {"cmap": cmap, "vmin": low, "vmax": high if high > low else low + 1}
+
+
+def extend_of(pieces, colors):
+    """Which ends of the colour bar stand for values beyond it, as matplotlib calls them."""
+    low = any(np.nanmin(p.values) < colors["vmin"] for p in pieces)
+    high = any(np.nanmax(p.values) > colors["vmax"] for p in pieces)
+    return ("both" if high else "min") if low else "max" if high else "neither"
+
+
+def draw_panel(axes, piece, unit, unit_name, colors, model=None):
+    """One slice; over a model, its field is the more transparent the nearer to 0 it is."""
+    view = {"extent": piece.extent(unit), "origin": "upper" if piece.rows == "z" else "lower", "aspect": "equal",
+            "interpolation": "nearest"}
+    shown = dict(colors)
+    if model is not None:
+        if model.values.shape != piece.values.shape:
+            raise ValueError(f"the model has a slice of {model.values.shape}, the field of {piece.values.shape}")
+        low, high = model.values.min(), model.values.max()
+        span = high - low or 1
+        axes.imshow(model.values, cmap="Greys", vmin=low - 0.2 * span, vmax=high + 0.7 * span, **view)
+        shown.update(alpha=opacity(piece, colors), cmap=OVER_MODEL)
+    image = axes.imshow(piece.values, **view, **shown)
     axes.set(title=piece.title, xlabel=f"{piece.columns} ({unit_name})",
              ylabel=("depth z" if piece.rows == "z" else piece.rows) + f" ({unit_name})")
     return image
+
+
+def opacity(piece, colors):
+    return np.clip(np.abs(piece.values) / colors["vmax"], 0, 1)**0.8
 
 
 def draw_profile(axes, pieces, unit, unit_name, label):
@@ -63,53 +126,141 @@ def draw_profile(axes, pieces, unit, unit_name, label):
         middle = piece.values.shape[1] // 2
         axes.plot(piece.values[:, middle], piece.coordinate[piece.rows] / unit, label=piece.title, **style)
     axes.set(xlabel=label, title=f"at {piece.columns} = {piece.coordinate[piece.columns][middle] / unit:g} {unit_name}")
-    axes.legend(loc="upper right", fontsize="small", framealpha=0.9)
+    axes.legend(loc="best", fontsize="small", framealpha=0.9)
     axes.grid(alpha=0.3)
 
 
-def draw(pieces, label, out):
-    after = pieces[-1]
-    span = max(np.ptp(after.coordinate[a]) for a in (after.columns, after.rows))
-    unit, unit_name = (1000, "km") if span >= 2000 else (1, "m")
-    finite = np.concatenate([p.values[np.isfinite(p.values)] for p in pieces])
-    low, high = np.percentile(finite, [0.5, 99.5]) if finite.size else (0, 1)
-    colors = {"cmap": "viridis", "vmin": low, "vmax": high if high > low else low + 1}
+def panel_sizes(pieces):
+    """Height of the panels (inches) and their widths relative to it."""
+    extent = pieces[-1].extent(1)
+    ratio = max(np.ptp(extent[:2]) / np.ptp(extent[2:]), 0.5)
+    return 3.4 * min(1, 3 / ratio), [ratio] * len(pieces) + ([0.6] if len(pieces) > 1 else [])
 
-    height = 3.4  # of a panel, inches
-    ratio = np.ptp(after.extent(1)[:2]) / np.ptp(after.extent(1)[2:])
-    widths = [min(max(ratio, 0.5), 3)] * len(pieces) + ([0.6] if len(pieces) > 1 else [])
+
+def draw_slices(pieces, colors, args):
+    """Panels side by side with one colour bar; returns the figure, the image of the last panel and the model, if any."""
+    after = pieces[-1]
+    (unit, unit_name), label = after.unit(), args.label or after.label
+    model = Slice(args.model, args.axis, args.index) if args.model else None
+    height, widths = panel_sizes(pieces)
     figure, panels = plt.subplots(1, len(widths), figsize=(height * sum(widths) + 1.2, height + 1.7), sharey=True,
                                   squeeze=False, layout="constrained", gridspec_kw={"width_ratios": widths})
     panels = panels[0]
     for axes, piece in zip(panels, pieces):
-        image = draw_panel(axes, piece, unit, unit_name, colors)
+        image = draw_panel(axes, piece, unit, unit_name, colors, model)
         axes.label_outer()
-    figure.colorbar(image, ax=list(panels[:len(pieces)]), label=label, location="bottom", shrink=0.5, aspect=40,
-                    extend="both")
+    bar = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(colors["vmin"], colors["vmax"]), colors["cmap"])
+    figure.colorbar(bar, ax=list(panels[:len(pieces)]), label=label, location="bottom", shrink=0.5, aspect=40,
+                    extend=extend_of(pieces, colors))
     if len(pieces) > 1:
         draw_profile(panels[-1], pieces, unit, unit_name, label)
         figure.suptitle(f"{after.equation}: slice at {after.place}")
     else:
         panels[0].set_title(f"{after.title}, slice at {after.place}")
-    figure.savefig(out, dpi=130)
+    return figure, image, model
+
+
+def slice_command(args):
+    pieces = [Slice(name, args.axis, args.index) for name in (args.compare, args.file) if name]
+    figure, _, _ = draw_slices(pieces, colors_of(pieces, args.clip), args)
+    out = args.out or str(Path(args.file.split(":/")[0]).with_suffix(".png"))
+    figure.savefig(out, dpi=DPI)
+    print(f"{out}: slice {args.axis} = {pieces[-1].index} of {args.file}")
+
+
+def gather_command(args):
+    with h5py.File(args.file, "r") as file:
+        traces, position, time = file["u"][...], file["position"][...], file["time"][...]
+    if traces.size == 0 or len(time) < 2:
+        raise ValueError(f"{args.file}: no traces")
+    across = int(np.argmax(np.ptp(position, axis=0)))
+    order = np.argsort(position[:, across], kind="stable")
+    shown = traces[:, order] * (np.maximum(time, 0)[:, None] / time[-1])**args.gain
+    high = np.percentile(np.abs(shown), args.clip) or np.abs(shown).max() or 1
+    where = position[order, across]
+    half = np.ptp(where) / max(len(where) - 1, 1) / 2 or 0.5
+    figure, axes = plt.subplots(figsize=(7.5, 7.2), layout="constrained")
+    image = axes.imshow(shown, cmap="gray_r", vmin=-high, vmax=high, aspect="auto", interpolation="bilinear",
+                        extent=[where[0] - half, where[-1] + half, time[-1], time[0]])
+    power = "" if args.gain == 1 else f"^{args.gain:g}"
+    gain = f" × (t / {time[-1]:.3g} s){power}" if args.gain else ""
+    axes.set(xlabel=f"receiver {AXES[across]} (m)", ylabel="time (s)", title=f"shot gather, {len(where)} receivers")
+    figure.colorbar(image, label=f"{args.label or 'pressure u'}{gain}", shrink=0.6, extend="both")
+    out = args.out or str(Path(args.file).with_suffix(".png"))
+    figure.savefig(out, dpi=DPI)
+    print(f"{out}: {traces.shape[1]} receivers, {traces.shape[0]} samples, {time[0]:g} to {time[-1]:g} s")
+
+
+def series_files(path):
+    """The files that PATH.xdmf lists, which leaves out those of earlier runs; without it, all that bear the name."""
+    index = path.with_name(path.name + ".xdmf")
+    names = re.findall(r"([^/<>\s]+[.]\d{8}[.]hdf):", index.read_text()) if index.exists() else []
+    return [path.with_name(name) for name in dict.fromkeys(names)] or sorted(path.parent.glob(path.name + ".????????.hdf"))
+
+
+def animation_command(args):
+    files = series_files(Path(args.file))
+    if len(files) < 2:
+        raise ValueError(f"{args.file}: expected a series PATH.SSSSSSSS.hdf, found {len(files)} files (set output.every)")
+    out = args.out or args.file + ".gif"
+    if Path(out).suffix not in (".gif", ".mp4"):
+        raise ValueError(f"--out {out}: expected a name that ends in .gif or .mp4")
+    if out.endswith(".mp4") and not matplotlib.animation.FFMpegWriter.isAvailable():
+        raise ValueError(f"--out {out}: MP4 needs ffmpeg, which is not installed; a name that ends in .gif does not")
+    pieces = [Slice(str(path), args.axis, args.index) for path in files]
+    colors = colors_of(pieces, args.clip)
+    figure, image, model = draw_slices(pieces[-1:], colors, args)
+
+    def show(number):
+        image.set_data(pieces[number].values)
+        if model is not None:
+            image.set_alpha(opacity(pieces[number], colors))
+        image.axes.set_title(f"{pieces[number].title}, slice at {pieces[number].place}")
+
+    writer = "pillow" if out.endswith(".gif") else "ffmpeg"
+    matplotlib.animation.FuncAnimation(figure, show, len(pieces)).save(out, writer=writer, fps=args.fps, dpi=args.dpi)
+    print(f"{out}: {len(pieces)} frames")
+
+
+def parser_of_commands():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, file, clip in (("slice", slice_command, "PATH.SSSSSSSS.hdf, or FILE:/dataset", None),
+                                  ("gather", gather_command, "PATH.receivers.h5", 96),
+                                  ("animation", animation_command, "PATH, as [output] path says", None)):
+        command = commands.add_parser(name, help=run.__doc__)
+        command.set_defaults(run=run)
+        command.add_argument("file", help=file)
+        command.add_argument("--out", help="picture to write (default: beside the file)")
+        command.add_argument("--label", help="name and unit of the quantity")
+        command.add_argument("--clip", type=float, default=clip,
+                             help=f"percent of the values the colours span (default {clip or 'as suits the equation'})")
+        if name == "gather":
+            command.add_argument("--gain", type=float, default=1, help="multiply by time to this power (default 1)")
+            continue
+        command.add_argument("--axis", choices=AXES, default="y", help="axis the slice is across (default y)")
+        command.add_argument("--index", type=int, help="point along that axis (default: the middle)")
+        command.add_argument("--model", metavar="FILE:/dataset", help="velocity model to draw beneath a wave")
+        if name == "slice":
+            command.add_argument("--compare", metavar="FILE", help="an earlier field, drawn on the left")
+        else:
+            command.add_argument("--fps", type=float, default=12, help="frames a second (default 12)")
+            command.add_argument("--dpi", type=float, default=80, help="pixels an inch (default 80)")
+    return parser
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", help="PATH.SSSSSSSS.hdf")
-    parser.add_argument("--axis", choices=AXES, default="y", help="axis the slice is across (default y)")
-    parser.add_argument("--index", type=int, help="point along that axis (default: the middle)")
-    parser.add_argument("--out", help="picture to write (default: FILE with the ending .png)")
-    parser.add_argument("--compare", metavar="FILE", help="an earlier field, drawn on the left")
-    parser.add_argument("--label", default="u", help="name and unit of the quantity (default u)")
-    args = parser.parse_args()
-    out = args.out or str(Path(args.file).with_suffix(".png"))
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] not in ("slice", "gather", "animation", "-h", "--help"):
+        arguments.insert(0, "slice")
+    args = parser_of_commands().parse_args(arguments)
     try:
-        pieces = [Slice(path, args.axis, args.index) for path in (args.compare, args.file) if path]
-        draw(pieces, args.label, out)
+        if args.clip is not None and not 0 < args.clip <= 100:
+            raise ValueError(f"--clip {args.clip:g}: expected more than 0, at most 100")
+        args.run(args)
     except (OSError, KeyError, ValueError) as error:
-        sys.exit(f"plot.py: error: {error}")
-    print(f"{out}: slice {args.axis} = {pieces[-1].index} of {args.file}")
+        said = error.args[0] if isinstance(error, KeyError) else error
+        sys.exit(f"plot.py: error: {said}")
 
 
 if __name__ == "__main__":

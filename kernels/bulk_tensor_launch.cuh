@@ -63,8 +63,10 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   return status;
 }
 
-template <class S> star::variant variant_of(const char *name) {
-  return {name,     reinterpret_cast<const void *>(stream<S>), S::equation, S::tile_x, S::tile_y, S::threads,
+template <class S, bool IMAGES> star::variant variant_of(const char *name) {
+  return {name,        reinterpret_cast<const void *>(stream<star::with_images<S, IMAGES>>),
+          S::equation, S::tile_x,
+          S::tile_y,   S::threads,
           S::shared};
 }
 

@@ -1,4 +1,4 @@
-/* The host kernel `simd`: one body (host_simd_body.h), compiled once for each instruction set and chosen at
+/* The host kernels `simd`: one body (host_simd_body.h), compiled once for each instruction set and chosen at
  * run time. What makes it fast, in order of what it gained:
  *   - GROUP planes at a time: the nine planes of one point share all but one with those of the next plane, so
  * a group of four loads 12 z neighbours instead of 36;
@@ -8,32 +8,17 @@
  *   - stores that bypass the cache once a launch is too large to be found there by the next one;
  *   - x neighbours shifted out of three aligned vectors where the instruction set can (AVX-512). */
 #include "host_simd.h"
+#include "host_images.h"
 #include "host_share.h"
 #include <math.h>
 #include <stdbool.h>
 
 enum {
-  GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
-  BLOCK_X = 1024, /* points: longest piece of a row swept at once, a multiple of every vector's length */
   BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
   BLOCK_Y_LEAST = 8,       /* rows: fewer would mostly load their neighbours */
   STREAM_BYTES = 8 << 20,  /* of output from which on a launch stores around the cache */
   PREFETCH_ROWS = 3        /* how far ahead of the computation a plane that enters is asked for */
 };
-
-/* What every instruction set's sweep needs to know of a launch, besides its arguments. */
-typedef struct sweep {
-  const kernel_args *args;
-  bool stream; /* store around the cache */
-} sweep;
-
-typedef struct block {
-  int x_begin, x_end, y_begin, y_end;
-} block;
-
-static int smaller(int a, int b) {
-  return a < b ? a : b;
-}
 
 /* Rows of a block so that GROUP + 8 planes of it, with 8 more rows of neighbours, fit BLOCK_BYTES. */
 static int rows_per_block(int nx) {
@@ -42,15 +27,16 @@ static int rows_per_block(int nx) {
   return rows > BLOCK_Y_LEAST ? rows : BLOCK_Y_LEAST;
 }
 
-static bool stores_around_cache(const kernel_args *a) {
-  return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > STREAM_BYTES;
-}
-
 /* Runs one instruction set's sweep over the blocks of a share. */
 typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
-static void for_each_block(const kernel_args *a, int part, int parts, sweep_block *run) {
+static void for_each_block(const kernel_args *a, enum equation equation, int part, int parts,
+                           sweep_block *run) {
   host_share share = host_share_of(a, part, parts);
-  sweep s = {a, stores_around_cache(a)};
+  sweep s = {.args = a};
+  s.large = (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > STREAM_BYTES;
+  s.stream = s.large &&
+             equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
+  find_x_images(&s);
   int rows = rows_per_block(a->nx);
   for (int y = share.y_begin; y < share.y_end; y += rows)
     for (int x = 0; x < a->nx; x += BLOCK_X) {
@@ -69,15 +55,20 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
  * and clears the registers' upper halves, without which scalar code crawls from then on (compilers see to it
  * by themselves only from -O2). */
 
-#define ISA(name)                STENCIL_JOIN(name, _avx512)
-#define TARGET                   __attribute__((target("avx512f")))
-#define LANES                    16
-#define vec                      __m512
-#define vec_set(a)               _mm512_set1_ps(a)
-#define vec_load(p)              _mm512_loadu_ps(p)
-#define vec_add(a, b)            _mm512_add_ps(a, b)
-#define vec_mul(a, b)            _mm512_mul_ps(a, b)
-#define vec_fma(a, b, c)         _mm512_fmadd_ps(a, b, c)
+#define ISA(name)        STENCIL_JOIN(name, _avx512)
+#define TARGET           __attribute__((target("avx512f")))
+#define LANES            16
+#define vec              __m512
+#define vec_set(a)       _mm512_set1_ps(a)
+#define vec_load(p)      _mm512_loadu_ps(p)
+#define vec_add(a, b)    _mm512_add_ps(a, b)
+#define vec_mul(a, b)    _mm512_mul_ps(a, b)
+#define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define vec_fms(a, b, c) _mm512_fmsub_ps(a, b, c)
+#define vec_negate(v)                                                                                        \
+  _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(v), _mm512_set1_epi32((int)0x80000000)))
+#define vec_keep(v, bits)        _mm512_maskz_mov_ps((__mmask16)(bits), v)
+#define vec_load_first(p, n)     _mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p)
 #define vec_store(p, v)          _mm512_storeu_ps(p, v)
 #define vec_stream(p, v)         _mm512_stream_ps(p, v)
 #define vec_store_first(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
@@ -99,16 +90,24 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
 #define vec_add(a, b)    _mm256_add_ps(a, b)
 #define vec_mul(a, b)    _mm256_mul_ps(a, b)
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define vec_store(p, v)  _mm256_storeu_ps(p, v)
-#define vec_stream(p, v) _mm256_stream_ps(p, v)
-#define vec_store_first(p, v, n)                                                                             \
-  _mm256_maskstore_ps(                                                                                       \
-      p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)), v)
-#define prefetch(p)      _mm_prefetch((const char *)(p), _MM_HINT_T1)
-#define leave()          (_mm_sfence(), _mm256_zeroupper())
-#define vec_x_begin(u)   const float *middle = (u)
-#define vec_x_pair(u, r) vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
+#define vec_fms(a, b, c) _mm256_fmsub_ps(a, b, c)
+#define vec_negate(v)    _mm256_xor_ps(v, _mm256_set1_ps(-0.0f))
+#define vec_first(n)     _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define vec_bits         _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128)
+#define vec_keep(v, bits)                                                                                    \
+  _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(                                                   \
+                       _mm256_and_si256(_mm256_set1_epi32((int)(bits)), vec_bits), vec_bits)))
+#define vec_load_first(p, n)     _mm256_maskload_ps(p, vec_first(n))
+#define vec_store(p, v)          _mm256_storeu_ps(p, v)
+#define vec_stream(p, v)         _mm256_stream_ps(p, v)
+#define vec_store_first(p, v, n) _mm256_maskstore_ps(p, vec_first(n), v)
+#define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define leave()                  (_mm_sfence(), _mm256_zeroupper())
+#define vec_x_begin(u)           const float *middle = (u)
+#define vec_x_pair(u, r)         vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
 #include "host_simd_body.h"
+#undef vec_first
+#undef vec_bits
 #endif
 
 /* One point at a time; a compiler whose target has fused multiply-add makes vectors of it by itself. */
@@ -121,6 +120,10 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
 #define vec_add(a, b)            ((a) + (b))
 #define vec_mul(a, b)            ((a) * (b))
 #define vec_fma(a, b, c)         fmaf(a, b, c)
+#define vec_fms(a, b, c)         fmaf(a, b, -(c))
+#define vec_negate(v)            (-(v))
+#define vec_keep(v, bits)        ((bits)&1 ? (v) : 0)
+#define vec_load_first(p, n)     ((void)(n), *(p))
 #define vec_store(p, v)          (*(p) = (v))
 #define vec_stream(p, v)         (*(p) = (v))
 #define vec_store_first(p, v, n) ((void)(p), (void)(v), (void)(n))
@@ -133,10 +136,10 @@ static void for_each_block(const kernel_args *a, int part, int parts, sweep_bloc
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
 #ifdef __x86_64__
-      {"AVX-512", jacobi_avx512},
-      {"AVX2+FMA", jacobi_avx2},
+      {"AVX-512", jacobi_avx512, heat_avx512, wave_avx512},
+      {"AVX2+FMA", jacobi_avx2, heat_avx2, wave_avx2},
 #endif
-      {"portable C", jacobi_portable},
+      {"portable C", jacobi_portable, heat_portable, wave_portable},
   };
   int first = 0;
 #ifdef __x86_64__
@@ -147,7 +150,13 @@ const host_isa *host_isa_get(int index) {
   return index >= 0 && index < count ? &sets[first + index] : NULL;
 }
 
-void jacobi_host_simd(const kernel_args *args, int part, int parts);
+host_kernel jacobi_host_simd, heat_host_simd, wave_host_simd;
 void jacobi_host_simd(const kernel_args *args, int part, int parts) {
   host_isa_get(0)->jacobi(args, part, parts);
+}
+void heat_host_simd(const kernel_args *args, int part, int parts) {
+  host_isa_get(0)->heat(args, part, parts);
+}
+void wave_host_simd(const kernel_args *args, int part, int parts) {
+  host_isa_get(0)->wave(args, part, parts);
 }

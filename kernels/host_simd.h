@@ -1,4 +1,4 @@
-/* The instruction sets of the host kernel `simd`, so that tests can run each one this machine has. */
+/* The instruction sets of the host kernels `simd`, so that tests can run each one this machine has. */
 #ifndef STENCIL_HOST_SIMD_H
 #define STENCIL_HOST_SIMD_H
 
@@ -6,11 +6,11 @@
 
 typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
-  host_kernel *jacobi;
+  host_kernel *jacobi, *heat, *wave;
 } host_isa;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or
- * NULL past the last. The kernel `simd` runs number 0. All give the same bits. */
+ * NULL past the last. The kernels `simd` run number 0. All give the same bits. */
 const host_isa *host_isa_get(int index);
 
 #endif

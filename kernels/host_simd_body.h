@@ -1,10 +1,10 @@
-/* The body of the host kernel `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, vec and
+/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, vec and
  * vec_* and includes this file once for each; all are undefined again at the end. A vector at the end of a
- * row loads lanes past nx + 3 and drops them: what they read is padding or the next row, and rows y + 1 and y
- * - 1 always exist. The store is masked. */
+ * row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or the next row, and
+ * rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
 
 typedef struct ISA(weights) {
-  vec center, x[5], y[5], z[5];
+  vec center, x[5], y[5], z[5], scale, two;
 } ISA(weights);
 
 /* The share of the canonical order that lies in planes z-4 .. z: the weights of z-4 .. z-1 and the centre. */
@@ -34,11 +34,25 @@ TARGET INLINE vec ISA(above)(const ISA(weights) * w, const vec column[4], vec ac
   return acc;
 }
 
-/* `lanes` points of `planes` (a constant, at most GROUP) planes: u and out are at the first point. */
-TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const float *u, float *out,
-                               const int planes, const int lanes) {
-  ptrdiff_t row = (ptrdiff_t)s->args->pitch, plane = (ptrdiff_t)s->args->plane;
-  vec acc[GROUP], column[GROUP + 8];
+/* What the equation makes of a star; `at` is the first point's place in its field. */
+TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
+                               ptrdiff_t at, int lanes, vec star) {
+  if (equation == EQUATION_JACOBI) return star;
+  const ptrdiff_t ahead = at + PREFETCH_ROWS * (ptrdiff_t)a->pitch;
+  if (a->medium) prefetch(a->medium + ahead);
+  if (equation == EQUATION_WAVE) prefetch(a->out + ahead);
+  vec m = a->medium ? vec_load(a->medium + at) : w->scale, u = vec_load(a->in + at);
+  if (equation == EQUATION_HEAT) return vec_fma(m, star, u);
+  vec before = lanes < LANES ? vec_load_first(a->out + at, lanes) : vec_load(a->out + at);
+  return vec_fma(m, star, vec_fms(w->two, u, before));
+}
+
+/* `lanes` new points of each of `planes` (a constant, at most GROUP) planes; `at` is the first one's place. */
+TARGET INLINE void ISA(update)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
+                               ptrdiff_t at, const int planes, const int lanes, vec acc[GROUP]) {
+  ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+  const float *u = a->in + at;
+  vec column[GROUP + 8];
 #pragma GCC unroll 12
   for (int k = 0; k < planes + 8; k++) column[k] = vec_load(u + (k - 4) * plane);
 #pragma GCC unroll 4
@@ -48,55 +62,141 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const flo
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
     acc[k] = ISA(above)(w, column + k + 5, acc[k]);
-    if (lanes < LANES)
-      vec_store_first(out + k * plane, acc[k], lanes);
-    else if (s->stream)
-      vec_stream(out + k * plane, acc[k]);
-    else
-      vec_store(out + k * plane, acc[k]);
+    acc[k] = ISA(advance)(w, a, equation, at + k * plane, lanes, acc[k]);
     prefetch(u + (k + 4) * plane + PREFETCH_ROWS * row);
   }
 }
 
-TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, block b, int z, const int planes) {
-  const kernel_args *a = s->args;
-  for (int y = b.y_begin; y < b.y_end; y++) {
-    ptrdiff_t first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
-    const float *u = a->in + first;
-    float *out = a->out + first;
-    int x = b.x_begin;
-    for (; x + LANES <= b.x_end; x += LANES) ISA(update)(w, s, u + x, out + x, planes, LANES);
-    if (x < b.x_end) ISA(update)(w, s, u + x, out + x, planes, b.x_end - x);
+/* Whole vectors without images: nearly all there is to do. */
+TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enum equation equation,
+                               ptrdiff_t at, const int planes) {
+  float *out = s->args->out + at;
+  vec acc[GROUP];
+  ISA(update)(w, s->args, equation, at, planes, LANES, acc);
+#pragma GCC unroll 4
+  for (int k = 0; k < planes; k++, out += s->args->plane) {
+    if (s->stream)
+      vec_stream(out, acc[k]);
+    else
+      vec_store(out, acc[k]);
   }
 }
 
-TARGET static void ISA(sweep_block)(const sweep *s, block b, int z_begin, int z_end) {
+TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
+  if (lanes < LANES)
+    vec_store_first(out, v, lanes);
+  else if (around_cache)
+    vec_stream(out, v);
+  else
+    vec_store(out, v);
+}
+
+/* A vector at an end of its rows, or of rows with images: from registers to every place where it belongs, since
+ * what was stored around the cache is dear to read back. */
+TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum equation equation, strip *t,
+                             int x, const int planes) {
   const kernel_args *a = s->args;
-  ISA(weights) w = {.center = vec_set(a->center)};
+  ptrdiff_t at = t->first + x;
+  int lanes = smaller(a->nx - x, LANES);
+  vec acc[GROUP];
+  ISA(update)(w, a, equation, at, planes, lanes, acc);
+#pragma GCC unroll 4
+  for (int k = 0; k < planes; k++, at += (ptrdiff_t)a->plane) {
+    const row_images *r = &t->rows[k];
+    vec v = vec_keep(acc[k], r->held ? 0 : lanes_kept(s, x));
+    ISA(store)(a->out + at, v, lanes, s->stream);
+    for (int i = 0; i < r->count; i++)
+      ISA(store)(a->out + at + r->to[i].distance, r->to[i].negated ? vec_negate(v) : v, lanes, s->large);
+    if (is_end(s, x, LANES)) vec_store(t->ends[k] + (x - t->x_begin), v);
+  }
+}
+
+/* Stores the lines beside row y of each plane that are stored whole. */
+TARGET INLINE void ISA(lines)(const sweep *s, const strip *t, int y, const int planes) {
+  const kernel_args *a = s->args;
+  float *row = a->out + t->z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
+#pragma GCC unroll 4
+  for (int k = 0; k < planes; k++, row += a->plane) {
+    const float *line = t->lines[y % 2][k];
+    for (int i = 0; s->whole_left && i < LINE; i += LANES) vec_stream(row - LINE + i, vec_load(line + i));
+    for (int i = 0; s->whole_right && i < LINE; i += LANES)
+      vec_stream(row + a->nx + i, vec_load(line + LINE + i));
+  }
+}
+
+/* Asks for the lines with ghosts beside the strip's rows that are not stored whole: else the stores of a few floats
+ * wait for memory. */
+TARGET INLINE void ISA(prefetch_ghosts)(const sweep *s, const strip *t, const int planes) {
+  const kernel_args *a = s->args;
+  const float *row = a->out + t->first + PREFETCH_ROWS * (ptrdiff_t)a->pitch;
+  for (int k = 0; k < planes; k++, row += a->plane) {
+    if (!s->whole_left) prefetch(row - 1);
+    if (!s->whole_right) prefetch(row + a->nx);
+  }
+}
+
+TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum equation equation, block b,
+                             int z, const int planes) {
+  const kernel_args *a = s->args;
+  const bool whole = s->whole_left || s->whole_right;
+  strip t;
+  strip_init(&t, s, z, planes, b.x_begin, b.x_end);
+  for (int y = b.y_begin; y < b.y_end; y++) {
+    t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
+    find_row_images(&t, a, y, planes);
+    if (s->x_count) ISA(prefetch_ghosts)(s, &t, planes);
+    int x = b.x_begin, begin = t.row_images ? b.x_end : s->x_middle_begin,
+        end = smaller(b.x_end, s->x_middle_end);
+    for (; x < smaller(begin, b.x_end); x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
+    for (; x + LANES <= end; x += LANES) ISA(middle)(w, s, equation, t.first + x, planes);
+    for (; x < b.x_end; x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
+    if (t.image_end > t.image_begin) gather_x_images(&t, s, y, planes);
+    if (whole && y > b.y_begin)
+      ISA(lines)(s, &t, y - 1, planes); /* a line just gathered would be slow to load */
+  }
+  if (whole) ISA(lines)(s, &t, b.y_end - 1, planes);
+}
+
+TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation, block b, int z_begin,
+                                    int z_end) {
+  const kernel_args *a = s->args;
+  ISA(weights) w = {.center = vec_set(a->center), .scale = vec_set(a->scale), .two = vec_set(2)};
   for (int r = 1; r <= 4; r++) {
     w.x[r] = vec_set(a->wx[r]);
     w.y[r] = vec_set(a->wy[r]);
     w.z[r] = vec_set(a->wz[r]);
   }
   int z = z_begin;
-  for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(&w, s, b, z, GROUP);
-  for (; z < z_end; z++) ISA(rows)(&w, s, b, z, 1);
+  for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(&w, s, equation, b, z, GROUP);
+  for (; z < z_end; z++) ISA(rows)(&w, s, equation, b, z, 1);
   leave();
 }
 
-static void ISA(jacobi)(const kernel_args *a, int part, int parts) {
-  for_each_block(a, part, parts, ISA(sweep_block));
-}
+#define EQUATION(name, equation)                                                                             \
+  TARGET static void ISA(name##_block)(const sweep *s, block b, int z_begin, int z_end) {                    \
+    ISA(sweep_block)(s, equation, b, z_begin, z_end);                                                        \
+  }                                                                                                          \
+  static void ISA(name)(const kernel_args *a, int part, int parts) {                                         \
+    for_each_block(a, equation, part, parts, ISA(name##_block));                                             \
+  }
+EQUATION(jacobi, EQUATION_JACOBI)
+EQUATION(heat, EQUATION_HEAT)
+EQUATION(wave, EQUATION_WAVE)
 
+#undef EQUATION
 #undef ISA
 #undef TARGET
 #undef LANES
 #undef vec
 #undef vec_set
 #undef vec_load
+#undef vec_load_first
 #undef vec_add
 #undef vec_mul
 #undef vec_fma
+#undef vec_fms
+#undef vec_negate
+#undef vec_keep
 #undef vec_store
 #undef vec_stream
 #undef vec_store_first

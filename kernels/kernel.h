@@ -11,6 +11,14 @@ extern "C" {
 #endif
 
 enum equation { EQUATION_JACOBI, EQUATION_HEAT, EQUATION_WAVE, EQUATION_COUNT };
+enum face { FACE_X_LO, FACE_X_HI, FACE_Y_LO, FACE_Y_HI, FACE_Z_LO, FACE_Z_HI, FACE_COUNT };
+/* What the 4 ghosts beyond a face of the slab hold after a launch. */
+enum ghost_rule {
+  GHOST_KEEP, /* what they held: a fixed value, or planes that a neighbour sends */
+  GHOST_ODD,  /* the points inside, reflected about the face's own point and negated; that point is held 0 */
+  GHOST_EVEN, /* the points inside, reflected about the face's own point */
+  GHOST_WRAP  /* the points at the other face of the axis, whose rule is the same */
+};
 enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
 
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
@@ -21,7 +29,8 @@ enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
  * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
  * z * plane + y * pitch + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is
  * not promised to hold numbers; `out` and `medium` are read at own points only. A kernel writes own points of its
- * z range and nothing else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides.
+ * z range, and those ghosts of `out` that are images of them by `ghosts` (ghosts.h); it may write padding, and nothing
+ * else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides.
  * A kernel of two steps a pass does the above twice: `out` receives u of two steps on. It needs 8 ghost planes of
  * `in` towards a neighbour, and 4 of `medium` and `before`; beyond an outer face 4 of `in`. Between the steps, ghosts
  * in x and y and the planes outside [z_outer_begin, z_outer_end), those of outer faces, keep their value. For the
@@ -33,8 +42,10 @@ typedef struct kernel_args {
   const float *medium; /* heat, wave: m of each point, laid out as `in`; jacobi: unused */
   float scale;         /* m everywhere where medium is NULL */
   size_t pitch, plane; /* floats; multiples of 32 */
-  int nx, ny;
+  int nx, ny, nz; /* own points of the slab */
   int z_begin, z_end;
+  unsigned char ghosts[FACE_COUNT]; /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it
+                                       wraps. Kernels of two steps a pass: all GHOST_KEEP */
   int z_outer_begin, z_outer_end; /* two steps a pass: the grid's planes, counted as z_begin is */
   const float *before;            /* two steps a pass of the wave: u of the step before */
   float *middle;                  /* likewise: receives u of one step on, own points of [z_begin, z_end) */

@@ -4,7 +4,7 @@
 #define STENCIL_PLAN_CUH
 
 #include <cuda_runtime.h>
-#include "kernel.h"
+#include "images.cuh"
 
 namespace star {
 
@@ -133,17 +133,17 @@ template <int N> struct choice {
 
 } // namespace star
 
-/* The launchers of a technique: namespace `technique` has a template shapes<Q>() that returns its choice for
- * equation Q. */
-#define STAR_LAUNCHERS(technique)                                                                            \
-  extern "C" int jacobi_cuda_##technique(const kernel_args *args, void *stream) {                            \
-    return technique::shapes<EQUATION_JACOBI>().launch(args, stream);                                        \
-  }                                                                                                          \
-  extern "C" int heat_cuda_##technique(const kernel_args *args, void *stream) {                              \
-    return technique::shapes<EQUATION_HEAT>().launch(args, stream);                                          \
-  }                                                                                                          \
-  extern "C" int wave_cuda_##technique(const kernel_args *args, void *stream) {                              \
-    return technique::shapes<EQUATION_WAVE>().launch(args, stream);                                          \
+/* The launchers of a technique: namespace `technique` has a template shapes<Q, IMAGES>() that returns its choice for
+ * equation Q, for launches with images to store or without. */
+#define STAR_LAUNCHER(technique, equation, Q)                                                                \
+  extern "C" int equation##_cuda_##technique(const kernel_args *args, void *stream) {                        \
+    return star::any_images(args) ? technique::shapes<Q, true>().launch(args, stream)                        \
+                                  : technique::shapes<Q, false>().launch(args, stream);                      \
   }
+
+#define STAR_LAUNCHERS(technique)                                                                            \
+  STAR_LAUNCHER(technique, jacobi, EQUATION_JACOBI)                                                          \
+  STAR_LAUNCHER(technique, heat, EQUATION_HEAT)                                                              \
+  STAR_LAUNCHER(technique, wave, EQUATION_WAVE)
 
 #endif

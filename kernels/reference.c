@@ -1,12 +1,13 @@
 /* The oracle: every kernel must give the bits of this one. Written to be read against the canonical order of
  * operations (DESIGN.md), one line a step, and not for speed. */
 #include "reference.h"
+#include "ghosts.h"
 #include "host_share.h"
 #include <math.h>
 #include <stdbool.h>
 
-host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference, jacobi_host_two_step, heat_host_two_step,
-    wave_host_two_step;
+host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference, jacobi_host_two_step,
+    heat_host_two_step, wave_host_two_step;
 
 static const float *point(const kernel_args *a, int z, int y, int x) {
   return a->in + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
@@ -34,16 +35,19 @@ static float update(enum equation equation, float star, float m, float u, float 
   return star;
 }
 
-static float medium_at(const kernel_args *a, ptrdiff_t at) { return a->medium ? a->medium[at] : a->scale; }
+static float medium_at(const kernel_args *a, ptrdiff_t at) {
+  return a->medium ? a->medium[at] : a->scale;
+}
 
 static void sweep(enum equation equation, const kernel_args *a, int part, int parts) {
   host_share share = host_share_of(a, part, parts);
   for (int z = share.z_begin; z < share.z_end; z++)
     for (int y = share.y_begin; y < share.y_end; y++) {
       ptrdiff_t row = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y;
-      float *out = a->out + row;
       for (int x = 0; x < a->nx; x++) {
-        out[x] = update(equation, star(a, z, y, x), medium_at(a, row + x), *point(a, z, y, x), out[x]);
+        float before = equation == EQUATION_WAVE ? a->out[row + x] : 0;
+        float m = equation == EQUATION_JACOBI ? 0 : medium_at(a, row + x);
+        ghosts_store(a, z, y, x, update(equation, star(a, z, y, x), m, *point(a, z, y, x), before));
       }
     }
 }
@@ -58,7 +62,7 @@ void wave_host_reference(const kernel_args *a, int part, int parts) {
   sweep(EQUATION_WAVE, a, part, parts);
 }
 
-/* --- two steps a pass: every point of the step between is computed anew wherever it is needed ------------------ */
+/* --- two steps a pass: every point of the step between is computed anew wherever it is needed; no images ------- */
 
 /* u one step on. Ghosts in x and y, and planes outside the grid, keep their value. */
 static float between(enum equation equation, const kernel_args *a, int z, int y, int x) {
@@ -89,13 +93,20 @@ static void two_steps(enum equation equation, const kernel_args *a, int part, in
         ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
         float middle = between(equation, a, z, y, x);
         if (equation == EQUATION_WAVE) a->middle[at] = middle;
-        a->out[at] = update(equation, star_of_between(equation, a, z, y, x), medium_at(a, at), middle, a->in[at]);
+        a->out[at] =
+            update(equation, star_of_between(equation, a, z, y, x), medium_at(a, at), middle, a->in[at]);
       }
 }
 
-void jacobi_host_two_step(const kernel_args *a, int part, int parts) { two_steps(EQUATION_JACOBI, a, part, parts); }
-void heat_host_two_step(const kernel_args *a, int part, int parts) { two_steps(EQUATION_HEAT, a, part, parts); }
-void wave_host_two_step(const kernel_args *a, int part, int parts) { two_steps(EQUATION_WAVE, a, part, parts); }
+void jacobi_host_two_step(const kernel_args *a, int part, int parts) {
+  two_steps(EQUATION_JACOBI, a, part, parts);
+}
+void heat_host_two_step(const kernel_args *a, int part, int parts) {
+  two_steps(EQUATION_HEAT, a, part, parts);
+}
+void wave_host_two_step(const kernel_args *a, int part, int parts) {
+  two_steps(EQUATION_WAVE, a, part, parts);
+}
 
 double jacobi_reference_f64(const kernel_args *a, int z, int y, int x) {
   const float *u = point(a, z, y, x);

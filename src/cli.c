@@ -32,7 +32,7 @@ static const struct row {
     [OPTION_DRY_RUN] =
         {'n', "dry-run", NULL,
          "check everything, print the effective config, the partition and the memory, run no step"},
-    [OPTION_RESTART] = {'r', "restart", "FILE|auto", "continue from a checkpoint (not available yet)"},
+    [OPTION_RESTART] = {'r', "restart", "FILE|auto", "continue from a checkpoint; auto: the newest intact one, or from the start"},
     [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS",
                           "random field, no files: time STEPS steps after a warm-up"},
     [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON"},
@@ -99,7 +99,8 @@ static int take_option(cli *c, int id, const char *argument, error *e) {
     c->dry_run = true;
     break;
   case OPTION_RESTART:
-    return FAIL(e, USAGE_LATER, "--restart");
+    c->restart = argument;
+    break;
   case OPTION_BENCHMARK:
     if (!decimal_integer(argument, &c->benchmark, &beyond) || beyond || c->benchmark < 1)
       return FAIL(e, USAGE_BENCHMARK, argument);

@@ -13,6 +13,7 @@ typedef struct cli {
   enum cli_action action;
   bool dry_run;
   int64_t benchmark;       /* timed steps; 0: a normal run */
+  const char *restart;     /* FILE or "auto"; NULL: from the start */
   const char *report_file; /* NULL: as configured */
   bool quiet, verbose;
   const char *config_file; /* points into argv, as do the overrides */

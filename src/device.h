@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include "error.h"
 #include "../kernels/kernel.h"
+#include "../kernels/operation.h"
 #include "../kernels/statistics.h"
 
 #ifdef __cplusplus
@@ -46,6 +47,8 @@ typedef struct device_table {
   int (*copy)(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,
               error *e);
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
+  /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
+  int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
   int (*record)(device *dev, int stream, int event, error *e);
   int (*wait)(device *dev, int stream, int event, error *e);
   int (*sync)(device *dev, int stream, error *e);

@@ -125,6 +125,10 @@ static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_ar
   return FAIL(e, KERNEL_UNSUPPORTED, k->name, k->note);
 }
 
+static int cuda_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
+  return launched(o->name, o->cuda(args, cuda_of(dev)->streams[stream]), e);
+}
+
 static int cuda_record(device *dev, int stream, int event, error *e) {
   CUDA_TRY(e, cudaEventRecord(cuda_of(dev)->events[event], cuda_of(dev)->streams[stream]));
   return 0;
@@ -192,6 +196,7 @@ static const device_table cuda_table = {
     cuda_free,       // free
     cuda_copy,       // copy
     cuda_launch,     // launch
+    cuda_apply,      // apply
     cuda_record,     // record
     cuda_wait,       // wait
     cuda_sync,       // sync

@@ -15,6 +15,7 @@
 #endif
 
 enum {
+  OPERATION_ARGS_MAX = 448,
   ALLOC_ALIGN = 4096,
   SHARE_MIN = 1 << 20 /* bytes below which sharing a copy among threads costs more than it saves */
 };
@@ -188,6 +189,27 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   return 0;
 }
 
+typedef struct apply_task {
+  host_operation *run;
+  error *failure;
+  _Alignas(16) unsigned char args[OPERATION_ARGS_MAX];
+} apply_task;
+
+static void apply_run(const void *payload, int part, int parts) {
+  const apply_task *t = payload;
+  if (!t->failure->id) t->run(t->args, part, parts);
+}
+
+static int host_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
+  host_device *h = host_of(dev);
+  apply_task apply = {.run = o->host, .failure = &h->failures[stream]};
+  if (o->args_bytes > sizeof apply.args) return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
+  memcpy(apply.args, args, o->args_bytes);
+  _Static_assert(sizeof apply <= HOST_TASK_PAYLOAD, "an operation must fit a task");
+  host_stream_push(h->streams[stream], apply_run, &apply, sizeof apply, h->threads);
+  return 0;
+}
+
 /* --- events
  * --------------------------------------------------------------------------------------------------- */
 
@@ -343,6 +365,7 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .free = host_free,
                                         .copy = host_copy,
                                         .launch = host_launch,
+                                        .apply = host_apply,
                                         .record = host_record,
                                         .wait = host_wait,
                                         .sync = host_sync,

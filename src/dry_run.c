@@ -2,32 +2,92 @@
 #include "run.h"
 #include <stdlib.h>
 #include "error_mpi.h"
+#include "fd.h"
 #include "simulation.h"
+#include "stop.h"
 
 static double mib(double bytes) {
   return bytes / 1048576;
 }
 
-static void print_partition(const simulation *s) {
+/* What a rank needs, bytes, and what there is of receivers. */
+typedef struct needs {
+  double device, pinned;
+  receivers_size receivers;
+} needs;
+
+/* Collective: wavelets and positions may come from files. */
+static int count_needs(const simulation *s, needs *n, error *e) {
+  const config *c = s->config;
+  const slab *z = &s->slab;
+  size_t on_device = 0, pinned = 0;
+  double number, field = (double)slab_floats(z) * sizeof(float);
+  *n = (needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
+  TRY(sources_bytes(z, c, s->comm, &on_device, &pinned, e));
+  TRY(receivers_bytes(z, c, s->physics.steps, s->comm, &n->receivers, e));
+  n->device += (double)on_device + (double)n->receivers.on_device;
+  n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)n->receivers.pinned;
+  if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
+  if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
+  return 0;
+}
+
+static void print_partition(const simulation *s, const needs *n) {
   slab z = s->slab;
-  double field = (double)slab_floats(&z) * sizeof(float);
   log_line(s->log, "partition along z: %d rank%s, %d to %d planes each", s->ranks, s->ranks == 1 ? "" : "s",
            z.nz_global / z.ranks, slab_largest(&z));
   for (int r = 0; r < s->ranks; r++)
     log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
                slab_first_plane(&z, r + 1) - 1);
-  double pinned = (double)transfer_staging_bytes(&z) +
-                  (s->ranks > 1 ? 4.0 * z.ghost * (double)z.plane * sizeof(float) : 0);
-  log_line(
-      s->log,
-      "memory per rank: %.1f MiB on the device (two fields), %.1f MiB pinned on the host, %.1f MiB for I/O",
-      mib(2 * field), mib(pinned), mib((double)s->io.block_bytes));
+  log_line(s->log, "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O",
+           mib(n->device), mib(n->pinned), mib((double)s->io.block_bytes));
+  if (n->receivers.count)
+    log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB", n->receivers.count,
+             mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));
+}
+
+static double largest(double a, double b) {
+  return a > b ? a : b;
+}
+
+/* A Ricker wavelet's spectrum is 6 % of its peak at 2.5 times its peak frequency: what lies above hardly matters. */
+static void print_wavelengths(const simulation *s) {
+  const double ABOVE_PEAK = 2.5, TOLERATED = 0.01;
+  const config *c = s->config;
+  const physics *p = &s->physics;
+  double f0 = 0, h = largest(c->dx, largest(c->dy, c->dz));
+  for (int i = 0; i < c->source_count; i++) f0 = largest(f0, c->sources[i].f0);
+  if (f0 <= 0) return;
+  double points = p->medium_min / (f0 * h), least = points / ABOVE_PEAK, courant = p->medium_min * p->dt / h;
+  log_line(s->log, "points per wavelength: %.1f at f0 = %g Hz, %.1f at %g f0", points, f0, least, ABOVE_PEAK);
+  if (least <= 2) {
+    log_line(s->log, "warning: fewer than 2 points per wavelength at %g f0: the grid cannot hold these waves",
+             ABOVE_PEAK);
+    return;
+  }
+  double off = fd_phase_velocity(c->space_order, least, courant) - 1;
+  log_line(s->log, "phase velocity along an axis: %+.2f %% at f0, %+.2f %% at %g f0",
+           100 * (fd_phase_velocity(c->space_order, points, courant) - 1), 100 * off, ABOVE_PEAK);
+  if (off > TOLERATED || off < -TOLERATED)
+    log_line(s->log, "warning: numerical dispersion: more than %g %% at %g f0 (finer grid, lower f0 or higher space_order)",
+             100 * TOLERATED, ABOVE_PEAK);
+}
+
+static void print_physics(const simulation *s) {
+  const config *c = s->config;
+  const physics *p = &s->physics;
+  if (c->equation == EQUATION_JACOBI) return;
+  log_line(s->log, "%s: %g to %g %s", c->equation == EQUATION_HEAT ? "diffusivity" : "velocity", p->medium_min,
+           p->medium_max, c->equation == EQUATION_HEAT ? "m^2/s" : "m/s");
+  log_line(s->log, "stability bound %.6g s, dt = %.6g s, %lld steps, ends at %.6g s", p->bound, p->dt,
+           (long long)p->steps, p->dt * (double)p->steps);
+  if (c->equation == EQUATION_WAVE) print_wavelengths(s);
 }
 
 /* Ranks may share a GPU; what counts then is the sum. */
-static int print_device(simulation *s, error *e) {
-  double need = 2.0 * (double)slab_floats(&s->slab) * sizeof(float), all = 0;
-  MPI_TRY(e, MPI_Reduce(&need, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->comm));
+static int print_device(simulation *s, const needs *n, error *e) {
+  double all = 0;
+  MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->comm));
   log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", s->dev->description,
            mib((double)s->dev->total_bytes), mib(all));
   if (s->dev->warning[0]) log_line(s->log, "warning: %s", s->dev->warning);
@@ -37,35 +97,52 @@ static int print_device(simulation *s, error *e) {
 static void print_output(const simulation *s) {
   const config *c = s->config;
   int64_t files = 1;
-  if (c->output_every > 0) files = 1 + c->steps / c->output_every + (c->steps % c->output_every != 0);
+  const int64_t steps = s->physics.steps;
+  if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
   double bytes = (double)c->nx * c->ny * c->nz * sizeof(float);
   log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
            files == 1 ? "" : "s", c->output_path, mib(bytes), c->compress ? " before compression" : "",
            mib(bytes * (double)files));
 }
 
+static int check_input(const config *c, const char *dataset, run_log *log, error *e) {
+  TRY(field_check(dataset, c->nx, c->ny, c->nz, e));
+  log_line(log, "input: %s is there and has shape (%d, %d, %d)", dataset, c->nz, c->ny, c->nx);
+  return 0;
+}
+
 static int check_files(const config *c, run_log *log, error *e) {
-  if (c->initial == INITIAL_FILE) {
-    TRY(field_check(c->initial_file, c->nx, c->ny, c->nz, e));
-    log_line(log, "input: %s is there and has shape (%d, %d, %d)", c->initial_file, c->nz, c->ny, c->nx);
-  }
+  double number;
+  const char *medium = physics_medium(c, &number);
+  if (medium) TRY(check_input(c, medium, log, e));
+  if (c->initial == INITIAL_FILE) TRY(check_input(c, c->initial_file, log, e));
+  if (c->previous == PREVIOUS_FILE) TRY(check_input(c, c->previous_file, log, e));
   TRY(path_check_writable(c->output_path, e));
   if (c->report_file[0]) TRY(path_check_writable(c->report_file, e));
   log_line(log, "output paths are writable");
   return 0;
 }
 
+static int describe(simulation *s, error *e) {
+  const config *c = s->config;
+  needs n;
+  log_line(s->log, "%s", s->config_text);
+  print_physics(s);
+  TRY(count_needs(s, &n, e));
+  print_partition(s, &n);
+  TRY(print_device(s, &n, e));
+  log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel,
+           transport_find(transport_name(c->transport))->name, c->overlap ? "on" : "off", io_name(s->io.mode));
+  print_output(s);
+  return 0;
+}
+
 int dry_run(const config *c, const char *command, run_log *log, MPI_Comm comm, error *e) {
   simulation s;
-  if (!simulation_plan(&s, c, command, log, comm, false, e)) {
-    log_line(log, "%s", s.config_text);
-    print_partition(&s);
-    print_device(&s, e);
-    log_line(log, "kernel %s, transport %s, overlap %s, io %s", c->kernel,
-             transport_find(transport_name(c->transport))->name, c->overlap ? "on" : "off",
-             io_name(s.io.mode));
-    print_output(&s);
-    if (s.rank == 0) check_files(c, log, e);
+  stop_end();
+  if (!simulation_plan(&s, c, NULL, command, log, comm, false, e)) {
+    describe(&s, e);
+    if (s.rank == 0 && !e->id) check_files(c, log, e);
     if (!error_agree(e, comm)) log_line(log, "dry run: everything is in place");
   }
   simulation_close(&s);

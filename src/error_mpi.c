@@ -1,4 +1,5 @@
 #include "error_mpi.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -27,7 +28,8 @@ int error_agree(error *e, MPI_Comm comm) {
 
 void error_print(const error *e) {
   fflush(stdout);
-  fprintf(stderr, "stencil: error: %s\n", e->text);
+  bool stopped = error_exit_code(e->id) == EXIT_CODE_STOPPED; /* no error: as asked */
+  fprintf(stderr, "stencil: %s%s\n", stopped ? "" : "error: ", e->text);
   fflush(stderr);
 }
 

@@ -6,6 +6,7 @@
 #include "error_mpi.h"
 #include "../io/field_io.h"
 #include "run.h"
+#include "stop.h"
 
 /* The command line as one string, for the saved files. The caller frees it. */
 static char *join_command(int argc, char **argv, error *e) {
@@ -21,6 +22,21 @@ static char *join_command(int argc, char **argv, error *e) {
   return text;
 }
 
+/* Gives the other ranks a copy of a list of rank 0. */
+static int share_list(void **list, size_t count, size_t size, int rank, MPI_Comm comm, error *e) {
+  size_t bytes = count * size;
+  if (rank != 0) *list = NULL;
+  if (bytes == 0) return 0;
+  if (rank != 0 && !(*list = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");
+  TRY(error_agree(e, comm));
+  MPI_Datatype entry;
+  MPI_TRY(e, MPI_Type_contiguous((int)size, MPI_BYTE, &entry));
+  MPI_TRY(e, MPI_Type_commit(&entry));
+  MPI_TRY(e, MPI_Bcast(*list, (int)count, entry, 0, comm));
+  MPI_TRY(e, MPI_Type_free(&entry));
+  return 0;
+}
+
 /* Rank 0 alone reads the file: all ranks then run the same configuration, and a mistake in it is reported
  * once. */
 static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
@@ -31,7 +47,9 @@ static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, e
   }
   TRY(error_agree(e, comm));
   MPI_TRY(e, MPI_Bcast(c, (int)sizeof *c, MPI_BYTE, 0, comm));
-  return 0;
+  TRY(share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
+  return share_list((void **)&c->receiver_positions, (size_t)c->receiver_count, sizeof *c->receiver_positions, rank,
+                    comm, e);
 }
 
 static run_log open_log(const cli *options, const config *c, int rank) {
@@ -43,18 +61,20 @@ static run_log open_log(const cli *options, const config *c, int rank) {
 
 static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
   int rank;
-  config c;
+  config c = {.nx = 0};
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  TRY(load_config(&c, options, rank, comm, e));
-  char *command = join_command(argc, argv, e);
-  if (!command) return e->id;
-  run_log log = open_log(options, &c, rank);
-  field_io_start();
-  if (options->dry_run)
-    dry_run(&c, command, &log, comm, e);
-  else
-    run(&c, options, command, &log, comm, e);
+  load_config(&c, options, rank, comm, e);
+  char *command = e->id ? NULL : join_command(argc, argv, e);
+  if (command) {
+    run_log log = open_log(options, &c, rank);
+    field_io_start();
+    if (options->dry_run)
+      dry_run(&c, command, &log, comm, e);
+    else
+      run(&c, options, command, &log, comm, e);
+  }
   free(command);
+  config_free(&c);
   return e->id;
 }
 
@@ -82,6 +102,7 @@ int main(int argc, char **argv) {
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action == CLI_HELP) return cli_help(stdout), 0;
   if (!e.id && options.action == CLI_VERSION) return cli_version(stdout), 0;
+  stop_begin();
   run_under_mpi(argc, argv, &options, &e); /* a usage error too: under mpirun only rank 0 may speak */
   return error_exit_code(e.id);
 }

@@ -1,12 +1,13 @@
 /* The step loop and what happens around it: progress, checks, saved fields, report. */
 #include "run.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include "error_mpi.h"
 #include "report.h"
 #include "simulation.h"
-
-enum { JACOBI_BYTES_PER_POINT = 8 }; /* ideal traffic: read u, write u' */
+#include "state.h"
+#include "stop.h"
 
 static double points_of(const config *c) {
   return (double)c->nx * c->ny * c->nz;
@@ -19,31 +20,52 @@ static bool due(int64_t step, int64_t every) {
 /* The next step at which something must be saved or checked, or the loop ends. */
 static int64_t stop_after(const config *c, int64_t step, int64_t last) {
   int64_t stop = last;
-  const int64_t every[] = {c->output_every, c->check_every};
-  for (int i = 0; i < 2; i++) {
+  const int64_t every[] = {c->output_every, c->check_every,
+                           c->checkpoint_every_steps, c->receivers != RECEIVERS_NONE ? c->receivers_every : 0};
+  for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
     int64_t next = every[i] > 0 ? (step / every[i] + 1) * every[i] : last;
     if (next < stop) stop = next;
   }
   return stop;
 }
 
-/* Advances by `steps`, saving and checking as configured. *seconds: wall time of the loop, between two
- * barriers. */
-static int loop(simulation *s, int64_t steps, double *seconds, error *e) {
+/* What is due at the step just done: saving or checking the field, then a checkpoint, which knows what was saved. */
+static int look_after(simulation *s, int64_t last, enum stop_reason *reason, error *e) {
   const config *c = s->config;
+  const int64_t step = s->stepper.step;
+  bool checkpoint = false;
+  if (due(step, c->output_every))
+    TRY(simulation_save(s, e));
+  else if (due(step, c->check_every) && step < last) /* the last is checked when it is saved */
+    TRY(simulation_check(s, e));
+  TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
+  if (step == last) *reason = STOP_NOT; /* done all the same */
+  if (!checkpoint && !due(step, c->checkpoint_every_steps) && *reason == STOP_NOT) return 0;
+  TRY(state_save(s, e));
+  return stop_checkpointed(&s->stop, s->checkpoint_seconds, e);
+}
+
+static int stopped(const simulation *s, enum stop_reason reason, error *e) {
+  const char *why = reason == STOP_WALL_TIME ? "the wall time runs out" : strsignal(s->stop.signal);
+  return FAIL(e, STOPPED, s->stepper.step, s->physics.steps, why);
+}
+
+/* Advances to step `last`, saving, checking and writing checkpoints as configured (`watched`: also stopping early, which
+ * is STOPPED). *seconds: wall time of the loop, between two barriers. */
+static int loop(simulation *s, int64_t last, bool watched, double *seconds, error *e) {
+  const config *c = s->config;
+  enum stop_reason reason = STOP_NOT;
   MPI_TRY(e, MPI_Barrier(s->comm));
   double begin = MPI_Wtime();
-  const int64_t first = s->stepper.step, last = first + steps;
-  while (s->stepper.step < last) {
+  const int64_t first = s->stepper.step, steps = last - first;
+  while (s->stepper.step < last && reason == STOP_NOT) {
     if (stepper_advance(&s->stepper, stop_after(c, s->stepper.step, last) - s->stepper.step, e))
       error_abort(e, s->comm);
-    int64_t step = s->stepper.step;
-    if (due(step, c->output_every))
-      TRY(simulation_save(s, e));
-    else if (due(step, c->check_every) && step < last) /* the last is checked when it is saved */
-      TRY(simulation_check(s, e));
-    if (step < last) log_progress(s->log, step - first, steps, MPI_Wtime() - begin, points_of(c));
+    if (watched) TRY(look_after(s, last, &reason, e));
+    if (s->stepper.step < last)
+      log_progress(s->log, s->stepper.step - first, steps, MPI_Wtime() - begin, points_of(c));
   }
+  if (reason != STOP_NOT) return stopped(s, reason, e);
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
   MPI_TRY(e, MPI_Barrier(s->comm));
   *seconds = MPI_Wtime() - begin;
@@ -76,7 +98,7 @@ static report describe(const simulation *s, int64_t steps, double seconds, const
                   .ny = c->ny,
                   .nz = c->nz,
                   .ranks = s->ranks,
-                  .bytes_per_point = JACOBI_BYTES_PER_POINT,
+                  .bytes_per_point = physics_bytes(c),
                   .backend = backend_name(s->dev->table->backend),
                   .kernel = s->stepper.kernel->name,
                   .transport = s->halo.transport->name,
@@ -107,7 +129,10 @@ static int report_all(simulation *s, int64_t steps, double seconds, error *e) {
 static int announce(simulation *s, error *e) {
   const config *c = s->config;
   log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s", equation_name(c->equation), c->nx, c->ny,
-           c->nz, (long long)c->steps, s->ranks, s->ranks == 1 ? "" : "s");
+           c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s");
+  if (c->equation != EQUATION_JACOBI)
+    log_line(s->log, "dt = %.6g s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
+             s->physics.dt / s->physics.bound, s->physics.dt * (double)s->physics.steps);
   log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description, c->kernel,
            s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
@@ -124,6 +149,7 @@ static int announce(simulation *s, error *e) {
 static int check_paths(const simulation *s, bool files, error *e) {
   const config *c = s->config;
   if (s->rank == 0 && files) path_check_writable(c->output_path, e);
+  if (s->rank == 0 && files && !e->id) path_check_writable(c->checkpoint_path, e);
   if (s->rank == 0 && !e->id && c->report_file[0]) path_check_writable(c->report_file, e);
   return error_agree(e, s->comm);
 }
@@ -133,21 +159,25 @@ static int simulate(simulation *s, error *e) {
   double seconds;
   TRY(check_paths(s, true, e));
   TRY(simulation_load(s, e));
-  if (c->output_every > 0) TRY(simulation_save(s, e));
-  TRY(loop(s, c->steps, &seconds, e));
-  if (c->output_every == 0 || c->steps % c->output_every != 0) TRY(simulation_save(s, e));
-  return report_all(s, c->steps, seconds, e);
+  if (c->output_every > 0 && !s->from) TRY(simulation_save(s, e));
+  const int64_t first = s->stepper.step, last = s->physics.steps > first ? s->physics.steps : first;
+  TRY(stop_open(&s->stop, s->comm, c->max_seconds, c->checkpoint_every_seconds, state_seconds(s), first, e));
+  TRY(loop(s, last, true, &seconds, e));
+  TRY(stop_close(&s->stop, e));
+  if (c->output_every == 0 || last % c->output_every != 0) TRY(simulation_save(s, e));
+  if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, s->physics.dt, e));
+  return report_all(s, last - first, seconds, e);
 }
 
 static int benchmark(simulation *s, error *e) {
-  int64_t steps = s->config->steps, warm_up = steps < 10 ? steps : 10;
+  int64_t steps = s->physics.steps, warm_up = steps < 10 ? steps : 10;
   double seconds;
   TRY(check_paths(s, false, e));
   TRY(simulation_load(s, e));
   while (s->stepper.step < warm_up)
     if (stepper_advance(&s->stepper, warm_up - s->stepper.step, e)) error_abort(e, s->comm);
   if (stepper_reset_phases(&s->stepper, e)) error_abort(e, s->comm);
-  TRY(loop(s, steps, &seconds, e));
+  TRY(loop(s, warm_up + steps, false, &seconds, e));
   return report_all(s, steps, seconds, e);
 }
 
@@ -155,12 +185,17 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
   simulation s;
   config timed = *c;
   if (options->benchmark) {
+    stop_end(); /* nothing of it is worth keeping */
     timed.initial = INITIAL_RANDOM; /* nothing about it is easy for a cache, a compressor or the hardware */
     timed.output_every = timed.check_every = 0;
     timed.steps = options->benchmark;
+    timed.end_time = 0;
+    timed.receivers = RECEIVERS_NONE;
   }
   bool profile = !options->quiet || c->report_file[0]; /* somebody will see the times of the phases */
-  if (!simulation_plan(&s, &timed, command, log, comm, profile, e) && !simulation_allocate(&s, e) &&
+  checkpoint from = {.file = -1};
+  if (options->restart && !options->benchmark) TRY(state_open(&from, options->restart, c, log, comm, e));
+  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, comm, profile, e) && !simulation_allocate(&s, e) &&
       !announce(&s, e)) {
     if (options->benchmark)
       benchmark(&s, e);
@@ -168,5 +203,6 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
       simulate(&s, e);
   }
   simulation_close(&s);
+  checkpoint_close(&from);
   return e->id;
 }

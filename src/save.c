@@ -52,8 +52,8 @@ int simulation_check(simulation *s, error *e) {
 static field_meta simulation_meta(const simulation *s) {
   const config *c = s->config;
   return (field_meta){.step = s->stepper.step,
-                      .time = (double)s->stepper.step,
-                      .dt = 1, /* jacobi: a step is the unit of time */
+                      .time = (double)s->stepper.step * s->physics.dt,
+                      .dt = s->physics.dt,
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
                       .spacing = {c->dx, c->dy, c->dz},
                       .config_text = s->config_text,
@@ -66,12 +66,21 @@ static field_meta simulation_meta(const simulation *s) {
                       .compress = c->compress};
 }
 
-static int list_in_series(simulation *s, const field_meta *meta, error *e) {
+static int list_step(simulation *s, int64_t step, error *e) {
   size_t bytes = (size_t)(s->series_count + 1) * sizeof *s->series;
   series_entry *series = realloc(s->series, bytes);
   if (!series) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
   s->series = series;
-  s->series[s->series_count++] = (series_entry){meta->step, meta->time};
+  s->series[s->series_count++] = (series_entry){step, (double)step * s->physics.dt};
+  return 0;
+}
+
+int simulation_list(simulation *s, int64_t step, error *e) {
+  return field_exists(s->config->output_path, step) ? list_step(s, step, e) : 0;
+}
+
+static int list_in_series(simulation *s, const field_meta *meta, error *e) {
+  TRY(list_step(s, meta->step, e));
   return series_write(s->config->output_path, s->series, s->series_count, &s->slab, meta, e);
 }
 

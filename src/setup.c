@@ -48,15 +48,6 @@ static int open_device(simulation *s, bool profile, error *e) {
   return 0;
 }
 
-static void set_weights(kernel_args *a, const config *c) {
-  a->center = (float)c->jacobi_center;
-  for (int r = 1; r <= RADIUS; r++) {
-    a->wx[r] = (float)c->jacobi_x[r - 1];
-    a->wy[r] = (float)c->jacobi_y[r - 1];
-    a->wz[r] = (float)c->jacobi_z[r - 1];
-  }
-}
-
 static int print_config(simulation *s, error *e) {
   size_t length = config_print(s->config, NULL, 0);
   s->config_text = malloc(length + 1);
@@ -68,45 +59,80 @@ static int print_config(simulation *s, error *e) {
 /* Which kernel this run was told to take decides how deep ghosts are. `auto` measures later, among those of one
  * step a pass. */
 static int plan_kernel(simulation *s, bool profile, error *e) {
+  const enum equation form = physics_form(s->config);
   stepper *p = &s->stepper;
   enum backend backend = s->dev->table->backend;
   *p = (stepper){
       .dev = s->dev, .halo = &s->halo, .slab = &s->slab, .overlap = s->config->overlap, .profile = profile};
-  TRY(kernel_find(s->config->kernel, s->config->equation, backend, &p->kernel, e));
-  TRY(kernel_find("auto", s->config->equation, backend, &p->single_kernel, e));
+  TRY(kernel_find(s->config->kernel, form, backend, &p->kernel, e));
+  TRY(kernel_find("auto", form, backend, &p->single_kernel, e));
   p->boundary_kernel = p->kernel;
+  bool fixed = true;
+  for (int f = 0; f < FACE_COUNT; f++) fixed = fixed && s->config->boundary[f] == BOUNDARY_FIXED;
+  if (p->kernel->steps > 1 && (form == EQUATION_WAVE || !fixed)) return FAIL(e, KERNEL_TWO_STEPS, p->kernel->name);
   return 0;
 }
 
-static void plan_args(simulation *s) {
-  const slab *z = &s->slab;
-  s->stepper.args = (kernel_args){.pitch = z->pitch, .plane = z->plane, .nx = z->nx, .ny = z->ny};
-  set_weights(&s->stepper.args, s->config);
+static int plan_slab(simulation *s, error *e) {
+  const config *c = s->config;
+  slab *z = &s->slab;
+  TRY(slab_init(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * s->stepper.kernel->steps, e));
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z);
+  /* Reflected about a face's own plane, 4 ghosts are 4 planes besides it. */
+  bool lo = z->rank == 0 && physics_reflects(c, FACE_Z_LO);
+  bool hi = z->rank == z->ranks - 1 && physics_reflects(c, FACE_Z_HI);
+  if ((lo || hi) && z->nz < RADIUS + 1) FAIL(e, SLAB_REFLECTS, c->nz, z->ranks, z->nz);
+  return error_agree(e, s->comm);
 }
 
-int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm,
-                    bool profile, error *e) {
-  *s = (simulation){.config = c, .command = command, .log = log, .comm = comm};
+int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
+                    MPI_Comm comm, bool profile, error *e) {
+  *s = (simulation){.config = c, .from = from, .command = command, .log = log, .comm = comm};
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
   if (!open_device(s, profile, e) && !plan_kernel(s, profile, e)) print_config(s, e);
   TRY(error_agree(e, comm));
-  TRY(slab_init(&s->slab, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * s->stepper.kernel->steps, e));
-  plan_args(s);
-  return field_io_init(&s->io, comm, &s->slab, c->io, e);
+  TRY(plan_slab(s, e));
+  TRY(field_io_init(&s->io, comm, &s->slab, c->io, e));
+  TRY(physics_plan(&s->physics, c, &s->io, from ? from->dt : 0, e));
+  physics_args(&s->physics, c, &s->slab, &s->stepper.args);
+  return 0;
 }
 
 static int allocate_fields(simulation *s, error *e) {
   size_t bytes = slab_floats(&s->slab) * sizeof(float);
   for (int i = 0; i < 2; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&s->stepper.memory[i], bytes, MEMORY_DEVICE, e));
+  double number;
+  if (physics_medium(s->config, &number)) {
+    TRY(s->dev->table->alloc(s->dev, (void **)&s->medium, bytes, MEMORY_DEVICE, e));
+    s->stepper.args.medium = s->medium + slab_offset(&s->slab, 0, 0, 0);
+  }
+  float ghosts[FACE_COUNT];
+  physics_ghosts(s->config, ghosts);
   TRY(survey_open(&s->survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
-  return transfer_open(&s->transfer, s->dev, &s->slab, (float)s->config->boundary_value, e);
+  return transfer_open(&s->transfer, s->dev, &s->slab, ghosts, e);
+}
+
+/* Layers, sources, receivers: what acts on the field besides the star. */
+static int allocate_actors(simulation *s, error *e) {
+  const config *c = s->config;
+  const physics *p = &s->physics;
+  stepper *step = &s->stepper;
+  absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
+  TRY(error_agree(e, s->comm));
+  TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->comm, e));
+  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->from ? s->from->step + 1 : 0, p->steps, s->comm, e));
+  step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
+  step->sources = c->source_count ? &s->sources : NULL;
+  step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
+  return 0;
 }
 
 int simulation_allocate(simulation *s, error *e) {
   allocate_fields(s, e);
   TRY(error_agree(e, s->comm));
+  TRY(allocate_actors(s, e));
   halo_open(&s->halo, transport_name(s->config->transport), s->dev, &s->slab, s->comm, e);
   return error_agree(e, s->comm);
 }
@@ -119,6 +145,10 @@ void simulation_close(simulation *s) {
   halo_close(&s->halo);
   transfer_close(&s->transfer);
   survey_close(&s->survey);
+  receivers_close(&s->receivers);
+  sources_close(&s->sources);
+  absorb_close(&s->absorb);
+  s->dev->table->free(s->dev, s->medium, MEMORY_DEVICE, &ignored);
   for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
   s->dev->table->close(s->dev);
 }

@@ -4,14 +4,18 @@
 
 #include <mpi.h>
 #include "../config/config.h"
+#include "../io/checkpoint.h"
 #include "../io/field_io.h"
 #include "log.h"
+#include "physics.h"
 #include "step.h"
+#include "stop.h"
 #include "survey.h"
 #include "transfer.h"
 
 typedef struct simulation {
   const config *config; /* not owned, as are command and log */
+  const checkpoint *from; /* where it goes on from; NULL: from the initial field */
   const char *command;
   run_log *log;
   MPI_Comm comm; /* the computing ranks, in slab order */
@@ -22,10 +26,17 @@ typedef struct simulation {
   transfer transfer;
   field_io io;
   stepper stepper;
+  physics physics;
+  float *medium; /* the kernels' medium, device memory, slab_floats; NULL where it is one number */
+  absorb absorb;
+  sources sources;
+  receivers receivers;
   survey survey;
   field_statistics statistics; /* of the field when it was last checked or saved */
   double copy_gbs;             /* measured copy bandwidth of this rank's device, GB/s read + write */
   double io_seconds;           /* spent saving since the loop began */
+  double checkpoint_seconds;   /* that the last checkpoint took */
+  stop_watch stop;
   char *config_text;           /* the effective config, owned */
   series_entry *series;        /* fields saved so far, owned; rank 0 only */
   int series_count;
@@ -33,8 +44,8 @@ typedef struct simulation {
 
 /* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
  * `comm`, same error everywhere. Close it also after a failure. `profile`: measure phases. */
-int simulation_plan(simulation *s, const config *c, const char *command, run_log *log, MPI_Comm comm,
-                    bool profile, error *e);
+int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
+                    MPI_Comm comm, bool profile, error *e);
 /* Takes the memory and opens the transport of a planned simulation. Collective. */
 int simulation_allocate(simulation *s, error *e);
 void simulation_close(simulation *s);
@@ -46,6 +57,9 @@ int simulation_load(simulation *s, error *e);
 /* Saves the newest field, after the check below, with its statistics and histogram; logs them, and lists the
  * field in the series. Collective. */
 int simulation_save(simulation *s, error *e);
+
+/* Lists a field in the series that the run before a restart saved at this step, if it is still there. Rank 0 only. */
+int simulation_list(simulation *s, int64_t step, error *e);
 
 /* Measures the newest field (but for the histogram). ERROR_NONFINITE, naming the step and the first bad
  * point, if it holds NaN or Inf. Collective. */

@@ -9,6 +9,12 @@ int slab_largest(const slab *s) {
   return (s->nz_global + s->ranks - 1) / s->ranks;
 }
 
+void slab_wrap(slab *s) {
+  if (s->ranks == 1) return;
+  if (s->lower == SLAB_NO_RANK) s->lower = s->ranks - 1;
+  if (s->upper == SLAB_NO_RANK) s->upper = 0;
+}
+
 static size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }

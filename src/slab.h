@@ -40,6 +40,10 @@ typedef struct slab {
  * planes. */
 int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e);
 
+/* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none: its
+ * kernels wrap its ghosts (kernels/ghosts.h). */
+void slab_wrap(slab *s);
+
 /* First global plane owned by `rank` (also for rank == ranks: nz) of the partition that `s` belongs to. */
 int slab_first_plane(const slab *s, int rank);
 

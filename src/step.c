@@ -39,7 +39,9 @@ static int launch(const stepper *s, int stream, const kernel *k, zrange z, error
   args.z_end = z.end;
   args.z_outer_begin = s->slab->lower == SLAB_NO_RANK ? 0 : -s->slab->ghost;
   args.z_outer_end = s->slab->nz + (s->slab->upper == SLAB_NO_RANK ? 0 : s->slab->ghost);
-  return s->dev->table->launch(s->dev, stream, k, &args, e);
+  TRY(s->dev->table->launch(s->dev, stream, k, &args, e));
+  if (s->absorb) TRY(absorb_apply(s->absorb, stream, &args, e));
+  return s->sources ? sources_apply(s->sources, stream, &args, s->step, e) : 0;
 }
 
 /* The planes the neighbours wait for. They read what the interior kernel of the pass before wrote, and
@@ -95,6 +97,14 @@ static int harvest_before(stepper *s, int64_t end, error *e) {
   return 0;
 }
 
+/* Receivers read the field just computed, which must be complete with the ghosts that have come. The kernels that
+ * overwrite it, two passes on, wait for work that STREAM_BOUNDARY does after this. */
+static int sample(stepper *s, int64_t step, error *e) {
+  if (!s->receivers || !receivers_due(s->receivers, step)) return 0;
+  TRY(s->dev->table->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_END), e));
+  return receivers_sample(s->receivers, stepper_field(s, !s->current), step, e);
+}
+
 int stepper_advance(stepper *s, int64_t limit, error *e) {
   zrange lo, interior, hi;
   slab_ranges(s->slab, &lo, &interior, &hi);
@@ -112,7 +122,9 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
                               event_of(s->pass, TO_DEVICE)};
   /* Received ghosts belong to the field just computed: they are input of the next pass. */
   TRY(halo_exchange(s->halo, s->memory[!s->current], s->profile ? &events : NULL, !s->overlap, e));
+  TRY(sample(s, s->step + k->steps, e));
   trace_end();
+  if (s->absorb) absorb_advance(s->absorb);
   s->current = !s->current;
   s->step += k->steps;
   s->pass++;

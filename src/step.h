@@ -2,7 +2,10 @@
 #ifndef STENCIL_STEP_H
 #define STENCIL_STEP_H
 
+#include "absorb.h"
 #include "halo.h"
+#include "receiver.h"
+#include "source.h"
 
 /* Seconds on this rank, summed over `steps` steps; measured with events (profile). */
 typedef struct step_phases {
@@ -26,7 +29,11 @@ typedef struct stepper {
   kernel_args args;              /* constants of every launch; pointers and z range are set for each */
   bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
   bool profile; /* measure phases; the device must be open with it */
-  float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper */
+  absorb *absorb;       /* not owned, as are the next two; each NULL where there is none */
+  sources *sources;
+  receivers *receivers;
+  float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the
+                        first step of the wave, memory[1] holds the field of one step earlier */
   int current;       /* memory[current] holds the newest field */
   int64_t step;                  /* steps done */
   int64_t pass;                  /* passes done; a pass advances one step or two and exchanges ghosts once */

@@ -13,8 +13,9 @@ size_t transfer_staging_bytes(const slab *s) {
   return (size_t)staging_planes(s) * s->plane * sizeof(float);
 }
 
-int transfer_open(transfer *t, device *dev, const slab *slab, float ghost_value, error *e) {
-  *t = (transfer){.dev = dev, .slab = slab, .ghost_value = ghost_value, .planes = staging_planes(slab)};
+int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts[FACE_COUNT], error *e) {
+  *t = (transfer){.dev = dev, .slab = slab, .planes = staging_planes(slab)};
+  memcpy(t->ghosts, ghosts, sizeof t->ghosts);
   return dev->table->alloc(dev, (void **)&t->staging, transfer_staging_bytes(slab), MEMORY_PINNED, e);
 }
 
@@ -37,16 +38,33 @@ static int copy_planes(transfer *t, int z, int planes, copy_direction direction,
   return t->dev->table->sync(t->dev, STREAM_BOUNDARY, e);
 }
 
-static void fill_staging(transfer *t, int planes) {
-  for (size_t i = 0; i < (size_t)planes * t->slab->plane; i++) t->staging[i] = t->ghost_value;
+static void fill(float *to, size_t count, float value) {
+  for (size_t i = 0; i < count; i++) to[i] = value;
+}
+
+/* Ghosts in x and y, and what own points leave of the padding. A row, from its first ghost on, ends with its right
+ * ghosts and padding. */
+static void fill_ghosts(transfer *t, int planes) {
+  const slab *s = t->slab;
+  const size_t right = RADIUS + (size_t)s->nx;
+  for (int p = 0; p < planes; p++)
+    for (int y = -RADIUS; y < s->ny + RADIUS; y++) {
+      float *row = staged_row(t, p, y) - RADIUS;
+      if (y < 0 || y >= s->ny) {
+        fill(row, s->pitch, t->ghosts[y < 0 ? FACE_Y_LO : FACE_Y_HI]);
+        continue;
+      }
+      fill(row, RADIUS, t->ghosts[FACE_X_LO]);
+      fill(row + right, s->pitch - right, t->ghosts[FACE_X_HI]);
+    }
 }
 
 static int at_most(int n, int limit) {
   return n < limit ? n : limit;
 }
 
-int transfer_fill(transfer *t, int z, int planes, error *e) {
-  fill_staging(t, at_most(planes, t->planes));
+int transfer_fill(transfer *t, int z, int planes, float value, error *e) {
+  fill(t->staging, (size_t)at_most(planes, t->planes) * t->slab->plane, value);
   for (int done = 0, n; done < planes; done += n) {
     n = at_most(planes - done, t->planes);
     TRY(copy_planes(t, z + done, n, COPY_TO_DEVICE, e));
@@ -57,7 +75,7 @@ int transfer_fill(transfer *t, int z, int planes, error *e) {
 int transfer_to_device(void *context, int z, int planes, const float *values, error *e) {
   transfer *t = context;
   const slab *s = t->slab;
-  fill_staging(t, at_most(planes, t->planes));
+  fill_ghosts(t, at_most(planes, t->planes));
   for (int done = 0, n; done < planes; done += n) {
     n = at_most(planes - done, t->planes);
     for (int p = 0; p < n; p++)

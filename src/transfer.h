@@ -10,7 +10,7 @@ typedef struct transfer {
   device *dev;       /* not owned */
   const slab *slab;  /* not owned */
   float *field;      /* device memory of the field moved, slab_floats long; set it before each use */
-  float ghost_value; /* what the x and y ghosts of planes that come in are set to */
+  float ghosts[FACE_COUNT]; /* what the x and y ghosts of planes that come in are set to */
   float *staging;    /* pinned, `planes` padded planes */
   int planes;
 } transfer;
@@ -18,11 +18,11 @@ typedef struct transfer {
 /* Bytes of the staging buffer for this slab: at most 32 MiB, but at least one plane. */
 size_t transfer_staging_bytes(const slab *s);
 
-int transfer_open(transfer *t, device *dev, const slab *slab, float ghost_value, error *e);
+int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts[FACE_COUNT], error *e);
 void transfer_close(transfer *t);
 
-/* Sets planes [z, z + planes) of the field, ghosts, padding and all, to ghost_value. */
-int transfer_fill(transfer *t, int z, int planes, error *e);
+/* Sets planes [z, z + planes) of the field, ghosts, padding and all, to `value`. */
+int transfer_fill(transfer *t, int z, int planes, float value, error *e);
 
 /* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y
  * ghosts. A field_sink (io/field_io.h): `context` is the transfer. */

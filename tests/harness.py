@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 try:
@@ -63,15 +64,16 @@ class Program:
         """Writes BASE with `changes` ("section.key": value; None leaves it out) as an INI file; returns its name."""
         sections = {}
         for key, value in {**BASE, **(changes or {})}.items():
-            section, key = key.split(".", 1)
+            section, key = key.rsplit(".", 1)
             if value is not None:
                 sections.setdefault(section, []).append(f"{key} = {value}\n")
         text = "".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items())
         (self.folder / name).write_text(text)
         return name
 
-    def command(self, args, np=0):
-        return ([self.mpiexec, "-np", str(np)] if np else []) + [self.path] + [str(a) for a in args]
+    def command(self, args, np=0, launch=()):
+        """`launch`: options of mpiexec."""
+        return ([self.mpiexec, *launch, "-np", str(np)] if np else []) + [self.path] + [str(a) for a in args]
 
     def run(self, *args, np=0, timeout=180, shell_before="", env=None):
         """Runs to the end; a run that outlasts `timeout` seconds is killed and fails the case."""
@@ -118,6 +120,77 @@ class Program:
 
     def close(self):
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Running:
+    """A run in the background, to be signalled or killed; use it in a `with`. What it prints goes to files, which last
+    when it dies."""
+
+    def __init__(self, program, *args, np=0, launch=(), env=None):
+        self.np, self.paths = np, [program.root / name for name in ("running.out", "running.err")]
+        with open(self.paths[0], "w") as out, open(self.paths[1], "w") as err:
+            self.process = subprocess.Popen(program.command(args, np, launch), cwd=program.folder, stdout=out, stderr=err,
+                                            stdin=subprocess.DEVNULL, env={**program.environment, **(env or {})},
+                                            start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            for pid in self.ranks():
+                send(pid, signal.SIGKILL)
+            send(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def out(self):
+        return self.paths[0].read_text()
+
+    def ranks(self):
+        """Process ids of the ranks, in order; fewer while mpiexec is starting them."""
+        if not self.np:
+            return [self.process.pid]
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:  # it has just ended
+                continue
+            if fields[0] != "Z" and int(fields[1]) == self.process.pid:
+                found.append(int(stat.parent.name))
+        return sorted(found)
+
+    def wait_for(self, happened, what, timeout=60):
+        """Until happened() is true; the run must still be there then."""
+        end = time.monotonic() + timeout
+        while not happened():
+            check(self.process.poll() is None, f"ended before {what}: {self.result()}")
+            check(time.monotonic() < end, f"no {what} within {timeout} s: {self.result()}")
+            time.sleep(0.005)
+
+    def wait(self, timeout=60):
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout} s: {self.result()}") from None
+        return self.result()
+
+    def result(self):
+        return Result(self.process.poll(), self.out(), self.paths[1].read_text())
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def read_field(path, program):

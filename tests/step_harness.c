@@ -54,7 +54,7 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
   }
   copy_dense(&w, w.memory[0], field, true);
   kernel_args args = *weights;
-  args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.z_begin = 0,
+  args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.nz = nz, args.z_begin = 0,
   args.z_end = nz;
   for (int n = 0; n < steps; n++) {
     if (periodic_z) wrap_z(&w, w.memory[n & 1]);
@@ -78,8 +78,9 @@ void step_run_open(step_run *r, device *dev, const char *kernel, bool overlap, b
             &e);
   s->args = step_weights();
   s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx,
-  s->args.ny = r->slab.ny;
-  assert_ok(transfer_open(&r->transfer, dev, &r->slab, ghost, &e), &e);
+  s->args.ny = r->slab.ny, s->args.nz = r->slab.nz;
+  const float ghosts[FACE_COUNT] = {ghost, ghost, ghost, ghost, ghost, ghost};
+  assert_ok(transfer_open(&r->transfer, dev, &r->slab, ghosts, &e), &e);
   r->global = step_initial(r->slab.nx, r->slab.ny, r->slab.nz_global);
   const float *own = r->global + (size_t)r->slab.z0 * (size_t)r->slab.nx * (size_t)r->slab.ny;
   for (int i = 0; i < 2; i++) {
@@ -88,8 +89,8 @@ void step_run_open(step_run *r, device *dev, const char *kernel, bool overlap, b
               &e);
     r->transfer.field = s->memory[i];
     /* Ghosts towards a neighbour stay NaN until they are exchanged. */
-    if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, &e), &e);
-    if (r->slab.upper == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, r->slab.nz, RADIUS, &e), &e);
+    if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &e), &e);
+    if (r->slab.upper == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, r->slab.nz, RADIUS, ghost, &e), &e);
     assert_ok(transfer_to_device(&r->transfer, 0, r->slab.nz, own, &e), &e);
   }
   assert_ok(halo_exchange(&r->halo, s->memory[0], NULL, true, &e), &e);

@@ -71,8 +71,6 @@ static void test_refused(void **state) {
       {{"-b1e30", "a.ini"},
        ERROR_USAGE_BENCHMARK,
        "--benchmark: expected a number of steps >= 1, got '1e30'"},
-      {{"-r", "auto", "a.ini"}, ERROR_USAGE_LATER, "--restart: not available yet in this version"},
-      {{"--restart=a.h5", "a.ini"}, ERROR_USAGE_LATER, "--restart: not available yet in this version"},
       {{"a.ini", "b.ini"}, ERROR_USAGE_OVERRIDE, "b.ini: expected section.key=value"},
       {{"a.ini", "grid.nx=3", "--", "-q"}, ERROR_USAGE_OVERRIDE, "-q: expected section.key=value"},
   };

@@ -48,6 +48,9 @@ static int f_launch(device *d, int s, const kernel *k, const kernel_args *a, err
   if (s == faulty(d)->late) TRY(t->launch(faulty(d)->inner, s, &NAP, a, e));
   return t->launch(faulty(d)->inner, s, k, a, e);
 }
+static int f_apply(device *d, int s, const operation *o, const void *a, error *e) {
+  return faulty(d)->inner->table->apply(faulty(d)->inner, s, o, a, e);
+}
 static int f_record(device *d, int s, int event, error *e) {
   return faulty(d)->inner->table->record(faulty(d)->inner, s, event, e);
 }
@@ -71,6 +74,7 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .free = f_free,
                                     .copy = f_copy,
                                     .launch = f_launch,
+                                    .apply = f_apply,
                                     .record = f_record,
                                     .wait = f_wait,
                                     .sync = f_sync,

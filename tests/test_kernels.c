@@ -1,8 +1,8 @@
 /* Every kernel of kernels.def gives the bits of the reference, through the device interface and on every
- * backend this machine has, and writes nothing else; and the reference itself is what the contract says. In
- * the inputs own points and ghosts are random and everything else is NaN; outputs are NaN before, or for the
- * wave equation random at own points. */
-#include "test.h"
+ * backend this machine has, own points and ghosts, and writes nothing else but padding; and the reference itself is
+ * what the contract says. In the inputs own points and ghosts are random and everything else is NaN; outputs are NaN
+ * before, or for the wave equation random at own points. The ghosts' rules are random on each face. */
+#include "ghost_rules.h"
 #include "../src/device.h"
 #include "../src/nearest.h"
 #include "../src/slab.h"
@@ -13,13 +13,10 @@
 
 host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
 host_kernel jacobi_host_two_step, heat_host_two_step, wave_host_two_step;
-static host_kernel *const TWO_STEPS[EQUATION_COUNT] = {jacobi_host_two_step, heat_host_two_step, wave_host_two_step};
+static host_kernel *const TWO_STEPS[EQUATION_COUNT] = {jacobi_host_two_step, heat_host_two_step,
+                                                       wave_host_two_step};
 static host_kernel *const REFERENCE[EQUATION_COUNT] = {jacobi_host_reference, heat_host_reference,
                                                        wave_host_reference};
-
-static int random_below(uint64_t *random, int n) {
-  return (int)((test_random(random) + 1.0) / 2 * n);
-}
 
 /* One launch: a slab, the range and weights in `args` (whose pointers are set for each run), fields and the
  * answer. */
@@ -28,7 +25,8 @@ typedef struct launch_case {
   int steps; /* a pass advances: which kernels the case is for */
   size_t floats;
   float *in, *medium, *got;
-  float *past, *middle; /* two steps a pass: u of the step before; u of the step between as expected for the wave */
+  float *past,
+      *middle; /* two steps a pass: u of the step before; u of the step between as expected for the wave */
   float *before[EQUATION_COUNT],
       *expected[EQUATION_COUNT]; /* the output before and after; the wave reads it first */
   kernel_args args;
@@ -63,9 +61,9 @@ static void fill_own(const launch_case *c, float *field, uint64_t *random) {
       for (int x = 0; x < c->s.nx; x++) field[slab_offset(&c->s, z, y, x)] = test_random(random);
 }
 
-static void set_args(launch_case *c, int z_begin, int z_end, uint64_t *random) {
+static void set_args(launch_case *c, bool rules, int z_begin, int z_end, uint64_t *random) {
   const slab *s = &c->s;
-  c->args = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny};
+  c->args = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
   c->args.z_begin = z_begin;
   c->args.z_end = z_end;
   c->args.z_outer_begin = random_below(random, 2) ? 0 : -s->ghost; /* an outer face, or a neighbour */
@@ -77,11 +75,13 @@ static void set_args(launch_case *c, int z_begin, int z_end, uint64_t *random) {
     c->args.wz[r] = test_random(random);
   }
   c->args.scale = test_random(random);
+  if (rules) random_rules(&c->args, random);
   c->args.medium = (s->nx + s->ny + z_end) % 4 ? c->medium : NULL; /* else scale is the medium */
 }
 
-/* A case for kernels of one step a pass, or of two: then with deeper ghosts, and for jacobi alone. */
-static void new_case_of(launch_case *c, int steps, const int n[3], int z_begin, int z_end, uint64_t *random) {
+/* A case for kernels of one step a pass, or of two: then with deeper ghosts, and no rules. */
+static void new_case_of(launch_case *c, int steps, bool rules, const int n[3], int z_begin, int z_end,
+                        uint64_t *random) {
   error e = {0};
   int ghost = RADIUS * steps;
   c->steps = steps;
@@ -93,7 +93,7 @@ static void new_case_of(launch_case *c, int steps, const int n[3], int z_begin, 
   for (int z = -ghost; z < c->s.nz + ghost; z++)
     for (int y = -4; y < n[1] + 4; y++)
       for (int x = -4; x < n[0] + 4; x++) c->in[slab_offset(&c->s, z, y, x)] = test_random(random);
-  set_args(c, z_begin, z_end, random);
+  set_args(c, rules, z_begin, z_end, random);
   fill_own(c, c->medium, random);
   c->past = new_field(c->floats);
   c->middle = new_field(c->floats);
@@ -108,8 +108,9 @@ static void new_case_of(launch_case *c, int steps, const int n[3], int z_begin, 
   }
 }
 
+/* A case of one step a pass whose ghosts keep their value. */
 static void new_case(launch_case *c, int nx, int ny, int nz, int z_begin, int z_end, uint64_t *random) {
-  new_case_of(c, 1, (const int[3]){nx, ny, nz}, z_begin, z_end, random);
+  new_case_of(c, 1, false, (const int[3]){nx, ny, nz}, z_begin, z_end, random);
 }
 
 static void free_case(launch_case *c) {
@@ -124,17 +125,31 @@ static void free_case(launch_case *c) {
   }
 }
 
-/* The whole allocation is compared: the answer in the range and the NaN everywhere else. */
-static void check_field(const launch_case *c, const float *expected, enum equation equation, const char *who) {
+/* Lets the padding, which a kernel may write, be as expected: what lies between the ghosts of a row and of the next. */
+static void forgive_padding(const launch_case *c, const float *expected) {
+  const slab *s = &c->s;
+  for (int z = -s->ghost; z < s->nz + s->ghost; z++)
+    for (int y = -RADIUS; y < s->ny + RADIUS; y++) {
+      size_t first = slab_offset(s, z, y, s->nx + RADIUS);
+      memcpy(c->got + first, expected + first, (s->pitch - (size_t)s->nx - 2 * RADIUS) * sizeof(float));
+    }
+}
+
+/* The whole allocation but padding is compared: the answer in the range, its images, and NaN everywhere else. */
+static void check_field(const launch_case *c, const float *expected, enum equation equation,
+                        const char *who) {
+  const unsigned char *g = c->args.ghosts;
+  forgive_padding(c, expected);
   if (memcmp(c->got, expected, c->floats * sizeof(float)) == 0) return;
   size_t i = 0;
   while (memcmp(&c->got[i], &expected[i], sizeof(float)) == 0) i++;
   ptrdiff_t from_first = (ptrdiff_t)i - (ptrdiff_t)slab_offset(&c->s, 0, 0, 0);
   ptrdiff_t row = from_first + 4 + 4 * (ptrdiff_t)c->s.pitch + 4 * (ptrdiff_t)c->s.plane;
-  fail_msg("%s %s, %d x %d points, planes [%d, %d) of %d: first difference at float %td from point 0 "
-           "(z %td y %td x %td): %a, expected %a",
-           equation_name(equation), who, c->s.nx, c->s.ny, c->args.z_begin, c->args.z_end, c->s.nz,
-           from_first, row / (ptrdiff_t)c->s.plane - 4,
+  fail_msg("%s %s, %d x %d points, planes [%d, %d) of %d, rules %d %d %d %d %d %d: first difference at float "
+           "%td from "
+           "point 0 (z %td y %td x %td): %a, expected %a",
+           equation_name(equation), who, c->s.nx, c->s.ny, c->args.z_begin, c->args.z_end, c->s.nz, g[0],
+           g[1], g[2], g[3], g[4], g[5], from_first, row / (ptrdiff_t)c->s.plane - 4,
            row % (ptrdiff_t)c->s.plane / (ptrdiff_t)c->s.pitch - 4, row % (ptrdiff_t)c->s.pitch - 4,
            (double)c->got[i], (double)expected[i]);
 }
@@ -150,11 +165,14 @@ static void run_instruction_sets(launch_case *c) {
   static const int parts[] = {1, 2, 3, 7};
   const host_isa *isa;
   for (int i = 0; (isa = host_isa_get(i)); i++) {
-    int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
-    memcpy(c->got, c->before[EQUATION_JACOBI], c->floats * sizeof(float));
-    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, NULL, c->got, NULL});
-    for (int part = n - 1; part >= 0; part--) isa->jacobi(&args, part, n);
-    check_case(c, EQUATION_JACOBI, isa->name);
+    host_kernel *const kernels[EQUATION_COUNT] = {isa->jacobi, isa->heat, isa->wave};
+    for (int q = 0; q < EQUATION_COUNT; q++) {
+      int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
+      memcpy(c->got, c->before[q], c->floats * sizeof(float));
+      kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, NULL, c->got, NULL});
+      for (int part = n - 1; part >= 0; part--) kernels[q](&args, part, n);
+      check_case(c, (enum equation)q, isa->name);
+    }
   }
 }
 
@@ -171,7 +189,8 @@ static void test_device_open(test_device *d, const char *backend, int threads, s
   *d = (test_device){.floats = floats};
   assert_ok(device_open(backend, &options, &d->dev, &e), &e);
   snprintf(d->name, sizeof d->name, "%s, %d threads", backend, threads);
-  float **const all[] = {&d->fields.in, &d->fields.medium, &d->fields.past, &d->fields.out, &d->fields.middle};
+  float **const all[] = {&d->fields.in, &d->fields.medium, &d->fields.past, &d->fields.out,
+                         &d->fields.middle};
   for (int i = 0; i < 5; i++)
     assert_ok(d->dev->table->alloc(d->dev, (void **)all[i], floats * sizeof(float), MEMORY_DEVICE, &e), &e);
 }
@@ -183,9 +202,11 @@ static void test_device_close(test_device *d) {
   d->dev->table->close(d->dev);
 }
 
-static void transfer(test_device *d, const launch_case *c, float *to, const float *from, copy_direction direction) {
+static void transfer(test_device *d, const launch_case *c, float *to, const float *from,
+                     copy_direction direction) {
   error e = {0};
-  assert_ok(d->dev->table->copy(d->dev, STREAM_INTERIOR, to, from, c->floats * sizeof(float), direction, &e), &e);
+  assert_ok(d->dev->table->copy(d->dev, STREAM_INTERIOR, to, from, c->floats * sizeof(float), direction, &e),
+            &e);
 }
 
 static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
@@ -217,7 +238,8 @@ static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
 static void run_device(test_device *d, launch_case *c) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
-    if (k->backend == d->dev->table->backend && k->steps == c->steps && (k->host || k->cuda)) run_kernel(d, c, k);
+    if (k->backend == d->dev->table->backend && k->steps == c->steps && (k->host || k->cuda))
+      run_kernel(d, c, k);
   }
 }
 
@@ -245,7 +267,7 @@ static size_t floats_of(int nx, int ny, int nz) {
 
 static void run_case(test_device *d, int devices, const int n[3], int z_begin, int z_end, uint64_t *random) {
   launch_case c;
-  new_case(&c, n[0], n[1], n[2], z_begin, z_end, random);
+  new_case_of(&c, 1, true, n, z_begin, z_end, random);
   if (!only_cuda) run_instruction_sets(&c);
   for (int i = 0; i < devices; i++) run_device(&d[i], &c);
   free_case(&c);
@@ -284,12 +306,32 @@ static void every_kernel_small_sizes(void **unused) {
  * around the cache, on whole lines and not. */
 static void every_kernel_large_sizes(void **unused) {
   (void)unused;
-  static const int n[][3] = {{131, 67, 29}, {2083, 21, 7}, {323, 170, 45}, {288, 160, 48}};
-  static const int range[][2] = {{0, 29}, {1, 7}, {0, 45}, {0, 48}};
+  static const int n[][3] = {{131, 67, 29}, {2083, 21, 7}, {323, 170, 45}, {288, 160, 48}, {288, 160, 48}};
+  static const int range[][2] = {{0, 29}, {1, 7}, {0, 45}, {0, 48}, {0, 48}};
   uint64_t random = 77u;
   test_device d[DEVICES_MAX];
   int devices = open_devices(d, floats_of(323, 170, 48));
-  for (int i = 0; i < 4; i++) run_case(d, devices, n[i], range[i][0], range[i][1], &random);
+  for (int i = 0; i < 5; i++) run_case(d, devices, n[i], range[i][0], range[i][1], &random);
+  for (int i = 0; i < devices; i++) test_device_close(&d[i]);
+}
+
+/* Rules of all faces where a kernel's packs of 4 points and its tiles meet faces in every way: rows that do and do not
+ * end with a pack, that end with the first pack of a tile, with free padding beside their ghosts and without. */
+static void every_kernel_and_rule(void **unused) {
+  (void)unused;
+  static const int xs[] = {5,  7,  8,   12,  16,  20,  24,  28,  32,  36, 64,
+                           68, 96, 100, 119, 120, 124, 128, 132, 133, 260};
+  static const int ys[] = {4, 5, 6, 7, 9, 13, 39, 41, 73}, zs[] = {4, 5, 6, 7, 9, 13, 29};
+  const int count = (int)(sizeof xs / sizeof xs[0]);
+  uint64_t random = 4711u;
+  test_device d[DEVICES_MAX];
+  int devices = open_devices(d, floats_of(260, 73, 29));
+  for (int i = 0; i < 10 * count; i += (int)stride()) {
+    int n[3] = {xs[i % count], ys[random_below(&random, 9)], zs[random_below(&random, 7)]};
+    int begin = random_below(&random, 2) ? 0 : random_below(&random, n[2]);
+    int end = random_below(&random, 2) ? n[2] : begin + 1 + random_below(&random, n[2] - begin);
+    run_case(d, devices, n, begin, end, &random);
+  }
   for (int i = 0; i < devices; i++) test_device_close(&d[i]);
 }
 
@@ -306,7 +348,7 @@ static void every_two_step_kernel(void **unused) {
       for (size_t k = (i + j) % 2; k < sizeof zs / sizeof zs[0]; k += 2) {
         launch_case c;
         int n[3] = {xs[i], ys[j], zs[k]}, begin = random_below(&random, n[2]);
-        new_case_of(&c, 2, n, begin, begin + 1 + random_below(&random, n[2] - begin), &random);
+        new_case_of(&c, 2, false, n, begin, begin + 1 + random_below(&random, n[2] - begin), &random);
         for (int at = 0; at < devices; at++) run_device(&d[at], &c);
         free_case(&c);
       }
@@ -322,7 +364,9 @@ static void reference_is_near_float64(void **unused) {
   uint64_t random = 5u;
   launch_case c;
   new_case(&c, 37, 19, 11, 0, 11, &random);
-  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.expected[EQUATION_JACOBI], NULL}), magnitude = args;
+  kernel_args args =
+                  with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.expected[EQUATION_JACOBI], NULL}),
+              magnitude = args;
   float *magnitudes = new_field(c.floats);
   for (size_t i = 0; i < c.floats; i++) magnitudes[i] = fabsf(c.in[i]);
   magnitude.in = magnitudes + slab_offset(&c.s, 0, 0, 0);
@@ -428,13 +472,34 @@ static void reference_of_each_equation(void **unused) {
   }
 }
 
+/* The oracle's ghosts, one point after another, are those that the rules ask for, one ghost after another. */
+static void reference_of_each_rule(void **unused) {
+  (void)unused;
+  uint64_t random = 31u;
+  for (int turn = 0; turn < 60; turn++) {
+    launch_case c;
+    int n[3] = {4 + random_below(&random, 12), 4 + random_below(&random, 8), 4 + random_below(&random, 8)};
+    int begin = random_below(&random, n[2]), end = begin + 1 + random_below(&random, n[2] - begin);
+    new_case_of(&c, 1, true, n, begin, end, &random);
+    for (int q = 0; q < EQUATION_COUNT; q++) {
+      memcpy(c.got, c.before[q], c.floats * sizeof(float));
+      kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.got, NULL});
+      memset(args.ghosts, GHOST_KEEP, sizeof args.ghosts);
+      REFERENCE[q](&args, 0, 1);
+      rules_apply(&c.s, &c.args, c.got);
+      check_case(&c, (enum equation)q, "reference");
+    }
+    free_case(&c);
+  }
+}
+
 /* Two steps a pass are one step twice: on a grid whose planes all lie in the slab, with ghosts that keep their value. */
 static void oracle_of_two_steps(void **unused) {
   (void)unused;
   uint64_t random = 21u;
   for (int turn = 0; turn < 4; turn++) {
     launch_case c;
-    new_case_of(&c, 2, (const int[3]){9 + turn, 7, 12}, 0, 12, &random);
+    new_case_of(&c, 2, false, (const int[3]){9 + turn, 7, 12}, 0, 12, &random);
     c.args.z_outer_begin = 0, c.args.z_outer_end = 12;
     for (int q = 0; q < EQUATION_COUNT; q++) {
       size_t bytes = c.floats * sizeof(float);
@@ -444,7 +509,8 @@ static void oracle_of_two_steps(void **unused) {
       memcpy(one, c.in, bytes); /* with its ghosts */
       for (int z = 0; z < 12; z++)
         for (int y = 0; y < 7; y++)
-          memcpy(one + slab_offset(&c.s, z, y, 0), c.past + slab_offset(&c.s, z, y, 0), (size_t)c.s.nx * sizeof *one);
+          memcpy(one + slab_offset(&c.s, z, y, 0), c.past + slab_offset(&c.s, z, y, 0),
+                 (size_t)c.s.nx * sizeof *one);
       kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, one, middle});
       REFERENCE[q](&args, 0, 1);
       memcpy(c.got, c.in, bytes); /* the wave's u of the step before; the others overwrite it */
@@ -525,9 +591,12 @@ int main(int argc, char **argv) {
       cmocka_unit_test(reference_of_a_polynomial),
       cmocka_unit_test(reference_is_near_float64),
       cmocka_unit_test(reference_of_each_equation),
+      cmocka_unit_test(reference_of_each_rule),
       cmocka_unit_test(every_kernel_small_sizes),
+      cmocka_unit_test(every_kernel_and_rule),
       cmocka_unit_test(every_kernel_large_sizes),
-      cmocka_unit_test(oracle_of_two_steps),              cmocka_unit_test(every_two_step_kernel),
+      cmocka_unit_test(oracle_of_two_steps),
+      cmocka_unit_test(every_two_step_kernel),
       cmocka_unit_test(kernels_are_found_by_name),
       cmocka_unit_test(unknown_kernels_are_explained),
       cmocka_unit_test(nearest_names),

@@ -84,6 +84,31 @@ static void points_and_ghosts_do_not_overlap(void **state) {
   }
 }
 
+/* Going up from rank to rank comes back to the start, every edge plane is exchanged, and what was inside stays. */
+static void wrapped_ranks_form_a_ring(void **state) {
+  (void)state;
+  for (int ranks = 1; ranks <= 5; ranks++) {
+    error e = {0};
+    slab s[5];
+    for (int r = 0; r < ranks; r++) {
+      assert_ok(slab_init(&s[r], 8, 8, 43, r, ranks, 4, &e), &e);
+      int lower = s[r].lower, upper = s[r].upper;
+      slab_wrap(&s[r]);
+      if (r > 0) assert_int_equal(s[r].lower, lower);
+      if (r < ranks - 1) assert_int_equal(s[r].upper, upper);
+    }
+    for (int r = 0; r < ranks; r++) {
+      zrange lo, interior, hi;
+      slab_ranges(&s[r], &lo, &interior, &hi);
+      assert_int_equal(zrange_planes(lo), ranks > 1 ? 4 : 0);
+      assert_int_equal(zrange_planes(hi), ranks > 1 ? 4 : 0);
+      if (ranks == 1) assert_int_equal(s[r].upper, SLAB_NO_RANK);
+      else assert_int_equal(s[s[r].upper].lower, r);
+      if (ranks > 1) assert_int_equal((s[r].z0 + s[r].nz) % 43, s[s[r].upper].z0);
+    }
+  }
+}
+
 static void sizes_beyond_32_bits(void **state) {
   (void)state;
   slab s;
@@ -99,6 +124,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_plane_has_one_owner), cmocka_unit_test(too_many_ranks_names_the_largest_number),
       cmocka_unit_test(ranges_cover_the_slab_once), cmocka_unit_test(points_and_ghosts_do_not_overlap),
-      cmocka_unit_test(sizes_beyond_32_bits)};
+      cmocka_unit_test(wrapped_ranks_form_a_ring), cmocka_unit_test(sizes_beyond_32_bits)};
   return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

@@ -104,7 +104,7 @@ static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &of);
   assert_ok(slab_init(&s, g.nx, g.ny, g.nz, me, of, RADIUS, &E), &E);
-  assert_ok(transfer_open(&t, dev, &s, NAN, &E), &E);
+  assert_ok(transfer_open(&t, dev, &s, (float[FACE_COUNT]){NAN, NAN, NAN, NAN, NAN, NAN}, &E), &E);
   size_t bytes = slab_floats(&s) * sizeof(float);
   assert_ok(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E), &E);
   assert_ok(transfer_to_device(&t, 0, s.nz, u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E), &E);

@@ -1,29 +1,34 @@
 /* What this machine's memory allows and how near the host kernels come to it.
  *   bench_ceilings [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
- * bytes a point, so copy / 8 bounds its rate. Every figure is the best of several passes from one field to
- * the other and back, by threads that first touched their own share, on huge pages where the system grants
- * them. */
+ * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which reads
+ * what it overwrites, 4. Every figure is the best of several passes from one field to the other and back, by threads
+ * that first touched their own share, on huge pages where the system grants them. What images at all six faces
+ * cost is measured in turns with the same kernel without, since the speed of a shared machine drifts. */
 #include "kernels/kernel.h"
 #include "src/slab.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PASSES_MIN = 8, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
-static const double SECONDS_MIN = 1.0;
+enum { PASSES_MIN = 8, TURNS = 4, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
+static const double SECONDS_MIN = 0.5;
 
 /* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
 typedef struct work {
   void (*pass)(struct work *w, int part, const float *from, float *to);
   const slab *s;
   const kernel *k;
-  float *field[2];
+  bool medium;          /* a field, else one number */
+  enum ghost_rule rule; /* of all faces */
+  float *field[2], *media;
   size_t floats;
   int threads;
   pthread_barrier_t barrier;
@@ -64,6 +69,11 @@ static void copy_streaming(work *w, int part, const float *from, float *to) {
     _mm_stream_ps(to + i, _mm_load_ps(from + i));
   _mm_sfence();
 }
+__attribute__((target("avx512f"))) static void copy_plain_avx512(work *w, int part, const float *from,
+                                                                 float *to) {
+  for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i += 16)
+    _mm512_store_ps(to + i, _mm512_load_ps(from + i));
+}
 __attribute__((target("avx512f"))) static void copy_streaming_avx512(work *w, int part, const float *from,
                                                                      float *to) {
   for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i += 16)
@@ -77,17 +87,21 @@ static void fill(work *w, int part, const float *from, float *to) {
   uint32_t state = 12345u + (uint32_t)part;
   for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i++) {
     state = state * 1664525u + 1013904223u;
-    to[i] = (float)(state >> 8) * 0x1p-24f;
+    to[i] = w->media[i] = (float)(state >> 8) * 0x1p-24f;
   }
 }
 
+/* Weights that keep the fields finite: an average for jacobi, else a Laplacian with m < 1. */
 static void kernel_pass(work *w, int part, const float *from, float *to) {
   const slab *s = w->s;
   size_t first = slab_offset(s, 0, 0, 0);
   kernel_args a = {.in = from + first, .out = to + first, .pitch = s->pitch, .plane = s->plane};
-  a.nx = s->nx, a.ny = s->ny, a.z_end = s->nz;
-  a.center = 0.4f;
-  for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 1 */
+  a.medium = w->medium ? w->media + first : NULL;
+  a.scale = 0.5f;
+  a.nx = s->nx, a.ny = s->ny, a.nz = s->nz, a.z_end = s->nz;
+  a.center = w->k->equation == EQUATION_JACOBI ? 0.4f : -0.6f;
+  for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 0.6 */
+  for (int f = 0; f < FACE_COUNT; f++) a.ghosts[f] = (unsigned char)w->rule;
   w->k->host(&a, part, w->threads);
 }
 
@@ -135,28 +149,55 @@ static double copy_gbs(work *w, const char *what, void (*pass)(work *, int, cons
 static double measure_copies(work *w) {
   double best = copy_gbs(w, "plain stores", copy_plain);
 #ifdef __x86_64__
-  double gbs = copy_gbs(w, "non-temporal, 16 bytes", copy_streaming);
-  if (gbs > best) best = gbs;
-  if (__builtin_cpu_supports("avx512f")) gbs = copy_gbs(w, "non-temporal, 64 bytes", copy_streaming_avx512);
-  if (gbs > best) best = gbs;
+  best = fmax(best, copy_gbs(w, "non-temporal, 16 bytes", copy_streaming));
+  if (__builtin_cpu_supports("avx512f")) {
+    best = fmax(best, copy_gbs(w, "plain stores, 64 bytes", copy_plain_avx512));
+    best = fmax(best, copy_gbs(w, "non-temporal, 64 bytes", copy_streaming_avx512));
+  }
 #endif
   return best;
 }
 
-/* Bytes that must move for each point, with a medium that is the same everywhere: wave also reads `out`. */
-static int ideal_bytes(enum equation equation) {
-  return equation == EQUATION_WAVE ? 12 : 8;
+/* Bytes that must move for each point. */
+static int ideal_bytes(const work *w) {
+  return 8 + (w->k->equation == EQUATION_WAVE ? 4 : 0) + (w->medium ? 4 : 0);
+}
+
+static void measure_kernel(work *w, double copy, bool medium) {
+  double points = (double)w->s->nx * w->s->ny * w->s->nz;
+  w->medium = medium;
+  double gpts = 1e-9 * points / measure(w, kernel_pass);
+  int bytes = ideal_bytes(w);
+  printf("%-6s %-14s %-11s %8.4f Gpts/s  %5.1f %% of copy / %d\n", equation_name(w->k->equation), w->k->name,
+         medium ? "medium" : "", gpts, 100 * gpts / (copy / bytes), bytes);
+}
+
+/* Prints how much longer a pass with images takes. */
+static void measure_images(work *w, bool medium) {
+  static const char *const names[] = {[GHOST_ODD] = "odd", [GHOST_EVEN] = "even", [GHOST_WRAP] = "wrap"};
+  double best[GHOST_WRAP + 1] = {0};
+  w->medium = medium;
+  for (int turn = 0; turn < TURNS; turn++)
+    for (int rule = GHOST_KEEP; rule <= GHOST_WRAP; rule++) {
+      w->rule = (enum ghost_rule)rule;
+      double seconds = measure(w, kernel_pass);
+      if (turn == 0 || seconds < best[rule]) best[rule] = seconds;
+    }
+  w->rule = GHOST_KEEP;
+  printf("%-6s %-14s %-11s", equation_name(w->k->equation), w->k->name, medium ? "medium" : "");
+  for (int rule = GHOST_ODD; rule <= GHOST_WRAP; rule++)
+    printf(" %s %+.1f %%", names[rule], 100 * (best[rule] / best[GHOST_KEEP] - 1));
+  printf(" time for images at all faces\n");
 }
 
 static void measure_kernels(work *w, double copy) {
-  double points = (double)w->s->nx * w->s->ny * w->s->nz;
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
     if (!w->k->host || w->k->steps != 1) continue; /* two steps a pass need deeper ghosts */
-    double gpts = 1e-9 * points / measure(w, kernel_pass);
-    int bytes = ideal_bytes(w->k->equation);
-    printf("%-6s %-26s %8.4f Gpts/s  %5.1f %% of copy / %d\n", equation_name(w->k->equation), w->k->name,
-           gpts, 100 * gpts / (copy / bytes), bytes);
+    measure_kernel(w, copy, false);
+    if (strcmp(w->k->name, "simd") != 0) continue;
+    if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, true);
+    measure_images(w, w->k->equation != EQUATION_JACOBI);
   }
 }
 
@@ -179,17 +220,18 @@ int main(int argc, char **argv) {
   }
   work w = {.s = &s, .floats = slab_floats(&s), .threads = n[3]};
   size_t bytes = (w.floats * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-  for (int i = 0; i < 2; i++) {
-    w.field[i] = aligned_alloc(HUGE_PAGE, bytes);
-    if (!w.field[i]) {
-      fprintf(stderr, "bench_ceilings: no memory for two fields of %zu bytes\n", bytes);
+  float **const fields[] = {&w.field[0], &w.field[1], &w.media};
+  for (int i = 0; i < 3; i++) {
+    *fields[i] = aligned_alloc(HUGE_PAGE, bytes);
+    if (!*fields[i]) {
+      fprintf(stderr, "bench_ceilings: no memory for three fields of %zu bytes\n", bytes);
       return EXIT_CODE_DEVICE;
     }
-    madvise(w.field[i], bytes, MADV_HUGEPAGE);
+    madvise(*fields[i], bytes, MADV_HUGEPAGE);
   }
   measure(&w, fill);
   printf("%d x %d x %d points, %d threads, best of at least %d passes\n", n[0], n[1], n[2], n[3], PASSES_MIN);
   measure_kernels(&w, measure_copies(&w));
-  for (int i = 0; i < 2; i++) free(w.field[i]);
+  for (int i = 0; i < 3; i++) free(*fields[i]);
   return 0;
 }

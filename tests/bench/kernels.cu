@@ -1,4 +1,5 @@
 /* bench_kernels [--json FILE] [nx ny nz]     (default 768 768 768)
+ * bench_kernels --ghosts [KERNEL]            (ghosts.cuh)
  * Every CUDA kernel of the program side by side on one device: speed as a fraction of the copy bandwidth measured
  * in the same run, time of a boundary launch, what a launch takes of the machine, and whether the bits equal
  * naive's on random data. Exit 1 if any differ.
@@ -60,9 +61,11 @@ __global__ void fill(float *u, size_t n, unsigned long long field) {
   }
 }
 
-__global__ void count_differences(const float *a, const float *b, size_t n, unsigned long long *count) {
+/* Float 0 is the first left ghost of a row; the padding behind the last right ghost may be anything. */
+__global__ void count_differences(const float *a, const float *b, size_t n, size_t pitch, size_t used,
+                                  unsigned long long *count) {
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x)
-    if (__float_as_uint(a[i]) != __float_as_uint(b[i])) atomicAdd(count, 1ull);
+    if (i % pitch < used && __float_as_uint(a[i]) != __float_as_uint(b[i])) atomicAdd(count, 1ull);
 }
 
 /* Median seconds of one `work` in SAMPLES of `repeats`, after one to warm up; it is told which repeat it is. */
@@ -92,6 +95,7 @@ static kernel_args make_args(const bench &b, int z_begin, int z_end) {
   a.plane = b.s.plane;
   a.nx = b.s.nx;
   a.ny = b.s.ny;
+  a.nz = b.s.nz;
   a.z_begin = z_begin;
   a.z_end = z_end;
   a.center = 0.37f;
@@ -107,18 +111,32 @@ static double points_of(const bench &b) {
   return (double)b.s.nx * b.s.ny * b.s.nz;
 }
 
-/* Lets naive write what the kernels of this equation are to give. */
-static void expect(const bench &b, enum equation equation) {
+/* Lets naive write what the kernels of this equation are to give with these arguments. */
+static void expect(const bench &b, enum equation equation, kernel_args a) {
   error e = {};
   const kernel *naive = NULL;
   if (kernel_find("naive", equation, BACKEND_CUDA, &naive, &e)) {
     fprintf(stderr, "bench_kernels: %s\n", e.text);
     exit(1);
   }
-  kernel_args a = make_args(b, 0, b.s.nz);
   a.out = b.expected + slab_offset(&b.s, 0, 0, 0);
   CHECK(cudaMemcpyAsync(b.expected, b.before, b.floats * sizeof(float), cudaMemcpyDeviceToDevice, b.stream));
   CHECK((cudaError_t)naive->cuda(&a, b.stream));
+}
+
+/* Runs a kernel and counts the floats, padding aside, that are not what naive wrote. */
+static unsigned long long differences(const bench &b, const kernel &k, const kernel_args &a) {
+  unsigned long long wrong = 0;
+  const size_t ghost = slab_offset(&b.s, -RADIUS, -RADIUS, -RADIUS), used = (size_t)b.s.nx + 2 * RADIUS;
+  CHECK(cudaMemcpyAsync(b.out, b.before, b.floats * sizeof(float), cudaMemcpyDeviceToDevice, b.stream));
+  CHECK(cudaMemsetAsync(b.differ, 0, sizeof wrong, b.stream));
+  CHECK((cudaError_t)k.cuda(&a, b.stream));
+  count_differences<<<1024, 256, 0, b.stream>>>(b.out + ghost, b.expected + ghost, b.floats - ghost,
+                                                b.s.pitch, used, b.differ);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpyAsync(&wrong, b.differ, sizeof wrong, cudaMemcpyDeviceToHost, b.stream));
+  CHECK(cudaStreamSynchronize(b.stream));
+  return wrong;
 }
 
 /* The first launch: does the device support it, are the bits right, what does it take? */
@@ -126,16 +144,11 @@ static result first_look(const bench &b, const kernel &k) {
   result r = {};
   r.k = &k;
   const kernel_args whole = make_args(b, 0, b.s.nz);
-  CHECK(cudaMemcpyAsync(b.out, b.before, b.floats * sizeof(float), cudaMemcpyDeviceToDevice, b.stream));
-  CHECK(cudaMemsetAsync(b.differ, 0, sizeof r.wrong, b.stream));
   const cudaError_t status = (cudaError_t)k.cuda(&whole, b.stream);
   if (status == cudaErrorNotSupported) return r;
   CHECK(status);
   r.supported = true;
-  count_differences<<<1024, 256, 0, b.stream>>>(b.out, b.expected, b.floats, b.differ);
-  CHECK(cudaGetLastError());
-  CHECK(cudaMemcpyAsync(&r.wrong, b.differ, sizeof r.wrong, cudaMemcpyDeviceToHost, b.stream));
-  CHECK(cudaStreamSynchronize(b.stream));
+  r.wrong = differences(b, k, whole);
   r.info = inspect(b.stream, [&] { return (cudaError_t)k.cuda(&whole, b.stream); });
   return r;
 }
@@ -271,6 +284,16 @@ static void open_bench(bench *b, int nx, int ny, int nz) {
   CHECK(cudaGetLastError());
 }
 
+static void close_bench(bench *b) {
+  for (float *field : {b->in, b->medium, b->before, b->out, b->expected}) CHECK(cudaFree(field));
+  CHECK(cudaFree(b->differ));
+  CHECK(cudaStreamDestroy(b->stream));
+  CHECK(cudaEventDestroy(b->start));
+  CHECK(cudaEventDestroy(b->stop));
+}
+
+#include "ghosts.cuh"
+
 static void parse(int argc, char **argv, int size[3], const char **json) {
   int i = 1;
   if (argc > 2 && strcmp(argv[1], "--json") == 0) *json = argv[2], i = 3;
@@ -282,20 +305,21 @@ static void parse(int argc, char **argv, int size[3], const char **json) {
     good = good && *end == '\0' && value >= 1 && value <= 1 << 20;
   }
   if (good) return;
-  fprintf(stderr, "usage: bench_kernels [--json FILE] [nx ny nz]\n");
+  fprintf(stderr, "usage: bench_kernels [--json FILE] [nx ny nz], or --ghosts [KERNEL]\n");
   exit(1);
 }
 
 int main(int argc, char **argv) {
   int size[3] = {768, 768, 768};
   const char *json = NULL;
+  if (argc > 1 && argc <= 3 && strcmp(argv[1], "--ghosts") == 0) return !compare_ghosts(argv[2]);
   parse(argc, argv, size, &json);
   bench b = {};
   open_bench(&b, size[0], size[1], size[2]);
   std::vector<result> results;
   for (int i = 0; i < kernel_table_size; i++) {
     if (!kernel_table[i].cuda || kernel_table[i].steps != 1) continue;
-    expect(b, kernel_table[i].equation);
+    expect(b, kernel_table[i].equation, make_args(b, 0, b.s.nz));
     results.push_back(first_look(b, kernel_table[i]));
   }
   std::vector<double> copy;

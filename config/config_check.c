@@ -1,0 +1,150 @@
+/* What concerns several keys of the configuration: each value is good by itself, do they fit together? */
+#include "config_internal.h"
+#include <math.h>
+#include <string.h>
+
+/* What all checks need. */
+typedef struct checker {
+  const config *c;
+  const config_entries *all;
+  error *e;
+  char place[PLACE_TEXT]; /* of the entry last looked at */
+} checker;
+
+static const char axis_names[3] = {'x', 'y', 'z'};
+
+static int points_of(const config *c, int axis) {
+  return axis == 0 ? c->nx : axis == 1 ? c->ny : c->nz;
+}
+
+static double spacing_of(const config *c, int axis) {
+  return axis == 0 ? c->dx : axis == 1 ? c->dy : c->dz;
+}
+
+/* Sets k->place to where a key was given, or to the file. */
+static void look_at(checker *k, const config_block *given, const char *section, const char *name) {
+  config_place(k->place, k->c->file, config_entry_of(given, section, name)->line);
+}
+
+static int check_size(checker *k) {
+  const config *c = k->c;
+  if (c->nx <= INT64_MAX / c->ny / c->nz) return 0;
+  return FAIL(k->e, CONFIG_TOO_MANY_POINTS, c->file, c->nx, c->ny, c->nz);
+}
+
+static int check_cfl(checker *k) {
+  if (k->c->cfl <= 1 || k->c->allow_unstable) return 0;
+  const config_block *given = k->all->blocks[0];
+  const char *text = config_entry_of(given, "time", "cfl")->text;
+  look_at(k, given, "time", "cfl");
+  return FAIL(k->e, CONFIG_VALUE, k->place, "time", "cfl", "a number <= 1 (or allow_unstable = on)", text);
+}
+
+/* --- boundaries -------------------------------------------------------------------------------- */
+
+/* The row of the key that sets a face: the most specific one given, else that of `all`. */
+static const config_key *key_of_face(const checker *k, int face) {
+  const config_key *found = NULL;
+  for (int i = 0; i < config_key_count; i++) {
+    const config_key *key = &config_keys[i];
+    if (key->kind != VALUE_FACES || !(key->faces >> face & 1)) continue;
+    if (!found || k->all->blocks[0]->entries[i].line) found = key;
+  }
+  return found;
+}
+
+static const char *face_name(int face) {
+  const config_key *key = config_keys;
+  while (key->faces != 1 << face) key++;
+  return key->name;
+}
+
+static const char *kind_name(const checker *k, int face) {
+  return config_choice(key_of_face(k, face)->choices, (int)k->c->boundary[face])->name;
+}
+
+static int check_periodic(checker *k, int axis) {
+  const enum boundary_kind *kinds = k->c->boundary;
+  int lo = 2 * axis, hi = lo + 1;
+  if ((kinds[lo] == BOUNDARY_PERIODIC) == (kinds[hi] == BOUNDARY_PERIODIC)) return 0;
+  /* The message is about the key that makes them differ: the more specific one, further down in the table. */
+  int face = key_of_face(k, hi) > key_of_face(k, lo) ? hi : lo, other = lo + hi - face;
+  const char *name = key_of_face(k, face)->name;
+  look_at(k, k->all->blocks[0], "boundary", name);
+  return FAIL(k->e, CONFIG_HALF_PERIODIC, k->place, name, kind_name(k, face), face_name(other),
+              kind_name(k, other));
+}
+
+/* A reflection reaches 4 points inside its face's own; of a periodic axis the ghosts are 4 points of the other side. */
+static int check_points(checker *k, int axis) {
+  int n = points_of(k->c, axis);
+  const char key[] = {'n', axis_names[axis], '\0'};
+  for (int face = 2 * axis; face <= 2 * axis + 1; face++) {
+    enum boundary_kind kind = k->c->boundary[face];
+    bool reflects = kind == BOUNDARY_DIRICHLET || kind == BOUNDARY_NEUMANN;
+    int least = reflects ? 5 : kind == BOUNDARY_PERIODIC ? 4 : 1;
+    if (n >= least) continue;
+    look_at(k, k->all->blocks[0], "grid", key);
+    return FAIL(k->e, CONFIG_FEW_POINTS, k->place, axis_names[axis], least, face_name(face),
+                kind_name(k, face), n);
+  }
+  return 0;
+}
+
+static int check_layers(checker *k, int axis) {
+  int64_t n = points_of(k->c, axis), inside = n;
+  for (int face = 2 * axis; face <= 2 * axis + 1; face++)
+    if (k->c->boundary[face] == BOUNDARY_ABSORBING) inside -= k->c->boundary_width;
+  if (inside >= 1) return 0;
+  look_at(k, k->all->blocks[0], "boundary", "width");
+  return FAIL(k->e, CONFIG_LAYERS, k->place, k->c->boundary_width, axis_names[axis], (int)n);
+}
+
+/* --- positions --------------------------------------------------------------------------------- */
+
+/* Fails unless the position is inside the grid, but for what rounding may do to one on a face. `what` begins the
+ * message. */
+static int check_inside(checker *k, const char *section, const char *name, const char *what,
+                        const double position[3]) {
+  const config *c = k->c;
+  for (int axis = 0; axis < 3; axis++) {
+    double low = c->origin[axis], high = low + (points_of(c, axis) - 1) * spacing_of(c, axis);
+    double slack = 1e-9 * spacing_of(c, axis) + 1e-15 * fmax(fabs(low), fabs(high));
+    if (position[axis] >= low - slack && position[axis] <= high + slack) continue;
+    return FAIL(k->e, CONFIG_OUTSIDE, k->place, section, name, what, position[0], position[1], position[2],
+                axis_names[axis], low, high);
+  }
+  return 0;
+}
+
+static int check_source(checker *k, const config_block *given, const source_config *s) {
+  char section[SECTION_TEXT];
+  snprintf(section, sizeof section, "source.%d", s->number);
+  look_at(k, given, "source.1", "position");
+  return check_inside(k, section, "position", "", s->position);
+}
+
+static int check_receivers(checker *k) {
+  const config *c = k->c;
+  const char *name = c->receivers == RECEIVERS_LINE ? "line" : "points";
+  look_at(k, k->all->blocks[0], "receivers", name);
+  for (int i = 0; i < c->receiver_count; i++) {
+    char what[64];
+    snprintf(what, sizeof what, "receiver %d of %d, at ", i + 1, c->receiver_count);
+    TRY(check_inside(k, "receivers", name, what, c->receiver_positions[i]));
+  }
+  return 0;
+}
+
+int config_check(const config *c, const config_entries *all, error *e) {
+  checker k = {.c = c, .all = all, .e = e};
+  TRY(check_size(&k));
+  TRY(check_cfl(&k));
+  for (int axis = 0; axis < 3; axis++) {
+    TRY(check_periodic(&k, axis));
+    TRY(check_points(&k, axis));
+    TRY(check_layers(&k, axis));
+  }
+  for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
+  return check_receivers(&k);
+}

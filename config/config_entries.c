@@ -1,0 +1,86 @@
+/* What the user gave, not yet parsed: blocks of entries, one a source and one for all else. */
+#include "config_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+int config_entries_open(config_entries *all, error *e) {
+  config_block *plain;
+  return config_block_of(all, 0, 0, &plain, e);
+}
+
+void config_entries_close(config_entries *all) {
+  for (int i = 0; i < all->count; i++) {
+    for (int key = 0; key < config_key_count; key++) free(all->blocks[i]->entries[key].text);
+    free(all->blocks[i]);
+  }
+  free(all->blocks);
+  *all = (config_entries){0};
+}
+
+/* Index of the first block whose number is not below this one; sections mostly come in ascending order. */
+static int position_of(const config_entries *all, int number) {
+  int low = 0, high = all->count;
+  if (high > 0 && all->blocks[high - 1]->number < number) return high;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (all->blocks[middle]->number < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static int make_room(config_entries *all, error *e) {
+  if (all->count < all->room) return 0;
+  int room = 2 * all->room + 16;
+  config_block **blocks = realloc(all->blocks, (size_t)room * sizeof *blocks);
+  if (!blocks) return FAIL(e, OUT_OF_MEMORY, (size_t)room * sizeof *blocks, "the configuration");
+  all->blocks = blocks;
+  all->room = room;
+  return 0;
+}
+
+int config_block_of(config_entries *all, int number, int line, config_block **block, error *e) {
+  int at = position_of(all, number);
+  if (at < all->count && all->blocks[at]->number == number) {
+    *block = all->blocks[at];
+    return 0;
+  }
+  TRY(make_room(all, e));
+  size_t bytes = sizeof **block + (size_t)config_key_count * sizeof(config_entry);
+  *block = calloc(1, bytes);
+  if (!*block) return FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");
+  (*block)->number = number;
+  (*block)->line = line;
+  memmove(&all->blocks[at + 1], &all->blocks[at], (size_t)(all->count - at) * sizeof *all->blocks);
+  all->blocks[at] = *block;
+  all->count++;
+  return 0;
+}
+
+size_t config_text_size(const config_key *key) {
+  return key->kind == VALUE_POINTS ? CONFIG_LIST_TEXT : CONFIG_TEXT;
+}
+
+const config_entry *config_entry_of(const config_block *given, const char *section, const char *name) {
+  int key = 0;
+  while (strcmp(config_keys[key].section, section) != 0 || strcmp(config_keys[key].name, name) != 0) key++;
+  return &given->entries[key];
+}
+
+void config_place(char place[PLACE_TEXT], const char *file, int line) {
+  if (line == ENTRY_OVERRIDE)
+    snprintf(place, PLACE_TEXT, "command line");
+  else if (line == 0)
+    snprintf(place, PLACE_TEXT, "%s", file);
+  else
+    snprintf(place, PLACE_TEXT, "%s:%d", file, line);
+}
+
+void config_section(char section[SECTION_TEXT], const config_key *key, int number) {
+  if (key->of_source)
+    snprintf(section, SECTION_TEXT, "source.%d", number);
+  else
+    snprintf(section, SECTION_TEXT, "%s", key->section);
+}

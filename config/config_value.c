@@ -1,0 +1,207 @@
+/* One value from text to its fields of the config. */
+#include "config_internal.h"
+#include <ctype.h>
+#include <string.h>
+#include "decimal.h"
+
+_Static_assert(sizeof(enum equation) == sizeof(int), "take_choice writes enums as ints");
+
+int config_refuse(const value *v, const char *expected) {
+  return FAIL(v->e, CONFIG_VALUE, v->place, v->section, v->key->name, expected, v->text);
+}
+
+/* The field at `offset` of what the key belongs to. */
+static void *field_at(const value *v, size_t offset) {
+  return (v->key->of_source ? (char *)v->source : (char *)v->c) + offset;
+}
+
+static void *field_of(const value *v) {
+  return field_at(v, v->key->offset);
+}
+
+static bool is_auto(const value *v) {
+  return v->key->automatic && strcmp(v->text, "auto") == 0;
+}
+
+static int refuse_integer(const value *v, bool too_large) {
+  enum { NARROW = 1000 }; /* limits this close are better told together */
+  const config_key *k = v->key;
+  const char *automatic = k->automatic ? "auto or " : "";
+  char expected[96];
+  if (k->max < NARROW)
+    snprintf(expected, sizeof expected, "%san integer from %" PRId64 " to %" PRId64, automatic, k->min,
+             k->max);
+  else if (too_large)
+    snprintf(expected, sizeof expected, "%san integer <= %" PRId64, automatic, k->max);
+  else
+    snprintf(expected, sizeof expected, "%san integer >= %" PRId64, automatic, k->min);
+  return config_refuse(v, expected);
+}
+
+static int parse_integer(const value *v) {
+  const config_key *k = v->key;
+  int64_t wide = 0;
+  if (!is_auto(v)) {
+    bool beyond = false;
+    if (!decimal_integer(v->text, &wide, &beyond) || wide < k->min) return refuse_integer(v, false);
+    if (beyond || wide > k->max) return refuse_integer(v, true);
+  }
+  int narrow = (int)wide;
+  memcpy(field_of(v), k->size == sizeof narrow ? (void *)&narrow : (void *)&wide, k->size);
+  return 0;
+}
+
+static int refuse_number(const value *v, int count, bool beyond) {
+  const range *r = v->key->range;
+  const char *automatic = v->key->automatic ? "auto or " : "";
+  char expected[96], each[64] = "";
+  if (beyond)
+    snprintf(each, sizeof each, " from %g to %g", r->low, r->high);
+  else if (r->low > 0)
+    snprintf(each, sizeof each, " > 0");
+  if (count == 1)
+    snprintf(expected, sizeof expected, "%sa number%s", automatic, each);
+  else
+    snprintf(expected, sizeof expected, "%d numbers%s", count, each);
+  return config_refuse(v, expected);
+}
+
+static int parse_numbers(const value *v) {
+  const range *r = v->key->range;
+  int count = (int)(v->key->size / sizeof(double)), found = 0;
+  double *numbers = field_of(v), number;
+  char text[CONFIG_TEXT], *rest = NULL;
+  snprintf(text, sizeof text, "%s", v->text);
+  if (is_auto(v)) return 0;
+  for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+    if (found == count || !decimal_number(word, &number)) return refuse_number(v, count, false);
+    if (number < r->low || number > r->high) return refuse_number(v, count, r->low <= 0 || number > 0);
+    numbers[found++] = number;
+  }
+  return found == count ? 0 : refuse_number(v, count, false);
+}
+
+/* Lists the spellings that this version takes: "auto or sendrecv". */
+static int refuse_choice(const value *v) {
+  char expected[256] = "";
+  const choice *next = v->key->choices;
+  for (size_t length = 0; next->name && length < sizeof expected;) {
+    const char *name = next->name;
+    for (next++; next->name && next->value == CHOICE_LATER;) next++;
+    const char *joint = length == 0 ? "" : next->name ? ", " : " or ";
+    length += (size_t)snprintf(expected + length, sizeof expected - length, "%s%s", joint, name);
+  }
+  return config_refuse(v, expected);
+}
+
+static bool has_form(const char *text, const choice *k) {
+  double number;
+  const char *dataset = strstr(text, ":/");
+  switch (k->form) {
+  case FORM_WORD:
+    return strcmp(k->name, text) == 0;
+  case FORM_NUMBER:
+    return decimal_number(text, &number);
+  case FORM_DATASET:
+    break;
+  }
+  return dataset && dataset > text && dataset[2];
+}
+
+/* The first of the key's choices that v->text is. */
+static int find_choice(const value *v, const choice **found) {
+  const choice *k = v->key->choices;
+  while (k->name && !has_form(v->text, k)) k++;
+  if (!k->name) return refuse_choice(v);
+  if (k->value == CHOICE_LATER)
+    return FAIL(v->e, CONFIG_LATER_VALUE, v->place, v->section, v->key->name, v->text);
+  if (k->only_with && !k->only_with->holds(v->c, v->source))
+    return FAIL(v->e, CONFIG_ONLY_VALUE, v->place, v->section, v->key->name, v->text, k->only_with->says);
+  *found = k;
+  return 0;
+}
+
+static int parse_choice(const value *v) {
+  const choice *chosen;
+  TRY(find_choice(v, &chosen));
+  *(int *)field_of(v) = chosen->value;
+  return 0;
+}
+
+static int parse_switch(const value *v) {
+  const choice *chosen;
+  TRY(find_choice(v, &chosen));
+  *(bool *)field_of(v) = chosen->value;
+  return 0;
+}
+
+static int parse_faces(const value *v) {
+  const choice *chosen;
+  TRY(find_choice(v, &chosen));
+  for (int face = 0; face < FACE_COUNT; face++)
+    if (v->key->faces >> face & 1) v->c->boundary[face] = (enum boundary_kind)chosen->value;
+  return 0;
+}
+
+/* Copies v->text to the key's field. What a command line can hold but a line of a file cannot is refused, so that the
+ * effective configuration can always be saved and read back. */
+static int copy_text(const value *v) {
+  size_t length = strlen(v->text);
+  if (length >= v->key->size)
+    return FAIL(v->e, CONFIG_TOO_LONG, v->place, v->section, v->key->name, (int)v->key->size - 1);
+  for (size_t i = 0; i < length; i++) {
+    unsigned char sign = (unsigned char)v->text[i];
+    bool comment = (sign == '#' || sign == ';') && (i == 0 || v->text[i - 1] == ' ');
+    if (iscntrl(sign) || comment) return FAIL(v->e, CONFIG_TEXT_SIGN, v->place, v->section, v->key->name);
+  }
+  memcpy(field_of(v), v->text, length + 1);
+  return 0;
+}
+
+static int parse_text(const value *v) {
+  const choice *ignored;
+  if (v->key->choices) TRY(find_choice(v, &ignored));
+  if (!*v->text && !v->key->may_be_empty) return config_refuse(v, v->key->expected);
+  return copy_text(v);
+}
+
+static int parse_variant(const value *v) {
+  const config_key *k = v->key;
+  const choice *chosen;
+  TRY(find_choice(v, &chosen));
+  if (k->tag) *(int *)field_at(v, k->tag) = chosen->value;
+  if (chosen->form == FORM_DATASET) return copy_text(v);
+  if (chosen->form == FORM_WORD) return 0;
+  double number = 0;
+  decimal_number(v->text, &number); /* it is one: has_form saw to that */
+  if (number < k->range->low || number > k->range->high)
+    return refuse_number(v, 1, k->range->low <= 0 || number > 0);
+  *(double *)field_at(v, k->number) = number;
+  return 0;
+}
+
+int config_parse(const value *v) {
+  switch (v->key->kind) {
+  case VALUE_INTEGER:
+    return parse_integer(v);
+  case VALUE_NUMBERS:
+    return parse_numbers(v);
+  case VALUE_SWITCH:
+    return parse_switch(v);
+  case VALUE_CHOICE:
+    return parse_choice(v);
+  case VALUE_TEXT:
+    return parse_text(v);
+  case VALUE_VARIANT:
+    return parse_variant(v);
+  case VALUE_FACES:
+    return parse_faces(v);
+  case VALUE_LINE:
+    return config_parse_line(v);
+  case VALUE_POINTS:
+    return config_parse_points(v);
+  case VALUE_LATER:
+    break;
+  }
+  return FAIL(v->e, CONFIG_LATER_KEY, v->place, v->section, v->key->name);
+}

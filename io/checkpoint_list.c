@@ -1,0 +1,131 @@
+/* Which checkpoints of a path there are, and clearing away those that are not needed any more. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "checkpoint_internal.h"
+
+enum { HOST_TEXT = 65, ABANDONED_SECONDS = 3600 };
+
+int checkpoint_file_name(char name[CHECKPOINT_NAME], const char *path, int64_t step, error *e) {
+  int n = snprintf(name, CHECKPOINT_NAME, "%s.%08" PRId64 ".h5", path, step);
+  return n < CHECKPOINT_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+}
+
+static void host_name(char host[HOST_TEXT]) {
+  if (gethostname(host, HOST_TEXT)) strcpy(host, "unknown");
+  host[HOST_TEXT - 1] = 0;
+}
+
+void checkpoint_temporary_name(char temporary[CHECKPOINT_TEMPORARY], const char *name) {
+  char host[HOST_TEXT];
+  host_name(host);
+  snprintf(temporary, CHECKPOINT_TEMPORARY, "%s.tmp.%s.%ld", name, host, (long)getpid());
+}
+
+/* Cuts "BASE.STEP.h5", where BASE is the last part of `path`, off the beginning of the name of a file; returns what
+ * follows, or NULL. */
+static const char *parse(const char *path, const char *file, int64_t *step) {
+  char exact[32], *end;
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+  size_t length = strlen(base);
+  if (strncmp(file, base, length) || file[length] != '.') return NULL;
+  file += length + 1;
+  errno = 0;
+  *step = strtoll(file, &end, 10);
+  if (errno || *step < 0 || strncmp(end, ".h5", 3)) return NULL;
+  snprintf(exact, sizeof exact, "%08" PRId64, *step); /* no other spelling of a number is one of ours */
+  bool ours = strlen(exact) == (size_t)(end - file) && memcmp(exact, file, strlen(exact)) == 0;
+  return ours ? end + 3 : NULL;
+}
+
+/* The next file of the folder that parse knows. NULL at the end. */
+static const char *next_file(DIR *folder, const char *path, char file[256], int64_t *step) {
+  for (const struct dirent *d; (d = readdir(folder));) {
+    snprintf(file, 256, "%s", d->d_name);
+    const char *rest = parse(path, file, step);
+    if (rest) return rest;
+  }
+  return NULL;
+}
+
+static int newer(const void *a, const void *b) {
+  const checkpoint_entry *x = a, *y = b;
+  if (x->generation != y->generation) return x->generation < y->generation ? 1 : -1;
+  return x->step < y->step ? 1 : x->step > y->step ? -1 : 0;
+}
+
+static int append(checkpoint_list *list, const char *path, int64_t step, error *e) {
+  char name[CHECKPOINT_NAME];
+  TRY(checkpoint_file_name(name, path, step, e));
+  size_t bytes = (size_t)(list->count + 1) * sizeof *list->entries;
+  checkpoint_entry *entries = realloc(list->entries, bytes);
+  if (!entries) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of checkpoints");
+  list->entries = entries;
+  list->entries[list->count++] = (checkpoint_entry){step, checkpoint_generation(name)};
+  return 0;
+}
+
+int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
+  char folder[FILE_NAME], file[256];
+  const char *rest;
+  int64_t step;
+  *list = (checkpoint_list){0};
+  path_folder(path, folder);
+  DIR *open = opendir(folder);
+  if (!open) return errno == ENOENT ? 0 : FAIL(e, FIELD_FILE, folder, strerror(errno));
+  while (!e->id && (rest = next_file(open, path, file, &step)))
+    if (!*rest) append(list, path, step, e);
+  closedir(open);
+  if (list->count > 1) qsort(list->entries, (size_t)list->count, sizeof *list->entries, newer);
+  return e->id;
+}
+
+void checkpoint_list_free(checkpoint_list *list) {
+  free(list->entries);
+  *list = (checkpoint_list){0};
+}
+
+void checkpoint_rotate(const checkpoint_list *list, const char *path, int64_t step, int keep) {
+  char name[CHECKPOINT_NAME];
+  error ignored = {0};
+  int kept = 1;
+  for (int i = 0; i < list->count; i++) {
+    int64_t other = list->entries[i].step;
+    if (other == step || kept++ < keep) continue;
+    if (!checkpoint_file_name(name, path, other, &ignored)) unlink(name);
+  }
+}
+
+/* Is nobody writing `file`, named ".tmp.HOST.PID" at its end? */
+static bool abandoned(const char *file, const char *ending) {
+  static const char mark[] = ".tmp.";
+  char host[HOST_TEXT];
+  const char *dot = strrchr(ending, '.'), *theirs = ending + strlen(mark);
+  if (strncmp(ending, mark, strlen(mark)) || dot < theirs) return false;
+  host_name(host);
+  long pid = strtol(dot + 1, NULL, 10);
+  bool here = strlen(host) == (size_t)(dot - theirs) && memcmp(host, theirs, strlen(host)) == 0;
+  if (here && pid > 0 && (pid == (long)getpid() || (kill((pid_t)pid, 0) && errno == ESRCH))) return true;
+  struct stat s;
+  return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
+}
+
+void checkpoint_remove_abandoned(const char *path) {
+  char folder[FILE_NAME], file[256], name[FILE_NAME + 256];
+  const char *rest;
+  int64_t step;
+  path_folder(path, folder);
+  DIR *open = opendir(folder);
+  if (!open) return; /* writing will say why */
+  while ((rest = next_file(open, path, file, &step))) {
+    snprintf(name, sizeof name, "%s/%s", folder, file);
+    if (abandoned(name, rest)) unlink(name);
+  }
+  closedir(open);
+}

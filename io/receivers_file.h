@@ -1,0 +1,31 @@
+/* PATH.receivers.h5: what the receivers have recorded. */
+#ifndef STENCIL_RECEIVERS_FILE_H
+#define STENCIL_RECEIVERS_FILE_H
+
+#include <stdint.h>
+#include "../src/error.h"
+
+typedef struct receivers_file receivers_file;
+
+typedef struct receivers_meta {
+  int64_t samples; /* of each receiver: sample i is of time i every dt */
+  int receivers;
+  const double (*positions)[3]; /* receivers: x y z, m */
+  double dt;                    /* s */
+  int64_t every;                /* steps */
+} receivers_meta;
+
+/* One process alone, not collective: creates PATH.receivers.h5 under a temporary name, with /position (receivers, 3)
+ * and /time (samples), float64, attributes, and /u (samples, receivers), float32, to be filled. Its space is reserved
+ * where the file system can, so that a full disk is seen here (exit 2). receivers_file_close it, also after a failure.
+ */
+int receivers_file_create(receivers_file **f, const char *path, const receivers_meta *m, error *e);
+
+/* Writes samples [first, first + count) of all receivers: `values` is count x receivers. */
+int receivers_file_put(receivers_file *f, int64_t first, int64_t count, const float *values, error *e);
+
+/* Gives the whole file its name, durably; after a failure (`e` says so already, or this fails) no file is left under
+ * either name. Frees `f`, which may be NULL. */
+int receivers_file_close(receivers_file *f, error *e);
+
+#endif

@@ -1,0 +1,81 @@
+#include "table.h"
+#include <math.h>
+#include <stdlib.h>
+#include "../src/error_mpi.h"
+#include "io_internal.h"
+
+enum { BROADCAST_MAX = 1 << 27 /* values at once: MPI counts in an int */ };
+
+static dataset_kind kind_of(table_form form) {
+  return (dataset_kind){form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
+}
+
+static int check_shape(const char *name, hid_t dataset, table_form form, table *t, error *e) {
+  hsize_t shape[H5S_MAX_RANK];
+  char found[SHAPE_TEXT];
+  int rank;
+  TRY(dataset_shape(name, dataset, shape, &rank, found, e));
+  bool flat = form.flat && rank == 1, wide = rank == 2 && shape[1] == (hsize_t)form.columns;
+  if ((!flat && !wide) || shape[0] == 0)
+    return FAIL(e, TABLE_SHAPE, name, form.flat ? "(n,) or " : "", form.columns, found);
+  t->rows = (int64_t)shape[0];
+  t->columns = flat ? 1 : form.columns;
+  return 0;
+}
+
+static int allocate(table *t, error *e) {
+  size_t row = (size_t)t->columns * sizeof *t->values;
+  t->values = calloc((size_t)t->rows, row); /* it, too, sees products that overflow */
+  return t->values ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * row, "a table");
+}
+
+static int read_values(const char *name, hid_t dataset, table *t, error *e) {
+  TRY(allocate(t, e));
+  if (H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->values) < 0)
+    return FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
+  for (int64_t i = 0; i < t->rows * t->columns; i++)
+    if (!isfinite(t->values[i]))
+      return FAIL(e, TABLE_NONFINITE, name, isnan(t->values[i]) ? "NaN" : "Inf", i / t->columns);
+  return 0;
+}
+
+int table_load(const char *dataset, table_form form, table *t, error *e) {
+  hid_t file = H5I_INVALID_HID, values = H5I_INVALID_HID;
+  *t = (table){0};
+  if (!dataset_open(dataset, kind_of(form), &file, &values, e) && !check_shape(dataset, values, form, t, e))
+    read_values(dataset, values, t, e);
+  if (values >= 0) H5Dclose(values);
+  if (file >= 0) H5Fclose(file);
+  if (e->id) table_free(t);
+  return e->id;
+}
+
+static int broadcast(MPI_Comm comm, table *t, error *e) {
+  int64_t count = t->rows * t->columns, piece;
+  for (int64_t i = 0; i < count; i += piece) {
+    piece = count - i < BROADCAST_MAX ? count - i : BROADCAST_MAX;
+    MPI_TRY(e, MPI_Bcast(t->values + i, (int)piece, MPI_DOUBLE, 0, comm));
+  }
+  return 0;
+}
+
+int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, error *e) {
+  int rank = 0;
+  *t = (table){0};
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  if (rank == 0) table_load(dataset, form, t, e);
+  TRY(error_agree(e, comm));
+  int64_t shape[2] = {t->rows, t->columns};
+  MPI_TRY(e, MPI_Bcast(shape, 2, MPI_INT64_T, 0, comm));
+  t->rows = shape[0];
+  t->columns = (int)shape[1];
+  if (rank != 0) allocate(t, e);
+  if (!error_agree(e, comm)) broadcast(comm, t, e);
+  if (e->id) table_free(t);
+  return e->id;
+}
+
+void table_free(table *t) {
+  free(t->values);
+  *t = (table){0};
+}

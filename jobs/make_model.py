@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Writes a velocity model for stencil: HDF5, dataset /vp, float32, m/s, shape (nz, ny, nx), x fastest.
+
+By default a made-up basin: water, dipping and folded layers whose velocity grows with depth, and a salt dome of 4500 m/s
+that has dragged them up. With --marmousi the classic section (raw float32, 1601 positions by 401 depths, km/s, 7.5 m),
+the same at every y. Prints what to put into a config: a source frequency that the grid resolves, and overrides that run
+config/shot.ini on this model.
+"""
+import argparse
+import sys
+
+import numpy as np
+from make_input import marmousi, write
+
+WATER, SALT = 1500.0, 4500.0  # m/s
+DEPTHS = np.array([0.10, 0.22, 0.34, 0.48, 0.62, 0.78])  # of the interfaces, as parts of the whole; first the sea floor
+VELOCITIES = np.array([WATER, 1750, 2050, 2350, 2200, 2750, 3200])  # below each of them; the fifth is a slow layer
+GRADIENT = 350.0  # m/s from the sea floor to the bottom
+PEAK_TO_HIGHEST = 2.5  # a Ricker wavelet of peak frequency f0 holds next to nothing above 2.5 f0
+
+
+def basin(nx, ny, nz):
+    """Yields the nz planes of shape (ny, nx); coordinates run from 0 to 1 along each axis."""
+    y, x = np.meshgrid(np.linspace(0, 1, ny), np.linspace(0, 1, nx), indexing="ij")
+    away = ((x - 0.56) / 0.17)**2 + ((y - 0.5) / 0.45)**2
+    drag = 0.10 * np.exp(-0.5 * away)                      # layers rise towards the salt
+    dip = 0.24 * (x - 0.5) + 0.06 * (y - 0.5)
+    fold = 0.020 * np.sin(2 * np.pi * (1.7 * x + 0.4 * y)) + 0.010 * np.sin(2 * np.pi * (3.9 * x - 0.7 * y + 0.3))
+    for z in np.linspace(0, 1, nz):
+        plane = np.full((ny, nx), WATER)
+        for number, depth in enumerate(DEPTHS):
+            share = depth**0.5 if number else 0.12         # the sea floor is nearly flat
+            interface = depth + share * (dip + fold) - drag * min(1, 2 * depth) * (number > 0)
+            plane = np.where(z > interface, VELOCITIES[number + 1] + GRADIENT * (z - DEPTHS[0]), plane)
+        plane[salt(x, y, z)] = SALT
+        yield plane
+
+
+def salt(x, y, z):
+    """Inside the dome? Its radius bulges below the top, narrows to a neck and widens to a base; it is lobed."""
+    top, across = 0.36, np.arctan2((y - 0.5) / 0.45, (x - 0.56) / 0.17)
+    if z < top - 0.05:
+        return np.zeros(x.shape, bool)
+    depth = np.clip((z - top - 0.04 * np.cos(2 * np.pi * (1.6 * x + 0.3))) / (1 - top), 0, 1)
+    radius = 0.95 * np.sqrt(np.sin(np.pi * np.minimum(depth / 0.62, 1)))    # the bulb
+    neck = 0.42 + 0.75 * np.maximum(depth - 0.55, 0)**1.2                   # the stem and its base
+    radius = np.where(depth > 0.31, np.maximum(radius, neck), radius)
+    radius = radius * (1 + 0.14 * np.sin(2 * across + 5 * z) + 0.07 * np.cos(3 * across - 9 * z))
+    center = 0.56 - 0.10 * (z - 0.6)                                        # it leans
+    return ((x - center) / 0.17)**2 + ((y - 0.5) / 0.45)**2 < radius**2
+
+
+def advice(path, size, spacing, velocities, points):
+    """What to put into a config, as text. The run lasts as long as an echo from the bottom, or a wave across."""
+    slowest, fastest = velocities
+    highest = slowest / (points * max(spacing))
+    f0 = float(f"{highest / PEAK_TO_HIGHEST:.2g}")
+    x, y, z = extent = [(n - 1) * h for n, h in zip(size, spacing)]
+    seconds = float(f"{2 * max(2.2 * z, 0.6 * x) / (slowest + fastest) + 2 / f0:.2g}")
+    down, edge = 2 * spacing[2], 0.1 * x
+    overrides = [*(f"grid.n{a}={n}" for a, n in zip("xyz", size)), *(f"grid.d{a}={h:g}" for a, h in zip("xyz", spacing)),
+                 f"medium.velocity={path}:/vp", f"time.end_time={seconds:g}", f"source.1.f0={f0:g}",
+                 f'source.1.position="{x / 2:g} {y / 2:g} {down:g}"',
+                 f'receivers.line="{edge:g} {y / 2:g} {down:g} {x - edge:g} {y / 2:g} {down:g} {min(size[0], 401)}"']
+    return f"""{' x '.join(f'{e:g}' for e in extent)} m, spacing {' x '.join(f'{h:g}' for h in spacing)} m
+{points:g} points per wavelength at {slowest:.0f} m/s: up to {highest:.3g} Hz, the end of a Ricker wavelet of f0 = {f0:g} Hz
+run config/shot.ini on it with
+  {' '.join(overrides)}"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", help="file to write")
+    for axis, default in (("nx", 241), ("ny", 81), ("nz", 141)):
+        parser.add_argument(axis, type=int, nargs="?", default=default, help=f"points (default {default})")
+    parser.add_argument("--spacing", type=float, default=8, help="m, of the basin (default 8)")
+    parser.add_argument("--marmousi", metavar="FILE.f32", help="raw section to make the model of")
+    parser.add_argument("--crop", nargs=2, type=int, metavar=("X0", "Z0"),
+                        help="with --marmousi: cut samples out of the section instead of resampling it")
+    parser.add_argument("--points", type=float, default=5, help="per shortest wavelength, for the advice (default 5)")
+    args = parser.parse_args()
+    if min(args.nx, args.ny, args.nz) < 2 or args.spacing <= 0 or args.points <= 0:
+        parser.error("nx, ny and nz must be at least 2, spacing and points positive")
+    size, spacing = (args.nx, args.ny, args.nz), (args.spacing,) * 3
+    try:
+        if args.marmousi:
+            planes, (dx, dz) = marmousi(args.marmousi, *size, args.crop)
+            spacing = dx, dx, dz
+        else:
+            planes = basin(*size)
+        print(advice(args.out, size, spacing, write(args.out, size[::-1], planes, "vp", spacing), args.points))
+    except (OSError, ValueError) as error:
+        sys.exit(f"make_model.py: error: {error}")
+
+
+if __name__ == "__main__":
+    main()

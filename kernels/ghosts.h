@@ -1,0 +1,55 @@
+/* Ghosts that are images of own points. Whoever stores a new value stores its images with it, so that no pass over
+ * the faces is needed: at 512^3 such a pass would move 5 % of what a step moves. Ghosts at edges and corners, which
+ * no star reads, are left alone. */
+#ifndef STENCIL_GHOSTS_H
+#define STENCIL_GHOSTS_H
+
+#include "kernel.h"
+
+enum { GHOST_REACH = 4 };
+
+#ifdef __CUDACC__
+#define GHOSTS_INLINE static __host__ __device__ __forceinline__
+#else
+#define GHOSTS_INLINE static inline
+#endif
+
+/* Does any point of index i of n along an axis have an image, or is it held? lo, hi: the rules of the axis' faces. */
+GHOSTS_INLINE int ghosts_touch(int i, int n, int lo, int hi) {
+  return (lo != GHOST_KEEP && (i <= GHOST_REACH || (lo == GHOST_WRAP && i >= n - GHOST_REACH))) ||
+         (hi != GHOST_KEEP && (i >= n - 1 - GHOST_REACH || (hi == GHOST_WRAP && i < GHOST_REACH)));
+}
+
+/* Is point i of n on a face whose points are held 0? */
+GHOSTS_INLINE int ghosts_held(int i, int n, int lo, int hi) {
+  return (lo == GHOST_ODD && i == 0) || (hi == GHOST_ODD && i == n - 1);
+}
+
+/* Stores the images along one axis of `value`, that of point i of n; `at` is that point, `stride` the axis' own. */
+GHOSTS_INLINE void ghosts_store_axis(float *at, ptrdiff_t stride, int i, int n, int lo, int hi, float value) {
+  const int mirror = n - 1 - i;
+  if (lo == GHOST_WRAP) {
+    if (i >= n - GHOST_REACH) at[-n * stride] = value;
+    if (i < GHOST_REACH) at[n * stride] = value;
+    return;
+  }
+  if (lo != GHOST_KEEP && i >= 1 && i <= GHOST_REACH) at[-2 * i * stride] = lo == GHOST_ODD ? -value : value;
+  if (hi != GHOST_KEEP && mirror >= 1 && mirror <= GHOST_REACH)
+    at[2 * mirror * stride] = hi == GHOST_ODD ? -value : value;
+}
+
+/* Stores `value` as point (z, y, x) of a->out, with its images; 0 where the point is held. */
+GHOSTS_INLINE void ghosts_store(const kernel_args *a, int z, int y, int x, float value) {
+  const unsigned char *g = a->ghosts;
+  const ptrdiff_t pitch = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+  float *at = a->out + plane * z + pitch * y + x;
+  if (ghosts_held(x, a->nx, g[FACE_X_LO], g[FACE_X_HI]) || ghosts_held(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]) ||
+      ghosts_held(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]))
+    value = 0;
+  *at = value;
+  ghosts_store_axis(at, 1, x, a->nx, g[FACE_X_LO], g[FACE_X_HI], value);
+  ghosts_store_axis(at, pitch, y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI], value);
+  ghosts_store_axis(at, plane, z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI], value);
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* The operations, and what they do on the host: each thread takes a share of the rows, points or receivers. No two of
+ * those write the same place. */
+#include "host_share.h"
+#include "operation_points.h"
+
+#ifdef STENCIL_HAVE_CUDA
+cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda;
+#define CUDA(function) function
+#else
+#define CUDA(function) NULL
+#endif
+
+static void ghosts_host(const void *args, int part, int parts) {
+  const kernel_args *a = args;
+  const host_share share = host_share_of(a, part, parts);
+  const int ends = ghosts_end_points(a);
+  for (int z = share.z_begin; z < share.z_end; z++)
+    for (int y = share.y_begin; y < share.y_end; y++)
+      if (ghosts_whole_row(a, z, y))
+        for (int x = 0; x < a->nx; x++) ghosts_renew(a, z, y, x);
+      else
+        for (int i = 0; i < ends; i++) ghosts_renew(a, z, y, ghosts_end_point(a, i));
+}
+
+static void inject_host(const void *args, int part, int parts) {
+  const inject_args *a = args;
+  const int end = host_share_begin(a->count, part + 1, parts);
+  for (int i = host_share_begin(a->count, part, parts); i < end; i++) inject_point(a, i);
+}
+
+static void sample_host(const void *args, int part, int parts) {
+  const sample_args *a = args;
+  const int end = host_share_begin(a->count, part + 1, parts);
+  for (int i = host_share_begin(a->count, part, parts); i < end; i++) a->samples[i] = sample_point(a, i);
+}
+
+const operation operation_ghosts = {"ghosts", sizeof(kernel_args), ghosts_host, CUDA(operation_ghosts_cuda)};
+const operation operation_inject = {"point sources", sizeof(inject_args), inject_host,
+                                    CUDA(operation_inject_cuda)};
+const operation operation_sample = {"receivers", sizeof(sample_args), sample_host,
+                                    CUDA(operation_sample_cuda)};

@@ -1,0 +1,18 @@
+/* Finite differences: weights of the second derivative, what they say about stable time steps and about accuracy. */
+#ifndef STENCIL_FD_H
+#define STENCIL_FD_H
+
+/* Weights of the central second derivative of `order` (2, 4, 6 or 8) on spacing 1: w[0] of the point itself, w[r] of
+ * both at distance r; 0 beyond order / 2. Fornberg, Generation of finite difference formulas on arbitrarily spaced
+ * grids, Math. Comp. 51 (1988), table 1. */
+void fd_weights(int order, double w[5]);
+
+/* S = sum over the axes of sum |w_r| / h^2, 1/m^2: the largest eigenvalue of the negative Laplacian on that grid.
+ * `spacing`: m. Stable are dt <= 2 / (alpha S) for heat and dt <= 2 / (v sqrt(S)) for the wave equation. */
+double fd_sum(int order, const double spacing[3]);
+
+/* Numerical over true phase velocity of a plane wave along an axis of `points` points per wavelength, advanced by
+ * leapfrog with `courant` = v dt / h: omega = 2/dt asin(v dt K / 2), K^2 = -(w_0 + 2 sum w_r cos(r k h)) / h^2. */
+double fd_phase_velocity(int order, double points, double courant);
+
+#endif

@@ -1,0 +1,268 @@
+#include "receiver.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../config/config.h"
+#include "../io/receivers_file.h"
+#include "../io/table.h"
+#include "error_mpi.h"
+#include "place.h"
+
+enum { BATCH_BYTES = 32 << 20, GATHER_BYTES = 32 << 20 };
+
+static void *take(size_t count, size_t size, error *e) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the receivers");
+  return memory;
+}
+
+/* --- where they are --------------------------------------------------------------------------------------------- */
+
+/* x, y, z; false outside the grid. */
+static bool place_receiver(const config *c, const double position[3], place p[3]) {
+  bool x = place_on_axis(position[0], c->origin[0], c->dx, c->nx, &p[0]);
+  bool y = place_on_axis(position[1], c->origin[1], c->dy, c->ny, &p[1]);
+  bool z = place_on_axis(position[2], c->origin[2], c->dz, c->nz, &p[2]);
+  for (int axis = 0; axis < 3; axis++)
+    if ((float)p[axis].fraction == 1) p[axis] = (place){p[axis].index + 1, 0}; /* it is rounded to float32 */
+  return x && y && z;
+}
+
+static int read_positions(receivers *r, const config *c, error *e) {
+  table t;
+  TRY(table_read(r->comm, c->receivers_file, (table_form){.columns = 3}, &t, e));
+  r->positions = (double(*)[3])t.values;
+  if (t.rows > INT_MAX) return FAIL(e, RECEIVERS_TOO_MANY, c->receivers_file, t.rows, INT_MAX);
+  r->count = (int)t.rows;
+  for (int i = 0; i < r->count; i++) {
+    const double *p = r->positions[i];
+    place places[3];
+    if (!place_receiver(c, p, places))
+      return FAIL(e, RECEIVERS_OUTSIDE, c->receivers_file, (int64_t)i, p[0], p[1], p[2]);
+  }
+  return 0;
+}
+
+/* Fills `positions` on every rank. */
+static int find_positions(receivers *r, const config *c, error *e) {
+  if (c->receivers == RECEIVERS_FILE) return read_positions(r, c, e);
+  r->positions = take((size_t)c->receiver_count, sizeof *r->positions, e);
+  if (r->positions)
+    memcpy(r->positions, c->receiver_positions, (size_t)c->receiver_count * sizeof *r->positions);
+  r->count = c->receiver_count;
+  return error_agree(e, r->comm);
+}
+
+/* Lists this rank's receivers. */
+static int find_own(receivers *r, const config *c, receiver **own, error *e) {
+  const slab *b = r->slab;
+  if (!(*own = take((size_t)r->count, sizeof **own, e))) return e->id;
+  if (!(r->index = take((size_t)r->count, sizeof *r->index, e))) return e->id;
+  for (int i = 0; i < r->count; i++) {
+    place p[3];
+    place_receiver(c, r->positions[i], p);
+    const int z = p[2].index - b->z0;
+    if (z < 0 || z >= b->nz) continue;
+    const ptrdiff_t at = z * (ptrdiff_t)b->plane + p[1].index * (ptrdiff_t)b->pitch + p[0].index;
+    (*own)[r->local] = (receiver){at, (float)p[2].fraction, (float)p[1].fraction, (float)p[0].fraction};
+    r->index[r->local++] = i;
+  }
+  return 0;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------- */
+
+static size_t row_bytes(const receivers *r) {
+  return (size_t)r->local * sizeof(float);
+}
+
+/* All that needs no device. Collective, agreed. */
+static int plan(receivers *r, const config *c, receiver **own, int64_t last_step, error *e) {
+  TRY(find_positions(r, c, e));
+  find_own(r, c, own, e);
+  r->every = c->receivers_every;
+  r->rows = last_step / r->every + 1;
+  r->taken = (r->first_step + r->every - 1) / r->every;
+  r->batch_rows = r->local ? BATCH_BYTES / (int64_t)row_bytes(r) : 1;
+  if (r->batch_rows < 1) r->batch_rows = 1;
+  if (r->batch_rows > r->rows) r->batch_rows = r->rows;
+  return error_agree(e, r->comm);
+}
+
+static int allocate(receivers *r, const receiver *own, error *e) {
+  const device_table *t = r->dev->table;
+  const size_t places = (size_t)r->local * sizeof *own, batch = (size_t)r->batch_rows * row_bytes(r);
+  if (r->local == 0) return 0;
+  if (!(r->traces = take((size_t)r->rows, row_bytes(r), e))) return e->id;
+  for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
+  TRY(t->alloc(r->dev, (void **)&r->places, places, MEMORY_DEVICE, e));
+  TRY(t->alloc(r->dev, (void **)&r->batch, batch, MEMORY_DEVICE, e));
+  TRY(t->alloc(r->dev, (void **)&r->staging, batch, MEMORY_PINNED, e));
+  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->places, own, places, COPY_TO_DEVICE, e));
+  return t->sync(r->dev, STREAM_BOUNDARY, e);
+}
+
+int receivers_open(receivers *r, device *dev, const slab *slab, const config *c, int64_t first_step,
+                   int64_t last_step, MPI_Comm comm, error *e) {
+  receiver *own = NULL;
+  *r = (receivers){.dev = dev, .slab = slab, .comm = comm, .first_step = first_step};
+  if (c->receivers == RECEIVERS_NONE) return 0;
+  if (!plan(r, c, &own, last_step, e)) {
+    allocate(r, own, e);
+    error_agree(e, comm);
+  }
+  free(own);
+  return e->id;
+}
+
+int receivers_bytes(const slab *slab, const config *c, int64_t last_step, MPI_Comm comm, receivers_size *size,
+                    error *e) {
+  receiver *own = NULL;
+  receivers r = {.slab = slab, .comm = comm};
+  *size = (receivers_size){0};
+  if (c->receivers == RECEIVERS_NONE) return 0;
+  if (!plan(&r, c, &own, last_step, e)) {
+    size->count = r.count;
+    size->pinned = (size_t)r.batch_rows * row_bytes(&r);
+    size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);
+    size->on_host = (size_t)r.rows * row_bytes(&r) + (size_t)r.count * sizeof *r.positions;
+    size->on_disk = (size_t)r.rows * ((size_t)r.count * sizeof(float) + sizeof(double)) +
+                    (size_t)r.count * sizeof *r.positions;
+  }
+  free(own);
+  receivers_close(&r);
+  return e->id;
+}
+
+void receivers_close(receivers *r) {
+  error ignored = {0};
+  if (r->dev) {
+    r->dev->table->free(r->dev, r->places, MEMORY_DEVICE, &ignored);
+    r->dev->table->free(r->dev, r->batch, MEMORY_DEVICE, &ignored);
+    r->dev->table->free(r->dev, r->staging, MEMORY_PINNED, &ignored);
+  }
+  free(r->positions);
+  free(r->index);
+  free(r->traces);
+  *r = (receivers){0};
+}
+
+/* --- sampling --------------------------------------------------------------------------------------------------- */
+
+bool receivers_due(const receivers *r, int64_t step) {
+  return r->count > 0 && step >= r->first_step && step % r->every == 0 && step / r->every < r->rows;
+}
+
+int receivers_flush(receivers *r, error *e) {
+  const device_table *t = r->dev->table;
+  if (r->batched == 0) return 0;
+  const size_t bytes = (size_t)r->batched * row_bytes(r);
+  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging, r->batch, bytes, COPY_TO_HOST, e));
+  TRY(t->sync(r->dev, STREAM_BOUNDARY, e));
+  memcpy(r->traces + (size_t)(r->taken - r->batched) * (size_t)r->local, r->staging, bytes);
+  r->batched = 0;
+  return 0;
+}
+
+int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
+  if (!receivers_due(r, step)) return 0;
+  if (r->local > 0) {
+    const sample_args sample = {.field = field,
+                                .pitch = r->slab->pitch,
+                                .plane = r->slab->plane,
+                                .receivers = r->places,
+                                .count = r->local,
+                                .samples = r->batch + (size_t)r->batched * (size_t)r->local};
+    TRY(r->dev->table->apply(r->dev, STREAM_BOUNDARY, &operation_sample, &sample, e));
+    r->batched++;
+  }
+  r->taken = step / r->every + 1;
+  return r->batched == r->batch_rows ? receivers_flush(r, e) : 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+/* What rank 0 needs to bring rows of all ranks together. */
+typedef struct gathering {
+  receivers_file *file;
+  int *counts,
+      *firsts; /* of each rank: receivers, and how many those before it have; then both for a block */
+  int *index;  /* of all receivers, rank after rank */
+  float *blocks, *rows; /* as they come, rank after rank; in the user's order */
+  int64_t block_rows;
+} gathering;
+
+static int gathering_open(gathering *g, const receivers *r, const char *path, double dt, error *e) {
+  const receivers_meta meta = {.samples = r->taken,
+                               .receivers = r->count,
+                               .positions = (const double(*)[3])r->positions,
+                               .dt = dt,
+                               .every = r->every};
+  const size_t ranks = (size_t)r->slab->ranks, block = (size_t)g->block_rows * (size_t)r->count;
+  g->counts = take(2 * ranks, sizeof *g->counts, e);
+  g->firsts = take(2 * ranks, sizeof *g->firsts, e);
+  g->index = take((size_t)r->count, sizeof *g->index, e);
+  g->blocks = take(block, sizeof *g->blocks, e);
+  g->rows = take(block, sizeof *g->rows, e);
+  return e->id ? e->id : receivers_file_create(&g->file, path, &meta, e);
+}
+
+static void gathering_close(gathering *g, error *e) {
+  receivers_file_close(g->file, e);
+  free(g->counts);
+  free(g->firsts);
+  free(g->index);
+  free(g->blocks);
+  free(g->rows);
+}
+
+static int gather_index(gathering *g, const receivers *r, error *e) {
+  MPI_TRY(e, MPI_Gather(&r->local, 1, MPI_INT, g->counts, 1, MPI_INT, 0, r->comm));
+  for (int i = 1; g->counts && i < r->slab->ranks; i++) g->firsts[i] = g->firsts[i - 1] + g->counts[i - 1];
+  MPI_TRY(e, MPI_Gatherv(r->index, r->local, MPI_INT, g->index, g->counts, g->firsts, MPI_INT, 0, r->comm));
+  return 0;
+}
+
+/* Rank 0: sorts a gathered block into the user's order and writes it. */
+static int write_block(const gathering *g, const receivers *r, int64_t first, int64_t rows, error *e) {
+  for (int rank = 0; rank < r->slab->ranks; rank++) {
+    const float *from = g->blocks + (size_t)g->firsts[rank] * (size_t)rows;
+    const int *index = g->index + g->firsts[rank];
+    for (int64_t row = 0; row < rows; row++, from += g->counts[rank])
+      for (int i = 0; i < g->counts[rank]; i++)
+        g->rows[(size_t)row * (size_t)r->count + (size_t)index[i]] = from[i];
+  }
+  return receivers_file_put(g->file, first, rows, g->rows, e);
+}
+
+/* Gathers blocks of rows until all are written or rank 0 has failed. */
+static int gather_rows(const gathering *g, const receivers *r, error *e) {
+  const bool root = r->slab->rank == 0;
+  const int ranks = r->slab->ranks;
+  int *counts = root ? g->counts + ranks : NULL, *firsts = root ? g->firsts + ranks : NULL, stop = 0;
+  for (int64_t row = 0, rows; row < r->taken && !stop; row += rows) {
+    rows = r->taken - row < g->block_rows ? r->taken - row : g->block_rows;
+    for (int i = 0; root && i < ranks; i++)
+      counts[i] = g->counts[i] * (int)rows, firsts[i] = g->firsts[i] * (int)rows;
+    const float *mine = r->local ? r->traces + (size_t)row * (size_t)r->local : NULL;
+    MPI_TRY(e, MPI_Gatherv(mine, r->local * (int)rows, MPI_FLOAT, g->blocks, counts, firsts, MPI_FLOAT, 0,
+                           r->comm));
+    if (root) stop = write_block(g, r, row, rows, e) != 0;
+    MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, r->comm));
+  }
+  return e->id;
+}
+
+int receivers_write(receivers *r, const char *path, double dt, error *e) {
+  gathering g = {0};
+  if (r->count == 0) return 0;
+  const int64_t fit = GATHER_BYTES / ((int64_t)r->count * (int64_t)sizeof(float));
+  g.block_rows = fit < 1 ? 1 : fit < r->taken ? fit : r->taken;
+  receivers_flush(r, e);
+  if (r->slab->rank == 0 && !e->id) gathering_open(&g, r, path, dt, e);
+  if (!error_agree(e, r->comm) && !gather_index(&g, r, e)) gather_rows(&g, r, e);
+  error_agree(e, r->comm);
+  if (r->slab->rank == 0) gathering_close(&g, e);
+  return error_agree(e, r->comm);
+}

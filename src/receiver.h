@@ -1,0 +1,64 @@
+/* Receivers: the field at places between grid points, recorded every so many steps. */
+#ifndef STENCIL_RECEIVER_H
+#define STENCIL_RECEIVER_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include "device.h"
+#include "slab.h"
+
+struct config;
+
+/* A receiver belongs to the rank that owns the plane at or below it. A sample of all is a row of the traces: row i
+ * is of step i every. Rows pass from the device to the host in batches. */
+typedef struct receivers {
+  device *dev;                 /* not owned */
+  const slab *slab;            /* not owned */
+  MPI_Comm comm;               /* the computing ranks, in slab order; not owned */
+  int count;                   /* of all ranks */
+  int64_t every;               /* steps */
+  int64_t first_step;          /* steps from here to the last step of the run are sampled */
+  int64_t rows;                /* of the whole run */
+  int64_t taken;               /* rows so far, batch included; rows before first_step count as taken */
+  double (*positions)[3];      /* count: x y z, m; owned */
+  int local;                   /* this rank's */
+  int *index;                  /* local: which of `count` each is, ascending */
+  receiver *places;            /* local; device memory */
+  float *batch, *staging;      /* batch_rows x local; device, pinned */
+  int64_t batch_rows, batched; /* capacity; rows in it: the last of those taken */
+  float *traces;               /* rows x local; those still in the batch are missing */
+} receivers;
+
+/* Reads and places the receivers of `c`; one outside the grid is exit 2 naming file, dataset and row. The steps
+ * divisible by `every` of [first_step, last_step] are sampled, `last_step` being the last of the run; the rows of
+ * earlier ones, NaN at first, are for a checkpoint to fill. Collective over `comm`, same error everywhere. Does nothing
+ * where there are no receivers. receivers_close it, also after a failure. */
+int receivers_open(receivers *r, device *dev, const slab *slab, const struct config *c, int64_t first_step,
+                   int64_t last_step, MPI_Comm comm, error *e);
+void receivers_close(receivers *r);
+
+/* For a dry run: reads and checks the positions, and tells what receivers_open would take on this rank, in bytes, and
+ * the size of the file. Collective over `comm`, same error everywhere. */
+typedef struct receivers_size {
+  int count;
+  size_t on_device, pinned, on_host, on_disk;
+} receivers_size;
+int receivers_bytes(const slab *slab, const struct config *c, int64_t last_step, MPI_Comm comm,
+                    receivers_size *size, error *e);
+
+/* Is this step to be sampled? The same on every rank. */
+bool receivers_due(const receivers *r, int64_t step);
+
+/* Enqueues on STREAM_BOUNDARY the samples of `field`, own point (0, 0, 0) of this step's field, complete with ghosts;
+ * does nothing unless the step is due. Steps must ascend. Once a batch is full it waits for the stream. Not collective.
+ */
+int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
+
+/* Waits for the batch and adds it to the traces: now they are complete up to `taken`. Not collective. */
+int receivers_flush(receivers *r, error *e);
+
+/* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; `dt`: s.
+ * Collective, same error everywhere. Does nothing where there are no receivers. */
+int receivers_write(receivers *r, const char *path, double dt, error *e);
+
+#endif

@@ -1,0 +1,167 @@
+"""Measures the wave equation: point sources, free surface, energy, reciprocity, absorbing layers, and against Devito."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from analytic import leapfrog_energy, misfit, np, point_source, spread_source, trapezoid, weight_sum
+from harness import check, h5py, skip, write_field
+
+VELOCITY, SPACING = 2000.0, 10.0  # m/s, m; of the homogeneous media
+
+
+def wave_keys(shape, spacing=SPACING, **changes):
+    """A wave config for a grid of shape z y x; names with __ for the dot, x_lo and its like are boundaries."""
+    keys = {"equation.type": "wave", "initial.u": "zero", "medium.velocity": VELOCITY, "boundary.all": "dirichlet"}
+    keys.update((f"grid.n{a}", n) for a, n in zip("zyx", shape))
+    keys.update((f"grid.d{a}", repr(float(h))) for a, h in zip("zyx", np.broadcast_to(spacing, 3)))
+    return {**keys, **{name.replace("__", "."): value for name, value in changes.items()}}
+
+
+def source_keys(number, position, f0, amplitude=1):
+    values = {"position": " ".join(repr(float(p)) for p in position), "wavelet": "ricker", "f0": repr(float(f0)),
+              "amplitude": amplitude}
+    return {f"source.{number}.{key}": value for key, value in values.items()}
+
+
+def shoot(program, keys, receivers, np_=0):
+    """Runs with receivers at these positions (x y z, m); returns times and traces (time, receiver) in float64."""
+    write_field(program.folder / "receivers.h5", np.asarray(receivers, np.float64), "position")
+    program.succeed("-q", program.config({**keys, "receivers.positions": "receivers.h5:/position"}), np=np_)
+    with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+        check(np.allclose(file["position"], receivers, rtol=1e-6, atol=1e-6), "positions of the receivers")
+        return file["time"][...].astype(np.float64), file["u"][...].astype(np.float64)
+
+
+def stable_dt(spacing, velocity=VELOCITY, cfl=0.9, order=8):
+    return cfl * 2 / (velocity * np.sqrt(weight_sum(order, np.broadcast_to(spacing, 3))))
+
+
+# --- against analytic solutions -----------------------------------------------------------------------------------
+
+DIRECTIONS = np.array([[20, 0, 0], [0, -15, 0], [0, 0, 11], [12, -12, 0], [9, 10, 11]])  # grid points to the receivers
+
+
+def homogeneous(program, points, cfl, source_part=(0, 0, 0), receiver_part=(0, 0, 0), order=8, np_=0):
+    """A point source with `points` per wavelength of f0 in the unbounded medium, receivers 11 to 20 points away: the
+    relative L2 misfit of the traces to (the weighted sum of the corners' analytic solutions, the one of the positions
+    themselves). The parts, in spacings, put both off the grid. No reflection arrives in time."""
+    f0, spacing = VELOCITY / (points * SPACING), np.full(3, SPACING)
+    reach = 22 + 1.5 * points  # to the faces: the pulse lasts 3 / f0
+    half = int(np.ceil(reach))
+    source = (half + np.array(source_part)) * SPACING
+    receivers = (half + DIRECTIONS + np.array(receiver_part)) * SPACING
+    dt = stable_dt(SPACING, cfl=cfl, order=order)
+    keys = wave_keys([2 * half + 1] * 3, time__dt=repr(float(dt)), time__steps=None, equation__space_order=order,
+                     time__end_time=(21 + 3 * points) * SPACING / VELOCITY)
+    t, traces = shoot(program, {**keys, **source_keys(1, source, f0)}, receivers, np_)
+    near = np.stack([spread_source(t, source, r, spacing, VELOCITY, f0) for r in receivers], 1)
+    exact = np.stack([point_source(t, source, r, spacing, VELOCITY, f0) for r in receivers], 1)
+    return misfit(traces, near), misfit(traces, exact)
+
+
+def mirror(program, boundary, points=10, cfl=0.25):
+    """A source below the z_lo face: the misfit to the source plus its image, and to the run of twice the domain with
+    the image as a second source."""
+    sign = {"dirichlet": -1, "neumann": 1}[boundary]
+    f0, depth, n, deep = VELOCITY / (points * SPACING), 7, 81, 46
+    middle, dt = n // 2, stable_dt(SPACING, cfl=cfl)
+    offsets = np.array([[12, 0, 3], [0, 9, 7], [-8, 6, 11], [0, 0, 15]]) + np.array([middle, middle, 0])
+    common = dict(time__dt=repr(float(dt)), time__end_time=55 * SPACING / VELOCITY, time__steps=None)
+    source, receivers = np.array([middle, middle, depth]) * SPACING, offsets * SPACING
+    half = wave_keys((deep, n, n), boundary__z_lo=boundary, **common)
+    t, traces = shoot(program, {**half, **source_keys(1, source, f0)}, receivers)
+    image, medium = source * [1, 1, -1], (np.full(3, SPACING), VELOCITY, f0)
+    exact = np.stack([point_source(t, source, r, *medium) + sign * point_source(t, image, r, *medium)
+                      for r in receivers], 1)
+    down = np.array([0, 0, (deep - 1) * SPACING])
+    _, both = shoot(program, {**wave_keys((2 * deep - 1, n, n), **common), **source_keys(1, source + down, f0),
+                              **source_keys(2, image + down, f0, sign)}, receivers + down)
+    return misfit(traces, exact), misfit(traces, both)
+
+
+# --- what is conserved --------------------------------------------------------------------------------------------
+
+def rough_model(shape, seed=3):
+    """Velocities (m/s) with strong contrasts: smooth hills and a jump."""
+    z, y, x = np.meshgrid(*(np.linspace(0, 1, n) for n in shape), indexing="ij")
+    phase = np.random.default_rng(seed).uniform(0, 6, 3)
+    hills = np.sin(7 * x + phase[0]) * np.cos(5 * y + phase[1]) * np.sin(6 * z + phase[2])
+    return (2600 + 700 * hills + 1200 * (z + 0.3 * x > 0.7)).astype(np.float32)
+
+
+def energy(program, boundary, steps, stride, shape=(13, 12, 11)):
+    """The discrete energy of a closed lossless box with a rough model, every `stride` steps, relative to its start. Every
+    grid point is a receiver, so that the whole history is in one file."""
+    spacing = np.array([8.0, 10.0, 12.0])
+    velocity = rough_model(shape)
+    write_field(program.folder / "model.h5", velocity, "vp")
+    dt = stable_dt(spacing, float(velocity.max()))
+    z, y, x = np.meshgrid(*(h * np.arange(n) for h, n in zip(spacing, shape)), indexing="ij")
+    keys = wave_keys(shape, spacing, medium__velocity="model.h5:/vp", boundary__all=boundary, time__steps=steps,
+                     time__dt=repr(float(dt)), initial__u="gaussian", initial__width=22, initial__center="50 60 40")
+    _, u = shoot(program, keys, np.stack([x, y, z], -1).reshape(-1, 3))
+    u = u.reshape(-1, *shape)
+    at = np.arange(0, steps, stride)
+    values = leapfrog_energy(u[at], u[at + 1], dt, velocity.astype(np.float64), spacing, 8, boundary)
+    return at, values / values[0]
+
+
+def heat_content(program, field, steps):
+    """Relative change of the heat in a neumann box: the trapezoid sum of u, of u / alpha where alpha is a field."""
+    shape, spacing = (14, 13, 17), (2.0, 3.0, 2.5)
+    alpha = (rough_model(shape) / 1000).astype(np.float64) if field else np.ones(shape)
+    write_field(program.folder / "alpha.h5", alpha.astype(np.float32), "alpha")
+    keys = {**wave_keys(shape, spacing), "equation.type": "heat", "boundary.all": "neumann", "time.steps": steps,
+            "medium.velocity": None, "medium.diffusivity": "alpha.h5:/alpha" if field else 1,
+            "initial.u": "gaussian", "initial.width": 5, "initial.center": "20 10 12", "output.every": steps}
+    program.succeed("-q", program.config(keys))
+    weight = trapezoid(shape, "neumann") / alpha.astype(np.float32)
+    first, last = ((weight * program.field(step)).sum() for step in (0, steps))
+    spread = program.field(steps).max() / program.field(0).max()
+    check(spread < 0.9, f"the heat did not spread: the maximum is still {spread:.3f} of its start")
+    return last / first - 1
+
+
+def reciprocity(program, boundary="dirichlet", steps=1500):
+    """Misfit of the traces with source and receiver swapped, for pairs on and off the grid in a rough model. Injection is
+    dt^2 v^2 s at each corner, the step matrix v^2 times a symmetric one: the traces are equal without any scaling,
+    whatever the velocities at the two places are."""
+    shape, spacing = (27, 31, 35), np.array([10.0, 10.0, 10.0])
+    write_field(program.folder / "model.h5", rough_model(shape), "vp")
+    places = np.array([[60, 70, 50], [280, 250, 220], [123.4, 87.6, 198.7], [255.1, 210.9, 41.3]])
+    keys = wave_keys(shape, spacing, medium__velocity="model.h5:/vp", time__steps=steps, boundary__all=boundary,
+                     boundary__width=6 if boundary == "absorbing" else None)
+    traces = [shoot(program, {**keys, **source_keys(1, place, 25)}, places)[1] for place in places]
+    return [misfit(traces[i][:, j], traces[j][:, i]) for i in range(len(places)) for j in range(i)]
+
+
+# --- against another program --------------------------------------------------------------------------------------
+
+def devito_python():
+    """A Python that has Devito: the one named by STENCIL_DEVITO_PYTHON, or this one; skips the case without."""
+    python = os.environ.get("STENCIL_DEVITO_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import devito"], capture_output=True).returncode:
+        skip("Devito is not installed: pip install devito, or name a Python that has it in STENCIL_DEVITO_PYTHON")
+    return python
+
+
+def devito(program, order=8, shape=(71, 61, 81), steps=120):
+    """Misfit of traces and final field to Devito's in a rough model, off-grid source and receivers, before any wave has
+    come back from a boundary: (traces, field)."""
+    python = devito_python()
+    spacing, velocity = np.array([10.0, 11.0, 12.0]), rough_model(shape)
+    dt = float(np.float32(stable_dt(spacing, float(velocity.max()), 0.7, order)))
+    middle = (np.array(shape) - 1) * spacing / 2
+    source = middle + [3.7, -4.1, 1.9]
+    receivers = middle + np.array([[0, 0, 0], [50, 0, 10], [-60.3, 41.2, 77.7], [33.3, -70.1, -60.9], [0, 121, -120]])
+    write_field(program.folder / "model.h5", velocity, "vp")
+    keys = wave_keys(shape, spacing, medium__velocity="model.h5:/vp", equation__space_order=order, boundary__all="fixed",
+                     time__steps=steps, time__dt=repr(dt))
+    _, traces = shoot(program, {**keys, **source_keys(1, source[::-1], 25)}, receivers[:, ::-1])
+    field, given, taken = program.field(steps), program.folder / "in.npz", program.folder / "out.npz"
+    np.savez(given, model=velocity, spacing=spacing, dt=dt, steps=steps, order=order, f0=25.0, source=source,
+             receivers=receivers)
+    subprocess.run([python, Path(__file__).with_name("devito_shot.py"), given, taken], check=True)
+    theirs = np.load(taken)
+    return misfit(traces, theirs["traces"]), misfit(field, theirs["field"])

@@ -1,0 +1,187 @@
+/* Absorbing layers: bits that depend on nothing, state that moves between numbers of slabs, memory.
+ *   test_absorb [cuda]   on the host device, or on a GPU */
+#include "absorb_harness.h"
+
+static void check_same(const grid_field *got, const grid_field *expected, const char *what, int which) {
+  for (int z = 0; z < got->nz; z++)
+    for (int y = 0; y < got->ny; y++)
+      for (int x = 0; x < got->nx; x++) {
+        float a = *grid_at(got, z, y, x), b = *grid_at(expected, z, y, x);
+        if (memcmp(&a, &b, sizeof a) != 0)
+          fail_msg("%s %d: z %d y %d x %d: %a, expected %a", what, which, z, y, x, (double)a, (double)b);
+      }
+}
+
+/* --- bits ----------------------------------------------------------------------------------------------- */
+
+static const enum boundary_kind MIXES[][FACE_COUNT] = {{A, A, A, A, A, A}, {A, D, N, A, D, A},
+                                                       {A, A, P, P, A, N}, {P, P, A, F, N, A},
+                                                       {D, A, A, A, A, D}, {N, D, F, A, P, P}};
+enum { MIX_COUNT = sizeof MIXES / sizeof MIXES[0] };
+
+static const cutting CUTS[] = {{1, 1, false, 0}, {1, 3, false, 0}, {1, 2, true, 3}, {2, 2, false, 0},
+                               {3, 1, true, 0},  {3, 2, false, 2}, {4, 3, false, 0}};
+enum { CUT_COUNT = sizeof CUTS / sizeof CUTS[0] };
+
+/* A grid of odd sizes, thin enough in z for layers that several slabs share. */
+static config mixed_box(int mix) {
+  config c = box(29, 21, 20, 7, MIXES[mix]);
+  c.dx = 1.25, c.dz = 0.8;
+  c.space_order = mix == 1 ? 4 : mix == 2 ? 2 : 8;
+  return c;
+}
+
+static void start_random(world *w, const char *on, const config *c, cutting cut) {
+  grid_field v = random_field(c, 0.6, 1, 1), now = random_field(c, -1, 1, 2),
+             before = random_field(c, -1, 1, 3);
+  world_open(w, on, c, cut, 1, &v);
+  world_put(w, &now, &before);
+  free(v.values), free(now.values), free(before.values);
+}
+
+static void bits_do_not_depend_on_the_cut(void **state) {
+  (void)state;
+  for (int mix = 0; mix < MIX_COUNT; mix++) {
+    const config c = mixed_box(mix);
+    world w;
+    start_random(&w, "host", &c, CUTS[0]);
+    world_step(&w, 40);
+    grid_field expected = world_get(&w);
+    world_close(&w);
+    assert_true(grid_max(&expected) > 1e-3 && isfinite(grid_max(&expected)));
+    for (int i = 0; i < CUT_COUNT; i++) {
+      bool wraps = c.boundary[FACE_Z_LO] == P; /* round several slabs: the step loop's business */
+      if (wraps && CUTS[i].slabs > 1) continue;
+      start_random(&w, backend, &c, CUTS[i]);
+      world_step(&w, 40);
+      grid_field got = world_get(&w);
+      check_same(&got, &expected, "cut", i);
+      world_close(&w);
+      free(got.values);
+    }
+    free(expected.values);
+  }
+}
+
+/* A layer at a high face is the mirror image of one at a low face. Along z a kernel's order of sums is none.
+ */
+static void layers_are_mirror_images(void **state) {
+  (void)state;
+  for (int axis = 0; axis < 2; axis++) {
+    enum boundary_kind faces[2][FACE_COUNT] = {{N, N, N, N, N, N}, {N, N, N, N, N, N}};
+    faces[0][2 * axis] = faces[1][2 * axis + 1] = A;
+    grid_field result[2];
+    for (int i = 0; i < 2; i++) {
+      const config c = box(23, 22, 9, 8, faces[i]);
+      grid_field u = random_field(&c, -1, 1, 4), flipped = grid_new(c.nx, c.ny, c.nz);
+      for (int z = 0; z < c.nz; z++)
+        for (int y = 0; y < c.ny; y++)
+          for (int x = 0; x < c.nx; x++)
+            *grid_at(&flipped, z, axis == 1 ? c.ny - 1 - y : y, axis == 0 ? c.nx - 1 - x : x) =
+                *grid_at(&u, z, y, x);
+      world w;
+      world_open(&w, backend, &c, CUTS[0], 1, NULL);
+      world_put(&w, i ? &flipped : &u, i ? &flipped : &u);
+      world_step(&w, 30);
+      result[i] = world_get(&w);
+      world_close(&w);
+      free(u.values), free(flipped.values);
+    }
+    for (int z = 0; z < result[0].nz; z++)
+      for (int y = 0; y < result[0].ny; y++)
+        for (int x = 0; x < result[0].nx; x++) {
+          int my = axis == 1 ? result[0].ny - 1 - y : y, mx = axis == 0 ? result[0].nx - 1 - x : x;
+          assert_true(*grid_at(&result[0], z, y, x) == *grid_at(&result[1], z, my, mx));
+        }
+    free(result[0].values), free(result[1].values);
+  }
+}
+
+/* --- state ---------------------------------------------------------------------------------------------- */
+
+/* Copies what slab p owns of (or, to the device, holds of) state array `which` between the device and
+ * `whole`. */
+static void move_state(world *w, const piece *p, int which, float *whole, copy_direction direction) {
+  absorb_state s[ABSORB_STATES];
+  assert_true(which < absorb_states(&p->layers, s));
+  const size_t plane = (size_t)(s[which].shape[1] * s[which].shape[2]);
+  for (int i = 0; i < s[which].count; i++) {
+    const absorb_slice l = s[which].slices[i];
+    bool up = direction == COPY_TO_DEVICE;
+    const int skip = up ? 0 : l.own, planes = up ? l.held : l.owned;
+    float *local = s[which].values + (size_t)(l.local + skip) * plane,
+          *global = whole + (size_t)(l.global + skip) * plane;
+    assert_true(l.global >= 0 && l.global + l.held <= s[which].shape[0] && l.own >= 0 &&
+                l.own + l.owned <= l.held);
+    assert_ok(w->dev->table->copy(w->dev, STREAM_BOUNDARY, up ? local : global, up ? global : local,
+                                  (size_t)planes * plane * sizeof(float), direction, &E),
+              &E);
+  }
+  world_sync(w);
+}
+
+/* Saves the state of one cut as global arrays, loads them into another, and goes on. */
+static void state_moves_between_cuts(void **state) {
+  (void)state;
+  for (int from = 0; from < CUT_COUNT; from++) {
+    const config c = mixed_box(from % 2);
+    const int to = (from + 3) % CUT_COUNT;
+    world w[2];
+    for (int i = 0; i < 2; i++) start_random(&w[i], backend, &c, CUTS[i ? to : from]);
+    world_step(&w[0], 15);
+    grid_field now = world_get(&w[0]);
+    w[0].current = !w[0].current;
+    grid_field before = world_get(&w[0]);
+    w[0].current = !w[0].current;
+    absorb_state s[ABSORB_STATES];
+    const int count = absorb_states(&w[0].piece[0].layers, s);
+    assert_int_equal(count, 6); /* both mixes have layers along every axis */
+    for (int k = 0; k < count; k++) {
+      const size_t floats = (size_t)(s[k].shape[0] * s[k].shape[1] * s[k].shape[2]);
+      float *whole = malloc(floats * sizeof *whole);
+      memset(whole, 0xFF, floats * sizeof *whole); /* NaN: what no slab saves would show */
+      for (int i = 0; i < w[0].cut.slabs; i++) move_state(&w[0], &w[0].piece[i], k, whole, COPY_TO_HOST);
+      for (size_t i = 0; i < floats; i++)
+        if (!isfinite(whole[i])) fail_msg("%s: value %zu of %zu was not saved", s[k].name, i, floats);
+      for (int i = 0; i < w[1].cut.slabs; i++) move_state(&w[1], &w[1].piece[i], k, whole, COPY_TO_DEVICE);
+      free(whole);
+    }
+    world_put(&w[1], &now, &before);
+    for (int i = 0; i < 2; i++) world_step(&w[i], 15);
+    free(now.values), free(before.values);
+    now = world_get(&w[0]), before = world_get(&w[1]);
+    check_same(&before, &now, "restart", from);
+    free(now.values), free(before.values);
+    for (int i = 0; i < 2; i++) world_close(&w[i]);
+  }
+}
+
+static void memory_is_as_announced(void **state) {
+  (void)state;
+  const enum boundary_kind none[FACE_COUNT] = {P, P, D, N, F, F};
+  const device_options options = {.local_ranks = 1, .threads = 1};
+  for (int i = 0; i <= MIX_COUNT; i++)
+    for (int slabs = 1; slabs <= 3; slabs++) {
+      config c = i < MIX_COUNT ? mixed_box(i) : box(20, 20, 20, 5, none);
+      const kernel_args weights = {.wx = {0, 1}, .wy = {0, 1}, .wz = {0, 1}};
+      device *dev;
+      absorb a;
+      slab s;
+      assert_ok(device_open(backend, &options, &dev, &E), &E);
+      assert_ok(slab_init(&s, c.nx, c.ny, c.nz, slabs - 1, slabs, RADIUS, &E), &E);
+      assert_ok(absorb_open(&a, dev, &s, &c, &weights, 1, 0.1, &E), &E);
+      assert_int_equal(dev->bytes, absorb_bytes(&c, &s));
+      assert_int_equal(dev->pinned_bytes, 0);
+      assert_true(absorb_needed(&a) == (i < MIX_COUNT));
+      absorb_close(&a);
+      assert_int_equal(dev->bytes, 0);
+      dev->table->close(dev);
+    }
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bits_do_not_depend_on_the_cut), cmocka_unit_test(layers_are_mirror_images),
+      cmocka_unit_test(state_moves_between_cuts), cmocka_unit_test(memory_is_as_announced)};
+  return ABSORB_RUN(argc, argv, "absorbing layers", tests);
+}

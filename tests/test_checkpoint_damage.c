@@ -1,0 +1,170 @@
+/* Checkpoints that are damaged, cut short or foreign: refused or passed over, never believed. What is the same however
+ * many ranks there are is tested with one. */
+#include "checkpoint_fixture.h"
+
+/* One byte is not what it was, somewhere in the file. */
+static void test_flips(void **st) {
+  const fixture *x = *st;
+  static image m;
+  char path[128];
+  error e;
+  int tried = 0;
+  skip_if_many(x);
+  snprintf(path, sizeof path, "%s/flip", x->folder);
+  WRITE(x, path, 9, 2);
+  load(&m, path, 9);
+  assert_int_equal(judge(m.name, 9, &e), 0);
+  for (size_t at = 0; at < m.size; at += at < 2000 ? 1 : 1 + random_bits(at) % 19, tried++) {
+    unsigned char was = m.bytes[at], change = tried % 3 ? (unsigned char)(1 << random_bits(at) % 8) : 0xff;
+    m.bytes[at] ^= change;
+    store_byte(&m, at);
+    if (judge(m.name, 9, &e) == 0) fail_msg("byte %zu has changed by %d and nobody cares", at, change);
+    m.bytes[at] = was;
+    store_byte(&m, at);
+  }
+  assert_int_equal(judge(m.name, 9, &e), 0);
+  assert_true(tried > 3000);
+}
+
+/* Cut at any length; and longer than it was. */
+static void test_truncation(void **st) {
+  const fixture *x = *st;
+  static image m;
+  char path[128];
+  error e;
+  skip_if_many(x);
+  snprintf(path, sizeof path, "%s/cut", x->folder);
+  WRITE(x, path, 9, 2);
+  load(&m, path, 9);
+  for (size_t size = 0; size<m.size; size += size + 300> m.size ? 1 : 1 + random_bits(size) % 61) {
+    store(&m, size);
+    assert_int_not_equal(judge(m.name, 9, &e), 0);
+  }
+  store(&m, m.size + 1); /* a zero */
+  assert_int_equal(judge(m.name, 9, &e), ERROR_CHECKPOINT_DAMAGED);
+  store(&m, m.size);
+  assert_int_equal(judge(m.name, 9, &e), 0);
+}
+
+/* Sectors that were never written, and one array's values, checksum and all, in the place of another's: all that HDF5
+ * itself would take for good. */
+static void test_blocks(void **st) {
+  const fixture *x = *st;
+  static image m, good;
+  static unsigned char values[ROW_MAX * 8];
+  char path[128];
+  error e;
+  state s;
+  int harmful = 0;
+  skip_if_many(x);
+  snprintf(path, sizeof path, "%s/block", x->folder);
+  WRITE(x, path, 9, 2);
+  load(&good, path, 9);
+  m = good;
+  state_init(&s, 9, 0, 0, 0, 1);
+  unsigned char *place[2];
+  size_t bytes = part_values(&s.parts[0], 0, NZ, values);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(part_values(&s.parts[i], 0, NZ, values), bytes);
+    place[i] = memmem(m.bytes, m.size, values, bytes);
+    assert_non_null(place[i]);
+  }
+  memcpy(place[0], place[1], bytes + 4);
+  store(&m, m.size);
+  assert_int_equal(judge(m.name, 9, &e), ERROR_CHECKPOINT_DAMAGED);
+  for (size_t size = 512; size <= 4096; size *= 8)
+    for (size_t at = 0; at + size <= good.size; at += size) {
+      m = good;
+      memset(m.bytes + at, 0, size);
+      store(&m, m.size);
+      bool same = memcmp(m.bytes, good.bytes, m.size) == 0;
+      assert_true((judge(m.name, 9, &e) == 0) == same);
+      harmful += !same;
+    }
+  assert_true(harmful > 20);
+}
+
+static void make_foreign(const char *name, int kind) {
+  static const char *const texts[] = {"", "[grid]\nnx = 3\n", "stencil checkpoint\nformat 2\nwhatever"};
+  if (kind == 1) assert_int_equal(mkdir(name, 0777), 0);
+  if (kind == 2) assert_int_equal(mkfifo(name, 0666), 0);
+  if (kind == 3) {
+    hid_t f = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(f >= 0 && H5Fclose(f) >= 0);
+  }
+  FILE *f = kind < 4 ? NULL : fopen(name, "w");
+  if (!f) return;
+  fprintf(f, "%-600s", texts[kind - 4]);
+  assert_int_equal(fclose(f), 0);
+}
+
+/* Files that are no checkpoints, each refused in its own words on every rank. */
+static void test_foreign(void **st) {
+  const fixture *x = *st;
+  char name[128], text[256];
+  static const char *const words[] = {"cannot open: No such file or directory",
+                                      "cannot open: Is a directory",
+                                      "cannot open: Invalid argument",
+                                      "not a checkpoint of this program",
+                                      "not a checkpoint of this program",
+                                      "not a checkpoint of this program",
+                                      "a checkpoint of format 2, this program reads format 1"};
+  for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
+    checkpoint c;
+    error e = {0};
+    snprintf(name, sizeof name, "%s/foreign%d", x->folder, i);
+    if (x->rank == 0) make_foreign(name, i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    snprintf(text, sizeof text, "%s: %s", name, words[i]);
+    assert_int_not_equal(checkpoint_open(&c, MPI_COMM_WORLD, name, &e), 0);
+    assert_string_equal(e.text, text);
+    assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
+    assert_string_equal(c.name, "");
+  }
+}
+
+static void expect_newest(const fixture *x, const char *path, int64_t step, int skipped) {
+  checkpoint c;
+  notes n = {0};
+  error e = {0};
+  MPI_Barrier(MPI_COMM_WORLD);
+  assert_int_equal(checkpoint_open_newest(&c, MPI_COMM_WORLD, path, note_skipped, &n, &e), 0);
+  assert_int_equal(n.count, x->rank ? 0 : skipped);
+  if (step < 0) assert_string_equal(c.name, "");
+  if (step >= 0) assert_int_equal(c.step, step);
+  checkpoint_close(&c);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* From one damaged file to the one before, and in the end to none; the next one written takes the place of those. */
+static void test_fallback(void **st) {
+  const fixture *x = *st;
+  static image m;
+  char path[128];
+  snprintf(path, sizeof path, "%s/nowhere/at/all", x->folder);
+  expect_newest(x, path, -1, 0);
+  snprintf(path, sizeof path, "%s/back", x->folder);
+  WRITE(x, path, 10, 2);
+  WRITE(x, path, 20, 2);
+  expect_newest(x, path, 20, 0);
+  for (int step = 20; step >= 10; step -= 10) {
+    if (x->rank == 0) {
+      load(&m, path, step);
+      if (step == 20) m.bytes[m.size / 2] ^= 4;
+      store(&m, step == 20 ? m.size : m.size / 2);
+    }
+    expect_newest(x, path, step == 20 ? 10 : -1, step == 20 ? 1 : 2);
+  }
+  WRITE(x, path, 15, 2);
+  expect_newest(x, path, 15, 0);
+  assert_int_equal(count_files(x, path), 2);
+  WRITE(x, path, 16, 2);
+  expect_newest(x, path, 16, 0);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_flips), cmocka_unit_test(test_truncation),
+                                     cmocka_unit_test(test_blocks), cmocka_unit_test(test_foreign),
+                                     cmocka_unit_test(test_fallback)};
+  return FIXTURE_RUN(argc, argv, tests);
+}

@@ -1,0 +1,195 @@
+/* Writing a checkpoint that fails or is killed: the same line on every rank, nothing left behind, and those that were
+ * there are as they were. What is the same however many ranks there are is tested with one. */
+#include "checkpoint_fixture.h"
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { KILLS = 60 };
+
+/* The source or the sink of one rank fails, at its first row or its last: the same words everywhere, the checkpoint
+ * before is as it was, and nothing else is left. */
+static void test_one_rank_fails(void **st) {
+  const fixture *x = *st;
+  const int which[] = {0, 5, 8}; /* rows, columns, and none of them: no failure */
+  char path[128];
+  snprintf(path, sizeof path, "%s/fails", x->folder);
+  WRITE(x, path, 1, 1);
+  for (int i = 0; i < 2 * 2 * x->ranks; i++) {
+    state s;
+    checkpoint c;
+    error e = {0}, r = {0}, o = {0};
+    int array = which[i % 2], guilty = i / 4;
+    checkpoint_meta m = checkpoint_meta_of(2);
+    checkpoint_place place = {path, 1, 0, i / 2 % 2 ? 1 : 300};
+    state_init(&s, 1, 0, 0, x->rank, x->ranks);
+    state_shrink(&s);
+    const checkpoint_array *a = &s.arrays[array];
+    if (x->rank == guilty)
+      s.parts[array].fail_row = a->by_columns ? i / 2 % 2 * 10 : a->first + i / 2 % 2 * (a->count - 1);
+    assert_int_equal(checkpoint_write(MPI_COMM_WORLD, &place, &m, s.arrays, s.count, &e),
+                     ERROR_DEVICE_FAILED);
+    assert_string_equal(e.text, "test device: a copy failed: on purpose");
+    assert_int_equal(count_files(x, path), 1);
+    assert_int_equal(checkpoint_open_newest(&c, MPI_COMM_WORLD, path, NULL, NULL, &o), 0);
+    assert_int_equal(c.step, 1);
+    c.block_bytes = place.block_bytes;
+    assert_int_equal(state_read(&c, &s, &r), ERROR_DEVICE_FAILED);
+    assert_string_equal(r.text, e.text);
+    checkpoint_close(&c);
+  }
+}
+
+/* Parts that do not make up an array are refused, before anything is written of them. */
+static void test_shares(void **st) {
+  const fixture *x = *st;
+  char path[128];
+  snprintf(path, sizeof path, "%s/shares", x->folder);
+  checkpoint_meta m = checkpoint_meta_of(2);
+  checkpoint_place place = {path, 1, 0, 0};
+  for (int i = 0; i < 3; i++) {
+    state s;
+    error e = {0};
+    state_init(&s, 1, 0, 0, x->rank, x->ranks);
+    if (i == 0 && x->rank == x->ranks - 1) s.arrays[0].count--;
+    if (i == 1 && x->rank == 0) s.arrays[5].column_count--;
+    if (i == 2 && x->rank == 0) s.parts[5].columns[1] = s.parts[5].columns[0];
+    assert_int_equal(checkpoint_write(MPI_COMM_WORLD, &place, &m, s.arrays, s.count, &e),
+                     ERROR_CHECKPOINT_SHARES);
+    assert_int_equal(count_files(x, path), 0);
+  }
+}
+
+static void limit_file_size(rlim_t bytes) {
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Full at every stage: the same line each time, the one before is intact, and then there is room again. */
+static void test_disk_full(void **st) {
+  const fixture *x = *st;
+  static image before, after;
+  char path[128], text[256];
+  error e;
+  skip_if_many(x);
+  snprintf(path, sizeof path, "%s/full", x->folder);
+  snprintf(text, sizeof text, "%s.00000010.h5: cannot write: File too large", path);
+  WRITE(x, path, 9, 2);
+  load(&before, path, 9);
+  for (size_t limit = 0; limit < before.size; limit += 1 + random_bits(limit) % 300) {
+    e = (error){0};
+    limit_file_size(limit);
+    int id = write_state(x, path, 10, 2, &e);
+    limit_file_size(RLIM_INFINITY);
+    assert_int_equal(id, ERROR_FILE_WRITE);
+    assert_string_equal(e.text, text);
+    assert_int_equal(count_files(x, path), 1);
+  }
+  load(&after, path, 9);
+  assert_true(after.size == before.size && memcmp(after.bytes, before.bytes, after.size) == 0);
+  WRITE(x, path, 10, 2);
+  load(&after, path, 10);
+  assert_int_equal(judge(after.name, 10, &e), 0);
+}
+
+static int no_source(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  (void)context, (void)row, (void)rows, (void)values, (void)e;
+  fail_msg("nothing should have been written");
+  return 0;
+}
+
+/* More than any disk has, up to more than 64 bits can count: said before any harm. */
+static void test_space(void **st) {
+  const fixture *x = *st;
+  const int64_t shapes[][3] = {{1 << 30, 1 << 20, 100}, {INT64_MAX, INT64_MAX, INT64_MAX}};
+  char path[128], begin[160];
+  snprintf(path, sizeof path, "%s/space", x->folder);
+  snprintf(begin, sizeof begin, "%s.00000001.h5: cannot write: ", path);
+  for (int i = 0; i < 2; i++) {
+    error e = {0};
+    checkpoint_meta m = checkpoint_meta_of(1);
+    checkpoint_place place = {path, 1, 0, 0};
+    checkpoint_array a = {.name = "u", .type = CHECKPOINT_DOUBLE, .axes = 3, .source = no_source};
+    memcpy(a.shape, shapes[i], sizeof a.shape);
+    if (x->rank == 0) a.count = a.shape[0];
+    assert_int_equal(checkpoint_write(MPI_COMM_WORLD, &place, &m, &a, 1, &e), ERROR_CHECKPOINT_SPACE);
+    assert_memory_equal(e.text, begin, strlen(begin));
+    uint64_t needed = strtoull(e.text + strlen(begin), NULL, 10);
+    assert_true(i ? needed == UINT64_MAX : needed > (uint64_t)800 << 50 && needed < (uint64_t)801 << 50);
+    assert_int_equal(count_files(x, path), 0);
+  }
+}
+
+static void test_write_paths(void **st) {
+  const fixture *x = *st;
+  char path[128], text[256];
+  error e = {0}, f = {0};
+  snprintf(path, sizeof path, "%s/none/c", x->folder);
+  snprintf(text, sizeof text, "%s.00000001.h5: cannot write: No such file or directory", path);
+  assert_int_equal(write_state(x, path, 1, 2, &e), ERROR_FILE_WRITE);
+  assert_string_equal(e.text, text);
+  snprintf(path, sizeof path, "%s/folder", x->folder);
+  snprintf(text, sizeof text, "%s.00000001.h5", path);
+  if (x->rank == 0) assert_int_equal(mkdir(text, 0777), 0);
+  strcat(text, ": cannot write: Is a directory");
+  assert_int_equal(write_state(x, path, 1, 2, &f), ERROR_FILE_WRITE);
+  assert_string_equal(f.text, text);
+  assert_int_equal(count_files(x, path), 1);
+}
+
+/* A child that writes one after another until it is killed. */
+static void write_for_ever(const fixture *x, const char *path, int64_t step) {
+  for (;; step++) {
+    error e = {0};
+    state s;
+    checkpoint_meta m = checkpoint_meta_of(step);
+    checkpoint_place place = {path, 2, 0, 400};
+    state_init(&s, (int)step, 0, 0, x->rank, x->ranks);
+    state_shrink(&s);
+    if (checkpoint_write(MPI_COMM_SELF, &place, &m, s.arrays, s.count, &e)) _exit(1);
+  }
+}
+
+static void test_kill(void **st) {
+  const fixture *x = *st;
+  char path[128], name[160];
+  int64_t step = 0;
+  int stale = 0;
+  skip_if_many(x);
+  snprintf(path, sizeof path, "%s/kill", x->folder);
+  WRITE(x, path, 1, 2);
+  for (int i = 0; i < KILLS; i++) {
+    pid_t child = fork();
+    if (child == 0) write_for_ever(x, path, step + 2);
+    const struct timespec moment = {
+        0, 1000 * (long)(random_bits((uint64_t)time(NULL) * KILLS + (uint64_t)i) % 40000)};
+    nanosleep(&moment, NULL);
+    int status;
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status)); /* it has not ended by itself, on an error */
+    checkpoint c;
+    notes n = {0};
+    error e = {0};
+    assert_int_equal(checkpoint_open_newest(&c, MPI_COMM_SELF, path, note_skipped, &n, &e), 0);
+    assert_true(c.name[0] && c.step >= step && n.count == 0);
+    step = c.step;
+    checkpoint_close(&c);
+    snprintf(name, sizeof name, "%s.%08" PRId64 ".h5", path, step);
+    assert_int_equal(judge(name, step, &e), 0);
+    stale += count_files(x, path) > 2;
+  }
+  print_message("killed %d times after up to step %d, %d times in the middle\n", KILLS, (int)step, stale);
+  WRITE(x, path, step + 1, 2);
+  assert_int_equal(count_files(x, path), 2);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_rank_fails), cmocka_unit_test(test_shares),
+                                     cmocka_unit_test(test_disk_full),      cmocka_unit_test(test_space),
+                                     cmocka_unit_test(test_write_paths),    cmocka_unit_test(test_kill)};
+  return FIXTURE_RUN(argc, argv, tests);
+}

@@ -1,0 +1,266 @@
+/* Random configurations survive config_print and config_load; damaged files give one line and never a crash. */
+#include "config_harness.h"
+
+static uint64_t random_state = 0x9E3779B97F4A7C15u;
+
+static uint64_t random_bits(void) { /* xorshift64* */
+  random_state ^= random_state >> 12;
+  random_state ^= random_state << 25;
+  random_state ^= random_state >> 27;
+  return random_state * 0x2545F4914F6CDD1Du;
+}
+
+static int random_below(int n) {
+  return (int)(random_bits() % (uint64_t)n);
+}
+
+/* A double of any magnitude within the limits. */
+static double random_number(const range *r) {
+  for (;;) {
+    uint64_t bits = random_bits();
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    if (number >= r->low && number <= r->high) return number; /* NaN is neither */
+  }
+}
+
+/* A place inside the grid; returns the length. */
+static int put_position(char *text, size_t room, const config *c) {
+  double place[3];
+  const double last[3] = {(c->nx - 1) * c->dx, (c->ny - 1) * c->dy, (c->nz - 1) * c->dz};
+  for (int axis = 0; axis < 3; axis++) place[axis] = c->origin[axis] + last[axis] * random_below(1001) / 1000;
+  return snprintf(text, room, "%.17g %.17g %.17g", place[0], place[1], place[2]);
+}
+
+static void put_positions(char *text, size_t room, const config *c, bool line) {
+  char *end = text + room;
+  for (int i = line ? 1 : random_below(9); i >= 0; i--) {
+    text += put_position(text, (size_t)(end - text), c);
+    text += sprintf(text, i > 0 && !line ? ", " : " ");
+  }
+  if (line) sprintf(text, "%d", 1 + random_below(1000));
+}
+
+/* Signs that may stand anywhere in a value. */
+static void put_text(char *text, int length) {
+  for (int i = 0; i < length; i++) do
+      text[i] = (char)('!' + random_below('~' - '!'));
+    while (i == 0 && (text[0] == '#' || text[0] == ';'));
+  text[length] = '\0';
+}
+
+static void put_integer(char *text, size_t room, const config_key *k) {
+  uint64_t span = (uint64_t)(k->max - k->min) >> random_below(60);
+  snprintf(text, room, "%lld", (long long)(k->min + (int64_t)(random_bits() % (span + 1))));
+}
+
+/* One of the spellings, or a number or dataset in place of it. */
+static void put_choice(char *text, size_t room, const config_key *k) {
+  int known = 0;
+  while (k->choices[known].name && k->choices[known].value != CHOICE_LATER) known++;
+  const choice *chosen = &k->choices[random_below(known)];
+  if (chosen->form == FORM_WORD)
+    snprintf(text, room, "%s", chosen->name);
+  else if (chosen->form == FORM_NUMBER)
+    snprintf(text, room, "%.17g", random_number(k->range));
+  else {
+    put_text(text, 1 + random_below(400));
+    *text = 'f'; /* a blank alone would be no file */
+    strcat(text, ":/");
+    put_text(text + strlen(text), 1 + random_below(400));
+  }
+}
+
+/* A value that the key takes, at least in some configuration like `c`. */
+static void put_value(char *text, size_t room, const config *c, const config_key *k) {
+  if (k->kind == VALUE_LINE || k->kind == VALUE_POINTS)
+    put_positions(text, room, c, k->kind == VALUE_LINE);
+  else if (k->choices)
+    put_choice(text, room, k);
+  else if (k->kind == VALUE_INTEGER)
+    put_integer(text, room, k);
+  else if (k->of_source && strcmp(k->name, "position") == 0)
+    put_position(text, room, c);
+  else if (k->kind == VALUE_NUMBERS)
+    for (size_t i = 0; i < k->size / sizeof(double); i++)
+      text += snprintf(text, room / 8, "%.17g ", random_number(k->range));
+  else
+    put_text(text, 1 + random_below((int)k->size - 1 < 900 ? (int)k->size - 1 : 900));
+}
+
+/* Equal but for where the lists are. */
+static void expect_equal(const config *a, const config *b) {
+  config x, y;
+  memcpy(&x, a, sizeof x); /* padding too */
+  memcpy(&y, b, sizeof y);
+  x.sources = y.sources = NULL;
+  x.receiver_positions = y.receiver_positions = NULL;
+  assert_memory_equal(&x, &y, sizeof x);
+  if (a->source_count > 0)
+    assert_memory_equal(a->sources, b->sources, (size_t)a->source_count * sizeof *a->sources);
+  if (a->receiver_count > 0)
+    assert_memory_equal(a->receiver_positions, b->receiver_positions,
+                        (size_t)a->receiver_count * sizeof *a->receiver_positions);
+}
+
+/* config_print's text read back gives the same struct, and its length is what it says. */
+static void expect_round_trip(const config *c) {
+  static char text[65536];
+  size_t length = config_print(c, text, sizeof text);
+  assert_true(length < sizeof text && strlen(text) == length);
+  config again;
+  error e;
+  if (load(&again, text, NULL, &e)) fail_msg("%s\n%s", e.text, text);
+  expect_equal(&again, c);
+  config_free(&again);
+}
+
+/* Overrides that grow one by one: what the rules refuse is taken away again. */
+typedef struct growth {
+  const char *file;
+  char texts[200][CONFIG_TEXT];
+  const char *overrides[200];
+  int count;
+  config c; /* with all of them */
+} growth;
+
+static void push(growth *g, int source, const config_key *k) {
+  char *text = g->texts[g->count];
+  int length =
+      source ? sprintf(text, "source.%d.%s=", source, k->name) : sprintf(text, "%s.%s=", k->section, k->name);
+  put_value(text + length, CONFIG_TEXT - (size_t)length, &g->c, k);
+  g->overrides[g->count++] = text;
+}
+
+/* Loads it all; on refusal returns to the `count` overrides before. */
+static bool keep(growth *g, int count) {
+  config c;
+  error e = {0};
+  write_file(g->file, strlen(g->file));
+  if (!config_load(&c, path, g->count, g->overrides, &e)) {
+    config_free(&g->c);
+    g->c = c;
+    return true;
+  }
+  bool rule = is_rule(e.id) || e.id == ERROR_CONFIG_TOO_MANY_POINTS || e.id == ERROR_CONFIG_MISSING;
+  if (!rule && !strstr(e.text, "[time] cfl: expected a number <= 1")) fail_msg("%s", e.text);
+  g->count = count;
+  return false;
+}
+
+/* Gives the key; of a source with all that it needs. */
+static bool grow(growth *g, const config_key *k) {
+  int before = g->count, source = k->of_source ? 1 + random_below(5) : 0;
+  for (const config_key *other = config_keys; source && other < config_keys + config_key_count; other++)
+    if (other->of_source && other->required &&
+        (!other->only_with || random_below(2))) /* f0: not with a file */
+      push(g, source, other);
+  push(g, source, k);
+  return keep(g, before);
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  static bool kept[200], shown[4][8];
+  static growth g;
+  for (int round = 0; round < 120; round++) {
+    g.file = round % 3 ? BASE : "[grid]\nnx = 50\nny = 51\nnz = 52\n[time]\nend_time = 3\n";
+    g.count = 0;
+    g.c = expect_taken(g.file, NULL);
+    for (int i = 0; i < config_key_count; i++)
+      if (strcmp(config_keys[i].name, "type") == 0) grow(&g, &config_keys[i]); /* first: much depends on it */
+    for (int i = 0; i < 60; i++) {
+      int key = random_below(config_key_count);
+      if (config_keys[key].kind != VALUE_LATER && grow(&g, &config_keys[key])) kept[key] = true;
+    }
+    expect_round_trip(&g.c);
+    shown[0][g.c.boundary[random_below(FACE_COUNT)]] = shown[1][g.c.receivers] = true;
+    if (g.c.source_count > 1) shown[2][g.c.sources[1].wavelet] = shown[3][g.c.equation] = true;
+    config_free(&g.c);
+  }
+  for (int i = 0; i < config_key_count; i++)
+    if (!kept[i] && config_keys[i].kind != VALUE_LATER)
+      fail_msg("[%s] %s: never taken", config_keys[i].section, config_keys[i].name);
+  for (int i = 0; i <= BOUNDARY_ABSORBING; i++) assert_true(shown[0][i]);
+  for (int i = 0; i <= RECEIVERS_POINTS; i++) assert_true(shown[1][i]);
+  for (int i = 0; i <= WAVELET_FILE; i++) assert_true(shown[2][i]);
+  assert_true(shown[3][EQUATION_WAVE] && !shown[3][EQUATION_HEAT]);
+}
+
+static void test_print_is_cut_like_snprintf(void **state) {
+  (void)state;
+  static char whole[16384];
+  char part[100];
+  config c = expect_taken(BASE, "initial.u=gaussian");
+  size_t length = config_print(&c, whole, sizeof whole);
+  assert_int_equal(config_print(&c, part, sizeof part), length);
+  assert_int_equal(strlen(part), sizeof part - 1);
+  assert_memory_equal(part, whole, sizeof part - 1);
+  assert_int_equal(config_print(&c, NULL, 0), length);
+  assert_non_null(strstr(
+      whole, "\n[initial]\nu = gaussian\ncenter = 3.5 4 4.5\nwidth = 1\namplitude = 1\n\n[boundary]\n"));
+}
+
+/* One random change to `text` of *size bytes, which has room for 64 more. */
+static void mutate(char *text, size_t *size) {
+  // clang-format off
+  static const char *const words[] = {
+      "[", "]", "=", "\n", "\r", ";", " #", "\xEF\xBB\xBF", "[grid]\n", "nx", "1e308", "-", "9999999999999999999", "nan",
+      "u = gaussian\n", "width = 1\n", "line = 1 2 3 4 5 6 7\n", "[source.2]\n", "all = periodic\n", ",", ":/", "seed",
+      ".", "%s%n"};
+  // clang-format on
+  const char *word = words[random_below(COUNT(words))];
+  size_t at = random_bits() % (*size + 1), length = strlen(word), rest = *size - at;
+  switch (random_below(4)) {
+  case 0: /* insert */
+    memmove(text + at + length, text + at, rest);
+    memcpy(text + at, word, length);
+    *size += length;
+    break;
+  case 1: /* delete */
+    length = random_bits() % (rest < 40 ? rest + 1 : 40);
+    memmove(text + at, text + at + length, rest - length);
+    *size -= length;
+    break;
+  case 2: /* overwrite one byte */
+    if (rest > 0) text[at] = (char)random_bits();
+    break;
+  default: /* copy a piece of the text over another */
+    length = rest < 30 ? rest : 30;
+    memmove(text + at, text + random_bits() % (*size - length + 1), length);
+  }
+}
+
+static void test_mutations(void **state) {
+  (void)state;
+  static const char valid[] =
+      "; c\n[grid]\nnx = 62\nny = 63\nnz = 64 ; c\ndx = 0.5\norigin = 1 2 3\n[time]\nsteps = 7\ndt = auto\n"
+      "cfl = 0.5\n[equation]\ntype = wave\n[medium]\nvelocity = v.h5:/v\n[initial]\nu = gaussian\nwidth = 3\n"
+      "[boundary]\nall = absorbing\nz = fixed\nvalue = 2\n[source.2]\nposition = 3 4 5\nwavelet = ricker\n"
+      "f0 = 20\n[source.1]\nwavelet = w.h5:/s\nposition = 3 4 5\n[receivers]\npoints = 1 2 3, 4 5 6\n"
+      "[output]\npath = out\ncompress = 3\n[parallel]\noverlap = off\n[device]\nthreads = 2\n";
+  int taken = 0;
+  for (int round = 0; round < 20000; round++) {
+    char text[4096];
+    size_t size = sizeof valid - 1;
+    memcpy(text, valid, size);
+    for (int i = random_below(3) ? 0 : random_below(8); i >= 0; i--) mutate(text, &size);
+    write_file(text, size);
+    config c;
+    error e;
+    if (load_file(&c, NULL, &e)) continue;
+    expect_round_trip(&c);
+    config_free(&c);
+    taken++;
+  }
+  assert_true(taken > 500 && taken < 15000);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_print_is_cut_like_snprintf),
+      cmocka_unit_test(test_mutations),
+  };
+  return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}

@@ -1,0 +1,177 @@
+/* The configuration: every rule that concerns several keys, and values of the heat and wave equations that are refused. */
+#include "config_harness.h"
+
+/* As small as boundaries allow. */
+static void test_small_grids(void **state) {
+  (void)state;
+  static const char small[] = "[grid]\nnx = 4\nny = 5\nnz = 6\n[time]\nsteps = 1\n[equation]\ntype = wave\n"
+                              "[boundary]\nx = periodic\ny_lo = neumann\ny_hi = dirichlet\nz_lo = dirichlet\n"
+                              "z_hi = absorbing\nwidth = 5\n";
+  config c = expect_taken(small, NULL);
+  assert_int_equal(c.boundary_width, 5);
+  expect_refused(small, "grid.nx=3",
+                 "command line: [grid] nx: expected an integer >= 4 where x_lo is periodic, got 3");
+  expect_refused(small, "grid.ny=4",
+                 "command line: [grid] ny: expected an integer >= 5 where y_lo is neumann, got 4");
+  expect_refused(small, "grid.nz=4",
+                 "command line: [grid] nz: expected an integer >= 5 where z_lo is dirichlet, got 4");
+  expect_refused(
+      small, "boundary.width=6",
+      "command line: [boundary] width = 6: with nz = 6 no point is left between the absorbing layers");
+}
+
+/* Faces belong to the grid, also where rounding moves them: 7 * 0.7 < 4.9. */
+static void test_positions_on_faces(void **state) {
+  (void)state;
+  static const char sevenths[] = "[grid]\nnx = 4\nny = 31\nnz = 8\ndx = 0.1\ndy = 0.1\ndz = 0.7\n"
+                                 "origin = 0 -0.3 0\n[time]\nsteps = 1\n";
+  config c = expect_taken(sevenths, "receivers.points=0.3 2.7 4.9, 0 -0.3 0");
+  assert_int_equal(c.receiver_count, 2);
+  config_free(&c);
+  expect_refused(sevenths, "receivers.points=0.3 2.7 0, 0.30001 0 0",
+                 "command line: [receivers] points: receiver 2 of 2, at 0.30001 0 0 is outside the grid, "
+                 "where x is from 0 to 0.3");
+}
+
+#define SOURCE           WAVE "[source.3]\nposition = 0 0 7\nwavelet = ricker\nf0 = 20\n"
+#define SOURCE_3         "command line: [source.3] "
+#define JACOBI_ONLY(key) "command line: [jacobi] " key ": only with type = jacobi"
+
+static void test_only_with(void **state) {
+  (void)state;
+  static const refused cases[] = {
+      {BASE, "initial.width=3", "command line: [initial] width: only with u = gaussian"},
+      {BASE "[initial]\nseed = 1\nu = gaussian\n", NULL, "t.ini:8: [initial] seed: only with u = random"},
+      {BASE, "time.cfl=0.9", "command line: [time] cfl: only with type = heat or wave"},
+      {BASE, "time.allow_unstable=off", "command line: [time] allow_unstable: only with type = heat or wave"},
+      {BASE, "equation.space_order=8", "command line: [equation] space_order: only with type = heat or wave"},
+      {BASE, "time.end_time=1", "t.ini:6: [time] steps: only without end_time"},
+      {WAVE, "jacobi.center=1", JACOBI_ONLY("center")},
+      {HEAT, "jacobi.x=1 2 3 4", JACOBI_ONLY("x")},
+      {WAVE, "jacobi.y=1 2 3 4", JACOBI_ONLY("y")},
+      {HEAT, "jacobi.z=1 2 3 4", JACOBI_ONLY("z")},
+      {BASE, "medium.velocity=1", "command line: [medium] velocity: only with type = wave"},
+      {HEAT, "medium.velocity=a:/b", "command line: [medium] velocity: only with type = wave"},
+      {WAVE, "medium.diffusivity=1", "command line: [medium] diffusivity: only with type = heat"},
+      {HEAT, "initial.previous=rest", "command line: [initial] previous: only with type = wave"},
+      {HEAT "[boundary]\nx_lo = absorbing\n", NULL,
+       "t.ini:14: [boundary] x_lo = absorbing: only with type = wave"},
+      {BASE, "boundary.all=absorbing", "command line: [boundary] all = absorbing: only with type = wave"},
+      {WAVE "[boundary]\nvalue = 0\nall = neumann\n", NULL,
+       "t.ini:14: [boundary] value: only where a face is fixed"},
+      {WAVE, "boundary.width=20", "command line: [boundary] width: only where a face is absorbing"},
+      {BASE, "source.12.f0=3", "command line: [source.12]: only with type = wave"},
+      {HEAT "[source.4]\n", NULL, "t.ini:13: [source.4]: only with type = wave"},
+      {SOURCE, "source.3.wavelet=f:/w", "t.ini:16: [source.3] f0: only with wavelet = ricker or gaussian"},
+      {SOURCE, "receivers.every=2", "command line: [receivers] every: only with positions, line or points"},
+      {BASE "[receivers]\nline = 1 1 1 2 2 2 2\npositions = f:/r\n", NULL,
+       "t.ini:8: [receivers] line: only without positions"},
+      {BASE "[receivers]\npositions = f:/r\n", "receivers.points=1 1 1",
+       "command line: [receivers] points: only without positions and line"},
+      {BASE "[receivers]\npoints = 1 1 1\n", "receivers.line=1 1 1 2 2 2 2",
+       "t.ini:8: [receivers] points: only without positions and line"},
+  };
+  run_refused(cases, COUNT(cases));
+  expect_refused(WAVE "[source.1]\nt0 = 1\nwavelet = f:/w\nposition = 0 0 7\n", NULL,
+                 "t.ini:14: [source.1] t0: only with wavelet = ricker or gaussian");
+}
+
+static void test_values_refused(void **state) {
+  (void)state;
+  static const refused cases[] = {
+      {WAVE, "equation.space_order=3",
+       "command line: [equation] space_order: expected 2, 4, 6 or 8, got '3'"},
+      {WAVE, "time.cfl=1.01",
+       "command line: [time] cfl: expected a number <= 1 (or allow_unstable = on), got '1.01'"},
+      {WAVE, "time.cfl=0", "command line: [time] cfl: expected a number > 0, got '0'"},
+      {WAVE, "medium.velocity=-1", "command line: [medium] velocity: expected a number > 0, got '-1'"},
+      {WAVE, "medium.velocity=fast",
+       "command line: [medium] velocity: expected a number > 0 or FILE:/dataset, got 'fast'"},
+      {WAVE, "medium.velocity=1e21",
+       "command line: [medium] velocity: expected a number from 1e-20 to 1e+20, got '1e21'"},
+      {HEAT, "medium.diffusivity=:/d",
+       "command line: [medium] diffusivity: expected a number > 0 or FILE:/dataset, got ':/d'"},
+      {WAVE, "initial.previous=zero",
+       "command line: [initial] previous: expected rest or FILE:/dataset, got 'zero'"},
+      {WAVE "[boundary]\nall=absorbing", "boundary.width=0",
+       "command line: [boundary] width: expected an integer >= 1, got '0'"},
+      {GRID "[time]\n", "time.end_time=0", "command line: [time] end_time: expected a number > 0, got '0'"},
+      {GRID "[time]\ndt = 1\n", NULL, "t.ini: [time] steps: missing, it is required"},
+      {WAVE "[source.5]\n", NULL, "t.ini:13: [source.5] position: missing, it is required"},
+      {WAVE "[source.5]\nposition = 0 0 7\n", NULL, "t.ini:13: [source.5] wavelet: missing, it is required"},
+      {WAVE, "source.5.position=0 0 7", "command line: [source.5] wavelet: missing, it is required"},
+      {WAVE "[source.5]\nposition = 0 0 7\nwavelet = gaussian\n", NULL,
+       "t.ini:13: [source.5] f0: missing, it is required"},
+      {SOURCE, "source.3.wavelet=f.h5",
+       SOURCE_3 "wavelet: expected ricker, gaussian or FILE:/dataset, got 'f.h5'"},
+      {SOURCE, "source.3.f0=0", SOURCE_3 "f0: expected a number > 0, got '0'"},
+      {SOURCE, "source.3.position=1 2", SOURCE_3 "position: expected 3 numbers, got '1 2'"},
+      {SOURCE, "receivers.every=0", "command line: [receivers] every: only with positions, line or points"},
+      {SOURCE "[receivers]\npoints = 0 0 7\n", "receivers.every=0",
+       "command line: [receivers] every: expected an integer >= 1, got '0'"},
+  };
+  run_refused(cases, COUNT(cases));
+}
+
+static void test_boundaries_refused(void **state) {
+  (void)state;
+  static const refused cases[] = {
+      {WAVE "[boundary]\nx_hi = periodic\n", NULL,
+       "t.ini:14: [boundary] x_hi = periodic: x_lo is fixed, but both faces of an axis are periodic or "
+       "neither"},
+      {WAVE "[boundary]\nz_lo = periodic\n", "boundary.z_hi=neumann",
+       "command line: [boundary] z_hi = neumann: z_lo is periodic, but both faces of an axis are periodic or "
+       "neither"},
+      {HEAT "[boundary]\ny_lo = dirichlet\nall = periodic\n", NULL,
+       "t.ini:14: [boundary] y_lo = dirichlet: y_hi is periodic, but both faces of an axis are periodic or "
+       "neither"},
+      {WAVE "[boundary]\ny = absorbing\nwidth = 33\n", NULL,
+       "t.ini:15: [boundary] width = 33: with ny = 65 no point is left between the absorbing layers"},
+      {WAVE "[boundary]\nz_lo = absorbing\n", "boundary.width=66",
+       "command line: [boundary] width = 66: with nz = 66 no point is left between the absorbing layers"},
+      {WAVE "[boundary]\nall = absorbing\n", "grid.nx=40",
+       "t.ini: [boundary] width = 20: with nx = 40 no point is left between the absorbing layers"},
+      {WAVE "[boundary]\nall = absorbing\n", "boundary.width=2147483583",
+       "command line: [boundary] width = 2147483583: with nx = 64 no point is left between the absorbing "
+       "layers"},
+  };
+  run_refused(cases, COUNT(cases));
+  config c = expect_taken(WAVE "[boundary]\nall = absorbing\n", "grid.nx=41");
+  assert_int_equal(c.boundary_width, 20);
+  c = expect_taken(WAVE "[boundary]\ny = absorbing\n", "boundary.width=32");
+  assert_int_equal(c.boundary_width, 32);
+}
+
+static void test_outside(void **state) {
+  (void)state;
+  static const refused cases[] = {
+      {SOURCE, "source.3.position=530.1 0 7",
+       SOURCE_3 "position: 530.1 0 7 is outside the grid, where x is from -100 to 530"},
+      {SOURCE, "source.3.position=0 -1e-3 7",
+       SOURCE_3 "position: 0 -0.001 7 is outside the grid, where y is from 0 to 320"},
+      {SOURCE, "grid.origin=0 0 8",
+       "t.ini:14: [source.3] position: 0 0 7 is outside the grid, where z is from 8 to 138"},
+      {BASE "[receivers]\nline = 0 0 0 0 0 10 11\n", NULL,
+       "t.ini:8: [receivers] line: receiver 11 of 11, at 0 0 10 is outside the grid, where z is from 0 to 9"},
+      {BASE "[receivers]\nline = 0 0 0 0 0 10 10\n", "grid.nx=1",
+       "t.ini:8: [receivers] line: receiver 10 of 10, at 0 0 10 is outside the grid, where z is from 0 to 9"},
+  };
+  run_refused(cases, COUNT(cases));
+}
+
+/* Runs last: a rule that no test above provokes is untested. */
+static void test_every_rule_was_seen(void **state) {
+  (void)state;
+  for (int id = 1; id < ERROR_COUNT; id++)
+    if (is_rule(id) && !seen[id]) fail_msg("no test provokes %s", error_name(id));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
+      cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
+      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
+      cmocka_unit_test(test_every_rule_was_seen),
+  };
+  return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
