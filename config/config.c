@@ -30,6 +30,23 @@ static void default_t0(config *c, source_config *s) {
   s->t0 = 1.5 / s->f0;
 }
 
+/* A value without effect must be a good one all the same. */
+static int check_idle(const value *given) {
+  config scratch = *given->c;
+  source_config scratch_source;
+  value v = *given;
+  v.c = &scratch;
+  if (given->source) {
+    scratch_source = *given->source;
+    v.source = &scratch_source;
+  }
+  TRY(config_parse(&v));
+  char *list = given->c->idle;
+  size_t used = strlen(list);
+  snprintf(list + used, sizeof given->c->idle - used, "%s[%s] %s", used ? ", " : "", v.section, v.key->name);
+  return 0;
+}
+
 /* Where a key does not apply its fields have their default all the same, unless that is computed. */
 static int fill_key(config *c, source_config *s, const config_key *key, const config_block *given, error *e) {
   const config_entry *entry = &given->entries[key - config_keys];
@@ -37,11 +54,16 @@ static int fill_key(config *c, source_config *s, const config_key *key, const co
   config_place(place, c->file, entry->line ? entry->line : given->line);
   config_section(section, key, given->number);
   bool applies = !key->only_with || key->only_with->holds(c, s);
-  if (entry->line && !applies)
+  if (entry->line && !applies && !key->only_with->idle)
     return FAIL(e, CONFIG_ONLY_WITH, place, section, key->name, key->only_with->says);
   value v = {key, section, entry->line ? entry->text : key->fallback, place, c, s, e};
+  if (entry->line && !applies) {
+    TRY(check_idle(&v));
+    v.text = key->fallback;
+  }
   if (v.text) return config_parse(&v);
-  if (applies && key->required) return FAIL(e, CONFIG_MISSING, place, section, key->name);
+  bool excused = key->unless && key->unless->holds(c, s);
+  if (applies && key->required && !excused) return FAIL(e, CONFIG_MISSING, place, section, key->name);
   if (applies && key->compute) key->compute(c, s);
   return 0; /* nothing to do for a face whose boundary a wider key sets */
 }

@@ -41,12 +41,14 @@ typedef struct source_config {
 typedef struct config {
   char file[CONFIG_TEXT]; /* the file this came from, for messages */
 
+  char idle[CONFIG_TEXT]; /* keys that were given and have no effect, for the log; empty: none */
+
   /* [grid] */
   int nx, ny, nz;
   double dx, dy, dz; /* m */
   double origin[3];  /* m; x y z of point (0, 0, 0) */
   /* [time] */
-  int64_t steps;   /* 0 where end_time says when to stop */
+  int64_t steps;   /* 0 where only end_time says when to stop; of both, what comes first */
   double end_time; /* s; 0: `steps` says it */
   double dt;       /* s; 0: auto; of jacobi, where it only labels the steps, auto is 1 */
   double cfl;

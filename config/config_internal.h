@@ -32,6 +32,7 @@ enum value_kind {
 typedef struct condition {
   bool (*holds)(const config *c, const source_config *s); /* s: NULL but for keys of a source */
   const char *says;
+  bool idle; /* a key for which it does not hold has no effect, and is taken; otherwise it is refused */
 } condition;
 
 enum choice_form { FORM_WORD, FORM_NUMBER, FORM_DATASET };
@@ -67,7 +68,8 @@ typedef struct config_key {
   const char *expected;  /* texts: what to call it in a message */
   const char *fallback;  /* default, spelt as in a file; NULL: none */
   void (*compute)(config *c, source_config *s); /* default that depends on keys above it in the table */
-  bool required;                                /* where it applies */
+  bool required;                                /* where it applies, */
+  const condition *unless;                      /* ... but not where this holds */
   const condition *only_with;                   /* refused unless it holds; NULL: always applies */
 } config_key;
 

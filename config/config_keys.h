@@ -30,13 +30,16 @@ static bool has_face(const config *c, enum boundary_kind kind) {
   return false;
 }
 
-/* CONDITION(NAME, expression of c and s, how to say it) */
-#define CONDITION(name, expression, says)                                                                    \
+/* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: a key for which it does not hold has no effect,
+ * but does no harm, as where an override changes the equation: it is taken, and mentioned. */
+#define IDLE_CONDITION(name, expression, says) CONDITION_(name, expression, says, true)
+#define CONDITION(name, expression, says)      CONDITION_(name, expression, says, false)
+#define CONDITION_(name, expression, says, idle)                                                                    \
   static bool holds_##name(const config *c, const source_config *s) {                                        \
     (void)c, (void)s;                                                                                        \
     return expression;                                                                                       \
   }                                                                                                          \
-  static const condition name = {holds_##name, says};
+  static const condition name = {holds_##name, says, idle};
 
 #define WORD(text, value_, ...)                                                                              \
   { .name = text, .value = value_, ##__VA_ARGS__ }
@@ -48,20 +51,21 @@ static bool has_face(const config *c, enum boundary_kind kind) {
   { .name = NULL }
 
 // clang-format off
-CONDITION(JACOBI, c->equation == EQUATION_JACOBI, "with type = jacobi")
-CONDITION(HEAT, c->equation == EQUATION_HEAT, "with type = heat")
+IDLE_CONDITION(JACOBI, c->equation == EQUATION_JACOBI, "with type = jacobi")
+IDLE_CONDITION(HEAT, c->equation == EQUATION_HEAT, "with type = heat")
 CONDITION(WAVE, c->equation == EQUATION_WAVE, "with type = wave")
-CONDITION(HEAT_OR_WAVE, c->equation != EQUATION_JACOBI, "with type = heat or wave")
-CONDITION(NO_END_TIME, c->end_time == 0, "without end_time")
-CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
-CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
-CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
-CONDITION(ABSORBING_FACE, has_face(c, BOUNDARY_ABSORBING), "where a face is absorbing")
-CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or gaussian")
+IDLE_CONDITION(WAVE_KEY, c->equation == EQUATION_WAVE, "with type = wave")
+IDLE_CONDITION(HEAT_OR_WAVE, c->equation != EQUATION_JACOBI, "with type = heat or wave")
+CONDITION(HAS_END_TIME, c->end_time > 0, "with end_time")
+IDLE_CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
+IDLE_CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
+IDLE_CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
+IDLE_CONDITION(ABSORBING_FACE, has_face(c, BOUNDARY_ABSORBING), "where a face is absorbing")
+IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or gaussian")
 /* Of these three keys the first in the table sets c->receivers; printing asks again. */
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
 CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
-CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
+IDLE_CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
 
 static const choice equation_choices[] = {
   WORD("jacobi", EQUATION_JACOBI), WORD("heat", EQUATION_HEAT), WORD("wave", EQUATION_WAVE), END};
@@ -133,7 +137,7 @@ const config_key config_keys[] = {
 
   {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true},
   {"time", "steps", VALUE_INTEGER, AT(steps), .min = 0, .max = INT64_MAX, .required = true,
-   .only_with = &NO_END_TIME},
+   .unless = &HAS_END_TIME},
   {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto"},
   {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &HEAT_OR_WAVE},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
@@ -148,12 +152,12 @@ const config_key config_keys[] = {
   {"medium", "diffusivity", VALUE_VARIANT, AT(diffusivity_file), NUMBER(diffusivity, &POSITIVE),
    .choices = medium_choices, .fallback = "1", .only_with = &HEAT},
   {"medium", "velocity", VALUE_VARIANT, AT(velocity_file), NUMBER(velocity, &POSITIVE),
-   .choices = medium_choices, .fallback = "1500", .only_with = &WAVE},
+   .choices = medium_choices, .fallback = "1500", .only_with = &WAVE_KEY},
 
   {"initial", "u", VALUE_VARIANT, AT(initial_file), NUMBER(initial_number, &FIELD_VALUE),
    TAG(initial, initial_choices), .fallback = "zero"},
   {"initial", "previous", VALUE_VARIANT, AT(previous_file), TAG(previous, previous_choices), .fallback = "rest",
-   .only_with = &WAVE},
+   .only_with = &WAVE_KEY},
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = default_center,
    .only_with = &GAUSSIAN},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = default_width,

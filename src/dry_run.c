@@ -127,6 +127,7 @@ static int describe(simulation *s, error *e) {
   const config *c = s->config;
   needs n;
   log_line(s->log, "%s", s->config_text);
+  if (s->config->idle[0]) log_line(s->log, "without effect here: %s", s->config->idle);
   print_physics(s);
   TRY(count_needs(s, &n, e));
   print_partition(s, &n);

@@ -62,8 +62,8 @@ static double bound_of(const physics *p, const config *c) {
   return c->equation == EQUATION_HEAT ? 2 / (p->medium_max * sum) : 2 / (p->medium_max * sqrt(sum));
 }
 
-/* An automatic dt is shortened so that the last step ends at end_time; with a given one the run ends at the first step
- * that is not before it. */
+/* An automatic dt is shortened so that a step ends at end_time; with a given one the run ends at the first step that is
+ * not before it; in any case after `steps`, where both are given. */
 static int plan_time(physics *p, const config *c, double dt_before, error *e) {
   const double ROUNDING = 1e-9; /* end_time / dt that is a whole number but for rounding is that number */
   p->bound = bound_of(p, c);
@@ -76,6 +76,7 @@ static int plan_time(physics *p, const config *c, double dt_before, error *e) {
   if (!(steps < 9e18)) return FAIL(e, TIME_TOO_MANY_STEPS, c->end_time, p->dt);
   p->steps = steps < 1 ? 1 : (int64_t)steps;
   if (c->dt <= 0 && dt_before <= 0) p->dt = c->end_time / (double)p->steps;
+  if (c->steps > 0 && c->steps < p->steps) p->steps = c->steps;
   return 0;
 }
 
