@@ -5,9 +5,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(ci asan-ubsan tsan)
-# Left out under sanitizers: a big field; under TSan what runs in one thread: configuration, usage errors, file formats.
-declare -A leave_out=([ci]='^$' [asan-ubsan]=e2e_marmousi
-  [tsan]='e2e_(marmousi|config_errors|usage_errors)|config_values|field_')
+# Left out under sanitizers: big fields and long runs; under TSan what runs in one thread: configuration, usage errors,
+# file formats.
+long='e2e_marmousi|physics_(space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
+declare -A leave_out=([ci]='^$' [asan-ubsan]=$long
+  [tsan]="$long|e2e_(config_errors|usage_errors)|config_|field_|checkpoint|receivers_errors|reliability_restart_refused")
 case "${1-}" in
   "") ;;
   --quick) presets=(ci) ;;
@@ -35,7 +37,7 @@ test_preset() {
   run_logged "$logs/$name.configure" cmake --preset "$name" || return
   run_logged "$logs/$name.build" cmake --build --preset "$name" --parallel "$(nproc)" || return
   echo "== $name: built in $((SECONDS - started)) s, testing"
-  "${without_aslr[@]}" ctest --preset "$name" --exclude-regex "${leave_out[$name]}" --parallel "$(nproc)" 2>&1 |
+  "${without_aslr[@]}" ctest --preset "$name" --exclude-regex "${leave_out[$name]}" --label-exclude slow --parallel "$(nproc)" 2>&1 |
     tee "$logs/$name.ctest"
 }
 

@@ -222,18 +222,6 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
   }
 }
 
-/* ... of output plane z, with images if the shape says so. */
-template <class S>
-__device__ __forceinline__ void store_plane(const kernel_args &a, float *to, float (&done)[S::rows][PACK],
-                                            int z, int rows, int lanes, int faces) {
-  if constexpr (S::images) {
-    const int near = faces | star::faces_of_plane(a, z);
-    if (near & star::FACES)
-      star::fresh<S::rows>{a, done, to, z, a.ny - rows, a.nx - lanes, rows, lanes}.images(near);
-  }
-  store<S>(to, done, rows, lanes, a.pitch);
-}
-
 /* This warp has read its part of the slot that `empty` belongs to. */
 __device__ __forceinline__ void release(barrier *empty) {
   __syncwarp();
@@ -267,9 +255,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const int rows = a.ny - (mine.y + y), lanes = a.nx - (mine.x + x); /* that exist; may be < 1 */
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + y) * a.pitch + (size_t)(mine.x + x);
-  const int plane_0 = a.z_begin + mine.z - 2 * REACH;
-  constexpr bool early = S::images && !S::needs_centre; /* there `done` finds no registers beside the arms */
-  const int faces = S::images ? star::faces_of<S::tile_x, S::rows>(a, mine.y + y, mine.x + x) : 0;
   float sums[2 * REACH][S::rows][PACK] = {};
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
@@ -286,7 +271,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
     star::arrive<S>(done, sums, u, a);
-    if (early && i >= 2 * REACH) store_plane<S>(a, to, done, plane_0 + i, rows, lanes, faces);
     if (mine.owns(i)) add_arms<S>(sums[4], u, slot, own, left, right, a);
     if (S::needs_centre) {
       float *centres = at.centres + i % REACH * S::tile + in_tile; /* this thread's alone */
@@ -303,7 +287,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       }
     }
     release(at.empty + t.slot);
-    if (!early && i >= 2 * REACH) store_plane<S>(a, to, done, plane_0 + i, rows, lanes, faces);
+    if (i >= 2 * REACH) store<S>(to, done, rows, lanes, a.pitch);
     t = t.after(1);
   }
 }

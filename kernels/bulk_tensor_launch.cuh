@@ -63,10 +63,8 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   return status;
 }
 
-template <class S, bool IMAGES> star::variant variant_of(const char *name) {
-  return {name,        reinterpret_cast<const void *>(stream<star::with_images<S, IMAGES>>),
-          S::equation, S::tile_x,
-          S::tile_y,   S::threads,
+template <class S> star::variant variant_of(const char *name) {
+  return {name,     reinterpret_cast<const void *>(stream<S>), S::equation, S::tile_x, S::tile_y, S::threads,
           S::shared};
 }
 
@@ -150,8 +148,9 @@ template <int N> int launch(const star::choice<N> &shapes, const kernel_args *ar
   if (shapes.status != cudaSuccess) return (int)shapes.status;
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const cutting c = choose(shapes, args);
-  const cudaError_t status = make_maps(e, &m, *c.v, args);
-  return (int)(status == cudaSuccess ? launch_waves(c, m, args, (cudaStream_t)stream) : status);
+  cudaError_t status = make_maps(e, &m, *c.v, args);
+  if (status == cudaSuccess) status = launch_waves(c, m, args, (cudaStream_t)stream);
+  return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
 }
 
 } // namespace bulk_tensor

@@ -1,6 +1,6 @@
-/* Ghosts that are images of own points. Whoever stores a new value stores its images with it, so that no pass over
- * the faces is needed: at 512^3 such a pass would move 5 % of what a step moves. Ghosts at edges and corners, which
- * no star reads, are left alone. */
+/* Ghosts that are images of own points. A launch leaves the images of the values it stores: host kernels and operations
+ * store them with the value, CUDA kernels in a launch of their own behind it (images.cuh). Ghosts at edges and corners,
+ * which no star reads, are left alone. */
 #ifndef STENCIL_GHOSTS_H
 #define STENCIL_GHOSTS_H
 
@@ -43,8 +43,8 @@ GHOSTS_INLINE void ghosts_store(const kernel_args *a, int z, int y, int x, float
   const unsigned char *g = a->ghosts;
   const ptrdiff_t pitch = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   float *at = a->out + plane * z + pitch * y + x;
-  if (ghosts_held(x, a->nx, g[FACE_X_LO], g[FACE_X_HI]) || ghosts_held(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]) ||
-      ghosts_held(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]))
+  if (ghosts_held(x, a->nx, g[FACE_X_LO], g[FACE_X_HI]) ||
+      ghosts_held(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_held(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]))
     value = 0;
   *at = value;
   ghosts_store_axis(at, 1, x, a->nx, g[FACE_X_LO], g[FACE_X_HI], value);

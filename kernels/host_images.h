@@ -1,13 +1,14 @@
-/* How the host kernels `simd` store ghosts that are images (ghosts.h has the rules): which rows and which ends of rows
- * have images, found once a sweep or row. A vector is stored from its registers to all its places along y and z.
- * Images along x are gathered in two lines beside the row, and where a line holds nothing else it is stored as a
- * whole, around the cache: a store of a few floats would first have to fetch the line from memory, twice a row. */
+/* How the host kernels `simd` store ghosts that are images (ghosts.h has the rules): which rows and which
+ * ends of rows have images, found once a sweep or row. Vectors are stored from their registers to all their
+ * places: what was stored around the cache is dear to read back. Ghosts at the ends of a row that lie in
+ * cache lines of their own are stored with the padding beside them as whole lines, around the cache: a
+ * store of a few floats would first fetch the line from memory, twice a row. Others are gathered from the
+ * stack. */
 #ifndef STENCIL_HOST_IMAGES_H
 #define STENCIL_HOST_IMAGES_H
 
 #include "ghosts.h"
 #include <stdbool.h>
-#include <string.h>
 
 enum {
   GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
@@ -21,22 +22,31 @@ typedef struct image {
   bool negated;
 } image;
 
-/* An image along x; its place is in the line before the row, floats 0 .. LINE - 1, or from the row's end on,
- * LINE .. 2 LINE - 1. */
+/* Point x of every row has its image at `to`, along x. */
 typedef struct x_image {
-  int x, place;
+  int x, to;
   bool negated;
 } x_image;
+
+/* The line of ghosts that the first or the last vector of a row is imaged in. */
+typedef struct line_image {
+  bool some; /* there is one */
+  bool negated;
+  int to;         /* x of the line's first float */
+  unsigned kept;  /* bit for each of its floats: a ghost, else padding */
+  int from[LINE]; /* lane of the vector that goes there */
+} line_image;
 
 /* What every instruction set's sweep needs to know of a launch, besides its arguments. */
 typedef struct sweep {
   const kernel_args *args;
-  bool large;                       /* too large to be found in the cache by the next launch */
-  bool stream;                      /* store around the cache */
-  bool whole_left, whole_right;     /* the lines with a row's left and right ghosts are stored whole */
+  bool large;  /* too large to be found in the cache by the next launch */
+  bool stream; /* store around the cache */
+  bool whole;  /* ghosts at the ends of rows are stored as whole lines, these: */
+  line_image first, last;
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
   int x_count;
-  x_image x_images[2 * GHOST_REACH]; /* in ascending x */
+  x_image x_images[2 * GHOST_REACH];
 } sweep;
 
 typedef struct block {
@@ -53,13 +63,12 @@ typedef struct row_images {
 /* The rows of a block that are computed together: one of each plane of a group. */
 typedef struct strip {
   ptrdiff_t first; /* floats from own point (0, 0, 0) to the first row's x = 0 */
-  int x_begin, z;
-  bool z_images, row_images;  /* some plane has images along z; some row of the strip along y or z */
-  int image_begin, image_end; /* range in the sweep's x_images, of points in the block */
+  int x_begin, x_end, z;
+  bool z_images;   /* some of the planes has images along z */
+  bool row_images; /* some of the rows has images along y or z, or is held: `rows` says which */
   row_images rows[GROUP];
-  float ends[GROUP]
-            [BLOCK_X]; /* new values from x_begin on, where vectors have images along x; else not set */
-  float lines[2][GROUP][2 * LINE] __attribute__((aligned(64))); /* of even and of odd rows */
+  /* New values from x_begin on, set where vectors have images along x that are stored one by one. */
+  float ends[GROUP][BLOCK_X];
 } strip;
 
 static inline int smaller(int a, int b) {
@@ -81,24 +90,38 @@ static inline int images_of(image to[2], int i, int n, ptrdiff_t stride, int lo,
   return count;
 }
 
-/* Fills in what a sweep does with images along x; `large` is set. */
-static inline void find_x_images(sweep *s) {
+/* Fills in the lines that the ends of rows of whole vectors are imaged in. */
+static inline void find_line_images(sweep *s, int lanes) {
+  const kernel_args *a = s->args;
+  const int lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
+  const bool wrap = lo == GHOST_WRAP;
+  s->first = (line_image){lo != GHOST_KEEP, lo == GHOST_ODD, wrap ? a->nx : -LINE, 0, {0}};
+  s->last = (line_image){hi != GHOST_KEEP, hi == GHOST_ODD, wrap ? -LINE : a->nx, 0, {0}};
+  line_image *left = wrap ? &s->last : &s->first, *right = wrap ? &s->first : &s->last;
+  /* Ghosts nx + r and r - 4 are images of r and nx - 4 + r where it wraps, else of nx - 2 - r and 4 - r. */
+  for (int r = 0; r < GHOST_REACH; r++) {
+    right->from[r] = wrap ? r : lanes - 2 - r;
+    left->from[LINE - GHOST_REACH + r] = wrap ? lanes - GHOST_REACH + r : GHOST_REACH - r;
+    right->kept |= 1u << r;
+    left->kept |= 1u << (LINE - GHOST_REACH + r);
+  }
+}
+
+/* Fills in what a sweep with vectors of `lanes` does with images along x; `large` is set. */
+static inline void find_x_images(sweep *s, int lanes) {
   const kernel_args *a = s->args;
   const int nx = a->nx, lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
-  const int room = (int)a->pitch - GHOST_REACH; /* from there on lie the left ghosts of the next row */
   s->x_middle_end = nx;
   if (lo == GHOST_KEEP && hi == GHOST_KEEP) return;
   s->x_middle_begin = GHOST_REACH + 1;
   s->x_middle_end = nx - GHOST_REACH - 1;
-  s->whole_left = s->large && lo != GHOST_KEEP && nx <= BLOCK_X && nx + GHOST_REACH <= (int)a->pitch - LINE;
-  s->whole_right = s->large && hi != GHOST_KEEP && nx <= BLOCK_X && nx % LINE == 0 && nx + LINE <= room;
+  s->whole = s->large && lanes > GHOST_REACH && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
+  if (s->whole) find_line_images(s, lanes);
   for (int x = 0; x < nx; x++) {
     image to[2];
     int count = images_of(to, x, nx, 1, lo, hi);
-    for (int i = 0; i < count; i++) {
-      int at = x + (int)to[i].distance;
-      s->x_images[s->x_count++] = (x_image){x, at < 0 ? LINE + at : LINE + at - nx, to[i].negated};
-    }
+    for (int i = 0; i < count; i++)
+      s->x_images[s->x_count++] = (x_image){x, x + (int)to[i].distance, to[i].negated};
   }
 }
 
@@ -120,25 +143,18 @@ static inline unsigned lanes_kept(const sweep *s, int x) {
 /* Readies `t` for the rows of `planes` planes from z on, of points [x_begin, x_end). */
 static inline void strip_init(strip *t, const sweep *s, int z, int planes, int x_begin, int x_end) {
   const kernel_args *a = s->args;
-  t->z = z, t->x_begin = x_begin;
-  t->image_end = s->x_count;
-  while (t->image_end > 0 && s->x_images[t->image_end - 1].x >= x_end) t->image_end--;
-  t->image_begin = 0;
-  while (t->image_begin < t->image_end && s->x_images[t->image_begin].x < x_begin) t->image_begin++;
-  t->z_images = false;
+  t->z = z, t->x_begin = x_begin, t->x_end = x_end;
+  t->z_images = t->row_images = false;
   for (int k = 0; k < planes; k++)
     t->z_images |= ghosts_touch(z + k, a->nz, a->ghosts[FACE_Z_LO], a->ghosts[FACE_Z_HI]);
-  memset(t->rows, 0, sizeof t->rows);
-  memset(t->lines, 0, sizeof t->lines);
-  t->row_images = false;
 }
 
-/* Fills in the images along y and z of rows y of `planes` planes, and whether there is any or a row is held. */
+/* Fills in the images along y and z of rows y of `planes` planes, and whether there is any or a row is
+ * held. */
 static inline void find_row_images(strip *t, const kernel_args *a, int y, int planes) {
   const unsigned char *g = a->ghosts;
-  const bool before = t->row_images;
   t->row_images = t->z_images || ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);
-  for (int k = 0; (before || t->row_images) && k < planes; k++) {
+  for (int k = 0; t->row_images && k < planes; k++) {
     const int z = t->z + k;
     row_images *r = &t->rows[k];
     r->count = images_of(r->to, y, a->ny, (ptrdiff_t)a->pitch, g[FACE_Y_LO], g[FACE_Y_HI]);
@@ -148,21 +164,15 @@ static inline void find_row_images(strip *t, const kernel_args *a, int y, int pl
   }
 }
 
-/* Gathers the images along x of rows y in t->lines, and stores those whose lines are not stored whole. */
-static inline void gather_x_images(strip *t, const sweep *s, int y, int planes) {
-  const kernel_args *a = s->args;
-  float *row = a->out + t->first;
-  for (int k = 0; k < planes; k++, row += a->plane) {
-    float *line = t->lines[y % 2][k];
-    for (int i = t->image_begin; i < t->image_end; i++) {
-      const x_image *p = &s->x_images[i];
-      const float value = t->ends[k][p->x - t->x_begin];
-      line[p->place] = p->negated ? -value : value;
-    }
-    for (int i = t->image_begin; !(s->whole_left && s->whole_right) && i < t->image_end; i++) {
-      const int place = s->x_images[i].place;
-      if (place < LINE && !s->whole_left) row[place - LINE] = line[place];
-      if (place >= LINE && !s->whole_right) row[place - LINE + a->nx] = line[place];
+/* Stores the images along x of the strip's rows, one by one. */
+static inline void store_x_images(const strip *t, const sweep *s, int planes) {
+  for (int i = 0; i < s->x_count; i++) {
+    const x_image p = s->x_images[i];
+    if (p.x < t->x_begin || p.x >= t->x_end) continue;
+    float *to = s->args->out + t->first + p.to;
+    for (int k = 0; k < planes; k++, to += s->args->plane) {
+      const float value = t->ends[k][p.x - t->x_begin];
+      *to = p.negated ? -value : value;
     }
   }
 }

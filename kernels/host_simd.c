@@ -29,14 +29,14 @@ static int rows_per_block(int nx) {
 
 /* Runs one instruction set's sweep over the blocks of a share. */
 typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
-static void for_each_block(const kernel_args *a, enum equation equation, int part, int parts,
+static void for_each_block(const kernel_args *a, enum equation equation, int lanes, int part, int parts,
                            sweep_block *run) {
   host_share share = host_share_of(a, part, parts);
   sweep s = {.args = a};
   s.large = (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > STREAM_BYTES;
   s.stream = s.large &&
              equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
-  find_x_images(&s);
+  find_x_images(&s, lanes);
   int rows = rows_per_block(a->nx);
   for (int y = share.y_begin; y < share.y_end; y += rows)
     for (int x = 0; x < a->nx; x += BLOCK_X) {
@@ -68,6 +68,7 @@ static void for_each_block(const kernel_args *a, enum equation equation, int par
 #define vec_negate(v)                                                                                        \
   _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(v), _mm512_set1_epi32((int)0x80000000)))
 #define vec_keep(v, bits)        _mm512_maskz_mov_ps((__mmask16)(bits), v)
+#define vec_pick(v, from)        _mm512_permutexvar_ps(_mm512_loadu_si512(from), v)
 #define vec_load_first(p, n)     _mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p)
 #define vec_store(p, v)          _mm512_storeu_ps(p, v)
 #define vec_stream(p, v)         _mm512_stream_ps(p, v)
@@ -77,7 +78,8 @@ static void for_each_block(const kernel_args *a, enum equation equation, int par
 /* 16 lanes from lane `k` of the 32 of low:high. */
 #define vec_shift(low, high, k)                                                                              \
   _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))
-#define vec_x_begin(u)   __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
+#define vec_x_begin(u)                                                                                       \
+  __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
 #define vec_x_pair(u, r) vec_add(vec_shift(left, middle, LANES - (r)), vec_shift(middle, right, r))
 #include "host_simd_body.h"
 
@@ -97,6 +99,7 @@ static void for_each_block(const kernel_args *a, enum equation equation, int par
 #define vec_keep(v, bits)                                                                                    \
   _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(                                                   \
                        _mm256_and_si256(_mm256_set1_epi32((int)(bits)), vec_bits), vec_bits)))
+#define vec_pick(v, from)        _mm256_permutevar8x32_ps(v, _mm256_loadu_si256((const __m256i *)(from)))
 #define vec_load_first(p, n)     _mm256_maskload_ps(p, vec_first(n))
 #define vec_store(p, v)          _mm256_storeu_ps(p, v)
 #define vec_stream(p, v)         _mm256_stream_ps(p, v)
@@ -123,6 +126,7 @@ static void for_each_block(const kernel_args *a, enum equation equation, int par
 #define vec_fms(a, b, c)         fmaf(a, b, -(c))
 #define vec_negate(v)            (-(v))
 #define vec_keep(v, bits)        ((bits)&1 ? (v) : 0)
+#define vec_pick(v, from)        ((void)(from), (v))
 #define vec_load_first(p, n)     ((void)(n), *(p))
 #define vec_store(p, v)          (*(p) = (v))
 #define vec_stream(p, v)         (*(p) = (v))

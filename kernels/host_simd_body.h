@@ -1,7 +1,7 @@
-/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, vec and
- * vec_* and includes this file once for each; all are undefined again at the end. A vector at the end of a
- * row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or the next row, and
- * rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
+/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, vec
+ * and vec_* and includes this file once for each; all are undefined again at the end. A vector at the end
+ * of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or the
+ * next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
 
 typedef struct ISA(weights) {
   vec center, x[5], y[5], z[5], scale, two;
@@ -47,7 +47,7 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
   return vec_fma(m, star, vec_fms(w->two, u, before));
 }
 
-/* `lanes` new points of each of `planes` (a constant, at most GROUP) planes; `at` is the first one's place. */
+/* `lanes` new points of each of `planes` (a constant, at most GROUP) planes from place `at` on. */
 TARGET INLINE void ISA(update)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
                                ptrdiff_t at, const int planes, const int lanes, vec acc[GROUP]) {
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
@@ -91,70 +91,80 @@ TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
     vec_store(out, v);
 }
 
-/* A vector at an end of its rows, or of rows with images: from registers to every place where it belongs, since
- * what was stored around the cache is dear to read back. */
+/* Stores new points of rows with images along y or z from registers to every place where they belong, since
+ * what was stored around the cache is dear to read back. Points of held rows become 0. */
+TARGET INLINE void ISA(store_images)(const sweep *s, const strip *t, float *out, const int planes, int lanes,
+                                     vec acc[GROUP]) {
+  const kernel_args *a = s->args;
+#pragma GCC unroll 4
+  for (int k = 0; k < planes; k++, out += a->plane) {
+    const row_images *r = &t->rows[k];
+    acc[k] = vec_keep(acc[k], r->held ? 0 : ~0u);
+    for (int i = 0; i < r->count; i++)
+      ISA(store)(out + r->to[i].distance, r->to[i].negated ? vec_negate(acc[k]) : acc[k], lanes, s->large);
+  }
+}
+
+/* Stores the whole line that a vector at the end of row `out` is imaged in. */
+TARGET INLINE void ISA(store_line)(const line_image *l, float *out, vec v) {
+  for (int i = 0; i < LINE; i += LANES) {
+    vec line = vec_keep(vec_pick(v, l->from + i), l->kept >> i);
+    vec_stream(out + l->to + i, l->negated ? vec_negate(line) : line);
+  }
+}
+
+/* A vector at an end of its rows, or of rows with images along y or z. */
 TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum equation equation, strip *t,
                              int x, const int planes) {
   const kernel_args *a = s->args;
-  ptrdiff_t at = t->first + x;
-  int lanes = smaller(a->nx - x, LANES);
+  const ptrdiff_t at = t->first + x;
+  const int lanes = smaller(a->nx - x, LANES);
+  const unsigned kept = lanes_kept(s, x);
+  const bool one_by_one = !s->whole && is_end(s, x, LANES), stream = s->stream;
+  const bool first = s->whole && s->first.some && x == 0,
+             last = s->whole && s->last.some && x + LANES == a->nx;
   vec acc[GROUP];
   ISA(update)(w, a, equation, at, planes, lanes, acc);
 #pragma GCC unroll 4
-  for (int k = 0; k < planes; k++, at += (ptrdiff_t)a->plane) {
-    const row_images *r = &t->rows[k];
-    vec v = vec_keep(acc[k], r->held ? 0 : lanes_kept(s, x));
-    ISA(store)(a->out + at, v, lanes, s->stream);
-    for (int i = 0; i < r->count; i++)
-      ISA(store)(a->out + at + r->to[i].distance, r->to[i].negated ? vec_negate(v) : v, lanes, s->large);
-    if (is_end(s, x, LANES)) vec_store(t->ends[k] + (x - t->x_begin), v);
-  }
-}
-
-/* Stores the lines beside row y of each plane that are stored whole. */
-TARGET INLINE void ISA(lines)(const sweep *s, const strip *t, int y, const int planes) {
-  const kernel_args *a = s->args;
-  float *row = a->out + t->z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
+  for (int k = 0; k < planes; k++) acc[k] = vec_keep(acc[k], kept);
+  if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);
 #pragma GCC unroll 4
-  for (int k = 0; k < planes; k++, row += a->plane) {
-    const float *line = t->lines[y % 2][k];
-    for (int i = 0; s->whole_left && i < LINE; i += LANES) vec_stream(row - LINE + i, vec_load(line + i));
-    for (int i = 0; s->whole_right && i < LINE; i += LANES)
-      vec_stream(row + a->nx + i, vec_load(line + LINE + i));
+  for (int k = 0; k < planes; k++) {
+    float *row = a->out + t->first + k * (ptrdiff_t)a->plane;
+    ISA(store)(row + x, acc[k], lanes, stream);
+    if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k]);
+    if (first) ISA(store_line)(&s->first, row, acc[k]);
+    if (last) ISA(store_line)(&s->last, row, acc[k]);
   }
 }
 
-/* Asks for the lines with ghosts beside the strip's rows that are not stored whole: else the stores of a few floats
- * wait for memory. */
-TARGET INLINE void ISA(prefetch_ghosts)(const sweep *s, const strip *t, const int planes) {
-  const kernel_args *a = s->args;
+/* Asks for the lines beside the strip's rows where ghosts are stored one by one: else the stores wait for
+ * memory. */
+TARGET INLINE void ISA(prefetch_ghosts)(const kernel_args *a, const strip *t, const int planes) {
   const float *row = a->out + t->first + PREFETCH_ROWS * (ptrdiff_t)a->pitch;
   for (int k = 0; k < planes; k++, row += a->plane) {
-    if (!s->whole_left) prefetch(row - 1);
-    if (!s->whole_right) prefetch(row + a->nx);
+    prefetch(row - 1);
+    prefetch(row + a->nx);
   }
 }
 
 TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum equation equation, block b,
                              int z, const int planes) {
   const kernel_args *a = s->args;
-  const bool whole = s->whole_left || s->whole_right;
+  const bool one_by_one = s->x_count > 0 && !s->whole;
   strip t;
   strip_init(&t, s, z, planes, b.x_begin, b.x_end);
   for (int y = b.y_begin; y < b.y_end; y++) {
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
-    if (s->x_count) ISA(prefetch_ghosts)(s, &t, planes);
+    if (one_by_one) ISA(prefetch_ghosts)(a, &t, planes);
     int x = b.x_begin, begin = t.row_images ? b.x_end : s->x_middle_begin,
         end = smaller(b.x_end, s->x_middle_end);
     for (; x < smaller(begin, b.x_end); x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
     for (; x + LANES <= end; x += LANES) ISA(middle)(w, s, equation, t.first + x, planes);
     for (; x < b.x_end; x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
-    if (t.image_end > t.image_begin) gather_x_images(&t, s, y, planes);
-    if (whole && y > b.y_begin)
-      ISA(lines)(s, &t, y - 1, planes); /* a line just gathered would be slow to load */
+    if (one_by_one) store_x_images(&t, s, planes);
   }
-  if (whole) ISA(lines)(s, &t, b.y_end - 1, planes);
 }
 
 TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation, block b, int z_begin,
@@ -177,7 +187,7 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
     ISA(sweep_block)(s, equation, b, z_begin, z_end);                                                        \
   }                                                                                                          \
   static void ISA(name)(const kernel_args *a, int part, int parts) {                                         \
-    for_each_block(a, equation, part, parts, ISA(name##_block));                                             \
+    for_each_block(a, equation, LANES, part, parts, ISA(name##_block));                                      \
   }
 EQUATION(jacobi, EQUATION_JACOBI)
 EQUATION(heat, EQUATION_HEAT)
@@ -197,6 +207,7 @@ EQUATION(wave, EQUATION_WAVE)
 #undef vec_fms
 #undef vec_negate
 #undef vec_keep
+#undef vec_pick
 #undef vec_store
 #undef vec_stream
 #undef vec_store_first

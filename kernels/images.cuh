@@ -1,192 +1,160 @@
-/* Images of new values in ghosts (ghosts.h), stored by the thread that stores the values. For kernels that have been
- * compiled for it: even a test that is never true, in the loop over planes, costs jacobi 6 % and a spilled register a
- * quarter, so where all ghosts keep their value another instance runs, without a trace of this (with_images).
- * A warp does its planes one after another, so what counts is how long the threads at a face take for an image:
- *   y, z   the image of a pack is a pack
- *   x      ghosts -4 .. -1 are points 4 3 2 1, so a pack of the next thread's first point and of the last three of the
- *          own; where the padding beside them is free, the next thread stores 8 7 6 5 there, since part of a 32-byte
- *          sector costs the memory more than all of it. Where packs and face do not match: point by point */
+/* Images of new values in ghosts (ghosts.h): a launch of its own behind the one that stored the values, made by every
+ * launcher of one step, and by none where all ghosts keep their value. That the threads that store a value store its
+ * images too was tried and is slower by far. A step is a chain of planes that each warp adds one after another, a few
+ * hundred instructions long; those at a face need more of them for their images, and as blocks keep step all wait
+ * (bulk_tensor on one H200, 512^3, all faces even: jacobi + 45 %, heat + 28 %, wave + 20 % of the time; at 768^3 even
+ * a test that is never true costs jacobi 6 %). */
 #ifndef STENCIL_IMAGES_CUH
 #define STENCIL_IMAGES_CUH
 
+#include <cuda_runtime.h>
 #include "ghosts.h"
 
-namespace star {
+namespace images {
 
-constexpr int REACH = 4; /* of the star, points */
-constexpr int PACK = 4;  /* floats in 16 bytes: what one copy moves, and the points in x a thread owns */
-static_assert(REACH == GHOST_REACH, "as many ghosts as the star reads");
-
-/* Shape S, for launches that have images to store if IMAGES. */
-template <class S, bool IMAGES> struct with_images : S { static constexpr bool images = IMAGES; };
-
-inline bool any_images(const kernel_args *a) {
-  for (int face = 0; face < FACE_COUNT; face++)
-    if (a->ghosts[face] != GHOST_KEEP) return true;
-  return false;
-}
-
-/* Has one of `count` points from `first` on, of n along an axis, an image beyond the face, or is it held for it?
- * Sometimes true without. */
-__device__ __forceinline__ bool near_face(const kernel_args &a, int face, int first, int count, int n) {
-  const int rule = a.ghosts[face], last = first + count - 1;
-  const int nearest = face & 1 ? n - 1 - last : first,
-            farthest = face & 1 ? n - 1 - first : last; /* to the face */
-  return rule == GHOST_WRAP ? farthest >= n - 2 * PACK : rule != GHOST_KEEP && nearest <= REACH;
-}
-
-/* What a thread knows of images before its loop over planes: a bit for each face that concerns it, in x and y, and: */
-enum { HOLDS = 1 << FACE_COUNT /* a rule holds points */, BY_PACK = 2 * HOLDS /* in x */, PADS = 4 * HOLDS };
-enum { FACES_X = 3 << FACE_X_LO, FACES_Y = 3 << FACE_Y_LO, FACES_Z = 3 << FACE_Z_LO, FACES = HOLDS - 1 };
-
-/* Of a thread whose first point is (y, x), in a tile of TX points in x. */
-template <int TX, int ROWS> __device__ __forceinline__ int faces_of(const kernel_args &a, int y, int x) {
-  int faces = 0;
-  if (y >= a.ny || x >= a.nx) return 0;
-#pragma unroll
-  for (int side = 0; side < 2; side++) {
-    faces |= near_face(a, FACE_X_LO + side, x, PACK, a.nx) << (FACE_X_LO + side);
-    faces |= near_face(a, FACE_Y_LO + side, y, ROWS, a.ny) << (FACE_Y_LO + side);
-  }
-#pragma unroll
-  for (int face = 0; face < FACE_COUNT; face++)
-    if (a.ghosts[face] == GHOST_ODD) faces |= HOLDS;
-  /* Not where a tile begins with the last pack: the point before it is another block's. */
-  if (a.nx % PACK == 0 && a.nx >= 2 * PACK && (a.nx - PACK) % TX) faces |= BY_PACK;
-  if (a.pitch - (size_t)a.nx >= 4 * PACK) faces |= PADS; /* what is beside the ghosts is not the next row's */
-  return faces;
-}
-
-__device__ __forceinline__ int faces_of_plane(const kernel_args &a, int z) {
-  return near_face(a, FACE_Z_LO, z, 1, a.nz) << FACE_Z_LO | near_face(a, FACE_Z_HI, z, 1, a.nz) << FACE_Z_HI;
-}
-
-/* How images lie beyond FACE, seen from a thread's first point along the axis. */
-template <int FACE> struct image {
-  static constexpr bool upper = FACE & 1;
-  bool wraps;
-  unsigned flip; /* of the sign bit */
-  int depth;     /* of the first point, from the face */
-  int nearest;   /* depths [nearest, nearest + 4) have an image */
-  int shift; /* from the first point to its image; that of the i-th is i further, or if mirrored i nearer */
-
-  __device__ __forceinline__ image(const kernel_args &a, int first, int n) {
-    wraps = a.ghosts[FACE] == GHOST_WRAP, flip = a.ghosts[FACE] == GHOST_ODD ? 0x80000000u : 0;
-    depth = upper ? n - 1 - first : first, nearest = wraps ? n - REACH : 1;
-    const int distance = wraps ? n : 2 * depth;
-    shift = upper ? distance : -distance;
-  }
-  /* Has point i an image? */
-  __device__ __forceinline__ bool has(int i) const {
-    return (unsigned)((upper ? depth - i : depth + i) - nearest) < REACH;
-  }
-  __device__ __forceinline__ float of(float v) const { return __uint_as_float(__float_as_uint(v) ^ flip); }
+enum {
+  PACK = 4 /* points in x that one thread moves */,
+  DEPTHS = GHOST_REACH + 1 /* from the face's own point on */
 };
 
-template <int ROWS> struct packs { float v[ROWS][PACK]; };
-
-/* A thread's new values of one plane, of which `rows` rows of `lanes` points exist. */
-template <int ROWS> struct fresh {
-  const kernel_args &a;
-  float (&v)[ROWS][PACK];
-  float *to; /* point (z, y, x) of `out`, the first */
-  int z, y, x, rows, lanes;
-
-  template <int FACE> __device__ __forceinline__ void put(float *at, int j, const image<FACE> &m) const {
-    if (lanes >= PACK)
-      *reinterpret_cast<float4 *>(at) =
-          make_float4(m.of(v[j][0]), m.of(v[j][1]), m.of(v[j][2]), m.of(v[j][3]));
-    else
-#pragma unroll
-      for (int i = 0; i < PACK - 1; i++)
-        if (i < lanes) at[i] = m.of(v[j][i]);
-  }
-
-  __device__ __forceinline__ void hold() const {
-    const bool plane = ghosts_held(z, a.nz, a.ghosts[FACE_Z_LO], a.ghosts[FACE_Z_HI]);
-#pragma unroll
-    for (int j = 0; j < ROWS; j++) {
-      const bool row = plane || ghosts_held(y + j, a.ny, a.ghosts[FACE_Y_LO], a.ghosts[FACE_Y_HI]);
-#pragma unroll
-      for (int i = 0; i < PACK; i++)
-        if (row || ghosts_held(x + i, a.nx, a.ghosts[FACE_X_LO], a.ghosts[FACE_X_HI])) v[j][i] = 0;
-    }
-  }
-
-  /* STEP: 1 where it wraps, -1 mirrored. */
-  template <int STEP, int FACE> __device__ __forceinline__ void in_x_by_point(const image<FACE> &m) const {
-    float *at = to + m.shift;
-#pragma unroll
-    for (int j = 0; j < ROWS; j++, at += a.pitch)
-#pragma unroll
-      for (int i = 0; i < PACK; i++)
-        if (j < rows && m.has(i)) at[STEP * i] = m.of(v[j][i]);
-  }
-
-  /* The two threads nearest to the face, of points 1 .. 4 from it and 5 .. 8. */
-  template <int FACE> __device__ __forceinline__ void in_x_mirrored(const image<FACE> &m, bool pads) const {
-    const unsigned place = (unsigned)(FACE & 1 ? x - (a.nx - 2 * PACK) : x) / PACK; /* of the two */
-    const unsigned lane = (threadIdx.x - place) % 32, pair = 3u << lane;
-    const bool here = pads || place == (FACE & 1);
-    float *at = to + m.shift - (FACE & 1 ? 2 : PACK);
-#pragma unroll
-    for (int j = 0; j < ROWS; j++, at += a.pitch) {
-      const float v0 = m.of(v[j][0]), v1 = m.of(v[j][1]), v2 = m.of(v[j][2]), v3 = m.of(v[j][3]);
-      const float other = __shfl_sync(pair, FACE & 1 ? v3 : v0, (int)lane + !(FACE & 1));
-      if (here && j < rows)
-        *reinterpret_cast<float4 *>(at) =
-            FACE & 1 ? make_float4(v2, v1, v0, other) : make_float4(other, v3, v2, v1);
-    }
-  }
-
-  template <int FACE> __device__ __forceinline__ void in_x_wrapped(const image<FACE> &m, bool pads) const {
-    const bool here = pads || (FACE & 1 ? x == 0 : x == a.nx - PACK);
-    float *at = to + m.shift;
-#pragma unroll
-    for (int j = 0; j < ROWS; j++, at += a.pitch)
-      if (here && j < rows) put(at, j, m);
-  }
-
-  template <int FACE> __device__ __forceinline__ void in_x(int near) const {
-    const image<FACE> m(a, x, a.nx);
-    if (near & BY_PACK && !m.wraps)
-      in_x_mirrored(m, near & PADS);
-    else if (near & BY_PACK)
-      in_x_wrapped(m, near & PADS);
-    else if (m.wraps)
-      in_x_by_point<1>(m);
-    else
-      in_x_by_point<-1>(m);
-  }
-
-  template <int FACE> __device__ __forceinline__ void in_y() const {
-    const image<FACE> m(a, y, a.ny);
-    const ptrdiff_t pitch = (ptrdiff_t)a.pitch, step = m.wraps ? pitch : -pitch;
-    float *at = to + m.shift * pitch;
-#pragma unroll
-    for (int j = 0; j < ROWS; j++, at += step)
-      if (j < rows && m.has(j)) put(at, j, m);
-  }
-
-  template <int FACE> __device__ __forceinline__ void in_z() const {
-    const image<FACE> m(a, z, a.nz);
-    float *at = to + m.shift * (ptrdiff_t)a.plane;
-#pragma unroll
-    for (int j = 0; j < ROWS; j++, at += a.pitch)
-      if (j < rows && m.has(0)) put(at, j, m);
-  }
-
-  /* Sets values that are held to 0 and stores images of all; `near`: faces_of() and faces_of_plane(). */
-  __device__ __forceinline__ void images(int near) const {
-    if (near & HOLDS) hold();
-    if (near & 1 << FACE_X_LO) in_x<FACE_X_LO>(near);
-    if (near & 1 << FACE_X_HI) in_x<FACE_X_HI>(near);
-    if (near & 1 << FACE_Y_LO) in_y<FACE_Y_LO>();
-    if (near & 1 << FACE_Y_HI) in_y<FACE_Y_HI>();
-    if (near & 1 << FACE_Z_LO) in_z<FACE_Z_LO>();
-    if (near & 1 << FACE_Z_HI) in_z<FACE_Z_HI>();
-  }
+/* The faces with images of points in the planes of a launch. */
+struct face_list {
+  int count;
+  unsigned char faces[FACE_COUNT];
 };
 
-} // namespace star
+/* Along an axis of n points: the ghost that is `depth` (1 .. 4) beyond a face, and what it is the image of. Depth 0 is
+ * the face's own point. */
+static __host__ __device__ __forceinline__ int ghost_of(bool upper, int depth, int n) {
+  return upper ? n - 1 + depth : -depth;
+}
+static __host__ __device__ __forceinline__ int source_of(int rule, bool upper, int depth, int n) {
+  if (rule == GHOST_WRAP) return upper ? depth - 1 : n - depth;
+  return upper ? n - 1 - depth : depth;
+}
+
+static __device__ __forceinline__ bool held(const kernel_args &a, int z, int y, int x) {
+  const unsigned char *g = a.ghosts;
+  return ghosts_held(x, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
+         ghosts_held(y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_held(z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
+}
+
+/* Four points of a row from x on, 16-byte aligned; those past the row's end are 0. */
+static __device__ __forceinline__ void load(float v[PACK], const float *row, int x, int nx) {
+  if (x + PACK <= nx) {
+    const float4 p = *reinterpret_cast<const float4 *>(row + x);
+    v[0] = p.x, v[1] = p.y, v[2] = p.z, v[3] = p.w;
+  } else {
+    for (int i = 0; i < PACK; i++) v[i] = x + i < nx ? row[x + i] : 0.0f;
+  }
+}
+
+/* The image of a value: 0 where the point is held, whatever the launch before has stored there. */
+static __device__ __forceinline__ float image_of(float value, bool is_held, int rule) {
+  const float v = is_held ? 0.0f : value;
+  return rule == GHOST_ODD ? -v : v;
+}
+
+/* Stores four floats, or the first `count` of them; as one where they are aligned. */
+static __device__ __forceinline__ void store(float *to, const float v[PACK], int count) {
+  if (count >= PACK && reinterpret_cast<size_t>(to) % sizeof(float4) == 0)
+    *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
+  else
+    for (int i = 0; i < PACK; i++)
+      if (i < count) to[i] = v[i];
+}
+
+/* The ghosts of row (z, y) beyond a face in x, and the held point. */
+static __device__ __forceinline__ void row_ends(const kernel_args &a, int face, int z, int y) {
+  const int rule = a.ghosts[face];
+  const bool upper = face & 1;
+  float *row = a.out + (ptrdiff_t)a.plane * z + (ptrdiff_t)a.pitch * y, v[PACK];
+  for (int i = 0; i < PACK; i++) { /* ascending in x */
+    const int x = source_of(rule, upper, upper ? i + 1 : PACK - i, a.nx);
+    v[i] = image_of(row[x], held(a, z, y, x), rule);
+  }
+  store(row + (upper ? a.nx : -PACK), v, PACK);
+  if (rule == GHOST_ODD) row[upper ? a.nx - 1 : 0] = 0;
+}
+
+/* The pack from x on of the row `depth` beyond a face in y, in plane z, or beyond one in z, at y; or of the held row. */
+static __device__ __forceinline__ void pack(const kernel_args &a, int face, int depth, int z, int y, int x) {
+  const int rule = a.ghosts[face], n = face >= FACE_Z_LO ? a.nz : a.ny;
+  const bool upper = face & 1, hold = depth == 0;
+  if (hold && rule != GHOST_ODD) return;
+  const int source = hold ? ghost_of(upper, 0, n) : source_of(rule, upper, depth, n);
+  const int from_z = face >= FACE_Z_LO ? source : z, from_y = face >= FACE_Z_LO ? y : source;
+  if (from_z < a.z_begin || from_z >= a.z_end) return;
+  float *row = a.out + (ptrdiff_t)a.plane * from_z + (ptrdiff_t)a.pitch * from_y, v[PACK] = {};
+  if (!hold) {
+    load(v, row, x, a.nx);
+    for (int i = 0; i < PACK; i++) v[i] = image_of(v[i], held(a, from_z, from_y, x + i), rule);
+  }
+  const ptrdiff_t stride = (ptrdiff_t)(face >= FACE_Z_LO ? a.plane : a.pitch);
+  store(row + x + stride * (ghost_of(upper, depth, n) - source), v, a.nx - x);
+}
+
+/* Work is numbered by `across`, the planes of the launch or for faces in z the rows of the slab, and along these. */
+static __host__ __device__ __forceinline__ int items_across(const kernel_args &a, int face) {
+  return face >= FACE_Z_LO ? a.ny : a.z_end - a.z_begin;
+}
+static __host__ __device__ __forceinline__ int items_along(const kernel_args &a, int face) {
+  return face <= FACE_X_HI ? a.ny : DEPTHS * ((a.nx + PACK - 1) / PACK);
+}
+static __device__ __forceinline__ void item(const kernel_args &a, int face, int across, int i) {
+  const int packs = (a.nx + PACK - 1) / PACK;
+  if (face <= FACE_X_HI)
+    row_ends(a, face, a.z_begin + across, i);
+  else if (face <= FACE_Y_HI)
+    pack(a, face, i / packs, a.z_begin + across, 0, i % packs * PACK);
+  else
+    pack(a, face, i / packs, 0, across, i % packs * PACK);
+}
+
+/* Block (i, j, k) does items from i * BLOCK on, of j (and every gridDim.y-th) across, of the k-th face. */
+template <int BLOCK>
+__global__ void __launch_bounds__(BLOCK)
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ face_list list) {
+  const int face = list.faces[blockIdx.z], i = (int)(blockIdx.x * BLOCK + threadIdx.x);
+  if (i >= items_along(a, face)) return;
+  for (int across = (int)blockIdx.y; across < items_across(a, face); across += (int)gridDim.y)
+    item(a, face, across, i);
+}
+
+/* The faces that have something to do: in z only those within reach of the launch's planes. */
+inline face_list faces_of(const kernel_args *a) {
+  face_list list = {};
+  for (int face = 0; face < FACE_COUNT; face++) {
+    const int rule = a->ghosts[face];
+    bool some = rule != GHOST_KEEP;
+    if (some && face >= FACE_Z_LO) {
+      some = false;
+      for (int depth = rule == GHOST_WRAP; depth < DEPTHS; depth++) {
+        const int z = source_of(rule, face & 1, depth, a->nz);
+        some = some || (z >= a->z_begin && z < a->z_end);
+      }
+    }
+    if (some) list.faces[list.count++] = (unsigned char)face;
+  }
+  return list;
+}
+
+/* Enqueues what images the own points of planes [z_begin, z_end) of `out` have, and holds those that are held. */
+inline cudaError_t launch(const kernel_args *a, cudaStream_t stream) {
+  constexpr int BLOCK = 128, GRID_MAX = 65535;
+  const face_list list = faces_of(a);
+  int along = 1, across = 1;
+  if (a->z_end <= a->z_begin || !list.count) return cudaSuccess;
+  for (int i = 0; i < list.count; i++) {
+    const int face = list.faces[i];
+    if (items_along(*a, face) > along) along = items_along(*a, face);
+    if (items_across(*a, face) > across) across = items_across(*a, face);
+  }
+  const dim3 grid((unsigned)((along - 1) / BLOCK + 1), (unsigned)(across < GRID_MAX ? across : GRID_MAX),
+                  (unsigned)list.count);
+  sweep<BLOCK><<<grid, BLOCK, 0, stream>>>(*a, list);
+  return cudaGetLastError();
+}
+
+} // namespace images
 #endif

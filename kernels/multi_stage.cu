@@ -52,13 +52,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
 }
 
-template <enum equation Q, bool IMAGES> static const star::choice<2> &shapes() {
-  using plain = star::by_equation<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
+template <enum equation Q> static const star::choice<2> &shapes() {
+  using large = star::by_equation<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
                                   star::shape<Q, 128, 32, 2, 4, 1>>;
-  using imaged =
-      star::by_equation<Q, plain, star::shape<Q, 128, 32, 4, 5, 1>, star::shape<Q, 128, 32, 4, 4, 1>>;
-  using large = star::by_images<IMAGES, plain, imaged>;
-  using small = star::with_images<star::shape<Q, 32, 8, 1, 4, 4>, IMAGES>;
+  using small = star::shape<Q, 32, 8, 1, 4, 4>;
   static const star::choice<2> made(star::variant_of<large>("large", sweep<large>),
                                     star::variant_of<small>("32x8", sweep<small>));
   return made;

@@ -19,11 +19,7 @@ static __device__ __forceinline__ float sum_of(const float *u, const kernel_args
   return sum;
 }
 
-static __device__ __forceinline__ bool near_face(const kernel_args &a, enum face lo, int i, int n) {
-  return ghosts_touch(i, n, a.ghosts[lo], a.ghosts[lo + 1]);
-}
-
-template <enum equation Q, bool IMAGES>
+template <enum equation Q>
 static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_constant__ kernel_args a) {
   const int x = (int)(blockIdx.x * BLOCK_X + threadIdx.x);
   if (x >= a.nx) return;
@@ -32,12 +28,7 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
       const ptrdiff_t at = (ptrdiff_t)z * (ptrdiff_t)a.plane + (ptrdiff_t)y * (ptrdiff_t)a.pitch + x;
       const float m = Q != EQUATION_JACOBI && a.medium ? a.medium[at] : a.scale;
       const float before = Q == EQUATION_WAVE ? a.out[at] : 0.0f;
-      const float value = star::update<Q>(sum_of(a.in + at, a), m, a.in[at], before);
-      if (IMAGES && (near_face(a, FACE_X_LO, x, a.nx) || near_face(a, FACE_Y_LO, y, a.ny) ||
-                     near_face(a, FACE_Z_LO, z, a.nz)))
-        ghosts_store(&a, z, y, x, value);
-      else
-        a.out[at] = value;
+      a.out[at] = star::update<Q>(sum_of(a.in + at, a), m, a.in[at], before);
     }
 }
 
@@ -47,9 +38,9 @@ template <enum equation Q> static int launch(const kernel_args *args, void *stre
   const dim3 grid((unsigned)((args->nx - 1) / BLOCK_X + 1),
                   (unsigned)(blocks_y < GRID_MAX ? blocks_y : GRID_MAX),
                   (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
-  const auto kernel = star::any_images(args) ? sweep<Q, true> : sweep<Q, false>;
-  kernel<<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
-  return (int)cudaGetLastError();
+  sweep<Q><<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
+  const cudaError_t status = cudaGetLastError();
+  return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
 }
 
 } // namespace naive

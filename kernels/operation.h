@@ -42,7 +42,7 @@ typedef struct source_share {
 /* out += m * sum over the point's shares of weight * signal, in their order: s = fma(weight, signal, s) from 0, then
  * fma(m, s, out), stored with its images. */
 typedef struct inject_args {
-  kernel_args field; /* out, medium or scale (m = dt^2 v^2), geometry, ghosts */
+  kernel_args field;          /* out, medium or scale (m = dt^2 v^2), geometry, ghosts */
   const source_point *points; /* of the planes [field.z_begin, field.z_end); distinct; device memory */
   int count;
   const source_share *shares; /* device memory */

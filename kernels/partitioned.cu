@@ -67,12 +67,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     consume<S>(a, tile, ring, pipe);
 }
 
-template <enum equation Q, bool IMAGES> static const star::choice<2> &shapes() {
-  using plain = star::shape<Q, 128, 30, 3, 4, 1, 64>;
-  using imaged = star::by_equation<Q, plain, plain, star::shape<Q, 128, 24, 4, 4, 1, 64>>;
-  using large = star::by_images<IMAGES, plain, imaged>;
-  using small = star::with_images<star::shape<Q, 32, 8, 1, 4, 4, 32>, IMAGES>;
-  static const star::choice<2> made(star::variant_of<large>("large", sweep<large>),
+template <enum equation Q> static const star::choice<2> &shapes() {
+  using large = star::shape<Q, 128, 30, 3, 4, 1, 64>;
+  using small = star::shape<Q, 32, 8, 1, 4, 4, 32>;
+  static const star::choice<2> made(star::variant_of<large>("128x30", sweep<large>),
                                     star::variant_of<small>("32x8", sweep<small>));
   return made;
 }

@@ -126,24 +126,25 @@ template <int N> struct choice {
   int launch(const kernel_args *args, void *stream) const {
     if (args->z_end <= args->z_begin) return cudaSuccess;
     selection s;
-    const cudaError_t selected = select(args, &s);
-    return (int)(selected != cudaSuccess ? selected : launch_plan(*s.v, s.p, args, (cudaStream_t)stream));
+    cudaError_t status = select(args, &s);
+    if (status == cudaSuccess) status = launch_plan(*s.v, s.p, args, (cudaStream_t)stream);
+    return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
   }
 };
 
 } // namespace star
 
-/* The launchers of a technique: namespace `technique` has a template shapes<Q, IMAGES>() that returns its choice for
- * equation Q, for launches with images to store or without. */
-#define STAR_LAUNCHER(technique, equation, Q)                                                                \
-  extern "C" int equation##_cuda_##technique(const kernel_args *args, void *stream) {                        \
-    return star::any_images(args) ? technique::shapes<Q, true>().launch(args, stream)                        \
-                                  : technique::shapes<Q, false>().launch(args, stream);                      \
-  }
-
+/* The launchers of a technique: namespace `technique` has a template shapes<Q>() that returns its choice for
+ * equation Q. */
 #define STAR_LAUNCHERS(technique)                                                                            \
-  STAR_LAUNCHER(technique, jacobi, EQUATION_JACOBI)                                                          \
-  STAR_LAUNCHER(technique, heat, EQUATION_HEAT)                                                              \
-  STAR_LAUNCHER(technique, wave, EQUATION_WAVE)
+  extern "C" int jacobi_cuda_##technique(const kernel_args *args, void *stream) {                            \
+    return technique::shapes<EQUATION_JACOBI>().launch(args, stream);                                        \
+  }                                                                                                          \
+  extern "C" int heat_cuda_##technique(const kernel_args *args, void *stream) {                              \
+    return technique::shapes<EQUATION_HEAT>().launch(args, stream);                                          \
+  }                                                                                                          \
+  extern "C" int wave_cuda_##technique(const kernel_args *args, void *stream) {                              \
+    return technique::shapes<EQUATION_WAVE>().launch(args, stream);                                          \
+  }
 
 #endif

@@ -62,7 +62,8 @@ void wave_host_reference(const kernel_args *a, int part, int parts) {
   sweep(EQUATION_WAVE, a, part, parts);
 }
 
-/* --- two steps a pass: every point of the step between is computed anew wherever it is needed; no images ------- */
+/* --- two steps a pass: every point of the step between is computed anew wherever it is needed; no images
+ * ------- */
 
 /* u one step on. Ghosts in x and y, and planes outside the grid, keep their value. */
 static float between(enum equation equation, const kernel_args *a, int z, int y, int x) {

@@ -12,6 +12,9 @@
 
 namespace star {
 
+constexpr int REACH = 4; /* of the star, points */
+constexpr int PACK = 4;  /* floats in 16 bytes: what one copy moves, and the points in x a thread owns */
+
 /* An equation on tiles of TX x TY points, ROWS rows a thread, STAGES planes in the pipeline (the one at hand
  * and those on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. */
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int HELPERS = 0> struct shape {
@@ -195,7 +198,6 @@ template <class S> struct points {
   const place<S> &tile;
   size_t own;      /* the first point's place in a slot, floats */
   int rows, lanes; /* that exist; may be < 1 */
-  int faces;       /* images.cuh */
   unsigned at;     /* the first point's place in a plane of a field, floats */
   float sums[2 * REACH][S::rows][PACK] = {};
   float m[S::rows][PACK], before[S::rows][PACK];
@@ -206,7 +208,6 @@ template <class S> struct points {
     own = (size_t)(REACH + y) * S::pitch + (size_t)(REACH + x);
     rows = a.ny - (t.y + y), lanes = a.nx - (t.x + x);
     at = t.corner + (unsigned)y * (unsigned)a.pitch + (unsigned)x;
-    faces = S::images ? faces_of<S::tile_x, S::rows>(a, t.y + y, t.x + x) : 0;
   }
 
   /* The thread's first point in plane z of a field. */
@@ -220,14 +221,13 @@ template <class S> struct points {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
     arrive<S>(done, sums, u, a);
-    if (tile.owns(z - REACH)) finish(done, z - REACH, centre + own);
+    if (tile.owns(z - REACH)) finish(done, first(a.out, z - REACH), centre + own);
     if (tile.owns(z + 1 - REACH)) expect(z + 1 - REACH);
     if (tile.owns(z)) add_arms<S>(sums[4], u, slot + own, a);
   }
 
-  /* Stores output plane z, whose sums are `done`. */
-  __device__ __forceinline__ void finish(float (&done)[S::rows][PACK], int z, const float *centre) {
-    float *to = first(a.out, z);
+  /* Stores an output plane whose sums are `done`. */
+  __device__ __forceinline__ void finish(float done[S::rows][PACK], float *to, const float *centre) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) {
       float u[PACK];
@@ -236,17 +236,7 @@ template <class S> struct points {
       for (int i = 0; i < PACK; i++)
         if (S::needs_centre)
           done[j][i] = update<S::equation>(done[j][i], a.medium ? m[j][i] : a.scale, u[i], before[j][i]);
-      if (!S::images) store_once(to + j * a.pitch, done[j], j < rows ? lanes : 0);
-    }
-    if constexpr (S::images) {
-      const int near = faces | faces_of_plane(a, z);
-      if (near & FACES) {
-        int y = a.ny - rows, x = a.nx - lanes;
-        asm volatile("" : "+r"(y), "+r"(x)); /* what follows from them is not to take registers in the loop */
-        fresh<S::rows>{a, done, to, z, y, x, a.ny - y, a.nx - x}.images(near);
-      }
-#pragma unroll
-      for (int j = 0; j < S::rows; j++) store_once(to + j * a.pitch, done[j], j < rows ? lanes : 0);
+      store_once(to + j * a.pitch, done[j], j < rows ? lanes : 0);
     }
   }
 
@@ -264,10 +254,6 @@ template <class S> struct points {
 /* The shape, of three, that is meant for equation Q. */
 template <enum equation Q, class Jacobi, class Heat, class Wave>
 using by_equation = std::tuple_element_t<(size_t)Q, std::tuple<Jacobi, Heat, Wave>>;
-
-/* Shape Plain, or for launches with images to store Imaged: where they would spill registers, which costs a quarter. */
-template <bool IMAGES, class Plain, class Imaged>
-using by_images = with_images<std::conditional_t<IMAGES, Imaged, Plain>, IMAGES>;
 
 /* The host's view of a kernel `function` of shape S. */
 template <class S> variant variant_of(const char *name, void (*function)(kernel_args, cut)) {

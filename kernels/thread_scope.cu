@@ -52,34 +52,33 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
 }
 
-template <class S, bool IMAGES> static star::variant variant_of(const char *name) {
-  using with = star::with_images<S, IMAGES>;
-  return star::variant_of<with>(name, sweep<with>);
+template <class S> star::variant variant_of(const char *name) {
+  return star::variant_of<S>(name, sweep<S>);
 }
 
-template <bool IMAGES> static const choice<3> &jacobi_shapes() {
+static const choice<3> &jacobi_shapes() {
   constexpr auto Q = EQUATION_JACOBI;
   static const choice<3> made(
-      variant_of<shape<Q, 128, 36, 3, 4, 1>, IMAGES>(
-          "128x36"), /* 768 x 768: one tile an SM of a 132-SM device */
-      variant_of<shape<Q, 128, 32, 4, 4, 1>, IMAGES>("128x32"),
-      variant_of<shape<Q, 32, 8, 1, 4, 8>, IMAGES>("32x8")); /* thin launches and small grids: many blocks */
+      variant_of<shape<Q, 128, 36, 3, 4, 1>>("128x36"), /* 768 x 768: one tile an SM of a 132-SM device */
+      variant_of<shape<Q, 128, 32, 4, 4, 1>>("128x32"),
+      variant_of<shape<Q, 32, 8, 1, 4, 8>>("32x8")); /* thin launches and small grids: many blocks */
   return made;
 }
 
-template <enum equation Q, bool IMAGES> static const choice<2> &shapes() {
-  using plain = shape<Q, 128, 36, 3, 5, 1>;
-  using imaged = star::by_equation<Q, plain, plain, shape<Q, 128, 32, 4, 4, 1>>;
-  static const choice<2> made(variant_of<std::conditional_t<IMAGES, imaged, plain>, IMAGES>("large"),
-                              variant_of<shape<Q, 32, 8, 1, 3, 4>, IMAGES>("32x8"));
+template <enum equation Q> static const choice<2> &shapes() {
+  static const choice<2> made(variant_of<shape<Q, 128, 36, 3, 5, 1>>("128x36"),
+                              variant_of<shape<Q, 32, 8, 1, 3, 4>>("32x8"));
   return made;
 }
 
 } // namespace thread_scope
 
 extern "C" int jacobi_cuda_thread_scope(const kernel_args *args, void *stream) {
-  return star::any_images(args) ? thread_scope::jacobi_shapes<true>().launch(args, stream)
-                                : thread_scope::jacobi_shapes<false>().launch(args, stream);
+  return thread_scope::jacobi_shapes().launch(args, stream);
 }
-STAR_LAUNCHER(thread_scope, heat, EQUATION_HEAT)
-STAR_LAUNCHER(thread_scope, wave, EQUATION_WAVE)
+extern "C" int heat_cuda_thread_scope(const kernel_args *args, void *stream) {
+  return thread_scope::shapes<EQUATION_HEAT>().launch(args, stream);
+}
+extern "C" int wave_cuda_thread_scope(const kernel_args *args, void *stream) {
+  return thread_scope::shapes<EQUATION_WAVE>().launch(args, stream);
+}

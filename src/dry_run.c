@@ -4,6 +4,7 @@
 #include "error_mpi.h"
 #include "fd.h"
 #include "simulation.h"
+#include "state.h"
 #include "stop.h"
 
 static double mib(double bytes) {
@@ -42,8 +43,8 @@ static void print_partition(const simulation *s, const needs *n) {
   log_line(s->log, "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O",
            mib(n->device), mib(n->pinned), mib((double)s->io.block_bytes));
   if (n->receivers.count)
-    log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB", n->receivers.count,
-             mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));
+    log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
+             n->receivers.count, mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));
 }
 
 static double largest(double a, double b) {
@@ -69,7 +70,9 @@ static void print_wavelengths(const simulation *s) {
   log_line(s->log, "phase velocity along an axis: %+.2f %% at f0, %+.2f %% at %g f0",
            100 * (fd_phase_velocity(c->space_order, points, courant) - 1), 100 * off, ABOVE_PEAK);
   if (off > TOLERATED || off < -TOLERATED)
-    log_line(s->log, "warning: numerical dispersion: more than %g %% at %g f0 (finer grid, lower f0 or higher space_order)",
+    log_line(s->log,
+             "warning: numerical dispersion: more than %g %% at %g f0 (finer grid, lower f0 or higher "
+             "space_order)",
              100 * TOLERATED, ABOVE_PEAK);
 }
 
@@ -77,8 +80,8 @@ static void print_physics(const simulation *s) {
   const config *c = s->config;
   const physics *p = &s->physics;
   if (c->equation == EQUATION_JACOBI) return;
-  log_line(s->log, "%s: %g to %g %s", c->equation == EQUATION_HEAT ? "diffusivity" : "velocity", p->medium_min,
-           p->medium_max, c->equation == EQUATION_HEAT ? "m^2/s" : "m/s");
+  log_line(s->log, "%s: %g to %g %s", c->equation == EQUATION_HEAT ? "diffusivity" : "velocity",
+           p->medium_min, p->medium_max, c->equation == EQUATION_HEAT ? "m^2/s" : "m/s");
   log_line(s->log, "stability bound %.6g s, dt = %.6g s, %lld steps, ends at %.6g s", p->bound, p->dt,
            (long long)p->steps, p->dt * (double)p->steps);
   if (c->equation == EQUATION_WAVE) print_wavelengths(s);
@@ -133,19 +136,25 @@ static int describe(simulation *s, error *e) {
   print_partition(s, &n);
   TRY(print_device(s, &n, e));
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel,
-           transport_find(transport_name(c->transport))->name, c->overlap ? "on" : "off", io_name(s->io.mode));
+           transport_find(transport_name(c->transport))->name, c->overlap ? "on" : "off",
+           io_name(s->io.mode));
   print_output(s);
   return 0;
 }
 
-int dry_run(const config *c, const char *command, run_log *log, MPI_Comm comm, error *e) {
+int dry_run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e) {
   simulation s;
+  checkpoint from = {.file = -1};
   stop_end();
-  if (!simulation_plan(&s, c, NULL, command, log, comm, false, e)) {
+  if (options->restart) TRY(state_open(&from, options->restart, c, log, comm, e));
+  if (from.name[0])
+    log_line(log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
+  if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, comm, false, e)) {
     describe(&s, e);
     if (s.rank == 0 && !e->id) check_files(c, log, e);
     if (!error_agree(e, comm)) log_line(log, "dry run: everything is in place");
   }
   simulation_close(&s);
+  checkpoint_close(&from);
   return e->id;
 }

@@ -190,4 +190,3 @@ void host_stream_push(host_stream *s, host_task *task, const void *payload, size
 void host_stream_sync(host_stream *s) {
   wait_done(s, s->pushed);
 }
-

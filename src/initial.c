@@ -1,17 +1,9 @@
 #include "initial.h"
 #include <math.h>
-
-/* SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter is enough
- * as state. */
-static uint64_t splitmix64(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
+#include "mix.h"
 
 static float random_value(uint64_t seed, uint64_t index) {
-  uint64_t bits = splitmix64(splitmix64(seed) ^ index) >> 40; /* 24 bits: what a float holds exactly */
+  uint64_t bits = mix64(mix64(seed) ^ index) >> 40; /* 24 bits: what a float holds exactly */
   return (float)bits * 0x1p-23f - 1.0f;
 }
 

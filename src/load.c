@@ -158,6 +158,17 @@ static int begin(simulation *s, error *e) {
   return error_agree(e, s->comm);
 }
 
+/* In place of the initial field, what a checkpoint holds. The wave's second field comes from there too; the others' needs
+ * the ghosts of the first. */
+static int resume(simulation *s, error *e) {
+  double seconds;
+  TRY(state_restore(s, s->from, e));
+  TRY(complete_field(s, e));
+  if (s->config->equation != EQUATION_WAVE)
+    copy_fields(s, slab_floats(&s->slab) * sizeof(float), 1, &seconds, e);
+  return error_agree(e, s->comm);
+}
+
 int simulation_load(simulation *s, error *e) {
   TRY(load_medium(s, e));
   s->transfer.field = s->stepper.memory[0];
@@ -173,6 +184,5 @@ int simulation_load(simulation *s, error *e) {
   copy_and_measure(s, e);
   TRY(error_agree(e, s->comm));
   if (!s->from) return begin(s, e);
-  TRY(state_restore(s, s->from, e));
-  return complete_field(s, e);
+  return resume(s, e);
 }

@@ -48,8 +48,8 @@ static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, e
   TRY(error_agree(e, comm));
   MPI_TRY(e, MPI_Bcast(c, (int)sizeof *c, MPI_BYTE, 0, comm));
   TRY(share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
-  return share_list((void **)&c->receiver_positions, (size_t)c->receiver_count, sizeof *c->receiver_positions, rank,
-                    comm, e);
+  return share_list((void **)&c->receiver_positions, (size_t)c->receiver_count, sizeof *c->receiver_positions,
+                    rank, comm, e);
 }
 
 static run_log open_log(const cli *options, const config *c, int rank) {
@@ -69,7 +69,7 @@ static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error
     run_log log = open_log(options, &c, rank);
     field_io_start();
     if (options->dry_run)
-      dry_run(&c, command, &log, comm, e);
+      dry_run(&c, options, command, &log, comm, e);
     else
       run(&c, options, command, &log, comm, e);
   }

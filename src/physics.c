@@ -1,7 +1,9 @@
 #include "physics.h"
 #include <math.h>
+#include <string.h>
 #include "error_mpi.h"
 #include "fd.h"
+#include "mix.h"
 
 enum equation physics_form(const config *c) {
   return c->equation == EQUATION_HEAT && !c->diffusivity_file[0] ? EQUATION_JACOBI : c->equation;
@@ -21,6 +23,7 @@ typedef struct extremes {
   const slab *slab;
   const char *dataset;
   float min, max;
+  uint64_t digest; /* a sum, so that it does not depend on the partition */
 } extremes;
 
 /* A field_sink that keeps nothing. A velocity of 0 would divide by 0 where wavelengths are counted. */
@@ -29,6 +32,7 @@ static int take_extremes(void *context, int z, int planes, const float *values, 
   const config *c = x->config;
   bool wave = c->equation == EQUATION_WAVE;
   size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
+  uint64_t first = (uint64_t)(x->slab->z0 + z) * plane;
   for (size_t i = 0; i < plane * (size_t)planes; i++) {
     float v = values[i];
     if (v < 0 || (wave && v == 0))
@@ -36,6 +40,9 @@ static int take_extremes(void *context, int z, int planes, const float *values, 
                   x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
     if (v < x->min) x->min = v;
     if (v > x->max) x->max = v;
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    x->digest += mix64(mix64(first + i) ^ bits);
   }
   return 0;
 }
@@ -45,10 +52,11 @@ static int medium_range(physics *p, const config *c, const field_io *io, error *
   const char *dataset = physics_medium(c, &number);
   p->medium_min = p->medium_max = number;
   if (!dataset) return 0;
-  extremes x = {c, io->slab, dataset, INFINITY, -INFINITY};
+  extremes x = {c, io->slab, dataset, INFINITY, -INFINITY, 0};
   TRY(field_read(io, dataset, take_extremes, &x, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, io->comm));
+  MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, io->comm));
   p->medium_min = -both[0];
   p->medium_max = both[1];
   return 0;
@@ -70,7 +78,8 @@ static int plan_time(physics *p, const config *c, double dt_before, error *e) {
   double automatic = isinf(p->bound) ? 1 : c->cfl * p->bound;
   p->dt = c->dt > 0 ? c->dt : dt_before > 0 ? dt_before : automatic;
   p->steps = c->steps;
-  if (p->dt > p->bound * (1 + 1e-12) && !c->allow_unstable && dt_before <= 0) return FAIL(e, TIME_UNSTABLE, p->dt, p->bound);
+  if (p->dt > p->bound * (1 + 1e-12) && !c->allow_unstable && dt_before <= 0)
+    return FAIL(e, TIME_UNSTABLE, p->dt, p->bound);
   if (c->end_time <= 0) return 0;
   double steps = ceil(c->end_time / p->dt * (1 - ROUNDING));
   if (!(steps < 9e18)) return FAIL(e, TIME_TOO_MANY_STEPS, c->end_time, p->dt);
@@ -147,9 +156,10 @@ void physics_args(const physics *p, const config *c, const slab *s, kernel_args 
 
 void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
   for (int f = 0; f < FACE_COUNT; f++)
-    ghosts[f] = c->boundary[f] == BOUNDARY_FIXED       ? (float)c->boundary_value
-                : c->boundary[f] == BOUNDARY_ABSORBING ? 0
-                                                       : NAN; /* an image that is missing shows in the answer */
+    ghosts[f] = c->boundary[f] == BOUNDARY_FIXED ? (float)c->boundary_value
+                : c->boundary[f] == BOUNDARY_ABSORBING
+                    ? 0
+                    : NAN; /* an image that is missing shows in the answer */
 }
 
 int physics_bytes(const config *c) {

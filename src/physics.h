@@ -8,8 +8,10 @@
 #include "slab.h"
 
 typedef struct physics {
-  enum equation form; /* whose kernels advance it: heat with one diffusivity is jacobi with dt alpha in the weights */
+  enum equation
+      form; /* whose kernels advance it: heat with one diffusivity is jacobi with dt alpha in the weights */
   double medium_min, medium_max; /* diffusivity, m^2/s, or velocity, m/s; 0 for jacobi */
+  uint64_t medium_digest;        /* of a medium from a file: its values and where they are; 0: a number */
   double bound;                  /* largest stable dt, s; INFINITY for jacobi */
   double dt;                     /* s; jacobi: 1 unless given */
   int64_t steps;

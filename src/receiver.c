@@ -9,7 +9,11 @@
 #include "error_mpi.h"
 #include "place.h"
 
-enum { BATCH_BYTES = 32 << 20, GATHER_BYTES = 32 << 20 };
+enum {
+  BATCH_BYTES = 8 << 20, /* of a half */
+  GATHER_BYTES = 32 << 20,
+  RECEIVER_EVENT = 32 /* and the next: the first ones are the step's */
+};
 
 static void *take(size_t count, size_t size, error *e) {
   void *memory = calloc(count ? count : 1, size);
@@ -97,8 +101,8 @@ static int allocate(receivers *r, const receiver *own, error *e) {
   if (!(r->traces = take((size_t)r->rows, row_bytes(r), e))) return e->id;
   for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
   TRY(t->alloc(r->dev, (void **)&r->places, places, MEMORY_DEVICE, e));
-  TRY(t->alloc(r->dev, (void **)&r->batch, batch, MEMORY_DEVICE, e));
-  TRY(t->alloc(r->dev, (void **)&r->staging, batch, MEMORY_PINNED, e));
+  TRY(t->alloc(r->dev, (void **)&r->batch, 2 * batch, MEMORY_DEVICE, e));
+  TRY(t->alloc(r->dev, (void **)&r->staging, 2 * batch, MEMORY_PINNED, e));
   TRY(t->copy(r->dev, STREAM_BOUNDARY, r->places, own, places, COPY_TO_DEVICE, e));
   return t->sync(r->dev, STREAM_BOUNDARY, e);
 }
@@ -124,7 +128,7 @@ int receivers_bytes(const slab *slab, const config *c, int64_t last_step, MPI_Co
   if (c->receivers == RECEIVERS_NONE) return 0;
   if (!plan(&r, c, &own, last_step, e)) {
     size->count = r.count;
-    size->pinned = (size_t)r.batch_rows * row_bytes(&r);
+    size->pinned = 2 * (size_t)r.batch_rows * row_bytes(&r);
     size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);
     size->on_host = (size_t)r.rows * row_bytes(&r) + (size_t)r.count * sizeof *r.positions;
     size->on_disk = (size_t)r.rows * ((size_t)r.count * sizeof(float) + sizeof(double)) +
@@ -154,31 +158,57 @@ bool receivers_due(const receivers *r, int64_t step) {
   return r->count > 0 && step >= r->first_step && step % r->every == 0 && step / r->every < r->rows;
 }
 
-int receivers_flush(receivers *r, error *e) {
-  const device_table *t = r->dev->table;
-  if (r->batched == 0) return 0;
-  const size_t bytes = (size_t)r->batched * row_bytes(r);
-  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging, r->batch, bytes, COPY_TO_HOST, e));
-  TRY(t->sync(r->dev, STREAM_BOUNDARY, e));
-  memcpy(r->traces + (size_t)(r->taken - r->batched) * (size_t)r->local, r->staging, bytes);
-  r->batched = 0;
+/* Offset of a half, floats. */
+static size_t half_at(const receivers *r, int half) {
+  return half ? (size_t)r->batch_rows * (size_t)r->local : 0;
+}
+
+/* Adds the next `rows` rows of the half that was copied last to the traces. */
+static int move_rows(receivers *r, int64_t rows, error *e) {
+  if (rows == 0) return 0;
+  TRY(r->dev->table->sync_event(r->dev, RECEIVER_EVENT + !r->half, e));
+  const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
+  memcpy(r->traces + first * local, r->staging + half_at(r, !r->half) + (size_t)r->moved * local,
+         (size_t)rows * local * sizeof(float));
+  r->moved += rows;
   return 0;
+}
+
+/* Sends the half being filled on its way, once the other has arrived, and begins with that one. */
+static int turn_over(receivers *r, error *e) {
+  const device_table *t = r->dev->table;
+  const size_t at = half_at(r, r->half);
+  TRY(move_rows(r, r->moving - r->moved, e));
+  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging + at, r->batch + at, (size_t)r->batched * row_bytes(r),
+              COPY_TO_HOST, e));
+  TRY(t->record(r->dev, STREAM_BOUNDARY, RECEIVER_EVENT + r->half, e));
+  r->moving = r->batched;
+  r->moved = r->batched = 0;
+  r->half = !r->half;
+  return 0;
+}
+
+int receivers_flush(receivers *r, error *e) {
+  if (r->batched > 0) TRY(turn_over(r, e));
+  return move_rows(r, r->moving - r->moved, e);
 }
 
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
   if (!receivers_due(r, step)) return 0;
-  if (r->local > 0) {
-    const sample_args sample = {.field = field,
-                                .pitch = r->slab->pitch,
-                                .plane = r->slab->plane,
-                                .receivers = r->places,
-                                .count = r->local,
-                                .samples = r->batch + (size_t)r->batched * (size_t)r->local};
-    TRY(r->dev->table->apply(r->dev, STREAM_BOUNDARY, &operation_sample, &sample, e));
-    r->batched++;
-  }
   r->taken = step / r->every + 1;
-  return r->batched == r->batch_rows ? receivers_flush(r, e) : 0;
+  if (r->local == 0) return 0;
+  const sample_args sample = {.field = field,
+                              .pitch = r->slab->pitch,
+                              .plane = r->slab->plane,
+                              .receivers = r->places,
+                              .count = r->local,
+                              .samples =
+                                  r->batch + half_at(r, r->half) + (size_t)r->batched * (size_t)r->local};
+  TRY(r->dev->table->apply(r->dev, STREAM_BOUNDARY, &operation_sample, &sample, e));
+  r->batched++;
+  /* A row at a time, so that the host is not long away from the steps; a copy has had time since two samples ago. */
+  if (r->batched > 2 && r->moved < r->moving) TRY(move_rows(r, 1, e));
+  return r->batched == r->batch_rows ? turn_over(r, e) : 0;
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */

@@ -24,9 +24,11 @@ typedef struct receivers {
   int local;                   /* this rank's */
   int *index;                  /* local: which of `count` each is, ascending */
   receiver *places;            /* local; device memory */
-  float *batch, *staging;      /* batch_rows x local; device, pinned */
-  int64_t batch_rows, batched; /* capacity; rows in it: the last of those taken */
-  float *traces;               /* rows x local; those still in the batch are missing */
+  float *batch, *staging;      /* two halves of batch_rows x local each; device, pinned */
+  int64_t batch_rows, batched; /* of a half; rows in the one being filled: the last of those taken */
+  int half;                    /* the one being filled; the other is on its way to the traces: */
+  int64_t moving, moved;       /* rows of it, and how many of these are in the traces */
+  float *traces;               /* rows x local; those still in the halves are missing */
 } receivers;
 
 /* Reads and places the receivers of `c`; one outside the grid is exit 2 naming file, dataset and row. The steps
@@ -50,11 +52,11 @@ int receivers_bytes(const slab *slab, const struct config *c, int64_t last_step,
 bool receivers_due(const receivers *r, int64_t step);
 
 /* Enqueues on STREAM_BOUNDARY the samples of `field`, own point (0, 0, 0) of this step's field, complete with ghosts;
- * does nothing unless the step is due. Steps must ascend. Once a batch is full it waits for the stream. Not collective.
+ * does nothing unless the step is due. Steps must ascend. Full batches are copied in the background. Not collective.
  */
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
 
-/* Waits for the batch and adds it to the traces: now they are complete up to `taken`. Not collective. */
+/* Waits for what is under way and adds it to the traces: now they are complete up to `taken`. Not collective. */
 int receivers_flush(receivers *r, error *e);
 
 /* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; `dt`: s.

@@ -20,8 +20,8 @@ static bool due(int64_t step, int64_t every) {
 /* The next step at which something must be saved or checked, or the loop ends. */
 static int64_t stop_after(const config *c, int64_t step, int64_t last) {
   int64_t stop = last;
-  const int64_t every[] = {c->output_every, c->check_every,
-                           c->checkpoint_every_steps, c->receivers != RECEIVERS_NONE ? c->receivers_every : 0};
+  const int64_t every[] = {c->output_every, c->check_every, c->checkpoint_every_steps,
+                           c->receivers != RECEIVERS_NONE ? c->receivers_every : 0};
   for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
     int64_t next = every[i] > 0 ? (step / every[i] + 1) * every[i] : last;
     if (next < stop) stop = next;
@@ -131,8 +131,9 @@ static int announce(simulation *s, error *e) {
   log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s", equation_name(c->equation), c->nx, c->ny,
            c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s");
   if (c->equation != EQUATION_JACOBI)
-    log_line(s->log, "dt = %.6g s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
-             s->physics.dt / s->physics.bound, s->physics.dt * (double)s->physics.steps);
+    log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
+             s->from && c->dt <= 0 ? " (of the checkpoint)" : "", s->physics.dt / s->physics.bound,
+             s->physics.dt * (double)s->physics.steps);
   log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description, c->kernel,
            s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
   if (c->idle[0]) log_line(s->log, "without effect here: %s", c->idle);
@@ -186,7 +187,7 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
   simulation s;
   config timed = *c;
   if (options->benchmark) {
-    stop_end(); /* nothing of it is worth keeping */
+    stop_end();                     /* nothing of it is worth keeping */
     timed.initial = INITIAL_RANDOM; /* nothing about it is easy for a cache, a compressor or the hardware */
     timed.output_every = timed.check_every = 0;
     timed.steps = options->benchmark;
@@ -196,8 +197,8 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
   bool profile = !options->quiet || c->report_file[0]; /* somebody will see the times of the phases */
   checkpoint from = {.file = -1};
   if (options->restart && !options->benchmark) TRY(state_open(&from, options->restart, c, log, comm, e));
-  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, comm, profile, e) && !simulation_allocate(&s, e) &&
-      !announce(&s, e)) {
+  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, comm, profile, e) &&
+      !simulation_allocate(&s, e) && !announce(&s, e)) {
     if (options->benchmark)
       benchmark(&s, e);
     else

@@ -13,6 +13,6 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
 
 /* --dry-run: checks everything that `run` would need and prints it; runs no step and writes no file.
  * Collective. */
-int dry_run(const config *c, const char *command, run_log *log, MPI_Comm comm, error *e);
+int dry_run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e);
 
 #endif

@@ -31,7 +31,8 @@ static void warn_of_idle_cores(device *dev, const device_options *options) {
   long cores = sysconf(_SC_NPROCESSORS_ONLN), used = (long)options->threads * options->local_ranks;
   if (dev->table->backend != BACKEND_HOST || used >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
   snprintf(dev->warning, sizeof dev->warning,
-           "the ranks of this node compute on %ld of its %ld cores: mpirun binds them; --bind-to none lets them use all",
+           "the ranks of this node compute on %ld of its %ld cores: mpirun binds them; --bind-to none lets "
+           "them use all",
            used, cores);
 }
 
@@ -69,7 +70,8 @@ static int plan_kernel(simulation *s, bool profile, error *e) {
   p->boundary_kernel = p->kernel;
   bool fixed = true;
   for (int f = 0; f < FACE_COUNT; f++) fixed = fixed && s->config->boundary[f] == BOUNDARY_FIXED;
-  if (p->kernel->steps > 1 && (form == EQUATION_WAVE || !fixed)) return FAIL(e, KERNEL_TWO_STEPS, p->kernel->name);
+  if (p->kernel->steps > 1 && (form == EQUATION_WAVE || !fixed))
+    return FAIL(e, KERNEL_TWO_STEPS, p->kernel->name);
   return 0;
 }
 
@@ -119,10 +121,12 @@ static int allocate_actors(simulation *s, error *e) {
   const config *c = s->config;
   const physics *p = &s->physics;
   stepper *step = &s->stepper;
+  /* A checkpoint may be further on than this run wants to come. */
+  const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
   TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->comm, e));
-  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->from ? s->from->step + 1 : 0, p->steps, s->comm, e));
+  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->from ? s->from->step + 1 : 0, last, s->comm, e));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
   step->sources = c->source_count ? &s->sources : NULL;
   step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;

@@ -14,7 +14,7 @@
 #include "transfer.h"
 
 typedef struct simulation {
-  const config *config; /* not owned, as are command and log */
+  const config *config;   /* not owned, as are command and log */
   const checkpoint *from; /* where it goes on from; NULL: from the initial field */
   const char *command;
   run_log *log;
@@ -37,8 +37,8 @@ typedef struct simulation {
   double io_seconds;           /* spent saving since the loop began */
   double checkpoint_seconds;   /* that the last checkpoint took */
   stop_watch stop;
-  char *config_text;           /* the effective config, owned */
-  series_entry *series;        /* fields saved so far, owned; rank 0 only */
+  char *config_text;    /* the effective config, owned */
+  series_entry *series; /* fields saved so far, owned; rank 0 only */
   int series_count;
 } simulation;
 

@@ -64,7 +64,6 @@ static void add_boundaries(fingerprint *f, const config *c, error *e) {
   }
 }
 
-/* A model may have moved to another folder; its range tells it from others well enough. */
 static void add_physics(fingerprint *f, const simulation *s, error *e) {
   const config *c = s->config;
   add_key(f, e, "[time] dt", "%.17g", s->physics.dt);
@@ -79,7 +78,8 @@ static void add_physics(fingerprint *f, const simulation *s, error *e) {
   double number;
   const char *key = c->equation == EQUATION_HEAT ? "[medium] diffusivity" : "[medium] velocity";
   if (physics_medium(c, &number))
-    add_key(f, e, key, "field from %.9g to %.9g", s->physics.medium_min, s->physics.medium_max);
+    add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, s->physics.medium_min,
+            s->physics.medium_max, s->physics.medium_digest);
   else
     add_key(f, e, key, "%.17g", number);
   add_key(f, e, "[equation] space_order", "%d", c->space_order);
@@ -90,8 +90,9 @@ static void add_sources(fingerprint *f, const config *c, error *e) {
     const source_config *s = &c->sources[i];
     char key[32];
     snprintf(key, sizeof key, "[source.%d]", s->number);
-    add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s, f0 %.17g, t0 %.17g, amplitude %.17g", s->position[0],
-            s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file, s->f0, s->t0, s->amplitude);
+    add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s, f0 %.17g, t0 %.17g, amplitude %.17g",
+            s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file, s->f0, s->t0,
+            s->amplitude);
   }
 }
 
@@ -166,7 +167,8 @@ static int layer_copy(layer_part *p, int64_t row, void *values, bool in, error *
 static int layer_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   layer_part *p = context;
   const size_t plane = (size_t)p->state.shape[1] * (size_t)p->state.shape[2];
-  for (int64_t i = 0; i < rows; i++) TRY(layer_copy(p, row + i, (float *)values + (size_t)i * plane, false, e));
+  for (int64_t i = 0; i < rows; i++)
+    TRY(layer_copy(p, row + i, (float *)values + (size_t)i * plane, false, e));
   return 0;
 }
 
@@ -219,9 +221,15 @@ static void add_field(state *t, simulation *s, const char *name, float *memory) 
   const slab *z = &s->slab;
   field_part *part = &t->fields[t->count];
   *part = (field_part){&s->transfer, memory, z->z0};
-  t->arrays[t->count++] = (checkpoint_array){.name = name, .type = CHECKPOINT_FLOAT, .axes = 3,
-                                             .shape = {z->nz_global, z->ny, z->nx}, .first = z->z0, .count = z->nz,
-                                             .source = field_from, .sink = field_to, .context = part};
+  t->arrays[t->count++] = (checkpoint_array){.name = name,
+                                             .type = CHECKPOINT_FLOAT,
+                                             .axes = 3,
+                                             .shape = {z->nz_global, z->ny, z->nx},
+                                             .first = z->z0,
+                                             .count = z->nz,
+                                             .source = field_from,
+                                             .sink = field_to,
+                                             .context = part};
 }
 
 /* Written are the planes that are this slab's own, read all it holds. */
@@ -233,9 +241,13 @@ static void add_layers(state *t, simulation *s, bool write) {
     *part = (layer_part){s->dev, states[i]};
     const absorb_state *a = &part->state;
     checkpoint_array *array = &t->arrays[t->count++];
-    *array = (checkpoint_array){.name = a->name, .type = CHECKPOINT_FLOAT, .axes = 3,
+    *array = (checkpoint_array){.name = a->name,
+                                .type = CHECKPOINT_FLOAT,
+                                .axes = 3,
                                 .shape = {a->shape[0], a->shape[1], a->shape[2]},
-                                .source = layer_from, .sink = layer_to, .context = part};
+                                .source = layer_from,
+                                .sink = layer_to,
+                                .context = part};
     for (int k = 0; k < a->count; k++) {
       const absorb_slice *l = &a->slices[k];
       int first = write ? l->global + l->own : l->global, planes = write ? l->owned : l->held;
@@ -253,24 +265,36 @@ static void describe_state(state *t, simulation *s, bool write) {
   if (s->config->equation == EQUATION_WAVE) add_field(t, s, "previous", p->memory[!p->current]);
   add_layers(t, s, write);
   if (p->receivers)
-    t->arrays[t->count++] =
-        (checkpoint_array){.name = "traces", .type = CHECKPOINT_FLOAT, .axes = 2, .shape = {r->taken, r->count},
-                           .by_columns = true, .columns = r->index, .column_count = r->local,
-                           .source = traces_from, .sink = traces_to, .context = r};
+    t->arrays[t->count++] = (checkpoint_array){.name = "traces",
+                                               .type = CHECKPOINT_FLOAT,
+                                               .axes = 2,
+                                               .shape = {r->taken, r->count},
+                                               .by_columns = true,
+                                               .columns = r->index,
+                                               .column_count = r->local,
+                                               .source = traces_from,
+                                               .sink = traces_to,
+                                               .context = r};
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 static int add_series(state *t, simulation *s, int64_t count) {
-  t->arrays[t->count++] =
-      (checkpoint_array){.name = "saved_steps", .type = CHECKPOINT_INT64, .axes = 1, .shape = {count},
-                         .count = s->rank == 0 ? count : 0, .source = series_from, .sink = series_to, .context = s};
+  t->arrays[t->count++] = (checkpoint_array){.name = "saved_steps",
+                                             .type = CHECKPOINT_INT64,
+                                             .axes = 1,
+                                             .shape = {count},
+                                             .count = s->rank == 0 ? count : 0,
+                                             .source = series_from,
+                                             .sink = series_to,
+                                             .context = s};
   return 0;
 }
 
 static int write_state(simulation *s, state *t, const fingerprint *f, error *e) {
   const config *c = s->config;
-  const checkpoint_place place = {.path = c->checkpoint_path, .keep = c->checkpoint_keep, .compress = c->compress};
+  const checkpoint_place place = {
+      .path = c->checkpoint_path, .keep = c->checkpoint_keep, .compress = c->compress};
   const checkpoint_meta meta = {.step = s->stepper.step,
                                 .time = (double)s->stepper.step * s->physics.dt,
                                 .dt = s->physics.dt,
@@ -309,8 +333,8 @@ int state_save(simulation *s, error *e) {
   s->checkpoint_seconds = MPI_Wtime() - begin;
   s->io_seconds += s->checkpoint_seconds;
   if (!e->id)
-    log_line(s->log, "checkpoint %s.%08lld.h5 (%.1f s)", s->config->checkpoint_path, (long long)s->stepper.step,
-             s->checkpoint_seconds);
+    log_line(s->log, "checkpoint %s.%08lld.h5 (%.1f s)", s->config->checkpoint_path,
+             (long long)s->stepper.step, s->checkpoint_seconds);
   return e->id;
 }
 

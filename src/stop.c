@@ -8,7 +8,10 @@
 /* Steps that a reduction has to run in the background: long ones give it time enough. */
 enum { LAG_LONG = 1, LAG_SHORT = 4 };
 static const double SHORT_STEP = 1e-3; /* s */
-static const double PERIOD = 0.2; /* s between reductions */
+static const double PERIOD = 0.2;      /* s between reductions */
+/* The host runs ahead of the device: what a few steps took says little of what many will. So the steps between reductions
+ * grow at most by this factor each time. */
+static const double GROWTH = 4;
 static const double MARGIN = 1.5; /* a checkpoint may take longer than the last one */
 
 static const int SIGNALS[] = {SIGTERM, SIGINT, SIGUSR1};
@@ -67,9 +70,10 @@ static double slurm_limit(void) {
   return stop_clock() + at - (double)time(NULL);
 }
 
-int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoint_every, double reserve, int64_t step,
-              error *e) {
-  *w = (stop_watch){.comm = comm, .checkpoint_every = checkpoint_every, .reserve = reserve, .request = MPI_REQUEST_NULL};
+int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoint_every, double reserve,
+              int64_t step, error *e) {
+  *w = (stop_watch){
+      .comm = comm, .checkpoint_every = checkpoint_every, .reserve = reserve, .request = MPI_REQUEST_NULL};
   double limits[2] = {max_seconds > 0 ? max_seconds : INFINITY, slurm_limit()}, clock = stop_clock();
   w->limit = limits[0] < limits[1] ? limits[0] : limits[1];
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &w->limit, 1, MPI_DOUBLE, MPI_MIN, comm));
@@ -92,9 +96,10 @@ static int ask(stop_watch *w, int64_t step, error *e) {
 
 /* How long the steps take decides how many of them pass until the next question. */
 static double plan_next(stop_watch *w, int64_t step) {
-  double a_step = (w->all[1] - w->known) / (double)(step - w->known_step);
+  const int64_t since = step - w->known_step;
+  const double a_step = (w->all[1] - w->known) / (double)since, most = GROWTH * (double)since;
   double steps = a_step > 0 ? PERIOD / a_step : 1;
-  w->ask_at = step + (steps < 1 ? 1 : steps > 1e6 ? 1000000 : (int64_t)steps);
+  w->ask_at = step + (steps < 1 ? 1 : steps > most ? (int64_t)most : (int64_t)steps);
   w->known = w->all[1];
   w->known_step = step;
   w->lag = a_step < SHORT_STEP ? LAG_SHORT : LAG_LONG;

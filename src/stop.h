@@ -18,7 +18,8 @@ typedef struct stop_watch {
   double checkpoint_every; /* s; 0: never */
   double checkpointed;     /* s since stop_begin: when a checkpoint was last asked for */
   double reserve;          /* s that writing a checkpoint may take */
-  double mine[2], all[2];  /* number of the signal or 0; s since stop_begin. The greatest of all ranks counts */
+  double mine[2],
+      all[2]; /* number of the signal or 0; s since stop_begin. The greatest of all ranks counts */
   MPI_Request request;
   bool asked;
   int64_t ask_at, take_at; /* steps */
@@ -39,8 +40,8 @@ void stop_end(void);
 /* max_seconds: wall time the program may take, 0: no limit; where SLURM_JOB_END_TIME is set, that counts too.
  * checkpoint_every: s, 0: never. reserve: s that writing a checkpoint may take. All of them the same on every rank but
  * for the environment, of which the earliest end counts. Collective. */
-int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoint_every, double reserve, int64_t step,
-              error *e);
+int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoint_every, double reserve,
+              int64_t step, error *e);
 
 /* Call after every pass, on all ranks with the same steps. *reason and *checkpoint (write one now) are the same on
  * every rank. */

@@ -7,11 +7,11 @@
 #include "slab.h"
 
 typedef struct transfer {
-  device *dev;       /* not owned */
-  const slab *slab;  /* not owned */
-  float *field;      /* device memory of the field moved, slab_floats long; set it before each use */
+  device *dev;              /* not owned */
+  const slab *slab;         /* not owned */
+  float *field;             /* device memory of the field moved, slab_floats long; set it before each use */
   float ghosts[FACE_COUNT]; /* what the x and y ghosts of planes that come in are set to */
-  float *staging;    /* pinned, `planes` padded planes */
+  float *staging;           /* pinned, `planes` padded planes */
   int planes;
 } transfer;
 

@@ -129,7 +129,7 @@ def usage_errors(program):
     for code, words, args in (
             (1, ["config"], []), (1, ["--bogus"], ["--bogus", good]), (1, ["x"], ["-x", good]),
             (1, ["--benchmark", "many"], ["--benchmark", "many", good]), (1, ["--benchmark"], ["--benchmark", "0", good]),
-            (1, ["restart"], ["--restart", "auto", good]), (1, ["absent.ini"], ["absent.ini"]),
+            (2, ["absent.h5"], ["--restart", "absent.h5", good]), (1, ["absent.ini"], ["absent.ini"]),
             (1, ["out"], ["out"]), (1, ["rubbish"], [good, "rubbish"]), (1, ["nosection"], [good, "nosection.x=1"])):
         program.fail(code, words, *args)
         if len(args) < 2:

@@ -15,7 +15,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Program, Running, alive, check, h5py, np, read_field, same_bits, send, skip, write_field
+from harness import Program, Result, Running, alive, check, h5py, np, read_field, same_bits, send, skip, write_field
 
 CASES = {}
 
@@ -76,16 +76,12 @@ def temporaries(program):
     return [name for name in program.files() if ".tmp" in name]
 
 
-def remove_outputs(program):
-    shutil.rmtree(program.folder / "out")
-    (program.folder / "out").mkdir()
-
-
 # --- k steps, restart, N - k steps --------------------------------------------------------------------------------
 
 ORIGIN = {"grid.dx": 2, "grid.dy": 2.5, "grid.dz": 1.5}
 WAVE = {"equation.type": "wave", **ORIGIN}
-SHOT = {"source.1.position": "17.3 14.1 12.2", "source.1.f0": 60, "source.1.t0": 0.004, "receivers.every": 3,
+SHOT = {"source.1.position": "17.3 14.1 12.2", "source.1.wavelet": "ricker", "source.1.f0": 60,
+        "source.1.t0": 0.004, "receivers.every": 3,
         "source.2.position": "20 10 9", "source.2.wavelet": "in.h5:/s", "source.2.amplitude": 3}
 PERIODIC_X = {"boundary.x_lo": "periodic", "boundary.x_hi": "periodic"}
 
@@ -93,8 +89,9 @@ PERIODIC_X = {"boundary.x_lo": "periodic", "boundary.x_hi": "periodic"}
 def model(program, shape=(26, 14, 20)):
     """Rough models and a wavelet."""
     rng = np.random.default_rng(11)
+    v = rng.uniform(1500, 3000, shape).astype(np.float32)
     with h5py.File(program.folder / "in.h5", "w") as file:
-        file["v"] = rng.uniform(1500, 3000, shape).astype(np.float32)
+        file["v"], file["upside_down"] = v, v[::-1]  # the same velocities, elsewhere
         file["alpha"] = rng.uniform(0.5, 2, shape).astype(np.float32)
         file["s"] = rng.uniform(-1, 1, 25).astype(np.float32)
 
@@ -126,7 +123,7 @@ def restart_bits(program):
         program.fresh()
         model(program)
         config = program.config({"grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 20, "output.every": 3,
-                                 "initial.seed": 5, "checkpoint.path": "out/c", **changes})
+                                 "checkpoint.path": "out/c", **changes})
         receivers = "receivers.every" in changes
         program.succeed("-q", config, "output.path=out/ref", f"device.kernel={kernel}")
         for leg, (ranks, last, extra) in enumerate(legs):
@@ -157,12 +154,13 @@ def other_keys(program):
 # --- what a restart refuses ---------------------------------------------------------------------------------------
 
 REFUSED = [
-    (["grid.nx=21"], "[grid] nx"), (["grid.nz=27"], "[grid] nz"), (["grid.dy=2.25"], "[grid] dx dy dz"),
+    (["grid.nx=21"], "[grid] nx"), (["grid.nz=27"], "[grid] nz"), (["grid.dy=2.75"], "[grid] dx dy dz"),
     (["grid.origin=0 0 1"], "[grid] origin"), (["equation.space_order=6"], "[equation] space_order"),
-    (["time.dt=1e-4"], "[time] dt"), (["medium.velocity=1999"], "[medium] velocity"), (["medium.velocity=in.h5:/v"], "[medium]"),
-    (["boundary.x_hi=neumann"], "[boundary] x_hi"), (["boundary.width=4"], "[boundary] x_lo"),
+    (["time.dt=1e-4"], "[time] dt"), (["medium.velocity=1999"], "[medium] velocity"),
+    (["medium.velocity=in.h5:/v"], "[medium]"),
+    (["boundary.x_hi=neumann"], "[boundary] x_hi"), (["boundary.width=6"], "[boundary] x_lo"),
     (["source.1.f0=61"], "[source.1]"), (["source.2.amplitude=4"], "[source.2]"),
-    (["source.3.position=9 9 9", "source.3.f0=50"], "[source.3]"),
+    (["source.3.position=9 9 9", "source.3.wavelet=ricker", "source.3.f0=50"], "[source.3]"),
     (["receivers.every=4"], "[receivers]"), (["receivers.line=3 4 3.3 34 30 20 8"], "[receivers]"),
 ]
 
@@ -201,6 +199,11 @@ def restart_refused(program):
     program.fail(2, [good[8], "[equation] type", "heat", "wave"], "-q", "--restart", good[8], heat)
     for number, (name, words) in enumerate(damaged(program, good[8])):
         program.fail(2, [name, *words], "-q", "--restart", name, config, np=3 if number == 0 else 0)
+    program.fail(2, ["absent.h5"], "--dry-run", "--restart", "absent.h5", config)
+    program.succeed("--dry-run", "--restart", good[4], config)
+    program.succeed(config, "medium.velocity=in.h5:/v", "checkpoint.path=out/rough", "output.path=out/rough")
+    program.fail(2, ["out/rough.00000008.h5", "[medium] velocity"], "-q", "--restart", "auto", config,
+                 "medium.velocity=in.h5:/upside_down", "checkpoint.path=out/rough")
     fall_back(program, config, good)
 
 
@@ -222,7 +225,8 @@ def fall_back(program, config, good):
 ENDLESS = {"grid.nx": 40, "grid.ny": 24, "grid.nz": 30, "time.steps": 3000000, "equation.type": "wave", "initial.u": "random",
            "boundary.all": "absorbing", "boundary.z_lo": "dirichlet", "boundary.y_lo": "neumann", "boundary.width": 5,
            "output.every": 1500, "receivers.points": "3 4 3.5, 20 11 7", "receivers.every": 250,
-           "source.1.position": "17.3 14.1 12.2", "source.1.f0": 60, "checkpoint.path": "out/c", "report.progress": "off"}
+           "source.1.position": "17.3 14.1 12.2", "source.1.wavelet": "ricker", "source.1.f0": 60,
+           "checkpoint.path": "out/c", "report.progress": "off"}
 PATIENT = ["--mca", "odls_base_sigkill_timeout", "3"]  # s that mpirun waits before SIGTERM, and then before SIGKILL
 
 
@@ -255,7 +259,7 @@ class Leg:
         check(newest > max(known, default=0), f"{self.name}: no new checkpoint: {result}")
         if self.to != "mpirun" or not self.ranks:  # mpirun may lose last words when it is told to go
             check(said and int(said.group(1)) == newest, f"{self.name}: expected to hear of step {newest}: {result}")
-        check(not known or f"step {max(known)}\n" in result.out, f"{self.name}: not from step {max(known)}: {result}")
+        check(not known or f"step {max(known)}\n" in result.out, f"{self.name}: not from the newest of {known}: {result}")
         check(not temporaries(program), f"{self.name}: left {temporaries(program)}")
         print(f"{self.name}: exit {result.code} after {seconds:.1f} s, step {newest}", flush=True)
         return newest
@@ -273,7 +277,7 @@ QUICK_LEGS = [
     Leg("SIGUSR1 to one rank of 3", [75], 3, signal.SIGUSR1, "rank"),
     Leg("SIGTERM to mpirun, 3 ranks", [1, 143], 3, signal.SIGTERM),
     Leg("SIGINT without mpirun", [75], 0, signal.SIGINT, within=2),
-    Leg("time.max_seconds = 2.5", [75], 1, options=["time.max_seconds=2.5"], within=5),
+    Leg("time.max_seconds = 2", [75], 1, options=["time.max_seconds=2"], within=4.5),
 ]
 
 
@@ -283,8 +287,8 @@ def signals(program):
     config = program.config(ENDLESS)
     for leg in QUICK_LEGS:
         last = leg.run(program, config)
-    second_signal(program, config, 0)
     finish(program, config, last)
+    second_signal(program, 0)
 
 
 @case
@@ -304,33 +308,300 @@ def slow_signals(program):
     random.Random(3).shuffle(legs)
     for leg in QUICK_LEGS + legs:
         last = leg.run(program, config)
-    for ranks in (0, 1, 3):
-        second_signal(program, config, ranks)
-    slow_steps(program)
     finish(program, config, last)
+    for ranks in (0, 1, 3):
+        second_signal(program, ranks)
 
 
-def second_signal(program, config, ranks):
-    """Ends the run at once, even while it writes: no file is new, none half-written under its name."""
-    before = checkpoints(program)
-    with Running(program, "--restart", "auto", config, "output.every=0", np=ranks,
-                 launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
-        leg.wait_for(lambda: "restart from" in leg.out(), "the start")
-        victim = leg.ranks()[0]
-        os.kill(victim, signal.SIGSTOP)  # both come while it can do nothing about the first
-        os.kill(victim, signal.SIGTERM)
-        os.kill(victim, signal.SIGCONT)
-        time.sleep(0.02)
-        os.kill(victim, signal.SIGSTOP)
-        time.sleep(0.3)  # two within a quarter of a second would count as one
-        send(victim, signal.SIGINT)
+def second_signal(program, ranks):
+    """Ends the run at once, even while it writes a checkpoint, of which nothing is then left under its name. Steps of
+    some ms, without mpirun to keep the host in step with the device: the first signal must still be seen soon."""
+    program.fresh()
+    config = program.config({"grid.nx": 128, "grid.ny": 128, "grid.nz": 128, "time.steps": 100000, "equation.type": "wave",
+                    "output.compress": 9, "checkpoint.path": "out/c", "report.check_every": 0})  # gzip 9: slow to write
+    with Running(program, config, np=ranks, launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
+        leg.wait_for(lambda: "kernel auto:" in leg.out(), "the start")
+        time.sleep(1)
+        first = time.monotonic()
+        send(leg.ranks()[-1], signal.SIGUSR1)
+        leg.wait_for(lambda: temporaries(program), "a checkpoint being written", 10)
+        seen = time.monotonic() - first
+        time.sleep(max(0, first + 0.3 - time.monotonic()))  # what comes within a quarter of a second is one wish
         begin = time.monotonic()
-        send(victim, signal.SIGCONT)
+        send(leg.ranks()[-1], signal.SIGTERM)
         result = leg.wait(20)
     seconds = time.monotonic() - begin
-    check(seconds < 5, f"a second signal on {ranks} ranks: {seconds:.1f} s: {result}")
-    for step, name in checkpoints(program).items():
-        if step not in before:
-            program.succeed("-q", "--restart", name, config, f"time.steps={step}", "output.path=out/look",
-                            "checkpoint.path=out/other")
-    print(f"a second signal on {ranks} ranks: exit {result.code} after {seconds:.2f} s", flush=True)
+    check(result.code == (143 if ranks else -signal.SIGTERM), f"a second signal on {ranks} ranks: {result}")
+    check(seconds < 3, f"a second signal on {ranks} ranks: {seconds:.1f} s: {result}")
+    check(not checkpoints(program) and temporaries(program), f"a second signal left {program.files()}")
+    print(f"a second signal on {ranks or 'no'} ranks: the first seen after {seen:.2f} s, ended {seconds:.2f} s after the second",
+          flush=True)
+
+
+# --- kills --------------------------------------------------------------------------------------------------------
+
+KILLED = {**ENDLESS, "grid.nx": 96, "grid.ny": 96, "grid.nz": 96, "output.every": 25, "receivers.every": 2,
+          "checkpoint.every_steps": 4}
+
+
+class Killer:
+    """Kills runs, each of which goes on from the one before, and keeps the books."""
+
+    def __init__(self, program, seed, longest=0.7):
+        self.program, self.config, self.random = program, program.config(KILLED), random.Random(seed)
+        self.longest = longest  # s that a leg lives after it has started
+        self.logged = 0  # the newest checkpoint that a run has said it has written
+        self.seen, self.counts, self.slowest = set(), dict.fromkeys(("kills", "inside", "start", "rank", "mpirun"), 0), 0.0
+
+    def kill_one(self):
+        dice, program = self.random, self.program
+        ranks = dice.choice((0, 1, 2, 3, 3))
+        to, early = dice.choice(("rank", "mpirun")) if ranks else "rank", dice.random() < 0.1
+        with Running(program, "--restart", "auto", self.config, f"output.compress={dice.choice((0, 1))}", np=ranks,
+                     launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
+            leg.wait_for(lambda: len(leg.ranks()) == max(ranks, 1), "its ranks")
+            if not early:
+                leg.wait_for(lambda: re.search("from the start|restart from", leg.out()), "the start")
+            time.sleep(dice.uniform(0, self.longest))
+            everybody = leg.ranks() + [leg.process.pid]
+            begin = time.monotonic()
+            send(leg.process.pid if to == "mpirun" else dice.choice(leg.ranks() or everybody), signal.SIGKILL)
+            result = leg.wait(30)
+            while any(map(alive, everybody)):  # two runs must not write under one path
+                check(time.monotonic() < begin + 10, f"ranks outlive a killed {to}: {[p for p in everybody if alive(p)]}")
+                time.sleep(0.005)
+        self.slowest = max(self.slowest, time.monotonic() - begin)
+        check(result.code != 0, f"killed, yet exit 0: {result}")
+        self.counts["kills"] += 1
+        self.counts["start" if early else to] += 1
+        self.look_at(result)
+
+    def look_at(self, result):
+        """A leg began with the newest checkpoint that was whole, and left nothing half-written but temporary files."""
+        check("passed over" not in result.out, f"a damaged checkpoint: {result}")
+        began = re.search(r"restart from .*, step (\d+)$", result.out, re.MULTILINE)
+        if began or "from the start" in result.out:
+            step = int(began.group(1)) if began else 0
+            check(step >= self.logged, f"from step {step}, but {self.logged} had been written: {result}")
+        self.logged = max([self.logged] + [int(n) for n in re.findall(r"^checkpoint out/c\.(\d+)\.h5", result.out, re.M)])
+        left = {name for name in temporaries(self.program) if name.startswith("out/c.")} - self.seen
+        self.counts["inside"] += bool(left)
+        self.seen |= left
+        check(len(temporaries(self.program)) < 10, f"temporary files pile up: {temporaries(self.program)}")
+        check(len(checkpoints(self.program)) <= 3, f"keep = 2, but {checkpoints(self.program)}")
+
+    def run(self, kills):
+        for number in range(kills):
+            self.kill_one()
+            if number % 20 == 19:
+                print(f"{number + 1} kills, {self.counts['inside']} inside a write, step {self.logged}", flush=True)
+        while self.logged == 0:
+            self.kill_one()
+        end = f"time.steps={max(checkpoints(self.program)) + 30}"
+        self.look_at(self.program.succeed("--restart", "auto", self.config, end, np=3))
+        self.program.succeed("-q", self.config, end, "checkpoint.every_steps=0", "output.path=out/ref")
+        check_same(self.program, "out/u", "out/ref", True, "after all kills")
+        c = self.counts
+        print(f"{c['kills']} kills ({c['rank']} of a rank, {c['mpirun']} of mpirun, {c['start']} while starting), {c['inside']} "
+              f"inside a checkpoint write, {self.logged} steps; all gone after at most {self.slowest:.2f} s", flush=True)
+
+
+@case
+def kill(program):
+    """SIGKILL of a rank or of mpirun at any moment: the next run goes on from the last checkpoint, with the same bits."""
+    Killer(program, 5, 0.4).run(7)
+
+
+@case
+def slow_kill(program):
+    """200 times."""
+    killer = Killer(program, 2)
+    killer.run(200)
+    check(killer.counts["inside"] >= 40, f"too few kills inside a write: {killer.counts}")
+
+
+# --- damaged files ------------------------------------------------------------------------------------------------
+
+@case
+def slow_flip(program):
+    """Flipped bytes and truncations of a checkpoint: refused, or without any effect."""
+    model(program)
+    config = program.config({"grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 10, **RESTARTS[3][1],
+                             "output.every": 0, "checkpoint.path": "out/c", "checkpoint.every_steps": 4})
+    program.succeed(config, "output.path=out/ref")
+    good = checkpoints(program)
+    whole, dice = (program.folder / good[8]).read_bytes(), random.Random(4)
+    places = [*range(0, 160, 2), *range(160, 600, 11), *range(len(whole) - 40, len(whole))]
+    places += dice.sample(range(600, len(whole) - 40), 420)
+    sizes = [0, 1, 18, 19, 100, 511, 512, 513, 519, 520, 1024, 4096, *range(len(whole) - 8, len(whole))]
+    sizes += dice.sample(range(4097, len(whole) - 8), 90)
+    counts = {"refused": 0, "harmless": 0}
+    for number, place in enumerate(places):
+        changed = bytearray(whole)
+        changed[place] ^= dice.choice([1 << bit for bit in range(8)] + [255])
+        counts[try_damaged(program, config, good, bytes(changed), f"byte {place}", number)] += 1
+    print(f"{len(places)} flipped bytes of {len(whole)}: {counts}", flush=True)
+    check(len(places) >= 500, "the sweep has become too small")
+    counts = {"refused": 0, "harmless": 0}
+    for number, size in enumerate(sizes):
+        counts[try_damaged(program, config, good, whole[:size], f"cut to {size}", number)] += 1
+    print(f"{len(sizes)} truncations: {counts}", flush=True)
+    check(len(sizes) >= 100, "the sweep has become too small")
+
+
+def try_damaged(program, config, good, content, what, number):
+    (program.folder / good[8]).write_bytes(content)
+    automatic, ranks = number % 4 == 1, 3 if number % 16 < 2 else 0
+    for old in program.folder.glob("out/u.*"):
+        old.unlink()
+    result = program.run("--restart", "auto" if automatic else good[8], config, "checkpoint.every_steps=0", np=ranks,
+                         timeout=30)
+    if result.code == 2 and not automatic:
+        check(len(result.errors) == 1 and good[8] in result.errors[0], f"{what}: {result}")
+        check(not fields_of(program, "out/u"), f"{what}: refused, but left {program.files()}")
+        return "refused"
+    check(result.code == 0 and not result.errors, f"{what}: {result}")
+    check_same(program, "out/u", "out/ref", True, what)
+    fell_back = "step 4\n" in result.out and f"passed over: {good[8]}" in result.out
+    check("step 8\n" in result.out or automatic and fell_back, f"{what}: {result}")
+    return "refused" if "passed over" in result.out else "harmless"
+
+
+# --- disks that fill up or go away --------------------------------------------------------------------------------
+
+SMALL = {"grid.nx": 40, "grid.ny": 40, "grid.nz": 40, "time.steps": 60, "equation.type": "wave", "output.path": "out/u",
+         "checkpoint.path": "out/small/c", "checkpoint.every_steps": 10, "checkpoint.keep": 5}  # 512 kB each
+
+
+def check_refusal(program, result, name, about, kept):
+    """Exit 2 naming the file; the earlier checkpoints are there, nothing else is."""
+    check(result.code == 2 and len(result.errors) == 1, f"{about}: expected exit 2 and one error, got {result}")
+    check(re.search(name, result.errors[0]), f"{about}: expected '{name}' in {result.errors[0]}")
+    found = checkpoints(program, "out/small/c")
+    check(sorted(found) == kept, f"{about}: checkpoints {found}, not {kept}: {result}")
+    check(not temporaries(program), f"{about}: left {temporaries(program)}")
+
+
+def go_on(program, config, about):
+    """The run goes on from what is left, with the bits of the undisturbed one."""
+    newest = max(checkpoints(program, "out/small/c"))
+    result = program.succeed("--restart", "auto", config, "checkpoint.every_steps=0", np=2)
+    check(f"step {newest}\n" in result.out and "passed over" not in result.out, f"{about}: {result}")
+    check(same_bits(program.field(60), program.field(60, "out/ref")), f"{about}: other bits")
+
+
+@case
+def disks(program):
+    """Full disks, folders that are read-only or vanish: exit 2; earlier checkpoints stay."""
+    config = program.config(SMALL)
+    (program.folder / "out/small").mkdir()
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/ref")
+    vanished(program, config)
+    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", program.folder / "out/small"]
+    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True, check=False).returncode:
+        print("no file systems may be mounted here: a full disk and a read-only one are not checked")
+        return
+    mounted(program, config)
+
+
+def vanished(program, config):
+    folder, moved = program.folder / "out/small", program.folder / "out/moved"
+    program.fail(2, ["out/none/c"], config, "checkpoint.path=out/none/c", np=2)
+    with Running(program, config, "time.steps=100000", "checkpoint.every_steps=500", np=3) as leg:
+        leg.wait_for(lambda: checkpoints(program, "out/small/c"), "a checkpoint")
+        folder.rename(moved)
+        result = leg.wait()
+    moved.rename(folder)
+    kept = sorted(checkpoints(program, "out/small/c"))
+    check_refusal(program, result, r"out/small/c\.\d+\.h5: ", "a folder that vanishes", kept)
+    end = f"time.steps={kept[-1] + 9}"
+    program.succeed("-q", "--restart", "auto", config, end, "checkpoint.every_steps=0")
+    program.succeed("-q", config, end, "output.path=out/far", "checkpoint.every_steps=0")
+    check(same_bits(program.field(kept[-1] + 9), program.field(kept[-1] + 9, "out/far")), "the folder vanished: other bits")
+    empty(program)
+
+
+@case
+def slow_limit(program):
+    """ulimit -f, much as a quota: a checkpoint of 52 MiB where no file may grow beyond 48, and mpirun's own may."""
+    (program.folder / "out/small").mkdir()
+    config = program.config({**SMALL, "grid.nx": 190, "grid.ny": 190, "grid.nz": 190, "time.steps": 4,
+                             "checkpoint.every_steps": 2})
+    program.succeed("-q", config, "time.steps=2")
+    for ranks in (0, 2):
+        result = program.run("-q", "--restart", "auto", config, np=ranks, shell_before="ulimit -f 49152")
+        check_refusal(program, result, r"out/small/c\.00000004\.h5: cannot write: File too large", f"{ranks} ranks", [2])
+    program.succeed("-q", "--restart", "auto", config, "output.path=out/v")
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.every_steps=0", np=2)
+    check(same_bits(program.field(4, "out/v"), program.field(4, "out/ref")), "after the limit: other bits")
+
+
+# Runs "$@" with a file system of 1 or 2 MB in out/small, and copies what is left in it out of it; READ_ONLY: after the first
+# checkpoint nothing more may be written.
+MOUNTED = """mount -t tmpfs -o size=$SIZE none out/small || exit 99
+if [ "$READ_ONLY" = before ]; then mount -o remount,ro none out/small || exit 99; fi
+"$@" & run=$!
+if [ "$READ_ONLY" = later ]; then
+  until ls out/small/c.*.h5 > out/ls 2>&1; do sleep 0.02; done
+  until mount -o remount,ro none out/small 2> out/ls; do sleep 0.002; done
+fi
+wait $run; code=$?
+mkdir out/kept && cp -p out/small/* out/kept 2> out/ls
+exit $code"""
+
+
+def run_mounted(program, config, *args, size, ranks=0, read_only=""):
+    command = ["unshare", "-rm", "bash", "-c", MOUNTED, "bash", *program.command([config, *args], ranks)]
+    done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, timeout=120, check=False,
+                          env={**program.environment, "SIZE": size, "READ_ONLY": read_only})
+    check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
+    folder = program.folder / "out/small"
+    shutil.rmtree(folder)
+    (program.folder / "out/kept").rename(folder)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def mounted(program, config):
+    name = r"out/small/c\.\d+\.h5: cannot write: "
+    for ranks, options, size, words in ((0, [], "1900k", "bytes are needed"),
+                                        (3, ["output.compress=1"], "1700k", "No space left")):
+        result = run_mounted(program, config, *options, size=size, ranks=ranks)  # three fit
+        check_refusal(program, result, name + ".*" + words, f"full disk, {ranks} ranks {options}", [10, 20, 30])
+        go_on(program, config, "after the full disk")
+        empty(program)
+    result = run_mounted(program, config, read_only="before", size="4m")
+    check_refusal(program, result, r"out/small/c", "a read-only disk", [])
+    check(not fields_of(program, "out/u"), "a read-only disk was noticed only after the first step")
+    empty(program)
+    result = run_mounted(program, config, "time.steps=100000", read_only="later", size="40m")
+    kept = sorted(checkpoints(program, "out/small/c"))
+    check(kept, f"a disk that becomes read-only: nothing is left: {result}")
+    check_refusal(program, result, name + ".*Read-only", "a disk that becomes read-only", kept)
+    print(f"full and read-only disks: checked; at step {kept[-1]} the disk became read-only")
+
+
+def empty(program):
+    for old in [*program.folder.glob("out/small/*"), *program.folder.glob("out/u.*")]:
+        old.unlink()
+
+
+def main():
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return
+    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: reliability.py CASE STENCIL MPIEXEC; cases: {' '.join(CASES)}")
+    if h5py is None:
+        skip("python3 has no numpy or no h5py")
+    program = Program(*sys.argv[2:])
+    try:
+        CASES[sys.argv[1]](program)
+        print(f"{sys.argv[1]}: passed")
+    except AssertionError as failure:
+        sys.exit(f"{sys.argv[1]}: FAILED: {failure}")
+    finally:
+        program.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -54,8 +54,8 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
   }
   copy_dense(&w, w.memory[0], field, true);
   kernel_args args = *weights;
-  args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.nz = nz, args.z_begin = 0,
-  args.z_end = nz;
+  args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.nz = nz,
+  args.z_begin = 0, args.z_end = nz;
   for (int n = 0; n < steps; n++) {
     if (periodic_z) wrap_z(&w, w.memory[n & 1]);
     args.in = w.memory[n & 1] + slab_offset(&w.slab, 0, 0, 0);
@@ -90,7 +90,8 @@ void step_run_open(step_run *r, device *dev, const char *kernel, bool overlap, b
     r->transfer.field = s->memory[i];
     /* Ghosts towards a neighbour stay NaN until they are exchanged. */
     if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &e), &e);
-    if (r->slab.upper == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, r->slab.nz, RADIUS, ghost, &e), &e);
+    if (r->slab.upper == SLAB_NO_RANK)
+      assert_ok(transfer_fill(&r->transfer, r->slab.nz, RADIUS, ghost, &e), &e);
     assert_ok(transfer_to_device(&r->transfer, 0, r->slab.nz, own, &e), &e);
   }
   assert_ok(halo_exchange(&r->halo, s->memory[0], NULL, true, &e), &e);

@@ -102,8 +102,10 @@ static void wrapped_ranks_form_a_ring(void **state) {
       slab_ranges(&s[r], &lo, &interior, &hi);
       assert_int_equal(zrange_planes(lo), ranks > 1 ? 4 : 0);
       assert_int_equal(zrange_planes(hi), ranks > 1 ? 4 : 0);
-      if (ranks == 1) assert_int_equal(s[r].upper, SLAB_NO_RANK);
-      else assert_int_equal(s[s[r].upper].lower, r);
+      if (ranks == 1)
+        assert_int_equal(s[r].upper, SLAB_NO_RANK);
+      else
+        assert_int_equal(s[s[r].upper].lower, r);
       if (ranks > 1) assert_int_equal((s[r].z0 + s[r].nz) % 43, s[s[r].upper].z0);
     }
   }
@@ -122,8 +124,8 @@ static void sizes_beyond_32_bits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_plane_has_one_owner), cmocka_unit_test(too_many_ranks_names_the_largest_number),
+      cmocka_unit_test(every_plane_has_one_owner),  cmocka_unit_test(too_many_ranks_names_the_largest_number),
       cmocka_unit_test(ranges_cover_the_slab_once), cmocka_unit_test(points_and_ghosts_do_not_overlap),
-      cmocka_unit_test(wrapped_ranks_form_a_ring), cmocka_unit_test(sizes_beyond_32_bits)};
+      cmocka_unit_test(wrapped_ranks_form_a_ring),  cmocka_unit_test(sizes_beyond_32_bits)};
   return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

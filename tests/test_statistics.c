@@ -261,6 +261,7 @@ static void are_right_and_the_same_on_cuda(void **state) {
 
 /* test_statistics [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(are_right_and_the_same_on_host),
+  return mpi_main(argc, argv, &rank, &ranks,
+                  (struct CMUnitTest)cmocka_unit_test(are_right_and_the_same_on_host),
                   (struct CMUnitTest)cmocka_unit_test(are_right_and_the_same_on_cuda));
 }

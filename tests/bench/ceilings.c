@@ -1,10 +1,10 @@
 /* What this machine's memory allows and how near the host kernels come to it.
  *   bench_ceilings [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
- * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which reads
- * what it overwrites, 4. Every figure is the best of several passes from one field to the other and back, by threads
- * that first touched their own share, on huge pages where the system grants them. What images at all six faces
- * cost is measured in turns with the same kernel without, since the speed of a shared machine drifts. */
+ * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
+ * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
+ * back, by threads that first touched their own share, on huge pages where the system grants them. What
+ * images at all faces cost is measured in turns with the same kernel without: a shared machine drifts. */
 #include "kernels/kernel.h"
 #include "src/slab.h"
 #include <math.h>
