@@ -5,11 +5,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(ci asan-ubsan tsan)
-# Left out under sanitizers: big fields and long runs; under TSan what runs in one thread: configuration, usage errors,
-# file formats.
+# Left out under sanitizers: big fields and long runs, and what is about whole processes; under TSan also what runs in one
+# thread: configuration, errors, file formats.
 long='e2e_marmousi|physics_(space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
+long+='|reliability_(signals|kill|disks)'
 declare -A leave_out=([ci]='^$' [asan-ubsan]=$long
-  [tsan]="$long|e2e_(config_errors|usage_errors)|config_|field_|checkpoint|receivers_errors|reliability_restart_refused")
+  [tsan]="$long|e2e_(.*errors|initial|options|files|progress)|config|field_|checkpoint|receivers_errors|reliability")
 case "${1-}" in
   "") ;;
   --quick) presets=(ci) ;;
