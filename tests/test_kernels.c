@@ -276,7 +276,9 @@ static void run_case(test_device *d, int devices, const int n[3], int z_begin, i
 /* How much of the sizes to try: all of them, or where a sanitizer makes it slow every n-th in each axis.
  * STENCIL_TEST_SMALL is for sanitizers that the compiler does not know of. */
 static size_t stride(void) {
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#if defined __SANITIZE_THREAD__
+  return 6;
+#elif defined __SANITIZE_ADDRESS__
   return 3;
 #else
   return getenv("STENCIL_TEST_SMALL") ? 5 : 1;
