@@ -1,7 +1,6 @@
 /* Filling the fields at the start. */
 #include "simulation.h"
 #include <stdlib.h>
-#include <string.h>
 #include "error_mpi.h"
 #include "initial.h"
 #include "state.h"

@@ -43,6 +43,7 @@ static void log_statistics(const simulation *s, log_function *log) {
 }
 
 int simulation_check(simulation *s, error *e) {
+  if (s->statistics.points && s->statistics.step == s->stepper.step) return 0; /* saved a moment ago */
   TRY(measure(s, false, e));
   log_statistics(s, log_detail);
   return 0;

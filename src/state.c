@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "error_mpi.h"
+#include "mix.h"
 
 enum { ARRAYS_MAX = ABSORB_STATES + 4, KEYS_TEXT = 1 << 16 };
 
@@ -96,12 +97,15 @@ static void add_sources(fingerprint *f, const config *c, error *e) {
   }
 }
 
-/* FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint64_t hash(const void *data, size_t bytes) {
-  const unsigned char *p = data;
-  uint64_t h = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < bytes; i++) h = (h ^ p[i]) * 0x100000001b3u;
-  return h;
+/* A digest of `count` numbers and their order. */
+static uint64_t digest(const double *values, int count) {
+  uint64_t sum = 0;
+  for (int i = 0; i < count; i++) {
+    uint64_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    sum = mix64(sum ^ bits);
+  }
+  return sum;
 }
 
 static void make_fingerprint(fingerprint *f, const simulation *s, error *e) {
@@ -119,7 +123,7 @@ static void make_fingerprint(fingerprint *f, const simulation *s, error *e) {
   add_sources(f, c, e);
   if (s->stepper.receivers)
     add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count, r->every,
-            hash(r->positions, (size_t)r->count * sizeof *r->positions));
+            digest(&r->positions[0][0], 3 * r->count));
 }
 
 /* --- arrays ----------------------------------------------------------------------------------------------------- */
@@ -279,7 +283,7 @@ static void describe_state(state *t, simulation *s, bool write) {
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-static int add_series(state *t, simulation *s, int64_t count) {
+static void add_series(state *t, simulation *s, int64_t count) {
   t->arrays[t->count++] = (checkpoint_array){.name = "saved_steps",
                                              .type = CHECKPOINT_INT64,
                                              .axes = 1,
@@ -288,7 +292,6 @@ static int add_series(state *t, simulation *s, int64_t count) {
                                              .source = series_from,
                                              .sink = series_to,
                                              .context = s};
-  return 0;
 }
 
 static int write_state(simulation *s, state *t, const fingerprint *f, error *e) {

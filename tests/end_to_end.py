@@ -13,16 +13,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import (SOURCE, Program, check, h5py, jacobi_step, jacobi_step_float64, np, read_field,
-                     same_bits, skip, write_field)
-
-CASES = {}
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
+from harness import (SOURCE, case, check, h5py, jacobi_step, jacobi_step_float64, main, np, read_field, same_bits, skip,
+                     write_field)
 
 WEIGHTS = [[0.05, 0.03, 0.02, 0.01], [0.06, -0.02, 0.015, 0.005], [0.07, 0.04, -0.03, 0.02]]  # x, y, z
 JACOBI = {"jacobi.center": 0.3, "boundary.value": 0.25,
@@ -502,24 +494,5 @@ def cuda(program):
     print(f"{', '.join(kernels)}: the host's bits")
 
 
-def main():
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(CASES))
-        return
-    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: end_to_end.py CASE STENCIL MPIEXEC; cases: {' '.join(CASES)}")
-    name = sys.argv[1]
-    if h5py is None and name != "cuda":
-        skip("python3 has no numpy or no h5py")
-    program = Program(*sys.argv[2:])
-    try:
-        CASES[name](program)
-        print(f"{name}: passed")
-    except AssertionError as failure:
-        sys.exit(f"{name}: FAILED: {failure}")
-    finally:
-        program.close()
-
-
 if __name__ == "__main__":
-    main()
+    main(without_h5py=("cuda",))

@@ -260,3 +260,33 @@ def jacobi_step_float64(u, center, weights, value):
                 cut[axis] = slice(4 + offset, 4 + offset + u.shape[axis])
                 result += weight * padded[tuple(cut)]
     return result
+
+
+# --- the cases of a script ------------------------------------------------------------------------------------------
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def main(without_h5py=()):
+    """SCRIPT CASE STENCIL MPIEXEC, or SCRIPT --list. Cases need h5py and numpy but for those named."""
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return
+    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: {Path(sys.argv[0]).name} CASE STENCIL MPIEXEC; cases: {' '.join(CASES)}")
+    name = sys.argv[1]
+    if h5py is None and name not in without_h5py:
+        skip("python3 has no numpy or no h5py")
+    program = Program(*sys.argv[2:])
+    try:
+        CASES[name](program)
+        print(f"{name}: passed")
+    except AssertionError as failure:
+        sys.exit(f"{name}: FAILED: {failure}")
+    finally:
+        program.close()

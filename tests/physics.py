@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import SOURCE, Program, check, h5py, np, same_bits, skip, write_field
+from harness import SOURCE, case, check, h5py, main, np, same_bits, write_field
 
 if h5py is not None:
     import study_absorbing
@@ -16,13 +16,7 @@ if h5py is not None:
     from analytic import slope
     from study_convergence import FAMILIES, in_space, in_time
 
-CASES = {}
 POINTS = {2: (8, 16), 4: (8, 16), 6: (8, 16), 8: (8, 12)}  # per wavelength; order 8: clear of rounding
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
 
 
 def below(what, value, limit):
@@ -215,24 +209,6 @@ def examples(program):
     for name in ("wave.gif", "gather.png", "old.png", "slice.png"):
         content = (program.folder / name).read_bytes()
         check(content.startswith((b"GIF8", b"\x89PNG")) and len(content) > 5000, f"{name} is not a picture")
-
-
-def main():
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(CASES))
-        return
-    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: physics.py CASE STENCIL MPIEXEC; cases: {' '.join(CASES)}")
-    if h5py is None:
-        skip("python3 has no numpy or no h5py")
-    name, program = sys.argv[1], Program(*sys.argv[2:])
-    try:
-        CASES[name](program)
-        print(f"{name}: passed")
-    except AssertionError as failure:
-        sys.exit(f"{name}: FAILED: {failure}")
-    finally:
-        program.close()
 
 
 if __name__ == "__main__":

@@ -15,15 +15,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Program, Result, Running, alive, check, h5py, np, read_field, same_bits, send, skip, write_field
-
-CASES = {}
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
+from harness import Result, Running, alive, case, check, h5py, main, np, read_field, same_bits, send
 
 # --- what a run leaves --------------------------------------------------------------------------------------------
 
@@ -583,24 +575,6 @@ def mounted(program, config):
 def empty(program):
     for old in [*program.folder.glob("out/small/*"), *program.folder.glob("out/u.*")]:
         old.unlink()
-
-
-def main():
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(CASES))
-        return
-    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: reliability.py CASE STENCIL MPIEXEC; cases: {' '.join(CASES)}")
-    if h5py is None:
-        skip("python3 has no numpy or no h5py")
-    program = Program(*sys.argv[2:])
-    try:
-        CASES[sys.argv[1]](program)
-        print(f"{sys.argv[1]}: passed")
-    except AssertionError as failure:
-        sys.exit(f"{sys.argv[1]}: FAILED: {failure}")
-    finally:
-        program.close()
 
 
 if __name__ == "__main__":
