@@ -85,9 +85,9 @@ static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 t
 static const choice points_choices[] = {WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS), END};
 _Static_assert(RECEIVER_LINE_MAX == 1000000 && RECEIVER_POINTS_MAX == 200, "as these two say");
 static const choice transport_choices[] = {
-  WORD("auto", TRANSPORT_AUTO), WORD("sendrecv", TRANSPORT_SENDRECV), WORD("chunked", CHOICE_LATER),
-  WORD("shared", CHOICE_LATER), WORD("ipc", CHOICE_LATER), WORD("cuda_aware", CHOICE_LATER),
-  WORD("nccl", CHOICE_LATER), END};
+  WORD("auto", TRANSPORT_AUTO), WORD("sendrecv", TRANSPORT_SENDRECV), WORD("chunked", TRANSPORT_CHUNKED),
+  WORD("shared", TRANSPORT_SHARED), WORD("ipc", TRANSPORT_IPC), WORD("cuda_aware", TRANSPORT_CUDA_AWARE),
+  WORD("nccl", TRANSPORT_NCCL), END};
 static const choice schedule_choices[] = {WORD("steps", SCHEDULE_STEPS), WORD("persistent", CHOICE_LATER), END};
 static const choice io_choices[] = {
   WORD("auto", IO_AUTO), WORD("collective", IO_COLLECTIVE), WORD("gather", IO_GATHER), WORD("server", CHOICE_LATER),

@@ -36,6 +36,26 @@ typedef struct device_options {
 
 typedef struct device device;
 
+/* Device memory of another process, in a form that can be sent there: opaque bytes. */
+typedef struct peer_memory {
+  unsigned char bytes[80];
+} peer_memory;
+
+/* Work between the devices of two processes on one node. */
+typedef struct device_peer {
+  /* Describes `memory`, the beginning of an allocation, for another process. */
+  int (*offer)(device *dev, void *memory, peer_memory *offered, error *e);
+  /* Maps memory that another process has offered and not freed; unmap it before that process frees it. */
+  int (*map)(device *dev, const peer_memory *offered, void **memory, error *e);
+  int (*unmap)(device *dev, const peer_memory *offered, void *memory, error *e);
+  /* Enqueues: sets the counter, in this device's memory or mapped, when all earlier work of the stream is done and can
+   * be seen by its readers. */
+  int (*signal)(device *dev, int stream, uint32_t *counter, uint32_t value, error *e);
+  /* Holds back later work of the stream until the counter, in this device's memory, has reached `value`, which may wrap
+   * around. Fresh memory counts as -1. */
+  int (*await)(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e);
+} device_peer;
+
 /* The table. All functions return 0 or an error id with `e` filled; `dev` is the device the table belongs to.
  */
 typedef struct device_table {
@@ -61,6 +81,10 @@ typedef struct device_table {
   /* Enqueue the statistics or the histogram of a field (statistics.h), as asynchronous as a launch. */
   int (*statistics)(device *dev, int stream, const statistics_args *args, error *e);
   int (*histogram)(device *dev, int stream, const histogram_args *args, error *e);
+  /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. */
+  int (*pin)(device *dev, void *memory, size_t bytes, error *e);
+  int (*unpin)(device *dev, void *memory, error *e);
+  const device_peer *peer; /* NULL: the device cannot do that */
 } device_table;
 
 /* The part of a device that its users may read. Implementations put it first in a struct of their own. */

@@ -1,5 +1,6 @@
 /* The CUDA device: fills the device table with the CUDA runtime. The only file that makes streams and events.
  */
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,20 @@ struct allocation {
   allocation *next;
 };
 
+/* What the runtime lacks, asked of the driver at run time so that the program also starts where there is none. */
+struct driver_functions {
+  CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr);
+  CUresult (*write)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+  CUresult (*wait)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+};
+
 struct cuda_device {
   device shown; /* first: a device * is a cuda_device * */
   cudaStream_t streams[STREAM_COUNT];
   cudaEvent_t events[EVENT_MAX];
   bool profile;
   allocation *allocations;
+  driver_functions driver;
 };
 
 static cuda_device *cuda_of(device *dev) {
@@ -39,6 +48,18 @@ static int failed(error *e, const char *call, cudaError_t status) {
     const cudaError_t cuda_status_ = (call);                                                                 \
     if (cuda_status_ != cudaSuccess) return failed((e), #call, cuda_status_);                                \
   } while (0)
+
+#define DRIVER_TRY(e, call, name)                                                                            \
+  do {                                                                                                       \
+    const CUresult driver_status_ = (call);                                                                  \
+    if (driver_status_ != CUDA_SUCCESS) return driver_failed((e), name, driver_status_);                     \
+  } while (0)
+
+static int driver_failed(error *e, const char *name, CUresult status) {
+  char text[32];
+  snprintf(text, sizeof text, "CUDA driver error %d", (int)status);
+  return FAIL(e, DEVICE_FAILED, "cuda", name, text);
+}
 
 /* --- memory
  * ------------------------------------------------------------------------------------------------- */
@@ -98,6 +119,79 @@ static int cuda_free(device *dev, void *memory, memory_kind kind, error *e) {
   forget(d, link);
   return status == cudaSuccess ? 0 : failed(e, kind == MEMORY_DEVICE ? "cudaFree" : "cudaFreeHost", status);
 }
+
+static int cuda_pin(device *dev, void *memory, size_t bytes, error *e) {
+  (void)dev;
+  CUDA_TRY(e, cudaHostRegister(memory, bytes, cudaHostRegisterPortable));
+  return 0;
+}
+
+static int cuda_unpin(device *dev, void *memory, error *e) {
+  (void)dev;
+  CUDA_TRY(e, cudaHostUnregister(memory));
+  return 0;
+}
+
+/* --- other processes
+ * ----------------------------------------------------------------------------------------- */
+
+/* Small allocations share a block: what is sent is the block and where in it the memory lies. */
+struct offered_memory {
+  cudaIpcMemHandle_t block;
+  uint64_t offset;
+};
+static_assert(sizeof(offered_memory) <= sizeof(peer_memory), "it must fit what is sent");
+
+static int cuda_offer(device *dev, void *memory, peer_memory *offered, error *e) {
+  const driver_functions &driver = cuda_of(dev)->driver;
+  offered_memory o = {};
+  CUdeviceptr block = 0;
+  size_t bytes = 0;
+  DRIVER_TRY(e, driver.range(&block, &bytes, reinterpret_cast<CUdeviceptr>(memory)), "cuMemGetAddressRange");
+  CUDA_TRY(e, cudaIpcGetMemHandle(&o.block, reinterpret_cast<void *>(block)));
+  o.offset = reinterpret_cast<CUdeviceptr>(memory) - block;
+  memcpy(offered->bytes, &o, sizeof o);
+  return 0;
+}
+
+static int cuda_map(device *dev, const peer_memory *offered, void **memory, error *e) {
+  (void)dev;
+  offered_memory o;
+  void *block = NULL;
+  memcpy(&o, offered->bytes, sizeof o);
+  CUDA_TRY(e, cudaIpcOpenMemHandle(&block, o.block, cudaIpcMemLazyEnablePeerAccess));
+  *memory = static_cast<unsigned char *>(block) + o.offset;
+  return 0;
+}
+
+static int cuda_unmap(device *dev, const peer_memory *offered, void *memory, error *e) {
+  (void)dev;
+  offered_memory o;
+  memcpy(&o, offered->bytes, sizeof o);
+  CUDA_TRY(e, cudaIpcCloseMemHandle(static_cast<unsigned char *>(memory) - o.offset));
+  return 0;
+}
+
+/* Neither takes a multiprocessor, so that kernels that fill the device cannot hold up a halo. */
+static int cuda_signal(device *dev, int stream, uint32_t *counter, uint32_t value, error *e) {
+  const cuda_device *d = cuda_of(dev);
+  DRIVER_TRY(e,
+             d->driver.write(d->streams[stream], reinterpret_cast<CUdeviceptr>(counter), value,
+                             CU_STREAM_WRITE_VALUE_DEFAULT),
+             "cuStreamWriteValue32");
+  return 0;
+}
+
+static int cuda_await(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e) {
+  const cuda_device *d = cuda_of(dev);
+  DRIVER_TRY(e,
+             d->driver.wait(d->streams[stream], reinterpret_cast<CUdeviceptr>(counter), value,
+                            CU_STREAM_WAIT_VALUE_GEQ),
+             "cuStreamWaitValue32");
+  return 0;
+}
+
+static const device_peer cuda_peer = {cuda_offer, cuda_map, cuda_unmap, cuda_signal, cuda_await};
 
 /* --- streams
  * ------------------------------------------------------------------------------------------------ */
@@ -204,6 +298,9 @@ static const device_table cuda_table = {
     cuda_seconds,    // seconds
     cuda_statistics, // statistics
     cuda_histogram,  // histogram
+    cuda_pin,        // pin
+    cuda_unpin,      // unpin
+    &cuda_peer,      // peer
 };
 
 int device_cuda_count(char why[256]) {
@@ -249,6 +346,26 @@ static int make_streams(cuda_device *d, error *e) {
   return 0;
 }
 
+template <class Function> static cudaError_t driver_function(const char *name, Function *function) {
+  void *found = NULL;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  cudaError_t status = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
+#else
+  cudaError_t status = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+  if (status == cudaSuccess && result != cudaDriverEntryPointSuccess) status = cudaErrorNotSupported;
+  *function = reinterpret_cast<Function>(found);
+  return status;
+}
+
+static int find_driver_functions(cuda_device *d, error *e) {
+  CUDA_TRY(e, driver_function("cuMemGetAddressRange", &d->driver.range));
+  CUDA_TRY(e, driver_function("cuStreamWriteValue32", &d->driver.write));
+  CUDA_TRY(e, driver_function("cuStreamWaitValue32", &d->driver.wait));
+  return 0;
+}
+
 /* Takes the device and measures nothing: is this program's code for it, is it free, and can it do cooperative
  * launches? */
 static int take(cuda_device *d, int ordinal, error *e) {
@@ -273,6 +390,7 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
   d->profile = options->profile;
   const int ordinal = options->local_rank % count;
   int failure = take(d, ordinal, e);
+  if (!failure) failure = find_driver_functions(d, e);
   if (!failure) failure = describe(d, ordinal, count, options->local_ranks, e);
   if (failure) {
     cuda_close(&d->shown);

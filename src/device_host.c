@@ -108,6 +108,16 @@ static int host_free(device *dev, void *memory, memory_kind kind, error *e) {
   return 0;
 }
 
+static int host_pin(device *dev, void *memory, size_t bytes, error *e) {
+  (void)dev, (void)memory, (void)bytes, (void)e; /* all memory is alike to the host */
+  return 0;
+}
+
+static int host_unpin(device *dev, void *memory, error *e) {
+  (void)dev, (void)memory, (void)e;
+  return 0;
+}
+
 /* --- copies and launches
  * -------------------------------------------------------------------------------------- */
 
@@ -372,7 +382,9 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .sync_event = host_sync_event,
                                         .seconds = host_seconds,
                                         .statistics = host_statistics,
-                                        .histogram = host_histogram};
+                                        .histogram = host_histogram,
+                                        .pin = host_pin,
+                                        .unpin = host_unpin};
 
 int device_open_host(const device_options *options, device **opened, error *e) {
   host_device *h = calloc(1, sizeof *h);

@@ -136,7 +136,7 @@ static int describe(simulation *s, error *e) {
   print_partition(s, &n);
   TRY(print_device(s, &n, e));
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel,
-           transport_find(transport_name(c->transport))->name, c->overlap ? "on" : "off",
+           transport_name(c->transport), c->overlap ? "on" : "off",
            io_name(s->io.mode));
   print_output(s);
   return 0;

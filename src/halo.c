@@ -1,113 +1,162 @@
+/* The transports' table, and which of them runs. */
 #include "halo.h"
-#include <limits.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
-#include "error_mpi.h"
-#include "trace.h"
+#include "transport.h"
 
-enum { LOWER = 0, UPPER = 1 };
-enum { TAG_DOWN = 1, TAG_UP = 2 };
+static const transport *const table[] = {&transport_sendrecv,   &transport_chunked, &transport_shared,
+                                         &transport_cuda_aware, &transport_ipc,     &transport_nccl};
+enum { TRANSPORTS = sizeof table / sizeof *table };
 
-static int neighbour(const halo *h, int side) {
+/* A more elaborate transport must be so much faster than a simple one for `auto` to take it. */
+static const double WORTH = 0.95;
+
+int transport_neighbour(const halo *h, int side) {
   int rank = side == LOWER ? h->slab->lower : h->slab->upper;
   return rank == SLAB_NO_RANK ? MPI_PROC_NULL : rank;
 }
 
-static size_t halo_bytes(const slab *s) {
+int transport_local_neighbour(const halo *h, int side, int *local, error *e) {
+  const int neighbour = transport_neighbour(h, side);
+  MPI_Group all, node;
+  *local = MPI_UNDEFINED;
+  if (neighbour == MPI_PROC_NULL) return 0;
+  MPI_TRY(e, MPI_Comm_group(h->comm, &all));
+  MPI_TRY(e, MPI_Comm_group(h->node, &node));
+  MPI_TRY(e, MPI_Group_translate_ranks(all, 1, &neighbour, node, local));
+  MPI_TRY(e, MPI_Group_free(&all));
+  MPI_TRY(e, MPI_Group_free(&node));
+  return 0;
+}
+
+size_t transport_bytes(const slab *s) {
   return (size_t)s->ghost * s->plane * sizeof(float);
 }
 
-/* First float of the planes from z on: of whole planes, ghosts of x and y included, so that a halo is one
- * copy. */
 static float *planes_at(float *field, const slab *s, int z) {
   return field + slab_offset(s, z, -RADIUS, -RADIUS);
 }
 
-/* --- sendrecv: pinned bounce buffers and MPI_Sendrecv
- * ---------------------------------------------------------- */
-
-static int sendrecv_open(halo *h, error *e) {
-  for (int side = 0; side < 2; side++) {
-    if (neighbour(h, side) == MPI_PROC_NULL) continue;
-    TRY(h->dev->table->alloc(h->dev, (void **)&h->send[side], halo_bytes(h->slab), MEMORY_PINNED, e));
-    TRY(h->dev->table->alloc(h->dev, (void **)&h->receive[side], halo_bytes(h->slab), MEMORY_PINNED, e));
-  }
-  return 0;
+float *transport_own(float *field, const slab *s, int side) {
+  return planes_at(field, s, side == LOWER ? 0 : s->nz - s->ghost);
 }
 
-static void sendrecv_close(halo *h) {
-  error ignored = {0}; /* closing happens after failures too */
-  for (int side = 0; side < 2; side++) {
-    h->dev->table->free(h->dev, h->send[side], MEMORY_PINNED, &ignored);
-    h->dev->table->free(h->dev, h->receive[side], MEMORY_PINNED, &ignored);
-  }
+float *transport_ghosts(float *field, const slab *s, int side) {
+  return planes_at(field, s, side == LOWER ? -s->ghost : s->nz);
 }
 
-/* One direction: everybody sends to one side while receiving from the other. An outer face is MPI_PROC_NULL,
- * for which MPI does nothing, but some versions insist on a buffer unless the count is 0. */
-static int sendrecv_shift(halo *h, int to, int from, int tag, error *e) {
-  const slab *s = h->slab;
-  int rows =
-      s->ghost * (s->ny + 2 * RADIUS); /* counted in rows, so that the count of a huge plane fits an int */
-  MPI_TRY(e, MPI_Sendrecv(h->send[to], h->send[to] ? rows : 0, h->row, neighbour(h, to), tag,
-                          h->receive[from], h->receive[from] ? rows : 0, h->row, neighbour(h, from), tag,
-                          h->comm, MPI_STATUS_IGNORE));
-  return 0;
+int transport_count(void) {
+  return TRANSPORTS;
 }
 
-static int sendrecv_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
-  const device_table *t = h->dev->table;
-  const slab *s = h->slab;
-  const int send_from[2] = {0, s->nz - s->ghost}, receive_to[2] = {-s->ghost, s->nz};
-  for (int side = 0; side < 2; side++)
-    if (h->send[side])
-      TRY(t->copy(h->dev, STREAM_BOUNDARY, h->send[side], planes_at(field, s, send_from[side]), halo_bytes(s),
-                  COPY_TO_HOST, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
-  /* The planes must have arrived before MPI reads them; this also ends the copies out of the receive buffers
-   * that the exchange before this one left behind, so that MPI may fill these again. */
-  TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
-
-  trace_begin("exchange");
-  double begin = MPI_Wtime();
-  TRY(sendrecv_shift(h, LOWER, UPPER, TAG_DOWN, e));
-  TRY(sendrecv_shift(h, UPPER, LOWER, TAG_UP, e));
-  h->exchange_seconds += MPI_Wtime() - begin;
-  trace_end();
-
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
-  for (int side = 0; side < 2; side++)
-    if (h->receive[side])
-      TRY(t->copy(h->dev, STREAM_BOUNDARY, planes_at(field, s, receive_to[side]), h->receive[side],
-                  halo_bytes(s), COPY_TO_DEVICE, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
-  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+const transport *transport_at(int i) {
+  return table[i];
 }
 
-/* --- the table
- * ------------------------------------------------------------------------------------------------ */
-
-static const struct transport transports[] = {
-    {"sendrecv", sendrecv_open, sendrecv_exchange, sendrecv_close},
-};
-
-const struct transport *transport_find(const char *name) {
-  if (strcmp(name, "auto") == 0) return &transports[0];
-  for (size_t i = 0; i < sizeof transports / sizeof *transports; i++)
-    if (strcmp(name, transports[i].name) == 0) return &transports[i];
+const transport *transport_find(const char *name) {
+  for (int i = 0; i < TRANSPORTS; i++)
+    if (strcmp(name, table[i]->name) == 0) return table[i];
   return NULL;
 }
 
-int halo_open(halo *h, const char *name, device *dev, const slab *slab, MPI_Comm comm, error *e) {
-  *h = (halo){
-      .dev = dev, .slab = slab, .comm = comm, .row = MPI_DATATYPE_NULL, .transport = transport_find(name)};
-  MPI_TRY(e, MPI_Type_contiguous((int)slab->pitch, MPI_FLOAT, &h->row));
+int transport_check(const char *name, device *dev, error *e) {
+  const halo h = {.dev = dev};
+  char why[HALO_WHY] = "";
+  const transport *t = transport_find(name);
+  return !t || t->possible(&h, why) ? 0 : FAIL(e, TRANSPORT_IMPOSSIBLE, name, why);
+}
+
+/* --- opening one ------------------------------------------------------------------------------------------------ */
+
+static void leave(halo *h) {
+  if (h->transport) h->transport->close(h);
+  h->transport = NULL;
+  h->state = NULL;
+}
+
+/* Opens transport `t` and tests it. Agreed; after a failure nothing is open. */
+static int enter(halo *h, const transport *t, error *e) {
+  char why[HALO_WHY] = "";
+  if (!t->possible(h, why)) FAIL(e, TRANSPORT_REFUSED, why);
+  TRY(error_agree(e, h->comm));
+  h->transport = t;
+  t->open(h, e);
+  if (!error_agree(e, h->comm) && t != &transport_sendrecv) halo_test(h, e);
+  if (e->id) leave(h);
+  return e->id;
+}
+
+/* The transport that was asked for. What keeps it from working is the configuration's fault, but for memory. */
+static int enter_named(halo *h, const char *name, error *e) {
+  error reason = {0};
+  const transport *t = transport_find(name);
+  if (!enter(h, t, &reason)) return 0;
+  bool memory = reason.id == ERROR_OUT_OF_MEMORY || reason.id == ERROR_DEVICE_MEMORY;
+  if (!memory && t != &transport_sendrecv) return FAIL(e, TRANSPORT_IMPOSSIBLE, name, reason.text);
+  if (!e->id) *e = reason;
+  return e->id;
+}
+
+/* --- auto ------------------------------------------------------------------------------------------------------- */
+
+static void tell(halo *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(halo *h, const char *format, ...) {
+  va_list args;
+  const size_t length = strlen(h->story);
+  va_start(args, format);
+  vsnprintf(h->story + length, sizeof h->story - length, format, args);
+  va_end(args);
+}
+
+/* Tries one after the other and stays with the fastest. Every rank has the same times, and so the same choice. */
+static int choose(halo *h, error *e) {
+  const transport *best = NULL;
+  double least = 0, seconds;
+  for (int i = 0; i < TRANSPORTS; i++) {
+    error refused = {0};
+    if (enter(h, table[i], &refused)) {
+      tell(h, "%s%s: %s", i ? "; " : "", table[i]->name, refused.text);
+      continue;
+    }
+    int failure = halo_measure(h, &seconds, e);
+    leave(h);
+    if (failure) return failure;
+    tell(h, "%s%s %.3g ms", i ? "; " : "", table[i]->name, 1e3 * seconds);
+    if (!best || seconds < WORTH * least) best = table[i], least = seconds;
+  }
+  return enter(h, best ? best : &transport_sendrecv, e);
+}
+
+static int find_node(halo *h, error *e) {
+  int rank, ranks = h->setup.node_ranks;
+  MPI_TRY(e, MPI_Comm_rank(h->comm, &rank));
+  if (ranks)
+    MPI_TRY(e, MPI_Comm_split(h->comm, rank / ranks, rank, &h->node));
+  else
+    MPI_TRY(e, MPI_Comm_split_type(h->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &h->node));
+  return 0;
+}
+
+int halo_open(halo *h, const char *name, const halo_setup *setup, error *e) {
+  int ranks;
+  *h = (halo){.setup = *setup,
+              .dev = setup->dev,
+              .slab = setup->slab,
+              .comm = setup->comm,
+              .node = MPI_COMM_NULL,
+              .row = MPI_DATATYPE_NULL};
+  MPI_TRY(e, MPI_Type_contiguous((int)h->slab->pitch, MPI_FLOAT, &h->row));
   MPI_TRY(e, MPI_Type_commit(&h->row));
-  return h->transport->open(h, e);
+  MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
+  TRY(find_node(h, e));
+  if (strcmp(name, "auto") != 0) return enter_named(h, name, e);
+  return ranks == 1 ? enter(h, &transport_sendrecv, e) : choose(h, e);
 }
 
 bool halo_needed(const halo *h) {
-  return neighbour(h, LOWER) != MPI_PROC_NULL || neighbour(h, UPPER) != MPI_PROC_NULL;
+  return transport_neighbour(h, LOWER) != MPI_PROC_NULL || transport_neighbour(h, UPPER) != MPI_PROC_NULL;
 }
 
 int halo_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
@@ -116,8 +165,9 @@ int halo_exchange(halo *h, float *field, const halo_events *events, bool serial,
 }
 
 void halo_close(halo *h) {
-  if (!h->transport) return;
-  h->transport->close(h);
+  if (!h->dev) return;
+  leave(h);
   if (h->row != MPI_DATATYPE_NULL) MPI_Type_free(&h->row);
-  h->transport = NULL;
+  if (h->node != MPI_COMM_NULL) MPI_Comm_free(&h->node);
+  h->dev = NULL;
 }

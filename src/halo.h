@@ -1,10 +1,11 @@
-/* Halo exchange in z. A transport moves each slab's outermost own planes into the neighbours' ghost planes.
- * The table has one entry a transport; `sendrecv`, through pinned bounce buffers and MPI_Sendrecv, is the
+/* Halo exchange in z. A transport moves each slab's outermost own planes into the neighbours' ghost planes: one entry
+ * of a table each, all with the same result. `sendrecv`, through pinned bounce buffers and MPI_Sendrecv, is the
  * reference. */
 #ifndef STENCIL_HALO_H
 #define STENCIL_HALO_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include "device.h"
 #include "slab.h"
 
@@ -14,35 +15,64 @@ typedef struct halo_events {
   int to_device_begin, to_device; /* around the copies of the ghosts to the device */
 } halo_events;
 
+enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 3 };
+
+/* What an exchange works on. */
+typedef struct halo_setup {
+  device *dev;
+  const slab *slab;
+  MPI_Comm comm;              /* the computing ranks, in slab order */
+  float *fields[HALO_FIELDS]; /* all that are ever exchanged: device memory, slab_floats each; in the same order on every
+                                 rank. Those after the first NULL do not count */
+  int node_ranks;             /* 0: which ranks share a node is asked of MPI. Else so many in a row do, for tests */
+} halo_setup;
+
 typedef struct halo halo;
-struct transport {
+typedef struct transport {
   const char *name;
+  const char *note; /* one line for --version */
+  /* Can this rank use it? `why`: why not. Not collective. */
+  bool (*possible)(const halo *h, char why[HALO_WHY]);
+  /* Collective. A rank that fails does so after all have arrived: the caller agrees on the failure. */
   int (*open)(halo *h, error *e);
   /* Sends the boundary planes of `field` and fills its ghost planes. In order after what STREAM_BOUNDARY
-   * holds; on return the ghost copies are enqueued there, later work on that stream may use them. `events`
-   * may be NULL. `serial` also waits for the ghost copies (overlap = off). */
+   * holds; on return the ghosts' arrival is enqueued there, later work on that stream may use them. `events`
+   * may be NULL. `serial` also waits for the ghosts (overlap = off). */
   int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
-  void (*close)(halo *h);
-};
+  void (*close)(halo *h); /* collective; also after an open that failed */
+  bool on_device;         /* what happens between the events to_host and to_device_begin is the exchange itself, and the
+                             host is not in it */
+} transport;
 
 /* Everything a transport needs. Zero-initialised by halo_open. */
 struct halo {
-  const struct transport *transport;
-  device *dev;
+  const transport *transport;
+  halo_setup setup;
+  device *dev; /* these three as in the setup */
   const slab *slab;
   MPI_Comm comm;
-  MPI_Datatype row; /* one row of the slab, pitch floats */
-  float *send[2],
-      *receive[2]; /* pinned, ghost planes each; [0] lower, [1] upper; NULL where there is no neighbour */
-  double exchange_seconds; /* time in MPI since opened */
+  MPI_Comm node;           /* the ranks of this node */
+  MPI_Datatype row;        /* one row of the slab, pitch floats */
+  void *state;             /* of the transport, owned by it */
+  double exchange_seconds; /* the host's, from the first plane on its way to the last that came, since opened */
+  char story[HALO_STORY];  /* how `auto` chose, for the log; empty if it had nothing to choose */
 };
 
-/* The transport called `name`; for "auto" the best this program has, NULL if there is none of that name. */
-const struct transport *transport_find(const char *name);
+/* The table, from simple to elaborate. */
+int transport_count(void);
+const transport *transport_at(int i);
 
-/* Opens the transport called `name` ("auto": the best this program has). Collective over `comm`, the
- * computing ranks in slab order. `dev`, `slab` and `comm` must outlive it. */
-int halo_open(halo *h, const char *name, device *dev, const slab *slab, MPI_Comm comm, error *e);
+/* The transport called `name`, NULL if there is none of that name (as for "auto"). */
+const transport *transport_find(const char *name);
+
+/* Exit 1, saying why, if this rank cannot use the transport called `name`. Not collective. */
+int transport_check(const char *name, device *dev, error *e);
+
+/* Opens the transport called `name`. One that this program or machine cannot do is exit 1 saying why. Any but
+ * `sendrecv` must pass a test with patterns in all fields, which leaves NaN in the planes that it used. "auto": the
+ * fastest by measurement of those that pass. Collective over the setup's comm, and agreed. What the setup names must
+ * outlive the halo. */
+int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 /* True where this slab has a neighbour: otherwise an exchange does nothing and records no event. */
 bool halo_needed(const halo *h);
 int halo_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e);

@@ -92,7 +92,9 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
   *s = (simulation){.config = c, .from = from, .command = command, .log = log, .comm = comm};
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
-  if (!open_device(s, profile, e) && !plan_kernel(s, profile, e)) print_config(s, e);
+  if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&
+      !transport_check(transport_name(c->transport), s->dev, e))
+    print_config(s, e);
   TRY(error_agree(e, comm));
   TRY(plan_slab(s, e));
   TRY(field_io_init(&s->io, comm, &s->slab, c->io, e));
@@ -137,7 +139,11 @@ int simulation_allocate(simulation *s, error *e) {
   allocate_fields(s, e);
   TRY(error_agree(e, s->comm));
   TRY(allocate_actors(s, e));
-  halo_open(&s->halo, transport_name(s->config->transport), s->dev, &s->slab, s->comm, e);
+  const halo_setup exchanged = {.dev = s->dev,
+                                .slab = &s->slab,
+                                .comm = s->comm,
+                                .fields = {s->stepper.memory[0], s->stepper.memory[1], s->medium}};
+  halo_open(&s->halo, transport_name(s->config->transport), &exchanged, e);
   return error_agree(e, s->comm);
 }
 

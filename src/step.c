@@ -86,6 +86,11 @@ static int harvest(stepper *s, int64_t pass, error *e) {
   TRY(t->seconds(s->dev, event_of(pass, TO_DEVICE_BEGIN), event_of(pass, TO_DEVICE), &to_device, e));
   TRY(t->seconds(s->dev, begin, event_of(pass, TO_DEVICE), &arrived, e));
   TRY(t->seconds(s->dev, begin, event_of(pass, INTERIOR_END), &interior_end, e));
+  if (s->halo->transport->on_device) {
+    double exchange;
+    TRY(t->seconds(s->dev, event_of(pass, TO_HOST), event_of(pass, TO_DEVICE_BEGIN), &exchange, e));
+    s->phases.exchange += exchange;
+  }
   s->phases.to_host += to_host;
   s->phases.to_device += to_device;
   s->phases.exposed += larger(0, arrived - larger(interior_end, boundary));
@@ -136,7 +141,7 @@ int stepper_sync(stepper *s, error *e) {
   TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
   TRY(harvest_before(s, s->pass, e));
   s->phases.steps = s->step - s->measured_from;
-  s->phases.exchange = s->halo->exchange_seconds;
+  if (!s->halo->transport->on_device) s->phases.exchange = s->halo->exchange_seconds;
   return 0;
 }
 

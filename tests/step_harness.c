@@ -67,7 +67,25 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
   free(w.memory[1]);
 }
 
-void step_run_open(step_run *r, device *dev, const char *kernel, bool overlap, bool profile, float ghost) {
+/* Takes the fields and opens the halo. */
+static void open_halo(step_run *r, device *dev, const char *transport, int node_ranks) {
+  error e = {0};
+  stepper *s = &r->stepper;
+  for (int i = 0; i < 2; i++)
+    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float), MEMORY_DEVICE, &e),
+              &e);
+  r->own_transport = !transport;
+  if (!transport) return;
+  const halo_setup setup = {.dev = dev,
+                            .slab = &r->slab,
+                            .comm = MPI_COMM_WORLD,
+                            .fields = {s->memory[0], s->memory[1]},
+                            .node_ranks = node_ranks};
+  assert_ok(halo_open(&r->halo, transport, &setup, &e), &e);
+}
+
+void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks, bool overlap,
+                   bool profile, float ghost) {
   error e = {0};
   stepper *s = &r->stepper;
   *s = (stepper){.dev = dev, .halo = &r->halo, .slab = &r->slab, .overlap = overlap, .profile = profile};
@@ -79,14 +97,12 @@ void step_run_open(step_run *r, device *dev, const char *kernel, bool overlap, b
   s->args = step_weights();
   s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx,
   s->args.ny = r->slab.ny, s->args.nz = r->slab.nz;
+  open_halo(r, dev, transport, node_ranks);
   const float ghosts[FACE_COUNT] = {ghost, ghost, ghost, ghost, ghost, ghost};
   assert_ok(transfer_open(&r->transfer, dev, &r->slab, ghosts, &e), &e);
   r->global = step_initial(r->slab.nx, r->slab.ny, r->slab.nz_global);
   const float *own = r->global + (size_t)r->slab.z0 * (size_t)r->slab.nx * (size_t)r->slab.ny;
   for (int i = 0; i < 2; i++) {
-    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float),
-                                MEMORY_DEVICE, &e),
-              &e);
     r->transfer.field = s->memory[i];
     /* Ghosts towards a neighbour stay NaN until they are exchanged. */
     if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &e), &e);
@@ -101,6 +117,7 @@ void step_run_close(step_run *r) {
   error e = {0};
   device *dev = r->stepper.dev;
   transfer_close(&r->transfer);
+  if (!r->own_transport) halo_close(&r->halo);
   for (int i = 0; i < 2; i++) assert_ok(dev->table->free(dev, r->stepper.memory[i], MEMORY_DEVICE, &e), &e);
   free(r->global);
 }

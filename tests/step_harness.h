@@ -12,6 +12,7 @@ typedef struct step_run {
   halo halo;
   stepper stepper;
   transfer transfer;
+  bool own_transport; /* r->halo is the test's */
   float *global; /* the initial field, nz ny nx */
 } step_run;
 
@@ -26,9 +27,11 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
 /* Random weights, different for each axis and offset, that keep the field bounded. */
 kernel_args step_weights(void);
 
-/* Opens a run of `kernel` on `dev`: fields loaded, ghosts filled and exchanged. halo, slab and overlap as set
- * in `r` beforehand: slab by slab_init, halo by halo_open or by a test's own transport. */
-void step_run_open(step_run *r, device *dev, const char *kernel, bool overlap, bool profile, float ghost);
+/* Opens a run of `kernel` on `dev` over all ranks: fields loaded, ghosts filled and exchanged. `r->slab` is set
+ * beforehand by slab_init. `transport`: its name, `node_ranks` as in halo_setup; or NULL, where r->halo is set beforehand,
+ * with a transport of the test's own. */
+void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks, bool overlap,
+                   bool profile, float ghost);
 void step_run_close(step_run *r);
 
 /* Number of points of this rank's newest field that differ in any bit from `expected`, the whole dense field.

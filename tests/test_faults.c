@@ -4,6 +4,7 @@
 #include "step_harness.h"
 #include <time.h>
 
+enum { EVENT_PIECES = 32 }; /* the first that transports use besides those they are given */
 enum { NX = 21, NY = 10, NZ = 40, STEPS = 4 };
 static const float GHOST = -0.5f;
 
@@ -12,6 +13,7 @@ typedef enum fault {
   DROP_WAIT_BOUNDARY, /* boundary kernels start before the interior of the step before is done */
   DROP_WAIT_INTERIOR, /* the interior kernel starts before the boundary of the step before is done */
   DROP_SYNC_BOUNDARY, /* MPI reads the bounce buffers before the copies to them are done */
+  DROP_SYNC_PIECES,   /* likewise, or the neighbour does, piece by piece */
 } fault;
 
 typedef struct faulty_device {
@@ -64,10 +66,17 @@ static int f_sync(device *d, int s, error *e) {
   return faulty(d)->inner->table->sync(faulty(d)->inner, s, e);
 }
 static int f_sync_event(device *d, int event, error *e) {
+  if (faulty(d)->fault == DROP_SYNC_PIECES && event >= EVENT_PIECES) return 0;
   return faulty(d)->inner->table->sync_event(faulty(d)->inner, event, e);
 }
 static int f_seconds(device *d, int a, int b, double *s, error *e) {
   return faulty(d)->inner->table->seconds(faulty(d)->inner, a, b, s, e);
+}
+static int f_pin(device *d, void *memory, size_t bytes, error *e) {
+  return faulty(d)->inner->table->pin(faulty(d)->inner, memory, bytes, e);
+}
+static int f_unpin(device *d, void *memory, error *e) {
+  return faulty(d)->inner->table->unpin(faulty(d)->inner, memory, e);
 }
 static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .alloc = f_alloc,
@@ -79,7 +88,9 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .wait = f_wait,
                                     .sync = f_sync,
                                     .sync_event = f_sync_event,
-                                    .seconds = f_seconds};
+                                    .seconds = f_seconds,
+                                    .pin = f_pin,
+                                    .unpin = f_unpin};
 
 /* A transport without any host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the
  * host waits for the boundary stream in every step, which hides what only a wait between the streams should
@@ -93,33 +104,33 @@ static int wrap_exchange(halo *h, float *field, const halo_events *events, bool 
   return h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, s->nz, -4, -4),
                              field + slab_offset(s, 0, -4, -4), bytes, COPY_ON_DEVICE, e);
 }
-static const struct transport WRAP = {"wrap", NULL, wrap_exchange, NULL};
+static const transport WRAP = {.name = "wrap", .exchange = wrap_exchange};
 
 static int rank, ranks;
 
-static void open_slab(step_run *r, device *dev, bool wrap) {
+static void open_slab(step_run *r, device *dev, const char *transport) {
+  const bool wrap = !transport;
   error e = {0};
   assert_ok(slab_init(&r->slab, NX, NY, NZ, wrap ? 0 : rank, wrap ? 1 : ranks, RADIUS, &e), &e);
   if (wrap) {
     r->slab.lower = r->slab.upper = 0;
     r->halo = (halo){.transport = &WRAP, .dev = dev, .slab = &r->slab, .comm = MPI_COMM_SELF};
-  } else
-    assert_ok(halo_open(&r->halo, "sendrecv", dev, &r->slab, MPI_COMM_WORLD, &e), &e);
+  }
 }
 
 /* Points that came out wrong, over all ranks, when `fault` is injected and stream `late` is slow. */
-static long wrong_points(fault fault, int late, bool wrap) {
+static long wrong_points(fault fault, int late, const char *transport) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
   faulty_device dev = {.base.table = &FAULTY};
   step_run r;
   error e = {0};
   assert_ok(device_open("host", &options, &dev.inner, &e), &e);
-  open_slab(&r, &dev.base, wrap);
+  open_slab(&r, &dev.base, transport);
   dev.late = -1;
-  step_run_open(&r, &dev.base, "reference", true, false, GHOST);
+  step_run_open(&r, &dev.base, "reference", transport, 0, true, false, GHOST);
   float *expected = step_initial(NX, NY, NZ);
   kernel_args weights = step_weights();
-  step_expected(&weights, expected, NX, NY, NZ, STEPS, GHOST, wrap);
+  step_expected(&weights, expected, NX, NY, NZ, STEPS, GHOST, !transport);
   assert_int_equal(step_mismatches(&r, r.global), 0);
 
   dev.fault = fault;
@@ -131,41 +142,46 @@ static long wrong_points(fault fault, int late, bool wrap) {
   MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   free(expected);
   step_run_close(&r);
-  if (!wrap) halo_close(&r.halo);
   dev.inner->table->close(dev.inner);
   return all;
 }
 
 /* Whether the fault shows. On a busy machine the stream that should have waited may be later still than the late one:
  * then a longer nap. */
-static bool noticed(fault fault, int late, bool wrap) {
+static bool noticed(fault fault, int late, const char *transport) {
   bool wrong = false;
   for (nap_milliseconds = 10; !wrong && nap_milliseconds < 5000; nap_milliseconds *= 5)
-    wrong = wrong_points(fault, late, wrap) != 0;
+    wrong = wrong_points(fault, late, transport) != 0;
   nap_milliseconds = 10;
   return wrong;
 }
 
+static const char *const TRANSPORTS[] = {"sendrecv", "chunked", "shared"}; /* and NULL: wrap */
+
 static void late_streams_alone_do_no_harm(void **state) {
   (void)state;
-  for (int wrap = 0; wrap < 2; wrap++)
-    for (int late = -1; late < STREAM_COUNT; late++) assert_int_equal(wrong_points(NO_FAULT, late, wrap), 0);
+  for (int late = -1; late < STREAM_COUNT; late++) {
+    assert_int_equal(wrong_points(NO_FAULT, late, NULL), 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(wrong_points(NO_FAULT, late, TRANSPORTS[i]), 0);
+  }
 }
 
 static void boundary_must_wait_for_interior(void **state) {
   (void)state;
-  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, false));
-  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, true));
+  for (int i = 0; i < 3; i++) assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, TRANSPORTS[i]));
+  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL));
 }
 
 static void interior_must_wait_for_boundary(void **state) {
   (void)state;
-  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, true));
+  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL));
 }
 
 static void messages_must_wait_for_their_copies(void **state) {
   (void)state;
-  assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, false));
+  assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, "sendrecv"));
+  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "chunked"));
+  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "shared"));
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,46 @@
+/* What the transports share. */
+#ifndef STENCIL_TRANSPORT_H
+#define STENCIL_TRANSPORT_H
+
+#include "error_mpi.h"
+#include "halo.h"
+
+enum { LOWER = 0, UPPER = 1 };
+enum { TAG_DOWN = 1, TAG_UP = 2, TAG_READY = 3 };
+
+/* The neighbour on a side, or MPI_PROC_NULL. */
+int transport_neighbour(const halo *h, int side);
+/* Its rank among those of this node, or MPI_UNDEFINED where it is on another. */
+int transport_local_neighbour(const halo *h, int side, int *local, error *e);
+
+/* Bytes of a halo: of the whole planes that one side sends or receives, ghosts of x and y included, so that it is one
+ * copy. */
+size_t transport_bytes(const slab *s);
+/* First float of the planes that go to a side, and of the ghosts that come from it. */
+float *transport_own(float *field, const slab *s, int side);
+float *transport_ghosts(float *field, const slab *s, int side);
+
+/* --- halo_test.c --- */
+
+/* Exchanges patterns in all fields and looks at what came: TRANSPORT_WRONG where it is something else. Collective,
+ * agreed. */
+int halo_test(halo *h, error *e);
+/* Seconds an exchange of the first field takes, the slowest rank's. Collective, agreed. */
+int halo_measure(halo *h, double *seconds, error *e);
+
+/* --- transport_chunks.c: halos in pieces through the host, used by other transports for neighbours elsewhere --- */
+
+typedef struct chunks chunks;
+/* Opens the path to the neighbours on `sides`; `node_memory`: where a neighbour is on this node, through memory that
+ * both share. Collective, also for ranks without such sides. */
+int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened, error *e);
+/* How many pieces a halo is sent in. */
+int chunks_cut(chunks *c, int count, error *e);
+int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e);
+void chunks_close(chunks *c);
+
+/* --- the table's entries --- */
+extern const transport transport_sendrecv, transport_chunked, transport_shared, transport_cuda_aware, transport_ipc,
+    transport_nccl;
+
+#endif

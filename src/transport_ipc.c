@@ -1,0 +1,166 @@
+/* ipc: boundary planes go straight from one GPU's memory into the ghost planes of its neighbour's, over NVLink where
+ * there is one, and counters in the neighbour's memory say so. Everything is enqueued: the host waits for nothing.
+ *
+ * Exchange n of a rank writes the neighbours' ghosts of the field that they compute in step n. That field was input
+ * when the neighbour last read these ghosts, in step n - 1. It had finished that when it enqueued its own counter
+ * n - 1, which this rank waited for in its exchange n - 1. So no other handshake is needed while the ranks step; a
+ * `serial` exchange, of a field just loaded, has one of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "transport.h"
+
+typedef struct ipc {
+  uint32_t *counters;                /* device memory, one for each side, on cache lines of their own */
+  float *remote[2][HALO_FIELDS];     /* the neighbours' fields, mapped here; [side]; NULL: not by ipc */
+  uint32_t *remote_counters[2];      /* likewise */
+  peer_memory handles[2][HALO_FIELDS + 1]; /* of what is mapped */
+  slab slabs[2];                     /* the neighbours' */
+  uint32_t exchanges;
+  chunks *others; /* to neighbours on other nodes */
+} ipc;
+
+enum { COUNTER_STRIDE = 32 /* uint32_t */ };
+
+static bool ipc_possible(const halo *h, char why[HALO_WHY]) {
+  if (h->dev->table->peer) return true;
+  snprintf(why, HALO_WHY, "it needs a GPU");
+  return false;
+}
+
+static int field_count(const halo *h) {
+  int n = 0;
+  while (n < HALO_FIELDS && h->setup.fields[n]) n++;
+  return n;
+}
+
+/* What a rank tells its neighbours. */
+typedef struct offer {
+  peer_memory fields[HALO_FIELDS], counters;
+  slab slab;
+} offer;
+
+static int make_offer(halo *h, ipc *p, offer *o, error *e) {
+  const device_peer *peer = h->dev->table->peer;
+  TRY(h->dev->table->alloc(h->dev, (void **)&p->counters, 2 * COUNTER_STRIDE * sizeof(uint32_t), MEMORY_DEVICE, e));
+  for (int i = 0; i < field_count(h); i++) TRY(peer->offer(h->dev, h->setup.fields[i], &o->fields[i], e));
+  TRY(peer->offer(h->dev, p->counters, &o->counters, e));
+  o->slab = *h->slab;
+  return 0;
+}
+
+/* Maps what the neighbour on a side has offered. */
+static int map_side(halo *h, ipc *p, int side, const offer *o, error *e) {
+  const device_peer *peer = h->dev->table->peer;
+  void *memory;
+  p->slabs[side] = o->slab;
+  for (int i = 0; i < field_count(h); i++) {
+    p->handles[side][i] = o->fields[i];
+    TRY(peer->map(h->dev, &o->fields[i], &memory, e));
+    p->remote[side][i] = memory;
+  }
+  p->handles[side][HALO_FIELDS] = o->counters;
+  TRY(peer->map(h->dev, &o->counters, &memory, e));
+  p->remote_counters[side] = memory;
+  return 0;
+}
+
+static int exchange_offers(halo *h, const offer *mine, offer theirs[2], error *e) {
+  const int bytes = (int)sizeof *mine, lower = transport_neighbour(h, LOWER), upper = transport_neighbour(h, UPPER);
+  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, lower, TAG_DOWN, &theirs[UPPER], bytes, MPI_BYTE, upper, TAG_DOWN,
+                          h->comm, MPI_STATUS_IGNORE));
+  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, upper, TAG_UP, &theirs[LOWER], bytes, MPI_BYTE, lower, TAG_UP,
+                          h->comm, MPI_STATUS_IGNORE));
+  return 0;
+}
+
+static int ipc_open(halo *h, error *e) {
+  bool elsewhere[2];
+  offer mine = {.slab = {.nx = 0}}, theirs[2] = {{.slab = {.nx = 0}}, {.slab = {.nx = 0}}};
+  ipc *p = h->state = calloc(1, sizeof *p);
+  if (!p) FAIL(e, OUT_OF_MEMORY, sizeof *p, "the transport");
+  if (p) make_offer(h, p, &mine, e);
+  TRY(error_agree(e, h->comm));
+  TRY(exchange_offers(h, &mine, theirs, e));
+  for (int side = 0; side < 2; side++) {
+    int local = MPI_UNDEFINED;
+    if (!e->id) transport_local_neighbour(h, side, &local, e);
+    elsewhere[side] = local == MPI_UNDEFINED;
+    if (!e->id && !elsewhere[side]) map_side(h, p, side, &theirs[side], e);
+  }
+  TRY(error_agree(e, h->comm));
+  return chunks_open(h, elsewhere, false, &p->others, e);
+}
+
+/* What this rank writes into stays mapped until its neighbours have closed too. */
+static void ipc_close(halo *h) {
+  error ignored = {0};
+  ipc *p = h->state;
+  if (!p) return;
+  h->dev->table->sync(h->dev, STREAM_BOUNDARY, &ignored);
+  MPI_Barrier(h->comm);
+  for (int side = 0; side < 2; side++) {
+    for (int i = 0; i < HALO_FIELDS; i++)
+      if (p->remote[side][i])
+        h->dev->table->peer->unmap(h->dev, &p->handles[side][i], p->remote[side][i], &ignored);
+    if (p->remote_counters[side])
+      h->dev->table->peer->unmap(h->dev, &p->handles[side][HALO_FIELDS], p->remote_counters[side], &ignored);
+  }
+  MPI_Barrier(h->comm);
+  h->dev->table->free(h->dev, p->counters, MEMORY_DEVICE, &ignored);
+  chunks_close(p->others);
+  free(p);
+}
+
+/* Waits until the neighbours have done all that may still use the ghosts that will be written. */
+static int meet_neighbours(halo *h, error *e) {
+  const int lower = transport_neighbour(h, LOWER), upper = transport_neighbour(h, UPPER);
+  TRY(h->dev->table->sync(h->dev, STREAM_BOUNDARY, e));
+  TRY(h->dev->table->sync(h->dev, STREAM_INTERIOR, e));
+  MPI_TRY(e, MPI_Sendrecv(NULL, 0, MPI_BYTE, lower, TAG_READY, NULL, 0, MPI_BYTE, upper, TAG_READY, h->comm,
+                          MPI_STATUS_IGNORE));
+  MPI_TRY(e, MPI_Sendrecv(NULL, 0, MPI_BYTE, upper, TAG_READY, NULL, 0, MPI_BYTE, lower, TAG_READY, h->comm,
+                          MPI_STATUS_IGNORE));
+  return 0;
+}
+
+static int put(halo *h, ipc *p, float *field, int index, error *e) {
+  const device_table *t = h->dev->table;
+  for (int side = 0; side < 2; side++) {
+    if (!p->remote[side][index]) continue;
+    TRY(t->copy(h->dev, STREAM_BOUNDARY, transport_ghosts(p->remote[side][index], &p->slabs[side], !side),
+                transport_own(field, h->slab, side), transport_bytes(h->slab), COPY_ON_DEVICE, e));
+    TRY(t->peer->signal(h->dev, STREAM_BOUNDARY, p->remote_counters[side] + !side * COUNTER_STRIDE, p->exchanges, e));
+  }
+  return 0;
+}
+
+static int await(halo *h, ipc *p, int index, error *e) {
+  for (int side = 0; side < 2; side++)
+    if (p->remote[side][index])
+      TRY(h->dev->table->peer->await(h->dev, STREAM_BOUNDARY, p->counters + side * COUNTER_STRIDE, p->exchanges, e));
+  return 0;
+}
+
+static int ipc_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+  const device_table *t = h->dev->table;
+  ipc *p = h->state;
+  int index = 0;
+  while (h->setup.fields[index] != field) index++;
+  if (serial) TRY(meet_neighbours(h, e));
+  p->exchanges++;
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  TRY(put(h, p, field, index, e));
+  TRY(chunks_exchange(p->others, field, NULL, e));
+  TRY(await(h, p, index, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+}
+
+const transport transport_ipc = {.name = "ipc",
+                                 .note = "straight into the neighbour GPU's memory (CUDA IPC), the host out of the loop",
+                                 .possible = ipc_possible,
+                                 .open = ipc_open,
+                                 .exchange = ipc_exchange,
+                                 .close = ipc_close,
+                                 .on_device = true};

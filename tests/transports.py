@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Halo transports, as a user chooses them: the same bits from each, refusals, and ranks that die in the middle.
+
+usage: transports.py --list | transports.py CASE STENCIL MPIEXEC
+"""
+import random
+import re
+import signal
+import sys
+import time
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import Running, case, check, main, np, read_field, same_bits, send, skip, write_field
+
+HOST = ("sendrecv", "chunked", "shared", "auto")
+CUDA = HOST + ("ipc",)
+RUNS = {
+    "jacobi": {"equation.type": "jacobi"},
+    "jacobi periodic": {"equation.type": "jacobi", "boundary.z": "periodic"},
+    "wave": {"equation.type": "wave", "medium.velocity": "v.h5:/v", "boundary.all": "absorbing", "boundary.width": 5,
+             "boundary.z_lo": "dirichlet", "source.1.position": "14 9 12.5", "source.1.wavelet": "ricker", "source.1.f0": 90,
+             "receivers.line": "2 3 1 25 14 26 9"},
+    "heat": {"equation.type": "heat", "medium.diffusivity": "v.h5:/v", "boundary.all": "neumann"},
+}
+
+
+def grid(program):
+    points = {"grid.nx": 29, "grid.ny": 18, "grid.nz": 28, "time.steps": 9, "output.every": 4}
+    values = 1500 + 700 * np.random.default_rng(3).random((28, 18, 29))
+    write_field(program.folder / "v.h5", values.astype("f4"), "v")
+    return points
+
+
+def saved(program):
+    return [read_field(path, program.path) for path in sorted((program.folder / "out").glob("u.*.hdf"))]
+
+
+def compare(program, backend, transports, ways=((2, "on"), (3, "off"), (4, "on"))):
+    for name, changes in RUNS.items():
+        program.fresh()
+        config = {**grid(program), **changes, "device.backend": backend, "device.kernel": "auto"}
+        program.succeed(program.config(config), "device.backend=host", np=1)
+        expected = saved(program)
+        check(len(expected) == 4, f"{len(expected)} fields saved")
+        for transport in transports:
+            for count, overlap in ways:
+                result = program.succeed("run.ini", f"parallel.transport={transport}", f"parallel.overlap={overlap}",
+                                         np=count)
+                used = re.search(r"transport (\w+), overlap", result.out).group(1)
+                check(used == transport or transport == "auto", f"{transport}: the log says {used}")
+                for mine, theirs in zip(saved(program), expected):
+                    check(same_bits(mine, theirs), f"{name}, {transport}, np {count}, overlap {overlap}: other bits")
+        print(f"{name}: {', '.join(transports)}: the same bits")
+
+
+@case
+def bits(program):
+    """Every transport of the host, on any number of ranks, gives the bits of one rank."""
+    compare(program, "host", HOST)
+
+
+@case
+def refused(program):
+    """What this machine or program cannot do is exit 1 and says why; `auto` says what it passed over."""
+    config = program.config({**grid(program), "equation.type": "jacobi"})
+    program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", np=2)
+    program.fail(1, ["transport = cuda_aware", "GPU"], config, "parallel.transport=cuda_aware", np=2)
+    program.fail(1, ["transport = nccl", "NCCL"], config, "parallel.transport=nccl", np=2)
+    program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", "--dry-run")
+    program.fail(1, ["transport", "mpi", "chunked"], config, "parallel.transport=mpi")
+    out = program.succeed(config, np=2).out
+    check(re.search(r"transport auto: \w+ \(sendrecv .* ms; chunked .* ms; shared .* ms; .*ipc: it needs a GPU", out), out)
+
+
+def deaths(program, backend, transports):
+    """SIGKILL of a rank while all step: the job is over within 10 s."""
+    dice = random.Random(11)
+    for transport in transports:
+        program.fresh()
+        config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 96, "time.steps": 10**7,
+                                 "device.backend": backend, "report.progress": "on"})
+        with Running(program, config, f"parallel.transport={transport}", np=3) as run:
+            run.wait_for(lambda: "step" in run.out(), "a step")
+            time.sleep(dice.random())
+            send(dice.choice(run.ranks()), signal.SIGKILL)
+            begin = time.monotonic()
+            result = run.wait(30)
+            seconds = time.monotonic() - begin
+            check(result.code != 0 and seconds < 10, f"{transport}: exit {result.code} after {seconds:.1f} s")
+            print(f"{transport}: over {seconds:.1f} s after a rank was killed")
+
+
+@case
+def death(program):
+    """A rank that dies in the middle of the exchanges, under each transport of the host."""
+    deaths(program, "host", HOST[:3])
+
+
+@case
+def cuda(program):
+    """On GPUs: every transport gives the host's bits, with one GPU for several ranks, or some each, in any order."""
+    refused = program.run(program.config({"device.backend": "cuda"})).err
+    if "no usable CUDA device" in refused or "not compiled in" in refused:
+        skip("no CUDA")
+    compare(program, "cuda", CUDA)
+    deaths(program, "cuda", CUDA[:3] + ("ipc",))
+
+
+if __name__ == "__main__":
+    main()
