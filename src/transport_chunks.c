@@ -23,17 +23,17 @@ typedef struct mailbox {
 } mailbox;
 
 /* The way to one neighbour. */
-typedef struct link {
+typedef struct lane {
   bool open;
   float *send[2], *receive[2]; /* by turn; MPI's, pinned, is the same for both turns */
   _Atomic uint64_t *posted;    /* node memory: mine and the neighbour's; NULL: by MPI */
   const _Atomic uint64_t *arrived;
   MPI_Request sends[CHUNKS_MAX], receives[CHUNKS_MAX];
-} link;
+} lane;
 
 struct chunks {
   halo *h; /* not owned */
-  link links[2];
+  lane lanes[2];
   int count;       /* pieces a halo */
   uint64_t passed; /* pieces to either side before this exchange */
   int turn;
@@ -64,9 +64,9 @@ static int move_piece(chunks *c, float *on_device, float *on_host, int k, copy_d
                           bytes, direction, e);
 }
 
-/* --- links ------------------------------------------------------------------------------------------------------ */
+/* --- lanes ------------------------------------------------------------------------------------------------------ */
 
-static int post(chunks *c, link *l, int k, error *e) {
+static int post(chunks *c, lane *l, int k, error *e) {
   if (l->posted)
     atomic_store_explicit(l->posted, c->passed + (uint64_t)k + 1, memory_order_release);
   else
@@ -90,7 +90,7 @@ static void wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
   }
 }
 
-static int arrive(chunks *c, link *l, int k, error *e) {
+static int arrive(chunks *c, lane *l, int k, error *e) {
   if (l->arrived)
     wait_for(l->arrived, c->passed + (uint64_t)k + 1);
   else
@@ -100,14 +100,14 @@ static int arrive(chunks *c, link *l, int k, error *e) {
 
 static int begin_receiving(chunks *c, error *e) {
   for (int side = 0; side < 2; side++)
-    if (c->links[side].open && !c->links[side].arrived) MPI_TRY(e, MPI_Startall(c->count, c->links[side].receives));
+    if (c->lanes[side].open && !c->lanes[side].arrived) MPI_TRY(e, MPI_Startall(c->count, c->lanes[side].receives));
   return 0;
 }
 
 static int end_sending(chunks *c, error *e) {
   for (int side = 0; side < 2; side++)
-    if (c->links[side].open && !c->links[side].posted)
-      MPI_TRY(e, MPI_Waitall(c->count, c->links[side].sends, MPI_STATUSES_IGNORE));
+    if (c->lanes[side].open && !c->lanes[side].posted)
+      MPI_TRY(e, MPI_Waitall(c->count, c->lanes[side].sends, MPI_STATUSES_IGNORE));
   return 0;
 }
 
@@ -117,8 +117,8 @@ static int leave_device(chunks *c, float *field, error *e) {
   device *dev = c->h->dev;
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
-      if (!c->links[side].open) continue;
-      TRY(move_piece(c, transport_own(field, c->h->slab, side), c->links[side].send[c->turn], k, COPY_TO_HOST, e));
+      if (!c->lanes[side].open) continue;
+      TRY(move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k, COPY_TO_HOST, e));
       TRY(dev->table->record(dev, STREAM_BOUNDARY, event_of(side, k), e));
     }
   return 0;
@@ -131,14 +131,14 @@ static int hand_over(chunks *c, double *begin, error *e) {
   bool first = true;
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
-      if (!c->links[side].open) continue;
+      if (!c->lanes[side].open) continue;
       TRY(dev->table->sync_event(dev, event_of(side, k), e));
       if (first) {
         *begin = MPI_Wtime();
         TRY(begin_receiving(c, e));
       }
       first = false;
-      TRY(post(c, &c->links[side], k, e));
+      TRY(post(c, &c->lanes[side], k, e));
     }
   return 0;
 }
@@ -146,7 +146,7 @@ static int hand_over(chunks *c, double *begin, error *e) {
 static int reach_device(chunks *c, float *field, error *e) {
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
-      link *l = &c->links[side];
+      lane *l = &c->lanes[side];
       if (!l->open) continue;
       TRY(arrive(c, l, k, e));
       TRY(move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k, COPY_TO_DEVICE, e));
@@ -158,7 +158,7 @@ int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e
   halo *h = c->h;
   const device_table *t = h->dev->table;
   double begin = 0;
-  if (!c->links[LOWER].open && !c->links[UPPER].open) return 0;
+  if (!c->lanes[LOWER].open && !c->lanes[UPPER].open) return 0;
   TRY(leave_device(c, field, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
   trace_begin("exchange");
@@ -176,7 +176,7 @@ int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-static void free_requests(link *l) {
+static void free_requests(lane *l) {
   for (int k = 0; k < CHUNKS_MAX; k++) {
     if (l->sends[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->sends[k]);
     if (l->receives[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->receives[k]);
@@ -184,7 +184,7 @@ static void free_requests(link *l) {
 }
 
 static int make_requests(chunks *c, int side, error *e) {
-  link *l = &c->links[side];
+  lane *l = &c->lanes[side];
   const int peer = transport_neighbour(c->h, side);
   const int out = side == LOWER ? TAG_DOWN : TAG_UP, in = side == LOWER ? TAG_UP : TAG_DOWN;
   for (int k = 0; k < c->count; k++) {
@@ -201,8 +201,8 @@ int chunks_cut(chunks *c, int count, error *e) {
   const int most = pieces < 1 ? 1 : pieces < CHUNKS_MAX ? (int)pieces : CHUNKS_MAX;
   c->count = count < most ? count : most;
   for (int side = 0; side < 2; side++) {
-    if (!c->links[side].open || c->links[side].posted) continue;
-    free_requests(&c->links[side]);
+    if (!c->lanes[side].open || c->lanes[side].posted) continue;
+    free_requests(&c->lanes[side]);
     TRY(make_requests(c, side, e));
   }
   return 0;
@@ -212,7 +212,7 @@ int chunks_cut(chunks *c, int count, error *e) {
 
 static int open_mpi(chunks *c, int side, error *e) {
   device *dev = c->h->dev;
-  link *l = &c->links[side];
+  lane *l = &c->lanes[side];
   const size_t bytes = transport_bytes(c->h->slab);
   TRY(dev->table->alloc(dev, (void **)&l->send[0], bytes, MEMORY_PINNED, e));
   TRY(dev->table->alloc(dev, (void **)&l->receive[0], bytes, MEMORY_PINNED, e));
@@ -249,7 +249,7 @@ static int open_memory(chunks *c, error *e) {
   TRY(c->h->dev->table->pin(c->h->dev, all, (size_t)ranks * bytes, e));
   c->memory = all;
   for (int side = 0; side < 2; side++) {
-    link *l = &c->links[side];
+    lane *l = &c->lanes[side];
     int local;
     TRY(transport_local_neighbour(c->h, side, &local, e));
     if (!l->open || local == MPI_UNDEFINED) continue;
@@ -270,13 +270,13 @@ int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened,
   TRY(error_agree(e, h->comm));
   *c = (chunks){.h = h, .count = 1, .window = MPI_WIN_NULL};
   for (int side = 0; side < 2; side++) {
-    link *l = &c->links[side];
+    lane *l = &c->lanes[side];
     l->open = sides[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
     for (int k = 0; k < CHUNKS_MAX; k++) l->sends[k] = l->receives[k] = MPI_REQUEST_NULL;
   }
   if (node_memory) TRY(open_memory(c, e));
   for (int side = 0; side < 2; side++)
-    if (c->links[side].open && !c->links[side].posted) TRY(open_mpi(c, side, e));
+    if (c->lanes[side].open && !c->lanes[side].posted) TRY(open_mpi(c, side, e));
   return chunks_cut(c, 1, e);
 }
 
@@ -285,7 +285,7 @@ void chunks_close(chunks *c) {
   if (!c) return;
   const device_table *t = c->h->dev->table;
   for (int side = 0; side < 2; side++) {
-    link *l = &c->links[side];
+    lane *l = &c->lanes[side];
     free_requests(l);
     if (l->posted) continue;
     t->free(c->h->dev, l->send[0], MEMORY_PINNED, &ignored);
