@@ -125,6 +125,10 @@ const char *transport_name(enum transport_kind t) {
   return config_choice(transport_choices, (int)t)->name;
 }
 
+const char *schedule_name(enum schedule_kind k) {
+  return config_choice(schedule_choices, (int)k)->name;
+}
+
 const char *boundary_name(enum boundary_kind b) {
   return config_choice(boundary_choices, (int)b)->name;
 }

@@ -32,7 +32,7 @@ enum transport_kind {
   TRANSPORT_NCCL
 };
 enum io_kind { IO_AUTO, IO_COLLECTIVE, IO_GATHER };
-enum schedule_kind { SCHEDULE_STEPS };
+enum schedule_kind { SCHEDULE_STEPS, SCHEDULE_PERSISTENT };
 enum progress_kind { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 
 /* [source.N] */
@@ -141,6 +141,7 @@ size_t config_print(const config *c, char *text, size_t size);
 
 /* Spellings of the enumerated values, as in the INI file. */
 const char *transport_name(enum transport_kind t);
+const char *schedule_name(enum schedule_kind k);
 const char *io_name(enum io_kind io);
 const char *boundary_name(enum boundary_kind b);
 

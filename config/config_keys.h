@@ -88,7 +88,7 @@ static const choice transport_choices[] = {
   WORD("auto", TRANSPORT_AUTO), WORD("sendrecv", TRANSPORT_SENDRECV), WORD("chunked", TRANSPORT_CHUNKED),
   WORD("shared", TRANSPORT_SHARED), WORD("ipc", TRANSPORT_IPC), WORD("cuda_aware", TRANSPORT_CUDA_AWARE),
   WORD("nccl", TRANSPORT_NCCL), END};
-static const choice schedule_choices[] = {WORD("steps", SCHEDULE_STEPS), WORD("persistent", CHOICE_LATER), END};
+static const choice schedule_choices[] = {WORD("steps", SCHEDULE_STEPS), WORD("persistent", SCHEDULE_PERSISTENT), END};
 static const choice io_choices[] = {
   WORD("auto", IO_AUTO), WORD("collective", IO_COLLECTIVE), WORD("gather", IO_GATHER), WORD("server", CHOICE_LATER),
   END};

@@ -2,9 +2,10 @@
  * those write the same place. */
 #include "host_share.h"
 #include "operation_points.h"
+#include "persistent.h"
 
 #ifdef STENCIL_HAVE_CUDA
-cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda;
+cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda, operation_persistent_cuda;
 #define CUDA(function) function
 #else
 #define CUDA(function) NULL
@@ -39,3 +40,5 @@ const operation operation_inject = {"point sources", sizeof(inject_args), inject
                                     CUDA(operation_inject_cuda)};
 const operation operation_sample = {"receivers", sizeof(sample_args), sample_host,
                                     CUDA(operation_sample_cuda)};
+const operation operation_persistent = {"steps of one launch", sizeof(persistent_args), NULL,
+                                        CUDA(operation_persistent_cuda)};

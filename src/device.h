@@ -22,7 +22,8 @@ extern "C" {
 #endif
 
 enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_COUNT = 2 };
-enum { EVENT_MAX = 64 };
+/* Events are numbered. Who uses which: the step loop, receivers, output, transports. */
+enum { EVENT_STEP_END = 32, EVENT_RECEIVERS = 32, EVENT_OUTPUT = 40, EVENT_TRANSPORT = 48, EVENT_MAX = 64 };
 
 typedef enum memory_kind { MEMORY_DEVICE, MEMORY_PINNED } memory_kind;
 typedef enum copy_direction { COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE } copy_direction;

@@ -11,8 +11,7 @@
 
 enum {
   BATCH_BYTES = 8 << 20, /* of a half */
-  GATHER_BYTES = 32 << 20,
-  RECEIVER_EVENT = 32 /* and the next: the first ones are the step's */
+  GATHER_BYTES = 32 << 20
 };
 
 static void *take(size_t count, size_t size, error *e) {
@@ -166,7 +165,7 @@ static size_t half_at(const receivers *r, int half) {
 /* Adds the next `rows` rows of the half that was copied last to the traces. */
 static int move_rows(receivers *r, int64_t rows, error *e) {
   if (rows == 0) return 0;
-  TRY(r->dev->table->sync_event(r->dev, RECEIVER_EVENT + !r->half, e));
+  TRY(r->dev->table->sync_event(r->dev, EVENT_RECEIVERS + !r->half, e));
   const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
   memcpy(r->traces + first * local, r->staging + half_at(r, !r->half) + (size_t)r->moved * local,
          (size_t)rows * local * sizeof(float));
@@ -181,7 +180,7 @@ static int turn_over(receivers *r, error *e) {
   TRY(move_rows(r, r->moving - r->moved, e));
   TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging + at, r->batch + at, (size_t)r->batched * row_bytes(r),
               COPY_TO_HOST, e));
-  TRY(t->record(r->dev, STREAM_BOUNDARY, RECEIVER_EVENT + r->half, e));
+  TRY(t->record(r->dev, STREAM_BOUNDARY, EVENT_RECEIVERS + r->half, e));
   r->moving = r->batched;
   r->moved = r->batched = 0;
   r->half = !r->half;

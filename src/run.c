@@ -134,8 +134,9 @@ static int announce(simulation *s, error *e) {
     log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
              s->from && c->dt <= 0 ? " (of the checkpoint)" : "", s->physics.dt / s->physics.bound,
              s->physics.dt * (double)s->physics.steps);
-  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; io %s", s->dev->description, c->kernel,
-           s->halo.transport->name, c->overlap ? "on" : "off", io_name(s->io.mode));
+  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; schedule %s; io %s", s->dev->description,
+           c->kernel, s->halo.transport->name, c->overlap ? "on" : "off", schedule_name(c->schedule),
+           io_name(s->io.mode));
   if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.transport->name, s->halo.story);
   if (c->idle[0]) log_line(s->log, "without effect here: %s", c->idle);
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;

@@ -87,13 +87,41 @@ static int plan_slab(simulation *s, error *e) {
   return error_agree(e, s->comm);
 }
 
+/* The persistent schedule: what it cannot do is said before anything is loaded. */
+static int plan_schedule(simulation *s, error *e) {
+  const config *c = s->config;
+  const char *why = NULL;
+  if (c->schedule != SCHEDULE_PERSISTENT) return 0;
+  bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
+  for (int f = 0; f < FACE_COUNT; f++)
+    if (c->boundary[f] == BOUNDARY_ABSORBING) why = "absorbing faces need schedule = steps";
+  if (c->source_count) why = "sources need schedule = steps";
+  if (s->ranks > 1 && !ipc) why = "more than one rank need transport = ipc";
+  if (strcmp(c->kernel, "auto") != 0) why = "it has a kernel of its own: kernel = auto";
+  if (s->dev->table->backend != BACKEND_CUDA) why = "it needs a GPU";
+  if (why) return FAIL(e, SCHEDULE_IMPOSSIBLE, why);
+  s->stepper.kernel = &persistent_kernel;
+  return 0;
+}
+
+static int open_schedule(simulation *s, error *e) {
+  if (s->config->schedule != SCHEDULE_PERSISTENT) return 0;
+  error reason = {0};
+  float *const fields[2] = {stepper_field(&s->stepper, 0), stepper_field(&s->stepper, 1)};
+  persistent_open(&s->persistent, &s->halo, &s->stepper.args, s->physics.form, fields, &reason);
+  if (reason.id == ERROR_TRANSPORT_REFUSED) return FAIL(e, SCHEDULE_IMPOSSIBLE, reason.text);
+  if (reason.id && !e->id) *e = reason;
+  s->stepper.persistent = &s->persistent;
+  return e->id;
+}
+
 int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
                     MPI_Comm comm, bool profile, error *e) {
   *s = (simulation){.config = c, .from = from, .command = command, .log = log, .comm = comm};
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
   if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&
-      !transport_check(transport_name(c->transport), s->dev, e))
+      !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
     print_config(s, e);
   TRY(error_agree(e, comm));
   TRY(plan_slab(s, e));
@@ -143,7 +171,9 @@ int simulation_allocate(simulation *s, error *e) {
                                 .slab = &s->slab,
                                 .comm = s->comm,
                                 .fields = {s->stepper.memory[0], s->stepper.memory[1], s->medium}};
-  halo_open(&s->halo, transport_name(s->config->transport), &exchanged, e);
+  bool persistent = s->config->schedule == SCHEDULE_PERSISTENT && s->ranks > 1;
+  halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
+  if (!e->id) open_schedule(s, e);
   return error_agree(e, s->comm);
 }
 
@@ -152,6 +182,7 @@ void simulation_close(simulation *s) {
   free(s->series);
   free(s->config_text);
   if (!s->dev) return;
+  persistent_close(&s->persistent);
   halo_close(&s->halo);
   transfer_close(&s->transfer);
   survey_close(&s->survey);

@@ -23,6 +23,7 @@ typedef struct simulation {
   slab slab;
   device *dev;
   halo halo;
+  persistent persistent; /* open where the schedule is */
   transfer transfer;
   field_io io;
   stepper stepper;

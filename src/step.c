@@ -1,8 +1,8 @@
 #include "step.h"
 #include "trace.h"
 
-/* Two sets of events, for even and odd passes: a pass waits for the set of the one before it while filling its
- * own. */
+/* Three sets of events: a pass waits for those of the one before it while filling its own, and what the one two passes
+ * before exposed is known from its events and those after it. */
 enum {
   BOUNDARY_BEGIN,
   BOUNDARY_END,
@@ -11,11 +11,13 @@ enum {
   TO_DEVICE,
   INTERIOR_BEGIN,
   INTERIOR_END,
-  EVENTS_A_PASS
+  EVENTS_A_PASS,
+  SETS = 3
 };
+_Static_assert(SETS * EVENTS_A_PASS <= EVENT_STEP_END, "they must not be others' events");
 
 static int event_of(int64_t pass, int event) {
-  return (int)(pass & 1) * EVENTS_A_PASS + event;
+  return (int)((pass + SETS) % SETS) * EVENTS_A_PASS + event;
 }
 
 float *stepper_field(const stepper *s, int which) {
@@ -71,34 +73,49 @@ static double larger(double a, double b) {
   return a > b ? a : b;
 }
 
+/* Seconds from the beginning of a pass, which is that of its boundary kernels. */
+static int since(const stepper *s, int64_t pass, int event, double *seconds, error *e) {
+  return s->dev->table->seconds(s->dev, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
+}
+
+/* The time in which nothing was computed because halos were on their way: from the end of what this pass computed to the
+ * beginning of what the next one did; after the last one there is, to the arrival of its ghosts. Kernels of the
+ * interior, which need no ghosts, may begin before this pass's exchange has ended. */
+static int exposed(const stepper *s, int64_t pass, bool last, double *seconds, error *e) {
+  double boundary_end, interior_end, boundary_begin, interior_begin;
+  TRY(since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
+  TRY(since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
+  TRY(since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN), &boundary_begin, e));
+  interior_begin = boundary_begin;
+  if (!last) TRY(since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
+  const double begin = interior_begin < boundary_begin ? interior_begin : boundary_begin;
+  *seconds = larger(0, begin - larger(boundary_end, interior_end));
+  return 0;
+}
+
 /* Adds the times of a finished pass to the phases. */
-static int harvest(stepper *s, int64_t pass, error *e) {
+static int harvest(stepper *s, int64_t pass, bool last, error *e) {
   const device_table *t = s->dev->table;
-  int begin = event_of(pass, BOUNDARY_BEGIN);
-  double boundary, interior, interior_end;
-  TRY(t->seconds(s->dev, begin, event_of(pass, BOUNDARY_END), &boundary, e));
+  double boundary, interior, to_host, to_device, exchange, gap;
+  TRY(since(s, pass, event_of(pass, BOUNDARY_END), &boundary, e));
   TRY(t->seconds(s->dev, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &interior, e));
   s->phases.boundary += boundary;
   s->phases.interior += interior;
   if (!halo_needed(s->halo)) return 0;
-  double to_host, to_device, arrived;
   TRY(t->seconds(s->dev, event_of(pass, BOUNDARY_END), event_of(pass, TO_HOST), &to_host, e));
+  TRY(t->seconds(s->dev, event_of(pass, TO_HOST), event_of(pass, TO_DEVICE_BEGIN), &exchange, e));
   TRY(t->seconds(s->dev, event_of(pass, TO_DEVICE_BEGIN), event_of(pass, TO_DEVICE), &to_device, e));
-  TRY(t->seconds(s->dev, begin, event_of(pass, TO_DEVICE), &arrived, e));
-  TRY(t->seconds(s->dev, begin, event_of(pass, INTERIOR_END), &interior_end, e));
-  if (s->halo->transport->on_device) {
-    double exchange;
-    TRY(t->seconds(s->dev, event_of(pass, TO_HOST), event_of(pass, TO_DEVICE_BEGIN), &exchange, e));
-    s->phases.exchange += exchange;
-  }
+  TRY(exposed(s, pass, last, &gap, e));
   s->phases.to_host += to_host;
   s->phases.to_device += to_device;
-  s->phases.exposed += larger(0, arrived - larger(interior_end, boundary));
+  s->phases.exposed += gap;
+  if (s->halo->transport->on_device) s->phases.exchange += exchange;
   return 0;
 }
 
 static int harvest_before(stepper *s, int64_t end, error *e) {
-  for (; s->profile && s->harvested < end; s->harvested++) TRY(harvest(s, s->harvested, e));
+  for (; s->profile && s->harvested < end; s->harvested++)
+    TRY(harvest(s, s->harvested, s->harvested + 1 == s->pass, e));
   return 0;
 }
 
@@ -110,15 +127,53 @@ static int sample(stepper *s, int64_t step, error *e) {
   return receivers_sample(s->receivers, stepper_field(s, !s->current), step, e);
 }
 
+/* The outcome of a pass whose launch is over. */
+static int take_outcome(stepper *s, int64_t pass, error *e) {
+  double waited, seconds = 0;
+  if (pass < 0) return 0;
+  TRY(persistent_outcome(s->persistent, (int)(pass % SETS), &waited, e));
+  if (s->profile)
+    TRY(s->dev->table->seconds(s->dev, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &seconds, e));
+  s->phases.interior += seconds - waited;
+  s->phases.exchange += waited;
+  s->phases.exposed += waited;
+  return 0;
+}
+
+static int outcomes_before(stepper *s, int64_t end, error *e) {
+  for (; s->harvested < end; s->harvested++) TRY(take_outcome(s, s->harvested, e));
+  return 0;
+}
+
+/* A batch of steps in one launch, on the boundary's stream alone: there, all later work finds it done. */
+static int advance_persistent(stepper *s, int64_t limit, error *e) {
+  const device_table *t = s->dev->table;
+  const int steps = limit < s->persistent->batch ? (int)limit : s->persistent->batch;
+  _Static_assert((int)SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
+  TRY(t->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
+  TRY(outcomes_before(s, s->pass - 1, e));
+  trace_begin("steps");
+  TRY(record_profile(s, STREAM_BOUNDARY, INTERIOR_BEGIN, e));
+  TRY(persistent_advance(s->persistent, s->current, steps, (int)(s->pass % SETS), e));
+  TRY(record(s, STREAM_BOUNDARY, INTERIOR_END, e));
+  s->current ^= steps & 1;
+  if (s->receivers && receivers_due(s->receivers, s->step + steps))
+    TRY(receivers_sample(s->receivers, stepper_field(s, s->current), s->step + steps, e));
+  trace_end();
+  s->step += steps;
+  s->pass++;
+  return 0;
+}
+
 int stepper_advance(stepper *s, int64_t limit, error *e) {
+  if (s->persistent) return advance_persistent(s, limit, e);
   zrange lo, interior, hi;
   slab_ranges(s->slab, &lo, &interior, &hi);
   bool single = s->kernel->steps > limit;
   const kernel *k = single ? s->single_kernel : s->kernel;
-  /* Pass n fills the events of pass n - 2 again: that pass must be over. This also bounds how far the host
-   * runs ahead. */
-  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass, INTERIOR_END), e));
-  TRY(harvest_before(s, s->pass - 1, e));
+  /* Bounds how far the host runs ahead. Pass n fills the events of pass n - 3 again. */
+  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
+  TRY(harvest_before(s, s->pass - 2, e));
 
   trace_begin("step");
   TRY(launch_boundary(s, single ? s->single_kernel : s->boundary_kernel, lo, hi, e));
@@ -139,8 +194,9 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
 int stepper_sync(stepper *s, error *e) {
   TRY(s->dev->table->sync(s->dev, STREAM_BOUNDARY, e));
   TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
-  TRY(harvest_before(s, s->pass, e));
+  TRY(s->persistent ? outcomes_before(s, s->pass, e) : harvest_before(s, s->pass, e));
   s->phases.steps = s->step - s->measured_from;
+  if (s->persistent) return 0;
   if (!s->halo->transport->on_device) s->phases.exchange = s->halo->exchange_seconds;
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "absorb.h"
 #include "halo.h"
+#include "persistent.h"
 #include "receiver.h"
 #include "source.h"
 
@@ -15,8 +16,7 @@ typedef struct step_phases {
   double exchange;  /* MPI */
   double to_device; /* H2D of the ghost planes */
   double interior;  /* interior kernel */
-  double
-      exposed; /* from the end of all compute to the arrival of the ghosts: communication nothing covered */
+  double exposed;   /* neither kernel of this pass nor of the next runs: communication nothing covered */
 } step_phases;
 
 typedef struct stepper {
@@ -29,6 +29,7 @@ typedef struct stepper {
   kernel_args args;              /* constants of every launch; pointers and z range are set for each */
   bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
   bool profile; /* measure phases; the device must be open with it */
+  persistent *persistent; /* not owned; advances in place of the two streams; NULL: it does not */
   absorb *absorb;       /* not owned, as are the next two; each NULL where there is none */
   sources *sources;
   receivers *receivers;
@@ -36,7 +37,7 @@ typedef struct stepper {
                         first step of the wave, memory[1] holds the field of one step earlier */
   int current;       /* memory[current] holds the newest field */
   int64_t step;                  /* steps done */
-  int64_t pass;                  /* passes done; a pass advances one step or two and exchanges ghosts once */
+  int64_t pass;                  /* passes done; a pass advances one step or two and exchanges ghosts once; or a batch of the persistent schedule */
   int64_t measured_from;         /* step at which `phases` began */
   int64_t harvested;             /* passes whose phases are in `phases` */
   step_phases phases;

@@ -39,6 +39,18 @@ int chunks_cut(chunks *c, int count, error *e);
 int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e);
 void chunks_close(chunks *c);
 
+/* --- transport_ipc.c: for kernels that hand over planes by themselves --- */
+
+typedef struct peers {
+  float *ghosts[2][HALO_FIELDS]; /* [side][field]: the neighbour's point (first ghost plane, 0, 0), mapped here */
+  uint32_t *theirs[2];           /* counters in the neighbours' memory, */
+  const uint32_t *mine[2];       /* and in this device's, of exchanges that are done; NULL: no neighbour */
+} peers;
+/* TRANSPORT_REFUSED unless the transport is ipc and all neighbours are on this node. */
+int transport_peers(const halo *h, peers *all, error *e);
+/* Counts `exchanges` that a kernel does by itself; returns the count before. 0 where there are no peers. */
+uint32_t transport_passed(halo *h, uint32_t exchanges);
+
 /* --- the table's entries --- */
 extern const transport transport_sendrecv, transport_chunked, transport_shared, transport_cuda_aware, transport_ipc,
     transport_nccl;

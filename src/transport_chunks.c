@@ -10,8 +10,8 @@
 #include "trace.h"
 #include "transport.h"
 
-enum { CHUNKS_MAX = 8, CHUNK_BYTES_MIN = 256 << 10, EVENT_FIRST = 32, LINE = 128 };
-_Static_assert(EVENT_FIRST + 2 * CHUNKS_MAX <= EVENT_MAX, "an event for each piece");
+enum { CHUNKS_MAX = 8, CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
+_Static_assert(EVENT_TRANSPORT + 2 * CHUNKS_MAX <= EVENT_MAX, "an event for each piece");
 
 /* A rank's share of the node's memory: how many pieces it has put there for each side, since opened, and the pieces
  * themselves: for each side two halos, used in turn. The neighbour still reads one while the next is written; that it
@@ -53,7 +53,7 @@ static size_t floats_before(const chunks *c, int k) {
 }
 
 static int event_of(int side, int k) {
-  return EVENT_FIRST + side * CHUNKS_MAX + k;
+  return EVENT_TRANSPORT + side * CHUNKS_MAX + k;
 }
 
 static int move_piece(chunks *c, float *on_device, float *on_host, int k, copy_direction direction, error *e) {

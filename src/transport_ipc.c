@@ -157,6 +157,29 @@ static int ipc_exchange(halo *h, float *field, const halo_events *events, bool s
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 
+int transport_peers(const halo *h, peers *all, error *e) {
+  const ipc *p = h->state;
+  *all = (peers){.mine = {NULL, NULL}};
+  if (h->transport != &transport_ipc) return FAIL(e, TRANSPORT_REFUSED, "it needs transport = ipc");
+  for (int side = 0; side < 2; side++) {
+    if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
+    if (!p->remote_counters[side]) return FAIL(e, TRANSPORT_REFUSED, "it needs all ranks on one node");
+    const slab *s = &p->slabs[side];
+    for (int i = 0; i < field_count(h); i++)
+      all->ghosts[side][i] = p->remote[side][i] + slab_offset(s, side == LOWER ? s->nz : -s->ghost, 0, 0);
+    all->theirs[side] = p->remote_counters[side] + !side * COUNTER_STRIDE;
+    all->mine[side] = p->counters + side * COUNTER_STRIDE;
+  }
+  return 0;
+}
+
+uint32_t transport_passed(halo *h, uint32_t exchanges) {
+  ipc *p = h->state;
+  if (h->transport != &transport_ipc) return 0;
+  p->exchanges += exchanges;
+  return p->exchanges - exchanges;
+}
+
 const transport transport_ipc = {.name = "ipc",
                                  .note = "straight into the neighbour GPU's memory (CUDA IPC), the host out of the loop",
                                  .possible = ipc_possible,

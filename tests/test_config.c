@@ -177,7 +177,7 @@ static void test_overrides_refused(void **state) {
 static void test_not_available_yet(void **state) {
   (void)state;
   static const char *const keys[] = {"parallel.watchdog_seconds"};
-  static const char *const values[] = {"parallel.schedule=persistent", "parallel.io=server"};
+  static const char *const values[] = {"parallel.io=server"};
   char text[256], message[256];
   for (int i = 0; i < COUNT(keys); i++) {
     int dot = (int)(strrchr(keys[i], '.') - keys[i]);

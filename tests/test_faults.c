@@ -4,7 +4,6 @@
 #include "step_harness.h"
 #include <time.h>
 
-enum { EVENT_PIECES = 32 }; /* the first that transports use besides those they are given */
 enum { NX = 21, NY = 10, NZ = 40, STEPS = 4 };
 static const float GHOST = -0.5f;
 
@@ -66,7 +65,7 @@ static int f_sync(device *d, int s, error *e) {
   return faulty(d)->inner->table->sync(faulty(d)->inner, s, e);
 }
 static int f_sync_event(device *d, int event, error *e) {
-  if (faulty(d)->fault == DROP_SYNC_PIECES && event >= EVENT_PIECES) return 0;
+  if (faulty(d)->fault == DROP_SYNC_PIECES && event >= EVENT_TRANSPORT) return 0;
   return faulty(d)->inner->table->sync_event(faulty(d)->inner, event, e);
 }
 static int f_seconds(device *d, int a, int b, double *s, error *e) {

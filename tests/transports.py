@@ -67,6 +67,7 @@ def refused(program):
     program.fail(1, ["transport = cuda_aware", "GPU"], config, "parallel.transport=cuda_aware", np=2)
     program.fail(1, ["transport = nccl", "NCCL"], config, "parallel.transport=nccl", np=2)
     program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", "--dry-run")
+    program.fail(1, ["schedule = persistent", "GPU"], config, "parallel.schedule=persistent", np=2)
     program.fail(1, ["transport", "mpi", "chunked"], config, "parallel.transport=mpi")
     out = program.succeed(config, np=2).out
     check(re.search(r"transport auto: \w+ \(sendrecv .* ms; chunked .* ms; shared .* ms; .*ipc: it needs a GPU", out), out)
@@ -103,7 +104,33 @@ def cuda(program):
     if "no usable CUDA device" in refused or "not compiled in" in refused:
         skip("no CUDA")
     compare(program, "cuda", CUDA)
+    persistent(program)
     deaths(program, "cuda", CUDA[:3] + ("ipc",))
+
+
+def persistent(program):
+    """The persistent schedule gives the host's bits on any number of ranks, and refuses what it cannot do."""
+    size = {"grid.nx": 131, "grid.ny": 21, "grid.nz": 37, "time.steps": 9, "output.every": 4, "device.backend": "cuda"}
+    receivers = {"receivers.line": "2 3 1 125 14 36 9", "receivers.every": 3}
+    wave = {"equation.type": "wave", "medium.velocity": 1800}
+    for changes in ({}, {"boundary.z": "periodic"}, {**wave, **receivers, "boundary.all": "dirichlet"},
+                    {"equation.type": "heat", "medium.diffusivity": "v.h5:/v", "boundary.x": "periodic",
+                     "boundary.y_hi": "neumann", "boundary.z_lo": "dirichlet"}):
+        program.fresh()
+        values = 1 + np.random.default_rng(5).random((37, 21, 131))
+        write_field(program.folder / "v.h5", values.astype("f4"), "v")
+        config = program.config({**size, **changes})
+        program.succeed(config, "device.backend=host", np=1)
+        expected = saved(program)
+        for count in (1, 2, 3, 4, 7):
+            program.succeed(config, "parallel.schedule=persistent", np=count)
+            for mine, theirs in zip(saved(program), expected):
+                check(same_bits(mine, theirs), f"persistent, np {count}, {changes}: other bits")
+    absorbing = program.config({**size, **wave, "boundary.all": "absorbing", "boundary.width": 4})
+    program.fail(1, ["persistent", "absorbing"], absorbing, "parallel.schedule=persistent")
+    program.fail(1, ["persistent", "ipc"], program.config(size), "parallel.schedule=persistent",
+                 "parallel.transport=shared", np=2)
+    print("persistent: the same bits")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,250 @@
+/* persistent: one cooperative launch advances many steps, with grid.sync() between them. A warp owns 128 points of a row
+ * and marches up in z, sums in registers, neighbours from the caches: fields this small stay in L2, and there is no
+ * pipeline to fill again in every step. Pieces of the planes that neighbours wait for come first; the last of them
+ * done says so with a release at system scope, which the neighbour's blocks acquire before their next step. */
+#include <cooperative_groups.h>
+#include <cuda/atomic>
+#include "ghosts.h"
+#include "persistent.h"
+#include "star.cuh"
+
+namespace cg = cooperative_groups;
+
+namespace persistent {
+
+using star::PACK;
+using star::REACH;
+
+enum { LANES = 32, ROWS = 8, THREADS = LANES * ROWS, TILE_X = LANES * PACK, BLOCKS = 2 /* an SM */ };
+constexpr unsigned long long PATIENCE = 60ull * 1000 * 1000 * 1000; /* ns to wait for a neighbour */
+
+/* Pieces are tiles of z ranges: [0, lo) and [hi, nz) first, then [lo, hi) in chunks of `planes`. */
+struct cutting {
+  int tiles_x, tiles, lo, hi, planes, boundary, pieces;
+};
+
+struct one_row { /* what star::arrive asks of a shape */
+  static constexpr int rows = 1;
+};
+
+struct zspan {
+  int begin, end;
+};
+
+static __device__ __forceinline__ zspan span_of(const cutting &c, int piece, int nz) {
+  if (piece >= c.boundary) {
+    const int begin = c.lo + (piece - c.boundary) / c.tiles * c.planes;
+    return {begin, min(begin + c.planes, c.hi)};
+  }
+  return c.lo > 0 && piece < c.tiles ? zspan{0, c.lo} : zspan{c.hi, nz};
+}
+
+/* --- a piece ---------------------------------------------------------------------------------------------------- */
+
+static __device__ __forceinline__ bool touches(const kernel_args &a, int z, int y, int x) {
+  const unsigned char *g = a.ghosts;
+  return ghosts_touch(x, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
+         ghosts_touch(x + PACK - 1, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
+         ghosts_touch(y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_touch(z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
+}
+
+static __device__ __forceinline__ void store(float *to, const float v[PACK], int lanes) {
+  if (lanes >= PACK)
+    *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
+  else
+    for (int i = 0; i < lanes; i++) to[i] = v[i];
+}
+
+/* Stores new values here and, of planes they wait for, in the neighbours' ghosts. */
+static __device__ __forceinline__ void put(const kernel_args &a, float *const remote[2], int z, int y, int x,
+                                           const float v[PACK], bool images) {
+  const ptrdiff_t at = (ptrdiff_t)a.pitch * y + x, plane = (ptrdiff_t)a.plane;
+  const int lanes = a.nx - x;
+  float *to = a.out + plane * z + at;
+  if (images && touches(a, z, y, x)) {
+    for (int i = 0; i < PACK && i < lanes; i++) ghosts_store(&a, z, y, x + i, v[i]);
+    for (int side = 0; side < 2; side++) { /* what is held 0 is so there too */
+      const int ghost = side ? z - (a.nz - REACH) : z;
+      if (remote[side] && ghost >= 0 && ghost < REACH)
+        for (int i = 0; i < PACK && i < lanes; i++) remote[side][plane * ghost + at + i] = to[i];
+    }
+    return;
+  }
+  store(to, v, lanes);
+  if (remote[0] && z < REACH) store(remote[0] + plane * z + at, v, lanes);
+  if (remote[1] && z >= a.nz - REACH) store(remote[1] + plane * (z - (a.nz - REACH)) + at, v, lanes);
+}
+
+/* Adds the arms in x and y of the four points at `own`, which are u. */
+static __device__ __forceinline__ void add_arms(float sum[PACK], const float u[PACK], const float *own,
+                                                const kernel_args &a) {
+  float row[PACK + 2 * REACH], up[PACK], down[PACK];
+  star::load(row, own - REACH);
+  star::load(row + REACH + PACK, own + PACK);
+#pragma unroll
+  for (int i = 0; i < PACK; i++) row[REACH + i] = u[i];
+#pragma unroll
+  for (int r = 1; r <= REACH; r++) {
+    star::load(up, own - r * (ptrdiff_t)a.pitch);
+    star::load(down, own + r * (ptrdiff_t)a.pitch);
+#pragma unroll
+    for (int i = 0; i < PACK; i++) {
+      sum[i] = __fmaf_rn(a.wy[r], __fadd_rn(up[i], down[i]), sum[i]);
+      sum[i] = __fmaf_rn(a.wx[r], __fadd_rn(row[REACH + i - r], row[REACH + i + r]), sum[i]);
+    }
+  }
+}
+
+template <enum equation Q>
+static __device__ __forceinline__ void finish(const kernel_args &a, float *const remote[2], int z, int y, int x,
+                                              float done[PACK], bool images) {
+  const ptrdiff_t at = (ptrdiff_t)a.plane * z + (ptrdiff_t)a.pitch * y + x;
+  float u[PACK], m[PACK], before[PACK] = {};
+  if (Q != EQUATION_JACOBI) {
+    star::load(u, a.in + at);
+    if (a.medium) star::load(m, a.medium + at);
+    if (Q == EQUATION_WAVE) star::load(before, a.out + at);
+#pragma unroll
+    for (int i = 0; i < PACK; i++)
+      done[i] = star::update<Q>(done[i], a.medium ? m[i] : a.scale, u[i], before[i]);
+  }
+  put(a, remote, z, y, x, done, images);
+}
+
+template <enum equation Q>
+static __device__ void march(const kernel_args &a, float *const remote[2], int y, int x, zspan z, bool images) {
+  const float *own = a.in + (ptrdiff_t)a.pitch * y + x;
+  const ptrdiff_t plane = (ptrdiff_t)a.plane;
+  float sums[2 * REACH][1][PACK] = {}, u[1][PACK], next[PACK], done[1][PACK];
+  star::load(next, own + plane * (z.begin - REACH));
+  for (int p = z.begin - REACH; p < z.end + REACH; p++) {
+#pragma unroll
+    for (int i = 0; i < PACK; i++) u[0][i] = next[i];
+    if (p + 1 < z.end + REACH) star::load(next, own + plane * (p + 1));
+    star::arrive<one_row>(done, sums, u, a);
+    if (p >= z.begin && p < z.end) add_arms(sums[4][0], u[0], own + plane * p, a);
+    if (p - REACH >= z.begin) finish<Q>(a, remote, p - REACH, y, x, done[0], images);
+  }
+}
+
+/* --- meeting the neighbours ------------------------------------------------------------------------------------- */
+
+static __device__ __forceinline__ unsigned long long now_ns() {
+  unsigned long long t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+
+/* The block has finished a piece that neighbours wait for; the last to do so in a step tells them. */
+static __device__ void piece_done(const persistent_args &p, const cutting &c, int step) {
+  __syncthreads();
+  if (threadIdx.x || threadIdx.y) return;
+  __threadfence_system(); /* the block's planes, before the count */
+  const unsigned before = cuda::atomic_ref<unsigned, cuda::thread_scope_device>(p.state->done).fetch_add(1);
+  if (before + 1 != (unsigned)c.boundary * (unsigned)(step + 1)) return;
+  __threadfence_system();
+  for (int side = 0; side < 2; side++)
+    if (p.remote_counter[side])
+      cuda::atomic_ref<uint32_t, cuda::thread_scope_system>(*p.remote_counter[side])
+          .store(p.counter_before + (uint32_t)step + 1, cuda::memory_order_release);
+}
+
+/* Until both neighbours have sent what the next step reads. */
+static __device__ void await(const persistent_args &p, int step) {
+  if (threadIdx.x || threadIdx.y) return;
+  const unsigned long long begin = now_ns();
+  for (int side = 0; side < 2; side++) {
+    if (!p.counter[side]) continue;
+    cuda::atomic_ref<uint32_t, cuda::thread_scope_system> counter(*const_cast<uint32_t *>(p.counter[side]));
+    while ((int32_t)(counter.load(cuda::memory_order_acquire) - (p.counter_before + (uint32_t)step + 1)) < 0) {
+      if (now_ns() - begin > PATIENCE) {
+        atomicExch(&p.state->failed, 1u);
+        return;
+      }
+      __nanosleep(20);
+    }
+  }
+  if (blockIdx.x == 0) p.state->waited_ns += now_ns() - begin;
+}
+
+template <enum equation Q>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+    advance(const __grid_constant__ persistent_args p, const __grid_constant__ cutting c) {
+  const cg::grid_group grid = cg::this_grid();
+  kernel_args a = p.constants;
+  bool images = false;
+  for (int f = 0; f < FACE_COUNT; f++) images = images || a.ghosts[f] != GHOST_KEEP;
+  for (int step = 0; step < p.steps; step++) {
+    const int out = (step + 1) & 1;
+    float *const remote[2] = {p.remote[0][out], p.remote[1][out]};
+    a.in = p.fields[!out], a.out = p.fields[out];
+    for (int piece = (int)blockIdx.x; piece < c.pieces; piece += (int)gridDim.x) {
+      const int tile = piece % c.tiles;
+      const int x = tile % c.tiles_x * TILE_X + (int)threadIdx.x * PACK, y = tile / c.tiles_x * ROWS + (int)threadIdx.y;
+      if (x < a.nx && y < a.ny) march<Q>(a, remote, y, x, span_of(c, piece, a.nz), images);
+      if (piece < c.boundary) piece_done(p, c, step);
+    }
+    await(p, step);
+    grid.sync();
+    if (*(volatile unsigned *)&p.state->failed) return;
+  }
+}
+
+/* --- the host's half -------------------------------------------------------------------------------------------- */
+
+/* Chunks so thick that reading 8 planes more than they write hurts little, and so thin that all blocks have work. */
+static void cut(cutting *c, const persistent_args *p, int blocks) {
+  const kernel_args &a = p->constants;
+  const double EXTRA = 2.5; /* what the 8 planes cost, in planes */
+  const bool lower = p->remote_counter[0], upper = p->remote_counter[1];
+  c->tiles_x = star::ceil_div(a.nx, TILE_X);
+  c->tiles = c->tiles_x * star::ceil_div(a.ny, ROWS);
+  c->lo = lower ? (a.nz < 2 * REACH ? a.nz : REACH) : 0;
+  c->hi = upper && a.nz >= 2 * REACH ? a.nz - REACH : a.nz;
+  if (upper && a.nz < 2 * REACH) c->lo = a.nz; /* all of a thin slab is boundary */
+  c->boundary = c->tiles * ((c->lo > 0) + (c->hi < a.nz));
+  double least = 0;
+  for (int planes = 2; planes <= 64; planes++) {
+    const int pieces = c->boundary + c->tiles * star::ceil_div(c->hi - c->lo, planes);
+    const double cost = star::ceil_div(pieces, blocks) * (planes + EXTRA);
+    if (planes > 2 && cost >= least) continue;
+    least = cost, c->planes = planes, c->pieces = pieces;
+  }
+}
+
+static cudaError_t blocks_of(const void *function, int *blocks) {
+  int device = 0, sms = 0, each = 0, cooperative = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess)
+    status = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device);
+  if (status == cudaSuccess && !cooperative) status = cudaErrorNotSupported;
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (status == cudaSuccess)
+    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, function, THREADS, 0);
+  *blocks = sms * each;
+  return status == cudaSuccess && *blocks < 1 ? cudaErrorInvalidConfiguration : status;
+}
+
+static const void *function_of(enum equation q) {
+  return q == EQUATION_JACOBI ? reinterpret_cast<const void *>(advance<EQUATION_JACOBI>)
+         : q == EQUATION_HEAT ? reinterpret_cast<const void *>(advance<EQUATION_HEAT>)
+                              : reinterpret_cast<const void *>(advance<EQUATION_WAVE>);
+}
+
+} // namespace persistent
+
+extern "C" int operation_persistent_cuda(const void *args, void *stream) {
+  using namespace persistent;
+  persistent_args p = *static_cast<const persistent_args *>(args);
+  const void *function = function_of(p.equation);
+  int blocks = 0;
+  cutting c = {};
+  cudaError_t status = blocks_of(function, &blocks);
+  if (status != cudaSuccess) return (int)status;
+  cut(&c, &p, blocks);
+  status = cudaMemsetAsync(p.state, 0, sizeof *p.state, (cudaStream_t)stream);
+  if (status != cudaSuccess) return (int)status;
+  void *parameters[] = {&p, &c};
+  return (int)cudaLaunchCooperativeKernel(function, dim3((unsigned)(c.pieces < blocks ? c.pieces : blocks)),
+                                          dim3(LANES, ROWS), parameters, 0, (cudaStream_t)stream);
+}
