@@ -3,25 +3,21 @@
 #include "bulk_tensor_launch.cuh"
 
 using bulk_tensor::shape;
-using bulk_tensor::variant_of;
 
 extern "C" int jacobi_cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  static const star::choice<3> shapes(variant_of<shape<EQUATION_JACOBI, 128, 36, 3, 6, 1, 1>>("128x36"),
-                                      variant_of<shape<EQUATION_JACOBI, 128, 32, 4, 6, 1, 1>>("128x32"),
-                                      variant_of<shape<EQUATION_JACOBI, 64, 16, 2, 6, 1, 3>>("64x16"));
-  return bulk_tensor::launch(shapes, args, stream);
+  return bulk_tensor::launch<shape<EQUATION_JACOBI, 128, 36, 3, 6, 1, 1>,
+                             shape<EQUATION_JACOBI, 128, 32, 4, 6, 1, 1>,
+                             shape<EQUATION_JACOBI, 64, 16, 2, 6, 1, 3>>(args, stream);
 }
 
 extern "C" int heat_cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  static const star::choice<3> shapes(variant_of<shape<EQUATION_HEAT, 128, 36, 3, 4, 2, 1>>("128x36"),
-                                      variant_of<shape<EQUATION_HEAT, 128, 32, 4, 4, 3, 1>>("128x32"),
-                                      variant_of<shape<EQUATION_HEAT, 64, 16, 2, 4, 2, 3>>("64x16"));
-  return bulk_tensor::launch(shapes, args, stream);
+  return bulk_tensor::launch<shape<EQUATION_HEAT, 128, 36, 3, 4, 2, 1>,
+                             shape<EQUATION_HEAT, 128, 32, 4, 4, 3, 1>,
+                             shape<EQUATION_HEAT, 64, 16, 2, 4, 2, 3>>(args, stream);
 }
 
 extern "C" int wave_cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  static const star::choice<3> shapes(variant_of<shape<EQUATION_WAVE, 128, 36, 3, 3, 2, 1>>("128x36"),
-                                      variant_of<shape<EQUATION_WAVE, 128, 32, 4, 4, 2, 1>>("128x32"),
-                                      variant_of<shape<EQUATION_WAVE, 64, 16, 2, 4, 2, 3>>("64x16"));
-  return bulk_tensor::launch(shapes, args, stream);
+  return bulk_tensor::launch<shape<EQUATION_WAVE, 128, 36, 3, 3, 2, 1>,
+                             shape<EQUATION_WAVE, 128, 32, 4, 4, 2, 1>,
+                             shape<EQUATION_WAVE, 64, 16, 2, 4, 2, 3>>(args, stream);
 }

@@ -63,9 +63,9 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   return status;
 }
 
-template <class S> star::variant variant_of(const char *name) {
-  return {name,     reinterpret_cast<const void *>(stream<S>), S::equation, S::tile_x, S::tile_y, S::threads,
-          S::shared};
+template <class S, bool VIRTUAL_X> star::variant variant_of() {
+  return {"",         reinterpret_cast<const void *>(stream<S, VIRTUAL_X>),
+          S::equation, S::tile_x, S::tile_y, S::threads, S::shared};
 }
 
 /* Counters of `wave`, one a stream: streams that share one only keep step less well. */
@@ -77,6 +77,20 @@ inline cudaError_t counter_of(cudaStream_t stream, unsigned **counter) {
   const cudaError_t status = cudaGetSymbolAddress(reinterpret_cast<void **>(counter), counters);
   *counter += (s >> 4 ^ s >> 12) % COUNTERS;
   return status;
+}
+
+/* What images in x are their points times where `face` reflects; else 0. */
+inline float mirror_of(const kernel_args *a, int face) {
+  return a->ghosts[face] == GHOST_ODD ? -1.0f : a->ghosts[face] == GHOST_EVEN ? 1.0f : 0.0f;
+}
+
+inline row_ends ends_of(const kernel_args *a, int tile_x) {
+  row_ends e = {0, star::ceil_div(a->nx, tile_x) * tile_x + REACH, a->ghosts[FACE_X_LO] == GHOST_WRAP,
+                mirror_of(a, FACE_X_LO), mirror_of(a, FACE_X_HI)};
+  if (e.wraps) e.left_box = a->nx, e.right_box = REACH;
+  if (e.left != 0) e.left_box = NOWHERE;
+  if (e.right != 0) e.right_box = NOWHERE;
+  return e;
 }
 
 /* How a launch is cut: chunks of `planes` planes of each tile are the jobs, done by `waves` launches of `size`
@@ -128,7 +142,7 @@ template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args
 
 inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args,
                                 cudaStream_t stream) {
-  wave w = {c.tiles_x, c.tiles, c.planes, 0, nullptr};
+  wave w = {c.tiles_x, c.tiles, c.planes, 0, nullptr, ends_of(args, c.v->tile_x)};
   cudaError_t status = c.planes > SHORT ? counter_of(stream, &w.progress) : cudaSuccess;
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
     if (w.progress) status = cudaMemsetAsync(w.progress, 0, sizeof *w.progress, stream);
@@ -140,9 +154,10 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   return status;
 }
 
-/* What a cuda_kernel does (kernel.h), with one of these shapes. */
-template <int N> int launch(const star::choice<N> &shapes, const kernel_args *args, void *stream) {
+/* Ghosts in x: of memory, or VIRTUAL_X. */
+template <bool VIRTUAL_X, class... Shapes> int launch_with(const kernel_args *args, void *stream) {
   static const encoder e; /* asked once: a process has one device */
+  static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, VIRTUAL_X>()...);
   maps m = {};
   if (e.status != cudaSuccess) return (int)e.status; /* no planes either: so a caller can ask */
   if (shapes.status != cudaSuccess) return (int)shapes.status;
@@ -151,6 +166,12 @@ template <int N> int launch(const star::choice<N> &shapes, const kernel_args *ar
   cudaError_t status = make_maps(e, &m, *c.v, args);
   if (status == cudaSuccess) status = launch_waves(c, m, args, (cudaStream_t)stream);
   return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
+}
+
+/* What a cuda_kernel does (kernel.h), with one of these shapes. */
+template <class... Shapes> int launch(const kernel_args *args, void *stream) {
+  return args->virtual_x ? launch_with<true, Shapes...>(args, stream)
+                         : launch_with<false, Shapes...>(args, stream);
 }
 
 } // namespace bulk_tensor

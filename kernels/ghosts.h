@@ -1,6 +1,6 @@
 /* Ghosts that are images of own points. A launch leaves the images of the values it stores: host kernels and operations
- * store them with the value, CUDA kernels in a launch of their own behind it (images.cuh). Ghosts at edges and corners,
- * which no star reads, are left alone. */
+ * store them with the value, CUDA kernels in a launch of their own behind it (images.cuh), except images in x that a
+ * run does without (kernel_args.virtual_x). Ghosts at edges and corners, which no star reads, are left alone. */
 #ifndef STENCIL_GHOSTS_H
 #define STENCIL_GHOSTS_H
 

@@ -1,9 +1,9 @@
 /* Images of new values in ghosts (ghosts.h): a launch of its own behind the one that stored the values, made by every
- * launcher of one step, and by none where all ghosts keep their value. That the threads that store a value store its
- * images too was tried and is slower by far. A step is a chain of planes that each warp adds one after another, a few
- * hundred instructions long; those at a face need more of them for their images, and as blocks keep step all wait
- * (bulk_tensor on one H200, 512^3, all faces even: jacobi + 45 %, heat + 28 %, wave + 20 % of the time; at 768^3 even
- * a test that is never true costs jacobi 6 %). */
+ * launcher of one step, and by none where all ghosts keep their value or images are in no field (virtual_x). That the
+ * threads that store a value store its images too was tried and is slower by far. A step is a chain of planes that each
+ * warp adds one after another, a few hundred instructions long; those at a face need more of them for their images, and
+ * as blocks keep step all wait (bulk_tensor on one H200, 512^3, all faces even: jacobi + 45 %, heat + 28 %, wave + 20 %
+ * of the time; at 768^3 even a test that is never true costs jacobi 6 %). */
 #ifndef STENCIL_IMAGES_CUH
 #define STENCIL_IMAGES_CUH
 
@@ -33,10 +33,12 @@ static __host__ __device__ __forceinline__ int source_of(int rule, bool upper, i
   return upper ? n - 1 - depth : depth;
 }
 
-static __device__ __forceinline__ bool held(const kernel_args &a, int z, int y, int x) {
+static __device__ __forceinline__ bool held_row(const kernel_args &a, int z, int y) {
   const unsigned char *g = a.ghosts;
-  return ghosts_held(x, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
-         ghosts_held(y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_held(z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
+  return ghosts_held(y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_held(z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
+}
+static __device__ __forceinline__ bool held(const kernel_args &a, int z, int y, int x) {
+  return ghosts_held(x, a.nx, a.ghosts[FACE_X_LO], a.ghosts[FACE_X_HI]) || held_row(a, z, y);
 }
 
 /* Four points of a row from x on, 16-byte aligned; those past the row's end are 0. */
@@ -121,10 +123,79 @@ __global__ void __launch_bounds__(BLOCK)
     item(a, face, across, i);
 }
 
-/* The faces that have something to do: in z only those within reach of the launch's planes. */
-inline face_list faces_of(const kernel_args *a) {
+/* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
+
+/* Gap i of a plane, of ny + 1, is what lies between the last point of row i - 1 and the first of row i: right ghosts,
+ * padding, left ghosts, in whole 32-byte sectors. Stored sector by sector, padding included: DRAM would have to read
+ * half of one that is stored in part. A thread has a pack of GAPS gaps, and loads for all of them before it stores. */
+enum { GAPS = 4, GAP_BLOCK = 128, SECTOR = 8 };
+
+/* Do the gaps of this launch hold nothing but images and padding? */
+inline bool gaps_fit(const kernel_args *a) {
+  const size_t gap = a->pitch - (size_t)a->nx;
+  return !a->virtual_x && a->nx % SECTOR == 0 && gap >= SECTOR && gap <= 4 * SECTOR &&
+         a->ghosts[FACE_X_LO] != GHOST_KEEP && a->ghosts[FACE_X_HI] != GHOST_KEEP;
+}
+
+/* What the 4 ghosts at an end of a row are the images of: in two packs, from `offset` on. */
+static __device__ __forceinline__ int sources_at(const kernel_args &a, bool upper) {
+  const bool wraps = a.ghosts[FACE_X_LO] == GHOST_WRAP;
+  return upper == wraps ? 0 : a.nx - 2 * PACK;
+}
+static __device__ __forceinline__ float4 ghosts_from(const float4 v[2], bool upper, int rule, bool is_held) {
+  float4 g = upper ? make_float4(v[1].z, v[1].y, v[1].x, v[0].w) : make_float4(v[1].x, v[0].w, v[0].z, v[0].y);
+  if (rule == GHOST_WRAP) g = upper ? v[0] : v[1];
+  return make_float4(image_of(g.x, is_held, rule), image_of(g.y, is_held, rule), image_of(g.z, is_held, rule),
+                     image_of(g.w, is_held, rule));
+}
+
+/* WHOLE: stores all of a gap; otherwise its first and its last sector. */
+template <bool WHOLE>
+__global__ void __launch_bounds__(GAP_BLOCK) fill_gaps(const __grid_constant__ kernel_args a) {
+  constexpr int LANES = WHOLE ? 8 : 4, ACROSS = GAP_BLOCK / LANES;
+  const int lane = (int)threadIdx.x % LANES, packs = (int)(a.pitch - (size_t)a.nx) / PACK;
+  const int pack = WHOLE || lane < 2 ? lane : packs - LANES + lane;
+  const bool upper = lane == 0, lower = !upper && pack == packs - 1, ghosts = upper || lower;
+  const bool exists = ghosts || (WHOLE ? lane < packs : packs >= LANES);
+  const int rule = a.ghosts[upper ? FACE_X_HI : FACE_X_LO];
+  const int first = (int)blockIdx.x * GAPS * ACROSS + (int)threadIdx.x / LANES;
+  if (!exists) return;
+  for (int z = a.z_begin + (int)blockIdx.y; z < a.z_end; z += (int)gridDim.y) {
+    float *plane = a.out + (ptrdiff_t)a.plane * z;
+    float4 v[GAPS][2] = {};
+#pragma unroll
+    for (int k = 0; k < GAPS; k++) {
+      const int y = first + k * ACROSS - upper;
+      if (!ghosts || y < 0 || y >= a.ny) continue;
+      const float4 *from = reinterpret_cast<const float4 *>(plane + (ptrdiff_t)a.pitch * y + sources_at(a, upper));
+      v[k][0] = __ldcs(from), v[k][1] = __ldcs(from + 1);
+    }
+#pragma unroll
+    for (int k = 0; k < GAPS; k++) {
+      const int gap = first + k * ACROSS, y = gap - upper;
+      if (gap > a.ny || (ghosts && (y < 0 || y >= a.ny))) continue;
+      float *row = plane + (ptrdiff_t)a.pitch * y;
+      float *to = plane + (ptrdiff_t)a.pitch * (gap - 1) + a.nx + pack * PACK;
+      __stcs(reinterpret_cast<float4 *>(to), ghosts_from(v[k], upper, rule, ghosts && held_row(a, z, y)));
+      if (ghosts && rule == GHOST_ODD) row[upper ? a.nx - 1 : 0] = 0;
+    }
+  }
+}
+
+template <bool WHOLE> cudaError_t launch_gaps(const kernel_args *a, cudaStream_t stream) {
+  constexpr int A_BLOCK = GAPS * GAP_BLOCK / (WHOLE ? 8 : 4), GRID_MAX = 65535;
+  const int planes = a->z_end - a->z_begin;
+  const dim3 grid((unsigned)(a->ny / A_BLOCK + 1), (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
+  fill_gaps<WHOLE><<<grid, GAP_BLOCK, 0, stream>>>(*a);
+  return cudaGetLastError();
+}
+
+/* --- launching -------------------------------------------------------------------------------------------- */
+
+/* The faces from `first` on that have something to do: in z only those within reach of the launch's planes. */
+inline face_list faces_of(const kernel_args *a, int first) {
   face_list list = {};
-  for (int face = 0; face < FACE_COUNT; face++) {
+  for (int face = first; face < FACE_COUNT; face++) {
     const int rule = a->ghosts[face];
     bool some = rule != GHOST_KEEP;
     if (some && face >= FACE_Z_LO) {
@@ -139,12 +210,10 @@ inline face_list faces_of(const kernel_args *a) {
   return list;
 }
 
-/* Enqueues what images the own points of planes [z_begin, z_end) of `out` have, and holds those that are held. */
-inline cudaError_t launch(const kernel_args *a, cudaStream_t stream) {
+inline cudaError_t launch_faces(const kernel_args *a, const face_list &list, cudaStream_t stream) {
   constexpr int BLOCK = 128, GRID_MAX = 65535;
-  const face_list list = faces_of(a);
   int along = 1, across = 1;
-  if (a->z_end <= a->z_begin || !list.count) return cudaSuccess;
+  if (!list.count) return cudaSuccess;
   for (int i = 0; i < list.count; i++) {
     const int face = list.faces[i];
     if (items_along(*a, face) > along) along = items_along(*a, face);
@@ -154,6 +223,15 @@ inline cudaError_t launch(const kernel_args *a, cudaStream_t stream) {
                   (unsigned)list.count);
   sweep<BLOCK><<<grid, BLOCK, 0, stream>>>(*a, list);
   return cudaGetLastError();
+}
+
+/* Enqueues what images the own points of planes [z_begin, z_end) of `out` have, and holds those that are held. */
+inline cudaError_t launch(const kernel_args *a, cudaStream_t stream) {
+  if (a->z_end <= a->z_begin) return cudaSuccess;
+  if (a->virtual_x) return launch_faces(a, faces_of(a, FACE_Y_LO), stream);
+  if (!gaps_fit(a)) return launch_faces(a, faces_of(a, FACE_X_LO), stream);
+  const cudaError_t status = launch_gaps<false>(a, stream);
+  return status == cudaSuccess ? launch_faces(a, faces_of(a, FACE_Y_LO), stream) : status;
 }
 
 } // namespace images

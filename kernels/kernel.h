@@ -46,6 +46,9 @@ typedef struct kernel_args {
   int z_begin, z_end;
   unsigned char ghosts[FACE_COUNT]; /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it
                                        wraps. Kernels of two steps a pass: all GHOST_KEEP */
+  unsigned char virtual_x; /* not 0: ghosts in x that are images are in no field. A kernel takes what they would hold
+                              from own points of `in` (held ones are 0) and leaves those of `out` alone. Only for
+                              kernels and args for which kernel_virtual_x is true */
   int z_outer_begin, z_outer_end; /* two steps a pass: the grid's planes, counted as z_begin is */
   const float *before;            /* two steps a pass of the wave: u of the step before */
   float *middle;                  /* likewise: receives u of one step on, own points of [z_begin, z_end) */
@@ -64,6 +67,7 @@ typedef struct kernel {
   enum equation equation;
   enum backend backend;
   int steps;         /* a pass advances: 1 or 2 */
+  int virtual_x;     /* can it do without images in ghosts in x? */
   const char *note;  /* one line for --version */
   host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
   cuda_kernel *cuda;
@@ -75,6 +79,9 @@ extern const int kernel_table_size;
 /* Names as the config and reports spell them: "jacobi"; "host", "cuda". */
 const char *equation_name(enum equation equation);
 const char *backend_name(enum backend backend);
+
+/* May launches of kernel `k` with these args (nx and rules) set virtual_x, and is there anything to gain? */
+int kernel_virtual_x(const kernel *k, const kernel_args *args);
 
 /* The kernel called `name` for this equation and backend; "auto" is the first of them in kernels.def.
  * Fails with KERNEL_UNKNOWN (naming the nearest) or KERNEL_NOT_COMPILED. */

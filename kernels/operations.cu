@@ -1,9 +1,10 @@
-/* The operations on CUDA: a warp a row, a thread a point, a thread a receiver. Few points, no reuse: nothing here is
- * worth shared memory. */
+/* The operations on CUDA: the images that a kernel's launch leaves, a thread a point, a thread a receiver. Few points,
+ * no reuse: nothing here is worth shared memory. */
 #include <cuda_runtime.h>
+#include "images.cuh"
 #include "operation_points.h"
 
-constexpr int BLOCK = 128, WARP = 32;
+constexpr int BLOCK = 128;
 constexpr long long BLOCKS_MAX = 1 << 16;
 
 /* Blocks for `count` threads; the kernels go round where that are more than BLOCKS_MAX blocks. */
@@ -20,18 +21,6 @@ static __device__ __forceinline__ long long all_threads() {
   return (long long)gridDim.x * BLOCK;
 }
 
-static __global__ void __launch_bounds__(BLOCK) renew_ghosts(const __grid_constant__ kernel_args a) {
-  const int lane = (int)(threadIdx.x % WARP), ends = ghosts_end_points(&a);
-  const long long rows = (long long)(a.z_end - a.z_begin) * a.ny;
-  for (long long row = first_thread() / WARP; row < rows; row += all_threads() / WARP) {
-    const int z = a.z_begin + (int)(row / a.ny), y = (int)(row % a.ny);
-    if (ghosts_whole_row(&a, z, y))
-      for (int x = lane; x < a.nx; x += WARP) ghosts_renew(&a, z, y, x);
-    else if (lane < ends)
-      ghosts_renew(&a, z, y, ghosts_end_point(&a, lane));
-  }
-}
-
 static __global__ void __launch_bounds__(BLOCK) inject(const __grid_constant__ inject_args a) {
   for (long long i = first_thread(); i < a.count; i += all_threads()) inject_point(&a, (int)i);
 }
@@ -41,11 +30,7 @@ static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ s
 }
 
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
-  const kernel_args *a = static_cast<const kernel_args *>(args);
-  const long long rows = (long long)(a->z_end - a->z_begin) * a->ny;
-  if (rows <= 0) return cudaSuccess;
-  renew_ghosts<<<blocks_for(rows * WARP), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
-  return (int)cudaGetLastError();
+  return (int)images::launch(static_cast<const kernel_args *>(args), static_cast<cudaStream_t>(stream));
 }
 
 extern "C" int operation_inject_cuda(const void *args, void *stream) {

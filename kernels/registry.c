@@ -14,22 +14,26 @@
 #define CUDA_FUNCTION(function) NULL
 #endif
 #define KERNEL(equation, backend, name, function, note) DECLARE_##backend(function)
-#define TWO_STEP_KERNEL KERNEL
+#define TWO_STEP_KERNEL  KERNEL
+#define VIRTUAL_X_KERNEL KERNEL
 #include "kernels.def"
 #undef KERNEL
 #undef TWO_STEP_KERNEL
+#undef VIRTUAL_X_KERNEL
 
 #define FUNCTION_HOST(function) .host = function
 #define FUNCTION_CUDA(function) .cuda = CUDA_FUNCTION(function)
-#define ENTRY(equation, backend, steps, name, function, note)                                                          \
-  {#name, EQUATION_##equation, BACKEND_##backend, steps, note, FUNCTION_##backend(function)},
-#define KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 1, name, function, note)
-#define TWO_STEP_KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 2, name, function, note)
+#define ENTRY(equation, backend, steps, virtual_x, name, function, note)                                               \
+  {#name, EQUATION_##equation, BACKEND_##backend, steps, virtual_x, note, FUNCTION_##backend(function)},
+#define KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 1, 0, name, function, note)
+#define TWO_STEP_KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 2, 0, name, function, note)
+#define VIRTUAL_X_KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 1, 1, name, function, note)
 const kernel kernel_table[] = {
 #include "kernels.def"
 };
 #undef KERNEL
 #undef TWO_STEP_KERNEL
+#undef VIRTUAL_X_KERNEL
 
 enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
 const int kernel_table_size = KERNEL_COUNT;
@@ -42,6 +46,14 @@ const char *equation_name(enum equation equation) {
 const char *backend_name(enum backend backend) {
   static const char *const names[BACKEND_COUNT] = {[BACKEND_HOST] = "host", [BACKEND_CUDA] = "cuda"};
   return names[backend];
+}
+
+/* Whole packs of 4 points, so that the images' sources are in the packs beside the end; where an axis reflects, at
+ * least two. */
+int kernel_virtual_x(const kernel *k, const kernel_args *args) {
+  const unsigned char *g = args->ghosts;
+  const int any = g[FACE_X_LO] != GHOST_KEEP || g[FACE_X_HI] != GHOST_KEEP;
+  return k->virtual_x && any && args->nx % 4 == 0 && args->nx >= 8;
 }
 
 static int unknown(const char *name, enum equation equation, enum backend backend, error *e) {

@@ -39,6 +39,7 @@ static int launch(const stepper *s, int stream, const kernel *k, zrange z, error
   args.out = stepper_field(s, !s->current);
   args.z_begin = z.begin;
   args.z_end = z.end;
+  args.virtual_x = s->virtual_x;
   args.z_outer_begin = s->slab->lower == SLAB_NO_RANK ? 0 : -s->slab->ghost;
   args.z_outer_end = s->slab->nz + (s->slab->upper == SLAB_NO_RANK ? 0 : s->slab->ghost);
   TRY(s->dev->table->launch(s->dev, stream, k, &args, e));

@@ -27,6 +27,7 @@ typedef struct stepper {
   const kernel *boundary_kernel; /* likewise, for the thin launches at the boundary; of as many steps a pass */
   const kernel *single_kernel;   /* of one step: for the odd step before a stop where the others advance two */
   kernel_args args;              /* constants of every launch; pointers and z range are set for each */
+  bool virtual_x; /* of launches (kernel_args): all kernels of this run can, and nothing else reads ghosts in x */
   bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
   bool profile; /* measure phases; the device must be open with it */
   persistent *persistent; /* not owned; advances in place of the two streams; NULL: it does not */

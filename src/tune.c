@@ -26,6 +26,11 @@ static int list_candidates(enum equation equation, enum backend backend, candida
   return count;
 }
 
+/* Can a run with this kernel do without images in ghosts in x? Absorbing layers read them. */
+static bool may_virtual_x(const stepper *s, const kernel *k) {
+  return !s->absorb && kernel_virtual_x(k, &s->args);
+}
+
 /* Time of one launch of `k` over planes [0, planes), from memory[0] to memory[1]; `repeats` are enqueued at a
  * time. */
 static int time_launches(const stepper *s, const kernel *k, int planes, int repeats, double *best, error *e) {
@@ -34,6 +39,7 @@ static int time_launches(const stepper *s, const kernel *k, int planes, int repe
   args.out = stepper_field(s, 1);
   args.z_begin = 0;
   args.z_end = planes;
+  args.virtual_x = may_virtual_x(s, k);
   double spent = 0;
   *best = 1e30;
   for (int pass = 0; pass < 2 || spent < MEASURE_SECONDS; pass++) {
@@ -115,19 +121,28 @@ static int choose(stepper *s, candidate *list, int count, enum equation equation
     if (cached && !tune_remember(path, key, list[chosen[0]].k->name, list[chosen[1]].k->name))
       log_detail(log, "kernel auto: %s cannot be written, the next run measures again", path);
   }
+  /* A kernel without images in ghosts in x leaves none behind for another. */
+  if (may_virtual_x(s, list[chosen[0]].k)) chosen[1] = chosen[0];
   s->kernel = list[chosen[0]].k;
   s->boundary_kernel = list[chosen[1]].k;
   say(log, list, count, chosen, remembered ? path : NULL);
   return 0;
 }
 
-int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
-                 error *e) {
+static int choose_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
+                          error *e) {
   candidate list[CANDIDATES_MAX];
   int count = list_candidates(equation, s->dev->table->backend, list);
   if (strcmp(name, "auto") == 0 && count > 1) return choose(s, list, count, equation, comm, log, e);
   TRY(kernel_find(name, equation, s->dev->table->backend, &s->kernel, e));
   s->boundary_kernel = s->kernel;
   if (strcmp(name, "auto") == 0) log_line(log, "kernel auto: %s", s->kernel->name);
+  return 0;
+}
+
+int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
+                 error *e) {
+  TRY(choose_kernels(s, name, equation, comm, log, e));
+  s->virtual_x = may_virtual_x(s, s->kernel);
   return 0;
 }

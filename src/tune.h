@@ -7,7 +7,7 @@
 #include "log.h"
 #include "step.h"
 
-/* Sets s->kernel and s->boundary_kernel. A named kernel serves for both; "auto" measures every kernel of
+/* Sets s->kernel, s->boundary_kernel and s->virtual_x. A named kernel serves for both; "auto" measures every kernel of
  * kernels.def but the oracle on this slab, for a whole launch and for the thin ones at the boundary, in less
  * than a second; rank 0's result counts for all, and is kept in a cache file per device model, equation and
  * slab (tune_cache_path). All kernels give the same bits, so the choice shows in the time only. Needs both

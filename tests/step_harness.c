@@ -1,4 +1,5 @@
 #include "step_harness.h"
+#include "ghost_rules.h"
 /* The oracle itself, without the device and its threads. */
 host_kernel jacobi_host_reference;
 
@@ -56,6 +57,7 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
   kernel_args args = *weights;
   args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.nz = nz,
   args.z_begin = 0, args.z_end = nz;
+  rules_apply(&w.slab, &args, w.memory[0]);
   for (int n = 0; n < steps; n++) {
     if (periodic_z) wrap_z(&w, w.memory[n & 1]);
     args.in = w.memory[n & 1] + slab_offset(&w.slab, 0, 0, 0);

@@ -20,7 +20,7 @@ typedef struct step_run {
 float *step_initial(int nx, int ny, int nz);
 
 /* The field after `steps` steps computed by plane-by-plane reference on one thread, replacing `field`
- * (dense). `ghost` is the value beyond the faces; with periodic_z the z faces wrap instead. */
+ * (dense). `ghost` is the value beyond the faces without a rule in `weights`; with periodic_z the z faces wrap instead. */
 void step_expected(const kernel_args *weights, float *field, int nx, int ny, int nz, int steps, float ghost,
                    bool periodic_z);
 

@@ -1,8 +1,10 @@
 /* bench_kernels --ghosts: what ghosts that are images of points cost. Kernels run with rules that keep every ghost and
  * with others in turn, on 512^3 and 768^3 points; figures are medians over the rounds of the time one takes more than
- * the one that keeps, measured just before it. Included by kernels.cu alone. */
+ * the one that keeps, measured just before it. A row for each way to have images in x. Included by kernels.cu alone. */
 #ifndef STENCIL_BENCH_GHOSTS_CUH
 #define STENCIL_BENCH_GHOSTS_CUH
+
+#include "../../kernels/images.cuh"
 
 struct rule_set {
   const char *name;
@@ -10,11 +12,39 @@ struct rule_set {
 };
 enum { E = GHOST_EVEN, O = GHOST_ODD, W = GHOST_WRAP };
 static const rule_set RULE_SETS[] = {{"x even", {E, E}},
+                                     {"x odd", {O, O}},
+                                     {"x wrap", {W, W}},
                                      {"y even", {0, 0, E, E}},
                                      {"z even", {0, 0, 0, 0, E, E}},
                                      {"all even", {E, E, E, E, E, E}},
                                      {"all odd", {O, O, O, O, O, O}},
                                      {"all wrap", {W, W, W, W, W, W}}};
+enum { RULES = sizeof RULE_SETS / sizeof RULE_SETS[0] };
+
+/* Ways to have images in x. Behind a kernel that keeps ghosts: every face for itself; both ends of rows together, the
+ * sectors with ghosts or all of what is between rows. Or in no field. */
+enum way { FACES, SECTORS, GAPS, VIRTUAL, WAYS };
+static const char *const WAY_NAMES[WAYS] = {"faces", "sectors", "gaps", "virtual"};
+
+static bool can(enum way way, const kernel &k, const kernel_args &a) {
+  if (way == VIRTUAL) return kernel_virtual_x(&k, &a);
+  return way == FACES || images::gaps_fit(&a);
+}
+
+static cudaError_t run_way(const bench &b, const kernel &k, kernel_args a, enum way way) {
+  if (way == VIRTUAL) {
+    a.virtual_x = 1;
+    return (cudaError_t)k.cuda(&a, b.stream);
+  }
+  kernel_args keep = a;
+  memset(keep.ghosts, 0, sizeof keep.ghosts);
+  cudaError_t status = (cudaError_t)k.cuda(&keep, b.stream);
+  if (status == cudaSuccess && way == SECTORS) status = images::launch_gaps<false>(&a, b.stream);
+  if (status == cudaSuccess && way == GAPS) status = images::launch_gaps<true>(&a, b.stream);
+  if (status == cudaSuccess)
+    status = images::launch_faces(&a, images::faces_of(&a, way == FACES ? FACE_X_LO : FACE_Y_LO), b.stream);
+  return status;
+}
 
 static kernel_args ruled_args(const bench &b, const rule_set &rules) {
   kernel_args a = make_args(b, 0, b.s.nz);
@@ -22,36 +52,69 @@ static kernel_args ruled_args(const bench &b, const rule_set &rules) {
   return a;
 }
 
-/* Floats, padding aside, of `k`'s answer that differ from naive's. */
-static unsigned long long wrong_with(const bench &b, const kernel &k, const rule_set &rules) {
-  const kernel_args a = ruled_args(b, rules);
-  expect(b, k.equation, a);
-  return differences(b, k, a);
+/* Images in x of `field`, and nothing else. */
+static void image_x(const bench &b, kernel_args a, float *field) {
+  memset(a.ghosts + FACE_Y_LO, 0, FACE_COUNT - FACE_Y_LO);
+  a.out = field + slab_offset(&b.s, 0, 0, 0);
+  CHECK(images::launch_faces(&a, images::faces_of(&a, FACE_X_LO), b.stream));
 }
 
-/* Runs one kernel with every set of rules; returns how many floats are wrong. */
+/* Floats, padding aside, of what `k` leaves in this way that differ from what naive and face by face leave. */
+static unsigned long long wrong_in(const bench &b, const kernel &k, const rule_set &rules, enum way way) {
+  error e = {};
+  const kernel *naive = NULL;
+  const kernel_args a = ruled_args(b, rules);
+  const size_t bytes = b.floats * sizeof(float), ghost = slab_offset(&b.s, -RADIUS, -RADIUS, -RADIUS);
+  unsigned long long wrong = 0;
+  if (kernel_find("naive", k.equation, BACKEND_CUDA, &naive, &e)) exit(1);
+  kernel_args expected = a;
+  expected.out = b.expected + slab_offset(&b.s, 0, 0, 0);
+  image_x(b, a, b.in);
+  CHECK(cudaMemcpyAsync(b.expected, b.before, bytes, cudaMemcpyDeviceToDevice, b.stream));
+  CHECK(cudaMemcpyAsync(b.out, b.before, bytes, cudaMemcpyDeviceToDevice, b.stream));
+  CHECK(cudaMemsetAsync(b.differ, 0, sizeof wrong, b.stream));
+  CHECK(run_way(b, *naive, expected, FACES));
+  CHECK(run_way(b, k, a, way));
+  if (way == VIRTUAL) image_x(b, a, b.out);
+  count_differences<<<1024, 256, 0, b.stream>>>(b.out + ghost, b.expected + ghost, b.floats - ghost, b.s.pitch,
+                                                (size_t)b.s.nx + 2 * RADIUS, b.differ);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpyAsync(&wrong, b.differ, sizeof wrong, cudaMemcpyDeviceToHost, b.stream));
+  CHECK(cudaStreamSynchronize(b.stream));
+  return wrong;
+}
+
+/* Runs one kernel with every set of rules in every way; returns how many floats are wrong. */
 static unsigned long long compare_rules(const bench &b, const kernel &k) {
   const kernel_args keep = make_args(b, 0, b.s.nz);
-  const auto seconds = [&](const kernel_args &a) {
-    return seconds_of(b, b.repeats, [&](int) { return (cudaError_t)k.cuda(&a, b.stream); });
-  };
-  std::vector<double> kept;
-  unsigned long long wrong = 0;
-  std::string row;
-  for (const rule_set &rules : RULE_SETS) {
-    std::vector<double> more;
-    wrong += wrong_with(b, k, rules);
-    for (int round = 0; round < ROUNDS; round++) {
-      kept.push_back(seconds(keep));
-      more.push_back(100 * (seconds(ruled_args(b, rules)) / kept.back() - 1));
+  std::vector<double> kept, more[WAYS][RULES];
+  unsigned long long wrong = 0, all_wrong = 0;
+  for (int round = 0; round < ROUNDS; round++)
+    for (int r = 0; r < RULES; r++)
+      for (int way = 0; way < WAYS; way++) {
+        const kernel_args a = ruled_args(b, RULE_SETS[r]);
+        if (!can((enum way)way, k, a)) continue;
+        kept.push_back(seconds_of(b, b.repeats, [&](int) { return (cudaError_t)k.cuda(&keep, b.stream); }));
+        const double taken =
+            seconds_of(b, b.repeats, [&](int) { return run_way(b, k, a, (enum way)way); });
+        more[way][r].push_back(100 * (taken / kept.back() - 1));
+      }
+  for (int way = 0; way < WAYS; way++) {
+    printf("%-8s %-13s %7.1f %-8s", equation_name(k.equation), k.name, 1e-9 * points_of(b) / median(kept),
+           WAY_NAMES[way]);
+    wrong = 0;
+    for (int r = 0; r < RULES; r++) {
+      if (can((enum way)way, k, ruled_args(b, RULE_SETS[r])))
+        wrong += wrong_in(b, k, RULE_SETS[r], (enum way)way);
+      if (more[way][r].empty())
+        printf(" %8s", "-");
+      else
+        printf(" %8.2f", median(more[way][r]));
     }
-    char cell[16];
-    snprintf(cell, sizeof cell, " %8.2f", median(more));
-    row += cell;
+    printf("  %s\n", wrong ? "DIFFERS" : "equal");
+    all_wrong += wrong;
   }
-  printf("%-8s %-13s %7.1f%s  %s\n", equation_name(k.equation), k.name, 1e-9 * points_of(b) / median(kept),
-         row.c_str(), wrong ? "DIFFERS from naive" : "equal");
-  return wrong;
+  return all_wrong;
 }
 
 /* `name`: a kernel's, or NULL for the default one of each equation. Returns whether all bits are right. */
@@ -63,6 +126,7 @@ static bool compare_ghosts(const char *name) {
     open_bench(&b, n, n, n);
     printf("%d x %d x %d, %% of time more than where all ghosts keep their value\n%-8s %-13s %7s", n, n, n,
            "equation", "kernel", "Gpts/s");
+    printf(" %-8s", "way");
     for (const rule_set &rules : RULE_SETS) printf(" %8s", rules.name);
     printf("  bits\n");
     for (int q = 0; q < EQUATION_COUNT; q++) {

@@ -1,0 +1,134 @@
+/* bulk_tensor's rings of planes in shared memory: what a launch and a block have to do, where things lie, and how thread
+ * 0 keeps the rings full. S is a bulk_tensor::shape. */
+#ifndef STENCIL_BULK_TENSOR_RING_CUH
+#define STENCIL_BULK_TENSOR_RING_CUH
+
+#include "bulk_tensor_ptx.cuh"
+#include "star.cuh"
+
+namespace bulk_tensor {
+
+using star::REACH;
+
+/* The tensors and their boxes. z 0 is plane z_begin - 4 of u and plane z_begin of the others. */
+struct maps {
+  CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
+  CUtensorMap before, medium;
+};
+
+/* VIRTUAL_X: what stands for the ghosts beyond the first and the last point of a row. */
+struct row_ends {
+  int left_box, right_box; /* where the box of halo columns starts in the map `side`; NOWHERE: nobody reads it */
+  bool wraps;
+  float left, right; /* reflection: what images are their points times; 0: ghosts are read */
+};
+constexpr int NOWHERE = -1;
+
+/* One launch of blocks that are all resident: jobs [first, first + gridDim.x). Job j is tile j % tiles, chunk
+ * j / tiles of `planes` planes. progress: a counter that starts at 0, through which the blocks keep step; NULL:
+ * they need not. */
+struct wave {
+  int tiles_x, tiles, planes, first;
+  unsigned *progress;
+  row_ends ends;
+};
+
+/* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
+template <int SLOTS> struct turn {
+  int slot, parity;
+  __device__ __forceinline__ turn after(int n) const {
+    return slot + n < SLOTS ? turn{slot + n, parity} : turn{slot + n - SLOTS, parity ^ 1};
+  }
+};
+
+/* Where a block's things are in shared memory. */
+template <class S> struct layout {
+  float *ring, *operands, *centres;
+  barrier *full, *empty, *operands_full, *operands_empty;
+
+  __device__ __forceinline__ explicit layout(float *shared)
+      : ring(shared), operands(ring + S::stages * S::slot),
+        centres(operands + S::operand_stages * S::operand_slot),
+        full(reinterpret_cast<barrier *>(shared + S::floats)), empty(full + S::stages),
+        operands_full(empty + S::stages), operands_empty(operands_full + S::operand_stages) {}
+
+  /* By one thread. One arrival fills a slot (thread 0's, and the bytes), one of each warp empties it. */
+  __device__ __forceinline__ void init() const {
+    for (int i = 0; i < S::stages; i++) barrier_init(full + i, 1), barrier_init(empty + i, S::warps);
+    for (int i = 0; i < S::operand_stages; i++)
+      barrier_init(operands_full + i, 1), barrier_init(operands_empty + i, S::warps);
+    barriers_ready();
+  }
+};
+
+/* A block's share. Step i of `steps` brings plane z_begin - 4 + i; from step 8 on one output plane is finished
+ * a step. `z` counts from the launch's first output plane. */
+template <class S> struct job {
+  int x, y, z, planes, steps;
+
+  __device__ __forceinline__ job(const kernel_args &a, const wave &w) {
+    const int j = w.first + (int)blockIdx.x, tile = j % w.tiles;
+    x = tile % w.tiles_x * S::tile_x, y = tile / w.tiles_x * S::tile_y;
+    z = j / w.tiles * w.planes;
+    planes = min(w.planes, a.z_end - a.z_begin - z), steps = planes + 2 * REACH;
+  }
+  /* Is the plane of this step an output plane? If not, it only adds to sums in z. */
+  __device__ __forceinline__ bool owns(int step) const { return step >= REACH && step < planes + REACH; }
+};
+
+/* --- what thread 0 does besides ------------------------------------------------------------------------- */
+
+template <class S, bool VIRTUAL_X>
+__device__ __forceinline__ void fetch(const layout<S> &at, const maps &m, const job<S> &j, int step,
+                                      turn<S::stages> t, const kernel_args &a, const row_ends &ends) {
+  if (step >= j.steps) return;
+  float *slot = at.ring + t.slot * S::slot;
+  barrier *full = at.full + t.slot;
+  const int right_x = j.x + REACH + S::tile_x;
+  const int left_box = VIRTUAL_X && j.x == 0 ? ends.left_box : j.x,
+            right_box = VIRTUAL_X && j.x + S::tile_x >= a.nx ? ends.right_box : right_x;
+  const bool left = !VIRTUAL_X || left_box != NOWHERE, right = !VIRTUAL_X || right_box != NOWHERE;
+  wait(at.empty + t.slot, t.parity ^ 1);
+  const int z = j.z + step;
+  arrive_and_expect(full, (int)sizeof(float) *
+                              (S::plane + (j.owns(step) ? (left + right) * REACH * S::tile_y : 0)));
+  copy_box(slot, &m.plane, j.x + REACH, j.y, z, full);
+  if (!j.owns(step)) return;
+  if (left) copy_box(slot + S::plane, &m.side, left_box, j.y + REACH, z, full);
+  if (right) copy_box(slot + S::plane + S::side, &m.side, right_box, j.y + REACH, z, full);
+}
+
+/* What finishing the output plane of this step takes besides u. */
+template <class S>
+__device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &m, bool medium,
+                                               const job<S> &j, int step, turn<S::operand_stages> t) {
+  if (step >= j.steps) return;
+  float *slot = at.operands + t.slot * S::operand_slot;
+  barrier *full = at.operands_full + t.slot;
+  wait(at.operands_empty + t.slot, t.parity ^ 1);
+  const int z = j.z + step - 2 * REACH, boxes = medium + (S::equation == EQUATION_WAVE);
+  arrive_and_expect(full, (int)sizeof(float) * S::tile * boxes);
+  if (medium) copy_box(slot, &m.medium, j.x, j.y, z, full);
+  if (S::equation == EQUATION_WAVE) copy_box(slot + S::tile, &m.before, j.x, j.y, z, full);
+}
+
+/* Every few steps: says that this block has come so far, and waits until all have come as far as it was the
+ * last time. Only speed depends on it: a block that has waited in vain once (others are not resident, or share
+ * their SM with other work) is `alone` from then on. */
+template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, bool *alone) {
+  constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */
+  constexpr int STRIDE = S::equation == EQUATION_WAVE ? 2 : 3;
+  if (!w.progress || step % STRIDE) return;
+  const unsigned expected = (unsigned)(step / STRIDE) * gridDim.x;
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(w.progress) : "memory");
+  if (*alone) return;
+  for (int looks = 0; looks < PATIENCE; looks++) {
+    unsigned seen;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(w.progress) : "memory");
+    if (seen >= expected) return;
+  }
+  *alone = true;
+}
+
+} // namespace bulk_tensor
+#endif
