@@ -71,7 +71,7 @@ static int fill_key(config *c, source_config *s, const config_key *key, const co
 /* Fills c, or *s if that is not NULL. */
 static int fill_block(config *c, source_config *s, const config_block *given, error *e) {
   for (const config_key *key = config_keys; key < config_keys + config_key_count; key++)
-    if (key->kind != VALUE_LATER && key->of_source == (s != NULL)) TRY(fill_key(c, s, key, given, e));
+    if (key->of_source == (s != NULL)) TRY(fill_key(c, s, key, given, e));
   return 0;
 }
 

@@ -110,6 +110,7 @@ typedef struct config {
   bool overlap;
   enum schedule_kind schedule;
   enum io_kind io;
+  double watchdog_seconds; /* 0: off */
   /* [device] */
   char backend[32]; /* auto, cuda or host */
   char kernel[64];  /* auto or a name of kernels.def */

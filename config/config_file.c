@@ -82,7 +82,7 @@ static int find_key(const char *place, const char *section, const char *name, in
     if (!same_section(k, section)) continue;
     if (count < NAMES_MOST) names[count++] = k->name;
     if (strcmp(k->name, name) != 0) continue;
-    return k->kind == VALUE_LATER ? FAIL(e, CONFIG_LATER_KEY, place, section, name) : 0;
+    return 0;
   }
   char hint[512];
   suggest(hint, sizeof hint, name, names, count);

@@ -16,7 +16,6 @@ enum {
 _Static_assert(CONFIG_LIST_TEXT > RECEIVER_POINTS_MAX * POSITION_TEXT, "what is printed can be read back");
 
 enum value_kind {
-  VALUE_LATER,   /* a known key that this version cannot do */
   VALUE_INTEGER, /* int or int64_t, by size */
   VALUE_NUMBERS, /* one double, or an array of them filled by as many numbers */
   VALUE_SWITCH,  /* bool */

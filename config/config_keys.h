@@ -111,8 +111,6 @@ static void default_t0(config *c, source_config *s);
 #define AT_SOURCE(field)      .of_source = true, FIELD(source_config, field)
 #define TAG(field, choices_)  .tag = offsetof(config, field), .choices = choices_
 #define NUMBER(field, limits) .number = offsetof(config, field), .range = limits
-#define LATER(section_, name_)                                                                               \
-  { .section = section_, .name = name_, .kind = VALUE_LATER }
 #define BOUNDARY(name, mask, otherwise)                                                                      \
   { "boundary", name, VALUE_FACES, .faces = mask, .choices = boundary_choices, .fallback = otherwise }
 #define WEIGHTS(name, field, otherwise)                                                                      \
@@ -208,7 +206,7 @@ const config_key config_keys[] = {
   {"parallel", "overlap", VALUE_SWITCH, AT(overlap), .choices = switch_choices, .fallback = "on"},
   {"parallel", "schedule", VALUE_CHOICE, AT(schedule), .choices = schedule_choices, .fallback = "steps"},
   {"parallel", "io", VALUE_CHOICE, AT(io), .choices = io_choices, .fallback = "auto"},
-  LATER("parallel", "watchdog_seconds"),
+  {"parallel", "watchdog_seconds", VALUE_NUMBERS, AT(watchdog_seconds), .range = &SECONDS, .fallback = "0"},
 
   {"device", "backend", VALUE_TEXT, AT(backend), .choices = backend_choices, .fallback = "auto"},
   {"device", "kernel", VALUE_TEXT, AT(kernel), .expected = "auto or the name of a kernel", .fallback = "auto"},

@@ -86,8 +86,6 @@ static void put_points(sink *s, const config *c, const config_key *key) {
 static void put_value(sink *s, const config *c, const config_key *key, const void *owner) {
   const void *field = (const char *)owner + key->offset;
   switch (key->kind) {
-  case VALUE_LATER:
-    break; /* not printed */
   case VALUE_INTEGER:
     put_integer(s, key, field);
     break;
@@ -121,7 +119,6 @@ static void put_value(sink *s, const config *c, const config_key *key, const voi
 /* Keys that would be refused, that nobody gave, and that stand for several others are left out. */
 static bool is_printed(const config *c, const source_config *source, const config_key *key,
                        const char *owner) {
-  if (key->kind == VALUE_LATER) return false;
   if (key->kind == VALUE_FACES && (key->faces & (key->faces - 1))) return false;
   if (key->optional && *(const double *)(owner + key->offset) == 0) return false;
   if (key->tag && !config_choice(key->choices, *(const int *)(owner + key->tag))) return false;

@@ -1,11 +1,10 @@
 /* Writing a checkpoint: under a temporary name, looked at, made durable, renamed; then the oldest are deleted. */
-#include <errno.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 #include "../src/error_mpi.h"
 #include "atomic_file.h"
 #include "checkpoint_internal.h"
+#include "space.h"
 
 typedef struct writer {
   MPI_Comm comm;
@@ -21,15 +20,8 @@ typedef struct writer {
 } writer;
 
 static int check_space(const writer *w, const checkpoint_array *arrays, int count, error *e) {
-  char folder[FILE_NAME];
-  struct statvfs s;
-  path_folder(w->name, folder);
-  if (statvfs(folder, &s)) return FAIL(e, FILE_WRITE, w->name, strerror(errno));
-  uint64_t needed = checkpoint_bytes(arrays, count), available;
-  if (__builtin_mul_overflow((uint64_t)s.f_bavail, (uint64_t)s.f_frsize, &available)) available = UINT64_MAX;
-  if (s.f_blocks == 0) return 0;        /* a file system that does not say */
   if (w->place->compress > 0) return 0; /* who knows what is needed? A full disk will be seen all the same */
-  return needed > available ? FAIL(e, CHECKPOINT_SPACE, w->name, needed, available) : 0;
+  return space_check(w->name, checkpoint_bytes(arrays, count), e);
 }
 
 /* Rank 0: everything up to the first array. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "../src/error_mpi.h"
 #include "atomic_file.h"
+#include "space.h"
 
 enum { TAG_TURN = 7002 };
 enum turn { TURN_STOP, TURN_SEND };
@@ -92,11 +93,18 @@ bool field_exists(const char *path, int64_t step) {
   return !name_files(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
 }
 
+/* As for checkpoints: what compressed values take nobody knows. */
+static int check_space(const writer *w, const field_meta *meta, error *e) {
+  const slab *s = w->f.io->slab;
+  const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
+  return meta->compress ? 0 : space_check(w->path, points * sizeof(float), e);
+}
+
 /* Creates the file on rank 0 and, to write collectively, opens it on all ranks. Agreed. */
 static int open_output(writer *w, const field_meta *meta, bool collective, error *e) {
   const field_io *io = w->f.io;
   if (!e->id && io->slab->rank == 0) {
-    field_create(&w->f, w->temporary, meta, &w->disk_error, e);
+    if (!check_space(w, meta, e)) field_create(&w->f, w->temporary, meta, &w->disk_error, e);
     if (collective) finish(w, e);
   }
   TRY(error_agree(e, io->comm));

@@ -6,6 +6,7 @@
 #include "simulation.h"
 #include "state.h"
 #include "stop.h"
+#include "storage.h"
 
 static double mib(double bytes) {
   return bytes / 1048576;
@@ -114,19 +115,22 @@ static int check_input(const config *c, const char *dataset, run_log *log, error
   return 0;
 }
 
-static int check_files(const config *c, run_log *log, error *e) {
+static int check_files(const simulation *s, double traces, error *e) {
+  const config *c = s->config;
+  run_log *log = s->log;
   double number;
   const char *medium = physics_medium(c, &number);
   if (medium) TRY(check_input(c, medium, log, e));
   if (c->initial == INITIAL_FILE) TRY(check_input(c, c->initial_file, log, e));
   if (c->previous == PREVIOUS_FILE) TRY(check_input(c, c->previous_file, log, e));
   TRY(path_check_writable(c->output_path, e));
+  TRY(path_check_writable(c->checkpoint_path, e));
   if (c->report_file[0]) TRY(path_check_writable(c->report_file, e));
   log_line(log, "output paths are writable");
-  return 0;
+  return storage_check(s, traces, true, e);
 }
 
-static int describe(simulation *s, error *e) {
+static int describe(simulation *s, double *traces, error *e) {
   const config *c = s->config;
   needs n;
   log_line(s->log, "%s", s->config_text);
@@ -139,6 +143,7 @@ static int describe(simulation *s, error *e) {
            transport_name(c->transport), c->overlap ? "on" : "off",
            io_name(s->io.mode));
   print_output(s);
+  *traces = (double)n.receivers.on_disk;
   return 0;
 }
 
@@ -150,8 +155,9 @@ int dry_run(const config *c, const cli *options, const char *command, run_log *l
   if (from.name[0])
     log_line(log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
   if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, comm, false, e)) {
-    describe(&s, e);
-    if (s.rank == 0 && !e->id) check_files(c, log, e);
+    double traces = 0;
+    describe(&s, &traces, e);
+    if (s.rank == 0 && !e->id) check_files(&s, traces, e);
     if (!error_agree(e, comm)) log_line(log, "dry run: everything is in place");
   }
   simulation_close(&s);

@@ -130,8 +130,7 @@ int receivers_bytes(const slab *slab, const config *c, int64_t last_step, MPI_Co
     size->pinned = 2 * (size_t)r.batch_rows * row_bytes(&r);
     size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);
     size->on_host = (size_t)r.rows * row_bytes(&r) + (size_t)r.count * sizeof *r.positions;
-    size->on_disk = (size_t)r.rows * ((size_t)r.count * sizeof(float) + sizeof(double)) +
-                    (size_t)r.count * sizeof *r.positions;
+    size->on_disk = receivers_file_bytes(&r);
   }
   free(own);
   receivers_close(&r);

@@ -48,6 +48,12 @@ typedef struct receivers_size {
 int receivers_bytes(const slab *slab, const struct config *c, int64_t last_step, MPI_Comm comm,
                     receivers_size *size, error *e);
 
+/* Bytes of the file with the traces of the whole run. */
+static inline size_t receivers_file_bytes(const receivers *r) {
+  return (size_t)r->rows * ((size_t)r->count * sizeof(float) + sizeof(double)) +
+         (size_t)r->count * sizeof *r->positions;
+}
+
 /* Is this step to be sampled? The same on every rank. */
 bool receivers_due(const receivers *r, int64_t step);
 

@@ -8,6 +8,7 @@
 #include "simulation.h"
 #include "state.h"
 #include "stop.h"
+#include "storage.h"
 
 static double points_of(const config *c) {
   return (double)c->nx * c->ny * c->nz;
@@ -38,6 +39,7 @@ static int look_after(simulation *s, int64_t last, enum stop_reason *reason, err
     TRY(simulation_save(s, e));
   else if (due(step, c->check_every) && step < last) /* the last is checked when it is saved */
     TRY(simulation_check(s, e));
+  watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
   if (step == last) *reason = STOP_NOT; /* done all the same */
   if (!checkpoint && !due(step, c->checkpoint_every_steps) && *reason == STOP_NOT) return 0;
@@ -67,10 +69,20 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   }
   if (reason != STOP_NOT) return stopped(s, reason, e);
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
+  watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, MPI_Barrier(s->comm));
   *seconds = MPI_Wtime() - begin;
   log_progress(s->log, steps, steps, *seconds, points_of(c));
   return 0;
+}
+
+/* The loop under the watchdog's eyes. */
+static int guarded_loop(simulation *s, int64_t last, bool watched, double *seconds, error *e) {
+  watchdog **watch = &s->stepper.watch;
+  if (!watchdog_open(watch, s->comm, s->config->watchdog_seconds, s->stepper.step, e))
+    loop(s, last, watched, seconds, e);
+  watchdog_close(watch);
+  return e->id;
 }
 
 static report_rank measured(const simulation *s, int64_t steps) {
@@ -158,15 +170,22 @@ static int check_paths(const simulation *s, bool files, error *e) {
   return error_agree(e, s->comm);
 }
 
+/* The same of room on the disks. */
+static int check_room(const simulation *s, error *e) {
+  if (s->rank == 0) storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e);
+  return error_agree(e, s->comm);
+}
+
 static int simulate(simulation *s, error *e) {
   const config *c = s->config;
   double seconds;
   TRY(check_paths(s, true, e));
+  TRY(check_room(s, e));
   TRY(simulation_load(s, e));
   if (c->output_every > 0 && !s->from) TRY(simulation_save(s, e));
   const int64_t first = s->stepper.step, last = s->physics.steps > first ? s->physics.steps : first;
   TRY(stop_open(&s->stop, s->comm, c->max_seconds, c->checkpoint_every_seconds, state_seconds(s), first, e));
-  TRY(loop(s, last, true, &seconds, e));
+  TRY(guarded_loop(s, last, true, &seconds, e));
   TRY(stop_close(&s->stop, e));
   if (c->output_every == 0 || last % c->output_every != 0) TRY(simulation_save(s, e));
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, s->physics.dt, e));
@@ -181,7 +200,7 @@ static int benchmark(simulation *s, error *e) {
   while (s->stepper.step < warm_up)
     if (stepper_advance(&s->stepper, warm_up - s->stepper.step, e)) error_abort(e, s->comm);
   if (stepper_reset_phases(&s->stepper, e)) error_abort(e, s->comm);
-  TRY(loop(s, warm_up + steps, false, &seconds, e));
+  TRY(guarded_loop(s, warm_up + steps, false, &seconds, e));
   return report_all(s, steps, seconds, e);
 }
 

@@ -28,6 +28,7 @@ static int measure(simulation *s, bool histogram, error *e) {
   stepper *p = &s->stepper;
   field_statistics *f = &s->statistics;
   f->step = p->step;
+  watchdog_tell(p->watch, WATCH_CHECK, p->step);
   /* A device that fails here may fail alone, while the others stand in the step loop. */
   if (stepper_sync(p, e) || survey_field(&s->survey, p->memory[p->current], histogram, f, e))
     error_abort(e, s->comm);
@@ -89,12 +90,14 @@ int simulation_save(simulation *s, error *e) {
   TRY(measure(s, true, e));
   log_statistics(s, log_line);
   double begin = MPI_Wtime(); /* the check has waited for the steps under way: they are not I/O */
+  watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
   field_meta meta = simulation_meta(s);
   meta.statistics = &s->statistics;
   s->transfer.field = s->stepper.memory[s->stepper.current];
   TRY(field_write(&s->io, s->config->output_path, &meta, transfer_to_host, &s->transfer, e));
   if (s->rank == 0) list_in_series(s, &meta, e);
   TRY(error_agree(e, s->comm));
+  watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
   s->io_seconds += MPI_Wtime() - begin;
   log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)meta.step);
   return 0;

@@ -325,6 +325,7 @@ int state_save(simulation *s, error *e) {
   int64_t saved = s->series_count;
   TRY(simulation_check(s, e));
   double begin = MPI_Wtime();
+  watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
   if (s->stepper.receivers && receivers_flush(&s->receivers, e)) error_abort(e, s->comm);
   MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->comm));
   describe_state(&t, s, true);
@@ -333,6 +334,7 @@ int state_save(simulation *s, error *e) {
   error_agree(e, s->comm);
   if (!e->id) write_state(s, &t, &f, e);
   fingerprint_free(&f);
+  watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
   s->checkpoint_seconds = MPI_Wtime() - begin;
   s->io_seconds += s->checkpoint_seconds;
   if (!e->id)

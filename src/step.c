@@ -151,6 +151,7 @@ static int advance_persistent(stepper *s, int64_t limit, error *e) {
   const device_table *t = s->dev->table;
   const int steps = limit < s->persistent->batch ? (int)limit : s->persistent->batch;
   _Static_assert((int)SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
+  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   TRY(t->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
   TRY(outcomes_before(s, s->pass - 1, e));
   trace_begin("steps");
@@ -172,6 +173,7 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   slab_ranges(s->slab, &lo, &interior, &hi);
   bool single = s->kernel->steps > limit;
   const kernel *k = single ? s->single_kernel : s->kernel;
+  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   /* Bounds how far the host runs ahead. Pass n fills the events of pass n - 3 again. */
   TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
   TRY(harvest_before(s, s->pass - 2, e));
@@ -181,6 +183,7 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   TRY(launch_interior(s, k, interior, e));
   const halo_events events = {event_of(s->pass, TO_HOST), event_of(s->pass, TO_DEVICE_BEGIN),
                               event_of(s->pass, TO_DEVICE)};
+  watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
   /* Received ghosts belong to the field just computed: they are input of the next pass. */
   TRY(halo_exchange(s->halo, s->memory[!s->current], s->profile ? &events : NULL, !s->overlap, e));
   TRY(sample(s, s->step + k->steps, e));
@@ -189,6 +192,7 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   s->current = !s->current;
   s->step += k->steps;
   s->pass++;
+  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   return 0;
 }
 

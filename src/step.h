@@ -7,6 +7,7 @@
 #include "persistent.h"
 #include "receiver.h"
 #include "source.h"
+#include "watchdog.h"
 
 /* Seconds on this rank, summed over `steps` steps; measured with events (profile). */
 typedef struct step_phases {
@@ -34,6 +35,7 @@ typedef struct stepper {
   absorb *absorb;       /* not owned, as are the next two; each NULL where there is none */
   sources *sources;
   receivers *receivers;
+  watchdog *watch;      /* not owned; NULL: off */
   float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the
                         first step of the wave, memory[1] holds the field of one step earlier */
   int current;       /* memory[current] holds the newest field */

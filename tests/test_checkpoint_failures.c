@@ -115,7 +115,7 @@ static void test_space(void **st) {
     checkpoint_array a = {.name = "u", .type = CHECKPOINT_DOUBLE, .axes = 3, .source = no_source};
     memcpy(a.shape, shapes[i], sizeof a.shape);
     if (x->rank == 0) a.count = a.shape[0];
-    assert_int_equal(checkpoint_write(MPI_COMM_WORLD, &place, &m, &a, 1, &e), ERROR_CHECKPOINT_SPACE);
+    assert_int_equal(checkpoint_write(MPI_COMM_WORLD, &place, &m, &a, 1, &e), ERROR_FILE_SPACE);
     assert_memory_equal(e.text, begin, strlen(begin));
     uint64_t needed = strtoull(e.text + strlen(begin), NULL, 10);
     assert_true(i ? needed == UINT64_MAX : needed > (uint64_t)800 << 50 && needed < (uint64_t)801 << 50);

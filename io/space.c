@@ -1,0 +1,58 @@
+#include "space.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include "io_internal.h"
+
+int space_of(const char *path, disk_space *space, error *e) {
+  char folder[FILE_NAME];
+  struct statvfs v;
+  struct stat s;
+  path_folder(path, folder);
+  if (statvfs(folder, &v) || stat(folder, &s)) return FAIL(e, FILE_WRITE, path, strerror(errno));
+  space->device = (uint64_t)s.st_dev;
+  bool known = v.f_blocks > 0;
+  if (!known || __builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &space->available))
+    space->available = UINT64_MAX;
+  return 0;
+}
+
+int space_check(const char *name, uint64_t bytes, error *e) {
+  disk_space space;
+  TRY(space_of(name, &space, e));
+  return bytes > space.available ? FAIL(e, FILE_SPACE, name, bytes, space.available) : 0;
+}
+
+/* The step of a file BASE.SSSSSSSS + ending; -1: it is none. */
+static int64_t step_of(const char *file, const char *base, const char *ending) {
+  const size_t length = strlen(base);
+  if (strncmp(file, base, length) || file[length] != '.') return -1;
+  const char *digits = file + length + 1;
+  const size_t count = strspn(digits, "0123456789");
+  return count >= 8 && count < 19 && strcmp(digits + count, ending) == 0 ? strtoll(digits, NULL, 10) : -1;
+}
+
+uint64_t space_taken(const char *path, const char *ending, space_filter *counts, const void *context, int *files) {
+  char folder[FILE_NAME], name[FILE_NAME + 256];
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+  uint64_t bytes = 0;
+  *files = 0;
+  path_folder(path, folder);
+  DIR *open = opendir(folder);
+  if (!open) return 0; /* writing will say why */
+  for (const struct dirent *d; (d = readdir(open));) {
+    struct stat s;
+    const int64_t step = step_of(d->d_name, base, ending);
+    if (step < 0 || (counts && !counts(context, step))) continue;
+    snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
+    if (stat(name, &s)) continue;
+    bytes += 512 * (uint64_t)s.st_blocks;
+    ++*files;
+  }
+  closedir(open);
+  return bytes;
+}

@@ -1,0 +1,238 @@
+#include "watchdog.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "error_mpi.h"
+
+/* What a rank tells the others of its node; a cache line of its own. */
+typedef struct rank_state {
+  _Atomic int64_t step;
+  _Atomic int doing;     /* enum watch_doing */
+  _Atomic uint32_t told; /* times that it has told something */
+  _Atomic uint32_t beat; /* times that its thread has looked: stands still where the process does not run */
+  _Atomic int closed;    /* it watches no more */
+  _Atomic int spoken;    /* of the first rank: somebody of this node has written the message */
+  int rank;              /* in the run */
+  char padding[32];
+} rank_state;
+_Static_assert(sizeof(rank_state) == 64, "a cache line");
+
+/* What this rank has seen of another. */
+typedef struct seen {
+  uint32_t told, beat;
+  double told_at, beat_at; /* watchdog time: when it changed */
+} seen;
+
+struct watchdog {
+  rank_state *mine, **all; /* in the window; all: by rank of the node; owned list */
+  seen *seen;              /* by rank of the node; owned */
+  int count, ranks;        /* of the node, of the run */
+  MPI_Comm node;
+  MPI_Win window;
+  double limit, period; /* s */
+  double time;          /* s that this thread has watched; not while this process was stopped */
+  double noticed;       /* watchdog time of the first look that found a rank late; < 0: none */
+  pthread_t thread;
+  pthread_mutex_t mutex;
+  pthread_cond_t wake;
+  bool running, stop; /* stop: under the mutex */
+};
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- who is late ------------------------------------------------------------------------------------------------ */
+
+static bool frozen(const watchdog *w, int i) {
+  return !atomic_load(&w->all[i]->closed) && w->time - w->seen[i].beat_at > w->limit;
+}
+
+/* Its beat is missing, if not for long enough to blame it for that alone. */
+static bool faint(const watchdog *w, int i) {
+  return w->time - w->seen[i].beat_at > w->limit / 2 && w->time - w->seen[i].beat_at > 2 * w->period;
+}
+
+static bool late(const watchdog *w, int i) {
+  const bool watched = atomic_load(&w->all[i]->doing) != WATCH_NOT;
+  return frozen(w, i) || (watched && w->time - w->seen[i].told_at > w->limit);
+}
+
+static void look(watchdog *w) {
+  for (int i = 0; i < w->count; i++) {
+    const uint32_t told = atomic_load(&w->all[i]->told), beat = atomic_load(&w->all[i]->beat);
+    seen *s = &w->seen[i];
+    if (told != s->told) s->told_at = w->time;
+    if (beat != s->beat) s->beat_at = w->time;
+    s->told = told;
+    s->beat = beat;
+  }
+}
+
+/* Is rank i rather to blame than rank k? A process that does not run is; then who computes, then who is behind. */
+static bool rather(const watchdog *w, int i, int k) {
+  const rank_state *a = w->all[i], *b = w->all[k];
+  const int doing[2] = {atomic_load(&a->doing), atomic_load(&b->doing)};
+  if (faint(w, i) != faint(w, k)) return faint(w, i);
+  if (doing[0] != doing[1]) return doing[0] < doing[1];
+  return atomic_load(&a->step) < atomic_load(&b->step);
+}
+
+/* The rank of this node that holds the job up; -1: none is late. */
+static int latest(const watchdog *w) {
+  int found = -1;
+  for (int i = 0; i < w->count; i++)
+    if (late(w, i) && (found < 0 || rather(w, i, found))) found = i;
+  return found;
+}
+
+/* --- speaking --------------------------------------------------------------------------------------------------- */
+
+static const char *describe(const watchdog *w, int i) {
+  static const char *const words[] = {"computing", "checking the field", "waiting in the exchange",
+                                      "waiting for the other ranks", "saving"};
+  return faint(w, i) ? "its process does not run" : words[atomic_load(&w->all[i]->doing)];
+}
+
+/* Ranks that only wait leave the word for a moment to the node of the one they wait for; of several nodes the one with
+ * the lowest rank speaks first, and the launcher then silences the others. */
+static double patience(const watchdog *w, int i) {
+  const int first = w->all[0]->rank, doing = atomic_load(&w->all[i]->doing);
+  const bool waits = !faint(w, i) && (doing == WATCH_EXCHANGE || doing == WATCH_AGREE);
+  return (waits && w->count < w->ranks ? 2 : 0) + 0.1 * (first < 20 ? first : 20);
+}
+
+static void speak(watchdog *w, int i) {
+  error e = {0};
+  if (atomic_exchange(&w->all[0]->spoken, 1)) return; /* another rank has, and ends the job */
+  FAIL(&e, WATCHDOG, w->all[i]->rank, atomic_load(&w->all[i]->step) + 1, w->limit, describe(w, i));
+  /* Not through stdio: the main thread may be stuck while it holds a stream. */
+  dprintf(STDERR_FILENO, "stencil: error: %s\n", e.text);
+  _exit(error_exit_code(e.id));
+}
+
+/* --- the thread ------------------------------------------------------------------------------------------------- */
+
+/* Sleeps for a period, or until watchdog_close. Time in which this whole process was stopped does not count. */
+static bool nap(watchdog *w) {
+  const double begin = now(), until = begin + w->period;
+  const struct timespec at = {(time_t)until, (long)(1e9 * (until - (double)(time_t)until))};
+  pthread_mutex_lock(&w->mutex);
+  while (!w->stop && pthread_cond_timedwait(&w->wake, &w->mutex, &at) == 0) continue;
+  const bool stop = w->stop;
+  pthread_mutex_unlock(&w->mutex);
+  const double passed = now() - begin;
+  w->time += passed < 2 * w->period ? passed : 2 * w->period;
+  return !stop;
+}
+
+static void *watch(void *context) {
+  watchdog *w = context;
+  while (nap(w)) {
+    atomic_fetch_add(&w->mine->beat, 1);
+    look(w);
+    const int i = latest(w);
+    if (i < 0)
+      w->noticed = -1;
+    else if (w->noticed < 0)
+      w->noticed = w->time;
+    if (i >= 0 && w->time - w->noticed >= patience(w, i)) speak(w, i);
+  }
+  return NULL;
+}
+
+static int start(watchdog *w, error *e) {
+  pthread_condattr_t monotonic;
+  sigset_t every, before;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_mutex_init(&w->mutex, NULL);
+  pthread_cond_init(&w->wake, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  sigfillset(&every); /* signals are the main thread's */
+  pthread_sigmask(SIG_SETMASK, &every, &before);
+  const int rc = pthread_create(&w->thread, NULL, watch, w);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  w->running = rc == 0;
+  return rc ? FAIL(e, WATCHDOG_THREAD, strerror(rc)) : 0;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------- */
+
+/* Memory that all ranks of the node see. */
+static int share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
+  int rank, unit;
+  MPI_Aint bytes;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &w->node));
+  MPI_TRY(e, MPI_Comm_set_errhandler(w->node, MPI_ERRORS_RETURN));
+  MPI_TRY(e, MPI_Comm_size(w->node, &w->count));
+  MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
+  MPI_TRY(e, MPI_Win_allocate_shared(sizeof *w->mine, 1, MPI_INFO_NULL, w->node, &w->mine, &w->window));
+  *w->mine = (rank_state){.step = step, .doing = WATCH_NOT, .rank = rank};
+  MPI_TRY(e, MPI_Barrier(w->node));
+  w->all = calloc((size_t)w->count, sizeof *w->all);
+  w->seen = calloc((size_t)w->count, sizeof *w->seen);
+  if (!w->all || !w->seen) return FAIL(e, OUT_OF_MEMORY, (size_t)w->count * sizeof *w->seen, "the watchdog");
+  for (int i = 0; i < w->count; i++)
+    MPI_TRY(e, MPI_Win_shared_query(w->window, i, &bytes, &unit, &w->all[i]));
+  return 0;
+}
+
+int watchdog_open(watchdog **opened, MPI_Comm comm, double seconds, int64_t step, error *e) {
+  const double LONGEST = 1; /* s between two looks */
+  *opened = NULL;
+  if (seconds <= 0) return 0;
+  watchdog *w = *opened = calloc(1, sizeof *w);
+  if (!w) FAIL(e, OUT_OF_MEMORY, sizeof *w, "the watchdog");
+  TRY(error_agree(e, comm));
+  *w = (watchdog){.limit = seconds, .noticed = -1, .node = MPI_COMM_NULL, .window = MPI_WIN_NULL};
+  w->period = seconds / 8 < LONGEST ? seconds / 8 : LONGEST;
+  share(w, comm, step, e);
+  TRY(error_agree(e, comm)); /* the thread must not look before all ranks have said who they are */
+  start(w, e);
+  return error_agree(e, comm);
+}
+
+void watchdog_tell(watchdog *w, enum watch_doing doing, int64_t step) {
+  if (!w) return;
+  atomic_store_explicit(&w->mine->step, step, memory_order_relaxed);
+  atomic_store_explicit(&w->mine->doing, (int)doing, memory_order_relaxed);
+  atomic_fetch_add_explicit(&w->mine->told, 1, memory_order_release);
+}
+
+static void stop(watchdog *w) {
+  if (!w->running) return;
+  pthread_mutex_lock(&w->mutex);
+  w->stop = true;
+  pthread_cond_signal(&w->wake);
+  pthread_mutex_unlock(&w->mutex);
+  pthread_join(w->thread, NULL);
+  pthread_cond_destroy(&w->wake);
+  pthread_mutex_destroy(&w->mutex);
+}
+
+void watchdog_close(watchdog **closed) {
+  watchdog *w = *closed;
+  *closed = NULL;
+  if (!w) return;
+  if (w->mine) {
+    atomic_store(&w->mine->doing, WATCH_NOT);
+    atomic_store(&w->mine->closed, 1);
+  }
+  stop(w);
+  if (w->window != MPI_WIN_NULL) MPI_Win_free(&w->window);
+  if (w->node != MPI_COMM_NULL) MPI_Comm_free(&w->node);
+  free(w->all);
+  free(w->seen);
+  free(w);
+}

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""What guards a run: the watchdog, the look at the room on disk, the end of all ranks when one dies, the clock of checkpoints.
+guards.py CASE STENCIL MPIEXEC   |   guards.py --list
+
+Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
+"""
+import ctypes
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import Result, Running, alive, case, check, h5py, main, np, same_bits, send, skip
+
+LONG = {"grid.nx": 48, "grid.ny": 48, "grid.nz": 48, "time.steps": 100000000, "equation.type": "wave",
+        "report.progress": "off", "checkpoint.path": "out/c"}
+STARTED = "kernel auto:"
+
+
+def gone(pids, seconds, about):
+    """All these processes have ended soon."""
+    end = time.monotonic() + seconds
+    while any(map(alive, pids)):
+        check(time.monotonic() < end, f"{about}: still there after {seconds} s: {[p for p in pids if alive(p)]}")
+        time.sleep(0.01)
+
+
+def start(leg, ranks=3):
+    """Until the loop runs; returns the ranks' processes."""
+    leg.wait_for(lambda: STARTED in leg.out() and len(leg.ranks()) == ranks, "the start")
+    time.sleep(0.4)
+    return leg.ranks()
+
+
+# --- the watchdog -------------------------------------------------------------------------------------------------
+
+def check_barked(result, rank, limit, about):
+    check(result.code == 4, f"{about}: expected exit 4, got {result}")
+    said = re.fullmatch(rf"stencil: error: rank (\d+) has not finished step (\d+) for {limit} s \((.+)\)", "".join(result.errors))
+    check(said, f"{about}: expected one line of the watchdog, got {result}")
+    check(int(said.group(1)) == rank, f"{about}: it was rank {rank}: {result.errors}")
+    return int(said.group(2)), said.group(3)
+
+
+@case
+def watchdog(program):
+    """A rank that stands still ends the job, and is named; so is one that is stopped while it saves."""
+    config = program.config(LONG)
+    for rank in range(3):
+        with Running(program, config, "parallel.watchdog_seconds=2", np=3) as leg:
+            pids = start(leg)
+            begin = time.monotonic()
+            send(pids[rank], signal.SIGSTOP)
+            result = leg.wait(20)
+            seconds = time.monotonic() - begin
+            step, why = check_barked(result, rank, 2, f"rank {rank} stopped")
+            check(step > 1 and why == "its process does not run", f"rank {rank}: step {step}, {why}")
+            check(2 <= seconds < 9, f"rank {rank}: took {seconds:.1f} s")
+            gone(pids, 5, f"rank {rank} stopped")
+            print(f"rank {rank} stopped: ended {seconds:.1f} s later, at step {step}", flush=True)
+    check(not [name for name in program.files() if name.startswith("out/")], f"left {program.files()}")
+    stopped_while_saving(program)
+
+
+def stopped_while_saving(program):
+    config = program.config({**LONG, "grid.nx": 128, "grid.ny": 128, "grid.nz": 128, "initial.u": "random",
+                             "output.compress": 9, "checkpoint.every_steps": 3})
+    with Running(program, config, "parallel.watchdog_seconds=1", np=3) as leg:
+        pids = start(leg)
+        leg.wait_for(lambda: list(program.folder.glob("out/c.*.tmp.*")), "a checkpoint")
+        send(pids[0], signal.SIGSTOP)
+        check_barked(leg.wait(20), 0, 1, "stopped while saving")
+        gone(pids, 5, "stopped while saving")
+
+
+class Held:
+    """Only the main thread of a process stands still, as if stuck in the device or in MPI; use it in a `with`."""
+
+    SEIZE, INTERRUPT, ALL = 0x4206, 0x4207, 0x40000000  # of ptrace, ptrace, waitpid
+
+    def __init__(self, pid):
+        self.pid, ptrace = pid, ctypes.CDLL(None, use_errno=True).ptrace
+        ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        if ptrace(self.SEIZE, pid, None, None):
+            skip(f"no process may be traced here: {os.strerror(ctypes.get_errno())}")
+        ptrace(self.INTERRUPT, pid, None, None)
+        os.waitpid(pid, self.ALL)
+
+    def has_ended(self):
+        """To be asked until true: mpirun learns of the end of a traced process only then."""
+        try:
+            return os.waitpid(self.pid, self.ALL | os.WNOHANG)[0] != 0 and not alive(self.pid)
+        except ChildProcessError:
+            return True
+
+
+def waits_for_device(pid):
+    """The main thread sleeps; in MPI it would spin."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0] == "S"
+
+
+@case
+def slow_watchdog_thread(program):
+    """A process that runs on while its main thread is stuck: the one that computes is named, not those that wait for it."""
+    config = program.config({**LONG, "grid.nx": 300, "grid.ny": 300, "grid.nz": 90, "parallel.overlap": "off"})
+    rank = 2  # not the first, which is named where all wait in the exchange
+    for _ in range(12):
+        with Running(program, config, "parallel.watchdog_seconds=1", np=3) as leg:
+            pids = start(leg)
+            leg.wait_for(lambda: waits_for_device(pids[rank]), "a computing rank")  # pylint: disable=cell-var-from-loop
+            held = Held(pids[rank])
+            end = time.monotonic() + 20
+            while not held.has_ended():
+                check(time.monotonic() < end, f"still running: {leg.result()}")
+                time.sleep(0.02)
+            result = leg.wait(10)
+        check(result.code == 4 and len(result.errors) == 1, f"expected exit 4 and one error, got {result}")
+        said = re.search(r"rank (\d+) has not finished step \d+ for 1 s \((.+)\)$", result.errors[0])
+        check(said and said.group(2) != "its process does not run", f"{result}")
+        print(f"rank {rank} held: {result.errors[0]}", flush=True)
+        if said.group(2) == "computing":  # it may have been caught elsewhere: then all wait in the exchange
+            check(int(said.group(1)) == rank, f"it was rank {rank}: {result.errors}")
+            return
+    check(False, "never caught computing")
+
+
+@case
+def slow_watchdog_patience(program):
+    """It leaves alone: a healthy run, slow saves, a job that is suspended as a whole; and without it nothing happens."""
+    config = program.config({**LONG, "time.steps": 3000, "output.every": 1000, "checkpoint.every_steps": 700})
+    program.succeed("-q", config, "parallel.watchdog_seconds=2", np=3)
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/ref")
+    check(same_bits(program.field(3000), program.field(3000, "out/ref")), "other bits with the watchdog")
+    program.succeed("-q", "--benchmark", "500", config, "parallel.watchdog_seconds=2", np=2)
+    slow_saves(program)
+    for seconds, whom in ((0, "one"), (1, "all")):
+        stopped_and_continued(program, program.config(LONG), seconds, whom)
+
+
+def slow_saves(program):
+    """24 MB of noise at gzip 9: a save takes longer than the watchdog allows a step."""
+    config = program.config({**LONG, "grid.nx": 144, "grid.ny": 144, "grid.nz": 144, "time.steps": 4, "initial.u": "random",
+                             "output.every": 2, "output.compress": 9, "checkpoint.every_steps": 2})
+    result = program.succeed(config, "parallel.watchdog_seconds=1", np=3)
+    seconds = [float(s) for s in re.findall(r"^checkpoint out/c\.\d+\.h5 \(([\d.]+) s\)", result.out, re.MULTILINE)]
+    check(len(seconds) == 2 and min(seconds) > 1.4, f"saves of {seconds} s are not slow enough to be a test")
+    print(f"saves of {seconds} s under a watchdog of 1 s: undisturbed", flush=True)
+
+
+def stopped_and_continued(program, config, watchdog_seconds, whom):
+    with Running(program, config, f"parallel.watchdog_seconds={watchdog_seconds}", np=3) as leg:
+        pids = start(leg)
+        halted = pids if whom == "all" else pids[1:2]
+        for seconds in (3, 1.7, 1.8, 1.9, 2):
+            for pid in halted:
+                send(pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            check(leg.process.poll() is None, f"{whom} stopped, watchdog {watchdog_seconds} s: ended: {leg.result()}")
+            for pid in halted:
+                send(pid, signal.SIGCONT)
+            time.sleep(0.5)
+        send(pids[0], signal.SIGUSR1)
+        result = leg.wait(20)
+    check(result.code == 75, f"{whom} stopped and continued: expected exit 75, got {result}")
+    print(f"{whom} stopped for up to 3 s, 5 times, watchdog {watchdog_seconds} s: went on", flush=True)
+
+
+# --- room on disk -------------------------------------------------------------------------------------------------
+
+# Runs "$@" with a file system of its own in out/small, and tells what is left in it.
+MOUNTED = """mount -t tmpfs -o size=$SIZE none out/small || exit 99
+for name in $OLD; do head -c 300000 /dev/zero > out/small/$name; done
+"$@"; code=$?
+echo "left: $(ls out/small | tr '\\n' ' ')"
+exit $code"""
+
+
+def on_small_disk(program, *args, size, ranks=0, old=""):
+    command = ["unshare", "-rm", "bash", "-c", MOUNTED, "bash", *program.command(args, ranks)]
+    done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, timeout=120, check=False,
+                          env={**program.environment, "SIZE": size, "OLD": old})
+    check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+FIELD = 40 * 40 * 40 * 4  # bytes
+ROOM = {"grid.nx": 40, "grid.ny": 40, "grid.nz": 40, "time.steps": 20, "output.path": "out/small/u",
+        "checkpoint.path": "out/small/c"}
+
+
+def check_refused(result, paths, fields, about):
+    """Exit 2 before the first step: what is needed is so many fields, and a little."""
+    check(result.code == 2 and len(result.errors) == 1, f"{about}: expected exit 2 and one error, got {result}")
+    said = re.search(r"error: (.*): the run needs (\d+) bytes on disk, (\d+) are available$", result.errors[0])
+    check(said and said.group(1) == paths, f"{about}: expected '{paths}' in {result.errors}")
+    needed, available = int(said.group(2)), int(said.group(3))
+    check(fields * FIELD <= needed < (fields + 0.2) * FIELD and available < needed,
+          f"{about}: expected {fields} fields, {fields * FIELD} bytes: {result.errors}")
+    check(not re.search(r"left: .*\.(hdf|h5|tmp)", result.out), f"{about}: it has written: {result}")
+    check("step " not in result.out.replace("steps", ""), f"{about}: noticed only after the first step: {result}")
+
+
+@case
+def room(program):
+    """What cannot fit on the disk is refused before the first step; what just fits runs."""
+    config = program.config(ROOM)
+    (program.folder / "out/small").mkdir()
+    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", program.folder / "out/small"]
+    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True, check=False).returncode:
+        skip("no file systems may be mounted here")
+    u, c = "out/small/u", "out/small/c"
+    for options, paths, fields, ranks in (
+            (["output.every=4"], u, 6, 0), (["output.every=6"], u, 5, 3),
+            (["checkpoint.every_steps=4"], f"{u} and {c}", 1 + 3, 0),
+            (["checkpoint.every_steps=4", "checkpoint.keep=4"], f"{u} and {c}", 1 + 5, 3),
+            (["checkpoint.every_steps=20"], f"{u} and {c}", 1 + 1, 0),
+            (["checkpoint.every_steps=4", "checkpoint.path=out/c", "output.every=10"], u, 3, 0),
+            (["checkpoint.every_seconds=5", "output.path=out/u", "equation.type=wave"], c, 2, 0),
+            (["receivers.line=1 1 1 30 30 30 30000"], u, 1 + (30000 * (24 + 21 * 4)) / FIELD, 0)):
+        about = f"{options} on {ranks} ranks"
+        small = on_small_disk(program, *(["-n"] if ranks == 3 else []), config, *options, size=f"{int((fields - 0.3) * 250)}k",
+                              ranks=ranks)
+        check_refused(small, paths, fields, about)
+        large = on_small_disk(program, config, *options, size=f"{int(fields * 250) + 600}k", ranks=ranks)
+        check(large.code == 0, f"{about}: refused though it fits: {large}")
+    half_known(program, config)
+
+
+def half_known(program, config):
+    """Old files that are replaced make room; what is compressed is not counted."""
+    old = " ".join(f"u.{step:08d}.hdf" for step in (0, 4, 8, 12, 16))
+    result = on_small_disk(program, config, "output.every=4", size="2300k", old=old)
+    check(result.code == 0 and result.out.count(".hdf") == 6, f"files that are replaced were not counted: {result}")
+    result = on_small_disk(program, config, "output.every=4", "initial.u=zero", "output.compress=1", size="600k")
+    check(result.code == 0 and "before compression" in result.out, f"compressed: {result}")
+    result = on_small_disk(program, "-n", config, "output.every=4", size="4m")
+    check("disk: out/small/u: 1.5 MiB needed, 4.0 MiB available" in result.out, f"--dry-run: {result}")
+
+
+# --- a rank dies --------------------------------------------------------------------------------------------------
+
+def whole_files(program, about):
+    """Whatever has its final name can be read."""
+    for path in program.folder.glob("out/*"):
+        if re.search(r"\.\d{8,}\.(hdf|h5)$", path.name):
+            with h5py.File(path, "r") as file:
+                check(np.isfinite(file["u"][...]).all(), f"{about}: {path.name} is not whole")
+
+
+def temporary(pattern):
+    return lambda program, leg: list(program.folder.glob(pattern))
+
+
+def stepping(program, leg):
+    return STARTED in leg.out()
+
+
+def loading(program, leg):
+    return leg.out().startswith("wave:")
+
+
+BIG = {"grid.nx": 128, "grid.ny": 128, "grid.nz": 128}
+# What is going on; changes that make it last; how to know that it has begun.
+MOMENTS = [
+    ("steps", {"grid.nx": 96, "grid.ny": 96, "grid.nz": 96}, stepping),
+    ("an exchange", {"grid.nx": 200, "grid.ny": 200, "grid.nz": 12}, stepping),  # little else to do
+    ("a save", {**BIG, "output.every": 2, "output.compress": 9}, temporary("out/u.*.hdf.tmp")),
+    ("a checkpoint", {**BIG, "checkpoint.every_steps": 2, "output.compress": 9}, temporary("out/c.*.tmp.*")),
+    ("loading", {"grid.nx": 300, "grid.ny": 300, "grid.nz": 300}, loading),
+]
+
+
+@case
+def deaths(program):
+    """SIGKILL and SIGSEGV of any rank, whatever it is doing: all ranks end soon, with few words, and only whole files are left."""
+    dice, slowest, count = random.Random(8), 0.0, 0
+    for name, changes, begun in MOMENTS:
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL):
+            program.fresh()
+            config = program.config({**LONG, "initial.u": "random", **changes})
+            rank, delay = dice.randrange(3), dice.uniform(0, 0.2)
+            about = f"{number.name} of rank {rank} {delay:.2f} s into {name}"
+            with Running(program, config, np=3) as leg:
+                leg.wait_for(lambda: begun(program, leg) and len(leg.ranks()) == 3, name)  # pylint: disable=cell-var-from-loop
+                time.sleep(delay)
+                pids = leg.ranks()
+                begin = time.monotonic()
+                send(pids[rank], number)
+                result = leg.wait(10)
+                gone(pids, 10 - (time.monotonic() - begin), about)
+                seconds = time.monotonic() - begin
+            check(result.code == 128 + number, f"{about}: {result}")
+            check(not result.errors, f"{about}: the others have something to say: {result}")
+            check(result.err.count("noticed that process") == 1, f"{about}: mpirun does not say it once: {result}")
+            whole_files(program, about)
+            slowest, count = max(slowest, seconds), count + 1
+            print(f"{about}: ended after {seconds:.1f} s", flush=True)
+    check(count >= 10, "the sweep has become too small")
+    print(f"{count} deaths, all ranks gone at most {slowest:.1f} s later")
+
+
+# --- checkpoints by the clock -------------------------------------------------------------------------------------
+
+@case
+def clock(program):
+    """checkpoint.every_seconds: they come by themselves, on all ranks at the same step, `keep` of them; a restart has the bits."""
+    config = program.config({**LONG, "initial.u": "random", "checkpoint.keep": 2})
+    with Running(program, config, "checkpoint.every_seconds=0.5", np=3) as leg:
+        pids = start(leg)
+        written = lambda: [int(n) for n in re.findall(r"^checkpoint out/c\.(\d+)\.h5", leg.out(), re.MULTILINE)]
+        leg.wait_for(lambda: len(written()) >= 4, "4 checkpoints")
+        send(pids[2], signal.SIGUSR1)
+        result = leg.wait()
+    steps = written()
+    check(result.code == 75, f"expected exit 75, got {result}")
+    check(steps == sorted(set(steps)), f"checkpoints at {steps}")
+    left = sorted(p.name for p in program.folder.glob("out/c*"))
+    check(left == [f"c.{step:08d}.h5" for step in steps[-2:]], f"written at {steps}, left {left}")
+    end = f"time.steps={steps[-2] + 50}"  # from one that the clock has asked for, not the last, of the signal
+    program.succeed("-q", "--restart", f"out/{left[0]}", config, end, np=2)
+    program.succeed("-q", config, end, "output.path=out/ref")
+    check(same_bits(program.field(steps[-2] + 50), program.field(steps[-2] + 50, "out/ref")), "other bits after a restart")
+    print(f"checkpoints at steps {steps}")
+    result = program.succeed(config, "time.steps=300", "checkpoint.every_seconds=1000", np=2)
+    check("checkpoint out" not in result.out, f"a checkpoint before its time: {result}")
+
+
+if __name__ == "__main__":
+    main()
