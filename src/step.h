@@ -9,7 +9,7 @@
 #include "source.h"
 #include "watchdog.h"
 
-/* Seconds on this rank, summed over `steps` steps; measured with events (profile). */
+/* Seconds on this rank, summed over `steps` steps; measured with events (profile) in some of them. */
 typedef struct step_phases {
   int64_t steps;
   double boundary;  /* both boundary kernels */
@@ -42,8 +42,10 @@ typedef struct stepper {
   int64_t step;                  /* steps done */
   int64_t pass;                  /* passes done; a pass advances one step or two and exchanges ghosts once; or a batch of the persistent schedule */
   int64_t measured_from;         /* step at which `phases` began */
-  int64_t harvested;             /* passes whose phases are in `phases` */
-  step_phases phases;
+  int64_t measured_pass;         /* likewise, the pass */
+  int64_t harvested;             /* passes whose times have been taken */
+  step_phases sampled;           /* of the passes that were measured; `steps` counts them */
+  step_phases phases;            /* of all, as of the last stepper_sync */
 } stepper;
 
 /* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued and at most two passes are unfinished;
