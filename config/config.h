@@ -31,7 +31,7 @@ enum transport_kind {
   TRANSPORT_IPC,
   TRANSPORT_NCCL
 };
-enum io_kind { IO_AUTO, IO_COLLECTIVE, IO_GATHER };
+enum io_kind { IO_AUTO, IO_COLLECTIVE, IO_GATHER, IO_SERVER };
 enum schedule_kind { SCHEDULE_STEPS, SCHEDULE_PERSISTENT };
 enum progress_kind { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 

@@ -39,11 +39,10 @@ enum choice_form { FORM_WORD, FORM_NUMBER, FORM_DATASET };
 /* A spelling of a value. A list of them ends with a NULL name. */
 typedef struct choice {
   const char *name; /* what to type; of a number or dataset, what to call it in a message */
-  int value;        /* CHOICE_LATER: known, but this version cannot do it */
+  int value;
   enum choice_form form;
   const condition *only_with; /* refused unless it holds; NULL: always taken */
 } choice;
-enum { CHOICE_LATER = -1 };
 
 typedef struct range {
   double low, high;

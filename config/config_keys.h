@@ -90,7 +90,7 @@ static const choice transport_choices[] = {
   WORD("nccl", TRANSPORT_NCCL), END};
 static const choice schedule_choices[] = {WORD("steps", SCHEDULE_STEPS), WORD("persistent", SCHEDULE_PERSISTENT), END};
 static const choice io_choices[] = {
-  WORD("auto", IO_AUTO), WORD("collective", IO_COLLECTIVE), WORD("gather", IO_GATHER), WORD("server", CHOICE_LATER),
+  WORD("auto", IO_AUTO), WORD("collective", IO_COLLECTIVE), WORD("gather", IO_GATHER), WORD("server", IO_SERVER),
   END};
 static const choice backend_choices[] = {WORD("auto", 0), WORD("cuda", 0), WORD("host", 0), END};
 static const choice progress_choices[] = {

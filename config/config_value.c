@@ -81,13 +81,12 @@ static int parse_numbers(const value *v) {
   return found == count ? 0 : refuse_number(v, count, false);
 }
 
-/* Lists the spellings that this version takes: "auto or sendrecv". */
+/* Lists the spellings that are taken: "auto or sendrecv". */
 static int refuse_choice(const value *v) {
   char expected[256] = "";
   const choice *next = v->key->choices;
   for (size_t length = 0; next->name && length < sizeof expected;) {
-    const char *name = next->name;
-    for (next++; next->name && next->value == CHOICE_LATER;) next++;
+    const char *name = next++->name;
     const char *joint = length == 0 ? "" : next->name ? ", " : " or ";
     length += (size_t)snprintf(expected + length, sizeof expected - length, "%s%s", joint, name);
   }
@@ -113,8 +112,6 @@ static int find_choice(const value *v, const choice **found) {
   const choice *k = v->key->choices;
   while (k->name && !has_form(v->text, k)) k++;
   if (!k->name) return refuse_choice(v);
-  if (k->value == CHOICE_LATER)
-    return FAIL(v->e, CONFIG_LATER_VALUE, v->place, v->section, v->key->name, v->text);
   if (k->only_with && !k->only_with->holds(v->c, v->source))
     return FAIL(v->e, CONFIG_ONLY_VALUE, v->place, v->section, v->key->name, v->text, k->only_with->says);
   *found = k;

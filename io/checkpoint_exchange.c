@@ -19,7 +19,9 @@ static int send_turn(const exchange *x, int rank, int turn, error *e) {
 }
 
 static int receive_turn(const exchange *x, int rank, int *turn, error *e) {
-  MPI_TRY(e, MPI_Recv(turn, 1, MPI_INT, rank, TAG_TURN, x->comm, MPI_STATUS_IGNORE));
+  MPI_Request request;
+  MPI_TRY(e, MPI_Irecv(turn, 1, MPI_INT, rank, TAG_TURN, x->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   return 0;
 }
 
@@ -29,14 +31,20 @@ static int piece(uint64_t bytes) {
 
 /* Synchronous: a fast sender of small blocks must not fill the memory of a slow receiver. */
 static int send_bytes(const exchange *x, int rank, const char *from, uint64_t bytes, error *e) {
-  for (; bytes; from += piece(bytes), bytes -= (uint64_t)piece(bytes))
-    MPI_TRY(e, MPI_Ssend(from, piece(bytes), MPI_BYTE, rank, TAG_ROWS, x->comm));
+  MPI_Request request;
+  for (; bytes; from += piece(bytes), bytes -= (uint64_t)piece(bytes)) {
+    MPI_TRY(e, MPI_Issend(from, piece(bytes), MPI_BYTE, rank, TAG_ROWS, x->comm, &request));
+    MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  }
   return 0;
 }
 
 static int receive_bytes(const exchange *x, int rank, char *to, uint64_t bytes, error *e) {
-  for (; bytes; to += piece(bytes), bytes -= (uint64_t)piece(bytes))
-    MPI_TRY(e, MPI_Recv(to, piece(bytes), MPI_BYTE, rank, TAG_ROWS, x->comm, MPI_STATUS_IGNORE));
+  MPI_Request request;
+  for (; bytes; to += piece(bytes), bytes -= (uint64_t)piece(bytes)) {
+    MPI_TRY(e, MPI_Irecv(to, piece(bytes), MPI_BYTE, rank, TAG_ROWS, x->comm, &request));
+    MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  }
   return 0;
 }
 
@@ -118,7 +126,9 @@ int exchange_open(exchange *x, MPI_Comm comm, const checkpoint_array *a, size_t 
   allocate_blocks(x, e);
   TRY(error_agree(e, comm));
   enum { NUMBERS = sizeof(checkpoint_share) / sizeof(int64_t) };
-  MPI_TRY(e, MPI_Gather(&x->own, NUMBERS, MPI_INT64_T, x->shares, NUMBERS, MPI_INT64_T, 0, comm));
+  MPI_Request request;
+  MPI_TRY(e, MPI_Igather(&x->own, NUMBERS, MPI_INT64_T, x->shares, NUMBERS, MPI_INT64_T, 0, comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   if (a->by_columns) TRY(gather_columns(x, e));
   if (x->rank == 0 && !shares_fit(x)) FAIL(e, CHECKPOINT_SHARES, a->name);
   return error_agree(e, comm);

@@ -99,6 +99,22 @@ int field_file_close(field_file *f) {
   return rc;
 }
 
+static int servers(const field_io *io) {
+  return io->mode == IO_SERVER ? 1 : 0;
+}
+
+int field_io_ranks(const field_io *io) {
+  return io->slab->ranks + servers(io);
+}
+
+int field_io_rank(const field_io *io) {
+  return io->slab->rank + servers(io);
+}
+
+int field_io_first_plane(const field_io *io, int rank) {
+  return slab_first_plane(io->slab, rank > 0 ? rank - servers(io) : 0);
+}
+
 int field_block(const field_file *f, int z, int end) {
   int left = end > z ? end - z : 0;
   return left < f->block ? left : f->block;
@@ -126,14 +142,18 @@ int field_transfer(const field_file *f, enum field_direction direction, int z, i
 
 int field_send(const field_file *f, int rank, int planes, error *e) {
   /* Synchronous: a fast sender of small blocks must not fill the memory of a slow receiver. */
-  MPI_TRY(e, MPI_Ssend(f->buffer, planes * f->io->slab->ny, f->row, rank, TAG_BLOCK, f->io->comm));
+  MPI_Request request;
+  MPI_TRY(e, MPI_Issend(f->buffer, planes * f->io->slab->ny, f->row, rank, TAG_BLOCK, f->io->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   return 0;
 }
 
 int field_receive(const field_file *f, int rank, int *planes, error *e) {
   int rows = 0, ny = f->io->slab->ny;
   MPI_Status status;
-  MPI_TRY(e, MPI_Recv(f->buffer, f->block * ny, f->row, rank, TAG_BLOCK, f->io->comm, &status));
+  MPI_Request request;
+  MPI_TRY(e, MPI_Irecv(f->buffer, f->block * ny, f->row, rank, TAG_BLOCK, f->io->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, &status));
   MPI_TRY(e, MPI_Get_count(&status, f->row, &rows));
   *planes = rows / ny;
   return 0;

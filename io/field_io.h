@@ -3,8 +3,9 @@
  * A field is a dataset of shape (nz, ny, nx), x fastest. Each rank owns a z-slab of it; data pass through
  * bounded blocks of whole planes, so a rank's memory never holds a second copy of its slab. With a parallel
  * HDF5 all ranks open the file together and read and write hyperslabs of it (IO_COLLECTIVE); otherwise, or on
- * request (IO_GATHER), rank 0 alone opens the file and the slabs pass through it one block at a time. The
- * file is the same either way.
+ * request (IO_GATHER), rank 0 alone opens the file and the slabs pass through it one block at a time. So it is
+ * with a data server (IO_SERVER, files.h), which is a rank 0 of its own, without a slab. The file is the same in
+ * any case.
  *
  * All functions that take a communicator are collective over it, and return the same error on every rank. */
 #ifndef STENCIL_FIELD_IO_H
@@ -19,9 +20,9 @@
 #include "../src/slab.h"
 
 typedef struct field_io {
-  MPI_Comm comm;      /* the computing ranks, in slab order; not owned */
-  const slab *slab;   /* this rank's share; not owned */
-  enum io_kind mode;  /* IO_COLLECTIVE or IO_GATHER after field_io_init */
+  MPI_Comm comm;      /* the computing ranks, in slab order, after the data server where there is one; not owned */
+  const slab *slab;   /* this rank's share, of rank -1 and without planes on the data server; not owned */
+  enum io_kind mode;  /* not IO_AUTO after field_io_init */
   size_t block_bytes; /* at most this much per block, but at least one plane */
 } field_io;
 

@@ -35,11 +35,11 @@ static int read_own(reader *r, error *e) {
 /* Rank 0: reads everybody's blocks in order and sends them. After a failure each rank still waiting gets an
  * empty one. */
 static int read_and_send(reader *r, error *e) {
-  const slab *s = r->f.io->slab;
+  const field_io *io = r->f.io;
   read_own(r, e);
-  for (int rank = 1; rank < s->ranks; rank++) {
-    int end = slab_first_plane(s, rank + 1), planes;
-    for (int z = slab_first_plane(s, rank); z < end; z += planes) {
+  for (int rank = 1; rank < field_io_ranks(io); rank++) {
+    int end = field_io_first_plane(io, rank + 1), planes;
+    for (int z = field_io_first_plane(io, rank); z < end; z += planes) {
       planes = field_block(&r->f, z, end);
       if (!e->id) field_transfer(&r->f, FIELD_READ, z, planes, e);
       TRY(field_send(&r->f, rank, e->id ? 0 : planes, e));
@@ -63,7 +63,8 @@ int field_read(const field_io *io, const char *dataset, field_sink *sink, void *
   const slab *s = io->slab;
   reader r = {.sink = sink, .context = context};
   bool collective = io->mode == IO_COLLECTIVE;
-  if (!field_file_init(&r.f, io, dataset, e) && s->rank == 0) field_open(&r.f, s->nx, s->ny, s->nz_global, e);
+  const bool root = field_io_rank(io) == 0;
+  if (!field_file_init(&r.f, io, dataset, e) && root) field_open(&r.f, s->nx, s->ny, s->nz_global, e);
   if (collective) field_file_close(&r.f); /* rank 0 alone has checked it, and now opens it with the others */
   field_name n;
   if (!error_agree(e, io->comm) && collective && !field_name_split(&n, dataset, e))
@@ -71,7 +72,7 @@ int field_read(const field_io *io, const char *dataset, field_sink *sink, void *
   if (!e->id) {
     if (collective)
       read_own(&r, e);
-    else if (s->rank == 0)
+    else if (root)
       read_and_send(&r, e);
     else
       receive(&r, e);

@@ -34,11 +34,11 @@ static int write_own(writer *w, error *e) {
 /* Rank 0: writes the blocks of one other rank, asking for each. `*stop` becomes true once anything has
  * failed, here or there; then the rank is told to stop, unless it has said so itself. */
 static int write_others(writer *w, int rank, bool *stop, error *e) {
-  const slab *s = w->f.io->slab;
-  int end = slab_first_plane(s, rank + 1), planes;
-  for (int z = slab_first_plane(s, rank); z < end; z += planes) {
+  const field_io *io = w->f.io;
+  int end = field_io_first_plane(io, rank + 1), planes;
+  for (int z = field_io_first_plane(io, rank); z < end; z += planes) {
     const int turn = *stop ? TURN_STOP : TURN_SEND;
-    MPI_TRY(e, MPI_Send(&turn, 1, MPI_INT, rank, TAG_TURN, w->f.io->comm));
+    MPI_TRY(e, MPI_Send(&turn, 1, MPI_INT, rank, TAG_TURN, io->comm));
     if (*stop) return 0;
     TRY(field_receive(&w->f, rank, &planes, e));
     if (planes) field_transfer(&w->f, FIELD_WRITE, z, planes, e);
@@ -51,7 +51,7 @@ static int write_others(writer *w, int rank, bool *stop, error *e) {
 
 static int write_gathered(writer *w, error *e) {
   bool stop = write_own(w, e) != 0;
-  for (int rank = 1; rank < w->f.io->slab->ranks; rank++) write_others(w, rank, &stop, e);
+  for (int rank = 1; rank < field_io_ranks(w->f.io); rank++) write_others(w, rank, &stop, e);
   return e->id;
 }
 
@@ -61,7 +61,9 @@ static int send_blocks(writer *w, error *e) {
   const slab *s = w->f.io->slab;
   for (int z = 0, planes; z < s->nz; z += planes) {
     int turn;
-    MPI_TRY(e, MPI_Recv(&turn, 1, MPI_INT, 0, TAG_TURN, w->f.io->comm, MPI_STATUS_IGNORE));
+    MPI_Request request;
+    MPI_TRY(e, MPI_Irecv(&turn, 1, MPI_INT, 0, TAG_TURN, w->f.io->comm, &request));
+    MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
     if (turn == TURN_STOP) return 0; /* whoever has failed says why when the ranks agree */
     planes = field_block(&w->f, z, s->nz);
     if (w->source(w->context, z, planes, w->f.buffer, e)) planes = 0;
@@ -103,7 +105,7 @@ static int check_space(const writer *w, const field_meta *meta, error *e) {
 /* Creates the file on rank 0 and, to write collectively, opens it on all ranks. Agreed. */
 static int open_output(writer *w, const field_meta *meta, bool collective, error *e) {
   const field_io *io = w->f.io;
-  if (!e->id && io->slab->rank == 0) {
+  if (!e->id && field_io_rank(io) == 0) {
     if (!check_space(w, meta, e)) field_create(&w->f, w->temporary, meta, &w->disk_error, e);
     if (collective) finish(w, e);
   }
@@ -122,7 +124,7 @@ int field_write(const field_io *io, const char *path, const field_meta *meta, fi
   if (!open_output(&w, meta, collective, e)) {
     if (collective)
       write_own(&w, e);
-    else if (io->slab->rank == 0)
+    else if (field_io_rank(io) == 0)
       write_gathered(&w, e);
     else
       send_blocks(&w, e);
@@ -131,7 +133,7 @@ int field_write(const field_io *io, const char *path, const field_meta *meta, fi
   finish(&w, e);
   field_file_free(&w.f);
   error_agree(e, io->comm);
-  if (io->slab->rank == 0) {
+  if (field_io_rank(io) == 0) {
     if (e->id)
       unlink(w.temporary);
     else

@@ -59,6 +59,12 @@ void field_file_free(field_file *f);
 /* Closes what is open. Returns 0, or -1 if HDF5 could not. */
 int field_file_close(field_file *f);
 
+/* Ranks of io->comm, this one among them, and the first global plane of one of them (also of rank == ranks: nz). The
+ * data server is one without planes before the others. */
+int field_io_ranks(const field_io *io);
+int field_io_rank(const field_io *io);
+int field_io_first_plane(const field_io *io, int rank);
+
 /* Number of planes of the block at plane z of a slab that ends before plane `end`: 0 past the end. */
 int field_block(const field_file *f, int z, int end);
 

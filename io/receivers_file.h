@@ -2,6 +2,7 @@
 #ifndef STENCIL_RECEIVERS_FILE_H
 #define STENCIL_RECEIVERS_FILE_H
 
+#include <mpi.h>
 #include <stdint.h>
 #include "../src/error.h"
 
@@ -27,5 +28,18 @@ int receivers_file_put(receivers_file *f, int64_t first, int64_t count, const fl
 /* Gives the whole file its name, durably; after a failure (`e` says so already, or this fails) no file is left under
  * either name. Frees `f`, which may be NULL. */
 int receivers_file_close(receivers_file *f, error *e);
+
+/* What a rank has recorded: `index` says which of all receivers its own are, ascending; sample i of them begins at
+ * traces[i count]. */
+typedef struct receivers_part {
+  int count;
+  const int *index;
+  const float *traces;
+} receivers_part;
+
+/* Writes PATH.receivers.h5 with what all ranks have recorded; `meta` is the same on every rank. Collective over `comm`,
+ * whose rank 0 uses the file; same error everywhere. */
+int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta, const receivers_part *part,
+                         error *e);
 
 #endif

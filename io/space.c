@@ -36,7 +36,13 @@ static int64_t step_of(const char *file, const char *base, const char *ending) {
   return count >= 8 && count < 19 && strcmp(digits + count, ending) == 0 ? strtoll(digits, NULL, 10) : -1;
 }
 
-uint64_t space_taken(const char *path, const char *ending, space_filter *counts, const void *context, int *files) {
+static bool counts(const space_steps *w, int64_t step) {
+  if (w->all || step == w->last) return true;
+  if (w->every == 0 || step > w->last || step % w->every != 0) return false;
+  return w->begins ? step >= w->first : step > w->first;
+}
+
+uint64_t space_taken(const char *path, const char *ending, const space_steps *which, int *files) {
   char folder[FILE_NAME], name[FILE_NAME + 256];
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
   uint64_t bytes = 0;
@@ -47,7 +53,7 @@ uint64_t space_taken(const char *path, const char *ending, space_filter *counts,
   for (const struct dirent *d; (d = readdir(open));) {
     struct stat s;
     const int64_t step = step_of(d->d_name, base, ending);
-    if (step < 0 || (counts && !counts(context, step))) continue;
+    if (step < 0 || !counts(which, step)) continue;
     snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
     if (stat(name, &s)) continue;
     bytes += 512 * (uint64_t)s.st_blocks;

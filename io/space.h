@@ -18,8 +18,21 @@ int space_of(const char *path, disk_space *space, error *e);
 /* Exit 2, saying how much there is, unless `bytes` fit beside the file `name`, which is about to be written. */
 int space_check(const char *name, uint64_t bytes, error *e);
 
-/* Bytes that files PATH.SSSSSSSS + `ending` take whose step `counts` likes, NULL: all; *files is their number. */
-typedef bool space_filter(const void *context, int64_t step);
-uint64_t space_taken(const char *path, const char *ending, space_filter *counts, const void *context, int *files);
+/* Which steps' files count. */
+typedef struct space_steps {
+  bool all;
+  int64_t first, last, every; /* else those divisible by `every`, unless that is 0, after `first`, and the last one */
+  bool begins;                /* `first` itself may count too */
+} space_steps;
+
+/* Bytes that files PATH.SSSSSSSS + `ending` take whose step counts; *files is their number. */
+uint64_t space_taken(const char *path, const char *ending, const space_steps *which, int *files);
+
+/* All of it: the disk under a path, and what files there take. */
+typedef struct space_use {
+  disk_space space;
+  uint64_t taken;
+  int files;
+} space_use;
 
 #endif

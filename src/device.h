@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_COUNT = 2 };
+enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_OUTPUT = 2, STREAM_COUNT = 3 };
 /* Events are numbered. Who uses which: the step loop, receivers, output, transports. */
 enum { EVENT_STEP_END = 32, EVENT_RECEIVERS = 32, EVENT_OUTPUT = 40, EVENT_TRANSPORT = 48, EVENT_MAX = 64 };
 
@@ -74,7 +74,7 @@ typedef struct device_table {
   int (*wait)(device *dev, int stream, int event, error *e);
   int (*sync)(device *dev, int stream, error *e);
   /* Waits until the work before the latest record of `event` is done; returns at once if it was never
-   * recorded. */
+   * recorded. Any thread may call it, alone of all functions, while nobody records the event. */
   int (*sync_event)(device *dev, int event, error *e);
   /* Waits for both events, then gives the seconds from `first` to `last` (both recorded; needs
    * options.profile). */

@@ -24,6 +24,7 @@ struct driver_functions {
 
 struct cuda_device {
   device shown; /* first: a device * is a cuda_device * */
+  int ordinal;
   cudaStream_t streams[STREAM_COUNT];
   cudaEvent_t events[EVENT_MAX];
   bool profile;
@@ -239,6 +240,7 @@ static int cuda_sync(device *dev, int stream, error *e) {
 }
 
 static int cuda_sync_event(device *dev, int event, error *e) {
+  CUDA_TRY(e, cudaSetDevice(cuda_of(dev)->ordinal)); /* the calling thread may be one that knows no device yet */
   CUDA_TRY(e, cudaEventSynchronize(cuda_of(dev)->events[event]));
   return 0;
 }
@@ -389,6 +391,7 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
   d->shown.table = &cuda_table;
   d->profile = options->profile;
   const int ordinal = options->local_rank % count;
+  d->ordinal = ordinal;
   int failure = take(d, ordinal, e);
   if (!failure) failure = find_driver_functions(d, e);
   if (!failure) failure = describe(d, ordinal, count, options->local_ranks, e);

@@ -400,7 +400,7 @@ int device_open_host(const device_options *options, device **opened, error *e) {
     pthread_cond_init(&h->events[i].changed, NULL);
   }
   for (int s = 0; s < STREAM_COUNT; s++) {
-    h->streams[s] = host_stream_open(h->threads);
+    h->streams[s] = host_stream_open(s == STREAM_OUTPUT ? 1 : h->threads); /* copies only, beside the steps */
     if (h->streams[s]) continue;
     host_close(&h->base);
     return FAIL(e, DEVICE_FAILED, "host", "starting worker threads", "no more threads can be created");

@@ -15,6 +15,7 @@ static double mib(double bytes) {
 /* What a rank needs, bytes, and what there is of receivers. */
 typedef struct needs {
   double device, pinned;
+  double copies; /* of what is saved, pinned, at most */
   receivers_size receivers;
 } needs;
 
@@ -25,9 +26,11 @@ static int count_needs(const simulation *s, needs *n, error *e) {
   size_t on_device = 0, pinned = 0;
   double number, field = (double)slab_floats(z) * sizeof(float);
   *n = (needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
-  TRY(sources_bytes(z, c, s->comm, &on_device, &pinned, e));
-  TRY(receivers_bytes(z, c, s->physics.steps, s->comm, &n->receivers, e));
+  TRY(sources_bytes(z, c, s->files, &on_device, &pinned, e));
+  TRY(receivers_bytes(z, c, s->physics.steps, s->files, &n->receivers, e));
   n->device += (double)on_device + (double)n->receivers.on_device;
+  double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
+  n->copies = OUTPUT_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
   n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)n->receivers.pinned;
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
@@ -36,13 +39,14 @@ static int count_needs(const simulation *s, needs *n, error *e) {
 
 static void print_partition(const simulation *s, const needs *n) {
   slab z = s->slab;
-  log_line(s->log, "partition along z: %d rank%s, %d to %d planes each", s->ranks, s->ranks == 1 ? "" : "s",
-           z.nz_global / z.ranks, slab_largest(&z));
+  log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->ranks, s->ranks == 1 ? "" : "s",
+           z.nz_global / z.ranks, slab_largest(&z), s->files->served ? "; the last rank serves the data" : "");
   for (int r = 0; r < s->ranks; r++)
     log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
                slab_first_plane(&z, r + 1) - 1);
-  log_line(s->log, "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O",
-           mib(n->device), mib(n->pinned), mib((double)s->io.block_bytes));
+  log_line(s->log, "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
+           "up to %.1f MiB for copies of what is saved",
+           mib(n->device), mib(n->pinned), mib((double)s->io.block_bytes), mib(n->copies));
   if (n->receivers.count)
     log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
              n->receivers.count, mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));
@@ -109,23 +113,26 @@ static void print_output(const simulation *s) {
            mib(bytes * (double)files));
 }
 
-static int check_input(const config *c, const char *dataset, run_log *log, error *e) {
-  TRY(field_check(dataset, c->nx, c->ny, c->nz, e));
+static int check_input(const config *c, const char *dataset, const files *files, run_log *log, error *e) {
+  TRY(files_field_check(files, dataset, c->nx, c->ny, c->nz, e));
   log_line(log, "input: %s is there and has shape (%d, %d, %d)", dataset, c->nz, c->ny, c->nx);
   return 0;
 }
 
+/* Collective, agreed. */
 static int check_files(const simulation *s, double traces, error *e) {
   const config *c = s->config;
+  const files *files = s->files;
   run_log *log = s->log;
   double number;
   const char *medium = physics_medium(c, &number);
-  if (medium) TRY(check_input(c, medium, log, e));
-  if (c->initial == INITIAL_FILE) TRY(check_input(c, c->initial_file, log, e));
-  if (c->previous == PREVIOUS_FILE) TRY(check_input(c, c->previous_file, log, e));
-  TRY(path_check_writable(c->output_path, e));
-  TRY(path_check_writable(c->checkpoint_path, e));
-  if (c->report_file[0]) TRY(path_check_writable(c->report_file, e));
+  if (medium) TRY(check_input(c, medium, files, log, e));
+  if (c->initial == INITIAL_FILE) TRY(check_input(c, c->initial_file, files, log, e));
+  if (c->previous == PREVIOUS_FILE) TRY(check_input(c, c->previous_file, files, log, e));
+  TRY(files_path_check(files, c->output_path, e));
+  TRY(files_path_check(files, c->checkpoint_path, e));
+  if (s->rank == 0 && c->report_file[0]) path_check_writable(c->report_file, e);
+  TRY(error_agree(e, files->compute));
   log_line(log, "output paths are writable");
   return storage_check(s, traces, true, e);
 }
@@ -147,20 +154,21 @@ static int describe(simulation *s, double *traces, error *e) {
   return 0;
 }
 
-int dry_run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e) {
+int dry_run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
+            error *e) {
   simulation s;
   checkpoint from = {.file = -1};
   stop_end();
-  if (options->restart) TRY(state_open(&from, options->restart, c, log, comm, e));
+  if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
   if (from.name[0])
     log_line(log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
-  if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, comm, false, e)) {
+  if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, files, false, e)) {
     double traces = 0;
     describe(&s, &traces, e);
-    if (s.rank == 0 && !e->id) check_files(&s, traces, e);
-    if (!error_agree(e, comm)) log_line(log, "dry run: everything is in place");
+    if (!error_agree(e, files->compute) && !check_files(&s, traces, e))
+      log_line(log, "dry run: everything is in place");
   }
   simulation_close(&s);
-  checkpoint_close(&from);
+  if (from.name[0]) files_checkpoint_close(files, &from);
   return e->id;
 }

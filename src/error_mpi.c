@@ -1,6 +1,8 @@
 #include "error_mpi.h"
 #include <stdbool.h>
+#include <sched.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 int error_from_mpi(error *e, int rc, const char *call) {
@@ -15,14 +17,33 @@ int error_from_mpi(error *e, int rc, const char *call) {
   return FAIL(e, MPI_FAILED, function, text);
 }
 
+int mpi_wait(MPI_Request *request, MPI_Status *status) {
+  enum { EAGER = 50 };                              /* tests before it sleeps */
+  const long SHORTEST = 20 * 1000, LONGEST = 250 * 1000; /* ns */
+  struct timespec pause = {0, SHORTEST};
+  for (int tests = 0;; tests++) {
+    int done, rc = MPI_Test(request, &done, status);
+    if (rc != MPI_SUCCESS || done) return rc;
+    if (tests < EAGER) {
+      sched_yield();
+      continue;
+    }
+    nanosleep(&pause, NULL);
+    if (pause.tv_nsec < LONGEST) pause.tv_nsec *= 2;
+  }
+}
+
 int error_agree(error *e, MPI_Comm comm) {
+  MPI_Request request;
   int rank, ranks;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   MPI_TRY(e, MPI_Comm_size(comm, &ranks));
   int mine = e->id ? rank : ranks, first;
-  MPI_TRY(e, MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm));
+  MPI_TRY(e, MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   if (first == ranks) return 0;
-  MPI_TRY(e, MPI_Bcast(e, (int)sizeof *e, MPI_BYTE, first, comm));
+  MPI_TRY(e, MPI_Ibcast(e, (int)sizeof *e, MPI_BYTE, first, comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   return e->id;
 }
 

@@ -44,7 +44,7 @@ static int load_medium(simulation *s, error *e) {
   s->transfer.field = s->medium;
   take_plane(&m, s, e);
   TRY(error_agree(e, s->comm));
-  field_read(&s->io, dataset, medium_to_device, &m, e);
+  files_field_read(s->files, &s->io, dataset, medium_to_device, &m, e);
   free(m.plane);
   TRY(error_agree(e, s->comm));
   if (halo_exchange(&s->halo, s->medium, NULL, true, e)) error_abort(e, s->comm);
@@ -86,7 +86,7 @@ static int make_images(simulation *s, error *e) {
 static int load_field(simulation *s, error *e) {
   s->transfer.field = s->stepper.memory[0];
   if (s->config->initial == INITIAL_FILE)
-    return field_read(&s->io, s->config->initial_file, transfer_to_device, &s->transfer, e);
+    return files_field_read(s->files, &s->io, s->config->initial_file, transfer_to_device, &s->transfer, e);
   compute_initial(s, e);
   return error_agree(e, s->comm);
 }
@@ -147,7 +147,7 @@ static int start_at_rest(simulation *s, error *e) {
 static int load_previous(simulation *s, error *e) {
   if (s->config->previous == PREVIOUS_REST) return start_at_rest(s, e);
   s->transfer.field = s->stepper.memory[1];
-  return field_read(&s->io, s->config->previous_file, transfer_to_device, &s->transfer, e);
+  return files_field_read(s->files, &s->io, s->config->previous_file, transfer_to_device, &s->transfer, e);
 }
 
 /* The step before the first, and what is recorded of the first. */

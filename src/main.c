@@ -4,7 +4,7 @@
 #include <string.h>
 #include "cli.h"
 #include "error_mpi.h"
-#include "../io/field_io.h"
+#include "../io/files.h"
 #include "run.h"
 #include "stop.h"
 
@@ -59,6 +59,21 @@ static run_log open_log(const cli *options, const config *c, int rank) {
                    .redraw = c->progress == PROGRESS_ON || log_to_terminal()};
 }
 
+/* The computing ranks run; the data server, if there is one, serves them, and ends with the same error. */
+static void share_out(const config *c, const cli *options, const char *command, run_log *log, const files *f,
+                      error *e) {
+  if (f->server) {
+    if (options->dry_run || options->benchmark) stop_end(); /* as the others do */
+    files_serve(f, c, stop_signal, e);
+    return;
+  }
+  if (options->dry_run)
+    dry_run(c, options, command, log, f, e);
+  else
+    run(c, options, command, log, f, e);
+  files_dismiss(f, e);
+}
+
 static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
   int rank;
   config c = {.nx = 0};
@@ -67,11 +82,10 @@ static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error
   char *command = e->id ? NULL : join_command(argc, argv, e);
   if (command) {
     run_log log = open_log(options, &c, rank);
+    files f;
     field_io_start();
-    if (options->dry_run)
-      dry_run(&c, options, command, &log, comm, e);
-    else
-      run(&c, options, command, &log, comm, e);
+    if (!files_open(&f, comm, c.io, e)) share_out(&c, options, command, &log, &f, e);
+    files_close(&f);
   }
   free(command);
   config_free(&c);
@@ -84,7 +98,7 @@ static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
   /* While a rank waits in MPI its worker threads compute on the same cores: Open MPI must not spin on one. On the host
    * device with a core a rank that makes the steps 2.4 times as fast. */
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-  MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
+  MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* saving.c asks what it has got */
   /* ours alone: messages of libraries cannot mix with halos */
   MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   MPI_TRY(e, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));

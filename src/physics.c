@@ -47,16 +47,16 @@ static int take_extremes(void *context, int z, int planes, const float *values, 
   return 0;
 }
 
-static int medium_range(physics *p, const config *c, const field_io *io, error *e) {
+static int medium_range(physics *p, const config *c, const files *files, const field_io *io, error *e) {
   double number;
   const char *dataset = physics_medium(c, &number);
   p->medium_min = p->medium_max = number;
   if (!dataset) return 0;
   extremes x = {c, io->slab, dataset, INFINITY, -INFINITY, 0};
-  TRY(field_read(io, dataset, take_extremes, &x, e));
+  TRY(files_field_read(files, io, dataset, take_extremes, &x, e));
   float both[2] = {-x.min, x.max};
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, io->comm));
-  MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, io->comm));
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
+  MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
   p->medium_min = -both[0];
   p->medium_max = both[1];
   return 0;
@@ -89,10 +89,11 @@ static int plan_time(physics *p, const config *c, double dt_before, error *e) {
   return 0;
 }
 
-int physics_plan(physics *p, const config *c, const field_io *io, double dt_before, error *e) {
+int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
+                 error *e) {
   *p = (physics){.form = physics_form(c)};
-  medium_range(p, c, io, e);
-  TRY(error_agree(e, io->comm));
+  medium_range(p, c, files, io, e);
+  TRY(error_agree(e, files->compute));
   return plan_time(p, c, dt_before, e); /* from the same numbers on every rank */
 }
 

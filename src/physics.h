@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 #include "../config/config.h"
-#include "../io/field_io.h"
+#include "../io/files.h"
 #include "slab.h"
 
 typedef struct physics {
@@ -25,8 +25,9 @@ const char *physics_medium(const config *c, double *number);
 
 /* Learns the range of the medium (reading its file), then bound, time step and number of steps. A medium that is not
  * positive is exit 2, a dt above the bound exit 3 unless allowed. dt_before: of the run that this one goes on from, which
- * an automatic dt repeats; 0: none. Collective over io->comm, same error everywhere. */
-int physics_plan(physics *p, const config *c, const field_io *io, double dt_before, error *e);
+ * an automatic dt repeats; 0: none. Collective over files->compute, same error everywhere. */
+int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
+                 error *e);
 
 /* What multiplies the Laplacian at a point of this medium, rounded once: dt alpha or dt^2 v^2. */
 float physics_factor(const physics *p, const config *c, double medium);

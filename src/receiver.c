@@ -4,15 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../config/config.h"
-#include "../io/receivers_file.h"
-#include "../io/table.h"
 #include "error_mpi.h"
 #include "place.h"
 
-enum {
-  BATCH_BYTES = 8 << 20, /* of a half */
-  GATHER_BYTES = 32 << 20
-};
+enum { BATCH_BYTES = 8 << 20 /* of a half */ };
 
 static void *take(size_t count, size_t size, error *e) {
   void *memory = calloc(count ? count : 1, size);
@@ -34,7 +29,7 @@ static bool place_receiver(const config *c, const double position[3], place p[3]
 
 static int read_positions(receivers *r, const config *c, error *e) {
   table t;
-  TRY(table_read(r->comm, c->receivers_file, (table_form){.columns = 3}, &t, e));
+  TRY(files_table_read(r->files, c->receivers_file, (table_form){.columns = 3}, &t, e));
   r->positions = (double(*)[3])t.values;
   if (t.rows > INT_MAX) return FAIL(e, RECEIVERS_TOO_MANY, c->receivers_file, t.rows, INT_MAX);
   r->count = (int)t.rows;
@@ -54,7 +49,7 @@ static int find_positions(receivers *r, const config *c, error *e) {
   if (r->positions)
     memcpy(r->positions, c->receiver_positions, (size_t)c->receiver_count * sizeof *r->positions);
   r->count = c->receiver_count;
-  return error_agree(e, r->comm);
+  return error_agree(e, r->files->compute);
 }
 
 /* Lists this rank's receivers. */
@@ -90,7 +85,7 @@ static int plan(receivers *r, const config *c, receiver **own, int64_t last_step
   r->batch_rows = r->local ? BATCH_BYTES / (int64_t)row_bytes(r) : 1;
   if (r->batch_rows < 1) r->batch_rows = 1;
   if (r->batch_rows > r->rows) r->batch_rows = r->rows;
-  return error_agree(e, r->comm);
+  return error_agree(e, r->files->compute);
 }
 
 static int allocate(receivers *r, const receiver *own, error *e) {
@@ -107,22 +102,22 @@ static int allocate(receivers *r, const receiver *own, error *e) {
 }
 
 int receivers_open(receivers *r, device *dev, const slab *slab, const config *c, int64_t first_step,
-                   int64_t last_step, MPI_Comm comm, error *e) {
+                   int64_t last_step, const files *files, error *e) {
   receiver *own = NULL;
-  *r = (receivers){.dev = dev, .slab = slab, .comm = comm, .first_step = first_step};
+  *r = (receivers){.dev = dev, .slab = slab, .files = files, .first_step = first_step};
   if (c->receivers == RECEIVERS_NONE) return 0;
   if (!plan(r, c, &own, last_step, e)) {
     allocate(r, own, e);
-    error_agree(e, comm);
+    error_agree(e, files->compute);
   }
   free(own);
   return e->id;
 }
 
-int receivers_bytes(const slab *slab, const config *c, int64_t last_step, MPI_Comm comm, receivers_size *size,
+int receivers_bytes(const slab *slab, const config *c, int64_t last_step, const files *files, receivers_size *size,
                     error *e) {
   receiver *own = NULL;
-  receivers r = {.slab = slab, .comm = comm};
+  receivers r = {.slab = slab, .files = files};
   *size = (receivers_size){0};
   if (c->receivers == RECEIVERS_NONE) return 0;
   if (!plan(&r, c, &own, last_step, e)) {
@@ -211,86 +206,15 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-/* What rank 0 needs to bring rows of all ranks together. */
-typedef struct gathering {
-  receivers_file *file;
-  int *counts,
-      *firsts; /* of each rank: receivers, and how many those before it have; then both for a block */
-  int *index;  /* of all receivers, rank after rank */
-  float *blocks, *rows; /* as they come, rank after rank; in the user's order */
-  int64_t block_rows;
-} gathering;
-
-static int gathering_open(gathering *g, const receivers *r, const char *path, double dt, error *e) {
+int receivers_write(receivers *r, const char *path, double dt, error *e) {
   const receivers_meta meta = {.samples = r->taken,
                                .receivers = r->count,
                                .positions = (const double(*)[3])r->positions,
                                .dt = dt,
                                .every = r->every};
-  const size_t ranks = (size_t)r->slab->ranks, block = (size_t)g->block_rows * (size_t)r->count;
-  g->counts = take(2 * ranks, sizeof *g->counts, e);
-  g->firsts = take(2 * ranks, sizeof *g->firsts, e);
-  g->index = take((size_t)r->count, sizeof *g->index, e);
-  g->blocks = take(block, sizeof *g->blocks, e);
-  g->rows = take(block, sizeof *g->rows, e);
-  return e->id ? e->id : receivers_file_create(&g->file, path, &meta, e);
-}
-
-static void gathering_close(gathering *g, error *e) {
-  receivers_file_close(g->file, e);
-  free(g->counts);
-  free(g->firsts);
-  free(g->index);
-  free(g->blocks);
-  free(g->rows);
-}
-
-static int gather_index(gathering *g, const receivers *r, error *e) {
-  MPI_TRY(e, MPI_Gather(&r->local, 1, MPI_INT, g->counts, 1, MPI_INT, 0, r->comm));
-  for (int i = 1; g->counts && i < r->slab->ranks; i++) g->firsts[i] = g->firsts[i - 1] + g->counts[i - 1];
-  MPI_TRY(e, MPI_Gatherv(r->index, r->local, MPI_INT, g->index, g->counts, g->firsts, MPI_INT, 0, r->comm));
-  return 0;
-}
-
-/* Rank 0: sorts a gathered block into the user's order and writes it. */
-static int write_block(const gathering *g, const receivers *r, int64_t first, int64_t rows, error *e) {
-  for (int rank = 0; rank < r->slab->ranks; rank++) {
-    const float *from = g->blocks + (size_t)g->firsts[rank] * (size_t)rows;
-    const int *index = g->index + g->firsts[rank];
-    for (int64_t row = 0; row < rows; row++, from += g->counts[rank])
-      for (int i = 0; i < g->counts[rank]; i++)
-        g->rows[(size_t)row * (size_t)r->count + (size_t)index[i]] = from[i];
-  }
-  return receivers_file_put(g->file, first, rows, g->rows, e);
-}
-
-/* Gathers blocks of rows until all are written or rank 0 has failed. */
-static int gather_rows(const gathering *g, const receivers *r, error *e) {
-  const bool root = r->slab->rank == 0;
-  const int ranks = r->slab->ranks;
-  int *counts = root ? g->counts + ranks : NULL, *firsts = root ? g->firsts + ranks : NULL, stop = 0;
-  for (int64_t row = 0, rows; row < r->taken && !stop; row += rows) {
-    rows = r->taken - row < g->block_rows ? r->taken - row : g->block_rows;
-    for (int i = 0; root && i < ranks; i++)
-      counts[i] = g->counts[i] * (int)rows, firsts[i] = g->firsts[i] * (int)rows;
-    const float *mine = r->local ? r->traces + (size_t)row * (size_t)r->local : NULL;
-    MPI_TRY(e, MPI_Gatherv(mine, r->local * (int)rows, MPI_FLOAT, g->blocks, counts, firsts, MPI_FLOAT, 0,
-                           r->comm));
-    if (root) stop = write_block(g, r, row, rows, e) != 0;
-    MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, r->comm));
-  }
-  return e->id;
-}
-
-int receivers_write(receivers *r, const char *path, double dt, error *e) {
-  gathering g = {0};
   if (r->count == 0) return 0;
-  const int64_t fit = GATHER_BYTES / ((int64_t)r->count * (int64_t)sizeof(float));
-  g.block_rows = fit < 1 ? 1 : fit < r->taken ? fit : r->taken;
   receivers_flush(r, e);
-  if (r->slab->rank == 0 && !e->id) gathering_open(&g, r, path, dt, e);
-  if (!error_agree(e, r->comm) && !gather_index(&g, r, e)) gather_rows(&g, r, e);
-  error_agree(e, r->comm);
-  if (r->slab->rank == 0) gathering_close(&g, e);
-  return error_agree(e, r->comm);
+  TRY(error_agree(e, r->files->compute));
+  const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};
+  return files_receivers_write(r->files, path, &meta, &part, e);
 }

@@ -2,8 +2,8 @@
 #ifndef STENCIL_RECEIVER_H
 #define STENCIL_RECEIVER_H
 
-#include <mpi.h>
 #include <stdbool.h>
+#include "../io/files.h"
 #include "device.h"
 #include "slab.h"
 
@@ -14,7 +14,7 @@ struct config;
 typedef struct receivers {
   device *dev;                 /* not owned */
   const slab *slab;            /* not owned */
-  MPI_Comm comm;               /* the computing ranks, in slab order; not owned */
+  const files *files;          /* not owned */
   int count;                   /* of all ranks */
   int64_t every;               /* steps */
   int64_t first_step;          /* steps from here to the last step of the run are sampled */
@@ -33,19 +33,19 @@ typedef struct receivers {
 
 /* Reads and places the receivers of `c`; one outside the grid is exit 2 naming file, dataset and row. The steps
  * divisible by `every` of [first_step, last_step] are sampled, `last_step` being the last of the run; the rows of
- * earlier ones, NaN at first, are for a checkpoint to fill. Collective over `comm`, same error everywhere. Does nothing
- * where there are no receivers. receivers_close it, also after a failure. */
+ * earlier ones, NaN at first, are for a checkpoint to fill. Collective over files->compute, same error everywhere. Does
+ * nothing where there are no receivers. receivers_close it, also after a failure. */
 int receivers_open(receivers *r, device *dev, const slab *slab, const struct config *c, int64_t first_step,
-                   int64_t last_step, MPI_Comm comm, error *e);
+                   int64_t last_step, const files *files, error *e);
 void receivers_close(receivers *r);
 
 /* For a dry run: reads and checks the positions, and tells what receivers_open would take on this rank, in bytes, and
- * the size of the file. Collective over `comm`, same error everywhere. */
+ * the size of the file. Collective over files->compute, same error everywhere. */
 typedef struct receivers_size {
   int count;
   size_t on_device, pinned, on_host, on_disk;
 } receivers_size;
-int receivers_bytes(const slab *slab, const struct config *c, int64_t last_step, MPI_Comm comm,
+int receivers_bytes(const slab *slab, const struct config *c, int64_t last_step, const files *files,
                     receivers_size *size, error *e);
 
 /* Bytes of the file with the traces of the whole run. */

@@ -21,6 +21,7 @@ static const phase_row PHASES[] = {
     {"interior", "interior compute", offsetof(report_rank, interior)},
     {"exposed", "exposed communication", offsetof(report_rank, exposed)},
     {"io", "I/O", offsetof(report_rank, io)},
+    {"io_wait", "of it, back-pressure", offsetof(report_rank, io_wait)},
 };
 enum { PHASE_COUNT = sizeof PHASES / sizeof *PHASES };
 enum { HISTOGRAM_LINES = 32, HISTOGRAM_STARS = 50 };
@@ -93,6 +94,18 @@ static void print_histogram(const field_statistics *s, FILE *to) {
   fprintf(to, "  to   %13.6g\n", s->all.max);
 }
 
+/* Ranks write together: the slowest tells how long it took. */
+typedef struct writing {
+  double seconds, bytes, rate;
+} writing;
+
+static writing writing_of(const report *r) {
+  writing w = {.seconds = over_ranks(r, offsetof(report_rank, writer_seconds)).most,
+               .bytes = over_ranks(r, offsetof(report_rank, writer_bytes)).sum};
+  w.rate = w.seconds > 0 ? w.bytes / w.seconds : 0;
+  return w;
+}
+
 void report_print(const report *r, bool verbose, FILE *to) {
   figures f = figures_of(r);
   spread host = over_ranks(r, offsetof(report_rank, host_bytes));
@@ -114,6 +127,10 @@ void report_print(const report *r, bool verbose, FILE *to) {
           "  memory high-water: host %.1f MiB at most a rank, %.1f in all; device %.1f MiB at most a rank, "
           "%.1f in all\n",
           host.most / 1048576, host.sum / 1048576, dev.most / 1048576, dev.sum / 1048576);
+  const writing w = writing_of(r);
+  if (w.bytes > 0)
+    fprintf(to, "  saved %.1f MiB in %.3g s of writing, %.1f MiB/s\n", w.bytes / 1048576, w.seconds,
+            w.rate / 1048576);
   if (verbose) print_ranks(r, to);
   if (r->statistics && r->statistics->bins) print_histogram(r->statistics, to);
   fflush(to);
@@ -138,6 +155,8 @@ static bool add_ranks(cJSON *root, const report *r) {
   for (int i = 0; ok && i < r->ranks; i++) {
     cJSON *rank = cJSON_CreateObject();
     ok = rank && cJSON_AddItemToArray(list, rank) && add_phases(rank, r, "phases", i) &&
+         cJSON_AddNumberToObject(rank, "writer_seconds", r->per_rank[i].writer_seconds) &&
+         cJSON_AddNumberToObject(rank, "writer_bytes", r->per_rank[i].writer_bytes) &&
          cJSON_AddNumberToObject(rank, "copy_gbs", r->per_rank[i].copy_gbs) &&
          cJSON_AddNumberToObject(rank, "host_bytes", r->per_rank[i].host_bytes) &&
          cJSON_AddNumberToObject(rank, "device_bytes", r->per_rank[i].device_bytes);
@@ -171,6 +190,13 @@ static bool add_field(cJSON *root, const field_statistics *s) {
   return !s || (add_statistics(root, s) && (s->bins == 0 || add_histogram(root, s)));
 }
 
+static bool add_writing(cJSON *root, const report *r) {
+  const writing w = writing_of(r);
+  cJSON *to = cJSON_AddObjectToObject(root, "writer");
+  return to && cJSON_AddNumberToObject(to, "seconds", w.seconds) &&
+         cJSON_AddNumberToObject(to, "bytes", w.bytes) && cJSON_AddNumberToObject(to, "rate", w.rate);
+}
+
 static bool add_all(cJSON *root, const report *r) {
   figures f = figures_of(r);
   const int grid[3] = {r->nx, r->ny, r->nz};
@@ -188,7 +214,7 @@ static bool add_all(cJSON *root, const report *r) {
          cJSON_AddStringToObject(root, "kernel", r->kernel) &&
          cJSON_AddStringToObject(root, "transport", r->transport) &&
          cJSON_AddBoolToObject(root, "overlap", r->overlap) && cJSON_AddItemToObject(root, "grid", points) &&
-         add_phases(root, r, "phases", -1) && add_field(root, r->statistics) &&
+         add_phases(root, r, "phases", -1) && add_writing(root, r) && add_field(root, r->statistics) &&
          cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) && add_ranks(root, r);
 }
 

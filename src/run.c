@@ -7,6 +7,7 @@
 #include "report.h"
 #include "simulation.h"
 #include "state.h"
+#include "state_arrays.h"
 #include "stop.h"
 #include "storage.h"
 
@@ -35,16 +36,22 @@ static int look_after(simulation *s, int64_t last, enum stop_reason *reason, err
   const config *c = s->config;
   const int64_t step = s->stepper.step;
   bool checkpoint = false;
-  if (due(step, c->output_every))
+  const bool field = due(step, c->output_every);
+  if (field)
     TRY(simulation_save(s, e));
   else if (due(step, c->check_every) && step < last) /* the last is checked when it is saved */
     TRY(simulation_check(s, e));
   watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
+  if (s->saving.writer) output_collect(s->saving.writer);
+  s->stop.trouble = s->saving.writer && output_failed(s->saving.writer);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
+  if (*reason == STOP_TROUBLE) return saving_finish(s, e);
   if (step == last) *reason = STOP_NOT; /* done all the same */
-  if (!checkpoint && !due(step, c->checkpoint_every_steps) && *reason == STOP_NOT) return 0;
-  TRY(state_save(s, e));
-  return stop_checkpointed(&s->stop, s->checkpoint_seconds, e);
+  checkpoint = checkpoint || due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
+  s->saving.last = step == last || *reason != STOP_NOT;
+  if (checkpoint) TRY(state_save(s, e));
+  if (!checkpoint && !field) return 0;
+  return stop_checkpointed(&s->stop, s->checkpoint_seconds + saving_backlog(s), e);
 }
 
 static int stopped(const simulation *s, enum stop_reason reason, error *e) {
@@ -59,6 +66,7 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   enum stop_reason reason = STOP_NOT;
   MPI_TRY(e, MPI_Barrier(s->comm));
   double begin = MPI_Wtime();
+  s->io_seconds = s->saving.waited_seconds = 0;
   const int64_t first = s->stepper.step, steps = last - first;
   while (s->stepper.step < last && reason == STOP_NOT) {
     if (stepper_advance(&s->stepper, stop_after(c, s->stepper.step, last) - s->stepper.step, e))
@@ -72,6 +80,8 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, MPI_Barrier(s->comm));
   *seconds = MPI_Wtime() - begin;
+  s->loop_io_seconds = s->io_seconds;
+  s->loop_wait_seconds = s->saving.waited_seconds;
   log_progress(s->log, steps, steps, *seconds, points_of(c));
   return 0;
 }
@@ -90,13 +100,17 @@ static report_rank measured(const simulation *s, int64_t steps) {
   double measured_steps = p->steps ? (double)p->steps : 1;
   struct rusage usage = {0};
   getrusage(RUSAGE_SELF, &usage);
+  const output_totals writer = saving_totals(s);
   return (report_rank){.boundary = p->boundary / measured_steps,
                        .to_host = p->to_host / measured_steps,
                        .exchange = p->exchange / measured_steps,
                        .to_device = p->to_device / measured_steps,
                        .interior = p->interior / measured_steps,
                        .exposed = p->exposed / measured_steps,
-                       .io = steps ? s->io_seconds / (double)steps : 0,
+                       .io = steps ? s->loop_io_seconds / (double)steps : 0,
+                       .io_wait = steps ? s->loop_wait_seconds / (double)steps : 0,
+                       .writer_seconds = writer.seconds,
+                       .writer_bytes = (double)writer.bytes,
                        .copy_gbs = s->copy_gbs,
                        .host_bytes = (double)usage.ru_maxrss * 1024,
                        .device_bytes = (double)s->dev->peak_bytes};
@@ -140,8 +154,9 @@ static int report_all(simulation *s, int64_t steps, double seconds, error *e) {
 /* One line on where this runs; warnings of devices, once. */
 static int announce(simulation *s, error *e) {
   const config *c = s->config;
-  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s", equation_name(c->equation), c->nx, c->ny,
-           c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s");
+  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx, c->ny,
+           c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s",
+           s->files->served ? " and a data server" : "");
   if (c->equation != EQUATION_JACOBI)
     log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
              s->from && c->dt <= 0 ? " (of the checkpoint)" : "", s->physics.dt / s->physics.bound,
@@ -164,15 +179,9 @@ static int announce(simulation *s, error *e) {
 /* Better now than after a week of steps. */
 static int check_paths(const simulation *s, bool files, error *e) {
   const config *c = s->config;
-  if (s->rank == 0 && files) path_check_writable(c->output_path, e);
-  if (s->rank == 0 && files && !e->id) path_check_writable(c->checkpoint_path, e);
+  if (files) TRY(files_path_check(s->files, c->output_path, e));
+  if (files) TRY(files_path_check(s->files, c->checkpoint_path, e));
   if (s->rank == 0 && !e->id && c->report_file[0]) path_check_writable(c->report_file, e);
-  return error_agree(e, s->comm);
-}
-
-/* The same of room on the disks. */
-static int check_room(const simulation *s, error *e) {
-  if (s->rank == 0) storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e);
   return error_agree(e, s->comm);
 }
 
@@ -180,13 +189,22 @@ static int simulate(simulation *s, error *e) {
   const config *c = s->config;
   double seconds;
   TRY(check_paths(s, true, e));
-  TRY(check_room(s, e));
+  TRY(storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
+  if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
+    saving_prepare(s, state_floats(s));
+  else if (c->output_every > 0)
+    saving_prepare(s, snapshot_field_floats(&s->slab));
   if (c->output_every > 0 && !s->from) TRY(simulation_save(s, e));
   const int64_t first = s->stepper.step, last = s->physics.steps > first ? s->physics.steps : first;
   TRY(stop_open(&s->stop, s->comm, c->max_seconds, c->checkpoint_every_seconds, state_seconds(s), first, e));
+  s->checkpoint_seconds = state_seconds(s);
+  s->stop.heard = files_signal;
+  s->stop.context = (void *)(uintptr_t)s->files;
   TRY(guarded_loop(s, last, true, &seconds, e));
   TRY(stop_close(&s->stop, e));
+  TRY(saving_finish(s, e));
+  s->saving.last = true;
   if (c->output_every == 0 || last % c->output_every != 0) TRY(simulation_save(s, e));
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, s->physics.dt, e));
   return report_all(s, last - first, seconds, e);
@@ -204,7 +222,7 @@ static int benchmark(simulation *s, error *e) {
   return report_all(s, steps, seconds, e);
 }
 
-int run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e) {
+int run(const config *c, const cli *options, const char *command, run_log *log, const files *files, error *e) {
   simulation s;
   config timed = *c;
   if (options->benchmark) {
@@ -217,8 +235,8 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
   }
   bool profile = !options->quiet || c->report_file[0]; /* somebody will see the times of the phases */
   checkpoint from = {.file = -1};
-  if (options->restart && !options->benchmark) TRY(state_open(&from, options->restart, c, log, comm, e));
-  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, comm, profile, e) &&
+  if (options->restart && !options->benchmark) TRY(state_open(&from, options->restart, c, log, files, e));
+  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, files, profile, e) &&
       !simulation_allocate(&s, e) && !announce(&s, e)) {
     if (options->benchmark)
       benchmark(&s, e);
@@ -226,6 +244,6 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
       simulate(&s, e);
   }
   simulation_close(&s);
-  checkpoint_close(&from);
+  if (from.name[0]) files_checkpoint_close(files, &from);
   return e->id;
 }

@@ -2,17 +2,18 @@
 #ifndef STENCIL_RUN_H
 #define STENCIL_RUN_H
 
-#include <mpi.h>
 #include "../config/config.h"
+#include "../io/files.h"
 #include "cli.h"
 #include "log.h"
 
-/* Runs `c` on all ranks of `comm` (or, with cli->benchmark, times it without files). `command` is the command
+/* Runs `c` on the computing ranks (or, with cli->benchmark, times it without files). `command` is the command
  * line for the saved files. Collective; the same error on every rank. */
-int run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e);
+int run(const config *c, const cli *options, const char *command, run_log *log, const files *files, error *e);
 
 /* --dry-run: checks everything that `run` would need and prints it; runs no step and writes no file.
  * Collective. */
-int dry_run(const config *c, const cli *options, const char *command, run_log *log, MPI_Comm comm, error *e);
+int dry_run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
+            error *e);
 
 #endif

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "error_mpi.h"
 
 static const char *text_of(float bad, char text[16]) {
@@ -60,7 +61,7 @@ static field_meta simulation_meta(const simulation *s) {
                       .spacing = {c->dx, c->dy, c->dz},
                       .config_text = s->config_text,
                       .command = s->command,
-                      .mpi_ranks = s->ranks,
+                      .mpi_ranks = s->files->started,
                       .backend = backend_name(s->dev->table->backend),
                       .kernel = s->stepper.kernel->name,
                       .transport = s->halo.transport->name,
@@ -77,13 +78,112 @@ static int list_step(simulation *s, int64_t step, error *e) {
   return 0;
 }
 
-int simulation_list(simulation *s, int64_t step, error *e) {
-  return field_exists(s->config->output_path, step) ? list_step(s, step, e) : 0;
+int simulation_list(simulation *s, const int64_t *steps, int64_t count, error *e) {
+  bool *exist = calloc((size_t)count + 1, sizeof *exist);
+  if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
+  if (!error_agree(e, s->comm)) files_fields_exist(s->files, s->config->output_path, steps, count, exist, e);
+  for (int64_t i = 0; i < count && !e->id && s->rank == 0; i++)
+    if (exist[i]) list_step(s, steps[i], e);
+  free(exist);
+  return error_agree(e, s->comm);
 }
 
-static int list_in_series(simulation *s, const field_meta *meta, error *e) {
-  TRY(list_step(s, meta->step, e));
-  return series_write(s->config->output_path, s->series, s->series_count, &s->slab, meta, e);
+/* A field to be saved, with all that the run will have changed by then. */
+typedef struct field_job {
+  output_job job; /* first */
+  simulation *s;
+  const snapshot *copy; /* NULL: from the device */
+  const float *planes;  /* of the copy */
+  field_meta meta;
+  field_statistics statistics;
+  uint64_t *counts;     /* of its histogram; owned */
+  series_entry *series;        /* this field and those before it; owned; rank 0 only */
+  int series_count;
+} field_job;
+
+/* A field_source. */
+static int copied_planes(void *context, int z, int planes, float *values, error *e) {
+  const field_job *j = context;
+  (void)e;
+  snapshot_planes(&j->s->slab, j->planes, z, planes, values);
+  return 0;
+}
+
+static int write_field(output_job *job, error *e) {
+  field_job *j = (field_job *)job;
+  simulation *s = j->s;
+  const char *path = s->config->output_path;
+  TRY(saving_wait(s, j->copy, e));
+  TRY(files_field_write(s->files, &s->io, path, &j->meta, j->copy ? copied_planes : transfer_to_host,
+                  j->copy ? (void *)j : &s->transfer, e));
+  return files_series_write(s->files, path, j->series, j->series_count, &s->slab, &j->meta, e);
+}
+
+static void free_job(field_job *j) {
+  free(j->series);
+  free(j->counts);
+  free(j);
+}
+
+static void field_done(output_job *job, bool written) {
+  field_job *j = (field_job *)job;
+  if (written) log_detail(j->s->log, "saved %s.%08lld.hdf", j->s->config->output_path, (long long)j->meta.step);
+  free_job(j);
+}
+
+static int keep_series(field_job *j, error *e) {
+  simulation *s = j->s;
+  TRY(list_step(s, j->meta.step, e));
+  size_t bytes = (size_t)s->series_count * sizeof *s->series;
+  if (!(j->series = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
+  memcpy(j->series, s->series, bytes);
+  j->series_count = s->series_count;
+  return 0;
+}
+
+static int keep_statistics(field_job *j, error *e) {
+  const field_statistics *f = &j->s->statistics;
+  size_t bytes = (size_t)f->bins * sizeof *f->histogram;
+  j->statistics = *f;
+  j->meta.statistics = &j->statistics;
+  if (!bytes) return 0;
+  if (!(j->counts = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the histogram");
+  j->statistics.histogram = memcpy(j->counts, f->histogram, bytes);
+  return 0;
+}
+
+/* Agreed. */
+static field_job *make_job(simulation *s, error *e) {
+  field_job *j = calloc(1, sizeof *j);
+  if (j) {
+    j->job.write = write_field;
+    j->job.done = field_done;
+    j->s = s;
+    j->meta = simulation_meta(s);
+    if (!keep_statistics(j, e) && s->rank == 0) keep_series(j, e);
+  } else
+    FAIL(e, OUT_OF_MEMORY, sizeof *j, "a field to be saved");
+  if (!error_agree(e, s->comm)) return j;
+  if (j) free_job(j);
+  return NULL;
+}
+
+static int save(simulation *s, error *e) {
+  snapshot *copy;
+  stepper *p = &s->stepper;
+  const size_t floats = snapshot_field_floats(&s->slab);
+  TRY(saving_begin(s, floats, &copy, e));
+  field_job *j = make_job(s, e);
+  TRY(e->id);
+  j->job.bytes = floats * sizeof(float);
+  s->transfer.field = p->memory[p->current];
+  if (copy) {
+    j->copy = copy;
+    j->planes = snapshot_field(copy, p->memory[p->current], e);
+    p->copying[p->current] = snapshot_mark(copy, e);
+    if (e->id) error_abort(e, s->comm); /* a device may fail alone */
+  }
+  return saving_submit(s, copy, &j->job, e);
 }
 
 int simulation_save(simulation *s, error *e) {
@@ -91,14 +191,8 @@ int simulation_save(simulation *s, error *e) {
   log_statistics(s, log_line);
   double begin = MPI_Wtime(); /* the check has waited for the steps under way: they are not I/O */
   watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
-  field_meta meta = simulation_meta(s);
-  meta.statistics = &s->statistics;
-  s->transfer.field = s->stepper.memory[s->stepper.current];
-  TRY(field_write(&s->io, s->config->output_path, &meta, transfer_to_host, &s->transfer, e));
-  if (s->rank == 0) list_in_series(s, &meta, e);
-  TRY(error_agree(e, s->comm));
+  save(s, e);
   watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
   s->io_seconds += MPI_Wtime() - begin;
-  log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)meta.step);
-  return 0;
+  return e->id;
 }

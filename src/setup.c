@@ -44,6 +44,7 @@ static int open_device(simulation *s, bool profile, error *e) {
   MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
   if (options.threads == 0) TRY(threads_auto(node, &options.threads, e));
   MPI_TRY(e, MPI_Comm_free(&node));
+  s->saving.local_ranks = options.local_ranks;
   TRY(device_open(s->config->backend, &options, &s->dev, e));
   if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options);
   return 0;
@@ -116,8 +117,9 @@ static int open_schedule(simulation *s, error *e) {
 }
 
 int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
-                    MPI_Comm comm, bool profile, error *e) {
-  *s = (simulation){.config = c, .from = from, .command = command, .log = log, .comm = comm};
+                    const files *files, bool profile, error *e) {
+  const MPI_Comm comm = files->compute;
+  *s = (simulation){.config = c, .from = from, .command = command, .log = log, .comm = comm, .files = files};
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
   if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&
@@ -125,8 +127,8 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
     print_config(s, e);
   TRY(error_agree(e, comm));
   TRY(plan_slab(s, e));
-  TRY(field_io_init(&s->io, comm, &s->slab, c->io, e));
-  TRY(physics_plan(&s->physics, c, &s->io, from ? from->dt : 0, e));
+  TRY(files_field_io(files, &s->io, &s->slab, c->io, e));
+  TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
   physics_args(&s->physics, c, &s->slab, &s->stepper.args);
   return 0;
 }
@@ -155,8 +157,8 @@ static int allocate_actors(simulation *s, error *e) {
   const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
-  TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->comm, e));
-  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->from ? s->from->step + 1 : 0, last, s->comm, e));
+  TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->files, e));
+  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->from ? s->from->step + 1 : 0, last, s->files, e));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
   step->sources = c->source_count ? &s->sources : NULL;
   step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
@@ -174,11 +176,13 @@ int simulation_allocate(simulation *s, error *e) {
   bool persistent = s->config->schedule == SCHEDULE_PERSISTENT && s->ranks > 1;
   halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
   if (!e->id) open_schedule(s, e);
-  return error_agree(e, s->comm);
+  TRY(error_agree(e, s->comm));
+  return saving_open(s, e);
 }
 
 void simulation_close(simulation *s) {
   error ignored = {0};
+  saving_close(s);
   free(s->series);
   free(s->config_text);
   if (!s->dev) return;

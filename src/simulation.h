@@ -4,10 +4,10 @@
 
 #include <mpi.h>
 #include "../config/config.h"
-#include "../io/checkpoint.h"
-#include "../io/field_io.h"
+#include "../io/files.h"
 #include "log.h"
 #include "physics.h"
+#include "saving.h"
 #include "step.h"
 #include "stop.h"
 #include "survey.h"
@@ -19,6 +19,7 @@ typedef struct simulation {
   const char *command;
   run_log *log;
   MPI_Comm comm; /* the computing ranks, in slab order */
+  const files *files; /* not owned; whose `compute` that is */
   int rank, ranks;
   slab slab;
   device *dev;
@@ -35,18 +36,21 @@ typedef struct simulation {
   survey survey;
   field_statistics statistics; /* of the field when it was last checked or saved */
   double copy_gbs;             /* measured copy bandwidth of this rank's device, GB/s read + write */
-  double io_seconds;           /* spent saving since the loop began */
-  double checkpoint_seconds;   /* that the last checkpoint took */
+  saving saving;
+  double io_seconds;         /* that saving has kept the steps waiting since the loop began */
+  double loop_io_seconds;    /* the same at the end of the loop, */
+  double loop_wait_seconds;  /* and of it, waiting until the writer had room */
+  double checkpoint_seconds; /* that the last checkpoint took */
   stop_watch stop;
   char *config_text;    /* the effective config, owned */
-  series_entry *series; /* fields saved so far, owned; rank 0 only */
+  series_entry *series; /* fields saved so far or given to the writer, owned; rank 0 only */
   int series_count;
 } simulation;
 
 /* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
- * `comm`, same error everywhere. Close it also after a failure. `profile`: measure phases. */
+ * files->compute, same error everywhere. Close it also after a failure. `profile`: measure phases. */
 int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
-                    MPI_Comm comm, bool profile, error *e);
+                    const files *files, bool profile, error *e);
 /* Takes the memory and opens the transport of a planned simulation. Collective. */
 int simulation_allocate(simulation *s, error *e);
 void simulation_close(simulation *s);
@@ -56,11 +60,12 @@ void simulation_close(simulation *s);
 int simulation_load(simulation *s, error *e);
 
 /* Saves the newest field, after the check below, with its statistics and histogram; logs them, and lists the
- * field in the series. Collective. */
+ * field in the series: beside the steps where that can be (saving.h). Collective. */
 int simulation_save(simulation *s, error *e);
 
-/* Lists a field in the series that the run before a restart saved at this step, if it is still there. Rank 0 only. */
-int simulation_list(simulation *s, int64_t step, error *e);
+/* Lists in the series those fields that the run before a restart saved at these steps and that are still there. `steps` is
+ * the same on every rank. Collective, agreed. */
+int simulation_list(simulation *s, const int64_t *steps, int64_t count, error *e);
 
 /* Measures the newest field (but for the histogram). ERROR_NONFINITE, naming the step and the first bad
  * point, if it holds NaN or Inf. Collective. */

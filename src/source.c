@@ -108,12 +108,12 @@ static bool same_file(const source_config *p, const source_config *q) {
 }
 
 /* Reads each file once; `sorted` are the sources, by_wavelet. Collective. */
-static int read_tables(sources *s, const source_config *const sorted[], int count, MPI_Comm comm, error *e) {
+static int read_tables(sources *s, const source_config *const sorted[], int count, const files *files, error *e) {
   s->tables = take((size_t)count, sizeof *s->tables, e);
-  TRY(error_agree(e, comm));
+  TRY(error_agree(e, files->compute));
   for (int i = 0; i < count; i++)
     if (sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !same_file(sorted[i], sorted[i - 1])))
-      TRY(wavelet_read(comm, sorted[i], &s->tables[s->table_count++], e));
+      TRY(wavelet_read(files, sorted[i], &s->tables[s->table_count++], e));
   return 0;
 }
 
@@ -164,15 +164,15 @@ static int drop_tables(sources *s, error *e) {
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
 /* All that needs no device. Collective and agreed. */
-static int plan(sources *s, spread *w, const config *c, MPI_Comm comm, error *e) {
+static int plan(sources *s, spread *w, const config *c, const files *files, error *e) {
   const int count = c->source_count;
   const source_config **sorted = take((size_t)count, sizeof *sorted, e);
   for (int i = 0; sorted && i < count; i++) sorted[i] = &c->sources[i];
   if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, by_wavelet);
   if (sorted) spread_all(w, c, s->slab, e);
-  if (!error_agree(e, comm) && !read_tables(s, sorted, count, comm, e)) {
+  if (!error_agree(e, files->compute) && !read_tables(s, sorted, count, files, e)) {
     if (!number_signals(s, w, c, sorted, e) && !list_points(s, w, e)) drop_tables(s, e);
-    error_agree(e, comm);
+    error_agree(e, files->compute);
   }
   free(sorted);
   return e->id;
@@ -204,26 +204,26 @@ static int upload(sources *s, const spread *w, error *e) {
   return t->sync(s->dev, STREAM_BOUNDARY, e);
 }
 
-int sources_open(sources *s, device *dev, const slab *slab, const config *c, double dt, MPI_Comm comm,
+int sources_open(sources *s, device *dev, const slab *slab, const config *c, double dt, const files *files,
                  error *e) {
   spread w = {0};
   *s = (sources){.dev = dev, .slab = slab, .dt = dt};
   if (c->source_count == 0) return 0;
-  if (!plan(s, &w, c, comm, e)) {
+  if (!plan(s, &w, c, files, e)) {
     upload(s, &w, e);
-    error_agree(e, comm);
+    error_agree(e, files->compute);
   }
   spread_free(&w);
   return e->id;
 }
 
-int sources_bytes(const slab *slab, const config *c, MPI_Comm comm, size_t *on_device, size_t *pinned,
+int sources_bytes(const slab *slab, const config *c, const files *files, size_t *on_device, size_t *pinned,
                   error *e) {
   spread w = {0};
   sources s = {.slab = slab};
   *on_device = *pinned = 0;
   if (c->source_count == 0) return 0;
-  if (!plan(&s, &w, c, comm, e)) {
+  if (!plan(&s, &w, c, files, e)) {
     *on_device = (size_t)s.point_count * sizeof *s.points + (size_t)s.share_count * sizeof *s.shares;
     *pinned = ring_bytes(&s);
   }

@@ -3,7 +3,7 @@
 #define STENCIL_SOURCE_H
 
 #include <mpi.h>
-#include "../io/table.h"
+#include "../io/files.h"
 #include "device.h"
 #include "slab.h"
 
@@ -27,15 +27,16 @@ typedef struct sources {
 } sources;
 
 /* Spreads the sources of `c` over `slab`, reads wavelets from their files, and brings the
- * lists to `dev`. A rank without points takes no memory of the device. Collective over `comm`, same error everywhere.
+ * lists to `dev`. A rank without points takes no memory of the device. Collective over files->compute, same error
+ * everywhere.
  * sources_close it, also after a failure. */
-int sources_open(sources *s, device *dev, const slab *slab, const struct config *c, double dt, MPI_Comm comm,
+int sources_open(sources *s, device *dev, const slab *slab, const struct config *c, double dt, const files *files,
                  error *e);
 void sources_close(sources *s);
 
 /* For a dry run: reads and checks the wavelet files, and tells what sources_open would take on this rank, in bytes.
- * Collective over `comm`, same error everywhere. */
-int sources_bytes(const slab *slab, const struct config *c, MPI_Comm comm, size_t *on_device, size_t *pinned,
+ * Collective over files->compute, same error everywhere. */
+int sources_bytes(const slab *slab, const struct config *c, const files *files, size_t *on_device, size_t *pinned,
                   error *e);
 
 /* Enqueues on `stream` what the sources add to own planes [args->z_begin, args->z_end) of args->out at step `step`,

@@ -137,6 +137,19 @@ static int sample(stepper *s, int64_t step, error *e) {
   return receivers_sample(s->receivers, stepper_field(s, !s->current), step, e);
 }
 
+/* A field that is being copied for a file is not to be overwritten yet. A pass of one step overwrites the older field
+ * only. */
+static int await_copies(stepper *s, int steps, error *e) {
+  const device_table *t = s->dev->table;
+  for (int i = 0; i < 2; i++) {
+    if (!s->copying[i] || (steps == 1 && i == s->current)) continue;
+    TRY(t->wait(s->dev, STREAM_BOUNDARY, s->copying[i], e));
+    TRY(t->wait(s->dev, STREAM_INTERIOR, s->copying[i], e));
+    s->copying[i] = 0;
+  }
+  return 0;
+}
+
 /* The outcome of a pass whose launch is over. */
 static int take_outcome(stepper *s, int64_t pass, error *e) {
   double waited, seconds = 0;
@@ -163,6 +176,7 @@ static int advance_persistent(stepper *s, int64_t limit, error *e) {
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   TRY(t->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
   TRY(outcomes_before(s, s->pass - 1, e));
+  TRY(await_copies(s, steps, e));
   trace_begin("steps");
   if (s->profile) TRY(record(s, STREAM_BOUNDARY, INTERIOR_BEGIN, e));
   TRY(persistent_advance(s->persistent, s->current, steps, (int)(s->pass % SETS), e));
@@ -187,6 +201,7 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
   TRY(harvest_before(s, s->pass - 2, e));
 
+  TRY(await_copies(s, k->steps, e));
   trace_begin("step");
   TRY(launch_boundary(s, single ? s->single_kernel : s->boundary_kernel, lo, hi, e));
   TRY(launch_interior(s, k, interior, e));

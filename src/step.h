@@ -39,6 +39,7 @@ typedef struct stepper {
   float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the
                         first step of the wave, memory[1] holds the field of one step earlier */
   int current;       /* memory[current] holds the newest field */
+  int copying[2]; /* event after which memory[i] has been copied for a file and may be overwritten, or 0 */
   int64_t step;                  /* steps done */
   int64_t pass;                  /* passes done; a pass advances one step or two and exchanges ghosts once; or a batch of the persistent schedule */
   int64_t measured_from;         /* step at which `phases` began */

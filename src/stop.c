@@ -33,6 +33,10 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+int stop_signal(void) {
+  return caught;
+}
+
 double stop_clock(void) {
   return now() - clock_begin;
 }
@@ -86,9 +90,11 @@ int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoin
 }
 
 static int ask(stop_watch *w, int64_t step, error *e) {
-  w->mine[0] = caught;
+  const int heard = w->heard ? w->heard(w->context) : 0;
+  w->mine[0] = heard ? heard : caught;
   w->mine[1] = stop_clock();
-  MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 2, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
+  w->mine[2] = w->trouble;
+  MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 3, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
   w->asked = true;
   w->take_at = step + w->lag;
   return 0;
@@ -115,7 +121,9 @@ int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *check
   MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
   double clock = w->all[1], until_next = plan_next(w, step);
   w->signal = (int)w->all[0];
-  if (w->signal) {
+  if (w->all[2] > 0) {
+    *reason = STOP_TROUBLE;
+  } else if (w->signal) {
     *reason = STOP_SIGNAL;
   } else if (clock + until_next + MARGIN * w->reserve + PERIOD >= w->limit) {
     *reason = STOP_WALL_TIME;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include "error.h"
 
-enum stop_reason { STOP_NOT, STOP_SIGNAL, STOP_WALL_TIME };
+enum stop_reason { STOP_NOT, STOP_SIGNAL, STOP_WALL_TIME, STOP_TROUBLE };
 
 /* Ranks put what they know into a reduction that runs while they compute, and take its result a few steps later, all
  * at the same step: nobody waits for anybody, and all know the same. */
@@ -18,8 +18,11 @@ typedef struct stop_watch {
   double checkpoint_every; /* s; 0: never */
   double checkpointed;     /* s since stop_begin: when a checkpoint was last asked for */
   double reserve;          /* s that writing a checkpoint may take */
-  double mine[2],
-      all[2]; /* number of the signal or 0; s since stop_begin. The greatest of all ranks counts */
+  double mine[3],
+      all[3]; /* number of the signal or 0; s since stop_begin; trouble. The greatest of all ranks counts */
+  int (*heard)(void *context); /* NULL, or: the number of a signal that came to somebody else, or 0 */
+  void *context;               /* of `heard` */
+  bool trouble; /* set it where this rank knows of a reason to end: all ranks will soon hear STOP_TROUBLE */
   MPI_Request request;
   bool asked;
   int64_t ask_at, take_at; /* steps */
@@ -32,6 +35,8 @@ typedef struct stop_watch {
 /* From now on SIGTERM, SIGINT and SIGUSR1 are remembered instead of ending the program; a second one ends it at once.
  * Begins the clock. Call once, before MPI_Init and its threads. */
 void stop_begin(void);
+/* The signal that was remembered, or 0. */
+int stop_signal(void);
 /* Seconds since stop_begin. */
 double stop_clock(void);
 /* Puts back what signals did before. */

@@ -1,7 +1,7 @@
 #include "storage.h"
 #include <math.h>
 #include <string.h>
-#include "../io/space.h"
+#include "../io/files.h"
 
 enum { FIELDS, CHECKPOINTS, KINDS };
 
@@ -12,21 +12,8 @@ typedef struct need {
   double sure;  /* what it takes at least, with it */
 } need;
 
-/* The steps of the run: from `first`, where it goes on or 0, to `last`; fields are saved every so many. */
-typedef struct span {
-  int64_t first, last, every;
-  bool begins; /* its first field is saved too */
-} span;
-
 static double multiples(int64_t first, int64_t last, int64_t every) {
   return every > 0 ? (double)(last / every - first / every) : 0;
-}
-
-static bool is_saved(const void *context, int64_t step) {
-  const span *r = context;
-  if (step == r->last) return true;
-  if (r->every == 0 || step > r->last || step % r->every != 0) return false;
-  return r->begins ? step >= r->first : step > r->first;
 }
 
 static double points_of(const config *c) {
@@ -42,20 +29,17 @@ static double checkpoint_size(const config *c) {
   return floats * sizeof(float);
 }
 
-static need need_of_fields(const config *c, const span *r, double traces) {
-  int files;
+static need need_of_fields(const config *c, const space_steps *r, double traces, const space_use *use) {
   const double one = points_of(c) * sizeof(float);
   const bool last_besides = r->every == 0 || r->last % r->every != 0;
   const double count = multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
-  const double replaced = (double)space_taken(c->output_path, ".hdf", is_saved, r, &files);
-  const double all = count > 0 ? fmax(one, count * one - replaced) : 0;
+  const double all = count > 0 ? fmax(one, count * one - (double)use->taken) : 0;
   return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
 }
 
-static need need_of_checkpoints(const config *c, const span *r) {
-  int old;
+static need need_of_checkpoints(const config *c, const space_steps *r, const space_use *use) {
   const double one = checkpoint_size(c), keep = c->checkpoint_keep;
-  const double taken = (double)space_taken(c->checkpoint_path, ".h5", NULL, NULL, &old);
+  const double taken = (double)use->taken, old = use->files;
   double count = multiples(r->first, r->last, c->checkpoint_every_steps);
   if (count == 0 && c->checkpoint_every_seconds > 0 && r->last > r->first) count = 1;
   if (count == 0) return (need){c->checkpoint_path, 0, 0};
@@ -84,17 +68,20 @@ static int check_disk(run_log *log, const char *names, const need *n, const disk
 int storage_check(const simulation *s, double traces, bool tell, error *e) {
   const config *c = s->config;
   const int64_t from = s->from ? s->from->step : 0, steps = s->physics.steps;
-  const span r = {from, steps > from ? steps : from, c->output_every, !s->from};
-  const need n[KINDS] = {need_of_fields(c, &r, traces), need_of_checkpoints(c, &r)};
-  disk_space space[KINDS];
-  for (int i = 0; i < KINDS; i++) TRY(space_of(n[i].path, &space[i], e));
-  if (n[CHECKPOINTS].plain == 0) return check_disk(s->log, n[FIELDS].path, &n[FIELDS], &space[FIELDS], tell, e);
-  if (space[FIELDS].device != space[CHECKPOINTS].device) {
-    for (int i = 0; i < KINDS; i++) TRY(check_disk(s->log, n[i].path, &n[i], &space[i], tell, e));
+  const space_steps all = {.all = true},
+                    r = {.first = from, .last = steps > from ? steps : from, .every = c->output_every, .begins = !s->from};
+  space_use use[KINDS];
+  TRY(files_space(s->files, c->output_path, ".hdf", &r, &use[FIELDS], e));
+  TRY(files_space(s->files, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
+  const need n[KINDS] = {need_of_fields(c, &r, traces, &use[FIELDS]), need_of_checkpoints(c, &r, &use[CHECKPOINTS])};
+  if (n[CHECKPOINTS].plain == 0)
+    return check_disk(s->log, n[FIELDS].path, &n[FIELDS], &use[FIELDS].space, tell, e);
+  if (use[FIELDS].space.device != use[CHECKPOINTS].space.device) {
+    for (int i = 0; i < KINDS; i++) TRY(check_disk(s->log, n[i].path, &n[i], &use[i].space, tell, e));
     return 0;
   }
   char names[2 * CONFIG_TEXT + 8];
   snprintf(names, sizeof names, "%s and %s", n[FIELDS].path, n[CHECKPOINTS].path);
   const need both = {names, n[0].plain + n[1].plain, n[0].sure + n[1].sure};
-  return check_disk(s->log, names, &both, &space[FIELDS], tell, e);
+  return check_disk(s->log, names, &both, &use[FIELDS].space, tell, e);
 }

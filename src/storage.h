@@ -8,7 +8,7 @@
  * `every_steps` asks for, up to `keep` and the one being written; by the clock alone, one. Old files that are replaced
  * make room. What is compressed counts as nothing, and gets a warning where it would not fit as it is. Exit 2, naming
  * path, needed and available, where that cannot fit; paths of one file system add up. With `tell` the log says it all.
- * Rank 0 only. */
+ * Collective, same error everywhere. */
 int storage_check(const simulation *s, double traces, bool tell, error *e);
 
 #endif

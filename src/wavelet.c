@@ -17,8 +17,8 @@ int wavelet_load(const source_config *s, table *t, error *e) {
   return e->id;
 }
 
-int wavelet_read(MPI_Comm comm, const source_config *s, table *t, error *e) {
-  TRY(table_read(comm, s->wavelet_file, FORM, t, e));
+int wavelet_read(const files *files, const source_config *s, table *t, error *e) {
+  TRY(files_table_read(files, s->wavelet_file, FORM, t, e));
   if (check_times(s->wavelet_file, t, e)) table_free(t); /* all ranks have the same table, so all fail */
   return e->id;
 }

@@ -3,7 +3,7 @@
 #define STENCIL_WAVELET_H
 
 #include "../config/config.h"
-#include "../io/table.h"
+#include "../io/files.h"
 
 typedef struct wavelet {
   enum wavelet_kind kind;
@@ -15,9 +15,10 @@ typedef struct wavelet {
 /* Values of a file, shape (n,): sample i is s(i dt), 0 after the last; or (n, 2): times in s, ascending, and values,
  * linear between, 0 outside. */
 
-/* Reads and checks the table of `s`, a source of WAVELET_FILE. Collective over `comm`, same error everywhere (exit 2).
+/* Reads and checks the table of `s`, a source of WAVELET_FILE. Collective over files->compute, same error everywhere
+ * (exit 2).
  * table_free it. */
-int wavelet_read(MPI_Comm comm, const source_config *s, table *t, error *e);
+int wavelet_read(const files *files, const source_config *s, table *t, error *e);
 /* Likewise for the calling rank alone. */
 int wavelet_load(const source_config *s, table *t, error *e);
 

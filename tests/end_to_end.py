@@ -85,7 +85,6 @@ CONFIG_ERRORS = [
     ({"output.compress": "10"}, 1, ["[output] compress", "10"]),
     ({"parallel.overlap": "perhaps"}, 1, ["[parallel] overlap", "perhaps"]),
     ({"parallel.transport": "nccl"}, 1, ["transport", "nccl"]),
-    ({"parallel.io": "server"}, 1, ["io", "server"]),
     ({"equation.type": "heet"}, 1, ["[equation] type", "heet"]),
     ({"boundary.x_hi": "periodic"}, 1, ["[boundary] x_hi", "x_lo", "periodic"]),
     ({"checkpoint.every_steps": "-5"}, 1, ["[checkpoint] every_steps", "-5"]),

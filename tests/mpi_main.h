@@ -6,7 +6,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "test.h"
+#include "../io/files.h"
 #include "../src/device.h"
+
+/* All ranks, without a data server. */
+static const files WORLD __attribute__((unused)) = {.compute = MPI_COMM_WORLD, .comm = MPI_COMM_WORLD};
 
 /* Starts MPI, fills *rank and *ranks, and runs `on_host` or `on_cuda`; without a CUDA device the latter is skipped. */
 static inline int mpi_main(int argc, char **argv, int *rank, int *ranks, const struct CMUnitTest on_host,

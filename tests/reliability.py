@@ -504,6 +504,8 @@ def vanished(program, config):
         folder.rename(moved)
         result = leg.wait()
     moved.rename(folder)
+    for name in temporaries(program):  # what was being written then, nobody could find any more
+        (program.folder / name).unlink()
     kept = sorted(checkpoints(program, "out/small/c"))
     check_refusal(program, result, r"out/small/c\.\d+\.h5: ", "a folder that vanishes", kept)
     go_further(program, config, kept[-1], "the folder vanished")

@@ -121,7 +121,7 @@ static void test_values(void **state) {
       {BASE, "parallel.transport=mpi",
        "command line: [parallel] transport: expected auto, sendrecv, chunked, shared, ipc, cuda_aware or nccl, got 'mpi'"},
       {BASE, "parallel.io=mpi",
-       "command line: [parallel] io: expected auto, collective or gather, got 'mpi'"},
+       "command line: [parallel] io: expected auto, collective, gather or server, got 'mpi'"},
       {BASE, "device.backend=CUDA",
        "command line: [device] backend: expected auto, cuda or host, got 'CUDA'"},
       {BASE,
@@ -171,19 +171,6 @@ static void test_overrides_refused(void **state) {
        "a value"},
   };
   run_refused(cases, COUNT(cases));
-}
-
-/* All that SPEC 2 promises and this version lacks is known by name, whatever its value. */
-static void test_not_available_yet(void **state) {
-  (void)state;
-  static const char *const values[] = {"parallel.io=server"};
-  char message[256];
-  for (int i = 0; i < COUNT(values); i++) {
-    int dot = (int)(strchr(values[i], '.') - values[i]), equals = (int)(strchr(values[i], '=') - values[i]);
-    snprintf(message, sizeof message, "command line: [%.*s] %.*s = %s: not available yet in this version",
-             dot, values[i], equals - dot - 1, values[i] + dot + 1, values[i] + equals + 1);
-    expect_refused(BASE, values[i], message);
-  }
 }
 
 /* Section and key as the file gives them, value made of `length` letters; the message or NULL. */
@@ -276,7 +263,6 @@ int main(void) {
       cmocka_unit_test(test_syntax),
       cmocka_unit_test(test_values),
       cmocka_unit_test(test_overrides_refused),
-      cmocka_unit_test(test_not_available_yet),
       cmocka_unit_test(test_lengths),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_size),

@@ -57,7 +57,7 @@ static void put_integer(char *text, size_t room, const config_key *k) {
 /* One of the spellings, or a number or dataset in place of it. */
 static void put_choice(char *text, size_t room, const config_key *k) {
   int known = 0;
-  while (k->choices[known].name && k->choices[known].value != CHOICE_LATER) known++;
+  while (k->choices[known].name) known++;
   const choice *chosen = &k->choices[random_below(known)];
   if (chosen->form == FORM_WORD)
     snprintf(text, room, "%s", chosen->name);

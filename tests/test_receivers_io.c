@@ -78,7 +78,7 @@ typedef struct recording {
 static void check_memory(const config *c, const slab *b, int64_t last, size_t device_before,
                          size_t pinned_before) {
   receivers_size size;
-  assert_ok(receivers_bytes(b, c, last, MPI_COMM_WORLD, &size, &E), &E);
+  assert_ok(receivers_bytes(b, c, last, &WORLD, &size, &E), &E);
   assert_int_equal(dev->bytes - device_before, size.on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, size.pinned);
 }
@@ -90,7 +90,7 @@ static void record(const config *c, recording how, const char *path) {
   assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
-  assert_ok(receivers_open(&r, dev, &b, c, how.first, how.last, MPI_COMM_WORLD, &E), &E);
+  assert_ok(receivers_open(&r, dev, &b, c, how.first, how.last, &WORLD, &E), &E);
   check_memory(c, &b, how.last, device_before, pinned_before);
   if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);

@@ -78,12 +78,12 @@ static void formulas_are_right(void) {
 static void files_are_interpolated(void) {
   table t;
   source_config s = file_source("flat", 2);
-  assert_ok(wavelet_read(MPI_COMM_WORLD, &s, &t, &E), &E);
+  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
   for (int i = 0; i < FLAT + 10; i++)
     assert_true(value_of(&s, &t, DT, i) == (i < FLAT ? (float)(2 * flat[i]) : 0));
   table_free(&t);
   s = file_source("wide", -1);
-  assert_ok(wavelet_read(MPI_COMM_WORLD, &s, &t, &E), &E);
+  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
   const double dt = 0.00025; /* rows are at steps 2, 8, 17, 40 and 40.4 */
   for (int i = 0; i < 60; i++) {
     long double expected = 0, time = i * (long double)dt;
@@ -109,10 +109,10 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   error e = {0}, dry = {0};
   snprintf(text, sizeof text, "%s%s%s", file, words[0] == ':' ? "" : ":/", words);
   assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
-  assert_int_equal(sources_open(&opened, NULL, &b, &c, DT, MPI_COMM_WORLD, &e), id);
+  assert_int_equal(sources_open(&opened, NULL, &b, &c, DT, &WORLD, &e), id);
   assert_string_equal(e.text, text);
   assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
-  assert_int_equal(sources_bytes(&b, &c, MPI_COMM_WORLD, &bytes, &bytes, &dry), id);
+  assert_int_equal(sources_bytes(&b, &c, &WORLD, &bytes, &bytes, &dry), id);
   assert_string_equal(dry.text, text);
   sources_close(&opened);
 }
@@ -227,15 +227,15 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   const source_config flat_source = file_source("flat", 1), wide_source = file_source("wide", 1);
   slab b;
   sources s;
-  assert_ok(wavelet_read(MPI_COMM_WORLD, &flat_source, &tables[0], &E), &E);
-  assert_ok(wavelet_read(MPI_COMM_WORLD, &wide_source, &tables[1], &E), &E);
+  assert_ok(wavelet_read(&WORLD, &flat_source, &tables[0], &E), &E);
+  assert_ok(wavelet_read(&WORLD, &wide_source, &tables[1], &E), &E);
   assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
   float *zeros = calloc(slab_floats(&b), sizeof *zeros);
-  assert_ok(sources_open(&s, dev, &b, c, DT, MPI_COMM_WORLD, &E), &E);
+  assert_ok(sources_open(&s, dev, &b, c, DT, &WORLD, &E), &E);
   size_t on_device, pinned;
-  assert_ok(sources_bytes(&b, c, MPI_COMM_WORLD, &on_device, &pinned, &E), &E);
+  assert_ok(sources_bytes(&b, c, &WORLD, &on_device, &pinned, &E), &E);
   assert_int_equal(dev->bytes - device_before, on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);

@@ -4,6 +4,8 @@
 #include "mpi_main.h"
 #include "../kernels/operation.h"
 #include <stdio.h>
+#include <time.h>
+#include "../src/snapshot.h"
 
 static int rank, ranks;
 
@@ -108,9 +110,82 @@ static void all_runs(const char *backend) {
   dev->table->close(dev);
 }
 
+/* Takes its time before a copy for a file, as a slow bus would. */
+static void linger(const void *args, int part, int parts) {
+  (void)args, (void)parts;
+  const struct timespec t = {0, 30 * 1000 * 1000};
+  if (part == 0) nanosleep(&t, NULL);
+}
+static const operation LINGER = {.name = "linger", .host = linger};
+
+static float *dense_copy(step_run *r, const float *memory) {
+  const slab *s = &r->slab;
+  error e = {0};
+  float *values = malloc((size_t)s->nx * (size_t)s->ny * (size_t)s->nz * sizeof *values);
+  assert_non_null(values);
+  r->transfer.field = (float *)(uintptr_t)memory;
+  assert_ok(transfer_to_host(&r->transfer, 0, s->nz, values, &e), &e);
+  return values;
+}
+
+static size_t copy_mismatches(const slab *s, const float *copy, const float *expected) {
+  const size_t count = (size_t)s->nx * (size_t)s->ny * (size_t)s->nz;
+  float *values = malloc(count * sizeof *values);
+  size_t wrong = 0;
+  assert_non_null(values);
+  snapshot_planes(s, copy, 0, s->nz, values);
+  for (size_t i = 0; i < count; i++) wrong += memcmp(&values[i], &expected[i], sizeof *values) != 0;
+  free(values);
+  return wrong;
+}
+
+/* Steps that follow at once do not overwrite what is still being copied: neither the older field, which the next step
+ * does, nor the newer one, which the step after that does. */
+static void copies_are_not_overwritten(void **state) {
+  (void)state;
+  const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
+  step_run r;
+  snapshot p;
+  device *dev;
+  error e = {0};
+  assert_ok(device_open("host", &options, &dev, &e), &e);
+  assert_ok(slab_init(&r.slab, 33, 12, 30, rank, ranks, RADIUS, &e), &e);
+  step_run_open(&r, dev, "simd", "sendrecv", 0, true, false, 0.25f);
+  snapshot_open(&p, dev, &r.slab, 0);
+  stepper *s = &r.stepper;
+  for (int round = 0; round < 4; round++) {
+    assert_ok(stepper_advance(s, 1, &e), &e);
+    assert_ok(stepper_sync(s, &e), &e);
+    float *expected[2] = {dense_copy(&r, s->memory[0]), dense_copy(&r, s->memory[1])};
+    const float *copies[2];
+    assert_true(snapshot_reserve(&p, 2 * snapshot_field_floats(&r.slab), SIZE_MAX));
+    for (int newer = 0; newer < 2; newer++) {
+      const int which = newer ? s->current : !s->current;
+      assert_ok(dev->table->apply(dev, STREAM_OUTPUT, &LINGER, "", &e), &e);
+      copies[which] = snapshot_field(&p, s->memory[which], &e);
+      s->copying[which] = snapshot_mark(&p, &e);
+    }
+    for (int i = 0; i < 4; i++) assert_ok(stepper_advance(s, 1, &e), &e);
+    assert_ok(snapshot_wait(&p, &e), &e);
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(copy_mismatches(&r.slab, copies[i], expected[i]), 0);
+      free(expected[i]);
+    }
+    assert_ok(stepper_sync(s, &e), &e);
+  }
+  snapshot_close(&p);
+  step_run_close(&r);
+  dev->table->close(dev);
+}
+
 static void equals_the_whole_grid_on_host(void **state) {
   (void)state;
   all_runs("host");
+}
+
+static void on_host(void **state) {
+  equals_the_whole_grid_on_host(state);
+  copies_are_not_overwritten(state);
 }
 
 static void equals_the_whole_grid_on_cuda(void **state) {
@@ -120,6 +195,6 @@ static void equals_the_whole_grid_on_cuda(void **state) {
 
 /* test_step [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(equals_the_whole_grid_on_host),
+  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(on_host),
                   (struct CMUnitTest)cmocka_unit_test(equals_the_whole_grid_on_cuda));
 }

@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""Saving beside the steps, in every mode of I/O: the same files, whatever happens.
+output.py CASE STENCIL MPIEXEC   |   output.py --list
+
+Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
+"""
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import CASES, Result, Running, alive, case, check, h5py, main, np, same_bits, send
+from reliability import (ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of,
+                         temporaries)
+
+CASES.clear()  # those of reliability.py are its own
+
+# All that a run can read and write: fields, tables, traces, a histogram, checkpoints with layers.
+RICH = {**WAVE, **SHOT, "grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 20, "medium.velocity": "in.h5:/v",
+        "initial.u": "in.h5:/alpha", "boundary.all": "absorbing", "boundary.z_lo": "dirichlet", "boundary.width": 5,
+        "receivers.positions": "in.h5:/positions", "output.every": 3, "report.histogram": 30,
+        "checkpoint.path": "out/c", "checkpoint.every_steps": 4}
+POSITIONS = [[3, 4, 3], [20.2, 11, 7], [33, 30, 35], [1, 1, 36.5]]
+OWN_WAY = {"config", "command", "creation_date", "mpi_ranks", "transport"}  # attributes that say how the run was made
+
+
+def rich_input(program):
+    model(program)
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        file["positions"] = np.array(POSITIONS, dtype=np.float64)
+
+
+def contents(path):
+    """Every dataset and attribute of a file but those that differ from run to run."""
+    found = {}
+
+    def visit(name, item):
+        for key, value in item.attrs.items():
+            if name or key not in OWN_WAY:
+                found[f"{name}@{key}"] = np.asarray(value).tobytes() if not isinstance(value, str) else value
+        if isinstance(item, h5py.Dataset):
+            found[name] = (item.shape, str(item.dtype), item.compression, item[...].tobytes())
+
+    with h5py.File(path, "r") as file:
+        visit("", file)
+        file.visititems(visit)
+    return found
+
+
+def compare(program, path, reference, about, suffixes=("hdf", "receivers.h5", "h5")):
+    """The files under `path` hold what those under `reference` hold."""
+    folder = program.folder / "out"
+    names = [sorted(p.name.removeprefix(base) for suffix in suffixes for p in folder.glob(f"{base}.*{suffix}"))
+             for base in (path, reference)]
+    check(names[0] == names[1] and len(names[1]) > 0, f"{about}: files {names[0]}, not {names[1]}")
+    for name in names[0]:
+        a, b = contents(folder / (path + name)), contents(folder / (reference + name))
+        check(a.keys() == b.keys(), f"{about}: {name} holds {sorted(a.keys() ^ b.keys())} or not")
+        for key, value in b.items():
+            check(a[key] == value, f"{about}: {name}: {key} differs")
+    if (folder / f"{reference}.xdmf").exists():
+        check(series_of(program, f"out/{path}") == series_of(program, f"out/{reference}"), f"{about}: another series")
+    return len(names[0])
+
+
+def modes(program):
+    """Ways to save: number of ranks, options."""
+    ways = [(np_, [f"parallel.io={io}"]) for np_, io in ((4, "server"), (2, "server"), (3, "gather"), (1, "gather"),
+                                                         (5, "server"))]
+    if "parallel)" in program.succeed("--version").out:
+        ways += [(3, ["parallel.io=collective"]), (1, ["parallel.io=collective"])]
+    return ways
+
+
+@case
+def same_files(program):
+    """Every mode, on any number of ranks, writes the same data and attributes, with compression and without."""
+    rich_input(program)
+    for compress in (0, 3):
+        config = program.config({**RICH, "output.compress": compress})
+        program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref", "parallel.io=gather")
+        values = program.field(20, "out/ref")
+        check(len(np.unique(values)) > 1000, "the reference is next to constant")
+        for ranks, options in modes(program):
+            about = f"compress {compress}, {ranks} ranks {options}"
+            result = program.succeed(config, *options, np=ranks)
+            files = compare(program, "u", "ref", about) + compare(program, "c", "cref", about)
+            check(files >= 10, f"{about}: only {files} files")
+            check(sorted(int(s) for s in re.findall(r"^checkpoint out/c\.(\d+)\.h5", result.out, re.M)) == [4, 8, 12, 16, 20],
+                  f"{about}: checkpoints in the log: {result}")
+            with h5py.File(program.folder / "out/u.00000020.hdf", "r") as file:
+                check(file.attrs["mpi_ranks"] == ranks, f"{about}: mpi_ranks {file.attrs['mpi_ranks']}")
+            for old in [*program.folder.glob("out/u.*"), *program.folder.glob("out/c.*")]:
+                old.unlink()
+    print(f"{len(modes(program))} ways, compressed or not: the same files")
+
+
+@case
+def only_the_server(program):
+    """The computing ranks never touch a file: theirs is a folder without any."""
+    rich_input(program)
+    config = program.config(RICH)
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref")
+    away = program.root / "away"
+    away.mkdir()
+    shutil.copy(program.folder / config, away)
+
+    def apart(*args, code=0):
+        rest = [program.path, *args, config, "parallel.io=server"]
+        done = subprocess.run([program.mpiexec, "-np", "3", "-wdir", str(away), *rest, ":", "-np", "1", "-wdir",
+                               str(program.folder), *rest], capture_output=True, text=True, env=program.environment,
+                              timeout=120, check=False)
+        result = Result(done.returncode, done.stdout, done.stderr)
+        check(result.code == code, f"{args}: expected exit {code}, got {result}")
+        check([p.name for p in away.rglob("*")] == [config], f"{args}: a computing rank wrote {list(away.rglob('*'))}")
+        return result
+
+    check("everything is in place" in apart("--dry-run").out, "dry run")
+    apart()
+    compare(program, "u", "ref", "the server alone")
+    compare(program, "c", "cref", "the server alone")
+    (program.folder / "out/c.00000020.h5").write_bytes(b"damaged")
+    out = apart("--restart", "auto").out
+    check("step 16\n" in out and out.count("passed over: out/c.") == 1, f"not from step 16, or silently: {out}")
+    compare(program, "u", "ref", "after a restart")
+
+
+@case
+def restarts(program):
+    """k steps and N - k steps, each in a mode of its own."""
+    rich_input(program)
+    config = program.config({**RICH, "time.steps": 24})
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref")
+    newest = 0
+    legs = [(4, "server", 5), (2, "gather", 9), (3, "server", 14), (1, "auto", 18), (3, "auto", 19), (5, "server", 24)]
+    for number, (ranks, io, last) in enumerate(legs):
+        result = program.succeed("--restart", "auto", config, f"parallel.io={io}", f"time.steps={last}",
+                                 f"checkpoint.every_steps={1 + number % 3}", np=ranks)
+        check(not number or f"step {newest}\n" in result.out, f"leg {number}: not from step {newest}: {result}")
+        newest = max(checkpoints(program))
+    check_same(program, "out/u", "out/ref", True, "six legs", [last for _, _, last in legs])
+    # Named, in the server's hands; another run's checkpoint is refused there as elsewhere.
+    newest = max(checkpoints(program).items())[1]
+    program.succeed("-q", "--restart", newest, config, "parallel.io=server", "time.steps=26", np=3)
+    for words, changes in (([newest, "[time] dt"], ["time.dt=1e-5"]), ([newest, "[receivers]"], ["receivers.every=5"])):
+        program.fail(2, words, "-q", "--restart", newest, config, "parallel.io=server", *changes, np=3)
+
+
+@case
+def errors(program):
+    """What the server finds wrong, and what only a computing rank can: one line, the right code, nobody waits for ever."""
+    rich_input(program)
+    config = program.config(RICH)
+    server = ["-q", config, "parallel.io=server"]
+    program.fail(1, ["[parallel] io", "2 ranks"], *server)
+    program.fail(1, ["[parallel] io", "2 ranks"], *server, np=1)
+    for ranks in (2, 4):
+        for code, words, changes in (
+                (2, ["nofile.h5"], ["initial.u=nofile.h5:/u"]), (2, ["in.h5", "/w"], ["medium.velocity=in.h5:/w"]),
+                (2, ["in.h5:/s", "(nz, ny, nx)"], ["medium.velocity=in.h5:/s"]), (2, ["no/such"], ["output.path=no/such/u"]),
+                (2, ["no/such"], ["checkpoint.path=no/such/c"]), (2, ["in.h5:/v"], ["receivers.positions=in.h5:/v"]),
+                (2, ["in.h5:/alpha"], ["source.2.wavelet=in.h5:/alpha"]),
+                (2, ["absent.h5"], ["--restart", "absent.h5"]), (1, ["[device] kernel"], ["device.kernel=none"]),
+                (2, ["in.h5"], ["--restart", "in.h5"]), (3, ["[time] dt"], ["time.dt=1"])):
+            program.fail(code, words, *server, *changes, np=ranks)
+            if ranks == 4 and changes != ["--restart", "absent.h5"]:
+                program.fail(code, words, "--dry-run", *server, *changes, np=ranks)
+    program.fail(1, ["at most 3", "4 ranks"], *server, "grid.nz=15", "medium.velocity=1500", "initial.u=random", np=5)
+    program.succeed("-q", config, "parallel.io=server", "--benchmark", "5", np=3)
+    unstable = ["time.dt=0.004", "time.allow_unstable=on", "report.check_every=1", "time.steps=500", "output.every=0"]
+    result = program.run(*server, *unstable, np=3)
+    check(result.code == 3 and len(result.errors) == 1 and "not finite" in result.err, f"an overflow: {result}")
+
+
+# Two functions that the program and its libraries call, in place of their own.
+LESS = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef ONE_THREAD
+int MPI_Query_thread(int *provided) { *provided = 1; return 0; }
+#else
+FILE *fopen(const char *path, const char *mode) {
+  static char text[] = "MemAvailable:     100 kB\\n";
+  if (strcmp(path, "/proc/meminfo") == 0) return fmemopen(text, strlen(text), "r");
+  return ((FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen"))(path, mode);
+}
+#endif
+"""
+
+
+@case
+def less(program):
+    """With an MPI for one thread at a time, and with too little memory for copies: the same files, and the log says why
+    the steps wait."""
+    compiler = shutil.which("cc")
+    libraries = subprocess.run(["ldd", program.path], capture_output=True, text=True, check=True).stdout
+    if not compiler or "libasan" in libraries or "libtsan" in libraries:
+        print("no compiler, or a sanitizer that wants to come first")
+        sys.exit(77)
+    rich_input(program)
+    config = program.config({**RICH, "grid.nx": 40, "grid.ny": 40, "grid.nz": 60, "medium.velocity": 2000, "initial.u": "random"})
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref")
+    (program.root / "less.c").write_text(LESS)
+    for what, words in (("ONE_THREAD", "one thread at a time"), ("LITTLE_MEMORY", "too little memory")):
+        library = program.root / f"{what}.so"
+        subprocess.run([compiler, "-shared", "-fPIC", f"-D{what}", "-o", library, program.root / "less.c", "-ldl"], check=True)
+        for ranks, io in ((0, "gather"), (3, "auto"), (4, "server")):
+            result = program.succeed("-v", config, f"parallel.io={io}", np=ranks, env={"LD_PRELOAD": str(library)})
+            check(result.out.count(words) == 1, f"{what}, {io}: expected to hear of it once: {result}")
+            compare(program, "u", "ref", f"{what}, {io}")
+            compare(program, "c", "cref", f"{what}, {io}")
+        check(words not in program.succeed("-v", config).out, f"{words} without reason")
+
+
+# --- slow disks: gzip 9 of noise ------------------------------------------------------------------------------------
+
+SLOW = {"grid.nx": 96, "grid.ny": 96, "grid.nz": 96, "equation.type": "wave", **ORIGIN, "output.compress": 9,
+        "boundary.all": "absorbing", "boundary.width": 5, "checkpoint.path": "out/c", "report.file": "r.json"}
+
+
+def report(program):
+    return json.loads((program.folder / "r.json").read_text())
+
+
+@case
+def back_pressure(program):
+    """A writer slower than the steps holds them back, in bounded memory; every file is right."""
+    slab = 96**3 * 4
+    ways = [(2, "gather"), (3, "server")]
+    few = program.config({**SLOW, "time.steps": 4, "output.every": 2}, "few.ini")
+    many = program.config({**SLOW, "time.steps": 20, "output.every": 2, "checkpoint.every_steps": 5}, "many.ini")
+    program.succeed("-q", many, "output.compress=0", "output.path=out/ref", "checkpoint.path=out/cref")
+    for ranks, io in ways:
+        program.succeed("-q", few, f"parallel.io={io}", "output.path=out/few", np=ranks)
+        least = sum(rank["host_bytes"] for rank in report(program)["per_rank"])
+        result = program.succeed(many, f"parallel.io={io}", np=ranks)
+        found = report(program)
+        most = sum(rank["host_bytes"] for rank in found["per_rank"])
+        # Against the few: room for checkpoints, two fields each, in place of fields; without a bound it would be some 20 fields.
+        check(most - least < 8 * slab, f"{io}: {(most - least) / slab:.1f} slabs more for more output")
+        check(found["phases"]["io_wait"] > 0 and found["phases"]["io"] >= found["phases"]["io_wait"],
+              f"{io}: no back-pressure told: {found['phases']}")
+        saved = 11 * slab + 4 * 2 * slab  # all fields and checkpoints, and the layers' memory
+        check(saved < found["writer"]["bytes"] < 3 * saved, f"{io}: wrote {found['writer']}, not some {saved} bytes")
+        check(found["writer"]["seconds"] > 0, f"{io}: {found['writer']}")
+        check("MiB/s" in result.out, f"{io}: the report says nothing of the writer: {result}")
+        for step, field in fields_of(program, "out/ref").items():
+            check(same_bits(program.field(step), field), f"{io}: other bits at step {step}")
+        check(series_of(program, "out/u") == series_of(program, "out/ref"), f"{io}: another series")
+        print(f"{io}: {(most - least) / slab:.1f} slabs more memory, {found['phases']['io_wait'] * 20:.2f} s of waiting, "
+              f"{found['writer']['rate'] / 1e6:.0f} MB/s")
+
+
+def start(program, config, *options, ranks):
+    return Running(program, "--restart", "auto", config, "time.steps=3000", "report.progress=off", *options, np=ranks,
+                   launch=["--mca", "odls_base_sigkill_timeout", "0"])
+
+
+def finish(program, config, last, about):
+    end = f"time.steps={last + 7}"
+    program.succeed("-q", "--restart", "auto", config, end, np=2)
+    program.succeed("-q", config, end, "output.path=out/ref", "checkpoint.path=out/cref", "output.compress=0")
+    found, expected = fields_of(program, "out/u"), fields_of(program, "out/ref")
+    check(set(expected) <= set(found), f"{about}: fields of steps {sorted(found)}, not {sorted(expected)}")
+    for step, field in expected.items():
+        check(same_bits(found[step], field), f"{about}: other bits at step {step}")
+    check(series_of(program, "out/u") == series_of(program, "out/ref"), f"{about}: another series")
+
+
+@case
+def signals(program):
+    """A signal, also to the server alone, while files are being written: all is written, then a checkpoint, exit 75."""
+    config = program.config({**SLOW, "output.every": 3})
+    last = 0
+    for io, ranks, to in (("gather", 2, 0), ("server", 3, -1), ("server", 3, 0), ("auto", 1, 0)):
+        with start(program, config, f"parallel.io={io}", ranks=ranks) as leg:
+            leg.wait_for(lambda: re.search("from the start|restart from", leg.out()), "the start")
+            leg.wait_for(lambda: temporaries(program), "a field being written")
+            send(leg.ranks()[to], signal.SIGUSR1)
+            result = leg.wait(60)
+        about = f"{io}, SIGUSR1 to rank {to} of {ranks}"
+        said = re.search(r"^stencil: stopped after step (\d+) of ", result.err, re.MULTILINE)
+        check(result.code == 75 and said, f"{about}: {result}")
+        newest = max(checkpoints(program))
+        check(int(said.group(1)) == newest > last, f"{about}: checkpoints {checkpoints(program)}: {result}")
+        check(not temporaries(program), f"{about}: left {temporaries(program)}")
+        steps = [step for step, _ in series_of(program, "out/u")]
+        check(steps == list(range(0, newest + 1, 3)), f"{about}: at step {newest} the series is {steps}")
+        last = newest
+        print(f"{about}: stopped after step {newest}", flush=True)
+    finish(program, config, last, "after all signals")
+
+
+@case
+def kills(program):
+    """SIGKILL of any rank, the server too, while files are being written: whole files only, and the run goes on."""
+    config, dice = program.config({**SLOW, "output.every": 3, "checkpoint.every_steps": 4}), random.Random(8)
+    inside = 0
+    for number in range(6):
+        io, ranks = (("server", 3), ("gather", 2))[number % 2]
+        with start(program, config, f"parallel.io={io}", ranks=ranks) as leg:
+            leg.wait_for(lambda: re.search(r"^checkpoint out/c", leg.out(), re.M), "a checkpoint")
+            leg.wait_for(lambda: temporaries(program), "something being written")
+            time.sleep(dice.uniform(0, 0.1))
+            everybody = leg.ranks() + [leg.process.pid]
+            send(leg.ranks()[-1] if number < 2 else dice.choice(leg.ranks()), signal.SIGKILL)
+            result, end = leg.wait(20), time.monotonic() + 10
+            while any(map(alive, everybody)):
+                check(time.monotonic() < end, f"ranks outlive a killed one: {result}")
+                time.sleep(0.01)
+        check(result.code != 0 and "passed over" not in result.out, f"kill {number}: {result}")
+        inside += bool(temporaries(program))
+        for path in program.folder.glob("out/*.h*"):
+            if path.suffix in (".hdf", ".h5"):
+                contents(path)  # fails on what is not whole
+    check(inside > 0, "no kill came while a file was being written")
+    print(f"6 kills, {inside} while a file was being written")
+    finish(program, config, max(checkpoints(program)), "after all kills")
+
+
+@case
+def full_disk(program):
+    """A disk that fills up while the steps go on: exit 2 naming the file, soon; what was written is whole."""
+    # Compressed, as nobody knows then beforehand that it will not fit; the field is noise, which stays large.
+    config = program.config({"grid.nx": 40, "grid.ny": 40, "grid.nz": 40, "time.steps": 4000, "equation.type": "wave",
+                             "output.compress": 1, "initial.u": "random",
+                             "output.path": "out/small/u", "output.every": 5, "checkpoint.path": "out/c",
+                             "checkpoint.every_steps": 5, "checkpoint.keep": 9})  # fields of 256 kB
+    (program.folder / "out/small").mkdir()
+    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", program.folder / "out/small"]
+    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True, check=False).returncode:
+        print("no file systems may be mounted here: not checked")
+        sys.exit(77)
+    for ranks, io in ((0, "gather"), (3, "gather"), (3, "server")):
+        result = run_mounted(program, config, f"parallel.io={io}", size="1400k", ranks=ranks)
+        about = f"{io}, {ranks} ranks"
+        check(result.code == 2 and len(result.errors) == 1, f"{about}: expected exit 2 and one error, got {result}")
+        named = re.search(r"out/small/u\.(\d+)\.hdf: cannot write", result.errors[0])
+        check(named, f"{about}: {result.errors[0]}")
+        failed, found = int(named.group(1)), fields_of(program, "out/small/u")
+        check(sorted(found) == list(range(0, failed, 5)) and failed >= 20, f"{about}: {sorted(found)}, failed at {failed}")
+        check(not temporaries(program), f"{about}: left {temporaries(program)}")
+        kept = checkpoints(program)
+        check(max(kept) == failed - 5, f"{about}: checkpoints {sorted(kept)}, but the field of step {failed} failed")
+        reached = max(int(s) for s in re.findall(r"^step (\d+): min", result.out, re.M))
+        check(reached <= failed + 3 * 5, f"{about}: step {reached} was reached, though step {failed} had failed")
+        # With room, the run goes on; the series lists what is there.
+        end = ["time.steps=40", "checkpoint.every_steps=0"]
+        program.succeed("-q", "--restart", "auto", config, *end, np=2)
+        program.succeed("-q", config, *end, "output.path=out/ref", "checkpoint.path=out/cref")
+        check_same(program, "out/small/u", "out/ref", False, about)
+        for old in [*program.folder.glob("out/small/*"), *program.folder.glob("out/*.*")]:
+            old.unlink()
+        print(f"{about}: the field of step {failed} failed, step {reached} was reached")
+
+
+@case
+def cuda(program):
+    """Copies that a GPU makes while it goes on: the host's files, and a restart from what was written then."""
+    keys = {**WAVE, "grid.nx": 96, "grid.ny": 60, "grid.nz": 72, "time.steps": 30, "boundary.all": "absorbing",
+            "boundary.width": 8, "receivers.line": "3 4 3.3 150 100 90 9", "output.every": 2, "checkpoint.path": "out/c",
+            "checkpoint.every_steps": 3, "initial.u": "random"}
+    config = program.config(keys)
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.every_steps=0")
+    expected = fields_of(program, "out/ref")
+    config = program.config({**keys, "device.backend": "cuda"})
+    for ranks, io in ((0, "gather"), (2, "auto"), (3, "server")):
+        result = program.run("-q", config, f"parallel.io={io}", np=ranks)
+        if result.code == 1 and re.search("no usable CUDA device|without CUDA|not compiled", result.err):
+            print(f"skipped: {result.errors[0]}")
+            sys.exit(77)
+        check(result.code == 0, f"{ranks} ranks, {io}: {result}")
+        newest = sorted(checkpoints(program))
+        check(newest == [27, 30], f"{ranks} ranks, {io}: checkpoints {newest}")
+        (program.folder / "out/c.00000030.h5").unlink()
+        program.succeed("-q", "--restart", "auto", config, f"parallel.io={io}", "output.path=out/v", np=ranks)
+        for path, steps in (("out/u", expected), ("out/v", (28, 30))):
+            found = fields_of(program, path)
+            check(sorted(found) == sorted(steps), f"{ranks} ranks, {io}: {path} has steps {sorted(found)}")
+            for step in steps:
+                check(same_bits(found[step], expected[step]), f"{ranks} ranks, {io}: {path}: other bits at step {step}")
+        for old in [*program.folder.glob("out/[ucv].*")]:
+            old.unlink()
+
+
+if __name__ == "__main__":
+    main(without_h5py=("cuda",))
