@@ -1,13 +1,14 @@
 /* How the host kernels `simd` store ghosts that are images (ghosts.h has the rules): which rows and which
  * ends of rows have images, found once a sweep or row. Vectors are stored from their registers to all their
  * places: what was stored around the cache is dear to read back. Ghosts at the ends of a row that lie in
- * cache lines of their own are stored with the padding beside them as whole lines, around the cache: a
- * store of a few floats would first fetch the line from memory, twice a row. Others are gathered from the
+ * cache lines of their own are stored with the padding beside them as whole lines, in large launches around the cache:
+ * a store of a few floats would first fetch the line from memory, twice a row. Others are gathered from the
  * stack. */
 #ifndef STENCIL_HOST_IMAGES_H
 #define STENCIL_HOST_IMAGES_H
 
 #include "ghosts.h"
+#include "host_simd.h"
 #include <stdbool.h>
 
 enum {
@@ -42,6 +43,7 @@ typedef struct sweep {
   const kernel_args *args;
   bool large;  /* too large to be found in the cache by the next launch */
   bool stream; /* store around the cache */
+  host_ahead ahead;
   bool whole;  /* ghosts at the ends of rows are stored as whole lines, these: */
   line_image first, last;
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
@@ -115,7 +117,7 @@ static inline void find_x_images(sweep *s, int lanes) {
   if (lo == GHOST_KEEP && hi == GHOST_KEEP) return;
   s->x_middle_begin = GHOST_REACH + 1;
   s->x_middle_end = nx - GHOST_REACH - 1;
-  s->whole = s->large && lanes > GHOST_REACH && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
+  s->whole = lanes > GHOST_REACH && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
   if (s->whole) find_line_images(s, lanes);
   for (int x = 0; x < nx; x++) {
     image to[2];

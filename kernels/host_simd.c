@@ -29,20 +29,29 @@ static int rows_per_block(int nx) {
 
 /* Runs one instruction set's sweep over the blocks of a share. */
 typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
-static void for_each_block(const kernel_args *a, enum equation equation, int lanes, int part, int parts,
-                           sweep_block *run) {
-  host_share share = host_share_of(a, part, parts);
-  sweep s = {.args = a};
-  s.large = (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > STREAM_BYTES;
-  s.stream = s.large &&
-             equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
-  find_x_images(&s, lanes);
+static void for_each_block(sweep *s, int lanes, host_share share, sweep_block *run) {
+  const kernel_args *a = s->args;
+  find_x_images(s, lanes);
   int rows = rows_per_block(a->nx);
   for (int y = share.y_begin; y < share.y_end; y += rows)
     for (int x = 0; x < a->nx; x += BLOCK_X) {
       block b = {x, smaller(x + BLOCK_X, a->nx), y, smaller(y + rows, share.y_end)};
-      run(&s, b, share.z_begin, share.z_end);
+      run(s, b, share.z_begin, share.z_end);
     }
+}
+
+/* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
+static void launch_share(const kernel_args *a, enum equation equation, int lanes, int part, int parts,
+                         sweep_block *run) {
+  const size_t rows = PREFETCH_ROWS * a->pitch;
+  sweep s = {.args = a};
+  s.large = (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > STREAM_BYTES;
+  s.stream = s.large &&
+             equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
+  s.ahead.stream[0] = a->in + rows + 4 * a->plane;
+  if (equation == EQUATION_WAVE) s.ahead.stream[1] = a->out + rows;
+  if (equation != EQUATION_JACOBI && a->medium) s.ahead.stream[2] = a->medium + rows;
+  for_each_block(&s, lanes, host_share_of(a, part, parts), run);
 }
 
 #define INLINE             static inline __attribute__((always_inline))
@@ -140,10 +149,10 @@ static void for_each_block(const kernel_args *a, enum equation equation, int lan
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
 #ifdef __x86_64__
-      {"AVX-512", jacobi_avx512, heat_avx512, wave_avx512},
-      {"AVX2+FMA", jacobi_avx2, heat_avx2, wave_avx2},
+      {"AVX-512", jacobi_avx512, heat_avx512, wave_avx512, {jacobi_share_avx512, heat_share_avx512, wave_share_avx512}},
+      {"AVX2+FMA", jacobi_avx2, heat_avx2, wave_avx2, {jacobi_share_avx2, heat_share_avx2, wave_share_avx2}},
 #endif
-      {"portable C", jacobi_portable, heat_portable, wave_portable},
+      {"portable C", jacobi_portable, heat_portable, wave_portable, {jacobi_share_portable, heat_share_portable, wave_share_portable}},
   };
   int first = 0;
 #ifdef __x86_64__

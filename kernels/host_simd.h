@@ -2,11 +2,22 @@
 #ifndef STENCIL_HOST_SIMD_H
 #define STENCIL_HOST_SIMD_H
 
-#include "kernel.h"
+#include "host_share.h"
+
+/* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
+ * plane and the next ones of the group. NULL: nothing. */
+enum { AHEAD_STREAMS = 3 };
+typedef struct host_ahead {
+  const float *stream[AHEAD_STREAMS];
+} host_ahead;
+
+/* Computes a share that the caller chose; what it stores stays in the cache. */
+typedef void host_share_kernel(const kernel_args *args, host_share share, host_ahead ahead);
 
 typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
   host_kernel *jacobi, *heat, *wave;
+  host_share_kernel *share[EQUATION_COUNT];
 } host_isa;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or

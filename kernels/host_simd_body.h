@@ -38,9 +38,6 @@ TARGET INLINE vec ISA(above)(const ISA(weights) * w, const vec column[4], vec ac
 TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
                                ptrdiff_t at, int lanes, vec star) {
   if (equation == EQUATION_JACOBI) return star;
-  const ptrdiff_t ahead = at + PREFETCH_ROWS * (ptrdiff_t)a->pitch;
-  if (a->medium) prefetch(a->medium + ahead);
-  if (equation == EQUATION_WAVE) prefetch(a->out + ahead);
   vec m = a->medium ? vec_load(a->medium + at) : w->scale, u = vec_load(a->in + at);
   if (equation == EQUATION_HEAT) return vec_fma(m, star, u);
   vec before = lanes < LANES ? vec_load_first(a->out + at, lanes) : vec_load(a->out + at);
@@ -48,8 +45,9 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
 }
 
 /* `lanes` new points of each of `planes` (a constant, at most GROUP) planes from place `at` on. */
-TARGET INLINE void ISA(update)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
+TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enum equation equation,
                                ptrdiff_t at, const int planes, const int lanes, vec acc[GROUP]) {
+  const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
   vec column[GROUP + 8];
@@ -63,7 +61,12 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const kernel_args *a, con
   for (int k = 0; k < planes; k++) {
     acc[k] = ISA(above)(w, column + k + 5, acc[k]);
     acc[k] = ISA(advance)(w, a, equation, at + k * plane, lanes, acc[k]);
-    prefetch(u + (k + 4) * plane + PREFETCH_ROWS * row);
+  }
+#pragma GCC unroll 3
+  for (int i = 0; i < AHEAD_STREAMS; i++) {
+    if (!s->ahead.stream[i]) continue;
+#pragma GCC unroll 4
+    for (int k = 0; k < planes; k++) prefetch(s->ahead.stream[i] + at + k * plane);
   }
 }
 
@@ -72,7 +75,7 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enu
                                ptrdiff_t at, const int planes) {
   float *out = s->args->out + at;
   vec acc[GROUP];
-  ISA(update)(w, s->args, equation, at, planes, LANES, acc);
+  ISA(update)(w, s, equation, at, planes, LANES, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, out += s->args->plane) {
     if (s->stream)
@@ -106,10 +109,10 @@ TARGET INLINE void ISA(store_images)(const sweep *s, const strip *t, float *out,
 }
 
 /* Stores the whole line that a vector at the end of row `out` is imaged in. */
-TARGET INLINE void ISA(store_line)(const line_image *l, float *out, vec v) {
+TARGET INLINE void ISA(store_line)(const line_image *l, float *out, vec v, bool around_cache) {
   for (int i = 0; i < LINE; i += LANES) {
     vec line = vec_keep(vec_pick(v, l->from + i), l->kept >> i);
-    vec_stream(out + l->to + i, l->negated ? vec_negate(line) : line);
+    ISA(store)(out + l->to + i, l->negated ? vec_negate(line) : line, LANES, around_cache);
   }
 }
 
@@ -124,7 +127,7 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
   const bool first = s->whole && s->first.some && x == 0,
              last = s->whole && s->last.some && x + LANES == a->nx;
   vec acc[GROUP];
-  ISA(update)(w, a, equation, at, planes, lanes, acc);
+  ISA(update)(w, s, equation, at, planes, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k] = vec_keep(acc[k], kept);
   if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);
@@ -133,8 +136,8 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
     float *row = a->out + t->first + k * (ptrdiff_t)a->plane;
     ISA(store)(row + x, acc[k], lanes, stream);
     if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k]);
-    if (first) ISA(store_line)(&s->first, row, acc[k]);
-    if (last) ISA(store_line)(&s->last, row, acc[k]);
+    if (first) ISA(store_line)(&s->first, row, acc[k], s->large);
+    if (last) ISA(store_line)(&s->last, row, acc[k], s->large);
   }
 }
 
@@ -187,7 +190,11 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
     ISA(sweep_block)(s, equation, b, z_begin, z_end);                                                        \
   }                                                                                                          \
   static void ISA(name)(const kernel_args *a, int part, int parts) {                                         \
-    for_each_block(a, equation, LANES, part, parts, ISA(name##_block));                                      \
+    launch_share(a, equation, LANES, part, parts, ISA(name##_block));                                        \
+  }                                                                                                          \
+  static void ISA(name##_share)(const kernel_args *a, host_share share, host_ahead ahead) {                  \
+    sweep s = {.args = a, .ahead = ahead};                                                                   \
+    for_each_block(&s, LANES, share, ISA(name##_block));                                                     \
   }
 EQUATION(jacobi, EQUATION_JACOBI)
 EQUATION(heat, EQUATION_HEAT)

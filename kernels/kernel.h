@@ -66,8 +66,9 @@ typedef struct kernel {
   const char *name;
   enum equation equation;
   enum backend backend;
-  int steps;         /* a pass advances: 1 or 2 */
+  int steps;         /* a launch advances: 1 or 2 */
   int virtual_x;     /* can it do without images in ghosts in x? */
+  int wavefront;     /* a pass may advance several steps, by launches over chunks of planes (src/wavefront.h) */
   const char *note;  /* one line for --version */
   host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
   cuda_kernel *cuda;

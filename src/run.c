@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include "cores.h"
 #include "error_mpi.h"
 #include "report.h"
 #include "simulation.h"
@@ -165,6 +166,7 @@ static int announce(simulation *s, error *e) {
            c->kernel, s->halo.transport->name, c->overlap ? "on" : "off", schedule_name(c->schedule),
            io_name(s->io.mode));
   if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.transport->name, s->halo.story);
+  TRY(cores_log(s->comm, s->threads, s->log, e));
   if (c->idle[0]) log_line(s->log, "without effect here: %s", c->idle);
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
   char text[sizeof s->dev->warning];

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "error_mpi.h"
+#include "plan_depth.h"
 
 /* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them.
  * Collective over `node`, the ranks of one node. */
@@ -45,6 +46,7 @@ static int open_device(simulation *s, bool profile, error *e) {
   if (options.threads == 0) TRY(threads_auto(node, &options.threads, e));
   MPI_TRY(e, MPI_Comm_free(&node));
   s->saving.local_ranks = options.local_ranks;
+  s->threads = options.threads;
   TRY(device_open(s->config->backend, &options, &s->dev, e));
   if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options);
   return 0;
@@ -79,8 +81,9 @@ static int plan_kernel(simulation *s, bool profile, error *e) {
 static int plan_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
-  TRY(slab_init(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * s->stepper.kernel->steps, e));
-  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z);
+  const int depth = s->depth > 1 && plan_neighbours(s) ? s->depth : s->stepper.kernel->steps;
+  TRY(slab_init(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * depth, e));
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->depth > 1);
   /* Reflected about a face's own plane, 4 ghosts are 4 planes besides it. */
   bool lo = z->rank == 0 && physics_reflects(c, FACE_Z_LO);
   bool hi = z->rank == z->ranks - 1 && physics_reflects(c, FACE_Z_HI);
@@ -126,6 +129,7 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
       !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
     print_config(s, e);
   TRY(error_agree(e, comm));
+  TRY(plan_depth(s, e));
   TRY(plan_slab(s, e));
   TRY(files_field_io(files, &s->io, &s->slab, c->io, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
@@ -155,6 +159,11 @@ static int allocate_actors(simulation *s, error *e) {
   stepper *step = &s->stepper;
   /* A checkpoint may be further on than this run wants to come. */
   const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
+  if (s->depth > 1) {
+    wavefront_open(&s->front, &s->slab, s->depth, 0, step->args.medium != NULL, s->threads, e);
+    step->front = &s->front;
+  }
+  TRY(error_agree(e, s->comm));
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
   TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->files, e));
@@ -193,6 +202,7 @@ void simulation_close(simulation *s) {
   receivers_close(&s->receivers);
   sources_close(&s->sources);
   absorb_close(&s->absorb);
+  wavefront_close(&s->front);
   s->dev->table->free(s->dev, s->medium, MEMORY_DEVICE, &ignored);
   for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
   s->dev->table->close(s->dev);

@@ -15,6 +15,9 @@
 
 typedef struct simulation {
   const config *config;   /* not owned, as are command and log */
+  int threads;            /* of the host device, a stream's */
+  int depth;              /* steps a pass of kernel `wavefront`, else 1 */
+  const char *kernel;     /* name of the kernel to run, or "auto" */
   const checkpoint *from; /* where it goes on from; NULL: from the initial field */
   const char *command;
   run_log *log;
@@ -28,6 +31,7 @@ typedef struct simulation {
   transfer transfer;
   field_io io;
   stepper stepper;
+  wavefront front;
   physics physics;
   float *medium; /* the kernels' medium, device memory, slab_floats; NULL where it is one number */
   absorb absorb;

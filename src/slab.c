@@ -9,8 +9,8 @@ int slab_largest(const slab *s) {
   return (s->nz_global + s->ranks - 1) / s->ranks;
 }
 
-void slab_wrap(slab *s) {
-  if (s->ranks == 1) return;
+void slab_wrap(slab *s, bool own_neighbour) {
+  if (s->ranks == 1 && !own_neighbour) return;
   if (s->lower == SLAB_NO_RANK) s->lower = s->ranks - 1;
   if (s->upper == SLAB_NO_RANK) s->upper = 0;
 }

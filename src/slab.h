@@ -3,6 +3,7 @@
 #ifndef STENCIL_SLAB_H
 #define STENCIL_SLAB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "error.h"
 
@@ -40,9 +41,9 @@ typedef struct slab {
  * planes. */
 int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e);
 
-/* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none: its
- * kernels wrap its ghosts (kernels/ghosts.h). */
-void slab_wrap(slab *s);
+/* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none, since
+ * its kernels wrap its ghosts (kernels/ghosts.h), unless it is to be `own_neighbour`. */
+void slab_wrap(slab *s, bool own_neighbour);
 
 /* First global plane owned by `rank` (also for rank == ranks: nz) of the partition that `s` belongs to. */
 int slab_first_plane(const slab *s, int rank);

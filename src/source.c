@@ -12,7 +12,7 @@ enum { SOURCE_RING = 32 /* steps */ };
 
 /* One source's share of one point. */
 typedef struct corner {
-  int z, y, x; /* own point */
+  int z, y, x;
   int source;  /* index into the config's list */
   float weight;
 } corner;
@@ -40,8 +40,23 @@ static int by_place(const void *a, const void *b) {
   return p->source < q->source ? -1 : p->source > q->source;
 }
 
-/* Appends those of the 8 points around a source that lie in own planes and have a weight. Every plane is some rank's
- * own, so between them the ranks count each point once. */
+/* Ghost planes towards neighbours in which sources act: those that a wavefront computes (wavefront.h). */
+static int reach_of(const slab *b) {
+  return b->ghost - RADIUS;
+}
+
+/* Appends a point of global plane z wherever the slab has that plane: as its own, which exactly one slab does, and in
+ * its ghosts, of which those beyond a face where the grid is periodic are planes of the other end. */
+static void spread_point(spread *w, const slab *b, int z, corner at) {
+  const int begin = b->lower == SLAB_NO_RANK ? 0 : -reach_of(b);
+  const int end = b->nz + (b->upper == SLAB_NO_RANK ? 0 : reach_of(b));
+  for (int turn = -1; turn <= 1; turn++) {
+    at.z = z - b->z0 + turn * b->nz_global;
+    if (at.z >= begin && at.z < end) w->corners[w->count++] = at;
+  }
+}
+
+/* Appends those of the 8 points around a source that lie in planes of the slab and have a weight. */
 static void spread_source(spread *w, const config *c, const slab *b, int source) {
   const double *position = c->sources[source].position;
   place x, y, z; /* inside the grid: the config has been checked */
@@ -49,16 +64,17 @@ static void spread_source(spread *w, const config *c, const slab *b, int source)
   place_on_axis(position[1], c->origin[1], c->dy, c->ny, &y);
   place_on_axis(position[2], c->origin[2], c->dz, c->nz, &z);
   for (int i = 0; i < 8; i++) {
-    const int dz = i >> 2, dy = i >> 1 & 1, dx = i & 1, own = z.index + dz - b->z0;
+    const int dz = i >> 2, dy = i >> 1 & 1, dx = i & 1;
     const double weight = (dz ? z.fraction : 1 - z.fraction) * (dy ? y.fraction : 1 - y.fraction) *
                           (dx ? x.fraction : 1 - x.fraction);
-    if (own >= 0 && own < b->nz && (float)weight != 0)
-      w->corners[w->count++] = (corner){own, y.index + dy, x.index + dx, source, (float)weight};
+    if ((float)weight != 0)
+      spread_point(w, b, z.index + dz, (corner){0, y.index + dy, x.index + dx, source, (float)weight});
   }
 }
 
 static int spread_all(spread *w, const config *c, const slab *b, error *e) {
-  if (!(w->corners = take((size_t)c->source_count, 8 * sizeof(corner), e))) return e->id;
+  const size_t most = reach_of(b) > 0 ? 3 * 8 : 8; /* of a source */
+  if (!(w->corners = take((size_t)c->source_count, most * sizeof(corner), e))) return e->id;
   for (int i = 0; i < c->source_count; i++) spread_source(w, c, b, i);
   qsort(w->corners, (size_t)w->count, sizeof(corner), by_place);
   return 0;
@@ -69,16 +85,17 @@ static int list_points(sources *s, spread *w, error *e) {
   const corner *k = w->corners;
   if (!(w->points = take((size_t)w->count, sizeof *w->points, e))) return e->id;
   if (!(w->shares = take((size_t)w->count, sizeof *w->shares, e))) return e->id;
-  if (!(s->plane_begin = take((size_t)s->slab->nz + 1, sizeof *s->plane_begin, e))) return e->id;
+  const int planes = s->slab->nz + 2 * (s->reach = reach_of(s->slab));
+  if (!(s->plane_begin = take((size_t)planes + 1, sizeof *s->plane_begin, e))) return e->id;
   for (int i = 0; i < w->count; i++, k++) {
     if (i == 0 || k->z != k[-1].z || k->y != k[-1].y || k->x != k[-1].x) {
       w->points[s->point_count++] = (source_point){k->z, k->y, k->x, i, 0};
-      s->plane_begin[k->z + 1] = s->point_count;
+      s->plane_begin[k->z + s->reach + 1] = s->point_count;
     }
     w->points[s->point_count - 1].count++;
     w->shares[i] = (source_share){w->signal_of[k->source], k->weight};
   }
-  for (int z = 0; z < s->slab->nz; z++)
+  for (int z = 0; z < planes; z++)
     if (s->plane_begin[z + 1] < s->plane_begin[z]) s->plane_begin[z + 1] = s->plane_begin[z];
   s->share_count = w->count;
   return 0;
@@ -251,8 +268,8 @@ void sources_close(sources *s) {
 
 /* The signals of a step, computed when it is first asked for. Kernels read them where they are, in pinned memory: a
  * copy would need a stream of its own to wait for. They read late, but nothing they still have to read is overwritten:
- * the place of `step` held the step SOURCE_RING before it, and at most 16 steps are unfinished (a pass has at most two
- * steps, and the step loop lets at most two passes run ahead). */
+ * the place of `step` held the step SOURCE_RING before it, and at most 16 steps are unfinished (a pass has at most
+ * WAVEFRONT_DEPTH_MAX steps, and the step loop lets at most two passes run ahead). */
 static const float *signals_at(sources *s, int64_t step) {
   const int slot = (int)(step % SOURCE_RING);
   float *signals = s->ring + (size_t)slot * (size_t)s->signal_count;
@@ -264,7 +281,7 @@ static const float *signals_at(sources *s, int64_t step) {
 
 int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e) {
   if (s->point_count == 0) return 0;
-  const int begin = s->plane_begin[args->z_begin], end = s->plane_begin[args->z_end];
+  const int begin = s->plane_begin[args->z_begin + s->reach], end = s->plane_begin[args->z_end + s->reach];
   if (begin == end) return 0;
   const inject_args inject = {.field = *args,
                               .points = s->points + begin,
@@ -272,4 +289,11 @@ int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step,
                               .shares = s->shares,
                               .signal = signals_at(s, step)};
   return s->dev->table->apply(s->dev, stream, &operation_inject, &inject, e);
+}
+
+void sources_of_pass(sources *s, int64_t step, int steps, wavefront_sources *pass) {
+  *pass = (wavefront_sources){.points = s->points, .shares = s->shares};
+  if (s->point_count == 0) return;
+  pass->plane_begin = s->plane_begin + s->reach;
+  for (int k = 0; k < steps; k++) pass->signal[k] = signals_at(s, step + k);
 }

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 #include "../io/files.h"
+#include "../kernels/wavefront.h"
 #include "device.h"
 #include "slab.h"
 
@@ -18,7 +19,8 @@ typedef struct sources {
   int point_count, share_count, signal_count;
   source_point *points;    /* sorted by z, y, x; device memory, NULL where there is none */
   source_share *shares;    /* likewise; the shares of a point in the order of the sources */
-  int *plane_begin;        /* nz + 1: index of the first point of each own plane */
+  int reach;               /* ghost planes towards neighbours that have points, too: those a wavefront computes */
+  int *plane_begin;        /* nz + 2 reach + 1: index of the first point of each plane from -reach on */
   struct wavelet *signals; /* of those sources that act on points here; sources alike share one */
   table *tables;           /* of the files */
   int table_count;
@@ -39,9 +41,12 @@ void sources_close(sources *s);
 int sources_bytes(const slab *slab, const struct config *c, const files *files, size_t *on_device, size_t *pinned,
                   error *e);
 
-/* Enqueues on `stream` what the sources add to own planes [args->z_begin, args->z_end) of args->out at step `step`,
+/* Enqueues on `stream` what the sources add to planes [args->z_begin, args->z_end) of args->out at step `step`,
  * that is at time step dt; nothing where they have no points there. Steps must ascend, and at most 16 steps may be
  * unfinished. */
 int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e);
+
+/* Fills `pass` with what the sources add at `steps` steps from `step` on; the same rules hold. Host device only. */
+void sources_of_pass(sources *s, int64_t step, int steps, wavefront_sources *pass);
 
 #endif

@@ -11,6 +11,7 @@ enum {
   TO_DEVICE,
   INTERIOR_BEGIN,
   INTERIOR_END,
+  GHOSTS, /* a wavefront may read its ghosts */
   EVENTS_A_PASS,
   SETS = 3
 };
@@ -131,10 +132,17 @@ static int harvest_before(stepper *s, int64_t end, error *e) {
 
 /* Receivers read the field just computed, which must be complete with the ghosts that have come. The kernels that
  * overwrite it, two passes on, wait for work that STREAM_BOUNDARY does after this. */
-static int sample(stepper *s, int64_t step, error *e) {
+static int sample(stepper *s, int64_t step, const float *field, error *e) {
   if (!s->receivers || !receivers_due(s->receivers, step)) return 0;
   TRY(s->dev->table->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_END), e));
-  return receivers_sample(s->receivers, stepper_field(s, !s->current), step, e);
+  return receivers_sample(s->receivers, field, step, e);
+}
+
+/* Bounds how far the host runs ahead. Pass n fills the events of pass n - 3 again. */
+static int begin_pass(stepper *s, error *e) {
+  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
+  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
+  return harvest_before(s, s->pass - 2, e);
 }
 
 /* A field that is being copied for a file is not to be overwritten yet. A pass of one step overwrites the older field
@@ -148,6 +156,61 @@ static int await_copies(stepper *s, int steps, error *e) {
     s->copying[i] = 0;
   }
   return 0;
+}
+
+/* Received ghosts belong to the field just computed: they are input of the next pass. */
+static int finish_pass(stepper *s, int steps, int newest, error *e) {
+  const halo_events events = {event_of(s->pass, TO_HOST), event_of(s->pass, TO_DEVICE_BEGIN),
+                              event_of(s->pass, TO_DEVICE)};
+  watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
+  TRY(halo_exchange(s->halo, s->memory[newest], measured(s, s->pass) ? &events : NULL, !s->overlap, e));
+  TRY(sample(s, s->step + steps, stepper_field(s, newest), e));
+  trace_end();
+  s->current = newest;
+  s->step += steps;
+  s->pass++;
+  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
+  return 0;
+}
+
+static int launch_wavefront(const stepper *s, int steps, error *e) {
+  wavefront *w = s->front;
+  wavefront_args args = {.field = s->args,
+                         .u = {stepper_field(s, s->current), stepper_field(s, !s->current)},
+                         .equation = s->kernel->equation,
+                         .steps = steps,
+                         .rows = w->rows,
+                         .chunks = wavefront_chunks_most(s->slab->nz, steps),
+                         .lower = s->slab->lower != SLAB_NO_RANK,
+                         .upper = s->slab->upper != SLAB_NO_RANK,
+                         .done = w->done,
+                         .before = w->before};
+  if (args.chunks > w->threads) args.chunks = w->threads;
+  if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
+  w->before += wavefront_positions(&args);
+  return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
+}
+
+/* As many steps at once as `steps` says, without a boundary: all planes hang together, so the pass begins when the
+ * ghosts have come. The wave overwrites its older field first, beyond its own planes too: there the neighbours' values
+ * must be in place. */
+static int advance_wavefront(stepper *s, int steps, error *e) {
+  const device_table *t = s->dev->table;
+  TRY(await_copies(s, steps, e));
+  trace_begin("pass");
+  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_END), e));
+  if (s->kernel->equation == EQUATION_WAVE)
+    TRY(halo_exchange(s->halo, s->memory[!s->current], NULL, !s->overlap, e));
+  TRY(record(s, STREAM_BOUNDARY, GHOSTS, e));
+  TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->pass, GHOSTS), e));
+  TRY(record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
+  TRY(launch_wavefront(s, steps, e));
+  TRY(record(s, STREAM_INTERIOR, INTERIOR_END, e));
+  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_END), e));
+  TRY(record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
+  TRY(record(s, STREAM_BOUNDARY, BOUNDARY_END, e));
+  if (!s->overlap) TRY(t->sync(s->dev, STREAM_INTERIOR, e));
+  return finish_pass(s, steps, s->current ^ (steps & 1), e);
 }
 
 /* The outcome of a pass whose launch is over. */
@@ -196,28 +259,16 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   slab_ranges(s->slab, &lo, &interior, &hi);
   bool single = s->kernel->steps > limit;
   const kernel *k = single ? s->single_kernel : s->kernel;
-  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
-  /* Bounds how far the host runs ahead. Pass n fills the events of pass n - 3 again. */
-  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
-  TRY(harvest_before(s, s->pass - 2, e));
+  const int64_t depth = s->front && s->front->depth < limit ? s->front->depth : limit;
+  TRY(begin_pass(s, e));
+  if (s->front && depth >= 2) return advance_wavefront(s, (int)depth, e);
 
   TRY(await_copies(s, k->steps, e));
   trace_begin("step");
   TRY(launch_boundary(s, single ? s->single_kernel : s->boundary_kernel, lo, hi, e));
   TRY(launch_interior(s, k, interior, e));
-  const halo_events events = {event_of(s->pass, TO_HOST), event_of(s->pass, TO_DEVICE_BEGIN),
-                              event_of(s->pass, TO_DEVICE)};
-  watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
-  /* Received ghosts belong to the field just computed: they are input of the next pass. */
-  TRY(halo_exchange(s->halo, s->memory[!s->current], measured(s, s->pass) ? &events : NULL, !s->overlap, e));
-  TRY(sample(s, s->step + k->steps, e));
-  trace_end();
   if (s->absorb) absorb_advance(s->absorb);
-  s->current = !s->current;
-  s->step += k->steps;
-  s->pass++;
-  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
-  return 0;
+  return finish_pass(s, k->steps, !s->current, e);
 }
 
 /* What the measured passes say of all. */
@@ -229,7 +280,8 @@ static void extrapolate(stepper *s) {
                             .to_device = factor * s->sampled.to_device,
                             .interior = factor * s->sampled.interior,
                             .exposed = factor * s->sampled.exposed};
-  if (!s->halo->transport->on_device) s->phases.exchange = s->halo->exchange_seconds;
+  const transport *t = s->halo->transport;
+  if (t && !t->on_device) s->phases.exchange = s->halo->exchange_seconds;
 }
 
 int stepper_sync(stepper *s, error *e) {

@@ -8,6 +8,7 @@
 #include "receiver.h"
 #include "source.h"
 #include "watchdog.h"
+#include "wavefront.h"
 
 /* Seconds on this rank, summed over `steps` steps; measured with events (profile) in some of them. */
 typedef struct step_phases {
@@ -38,10 +39,13 @@ typedef struct stepper {
   watchdog *watch;      /* not owned; NULL: off */
   float *memory[2];  /* the two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the
                         first step of the wave, memory[1] holds the field of one step earlier */
+  wavefront *front;  /* not owned; advances several steps a pass; NULL: one at a time. Ghosts towards neighbours are
+                        RADIUS planes for each step */
   int current;       /* memory[current] holds the newest field */
   int copying[2]; /* event after which memory[i] has been copied for a file and may be overwritten, or 0 */
   int64_t step;                  /* steps done */
-  int64_t pass;                  /* passes done; a pass advances one step or two and exchanges ghosts once; or a batch of the persistent schedule */
+  int64_t pass; /* passes done; a pass advances one step or several and exchanges ghosts once, or is a batch of the
+                   persistent schedule */
   int64_t measured_from;         /* step at which `phases` began */
   int64_t measured_pass;         /* likewise, the pass */
   int64_t harvested;             /* passes whose times have been taken */

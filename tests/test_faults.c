@@ -1,5 +1,6 @@
 /* Is every wait of the step loop needed, and would its loss be noticed? A device wrapper drops one kind of
- * ordering at a time while it makes the stream that should be waited for late; the answer must then be wrong.
+ * ordering at a time while it makes the stream that should be waited for late; the answer must then be wrong. Steps
+ * one by one, and as a wavefront of two.
  * Run on 2 ranks. */
 #include "step_harness.h"
 #include <time.h>
@@ -19,7 +20,7 @@ typedef struct faulty_device {
   device base;
   device *inner;
   fault fault;
-  int late; /* the stream made late by a nap before each of its launches; -1: none */
+  int late; /* the stream that naps before each of its launches, wavefronts and copies to the device; -1: none */
 } faulty_device;
 
 static faulty_device *faulty(device *dev) {
@@ -42,7 +43,10 @@ static int f_free(device *d, void *m, memory_kind k, error *e) {
   return faulty(d)->inner->table->free(faulty(d)->inner, m, k, e);
 }
 static int f_copy(device *d, int s, void *to, const void *from, size_t n, copy_direction dir, error *e) {
-  return faulty(d)->inner->table->copy(faulty(d)->inner, s, to, from, n, dir, e);
+  const device_table *t = faulty(d)->inner->table;
+  if (s == faulty(d)->late && dir == COPY_TO_DEVICE)
+    TRY(t->launch(faulty(d)->inner, s, &NAP, &(kernel_args){.z_end = 1}, e));
+  return t->copy(faulty(d)->inner, s, to, from, n, dir, e);
 }
 static int f_launch(device *d, int s, const kernel *k, const kernel_args *a, error *e) {
   const device_table *t = faulty(d)->inner->table;
@@ -50,7 +54,9 @@ static int f_launch(device *d, int s, const kernel *k, const kernel_args *a, err
   return t->launch(faulty(d)->inner, s, k, a, e);
 }
 static int f_apply(device *d, int s, const operation *o, const void *a, error *e) {
-  return faulty(d)->inner->table->apply(faulty(d)->inner, s, o, a, e);
+  const device_table *t = faulty(d)->inner->table;
+  if (s == faulty(d)->late) TRY(t->launch(faulty(d)->inner, s, &NAP, &(kernel_args){.z_end = 1}, e));
+  return t->apply(faulty(d)->inner, s, o, a, e);
 }
 static int f_record(device *d, int s, int event, error *e) {
   return faulty(d)->inner->table->record(faulty(d)->inner, s, event, e);
@@ -97,9 +103,9 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
 static int wrap_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
   (void)events, (void)serial;
   const slab *s = h->slab;
-  size_t bytes = RADIUS * s->plane * sizeof(float);
-  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, -RADIUS, -4, -4),
-                          field + slab_offset(s, s->nz - RADIUS, -4, -4), bytes, COPY_ON_DEVICE, e));
+  size_t bytes = (size_t)s->ghost * s->plane * sizeof(float);
+  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, -s->ghost, -4, -4),
+                          field + slab_offset(s, s->nz - s->ghost, -4, -4), bytes, COPY_ON_DEVICE, e));
   return h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, s->nz, -4, -4),
                              field + slab_offset(s, 0, -4, -4), bytes, COPY_ON_DEVICE, e);
 }
@@ -107,10 +113,10 @@ static const transport WRAP = {.name = "wrap", .exchange = wrap_exchange};
 
 static int rank, ranks;
 
-static void open_slab(step_run *r, device *dev, const char *transport) {
+static void open_slab(step_run *r, device *dev, int depth, const char *transport) {
   const bool wrap = !transport;
   error e = {0};
-  assert_ok(slab_init(&r->slab, NX, NY, NZ, wrap ? 0 : rank, wrap ? 1 : ranks, RADIUS, &e), &e);
+  assert_ok(slab_init(&r->slab, NX, NY, NZ, wrap ? 0 : rank, wrap ? 1 : ranks, RADIUS * depth, &e), &e);
   if (wrap) {
     r->slab.lower = r->slab.upper = 0;
     r->halo = (halo){.transport = &WRAP, .dev = dev, .slab = &r->slab, .comm = MPI_COMM_SELF};
@@ -118,39 +124,47 @@ static void open_slab(step_run *r, device *dev, const char *transport) {
 }
 
 /* Points that came out wrong, over all ranks, when `fault` is injected and stream `late` is slow. */
-static long wrong_points(fault fault, int late, const char *transport) {
+static long wrong_points(fault fault, int late, const char *transport, int depth) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
   faulty_device dev = {.base.table = &FAULTY};
   step_run r;
   error e = {0};
   assert_ok(device_open("host", &options, &dev.inner, &e), &e);
-  open_slab(&r, &dev.base, transport);
+  open_slab(&r, &dev.base, depth, transport);
   dev.late = -1;
   step_run_open(&r, &dev.base, "reference", transport, 0, true, false, GHOST);
   float *expected = step_initial(NX, NY, NZ);
   kernel_args weights = step_weights();
   step_expected(&weights, expected, NX, NY, NZ, STEPS, GHOST, !transport);
   assert_int_equal(step_mismatches(&r, r.global), 0);
+  wavefront front = {0};
+  if (depth > 1) {
+    assert_ok(wavefront_open(r.stepper.front = &front, &r.slab, depth, 0, false, 1, &e), &e);
+    /* Its second step reads ghosts in x and y of the neighbour's planes. */
+    assert_ok(halo_exchange(&r.halo, r.stepper.memory[1], NULL, true, &e), &e);
+  }
 
   dev.fault = fault;
-  dev.late = late;
-  for (int i = 0; i < STEPS; i++) assert_ok(stepper_advance(&r.stepper, 1, &e), &e);
+  /* Where neighbours copy from the same memory, one is late and the other not. */
+  dev.late = fault == DROP_SYNC_PIECES && rank ? -1 : late;
+  while (r.stepper.step < STEPS) assert_ok(stepper_advance(&r.stepper, depth, &e), &e);
   dev.fault = NO_FAULT;
   assert_ok(stepper_sync(&r.stepper, &e), &e);
   long mine = (long)step_mismatches(&r, expected), all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   free(expected);
   step_run_close(&r);
+  wavefront_close(&front);
   dev.inner->table->close(dev.inner);
   return all;
 }
 
 /* Whether the fault shows. On a busy machine the stream that should have waited may be later still than the late one:
  * then a longer nap. */
-static bool noticed(fault fault, int late, const char *transport) {
+static bool noticed(fault fault, int late, const char *transport, int depth) {
   bool wrong = false;
   for (nap_milliseconds = 10; !wrong && nap_milliseconds < 5000; nap_milliseconds *= 5)
-    wrong = wrong_points(fault, late, transport) != 0;
+    wrong = wrong_points(fault, late, transport, depth) != 0;
   nap_milliseconds = 10;
   return wrong;
 }
@@ -159,34 +173,48 @@ static const char *const TRANSPORTS[] = {"sendrecv", "chunked", "shared"}; /* an
 
 static void late_streams_alone_do_no_harm(void **state) {
   (void)state;
-  for (int late = -1; late < STREAM_COUNT; late++) {
-    assert_int_equal(wrong_points(NO_FAULT, late, NULL), 0);
-    for (int i = 0; i < 3; i++) assert_int_equal(wrong_points(NO_FAULT, late, TRANSPORTS[i]), 0);
-  }
+  for (int depth = 1; depth <= 2; depth++)
+    for (int late = -1; late < STREAM_COUNT; late++) {
+      assert_int_equal(wrong_points(NO_FAULT, late, NULL, depth), 0);
+      for (int i = 0; i < 3; i++) assert_int_equal(wrong_points(NO_FAULT, late, TRANSPORTS[i], depth), 0);
+    }
 }
 
 static void boundary_must_wait_for_interior(void **state) {
   (void)state;
-  for (int i = 0; i < 3; i++) assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, TRANSPORTS[i]));
-  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL));
+  for (int i = 0; i < 3; i++) assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, TRANSPORTS[i], 1));
+  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL, 1));
 }
 
 static void interior_must_wait_for_boundary(void **state) {
   (void)state;
-  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL));
+  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL, 1));
+}
+
+static void wavefronts_must_be_waited_for(void **state) {
+  (void)state;
+  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, "sendrecv", 2));
+  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL, 2));
+}
+
+static void wavefronts_must_wait_for_ghosts(void **state) {
+  (void)state;
+  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, "sendrecv", 2));
 }
 
 static void messages_must_wait_for_their_copies(void **state) {
   (void)state;
-  assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, "sendrecv"));
-  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "chunked"));
-  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "shared"));
+  assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, "sendrecv", 1));
+  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "chunked", 1));
+  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "shared", 1));
 }
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(late_streams_alone_do_no_harm),
                                      cmocka_unit_test(boundary_must_wait_for_interior),
                                      cmocka_unit_test(interior_must_wait_for_boundary),
+                                     cmocka_unit_test(wavefronts_must_be_waited_for),
+                                     cmocka_unit_test(wavefronts_must_wait_for_ghosts),
                                      cmocka_unit_test(messages_must_wait_for_their_copies)};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

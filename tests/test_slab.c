@@ -93,7 +93,7 @@ static void wrapped_ranks_form_a_ring(void **state) {
     for (int r = 0; r < ranks; r++) {
       assert_ok(slab_init(&s[r], 8, 8, 43, r, ranks, 4, &e), &e);
       int lower = s[r].lower, upper = s[r].upper;
-      slab_wrap(&s[r]);
+      slab_wrap(&s[r], false);
       if (r > 0) assert_int_equal(s[r].lower, lower);
       if (r < ranks - 1) assert_int_equal(s[r].upper, upper);
     }

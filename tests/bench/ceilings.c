@@ -1,12 +1,14 @@
 /* What this machine's memory allows and how near the host kernels come to it.
- *   bench_ceilings [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
+ *   bench_ceilings [--json FILE] [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
  * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
  * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
  * back, by threads that first touched their own share, on huge pages where the system grants them. What
- * images at all faces cost is measured in turns with the same kernel without: a shared machine drifts. */
+ * images at all faces cost is measured in turns with the same kernel without, and so are the depths of a wavefront,
+ * with the copy anew each turn: a shared machine drifts. What arithmetic allows is the rate of the same kernel on
+ * fields that fit each core's L2 cache. */
 #include "kernels/kernel.h"
-#include "src/slab.h"
+#include "wavefront.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -33,6 +35,7 @@ typedef struct work {
   int threads;
   pthread_barrier_t barrier;
   double best; /* seconds; written by thread 0 */
+  FILE *json;  /* rows go here, too; NULL: nowhere */
   bool done;
 } work;
 
@@ -105,7 +108,15 @@ static void kernel_pass(work *w, int part, const float *from, float *to) {
   w->k->host(&a, part, w->threads);
 }
 
+/* As the host device does: numbers that decay must not become a hundred times as dear. */
+static void flush_subnormals(void) {
+#ifdef __x86_64__
+  _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+}
+
 static void *worker_main(void *argument) {
+  flush_subnormals();
   worker *me = argument;
   work *w = me->w;
   double begin = now();
@@ -139,8 +150,12 @@ static double measure(work *w, void (*pass)(work *, int, const float *, float *)
   return w->best;
 }
 
+static double gbs_of(work *w, void (*pass)(work *, int, const float *, float *)) {
+  return 2e-9 * sizeof(float) * (double)w->floats / measure(w, pass);
+}
+
 static double copy_gbs(work *w, const char *what, void (*pass)(work *, int, const float *, float *)) {
-  double gbs = 2e-9 * sizeof(float) * (double)w->floats / measure(w, pass);
+  double gbs = gbs_of(w, pass);
   printf("copy   %-26s %8.2f GB/s\n", what, gbs);
   return gbs;
 }
@@ -156,6 +171,16 @@ static double measure_copies(work *w) {
   }
 #endif
   return best;
+}
+
+/* The same of the fastest way alone, without a word. */
+static double fastest_copy(work *w) {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f")) return gbs_of(w, copy_streaming_avx512);
+  return gbs_of(w, copy_streaming);
+#else
+  return gbs_of(w, copy_plain);
+#endif
 }
 
 /* Bytes that must move for each point. */
@@ -190,10 +215,43 @@ static void measure_images(work *w, bool medium) {
   printf(" time for images at all faces\n");
 }
 
+/* --- wavefronts ----------------------------------------------------------------------------------------- */
+
+/* Gpts/s where a slab of 12 rows of each thread's own stays in its L2 cache: the sum over threads. */
+static double arithmetic_gpts(const work *w, enum equation equation, bool medium) {
+  slab small;
+  error e = {0};
+  if (slab_init(&small, 256, 12, 8, 0, 1, RADIUS, &e)) exit(1);
+  work alone = {.s = &small, .floats = slab_floats(&small), .threads = 1, .medium = medium};
+  float **const fields[] = {&alone.field[0], &alone.field[1], &alone.media};
+  for (int i = 0; i < 3; i++)
+    if (!(*fields[i] = aligned_alloc(HUGE_PAGE, HUGE_PAGE))) exit(1);
+  measure(&alone, fill);
+  if (kernel_find("simd", equation, BACKEND_HOST, &alone.k, &e)) exit(1);
+  double seconds = measure(&alone, kernel_pass);
+  for (int i = 0; i < 3; i++) free(*fields[i]);
+  return w->threads * 1e-9 * small.nx * small.ny * small.nz / seconds;
+}
+
+static void measure_depths(work *w, enum equation equation, bool medium) {
+  const wavefront_bench b = {w->s, {w->field[0], w->field[1]}, w->media, w->threads, 0};
+  depth_rates r = {.equation = equation, .medium = medium};
+  for (int turn = 0; turn < TURNS; turn++) {
+    r.copy = fmax(r.copy, fastest_copy(w));
+    r.arithmetic = fmax(r.arithmetic, arithmetic_gpts(w, equation, medium));
+    for (int i = 0; i < DEPTHS; i++) r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, DEPTH[i]));
+  }
+  depth_rates_print(&r, w->s, w->threads, w->json);
+}
+
+static void measure_wavefronts(work *w) {
+  for (int q = 0; q < EQUATION_COUNT; q++) measure_depths(w, (enum equation)q, q != EQUATION_JACOBI);
+}
+
 static void measure_kernels(work *w, double copy) {
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
-    if (!w->k->host || w->k->steps != 1) continue; /* two steps a pass need deeper ghosts */
+    if (!w->k->host || w->k->steps != 1 || w->k->wavefront) continue; /* two steps a pass need deeper ghosts */
     measure_kernel(w, copy, false);
     if (strcmp(w->k->name, "simd") != 0) continue;
     if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, true);
@@ -204,12 +262,13 @@ static void measure_kernels(work *w, double copy) {
 static int positive(const char *text) {
   int n = atoi(text);
   if (n >= 1) return n;
-  fprintf(stderr, "usage: bench_ceilings [NX NY NZ [THREADS]]\n");
+  fprintf(stderr, "usage: bench_ceilings [--json FILE] [NX NY NZ [THREADS]]\n");
   exit(EXIT_CODE_CONFIG);
 }
 
 int main(int argc, char **argv) {
   int n[4] = {256, 256, 256, (int)sysconf(_SC_NPROCESSORS_ONLN)};
+  FILE *json = json_begin(&argc, &argv);
   for (int i = 1; i < argc && i <= 4; i++) n[i - 1] = positive(argv[i]);
   if (n[3] > THREADS_MAX) n[3] = THREADS_MAX;
   slab s;
@@ -218,7 +277,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "bench_ceilings: %s\n", e.text);
     return error_exit_code(e.id);
   }
-  work w = {.s = &s, .floats = slab_floats(&s), .threads = n[3]};
+  work w = {.s = &s, .floats = slab_floats(&s), .threads = n[3], .json = json};
   size_t bytes = (w.floats * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
   float **const fields[] = {&w.field[0], &w.field[1], &w.media};
   for (int i = 0; i < 3; i++) {
@@ -232,6 +291,8 @@ int main(int argc, char **argv) {
   measure(&w, fill);
   printf("%d x %d x %d points, %d threads, best of at least %d passes\n", n[0], n[1], n[2], n[3], PASSES_MIN);
   measure_kernels(&w, measure_copies(&w));
+  measure_wavefronts(&w);
+  json_end(json);
   for (int i = 0; i < 3; i++) free(*fields[i]);
   return 0;
 }

@@ -1,0 +1,124 @@
+#include "wavefront.h"
+#include <sched.h>
+#include "host_simd.h"
+#include "operation_points.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+enum { SPINS = 200 }; /* looks at a counter before the core is offered to others */
+
+static int larger(int a, int b) {
+  return a > b ? a : b;
+}
+static int smaller(int a, int b) {
+  return a < b ? a : b;
+}
+
+void wavefront_range(const wavefront_args *a, int k, int *begin, int *end) {
+  const int beyond = GHOST_REACH * (a->steps - 1 - k);
+  *begin = a->lower ? -beyond : 0;
+  *end = a->field.nz + (a->upper ? beyond : 0);
+}
+
+int wavefront_positions(const wavefront_args *a) {
+  int first, last, unused;
+  wavefront_range(a, 0, &first, &unused);
+  wavefront_range(a, a->steps - 1, &unused, &last);
+  const int planes = last - first + 2 * (a->steps - 1) * WAVEFRONT_LAG;
+  return (planes + WAVEFRONT_PLANES - 1) / WAVEFRONT_PLANES;
+}
+
+int wavefront_tiles(int ny, int rows) {
+  return (ny + rows - 1) / rows;
+}
+
+/* Planes of step k in a chunk. */
+static void chunk_range(const wavefront_args *a, int chunk, int k, int *begin, int *end) {
+  wavefront_range(a, k, begin, end);
+  if (chunk > 0) *begin = host_share_begin(a->field.nz, chunk, a->chunks) + GHOST_REACH * k;
+  if (chunk < a->chunks - 1) *end = host_share_begin(a->field.nz, chunk + 1, a->chunks) + GHOST_REACH * k;
+}
+
+host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at) {
+  const int tiles = wavefront_tiles(a->field.ny, a->rows), lean = WAVEFRONT_LEAN * k;
+  int first, begin, end, unused;
+  chunk_range(a, chunk, 0, &first, &unused);
+  chunk_range(a, chunk, k, &begin, &end);
+  const int z = first + at * WAVEFRONT_PLANES - k * WAVEFRONT_LAG;
+  return (host_share){.y_begin = tile == 0 ? 0 : tile * a->rows - lean,
+                      .y_end = tile == tiles - 1 ? a->field.ny : (tile + 1) * a->rows - lean,
+                      .z_begin = larger(z, begin),
+                      .z_end = smaller(z + WAVEFRONT_PLANES, end)};
+}
+
+/* What sources add to the points of a share. */
+static void inject(const wavefront_args *a, const kernel_args *field, int k, host_share share) {
+  const wavefront_sources *s = &a->sources;
+  const inject_args args = {.field = *field, .points = s->points, .shares = s->shares, .signal = s->signal[k]};
+  for (int i = s->plane_begin[share.z_begin]; i < s->plane_begin[share.z_end]; i++)
+    if (s->points[i].y >= share.y_begin && s->points[i].y < share.y_end) inject_point(&args, i);
+}
+
+/* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
+ * step waits for its share of memory. */
+static host_ahead ahead_of(const wavefront_args *a, int k) {
+  const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
+  const ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * WAVEFRONT_LEAN * pitch;
+  const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1], a->field.medium};
+  host_ahead ahead = {{NULL}};
+  for (int i = k; i < AHEAD_STREAMS; i += a->steps)
+    if (from[i]) ahead.stream[i] = from[i] + next;
+  return ahead;
+}
+
+static void advance(const wavefront_args *a, host_share_kernel *run, int chunk, int tile, int at) {
+  kernel_args args = a->field;
+  for (int k = 0; k < a->steps; k++) {
+    const host_share share = wavefront_share(a, chunk, tile, k, at);
+    if (share.z_begin >= share.z_end) continue;
+    args.in = a->u[k & 1];
+    args.out = a->u[!(k & 1)];
+    run(&args, share, ahead_of(a, k));
+    if (a->sources.points) inject(a, &args, k, share);
+  }
+}
+
+static void wait_for(atomic_llong *done, long long count) {
+  for (int spins = 0; atomic_load_explicit(done, memory_order_acquire) < count; spins++) {
+    if (spins >= SPINS) sched_yield();
+#ifdef __SSE2__
+    _mm_pause();
+#endif
+  }
+}
+
+/* Waits for what a position needs: of the tile below, that position; of the chunk above, once the front reads beyond the
+ * seam, two groups of every step. */
+static void wait_for_others(const wavefront_args *a, int chunk, int tile, int at) {
+  const int tiles = wavefront_tiles(a->field.ny, a->rows);
+  int first, seam, unused;
+  if (tile > 0) wait_for(&a->done[chunk * tiles + tile - 1], a->before + at + 1);
+  if (chunk == a->chunks - 1) return;
+  chunk_range(a, chunk, 0, &first, &seam);
+  chunk_range(a, chunk + 1, 0, &seam, &unused);
+  if (first + (at + 1) * WAVEFRONT_PLANES + GHOST_REACH > seam)
+    wait_for(&a->done[(chunk + 1) * tiles + tile], a->before + 2 * a->steps);
+}
+
+static void wavefront_host(const void *args, int part, int parts) {
+  const wavefront_args *a = args;
+  host_share_kernel *run = host_isa_get(0)->share[a->equation];
+  const int tiles = wavefront_tiles(a->field.ny, a->rows), positions = wavefront_positions(a);
+  const int chunk = part % a->chunks, lane = part / a->chunks;
+  const int lanes = (parts - chunk + a->chunks - 1) / a->chunks;
+  for (int tile = lane; tile < tiles; tile += lanes)
+    for (int at = 0; at < positions; at++) {
+      wait_for_others(a, chunk, tile, at);
+      advance(a, run, chunk, tile, at);
+      atomic_store_explicit(&a->done[chunk * tiles + tile], a->before + at + 1, memory_order_release);
+    }
+}
+
+const operation operation_wavefront = {
+    .name = "wavefront", .args_bytes = sizeof(wavefront_args), .host = wavefront_host};

@@ -1,0 +1,81 @@
+/* Several steps a pass over memory, on the host: what one step stores the next one finds in the L2 cache.
+ *
+ * In z a wavefront: at every position of the front one step after the other does one group of WAVEFRONT_PLANES planes,
+ * step k + 1 WAVEFRONT_LAG planes behind step k. In y tiles, each of which the front goes through from the lowest plane to the
+ * highest; the rows of a tile are those of the step before moved down by WAVEFRONT_LEAN, so that tiles lean
+ * (parallelograms): a tile needs of the tiles below it what these have computed, and never anything of those above it.
+ * WAVEFRONT_LEAN is one row more than that takes: vectors at the end of a row load, and drop, points of the next one.
+ *
+ * So what step k + 1 reads, up to 4 planes and rows beyond its own, step k has stored before, here or in a lower tile;
+ * and what it overwrites, in the field that step k reads, step k has read, since it goes on 4 planes higher up: two fields suffice for any number
+ * of steps, those of the wave too. The same goes for images of points at reflecting faces, which lie no farther beyond
+ * the face than the point is within; not for those at faces that wrap, which are the far end of the axis: y must not
+ * wrap, and z is left to ghosts that are exchanged.
+ *
+ * Threads have chunks of z of their own, where there are planes enough, so that one core's tiles follow from its own; the
+ * threads of one chunk take its tiles in turn. The seams between chunks lean upwards, 4 planes a step: a chunk needs
+ * nothing of the one below it; and when its front comes to the seam above, the first planes there have long been done,
+ * and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once tile j has done it. A
+ * counter for each chunk and tile tells.
+ *
+ * Towards a neighbour the ghosts are 4 planes deep for each step: step k also computes those planes of the neighbour
+ * that later steps need, with the neighbour's own bits. */
+#ifndef STENCIL_KERNEL_WAVEFRONT_H
+#define STENCIL_KERNEL_WAVEFRONT_H
+
+#include <stdatomic.h>
+#include "host_share.h"
+#include "operation.h"
+
+enum {
+  WAVEFRONT_PLANES = 4, /* what a sweep of kernel `simd` computes together */
+  WAVEFRONT_LAG = 4,
+  WAVEFRONT_LEAN = 5,
+  WAVEFRONT_DEPTH_MAX = 8 /* steps a pass: two passes may be unfinished, which is what sources allow (source.c) */
+};
+
+/* The sources of a pass; as inject_args, with a signal for each step. */
+typedef struct wavefront_sources {
+  const source_point *points;
+  const int *plane_begin; /* of plane z, which may be a ghost: the first of `points` that is not below it */
+  const source_share *shares;
+  const float *signal[WAVEFRONT_DEPTH_MAX];
+} wavefront_sources;
+
+typedef struct wavefront_args {
+  kernel_args field; /* all but in and out */
+  float *u[2];       /* in and out of the first step, out and in of the next ... */
+  enum equation equation;
+  int steps;
+  int rows;         /* of a tile, at least wavefront_rows_least */
+  int chunks;       /* at most wavefront_chunks_most, and no more than threads */
+  int lower, upper; /* is there a neighbour? */
+  /* One for each tile of each chunk, chunk by chunk, and what they hold before the pass, or less: a position done adds 1. No two passes may share a range:
+   * the next pass starts from before + positions. */
+  atomic_llong *done;
+  long long before;
+  wavefront_sources sources; /* points NULL: none */
+} wavefront_args;
+
+extern const operation operation_wavefront;
+
+/* Planes that step k computes: its own, and towards a neighbour those that later steps need. */
+void wavefront_range(const wavefront_args *a, int k, int *begin, int *end);
+/* Positions that the front of any chunk has at most. */
+int wavefront_positions(const wavefront_args *a);
+/* Most chunks for a slab of nz planes: each has a few planes in every step, the highest one those of all images. */
+static inline int wavefront_chunks_most(int nz, int steps) {
+  const int most = nz / (4 * steps + 8);
+  return most > 1 ? most : 1;
+}
+/* Fewest rows of a tile: the last step is left with one in the lowest tile, the others there with the points of all
+ * images. */
+static inline int wavefront_rows_least(int steps) {
+  return WAVEFRONT_LEAN * (steps - 1) + 1;
+}
+/* Tiles of `rows` rows. */
+int wavefront_tiles(int ny, int rows);
+/* What step k does in `tile` of `chunk` when the front is at position `at`; may be empty. */
+host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at);
+
+#endif

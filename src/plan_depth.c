@@ -1,0 +1,67 @@
+#include "plan_depth.h"
+#include <stdio.h>
+#include <string.h>
+#include "tune_depth.h"
+
+/* Fields of fewer bytes, all together, stay in some cache from one pass to the next. */
+static const double CACHED_BYTES = 16 << 20;
+
+bool plan_neighbours(const simulation *s) {
+  return s->ranks > 1 || s->config->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC;
+}
+
+/* A pass ends where something is due. */
+static int least_interval(const config *c) {
+  int64_t least = WAVEFRONT_DEPTH_MAX;
+  const int64_t every[] = {c->output_every, c->check_every, c->checkpoint_every_steps,
+                           c->receivers != RECEIVERS_NONE ? c->receivers_every : 0, c->steps};
+  for (size_t i = 0; i < sizeof every / sizeof *every; i++)
+    if (every[i] > 0 && every[i] < least) least = every[i];
+  return (int)least;
+}
+
+/* Most steps a pass; where that is 1, `why` says why. */
+static int most_steps(const simulation *s, char why[128]) {
+  const config *c = s->config;
+  bool layers = false;
+  for (int f = 0; f < FACE_COUNT; f++) layers = layers || c->boundary[f] == BOUNDARY_ABSORBING;
+  if (layers) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
+  if (c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC) snprintf(why, 128, "y is periodic: a step needs both ends at once");
+  if (why[0]) return 1;
+  const int interval = least_interval(c), planes = c->nz / s->ranks / RADIUS;
+  if (interval == 1) snprintf(why, 128, "something is due after every step");
+  if (!plan_neighbours(s) || interval <= planes) return interval;
+  if (planes < 2) snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, s->ranks);
+  return planes > 1 ? planes : 1;
+}
+
+static bool worth_measuring(const simulation *s, bool medium) {
+  const config *c = s->config;
+  return (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz / s->ranks > CACHED_BYTES;
+}
+
+int plan_depth(simulation *s, error *e) {
+  stepper *p = &s->stepper;
+  const config *c = s->config;
+  char why[128] = "";
+  double number;
+  s->depth = 1;
+  const bool asked = p->kernel->wavefront, automatic = strcmp(c->kernel, "auto") == 0;
+  depth_question q = {.dev = s->dev, .threads = s->threads, .nx = c->nx, .ny = c->ny, .always = asked};
+  q.planes = c->nz / s->ranks;
+  int depth = 1;
+  s->kernel = c->kernel;
+  q.medium = physics_medium(c, &number) != NULL;
+  if (!asked && (!automatic || s->dev->table->backend != BACKEND_HOST || !worth_measuring(s, q.medium))) return 0;
+  TRY(kernel_find("wavefront", physics_form(c), BACKEND_HOST, &q.wavefront, e));
+  q.neighbours = plan_neighbours(s);
+  q.most = most_steps(s, why);
+  if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
+  if (q.most > 1) TRY(tune_depth(&q, s->comm, s->log, &depth, e));
+  if (q.most <= 1) log_line(s->log, "kernel %s: one step a pass, since %s", c->kernel, why);
+  const kernel *k = depth > 1 ? q.wavefront : p->single_kernel;
+  p->kernel = p->boundary_kernel = k;
+  if (asked || depth > 1) s->kernel = k->name;
+  s->depth = depth;
+  return 0;
+}

@@ -1,0 +1,26 @@
+/* How many steps a pass kernel `wavefront` should advance. */
+#ifndef STENCIL_TUNE_DEPTH_H
+#define STENCIL_TUNE_DEPTH_H
+
+#include <mpi.h>
+#include "log.h"
+#include "step.h"
+
+/* What is asked for: a wavefront in any case, or only where it is faster than one step a pass. */
+typedef struct depth_question {
+  const kernel *wavefront; /* of `dev` */
+  device *dev;
+  int threads; /* of the device */
+  int nx, ny, planes; /* of a slab with the fewest planes: the same on every rank */
+  bool medium;        /* at each point */
+  bool neighbours;    /* slabs have them: planes are computed twice */
+  bool always;        /* never answer 1 */
+  int most;           /* steps: never answer more */
+} depth_question;
+
+/* Times passes of each depth on all ranks at once, with fields of its own that it frees again, for about a second,
+ * and answers the fastest: the same on every rank. The answer of rank 0's cache file counts where there is one
+ * (tune.h). Says in `log` what it chose. Collective. */
+int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, int *depth, error *e);
+
+#endif

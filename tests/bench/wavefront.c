@@ -1,0 +1,88 @@
+#include "wavefront.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PASSES_MIN = 4 };
+static const double SECONDS_MIN = 0.4;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void stop_on(int failed, const error *e) {
+  if (!failed) return;
+  fprintf(stderr, "bench_ceilings: %s\n", e->text);
+  exit(error_exit_code(e->id));
+}
+
+/* Weights that keep the fields finite: an average for jacobi, else a Laplacian with m < 1. */
+static void set_args(stepper *s, const wavefront_bench *b, enum equation equation, bool medium) {
+  kernel_args *a = &s->args;
+  *a = (kernel_args){.pitch = b->s->pitch, .plane = b->s->plane, .nx = b->s->nx, .ny = b->s->ny, .nz = b->s->nz};
+  a->medium = medium ? b->media + slab_offset(b->s, 0, 0, 0) : NULL;
+  a->scale = 0.5f;
+  a->center = equation == EQUATION_JACOBI ? 0.4f : -0.6f;
+  for (int r = 1; r <= RADIUS; r++) a->wx[r] = a->wy[r] = a->wz[r] = 0.05f - 0.01f * (float)r;
+}
+
+double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, int depth) {
+  error e = {0};
+  device *dev;
+  halo none = {.slab = b->s};
+  stop_on(device_open_host(&(device_options){.threads = b->threads}, &dev, &e), &e);
+  stepper s = {.dev = dev, .halo = &none, .slab = b->s, .overlap = true};
+  wavefront front = {0};
+  if (depth > 1) stop_on(wavefront_open(s.front = &front, b->s, depth, b->rows, medium, b->threads, &e), &e);
+  stop_on(kernel_find(depth > 1 ? "wavefront" : "simd", equation, BACKEND_HOST, &s.kernel, &e), &e);
+  s.boundary_kernel = s.single_kernel = s.kernel;
+  s.memory[0] = b->field[0], s.memory[1] = b->field[1];
+  set_args(&s, b, equation, medium);
+  double best = 1e30, begin = now();
+  for (int pass = 0; pass < PASSES_MIN || now() - begin < SECONDS_MIN; pass++) {
+    double start = now();
+    stop_on(stepper_advance(&s, depth, &e) || stepper_sync(&s, &e), &e);
+    double seconds = (now() - start) / depth;
+    if (pass > 0 && seconds < best) best = seconds;
+  }
+  dev->table->close(dev);
+  wavefront_close(&front);
+  return 1e-9 * (double)b->s->nx * b->s->ny * b->s->nz / best;
+}
+
+const int DEPTH[DEPTHS] = {1, 2, 3, 4, 6, 8};
+
+FILE *json_begin(int *argc, char ***argv) {
+  if (*argc < 3 || strcmp((*argv)[1], "--json") != 0) return NULL;
+  FILE *json = fopen((*argv)[2], "w");
+  if (!json) {
+    fprintf(stderr, "bench_ceilings: %s cannot be written\n", (*argv)[2]);
+    exit(EXIT_CODE_CONFIG);
+  }
+  *argc -= 2, *argv += 2;
+  fprintf(json, "[");
+  return json;
+}
+
+void json_end(FILE *json) {
+  if (!json) return;
+  fprintf(json, "\n]\n");
+  fclose(json);
+}
+
+void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json) {
+  const int bytes = 8 + (r->equation == EQUATION_WAVE ? 4 : 0) + (r->medium ? 4 : 0);
+  for (int i = 0; i < DEPTHS; i++) {
+    printf("%-6s %-11s %d step%s a pass %8.4f Gpts/s  %5.1f %% of copy (%.2f GB/s) / %d, %5.1f %% of arithmetic\n",
+           equation_name(r->equation), r->medium ? "medium" : "", DEPTH[i], DEPTH[i] == 1 ? " " : "s", r->gpts[i],
+           100 * r->gpts[i] / (r->copy / bytes), r->copy, bytes, 100 * r->gpts[i] / r->arithmetic);
+    if (!json) continue;
+    fprintf(json, "%s\n  {\"nx\": %d, \"ny\": %d, \"nz\": %d, \"threads\": %d, ", ftell(json) > 1 ? "," : "", s->nx,
+            s->ny, s->nz, threads);
+    fprintf(json, "\"equation\": \"%s\", \"medium\": %s, \"steps\": %d, \"gpts\": %.4f, \"copy_gbs\": %.2f, ",
+            equation_name(r->equation), r->medium ? "true" : "false", DEPTH[i], r->gpts[i], r->copy);
+    fprintf(json, "\"bytes\": %d, \"arithmetic_gpts\": %.4f}", bytes, r->arithmetic);
+  }
+}

@@ -1,0 +1,37 @@
+/* Rows of bench_ceilings for the step loop with kernel `wavefront`. */
+#ifndef STENCIL_BENCH_WAVEFRONT_H
+#define STENCIL_BENCH_WAVEFRONT_H
+
+#include <stdio.h>
+#include "src/step.h"
+
+/* Two fields of a slab without neighbours, and their medium. */
+typedef struct wavefront_bench {
+  const slab *s;
+  float *field[2], *media;
+  int threads;
+  int rows; /* of a tile; 0: as the program chooses */
+} wavefront_bench;
+
+/* Gpts/s of the best pass of the step loop on the host device, `depth` steps a pass (1: kernel `simd`, as the program
+ * runs it); `medium`: a field, else one number. */
+double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, int depth);
+
+/* Best rates of an equation, Gpts/s, one for each depth, and what they are measured against in the same run. */
+enum { DEPTHS = 6 };
+extern const int DEPTH[DEPTHS];
+typedef struct depth_rates {
+  enum equation equation;
+  bool medium;
+  double copy; /* GB/s */
+  double arithmetic, gpts[DEPTHS];
+} depth_rates;
+
+/* Prints them, and appends them to the list `json` where it is not NULL. */
+void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json);
+
+/* Takes --json FILE off the front of the arguments, if it is there, and begins a list in FILE; NULL: not asked for. */
+FILE *json_begin(int *argc, char ***argv);
+void json_end(FILE *json);
+
+#endif

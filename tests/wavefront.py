@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Kernel `wavefront` as a user runs it: the bits of `reference` on one rank, whatever else is done.
+   wavefront.py CASE STENCIL MPIEXEC   |   --list
+
+Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
+"""
+import re
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import case, check, h5py, main, np, same_bits, write_field
+
+SHAPE = (52, 47, 33)  # tiles of y; slabs of 13 planes on 4 ranks leave room for 3 steps
+STEPS = 23  # odd, and not a multiple of a pass
+PLACES = {"source.1.position": "117 86 118", "source.1.wavelet": "ricker", "source.1.f0": 25,
+          "source.2.position": "31.7 152.2 255", "source.2.wavelet": "gaussian", "source.2.f0": 30,
+          "source.3.position": "31.7 152.2 131", "source.3.wavelet": "ricker", "source.3.f0": 20,
+          "source.4.position": "88 60.5 6", "source.4.wavelet": "ricker", "source.4.f0": 25,
+          "receivers.line": "20.5 33 5 150 190.1 430 86", "receivers.every": 7}
+WAVE = {"equation.type": "wave", "medium.velocity": "model.h5:/vp", **PLACES}
+RUNS = {"jacobi": {},
+        "heat": {"equation.type": "heat", "medium.diffusivity": "model.h5:/vp", "boundary.y": "neumann",
+                 "boundary.z": "dirichlet"},
+        "heat, one diffusivity, z periodic": {"equation.type": "heat", "medium.diffusivity": 2, "boundary.z": "periodic",
+                                              "boundary.x": "periodic"},
+        "wave, fixed": {**WAVE, "boundary.value": 0.3},
+        "wave, reflecting": {**WAVE, "boundary.all": "neumann", "boundary.z_lo": "dirichlet",
+                             "boundary.y_hi": "dirichlet"},
+        "wave, z and x periodic": {**WAVE, "boundary.x": "periodic", "boundary.y": "neumann",
+                                   "boundary.z": "periodic"}}
+
+
+def keys_of(changes):
+    nz, ny, nx = SHAPE
+    size = {"grid.nx": nx, "grid.ny": ny, "grid.nz": nz, "time.steps": STEPS, "initial.u": "in.h5:/u"}
+    spacing = {f"grid.d{axis}": 10 for axis in "xyz"} if "equation.type" in changes else {}
+    return {**size, **spacing, **changes}
+
+
+def prepare(program):
+    random = np.random.default_rng(8)
+    write_field(program.folder / "model.h5", random.uniform(1500, 3000, SHAPE).astype(np.float32), "vp")
+    write_field(program.folder / "in.h5", random.uniform(-1, 1, SHAPE).astype(np.float32))
+
+
+def answer(program, keys, *args, ranks=0):
+    """(log, the last field, traces if there are any)."""
+    log = program.succeed(program.config(keys), *args, np=ranks).out
+    found = [program.field(STEPS)]
+    if "receivers.line" in keys:
+        with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+            found.append(file["u"][...])
+    return log, found
+
+
+def agree(what, found, expected):
+    check(len(found) == len(expected) and all(map(same_bits, found, expected)), f"{what}: other bits")
+
+
+def steps_a_pass(log):
+    return int(re.search(r"steps a pass: (\d)", log).group(1))
+
+
+@case
+def bits(program):
+    """1 to 4 ranks, one to three threads, overlap on and off; every boundary it is for; sources; receivers, checks and
+    an odd number of steps that a pass must end at."""
+    prepare(program)
+    for name, changes in RUNS.items():
+        keys = keys_of(changes)
+        _, expected = answer(program, {**keys, "device.kernel": "reference"})
+        check(all(np.isfinite(a).all() and np.ptp(a) > 0 for a in expected), f"{name}: not a field to test with")
+        keys = {**keys, "device.kernel": "wavefront"}
+        for ranks, more in ((0, {"device.threads": 3}), (0, {"device.threads": 1, "report.check_every": 5}),
+                            (2, {"parallel.overlap": "off"}), (3, {"device.threads": 2}), (4, {})):
+            log, found = answer(program, {**keys, **more}, ranks=ranks)
+            check(steps_a_pass(log) >= 2, f"{name}: no wavefront: {log}")
+            agree(f"{name} on {ranks} ranks, {more}, {steps_a_pass(log)} steps a pass", found, expected)
+        print(f"{name}: all ways agree")
+
+
+@case
+def restart(program):
+    """Goes on from a checkpoint at a step that is no multiple of a pass."""
+    prepare(program)
+    keys = keys_of({**RUNS["wave, reflecting"], "checkpoint.path": "out/c"})
+    _, expected = answer(program, {**keys, "device.kernel": "reference"})
+    keys["device.kernel"] = "wavefront"
+    program.succeed(program.config({**keys, "checkpoint.every_steps": 11}), np=2)
+    (program.folder / f"out/u.{STEPS:08d}.hdf").unlink()
+    for ranks in (0, 3):
+        log, found = answer(program, {**keys, "checkpoint.every_steps": 11}, "--restart", "auto", ranks=ranks)
+        agree(f"restarted on {ranks} ranks", found, expected)
+        check("restart" in log, f"did not restart: {log}")
+
+
+@case
+def falls_back(program):
+    """Where a wavefront cannot be, one step a pass it is: the log says why, and the bits are the same."""
+    prepare(program)
+    for why, changes, ranks in (
+            ("absorbing layers", {**WAVE, "boundary.all": "absorbing", "boundary.width": 5}, 2),
+            ("y is periodic", {"boundary.y": "periodic"}, 0),
+            ("after every step", {**WAVE, "receivers.every": 1}, 0),
+            ("52 planes on 8 ranks", {}, 8)):
+        keys = keys_of(changes)
+        _, expected = answer(program, {**keys, "device.kernel": "reference"})
+        log, found = answer(program, {**keys, "device.kernel": "wavefront"}, ranks=ranks)
+        check("kernel wavefront: one step a pass, since" in log and why in log, f"expected '{why}' in: {log}")
+        agree(why, found, expected)
+
+
+@case
+def automatic(program):
+    """`auto` measures how many steps a pass where fields are large, once, and remembers; the bits are those of `simd`."""
+    keys = {"grid.nx": 192, "grid.ny": 160, "grid.nz": 96, "time.steps": 9}
+    program.succeed(program.config({**keys, "device.kernel": "simd"}))
+    expected = program.field(9)
+    for ranks, word in ((0, "measured now"), (0, "as remembered in"), (2, None)):
+        log = program.succeed(program.config({**keys, "device.kernel": "auto"}), np=ranks).out
+        check(("steps a pass" in log) == (word is not None) and (word or "") in log, f"expected '{word}' in: {log}")
+        check(same_bits(program.field(9), expected), f"auto on {ranks} ranks: other bits")
+    check("steps a pass" not in program.succeed(program.config({"device.kernel": "auto"})).out, "measured a small grid")
+
+
+if __name__ == "__main__":
+    main()
