@@ -262,7 +262,7 @@ def stepping(program, leg):
 
 
 def loading(program, leg):
-    return leg.out().startswith("wave:")
+    return re.search(r"^wave:", leg.out(), re.M)
 
 
 BIG = {"grid.nx": 128, "grid.ny": 128, "grid.nz": 128}
