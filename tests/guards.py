@@ -278,10 +278,20 @@ MOMENTS = [
 
 @case
 def deaths(program):
-    """SIGKILL and SIGSEGV of any rank, whatever it is doing: all ranks end soon, with few words, and only whole files are left."""
+    """SIGKILL or SIGSEGV of any rank, whatever it is doing: all ranks end soon, with few words, and only whole files are left."""
+    kill_ranks(program, lambda i: [(signal.SIGKILL, signal.SIGSEGV)[i % 2]])
+
+
+@case
+def slow_deaths(program):
+    """The same, several times at each moment."""
+    kill_ranks(program, lambda i: [signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL])
+
+
+def kill_ranks(program, numbers):
     dice, slowest, count = random.Random(8), 0.0, 0
-    for name, changes, begun in MOMENTS:
-        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL):
+    for i, (name, changes, begun) in enumerate(MOMENTS):
+        for number in numbers(i):
             program.fresh()
             config = program.config({**LONG, "initial.u": "random", **changes})
             rank, delay = dice.randrange(3), dice.uniform(0, 0.2)
@@ -301,7 +311,7 @@ def deaths(program):
             whole_files(program, about)
             slowest, count = max(slowest, seconds), count + 1
             print(f"{about}: ended after {seconds:.1f} s", flush=True)
-    check(count >= 10, "the sweep has become too small")
+    check(count >= 5, "the sweep has become too small")
     print(f"{count} deaths, all ranks gone at most {slowest:.1f} s later")
 
 
