@@ -22,8 +22,9 @@ extern "C" {
 #endif
 
 enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_OUTPUT = 2, STREAM_COUNT = 3 };
-/* Events are numbered. Who uses which: the step loop, receivers, output, transports. */
-enum { EVENT_STEP_END = 32, EVENT_RECEIVERS = 32, EVENT_OUTPUT = 40, EVENT_TRANSPORT = 48, EVENT_MAX = 64 };
+/* Events are numbered. Who uses which: the step loop, receivers, output, transports. Those from EVENT_ORDER on carry no
+ * times. */
+enum { EVENT_ORDER = 24, EVENT_STEP_END = 32, EVENT_RECEIVERS = 32, EVENT_OUTPUT = 40, EVENT_TRANSPORT = 48, EVENT_MAX = 64 };
 
 typedef enum memory_kind { MEMORY_DEVICE, MEMORY_PINNED } memory_kind;
 typedef enum copy_direction { COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE } copy_direction;
@@ -76,7 +77,7 @@ typedef struct device_table {
   /* Waits until the work before the latest record of `event` is done; returns at once if it was never
    * recorded. Any thread may call it, alone of all functions, while nobody records the event. */
   int (*sync_event)(device *dev, int event, error *e);
-  /* Waits for both events, then gives the seconds from `first` to `last` (both recorded; needs
+  /* Waits for both events, which must carry times, then gives the seconds from `first` to `last` (both recorded; needs
    * options.profile). */
   int (*seconds)(device *dev, int first, int last, double *seconds, error *e);
   /* Enqueue the statistics or the histogram of a field (statistics.h), as asynchronous as a launch. */

@@ -344,7 +344,8 @@ static int make_streams(cuda_device *d, error *e) {
                                              i == STREAM_BOUNDARY ? greatest : least));
   for (int i = 0; i < EVENT_MAX; i++)
     CUDA_TRY(e,
-             cudaEventCreateWithFlags(&d->events[i], d->profile ? cudaEventDefault : cudaEventDisableTiming));
+             cudaEventCreateWithFlags(&d->events[i], d->profile && i < EVENT_ORDER ? cudaEventDefault
+                                                                                   : cudaEventDisableTiming));
   return 0;
 }
 

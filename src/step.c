@@ -15,10 +15,17 @@ enum {
   EVENTS_A_PASS,
   SETS = 3
 };
-_Static_assert(SETS * EVENTS_A_PASS <= EVENT_STEP_END, "they must not be others' events");
+/* What a pass waits for is marked by events of its own, which carry no times. */
+enum { BOUNDARY_DONE = EVENT_ORDER, INTERIOR_DONE = BOUNDARY_DONE + SETS };
+_Static_assert((int)SETS * (int)EVENTS_A_PASS <= (int)EVENT_ORDER, "they must not be others' events");
+_Static_assert((int)INTERIOR_DONE + (int)SETS <= (int)EVENT_STEP_END, "nor these");
+
+static int set_of(int64_t pass) {
+  return (int)((pass + SETS) % SETS);
+}
 
 static int event_of(int64_t pass, int event) {
-  return (int)((pass + SETS) % SETS) * EVENTS_A_PASS + event;
+  return event >= EVENT_ORDER ? event + set_of(pass) : set_of(pass) * EVENTS_A_PASS + event;
 }
 
 float *stepper_field(const stepper *s, int which) {
@@ -34,6 +41,11 @@ static int record(const stepper *s, int stream, int event, error *e) {
 static bool measured(const stepper *s, int64_t pass) {
   enum { FIRST = 4, EVERY = 16 };
   return s->profile && (pass - s->measured_pass < FIRST || pass % EVERY == 0);
+}
+
+static int record_end(const stepper *s, int stream, int event, int done, error *e) {
+  if (measured(s, s->pass)) TRY(record(s, stream, event, e));
+  return record(s, stream, done, e);
 }
 
 /* Where kernels begin: what a pass exposed ends where the next one's do. */
@@ -60,11 +72,11 @@ static int launch(const stepper *s, int stream, const kernel *k, zrange z, error
  * overwrite what it read: hence the wait. */
 static int launch_boundary(const stepper *s, const kernel *k, zrange lo, zrange hi, error *e) {
   const device_table *t = s->dev->table;
-  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_END), e));
+  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_DONE), e));
   TRY(record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
   TRY(launch(s, STREAM_BOUNDARY, k, lo, e));
   TRY(launch(s, STREAM_BOUNDARY, k, hi, e));
-  TRY(record(s, STREAM_BOUNDARY, BOUNDARY_END, e));
+  TRY(record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e));
   return s->overlap ? 0 : t->sync(s->dev, STREAM_BOUNDARY, e);
 }
 
@@ -72,10 +84,10 @@ static int launch_boundary(const stepper *s, const kernel *k, zrange lo, zrange 
  * is exchanged, so it needs no word from MPI. */
 static int launch_interior(const stepper *s, const kernel *k, zrange interior, error *e) {
   const device_table *t = s->dev->table;
-  TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->pass - 1, BOUNDARY_END), e));
+  TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->pass - 1, BOUNDARY_DONE), e));
   TRY(record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
   TRY(launch(s, STREAM_INTERIOR, k, interior, e));
-  TRY(record(s, STREAM_INTERIOR, INTERIOR_END, e));
+  TRY(record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e));
   return s->overlap ? 0 : t->sync(s->dev, STREAM_INTERIOR, e);
 }
 
@@ -134,14 +146,14 @@ static int harvest_before(stepper *s, int64_t end, error *e) {
  * overwrite it, two passes on, wait for work that STREAM_BOUNDARY does after this. */
 static int sample(stepper *s, int64_t step, const float *field, error *e) {
   if (!s->receivers || !receivers_due(s->receivers, step)) return 0;
-  TRY(s->dev->table->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_END), e));
+  TRY(s->dev->table->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_DONE), e));
   return receivers_sample(s->receivers, field, step, e);
 }
 
 /* Bounds how far the host runs ahead. Pass n fills the events of pass n - 3 again. */
 static int begin_pass(stepper *s, error *e) {
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
-  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
+  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_DONE), e));
   return harvest_before(s, s->pass - 2, e);
 }
 
@@ -198,17 +210,17 @@ static int advance_wavefront(stepper *s, int steps, error *e) {
   const device_table *t = s->dev->table;
   TRY(await_copies(s, steps, e));
   trace_begin("pass");
-  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_END), e));
+  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_DONE), e));
   if (s->kernel->equation == EQUATION_WAVE)
     TRY(halo_exchange(s->halo, s->memory[!s->current], NULL, !s->overlap, e));
   TRY(record(s, STREAM_BOUNDARY, GHOSTS, e));
   TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->pass, GHOSTS), e));
   TRY(record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
   TRY(launch_wavefront(s, steps, e));
-  TRY(record(s, STREAM_INTERIOR, INTERIOR_END, e));
-  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_END), e));
+  TRY(record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e));
+  TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_DONE), e));
   TRY(record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
-  TRY(record(s, STREAM_BOUNDARY, BOUNDARY_END, e));
+  TRY(record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e));
   if (!s->overlap) TRY(t->sync(s->dev, STREAM_INTERIOR, e));
   return finish_pass(s, steps, s->current ^ (steps & 1), e);
 }
@@ -237,13 +249,14 @@ static int advance_persistent(stepper *s, int64_t limit, error *e) {
   const int steps = limit < s->persistent->batch ? (int)limit : s->persistent->batch;
   _Static_assert((int)SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
-  TRY(t->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_END), e));
+  TRY(t->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_DONE), e));
   TRY(outcomes_before(s, s->pass - 1, e));
   TRY(await_copies(s, steps, e));
   trace_begin("steps");
   if (s->profile) TRY(record(s, STREAM_BOUNDARY, INTERIOR_BEGIN, e));
   TRY(persistent_advance(s->persistent, s->current, steps, (int)(s->pass % SETS), e));
-  TRY(record(s, STREAM_BOUNDARY, INTERIOR_END, e));
+  if (s->profile) TRY(record(s, STREAM_BOUNDARY, INTERIOR_END, e));
+  TRY(record(s, STREAM_BOUNDARY, INTERIOR_DONE, e));
   s->current ^= steps & 1;
   if (s->receivers && receivers_due(s->receivers, s->step + steps))
     TRY(receivers_sample(s->receivers, stepper_field(s, s->current), s->step + steps, e));
