@@ -7,6 +7,7 @@
 #include "../config/decimal.h"
 #include "../io/field_io.h"
 #include "device.h"
+#include "halo.h"
 #include "nearest.h"
 #include "version.h"
 
@@ -215,6 +216,9 @@ void cli_version(FILE *to) {
   fprintf(to, "stencil %s (git %s)\nbuild: %s\n", STENCIL_VERSION, STENCIL_GIT_HASH, STENCIL_BUILD_TYPE);
   print_libraries(to);
   print_backends(to);
+  fprintf(to, "transports:\n");
+  for (int k = 0; k < transport_count(); k++)
+    fprintf(to, "  %-12s %s\n", transport_at(k)->name, transport_at(k)->note);
   fprintf(to, "kernels:\n");
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
