@@ -102,7 +102,7 @@ typedef struct config {
   int compress;         /* gzip level 0..9 */
   /* [checkpoint] */
   char checkpoint_path[CONFIG_TEXT];
-  int64_t checkpoint_every_steps; /* 0: never */
+  int64_t checkpoint_every_steps;  /* 0: never */
   double checkpoint_every_seconds; /* wall time; 0: never */
   int checkpoint_keep;
   /* [parallel] */

@@ -13,12 +13,8 @@ int field_disk_failed(const field_file *f, int disk_error, error *e) {
 static int put_texts(const field_file *f, const field_meta *m, error *e) {
   const struct {
     const char *name, *text;
-  } texts[] = {{"config", m->config_text},
-               {"command", m->command},
-               {"backend", m->backend},
-               {"kernel", m->kernel},
-               {"transport", m->transport},
-               {"equation", m->equation}};
+  } texts[] = {{"config", m->config_text}, {"command", m->command},     {"backend", m->backend},
+               {"kernel", m->kernel},      {"transport", m->transport}, {"equation", m->equation}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     TRY(attribute_string(f->name, f->file, texts[i].name, H5T_VARIABLE, texts[i].text, e));
   return attribute_origin(f->name, f->file, e);

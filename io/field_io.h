@@ -20,7 +20,7 @@
 #include "../src/slab.h"
 
 typedef struct field_io {
-  MPI_Comm comm;      /* the computing ranks, in slab order, after the data server where there is one; not owned */
+  MPI_Comm comm; /* the computing ranks, in slab order, after the data server where there is one; not owned */
   const slab *slab;   /* this rank's share, of rank -1 and without planes on the data server; not owned */
   enum io_kind mode;  /* not IO_AUTO after field_io_init */
   size_t block_bytes; /* at most this much per block, but at least one plane */

@@ -104,7 +104,7 @@ static enum request kind_of(message *m) {
 int files_serve(const files *f, const config *c, int (*signalled)(void), error *e) {
   static int (*const twins[])(file_server *, message *, error *) = {NULL,
 #define X(name, twin) twin,
-                                                                     REQUESTS(X)
+                                                                    REQUESTS(X)
 #undef X
   };
   file_server s = {.files = f, .from = {.comm = f->comm, .file = -1}};

@@ -46,15 +46,15 @@ int files_field_write(const files *f, const field_io *io, const char *path, cons
 int files_fields_exist(const files *f, const char *path, const int64_t *steps, int64_t count, bool *exist,
                        error *e);
 /* The entries are those of the first computing rank. */
-int files_series_write(const files *f, const char *path, const series_entry *entries, int count, const slab *slab,
-                       const field_meta *meta, error *e);
+int files_series_write(const files *f, const char *path, const series_entry *entries, int count,
+                       const slab *slab, const field_meta *meta, error *e);
 int files_path_check(const files *f, const char *path, error *e);
-int files_space(const files *f, const char *path, const char *ending, const space_steps *which, space_use *use,
-                error *e);
+int files_space(const files *f, const char *path, const char *ending, const space_steps *which,
+                space_use *use, error *e);
 
 int files_table_read(const files *f, const char *dataset, table_form form, table *t, error *e);
-int files_receivers_write(const files *f, const char *path, const receivers_meta *m, const receivers_part *part,
-                          error *e);
+int files_receivers_write(const files *f, const char *path, const receivers_meta *m,
+                          const receivers_part *part, error *e);
 
 int files_checkpoint_write(const files *f, const checkpoint_place *place, const checkpoint_meta *meta,
                            const checkpoint_array *arrays, int count, error *e);
@@ -62,9 +62,10 @@ int files_checkpoint_open(const files *f, checkpoint *c, const char *file, error
 /* `skipped` is told on every computing rank, or on the first alone. */
 int files_checkpoint_open_newest(const files *f, checkpoint *c, const char *path, checkpoint_skipped *skipped,
                                  void *context, error *e);
-int files_checkpoint_match(const files *f, const checkpoint *c, const checkpoint_key *keys, int count, error *e);
-int files_checkpoint_find_array(const files *f, const checkpoint *c, const char *name, enum checkpoint_type *type,
-                                int *axes, int64_t shape[3], error *e);
+int files_checkpoint_match(const files *f, const checkpoint *c, const checkpoint_key *keys, int count,
+                           error *e);
+int files_checkpoint_find_array(const files *f, const checkpoint *c, const char *name,
+                                enum checkpoint_type *type, int *axes, int64_t shape[3], error *e);
 int files_checkpoint_read(const files *f, const checkpoint *c, const checkpoint_array *array, error *e);
 void files_checkpoint_close(const files *f, checkpoint *c);
 

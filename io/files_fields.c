@@ -131,8 +131,8 @@ static int write_series(const files *f, const char *path, const series_entry *en
   return error_agree(e, f->comm);
 }
 
-int files_series_write(const files *f, const char *path, const series_entry *entries, int count, const slab *slab,
-                       const field_meta *meta, error *e) {
+int files_series_write(const files *f, const char *path, const series_entry *entries, int count,
+                       const slab *slab, const field_meta *meta, error *e) {
   message m = {0};
   if (files_tell(f)) {
     message_put_text(&m, path);
@@ -171,16 +171,17 @@ int serve_path_check(file_server *s, message *m, error *e) {
   return check_path(s->files, message_get_text(m), e);
 }
 
-static int look_at_space(const files *f, const char *path, const char *ending, const space_steps *which, space_use *use,
-                         error *e) {
+static int look_at_space(const files *f, const char *path, const char *ending, const space_steps *which,
+                         space_use *use, error *e) {
   *use = (space_use){.files = 0};
-  if (uses_files(f) && !space_of(path, &use->space, e)) use->taken = space_taken(path, ending, which, &use->files);
+  if (uses_files(f) && !space_of(path, &use->space, e))
+    use->taken = space_taken(path, ending, which, &use->files);
   TRY(error_agree(e, f->comm));
   return files_broadcast(f, use, sizeof *use, e);
 }
 
-int files_space(const files *f, const char *path, const char *ending, const space_steps *which, space_use *use,
-                error *e) {
+int files_space(const files *f, const char *path, const char *ending, const space_steps *which,
+                space_use *use, error *e) {
   message m = {0};
   if (files_tell(f)) {
     message_put_text(&m, path);

@@ -37,7 +37,7 @@ enum { TAG_REQUEST = 7201, TAG_SIGNAL = 7202 };
 /* The server's side. */
 typedef struct file_server {
   const files *files;
-  slab slab;   /* of the partition, with no planes */
+  slab slab; /* of the partition, with no planes */
   field_io io;
   checkpoint from; /* open, or not */
 } file_server;

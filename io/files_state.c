@@ -186,7 +186,8 @@ int serve_checkpoint_open_newest(file_server *s, message *m, error *e) {
   return e->id;
 }
 
-int files_checkpoint_match(const files *f, const checkpoint *c, const checkpoint_key *keys, int count, error *e) {
+int files_checkpoint_match(const files *f, const checkpoint *c, const checkpoint_key *keys, int count,
+                           error *e) {
   message m = {0};
   if (files_tell(f)) put_keys(&m, keys, count);
   TRY(files_request(f, REQUEST_CHECKPOINT_MATCH, &m, e));
@@ -202,8 +203,8 @@ int serve_checkpoint_match(file_server *s, message *m, error *e) {
   return e->id;
 }
 
-int files_checkpoint_find_array(const files *f, const checkpoint *c, const char *name, enum checkpoint_type *type,
-                                int *axes, int64_t shape[3], error *e) {
+int files_checkpoint_find_array(const files *f, const checkpoint *c, const char *name,
+                                enum checkpoint_type *type, int *axes, int64_t shape[3], error *e) {
   message m = {0};
   if (files_tell(f)) message_put_text(&m, name);
   TRY(files_request(f, REQUEST_CHECKPOINT_FIND_ARRAY, &m, e));

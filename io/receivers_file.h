@@ -39,7 +39,7 @@ typedef struct receivers_part {
 
 /* Writes PATH.receivers.h5 with what all ranks have recorded; `meta` is the same on every rank. Collective over `comm`,
  * whose rank 0 uses the file; same error everywhere. */
-int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta, const receivers_part *part,
-                         error *e);
+int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
+                         const receivers_part *part, error *e);
 
 #endif

@@ -83,8 +83,8 @@ static int gather_rows(const gathering *g, error *e) {
   return e->id;
 }
 
-int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta, const receivers_part *part,
-                         error *e) {
+int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
+                         const receivers_part *part, error *e) {
   gathering g = {.comm = comm, .meta = meta, .part = part};
   MPI_TRY(e, MPI_Comm_rank(comm, &g.rank));
   MPI_TRY(e, MPI_Comm_size(comm, &g.ranks));

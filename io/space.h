@@ -21,8 +21,9 @@ int space_check(const char *name, uint64_t bytes, error *e);
 /* Which steps' files count. */
 typedef struct space_steps {
   bool all;
-  int64_t first, last, every; /* else those divisible by `every`, unless that is 0, after `first`, and the last one */
-  bool begins;                /* `first` itself may count too */
+  int64_t first, last,
+      every;   /* else those divisible by `every`, unless that is 0, after `first`, and the last one */
+  bool begins; /* `first` itself may count too */
 } space_steps;
 
 /* Bytes that files PATH.SSSSSSSS + `ending` take whose step counts; *files is their number. */

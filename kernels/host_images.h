@@ -44,7 +44,7 @@ typedef struct sweep {
   bool large;  /* too large to be found in the cache by the next launch */
   bool stream; /* store around the cache */
   host_ahead ahead;
-  bool whole;  /* ghosts at the ends of rows are stored as whole lines, these: */
+  bool whole; /* ghosts at the ends of rows are stored as whole lines, these: */
   line_image first, last;
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
   int x_count;

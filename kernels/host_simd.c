@@ -87,8 +87,7 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 /* 16 lanes from lane `k` of the 32 of low:high. */
 #define vec_shift(low, high, k)                                                                              \
   _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))
-#define vec_x_begin(u)                                                                                       \
-  __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
+#define vec_x_begin(u)   __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
 #define vec_x_pair(u, r) vec_add(vec_shift(left, middle, LANES - (r)), vec_shift(middle, right, r))
 #include "host_simd_body.h"
 
@@ -149,10 +148,18 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
 #ifdef __x86_64__
-      {"AVX-512", jacobi_avx512, heat_avx512, wave_avx512, {jacobi_share_avx512, heat_share_avx512, wave_share_avx512}},
+      {"AVX-512",
+       jacobi_avx512,
+       heat_avx512,
+       wave_avx512,
+       {jacobi_share_avx512, heat_share_avx512, wave_share_avx512}},
       {"AVX2+FMA", jacobi_avx2, heat_avx2, wave_avx2, {jacobi_share_avx2, heat_share_avx2, wave_share_avx2}},
 #endif
-      {"portable C", jacobi_portable, heat_portable, wave_portable, {jacobi_share_portable, heat_share_portable, wave_share_portable}},
+      {"portable C",
+       jacobi_portable,
+       heat_portable,
+       wave_portable,
+       {jacobi_share_portable, heat_share_portable, wave_share_portable}},
   };
   int first = 0;
 #ifdef __x86_64__

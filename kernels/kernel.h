@@ -42,11 +42,13 @@ typedef struct kernel_args {
   const float *medium; /* heat, wave: m of each point, laid out as `in`; jacobi: unused */
   float scale;         /* m everywhere where medium is NULL */
   size_t pitch, plane; /* floats; multiples of 32 */
-  int nx, ny, nz; /* own points of the slab */
+  int nx, ny, nz;      /* own points of the slab */
   int z_begin, z_end;
-  unsigned char ghosts[FACE_COUNT]; /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it
+  unsigned char
+      ghosts[FACE_COUNT]; /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it
                                        wraps. Kernels of two steps a pass: all GHOST_KEEP */
-  unsigned char virtual_x; /* not 0: ghosts in x that are images are in no field. A kernel takes what they would hold
+  unsigned char
+      virtual_x; /* not 0: ghosts in x that are images are in no field. A kernel takes what they would hold
                               from own points of `in` (held ones are 0) and leaves those of `out` alone. Only for
                               kernels and args for which kernel_virtual_x is true */
   int z_outer_begin, z_outer_end; /* two steps a pass: the grid's planes, counted as z_begin is */
@@ -66,9 +68,9 @@ typedef struct kernel {
   const char *name;
   enum equation equation;
   enum backend backend;
-  int steps;         /* a launch advances: 1 or 2 */
-  int virtual_x;     /* can it do without images in ghosts in x? */
-  int wavefront;     /* a pass may advance several steps, by launches over chunks of planes (src/wavefront.h) */
+  int steps;     /* a launch advances: 1 or 2 */
+  int virtual_x; /* can it do without images in ghosts in x? */
+  int wavefront; /* a pass may advance several steps, by launches over chunks of planes (src/wavefront.h) */
   const char *note;  /* one line for --version */
   host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
   cuda_kernel *cuda;

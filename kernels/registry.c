@@ -14,9 +14,9 @@
 #define CUDA_FUNCTION(function) NULL
 #endif
 #define KERNEL(equation, backend, name, function, note) DECLARE_##backend(function)
-#define TWO_STEP_KERNEL  KERNEL
-#define WAVEFRONT_KERNEL KERNEL
-#define VIRTUAL_X_KERNEL KERNEL
+#define TWO_STEP_KERNEL                                 KERNEL
+#define WAVEFRONT_KERNEL                                KERNEL
+#define VIRTUAL_X_KERNEL                                KERNEL
 #include "kernels.def"
 #undef KERNEL
 #undef TWO_STEP_KERNEL
@@ -25,14 +25,16 @@
 
 #define FUNCTION_HOST(function) .host = function
 #define FUNCTION_CUDA(function) .cuda = CUDA_FUNCTION(function)
-#define ENTRY(equation, backend, steps, virtual_x, wavefront, name, function, note)                                    \
-  {#name, EQUATION_##equation, BACKEND_##backend, steps, virtual_x, wavefront, note, FUNCTION_##backend(function)},
-#define KERNEL(equation, backend, name, function, note) ENTRY(equation, backend, 1, 0, 0, name, function, note)
-#define TWO_STEP_KERNEL(equation, backend, name, function, note)                                                       \
+#define ENTRY(equation, backend, steps, virtual_x, wavefront, name, function, note)                          \
+  {#name, EQUATION_##equation,         BACKEND_##backend, steps, virtual_x, wavefront,                       \
+   note,  FUNCTION_##backend(function)},
+#define KERNEL(equation, backend, name, function, note)                                                      \
+  ENTRY(equation, backend, 1, 0, 0, name, function, note)
+#define TWO_STEP_KERNEL(equation, backend, name, function, note)                                             \
   ENTRY(equation, backend, 2, 0, 0, name, function, note)
-#define VIRTUAL_X_KERNEL(equation, backend, name, function, note)                                                      \
+#define VIRTUAL_X_KERNEL(equation, backend, name, function, note)                                            \
   ENTRY(equation, backend, 1, 1, 0, name, function, note)
-#define WAVEFRONT_KERNEL(equation, backend, name, function, note)                                                      \
+#define WAVEFRONT_KERNEL(equation, backend, name, function, note)                                            \
   ENTRY(equation, backend, 1, 0, 1, name, function, note)
 const kernel kernel_table[] = {
 #include "kernels.def"

@@ -55,7 +55,8 @@ host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, 
 /* What sources add to the points of a share. */
 static void inject(const wavefront_args *a, const kernel_args *field, int k, host_share share) {
   const wavefront_sources *s = &a->sources;
-  const inject_args args = {.field = *field, .points = s->points, .shares = s->shares, .signal = s->signal[k]};
+  const inject_args args = {
+      .field = *field, .points = s->points, .shares = s->shares, .signal = s->signal[k]};
   for (int i = s->plane_begin[share.z_begin]; i < s->plane_begin[share.z_end]; i++)
     if (s->points[i].y >= share.y_begin && s->points[i].y < share.y_end) inject_point(&args, i);
 }
@@ -65,7 +66,8 @@ static void inject(const wavefront_args *a, const kernel_args *field, int k, hos
 static host_ahead ahead_of(const wavefront_args *a, int k) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
   const ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * WAVEFRONT_LEAN * pitch;
-  const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1], a->field.medium};
+  const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
+                                            a->field.medium};
   host_ahead ahead = {{NULL}};
   for (int i = k; i < AHEAD_STREAMS; i += a->steps)
     if (from[i]) ahead.stream[i] = from[i] + next;

@@ -31,7 +31,8 @@ enum {
   WAVEFRONT_PLANES = 4, /* what a sweep of kernel `simd` computes together */
   WAVEFRONT_LAG = 4,
   WAVEFRONT_LEAN = 5,
-  WAVEFRONT_DEPTH_MAX = 8 /* steps a pass: two passes may be unfinished, which is what sources allow (source.c) */
+  WAVEFRONT_DEPTH_MAX =
+      8 /* steps a pass: two passes may be unfinished, which is what sources allow (source.c) */
 };
 
 /* The sources of a pass; as inject_args, with a signal for each step. */

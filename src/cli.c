@@ -33,7 +33,8 @@ static const struct row {
     [OPTION_DRY_RUN] =
         {'n', "dry-run", NULL,
          "check everything, print the effective config, the partition and the memory, run no step"},
-    [OPTION_RESTART] = {'r', "restart", "FILE|auto", "continue from a checkpoint; auto: the newest intact one, or from the start"},
+    [OPTION_RESTART] = {'r', "restart", "FILE|auto",
+                        "continue from a checkpoint; auto: the newest intact one, or from the start"},
     [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS",
                           "random field, no files: time STEPS steps after a warm-up"},
     [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON"},

@@ -24,7 +24,14 @@ extern "C" {
 enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_OUTPUT = 2, STREAM_COUNT = 3 };
 /* Events are numbered. Who uses which: the step loop, receivers, output, transports. Those from EVENT_ORDER on carry no
  * times. */
-enum { EVENT_ORDER = 24, EVENT_STEP_END = 32, EVENT_RECEIVERS = 32, EVENT_OUTPUT = 40, EVENT_TRANSPORT = 48, EVENT_MAX = 64 };
+enum {
+  EVENT_ORDER = 24,
+  EVENT_STEP_END = 32,
+  EVENT_RECEIVERS = 32,
+  EVENT_OUTPUT = 40,
+  EVENT_TRANSPORT = 48,
+  EVENT_MAX = 64
+};
 
 typedef enum memory_kind { MEMORY_DEVICE, MEMORY_PINNED } memory_kind;
 typedef enum copy_direction { COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE } copy_direction;

@@ -30,7 +30,8 @@ static int count_needs(const simulation *s, needs *n, error *e) {
   TRY(receivers_bytes(z, c, s->physics.steps, s->files, &n->receivers, e));
   n->device += (double)on_device + (double)n->receivers.on_device;
   double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
-  n->copies = OUTPUT_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
+  n->copies =
+      OUTPUT_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
   n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)n->receivers.pinned;
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
@@ -40,11 +41,13 @@ static int count_needs(const simulation *s, needs *n, error *e) {
 static void print_partition(const simulation *s, const needs *n) {
   slab z = s->slab;
   log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->ranks, s->ranks == 1 ? "" : "s",
-           z.nz_global / z.ranks, slab_largest(&z), s->files->served ? "; the last rank serves the data" : "");
+           z.nz_global / z.ranks, slab_largest(&z),
+           s->files->served ? "; the last rank serves the data" : "");
   for (int r = 0; r < s->ranks; r++)
     log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
                slab_first_plane(&z, r + 1) - 1);
-  log_line(s->log, "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
+  log_line(s->log,
+           "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
            "up to %.1f MiB for copies of what is saved",
            mib(n->device), mib(n->pinned), mib((double)s->io.block_bytes), mib(n->copies));
   if (n->receivers.count)
@@ -146,9 +149,8 @@ static int describe(simulation *s, double *traces, error *e) {
   TRY(count_needs(s, &n, e));
   print_partition(s, &n);
   TRY(print_device(s, &n, e));
-  log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel,
-           transport_name(c->transport), c->overlap ? "on" : "off",
-           io_name(s->io.mode));
+  log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
+           c->overlap ? "on" : "off", io_name(s->io.mode));
   print_output(s);
   *traces = (double)n.receivers.on_disk;
   return 0;

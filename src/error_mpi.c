@@ -18,7 +18,7 @@ int error_from_mpi(error *e, int rc, const char *call) {
 }
 
 int mpi_wait(MPI_Request *request, MPI_Status *status) {
-  enum { EAGER = 50 };                              /* tests before it sleeps */
+  enum { EAGER = 50 };                                   /* tests before it sleeps */
   const long SHORTEST = 20 * 1000, LONGEST = 250 * 1000; /* ns */
   struct timespec pause = {0, SHORTEST};
   for (int tests = 0;; tests++) {

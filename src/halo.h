@@ -21,10 +21,11 @@ enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 3 };
 typedef struct halo_setup {
   device *dev;
   const slab *slab;
-  MPI_Comm comm;              /* the computing ranks, in slab order */
-  float *fields[HALO_FIELDS]; /* all that are ever exchanged: device memory, slab_floats each; in the same order on every
+  MPI_Comm comm; /* the computing ranks, in slab order */
+  float *fields
+      [HALO_FIELDS]; /* all that are ever exchanged: device memory, slab_floats each; in the same order on every
                                  rank. Those after the first NULL do not count */
-  int node_ranks;             /* 0: which ranks share a node is asked of MPI. Else so many in a row do, for tests */
+  int node_ranks;    /* 0: which ranks share a node is asked of MPI. Else so many in a row do, for tests */
 } halo_setup;
 
 typedef struct halo halo;
@@ -40,7 +41,8 @@ typedef struct transport {
    * may be NULL. `serial` also waits for the ghosts (overlap = off). */
   int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed */
-  bool on_device;         /* what happens between the events to_host and to_device_begin is the exchange itself, and the
+  bool
+      on_device; /* what happens between the events to_host and to_device_begin is the exchange itself, and the
                              host is not in it */
 } transport;
 
@@ -51,11 +53,12 @@ struct halo {
   device *dev; /* these three as in the setup */
   const slab *slab;
   MPI_Comm comm;
-  MPI_Comm node;           /* the ranks of this node */
-  MPI_Datatype row;        /* one row of the slab, pitch floats */
-  void *state;             /* of the transport, owned by it */
-  double exchange_seconds; /* the host's, from the first plane on its way to the last that came, since opened */
-  char story[HALO_STORY];  /* how `auto` chose, for the log; empty if it had nothing to choose */
+  MPI_Comm node;    /* the ranks of this node */
+  MPI_Datatype row; /* one row of the slab, pitch floats */
+  void *state;      /* of the transport, owned by it */
+  double
+      exchange_seconds; /* the host's, from the first plane on its way to the last that came, since opened */
+  char story[HALO_STORY]; /* how `auto` chose, for the log; empty if it had nothing to choose */
 };
 
 /* The table, from simple to elaborate. */

@@ -92,7 +92,8 @@ int halo_test(halo *h, error *e) {
   h->dev->table->alloc(h->dev, (void **)&staging, transport_bytes(h->slab), MEMORY_PINNED, e);
   if (!error_agree(e, h->comm)) {
     for (int round = 0; round < ROUNDS && !e->id; round++)
-      for (int i = 0; i < HALO_FIELDS && h->setup.fields[i] && !e->id; i++) one_round(h, i, round, staging, e);
+      for (int i = 0; i < HALO_FIELDS && h->setup.fields[i] && !e->id; i++)
+        one_round(h, i, round, staging, e);
     spoil(h, staging, e->id ? &ignored : e);
   }
   h->dev->table->free(h->dev, staging, MEMORY_PINNED, &ignored);

@@ -29,9 +29,12 @@ int persistent_open(persistent *p, halo *h, const kernel_args *constants, enum e
   const double points = (double)s->nx * s->ny * slab_largest(s), steps = BATCH_POINTS / points;
   *p = (persistent){.halo = h,
                     .args = {.constants = *constants, .fields = {fields[0], fields[1]}, .equation = equation},
-                    .batch = steps < 1 ? 1 : steps < BATCH_MAX ? (int)steps : BATCH_MAX};
+                    .batch = steps < 1           ? 1
+                             : steps < BATCH_MAX ? (int)steps
+                                                 : BATCH_MAX};
   TRY(h->dev->table->alloc(h->dev, (void **)&p->state, sizeof *p->state, MEMORY_DEVICE, e));
-  TRY(h->dev->table->alloc(h->dev, (void **)&p->outcome, PERSISTENT_SETS * sizeof *p->outcome, MEMORY_PINNED, e));
+  TRY(h->dev->table->alloc(h->dev, (void **)&p->outcome, PERSISTENT_SETS * sizeof *p->outcome, MEMORY_PINNED,
+                           e));
   memset(p->outcome, 0, PERSISTENT_SETS * sizeof *p->outcome);
   p->args.state = p->state;
   return find_neighbours(p, e);
@@ -55,11 +58,14 @@ int persistent_advance(persistent *p, int current, int steps, int set, error *e)
     for (int side = 0; side < 2; side++) args.remote[side][i] = p->args.remote[side][i ^ current];
   }
   TRY(dev->table->apply(dev, STREAM_BOUNDARY, &operation_persistent, &args, e));
-  return dev->table->copy(dev, STREAM_BOUNDARY, &p->outcome[set], p->state, sizeof *p->state, COPY_TO_HOST, e);
+  return dev->table->copy(dev, STREAM_BOUNDARY, &p->outcome[set], p->state, sizeof *p->state, COPY_TO_HOST,
+                          e);
 }
 
 int persistent_outcome(const persistent *p, int set, double *waited, error *e) {
   const persistent_state *o = &p->outcome[set];
   *waited = 1e-9 * (double)o->waited_ns;
-  return o->failed ? FAIL(e, DEVICE_FAILED, "cuda", "a step", "the planes of a neighbour did not come for 60 s") : 0;
+  return o->failed
+             ? FAIL(e, DEVICE_FAILED, "cuda", "a step", "the planes of a neighbour did not come for 60 s")
+             : 0;
 }

@@ -26,12 +26,14 @@ static int most_steps(const simulation *s, char why[128]) {
   bool layers = false;
   for (int f = 0; f < FACE_COUNT; f++) layers = layers || c->boundary[f] == BOUNDARY_ABSORBING;
   if (layers) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
-  if (c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC) snprintf(why, 128, "y is periodic: a step needs both ends at once");
+  if (c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC)
+    snprintf(why, 128, "y is periodic: a step needs both ends at once");
   if (why[0]) return 1;
   const int interval = least_interval(c), planes = c->nz / s->ranks / RADIUS;
   if (interval == 1) snprintf(why, 128, "something is due after every step");
   if (!plan_neighbours(s) || interval <= planes) return interval;
-  if (planes < 2) snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, s->ranks);
+  if (planes < 2)
+    snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, s->ranks);
   return planes > 1 ? planes : 1;
 }
 
@@ -52,7 +54,8 @@ int plan_depth(simulation *s, error *e) {
   int depth = 1;
   s->kernel = c->kernel;
   q.medium = physics_medium(c, &number) != NULL;
-  if (!asked && (!automatic || s->dev->table->backend != BACKEND_HOST || !worth_measuring(s, q.medium))) return 0;
+  if (!asked && (!automatic || s->dev->table->backend != BACKEND_HOST || !worth_measuring(s, q.medium)))
+    return 0;
   TRY(kernel_find("wavefront", physics_form(c), BACKEND_HOST, &q.wavefront, e));
   q.neighbours = plan_neighbours(s);
   q.most = most_steps(s, why);

@@ -114,8 +114,8 @@ int receivers_open(receivers *r, device *dev, const slab *slab, const config *c,
   return e->id;
 }
 
-int receivers_bytes(const slab *slab, const config *c, int64_t last_step, const files *files, receivers_size *size,
-                    error *e) {
+int receivers_bytes(const slab *slab, const config *c, int64_t last_step, const files *files,
+                    receivers_size *size, error *e) {
   receiver *own = NULL;
   receivers r = {.slab = slab, .files = files};
   *size = (receivers_size){0};

@@ -12,9 +12,10 @@
 /* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
 typedef struct report_rank {
   double boundary, to_host, exchange, to_device, interior, exposed;
-  double io;           /* that saving kept the steps waiting, */
-  double io_wait;      /* and of it, until the writer had room for more */
-  double writer_seconds, writer_bytes; /* of the whole run: that writing took, beside the steps or not, and of how much */
+  double io;      /* that saving kept the steps waiting, */
+  double io_wait; /* and of it, until the writer had room for more */
+  double writer_seconds,
+      writer_bytes;    /* of the whole run: that writing took, beside the steps or not, and of how much */
   double copy_gbs;     /* device copy bandwidth of this rank's device, read + write, GB/s */
   double host_bytes;   /* high-water resident memory */
   double device_bytes; /* high-water device memory */

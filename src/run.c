@@ -155,8 +155,8 @@ static int report_all(simulation *s, int64_t steps, double seconds, error *e) {
 /* One line on where this runs; warnings of devices, once. */
 static int announce(simulation *s, error *e) {
   const config *c = s->config;
-  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx, c->ny,
-           c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s",
+  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx,
+           c->ny, c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s",
            s->files->served ? " and a data server" : "");
   if (c->equation != EQUATION_JACOBI)
     log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
@@ -224,7 +224,8 @@ static int benchmark(simulation *s, error *e) {
   return report_all(s, steps, seconds, e);
 }
 
-int run(const config *c, const cli *options, const char *command, run_log *log, const files *files, error *e) {
+int run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
+        error *e) {
   simulation s;
   config timed = *c;
   if (options->benchmark) {

@@ -97,7 +97,7 @@ typedef struct field_job {
   field_meta meta;
   field_statistics statistics;
   uint64_t *counts;     /* of its histogram; owned */
-  series_entry *series;        /* this field and those before it; owned; rank 0 only */
+  series_entry *series; /* this field and those before it; owned; rank 0 only */
   int series_count;
 } field_job;
 
@@ -115,7 +115,7 @@ static int write_field(output_job *job, error *e) {
   const char *path = s->config->output_path;
   TRY(saving_wait(s, j->copy, e));
   TRY(files_field_write(s->files, &s->io, path, &j->meta, j->copy ? copied_planes : transfer_to_host,
-                  j->copy ? (void *)j : &s->transfer, e));
+                        j->copy ? (void *)j : &s->transfer, e));
   return files_series_write(s->files, path, j->series, j->series_count, &s->slab, &j->meta, e);
 }
 
@@ -127,7 +127,8 @@ static void free_job(field_job *j) {
 
 static void field_done(output_job *job, bool written) {
   field_job *j = (field_job *)job;
-  if (written) log_detail(j->s->log, "saved %s.%08lld.hdf", j->s->config->output_path, (long long)j->meta.step);
+  if (written)
+    log_detail(j->s->log, "saved %s.%08lld.hdf", j->s->config->output_path, (long long)j->meta.step);
   free_job(j);
 }
 

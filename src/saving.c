@@ -40,7 +40,8 @@ int saving_begin(simulation *s, size_t floats, snapshot **copy, error *e) {
   const int free_one = unfinished ? !w->latest : 0; /* a second copy only where it is needed */
   snapshot *p = &w->copies[free_one];
   /* Some rank may know of a failure, or lack memory, while the others do not yet. */
-  int mine[2] = {output_failed(w->writer), !snapshot_reserve(p, floats, snapshot_limit(w->local_ranks))}, all[2];
+  int mine[2] = {output_failed(w->writer), !snapshot_reserve(p, floats, snapshot_limit(w->local_ranks))},
+      all[2];
   MPI_TRY(e, MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, s->comm));
   if (all[0] || all[1]) TRY(saving_finish(s, e));
   if (!all[1]) *copy = p;
@@ -76,7 +77,8 @@ int saving_finish(simulation *s, error *e) {
  * it. */
 int saving_wait(simulation *s, const snapshot *copy, error *e) {
   if (!copy) return 0;
-  if (!s->files->served) field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
+  if (!s->files->served)
+    field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
   snapshot_wait(copy, e);
   return error_agree(e, s->saving.comm);
 }

@@ -12,8 +12,8 @@ struct simulation;
 /* Part of a simulation. */
 typedef struct saving {
   bool open;
-  MPI_Comm comm;         /* the jobs' own, of the computing ranks */
-  output *writer;        /* NULL: every job is done at once */
+  MPI_Comm comm;  /* the jobs' own, of the computing ranks */
+  output *writer; /* NULL: every job is done at once */
   snapshot copies[OUTPUT_ROOM];
   int latest;            /* the one that the job pushed last saves */
   int local_ranks;       /* of this node */

@@ -21,7 +21,7 @@ typedef struct simulation {
   const checkpoint *from; /* where it goes on from; NULL: from the initial field */
   const char *command;
   run_log *log;
-  MPI_Comm comm; /* the computing ranks, in slab order */
+  MPI_Comm comm;      /* the computing ranks, in slab order */
   const files *files; /* not owned; whose `compute` that is */
   int rank, ranks;
   slab slab;

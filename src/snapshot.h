@@ -7,11 +7,11 @@
 #include "slab.h"
 
 typedef struct snapshot {
-  device *dev;      /* not owned */
-  const slab *slab; /* not owned */
-  int number;       /* of this one: 0, 1 ... */
-  int marks;        /* events recorded for what it holds */
-  float *memory;    /* pinned */
+  device *dev;       /* not owned */
+  const slab *slab;  /* not owned */
+  int number;        /* of this one: 0, 1 ... */
+  int marks;         /* events recorded for what it holds */
+  float *memory;     /* pinned */
   size_t room, used; /* floats */
 } snapshot;
 

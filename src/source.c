@@ -13,7 +13,7 @@ enum { SOURCE_RING = 32 /* steps */ };
 /* One source's share of one point. */
 typedef struct corner {
   int z, y, x;
-  int source;  /* index into the config's list */
+  int source; /* index into the config's list */
   float weight;
 } corner;
 
@@ -125,7 +125,8 @@ static bool same_file(const source_config *p, const source_config *q) {
 }
 
 /* Reads each file once; `sorted` are the sources, by_wavelet. Collective. */
-static int read_tables(sources *s, const source_config *const sorted[], int count, const files *files, error *e) {
+static int read_tables(sources *s, const source_config *const sorted[], int count, const files *files,
+                       error *e) {
   s->tables = take((size_t)count, sizeof *s->tables, e);
   TRY(error_agree(e, files->compute));
   for (int i = 0; i < count; i++)

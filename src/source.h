@@ -17,10 +17,10 @@ typedef struct sources {
   const slab *slab; /* not owned */
   double dt;        /* s */
   int point_count, share_count, signal_count;
-  source_point *points;    /* sorted by z, y, x; device memory, NULL where there is none */
-  source_share *shares;    /* likewise; the shares of a point in the order of the sources */
-  int reach;               /* ghost planes towards neighbours that have points, too: those a wavefront computes */
-  int *plane_begin;        /* nz + 2 reach + 1: index of the first point of each plane from -reach on */
+  source_point *points; /* sorted by z, y, x; device memory, NULL where there is none */
+  source_share *shares; /* likewise; the shares of a point in the order of the sources */
+  int reach;        /* ghost planes towards neighbours that have points, too: those a wavefront computes */
+  int *plane_begin; /* nz + 2 reach + 1: index of the first point of each plane from -reach on */
   struct wavelet *signals; /* of those sources that act on points here; sources alike share one */
   table *tables;           /* of the files */
   int table_count;
@@ -32,14 +32,14 @@ typedef struct sources {
  * lists to `dev`. A rank without points takes no memory of the device. Collective over files->compute, same error
  * everywhere.
  * sources_close it, also after a failure. */
-int sources_open(sources *s, device *dev, const slab *slab, const struct config *c, double dt, const files *files,
-                 error *e);
+int sources_open(sources *s, device *dev, const slab *slab, const struct config *c, double dt,
+                 const files *files, error *e);
 void sources_close(sources *s);
 
 /* For a dry run: reads and checks the wavelet files, and tells what sources_open would take on this rank, in bytes.
  * Collective over files->compute, same error everywhere. */
-int sources_bytes(const slab *slab, const struct config *c, const files *files, size_t *on_device, size_t *pinned,
-                  error *e);
+int sources_bytes(const slab *slab, const struct config *c, const files *files, size_t *on_device,
+                  size_t *pinned, error *e);
 
 /* Enqueues on `stream` what the sources add to planes [args->z_begin, args->z_end) of args->out at step `step`,
  * that is at time step dt; nothing where they have no points there. Steps must ascend, and at most 16 steps may be

@@ -17,7 +17,7 @@ enum {
 };
 /* What a pass waits for is marked by events of its own, which carry no times. */
 enum { BOUNDARY_DONE = EVENT_ORDER, INTERIOR_DONE = BOUNDARY_DONE + SETS };
-_Static_assert((int)SETS * (int)EVENTS_A_PASS <= (int)EVENT_ORDER, "they must not be others' events");
+_Static_assert((int)SETS *(int)EVENTS_A_PASS <= (int)EVENT_ORDER, "they must not be others' events");
 _Static_assert((int)INTERIOR_DONE + (int)SETS <= (int)EVENT_STEP_END, "nor these");
 
 static int set_of(int64_t pass) {
@@ -107,7 +107,8 @@ static int exposed(const stepper *s, int64_t pass, bool last, double *seconds, e
   double boundary_end, interior_end, boundary_begin, interior_begin;
   TRY(since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
   TRY(since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
-  TRY(since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN), &boundary_begin, e));
+  TRY(since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN), &boundary_begin,
+            e));
   interior_begin = boundary_begin;
   if (!last) TRY(since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
   const double begin = interior_begin < boundary_begin ? interior_begin : boundary_begin;
@@ -231,7 +232,8 @@ static int take_outcome(stepper *s, int64_t pass, error *e) {
   if (pass < 0) return 0;
   TRY(persistent_outcome(s->persistent, (int)(pass % SETS), &waited, e));
   if (s->profile)
-    TRY(s->dev->table->seconds(s->dev, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &seconds, e));
+    TRY(s->dev->table->seconds(s->dev, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &seconds,
+                               e));
   s->phases.interior += seconds - waited;
   s->phases.exchange += waited;
   s->phases.exposed += waited;
@@ -286,7 +288,8 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
 
 /* What the measured passes say of all. */
 static void extrapolate(stepper *s) {
-  const double factor = s->sampled.steps ? (double)(s->pass - s->measured_pass) / (double)s->sampled.steps : 0;
+  const double factor =
+      s->sampled.steps ? (double)(s->pass - s->measured_pass) / (double)s->sampled.steps : 0;
   s->phases = (step_phases){.boundary = factor * s->sampled.boundary,
                             .to_host = factor * s->sampled.to_host,
                             .exchange = factor * s->sampled.exchange,

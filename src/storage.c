@@ -53,7 +53,8 @@ static double mib(double bytes) {
 }
 
 /* One file system: what is needed of it, and under which names. */
-static int check_disk(run_log *log, const char *names, const need *n, const disk_space *space, bool tell, error *e) {
+static int check_disk(run_log *log, const char *names, const need *n, const disk_space *space, bool tell,
+                      error *e) {
   const double available = (double)space->available;
   if (n->sure > available) return FAIL(e, DISK_SPACE, names, n->sure, available);
   if (tell && space->available < UINT64_MAX)
@@ -68,12 +69,15 @@ static int check_disk(run_log *log, const char *names, const need *n, const disk
 int storage_check(const simulation *s, double traces, bool tell, error *e) {
   const config *c = s->config;
   const int64_t from = s->from ? s->from->step : 0, steps = s->physics.steps;
-  const space_steps all = {.all = true},
-                    r = {.first = from, .last = steps > from ? steps : from, .every = c->output_every, .begins = !s->from};
+  const space_steps all = {.all = true}, r = {.first = from,
+                                              .last = steps > from ? steps : from,
+                                              .every = c->output_every,
+                                              .begins = !s->from};
   space_use use[KINDS];
   TRY(files_space(s->files, c->output_path, ".hdf", &r, &use[FIELDS], e));
   TRY(files_space(s->files, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
-  const need n[KINDS] = {need_of_fields(c, &r, traces, &use[FIELDS]), need_of_checkpoints(c, &r, &use[CHECKPOINTS])};
+  const need n[KINDS] = {need_of_fields(c, &r, traces, &use[FIELDS]),
+                         need_of_checkpoints(c, &r, &use[CHECKPOINTS])};
   if (n[CHECKPOINTS].plain == 0)
     return check_disk(s->log, n[FIELDS].path, &n[FIELDS], &use[FIELDS].space, tell, e);
   if (use[FIELDS].space.device != use[CHECKPOINTS].space.device) {

@@ -42,9 +42,11 @@ void chunks_close(chunks *c);
 /* --- transport_ipc.c: for kernels that hand over planes by themselves --- */
 
 typedef struct peers {
-  float *ghosts[2][HALO_FIELDS]; /* [side][field]: the neighbour's point (first ghost plane, 0, 0), mapped here */
-  uint32_t *theirs[2];           /* counters in the neighbours' memory, */
-  const uint32_t *mine[2];       /* and in this device's, of exchanges that are done; NULL: no neighbour */
+  float
+      *ghosts[2]
+             [HALO_FIELDS]; /* [side][field]: the neighbour's point (first ghost plane, 0, 0), mapped here */
+  uint32_t *theirs[2];      /* counters in the neighbours' memory, */
+  const uint32_t *mine[2];  /* and in this device's, of exchanges that are done; NULL: no neighbour */
 } peers;
 /* TRANSPORT_REFUSED unless the transport is ipc and all neighbours are on this node. */
 int transport_peers(const halo *h, peers *all, error *e);
@@ -52,7 +54,7 @@ int transport_peers(const halo *h, peers *all, error *e);
 uint32_t transport_passed(halo *h, uint32_t exchanges);
 
 /* --- the table's entries --- */
-extern const transport transport_sendrecv, transport_chunked, transport_shared, transport_cuda_aware, transport_ipc,
-    transport_nccl;
+extern const transport transport_sendrecv, transport_chunked, transport_shared, transport_cuda_aware,
+    transport_ipc, transport_nccl;
 
 #endif

@@ -53,9 +53,10 @@ const transport transport_chunked = {.name = "chunked",
                                      .exchange = exchange,
                                      .close = close_chunks};
 
-const transport transport_shared = {.name = "shared",
-                                    .note = "in pieces through memory that the ranks of a node share; else as chunked",
-                                    .possible = always,
-                                    .open = shared_open,
-                                    .exchange = exchange,
-                                    .close = close_chunks};
+const transport transport_shared = {
+    .name = "shared",
+    .note = "in pieces through memory that the ranks of a node share; else as chunked",
+    .possible = always,
+    .open = shared_open,
+    .exchange = exchange,
+    .close = close_chunks};

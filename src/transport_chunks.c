@@ -56,12 +56,13 @@ static int event_of(int side, int k) {
   return EVENT_TRANSPORT + side * CHUNKS_MAX + k;
 }
 
-static int move_piece(chunks *c, float *on_device, float *on_host, int k, copy_direction direction, error *e) {
+static int move_piece(chunks *c, float *on_device, float *on_host, int k, copy_direction direction,
+                      error *e) {
   const size_t from = floats_before(c, k), bytes = (floats_before(c, k + 1) - from) * sizeof(float);
   device *dev = c->h->dev;
   const bool in = direction == COPY_TO_DEVICE;
-  return dev->table->copy(dev, STREAM_BOUNDARY, (in ? on_device : on_host) + from, (in ? on_host : on_device) + from,
-                          bytes, direction, e);
+  return dev->table->copy(dev, STREAM_BOUNDARY, (in ? on_device : on_host) + from,
+                          (in ? on_host : on_device) + from, bytes, direction, e);
 }
 
 /* --- lanes ------------------------------------------------------------------------------------------------------ */
@@ -100,7 +101,8 @@ static int arrive(chunks *c, lane *l, int k, error *e) {
 
 static int begin_receiving(chunks *c, error *e) {
   for (int side = 0; side < 2; side++)
-    if (c->lanes[side].open && !c->lanes[side].arrived) MPI_TRY(e, MPI_Startall(c->count, c->lanes[side].receives));
+    if (c->lanes[side].open && !c->lanes[side].arrived)
+      MPI_TRY(e, MPI_Startall(c->count, c->lanes[side].receives));
   return 0;
 }
 
@@ -118,7 +120,8 @@ static int leave_device(chunks *c, float *field, error *e) {
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
       if (!c->lanes[side].open) continue;
-      TRY(move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k, COPY_TO_HOST, e));
+      TRY(move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k, COPY_TO_HOST,
+                     e));
       TRY(dev->table->record(dev, STREAM_BOUNDARY, event_of(side, k), e));
     }
   return 0;
@@ -149,7 +152,8 @@ static int reach_device(chunks *c, float *field, error *e) {
       lane *l = &c->lanes[side];
       if (!l->open) continue;
       TRY(arrive(c, l, k, e));
-      TRY(move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k, COPY_TO_DEVICE, e));
+      TRY(move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k, COPY_TO_DEVICE,
+                     e));
     }
   return 0;
 }

@@ -10,11 +10,11 @@
 #include "transport.h"
 
 typedef struct ipc {
-  uint32_t *counters;                /* device memory, one for each side, on cache lines of their own */
-  float *remote[2][HALO_FIELDS];     /* the neighbours' fields, mapped here; [side]; NULL: not by ipc */
-  uint32_t *remote_counters[2];      /* likewise */
+  uint32_t *counters;                      /* device memory, one for each side, on cache lines of their own */
+  float *remote[2][HALO_FIELDS];           /* the neighbours' fields, mapped here; [side]; NULL: not by ipc */
+  uint32_t *remote_counters[2];            /* likewise */
   peer_memory handles[2][HALO_FIELDS + 1]; /* of what is mapped */
-  slab slabs[2];                     /* the neighbours' */
+  slab slabs[2];                           /* the neighbours' */
   uint32_t exchanges;
   chunks *others; /* to neighbours on other nodes */
 } ipc;
@@ -41,7 +41,8 @@ typedef struct offer {
 
 static int make_offer(halo *h, ipc *p, offer *o, error *e) {
   const device_peer *peer = h->dev->table->peer;
-  TRY(h->dev->table->alloc(h->dev, (void **)&p->counters, 2 * COUNTER_STRIDE * sizeof(uint32_t), MEMORY_DEVICE, e));
+  TRY(h->dev->table->alloc(h->dev, (void **)&p->counters, 2 * COUNTER_STRIDE * sizeof(uint32_t),
+                           MEMORY_DEVICE, e));
   for (int i = 0; i < field_count(h); i++) TRY(peer->offer(h->dev, h->setup.fields[i], &o->fields[i], e));
   TRY(peer->offer(h->dev, p->counters, &o->counters, e));
   o->slab = *h->slab;
@@ -65,11 +66,12 @@ static int map_side(halo *h, ipc *p, int side, const offer *o, error *e) {
 }
 
 static int exchange_offers(halo *h, const offer *mine, offer theirs[2], error *e) {
-  const int bytes = (int)sizeof *mine, lower = transport_neighbour(h, LOWER), upper = transport_neighbour(h, UPPER);
-  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, lower, TAG_DOWN, &theirs[UPPER], bytes, MPI_BYTE, upper, TAG_DOWN,
-                          h->comm, MPI_STATUS_IGNORE));
-  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, upper, TAG_UP, &theirs[LOWER], bytes, MPI_BYTE, lower, TAG_UP,
-                          h->comm, MPI_STATUS_IGNORE));
+  const int bytes = (int)sizeof *mine, lower = transport_neighbour(h, LOWER),
+            upper = transport_neighbour(h, UPPER);
+  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, lower, TAG_DOWN, &theirs[UPPER], bytes, MPI_BYTE, upper,
+                          TAG_DOWN, h->comm, MPI_STATUS_IGNORE));
+  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, upper, TAG_UP, &theirs[LOWER], bytes, MPI_BYTE, lower,
+                          TAG_UP, h->comm, MPI_STATUS_IGNORE));
   return 0;
 }
 
@@ -129,7 +131,8 @@ static int put(halo *h, ipc *p, float *field, int index, error *e) {
     if (!p->remote[side][index]) continue;
     TRY(t->copy(h->dev, STREAM_BOUNDARY, transport_ghosts(p->remote[side][index], &p->slabs[side], !side),
                 transport_own(field, h->slab, side), transport_bytes(h->slab), COPY_ON_DEVICE, e));
-    TRY(t->peer->signal(h->dev, STREAM_BOUNDARY, p->remote_counters[side] + !side * COUNTER_STRIDE, p->exchanges, e));
+    TRY(t->peer->signal(h->dev, STREAM_BOUNDARY, p->remote_counters[side] + !side * COUNTER_STRIDE,
+                        p->exchanges, e));
   }
   return 0;
 }
@@ -137,7 +140,8 @@ static int put(halo *h, ipc *p, float *field, int index, error *e) {
 static int await(halo *h, ipc *p, int index, error *e) {
   for (int side = 0; side < 2; side++)
     if (p->remote[side][index])
-      TRY(h->dev->table->peer->await(h->dev, STREAM_BOUNDARY, p->counters + side * COUNTER_STRIDE, p->exchanges, e));
+      TRY(h->dev->table->peer->await(h->dev, STREAM_BOUNDARY, p->counters + side * COUNTER_STRIDE,
+                                     p->exchanges, e));
   return 0;
 }
 
@@ -180,10 +184,11 @@ uint32_t transport_passed(halo *h, uint32_t exchanges) {
   return p->exchanges - exchanges;
 }
 
-const transport transport_ipc = {.name = "ipc",
-                                 .note = "straight into the neighbour GPU's memory (CUDA IPC), the host out of the loop",
-                                 .possible = ipc_possible,
-                                 .open = ipc_open,
-                                 .exchange = ipc_exchange,
-                                 .close = ipc_close,
-                                 .on_device = true};
+const transport transport_ipc = {
+    .name = "ipc",
+    .note = "straight into the neighbour GPU's memory (CUDA IPC), the host out of the loop",
+    .possible = ipc_possible,
+    .open = ipc_open,
+    .exchange = ipc_exchange,
+    .close = ipc_close,
+    .on_device = true};

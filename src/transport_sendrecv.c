@@ -46,8 +46,8 @@ static int shift(halo *h, const buffers *b, int to, int from, int tag, error *e)
   /* counted in rows, so that the count of a huge plane fits an int */
   int rows = s->ghost * (s->ny + 2 * RADIUS);
   MPI_TRY(e, MPI_Sendrecv(b->send[to], b->send[to] ? rows : 0, h->row, transport_neighbour(h, to), tag,
-                          b->receive[from], b->receive[from] ? rows : 0, h->row, transport_neighbour(h, from), tag,
-                          h->comm, MPI_STATUS_IGNORE));
+                          b->receive[from], b->receive[from] ? rows : 0, h->row, transport_neighbour(h, from),
+                          tag, h->comm, MPI_STATUS_IGNORE));
   return 0;
 }
 
@@ -77,8 +77,8 @@ static int sendrecv_exchange(halo *h, float *field, const halo_events *events, b
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
   for (int side = 0; side < 2; side++)
     if (b->receive[side])
-      TRY(t->copy(h->dev, STREAM_BOUNDARY, transport_ghosts(field, s, side), b->receive[side], transport_bytes(s),
-                  COPY_TO_DEVICE, e));
+      TRY(t->copy(h->dev, STREAM_BOUNDARY, transport_ghosts(field, s, side), b->receive[side],
+                  transport_bytes(s), COPY_TO_DEVICE, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
@@ -144,6 +144,4 @@ static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
   return false;
 }
 
-const transport transport_nccl = {.name = "nccl",
-                                  .note = "not in this program",
-                                  .possible = nccl_possible};
+const transport transport_nccl = {.name = "nccl", .note = "not in this program", .possible = nccl_possible};

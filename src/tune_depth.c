@@ -21,14 +21,17 @@ typedef struct trial {
 static int trial_open(trial *t, const depth_question *q, error *e) {
   const int most = (int)(POINTS_MAX / ((double)q->nx * q->ny)) + 1;
   *t = (trial){.halo = {.slab = &t->slab, .dev = q->dev}};
-  TRY(slab_init(&t->slab, q->nx, q->ny, q->planes < most || most < RADIUS ? q->planes : most, 0, 1, RADIUS, e));
+  TRY(slab_init(&t->slab, q->nx, q->ny, q->planes < most || most < RADIUS ? q->planes : most, 0, 1, RADIUS,
+                e));
   stepper *s = &t->stepper;
   *s = (stepper){.dev = q->dev, .halo = &t->halo, .slab = &t->slab, .overlap = true};
   s->kernel = s->boundary_kernel = s->single_kernel = q->wavefront;
-  s->args = (kernel_args){.pitch = t->slab.pitch, .plane = t->slab.plane, .nx = q->nx, .ny = q->ny, .nz = t->slab.nz};
+  s->args = (kernel_args){
+      .pitch = t->slab.pitch, .plane = t->slab.plane, .nx = q->nx, .ny = q->ny, .nz = t->slab.nz};
   float **const fields[] = {&s->memory[0], &s->memory[1], &t->medium};
   for (int i = 0; i < (q->medium ? 3 : 2); i++)
-    TRY(q->dev->table->alloc(q->dev, (void **)fields[i], slab_floats(&t->slab) * sizeof(float), MEMORY_DEVICE, e));
+    TRY(q->dev->table->alloc(q->dev, (void **)fields[i], slab_floats(&t->slab) * sizeof(float), MEMORY_DEVICE,
+                             e));
   if (q->medium) s->args.medium = t->medium + slab_offset(&t->slab, 0, 0, 0);
   return 0;
 }
@@ -46,7 +49,8 @@ static int time_depth(trial *t, const depth_question *q, int depth, double *best
   stepper *s = &t->stepper;
   *best = 1e30;
   s->front = NULL;
-  if (depth > 1) TRY(wavefront_open(s->front = &t->front, s->slab, depth, 0, s->args.medium != NULL, q->threads, e));
+  if (depth > 1)
+    TRY(wavefront_open(s->front = &t->front, s->slab, depth, 0, s->args.medium != NULL, q->threads, e));
   for (int pass = 0; pass < 2 || spent < MEASURE_SECONDS; pass++) {
     const double begin = MPI_Wtime();
     TRY(stepper_advance(s, depth, e));
@@ -84,7 +88,8 @@ static int measure(const depth_question *q, MPI_Comm comm, run_log *log, int *de
   for (int i = 0; i < DEPTHS; i++) {
     if (!allowed(q, depths[i])) continue;
     slowest[i] *= repeated(q, depths[i]);
-    log_detail(log, "  %d step%s a pass: %9.1f us a step", depths[i], depths[i] == 1 ? "" : "s", 1e6 * slowest[i]);
+    log_detail(log, "  %d step%s a pass: %9.1f us a step", depths[i], depths[i] == 1 ? "" : "s",
+               1e6 * slowest[i]);
     if (slowest[i] < best) best = slowest[i], *depth = depths[i];
   }
   return 0;
@@ -92,8 +97,8 @@ static int measure(const depth_question *q, MPI_Comm comm, run_log *log, int *de
 
 static void make_key(char key[512], const depth_question *q) {
   snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s",
-           q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx, q->ny,
-           q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "");
+           q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
+           q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "");
 }
 
 int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, int *depth, error *e) {

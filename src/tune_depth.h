@@ -10,7 +10,7 @@
 typedef struct depth_question {
   const kernel *wavefront; /* of `dev` */
   device *dev;
-  int threads; /* of the device */
+  int threads;        /* of the device */
   int nx, ny, planes; /* of a slab with the fewest planes: the same on every rank */
   bool medium;        /* at each point */
   bool neighbours;    /* slabs have them: planes are computed twice */

@@ -74,7 +74,8 @@ static void open_halo(step_run *r, device *dev, const char *transport, int node_
   error e = {0};
   stepper *s = &r->stepper;
   for (int i = 0; i < 2; i++)
-    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float), MEMORY_DEVICE, &e),
+    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float),
+                                MEMORY_DEVICE, &e),
               &e);
   r->own_transport = !transport;
   if (!transport) return;
@@ -86,8 +87,8 @@ static void open_halo(step_run *r, device *dev, const char *transport, int node_
   assert_ok(halo_open(&r->halo, transport, &setup, &e), &e);
 }
 
-void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks, bool overlap,
-                   bool profile, float ghost) {
+void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks,
+                   bool overlap, bool profile, float ghost) {
   error e = {0};
   stepper *s = &r->stepper;
   *s = (stepper){.dev = dev, .halo = &r->halo, .slab = &r->slab, .overlap = overlap, .profile = profile};

@@ -13,7 +13,7 @@ typedef struct step_run {
   stepper stepper;
   transfer transfer;
   bool own_transport; /* r->halo is the test's */
-  float *global; /* the initial field, nz ny nx */
+  float *global;      /* the initial field, nz ny nx */
 } step_run;
 
 /* Values of the whole initial field, the same on every rank. The caller frees it. */
@@ -30,8 +30,8 @@ kernel_args step_weights(void);
 /* Opens a run of `kernel` on `dev` over all ranks: fields loaded, ghosts filled and exchanged. `r->slab` is set
  * beforehand by slab_init. `transport`: its name, `node_ranks` as in halo_setup; or NULL, where r->halo is set beforehand,
  * with a transport of the test's own. */
-void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks, bool overlap,
-                   bool profile, float ghost);
+void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks,
+                   bool overlap, bool profile, float ghost);
 void step_run_close(step_run *r);
 
 /* Number of points of this rank's newest field that differ in any bit from `expected`, the whole dense field.

@@ -119,7 +119,8 @@ static void test_values(void **state) {
       {BASE, "equation.type=jacob",
        "command line: [equation] type: expected jacobi, heat or wave, got 'jacob'"},
       {BASE, "parallel.transport=mpi",
-       "command line: [parallel] transport: expected auto, sendrecv, chunked, shared, ipc, cuda_aware or nccl, got 'mpi'"},
+       "command line: [parallel] transport: expected auto, sendrecv, chunked, shared, ipc, cuda_aware or "
+       "nccl, got 'mpi'"},
       {BASE, "parallel.io=mpi",
        "command line: [parallel] io: expected auto, collective, gather or server, got 'mpi'"},
       {BASE, "device.backend=CUDA",

@@ -180,8 +180,7 @@ static void test_round_trip(void **state) {
     config_free(&g.c);
   }
   for (int i = 0; i < config_key_count; i++)
-    if (!kept[i])
-      fail_msg("[%s] %s: never taken", config_keys[i].section, config_keys[i].name);
+    if (!kept[i]) fail_msg("[%s] %s: never taken", config_keys[i].section, config_keys[i].name);
   for (int i = 0; i <= BOUNDARY_ABSORBING; i++) assert_true(shown[0][i]);
   for (int i = 0; i <= RECEIVERS_POINTS; i++) assert_true(shown[1][i]);
   for (int i = 0; i <= WAVELET_FILE; i++) assert_true(shown[2][i]);

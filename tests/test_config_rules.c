@@ -65,7 +65,8 @@ static void test_idle(void **state) {
     assert_true(c.velocity == 1500 && c.diffusivity == 1 && c.previous == PREVIOUS_REST);
     config_free(&c);
   }
-  expect_refused(BASE, "initial.width=wide", "command line: [initial] width: expected a number > 0, got 'wide'");
+  expect_refused(BASE, "initial.width=wide",
+                 "command line: [initial] width: expected a number > 0, got 'wide'");
 }
 
 static void test_only_with(void **state) {
@@ -178,10 +179,10 @@ static void test_every_rule_was_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
-      cmocka_unit_test(test_idle), cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
-      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
-      cmocka_unit_test(test_every_rule_was_seen),
+      cmocka_unit_test(test_small_grids),    cmocka_unit_test(test_positions_on_faces),
+      cmocka_unit_test(test_idle),           cmocka_unit_test(test_only_with),
+      cmocka_unit_test(test_values_refused), cmocka_unit_test(test_boundaries_refused),
+      cmocka_unit_test(test_outside),        cmocka_unit_test(test_every_rule_was_seen),
   };
   return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

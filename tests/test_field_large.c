@@ -4,7 +4,8 @@
 
 enum { LARGE_NX = 1600, LARGE_NY = 1400, LARGE_NZ = 1000, PERIOD = 8, SPARSE_PLANES = 3 };
 #define LARGE_PLANE ((uint64_t)LARGE_NX * LARGE_NY)
-_Static_assert((uint64_t)LARGE_NX * LARGE_NY * LARGE_NZ > (UINT64_C(1) << 31), "larger than 32-bit signed numbers");
+_Static_assert((uint64_t)LARGE_NX *LARGE_NY *LARGE_NZ > (UINT64_C(1) << 31),
+               "larger than 32-bit signed numbers");
 
 /* Repeats itself within a row, which gzip likes; but a few points of every plane are marked with its number, others at
  * other places: a plane or a row that ends up anywhere else is seen. */
@@ -95,7 +96,8 @@ static void make_sparse(const fixture *x, const char *file) {
   if (x->rank == 0) {
     const hsize_t shape[3] = {LARGE_NZ, LARGE_NY, LARGE_NX};
     float *values = malloc(LARGE_PLANE * sizeof *values);
-    hid_t f = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), space = H5Screate_simple(3, shape, NULL);
+    hid_t f = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+          space = H5Screate_simple(3, shape, NULL);
     hid_t list = H5Pcreate(H5P_DATASET_CREATE);
     assert_true(H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0);
     hid_t d = H5Dcreate2(f, "u", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);

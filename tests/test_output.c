@@ -168,7 +168,8 @@ static void expect_planes(const slab *s, const float *copy, int z, int planes) {
   snapshot_planes(s, copy, z, planes, values);
   for (int i = 0; i < planes; i++)
     for (size_t p = 0; p < plane; p++)
-      if (values[(size_t)i * plane + p] != value_at(z + i, (int)(p / (size_t)s->nx), (int)(p % (size_t)s->nx)))
+      if (values[(size_t)i * plane + p] !=
+          value_at(z + i, (int)(p / (size_t)s->nx), (int)(p % (size_t)s->nx)))
         fail_msg("plane %d, point %zu: %g", z + i, p, (double)values[(size_t)i * plane + p]);
   free(values);
 }
@@ -186,7 +187,8 @@ static void a_snapshot_is_what_was(void **state) {
   assert_int_equal(slab_init(&s, 37, 11, 29, 1, 3, RADIUS, &e), 0);
   assert_int_equal(device_open_host(&options, &dev, &e), 0);
   float *field;
-  assert_int_equal(dev->table->alloc(dev, (void **)&field, slab_floats(&s) * sizeof *field, MEMORY_DEVICE, &e), 0);
+  assert_int_equal(
+      dev->table->alloc(dev, (void **)&field, slab_floats(&s) * sizeof *field, MEMORY_DEVICE, &e), 0);
   snapshot_open(&p, dev, &s, 1);
   for (int round = 0; round < 3; round++) {
     fill_field(field, &s);

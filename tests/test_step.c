@@ -27,8 +27,9 @@ typedef struct way {
 static const way REFERENCE = {"sendrecv", 0};
 
 /* Rules of the faces in x, none elsewhere. */
-static const unsigned char RULES_X[][2] = {{GHOST_KEEP, GHOST_KEEP}, {GHOST_ODD, GHOST_EVEN}, {GHOST_EVEN, GHOST_ODD},
-                                           {GHOST_WRAP, GHOST_WRAP}, {GHOST_KEEP, GHOST_EVEN}, {GHOST_ODD, GHOST_KEEP}};
+static const unsigned char RULES_X[][2] = {{GHOST_KEEP, GHOST_KEEP}, {GHOST_ODD, GHOST_EVEN},
+                                           {GHOST_EVEN, GHOST_ODD},  {GHOST_WRAP, GHOST_WRAP},
+                                           {GHOST_KEEP, GHOST_EVEN}, {GHOST_ODD, GHOST_KEEP}};
 /* Whole packs of 4 points a row, for which some kernels need no images in memory (kernel_args.virtual_x), and not. */
 static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 16}};
 
@@ -45,8 +46,8 @@ static void set_rules_x(step_run *r, const unsigned char rules[2]) {
   s->virtual_x = kernel_virtual_x(s->kernel, &s->args);
 }
 
-static void one_run(device *dev, const kernel *k, grid g, const unsigned char rules[2], int steps, bool overlap,
-                    bool profile, const way *w) {
+static void one_run(device *dev, const kernel *k, grid g, const unsigned char rules[2], int steps,
+                    bool overlap, bool profile, const way *w) {
   step_run r;
   error e = {0};
   if (slab_init(&r.slab, g.nx, g.ny, g.nz, rank, ranks, RADIUS * k->steps, &e)) {

@@ -73,14 +73,16 @@ static void sources_of(pass_case *c, uint64_t *random) {
     const bool inside = z >= (c->args.lower ? RADIUS - c->s.ghost : 0) &&
                         z < c->s.nz + (c->args.upper ? c->s.ghost - RADIUS : 0);
     if (inside && count < SOURCES_MAX && random_below(random, planes) < 2 * SOURCES_MAX) {
-      c->points[count] = (source_point){z, random_below(random, c->s.ny), random_below(random, c->s.nx), count, 1};
+      c->points[count] =
+          (source_point){z, random_below(random, c->s.ny), random_below(random, c->s.nx), count, 1};
       c->shares[count] = (source_share){count, test_random(random)};
       count++;
     }
     c->plane_begin[plane + 1] = count;
   }
   wavefront_sources *s = &c->args.sources;
-  *s = (wavefront_sources){.points = c->points, .plane_begin = c->plane_begin + c->s.ghost, .shares = c->shares};
+  *s = (wavefront_sources){
+      .points = c->points, .plane_begin = c->plane_begin + c->s.ghost, .shares = c->shares};
   for (int k = 0; k < WAVEFRONT_DEPTH_MAX; k++) {
     for (int i = 0; i < SOURCES_MAX; i++) c->signals[k][i] = test_random(random);
     s->signal[k] = c->signals[k];
@@ -134,7 +136,8 @@ static void expect(pass_case *c, float *u[2]) {
     REFERENCE[c->args.equation](&f, 0, 1);
     if (!s->points) continue;
     const int first = s->plane_begin[f.z_begin];
-    const inject_args inject = {f, s->points + first, s->plane_begin[f.z_end] - first, s->shares, s->signal[k]};
+    const inject_args inject = {f, s->points + first, s->plane_begin[f.z_end] - first, s->shares,
+                                s->signal[k]};
     operation_inject.host(&inject, 0, 1);
   }
 }
@@ -149,8 +152,8 @@ static void check(const pass_case *c, const float *got, const float *expected, i
         if (memcmp(&got[at], &expected[at], sizeof(float)) == 0) continue;
         fail_msg("%s, %d steps, %d x %d x %d points, tiles of %d rows, %d threads, rules %d %d %d %d %d %d, "
                  "neighbours %d %d: point z %d y %d x %d is %a, expected %a",
-                 equation_name(c->args.equation), c->args.steps, s->nx, s->ny, s->nz, c->args.rows, threads, g[0],
-                 g[1], g[2], g[3], g[4], g[5], c->args.lower, c->args.upper, z, y, x, (double)got[at],
+                 equation_name(c->args.equation), c->args.steps, s->nx, s->ny, s->nz, c->args.rows, threads,
+                 g[0], g[1], g[2], g[3], g[4], g[5], c->args.lower, c->args.upper, z, y, x, (double)got[at],
                  (double)expected[at]);
       }
 }
@@ -186,7 +189,8 @@ static void gives_the_bits_of_the_reference(void **unused) {
     error e = {0};
     assert_ok(device_open("host", &(device_options){.local_ranks = 1, .threads = threads}, &dev, &e), &e);
     for (int i = 0; i < CASES; i++) {
-      const int steps = 2 + random_below(&random, WAVEFRONT_DEPTH_MAX - 1), least = wavefront_rows_least(steps);
+      const int steps = 2 + random_below(&random, WAVEFRONT_DEPTH_MAX - 1),
+                least = wavefront_rows_least(steps);
       const int n[3] = {xs[random_below(&random, 9)], 1 + random_below(&random, 3 * least),
                         zs[random_below(&random, 8)]};
       run_case(dev, threads, (enum equation)(i % EQUATION_COUNT), steps, n,

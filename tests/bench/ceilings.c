@@ -239,7 +239,8 @@ static void measure_depths(work *w, enum equation equation, bool medium) {
   for (int turn = 0; turn < TURNS; turn++) {
     r.copy = fmax(r.copy, fastest_copy(w));
     r.arithmetic = fmax(r.arithmetic, arithmetic_gpts(w, equation, medium));
-    for (int i = 0; i < DEPTHS; i++) r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, DEPTH[i]));
+    for (int i = 0; i < DEPTHS; i++)
+      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, DEPTH[i]));
   }
   depth_rates_print(&r, w->s, w->threads, w->json);
 }
@@ -251,7 +252,8 @@ static void measure_wavefronts(work *w) {
 static void measure_kernels(work *w, double copy) {
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
-    if (!w->k->host || w->k->steps != 1 || w->k->wavefront) continue; /* two steps a pass need deeper ghosts */
+    if (!w->k->host || w->k->steps != 1 || w->k->wavefront)
+      continue; /* two steps a pass need deeper ghosts */
     measure_kernel(w, copy, false);
     if (strcmp(w->k->name, "simd") != 0) continue;
     if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, true);

@@ -21,7 +21,8 @@ static void stop_on(int failed, const error *e) {
 /* Weights that keep the fields finite: an average for jacobi, else a Laplacian with m < 1. */
 static void set_args(stepper *s, const wavefront_bench *b, enum equation equation, bool medium) {
   kernel_args *a = &s->args;
-  *a = (kernel_args){.pitch = b->s->pitch, .plane = b->s->plane, .nx = b->s->nx, .ny = b->s->ny, .nz = b->s->nz};
+  *a = (kernel_args){
+      .pitch = b->s->pitch, .plane = b->s->plane, .nx = b->s->nx, .ny = b->s->ny, .nz = b->s->nz};
   a->medium = medium ? b->media + slab_offset(b->s, 0, 0, 0) : NULL;
   a->scale = 0.5f;
   a->center = equation == EQUATION_JACOBI ? 0.4f : -0.6f;
@@ -75,12 +76,14 @@ void json_end(FILE *json) {
 void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json) {
   const int bytes = 8 + (r->equation == EQUATION_WAVE ? 4 : 0) + (r->medium ? 4 : 0);
   for (int i = 0; i < DEPTHS; i++) {
-    printf("%-6s %-11s %d step%s a pass %8.4f Gpts/s  %5.1f %% of copy (%.2f GB/s) / %d, %5.1f %% of arithmetic\n",
-           equation_name(r->equation), r->medium ? "medium" : "", DEPTH[i], DEPTH[i] == 1 ? " " : "s", r->gpts[i],
-           100 * r->gpts[i] / (r->copy / bytes), r->copy, bytes, 100 * r->gpts[i] / r->arithmetic);
+    printf("%-6s %-11s %d step%s a pass %8.4f Gpts/s  %5.1f %% of copy (%.2f GB/s) / %d, %5.1f %% of "
+           "arithmetic\n",
+           equation_name(r->equation), r->medium ? "medium" : "", DEPTH[i], DEPTH[i] == 1 ? " " : "s",
+           r->gpts[i], 100 * r->gpts[i] / (r->copy / bytes), r->copy, bytes,
+           100 * r->gpts[i] / r->arithmetic);
     if (!json) continue;
-    fprintf(json, "%s\n  {\"nx\": %d, \"ny\": %d, \"nz\": %d, \"threads\": %d, ", ftell(json) > 1 ? "," : "", s->nx,
-            s->ny, s->nz, threads);
+    fprintf(json, "%s\n  {\"nx\": %d, \"ny\": %d, \"nz\": %d, \"threads\": %d, ", ftell(json) > 1 ? "," : "",
+            s->nx, s->ny, s->nz, threads);
     fprintf(json, "\"equation\": \"%s\", \"medium\": %s, \"steps\": %d, \"gpts\": %.4f, \"copy_gbs\": %.2f, ",
             equation_name(r->equation), r->medium ? "true" : "false", DEPTH[i], r->gpts[i], r->copy);
     fprintf(json, "\"bytes\": %d, \"arithmetic_gpts\": %.4f}", bytes, r->arithmetic);
