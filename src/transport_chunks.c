@@ -18,7 +18,8 @@ _Static_assert(EVENT_TRANSPORT + 2 * CHUNKS_MAX <= EVENT_MAX, "an event for each
  * has read both of the last two exchanges is known when its pieces of the one between have come. */
 typedef struct mailbox {
   struct {
-    _Alignas(LINE) _Atomic uint64_t posted;
+    _Atomic uint64_t posted;
+    char rest[LINE - sizeof(uint64_t)];
   } side[2];
 } mailbox;
 
@@ -228,8 +229,13 @@ static int open_mpi(chunks *c, int side, error *e) {
 /* --- through the node's memory --- */
 
 static size_t share_bytes(const chunks *c) {
-  const size_t bytes = sizeof(mailbox) + 4 * transport_bytes(c->h->slab), page = 4096;
+  const size_t bytes = LINE + sizeof(mailbox) + 4 * transport_bytes(c->h->slab), page = 4096;
   return (bytes + page - 1) / page * page;
+}
+
+/* The first cache line that begins in MPI's memory: at the same place for every process, as they map whole pages. */
+static char *aligned(char *memory) {
+  return memory + (LINE - (uintptr_t)memory % LINE) % LINE;
 }
 
 static float *halo_in(char *share, const chunks *c, int side, int turn) {
@@ -257,7 +263,8 @@ static int open_memory(chunks *c, error *e) {
     int local;
     TRY(transport_local_neighbour(c->h, side, &local, e));
     if (!l->open || local == MPI_UNDEFINED) continue;
-    char *own = mine, *theirs = c->memory + (size_t)local * bytes;
+    char *own = aligned(c->memory) + (size_t)rank * bytes,
+         *theirs = aligned(c->memory) + (size_t)local * bytes;
     l->posted = &((mailbox *)(void *)own)->side[side].posted;
     l->arrived = &((mailbox *)(void *)theirs)->side[!side].posted;
     for (int turn = 0; turn < 2; turn++) {
