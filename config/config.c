@@ -136,3 +136,13 @@ const char *boundary_name(enum boundary_kind b) {
 const char *io_name(enum io_kind io) {
   return config_choice(io_choices, (int)io)->name;
 }
+
+double config_points(const config *c) {
+  return (double)c->nx * c->ny * c->nz;
+}
+
+void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]) {
+  const int64_t all[CONFIG_INTERVALS] = {c->output_every, c->check_every, c->checkpoint_every_steps,
+                                         c->receivers != RECEIVERS_NONE ? c->receivers_every : 0};
+  memcpy(every, all, sizeof all);
+}

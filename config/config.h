@@ -143,6 +143,12 @@ size_t config_print(const config *c, char *text, size_t size);
 /* Spellings of the enumerated values, as in the INI file. */
 const char *transport_name(enum transport_kind t);
 const char *schedule_name(enum schedule_kind k);
+
+/* Points of the grid. */
+double config_points(const config *c);
+/* Steps from one to the next at which something is due: saving, checking, a checkpoint, samples; 0: never. */
+enum { CONFIG_INTERVALS = 4 };
+void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]);
 const char *io_name(enum io_kind io);
 const char *boundary_name(enum boundary_kind b);
 

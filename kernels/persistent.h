@@ -26,9 +26,8 @@ typedef struct persistent_args {
   float *fields[2];      /* own point (0, 0, 0) */
   enum equation equation;
   int steps;
-  float
-      *remote[2]
-             [2]; /* [side][which field]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none */
+  /* [side][which field]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none. */
+  float *remote[2][2];
   uint32_t *remote_counter[2]; /* in the neighbour's memory */
   const uint32_t *counter[2];  /* in this device's */
   uint32_t counter_before;

@@ -1,6 +1,7 @@
 /* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See
  * device.h for the rules, which are CUDA's. One is stricter: an event belongs to the first stream it is
  * recorded on. */
+#include "clock.h"
 #include "device.h"
 #include "host_stream.h"
 #include <pthread.h>
@@ -8,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -40,12 +40,6 @@ typedef struct host_device {
 
 static host_device *host_of(device *dev) {
   return (host_device *)dev;
-}
-
-static double now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* --- memory
@@ -233,7 +227,7 @@ static void record_run(const void *payload, int part, int parts) {
   const event_task *t = payload;
   pthread_mutex_lock(&t->event->lock);
   t->event->done = t->record;
-  t->event->time = now_seconds();
+  t->event->time = clock_seconds();
   pthread_cond_broadcast(&t->event->changed);
   pthread_mutex_unlock(&t->event->lock);
 }

@@ -61,11 +61,15 @@ const transport *transport_find(const char *name) {
   return NULL;
 }
 
+static bool possible(const halo *h, const transport *t, char why[HALO_WHY]) {
+  return !t->possible || t->possible(h, why);
+}
+
 int transport_check(const char *name, device *dev, error *e) {
   const halo h = {.dev = dev};
   char why[HALO_WHY] = "";
   const transport *t = transport_find(name);
-  return !t || t->possible(&h, why) ? 0 : FAIL(e, TRANSPORT_IMPOSSIBLE, name, why);
+  return !t || possible(&h, t, why) ? 0 : FAIL(e, TRANSPORT_IMPOSSIBLE, name, why);
 }
 
 /* --- opening one ------------------------------------------------------------------------------------------------ */
@@ -79,7 +83,7 @@ static void leave(halo *h) {
 /* Opens transport `t` and tests it. Agreed; after a failure nothing is open. */
 static int enter(halo *h, const transport *t, error *e) {
   char why[HALO_WHY] = "";
-  if (!t->possible(h, why)) FAIL(e, TRANSPORT_REFUSED, why);
+  if (!possible(h, t, why)) FAIL(e, TRANSPORT_REFUSED, why);
   TRY(error_agree(e, h->comm));
   h->transport = t;
   t->open(h, e);

@@ -22,17 +22,17 @@ typedef struct halo_setup {
   device *dev;
   const slab *slab;
   MPI_Comm comm; /* the computing ranks, in slab order */
-  float *fields
-      [HALO_FIELDS]; /* all that are ever exchanged: device memory, slab_floats each; in the same order on every
-                                 rank. Those after the first NULL do not count */
-  int node_ranks;    /* 0: which ranks share a node is asked of MPI. Else so many in a row do, for tests */
+  /* All that are ever exchanged: device memory, slab_floats each; in the same order on every rank. Those after the
+   * first NULL do not count. */
+  float *fields[HALO_FIELDS];
+  int node_ranks; /* 0: which ranks share a node is asked of MPI. Else so many in a row do, for tests */
 } halo_setup;
 
 typedef struct halo halo;
 typedef struct transport {
   const char *name;
   const char *note; /* one line for --version */
-  /* Can this rank use it? `why`: why not. Not collective. */
+  /* Can this rank use it? `why`: why not. Not collective. NULL: any rank can. */
   bool (*possible)(const halo *h, char why[HALO_WHY]);
   /* Collective. A rank that fails does so after all have arrived: the caller agrees on the failure. */
   int (*open)(halo *h, error *e);
@@ -41,9 +41,8 @@ typedef struct transport {
    * may be NULL. `serial` also waits for the ghosts (overlap = off). */
   int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed */
-  bool
-      on_device; /* what happens between the events to_host and to_device_begin is the exchange itself, and the
-                             host is not in it */
+  /* What happens between the events to_host and to_device_begin is the exchange itself, and the host is not in it. */
+  bool on_device;
 } transport;
 
 /* Everything a transport needs. Zero-initialised by halo_open. */
@@ -56,8 +55,8 @@ struct halo {
   MPI_Comm node;    /* the ranks of this node */
   MPI_Datatype row; /* one row of the slab, pitch floats */
   void *state;      /* of the transport, owned by it */
-  double
-      exchange_seconds; /* the host's, from the first plane on its way to the last that came, since opened */
+  /* The host's, from the first plane on its way to the last that came, since opened. */
+  double exchange_seconds;
   char story[HALO_STORY]; /* how `auto` chose, for the log; empty if it had nothing to choose */
 };
 

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "clock.h"
 
 struct output {
   pthread_t thread;
@@ -20,16 +20,10 @@ struct output {
   output_totals totals;
 };
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void do_job(output *o, output_job *job, error *e) {
-  double begin = now();
+  double begin = clock_seconds();
   job->write(job, e);
-  job->seconds = now() - begin;
+  job->seconds = clock_seconds() - begin;
   pthread_mutex_lock(&o->lock);
   o->totals.seconds += job->seconds;
   if (!e->id) o->totals.bytes += job->bytes;

@@ -131,6 +131,12 @@ bool physics_reflects(const config *c, enum face f) {
   return c->boundary[f] == BOUNDARY_DIRICHLET || c->boundary[f] == BOUNDARY_NEUMANN;
 }
 
+bool physics_absorbs(const config *c) {
+  for (int f = 0; f < FACE_COUNT; f++)
+    if (c->boundary[f] == BOUNDARY_ABSORBING) return true;
+  return false;
+}
+
 /* Where a slab has a neighbour, that one sends the ghosts. */
 static void ghost_rules(const config *c, const slab *s, unsigned char rules[FACE_COUNT]) {
   for (int f = 0; f < FACE_COUNT; f++) {

@@ -40,6 +40,8 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]);
 
 /* Is the face's boundary one of the two that reflect? */
 bool physics_reflects(const config *c, enum face f);
+/* Is any face's absorbing? */
+bool physics_absorbs(const config *c);
 
 /* Ideal traffic, bytes a point and step (SPEC 5). */
 int physics_bytes(const config *c);

@@ -12,10 +12,10 @@ bool plan_neighbours(const simulation *s) {
 
 /* A pass ends where something is due. */
 static int least_interval(const config *c) {
-  int64_t least = WAVEFRONT_DEPTH_MAX;
-  const int64_t every[] = {c->output_every, c->check_every, c->checkpoint_every_steps,
-                           c->receivers != RECEIVERS_NONE ? c->receivers_every : 0, c->steps};
-  for (size_t i = 0; i < sizeof every / sizeof *every; i++)
+  int64_t every[CONFIG_INTERVALS], least = WAVEFRONT_DEPTH_MAX;
+  config_intervals(c, every);
+  if (c->steps > 0 && c->steps < least) least = c->steps;
+  for (int i = 0; i < CONFIG_INTERVALS; i++)
     if (every[i] > 0 && every[i] < least) least = every[i];
   return (int)least;
 }
@@ -23,9 +23,7 @@ static int least_interval(const config *c) {
 /* Most steps a pass; where that is 1, `why` says why. */
 static int most_steps(const simulation *s, char why[128]) {
   const config *c = s->config;
-  bool layers = false;
-  for (int f = 0; f < FACE_COUNT; f++) layers = layers || c->boundary[f] == BOUNDARY_ABSORBING;
-  if (layers) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
+  if (physics_absorbs(c)) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
   if (c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC)
     snprintf(why, 128, "y is periodic: a step needs both ends at once");
   if (why[0]) return 1;

@@ -12,20 +12,15 @@
 #include "stop.h"
 #include "storage.h"
 
-static double points_of(const config *c) {
-  return (double)c->nx * c->ny * c->nz;
-}
-
 static bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
 /* The next step at which something must be saved or checked, or the loop ends. */
 static int64_t stop_after(const config *c, int64_t step, int64_t last) {
-  int64_t stop = last;
-  const int64_t every[] = {c->output_every, c->check_every, c->checkpoint_every_steps,
-                           c->receivers != RECEIVERS_NONE ? c->receivers_every : 0};
-  for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
+  int64_t stop = last, every[CONFIG_INTERVALS];
+  config_intervals(c, every);
+  for (int i = 0; i < CONFIG_INTERVALS; i++) {
     int64_t next = every[i] > 0 ? (step / every[i] + 1) * every[i] : last;
     if (next < stop) stop = next;
   }
@@ -74,7 +69,7 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
       error_abort(e, s->comm);
     if (watched) TRY(look_after(s, last, &reason, e));
     if (s->stepper.step < last)
-      log_progress(s->log, s->stepper.step - first, steps, MPI_Wtime() - begin, points_of(c));
+      log_progress(s->log, s->stepper.step - first, steps, MPI_Wtime() - begin, config_points(c));
   }
   if (reason != STOP_NOT) return stopped(s, reason, e);
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
@@ -83,7 +78,7 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   *seconds = MPI_Wtime() - begin;
   s->loop_io_seconds = s->io_seconds;
   s->loop_wait_seconds = s->saving.waited_seconds;
-  log_progress(s->log, steps, steps, *seconds, points_of(c));
+  log_progress(s->log, steps, steps, *seconds, config_points(c));
   return 0;
 }
 

@@ -97,8 +97,7 @@ static int plan_schedule(simulation *s, error *e) {
   const char *why = NULL;
   if (c->schedule != SCHEDULE_PERSISTENT) return 0;
   bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
-  for (int f = 0; f < FACE_COUNT; f++)
-    if (c->boundary[f] == BOUNDARY_ABSORBING) why = "absorbing faces need schedule = steps";
+  if (physics_absorbs(c)) why = "absorbing faces need schedule = steps";
   if (c->source_count) why = "sources need schedule = steps";
   if (s->ranks > 1 && !ipc) why = "more than one rank need transport = ipc";
   if (strcmp(c->kernel, "auto") != 0) why = "it has a kernel of its own: kernel = auto";

@@ -24,8 +24,8 @@ typedef struct layer_part {
 } layer_part;
 
 typedef struct state {
-  checkpoint_array
-      arrays[STATE_ARRAYS]; /* their contexts are the parts below: a state must stay where it is */
+  /* Their contexts are the parts below: a state must stay where it is. */
+  checkpoint_array arrays[STATE_ARRAYS];
   int count;
   field_part fields[2];
   layer_part layers[ABSORB_STATES];

@@ -26,12 +26,12 @@ typedef struct stepper {
   halo *halo;  /* open, on dev */
   const slab *slab;
   const kernel *kernel; /* of dev's backend; for the interior */
-  const kernel
-      *boundary_kernel;        /* likewise, for the thin launches at the boundary; of as many steps a pass */
+  /* Likewise, for the thin launches at the boundary; of as many steps a pass. */
+  const kernel *boundary_kernel;
   const kernel *single_kernel; /* of one step: for the odd step before a stop where the others advance two */
   kernel_args args;            /* constants of every launch; pointers and z range are set for each */
-  bool
-      virtual_x; /* of launches (kernel_args): all kernels of this run can, and nothing else reads ghosts in x */
+  /* Of launches (kernel_args): all kernels of this run can, and nothing else reads ghosts in x. */
+  bool virtual_x;
   bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
   bool profile; /* measure phases; the device must be open with it */
   persistent *persistent; /* not owned; advances in place of the two streams; NULL: it does not */
@@ -39,18 +39,18 @@ typedef struct stepper {
   sources *sources;
   receivers *receivers;
   watchdog *watch; /* not owned; NULL: off */
-  float *memory
-      [2]; /* the two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the
-                        first step of the wave, memory[1] holds the field of one step earlier */
-  wavefront
-      *front;  /* not owned; advances several steps a pass; NULL: one at a time. Ghosts towards neighbours are
-                        RADIUS planes for each step */
-  int current; /* memory[current] holds the newest field */
+  /* The two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the first step of the
+   * wave, memory[1] holds the field of one step earlier. */
+  float *memory[2];
+  /* Not owned; advances several steps a pass; NULL: one at a time. Ghosts towards neighbours are RADIUS planes for each
+   * step. */
+  wavefront *front;
+  int current;    /* memory[current] holds the newest field */
   int copying[2]; /* event after which memory[i] has been copied for a file and may be overwritten, or 0 */
   int64_t step;   /* steps done */
-  int64_t
-      pass; /* passes done; a pass advances one step or several and exchanges ghosts once, or is a batch of the
-                   persistent schedule */
+  /* Passes done; a pass advances one step or several and exchanges ghosts once, or is a batch of the persistent
+   * schedule. */
+  int64_t pass;
   int64_t measured_from; /* step at which `phases` began */
   int64_t measured_pass; /* likewise, the pass */
   int64_t harvested;     /* passes whose times have been taken */

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include "clock.h"
 #include "error_mpi.h"
 
 /* Steps that a reduction has to run in the background: long ones give it time enough. */
@@ -27,18 +28,12 @@ static double clock_begin;
 static volatile sig_atomic_t caught_at; /* ms since stop_begin */
 enum { MOMENT = 250 };
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int stop_signal(void) {
   return caught;
 }
 
 double stop_clock(void) {
-  return now() - clock_begin;
+  return clock_seconds() - clock_begin;
 }
 
 static void on_signal(int number) {
@@ -56,7 +51,7 @@ static void on_signal(int number) {
 void stop_begin(void) {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
-  clock_begin = now();
+  clock_begin = clock_seconds();
   caught = 0;
   for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i], &action, &before[i]);
 }

@@ -16,13 +16,9 @@ static double multiples(int64_t first, int64_t last, int64_t every) {
   return every > 0 ? (double)(last / every - first / every) : 0;
 }
 
-static double points_of(const config *c) {
-  return (double)c->nx * c->ny * c->nz;
-}
-
 /* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */
 static double checkpoint_size(const config *c) {
-  const double points = points_of(c), n[3] = {c->nx, c->ny, c->nz};
+  const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
   double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
   for (int face = 0; face < FACE_COUNT; face++)
     if (c->boundary[face] == BOUNDARY_ABSORBING) floats += 2 * points / n[face / 2] * c->boundary_width;
@@ -30,7 +26,7 @@ static double checkpoint_size(const config *c) {
 }
 
 static need need_of_fields(const config *c, const space_steps *r, double traces, const space_use *use) {
-  const double one = points_of(c) * sizeof(float);
+  const double one = config_points(c) * sizeof(float);
   const bool last_besides = r->every == 0 || r->last % r->every != 0;
   const double count = multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
   const double all = count > 0 ? fmax(one, count * one - (double)use->taken) : 0;

@@ -31,6 +31,7 @@ int halo_measure(halo *h, double *seconds, error *e);
 /* --- transport_chunks.c: halos in pieces through the host, used by other transports for neighbours elsewhere --- */
 
 typedef struct chunks chunks;
+enum { CHUNKS_MAX = 8 /* pieces of a halo */ };
 /* Opens the path to the neighbours on `sides`; `node_memory`: where a neighbour is on this node, through memory that
  * both share. Collective, also for ranks without such sides. */
 int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened, error *e);
@@ -42,11 +43,10 @@ void chunks_close(chunks *c);
 /* --- transport_ipc.c: for kernels that hand over planes by themselves --- */
 
 typedef struct peers {
-  float
-      *ghosts[2]
-             [HALO_FIELDS]; /* [side][field]: the neighbour's point (first ghost plane, 0, 0), mapped here */
-  uint32_t *theirs[2];      /* counters in the neighbours' memory, */
-  const uint32_t *mine[2];  /* and in this device's, of exchanges that are done; NULL: no neighbour */
+  /* [side][field]: the neighbour's point (first ghost plane, 0, 0), mapped here. */
+  float *ghosts[2][HALO_FIELDS];
+  uint32_t *theirs[2];     /* counters in the neighbours' memory, */
+  const uint32_t *mine[2]; /* and in this device's, of exchanges that are done; NULL: no neighbour */
 } peers;
 /* TRANSPORT_REFUSED unless the transport is ipc and all neighbours are on this node. */
 int transport_peers(const halo *h, peers *all, error *e);

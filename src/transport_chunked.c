@@ -1,17 +1,12 @@
 /* chunked and shared: halos in pieces through the host (transport_chunks.c). */
 #include "transport.h"
 
-static bool always(const halo *h, char why[HALO_WHY]) {
-  (void)h, (void)why;
-  return true;
-}
-
 /* Into how many pieces? More of them overlap better, and each costs. What wins is measured; all ranks see the same
  * times. */
 static int measure_pieces(halo *h, chunks *c, error *e) {
   double least = 0, seconds;
   int best = 1;
-  for (int count = 1; count <= 8; count *= 2) {
+  for (int count = 1; count <= CHUNKS_MAX; count *= 2) {
     TRY(chunks_cut(c, count, e));
     TRY(halo_measure(h, &seconds, e));
     if (count == 1 || seconds < least) best = count, least = seconds;
@@ -22,9 +17,8 @@ static int measure_pieces(halo *h, chunks *c, error *e) {
 static int open_both(halo *h, bool node_memory, error *e) {
   const bool sides[2] = {true, true};
   chunks *c = NULL;
-  int failure = chunks_open(h, sides, node_memory, &c, e);
+  chunks_open(h, sides, node_memory, &c, e);
   h->state = c;
-  (void)failure;
   TRY(error_agree(e, h->comm));
   return measure_pieces(h, c, e);
 }
@@ -48,7 +42,6 @@ static void close_chunks(halo *h) {
 
 const transport transport_chunked = {.name = "chunked",
                                      .note = "in pieces: the copies to and from the device overlap with MPI",
-                                     .possible = always,
                                      .open = chunked_open,
                                      .exchange = exchange,
                                      .close = close_chunks};
@@ -56,7 +49,6 @@ const transport transport_chunked = {.name = "chunked",
 const transport transport_shared = {
     .name = "shared",
     .note = "in pieces through memory that the ranks of a node share; else as chunked",
-    .possible = always,
     .open = shared_open,
     .exchange = exchange,
     .close = close_chunks};

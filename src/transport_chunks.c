@@ -10,7 +10,7 @@
 #include "trace.h"
 #include "transport.h"
 
-enum { CHUNKS_MAX = 8, CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
+enum { CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
 _Static_assert(EVENT_TRANSPORT + 2 * CHUNKS_MAX <= EVENT_MAX, "an event for each piece");
 
 /* A rank's share of the node's memory: how many pieces it has put there for each side, since opened, and the pieces

@@ -13,11 +13,6 @@ typedef struct buffers {
   float *send[2], *receive[2]; /* pinned, a halo each */
 } buffers;
 
-static bool always(const halo *h, char why[HALO_WHY]) {
-  (void)h, (void)why;
-  return true;
-}
-
 static int sendrecv_open(halo *h, error *e) {
   buffers *b = h->state = calloc(1, sizeof *b);
   if (!b) return FAIL(e, OUT_OF_MEMORY, sizeof *b, "the transport");
@@ -85,7 +80,6 @@ static int sendrecv_exchange(halo *h, float *field, const halo_events *events, b
 
 const transport transport_sendrecv = {.name = "sendrecv",
                                       .note = "pinned bounce buffers and MPI_Sendrecv: the reference",
-                                      .possible = always,
                                       .open = sendrecv_open,
                                       .exchange = sendrecv_exchange,
                                       .close = sendrecv_close};

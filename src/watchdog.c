@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "clock.h"
 #include "error_mpi.h"
 
 /* What a rank tells the others of its node; a cache line of its own. */
@@ -44,12 +45,6 @@ struct watchdog {
   pthread_cond_t wake;
   bool running, stop; /* stop: under the mutex */
 };
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* --- who is late ------------------------------------------------------------------------------------------------ */
 
@@ -124,13 +119,13 @@ static void speak(watchdog *w, int i) {
 
 /* Sleeps for a period, or until watchdog_close. Time in which this whole process was stopped does not count. */
 static bool nap(watchdog *w) {
-  const double begin = now(), until = begin + w->period;
+  const double begin = clock_seconds(), until = begin + w->period;
   const struct timespec at = {(time_t)until, (long)(1e9 * (until - (double)(time_t)until))};
   pthread_mutex_lock(&w->mutex);
   while (!w->stop && pthread_cond_timedwait(&w->wake, &w->mutex, &at) == 0) continue;
   const bool stop = w->stop;
   pthread_mutex_unlock(&w->mutex);
-  const double passed = now() - begin;
+  const double passed = clock_seconds() - begin;
   w->time += passed < 2 * w->period ? passed : 2 * w->period;
   return !stop;
 }

@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Result, Running, alive, case, check, h5py, main, np, same_bits, send, skip
+from harness import Running, alive, case, check, h5py, main, np, same_bits, send, skip
 
 LONG = {"grid.nx": 48, "grid.ny": 48, "grid.nz": 48, "time.steps": 100000000, "equation.type": "wave",
         "report.progress": "off", "checkpoint.path": "out/c"}
@@ -182,11 +182,7 @@ exit $code"""
 
 
 def on_small_disk(program, *args, size, ranks=0, old=""):
-    command = ["unshare", "-rm", "bash", "-c", MOUNTED, "bash", *program.command(args, ranks)]
-    done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, timeout=120, check=False,
-                          env={**program.environment, "SIZE": size, "OLD": old})
-    check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
-    return Result(done.returncode, done.stdout, done.stderr)
+    return program.run_with_mounts(MOUNTED, *args, np=ranks, SIZE=size, OLD=old)
 
 
 FIELD = 40 * 40 * 40 * 4  # bytes

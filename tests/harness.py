@@ -112,6 +112,14 @@ class Program:
         check(self.files() == before, about + f"left behind {sorted(self.files() - before)}")
         return result
 
+    def run_with_mounts(self, script, *args, np=0, **environment):
+        """Runs `script` of bash, which may mount file systems (exit 99 where it cannot) and starts the program as "$@"."""
+        command = ["unshare", "-rm", "bash", "-c", script, "bash", *self.command(args, np)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False,
+                              env={**self.environment, **environment})
+        check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
+        return Result(done.returncode, done.stdout, done.stderr)
+
     def files(self):
         return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}
 

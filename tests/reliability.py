@@ -15,7 +15,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Result, Running, alive, case, check, h5py, main, np, read_field, same_bits, send
+from harness import Running, alive, case, check, h5py, main, np, read_field, same_bits, send
 
 # --- what a run leaves --------------------------------------------------------------------------------------------
 
@@ -550,14 +550,11 @@ exit $code"""
 
 
 def run_mounted(program, config, *args, size, ranks=0, read_only=""):
-    command = ["unshare", "-rm", "bash", "-c", MOUNTED, "bash", *program.command([config, *args], ranks)]
-    done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, timeout=120, check=False,
-                          env={**program.environment, "SIZE": size, "READ_ONLY": read_only})
-    check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
+    result = program.run_with_mounts(MOUNTED, config, *args, np=ranks, SIZE=size, READ_ONLY=read_only)
     folder = program.folder / "out/small"
     shutil.rmtree(folder)
     (program.folder / "out/kept").rename(folder)
-    return Result(done.returncode, done.stdout, done.stderr)
+    return result
 
 
 def mounted(program, config):

@@ -7,6 +7,7 @@
  * images at all faces cost is measured in turns with the same kernel without, and so are the depths of a wavefront,
  * with the copy anew each turn: a shared machine drifts. What arithmetic allows is the rate of the same kernel on
  * fields that fit each core's L2 cache. */
+#include "src/clock.h"
 #include "kernels/kernel.h"
 #include "wavefront.h"
 #include <math.h>
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PASSES_MIN = 8, TURNS = 4, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
@@ -44,12 +44,6 @@ typedef struct worker {
   work *w;
   int part;
 } worker;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Floats [begin, end) that belong to a thread, in whole 128-byte lines. */
 static size_t share_begin(const work *w, int part) {
@@ -119,16 +113,16 @@ static void *worker_main(void *argument) {
   flush_subnormals();
   worker *me = argument;
   work *w = me->w;
-  double begin = now();
+  double begin = clock_seconds();
   for (int n = 0; !w->done; n++) {
     pthread_barrier_wait(&w->barrier);
-    double start = now();
+    double start = clock_seconds();
     w->pass(w, me->part, w->field[n % 2], w->field[(n + 1) % 2]);
     pthread_barrier_wait(&w->barrier);
     if (me->part == 0) {
-      double seconds = now() - start;
+      double seconds = clock_seconds() - start;
       if (n == 0 || seconds < w->best) w->best = seconds;
-      w->done = n + 1 >= PASSES_MIN && now() - begin > SECONDS_MIN;
+      w->done = n + 1 >= PASSES_MIN && clock_seconds() - begin > SECONDS_MIN;
     }
     pthread_barrier_wait(&w->barrier);
   }

@@ -1,16 +1,10 @@
+#include "src/clock.h"
 #include "wavefront.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PASSES_MIN = 4 };
 static const double SECONDS_MIN = 0.4;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void stop_on(int failed, const error *e) {
   if (!failed) return;
@@ -41,11 +35,11 @@ double wavefront_rate(const wavefront_bench *b, enum equation equation, bool med
   s.boundary_kernel = s.single_kernel = s.kernel;
   s.memory[0] = b->field[0], s.memory[1] = b->field[1];
   set_args(&s, b, equation, medium);
-  double best = 1e30, begin = now();
-  for (int pass = 0; pass < PASSES_MIN || now() - begin < SECONDS_MIN; pass++) {
-    double start = now();
+  double best = 1e30, begin = clock_seconds();
+  for (int pass = 0; pass < PASSES_MIN || clock_seconds() - begin < SECONDS_MIN; pass++) {
+    double start = clock_seconds();
     stop_on(stepper_advance(&s, depth, &e) || stepper_sync(&s, &e), &e);
-    double seconds = (now() - start) / depth;
+    double seconds = (clock_seconds() - start) / depth;
     if (pass > 0 && seconds < best) best = seconds;
   }
   dev->table->close(dev);
