@@ -5,7 +5,8 @@
  *   - blocks of y and x small enough that the planes of a group stay in the L2 cache while the sweep moves up
  * in z;
  *   - software prefetch of the planes that enter: rows are short, hardware prefetchers stop at every page;
- *   - stores that bypass the cache once a launch is too large to be found there by the next one;
+ *   - stores that bypass the cache once a launch is too large to be found there by the next one. How large that is,
+ *     the sizes of caches do not tell (others use them too), so `auto` also measures `simd_cached`, which never does;
  *   - x neighbours shifted out of three aligned vectors where the instruction set can (AVX-512). */
 #include "host_simd.h"
 #include "host_images.h"
@@ -16,7 +17,6 @@
 enum {
   BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
   BLOCK_Y_LEAST = 8,       /* rows: fewer would mostly load their neighbours */
-  STREAM_BYTES = 8 << 20,  /* of output from which on a launch stores around the cache */
   PREFETCH_ROWS = 3        /* how far ahead of the computation a plane that enters is asked for */
 };
 
@@ -40,12 +40,16 @@ static void for_each_block(sweep *s, int lanes, host_share share, sweep_block *r
     }
 }
 
+/* May a launch be too large to be found in the cache by the next one? */
+static bool is_large(const kernel_args *a) {
+  return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
+}
+
 /* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
-static void launch_share(const kernel_args *a, enum equation equation, int lanes, int part, int parts,
-                         sweep_block *run) {
+static void launch_share(const kernel_args *a, enum equation equation, int lanes, bool large, int part,
+                         int parts, sweep_block *run) {
   const size_t rows = PREFETCH_ROWS * a->pitch;
-  sweep s = {.args = a};
-  s.large = (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > STREAM_BYTES;
+  sweep s = {.args = a, .large = large};
   s.stream = s.large &&
              equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;
@@ -145,21 +149,19 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_x_pair(u, r)         vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
 #include "host_simd_body.h"
 
+#define SET(name, isa)                                                                                       \
+  {                                                                                                          \
+    name, {jacobi_##isa, heat_##isa, wave_##isa},                                                            \
+        {jacobi_cached_##isa, heat_cached_##isa, wave_cached_##isa},                                         \
+        {jacobi_share_##isa, heat_share_##isa, wave_share_##isa},                                            \
+  }
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
 #ifdef __x86_64__
-      {"AVX-512",
-       jacobi_avx512,
-       heat_avx512,
-       wave_avx512,
-       {jacobi_share_avx512, heat_share_avx512, wave_share_avx512}},
-      {"AVX2+FMA", jacobi_avx2, heat_avx2, wave_avx2, {jacobi_share_avx2, heat_share_avx2, wave_share_avx2}},
+      SET("AVX-512", avx512),
+      SET("AVX2+FMA", avx2),
 #endif
-      {"portable C",
-       jacobi_portable,
-       heat_portable,
-       wave_portable,
-       {jacobi_share_portable, heat_share_portable, wave_share_portable}},
+      SET("portable C", portable),
   };
   int first = 0;
 #ifdef __x86_64__
@@ -170,13 +172,14 @@ const host_isa *host_isa_get(int index) {
   return index >= 0 && index < count ? &sets[first + index] : NULL;
 }
 
-host_kernel jacobi_host_simd, heat_host_simd, wave_host_simd;
-void jacobi_host_simd(const kernel_args *args, int part, int parts) {
-  host_isa_get(0)->jacobi(args, part, parts);
-}
-void heat_host_simd(const kernel_args *args, int part, int parts) {
-  host_isa_get(0)->heat(args, part, parts);
-}
-void wave_host_simd(const kernel_args *args, int part, int parts) {
-  host_isa_get(0)->wave(args, part, parts);
-}
+#define KERNELS(name, equation)                                                                              \
+  host_kernel name##_host_simd, name##_host_simd_cached;                                                     \
+  void name##_host_simd(const kernel_args *args, int part, int parts) {                                      \
+    host_isa_get(0)->launch[equation](args, part, parts);                                                    \
+  }                                                                                                          \
+  void name##_host_simd_cached(const kernel_args *args, int part, int parts) {                               \
+    host_isa_get(0)->cached[equation](args, part, parts);                                                    \
+  }
+KERNELS(jacobi, EQUATION_JACOBI)
+KERNELS(heat, EQUATION_HEAT)
+KERNELS(wave, EQUATION_WAVE)

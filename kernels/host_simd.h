@@ -14,14 +14,18 @@ typedef struct host_ahead {
 /* Computes a share that the caller chose; what it stores stays in the cache. */
 typedef void host_share_kernel(const kernel_args *args, host_share share, host_ahead ahead);
 
+/* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
+enum { HOST_SIMD_LARGE = 8 << 20 };
+
 typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
-  host_kernel *jacobi, *heat, *wave;
+  host_kernel *launch[EQUATION_COUNT];
+  host_kernel *cached[EQUATION_COUNT]; /* never store around the cache, as large launches do otherwise */
   host_share_kernel *share[EQUATION_COUNT];
 } host_isa;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or
- * NULL past the last. The kernels `simd` run number 0. All give the same bits. */
+ * NULL past the last. The kernels `simd` and `simd_cached` run number 0. All give the same bits. */
 const host_isa *host_isa_get(int index);
 
 #endif

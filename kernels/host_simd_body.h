@@ -190,7 +190,10 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
     ISA(sweep_block)(s, equation, b, z_begin, z_end);                                                        \
   }                                                                                                          \
   static void ISA(name)(const kernel_args *a, int part, int parts) {                                         \
-    launch_share(a, equation, LANES, part, parts, ISA(name##_block));                                        \
+    launch_share(a, equation, LANES, is_large(a), part, parts, ISA(name##_block));                           \
+  }                                                                                                          \
+  static void ISA(name##_cached)(const kernel_args *a, int part, int parts) {                                \
+    launch_share(a, equation, LANES, false, part, parts, ISA(name##_block));                                 \
   }                                                                                                          \
   static void ISA(name##_share)(const kernel_args *a, host_share share, host_ahead ahead) {                  \
     sweep s = {.args = a, .ahead = ahead};                                                                   \

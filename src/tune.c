@@ -1,6 +1,7 @@
 #include "tune.h"
 #include <stdio.h>
 #include <string.h>
+#include "../kernels/host_simd.h"
 #include "error_mpi.h"
 #include "version.h"
 
@@ -131,11 +132,18 @@ static int choose(stepper *s, candidate *list, int count, enum equation equation
   return 0;
 }
 
+/* Do all candidates do the same? */
+static bool alike(const stepper *s) {
+  return s->dev->table->backend == BACKEND_HOST &&
+         (size_t)s->slab->nz * s->slab->plane * sizeof(float) <= HOST_SIMD_LARGE;
+}
+
 static int choose_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
                           error *e) {
   candidate list[CANDIDATES_MAX];
   int count = list_candidates(equation, s->dev->table->backend, list);
-  if (strcmp(name, "auto") == 0 && count > 1) return choose(s, list, count, equation, comm, log, e);
+  if (strcmp(name, "auto") == 0 && count > 1 && !alike(s))
+    return choose(s, list, count, equation, comm, log, e);
   TRY(kernel_find(name, equation, s->dev->table->backend, &s->kernel, e));
   s->boundary_kernel = s->kernel;
   if (strcmp(name, "auto") == 0) log_line(log, "kernel auto: %s", s->kernel->name);

@@ -165,7 +165,7 @@ static void run_instruction_sets(launch_case *c) {
   static const int parts[] = {1, 2, 3, 7};
   const host_isa *isa;
   for (int i = 0; (isa = host_isa_get(i)); i++) {
-    host_kernel *const kernels[EQUATION_COUNT] = {isa->jacobi, isa->heat, isa->wave};
+    host_kernel *const *kernels = isa->launch;
     for (int q = 0; q < EQUATION_COUNT; q++) {
       int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
       memcpy(c->got, c->before[q], c->floats * sizeof(float));
