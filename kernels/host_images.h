@@ -38,6 +38,13 @@ typedef struct line_image {
   int from[LINE]; /* lane of the vector that goes there */
 } line_image;
 
+/* What stands for the ghosts at an end of a row that are in no field (kernel_args.virtual_x). */
+typedef struct line_end {
+  bool some, negated;
+  int source;     /* x of the vector that the ghosts are images of */
+  int from[LINE]; /* lane of that vector for each lane of the one beyond the end */
+} line_end;
+
 /* What every instruction set's sweep needs to know of a launch, besides its arguments. */
 typedef struct sweep {
   const kernel_args *args;
@@ -46,6 +53,7 @@ typedef struct sweep {
   host_ahead ahead;
   bool whole; /* ghosts at the ends of rows are stored as whole lines, these: */
   line_image first, last;
+  line_end left, right;             /* where images in x are in no field */
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
   int x_count;
   x_image x_images[2 * GHOST_REACH];
@@ -109,6 +117,28 @@ static inline void find_line_images(sweep *s, int lanes) {
   }
 }
 
+/* Fills in what is read in place of ghosts beyond the ends of rows of whole vectors. */
+static inline void find_line_ends(sweep *s, int lanes) {
+  const kernel_args *a = s->args;
+  const int lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
+  const bool wrap = lo == GHOST_WRAP;
+  s->left = (line_end){lo != GHOST_KEEP, lo == GHOST_ODD, wrap ? a->nx - lanes : 0, {0}};
+  s->right = (line_end){hi != GHOST_KEEP, hi == GHOST_ODD, wrap ? 0 : a->nx - lanes, {0}};
+  for (int r = 1; r <= GHOST_REACH; r++) {
+    s->left.from[lanes - r] = wrap ? lanes - r : r;
+    s->right.from[r - 1] = wrap ? r - 1 : lanes - 1 - r;
+  }
+}
+
+/* Point x of a row, or the image that stands for a ghost in no field. */
+static inline float point_or_image(const kernel_args *a, const float *row, int x) {
+  const int rule = x < 0 ? a->ghosts[FACE_X_LO] : x >= a->nx ? a->ghosts[FACE_X_HI] : GHOST_KEEP;
+  if (rule == GHOST_KEEP) return row[x];
+  if (rule == GHOST_WRAP) return row[x < 0 ? x + a->nx : x - a->nx];
+  const float value = row[x < 0 ? -x : 2 * (a->nx - 1) - x];
+  return rule == GHOST_ODD ? -value : value;
+}
+
 /* Fills in what a sweep with vectors of `lanes` does with images along x; `large` is set. */
 static inline void find_x_images(sweep *s, int lanes) {
   const kernel_args *a = s->args;
@@ -117,6 +147,8 @@ static inline void find_x_images(sweep *s, int lanes) {
   if (lo == GHOST_KEEP && hi == GHOST_KEEP) return;
   s->x_middle_begin = GHOST_REACH + 1;
   s->x_middle_end = nx - GHOST_REACH - 1;
+  if (a->virtual_x && lanes > GHOST_REACH) find_line_ends(s, lanes);
+  if (a->virtual_x) return;
   s->whole = lanes > GHOST_REACH && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
   if (s->whole) find_line_images(s, lanes);
   for (int x = 0; x < nx; x++) {

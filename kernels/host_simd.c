@@ -91,8 +91,8 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 /* 16 lanes from lane `k` of the 32 of low:high. */
 #define vec_shift(low, high, k)                                                                              \
   _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))
-#define vec_x_begin(u)   __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
-#define vec_x_pair(u, r) vec_add(vec_shift(left, middle, LANES - (r)), vec_shift(middle, right, r))
+#define vec_x_begin(u) __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
+#define vec_x_pair(r)  vec_add(vec_shift(left, middle, LANES - (r)), vec_shift(middle, right, r))
 #include "host_simd_body.h"
 
 #define ISA(name)        STENCIL_JOIN(name, _avx2)
@@ -119,7 +119,7 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define leave()                  (_mm_sfence(), _mm256_zeroupper())
 #define vec_x_begin(u)           const float *middle = (u)
-#define vec_x_pair(u, r)         vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
+#define vec_x_pair(r)            vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
 #include "host_simd_body.h"
 #undef vec_first
 #undef vec_bits
@@ -146,7 +146,7 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define prefetch(p)              ((void)(p))
 #define leave()                  ((void)0)
 #define vec_x_begin(u)           const float *middle = (u)
-#define vec_x_pair(u, r)         vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
+#define vec_x_pair(r)            vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
 #include "host_simd_body.h"
 
 #define SET(name, isa)                                                                                       \

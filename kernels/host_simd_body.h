@@ -16,11 +16,13 @@ TARGET INLINE vec ISA(below)(const ISA(weights) * w, const vec column[5]) {
   return vec_fma(w->center, column[4], acc);
 }
 
-TARGET INLINE vec ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t row, vec acc) {
-  vec_x_begin(u);
+/* `x`: where the neighbours in x are read, u itself or a copy. */
+TARGET INLINE vec ISA(within)(const ISA(weights) * w, const float *u, const float *x, ptrdiff_t row,
+                              vec acc) {
+  vec_x_begin(x);
 #define RING(r)                                                                                              \
   acc = vec_fma(w->y[r], vec_add(vec_load(u - r * row), vec_load(u + r * row)), acc);                        \
-  acc = vec_fma(w->x[r], vec_x_pair(u, r), acc)
+  acc = vec_fma(w->x[r], vec_x_pair(r), acc)
   RING(1);
   RING(2);
   RING(3);
@@ -44,9 +46,11 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
   return vec_fma(m, star, vec_fms(w->two, u, before));
 }
 
-/* `lanes` new points of each of `planes` (a constant, at most GROUP) planes from place `at` on. */
+/* `lanes` new points of each of `planes` (a constant, at most GROUP) planes from place `at` on. `copies`: of what
+ * lies there in each plane with the neighbours in x, or NULL. */
 TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               ptrdiff_t at, const int planes, const int lanes, vec acc[GROUP]) {
+                               ptrdiff_t at, const float *const *copies, const int planes, const int lanes,
+                               vec acc[GROUP]) {
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
@@ -56,7 +60,8 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k] = ISA(below)(w, column + k);
 #pragma GCC unroll 4
-  for (int k = 0; k < planes; k++) acc[k] = ISA(within)(w, u + k * plane, row, acc[k]);
+  for (int k = 0; k < planes; k++)
+    acc[k] = ISA(within)(w, u + k * plane, copies ? copies[k] : u + k * plane, row, acc[k]);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
     acc[k] = ISA(above)(w, column + k + 5, acc[k]);
@@ -75,7 +80,7 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enu
                                ptrdiff_t at, const int planes) {
   float *out = s->args->out + at;
   vec acc[GROUP];
-  ISA(update)(w, s, equation, at, planes, LANES, acc);
+  ISA(update)(w, s, equation, at, NULL, planes, LANES, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, out += s->args->plane) {
     if (s->stream)
@@ -116,6 +121,25 @@ TARGET INLINE void ISA(store_line)(const line_image *l, float *out, vec v, bool 
   }
 }
 
+enum { ISA(BESIDE) = LANES > GHOST_REACH ? LANES : GHOST_REACH };
+
+/* Copies the vector at an end of a row, with what is beside it and images in place of ghosts, to `copy`, where the
+ * vector's first point is number BESIDE. */
+TARGET INLINE void ISA(copy_end)(const sweep *s, const float *row, int x, float *copy) {
+  const line_end *left = &s->left, *right = &s->right;
+  if (LANES < GHOST_REACH) {
+    for (int i = -GHOST_REACH; i < LANES + GHOST_REACH; i++)
+      copy[GHOST_REACH + i] = point_or_image(s->args, row, x + i);
+    return;
+  }
+  vec before = vec_load(row + x - LANES), after = vec_load(row + x + LANES);
+  if (left->some && x == 0) before = vec_pick(vec_load(row + left->source), left->from);
+  if (right->some && x + LANES == s->args->nx) after = vec_pick(vec_load(row + right->source), right->from);
+  vec_store(copy, left->negated && x == 0 ? vec_negate(before) : before);
+  vec_store(copy + LANES, vec_load(row + x));
+  vec_store(copy + 2 * LANES, right->negated && x + LANES == s->args->nx ? vec_negate(after) : after);
+}
+
 /* A vector at an end of its rows, or of rows with images along y or z. */
 TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum equation equation, strip *t,
                              int x, const int planes) {
@@ -123,17 +147,25 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
   const ptrdiff_t at = t->first + x;
   const int lanes = smaller(a->nx - x, LANES);
   const unsigned kept = lanes_kept(s, x);
-  const bool one_by_one = !s->whole && is_end(s, x, LANES), stream = s->stream;
+  const bool one_by_one = s->x_count > 0 && !s->whole && is_end(s, x, LANES), stream = s->stream;
   const bool first = s->whole && s->first.some && x == 0,
              last = s->whole && s->last.some && x + LANES == a->nx;
+  const ptrdiff_t plane = (ptrdiff_t)a->plane;
+  const bool copied = a->virtual_x && is_end(s, x, LANES);
+  _Alignas(64) float copies[GROUP][3 * ISA(BESIDE)];
+  const float *near[GROUP];
   vec acc[GROUP];
-  ISA(update)(w, s, equation, at, planes, lanes, acc);
+  for (int k = 0; k < planes; k++) {
+    near[k] = copied ? copies[k] + ISA(BESIDE) : a->in + at + k * plane;
+    if (copied) ISA(copy_end)(s, a->in + t->first + k * plane, x, copies[k]);
+  }
+  ISA(update)(w, s, equation, at, near, planes, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k] = vec_keep(acc[k], kept);
   if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
-    float *row = a->out + t->first + k * (ptrdiff_t)a->plane;
+    float *row = a->out + t->first + k * plane;
     ISA(store)(row + x, acc[k], lanes, stream);
     if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k]);
     if (first) ISA(store_line)(&s->first, row, acc[k], s->large);

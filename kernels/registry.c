@@ -35,7 +35,7 @@
 #define VIRTUAL_X_KERNEL(equation, backend, name, function, note)                                            \
   ENTRY(equation, backend, 1, 1, 0, name, function, note)
 #define WAVEFRONT_KERNEL(equation, backend, name, function, note)                                            \
-  ENTRY(equation, backend, 1, 0, 1, name, function, note)
+  ENTRY(equation, backend, 1, 1, 1, name, function, note)
 const kernel kernel_table[] = {
 #include "kernels.def"
 };
@@ -57,12 +57,13 @@ const char *backend_name(enum backend backend) {
   return names[backend];
 }
 
-/* Whole packs of 4 points, so that the images' sources are in the packs beside the end; where an axis reflects, at
- * least two. */
+/* CUDA: whole packs of 4 points, so that the images' sources are in the packs beside the end; where an axis reflects, at
+ * least two. Host: whole vectors, of which the longest has 16 points. */
 int kernel_virtual_x(const kernel *k, const kernel_args *args) {
   const unsigned char *g = args->ghosts;
   const int any = g[FACE_X_LO] != GHOST_KEEP || g[FACE_X_HI] != GHOST_KEEP;
-  return k->virtual_x && any && args->nx % 4 == 0 && args->nx >= 8;
+  const int pack = k->backend == BACKEND_HOST ? 16 : 4;
+  return k->virtual_x && any && args->nx % pack == 0 && args->nx >= 8;
 }
 
 static int unknown(const char *name, enum equation equation, enum backend backend, error *e) {

@@ -198,6 +198,7 @@ static int launch_wavefront(const stepper *s, int steps, error *e) {
                          .upper = s->slab->upper != SLAB_NO_RANK,
                          .done = w->done,
                          .before = w->before};
+  args.field.virtual_x = s->virtual_x;
   if (args.chunks > w->threads) args.chunks = w->threads;
   if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
   w->before += wavefront_positions(&args);

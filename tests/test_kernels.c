@@ -238,7 +238,7 @@ static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
 static void run_device(test_device *d, launch_case *c) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
-    if (c->args.virtual_x && !k->virtual_x) continue;
+    if (c->args.virtual_x && !kernel_virtual_x(k, &c->args)) continue;
     if (k->backend == d->dev->table->backend && k->steps == c->steps && (k->host || k->cuda))
       run_kernel(d, c, k);
   }
@@ -300,8 +300,11 @@ static void run_case(test_device *d, int devices, const int n[3], int z_begin, i
   new_case_of(&c, 1, true, n, z_begin, z_end, random);
   if (!only_cuda) run_instruction_sets(&c);
   for (int i = 0; i < devices; i++) run_device(&d[i], &c);
-  if (devices > 0 && d[devices - 1].dev->table->backend == BACKEND_CUDA && make_virtual(&c))
-    run_device(&d[devices - 1], &c);
+  if (make_virtual(&c)) {
+    const kernel simd = {.backend = BACKEND_HOST, .virtual_x = 1};
+    if (!only_cuda && kernel_virtual_x(&simd, &c.args)) run_instruction_sets(&c);
+    for (int i = 0; i < devices; i++) run_device(&d[i], &c);
+  }
   free_case(&c);
 }
 
@@ -582,6 +585,9 @@ static void who_can_do_without_ghosts_in_x(void **unused) {
   assert_false(kernel_virtual_x(plain, &args));
   for (args.nx = 1; args.nx < 20; args.nx++)
     assert_int_equal(kernel_virtual_x(able, &args), args.nx == 8 || args.nx == 12 || args.nx == 16);
+  const kernel simd = {.backend = BACKEND_HOST, .virtual_x = 1};
+  for (args.nx = 1; args.nx < 40; args.nx++)
+    assert_int_equal(kernel_virtual_x(&simd, &args), args.nx == 16 || args.nx == 32);
   args = (kernel_args){.nx = 12, .ghosts = {[FACE_Y_LO] = GHOST_ODD, [FACE_Z_HI] = GHOST_EVEN}};
   assert_false(kernel_virtual_x(able, &args));
 }
