@@ -50,7 +50,7 @@ typedef struct peer_memory {
   unsigned char bytes[80];
 } peer_memory;
 
-/* Work between the devices of two processes on one node. */
+/* Work between the devices of several processes. */
 typedef struct device_peer {
   /* Describes `memory`, the beginning of an allocation, for another process. */
   int (*offer)(device *dev, void *memory, peer_memory *offered, error *e);
@@ -63,6 +63,10 @@ typedef struct device_peer {
   /* Holds back later work of the stream until the counter, in this device's memory, has reached `value`, which may wrap
    * around. Fresh memory counts as -1. */
   int (*await)(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e);
+  /* The stream as CUDA knows it, a cudaStream_t, for a library that enqueues work of its own. */
+  void *(*stream)(device *dev, int stream);
+  /* Makes this the device of the calling thread, for a library that asks for it. Any thread may call it. */
+  int (*adopt)(device *dev, error *e);
 } device_peer;
 
 /* The table. All functions return 0 or an error id with `e` filled; `dev` is the device the table belongs to.
@@ -104,6 +108,7 @@ struct device {
   size_t bytes, peak_bytes; /* device memory in use now and at most */
   size_t pinned_bytes;      /* pinned host memory in use now */
   size_t total_bytes;       /* memory of the device, 0 if unknown */
+  unsigned char gpu[16];    /* the same for two devices that are one GPU, whoever opened them; zeros: no GPU */
 };
 
 /* Opens a device: name "host", "cuda" or "auto" (cuda where it is compiled in and a device is there, else

@@ -192,7 +192,17 @@ static int cuda_await(device *dev, int stream, const uint32_t *counter, uint32_t
   return 0;
 }
 
-static const device_peer cuda_peer = {cuda_offer, cuda_map, cuda_unmap, cuda_signal, cuda_await};
+static void *cuda_stream(device *dev, int stream) {
+  return cuda_of(dev)->streams[stream];
+}
+
+static int cuda_adopt(device *dev, error *e) {
+  CUDA_TRY(e, cudaSetDevice(cuda_of(dev)->ordinal));
+  return 0;
+}
+
+static const device_peer cuda_peer = {cuda_offer, cuda_map,    cuda_unmap, cuda_signal,
+                                      cuda_await, cuda_stream, cuda_adopt};
 
 /* --- streams
  * ------------------------------------------------------------------------------------------------ */
@@ -240,7 +250,7 @@ static int cuda_sync(device *dev, int stream, error *e) {
 }
 
 static int cuda_sync_event(device *dev, int event, error *e) {
-  CUDA_TRY(e, cudaSetDevice(cuda_of(dev)->ordinal)); /* the calling thread may be one that knows no device yet */
+  TRY(cuda_adopt(dev, e)); /* the calling thread may be one that knows no device yet */
   CUDA_TRY(e, cudaEventSynchronize(cuda_of(dev)->events[event]));
   return 0;
 }
@@ -328,6 +338,8 @@ static int describe(cuda_device *d, int ordinal, int count, int ranks, error *e)
   CUDA_TRY(e, cudaMemGetInfo(&available, &d->shown.total_bytes));
   snprintf(d->shown.description, sizeof d->shown.description, "%.200s, %d SMs, %.0f GiB", properties.name,
            properties.multiProcessorCount, (double)d->shown.total_bytes / (double)(1 << 30));
+  static_assert(sizeof properties.uuid == sizeof d->shown.gpu, "it is all of it");
+  memcpy(d->shown.gpu, &properties.uuid, sizeof d->shown.gpu);
   if (ranks > count) /* with one device visible to each rank they may well be different ones */
     snprintf(d->shown.warning, sizeof d->shown.warning,
              "%d ranks on this node and %d CUDA device%s visible: ranks share a device unless each was given "

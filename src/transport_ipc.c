@@ -65,13 +65,12 @@ static int map_side(halo *h, ipc *p, int side, const offer *o, error *e) {
   return 0;
 }
 
-static int exchange_offers(halo *h, const offer *mine, offer theirs[2], error *e) {
-  const int bytes = (int)sizeof *mine, lower = transport_neighbour(h, LOWER),
-            upper = transport_neighbour(h, UPPER);
-  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, lower, TAG_DOWN, &theirs[UPPER], bytes, MPI_BYTE, upper,
-                          TAG_DOWN, h->comm, MPI_STATUS_IGNORE));
-  MPI_TRY(e, MPI_Sendrecv(mine, bytes, MPI_BYTE, upper, TAG_UP, &theirs[LOWER], bytes, MPI_BYTE, lower,
-                          TAG_UP, h->comm, MPI_STATUS_IGNORE));
+/* Sends `mine` to both neighbours and receives theirs, [side]. */
+static int tell_neighbours(halo *h, const void *mine, void *const theirs[2], int bytes, error *e) {
+  for (int side = 0; side < 2; side++)
+    MPI_TRY(e,
+            MPI_Sendrecv(mine, bytes, MPI_BYTE, transport_neighbour(h, side), TAG_READY, theirs[!side], bytes,
+                         MPI_BYTE, transport_neighbour(h, !side), TAG_READY, h->comm, MPI_STATUS_IGNORE));
   return 0;
 }
 
@@ -82,7 +81,7 @@ static int ipc_open(halo *h, error *e) {
   if (!p) FAIL(e, OUT_OF_MEMORY, sizeof *p, "the transport");
   if (p) make_offer(h, p, &mine, e);
   TRY(error_agree(e, h->comm));
-  TRY(exchange_offers(h, &mine, theirs, e));
+  TRY(tell_neighbours(h, &mine, (void *[]){&theirs[LOWER], &theirs[UPPER]}, (int)sizeof mine, e));
   for (int side = 0; side < 2; side++) {
     int local = MPI_UNDEFINED;
     if (!e->id) transport_local_neighbour(h, side, &local, e);
@@ -115,14 +114,9 @@ static void ipc_close(halo *h) {
 
 /* Waits until the neighbours have done all that may still use the ghosts that will be written. */
 static int meet_neighbours(halo *h, error *e) {
-  const int lower = transport_neighbour(h, LOWER), upper = transport_neighbour(h, UPPER);
   TRY(h->dev->table->sync(h->dev, STREAM_BOUNDARY, e));
   TRY(h->dev->table->sync(h->dev, STREAM_INTERIOR, e));
-  MPI_TRY(e, MPI_Sendrecv(NULL, 0, MPI_BYTE, lower, TAG_READY, NULL, 0, MPI_BYTE, upper, TAG_READY, h->comm,
-                          MPI_STATUS_IGNORE));
-  MPI_TRY(e, MPI_Sendrecv(NULL, 0, MPI_BYTE, upper, TAG_READY, NULL, 0, MPI_BYTE, lower, TAG_READY, h->comm,
-                          MPI_STATUS_IGNORE));
-  return 0;
+  return tell_neighbours(h, NULL, (void *[]){NULL, NULL}, 0, e);
 }
 
 static int put(halo *h, ipc *p, float *field, int index, error *e) {

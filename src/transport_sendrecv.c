@@ -129,13 +129,3 @@ const transport transport_cuda_aware = {.name = "cuda_aware",
                                         .open = aware_open,
                                         .exchange = aware_exchange,
                                         .close = aware_close};
-
-/* --- nccl ------------------------------------------------------------------------------------------------------- */
-
-static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
-  (void)h;
-  snprintf(why, HALO_WHY, "this program was built without NCCL");
-  return false;
-}
-
-const transport transport_nccl = {.name = "nccl", .note = "not in this program", .possible = nccl_possible};

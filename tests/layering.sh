@@ -10,6 +10,7 @@ rules=(
   '. | mpi\.h | ^src/(main|run|simulation|setup|load|save|saving|survey|tune|tune_depth|cores|physics|source|receiver|state|stop|watchdog|halo|halo_test|transport\w*|step|cli|error_mpi)\.|^io/ | MPI is for the run and its parts, halo, step, cli, error_mpi and io'
   '. | (.*/)?(hdf5|H5).*\.h | ^io/ | HDF5 is for io/'
   '. | (cuda|cooperative_groups|nv).* | \.cuh?\ |^src/trace.h nvtx3/ | CUDA is for .cu and .cuh files'
+  '. | (.*/)?nccl.*\.h | ^src/transport_nccl\.c | NCCL is for its transport'
   '^kernels/ | \.\./.* | \ \.\./src/(error|nearest)\.h$ | a kernel knows its arguments and errors, nothing else of the program'
   '^src/(error|slab|nearest|fd)\. | .*(device|halo|step|run|simulation|transfer|config|field_io|kernel|report|log)\.h | ^$ | the lowest layer includes none above it'
   '^src/(device|host_stream) | .*(halo|step|run|simulation|transfer|config|field_io|series|report|cli)\.h | ^$ | a device knows nothing of the run, the halo or files'
@@ -51,6 +52,7 @@ self_test() {
   local plant file found=0
   cp -r "$tree"/{src,kernels,io,config} "$copy"
   for plant in 'src/slab.c <mpi.h>' 'src/report.c <hdf5.h>' 'src/device_host.c <cuda_runtime.h>' \
+    'src/transport_ipc.c <nccl.h>' \
     'kernels/reference.c "../src/slab.h"' 'src/error.c "device.h"' 'src/device.c "halo.h"' 'src/halo.c "simulation.h"' \
     'config/config.c "../src/device.h"' 'io/field_io.c "../src/step.h"'; do
     file=${plant%% *}

@@ -24,6 +24,16 @@ RUNS = {
 }
 
 
+def has_nccl(program):
+    return re.search(r"nccl +grouped", program.succeed("--version").out) is not None
+
+
+def gpus(program):
+    """GPUs that the program sees."""
+    found = re.search(r"cuda: (\d+) device", program.succeed("--version").out)
+    return int(found.group(1)) if found else 0
+
+
 def grid(program):
     points = {"grid.nx": 29, "grid.ny": 18, "grid.nz": 28, "time.steps": 9, "output.every": 4}
     values = 1500 + 700 * np.random.default_rng(3).random((28, 18, 29))
@@ -65,7 +75,9 @@ def refused(program):
     config = program.config({**grid(program), "equation.type": "jacobi"})
     program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", np=2)
     program.fail(1, ["transport = cuda_aware", "GPU"], config, "parallel.transport=cuda_aware", np=2)
-    program.fail(1, ["transport = nccl", "NCCL"], config, "parallel.transport=nccl", np=2)
+    program.fail(1, ["transport = nccl", "GPU" if has_nccl(program) else "without NCCL"], config,
+                 "parallel.transport=nccl", np=2)
+    program.fail(1, ["transport = nccl"], config, "parallel.transport=nccl", "--dry-run")
     program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", "--dry-run")
     program.fail(1, ["schedule = persistent", "GPU"], config, "parallel.schedule=persistent", np=2)
     program.fail(1, ["transport", "mpi", "chunked"], config, "parallel.transport=mpi")
@@ -73,14 +85,14 @@ def refused(program):
     check(re.search(r"transport auto: \w+ \(sendrecv .* ms; chunked .* ms; shared .* ms; .*ipc: it needs a GPU", out), out)
 
 
-def deaths(program, backend, transports):
+def deaths(program, backend, transports, ranks=3):
     """SIGKILL of a rank while all step: the job is over within 10 s."""
     dice = random.Random(11)
     for transport in transports:
         program.fresh()
         config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 96, "time.steps": 10**7,
                                  "device.backend": backend, "report.progress": "on"})
-        with Running(program, config, f"parallel.transport={transport}", np=3) as run:
+        with Running(program, config, f"parallel.transport={transport}", np=ranks) as run:
             run.wait_for(lambda: "step" in run.out(), "a step")
             time.sleep(dice.random())
             send(dice.choice(run.ranks()), signal.SIGKILL)
@@ -106,6 +118,28 @@ def cuda(program):
     compare(program, "cuda", CUDA)
     persistent(program)
     deaths(program, "cuda", CUDA[:3] + ("ipc",))
+
+
+@case
+def nccl(program):
+    """With NCCL and a GPU for each rank: the host's bits, a refusal where ranks share a GPU, and a rank that dies."""
+    if not has_nccl(program):
+        skip("the program was built without NCCL")
+    most = gpus(program)
+    if not most:
+        skip("no usable CUDA device")
+    config = program.config({**grid(program), "device.backend": "cuda"})
+    if most < 7:  # else the ranks' slabs are too thin
+        program.fail(1, ["transport = nccl", "share a GPU"], config, "parallel.transport=nccl", np=most + 1)
+        out = program.succeed(config, np=most + 1).out
+        check(re.search(r"nccl: ranks \d and \d share a GPU", out), f"auto does not say why: {out}")
+    if most < 2:
+        skip("NCCL needs a GPU for each rank, and there is one; that it refuses two ranks was seen")
+    counts = [n for n in (2, 3, 4) if n <= most]
+    compare(program, "cuda", ("nccl",), [(n, overlap) for n in counts for overlap in ("on", "off")])
+    out = program.succeed(program.config({**grid(program), "device.backend": "cuda"}), np=2).out
+    check(re.search(r"transport auto: \w+ \(.*nccl [\d.e-]+ ms", out), f"auto has not measured it: {out}")
+    deaths(program, "cuda", ("nccl",), counts[-1])
 
 
 def persistent(program):
