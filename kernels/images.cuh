@@ -126,9 +126,10 @@ __global__ void __launch_bounds__(BLOCK)
 /* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
 
 /* Gap i of a plane, of ny + 1, is what lies between the last point of row i - 1 and the first of row i: right ghosts,
- * padding, left ghosts, in whole 32-byte sectors. Stored sector by sector, padding included: DRAM would have to read
- * half of one that is stored in part. A thread has a pack of GAPS gaps, and loads for all of them before it stores. */
-enum { GAPS = 4, GAP_BLOCK = 128, SECTOR = 8 };
+ * padding, left ghosts, in whole 32-byte sectors. Its first and its last sector are stored whole, padding included: DRAM
+ * would have to read half of one that is stored in part. A thread has a pack of GAPS gaps, and loads for all of them
+ * before it stores. */
+enum { GAPS = 4, GAP_LANES = 4, GAP_BLOCK = 128, SECTOR = 8 };
 
 /* Do the gaps of this launch hold nothing but images and padding? */
 inline bool gaps_fit(const kernel_args *a) {
@@ -149,17 +150,14 @@ static __device__ __forceinline__ float4 ghosts_from(const float4 v[2], bool upp
                      image_of(g.w, is_held, rule));
 }
 
-/* WHOLE: stores all of a gap; otherwise its first and its last sector. */
-template <bool WHOLE>
-__global__ void __launch_bounds__(GAP_BLOCK) fill_gaps(const __grid_constant__ kernel_args a) {
-  constexpr int LANES = WHOLE ? 8 : 4, ACROSS = GAP_BLOCK / LANES;
-  const int lane = (int)threadIdx.x % LANES, packs = (int)(a.pitch - (size_t)a.nx) / PACK;
-  const int pack = WHOLE || lane < 2 ? lane : packs - LANES + lane;
+static __global__ void __launch_bounds__(GAP_BLOCK) fill_gaps(const __grid_constant__ kernel_args a) {
+  constexpr int ACROSS = GAP_BLOCK / GAP_LANES;
+  const int lane = (int)threadIdx.x % GAP_LANES, packs = (int)(a.pitch - (size_t)a.nx) / PACK;
+  const int pack = lane < 2 ? lane : packs - GAP_LANES + lane;
   const bool upper = lane == 0, lower = !upper && pack == packs - 1, ghosts = upper || lower;
-  const bool exists = ghosts || (WHOLE ? lane < packs : packs >= LANES);
   const int rule = a.ghosts[upper ? FACE_X_HI : FACE_X_LO];
-  const int first = (int)blockIdx.x * GAPS * ACROSS + (int)threadIdx.x / LANES;
-  if (!exists) return;
+  const int first = (int)blockIdx.x * GAPS * ACROSS + (int)threadIdx.x / GAP_LANES;
+  if (!ghosts && packs < GAP_LANES) return;
   for (int z = a.z_begin + (int)blockIdx.y; z < a.z_end; z += (int)gridDim.y) {
     float *plane = a.out + (ptrdiff_t)a.plane * z;
     float4 v[GAPS][2] = {};
@@ -182,11 +180,11 @@ __global__ void __launch_bounds__(GAP_BLOCK) fill_gaps(const __grid_constant__ k
   }
 }
 
-template <bool WHOLE> cudaError_t launch_gaps(const kernel_args *a, cudaStream_t stream) {
-  constexpr int A_BLOCK = GAPS * GAP_BLOCK / (WHOLE ? 8 : 4), GRID_MAX = 65535;
+inline cudaError_t launch_gaps(const kernel_args *a, cudaStream_t stream) {
+  constexpr int A_BLOCK = GAPS * GAP_BLOCK / GAP_LANES, GRID_MAX = 65535;
   const int planes = a->z_end - a->z_begin;
   const dim3 grid((unsigned)(a->ny / A_BLOCK + 1), (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
-  fill_gaps<WHOLE><<<grid, GAP_BLOCK, 0, stream>>>(*a);
+  fill_gaps<<<grid, GAP_BLOCK, 0, stream>>>(*a);
   return cudaGetLastError();
 }
 
@@ -230,7 +228,7 @@ inline cudaError_t launch(const kernel_args *a, cudaStream_t stream) {
   if (a->z_end <= a->z_begin) return cudaSuccess;
   if (a->virtual_x) return launch_faces(a, faces_of(a, FACE_Y_LO), stream);
   if (!gaps_fit(a)) return launch_faces(a, faces_of(a, FACE_X_LO), stream);
-  const cudaError_t status = launch_gaps<false>(a, stream);
+  const cudaError_t status = launch_gaps(a, stream);
   return status == cudaSuccess ? launch_faces(a, faces_of(a, FACE_Y_LO), stream) : status;
 }
 

@@ -58,7 +58,7 @@ void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, doubl
   if (clock < l->next && step < steps) return;
   if (!l->redraw && l->next == 0 && fraction < 0.1) return;
   l->next = l->redraw ? seconds + REDRAW_SECONDS : ((int)(fraction * 10 + 1e-9) + 1) / 10.0 - 1e-9;
-  fprintf(l->to, "%s%3.0f %%  step %lld of %lld  %.3g Gpts/s  elapsed ", l->redraw ? "\r" : "",
+  fprintf(l->to, "%s%3.0f %%  step %lld of %lld  %.4g Gpts/s  elapsed ", l->redraw ? "\r" : "",
           100 * fraction, (long long)step, (long long)steps,
           seconds > 0 ? points * (double)step * 1e-9 / seconds : 0.0);
   print_duration(l->to, seconds);

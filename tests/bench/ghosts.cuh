@@ -21,10 +21,10 @@ static const rule_set RULE_SETS[] = {{"x even", {E, E}},
                                      {"all wrap", {W, W, W, W, W, W}}};
 enum { RULES = sizeof RULE_SETS / sizeof RULE_SETS[0] };
 
-/* Ways to have images in x. Behind a kernel that keeps ghosts: every face for itself; both ends of rows together, the
- * sectors with ghosts or all of what is between rows. Or in no field. */
-enum way { FACES, SECTORS, GAPS, VIRTUAL, WAYS };
-static const char *const WAY_NAMES[WAYS] = {"faces", "sectors", "gaps", "virtual"};
+/* Ways to have images in x. Behind a kernel that keeps ghosts: every face for itself; both ends of rows together, in
+ * whole sectors. Or in no field. */
+enum way { FACES, SECTORS, VIRTUAL, WAYS };
+static const char *const WAY_NAMES[WAYS] = {"faces", "sectors", "virtual"};
 
 static bool can(enum way way, const kernel &k, const kernel_args &a) {
   if (way == VIRTUAL) return kernel_virtual_x(&k, &a);
@@ -39,8 +39,7 @@ static cudaError_t run_way(const bench &b, const kernel &k, kernel_args a, enum 
   kernel_args keep = a;
   memset(keep.ghosts, 0, sizeof keep.ghosts);
   cudaError_t status = (cudaError_t)k.cuda(&keep, b.stream);
-  if (status == cudaSuccess && way == SECTORS) status = images::launch_gaps<false>(&a, b.stream);
-  if (status == cudaSuccess && way == GAPS) status = images::launch_gaps<true>(&a, b.stream);
+  if (status == cudaSuccess && way == SECTORS) status = images::launch_gaps(&a, b.stream);
   if (status == cudaSuccess)
     status = images::launch_faces(&a, images::faces_of(&a, way == FACES ? FACE_X_LO : FACE_Y_LO), b.stream);
   return status;
