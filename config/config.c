@@ -142,7 +142,6 @@ double config_points(const config *c) {
 }
 
 void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]) {
-  const int64_t all[CONFIG_INTERVALS] = {c->output_every, c->check_every, c->checkpoint_every_steps,
-                                         c->receivers != RECEIVERS_NONE ? c->receivers_every : 0};
+  const int64_t all[CONFIG_INTERVALS] = {c->output_every, c->check_every, c->checkpoint_every_steps};
   memcpy(every, all, sizeof all);
 }

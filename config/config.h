@@ -146,8 +146,9 @@ const char *schedule_name(enum schedule_kind k);
 
 /* Points of the grid. */
 double config_points(const config *c);
-/* Steps from one to the next at which something is due: saving, checking, a checkpoint, samples; 0: never. */
-enum { CONFIG_INTERVALS = 4 };
+/* Steps from one to the next at which something is due: saving, checking, a checkpoint; 0: never. Samples of
+ * receivers are the step loop's own affair. */
+enum { CONFIG_INTERVALS = 3 };
 void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]);
 const char *io_name(enum io_kind io);
 const char *boundary_name(enum boundary_kind b);

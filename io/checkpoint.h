@@ -38,7 +38,7 @@ typedef struct checkpoint_array {
    * Read: any rows, the same ones on several ranks too. */
   int64_t first, count;
 
-  /* For an array of 2 axes, instead: this rank's columns of every row, ascending; its rows are then `column_count`
+  /* For an array of 2 axes, instead: this rank's columns of every row, in any order; its rows are then `column_count`
    * values wide. Written: each column belongs to one rank. Not owned. */
   bool by_columns;
   const int *columns;

@@ -29,7 +29,7 @@ int receivers_file_put(receivers_file *f, int64_t first, int64_t count, const fl
  * either name. Frees `f`, which may be NULL. */
 int receivers_file_close(receivers_file *f, error *e);
 
-/* What a rank has recorded: `index` says which of all receivers its own are, ascending; sample i of them begins at
+/* What a rank has recorded: `index` says which of all receivers its own are, in any order; sample i of them begins at
  * traces[i count]. */
 typedef struct receivers_part {
   int count;

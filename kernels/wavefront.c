@@ -1,5 +1,6 @@
 #include "wavefront.h"
 #include <sched.h>
+#include <stdbool.h>
 #include "host_simd.h"
 #include "operation_points.h"
 #ifdef __SSE2__
@@ -52,6 +53,16 @@ host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, 
                       .z_end = smaller(z + WAVEFRONT_PLANES, end)};
 }
 
+/* The layer at a seam is complete when the chunk below has come to it. */
+void wavefront_layers(const wavefront_args *a, int chunk, int k, host_share share, int *begin, int *end) {
+  int lowest, seam;
+  chunk_range(a, chunk, k, &lowest, &seam);
+  const bool above = chunk > 0 && share.z_begin == lowest,
+             below = chunk < a->chunks - 1 && share.z_end == seam;
+  *begin = larger(above ? 2 * share.z_begin : 2 * share.z_begin - 1, 0);
+  *end = smaller(below ? 2 * share.z_end : 2 * share.z_end - 1, 2 * a->field.nz);
+}
+
 /* What sources add to the points of a share. */
 static void inject(const wavefront_args *a, const kernel_args *field, int k, host_share share) {
   const wavefront_sources *s = &a->sources;
@@ -59,6 +70,32 @@ static void inject(const wavefront_args *a, const kernel_args *field, int k, hos
       .field = *field, .points = s->points, .shares = s->shares, .signal = s->signal[k]};
   for (int i = s->plane_begin[share.z_begin]; i < s->plane_begin[share.z_end]; i++)
     if (s->points[i].y >= share.y_begin && s->points[i].y < share.y_end) inject_point(&args, i);
+}
+
+/* The first of receivers [begin, end) of a layer whose row is not below y. */
+static int receiver_at_row(const wavefront_receivers *r, int begin, int end, int y) {
+  while (begin < end) {
+    const int middle = begin + (end - begin) / 2;
+    if (r->row[middle] < y)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  return begin;
+}
+
+/* Samples the receivers whose points step k has completed with this share. */
+static void sample(const wavefront_args *a, int chunk, int k, host_share share) {
+  const wavefront_receivers *r = &a->receivers;
+  const sample_args args = {
+      .field = a->u[!(k & 1)], .pitch = a->field.pitch, .plane = a->field.plane, .receivers = r->places};
+  int begin, end;
+  wavefront_layers(a, chunk, k, share, &begin, &end);
+  for (int layer = begin; layer < end; layer++) {
+    const int stop = r->layer_begin[layer + 1];
+    int i = receiver_at_row(r, r->layer_begin[layer], stop, share.y_begin);
+    for (; i < stop && r->row[i] < share.y_end; i++) r->samples[k][i] = sample_point(&args, i);
+  }
 }
 
 /* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
@@ -83,6 +120,7 @@ static void advance(const wavefront_args *a, host_share_kernel *run, int chunk, 
     args.out = a->u[!(k & 1)];
     run(&args, share, ahead_of(a, k));
     if (a->sources.points) inject(a, &args, k, share);
+    if (a->receivers.samples[k]) sample(a, chunk, k, share);
   }
 }
 

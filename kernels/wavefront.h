@@ -18,6 +18,11 @@
  * and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once tile j has done it. A
  * counter for each chunk and tile tells.
  *
+ * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
+ * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
+ * them: step k + 2 is 8 planes behind step k, and 10 rows in the tiles below. So nobody waits for receivers. Those of the
+ * last step may read ghosts that are exchanged after the pass, and are left to the caller.
+ *
  * Towards a neighbour the ghosts are 4 planes deep for each step: step k also computes those planes of the neighbour
  * that later steps need, with the neighbour's own bits. */
 #ifndef STENCIL_KERNEL_WAVEFRONT_H
@@ -43,6 +48,16 @@ typedef struct wavefront_sources {
   const float *signal[WAVEFRONT_DEPTH_MAX];
 } wavefront_sources;
 
+/* The receivers of a pass, in ascending order of layer, then row. Layer 2 z is plane z, layer 2 z + 1 what lies between
+ * it and plane z + 1; z is an own plane. */
+typedef struct wavefront_receivers {
+  const receiver *places;
+  const int *row;         /* of each: the highest that it reads */
+  const int *layer_begin; /* 2 nz + 1: the first of each layer */
+  float *samples
+      [WAVEFRONT_DEPTH_MAX]; /* of each receiver, after each step but the last; NULL: not sampled then */
+} wavefront_receivers;
+
 typedef struct wavefront_args {
   kernel_args field; /* all but in and out */
   float *u[2];       /* in and out of the first step, out and in of the next ... */
@@ -56,6 +71,7 @@ typedef struct wavefront_args {
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* points NULL: none */
+  wavefront_receivers receivers;
 } wavefront_args;
 
 extern const operation operation_wavefront;
@@ -78,5 +94,7 @@ static inline int wavefront_rows_least(int steps) {
 int wavefront_tiles(int ny, int rows);
 /* What step k does in `tile` of `chunk` when the front is at position `at`; may be empty. */
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at);
+/* Layers of receivers that step k completes with such a share that is not empty; may be none. */
+void wavefront_layers(const wavefront_args *a, int chunk, int k, host_share share, int *begin, int *end);
 
 #endif

@@ -28,7 +28,7 @@ static int most_steps(const simulation *s, char why[128]) {
     snprintf(why, 128, "y is periodic: a step needs both ends at once");
   if (why[0]) return 1;
   const int interval = least_interval(c), planes = c->nz / s->ranks / RADIUS;
-  if (interval == 1) snprintf(why, 128, "something is due after every step");
+  if (interval == 1) snprintf(why, 128, "something is to be saved or checked after every step");
   if (!plan_neighbours(s) || interval <= planes) return interval;
   if (planes < 2)
     snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, s->ranks);

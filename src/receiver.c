@@ -52,20 +52,47 @@ static int find_positions(receivers *r, const config *c, error *e) {
   return error_agree(e, r->files->compute);
 }
 
-/* Lists this rank's receivers. */
-static int find_own(receivers *r, const config *c, receiver **own, error *e) {
+/* A receiver and what puts it in order. */
+typedef struct placed {
+  int layer, row, index; /* wavefront_receivers; receivers.index */
+  receiver place;
+} placed;
+
+static int by_layer(const void *a, const void *b) {
+  const placed *p = a, *q = b;
+  if (p->layer != q->layer) return p->layer < q->layer ? -1 : 1;
+  if (p->row != q->row) return p->row < q->row ? -1 : 1;
+  return p->index < q->index ? -1 : 1;
+}
+
+/* False where it is another rank's. */
+static bool place_own(const receivers *r, const config *c, int index, placed *own) {
   const slab *b = r->slab;
+  place p[3];
+  place_receiver(c, r->positions[index], p);
+  const int z = p[2].index - b->z0;
+  const ptrdiff_t at = z * (ptrdiff_t)b->plane + p[1].index * (ptrdiff_t)b->pitch + p[0].index;
+  const receiver place = {at, (float)p[2].fraction, (float)p[1].fraction, (float)p[0].fraction};
+  *own = (placed){2 * z + (place.fz != 0), p[1].index + (place.fy != 0), index, place};
+  return z >= 0 && z < b->nz;
+}
+
+/* Lists this rank's receivers, sorted. */
+static int find_own(receivers *r, const config *c, placed **own, error *e) {
+  const int layers = 2 * r->slab->nz;
   if (!(*own = take((size_t)r->count, sizeof **own, e))) return e->id;
-  if (!(r->index = take((size_t)r->count, sizeof *r->index, e))) return e->id;
-  for (int i = 0; i < r->count; i++) {
-    place p[3];
-    place_receiver(c, r->positions[i], p);
-    const int z = p[2].index - b->z0;
-    if (z < 0 || z >= b->nz) continue;
-    const ptrdiff_t at = z * (ptrdiff_t)b->plane + p[1].index * (ptrdiff_t)b->pitch + p[0].index;
-    (*own)[r->local] = (receiver){at, (float)p[2].fraction, (float)p[1].fraction, (float)p[0].fraction};
-    r->index[r->local++] = i;
+  for (int i = 0; i < r->count; i++) r->local += place_own(r, c, i, &(*own)[r->local]);
+  qsort(*own, (size_t)r->local, sizeof **own, by_layer);
+  if (!(r->index = take((size_t)r->local, sizeof *r->index, e))) return e->id;
+  if (!(r->row = take((size_t)r->local, sizeof *r->row, e))) return e->id;
+  if (!(r->layer_begin = take((size_t)layers + 1, sizeof *r->layer_begin, e))) return e->id;
+  for (int i = 0; i < r->local; i++) {
+    r->index[i] = (*own)[i].index;
+    r->row[i] = (*own)[i].row;
+    r->layer_begin[(*own)[i].layer + 1] = i + 1;
   }
+  for (int i = 0; i < layers; i++)
+    if (r->layer_begin[i + 1] < r->layer_begin[i]) r->layer_begin[i + 1] = r->layer_begin[i];
   return 0;
 }
 
@@ -76,37 +103,48 @@ static size_t row_bytes(const receivers *r) {
 }
 
 /* All that needs no device. Collective, agreed. */
-static int plan(receivers *r, const config *c, receiver **own, int64_t last_step, error *e) {
+static int plan(receivers *r, const config *c, placed **own, int pass, int64_t last_step, error *e) {
   TRY(find_positions(r, c, e));
   find_own(r, c, own, e);
   r->every = c->receivers_every;
   r->rows = last_step / r->every + 1;
   r->taken = (r->first_step + r->every - 1) / r->every;
   r->batch_rows = r->local ? BATCH_BYTES / (int64_t)row_bytes(r) : 1;
-  if (r->batch_rows < 1) r->batch_rows = 1;
+  if (r->batch_rows < pass) r->batch_rows = pass;
   if (r->batch_rows > r->rows) r->batch_rows = r->rows;
   return error_agree(e, r->files->compute);
 }
 
-static int allocate(receivers *r, const receiver *own, error *e) {
+/* Brings the places to the device. */
+static int upload(receivers *r, const placed *own, error *e) {
   const device_table *t = r->dev->table;
-  const size_t places = (size_t)r->local * sizeof *own, batch = (size_t)r->batch_rows * row_bytes(r);
+  const size_t bytes = (size_t)r->local * sizeof(receiver);
+  receiver *places = take((size_t)r->local, sizeof *places, e);
+  for (int i = 0; places && i < r->local; i++) places[i] = own[i].place;
+  if (places && !t->alloc(r->dev, (void **)&r->places, bytes, MEMORY_DEVICE, e) &&
+      !t->copy(r->dev, STREAM_BOUNDARY, r->places, places, bytes, COPY_TO_DEVICE, e))
+    t->sync(r->dev, STREAM_BOUNDARY, e);
+  free(places);
+  return e->id;
+}
+
+static int allocate(receivers *r, const placed *own, error *e) {
+  const device_table *t = r->dev->table;
+  const size_t batch = (size_t)r->batch_rows * row_bytes(r);
   if (r->local == 0) return 0;
   if (!(r->traces = take((size_t)r->rows, row_bytes(r), e))) return e->id;
   for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
-  TRY(t->alloc(r->dev, (void **)&r->places, places, MEMORY_DEVICE, e));
+  TRY(upload(r, own, e));
   TRY(t->alloc(r->dev, (void **)&r->batch, 2 * batch, MEMORY_DEVICE, e));
-  TRY(t->alloc(r->dev, (void **)&r->staging, 2 * batch, MEMORY_PINNED, e));
-  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->places, own, places, COPY_TO_DEVICE, e));
-  return t->sync(r->dev, STREAM_BOUNDARY, e);
+  return t->alloc(r->dev, (void **)&r->staging, 2 * batch, MEMORY_PINNED, e);
 }
 
-int receivers_open(receivers *r, device *dev, const slab *slab, const config *c, int64_t first_step,
+int receivers_open(receivers *r, device *dev, const slab *slab, const config *c, int pass, int64_t first_step,
                    int64_t last_step, const files *files, error *e) {
-  receiver *own = NULL;
+  placed *own = NULL;
   *r = (receivers){.dev = dev, .slab = slab, .files = files, .first_step = first_step};
   if (c->receivers == RECEIVERS_NONE) return 0;
-  if (!plan(r, c, &own, last_step, e)) {
+  if (!plan(r, c, &own, pass, last_step, e)) {
     allocate(r, own, e);
     error_agree(e, files->compute);
   }
@@ -114,13 +152,13 @@ int receivers_open(receivers *r, device *dev, const slab *slab, const config *c,
   return e->id;
 }
 
-int receivers_bytes(const slab *slab, const config *c, int64_t last_step, const files *files,
+int receivers_bytes(const slab *slab, const config *c, int pass, int64_t last_step, const files *files,
                     receivers_size *size, error *e) {
-  receiver *own = NULL;
+  placed *own = NULL;
   receivers r = {.slab = slab, .files = files};
   *size = (receivers_size){0};
   if (c->receivers == RECEIVERS_NONE) return 0;
-  if (!plan(&r, c, &own, last_step, e)) {
+  if (!plan(&r, c, &own, pass, last_step, e)) {
     size->count = r.count;
     size->pinned = 2 * (size_t)r.batch_rows * row_bytes(&r);
     size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);
@@ -141,6 +179,8 @@ void receivers_close(receivers *r) {
   }
   free(r->positions);
   free(r->index);
+  free(r->row);
+  free(r->layer_begin);
   free(r->traces);
   *r = (receivers){0};
 }
@@ -186,22 +226,45 @@ int receivers_flush(receivers *r, error *e) {
   return move_rows(r, r->moving - r->moved, e);
 }
 
+/* The half being filled gets room for that many rows. */
+static int make_room(receivers *r, int64_t rows, error *e) {
+  return r->batched + rows > r->batch_rows ? turn_over(r, e) : 0;
+}
+
+/* The next row of it, for the sample of `step`. */
+static float *next_row(receivers *r, int64_t step) {
+  r->taken = step / r->every + 1;
+  return r->local ? r->batch + half_at(r, r->half) + (size_t)r->batched++ * (size_t)r->local : NULL;
+}
+
+/* As many rows as come in, so that the host is not long away from the steps. A copy has had time since two rows ago. */
+static int move_some(receivers *r, int64_t rows, error *e) {
+  const int64_t left = r->moving - r->moved;
+  return r->batched > 1 + rows ? move_rows(r, rows < left ? rows : left, e) : 0;
+}
+
+int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers *pass, error *e) {
+  int rows = 0;
+  *pass = (wavefront_receivers){.places = r->places, .row = r->row, .layer_begin = r->layer_begin};
+  for (int k = 0; k < steps - 1; k++) rows += receivers_due(r, step + k + 1);
+  if (r->local) TRY(make_room(r, rows, e));
+  for (int k = 0; k < steps - 1; k++)
+    if (receivers_due(r, step + k + 1)) pass->samples[k] = next_row(r, step + k + 1);
+  return move_some(r, rows, e);
+}
+
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
   if (!receivers_due(r, step)) return 0;
-  r->taken = step / r->every + 1;
-  if (r->local == 0) return 0;
+  if (r->local) TRY(make_room(r, 1, e));
   const sample_args sample = {.field = field,
                               .pitch = r->slab->pitch,
                               .plane = r->slab->plane,
                               .receivers = r->places,
                               .count = r->local,
-                              .samples =
-                                  r->batch + half_at(r, r->half) + (size_t)r->batched * (size_t)r->local};
+                              .samples = next_row(r, step)};
+  if (r->local == 0) return 0;
   TRY(r->dev->table->apply(r->dev, STREAM_BOUNDARY, &operation_sample, &sample, e));
-  r->batched++;
-  /* A row at a time, so that the host is not long away from the steps; a copy has had time since two samples ago. */
-  if (r->batched > 2 && r->moved < r->moving) TRY(move_rows(r, 1, e));
-  return r->batched == r->batch_rows ? turn_over(r, e) : 0;
+  return move_some(r, 1, e);
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */

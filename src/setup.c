@@ -166,7 +166,8 @@ static int allocate_actors(simulation *s, error *e) {
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
   TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->files, e));
-  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->from ? s->from->step + 1 : 0, last, s->files, e));
+  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->depth, s->from ? s->from->step + 1 : 0, last,
+                     s->files, e));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
   step->sources = c->source_count ? &s->sources : NULL;
   step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;

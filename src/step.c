@@ -186,6 +186,13 @@ static int finish_pass(stepper *s, int steps, int newest, error *e) {
   return 0;
 }
 
+/* Receivers are sampled between passes, but for those of a wavefront. */
+static int64_t before_samples(const stepper *s, int64_t limit) {
+  if (s->front || !s->receivers) return limit;
+  const int64_t ahead = receivers_ahead(s->receivers, s->step);
+  return ahead < limit ? ahead : limit;
+}
+
 static int launch_wavefront(const stepper *s, int steps, error *e) {
   wavefront *w = s->front;
   wavefront_args args = {.field = s->args,
@@ -201,6 +208,7 @@ static int launch_wavefront(const stepper *s, int steps, error *e) {
   args.field.virtual_x = s->virtual_x;
   if (args.chunks > w->threads) args.chunks = w->threads;
   if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
+  if (s->receivers) TRY(receivers_of_pass(s->receivers, s->step, steps, &args.receivers, e));
   w->before += wavefront_positions(&args);
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
@@ -270,6 +278,7 @@ static int advance_persistent(stepper *s, int64_t limit, error *e) {
 }
 
 int stepper_advance(stepper *s, int64_t limit, error *e) {
+  limit = before_samples(s, limit);
   if (s->persistent) return advance_persistent(s, limit, e);
   zrange lo, interior, hi;
   slab_ranges(s->slab, &lo, &interior, &hi);

@@ -14,10 +14,10 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   snprintf(c.receivers_file, sizeof c.receivers_file, "%s/bad.h5:/%s", folder, dataset);
   snprintf(text, sizeof text, "%s/bad.h5%s", folder, words);
   assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
-  assert_int_equal(receivers_open(&r, dev, &b, &c, 0, 10, &WORLD, &e), id);
+  assert_int_equal(receivers_open(&r, dev, &b, &c, 1, 0, 10, &WORLD, &e), id);
   assert_string_equal(e.text, text);
   assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
-  assert_int_equal(receivers_bytes(&b, &c, 10, &WORLD, &size, &dry), id);
+  assert_int_equal(receivers_bytes(&b, &c, 1, 10, &WORLD, &size, &dry), id);
   assert_string_equal(dry.text, text);
   receivers_close(&r);
   free(c.receiver_positions);
@@ -64,7 +64,7 @@ static void a_full_disk_is_an_error(void) {
   receivers r;
   char path[128], name[160], text[256];
   assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
-  assert_ok(receivers_open(&r, dev, &b, &c, 200, 300, &WORLD, &E), &E); /* 200 rows that are NaN */
+  assert_ok(receivers_open(&r, dev, &b, &c, 1, 200, 300, &WORLD, &E), &E); /* 200 rows that are NaN */
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
     const bool none = limits[i] == RLIM_INFINITY;
     error e = {0};

@@ -72,15 +72,58 @@ static float expected_at(const double position[3], int64_t step, field_values *v
 typedef struct recording {
   int64_t first, last, end; /* steps: of the run, and the first that is no longer done */
   int64_t batch_rows;       /* 0: as it comes */
+  int pass;                 /* steps between which a wavefront samples, but for the last */
   field_values *values;
 } recording;
 
-static void check_memory(const config *c, const slab *b, int64_t last, size_t device_before,
+static void check_memory(const config *c, const slab *b, int pass, int64_t last, size_t device_before,
                          size_t pinned_before) {
   receivers_size size;
-  assert_ok(receivers_bytes(b, c, last, &WORLD, &size, &E), &E);
+  assert_ok(receivers_bytes(b, c, pass, last, &WORLD, &size, &E), &E);
   assert_int_equal(dev->bytes - device_before, size.on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, size.pinned);
+}
+
+/* The receivers are in order, and what a wavefront is told of them is true. */
+static void check_order(const receivers *r) {
+  const slab *b = r->slab;
+  const size_t bytes = (size_t)r->local * sizeof(receiver);
+  receiver *places = malloc(bytes + 1);
+  if (r->local)
+    assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, places, r->places, bytes, COPY_TO_HOST, &E), &E);
+  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  assert_true(r->layer_begin[0] == 0 && r->layer_begin[2 * b->nz] == r->local);
+  for (int layer = 0; layer < 2 * b->nz; layer++)
+    for (int i = r->layer_begin[layer]; i < r->layer_begin[layer + 1]; i++) {
+      const size_t at = (size_t)places[i].at;
+      assert_true(at / b->plane == (size_t)layer / 2 && (places[i].fz != 0) == layer % 2);
+      assert_true(r->row[i] == (int)(at % b->plane / b->pitch) + (places[i].fy != 0));
+      assert_true(i == r->layer_begin[layer] || r->row[i] >= r->row[i - 1]);
+    }
+  free(places);
+}
+
+/* Does what a wavefront does between `steps` steps from `step` on, of which it leaves the last. */
+static void record_pass(receivers *r, int64_t step, int steps, float *memory, float *staging,
+                        field_values *values) {
+  wavefront_receivers pass;
+  assert_ok(receivers_of_pass(r, step, steps, &pass, &E), &E);
+  assert_true(r->batched <= r->batch_rows);
+  assert_true(pass.places == r->places && pass.row == r->row && pass.layer_begin == r->layer_begin);
+  for (int k = 0; k < steps; k++)
+    assert_true(!pass.samples[k] || (receivers_due(r, step + k + 1) && k < steps - 1));
+  for (int k = 0; k < steps - 1; k++) {
+    const sample_args sample = {memory + slab_offset(r->slab, 0, 0, 0),
+                                r->slab->pitch,
+                                r->slab->plane,
+                                r->places,
+                                r->local,
+                                pass.samples[k]};
+    load_field(r->slab, memory, staging, step + k + 1, values);
+    if (!pass.samples[k]) continue;
+    assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_sample, &sample, &E), &E);
+    assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
+  }
 }
 
 static void record(const config *c, recording how, const char *path) {
@@ -90,15 +133,20 @@ static void record(const config *c, recording how, const char *path) {
   assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
-  assert_ok(receivers_open(&r, dev, &b, c, how.first, how.last, &WORLD, &E), &E);
-  check_memory(c, &b, how.last, device_before, pinned_before);
+  assert_ok(receivers_open(&r, dev, &b, c, how.pass, how.first, how.last, &WORLD, &E), &E);
+  check_order(&r);
+  check_memory(c, &b, how.pass, how.last, device_before, pinned_before);
   if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
   assert_ok(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E), &E);
   for (int64_t step = how.first; step < how.end; step++) {
+    const int steps = how.end - step < how.pass ? (int)(how.end - step) : how.pass;
+    if (steps > 1) record_pass(&r, step - 1, steps, memory, staging, how.values);
+    if (steps > 1) step += steps - 1;
     assert_int_equal(receivers_due(&r, step), step % c->receivers_every == 0 && step <= how.last);
     load_field(&b, memory, staging, step, how.values);
     assert_ok(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E), &E);
+    assert_true(r.batched <= r.batch_rows);
   }
   assert_ok(receivers_write(&r, path, DT, &E), &E);
   assert_ok(receivers_write(&r, path, DT, &E), &E); /* over the file that is there */
@@ -170,13 +218,20 @@ static void record_and_check(config c, recording how) {
 }
 
 static void lists_are_recorded(void) {
-  record_and_check(make_random(200, 1), (recording){0, 20, 21, 0, random_values});
+  record_and_check(make_random(200, 1), (recording){0, 20, 21, 0, 1, random_values});
   record_and_check(make_random(201, 3),
-                   (recording){0, 40, 43, 4, random_values}); /* many batches, a part of one */
+                   (recording){0, 40, 43, 4, 1, random_values}); /* many batches, a part of one */
   record_and_check(make_random(7, 3),
-                   (recording){0, 1000, 38, 13, random_values}); /* ended early, batch just full */
-  record_and_check(make_random(1, 2), (recording){5, 20, 21, 2, random_values}); /* after a restart */
-  record_and_check(make_dyadic(300, 5), (recording){0, 10, 11, 0, linear_values});
+                   (recording){0, 1000, 38, 13, 1, random_values}); /* ended early, batch just full */
+  record_and_check(make_random(1, 2), (recording){5, 20, 21, 2, 1, random_values}); /* after a restart */
+  record_and_check(make_dyadic(300, 5), (recording){0, 10, 11, 0, 1, linear_values});
+  record_and_check(make_random(120, 1),
+                   (recording){0, 60, 61, 7, 8, random_values}); /* a pass fills a batch */
+  record_and_check(make_random(121, 1),
+                   (recording){3, 70, 64, 9, 4, random_values}); /* a pass turns it over */
+  record_and_check(make_random(9, 2), (recording){0, 90, 91, 5, 6, random_values});
+  record_and_check(make_random(300000, 1), (recording){0, 7, 8, 0, 8, random_values}); /* rows of a MiB */
+  record_and_check(make_random(50, 3), (recording){1, 90, 80, 6, 8, random_values});
 }
 
 /* The linear field is the receivers' own positions. */
@@ -196,7 +251,7 @@ static void linear_fields_are_exact(void) {
 static void files_are_recorded(void) {
   char name[128], path[128];
   config c = make_random(100000, 1);
-  const recording how = {0, 2, 3, 2, random_values};
+  const recording how = {0, 2, 3, 2, 1, random_values};
   int outside = 0;
   for (int i = 0; i < c.receiver_count; i++)
     for (int axis = 0; axis < 3; axis++) {

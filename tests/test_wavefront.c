@@ -1,7 +1,9 @@
 /* A wavefront gives the bits of the reference, one step after the other, in both fields, with their ghosts: for every
  * equation, depth, size, height of tiles, number of threads and rule of faces it is for, with and without sources and
- * neighbours. Own points and ghosts are random everywhere; padding is NaN. */
+ * neighbours. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they do between
+ * the steps. */
 #include "ghost_rules.h"
+#include "wavefront_receivers.h"
 #include "../src/device.h"
 #include "../src/wavefront.h"
 #include <math.h>
@@ -22,6 +24,7 @@ typedef struct pass_case {
   source_share shares[SOURCES_MAX];
   float signals[WAVEFRONT_DEPTH_MAX][SOURCES_MAX];
   int *plane_begin; /* from plane -ghost on */
+  recorders recorders;
 } pass_case;
 
 static float *random_field(const slab *s, uint64_t *random) {
@@ -114,10 +117,12 @@ static void case_open(pass_case *c, enum equation equation, int steps, const int
   c->args.done = c->front.done;
   const int most = wavefront_chunks_most(n[2], steps);
   c->args.chunks = 1 + random_below(random, most < threads ? most : threads);
+  recorders_open(&c->recorders, &c->args, random);
 }
 
 static void case_close(pass_case *c) {
   wavefront_close(&c->front);
+  recorders_close(&c->recorders);
   free(c->plane_begin);
   free(c->medium);
   for (int i = 0; i < 2; i++) free(c->got[i]), free(c->expected[i]);
@@ -134,11 +139,13 @@ static void expect(pass_case *c, float *u[2]) {
     f.in = u[k & 1] + slab_offset(&c->s, 0, 0, 0);
     f.out = u[!(k & 1)] + slab_offset(&c->s, 0, 0, 0);
     REFERENCE[c->args.equation](&f, 0, 1);
-    if (!s->points) continue;
-    const int first = s->plane_begin[f.z_begin];
-    const inject_args inject = {f, s->points + first, s->plane_begin[f.z_end] - first, s->shares,
-                                s->signal[k]};
-    operation_inject.host(&inject, 0, 1);
+    if (s->points) {
+      const int first = s->plane_begin[f.z_begin];
+      const inject_args inject = {f, s->points + first, s->plane_begin[f.z_end] - first, s->shares,
+                                  s->signal[k]};
+      operation_inject.host(&inject, 0, 1);
+    }
+    if (later) recorders_expect(&c->recorders, &f, k, f.out);
   }
 }
 
@@ -166,11 +173,13 @@ static void run_case(device *dev, int threads, enum equation equation, int steps
   for (int pass = 0; pass < PASSES; pass++) {
     const int from = pass * steps & 1;
     for (int i = 0; i < 2; i++) c.args.u[i] = c.got[from ^ i] + slab_offset(&c.s, 0, 0, 0);
+    recorders_clear(&c.recorders);
     expect(&c, (float *[2]){c.expected[from], c.expected[!from]});
     assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_wavefront, &c.args, &e), &e);
     assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &e), &e);
     c.args.before += wavefront_positions(&c.args);
     for (int i = 0; i < 2; i++) check(&c, c.got[i], c.expected[i], threads);
+    recorders_check(&c.recorders, &c.args, threads);
   }
   case_close(&c);
 }
@@ -200,7 +209,28 @@ static void gives_the_bits_of_the_reference(void **unused) {
   }
 }
 
-/* Every own point is computed once by each step, and at the position that the schedule promises. */
+/* Every own point is computed once by each step, at the position that the schedule promises, and every place for a
+ * receiver sampled once; the highest layer only where there are planes above it, which the last step lacks. */
+static void check_cover(const wavefront_args *a, int k) {
+  const int tiles = wavefront_tiles(a->field.ny, a->rows), positions = wavefront_positions(a);
+  const int layers = 2 * a->field.nz - (k == a->steps - 1 || !a->upper);
+  int begin, end;
+  long rows = 0, places = 0;
+  wavefront_range(a, k, &begin, &end);
+  for (int tile = 0; tile < tiles * a->chunks; tile++)
+    for (int at = 0; at < positions; at++) {
+      const host_share s = wavefront_share(a, tile / tiles, tile % tiles, k, at);
+      assert_true(s.z_end - s.z_begin <= WAVEFRONT_PLANES && s.y_end > s.y_begin);
+      if (s.z_end <= s.z_begin) continue;
+      int first, last;
+      wavefront_layers(a, tile / tiles, k, s, &first, &last);
+      rows += (long)(s.y_end - s.y_begin) * (s.z_end - s.z_begin);
+      if (last > first) places += (long)(s.y_end - s.y_begin) * (last - first);
+    }
+  assert_int_equal(rows, (long)a->field.ny * (end - begin));
+  assert_int_equal(places, (long)a->field.ny * layers);
+}
+
 static void shares_cover_every_point_once(void **unused) {
   (void)unused;
   uint64_t random = 5u;
@@ -210,19 +240,7 @@ static void shares_cover_every_point_once(void **unused) {
     a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
     a.field.ny = 1 + random_below(&random, 90), a.field.nz = RADIUS * a.steps + random_below(&random, 40);
     a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
-    const int tiles = wavefront_tiles(a.field.ny, a.rows), positions = wavefront_positions(&a);
-    for (int k = 0; k < a.steps; k++) {
-      int begin, end;
-      long rows = 0;
-      wavefront_range(&a, k, &begin, &end);
-      for (int tile = 0; tile < tiles * a.chunks; tile++)
-        for (int at = 0; at < positions; at++) {
-          const host_share s = wavefront_share(&a, tile / tiles, tile % tiles, k, at);
-          if (s.z_end > s.z_begin) rows += (long)(s.y_end - s.y_begin) * (s.z_end - s.z_begin);
-          assert_true(s.z_end - s.z_begin <= WAVEFRONT_PLANES && s.y_end > s.y_begin);
-        }
-      assert_int_equal(rows, (long)a.field.ny * (end - begin));
-    }
+    for (int k = 0; k < a.steps; k++) check_cover(&a, k);
   }
 }
 

@@ -4,6 +4,7 @@
 
 Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
+import json
 import re
 import sys
 
@@ -11,6 +12,7 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import case, check, h5py, main, np, same_bits, write_field
 
 SHAPE = (52, 47, 33)  # tiles of y; slabs of 13 planes on 4 ranks leave room for 3 steps
+DEEP = (96, 61, 20)  # slabs of 24 planes on 4 ranks leave room for 6
 STEPS = 23  # odd, and not a multiple of a pass
 PLACES = {"source.1.position": "117 86 118", "source.1.wavelet": "ricker", "source.1.f0": 25,
           "source.2.position": "31.7 152.2 255", "source.2.wavelet": "gaussian", "source.2.f0": 30,
@@ -30,24 +32,42 @@ RUNS = {"jacobi": {},
                                    "boundary.z": "periodic"}}
 
 
-def keys_of(changes):
-    nz, ny, nx = SHAPE
+def keys_of(changes, shape=SHAPE):
+    nz, ny, nx = shape
     size = {"grid.nx": nx, "grid.ny": ny, "grid.nz": nz, "time.steps": STEPS, "initial.u": "in.h5:/u"}
     spacing = {f"grid.d{axis}": 10 for axis in "xyz"} if "equation.type" in changes else {}
     return {**size, **spacing, **changes}
 
 
-def prepare(program):
+def prepare(program, shape=SHAPE):
     random = np.random.default_rng(8)
-    write_field(program.folder / "model.h5", random.uniform(1500, 3000, SHAPE).astype(np.float32), "vp")
-    write_field(program.folder / "in.h5", random.uniform(-1, 1, SHAPE).astype(np.float32))
+    write_field(program.folder / "model.h5", random.uniform(1500, 3000, shape).astype(np.float32), "vp")
+    write_field(program.folder / "in.h5", random.uniform(-1, 1, shape).astype(np.float32))
+
+
+def prepare_receivers(program, shape):
+    """In no order: on every plane and row, between it and the next one, anywhere, at the sources, several at a place."""
+    random = np.random.default_rng(4)
+    last = np.array(shape[::-1]) - 1
+    places = random.uniform(0, 1, (700, 3)) * last
+    planes, rows = np.arange(shape[0]), np.arange(shape[1])
+    places[:shape[0], 2] = planes
+    places[100:100 + shape[0], 2] = np.minimum(planes + 0.4, last[2])
+    places[200:200 + shape[1], 1] = rows
+    places[300:300 + shape[1], 1] = np.minimum(rows + 0.7, last[1])
+    places[400:440, random.integers(0, 3, 40)] = np.round(places[400:440, random.integers(0, 3, 40)])
+    places[440:460] = np.where(random.integers(0, 2, (20, 3)), last, places[440:460])
+    places[460:500] = places[:40]
+    sources = [[float(x) / 10 for x in text.split()] for key, text in PLACES.items() if key.endswith("position")]
+    places[500:500 + len(sources)] = sources
+    write_field(program.folder / "places.h5", 10 * random.permutation(places), "xyz")
 
 
 def answer(program, keys, *args, ranks=0):
     """(log, the last field, traces if there are any)."""
     log = program.succeed(program.config(keys), *args, np=ranks).out
     found = [program.field(STEPS)]
-    if "receivers.line" in keys:
+    if any(key.startswith("receivers.") for key in keys):
         with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
             found.append(file["u"][...])
     return log, found
@@ -61,10 +81,21 @@ def steps_a_pass(log):
     return int(re.search(r"steps a pass: (\d)", log).group(1))
 
 
+def answer_in_passes(program, keys, depth, *args, ranks=0):
+    """As answer(), with `depth` steps a pass: the file that remembers measurements says so."""
+    program.succeed(program.config(keys), "--dry-run", np=ranks)
+    cache = program.root / "cache/stencil/kernels.json"
+    names = {"interior": str(depth), "boundary": str(depth)}
+    cache.write_text(json.dumps({key: names for key in json.loads(cache.read_text())}))
+    log, found = answer(program, keys, *args, ranks=ranks)
+    check(steps_a_pass(log) == depth, f"expected {depth} steps a pass: {log}")
+    return log, found
+
+
 @case
 def bits(program):
-    """1 to 4 ranks, one to three threads, overlap on and off; every boundary it is for; sources; receivers, checks and
-    an odd number of steps that a pass must end at."""
+    """1 to 4 ranks, one to three threads, overlap on and off; every boundary it is for; sources; receivers; checks
+    and an odd number of steps that a pass must end at."""
     prepare(program)
     for name, changes in RUNS.items():
         keys = keys_of(changes)
@@ -95,13 +126,47 @@ def restart(program):
 
 
 @case
+def receivers(program):
+    """Many receivers, sampled after every step or every few, inside passes of 3 to 8 steps: the traces of steps one by
+    one, on 1 to 4 ranks, with tiles and chunks, from the start and from a checkpoint in the middle."""
+    prepare(program, DEEP)
+    prepare_receivers(program, DEEP)
+    runs = {"jacobi": {}, **{name: {**RUNS[name], "receivers.line": None}
+                             for name in ("wave, reflecting", "wave, z and x periodic")}}
+    ways = ((0, 1, 8), (0, 4, 7), (0, 6, 4), (2, 4, 5), (3, 2, 8), (4, 3, 3), (4, 1, 6))
+    for name, changes in runs.items():
+        for every in (1, 2, 3):
+            keys = keys_of({**changes, "receivers.positions": "places.h5:/xyz", "receivers.every": every,
+                            "checkpoint.path": "out/c"}, DEEP)
+            if name == "jacobi":
+                keys.update({f"grid.d{axis}": 10 for axis in "xyz"})
+            _, expected = answer(program, {**keys, "device.kernel": "reference" if every == 3 else "simd"})
+            check(expected[1].shape == (STEPS // every + 1, 700) and np.isfinite(expected[1]).all(),
+                  f"{name}: not traces to test with")
+            for ranks, threads, depth in ways if every == 1 else ways[every - 1::3]:
+                more = {"device.kernel": "wavefront", "device.threads": threads}
+                _, found = answer_in_passes(program, {**keys, **more}, depth, ranks=ranks)
+                agree(f"{name}, every {every}: {ranks} ranks, {threads} threads, {depth} steps a pass", found, expected)
+            more["checkpoint.every_steps"] = 11
+            answer_in_passes(program, {**keys, **more}, 4, ranks=2)
+            (program.folder / f"out/u.{STEPS:08d}.hdf").unlink()
+            (program.folder / "out/u.receivers.h5").unlink()
+            log, found = answer_in_passes(program, {**keys, **more}, 5, "--restart", "auto", ranks=3)
+            agree(f"{name}, every {every}, restarted", found, expected)
+            check("restart" in log, f"did not restart: {log}")
+            for checkpoint in program.folder.glob("out/c.*"):
+                checkpoint.unlink()
+        print(f"{name}: all ways agree")
+
+
+@case
 def falls_back(program):
     """Where a wavefront cannot be, one step a pass it is: the log says why, and the bits are the same."""
     prepare(program)
     for why, changes, ranks in (
             ("absorbing layers", {**WAVE, "boundary.all": "absorbing", "boundary.width": 5}, 2),
             ("y is periodic", {"boundary.y": "periodic"}, 0),
-            ("after every step", {**WAVE, "receivers.every": 1}, 0),
+            ("checked after every step", {**WAVE, "report.check_every": 1}, 0),
             ("52 planes on 8 ranks", {}, 8)):
         keys = keys_of(changes)
         _, expected = answer(program, {**keys, "device.kernel": "reference"})
