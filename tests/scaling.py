@@ -60,6 +60,54 @@ def script(program):
         check(one == other, f"saved {one} as {other}")
 
 
+YASK = """#!/bin/sh
+case "$*" in
+*"-bt 2"*"-no-pre_auto_tune"*) rate=0.25G ;;
+*"-no-pre_auto_tune"*) rate=200M ;;
+*) rate=1T ;; # while it tunes
+esac
+echo " auto-tuner: applying size t=2 * x=32 * y=64 * z=56"
+echo "$*" >>calls
+echo "best-throughput (num-points/sec): $rate"
+"""
+
+
+@case
+def host_peers(program):
+    """bench/host_peers.py: a rate for each contestant that is there, a reason for each that is not, ratios of best
+    turns; of YASK's numbers of steps a block the fastest, with the blocks that it found, not tuned while it counts."""
+    (program.folder / "bin").mkdir()
+    fake = program.folder / "bin" / "yask_kernel.3axis.intel64.exe"
+    fake.write_text(YASK)
+    fake.chmod(0o755)
+    bench = [sys.executable, "-B", SOURCE / "tests" / "bench" / "host_peers.py"]
+    options = ["80", "--only", "stencil,ranks,yask", "--threads", "2", "--turns", "3", "--seconds", "0.01", "--json",
+               "p.json", "--mpirun", program.mpiexec, "--yask", ".", "--yask-steps", "0,2,4"]
+    result = call(program, *bench, program.path, *options)
+    check(result.returncode == 0, f"{result}")
+    found = json.loads((program.folder / "p.json").read_text())
+    rows = {(row["equation"], row["name"]): row for row in found["rows"]}
+    check(set(rows) == {("jacobi", "stencil"), ("jacobi", "stencil, 2 ranks"), ("jacobi", "YASK"), ("wave", "stencil"),
+                        ("wave", "stencil, 2 ranks")}, f"rows: {sorted(rows)}")
+    check([(one["name"], one["equation"]) for one in found["skipped"]] == [("yask", "wave")], f"{found['skipped']}")
+    for row in rows.values():
+        turns = sorted(row["turns"])
+        check(len(turns) == 3 and turns[0] > 0 and (row["median"], row["best"]) == (turns[1], turns[2]), f"{row}")
+    for name, threads in (("stencil", "2 threads"), ("stencil, 2 ranks", "1 thread")):
+        check(f"host, {threads}, " in rows["wave", name]["settings"], f"{rows['wave', name]}")
+    yask = rows["jacobi", "YASK"]
+    check(yask["best"] == 0.25 and len(yask["tried"]) == 3, f"{yask}")
+    counted = (program.folder / "calls").read_text().splitlines()[-3:]
+    for line in counted:
+        check(line.startswith("-bt 2 -bx 32 -by 64 -bz 56 -no-pre_auto_tune -trial_steps 24 -g 80 "), f"{counted}")
+    for ratio in found["ratios"]:
+        best = {name: row["best"] for (equation, name), row in rows.items() if equation == ratio["equation"]}
+        check(abs(ratio["stencil, 2 ranks / one"] * best["stencil"] / best["stencil, 2 ranks"] - 1) < 1e-12, f"{ratio}")
+    check(abs(found["ratios"][0]["stencil / best peer"] * 0.25 / rows["jacobi", "stencil"]["best"] - 1) < 1e-12, "peer")
+    result = call(program, *bench, "/bin/false", *options)
+    check(result.returncode == 1 and "skipped: stencil" in result.stdout, f"{result}")
+
+
 @case
 def mistakes(program):
     """Wrong options, and a run that cannot be: one line, exit 1."""

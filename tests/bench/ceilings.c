@@ -1,14 +1,16 @@
-/* What this machine's memory allows and how near the host kernels come to it.
+/* What this machine's memory and arithmetic allow and how near the host kernels come to it.
  *   bench_ceilings [--json FILE] [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
  * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
  * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
  * back, by threads that first touched their own share, on huge pages where the system grants them. What
  * images at all faces cost is measured in turns with the same kernel without, and so are the depths of a wavefront,
- * with the copy anew each turn: a shared machine drifts. What arithmetic allows is the rate of the same kernel on
- * fields that fit each core's L2 cache. */
+ * with both ceilings anew each turn: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's
+ * operations on registers (arithmetic.h); the other equations have one and two more. Beside it stands the rate
+ * of the same kernel on fields that fit each core's L2 cache. */
 #include "src/clock.h"
 #include "kernels/kernel.h"
+#include "arithmetic.h"
 #include "wavefront.h"
 #include <math.h>
 #include <pthread.h>
@@ -21,7 +23,7 @@
 #include <unistd.h>
 
 enum { PASSES_MIN = 8, TURNS = 4, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
-static const double SECONDS_MIN = 0.5;
+static const double SECONDS_MIN = 0.25;
 
 /* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
 typedef struct work {
@@ -168,10 +170,11 @@ static double measure_copies(work *w) {
   return best;
 }
 
-/* The same of the fastest way alone, without a word. */
+/* The same of the two ways that may be fastest, around the caches or through them, without a word. */
 static double fastest_copy(work *w) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f")) return gbs_of(w, copy_streaming_avx512);
+  if (__builtin_cpu_supports("avx512f"))
+    return fmax(gbs_of(w, copy_streaming_avx512), gbs_of(w, copy_plain_avx512));
   return gbs_of(w, copy_streaming);
 #else
   return gbs_of(w, copy_plain);
@@ -183,13 +186,14 @@ static int ideal_bytes(const work *w) {
   return 8 + (w->k->equation == EQUATION_WAVE ? 4 : 0) + (w->medium ? 4 : 0);
 }
 
-static void measure_kernel(work *w, double copy, bool medium) {
+static void measure_kernel(work *w, double copy, double registers, bool medium) {
   double points = (double)w->s->nx * w->s->ny * w->s->nz;
   w->medium = medium;
   double gpts = 1e-9 * points / measure(w, kernel_pass);
   int bytes = ideal_bytes(w);
-  printf("%-6s %-14s %-11s %8.4f Gpts/s  %5.1f %% of copy / %d\n", equation_name(w->k->equation), w->k->name,
-         medium ? "medium" : "", gpts, 100 * gpts / (copy / bytes), bytes);
+  printf("%-6s %-14s %-11s %8.4f Gpts/s  ", equation_name(w->k->equation), w->k->name, medium ? "medium" : "",
+         gpts);
+  ceilings_print(gpts, copy, bytes, registers);
 }
 
 /* Prints how much longer a pass with images takes. */
@@ -210,10 +214,8 @@ static void measure_images(work *w, bool medium) {
   printf(" time for images at all faces\n");
 }
 
-/* --- wavefronts ----------------------------------------------------------------------------------------- */
-
 /* Gpts/s where a slab of 12 rows of each thread's own stays in its L2 cache: the sum over threads. */
-static double arithmetic_gpts(const work *w, enum equation equation, bool medium) {
+static double cached_gpts(const work *w, enum equation equation, bool medium) {
   slab small;
   error e = {0};
   if (slab_init(&small, 256, 12, 8, 0, 1, RADIUS, &e)) exit(1);
@@ -233,7 +235,8 @@ static void measure_depths(work *w, enum equation equation, bool medium) {
   depth_rates r = {.equation = equation, .medium = medium};
   for (int turn = 0; turn < TURNS; turn++) {
     r.copy = fmax(r.copy, fastest_copy(w));
-    r.arithmetic = fmax(r.arithmetic, arithmetic_gpts(w, equation, medium));
+    r.registers = fmax(r.registers, arithmetic_measure(w->threads).gpts);
+    r.cached = fmax(r.cached, cached_gpts(w, equation, medium));
     for (int i = 0; i < DEPTHS; i++)
       r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, DEPTH[i]));
   }
@@ -244,14 +247,14 @@ static void measure_wavefronts(work *w) {
   for (int q = 0; q < EQUATION_COUNT; q++) measure_depths(w, (enum equation)q, q != EQUATION_JACOBI);
 }
 
-static void measure_kernels(work *w, double copy) {
+static void measure_kernels(work *w, double copy, double registers) {
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
     if (!w->k->host || w->k->steps != 1 || w->k->wavefront)
       continue; /* two steps a pass need deeper ghosts */
-    measure_kernel(w, copy, false);
+    measure_kernel(w, copy, registers, false);
     if (strcmp(w->k->name, "simd") != 0) continue;
-    if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, true);
+    if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, registers, true);
     measure_images(w, w->k->equation != EQUATION_JACOBI);
   }
 }
@@ -287,7 +290,10 @@ int main(int argc, char **argv) {
   }
   measure(&w, fill);
   printf("%d x %d x %d points, %d threads, best of at least %d passes\n", n[0], n[1], n[2], n[3], PASSES_MIN);
-  measure_kernels(&w, measure_copies(&w));
+  const double copy = measure_copies(&w);
+  const arithmetic registers = arithmetic_measure(n[3]);
+  arithmetic_print(&registers);
+  measure_kernels(&w, copy, registers.gpts);
   measure_wavefronts(&w);
   json_end(json);
   for (int i = 0; i < 3; i++) free(*fields[i]);

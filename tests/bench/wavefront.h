@@ -23,11 +23,13 @@ extern const int DEPTH[DEPTHS];
 typedef struct depth_rates {
   enum equation equation;
   bool medium;
-  double copy; /* GB/s */
-  double arithmetic, gpts[DEPTHS];
+  double copy;      /* GB/s */
+  double registers; /* Gpts/s that arithmetic allows (arithmetic.h): the other ceiling */
+  double cached;    /* Gpts/s of the sweep itself where all lies in each core's L2 cache */
+  double gpts[DEPTHS];
 } depth_rates;
 
-/* Prints them, and appends them to the list `json` where it is not NULL. */
+/* Prints them, each beside both ceilings, and appends them to the list `json` where it is not NULL. */
 void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json);
 
 /* Takes --json FILE off the front of the arguments, if it is there, and begins a list in FILE; NULL: not asked for. */
