@@ -69,11 +69,14 @@ hid_t hdf5_access(void) {
   return access;
 }
 
-int field_file_init(field_file *f, const field_io *io, const char *name, error *e) {
-  const slab *s = io->slab;
+void field_file_init(field_file *f, const field_io *io, const char *name) {
   *f = (field_file){.io = io, .name = name, .block = 1, .row = MPI_DATATYPE_NULL};
   f->file = f->dataset = H5I_INVALID_HID;
-  size_t plane = (size_t)s->ny * (size_t)s->nx * sizeof(float), planes = io->block_bytes / plane;
+}
+
+int field_file_buffer(field_file *f, error *e) {
+  const slab *s = f->io->slab;
+  size_t plane = (size_t)s->ny * (size_t)s->nx * sizeof(float), planes = f->io->block_bytes / plane;
   size_t countable = (size_t)(INT_MAX / s->ny); /* MPI counts rows in an int */
   if (planes > countable) planes = countable;
   if (planes > (size_t)slab_largest(s)) planes = (size_t)slab_largest(s);
@@ -120,24 +123,33 @@ int field_block(const field_file *f, int z, int end) {
   return left < f->block ? left : f->block;
 }
 
-int field_transfer(const field_file *f, enum field_direction direction, int z, int planes, error *e) {
+/* Global planes [z, z + planes): read into `get`, or written from `put`. */
+static int transfer(const field_file *f, int z, int planes, float *get, const float *put, error *e) {
   const slab *s = f->io->slab;
   hsize_t shape[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
   hsize_t start[3] = {(hsize_t)z, 0, 0}, count[3] = {(hsize_t)planes, shape[1], shape[2]};
   hid_t disk = H5Screate_simple(3, shape, NULL), memory = H5Screate_simple(3, count, NULL);
   herr_t rc =
       disk < 0 || memory < 0 ? -1 : H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, count, NULL);
-  if (rc >= 0 && direction == FIELD_READ)
-    rc = H5Dread(f->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, f->buffer);
+  if (rc >= 0 && get)
+    rc = H5Dread(f->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, get);
   else if (rc >= 0)
-    rc = H5Dwrite(f->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, f->buffer);
-  if (rc < 0 && direction == FIELD_READ)
+    rc = H5Dwrite(f->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, put);
+  if (rc < 0 && get)
     FAIL(e, FIELD_VALUES, f->name, z, z + planes - 1, HDF5_WHY);
   else if (rc < 0)
     FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
   if (disk >= 0) H5Sclose(disk);
   if (memory >= 0) H5Sclose(memory);
   return e->id;
+}
+
+int field_get(const field_file *f, int z, int planes, float *values, error *e) {
+  return transfer(f, z, planes, values, NULL, e);
+}
+
+int field_put(const field_file *f, int z, int planes, const float *values, error *e) {
+  return transfer(f, z, planes, NULL, values, e);
 }
 
 int field_send(const field_file *f, int rank, int planes, error *e) {

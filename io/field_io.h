@@ -24,6 +24,8 @@ typedef struct field_io {
   const slab *slab;   /* this rank's share, of rank -1 and without planes on the data server; not owned */
   enum io_kind mode;  /* not IO_AUTO after field_io_init */
   size_t block_bytes; /* at most this much per block, but at least one plane */
+  struct slots
+      *slots; /* for writing, not owned; NULL or not open: each field_write takes memory of its own */
 } field_io;
 
 /* Chooses the mode (IO_AUTO: collective where HDF5 is parallel). IO_COLLECTIVE with a serial HDF5 is exit 1.

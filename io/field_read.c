@@ -26,7 +26,7 @@ static int read_own(reader *r, error *e) {
   const slab *s = r->f.io->slab;
   for (int z = 0, planes; z < s->nz; z += planes) {
     planes = field_block(&r->f, z, s->nz);
-    TRY(field_transfer(&r->f, FIELD_READ, s->z0 + z, planes, e));
+    TRY(field_get(&r->f, s->z0 + z, planes, r->f.buffer, e));
     TRY(deliver(r, z, planes, e));
   }
   return 0;
@@ -41,7 +41,7 @@ static int read_and_send(reader *r, error *e) {
     int end = field_io_first_plane(io, rank + 1), planes;
     for (int z = field_io_first_plane(io, rank); z < end; z += planes) {
       planes = field_block(&r->f, z, end);
-      if (!e->id) field_transfer(&r->f, FIELD_READ, z, planes, e);
+      if (!e->id) field_get(&r->f, z, planes, r->f.buffer, e);
       TRY(field_send(&r->f, rank, e->id ? 0 : planes, e));
       if (e->id) break;
     }
@@ -64,7 +64,8 @@ int field_read(const field_io *io, const char *dataset, field_sink *sink, void *
   reader r = {.sink = sink, .context = context};
   bool collective = io->mode == IO_COLLECTIVE;
   const bool root = field_io_rank(io) == 0;
-  if (!field_file_init(&r.f, io, dataset, e) && root) field_open(&r.f, s->nx, s->ny, s->nz_global, e);
+  field_file_init(&r.f, io, dataset);
+  if (!field_file_buffer(&r.f, e) && root) field_open(&r.f, s->nx, s->ny, s->nz_global, e);
   if (collective) field_file_close(&r.f); /* rank 0 alone has checked it, and now opens it with the others */
   field_name n;
   if (!error_agree(e, io->comm) && collective && !field_name_split(&n, dataset, e))

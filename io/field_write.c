@@ -7,10 +7,8 @@
 #include <unistd.h>
 #include "../src/error_mpi.h"
 #include "atomic_file.h"
+#include "slots.h"
 #include "space.h"
-
-enum { TAG_TURN = 7002 };
-enum turn { TURN_STOP, TURN_SEND };
 
 typedef struct writer {
   field_file f;
@@ -20,57 +18,22 @@ typedef struct writer {
   int disk_error; /* rank 0: what field_create's driver has seen */
 } writer;
 
+/* All ranks write their planes into the file that all of them have open. */
 static int write_own(writer *w, error *e) {
   const slab *s = w->f.io->slab;
   for (int z = 0, planes; z < s->nz; z += planes) {
     planes = field_block(&w->f, z, s->nz);
     TRY(w->source(w->context, z, planes, w->f.buffer, e));
-    TRY(field_transfer(&w->f, FIELD_WRITE, s->z0 + z, planes, e));
-    TRY(field_disk_failed(&w->f, w->disk_error, e));
+    TRY(field_put(&w->f, s->z0 + z, planes, w->f.buffer, e));
   }
   return 0;
 }
 
-/* Rank 0: writes the blocks of one other rank, asking for each. `*stop` becomes true once anything has
- * failed, here or there; then the rank is told to stop, unless it has said so itself. */
-static int write_others(writer *w, int rank, bool *stop, error *e) {
-  const field_io *io = w->f.io;
-  int end = field_io_first_plane(io, rank + 1), planes;
-  for (int z = field_io_first_plane(io, rank); z < end; z += planes) {
-    const int turn = *stop ? TURN_STOP : TURN_SEND;
-    MPI_TRY(e, MPI_Send(&turn, 1, MPI_INT, rank, TAG_TURN, io->comm));
-    if (*stop) return 0;
-    TRY(field_receive(&w->f, rank, &planes, e));
-    if (planes) field_transfer(&w->f, FIELD_WRITE, z, planes, e);
-    field_disk_failed(&w->f, w->disk_error, e);
-    *stop = planes == 0 || e->id;
-    if (planes == 0) return 0;
-  }
-  return e->id;
-}
-
-static int write_gathered(writer *w, error *e) {
-  bool stop = write_own(w, e) != 0;
-  for (int rank = 1; rank < field_io_ranks(w->f.io); rank++) write_others(w, rank, &stop, e);
-  return e->id;
-}
-
-/* The other ranks: hand over one block for each turn rank 0 gives; an empty one says that the source has
- * failed. */
-static int send_blocks(writer *w, error *e) {
-  const slab *s = w->f.io->slab;
-  for (int z = 0, planes; z < s->nz; z += planes) {
-    int turn;
-    MPI_Request request;
-    MPI_TRY(e, MPI_Irecv(&turn, 1, MPI_INT, 0, TAG_TURN, w->f.io->comm, &request));
-    MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-    if (turn == TURN_STOP) return 0; /* whoever has failed says why when the ranks agree */
-    planes = field_block(&w->f, z, s->nz);
-    if (w->source(w->context, z, planes, w->f.buffer, e)) planes = 0;
-    TRY(field_send(&w->f, 0, planes, e));
-    if (planes == 0) break;
-  }
-  return e->id;
+/* A field_sink, on rank 0. */
+static int write_planes(void *context, int z, int planes, const float *values, error *e) {
+  const writer *w = context;
+  TRY(field_put(&w->f, z, planes, values, e));
+  return field_disk_failed(&w->f, w->disk_error, e);
 }
 
 /* Writes out and closes what this rank has open. The flush comes first because a failure of H5Fclose may go
@@ -102,15 +65,57 @@ static int check_space(const writer *w, const field_meta *meta, error *e) {
   return meta->compress ? 0 : space_check(w->path, points * sizeof(float), e);
 }
 
-/* Creates the file on rank 0 and, to write collectively, opens it on all ranks. Agreed. */
-static int open_output(writer *w, const field_meta *meta, bool collective, error *e) {
+/* On rank 0. */
+static int create(writer *w, const field_meta *meta, error *e) {
+  TRY(check_space(w, meta, e));
+  return field_create(&w->f, w->temporary, meta, &w->disk_error, e);
+}
+
+/* On rank 0: the file gets its name, or goes. */
+static int settle(const writer *w, bool whole, error *e) {
+  if (whole && !e->id) return atomic_file_commit(w->temporary, w->path, e);
+  unlink(w->temporary);
+  return e->id;
+}
+
+/* Rank 0 creates the file, then all ranks open it. Agreed. */
+static int write_together(writer *w, const field_meta *meta, error *e) {
   const field_io *io = w->f.io;
+  field_file_buffer(&w->f, e);
   if (!e->id && field_io_rank(io) == 0) {
-    if (!check_space(w, meta, e)) field_create(&w->f, w->temporary, meta, &w->disk_error, e);
-    if (collective) finish(w, e);
+    create(w, meta, e);
+    finish(w, e);
   }
-  TRY(error_agree(e, io->comm));
-  return collective ? field_open_parallel(&w->f, w->temporary, "/u", H5F_ACC_RDWR, e) : 0;
+  if (!error_agree(e, io->comm) && !field_open_parallel(&w->f, w->temporary, "/u", H5F_ACC_RDWR, e)) {
+    write_own(w, e);
+    error_agree(e, io->comm);
+  }
+  finish(w, e);
+  error_agree(e, io->comm);
+  if (field_io_rank(io) == 0) settle(w, true, e);
+  return error_agree(e, io->comm);
+}
+
+/* Rank 0 alone has the file. The ranks agree once, at the end: until then what fails on one ends the passing of
+ * planes, of which all take their part whatever happens. */
+static int write_gathered(writer *w, const field_meta *meta, error *e) {
+  const field_io *io = w->f.io;
+  const slots_ends ends = {w->source, w->context, write_planes, w};
+  const bool root = field_io_rank(io) == 0;
+  slots own = {.count = 0};
+  const slots *s = io->slots && io->slots->count ? io->slots : &own;
+  bool whole = false;
+  if (s == &own) slots_open(&own, io, false, e);
+  if (!e->id || s != &own) {
+    if (root && !e->id) create(w, meta, e);
+    slots_pass(s, io, &ends, &whole, e);
+  }
+  if (root) {
+    finish(w, e);
+    settle(w, whole, e);
+  }
+  slots_close(&own);
+  return error_agree(e, io->comm);
 }
 
 int field_write(const field_io *io, const char *path, const field_meta *meta, field_source *source,
@@ -119,25 +124,13 @@ int field_write(const field_io *io, const char *path, const field_meta *meta, fi
   /* Compressed chunks go through rank 0 in either mode. HDF5 writes them only in collective calls, which
    * crash in some versions (HDFGroup/hdf5 issue 265), and a rank that fails leaves such a call alone: on a
    * full disk the others would wait for ever. */
-  bool collective = io->mode == IO_COLLECTIVE && meta->compress == 0;
-  if (!field_file_init(&w.f, io, w.path, e)) name_files(&w, path, meta->step, e);
-  if (!open_output(&w, meta, collective, e)) {
-    if (collective)
-      write_own(&w, e);
-    else if (field_io_rank(io) == 0)
-      write_gathered(&w, e);
-    else
-      send_blocks(&w, e);
-    error_agree(e, io->comm);
-  }
-  finish(&w, e);
+  const bool collective = io->mode == IO_COLLECTIVE && meta->compress == 0;
+  field_file_init(&w.f, io, w.path);
+  TRY(name_files(&w, path, meta->step, e)); /* alike on every rank */
+  if (collective)
+    write_together(&w, meta, e);
+  else
+    write_gathered(&w, meta, e);
   field_file_free(&w.f);
-  error_agree(e, io->comm);
-  if (field_io_rank(io) == 0) {
-    if (e->id)
-      unlink(w.temporary);
-    else
-      atomic_file_commit(w.temporary, w.path, e);
-  }
-  return error_agree(e, io->comm);
+  return e->id;
 }

@@ -2,8 +2,8 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "../src/error_mpi.h"
+#include "../src/pace.h"
 #include "files_internal.h"
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
@@ -15,6 +15,9 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
     f->served = false;
     return FAIL(e, IO_NO_SERVER);
   }
+  f->slots = calloc(1, sizeof *f->slots);
+  if (!f->slots) FAIL(e, OUT_OF_MEMORY, sizeof *f->slots, "the way to files");
+  TRY(error_agree(e, all));
   f->server = f->served && rank == f->started - 1;
   MPI_TRY(e, MPI_Comm_split(all, f->server ? MPI_UNDEFINED : 0, rank, &f->compute));
   MPI_TRY(e, MPI_Comm_split(all, 0, f->server ? -1 : rank, &f->comm));
@@ -22,13 +25,15 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
 }
 
 void files_close(files *f) {
+  if (f->slots) slots_close(f->slots);
+  free(f->slots);
   if (f->compute != MPI_COMM_NULL) MPI_Comm_free(&f->compute);
   if (f->comm != MPI_COMM_NULL) MPI_Comm_free(&f->comm);
 }
 
-int files_request(const files *f, enum request what, message *m, error *e) {
-  MPI_Request request;
+int files_request_begin(const files *f, enum request what, message *m, MPI_Request *request, error *e) {
   const int kind = (int)what;
+  *request = MPI_REQUEST_NULL;
   if (!files_tell(f)) return 0;
   message_put(m, &kind, sizeof kind);
   /* The server waits for this, and the other ranks for the server. */
@@ -36,11 +41,20 @@ int files_request(const files *f, enum request what, message *m, error *e) {
     FAIL(e, OUT_OF_MEMORY, m->length, "a request to the data server");
     error_abort(e, f->comm);
   }
-  int rc = MPI_Issend(m->bytes, (int)m->length, MPI_BYTE, 0, TAG_REQUEST, f->comm, &request);
-  if (rc == MPI_SUCCESS) rc = mpi_wait(&request, MPI_STATUS_IGNORE);
-  message_free(m);
-  MPI_TRY(e, rc);
+  MPI_TRY(e, MPI_Isend(m->bytes, (int)m->length, MPI_BYTE, 0, TAG_REQUEST, f->comm, request));
   return 0;
+}
+
+int files_request_end(message *m, MPI_Request *request, error *e) {
+  const int rc = *request == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(request, MPI_STATUS_IGNORE);
+  message_free(m);
+  return error_from_mpi(e, rc, "MPI_Isend");
+}
+
+int files_request(const files *f, enum request what, message *m, error *e) {
+  MPI_Request request;
+  TRY(files_request_begin(f, what, m, &request, e));
+  return files_request_end(m, &request, e);
 }
 
 int files_broadcast(const files *f, void *bytes, size_t count, error *e) {
@@ -69,7 +83,8 @@ int files_signal(void *context) {
 
 /* Waits for a request without keeping a core busy, and takes it. A signal is passed on once. */
 static int next_request(const files *f, int (*signalled)(void), int *told, message *m, error *e) {
-  const struct timespec moment = {0, 500 * 1000};
+  const double LONGEST = 2e-3; /* s */
+  const pace p = {clock_seconds()};
   MPI_Message found;
   MPI_Status status;
   MPI_Request request;
@@ -82,7 +97,7 @@ static int next_request(const files *f, int (*signalled)(void), int *told, messa
       *told = number;
       MPI_TRY(e, MPI_Send(&number, 1, MPI_INT, 1, TAG_SIGNAL, f->comm));
     }
-    nanosleep(&moment, NULL);
+    pace_wait(&p, LONGEST);
   }
   MPI_TRY(e, MPI_Get_count(&status, MPI_BYTE, &bytes));
   m->bytes = calloc(1, (size_t)bytes + 1);

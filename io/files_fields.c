@@ -4,7 +4,9 @@
 #include "files_internal.h"
 
 int files_field_io(const files *f, field_io *io, const slab *slab, enum io_kind mode, error *e) {
-  return field_io_init(io, f->comm, slab, mode, e);
+  TRY(field_io_init(io, f->comm, slab, mode, e));
+  io->slots = f->slots;
+  return 0;
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
@@ -70,12 +72,26 @@ static void get_meta(message *m, field_meta *meta, field_statistics *s) {
   meta->statistics = s;
 }
 
+int files_field_prepare(const files *f, const field_io *io, error *e) {
+  message m = {0};
+  TRY(files_request(f, REQUEST_FIELD_PREPARE, &m, e));
+  return slots_open(f->slots, io, true, e);
+}
+
+int serve_field_prepare(file_server *s, message *m, error *e) {
+  (void)m;
+  return slots_open(s->files->slots, &s->io, true, e);
+}
+
 int files_field_write(const files *f, const field_io *io, const char *path, const field_meta *meta,
                       field_source *source, void *context, error *e) {
   message m = {0};
+  MPI_Request request;
   if (files_tell(f)) message_put_text(&m, path), put_meta(&m, meta);
-  TRY(files_request(f, REQUEST_FIELD_WRITE, &m, e));
-  return field_write(io, path, meta, source, context, e);
+  TRY(files_request_begin(f, REQUEST_FIELD_WRITE, &m, &request, e));
+  field_write(io, path, meta, source, context, e);
+  files_request_end(&m, &request, e);
+  return e->id;
 }
 
 int serve_field_write(file_server *s, message *m, error *e) {

@@ -5,11 +5,13 @@
 
 #include "files.h"
 #include "message.h"
+#include "slots.h"
 
 /* Every request, in words of its own, and the twin that serves it. */
 #define REQUESTS(X)                                                                                          \
   X(FIELD_READ, serve_field_read)                                                                            \
   X(FIELD_CHECK, serve_field_check)                                                                          \
+  X(FIELD_PREPARE, serve_field_prepare)                                                                      \
   X(FIELD_WRITE, serve_field_write)                                                                          \
   X(FIELDS_EXIST, serve_fields_exist)                                                                        \
   X(SERIES_WRITE, serve_series_write)                                                                        \
@@ -53,7 +55,10 @@ static inline bool files_tell(const files *f) {
   int rank = -1;
   return f->served && !f->server && MPI_Comm_rank(f->comm, &rank) == MPI_SUCCESS && rank == 1;
 }
-/* Sends the request, where this rank is the one to tell the server, and frees the message. */
+/* Sends the request, where this rank is the one to tell the server, and frees the message. In two parts: the message stays
+ * as it is between them. */
+int files_request_begin(const files *f, enum request what, message *m, MPI_Request *request, error *e);
+int files_request_end(message *m, MPI_Request *request, error *e);
 int files_request(const files *f, enum request what, message *m, error *e);
 
 /* Tells every rank a few bytes of files.comm's rank 0. */

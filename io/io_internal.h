@@ -52,8 +52,10 @@ typedef struct field_file {
   MPI_Datatype row;    /* nx floats: blocks are counted in rows, since floats may exceed an int */
 } field_file;
 
-/* Prepares a field_file with nothing open: buffer and row type. Call field_file_free in any case. */
-int field_file_init(field_file *f, const field_io *io, const char *name, error *e);
+/* A field_file with nothing open, and no buffer. Call field_file_free in any case. */
+void field_file_init(field_file *f, const field_io *io, const char *name);
+/* Takes the buffer and the row type. */
+int field_file_buffer(field_file *f, error *e);
 void field_file_free(field_file *f);
 
 /* Closes what is open. Returns 0, or -1 if HDF5 could not. */
@@ -68,12 +70,14 @@ int field_io_first_plane(const field_io *io, int rank);
 /* Number of planes of the block at plane z of a slab that ends before plane `end`: 0 past the end. */
 int field_block(const field_file *f, int z, int end);
 
-/* Reads or writes global planes [z, z + planes) from or to f->buffer, on this rank alone.
+enum field_direction { FIELD_READ, FIELD_WRITE };
+
+/* Read, and write, global planes [z, z + planes), on this rank alone.
  * Not as a collective MPI-IO transfer, though all ranks have the file open together: a block is one
  * contiguous piece of it, so there is nothing to combine, and where a write failed on one rank (Open
  * MPI 4.1), a collective one was reported to none and its ranks then hung in the next collective call. */
-enum field_direction { FIELD_READ, FIELD_WRITE };
-int field_transfer(const field_file *f, enum field_direction direction, int z, int planes, error *e);
+int field_get(const field_file *f, int z, int planes, float *values, error *e);
+int field_put(const field_file *f, int z, int planes, const float *values, error *e);
 
 /* Sends the first `planes` planes of f->buffer to `rank`; 0 planes say that no more will come. Returns once
  * they are being received. */

@@ -1,9 +1,8 @@
 #include "error_mpi.h"
 #include <stdbool.h>
-#include <sched.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
+#include "pace.h"
 
 int error_from_mpi(error *e, int rc, const char *call) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -18,18 +17,12 @@ int error_from_mpi(error *e, int rc, const char *call) {
 }
 
 int mpi_wait(MPI_Request *request, MPI_Status *status) {
-  enum { EAGER = 50 };                                   /* tests before it sleeps */
-  const long SHORTEST = 20 * 1000, LONGEST = 250 * 1000; /* ns */
-  struct timespec pause = {0, SHORTEST};
-  for (int tests = 0;; tests++) {
+  const double LONGEST = 500e-6; /* s */
+  const pace p = {clock_seconds()};
+  for (;;) {
     int done, rc = MPI_Test(request, &done, status);
     if (rc != MPI_SUCCESS || done) return rc;
-    if (tests < EAGER) {
-      sched_yield();
-      continue;
-    }
-    nanosleep(&pause, NULL);
-    if (pause.tv_nsec < LONGEST) pause.tv_nsec *= 2;
+    pace_wait(&p, LONGEST);
   }
 }
 

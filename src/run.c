@@ -238,8 +238,10 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
       !simulation_allocate(&s, e) && !announce(&s, e)) {
     if (options->benchmark)
       benchmark(&s, e);
-    else
+    else {
       simulate(&s, e);
+      simulation_finish_series(&s, e);
+    }
   }
   simulation_close(&s);
   if (from.name[0]) files_checkpoint_close(files, &from);

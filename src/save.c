@@ -82,9 +82,13 @@ int simulation_list(simulation *s, const int64_t *steps, int64_t count, error *e
   bool *exist = calloc((size_t)count + 1, sizeof *exist);
   if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
   if (!error_agree(e, s->comm)) files_fields_exist(s->files, s->config->output_path, steps, count, exist, e);
-  for (int64_t i = 0; i < count && !e->id && s->rank == 0; i++)
-    if (exist[i]) list_step(s, steps[i], e);
+  for (int64_t i = 0; i < count && !e->id; i++)
+    if (exist[i]) {
+      if (s->rank == 0) list_step(s, steps[i], e);
+      s->series_behind = true; /* the run before may not have come to list them */
+    }
   free(exist);
+  s->series_whole = s->series_count;
   return error_agree(e, s->comm);
 }
 
@@ -97,14 +101,15 @@ typedef struct field_job {
   field_meta meta;
   field_statistics statistics;
   uint64_t *counts;     /* of its histogram; owned */
-  series_entry *series; /* this field and those before it; owned; rank 0 only */
+  bool lists;           /* it also writes the list of saved fields: */
+  series_entry *series; /* this one and those before it; owned; rank 0 only */
   int series_count;
 } field_job;
 
-/* A field_source. */
+/* A field_source: the copy is waited for here, where a failure is everybody's. */
 static int copied_planes(void *context, int z, int planes, float *values, error *e) {
   const field_job *j = context;
-  (void)e;
+  if (z == 0) TRY(snapshot_wait(j->copy, e));
   snapshot_planes(&j->s->slab, j->planes, z, planes, values);
   return 0;
 }
@@ -113,10 +118,13 @@ static int write_field(output_job *job, error *e) {
   field_job *j = (field_job *)job;
   simulation *s = j->s;
   const char *path = s->config->output_path;
-  TRY(saving_wait(s, j->copy, e));
-  TRY(files_field_write(s->files, &s->io, path, &j->meta, j->copy ? copied_planes : transfer_to_host,
-                        j->copy ? (void *)j : &s->transfer, e));
-  return files_series_write(s->files, path, j->series, j->series_count, &s->slab, &j->meta, e);
+  error ignored = {0};
+  if (j->copy) saving_start(s);
+  files_field_write(s->files, &s->io, path, &j->meta, j->copy ? copied_planes : transfer_to_host,
+                    j->copy ? (void *)j : &s->transfer, e);
+  if (e->id && j->copy) snapshot_wait(j->copy, &ignored); /* its memory may go now */
+  TRY(e->id);
+  return j->lists ? files_series_write(s->files, path, j->series, j->series_count, &s->slab, &j->meta, e) : 0;
 }
 
 static void free_job(field_job *j) {
@@ -127,14 +135,30 @@ static void free_job(field_job *j) {
 
 static void field_done(output_job *job, bool written) {
   field_job *j = (field_job *)job;
-  if (written)
-    log_detail(j->s->log, "saved %s.%08lld.hdf", j->s->config->output_path, (long long)j->meta.step);
+  simulation *s = j->s;
+  if (written) {
+    log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.step);
+    s->series_whole++;
+    s->series_behind = !j->lists;
+  }
   free_job(j);
+}
+
+/* The list can be made anew from the files, and is long where fields are many: while the run goes on, once a second is
+ * enough. By a clock that is the same on every rank. */
+static bool list_is_due(simulation *s) {
+  const double SECONDS = 1;
+  const bool last = s->saving.last || s->stepper.step >= s->physics.steps;
+  if (s->series_begun && !last && s->stop.known - s->series_told < SECONDS) return false;
+  s->series_begun = true;
+  s->series_told = s->stop.known;
+  return true;
 }
 
 static int keep_series(field_job *j, error *e) {
   simulation *s = j->s;
   TRY(list_step(s, j->meta.step, e));
+  if (!j->lists) return 0;
   size_t bytes = (size_t)s->series_count * sizeof *s->series;
   if (!(j->series = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
   memcpy(j->series, s->series, bytes);
@@ -155,12 +179,14 @@ static int keep_statistics(field_job *j, error *e) {
 
 /* Agreed. */
 static field_job *make_job(simulation *s, error *e) {
+  const bool lists = list_is_due(s);
   field_job *j = calloc(1, sizeof *j);
   if (j) {
     j->job.write = write_field;
     j->job.done = field_done;
     j->s = s;
     j->meta = simulation_meta(s);
+    j->lists = lists;
     if (!keep_statistics(j, e) && s->rank == 0) keep_series(j, e);
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j, "a field to be saved");
@@ -195,5 +221,17 @@ int simulation_save(simulation *s, error *e) {
   save(s, e);
   watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
   s->io_seconds += MPI_Wtime() - begin;
+  return e->id;
+}
+
+int simulation_finish_series(simulation *s, error *e) {
+  error known = {0}, mine = {0};
+  if (!s->saving.open) return e->id;
+  saving_finish(s, &known); /* its failure is in `e` already */
+  if (!s->series_behind) return e->id;
+  const field_meta meta = simulation_meta(s);
+  files_series_write(s->files, s->config->output_path, s->series, s->series_whole, &s->slab, &meta, &mine);
+  if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
+  s->series_behind = false;
   return e->id;
 }

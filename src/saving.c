@@ -10,6 +10,7 @@ int saving_open(simulation *s, error *e) {
   MPI_TRY(e, MPI_Query_thread(&threads));
   MPI_TRY(e, MPI_Comm_dup(s->comm, &w->comm));
   w->open = true;
+  TRY(files_field_prepare(s->files, &s->io, e));
   if (threads == MPI_THREAD_MULTIPLE)
     output_open(&w->writer, e);
   else
@@ -73,12 +74,16 @@ int saving_finish(simulation *s, error *e) {
   return error_agree(e, s->comm);
 }
 
+void saving_start(const simulation *s) {
+  if (!s->files->served)
+    field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
+}
+
 /* The jobs agree by themselves: the steps may be agreeing on something else, and the data server knows nothing of
  * it. */
 int saving_wait(simulation *s, const snapshot *copy, error *e) {
   if (!copy) return 0;
-  if (!s->files->served)
-    field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
+  saving_start(s);
   snapshot_wait(copy, e);
   return error_agree(e, s->saving.comm);
 }

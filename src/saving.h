@@ -38,6 +38,8 @@ int saving_submit(struct simulation *s, const snapshot *copy, output_job *job, e
 /* Waits until all is saved, and takes over the error of a job that failed. Collective, agreed. */
 int saving_finish(struct simulation *s, error *e);
 
+/* For a job: makes the writer's thread ready to use files, as saving_wait does. */
+void saving_start(const struct simulation *s);
 /* For a job: waits until its copy, which may be NULL, is complete. Collective over the ranks' jobs; agreed. */
 int saving_wait(struct simulation *s, const snapshot *copy, error *e);
 

@@ -49,6 +49,10 @@ typedef struct simulation {
   char *config_text;    /* the effective config, owned */
   series_entry *series; /* fields saved so far or given to the writer, owned; rank 0 only */
   int series_count;
+  int series_whole;   /* of them, those whose files are complete: the first ones */
+  double series_told; /* clock that all ranks know, when a list was last given to the writer; s */
+  bool series_begun;  /* one was */
+  bool series_behind; /* PATH.xdmf does not list all of these; known on every rank, as are these three */
 } simulation;
 
 /* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
@@ -66,6 +70,10 @@ int simulation_load(simulation *s, error *e);
 /* Saves the newest field, after the check below, with its statistics and histogram; logs them, and lists the
  * field in the series: beside the steps where that can be (saving.h). Collective. */
 int simulation_save(simulation *s, error *e);
+
+/* Brings PATH.xdmf up to date where it is behind, as it may be by a second or so while the run goes on. After a failure, `e`,
+ * too, which stays what it is unless the run was only stopped. Collective, agreed. */
+int simulation_finish_series(simulation *s, error *e);
 
 /* Lists in the series those fields that the run before a restart saved at these steps and that are still there. `steps` is
  * the same on every rank. Collective, agreed. */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "../io/field_io.h"
+#include "../io/slots.h"
 
 enum { NX = 7, NY = 5, NZ = 17, POINTS = NX * NY * NZ, PLANE_BYTES = NX * NY * 4 };
 
@@ -128,6 +129,13 @@ static inline field_io io_with(const slab *s, enum io_kind mode, size_t block_by
   assert_int_equal(io.mode, mode);
   io.block_bytes = block_bytes;
   return io;
+}
+
+/* Gives a field_io slots that last, which the ranks map; slots_close them. */
+static inline void open_slots(field_io *io, slots *s) {
+  error e = {0};
+  assert_int_equal(slots_open(s, io, true, &e), 0);
+  io->slots = s;
 }
 
 /* Rank 0 creates a dataset of a new file from values it holds; everybody waits for it. */

@@ -233,15 +233,18 @@ static void test_one_rank_fails(void **state) {
   *strrchr(name, ':') = 0;
   make_float_input(x, name, "u", 3, SHAPE);
   strcat(name, ":/u");
-  for (int i = 0; i < x->ranks * 2 * 3 * count * 2; i++) {
+  for (int i = 0; i < x->ranks * 2 * 3 * count * 2 * 2; i++) {
     int rank = i % x->ranks, rest = i / x->ranks, z = rest % 2 ? x->s.nz - 1 : 0;
+    slots ready = {.count = 0};
     field_io io = io_with(&x->s, modes[rest / 6 % count], blocks[rest / 2 % 3]);
+    if (rest / 12 / count) open_slots(&io, &ready);
     field_meta meta = some_meta(x->ranks, rest / 6 / count % 2);
     stream t = {&x->s, 0, rank, z};
     error e = {0}, r = {0};
     assert_int_equal(field_write(&io, path, &meta, random_source, &t, &e), ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     expect_nothing(x, path);
+    slots_close(&ready);
     t.next = 0;
     assert_int_equal(field_read(&io, name, random_sink, &t, &r), ERROR_DEVICE_FAILED);
     assert_string_equal(r.text, e.text);
