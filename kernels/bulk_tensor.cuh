@@ -133,15 +133,16 @@ __device__ __forceinline__ void put(float *to, const float v[PACK]) {
 template <class S>
 __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK], int rows, int lanes,
                                       size_t pitch) {
+  if (rows >= S::rows && lanes >= PACK) {
 #pragma unroll
-  for (int j = 0; j < S::rows; j++, to += pitch) {
-    if (j < rows && lanes >= PACK)
-      put(to, done[j]);
-    else if (j < rows)
-#pragma unroll
-      for (int i = 0; i < PACK - 1; i++)
-        if (i < lanes) to[i] = done[j][i];
+    for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
+    return;
   }
+#pragma unroll
+  for (int j = 0; j < S::rows; j++, to += pitch)
+#pragma unroll
+    for (int i = 0; i < PACK; i++)
+      if (j < rows && i < lanes) to[i] = done[j][i];
 }
 
 /* This warp has read its part of the slot that `empty` belongs to. */

@@ -113,14 +113,40 @@ static __device__ __forceinline__ void item(const kernel_args &a, int face, int 
     pack(a, face, i / packs, 0, across, i % packs * PACK);
 }
 
+/* Every kernel here begins with this: the launch before may still be ending (launch_behind). */
+static __device__ __forceinline__ void await_launch_before() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
 /* Block (i, j, k) does items from i * BLOCK on, of j (and every gridDim.y-th) across, of the k-th face. */
 template <int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     sweep(const __grid_constant__ kernel_args a, const __grid_constant__ face_list list) {
+  await_launch_before();
   const int face = list.faces[blockIdx.z], i = (int)(blockIdx.x * BLOCK + threadIdx.x);
   if (i >= items_along(a, face)) return;
   for (int across = (int)blockIdx.y; across < items_across(a, face); across += (int)gridDim.y)
     item(a, face, across, i);
+}
+
+/* Launches a kernel that, on Hopper and later, gets onto the GPU while the launch before ends: what a launch costs is
+ * a part of the few microseconds that images take. */
+template <class... Arguments>
+cudaError_t launch_behind(void (*kernel)(Arguments...), dim3 grid, unsigned block, cudaStream_t stream,
+                          const Arguments &...arguments) {
+  int device = 0, major = 0;
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (status != cudaSuccess) return status;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid, config.blockDim = dim3(block), config.stream = stream;
+  config.attrs = &early, config.numAttrs = major >= 9;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 /* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
@@ -152,6 +178,7 @@ static __device__ __forceinline__ float4 ghosts_from(const float4 v[2], bool upp
 
 static __global__ void __launch_bounds__(GAP_BLOCK) fill_gaps(const __grid_constant__ kernel_args a) {
   constexpr int ACROSS = GAP_BLOCK / GAP_LANES;
+  await_launch_before();
   const int lane = (int)threadIdx.x % GAP_LANES, packs = (int)(a.pitch - (size_t)a.nx) / PACK;
   const int pack = lane < 2 ? lane : packs - GAP_LANES + lane;
   const bool upper = lane == 0, lower = !upper && pack == packs - 1, ghosts = upper || lower;
@@ -184,8 +211,7 @@ inline cudaError_t launch_gaps(const kernel_args *a, cudaStream_t stream) {
   constexpr int A_BLOCK = GAPS * GAP_BLOCK / GAP_LANES, GRID_MAX = 65535;
   const int planes = a->z_end - a->z_begin;
   const dim3 grid((unsigned)(a->ny / A_BLOCK + 1), (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
-  fill_gaps<<<grid, GAP_BLOCK, 0, stream>>>(*a);
-  return cudaGetLastError();
+  return launch_behind(fill_gaps, grid, GAP_BLOCK, stream, *a);
 }
 
 /* --- launching -------------------------------------------------------------------------------------------- */
@@ -219,8 +245,7 @@ inline cudaError_t launch_faces(const kernel_args *a, const face_list &list, cud
   }
   const dim3 grid((unsigned)((along - 1) / BLOCK + 1), (unsigned)(across < GRID_MAX ? across : GRID_MAX),
                   (unsigned)list.count);
-  sweep<BLOCK><<<grid, BLOCK, 0, stream>>>(*a, list);
-  return cudaGetLastError();
+  return launch_behind(sweep<BLOCK>, grid, BLOCK, stream, *a, list);
 }
 
 /* Enqueues what images the own points of planes [z_begin, z_end) of `out` have, and holds those that are held. */
