@@ -40,6 +40,7 @@ typedef struct device_options {
   int local_rank;  /* this rank among the ranks of its node */
   int local_ranks; /* ranks on this node */
   int threads;     /* host device: threads a stream computes with, >= 1 */
+  bool own_cores;  /* host device: there is a core for each of them that no other rank uses */
   bool profile;    /* events carry times, so that `seconds` works */
 } device_options;
 

@@ -14,6 +14,8 @@
 #include <emmintrin.h>
 #endif
 
+static const double PATIENCE = 5e-3; /* s */
+
 enum {
   OPERATION_ARGS_MAX = 448,
   ALLOC_ALIGN = 4096,
@@ -394,7 +396,10 @@ int device_open_host(const device_options *options, device **opened, error *e) {
     pthread_cond_init(&h->events[i].changed, NULL);
   }
   for (int s = 0; s < STREAM_COUNT; s++) {
-    h->streams[s] = host_stream_open(s == STREAM_OUTPUT ? 1 : h->threads); /* copies only, beside the steps */
+    /* Only the interior's work follows at once; who looks for more of another stream's keeps a core from it. */
+    const double patience = options->own_cores && s == STREAM_INTERIOR ? PATIENCE : 0;
+    h->streams[s] =
+        host_stream_open(s == STREAM_OUTPUT ? 1 : h->threads, patience); /* copies, beside the steps */
     if (h->streams[s]) continue;
     host_close(&h->base);
     return FAIL(e, DEVICE_FAILED, "host", "starting worker threads", "no more threads can be created");

@@ -15,8 +15,9 @@ enum { HOST_TASK_PAYLOAD = 512 };
 /* A task computes share `part` of `parts`. It must not push to any stream. */
 typedef void host_task(const void *payload, int part, int parts);
 
-/* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. */
-host_stream *host_stream_open(int threads);
+/* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
+ * which a thread that has done its share looks for the next one before it sleeps; 0 where cores are shared. */
+host_stream *host_stream_open(int threads, double patience);
 /* Runs what is queued, then stops the threads and frees the stream. NULL is allowed. */
 void host_stream_close(host_stream *s);
 /* Appends a task that runs in `parts` shares (at most the stream's threads). Waits while the queue is full.

@@ -39,11 +39,14 @@ static void warn_of_idle_cores(device *dev, const device_options *options) {
 
 static int open_device(simulation *s, bool profile, error *e) {
   MPI_Comm node;
+  int share = 1;
   device_options options = {.threads = s->config->threads, .profile = profile};
   MPI_TRY(e, MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, s->rank, MPI_INFO_NULL, &node));
   MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
   MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
-  if (options.threads == 0) TRY(threads_auto(node, &options.threads, e));
+  TRY(threads_auto(node, &share, e));
+  if (options.threads == 0) options.threads = share;
+  options.own_cores = options.threads <= share;
   MPI_TRY(e, MPI_Comm_free(&node));
   s->saving.local_ranks = options.local_ranks;
   s->threads = options.threads;

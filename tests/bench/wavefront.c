@@ -29,7 +29,7 @@ double wavefront_rate(const wavefront_bench *b, enum equation equation, bool med
   error e = {0};
   device *dev;
   halo none = {.slab = b->s};
-  stop_on(device_open_host(&(device_options){.threads = b->threads}, &dev, &e), &e);
+  stop_on(device_open_host(&(device_options){.threads = b->threads, .own_cores = true}, &dev, &e), &e);
   stepper s = {.dev = dev, .halo = &none, .slab = b->s, .overlap = true};
   wavefront front = {0};
   if (depth > 1) stop_on(wavefront_open(s.front = &front, b->s, depth, b->rows, medium, b->threads, &e), &e);
