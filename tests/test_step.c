@@ -104,6 +104,7 @@ static void all_runs(const char *backend) {
   for (int k = 0; k < kernel_table_size; k++) {
     const kernel *kern = &kernel_table[k];
     if (kern->backend != dev->table->backend || kern->equation != EQUATION_JACOBI) continue;
+    if (strcmp(kern->name, "simd_cached") == 0) continue; /* as simd where launches are this small */
     for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i++)
       for (int mode = 0; mode < 4; mode++)
         one_run(dev, kern, GRIDS[i], RULES_X[0], 7 + (int)(i & 1), mode & 1, mode & 2, &REFERENCE);
