@@ -76,6 +76,12 @@ static void one_run(device *dev, const kernel *k, grid g, const unsigned char ru
   step_run_close(&r);
 }
 
+#ifdef __SANITIZE_THREAD__
+enum { EVERY = 3 }; /* of the grids, and ways for the large one: it is slow there */
+#else
+enum { EVERY = 1 };
+#endif
+
 /* Every transport this machine can do, with all neighbours on one node and with some elsewhere, on grids of one piece
  * a halo and of several. */
 static void all_ways(device *dev) {
@@ -91,16 +97,10 @@ static void all_ways(device *dev) {
       for (int mode = 0; mode < 4 && !transport_check(transport_at(i)->name, dev, &(error){0}); mode++) {
         const way w = {transport_at(i)->name, node_ranks};
         one_run(dev, k, GRIDS[mode], RULES_X[0], 5, mode & 1, mode & 2, &w);
-        if (mode == 1) one_run(dev, k, LARGE, RULES_X[0], 3, true, false, &w);
+        if (mode == 1 && node_ranks % EVERY == 0) one_run(dev, k, LARGE, RULES_X[0], 3, true, false, &w);
       }
   }
 }
-
-#ifdef __SANITIZE_THREAD__
-enum { EVERY = 3 }; /* of the grids: it is slow there, and most of all on few cores */
-#else
-enum { EVERY = 1 };
-#endif
 
 static void all_runs(const char *backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2, .profile = true};
