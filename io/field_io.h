@@ -20,12 +20,13 @@
 #include "../src/slab.h"
 
 typedef struct field_io {
-  MPI_Comm comm; /* the computing ranks, in slab order, after the data server where there is one; not owned */
+  /* The computing ranks, in slab order, after the data server where there is one; not owned. */
+  MPI_Comm comm;
   const slab *slab;   /* this rank's share, of rank -1 and without planes on the data server; not owned */
   enum io_kind mode;  /* not IO_AUTO after field_io_init */
   size_t block_bytes; /* at most this much per block, but at least one plane */
-  struct slots
-      *slots; /* for writing, not owned; NULL or not open: each field_write takes memory of its own */
+  /* For writing, not owned; NULL or not open: each field_write takes memory of its own. */
+  struct slots *slots;
 } field_io;
 
 /* Chooses the mode (IO_AUTO: collective where HDF5 is parallel). IO_COLLECTIVE with a serial HDF5 is exit 1.

@@ -44,13 +44,12 @@ typedef struct kernel_args {
   size_t pitch, plane; /* floats; multiples of 32 */
   int nx, ny, nz;      /* own points of the slab */
   int z_begin, z_end;
-  unsigned char
-      ghosts[FACE_COUNT]; /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it
-                                       wraps. Kernels of two steps a pass: all GHOST_KEEP */
-  unsigned char
-      virtual_x; /* not 0: ghosts in x that are images are in no field. A kernel takes what they would hold
-                              from own points of `in` (held ones are 0) and leaves those of `out` alone. Only for
-                              kernels and args for which kernel_virtual_x is true */
+  /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it wraps. Kernels of two steps a pass:
+   * all GHOST_KEEP. */
+  unsigned char ghosts[FACE_COUNT];
+  /* Not 0: ghosts in x that are images are in no field. A kernel takes what they would hold from own points of `in`
+   * (held ones are 0) and leaves those of `out` alone. Only for kernels and args for which kernel_virtual_x is true. */
+  unsigned char virtual_x;
   int z_outer_begin, z_outer_end; /* two steps a pass: the grid's planes, counted as z_begin is */
   const float *before;            /* two steps a pass of the wave: u of the step before */
   float *middle;                  /* likewise: receives u of one step on, own points of [z_begin, z_end) */

@@ -26,8 +26,8 @@
 #define FUNCTION_HOST(function) .host = function
 #define FUNCTION_CUDA(function) .cuda = CUDA_FUNCTION(function)
 #define ENTRY(equation, backend, steps, virtual_x, wavefront, name, function, note)                          \
-  {#name, EQUATION_##equation,         BACKEND_##backend, steps, virtual_x, wavefront,                       \
-   note,  FUNCTION_##backend(function)},
+  {#name, EQUATION_##equation, BACKEND_##backend, steps, virtual_x, wavefront, note,                         \
+   FUNCTION_##backend(function)},
 #define KERNEL(equation, backend, name, function, note)                                                      \
   ENTRY(equation, backend, 1, 0, 0, name, function, note)
 #define TWO_STEP_KERNEL(equation, backend, name, function, note)                                             \

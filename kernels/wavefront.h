@@ -54,8 +54,8 @@ typedef struct wavefront_receivers {
   const receiver *places;
   const int *row;         /* of each: the highest that it reads */
   const int *layer_begin; /* 2 nz + 1: the first of each layer */
-  float *samples
-      [WAVEFRONT_DEPTH_MAX]; /* of each receiver, after each step but the last; NULL: not sampled then */
+  /* Of each receiver, after each step but the last; NULL: not sampled then. */
+  float *samples[WAVEFRONT_DEPTH_MAX];
 } wavefront_receivers;
 
 typedef struct wavefront_args {

@@ -30,8 +30,9 @@ static const way REFERENCE = {"sendrecv", 0};
 static const unsigned char RULES_X[][2] = {{GHOST_KEEP, GHOST_KEEP}, {GHOST_ODD, GHOST_EVEN},
                                            {GHOST_EVEN, GHOST_ODD},  {GHOST_WRAP, GHOST_WRAP},
                                            {GHOST_KEEP, GHOST_EVEN}, {GHOST_ODD, GHOST_KEEP}};
-/* Whole packs of 4 points a row, for which some kernels need no images in memory (kernel_args.virtual_x), and not. */
-static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 16}};
+/* Whole packs of 4 points a row, or vectors of 16, for which some kernels need no images in memory
+ * (kernel_args.virtual_x), and not. */
+static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 16}, {32, 7, 21}};
 
 /* Starts with what the rules ask of the first field. */
 static void set_rules_x(step_run *r, const unsigned char rules[2]) {

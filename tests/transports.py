@@ -106,7 +106,7 @@ def deaths(program, backend, transports, ranks=3):
 @case
 def death(program):
     """A rank that dies in the middle of the exchanges, under each transport of the host."""
-    deaths(program, "host", HOST[1:3])
+    deaths(program, "host", HOST[:3])
 
 
 @case

@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import case, check, h5py, main, np, same_bits, write_field
 
 SHAPE = (52, 47, 33)  # tiles of y; slabs of 13 planes on 4 ranks leave room for 3 steps
-DEEP = (96, 61, 20)  # slabs of 24 planes on 4 ranks leave room for 6
+DEEP = (96, 61, 32)  # slabs of 24 planes on 4 ranks leave room for 6; rows of whole vectors: no images in x in memory
 STEPS = 23  # odd, and not a multiple of a pass
 PLACES = {"source.1.position": "117 86 118", "source.1.wavelet": "ricker", "source.1.f0": 25,
           "source.2.position": "31.7 152.2 255", "source.2.wavelet": "gaussian", "source.2.f0": 30,
