@@ -34,9 +34,9 @@ enum {
   HISTOGRAM_BINS = 4096, /* at most */
 };
 
-/* Own points of a slab in device memory: point (z, y, x) is at z * plane + y * pitch + x. */
+/* Own points of a slab: point (z, y, x) is at z * plane + y * pitch + x. */
 typedef struct field_view {
-  const float *points; /* own point (0, 0, 0), on a 128-byte line */
+  const float *points; /* own point (0, 0, 0); on a GPU, on a 128-byte line */
   size_t pitch, plane; /* floats; multiples of 32 */
   int nx, ny, nz;
 } field_view;
@@ -52,7 +52,7 @@ typedef struct bad_point {
   float value;
 } bad_point;
 
-/* Work of one rank; pointers are to device memory. */
+/* Work of one rank; pointers are to memory of who does it, a device or the host. */
 typedef struct statistics_args {
   field_view field;
   partial_statistics *units;  /* scratch: units_of_plane(nx, ny) for each of nz planes */
@@ -65,7 +65,7 @@ typedef struct histogram_args {
   field_view field;
   double low, scale; /* bins begin at `low`; scale = bins / (high - low), 0 if high == low */
   int bins;          /* 1 .. HISTOGRAM_BINS */
-  uint64_t *counts;  /* result: finite own points in each bin; device memory */
+  uint64_t *counts;  /* result: finite own points in each bin */
 } histogram_args;
 
 /* The whole field. */

@@ -33,6 +33,7 @@ static int look_after(simulation *s, int64_t last, enum stop_reason *reason, err
   const int64_t step = s->stepper.step;
   bool checkpoint = false;
   const bool field = due(step, c->output_every);
+  s->saving.last = step == last;
   if (field)
     TRY(simulation_save(s, e));
   else if (due(step, c->check_every) && step < last) /* the last is checked when it is saved */
@@ -44,7 +45,7 @@ static int look_after(simulation *s, int64_t last, enum stop_reason *reason, err
   if (*reason == STOP_TROUBLE) return saving_finish(s, e);
   if (step == last) *reason = STOP_NOT; /* done all the same */
   checkpoint = checkpoint || due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
-  s->saving.last = step == last || *reason != STOP_NOT;
+  s->saving.last = s->saving.last || *reason != STOP_NOT;
   if (checkpoint) TRY(state_save(s, e));
   if (!checkpoint && !field) return 0;
   return stop_checkpointed(&s->stop, s->checkpoint_seconds + saving_backlog(s), e);

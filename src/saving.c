@@ -1,4 +1,5 @@
 #include "saving.h"
+#include <math.h>
 #include <stdlib.h>
 #include "error_mpi.h"
 #include "simulation.h"
@@ -11,9 +12,11 @@ int saving_open(simulation *s, error *e) {
   MPI_TRY(e, MPI_Comm_dup(s->comm, &w->comm));
   w->open = true;
   TRY(files_field_prepare(s->files, &s->io, e));
-  if (threads == MPI_THREAD_MULTIPLE)
-    output_open(&w->writer, e);
-  else
+  s->series_told = -INFINITY;
+  if (threads == MPI_THREAD_MULTIPLE) {
+    if (s->config->output_every > 0) survey_open(&w->survey, NULL, &s->slab, w->comm, s->config->histogram, e);
+    if (!e->id) output_open(&w->writer, e);
+  } else
     log_detail(s->log, "this MPI is for one thread at a time: the steps wait while files are written");
   return error_agree(e, s->comm);
 }
@@ -25,6 +28,7 @@ void saving_prepare(simulation *s, size_t floats) {
 void saving_close(simulation *s) {
   output_close(s->saving.writer);
   s->saving.writer = NULL;
+  survey_close(&s->saving.survey);
   if (s->saving.open) MPI_Comm_free(&s->saving.comm);
   s->saving.open = false;
   for (int i = 0; i < OUTPUT_ROOM; i++) snapshot_close(&s->saving.copies[i]);
@@ -74,16 +78,12 @@ int saving_finish(simulation *s, error *e) {
   return error_agree(e, s->comm);
 }
 
-void saving_start(const simulation *s) {
-  if (!s->files->served)
-    field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
-}
-
 /* The jobs agree by themselves: the steps may be agreeing on something else, and the data server knows nothing of
  * it. */
 int saving_wait(simulation *s, const snapshot *copy, error *e) {
   if (!copy) return 0;
-  saving_start(s);
+  if (!s->files->served)
+    field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
   snapshot_wait(copy, e);
   return error_agree(e, s->saving.comm);
 }

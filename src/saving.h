@@ -6,6 +6,7 @@
 #include <mpi.h>
 #include "output.h"
 #include "snapshot.h"
+#include "survey.h"
 
 struct simulation;
 
@@ -15,6 +16,7 @@ typedef struct saving {
   MPI_Comm comm;  /* the jobs' own, of the computing ranks */
   output *writer; /* NULL: every job is done at once */
   snapshot copies[OUTPUT_ROOM];
+  survey survey;         /* of copies, by the writer's thread; open where fields are saved on the way */
   int latest;            /* the one that the job pushed last saves */
   int local_ranks;       /* of this node */
   bool told;             /* the log knows of jobs that had to be done at once */
@@ -38,9 +40,8 @@ int saving_submit(struct simulation *s, const snapshot *copy, output_job *job, e
 /* Waits until all is saved, and takes over the error of a job that failed. Collective, agreed. */
 int saving_finish(struct simulation *s, error *e);
 
-/* For a job: makes the writer's thread ready to use files, as saving_wait does. */
-void saving_start(const struct simulation *s);
-/* For a job: waits until its copy, which may be NULL, is complete. Collective over the ranks' jobs; agreed. */
+/* For a job: makes the writer's thread ready to use files and waits until its copy, which may be NULL, is complete.
+ * Collective over the ranks' jobs; agreed. */
 int saving_wait(struct simulation *s, const snapshot *copy, error *e);
 
 /* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */

@@ -124,7 +124,13 @@ static int open_schedule(simulation *s, error *e) {
 int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
                     const files *files, bool profile, error *e) {
   const MPI_Comm comm = files->compute;
-  *s = (simulation){.config = c, .from = from, .command = command, .log = log, .comm = comm, .files = files};
+  *s = (simulation){.config = c,
+                    .from = from,
+                    .command = command,
+                    .log = log,
+                    .comm = comm,
+                    .files = files,
+                    .checked_step = -1};
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
   if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&

@@ -38,7 +38,8 @@ typedef struct simulation {
   sources sources;
   receivers receivers;
   survey survey;
-  field_statistics statistics; /* of the field when it was last checked or saved */
+  field_statistics statistics; /* of the field when it was last measured on the device */
+  int64_t checked_step;        /* whose field is known to be finite, or the writer knows better before it saves more */
   double copy_gbs;             /* measured copy bandwidth of this rank's device, GB/s read + write */
   saving saving;
   double io_seconds;         /* that saving has kept the steps waiting since the loop began */
@@ -51,8 +52,7 @@ typedef struct simulation {
   int series_count;
   int series_whole;   /* of them, those whose files are complete: the first ones */
   double series_told; /* clock that all ranks know, when a list was last given to the writer; s */
-  bool series_begun;  /* one was */
-  bool series_behind; /* PATH.xdmf does not list all of these; known on every rank, as are these three */
+  bool series_behind; /* PATH.xdmf does not list all of these; known on every rank, as are these two */
 } simulation;
 
 /* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
@@ -67,8 +67,9 @@ void simulation_close(simulation *s);
  * Collective. */
 int simulation_load(simulation *s, error *e);
 
-/* Saves the newest field, after the check below, with its statistics and histogram; logs them, and lists the
- * field in the series: beside the steps where that can be (saving.h). Collective. */
+/* Saves the newest field with its statistics and histogram, unless it holds NaN or Inf; logs them, and lists the
+ * field in the series: beside the steps where that can be (saving.h), measuring included, and then what fails does so
+ * at a later call. Collective. */
 int simulation_save(simulation *s, error *e);
 
 /* Brings PATH.xdmf up to date where it is behind, as it may be by a second or so while the run goes on. After a failure, `e`,

@@ -55,11 +55,15 @@ const float *snapshot_field(snapshot *p, const float *field, error *e) {
   return snapshot_floats(p, field + slab_offset(s, 0, -RADIUS, -RADIUS), snapshot_field_floats(s), e);
 }
 
+const float *snapshot_points(const slab *s, const float *copy) {
+  return copy + RADIUS * s->pitch + RADIUS;
+}
+
 void snapshot_planes(const slab *s, const float *copy, int z, int planes, float *values) {
+  const float *points = snapshot_points(s, copy);
   for (int i = z; i < z + planes; i++)
     for (int y = 0; y < s->ny; y++, values += s->nx)
-      memcpy(values, copy + (size_t)i * s->plane + (size_t)(y + RADIUS) * s->pitch + RADIUS,
-             (size_t)s->nx * sizeof *values);
+      memcpy(values, points + (size_t)i * s->plane + (size_t)y * s->pitch, (size_t)s->nx * sizeof *values);
 }
 
 int snapshot_mark(snapshot *p, error *e) {

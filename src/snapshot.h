@@ -25,8 +25,9 @@ bool snapshot_reserve(snapshot *p, size_t floats, size_t limit);
 /* Floats that the own planes of a field take in a snapshot. */
 size_t snapshot_field_floats(const slab *s);
 
-/* Enqueue a copy on STREAM_OUTPUT: of the own planes of a field (device memory, slab_floats), of any floats. Nothing may
- * be writing there before snapshot_mark. Returns where the copy will be. */
+/* Enqueue a copy on STREAM_OUTPUT: of the own planes of a field (device memory, slab_floats), of any floats. That
+ * stream waits already for what is writing there (stepper_await), and nothing else may before snapshot_mark. Returns
+ * where the copy will be. */
 const float *snapshot_field(snapshot *p, const float *field, error *e);
 const float *snapshot_floats(snapshot *p, const float *from, size_t floats, error *e);
 
@@ -36,6 +37,8 @@ int snapshot_mark(snapshot *p, error *e);
 /* Waits for all marks. For any thread, as sync_event is (device.h). */
 int snapshot_wait(const snapshot *p, error *e);
 
+/* Own point (0, 0, 0) of a field that was copied: others lie about it as in the slab. */
+const float *snapshot_points(const slab *s, const float *copy);
 /* Puts `planes` own planes z .. of a field that was copied into dense planes of ny x nx values. */
 void snapshot_planes(const slab *s, const float *copy, int z, int planes, float *values);
 

@@ -311,6 +311,12 @@ static void extrapolate(stepper *s) {
   if (t && !t->on_device) s->phases.exchange = s->halo->exchange_seconds;
 }
 
+int stepper_await(const stepper *s, int stream, error *e) {
+  const device_table *t = s->dev->table;
+  TRY(t->wait(s->dev, stream, event_of(s->pass - 1, BOUNDARY_DONE), e));
+  return t->wait(s->dev, stream, event_of(s->pass - 1, INTERIOR_DONE), e);
+}
+
 int stepper_sync(stepper *s, error *e) {
   TRY(s->dev->table->sync(s->dev, STREAM_BOUNDARY, e));
   TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));

@@ -63,6 +63,9 @@ typedef struct stepper {
  * the halo's ranks. An error means that this rank failed: the others may be waiting for it. */
 int stepper_advance(stepper *s, int64_t limit, error *e);
 
+/* Makes later work of another stream of the device wait for all steps enqueued so far. */
+int stepper_await(const stepper *s, int stream, error *e);
+
 /* Waits until all steps are done, reports their asynchronous errors and completes `phases`. */
 int stepper_sync(stepper *s, error *e);
 

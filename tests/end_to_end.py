@@ -195,10 +195,20 @@ def nonfinite(program):
         numbers = [int(i) for i in re.findall(r"\b\d+\b", result.errors[0])]
         check(numbers == [step, 1, u.size, 17, 7, 14],
               f"expected step {step}, 1 of {u.size} points, x 17, y 7, z 14: {result.errors[0]}")
-    # The end of the run and every saved field are checked too, whatever check_every is.
-    for extra in (["report.check_every=1000"], ["report.check_every=0", "output.every=0"]):
-        result = program.run(config, *extra, np=2)
-        check(result.code == 3 and len(result.errors) == 1, f"{extra}: expected one error and exit 3, got {result}")
+    # The end of the run and every field to be saved are checked too, whatever check_every is, while the steps go on; and
+    # what would be written after such a field is not.
+    even = step + step % 2
+    for named, changes in ((even, ["report.check_every=1000"]), (even, ["report.check_every=0", "parallel.io=server"]),
+                           (step, ["report.check_every=0", "checkpoint.every_steps=1"]),
+                           (even, ["report.check_every=0", "checkpoint.every_steps=2", "report.histogram=9"]),
+                           (40, ["report.check_every=0", "output.every=0"])):
+        result = program.run(config, *changes, np=2)
+        check(result.code == 3 and len(result.errors) == 1, f"{changes}: expected one error and exit 3, got {result}")
+        check(f" step {named}: " in result.errors[0], f"{changes}: expected step {named}: {result.errors[0]}")
+        for path in program.folder.glob("checkpoint.*"):
+            found = int(path.name.split(".")[1])
+            check(found < step, f"{changes}: {path.name}, but the field of step {step} is not finite")
+            path.unlink()
     saved = list(program.folder.glob("out/*"))
     check(any(p.suffix == ".hdf" for p in saved), "the finite fields before it were not saved")
     for path in saved:
