@@ -8,11 +8,11 @@ presets=(ci asan-ubsan tsan)
 # Left out under sanitizers: big fields and long runs, and what is about whole processes; under TSan also what runs in one
 # thread: configuration, errors, file formats; and whole programs, whose writer's thread may take in, within MPI, what the
 # main thread then hands to a stream: TSan cannot see how MPI orders that.
-long='e2e_marmousi|physics_(space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
-long+='|reliability_(signals|kill|disks)|guards|scaling|transports|wavefront_(receivers|restart|falls|auto)'
+long='e2e_marmousi|physics_(bits|space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
+long+='|reliability_(signals|kill|disks)|guards|scaling|transports|wavefront_'
 long+='|output_(errors|back|kills|full|restarts|less|signals)|e2e_(.*errors|files|progress)'
 declare -A leave_out=([ci]='^$' [asan-ubsan]=$long
-  [tsan]="$long|e2e_|physics_|wavefront_bits|output_|config|field_|checkpoint|receivers_errors|reliability")
+  [tsan]="$long|e2e_|physics_|output_|config|field_|checkpoint|receivers_errors|reliability")
 case "${1-}" in
   "") ;;
   --quick) presets=(ci) ;;

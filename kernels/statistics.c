@@ -57,6 +57,7 @@ INLINE void add_column(running *r, int k, const float *first, size_t pitch, int 
   mask found = {0};
   for (int y = 0; y < height; y++) {
     memcpy(&u, first + (size_t)y * pitch, (size_t)width * sizeof *first);
+    __builtin_prefetch(first + (size_t)(y + UNIT_HEIGHT) * pitch); /* of the unit above; may be beyond the field */
     mask nonfinite = ((mask)u & 0x7F800000) == 0x7F800000; /* the exponent of NaN and Inf is all ones */
     vector low = CHOOSE(nonfinite, (vector){0} + INFINITY, u);
     vector high = CHOOSE(nonfinite, (vector){0} - INFINITY, u);
@@ -131,9 +132,13 @@ static partial_statistics measure_unit(const field_view *f, int64_t i, unit_adde
   unit.nonfinite = (uint64_t)add(&r, first, f->pitch, u.width, u.height);
   unit.sum = add_running(r.sum);
   unit.squares = add_running(r.squares);
-  for (int k = 0; k < UNIT_SUMS; k++) {
-    unit.min = fminf(unit.min, r.min[k / VECTOR][k % VECTOR]);
-    unit.max = fmaxf(unit.max, r.max[k / VECTOR][k % VECTOR]);
+  for (int k = 1; k < UNIT_SUMS / VECTOR; k++) {
+    r.min[0] = CHOOSE(r.min[k] < r.min[0], r.min[k], r.min[0]);
+    r.max[0] = CHOOSE(r.max[k] > r.max[0], r.max[k], r.max[0]);
+  }
+  for (int lane = 0; lane < VECTOR; lane++) {
+    unit.min = fminf(unit.min, r.min[0][lane]);
+    unit.max = fmaxf(unit.max, r.max[0][lane]);
   }
   return unit;
 }

@@ -312,9 +312,9 @@ static void run_case(test_device *d, int devices, const int n[3], int z_begin, i
  * STENCIL_TEST_SMALL is for sanitizers that the compiler does not know of. */
 static size_t stride(void) {
 #if defined __SANITIZE_THREAD__
-  return 12;
+  return 20;
 #elif defined __SANITIZE_ADDRESS__
-  return 4;
+  return 9;
 #else
   return getenv("STENCIL_TEST_SMALL") ? 5 : 1;
 #endif

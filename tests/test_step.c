@@ -77,7 +77,7 @@ static void one_run(device *dev, const kernel *k, grid g, const unsigned char ru
   step_run_close(&r);
 }
 
-#ifdef __SANITIZE_THREAD__
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { EVERY = 3 }; /* of the grids, and ways for the large one: it is slow there */
 #else
 enum { EVERY = 1 };

@@ -187,7 +187,9 @@ static void run_case(device *dev, int threads, enum equation equation, int steps
 static void gives_the_bits_of_the_reference(void **unused) {
   (void)unused;
 #if defined __SANITIZE_THREAD__
-  enum { CASES = 40 };
+  enum { CASES = 24 };
+#elif defined __SANITIZE_ADDRESS__
+  enum { CASES = 60 };
 #else
   enum { CASES = 200 };
 #endif

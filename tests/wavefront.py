@@ -131,11 +131,12 @@ def receivers(program):
     one, on 1 to 4 ranks, with tiles and chunks, from the start and from a checkpoint in the middle."""
     prepare(program, DEEP)
     prepare_receivers(program, DEEP)
-    runs = {"jacobi": {}, **{name: {**RUNS[name], "receivers.line": None}
-                             for name in ("wave, reflecting", "wave, z and x periodic")}}
+    runs = {"jacobi": ({}, (1,)), "wave, reflecting": (RUNS["wave, reflecting"], (1, 2, 3)),
+            "wave, z and x periodic": (RUNS["wave, z and x periodic"], (1, 2))}
     ways = ((0, 1, 8), (0, 4, 7), (0, 6, 4), (2, 4, 5), (3, 2, 8), (4, 3, 3), (4, 1, 6))
-    for name, changes in runs.items():
-        for every in (1, 2, 3):
+    for name, (changes, intervals) in runs.items():
+        changes = {**changes, "receivers.line": None}
+        for every in intervals:
             keys = keys_of({**changes, "receivers.positions": "places.h5:/xyz", "receivers.every": every,
                             "checkpoint.path": "out/c"}, DEEP)
             if name == "jacobi":
@@ -143,10 +144,13 @@ def receivers(program):
             _, expected = answer(program, {**keys, "device.kernel": "reference" if every == 3 else "simd"})
             check(expected[1].shape == (STEPS // every + 1, 700) and np.isfinite(expected[1]).all(),
                   f"{name}: not traces to test with")
-            for ranks, threads, depth in ways if every == 1 else ways[every - 1::3]:
+            all_ways = every == 1 and name == "wave, reflecting"
+            for ranks, threads, depth in ways if all_ways else ways[every - 1::3]:
                 more = {"device.kernel": "wavefront", "device.threads": threads}
                 _, found = answer_in_passes(program, {**keys, **more}, depth, ranks=ranks)
                 agree(f"{name}, every {every}: {ranks} ranks, {threads} threads, {depth} steps a pass", found, expected)
+            if every != 2:
+                continue
             more["checkpoint.every_steps"] = 11
             answer_in_passes(program, {**keys, **more}, 4, ranks=2)
             (program.folder / f"out/u.{STEPS:08d}.hdf").unlink()
