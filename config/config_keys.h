@@ -30,8 +30,8 @@ static bool has_face(const config *c, enum boundary_kind kind) {
   return false;
 }
 
-/* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: a key for which it does not hold has no effect,
- * but does no harm, as where an override changes the equation: it is taken, and mentioned. */
+/* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: a key for which it does not hold has no
+ * effect, but does no harm, as where an override changes the equation: it is taken, and mentioned. */
 #define IDLE_CONDITION(name, expression, says) CONDITION_(name, expression, says, true)
 #define CONDITION(name, expression, says)      CONDITION_(name, expression, says, false)
 #define CONDITION_(name, expression, says, idle)                                                                    \

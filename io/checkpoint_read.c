@@ -32,8 +32,8 @@ static int open_newest_here(checkpoint *c, const char *path, checkpoint_skipped 
   checkpoint_list list;
   char file[CHECKPOINT_NAME];
   checkpoint_list_files(&list, path, e);
-  /* Those whose age cannot be told stand last in the list but come first here: nobody can use them, but one may have been
-   * the newest. */
+  /* Those whose age cannot be told stand last in the list but come first here: nobody can use them, but one may have
+   * been the newest. */
   int unknown = list.count;
   while (unknown > 0 && list.entries[unknown - 1].generation < 0) unknown--;
   for (int i = 0; i < list.count && !e->id; i++) {

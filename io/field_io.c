@@ -76,11 +76,8 @@ void field_file_init(field_file *f, const field_io *io, const char *name) {
 
 int field_file_buffer(field_file *f, error *e) {
   const slab *s = f->io->slab;
-  size_t plane = (size_t)s->ny * (size_t)s->nx * sizeof(float), planes = f->io->block_bytes / plane;
-  size_t countable = (size_t)(INT_MAX / s->ny); /* MPI counts rows in an int */
-  if (planes > countable) planes = countable;
-  if (planes > (size_t)slab_largest(s)) planes = (size_t)slab_largest(s);
-  if (planes > 1) f->block = (int)planes;
+  const size_t plane = (size_t)s->ny * (size_t)s->nx * sizeof(float);
+  f->block = field_io_planes(f->io, f->io->block_bytes);
   f->buffer = malloc((size_t)f->block * plane);
   if (!f->buffer) return FAIL(e, OUT_OF_MEMORY, (size_t)f->block * plane, "a block of file data");
   MPI_TRY(e, MPI_Type_contiguous(s->nx, MPI_FLOAT, &f->row));
@@ -116,6 +113,15 @@ int field_io_rank(const field_io *io) {
 
 int field_io_first_plane(const field_io *io, int rank) {
   return slab_first_plane(io->slab, rank > 0 ? rank - servers(io) : 0);
+}
+
+int field_io_planes(const field_io *io, size_t bytes) {
+  const slab *s = io->slab;
+  const size_t countable = (size_t)(INT_MAX / s->ny); /* MPI counts rows in an int */
+  size_t planes = bytes / ((size_t)s->ny * (size_t)s->nx * sizeof(float));
+  if (planes > countable) planes = countable;
+  if (planes > (size_t)slab_largest(s)) planes = (size_t)slab_largest(s);
+  return planes > 1 ? (int)planes : 1;
 }
 
 int field_block(const field_file *f, int z, int end) {

@@ -1,7 +1,7 @@
 /* Who uses files, and everything that the run does with them. Without a data server the first computing rank does (or,
  * collectively, all of them); with one, it alone: the computing ranks tell it what they are about to do, and it
- * takes its part in that. Either way the functions below do what their namesakes in field_io.h, table.h, receivers_file.h
- * and checkpoint.h do.
+ * takes its part in that. Either way the functions below do what their namesakes in field_io.h, table.h,
+ * receivers_file.h and checkpoint.h do.
  *
  * All of them are collective over files.comm and return the same error on every rank; one thread of a rank at a time
  * may be in one of them. */

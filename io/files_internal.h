@@ -55,8 +55,8 @@ static inline bool files_tell(const files *f) {
   int rank = -1;
   return f->served && !f->server && MPI_Comm_rank(f->comm, &rank) == MPI_SUCCESS && rank == 1;
 }
-/* Sends the request, where this rank is the one to tell the server, and frees the message. In two parts: the message stays
- * as it is between them. */
+/* Sends the request, where this rank is the one to tell the server, and frees the message. In two parts: the message
+ * stays as it is between them. */
 int files_request_begin(const files *f, enum request what, message *m, MPI_Request *request, error *e);
 int files_request_end(message *m, MPI_Request *request, error *e);
 int files_request(const files *f, enum request what, message *m, error *e);

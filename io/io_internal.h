@@ -67,6 +67,10 @@ int field_io_ranks(const field_io *io);
 int field_io_rank(const field_io *io);
 int field_io_first_plane(const field_io *io, int rank);
 
+/* Planes of a block that is to take at most `bytes`: at least 1, at most those of the largest slab. The same on every
+ * rank. */
+int field_io_planes(const field_io *io, size_t bytes);
+
 /* Number of planes of the block at plane z of a slab that ends before plane `end`: 0 past the end. */
 int field_block(const field_file *f, int z, int end);
 

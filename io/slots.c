@@ -1,5 +1,4 @@
 #include "slots.h"
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "../src/error_mpi.h"
@@ -15,16 +14,10 @@ enum turn { TURN_STOP, TURN_SEND };
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 static void plan(slots *s, const field_io *io) {
-  const slab *z = io->slab;
-  const size_t plane = (size_t)z->ny * (size_t)z->nx * sizeof(float);
-  const size_t countable = (size_t)(INT_MAX / z->ny); /* MPI counts rows in an int */
-  size_t planes = (io->block_bytes < SLOT_BYTES ? io->block_bytes : SLOT_BYTES) / plane;
-  if (planes > countable) planes = countable;
-  if (planes > (size_t)slab_largest(z)) planes = (size_t)slab_largest(z);
-  s->planes = planes > 1 ? (int)planes : 1;
-  s->floats = (size_t)s->planes * plane / sizeof(float);
+  s->planes = field_io_planes(io, io->block_bytes < SLOT_BYTES ? io->block_bytes : SLOT_BYTES);
+  s->floats = (size_t)s->planes * (size_t)io->slab->ny * (size_t)io->slab->nx;
   /* Of planes beyond 4 MiB only two. */
-  s->count = field_io_ranks(io) == 1 ? 1 : (size_t)s->planes * plane > SLOT_BYTES ? 2 : SLOTS_MAX;
+  s->count = field_io_ranks(io) == 1 ? 1 : s->floats * sizeof(float) > SLOT_BYTES ? 2 : SLOTS_MAX;
 }
 
 /* Memory of rank 0's that the ranks of its node map; on other nodes nothing happens. */

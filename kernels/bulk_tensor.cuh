@@ -85,28 +85,16 @@ template <class S, bool VIRTUAL_X>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
                                          const float *slot, int own, const beside &left, const beside &right,
                                          const mirror &at, const kernel_args &a) {
-  float row[S::rows][PACK + 2 * REACH], column[S::rows + 2 * REACH][PACK];
+  float row[S::rows][PACK + 2 * REACH];
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
     load(row[j], slot + left.at + j * left.pitch);
     load(row[j] + REACH + PACK, slot + right.at + j * right.pitch);
 #pragma unroll
-    for (int i = 0; i < PACK; i++) row[j][REACH + i] = column[REACH + j][i] = u[j][i];
+    for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
     if (VIRTUAL_X) reflect(row[j], at);
   }
-#pragma unroll
-  for (int r = 1; r <= REACH; r++) {
-    load(column[REACH - r], slot + own - r * S::pitch);
-    load(column[REACH + S::rows - 1 + r], slot + own + (S::rows - 1 + r) * S::pitch);
-#pragma unroll
-    for (int j = 0; j < S::rows; j++)
-#pragma unroll
-      for (int i = 0; i < PACK; i++) {
-        const int y = REACH + j, x = REACH + i;
-        sum[j][i] = __fmaf_rn(a.wy[r], __fadd_rn(column[y - r][i], column[y + r][i]), sum[j][i]);
-        sum[j][i] = __fmaf_rn(a.wx[r], __fadd_rn(row[j][x - r], row[j][x + r]), sum[j][i]);
-      }
-  }
+  star::add_arms_from<S::rows>(sum, row, slot + own, S::pitch, a);
 }
 
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's

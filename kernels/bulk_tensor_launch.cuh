@@ -16,13 +16,11 @@ struct encoder {
   cudaError_t status;
 
   encoder() {
-    int device = 0, major = 0;
+    const images::capability of;
     void *function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-      status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (status == cudaSuccess && major < 9) status = cudaErrorNotSupported;
+    status = of.status;
+    if (status == cudaSuccess && of.major < 9) status = cudaErrorNotSupported;
     if (status != cudaSuccess) return;
 #if CUDART_VERSION >= 12050
     status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,

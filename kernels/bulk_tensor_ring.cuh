@@ -1,5 +1,5 @@
-/* bulk_tensor's rings of planes in shared memory: what a launch and a block have to do, where things lie, and how thread
- * 0 keeps the rings full. S is a bulk_tensor::shape. */
+/* bulk_tensor's rings of planes in shared memory: what a launch and a block have to do, where things lie, and how
+ * thread 0 keeps the rings full. S is a bulk_tensor::shape. */
 #ifndef STENCIL_BULK_TENSOR_RING_CUH
 #define STENCIL_BULK_TENSOR_RING_CUH
 

@@ -9,6 +9,7 @@
 
 #include "ghosts.h"
 #include "host_simd.h"
+#include "order.h"
 #include <stdbool.h>
 
 enum {
@@ -29,21 +30,16 @@ typedef struct x_image {
   bool negated;
 } x_image;
 
-/* The line of ghosts that the first or the last vector of a row is imaged in. */
-typedef struct line_image {
-  bool some; /* there is one */
+/* The line beside an end of a row, with the ghosts there. Where they are in no field (kernel_args.virtual_x) it
+ * tells what is read in their place. */
+typedef struct ghost_line {
+  bool some; /* its ghosts are images */
   bool negated;
   int to;         /* x of the line's first float */
+  int source;     /* x of the vector, at this end or the other, that the ghosts are images of */
   unsigned kept;  /* bit for each of its floats: a ghost, else padding */
-  int from[LINE]; /* lane of the vector that goes there */
-} line_image;
-
-/* What stands for the ghosts at an end of a row that are in no field (kernel_args.virtual_x). */
-typedef struct line_end {
-  bool some, negated;
-  int source;     /* x of the vector that the ghosts are images of */
-  int from[LINE]; /* lane of that vector for each lane of the one beyond the end */
-} line_end;
+  int from[LINE]; /* lane of that vector that goes there */
+} ghost_line;
 
 /* What every instruction set's sweep needs to know of a launch, besides its arguments. */
 typedef struct sweep {
@@ -51,9 +47,8 @@ typedef struct sweep {
   bool large;  /* too large to be found in the cache by the next launch */
   bool stream; /* store around the cache */
   host_ahead ahead;
-  bool whole; /* ghosts at the ends of rows are stored as whole lines, these: */
-  line_image first, last;
-  line_end left, right;             /* where images in x are in no field */
+  bool whole;                       /* ghosts at the ends of rows are stored as whole lines, these: */
+  ghost_line left, right;           /* or not at all, where they are in no field */
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
   int x_count;
   x_image x_images[2 * GHOST_REACH];
@@ -81,10 +76,6 @@ typedef struct strip {
   float ends[GROUP][BLOCK_X];
 } strip;
 
-static inline int smaller(int a, int b) {
-  return a < b ? a : b;
-}
-
 /* The images along one axis of point i of n; at most 2. Returns how many. */
 static inline int images_of(image to[2], int i, int n, ptrdiff_t stride, int lo, int hi) {
   const int mirror = n - 1 - i;
@@ -100,33 +91,19 @@ static inline int images_of(image to[2], int i, int n, ptrdiff_t stride, int lo,
   return count;
 }
 
-/* Fills in the lines that the ends of rows of whole vectors are imaged in. */
-static inline void find_line_images(sweep *s, int lanes) {
+/* Fills in the lines beside the ends of rows of whole vectors. */
+static inline void find_ghost_lines(sweep *s, int lanes) {
   const kernel_args *a = s->args;
-  const int lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
+  const int lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI], last = a->nx - lanes;
   const bool wrap = lo == GHOST_WRAP;
-  s->first = (line_image){lo != GHOST_KEEP, lo == GHOST_ODD, wrap ? a->nx : -LINE, 0, {0}};
-  s->last = (line_image){hi != GHOST_KEEP, hi == GHOST_ODD, wrap ? -LINE : a->nx, 0, {0}};
-  line_image *left = wrap ? &s->last : &s->first, *right = wrap ? &s->first : &s->last;
+  s->left = (ghost_line){lo != GHOST_KEEP, lo == GHOST_ODD, -LINE, wrap ? last : 0, 0, {0}};
+  s->right = (ghost_line){hi != GHOST_KEEP, hi == GHOST_ODD, a->nx, wrap ? 0 : last, 0, {0}};
   /* Ghosts nx + r and r - 4 are images of r and nx - 4 + r where it wraps, else of nx - 2 - r and 4 - r. */
   for (int r = 0; r < GHOST_REACH; r++) {
-    right->from[r] = wrap ? r : lanes - 2 - r;
-    left->from[LINE - GHOST_REACH + r] = wrap ? lanes - GHOST_REACH + r : GHOST_REACH - r;
-    right->kept |= 1u << r;
-    left->kept |= 1u << (LINE - GHOST_REACH + r);
-  }
-}
-
-/* Fills in what is read in place of ghosts beyond the ends of rows of whole vectors. */
-static inline void find_line_ends(sweep *s, int lanes) {
-  const kernel_args *a = s->args;
-  const int lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
-  const bool wrap = lo == GHOST_WRAP;
-  s->left = (line_end){lo != GHOST_KEEP, lo == GHOST_ODD, wrap ? a->nx - lanes : 0, {0}};
-  s->right = (line_end){hi != GHOST_KEEP, hi == GHOST_ODD, wrap ? 0 : a->nx - lanes, {0}};
-  for (int r = 1; r <= GHOST_REACH; r++) {
-    s->left.from[lanes - r] = wrap ? lanes - r : r;
-    s->right.from[r - 1] = wrap ? r - 1 : lanes - 1 - r;
+    s->right.from[r] = wrap ? r : lanes - 2 - r;
+    s->left.from[LINE - GHOST_REACH + r] = wrap ? lanes - GHOST_REACH + r : GHOST_REACH - r;
+    s->right.kept |= 1u << r;
+    s->left.kept |= 1u << (LINE - GHOST_REACH + r);
   }
 }
 
@@ -147,10 +124,9 @@ static inline void find_x_images(sweep *s, int lanes) {
   if (lo == GHOST_KEEP && hi == GHOST_KEEP) return;
   s->x_middle_begin = GHOST_REACH + 1;
   s->x_middle_end = nx - GHOST_REACH - 1;
-  if (a->virtual_x && lanes > GHOST_REACH) find_line_ends(s, lanes);
+  if (lanes > GHOST_REACH) find_ghost_lines(s, lanes);
   if (a->virtual_x) return;
   s->whole = lanes > GHOST_REACH && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
-  if (s->whole) find_line_images(s, lanes);
   for (int x = 0; x < nx; x++) {
     image to[2];
     int count = images_of(to, x, nx, 1, lo, hi);

@@ -113,8 +113,8 @@ TARGET INLINE void ISA(store_images)(const sweep *s, const strip *t, float *out,
   }
 }
 
-/* Stores the whole line that a vector at the end of row `out` is imaged in. */
-TARGET INLINE void ISA(store_line)(const line_image *l, float *out, vec v, bool around_cache) {
+/* Stores the whole line beside row `out` that holds images of vector `v`. */
+TARGET INLINE void ISA(store_line)(const ghost_line *l, float *out, vec v, bool around_cache) {
   for (int i = 0; i < LINE; i += LANES) {
     vec line = vec_keep(vec_pick(v, l->from + i), l->kept >> i);
     ISA(store)(out + l->to + i, l->negated ? vec_negate(line) : line, LANES, around_cache);
@@ -126,14 +126,14 @@ enum { ISA(BESIDE) = LANES > GHOST_REACH ? LANES : GHOST_REACH };
 /* Copies the vector at an end of a row, with what is beside it and images in place of ghosts, to `copy`, where the
  * vector's first point is number BESIDE. */
 TARGET INLINE void ISA(copy_end)(const sweep *s, const float *row, int x, float *copy) {
-  const line_end *left = &s->left, *right = &s->right;
+  const ghost_line *left = &s->left, *right = &s->right;
   if (LANES < GHOST_REACH) {
     for (int i = -GHOST_REACH; i < LANES + GHOST_REACH; i++)
       copy[GHOST_REACH + i] = point_or_image(s->args, row, x + i);
     return;
   }
   vec before = vec_load(row + x - LANES), after = vec_load(row + x + LANES);
-  if (left->some && x == 0) before = vec_pick(vec_load(row + left->source), left->from);
+  if (left->some && x == 0) before = vec_pick(vec_load(row + left->source), left->from + LINE - LANES);
   if (right->some && x + LANES == s->args->nx) after = vec_pick(vec_load(row + right->source), right->from);
   vec_store(copy, left->negated && x == 0 ? vec_negate(before) : before);
   vec_store(copy + LANES, vec_load(row + x));
@@ -148,8 +148,8 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
   const int lanes = smaller(a->nx - x, LANES);
   const unsigned kept = lanes_kept(s, x);
   const bool one_by_one = s->x_count > 0 && !s->whole && is_end(s, x, LANES), stream = s->stream;
-  const bool first = s->whole && s->first.some && x == 0,
-             last = s->whole && s->last.some && x + LANES == a->nx;
+  const bool left = s->whole && s->left.some && x == s->left.source,
+             right = s->whole && s->right.some && x == s->right.source;
   const ptrdiff_t plane = (ptrdiff_t)a->plane;
   const bool copied = a->virtual_x && is_end(s, x, LANES);
   _Alignas(64) float copies[GROUP][3 * ISA(BESIDE)];
@@ -168,8 +168,8 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
     float *row = a->out + t->first + k * plane;
     ISA(store)(row + x, acc[k], lanes, stream);
     if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k]);
-    if (first) ISA(store_line)(&s->first, row, acc[k], s->large);
-    if (last) ISA(store_line)(&s->last, row, acc[k], s->large);
+    if (left) ISA(store_line)(&s->left, row, acc[k], s->large);
+    if (right) ISA(store_line)(&s->right, row, acc[k], s->large);
   }
 }
 

@@ -79,7 +79,8 @@ static __device__ __forceinline__ void row_ends(const kernel_args &a, int face, 
   if (rule == GHOST_ODD) row[upper ? a.nx - 1 : 0] = 0;
 }
 
-/* The pack from x on of the row `depth` beyond a face in y, in plane z, or beyond one in z, at y; or of the held row. */
+/* The pack from x on of the row `depth` beyond a face in y, in plane z, or beyond one in z, at y; or of the held
+ * row. */
 static __device__ __forceinline__ void pack(const kernel_args &a, int face, int depth, int z, int y, int x) {
   const int rule = a.ghosts[face], n = face >= FACE_Z_LO ? a.nz : a.ny;
   const bool upper = face & 1, hold = depth == 0;
@@ -131,30 +132,40 @@ __global__ void __launch_bounds__(BLOCK)
     item(a, face, across, i);
 }
 
+/* Which generation of chips this process' device is: 9 for Hopper. */
+struct capability {
+  int major = 0;
+  cudaError_t status;
+
+  capability() {
+    int device = 0;
+    status = cudaGetDevice(&device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  }
+};
+
 /* Launches a kernel that, on Hopper and later, gets onto the GPU while the launch before ends: what a launch costs is
  * a part of the few microseconds that images take. */
 template <class... Arguments>
 cudaError_t launch_behind(void (*kernel)(Arguments...), dim3 grid, unsigned block, cudaStream_t stream,
                           const Arguments &...arguments) {
-  int device = 0, major = 0;
+  static const capability of; /* asked once: a process has one device */
+  if (of.status != cudaSuccess) return of.status;
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  if (status != cudaSuccess) return status;
   cudaLaunchConfig_t config = {};
   config.gridDim = grid, config.blockDim = dim3(block), config.stream = stream;
-  config.attrs = &early, config.numAttrs = major >= 9;
+  config.attrs = &early, config.numAttrs = of.major >= 9;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 /* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
 
 /* Gap i of a plane, of ny + 1, is what lies between the last point of row i - 1 and the first of row i: right ghosts,
- * padding, left ghosts, in whole 32-byte sectors. Its first and its last sector are stored whole, padding included: DRAM
- * would have to read half of one that is stored in part. A thread has a pack of GAPS gaps, and loads for all of them
- * before it stores. */
+ * padding, left ghosts, in whole 32-byte sectors. Its first and its last sector are stored whole, padding included:
+ * DRAM would have to read half of one that is stored in part. A thread has a pack of GAPS gaps, and loads for all of
+ * them before it stores. */
 enum { GAPS = 4, GAP_LANES = 4, GAP_BLOCK = 128, SECTOR = 8 };
 
 /* Do the gaps of this launch hold nothing but images and padding? */

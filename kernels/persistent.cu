@@ -1,5 +1,5 @@
-/* persistent: one cooperative launch advances many steps, with grid.sync() between them. A warp owns 128 points of a row
- * and marches up in z, sums in registers, neighbours from the caches: fields this small stay in L2, and there is no
+/* persistent: one cooperative launch advances many steps, with grid.sync() between them. A warp owns 128 points of a
+ * row and marches up in z, sums in registers, neighbours from the caches: fields this small stay in L2, and there is no
  * pipeline to fill again in every step. Pieces of the planes that neighbours wait for come first; the last of them
  * done says so with a release at system scope, which the neighbour's blocks acquire before their next step. */
 #include <cooperative_groups.h>

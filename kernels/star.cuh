@@ -112,24 +112,22 @@ __device__ __forceinline__ void load(float to[PACK], const float *from) {
   unpack(to, *reinterpret_cast<const float4 *>(from));
 }
 
-/* Adds the arms in x and y to `sum`. `own` is the thread's first point in the slot, u its points. */
-template <class S>
-__device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
-                                         const float *own, const kernel_args &a) {
-  float row[S::rows][PACK + 2 * REACH], column[S::rows + 2 * REACH][PACK];
+/* Adds the arms in x and y to `sum`. `own` is the thread's first point in a slot with rows of `pitch`; its points are
+ * in `row`, with REACH neighbours on both sides. */
+template <int ROWS>
+__device__ __forceinline__ void add_arms_from(float sum[ROWS][PACK], const float row[ROWS][PACK + 2 * REACH],
+                                              const float *own, int pitch, const kernel_args &a) {
+  float column[ROWS + 2 * REACH][PACK];
 #pragma unroll
-  for (int j = 0; j < S::rows; j++) {
-    load(row[j], own + j * S::pitch - REACH);
-    load(row[j] + REACH + PACK, own + j * S::pitch + PACK);
+  for (int j = 0; j < ROWS; j++)
 #pragma unroll
-    for (int i = 0; i < PACK; i++) row[j][REACH + i] = column[REACH + j][i] = u[j][i];
-  }
+    for (int i = 0; i < PACK; i++) column[REACH + j][i] = row[j][REACH + i];
 #pragma unroll
   for (int r = 1; r <= REACH; r++) {
-    load(column[REACH - r], own - r * S::pitch);
-    load(column[REACH + S::rows - 1 + r], own + (S::rows - 1 + r) * S::pitch);
+    load(column[REACH - r], own - r * pitch);
+    load(column[REACH + ROWS - 1 + r], own + (ROWS - 1 + r) * pitch);
 #pragma unroll
-    for (int j = 0; j < S::rows; j++)
+    for (int j = 0; j < ROWS; j++)
 #pragma unroll
       for (int i = 0; i < PACK; i++) {
         const int y = REACH + j, x = REACH + i;
@@ -137,6 +135,21 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
         sum[j][i] = __fmaf_rn(a.wx[r], __fadd_rn(row[j][x - r], row[j][x + r]), sum[j][i]);
       }
   }
+}
+
+/* The same where the neighbours in x lie beside `own`; u are the thread's points. */
+template <class S>
+__device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
+                                         const float *own, const kernel_args &a) {
+  float row[S::rows][PACK + 2 * REACH];
+#pragma unroll
+  for (int j = 0; j < S::rows; j++) {
+    load(row[j], own + j * S::pitch - REACH);
+    load(row[j] + REACH + PACK, own + j * S::pitch + PACK);
+#pragma unroll
+    for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
+  }
+  add_arms_from<S::rows>(sum, row, own, S::pitch, a);
 }
 
 /* Plane z, of which the thread's points are u, arrives. sums[k] belongs to output plane z + 3 - k, to which

@@ -3,18 +3,12 @@
 #include <stdbool.h>
 #include "host_simd.h"
 #include "operation_points.h"
+#include "order.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
 enum { SPINS = 200 }; /* looks at a counter before the core is offered to others */
-
-static int larger(int a, int b) {
-  return a > b ? a : b;
-}
-static int smaller(int a, int b) {
-  return a < b ? a : b;
-}
 
 void wavefront_range(const wavefront_args *a, int k, int *begin, int *end) {
   const int beyond = GHOST_REACH * (a->steps - 1 - k);
@@ -133,8 +127,8 @@ static void wait_for(atomic_llong *done, long long count) {
   }
 }
 
-/* Waits for what a position needs: of the tile below, that position; of the chunk above, once the front reads beyond the
- * seam, two groups of every step. */
+/* Waits for what a position needs: of the tile below, that position; of the chunk above, once the front reads beyond
+ * the seam, two groups of every step. */
 static void wait_for_others(const wavefront_args *a, int chunk, int tile, int at) {
   const int tiles = wavefront_tiles(a->field.ny, a->rows);
   int first, seam, unused;

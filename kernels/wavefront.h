@@ -1,27 +1,27 @@
 /* Several steps a pass over memory, on the host: what one step stores the next one finds in the L2 cache.
  *
  * In z a wavefront: at every position of the front one step after the other does one group of WAVEFRONT_PLANES planes,
- * step k + 1 WAVEFRONT_LAG planes behind step k. In y tiles, each of which the front goes through from the lowest plane to the
- * highest; the rows of a tile are those of the step before moved down by WAVEFRONT_LEAN, so that tiles lean
+ * step k + 1 WAVEFRONT_LAG planes behind step k. In y tiles, each of which the front goes through from the lowest plane
+ * to the highest; the rows of a tile are those of the step before moved down by WAVEFRONT_LEAN, so that tiles lean
  * (parallelograms): a tile needs of the tiles below it what these have computed, and never anything of those above it.
  * WAVEFRONT_LEAN is one row more than that takes: vectors at the end of a row load, and drop, points of the next one.
  *
  * So what step k + 1 reads, up to 4 planes and rows beyond its own, step k has stored before, here or in a lower tile;
- * and what it overwrites, in the field that step k reads, step k has read, since it goes on 4 planes higher up: two fields suffice for any number
- * of steps, those of the wave too. The same goes for images of points at reflecting faces, which lie no farther beyond
- * the face than the point is within; not for those at faces that wrap, which are the far end of the axis: y must not
- * wrap, and z is left to ghosts that are exchanged.
+ * and what it overwrites, in the field that step k reads, step k has read, since it goes on 4 planes higher up: two
+ * fields suffice for any number of steps, those of the wave too. The same goes for images of points at reflecting
+ * faces, which lie no farther beyond the face than the point is within; not for those at faces that wrap, which are the
+ * far end of the axis: y must not wrap, and z is left to ghosts that are exchanged.
  *
- * Threads have chunks of z of their own, where there are planes enough, so that one core's tiles follow from its own; the
- * threads of one chunk take its tiles in turn. The seams between chunks lean upwards, 4 planes a step: a chunk needs
- * nothing of the one below it; and when its front comes to the seam above, the first planes there have long been done,
- * and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once tile j has done it. A
- * counter for each chunk and tile tells.
+ * Threads have chunks of z of their own, where there are planes enough, so that one core's tiles follow from its own;
+ * the threads of one chunk take its tiles in turn. The seams between chunks lean upwards, 4 planes a step: a chunk
+ * needs nothing of the one below it; and when its front comes to the seam above, the first planes there have long been
+ * done, and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once tile j has done
+ * it. A counter for each chunk and tile tells.
  *
  * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
  * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
- * them: step k + 2 is 8 planes behind step k, and 10 rows in the tiles below. So nobody waits for receivers. Those of the
- * last step may read ghosts that are exchanged after the pass, and are left to the caller.
+ * them: step k + 2 is 8 planes behind step k, and 10 rows in the tiles below. So nobody waits for receivers. Those of
+ * the last step may read ghosts that are exchanged after the pass, and are left to the caller.
  *
  * Towards a neighbour the ghosts are 4 planes deep for each step: step k also computes those planes of the neighbour
  * that later steps need, with the neighbour's own bits. */
@@ -66,8 +66,8 @@ typedef struct wavefront_args {
   int rows;         /* of a tile, at least wavefront_rows_least */
   int chunks;       /* at most wavefront_chunks_most, and no more than threads */
   int lower, upper; /* is there a neighbour? */
-  /* One for each tile of each chunk, chunk by chunk, and what they hold before the pass, or less: a position done adds 1. No two passes may share a range:
-   * the next pass starts from before + positions. */
+  /* One for each tile of each chunk, chunk by chunk, and what they hold before the pass, or less: a position done adds
+   * 1. No two passes may share a range: the next pass starts from before + positions. */
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* points NULL: none */

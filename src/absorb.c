@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../kernels/order.h"
 
 /* d = D_MAX depth^POWER, such that a wave that goes to the outer edge and back keeps R in the continuum. R is
  * as small as the steps of the profile, width points long, let it be without reflecting by themselves. alpha
@@ -53,13 +54,6 @@ static size_t coefficient_count(int width) {
 
 static int width_at(const config *c, enum face face) {
   return c->boundary[face] == BOUNDARY_ABSORBING ? c->boundary_width : 0;
-}
-
-static int larger(int a, int b) {
-  return a > b ? a : b;
-}
-static int smaller(int a, int b) {
-  return a < b ? a : b;
 }
 
 /* Of the psi of a layer whose point 0 is `first` points before the slab's first (counted inward), what the

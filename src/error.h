@@ -1,6 +1,6 @@
 /* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY
  * passes it up. Nothing in the program prints and exits on the spot: only main reports, once for all ranks
- * (error_mpi.h). */
+ * (error_mpi.h), but for a thread that finds it stuck (thread.h). */
 #ifndef STENCIL_ERROR_H
 #define STENCIL_ERROR_H
 

@@ -16,8 +16,8 @@ int error_from_mpi(error *e, int rc, const char *call);
     if (mpi_rc_ != MPI_SUCCESS) return error_from_mpi((e), mpi_rc_, #call);                                  \
   } while (0)
 
-/* Waits for a request as MPI_Wait does, but lets the core go to whoever computes on it: MPI would spin. For waits that may
- * be long, and whenever another thread computes meanwhile. Returns MPI's code. */
+/* Waits for a request as MPI_Wait does, but lets the core go to whoever computes on it: MPI would spin. For waits that
+ * may be long, and whenever another thread computes meanwhile. Returns MPI's code. */
 int mpi_wait(MPI_Request *request, MPI_Status *status);
 
 /* Collective. If any rank of `comm` holds an error, every rank returns with the error of the lowest such rank

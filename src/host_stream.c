@@ -1,6 +1,5 @@
 #include "host_stream.h"
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -8,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
+#include "thread.h"
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
@@ -160,10 +160,10 @@ static bool start_threads(host_stream *s) {
   for (int part = 1; part < s->threads; part++) {
     helper *h = &s->helpers[s->helpers_started];
     *h = (helper){.stream = s, .part = part};
-    if (pthread_create(&h->thread, NULL, helper_main, h)) return false;
+    if (thread_start(&h->thread, helper_main, h)) return false;
     s->helpers_started++;
   }
-  s->thread_started = pthread_create(&s->thread, NULL, stream_main, s) == 0;
+  s->thread_started = thread_start(&s->thread, stream_main, s) == 0;
   return s->thread_started;
 }
 

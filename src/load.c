@@ -157,8 +157,8 @@ static int begin(simulation *s, error *e) {
   return error_agree(e, s->comm);
 }
 
-/* In place of the initial field, what a checkpoint holds. The wave's second field comes from there too; the others' needs
- * the ghosts of the first. */
+/* In place of the initial field, what a checkpoint holds. The wave's second field comes from there too; the others'
+ * needs the ghosts of the first. */
 static int resume(simulation *s, error *e) {
   double seconds;
   TRY(state_restore(s, s->from, e));

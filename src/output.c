@@ -1,8 +1,8 @@
 #include "output.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
+#include "thread.h"
 
 struct output {
   pthread_t thread;
@@ -58,7 +58,7 @@ int output_open(output **opened, error *e) {
   pthread_mutex_init(&o->lock, NULL);
   pthread_cond_init(&o->queued, NULL);
   pthread_cond_init(&o->finished_one, NULL);
-  int rc = pthread_create(&o->thread, NULL, writer_main, o);
+  int rc = thread_start(&o->thread, writer_main, o);
   if (!rc) return 0;
   free(o);
   *opened = NULL;

@@ -2,8 +2,8 @@
 #include <string.h>
 #include "transport.h"
 
-/* Points a launch updates, about: so much that its start does not count, and so little that the run looks up for signals
- * and progress several times a second. */
+/* Points a launch updates, about: so much that its start does not count, and so little that the run looks up for
+ * signals and progress several times a second. */
 static const double BATCH_POINTS = 1e10;
 enum { BATCH_MAX = 1000 };
 

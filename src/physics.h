@@ -24,8 +24,8 @@ enum equation physics_form(const config *c);
 const char *physics_medium(const config *c, double *number);
 
 /* Learns the range of the medium (reading its file), then bound, time step and number of steps. A medium that is not
- * positive is exit 2, a dt above the bound exit 3 unless allowed. dt_before: of the run that this one goes on from, which
- * an automatic dt repeats; 0: none. Collective over files->compute, same error everywhere. */
+ * positive is exit 2, a dt above the bound exit 3 unless allowed. dt_before: of the run that this one goes on from,
+ * which an automatic dt repeats; 0: none. Collective over files->compute, same error everywhere. */
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e);
 

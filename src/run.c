@@ -56,8 +56,8 @@ static int stopped(const simulation *s, enum stop_reason reason, error *e) {
   return FAIL(e, STOPPED, s->stepper.step, s->physics.steps, why);
 }
 
-/* Advances to step `last`, saving, checking and writing checkpoints as configured (`watched`: also stopping early, which
- * is STOPPED). *seconds: wall time of the loop, between two barriers. */
+/* Advances to step `last`, saving, checking and writing checkpoints as configured (`watched`: also stopping early,
+ * which is STOPPED). *seconds: wall time of the loop, between two barriers. */
 static int loop(simulation *s, int64_t last, bool watched, double *seconds, error *e) {
   const config *c = s->config;
   enum stop_reason reason = STOP_NOT;

@@ -12,8 +12,8 @@ double state_seconds(const simulation *s);
  * log names it, and s->checkpoint_seconds is what it took, when it is written. Collective. */
 int state_save(simulation *s, error *e);
 
-/* Opens what --restart names: a file, or "auto", the newest intact checkpoint under the configured path, telling the log
- * of those passed over. c->name is empty where auto finds none. Collective. */
+/* Opens what --restart names: a file, or "auto", the newest intact checkpoint under the configured path, telling the
+ * log of those passed over. c->name is empty where auto finds none. Collective. */
 int state_open(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
                error *e);
 

@@ -69,8 +69,8 @@ static int launch(const stepper *s, int stream, const kernel *k, zrange z, error
 }
 
 /* The planes the neighbours wait for. They read what the interior kernel of the pass before wrote, and
- * overwrite what it read: hence the wait. The upper ones first: that kernel ended there, and what it read last is still in
- * the GPU's cache (jacobi on 4 H200, 768^3 each: 0.2 % of a step). */
+ * overwrite what it read: hence the wait. The upper ones first: that kernel ended there, and what it read last is still
+ * in the GPU's cache (jacobi on 4 H200, 768^3 each: 0.2 % of a step). */
 static int launch_boundary(const stepper *s, const kernel *k, zrange lo, zrange hi, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_DONE), e));
@@ -101,8 +101,8 @@ static int since(const stepper *s, int64_t pass, int event, double *seconds, err
   return s->dev->table->seconds(s->dev, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
 }
 
-/* The time in which nothing was computed because halos were on their way: from the end of what this pass computed to the
- * beginning of what the next one did; after the last one there is, to the arrival of its ghosts. Kernels of the
+/* The time in which nothing was computed because halos were on their way: from the end of what this pass computed to
+ * the beginning of what the next one did; after the last one there is, to the arrival of its ghosts. Kernels of the
  * interior, which need no ghosts, may begin before this pass's exchange has ended. */
 static int exposed(const stepper *s, int64_t pass, bool last, double *seconds, error *e) {
   double boundary_end, interior_end, boundary_begin, interior_begin;

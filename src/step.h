@@ -58,8 +58,8 @@ typedef struct stepper {
   step_phases phases;    /* of all, as of the last stepper_sync */
 } stepper;
 
-/* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued and at most two passes are unfinished;
- * memory[current] is the newest field, complete with ghosts once stepper_sync has returned. Collective over
+/* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued and at most two passes are
+ * unfinished; memory[current] is the newest field, complete with ghosts once stepper_sync has returned. Collective over
  * the halo's ranks. An error means that this rank failed: the others may be waiting for it. */
 int stepper_advance(stepper *s, int64_t limit, error *e);
 

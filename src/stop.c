@@ -10,8 +10,8 @@
 enum { LAG_LONG = 1, LAG_SHORT = 4 };
 static const double SHORT_STEP = 1e-3; /* s */
 static const double PERIOD = 0.2;      /* s between reductions */
-/* The host runs ahead of the device: what a few steps took says little of what many will. So the steps between reductions
- * grow at most by this factor each time. */
+/* The host runs ahead of the device: what a few steps took says little of what many will. So the steps between
+ * reductions grow at most by this factor each time. */
 static const double GROWTH = 4;
 static const double MARGIN = 1.5; /* a checkpoint may take longer than the last one */
 

@@ -16,12 +16,11 @@ static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
 const transport transport_nccl = {.name = "nccl", .note = "not compiled in", .possible = nccl_possible};
 #else
 #include <nccl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "clock.h"
+#include "thread.h"
 
 static const double LOOK_EVERY = 0.25, BEGIN_WITHIN = 60; /* s */
 
@@ -45,11 +44,6 @@ typedef struct nccl {
 
 static int failed(error *e, const char *call, ncclResult_t result) {
   return result == ncclSuccess ? 0 : FAIL(e, NCCL_FAILED, call, ncclGetErrorString(result));
-}
-
-static struct timespec in_seconds(double seconds) {
-  const double at = clock_seconds() + seconds;
-  return (struct timespec){(time_t)at, (long)(1e9 * (at - (double)(time_t)at))};
 }
 
 /* --- exchanging ------------------------------------------------------------------------------------------------- */
@@ -100,8 +94,7 @@ static void look(nccl *n) {
   if (n->rank) sleep(4);
   usleep((useconds_t)(n->rank < 20 ? n->rank : 20) * 100000);
   FAIL(&e, NCCL_BROKEN, n->rank, ncclGetErrorString(found));
-  dprintf(STDERR_FILENO, "stencil: error: %s\n", e.text); /* stdio may be locked by a thread that is stuck */
-  _exit(error_exit_code(e.id));
+  thread_end_process(&e);
 }
 
 /* A first exchange, of single floats: it is now that NCCL connects the neighbours and takes memory for that. */
@@ -128,8 +121,7 @@ static void *attend(void *context) {
   nccl *n = context;
   begin(n);
   while (!n->stop) {
-    const struct timespec next = in_seconds(LOOK_EVERY);
-    pthread_cond_timedwait(&n->changed, &n->mutex, &next);
+    condition_wait(&n->changed, &n->mutex, clock_seconds() + LOOK_EVERY);
     if (!n->stop && !n->failure.id) look(n);
   }
   const bool abandoned = n->abandoned;
@@ -138,13 +130,8 @@ static void *attend(void *context) {
   return NULL;
 }
 
-/* Neither it nor the threads that NCCL starts from it take signals: they are the main thread's. */
 static int start_thread(nccl *n, error *e) {
-  sigset_t every, before;
-  sigfillset(&every);
-  pthread_sigmask(SIG_SETMASK, &every, &before);
-  const int rc = pthread_create(&n->thread, NULL, attend, n);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  const int rc = thread_start(&n->thread, attend, n);
   n->running = rc == 0;
   return rc ? FAIL(e, NCCL_FAILED, "starting a thread for NCCL", strerror(rc)) : 0;
 }
@@ -162,9 +149,9 @@ static void stop_thread(nccl *n) {
 /* Until NCCL has begun or failed to. A thread that takes too long is left to itself, with all it has. */
 static void await_thread(halo *h, error *e, error *late) {
   nccl *n = h->state;
-  const struct timespec end = in_seconds(BEGIN_WITHIN);
+  const double end = clock_seconds() + BEGIN_WITHIN;
   pthread_mutex_lock(&n->mutex);
-  for (int rc = 0; !n->begun && !rc;) rc = pthread_cond_timedwait(&n->changed, &n->mutex, &end);
+  for (int rc = 0; !n->begun && !rc;) rc = condition_wait(&n->changed, &n->mutex, end);
   const bool begun = n->begun;
   if (begun && n->failure.id) *e = n->failure;
   n->stop = n->abandoned = !begun;
@@ -206,18 +193,14 @@ static int refuse_shared(halo *h, int ranks, error *e) {
 }
 
 static int make_state(halo *h, int rank, int ranks, error *e) {
-  pthread_condattr_t monotonic;
   nccl *n = h->state = calloc(1, sizeof *n);
   if (!n) return FAIL(e, OUT_OF_MEMORY, sizeof *n, "the transport");
   n->dev = h->dev;
   n->rank = rank;
   n->ranks = ranks;
   for (int side = 0; side < 2; side++) n->neighbours[side] = transport_neighbour(h, side);
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_mutex_init(&n->mutex, NULL);
-  pthread_cond_init(&n->changed, &monotonic);
-  pthread_condattr_destroy(&monotonic);
+  condition_init(&n->changed);
   TRY(h->dev->table->alloc(h->dev, (void **)&n->trial, 4 * sizeof *n->trial, MEMORY_DEVICE, e));
   return rank ? 0 : failed(e, "ncclGetUniqueId", ncclGetUniqueId(&n->id));
 }

@@ -14,18 +14,17 @@ typedef struct candidate {
   double interior, boundary;
 } candidate;
 
-/* Not among them: wavefronts, whose depth decides the ghosts and is measured before there are fields
- * (tune_depth.h); two steps a pass, which need deeper ghosts than a measurement could give back, and have been no
- * faster wherever they were measured (docs/PERFORMANCE.md). */
+bool tune_candidate(const kernel *k, enum equation equation, enum backend backend) {
+  const bool oracle = strcmp(k->name, "reference") == 0; /* written to be read, not to be fast */
+  const bool one_step = k->steps == 1 && !k->wavefront;
+  return k->equation == equation && k->backend == backend && one_step && (k->host || k->cuda) && !oracle;
+}
+
 static int list_candidates(enum equation equation, enum backend backend, candidate list[CANDIDATES_MAX]) {
   int count = 0;
-  for (int i = 0; i < kernel_table_size && count < CANDIDATES_MAX; i++) {
-    const kernel *k = &kernel_table[i];
-    bool oracle = strcmp(k->name, "reference") == 0; /* written to be read, not to be fast */
-    bool one_step = k->steps == 1 && !k->wavefront;
-    if (k->equation == equation && k->backend == backend && one_step && (k->host || k->cuda) && !oracle)
-      list[count++] = (candidate){.k = k};
-  }
+  for (int i = 0; i < kernel_table_size && count < CANDIDATES_MAX; i++)
+    if (tune_candidate(&kernel_table[i], equation, backend))
+      list[count++] = (candidate){.k = &kernel_table[i]};
   return count;
 }
 

@@ -7,12 +7,17 @@
 #include "log.h"
 #include "step.h"
 
-/* Sets s->kernel, s->boundary_kernel and s->virtual_x. A named kernel serves for both; "auto" measures every kernel of
- * kernels.def but the oracle on this slab, for a whole launch and for the thin ones at the boundary, in less
- * than a second; rank 0's result counts for all, and is kept in a cache file per device model, equation and
- * slab (tune_cache_path). All kernels give the same bits, so the choice shows in the time only. Needs both
- * fields of `s` allocated, and writes to memory[1]. Collective over `comm`; says in `log` what it chose and
- * why. */
+/* Does "auto" measure this kernel of kernels.def for a run with this equation and backend? Those of one step, but for
+ * the oracle. Not wavefronts, whose depth decides the ghosts and is measured before there are fields (tune_depth.h);
+ * not two steps a pass, which need deeper ghosts than a measurement could give back, and have been no faster wherever
+ * they were measured (docs/PERFORMANCE.md). */
+bool tune_candidate(const kernel *k, enum equation equation, enum backend backend);
+
+/* Sets s->kernel, s->boundary_kernel and s->virtual_x. A named kernel serves for both; "auto" measures every candidate
+ * on this slab, for a whole launch and for the thin ones at the boundary, in less than a second; rank 0's result counts
+ * for all, and is kept in a cache file per device model, equation and slab (tune_cache_path). All kernels give the same
+ * bits, so the choice shows in the time only. Needs both fields of `s` allocated, and writes to memory[1]. Collective
+ * over `comm`; says in `log` what it chose and why. */
 int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log, error *e);
 
 /* The cache file: $XDG_CACHE_HOME/stencil/kernels.json or ~/.cache/stencil/kernels.json; false if neither is

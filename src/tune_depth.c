@@ -64,14 +64,14 @@ static int time_depth(trial *t, const depth_question *q, int depth, double *best
   return 0;
 }
 
-/* The same of one step a pass, with whichever kernel of one step is fastest. */
+/* The same of one step a pass, with whichever kernel is fastest. */
 static int time_single(trial *t, const depth_question *q, double *best, error *e) {
-  static const char *const names[] = {"simd", "simd_cached"};
   stepper *s = &t->stepper;
   *best = 1e30;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+  for (int i = 0; i < kernel_table_size; i++) {
     double seconds;
-    TRY(kernel_find(names[i], q->wavefront->equation, BACKEND_HOST, &s->kernel, e));
+    if (!tune_candidate(&kernel_table[i], q->wavefront->equation, BACKEND_HOST)) continue;
+    s->kernel = &kernel_table[i];
     TRY(time_depth(t, q, 1, &seconds, e));
     if (seconds < *best) *best = seconds;
   }

@@ -1,16 +1,12 @@
 #include "watchdog.h"
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 #include "clock.h"
 #include "error_mpi.h"
+#include "thread.h"
 
 /* What a rank tells the others of its node; a cache line of its own. */
 typedef struct rank_state {
@@ -110,19 +106,16 @@ static void speak(watchdog *w, int i) {
   error e = {0};
   if (atomic_exchange(&w->all[0]->spoken, 1)) return; /* another rank has, and ends the job */
   FAIL(&e, WATCHDOG, w->all[i]->rank, atomic_load(&w->all[i]->step) + 1, w->limit, describe(w, i));
-  /* Not through stdio: the main thread may be stuck while it holds a stream. */
-  dprintf(STDERR_FILENO, "stencil: error: %s\n", e.text);
-  _exit(error_exit_code(e.id));
+  thread_end_process(&e);
 }
 
 /* --- the thread ------------------------------------------------------------------------------------------------- */
 
 /* Sleeps for a period, or until watchdog_close. Time in which this whole process was stopped does not count. */
 static bool nap(watchdog *w) {
-  const double begin = clock_seconds(), until = begin + w->period;
-  const struct timespec at = {(time_t)until, (long)(1e9 * (until - (double)(time_t)until))};
+  const double begin = clock_seconds();
   pthread_mutex_lock(&w->mutex);
-  while (!w->stop && pthread_cond_timedwait(&w->wake, &w->mutex, &at) == 0) continue;
+  while (!w->stop && condition_wait(&w->wake, &w->mutex, begin + w->period) == 0) continue;
   const bool stop = w->stop;
   pthread_mutex_unlock(&w->mutex);
   const double passed = clock_seconds() - begin;
@@ -146,17 +139,9 @@ static void *watch(void *context) {
 }
 
 static int start(watchdog *w, error *e) {
-  pthread_condattr_t monotonic;
-  sigset_t every, before;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_mutex_init(&w->mutex, NULL);
-  pthread_cond_init(&w->wake, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-  sigfillset(&every); /* signals are the main thread's */
-  pthread_sigmask(SIG_SETMASK, &every, &before);
-  const int rc = pthread_create(&w->thread, NULL, watch, w);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  condition_init(&w->wake);
+  const int rc = thread_start(&w->thread, watch, w);
   w->running = rc == 0;
   return rc ? FAIL(e, WATCHDOG_THREAD, strerror(rc)) : 0;
 }

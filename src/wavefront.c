@@ -1,17 +1,11 @@
 #include "wavefront.h"
 #include <stdlib.h>
 #include <unistd.h>
+#include "../kernels/order.h"
 
 /* Of the L2 cache, what a tile may fill: the rest is for what passes through. */
 static const double L2_SHARE = 0.75;
 static const long L2_BYTES = 1 << 20; /* where the system does not say */
-
-static int larger(int a, int b) {
-  return a > b ? a : b;
-}
-static int smaller(int a, int b) {
-  return a < b ? a : b;
-}
 
 /* Rows of a tile so that the planes between the first step's highest and the last step's lowest stay in the cache; and
  * no fewer tiles than threads of a chunk, as far as images let them be that small. */

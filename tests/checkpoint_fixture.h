@@ -71,8 +71,8 @@ static inline int part_sink(void *context, int64_t row, int64_t rows, const void
   return part_advance(context, row, rows, e);
 }
 
-/* Where the rows of rank `rank` begin, of `rows` dealt out in way `way`: evenly; all to the last rank; all to the first;
- * unevenly, some ranks having none. */
+/* Where the rows of rank `rank` begin, of `rows` dealt out in way `way`: evenly; all to the last rank; all to the
+ * first; unevenly, some ranks having none. */
 static inline int64_t first_row(int way, int64_t rows, int rank, int ranks) {
   if (rank >= ranks) return rows;
   return way == 0   ? rows * rank / ranks

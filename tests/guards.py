@@ -275,16 +275,17 @@ MOMENTS = [
 @case
 def deaths(program):
     """SIGKILL or SIGSEGV of any rank, whatever it is doing: all ranks end soon, with few words, and only whole files are left."""
-    kill_ranks(program, lambda i: [(signal.SIGKILL, signal.SIGSEGV)[i % 2]])
+    kill_ranks(program, 5, lambda i: [(signal.SIGKILL, signal.SIGSEGV)[i % 2]])
 
 
 @case
 def slow_deaths(program):
     """The same, several times at each moment."""
-    kill_ranks(program, lambda i: [signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL])
+    kill_ranks(program, 15, lambda i: [signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL])
 
 
-def kill_ranks(program, numbers):
+def kill_ranks(program, least, numbers):
+    """numbers(i): the signals for the i-th of MOMENTS; `least`: how many there are to be in all."""
     dice, slowest, count = random.Random(8), 0.0, 0
     for i, (name, changes, begun) in enumerate(MOMENTS):
         for number in numbers(i):
@@ -307,7 +308,7 @@ def kill_ranks(program, numbers):
             whole_files(program, about)
             slowest, count = max(slowest, seconds), count + 1
             print(f"{about}: ended after {seconds:.1f} s", flush=True)
-    check(count >= 5, "the sweep has become too small")
+    check(count >= least, f"the sweep has become too small: {count} deaths, expected {least}")
     print(f"{count} deaths, all ranks gone at most {slowest:.1f} s later")
 
 

@@ -20,7 +20,8 @@ typedef struct step_run {
 float *step_initial(int nx, int ny, int nz);
 
 /* The field after `steps` steps computed by plane-by-plane reference on one thread, replacing `field`
- * (dense). `ghost` is the value beyond the faces without a rule in `weights`; with periodic_z the z faces wrap instead. */
+ * (dense). `ghost` is the value beyond the faces without a rule in `weights`; with periodic_z the z faces wrap
+ * instead. */
 void step_expected(const kernel_args *weights, float *field, int nx, int ny, int nz, int steps, float ghost,
                    bool periodic_z);
 
@@ -28,8 +29,8 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
 kernel_args step_weights(void);
 
 /* Opens a run of `kernel` on `dev` over all ranks: fields loaded, ghosts filled and exchanged. `r->slab` is set
- * beforehand by slab_init. `transport`: its name, `node_ranks` as in halo_setup; or NULL, where r->halo is set beforehand,
- * with a transport of the test's own. */
+ * beforehand by slab_init. `transport`: its name, `node_ranks` as in halo_setup; or NULL, where r->halo is set
+ * beforehand, with a transport of the test's own. */
 void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks,
                    bool overlap, bool profile, float ghost);
 void step_run_close(step_run *r);

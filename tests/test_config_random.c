@@ -205,9 +205,9 @@ static void test_print_is_cut_like_snprintf(void **state) {
 static void mutate(char *text, size_t *size) {
   // clang-format off
   static const char *const words[] = {
-      "[", "]", "=", "\n", "\r", ";", " #", "\xEF\xBB\xBF", "[grid]\n", "nx", "1e308", "-", "9999999999999999999", "nan",
-      "u = gaussian\n", "width = 1\n", "line = 1 2 3 4 5 6 7\n", "[source.2]\n", "all = periodic\n", ",", ":/", "seed",
-      ".", "%s%n"};
+      "[", "]", "=", "\n", "\r", ";", " #", "\xEF\xBB\xBF", "[grid]\n", "nx", "1e308", "-", "9999999999999999999",
+      "nan", "u = gaussian\n", "width = 1\n", "line = 1 2 3 4 5 6 7\n", "[source.2]\n", "all = periodic\n", ",", ":/",
+      "seed", ".", "%s%n"};
   // clang-format on
   const char *word = words[random_below(COUNT(words))];
   size_t at = random_bits() % (*size + 1), length = strlen(word), rest = *size - at;

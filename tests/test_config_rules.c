@@ -1,4 +1,5 @@
-/* The configuration: every rule that concerns several keys, and values of the heat and wave equations that are refused. */
+/* The configuration: every rule that concerns several keys, and values of the heat and wave equations that are
+ * refused. */
 #include "config_harness.h"
 
 /* As small as boundaries allow. */

@@ -39,11 +39,12 @@ static void sync(fixture *f, int stream) {
   assert_ok(f->dev->table->sync(f->dev, stream, &E), &E);
 }
 
-static int open_fixture(void **state, const char *backend) {
+/* The state is the backend's name at first. */
+static int setup(void **state) {
   fixture *f = calloc(1, sizeof *f);
   const device_options options = {.local_ranks = 1, .threads = 3, .profile = true};
   E = (error){0};
-  assert_ok(device_open(backend, &options, &f->dev, &E), &E);
+  assert_ok(device_open(*state, &options, &f->dev, &E), &E);
   const device_table *t = f->dev->table;
   assert_ok(t->alloc(f->dev, (void **)&f->host, COUNT * sizeof(float), MEMORY_PINNED, &E), &E);
   assert_ok(t->alloc(f->dev, (void **)&f->back, COUNT * sizeof(float), MEMORY_PINNED, &E), &E);
@@ -53,13 +54,6 @@ static int open_fixture(void **state, const char *backend) {
   for (int i = 0; i < COUNT; i++) f->host[i] = test_random(&seed);
   *state = f;
   return 0;
-}
-
-static int setup_host(void **state) {
-  return open_fixture(state, "host");
-}
-static int setup_cuda(void **state) {
-  return open_fixture(state, "cuda");
 }
 
 static int teardown(void **state) {
@@ -291,27 +285,21 @@ static void no_cuda_says_why(void **state) {
   dev->table->close(dev);
 }
 
-#define RULES(setup)                                                                                         \
-  cmocka_unit_test_setup_teardown(fresh_memory_is_nan_and_aligned, setup, teardown),                         \
-      cmocka_unit_test_setup_teardown(memory_is_counted, setup, teardown),                                   \
-      cmocka_unit_test_setup_teardown(too_much_memory_is_an_error, setup, teardown),                         \
-      cmocka_unit_test_setup_teardown(a_stream_is_a_fifo, setup, teardown),                                  \
-      cmocka_unit_test_setup_teardown(many_small_operations, setup, teardown),                               \
-      cmocka_unit_test_setup_teardown(an_event_orders_two_streams, setup, teardown),                         \
-      cmocka_unit_test_setup_teardown(streams_are_independent, setup, teardown),                             \
-      cmocka_unit_test_setup_teardown(waiting_for_an_unrecorded_event_is_a_no_op, setup, teardown),          \
-      cmocka_unit_test_setup_teardown(wait_captures_the_record_at_call_time, setup, teardown),               \
-      cmocka_unit_test_setup_teardown(events_measure_time, setup, teardown),                                 \
-      cmocka_unit_test_setup_teardown(sync_event_waits, setup, teardown),                                    \
-      cmocka_unit_test_setup_teardown(statistics_are_in_stream_order, setup, teardown),                      \
-      cmocka_unit_test_setup_teardown(a_histogram_is_in_stream_order, setup, teardown),                      \
-      cmocka_unit_test_setup_teardown(a_failure_is_sticky, setup, teardown)
+#define ON(backend, test) cmocka_unit_test_prestate_setup_teardown(test, setup, teardown, backend)
+#define RULES(backend)                                                                                       \
+  ON(backend, fresh_memory_is_nan_and_aligned), ON(backend, memory_is_counted),                              \
+      ON(backend, too_much_memory_is_an_error), ON(backend, a_stream_is_a_fifo),                             \
+      ON(backend, many_small_operations), ON(backend, an_event_orders_two_streams),                          \
+      ON(backend, streams_are_independent), ON(backend, waiting_for_an_unrecorded_event_is_a_no_op),         \
+      ON(backend, wait_captures_the_record_at_call_time), ON(backend, events_measure_time),                  \
+      ON(backend, sync_event_waits), ON(backend, statistics_are_in_stream_order),                            \
+      ON(backend, a_histogram_is_in_stream_order), ON(backend, a_failure_is_sticky)
 
 /* test_device [host | cuda]: without an argument, both. */
 int main(int argc, char **argv) {
-  const struct CMUnitTest host[] = {RULES(setup_host), cmocka_unit_test(unknown_backend),
+  const struct CMUnitTest host[] = {RULES("host"), cmocka_unit_test(unknown_backend),
                                     cmocka_unit_test(no_cuda_says_why)};
-  const struct CMUnitTest cuda[] = {RULES(setup_cuda)};
+  const struct CMUnitTest cuda[] = {RULES("cuda")};
   char why[256];
   int failed = 0;
   if (argc < 2 || strcmp(argv[1], "host") == 0)

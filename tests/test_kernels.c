@@ -534,7 +534,8 @@ static void reference_of_each_rule(void **unused) {
   }
 }
 
-/* Two steps a pass are one step twice: on a grid whose planes all lie in the slab, with ghosts that keep their value. */
+/* Two steps a pass are one step twice: on a grid whose planes all lie in the slab, with ghosts that keep their
+ * value. */
 static void oracle_of_two_steps(void **unused) {
   (void)unused;
   uint64_t random = 21u;

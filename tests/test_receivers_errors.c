@@ -91,15 +91,11 @@ static void all_tests(void) {
   a_full_disk_is_an_error();
 }
 
-static void errors_on_host(void **state) {
-  (void)state, with_folder("host", all_tests);
-}
-static void errors_on_cuda(void **state) {
-  (void)state, with_folder("cuda", all_tests);
+static void errors(void **state) {
+  with_folder(*state, all_tests);
 }
 
 /* test_receivers_errors [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(errors_on_host),
-                  (struct CMUnitTest)cmocka_unit_test(errors_on_cuda));
+  return mpi_main(argc, argv, &rank, &ranks, "errors", errors);
 }

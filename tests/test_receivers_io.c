@@ -280,15 +280,11 @@ static void all_tests(void) {
   files_are_recorded();
 }
 
-static void receivers_on_host(void **state) {
-  (void)state, with_folder("host", all_tests);
-}
-static void receivers_on_cuda(void **state) {
-  (void)state, with_folder("cuda", all_tests);
+static void receivers_are_recorded(void **state) {
+  with_folder(*state, all_tests);
 }
 
 /* test_receivers_io [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(receivers_on_host),
-                  (struct CMUnitTest)cmocka_unit_test(receivers_on_cuda));
+  return mpi_main(argc, argv, &rank, &ranks, "receivers", receivers_are_recorded);
 }

@@ -271,10 +271,10 @@ static void all_sources(device *dev) {
   }
 }
 
-static void run_all(const char *backend) {
+static void all_tests(void **backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
   device *dev;
-  assert_ok(device_open(backend, &options, &dev, &E), &E);
+  assert_ok(device_open(*backend, &options, &dev, &E), &E);
   field_io_start();
   make_file();
   formulas_are_right();
@@ -286,15 +286,7 @@ static void run_all(const char *backend) {
   dev->table->close(dev);
 }
 
-static void sources_on_host(void **state) {
-  (void)state, run_all("host");
-}
-static void sources_on_cuda(void **state) {
-  (void)state, run_all("cuda");
-}
-
 /* test_source [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(sources_on_host),
-                  (struct CMUnitTest)cmocka_unit_test(sources_on_cuda));
+  return mpi_main(argc, argv, &rank, &ranks, "sources", all_tests);
 }

@@ -263,8 +263,8 @@ static void one_field(device *plain, device *tested, grid g, int number) {
   free(u);
 }
 
-static void all_fields(const char *backend) {
-  device *plain = open_device("host", 1), *tested = open_device(backend, 3);
+static void all_fields(void **backend) {
+  device *plain = open_device("host", 1), *tested = open_device(*backend, 3);
   /* A checker of every access is slow: fewer points for it. */
   int grids = getenv("STENCIL_TEST_SMALL") ? 5 : (int)(sizeof GRIDS / sizeof *GRIDS);
   for (int i = 0; i < grids; i++)
@@ -273,19 +273,7 @@ static void all_fields(const char *backend) {
   tested->table->close(tested);
 }
 
-static void are_right_and_the_same_on_host(void **state) {
-  (void)state;
-  all_fields("host");
-}
-
-static void are_right_and_the_same_on_cuda(void **state) {
-  (void)state;
-  all_fields("cuda");
-}
-
 /* test_statistics [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks,
-                  (struct CMUnitTest)cmocka_unit_test(are_right_and_the_same_on_host),
-                  (struct CMUnitTest)cmocka_unit_test(are_right_and_the_same_on_cuda));
+  return mpi_main(argc, argv, &rank, &ranks, "are_right_and_the_same", all_fields);
 }

@@ -154,8 +154,7 @@ static size_t copy_mismatches(const slab *s, const float *copy, const float *exp
 
 /* Steps that follow at once do not overwrite what is still being copied: neither the older field, which the next step
  * does, nor the newer one, which the step after that does. */
-static void copies_are_not_overwritten(void **state) {
-  (void)state;
+static void copies_are_not_overwritten(void) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
   step_run r;
   snapshot p;
@@ -191,23 +190,12 @@ static void copies_are_not_overwritten(void **state) {
   dev->table->close(dev);
 }
 
-static void equals_the_whole_grid_on_host(void **state) {
-  (void)state;
-  all_runs("host");
-}
-
-static void on_host(void **state) {
-  equals_the_whole_grid_on_host(state);
-  copies_are_not_overwritten(state);
-}
-
-static void equals_the_whole_grid_on_cuda(void **state) {
-  (void)state;
-  all_runs("cuda");
+static void all_tests(void **backend) {
+  all_runs(*backend);
+  if (strcmp(*backend, "host") == 0) copies_are_not_overwritten();
 }
 
 /* test_step [cuda]: on the host device, or on CUDA. */
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(on_host),
-                  (struct CMUnitTest)cmocka_unit_test(equals_the_whole_grid_on_cuda));
+  return mpi_main(argc, argv, &rank, &ranks, "equals_the_whole_grid", all_tests);
 }

@@ -85,11 +85,11 @@ static void ring(device *dev, const char *name) {
   assert_ok(dev->table->free(dev, staging, MEMORY_PINNED, &e), &e);
 }
 
-static void all_rings(const char *backend) {
+static void all_rings(void **backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
   device *dev;
   error e = {0};
-  assert_ok(device_open(backend, &options, &dev, &e), &e);
+  assert_ok(device_open(*backend, &options, &dev, &e), &e);
   for (int i = 0; i < transport_count(); i++) {
     error reason = {0};
     const char *name = transport_at(i)->name;
@@ -102,17 +102,6 @@ static void all_rings(const char *backend) {
   dev->table->close(dev);
 }
 
-static void on_host(void **state) {
-  (void)state;
-  all_rings("host");
-}
-
-static void on_cuda(void **state) {
-  (void)state;
-  all_rings("cuda");
-}
-
 int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, (struct CMUnitTest)cmocka_unit_test(on_host),
-                  (struct CMUnitTest)cmocka_unit_test(on_cuda));
+  return mpi_main(argc, argv, &rank, &ranks, "rings", all_rings);
 }

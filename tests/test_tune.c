@@ -1,5 +1,5 @@
-/* The memory of kernel = auto: what is remembered is recalled, and a cache file that is missing, damaged,
- * foreign or unwritable costs a measurement and nothing else. */
+/* What kernel = auto measures, and its memory: what is remembered is recalled, and a cache file that is missing,
+ * damaged, foreign or unwritable costs a measurement and nothing else. */
 #include "test.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -95,10 +95,32 @@ static void an_unwritable_place_is_no_error(void **state) {
   assert_false(tune_recall(below, "a", interior, boundary));
 }
 
+static void measures_kernels_of_one_step(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    bool measured;
+  } known[] = {{"simd", true},
+               {"simd_cached", true},
+               {"reference", false},
+               {"wavefront", false},
+               {"two_step_reference", false}};
+  for (int q = 0; q < EQUATION_COUNT; q++)
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+      const enum equation equation = (enum equation)q, other = (enum equation)((q + 1) % EQUATION_COUNT);
+      const kernel *k;
+      error e = {0};
+      assert_int_equal(kernel_find(known[i].name, equation, BACKEND_HOST, &k, &e), 0);
+      assert_int_equal(tune_candidate(k, equation, BACKEND_HOST), known[i].measured);
+      assert_false(tune_candidate(k, other, BACKEND_HOST));
+      assert_false(tune_candidate(k, equation, BACKEND_CUDA));
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(remembers_one_choice_a_key), cmocka_unit_test(a_damaged_file_is_like_none),
-      cmocka_unit_test(an_endless_name_is_refused), cmocka_unit_test(the_file_does_not_grow_for_ever),
-      cmocka_unit_test(an_unwritable_place_is_no_error)};
+      cmocka_unit_test(measures_kernels_of_one_step),    cmocka_unit_test(remembers_one_choice_a_key),
+      cmocka_unit_test(a_damaged_file_is_like_none),     cmocka_unit_test(an_endless_name_is_refused),
+      cmocka_unit_test(the_file_does_not_grow_for_ever), cmocka_unit_test(an_unwritable_place_is_no_error)};
   return cmocka_run_group_tests_name("tune", tests, make_folder, remove_folder);
 }

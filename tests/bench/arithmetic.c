@@ -147,6 +147,7 @@ void arithmetic_print(const arithmetic *a) {
 
 void ceilings_print(double gpts, double copy, int bytes, double registers) {
   double memory = copy / bytes;
-  printf("%5.1f %% of copy / %d, %5.1f %% of registers: %5.1f %% of the lower, %s\n", 100 * gpts / memory, bytes,
-         100 * gpts / registers, 100 * gpts / fmin(memory, registers), memory < registers ? "copy" : "registers");
+  printf("%5.1f %% of copy / %d, %5.1f %% of registers: %5.1f %% of the lower, %s\n", 100 * gpts / memory,
+         bytes, 100 * gpts / registers, 100 * gpts / fmin(memory, registers),
+         memory < registers ? "copy" : "registers");
 }

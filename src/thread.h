@@ -1,0 +1,23 @@
+/* Threads besides the main one, and conditions that they wait for until a time. */
+#ifndef STENCIL_THREAD_H
+#define STENCIL_THREAD_H
+
+#include <pthread.h>
+#include "error.h"
+
+/* Starts a thread that takes no signals, nor do those that it starts: signals are the main thread's, whose handlers
+ * keep what they have seen where no other thread may write (stop.c). Faults of its own it does take. Returns 0 or an
+ * errno. */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+/* Says what has failed and ends this process with its exit code, upon which the launcher ends the job: for a thread that
+ * finds the main one stuck, perhaps while it holds a stream of stdio, which is therefore left alone. */
+_Noreturn void thread_end_process(const error *e);
+
+/* A condition for condition_wait; end it with pthread_cond_destroy. */
+void condition_init(pthread_cond_t *condition);
+
+/* pthread_cond_timedwait until the time that clock_seconds() (clock.h) tells is `until`: 0 or ETIMEDOUT. */
+int condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, double until);
+
+#endif
