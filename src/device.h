@@ -51,7 +51,7 @@ typedef struct peer_memory {
   unsigned char bytes[80];
 } peer_memory;
 
-/* Work between the devices of several processes. */
+/* Work between the devices of several processes. The host has `signal` and `await` only, the rest is NULL. */
 typedef struct device_peer {
   /* Describes `memory`, the beginning of an allocation, for another process. */
   int (*offer)(device *dev, void *memory, peer_memory *offered, error *e);
@@ -61,8 +61,8 @@ typedef struct device_peer {
   /* Enqueues: sets the counter, in this device's memory or mapped, when all earlier work of the stream is done and can
    * be seen by its readers. */
   int (*signal)(device *dev, int stream, uint32_t *counter, uint32_t value, error *e);
-  /* Holds back later work of the stream until the counter, in this device's memory, has reached `value`, which may wrap
-   * around. Fresh memory counts as -1. */
+  /* Holds back later work of the stream until the counter, in this device's memory (of the host: or mapped), has reached
+   * `value`, which may wrap around. Fresh memory counts as -1. */
   int (*await)(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e);
   /* The stream as CUDA knows it, a cudaStream_t, for a library that enqueues work of its own. */
   void *(*stream)(device *dev, int stream);
@@ -75,7 +75,8 @@ typedef struct device_peer {
 typedef struct device_table {
   enum backend backend;
   void (*close)(device *dev);
-  /* Allocates `bytes` of device or pinned host memory, aligned to 256 bytes. Owned by the caller: free it. */
+  /* Allocates `bytes` of device or pinned host memory, aligned to 256 bytes; the host's in whole pages. Owned by the
+   * caller: free it. */
   int (*alloc)(device *dev, void **memory, size_t bytes, memory_kind kind, error *e);
   int (*free)(device *dev, void *memory, memory_kind kind, error *e);
   int (*copy)(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,

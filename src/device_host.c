@@ -3,12 +3,13 @@
  * recorded on. */
 #include "clock.h"
 #include "device.h"
+#include "host_memory.h"
 #include "host_stream.h"
+#include "pace.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -18,7 +19,6 @@ static const double PATIENCE = 5e-3; /* s */
 
 enum {
   OPERATION_ARGS_MAX = 448,
-  ALLOC_ALIGN = 4096,
   SHARE_MIN = 1 << 20 /* bytes below which sharing a copy among threads costs more than it saves */
 };
 
@@ -66,20 +66,12 @@ static void fill_run(const void *payload, int part, int parts) {
   memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
 }
 
-/* The allocation begins with one aligned block that remembers its size. */
 static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind, error *e) {
   host_device *h = host_of(dev);
-  size_t floats = (bytes + sizeof(float) - 1) / sizeof(float);
-  unsigned char *block;
   const char *name = kind == MEMORY_DEVICE ? "device" : "pinned host";
-  int failed = posix_memalign((void **)&block, ALLOC_ALIGN, ALLOC_ALIGN + floats * sizeof(float));
+  int failed = host_memory_take(memory, bytes);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
-  *memory = block + ALLOC_ALIGN;
-  *(size_t *)(void *)block = bytes;
-#ifdef MADV_HUGEPAGE
-  (void)madvise(*memory, floats * sizeof(float) / ALLOC_ALIGN * ALLOC_ALIGN, MADV_HUGEPAGE); /* only a wish */
-#endif
-  fill_task fill = {*memory, floats};
+  fill_task fill = {*memory, bytes / sizeof(float)};
   host_stream_push(h->streams[STREAM_INTERIOR], fill_run, &fill, sizeof fill, h->threads);
   host_stream_sync(h->streams[STREAM_INTERIOR]);
   if (kind == MEMORY_DEVICE) {
@@ -93,14 +85,13 @@ static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
 static int host_free(device *dev, void *memory, memory_kind kind, error *e) {
   (void)e;
   if (!memory) return 0;
-  unsigned char *block = (unsigned char *)memory - ALLOC_ALIGN;
-  size_t bytes = *(size_t *)(void *)block;
+  size_t bytes = host_memory_bytes(memory);
   for (int s = 0; s < STREAM_COUNT; s++) host_stream_sync(host_of(dev)->streams[s]); /* as cudaFree does */
   if (kind == MEMORY_DEVICE)
     dev->bytes -= bytes;
   else
     dev->pinned_bytes -= bytes;
-  free(block);
+  host_memory_give_back(memory);
   return 0;
 }
 
@@ -344,6 +335,46 @@ static int host_histogram(device *dev, int stream, const histogram_args *args, e
   return 0;
 }
 
+/* --- other processes
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct counter_task {
+  uint32_t *counter; /* memory that another process sees, too */
+  uint32_t value;
+} counter_task;
+
+static void signal_run(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const counter_task *t = payload;
+  __atomic_store_n(t->counter, t->value, __ATOMIC_RELEASE);
+}
+
+/* Leaves the core to others: one of them may be the stream that computes. */
+static void await_run(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const double LONGEST = 200e-6; /* s */
+  const counter_task *t = payload;
+  const pace p = {clock_seconds()};
+  while ((int32_t)(__atomic_load_n(t->counter, __ATOMIC_ACQUIRE) - t->value) < 0) pace_wait(&p, LONGEST);
+}
+
+static int host_signal(device *dev, int stream, uint32_t *counter, uint32_t value, error *e) {
+  (void)e;
+  counter_task signal = {counter, value};
+  host_stream_push(host_of(dev)->streams[stream], signal_run, &signal, sizeof signal, 1);
+  return 0;
+}
+
+static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e) {
+  (void)e;
+  counter_task await = {(uint32_t *)(uintptr_t)counter, value};
+  host_stream_push(host_of(dev)->streams[stream], await_run, &await, sizeof await, 1);
+  return 0;
+}
+
+/* Memory is shared by pages (shared_pages.h), not by handles. */
+static const device_peer host_peer = {.signal = host_signal, .await = host_await};
+
 /* --- open and close
  * ------------------------------------------------------------------------------------------- */
 
@@ -380,7 +411,8 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .statistics = host_statistics,
                                         .histogram = host_histogram,
                                         .pin = host_pin,
-                                        .unpin = host_unpin};
+                                        .unpin = host_unpin,
+                                        .peer = &host_peer};
 
 int device_open_host(const device_options *options, device **opened, error *e) {
   host_device *h = calloc(1, sizeof *h);

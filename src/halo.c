@@ -78,6 +78,8 @@ static void leave(halo *h) {
   if (h->transport) h->transport->close(h);
   h->transport = NULL;
   h->state = NULL;
+  h->on_device = false;
+  h->way[0] = 0;
 }
 
 /* Opens transport `t` and tests it. Agreed; after a failure nothing is open. */
@@ -86,6 +88,7 @@ static int enter(halo *h, const transport *t, error *e) {
   if (!possible(h, t, why)) FAIL(e, TRANSPORT_REFUSED, why);
   TRY(error_agree(e, h->comm));
   h->transport = t;
+  h->on_device = t->on_device;
   t->open(h, e);
   if (!error_agree(e, h->comm) && t != &transport_sendrecv) halo_test(h, e);
   if (e->id) leave(h);

@@ -41,8 +41,7 @@ typedef struct transport {
    * may be NULL. `serial` also waits for the ghosts (overlap = off). */
   int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed */
-  /* What happens between the events to_host and to_device_begin is the exchange itself, and the host is not in it. */
-  bool on_device;
+  bool on_device;         /* of the halo, unless open finds otherwise */
 } transport;
 
 /* Everything a transport needs. Zero-initialised by halo_open. */
@@ -57,6 +56,9 @@ struct halo {
   void *state;      /* of the transport, owned by it */
   /* The host's, from the first plane on its way to the last that came, since opened. */
   double exchange_seconds;
+  /* What happens between the events to_host and to_device_begin is the exchange itself, and the host is not in it. */
+  bool on_device;
+  char way[HALO_WHY];     /* which of its ways the transport goes, for the log; empty if it has only one */
   char story[HALO_STORY]; /* how `auto` chose, for the log; empty if it had nothing to choose */
 };
 
@@ -71,9 +73,13 @@ const transport *transport_find(const char *name);
 int transport_check(const char *name, device *dev, error *e);
 
 /* Opens the transport called `name`. One that this program or machine cannot do is exit 1 saying why. Any but
- * `sendrecv` must pass a test with patterns in all fields, which leaves NaN in the planes that it used. "auto": the
- * fastest by measurement of those that pass. Collective over the setup's comm, and agreed. What the setup names must
- * outlive the halo. */
+ * `sendrecv` must pass a test with patterns in all fields. "auto": the fastest by measurement of those that pass.
+ * Collective over the setup's comm, and agreed. What the setup names must outlive the halo.
+ *
+ * Opening and closing leave NaN in and beside the planes that are exchanged: fields are filled between them. From then
+ * on ghosts towards a neighbour may be the neighbour's own planes, seen by both (transport_shared.c). So nobody writes
+ * them but the exchange, unless with what the neighbour has there; and own planes change in steps that take turns with
+ * exchanges, or when all ranks are known to be done with the field. */
 int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 /* True where this slab has a neighbour: otherwise an exchange does nothing and records no event. */
 bool halo_needed(const halo *h);

@@ -37,13 +37,20 @@ static int64_t first_ghost(const slab *s, int side) {
   return s->z0 + (side == LOWER ? -s->ghost : s->nz);
 }
 
+/* Ghosts may be the neighbours' own planes: all ranks are done with theirs before any fills what it owns. */
+static int empty_ghosts(halo *h, int field, float *staging, error *e) {
+  for (int side = 0; side < 2; side++)
+    if (transport_neighbour(h, side) != MPI_PROC_NULL)
+      TRY(fill(h, transport_ghosts(h->setup.fields[field], h->slab, side), staging, e));
+  return 0;
+}
+
 /* What the neighbours are to get. The planes for both may be the same. */
 static int prepare(halo *h, int field, int round, float *staging, error *e) {
   const slab *s = h->slab;
   const size_t count = transport_bytes(s) / sizeof(float);
   for (int side = 0; side < 2; side++) {
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
-    TRY(fill(h, transport_ghosts(h->setup.fields[field], s, side), staging, e));
     for (size_t i = 0; i < count; i++)
       staging[i] = pattern(s, first_own(s, side) + (int64_t)(i / s->plane), field, round, i % s->plane);
     TRY(move(h, transport_own(h->setup.fields[field], s, side), staging, COPY_TO_DEVICE, e));
@@ -68,6 +75,8 @@ static int check(halo *h, int field, int round, float *staging, error *e) {
 }
 
 static int one_round(halo *h, int field, int round, float *staging, error *e) {
+  empty_ghosts(h, field, staging, e);
+  TRY(error_agree(e, h->comm));
   prepare(h, field, round, staging, e);
   TRY(error_agree(e, h->comm));
   if (halo_exchange(h, h->setup.fields[field], NULL, false, e)) error_abort(e, h->comm);

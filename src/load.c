@@ -110,7 +110,9 @@ static int copy_fields(simulation *s, size_t bytes, int repeats, double *seconds
   return 0;
 }
 
-/* The second field starts as a copy of the first: its ghosts must hold the same values. Copying on the device
+/* The second field starts as a copy of the first: its ghosts must hold the same values. Where they are a neighbour's
+ * own planes (transport_shared.c) both ranks write the same there, since both see the same in the first field, and
+ * nobody goes on before all have (error_agree behind every copy). Copying on the device
  * is also the yardstick of the performance report, so it is timed here, on all ranks at once, as the steps
  * will run. */
 static int copy_and_measure(simulation *s, error *e) {

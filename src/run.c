@@ -162,6 +162,7 @@ static int announce(simulation *s, error *e) {
            c->kernel, s->halo.transport->name, c->overlap ? "on" : "off", schedule_name(c->schedule),
            io_name(s->io.mode));
   if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.transport->name, s->halo.story);
+  if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.transport->name, s->halo.way);
   TRY(cores_log(s->comm, s->threads, s->log, e));
   if (c->idle[0]) log_line(s->log, "without effect here: %s", c->idle);
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;

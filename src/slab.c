@@ -29,6 +29,7 @@ int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, e
   s->upper = rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK;
   s->pitch = round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
   s->plane = s->pitch * ((size_t)ny + 2 * RADIUS);
+  s->lead = (size_t)s->z0 * s->plane % SLAB_PAGE;
   return 0;
 }
 
@@ -43,11 +44,11 @@ void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
 }
 
 size_t slab_floats(const slab *s) {
-  /* One row pad before the first point's left ghosts, one after the last row for its right ghosts. */
-  return ((size_t)s->nz + 2 * (size_t)s->ghost) * s->plane + 2 * SLAB_ALIGN;
+  /* A pad after the last row for its right ghosts; one before the first point's left ghosts, with the largest lead. */
+  return ((size_t)s->nz + 2 * (size_t)s->ghost) * s->plane + SLAB_ALIGN + SLAB_PAGE;
 }
 
 size_t slab_offset(const slab *s, int z, int y, int x) {
   size_t row = (size_t)(z + s->ghost) * (s->plane / s->pitch) + (size_t)(y + RADIUS);
-  return SLAB_ALIGN + row * s->pitch + (size_t)x; /* x < 0 wraps, and unsigned addition unwraps it */
+  return SLAB_ALIGN + s->lead + row * s->pitch + (size_t)x; /* x < 0 wraps, and unsigned addition unwraps it */
 }

@@ -14,6 +14,7 @@ extern "C" {
 enum {
   RADIUS = 4,       /* reach of the stencil along each axis, points */
   SLAB_ALIGN = 32,  /* floats: the first point of every row starts on a 128-byte line */
+  SLAB_PAGE = 1024, /* floats: a plane lies at the same place within a page on every rank that holds it */
   SLAB_NO_RANK = -1 /* no neighbour: an outer face of the grid */
 };
 
@@ -25,7 +26,9 @@ typedef struct zrange {
 
 /* One rank's share of the grid. Memory is (nz + 2 ghost) planes of (ny + 8) rows of `pitch` floats; a row's 4
  * left ghosts lie just before its first point and its 4 right ghosts just after its last, in what is the
- * padding of the next row, so every row starts aligned and no space is lost twice. */
+ * padding of the next row, so every row starts aligned and no space is lost twice. Before them lie `lead` floats, so
+ * many that a plane and its copy among a neighbour's ghosts begin at the same place within a page (SLAB_PAGE) where the
+ * memory of both begins on a page: ranks of a node can then share the pages. */
 typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
@@ -34,6 +37,7 @@ typedef struct slab {
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
   size_t pitch;          /* floats from a row to the next: multiple of SLAB_ALIGN */
   size_t plane;          /* floats from a plane to the next */
+  size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_PAGE */
 } slab;
 
 /* Fills `s` for `rank` of `ranks`. nz is dealt out evenly: the first nz % ranks ranks own one plane more.
@@ -56,7 +60,7 @@ int slab_largest(const slab *s);
  */
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
 
-/* Floats to allocate for one field of this slab. */
+/* Floats to allocate for one field of this slab: the same whatever its lead. */
 size_t slab_floats(const slab *s);
 
 /* Offset in floats of own point (z, y, x) from the start of the allocation; ghosts are reached with z in

@@ -307,8 +307,7 @@ static void extrapolate(stepper *s) {
                             .to_device = factor * s->sampled.to_device,
                             .interior = factor * s->sampled.interior,
                             .exposed = factor * s->sampled.exposed};
-  const transport *t = s->halo->transport;
-  if (t && !t->on_device) s->phases.exchange = s->halo->exchange_seconds;
+  if (s->halo->transport && !s->halo->on_device) s->phases.exchange = s->halo->exchange_seconds;
 }
 
 int stepper_await(const stepper *s, int stream, error *e) {

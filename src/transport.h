@@ -37,6 +37,9 @@ enum { CHUNKS_MAX = 8 /* pieces of a halo */ };
 int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened, error *e);
 /* How many pieces a halo is sent in. */
 int chunks_cut(chunks *c, int count, error *e);
+/* Into how many pieces? More of them overlap better, and each costs. What wins is measured, with the exchange of `h`,
+ * which is open but for this; all ranks see the same times. Collective. */
+int chunks_measure(halo *h, chunks *c, error *e);
 int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e);
 void chunks_close(chunks *c);
 

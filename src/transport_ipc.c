@@ -22,7 +22,8 @@ typedef struct ipc {
 enum { COUNTER_STRIDE = 32 /* uint32_t */ };
 
 static bool ipc_possible(const halo *h, char why[HALO_WHY]) {
-  if (h->dev->table->peer) return true;
+  const device_peer *peer = h->dev->table->peer;
+  if (peer && peer->offer) return true;
   snprintf(why, HALO_WHY, "it needs a GPU");
   return false;
 }

@@ -167,7 +167,8 @@ static void await_thread(halo *h, error *e, error *late) {
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
 static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
-  if (h->dev->table->peer) return true;
+  const device_peer *peer = h->dev->table->peer;
+  if (peer && peer->stream) return true;
   snprintf(why, HALO_WHY, "it needs a GPU");
   return false;
 }

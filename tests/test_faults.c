@@ -10,10 +10,13 @@ static const float GHOST = -0.5f;
 
 typedef enum fault {
   NO_FAULT,
+  ONE_LATE,           /* none either: only the first rank's stream is late */
   DROP_WAIT_BOUNDARY, /* boundary kernels start before the interior of the step before is done */
   DROP_WAIT_INTERIOR, /* the interior kernel starts before the boundary of the step before is done */
   DROP_SYNC_BOUNDARY, /* MPI reads the bounce buffers before the copies to them are done */
   DROP_SYNC_PIECES,   /* likewise, or the neighbour does, piece by piece */
+  DROP_AWAIT,         /* nobody waits for the neighbours' planes */
+  EARLY_SIGNAL,       /* planes are told to be there before they are */
 } fault;
 
 typedef struct faulty_device {
@@ -83,6 +86,18 @@ static int f_pin(device *d, void *memory, size_t bytes, error *e) {
 static int f_unpin(device *d, void *memory, error *e) {
   return faulty(d)->inner->table->unpin(faulty(d)->inner, memory, e);
 }
+static int f_signal(device *d, int s, uint32_t *counter, uint32_t value, error *e) {
+  if (faulty(d)->fault == EARLY_SIGNAL) {
+    __atomic_store_n(counter, value, __ATOMIC_RELEASE);
+    return 0;
+  }
+  return faulty(d)->inner->table->peer->signal(faulty(d)->inner, s, counter, value, e);
+}
+static int f_await(device *d, int s, const uint32_t *counter, uint32_t value, error *e) {
+  if (faulty(d)->fault == DROP_AWAIT) return 0;
+  return faulty(d)->inner->table->peer->await(faulty(d)->inner, s, counter, value, e);
+}
+static const device_peer FAULTY_PEER = {.signal = f_signal, .await = f_await};
 static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .alloc = f_alloc,
                                     .free = f_free,
@@ -95,7 +110,8 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .sync_event = f_sync_event,
                                     .seconds = f_seconds,
                                     .pin = f_pin,
-                                    .unpin = f_unpin};
+                                    .unpin = f_unpin,
+                                    .peer = &FAULTY_PEER};
 
 /* A transport without any host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the
  * host waits for the boundary stream in every step, which hides what only a wait between the streams should
@@ -123,20 +139,28 @@ static void open_slab(step_run *r, device *dev, int depth, const char *transport
   }
 }
 
+/* The transport `shared` where it cannot map planes, since the device knows no work between processes. */
+static const char *const SHARED_COPIES = "shared, with copies";
+
 /* Points that came out wrong, over all ranks, when `fault` is injected and stream `late` is slow. */
 static long wrong_points(fault fault, int late, const char *transport, int depth) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
-  faulty_device dev = {.base.table = &FAULTY};
+  device_table table = FAULTY;
+  faulty_device dev = {.base.table = &table};
   step_run r;
   error e = {0};
   assert_ok(device_open("host", &options, &dev.inner, &e), &e);
   open_slab(&r, &dev.base, depth, transport);
+  const bool copies = transport == SHARED_COPIES, maps = transport && depth == 1 && strcmp(transport, "shared") == 0;
+  if (copies) table.peer = NULL, transport = "shared";
   dev.late = -1;
   step_run_open(&r, &dev.base, "reference", transport, 0, true, false, GHOST);
   float *expected = step_initial(NX, NY, NZ);
   kernel_args weights = step_weights();
   step_expected(&weights, expected, NX, NY, NZ, STEPS, GHOST, !transport);
   assert_int_equal(step_mismatches(&r, r.global), 0);
+  if (copies) assert_non_null(strstr(r.halo.way, "copied"));
+  if (maps) assert_non_null(strstr(r.halo.way, "mapped"));
   wavefront front = {0};
   if (depth > 1) {
     assert_ok(wavefront_open(r.stepper.front = &front, &r.slab, &r.stepper.args, depth, NULL, 1, &e), &e);
@@ -145,8 +169,9 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
   }
 
   dev.fault = fault;
-  /* Where neighbours copy from the same memory, one is late and the other not. */
-  dev.late = fault == DROP_SYNC_PIECES && rank ? -1 : late;
+  /* Where neighbours share memory, one is late and the other not. */
+  const bool alone = fault == ONE_LATE || fault >= DROP_SYNC_PIECES;
+  dev.late = alone && rank ? -1 : late;
   while (r.stepper.step < STEPS) assert_ok(stepper_advance(&r.stepper, depth, &e), &e);
   dev.fault = NO_FAULT;
   assert_ok(stepper_sync(&r.stepper, &e), &e);
@@ -169,20 +194,28 @@ static bool noticed(fault fault, int late, const char *transport, int depth) {
   return wrong;
 }
 
-static const char *const TRANSPORTS[] = {"sendrecv", "chunked", "shared"}; /* and NULL: wrap */
+enum { TRANSPORTS = 4 };
+/* And NULL: wrap. */
+static const char *way_at(int i) {
+  const char *const names[TRANSPORTS] = {"sendrecv", "chunked", "shared", SHARED_COPIES};
+  return names[i];
+}
 
 static void late_streams_alone_do_no_harm(void **state) {
   (void)state;
   for (int depth = 1; depth <= 2; depth++)
     for (int late = -1; late < STREAM_COUNT; late++) {
       assert_int_equal(wrong_points(NO_FAULT, late, NULL, depth), 0);
-      for (int i = 0; i < 3; i++) assert_int_equal(wrong_points(NO_FAULT, late, TRANSPORTS[i], depth), 0);
+      for (int i = 0; i < TRANSPORTS; i++) {
+        assert_int_equal(wrong_points(NO_FAULT, late, way_at(i), depth), 0);
+        assert_int_equal(wrong_points(ONE_LATE, late, way_at(i), depth), 0);
+      }
     }
 }
 
 static void boundary_must_wait_for_interior(void **state) {
   (void)state;
-  for (int i = 0; i < 3; i++) assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, TRANSPORTS[i], 1));
+  for (int i = 0; i < TRANSPORTS; i++) assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, way_at(i), 1));
   assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL, 1));
 }
 
@@ -206,7 +239,13 @@ static void messages_must_wait_for_their_copies(void **state) {
   (void)state;
   assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, "sendrecv", 1));
   assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "chunked", 1));
-  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "shared", 1));
+  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, SHARED_COPIES, 1));
+}
+
+static void neighbours_must_wait_for_each_other(void **state) {
+  (void)state;
+  assert_true(noticed(DROP_AWAIT, STREAM_BOUNDARY, "shared", 1));
+  assert_true(noticed(EARLY_SIGNAL, STREAM_BOUNDARY, "shared", 1));
 }
 
 int main(int argc, char **argv) {
@@ -215,7 +254,8 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(interior_must_wait_for_boundary),
                                      cmocka_unit_test(wavefronts_must_be_waited_for),
                                      cmocka_unit_test(wavefronts_must_wait_for_ghosts),
-                                     cmocka_unit_test(messages_must_wait_for_their_copies)};
+                                     cmocka_unit_test(messages_must_wait_for_their_copies),
+                                     cmocka_unit_test(neighbours_must_wait_for_each_other)};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -111,6 +111,28 @@ static void wrapped_ranks_form_a_ring(void **state) {
   }
 }
 
+/* A plane and its copy among a neighbour's ghosts lie at the same place within a page. */
+static void copies_of_planes_lie_alike_in_pages(void **state) {
+  (void)state;
+  int leads = 0;
+  for (int ny = 1; ny <= 9; ny++)
+    for (int ghost = 4; ghost <= 8; ghost += 4) {
+      slab s[5];
+      error e = {0};
+      for (int r = 0; r < 5; r++) {
+        assert_ok(slab_init(&s[r], 20, ny, 43, r, 5, ghost, &e), &e);
+        assert_int_equal(s[r].lead % SLAB_ALIGN, 0);
+        assert_true(slab_offset(&s[r], s[r].nz + ghost - 1, ny + 3, 23) < slab_floats(&s[r]));
+        leads += s[r].lead > 0;
+      }
+      for (int r = 0; r < 4; r++)
+        for (int z = -ghost; z < ghost; z++)
+          assert_int_equal(slab_offset(&s[r], s[r].nz + z, 0, 0) % SLAB_PAGE,
+                           slab_offset(&s[r + 1], z, 0, 0) % SLAB_PAGE);
+    }
+  assert_true(leads > 20);
+}
+
 static void sizes_beyond_32_bits(void **state) {
   (void)state;
   slab s;
@@ -126,6 +148,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_plane_has_one_owner),  cmocka_unit_test(too_many_ranks_names_the_largest_number),
       cmocka_unit_test(ranges_cover_the_slab_once), cmocka_unit_test(points_and_ghosts_do_not_overlap),
-      cmocka_unit_test(wrapped_ranks_form_a_ring),  cmocka_unit_test(sizes_beyond_32_bits)};
+      cmocka_unit_test(wrapped_ranks_form_a_ring),  cmocka_unit_test(sizes_beyond_32_bits),
+      cmocka_unit_test(copies_of_planes_lie_alike_in_pages)};
   return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

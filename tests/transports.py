@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Running, case, check, main, np, read_field, same_bits, send, skip, write_field
+from harness import Running, case, check, h5py, main, np, read_field, same_bits, send, skip, write_field
 
 HOST = ("sendrecv", "chunked", "shared", "auto")
 CUDA = HOST + ("ipc",)
@@ -70,6 +70,58 @@ def compare(program, backend, transports, ways=None):
 def bits(program):
     """Every transport of the host, on any number of ranks, gives the bits of one rank."""
     compare(program, "host", HOST)
+
+
+def traces(program):
+    with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+        return file["u"][...]
+
+
+def way(program, *args, **kwargs):
+    """Runs with `shared`; which of its ways the log names."""
+    out = program.succeed("-v", *args, "parallel.transport=shared", **kwargs).out
+    return re.search(r"^transport shared: (\w+):", out, re.M).group(1)
+
+
+# On 2 and 3 ranks slabs of 24 and 16 planes, 8 KiB each; some receivers lie between the slabs of two ranks.
+MAPPED = {"grid.nx": 29, "grid.ny": 24, "grid.nz": 48, "time.steps": 9, "output.every": 4, "device.kernel": "simd",
+          "receivers.points": "2 3 23.5, 14.25 9.5 23.75, 3 3 15.25, 20.5 8 31.5, 7 7 47, 28 23 47, 5.5 5.5 0"}
+
+
+@case
+def mapped(program):
+    """Ranks that see each other's planes: the bits of one rank, receivers between slabs too, and after a restart."""
+    for name, changes in RUNS.items():
+        program.fresh()
+        wave = {"receivers.line": None} if "receivers.line" in changes else {}
+        config = program.config({**MAPPED, **changes, **wave, "checkpoint.path": "out/c", "checkpoint.every_steps": 5})
+        values = 1500 + 700 * np.random.default_rng(3).random((48, 24, 29))
+        write_field(program.folder / "v.h5", values.astype("f4"), "v")
+        program.succeed(config, np=1)
+        expected, heard = saved(program), traces(program)
+        check(len(expected) == 4 and np.abs(heard).max() > 0, f"{len(expected)} fields saved")
+        again = ("--restart", "out/c.00000005.h5")
+        for count, overlap, restart in ((2, "on", ()), (2, "on", again), (3, "off", ()), (3, "on", again)):
+            said = way(program, *restart, config, f"parallel.overlap={overlap}", np=count)
+            check(said == "mapped", f"{name}, np {count}: {said}")
+            check(all(map(same_bits, saved(program), expected)), f"{name}, np {count}, {restart}: other bits")
+            check(same_bits(traces(program), heard), f"{name}, np {count}, {restart}: other traces")
+        print(f"{name}: mapped on 2 and 3 ranks, begun anew and after a restart: the same bits")
+
+
+@case
+def copied(program):
+    """Where planes cannot be mapped `shared` copies them, says so, and gives the same bits."""
+    for changes, count in (({"grid.nz": 20}, 3), ({"device.kernel": "wavefront"}, 2), ({"device.kernel": "wavefront"}, 3),
+                           ({"grid.ny": 23, "boundary.z": "periodic", "grid.nz": 47}, 3)):
+        program.fresh()
+        config = program.config({**MAPPED, "receivers.points": "2 3 8.5, 1 1 9", **changes})
+        program.succeed(config, "device.kernel=simd", np=1)
+        expected, heard = saved(program), traces(program)
+        said = way(program, config, np=count)
+        check(said == "copied", f"{changes}, np {count}: {said}")
+        check(all(map(same_bits, saved(program), expected)), f"{changes}, np {count}: other bits")
+        check(same_bits(traces(program), heard), f"{changes}, np {count}: other traces")
 
 
 @case

@@ -1,0 +1,60 @@
+#include "host_memory.h"
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
+/* A page before the memory remembers its size. */
+enum { PAGE = 4096 };
+
+static unsigned char *block_of(const void *memory) {
+  return (unsigned char *)(uintptr_t)memory - PAGE;
+}
+
+static size_t block_bytes(size_t bytes) {
+  return PAGE + (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* AddressSanitizer knows the borders of the heap's memory by itself, not of this. */
+static void guard_borders(unsigned char *block, size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_POISON_MEMORY_REGION(block + sizeof bytes, PAGE - sizeof bytes);
+  ASAN_POISON_MEMORY_REGION(block + PAGE + bytes, block_bytes(bytes) - PAGE - bytes);
+#else
+  (void)block, (void)bytes;
+#endif
+}
+
+static void unguard_borders(unsigned char *block, size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_UNPOISON_MEMORY_REGION(block, block_bytes(bytes));
+#else
+  (void)block, (void)bytes;
+#endif
+}
+
+int host_memory_take(void **memory, size_t bytes) {
+  if (bytes > SIZE_MAX - 2 * PAGE) return ENOMEM;
+  void *block = mmap(NULL, block_bytes(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return errno;
+  *(size_t *)block = bytes;
+  *memory = (unsigned char *)block + PAGE;
+  guard_borders(block, bytes);
+#ifdef MADV_HUGEPAGE
+  (void)madvise(*memory, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* only a wish */
+#endif
+  return 0;
+}
+
+size_t host_memory_bytes(const void *memory) {
+  return *(const size_t *)(const void *)block_of(memory);
+}
+
+void host_memory_give_back(void *memory) {
+  unsigned char *block = block_of(memory);
+  const size_t bytes = host_memory_bytes(memory);
+  unguard_borders(block, bytes);
+  munmap(block, block_bytes(bytes));
+}

@@ -1,0 +1,14 @@
+/* Memory of the host device: pages of its own, which go back to the system whole, whatever has been put in the place of
+ * some of them meanwhile (shared_pages.h). Huge ones where the system has them. */
+#ifndef STENCIL_HOST_MEMORY_H
+#define STENCIL_HOST_MEMORY_H
+
+#include <stddef.h>
+
+/* Takes `bytes`, which begin on a page of 4096 bytes; zeros. Returns 0 or an errno. Give it back. */
+int host_memory_take(void **memory, size_t bytes);
+/* How many were asked for. */
+size_t host_memory_bytes(const void *memory);
+void host_memory_give_back(void *memory);
+
+#endif

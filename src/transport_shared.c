@@ -1,0 +1,273 @@
+/* shared: through memory that the ranks of a node share.
+ *
+ * On the host nothing is copied where that can be: the planes at both sides of the face between two ranks, 4 of each,
+ * are the same pages of memory for both, so what one computes is among the other's ghosts at once. Slabs lie in their
+ * memory so that these planes begin at the same place within a page for both (slab.lead); where the range's first and
+ * last page reach beyond it, they hold planes of one rank, and nothing of the other.
+ *
+ * An exchange is a handshake. After step n a rank says: my planes of step n are there, and I have read yours of step
+ * n - 1, which lie where you will put those of step n + 1. Whoever reads ghosts does so on STREAM_BOUNDARY, before the
+ * next exchange there: boundary kernels and receivers. Kernels of the interior touch neither ghosts nor planes that a
+ * neighbour reads, and copies for files only what is the rank's own. Nothing more has to be known while the ranks step,
+ * nor when a field was just loaded: halo.h says when that may be done.
+ *
+ * Elsewhere, and with ghosts for several steps, which are written between exchanges: copies in pieces. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shared_pages.h"
+#include "transport.h"
+
+/* Counters lie on cache lines of their own: 64 bytes, which are fetched in pairs. */
+enum { COUNTER_STRIDE = 32 /* uint32_t */ };
+
+/* Whole pages. */
+typedef struct range {
+  char *begin;
+  size_t bytes;
+} range;
+
+typedef struct shared {
+  bool local[2];                /* [side]: the neighbour is on this node, */
+  bool mapped[2];               /* and its planes are this rank's ghosts; */
+  bool possible;                /* that they are, of all such neighbours of all ranks */
+  range ranges[2][HALO_FIELDS]; /* of own memory, of those that are shared; bytes 0: not */
+  lent_pages lent[HALO_FIELDS]; /* to the upper neighbour */
+  uint32_t *mine[2];            /* counters of exchanges, in the node's memory */
+  const uint32_t *theirs[2];    /* the neighbours' */
+  uint32_t exchanges;
+  MPI_Win window; /* of the counters */
+  chunks *others; /* to neighbours whose planes are copied */
+} shared;
+
+/* --- pages ------------------------------------------------------------------------------------------------------ */
+
+/* The face at a side: first plane above it. */
+static int face_at(const slab *s, int side) {
+  return side == LOWER ? 0 : s->nz;
+}
+
+/* The first float of what the ranks at both sides of a face share of a field. */
+static float *first_shared(const halo *h, int field, int side) {
+  const int z = face_at(h->slab, side) - RADIUS;
+  return h->setup.fields[field] + slab_offset(h->slab, z, -RADIUS, -RADIUS);
+}
+
+static size_t into_page(const void *at) {
+  return (uintptr_t)at % shared_pages_size();
+}
+
+static range range_of(const halo *h, int field, int side) {
+  const size_t page = shared_pages_size();
+  float *first = first_shared(h, field, side);
+  const size_t into = into_page(first), bytes = into + 2 * RADIUS * h->slab->plane * sizeof(float);
+  return (range){(char *)first - into, (bytes + page - 1) / page * page};
+}
+
+/* Fresh memory is NaN, as far as the field reaches. */
+static void spoil(const halo *h, int field, char *begin, char *end) {
+  char *last = (char *)(h->setup.fields[field] + slab_floats(h->slab));
+  if (end > last) end = last;
+  memset(begin, 0xFF, (size_t)(end - begin));
+}
+
+/* The part of a range that lies on this rank's side of the face. */
+static void spoil_own(const halo *h, int field, int side) {
+  const range r = range_of(h, field, side);
+  char *face = (char *)(first_shared(h, field, side) + RADIUS * h->slab->plane);
+  if (side == LOWER)
+    spoil(h, field, face, r.begin + r.bytes);
+  else
+    spoil(h, field, r.begin, face);
+}
+
+static int field_count(const halo *h) {
+  int n = 0;
+  while (n < HALO_FIELDS && h->setup.fields[n]) n++;
+  return n;
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------------- */
+
+/* Whether this rank's planes can be shared as whole pages. Not collective; fails with the reason. */
+static int check_possible(const halo *h, const shared *p, error *why) {
+  const slab *s = h->slab;
+  char text[HALO_WHY] = "";
+  if (h->dev->table->backend != BACKEND_HOST || !h->dev->table->peer)
+    snprintf(text, sizeof text, "only fields in the host's memory can be mapped");
+  else if (s->ghost != RADIUS)
+    snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
+  else if (SLAB_PAGE * sizeof(float) % shared_pages_size() != 0)
+    snprintf(text, sizeof text, "pages are larger than %zu bytes", SLAB_PAGE * sizeof(float));
+  for (int i = 0; i < field_count(h) && p->local[LOWER] && p->local[UPPER] && !text[0]; i++) {
+    const range lower = range_of(h, i, LOWER), upper = range_of(h, i, UPPER);
+    if (lower.begin + lower.bytes > upper.begin)
+      snprintf(text, sizeof text, "%d planes a rank are too few", s->nz);
+  }
+  return text[0] ? FAIL(why, TRANSPORT_REFUSED, text) : 0;
+}
+
+/* New pages at the upper face of every field. */
+static int lend_all(const halo *h, shared *p, error *why) {
+  for (int i = 0; i < field_count(h) && p->local[UPPER]; i++) {
+    const range r = range_of(h, i, UPPER);
+    TRY(shared_pages_lend(r.begin, r.bytes, &p->lent[i], why));
+    p->lent[i].into = into_page(first_shared(h, i, UPPER));
+    p->ranges[UPPER][i] = r;
+  }
+  return 0;
+}
+
+/* What the lower neighbour has lent, at the lower face. */
+static int borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIELDS], error *why) {
+  for (int i = 0; i < field_count(h) && p->local[LOWER]; i++) {
+    const range r = range_of(h, i, LOWER);
+    if (theirs[i].bytes != r.bytes || theirs[i].into != into_page(first_shared(h, i, LOWER)))
+      return FAIL(why, TRANSPORT_REFUSED, "planes of the periodic faces lie differently in their pages");
+    TRY(shared_pages_borrow(r.begin, &theirs[i], why));
+    p->ranges[LOWER][i] = r;
+  }
+  return 0;
+}
+
+static uint32_t *counter_of(void *share, int side) {
+  return (uint32_t *)share + (side + 1) * COUNTER_STRIDE;
+}
+
+/* Counters of this rank, 0, and of its neighbours. Collective. */
+static int open_counters(halo *h, shared *p, error *e) {
+  const MPI_Aint bytes = 4 * COUNTER_STRIDE * sizeof(uint32_t);
+  void *mine, *theirs;
+  MPI_TRY(e, MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, h->node, &mine, &p->window));
+  memset(mine, 0, (size_t)bytes);
+  MPI_TRY(e, MPI_Barrier(h->node));
+  for (int side = 0; side < 2; side++) {
+    MPI_Aint size;
+    int local, unit;
+    if (!p->local[side]) continue;
+    TRY(transport_local_neighbour(h, side, &local, e));
+    MPI_TRY(e, MPI_Win_shared_query(p->window, local, &size, &unit, &theirs));
+    p->mine[side] = counter_of(mine, side);
+    p->theirs[side] = counter_of(theirs, !side);
+  }
+  return 0;
+}
+
+/* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to leave_all.
+ * Collective, agreed. */
+static int map_all(halo *h, shared *p, error *why) {
+  lent_pages theirs[HALO_FIELDS];
+  check_possible(h, p, why);
+  TRY(error_agree(why, h->comm));
+  lend_all(h, p, why);
+  MPI_TRY(why, MPI_Sendrecv(p->lent, sizeof p->lent, MPI_BYTE, transport_neighbour(h, UPPER), TAG_READY,
+                            theirs, sizeof theirs, MPI_BYTE, transport_neighbour(h, LOWER), TAG_READY,
+                            h->comm, MPI_STATUS_IGNORE));
+  if (!why->id) borrow_all(h, p, theirs, why);
+  TRY(error_agree(why, h->comm)); /* from here on nobody needs to borrow */
+  open_counters(h, p, why);
+  return error_agree(why, h->comm);
+}
+
+static void end_lending(shared *p) {
+  for (int i = 0; i < HALO_FIELDS; i++) shared_pages_end(&p->lent[i]);
+}
+
+/* A neighbour that still reads keeps what it sees. */
+static void leave_all(const halo *h, shared *p) {
+  error ignored = {0};
+  for (int side = 0; side < 2; side++)
+    for (int i = 0; i < HALO_FIELDS; i++) {
+      range *r = &p->ranges[side][i];
+      if (!r->bytes) continue;
+      if (!shared_pages_leave(r->begin, r->bytes, &ignored)) spoil(h, i, r->begin, r->begin + r->bytes);
+      *r = (range){NULL, 0};
+    }
+}
+
+/* Decides how each neighbour is reached. Collective, agreed. */
+static int find_ways(halo *h, shared *p, error *e) {
+  error why = {0};
+  for (int side = 0; side < 2; side++) {
+    int local = MPI_UNDEFINED;
+    if (!e->id) transport_local_neighbour(h, side, &local, e);
+    p->local[side] = local != MPI_UNDEFINED;
+  }
+  TRY(error_agree(e, h->comm));
+  map_all(h, p, &why);
+  end_lending(p);
+  p->possible = !why.id;
+  if (!p->possible) leave_all(h, p);
+  for (int side = 0; side < 2; side++) {
+    p->mapped[side] = p->local[side] && p->possible;
+    for (int i = 0; i < field_count(h) && p->mapped[side]; i++) spoil_own(h, i, side);
+  }
+  h->on_device = p->mapped[LOWER] || p->mapped[UPPER];
+  if (!halo_needed(h)) return 0;
+  if (p->possible)
+    snprintf(h->way, sizeof h->way, "mapped: boundary planes are the ghosts of neighbours on the same node");
+  else
+    snprintf(h->way, sizeof h->way, "copied: %.200s", why.text);
+  return 0;
+}
+
+static int shared_open(halo *h, error *e) {
+  shared *p = h->state = calloc(1, sizeof *p);
+  if (!p) FAIL(e, OUT_OF_MEMORY, sizeof *p, "the transport");
+  TRY(error_agree(e, h->comm));
+  p->window = MPI_WIN_NULL;
+  TRY(find_ways(h, p, e));
+  const bool copied[2] = {!p->mapped[LOWER], !p->mapped[UPPER]};
+  int any = 0;
+  for (int side = 0; side < 2; side++) any |= copied[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_LOR, h->comm));
+  chunks_open(h, copied, !p->possible, &p->others, e);
+  TRY(error_agree(e, h->comm));
+  return any ? chunks_measure(h, p->others, e) : 0;
+}
+
+static void shared_close(halo *h) {
+  error ignored = {0};
+  shared *p = h->state;
+  if (!p) return;
+  for (int stream = 0; stream < STREAM_COUNT; stream++) h->dev->table->sync(h->dev, stream, &ignored);
+  leave_all(h, p);
+  if (p->window != MPI_WIN_NULL) MPI_Win_free(&p->window);
+  chunks_close(p->others);
+  free(p);
+}
+
+/* --- an exchange ------------------------------------------------------------------------------------------------ */
+
+/* Counts the exchange, and what came before it on the stream, as done; later work of the stream waits until the
+ * neighbours have, too. */
+static int shake_hands(halo *h, shared *p, float *field, error *e) {
+  const device_peer *peer = h->dev->table->peer;
+  p->exchanges++;
+  for (int side = 0; side < 2; side++)
+    if (p->mapped[side]) TRY(peer->signal(h->dev, STREAM_BOUNDARY, p->mine[side], p->exchanges, e));
+  TRY(chunks_exchange(p->others, field, NULL, e));
+  for (int side = 0; side < 2; side++)
+    if (p->mapped[side]) TRY(peer->await(h->dev, STREAM_BOUNDARY, p->theirs[side], p->exchanges, e));
+  return 0;
+}
+
+static int shared_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+  const device_table *t = h->dev->table;
+  shared *p = h->state;
+  if (h->on_device) {
+    if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+    TRY(shake_hands(h, p, field, e));
+    if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+    if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  } else
+    TRY(chunks_exchange(p->others, field, events, e));
+  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+}
+
+const transport transport_shared = {
+    .name = "shared",
+    .note = "within a node the same pages of memory (host), or pieces through memory; else as chunked",
+    .open = shared_open,
+    .exchange = shared_exchange,
+    .close = shared_close};
