@@ -4,9 +4,9 @@
 
 #include "kernel.h"
 
-/* Points x in [x_begin, x_end), y in [y_begin, y_end), z in [z_begin, z_end). */
+/* Points x in [0, nx), y in [y_begin, y_end), z in [z_begin, z_end). */
 typedef struct host_share {
-  int x_begin, x_end, y_begin, y_end, z_begin, z_end;
+  int y_begin, y_end, z_begin, z_end;
 } host_share;
 
 /* First of `n` items that share `part` of `parts` owns; n for part == parts. */
@@ -18,7 +18,7 @@ static inline int host_share_begin(int n, int part, int parts) {
  * (a boundary launch has four). May be empty. */
 static inline host_share host_share_of(const kernel_args *a, int part, int parts) {
   int planes = a->z_end - a->z_begin;
-  host_share share = {0, a->nx, 0, a->ny, a->z_begin, a->z_end};
+  host_share share = {0, a->ny, a->z_begin, a->z_end};
   if (planes >= 8 * parts || planes >= a->ny) {
     share.z_begin = a->z_begin + host_share_begin(planes, part, parts);
     share.z_end = a->z_begin + host_share_begin(planes, part + 1, parts);

@@ -20,10 +20,9 @@ enum {
   PREFETCH_ROWS = 3        /* how far ahead of the computation a plane that enters is asked for */
 };
 
-/* Rows of a block of so many points in x so that GROUP + 8 planes of it, with 8 more rows of neighbours, fit
- * BLOCK_BYTES. */
-static int rows_per_block(int width) {
-  int row_bytes = (GROUP + 8) * (smaller(width, BLOCK_X) + 8) * (int)sizeof(float);
+/* Rows of a block so that GROUP + 8 planes of it, with 8 more rows of neighbours, fit BLOCK_BYTES. */
+static int rows_per_block(int nx) {
+  int row_bytes = (GROUP + 8) * (smaller(nx, BLOCK_X) + 8) * (int)sizeof(float);
   int rows = BLOCK_BYTES / row_bytes - 8;
   return rows > BLOCK_Y_LEAST ? rows : BLOCK_Y_LEAST;
 }
@@ -31,11 +30,12 @@ static int rows_per_block(int width) {
 /* Runs one instruction set's sweep over the blocks of a share. */
 typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
 static void for_each_block(sweep *s, int lanes, host_share share, sweep_block *run) {
+  const kernel_args *a = s->args;
   find_x_images(s, lanes);
-  int rows = rows_per_block(share.x_end - share.x_begin);
+  int rows = rows_per_block(a->nx);
   for (int y = share.y_begin; y < share.y_end; y += rows)
-    for (int x = share.x_begin; x < share.x_end; x += BLOCK_X) {
-      block b = {x, smaller(x + BLOCK_X, share.x_end), y, smaller(y + rows, share.y_end)};
+    for (int x = 0; x < a->nx; x += BLOCK_X) {
+      block b = {x, smaller(x + BLOCK_X, a->nx), y, smaller(y + rows, share.y_end)};
       run(s, b, share.z_begin, share.z_end);
     }
 }

@@ -11,8 +11,7 @@ typedef struct host_ahead {
   const float *stream[AHEAD_STREAMS];
 } host_ahead;
 
-/* Computes a share that the caller chose, whose x_begin is a multiple of LINE, and x_end too, or nx. What it stores stays
- * in the cache. */
+/* Computes a share that the caller chose; what it stores stays in the cache. */
 typedef void host_share_kernel(const kernel_args *args, host_share share, host_ahead ahead);
 
 /* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */

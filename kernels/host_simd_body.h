@@ -186,8 +186,7 @@ TARGET INLINE void ISA(prefetch_ghosts)(const kernel_args *a, const strip *t, co
 TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum equation equation, block b,
                              int z, const int planes) {
   const kernel_args *a = s->args;
-  const bool one_by_one =
-      s->x_count > 0 && !s->whole && (b.x_begin < s->x_middle_begin || b.x_end > s->x_middle_end);
+  const bool one_by_one = s->x_count > 0 && !s->whole;
   strip t;
   strip_init(&t, s, z, planes, b.x_begin, b.x_end);
   for (int y = b.y_begin; y < b.y_end; y++) {

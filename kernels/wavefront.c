@@ -24,22 +24,8 @@ int wavefront_positions(const wavefront_args *a) {
   return (planes + WAVEFRONT_PLANES - 1) / WAVEFRONT_PLANES;
 }
 
-static int columns_of(int nx, wavefront_tile tile) {
-  return (nx + tile.width - 1) / tile.width;
-}
-
-int wavefront_tiles(int nx, int ny, wavefront_tile tile) {
-  return columns_of(nx, tile) * ((ny + tile.rows - 1) / tile.rows);
-}
-
-static int tiles_of(const wavefront_args *a) {
-  return wavefront_tiles(a->field.nx, a->field.ny, a->tile);
-}
-
-/* What tile `i` of `count` has of an axis of n points, in steps that have moved it down by `lean`. */
-static void tile_range(int n, int i, int count, int size, int lean, int *begin, int *end) {
-  *begin = i == 0 ? 0 : i * size - lean;
-  *end = i == count - 1 ? n : (i + 1) * size - lean;
+int wavefront_tiles(int ny, int rows) {
+  return (ny + rows - 1) / rows;
 }
 
 /* Planes of step k in a chunk. */
@@ -50,16 +36,15 @@ static void chunk_range(const wavefront_args *a, int chunk, int k, int *begin, i
 }
 
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at) {
-  const int columns = columns_of(a->field.nx, a->tile);
+  const int tiles = wavefront_tiles(a->field.ny, a->rows), lean = WAVEFRONT_LEAN * k;
   int first, begin, end, unused;
   chunk_range(a, chunk, 0, &first, &unused);
   chunk_range(a, chunk, k, &begin, &end);
   const int z = first + at * WAVEFRONT_PLANES - k * WAVEFRONT_LAG;
-  host_share s = {.z_begin = larger(z, begin), .z_end = smaller(z + WAVEFRONT_PLANES, end)};
-  tile_range(a->field.nx, tile % columns, columns, a->tile.width, WAVEFRONT_SHIFT * k, &s.x_begin, &s.x_end);
-  tile_range(a->field.ny, tile / columns, tiles_of(a) / columns, a->tile.rows, WAVEFRONT_LEAN * k, &s.y_begin,
-             &s.y_end);
-  return s;
+  return (host_share){.y_begin = tile == 0 ? 0 : tile * a->rows - lean,
+                      .y_end = tile == tiles - 1 ? a->field.ny : (tile + 1) * a->rows - lean,
+                      .z_begin = larger(z, begin),
+                      .z_end = smaller(z + WAVEFRONT_PLANES, end)};
 }
 
 /* The layer at a seam is complete when the chunk below has come to it. */
@@ -78,9 +63,7 @@ static void inject(const wavefront_args *a, const kernel_args *field, int k, hos
   const inject_args args = {
       .field = *field, .points = s->points, .shares = s->shares, .signal = s->signal[k]};
   for (int i = s->plane_begin[share.z_begin]; i < s->plane_begin[share.z_end]; i++)
-    if (s->points[i].y >= share.y_begin && s->points[i].y < share.y_end && s->points[i].x >= share.x_begin &&
-        s->points[i].x < share.x_end)
-      inject_point(&args, i);
+    if (s->points[i].y >= share.y_begin && s->points[i].y < share.y_end) inject_point(&args, i);
 }
 
 /* The first of receivers [begin, end) of a layer whose row is not below y. */
@@ -95,13 +78,6 @@ static int receiver_at_row(const wavefront_receivers *r, int begin, int end, int
   return begin;
 }
 
-/* The highest point in x that receiver i, of a layer, reads. */
-static int column_of(const wavefront_args *a, int layer, int i) {
-  const receiver *p = &a->receivers.places[i];
-  const int z = layer / 2, y = a->receivers.row[i] - (p->fy != 0);
-  return (int)(p->at - z * (ptrdiff_t)a->field.plane - y * (ptrdiff_t)a->field.pitch) + (p->fx != 0);
-}
-
 /* Samples the receivers whose points step k has completed with this share. */
 static void sample(const wavefront_args *a, int chunk, int k, host_share share) {
   const wavefront_receivers *r = &a->receivers;
@@ -112,10 +88,7 @@ static void sample(const wavefront_args *a, int chunk, int k, host_share share) 
   for (int layer = begin; layer < end; layer++) {
     const int stop = r->layer_begin[layer + 1];
     int i = receiver_at_row(r, r->layer_begin[layer], stop, share.y_begin);
-    for (; i < stop && r->row[i] < share.y_end; i++) {
-      const int column = column_of(a, layer, i);
-      if (column >= share.x_begin && column < share.x_end) r->samples[k][i] = sample_point(&args, i);
-    }
+    for (; i < stop && r->row[i] < share.y_end; i++) r->samples[k][i] = sample_point(&args, i);
   }
 }
 
@@ -123,8 +96,7 @@ static void sample(const wavefront_args *a, int chunk, int k, host_share share) 
  * step waits for its share of memory. */
 static host_ahead ahead_of(const wavefront_args *a, int k) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
-  const ptrdiff_t next =
-      (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * WAVEFRONT_LEAN * pitch + k * WAVEFRONT_SHIFT;
+  const ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * WAVEFRONT_LEAN * pitch;
   const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
                                             a->field.medium};
   host_ahead ahead = {{NULL}};
@@ -155,10 +127,10 @@ static void wait_for(atomic_llong *done, long long count) {
   }
 }
 
-/* Waits for what a position needs: of the tile before, that position; of the chunk above, once the front reads beyond
+/* Waits for what a position needs: of the tile below, that position; of the chunk above, once the front reads beyond
  * the seam, two groups of every step. */
 static void wait_for_others(const wavefront_args *a, int chunk, int tile, int at) {
-  const int tiles = tiles_of(a);
+  const int tiles = wavefront_tiles(a->field.ny, a->rows);
   int first, seam, unused;
   if (tile > 0) wait_for(&a->done[chunk * tiles + tile - 1], a->before + at + 1);
   if (chunk == a->chunks - 1) return;
@@ -171,7 +143,7 @@ static void wait_for_others(const wavefront_args *a, int chunk, int tile, int at
 static void wavefront_host(const void *args, int part, int parts) {
   const wavefront_args *a = args;
   host_share_kernel *run = host_isa_get(0)->share[a->equation];
-  const int tiles = tiles_of(a), positions = wavefront_positions(a);
+  const int tiles = wavefront_tiles(a->field.ny, a->rows), positions = wavefront_positions(a);
   const int chunk = part % a->chunks, lane = part / a->chunks;
   const int lanes = (parts - chunk + a->chunks - 1) / a->chunks;
   for (int tile = lane; tile < tiles; tile += lanes)

@@ -1,30 +1,26 @@
 /* Several steps a pass over memory, on the host: what one step stores the next one finds in the L2 cache.
  *
  * In z a wavefront: at every position of the front one step after the other does one group of WAVEFRONT_PLANES planes,
- * step k + 1 WAVEFRONT_LAG planes behind step k. In y and x tiles, each of which the front goes through from the lowest
- * plane to the highest, those of the lowest y and of these the one of the lowest x first; the points of a tile are those of
- * the step before moved down by WAVEFRONT_LEAN rows, and by WAVEFRONT_SHIFT points in x, so that tiles lean
- * (parallelograms): a tile needs of the tiles before it what these have computed, and never anything of those after it.
+ * step k + 1 WAVEFRONT_LAG planes behind step k. In y tiles, each of which the front goes through from the lowest plane
+ * to the highest; the rows of a tile are those of the step before moved down by WAVEFRONT_LEAN, so that tiles lean
+ * (parallelograms): a tile needs of the tiles below it what these have computed, and never anything of those above it.
  * WAVEFRONT_LEAN is one row more than that takes: vectors at the end of a row load, and drop, points of the next one.
- * WAVEFRONT_SHIFT is a cache line, so that vectors stay aligned.
  *
- * So what step k + 1 reads, up to 4 points beyond its own, step k has stored before, here or in a tile before;
+ * So what step k + 1 reads, up to 4 planes and rows beyond its own, step k has stored before, here or in a lower tile;
  * and what it overwrites, in the field that step k reads, step k has read, since it goes on 4 planes higher up: two
  * fields suffice for any number of steps, those of the wave too. The same goes for images of points at reflecting
  * faces, which lie no farther beyond the face than the point is within; not for those at faces that wrap, which are the
- * far end of the axis: y must not wrap, where x does tiles are as wide as the grid, and z is left to ghosts that are
- * exchanged.
+ * far end of the axis: y must not wrap, and z is left to ghosts that are exchanged.
  *
  * Threads have chunks of z of their own, where there are planes enough, so that one core's tiles follow from its own;
- * the threads of one chunk take its tiles, which are as wide as the grid then (the points that the end of a row drops might be
- * another thread's), in turn. The seams between chunks lean upwards, 4 planes a step: a chunk
+ * the threads of one chunk take its tiles in turn. The seams between chunks lean upwards, 4 planes a step: a chunk
  * needs nothing of the one below it; and when its front comes to the seam above, the first planes there have long been
  * done, and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once tile j has done
  * it. A counter for each chunk and tile tells.
  *
- * A receiver lies between points that a step has completed with the highest of them in z, y and x, but at a seam: there the
+ * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
  * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
- * them: step k + 2 is 8 planes behind step k, and 10 rows or 32 points in the tiles before. So nobody waits for receivers. Those of
+ * them: step k + 2 is 8 planes behind step k, and 10 rows in the tiles below. So nobody waits for receivers. Those of
  * the last step may read ghosts that are exchanged after the pass, and are left to the caller.
  *
  * Towards a neighbour the ghosts are 4 planes deep for each step: step k also computes those planes of the neighbour
@@ -40,7 +36,6 @@ enum {
   WAVEFRONT_PLANES = 4, /* what a sweep of kernel `simd` computes together */
   WAVEFRONT_LAG = 4,
   WAVEFRONT_LEAN = 5,
-  WAVEFRONT_SHIFT = 16,
   WAVEFRONT_DEPTH_MAX =
       8 /* steps a pass: two passes may be unfinished, which is what sources allow (source.c) */
 };
@@ -63,19 +58,13 @@ typedef struct wavefront_receivers {
   float *samples[WAVEFRONT_DEPTH_MAX];
 } wavefront_receivers;
 
-/* Points of a tile in x and y. */
-typedef struct wavefront_tile {
-  int width; /* a multiple of WAVEFRONT_SHIFT, at least wavefront_width_least; or nx, or more: whole rows */
-  int rows;  /* at least wavefront_rows_least */
-} wavefront_tile;
-
 typedef struct wavefront_args {
   kernel_args field; /* all but in and out */
   float *u[2];       /* in and out of the first step, out and in of the next ... */
   enum equation equation;
   int steps;
-  wavefront_tile tile;
-  int chunks;       /* at most wavefront_chunks_most, and no more than threads; fewer only where tiles are whole rows */
+  int rows;         /* of a tile, at least wavefront_rows_least */
+  int chunks;       /* at most wavefront_chunks_most, and no more than threads */
   int lower, upper; /* is there a neighbour? */
   /* One for each tile of each chunk, chunk by chunk, and what they hold before the pass, or less: a position done adds
    * 1. No two passes may share a range: the next pass starts from before + positions. */
@@ -101,12 +90,8 @@ static inline int wavefront_chunks_most(int nz, int steps) {
 static inline int wavefront_rows_least(int steps) {
   return WAVEFRONT_LEAN * (steps - 1) + 1;
 }
-/* The same of its width. */
-static inline int wavefront_width_least(int steps) {
-  return WAVEFRONT_SHIFT * steps;
-}
-/* Tiles of a plane. */
-int wavefront_tiles(int nx, int ny, wavefront_tile tile);
+/* Tiles of `rows` rows. */
+int wavefront_tiles(int ny, int rows);
 /* What step k does in `tile` of `chunk` when the front is at position `at`; may be empty. */
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at);
 /* Layers of receivers that step k completes with such a share that is not empty; may be none. */

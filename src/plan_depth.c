@@ -56,7 +56,6 @@ int plan_depth(simulation *s, error *e) {
     return 0;
   TRY(kernel_find("wavefront", physics_form(c), BACKEND_HOST, &q.wavefront, e));
   q.neighbours = plan_neighbours(s);
-  q.x_wraps = c->boundary[FACE_X_LO] == BOUNDARY_PERIODIC;
   q.most = most_steps(s, why);
   if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
   if (q.most > 1) TRY(tune_depth(&q, s->comm, s->log, &depth, e));

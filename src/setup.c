@@ -168,10 +168,8 @@ static int allocate_actors(simulation *s, error *e) {
   /* A checkpoint may be further on than this run wants to come. */
   const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
   if (s->depth > 1) {
-    wavefront_open(&s->front, &s->slab, &step->args, s->depth, NULL, s->threads, e);
+    wavefront_open(&s->front, &s->slab, s->depth, 0, step->args.medium != NULL, s->threads, e);
     step->front = &s->front;
-    log_detail(s->log, "wavefront: %d steps a pass in tiles of %d x %d points", s->depth, s->front.tile.width,
-               s->front.tile.rows);
   }
   TRY(error_agree(e, s->comm));
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);

@@ -200,7 +200,7 @@ static int launch_wavefront(const stepper *s, int steps, error *e) {
                          .u = {stepper_field(s, s->current), stepper_field(s, !s->current)},
                          .equation = s->kernel->equation,
                          .steps = steps,
-                         .tile = w->tile,
+                         .rows = w->rows,
                          .chunks = wavefront_chunks_most(s->slab->nz, steps),
                          .lower = s->slab->lower != SLAB_NO_RANK,
                          .upper = s->slab->upper != SLAB_NO_RANK,

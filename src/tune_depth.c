@@ -33,7 +33,6 @@ static int trial_open(trial *t, const depth_question *q, error *e) {
     TRY(q->dev->table->alloc(q->dev, (void **)fields[i], slab_floats(&t->slab) * sizeof(float), MEMORY_DEVICE,
                              e));
   if (q->medium) s->args.medium = t->medium + slab_offset(&t->slab, 0, 0, 0);
-  if (q->x_wraps) s->args.ghosts[FACE_X_LO] = s->args.ghosts[FACE_X_HI] = GHOST_WRAP;
   return 0;
 }
 
@@ -51,7 +50,7 @@ static int time_depth(trial *t, const depth_question *q, int depth, double *best
   *best = 1e30;
   s->front = NULL;
   if (depth > 1)
-    TRY(wavefront_open(s->front = &t->front, s->slab, &s->args, depth, NULL, q->threads, e));
+    TRY(wavefront_open(s->front = &t->front, s->slab, depth, 0, s->args.medium != NULL, q->threads, e));
   for (int pass = 0; pass < 2 || spent < MEASURE_SECONDS; pass++) {
     const double begin = MPI_Wtime();
     TRY(stepper_advance(s, depth, e));
@@ -117,9 +116,9 @@ static int measure(const depth_question *q, MPI_Comm comm, run_log *log, int *de
 }
 
 static void make_key(char key[512], const depth_question *q) {
-  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s%s %d x %d x %d, %d at most%s%s",
-           q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "",
-           q->x_wraps ? ", x periodic" : "", q->nx, q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "");
+  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s",
+           q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
+           q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "");
 }
 
 int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, int *depth, error *e) {

@@ -13,7 +13,6 @@ typedef struct depth_question {
   int threads;        /* of the device */
   int nx, ny, planes; /* of a slab with the fewest planes: the same on every rank */
   bool medium;        /* at each point */
-  bool x_wraps;
   bool neighbours;    /* slabs have them: planes are computed twice */
   bool always;        /* never answer 1 */
   int most;           /* steps: never answer more */

@@ -9,17 +9,16 @@ struct sources;
 
 typedef struct wavefront {
   int depth; /* most steps a pass */
-  wavefront_tile tile;
+  int rows;  /* of a tile */
   int threads;
   atomic_llong *done; /* one for each tile of each chunk */
   long long before;   /* what `done` counts from: positions of all passes so far */
 } wavefront;
 
 /* Readies passes of up to `depth` (2 .. WAVEFRONT_DEPTH_MAX) steps on a slab by `threads` threads; ghosts towards
- * neighbours are to be RADIUS * depth planes. `args`: of its kernels. `tile`: NULL: what the L2 cache holds. Close it
- * also after a failure; zero-initialised it can be closed. */
-int wavefront_open(wavefront *w, const slab *s, const kernel_args *args, int depth,
-                   const wavefront_tile *tile, int threads, error *e);
+ * neighbours are to be RADIUS * depth planes. rows: of a tile, 0: as many as the L2 cache holds. Close it also after a
+ * failure; zero-initialised it can be closed. */
+int wavefront_open(wavefront *w, const slab *s, int depth, int rows, bool medium, int threads, error *e);
 void wavefront_close(wavefront *w);
 
 #endif

@@ -13,7 +13,6 @@ from harness import case, check, h5py, main, np, same_bits, write_field
 
 SHAPE = (52, 47, 33)  # tiles of y; slabs of 13 planes on 4 ranks leave room for 3 steps
 DEEP = (96, 61, 32)  # slabs of 24 planes on 4 ranks leave room for 6; rows of whole vectors: no images in x in memory
-WIDE = (26, 40, 300)
 STEPS = 23  # odd, and not a multiple of a pass
 PLACES = {"source.1.position": "117 86 118", "source.1.wavelet": "ricker", "source.1.f0": 25,
           "source.2.position": "31.7 152.2 255", "source.2.wavelet": "gaussian", "source.2.f0": 30,
@@ -109,21 +108,6 @@ def bits(program):
             check(steps_a_pass(log) >= 2, f"{name}: no wavefront: {log}")
             agree(f"{name} on {ranks} ranks, {more}, {steps_a_pass(log)} steps a pass", found, expected)
         print(f"{name}: all ways agree")
-
-
-@case
-def wide(program):
-    """Rows so long that tiles are cut in x too, with sources and receivers beside their ends."""
-    prepare(program, WIDE)
-    for name in ("wave, fixed", "wave, reflecting"):
-        keys = keys_of({**RUNS[name], "receivers.line": "1270 33 5 1290 190.1 230 86", "receivers.every": 1,
-                        "source.1.position": "1278 86 118", "source.2.position": "1261.7 152.2 230"}, WIDE)
-        _, expected = answer(program, {**keys, "device.kernel": "reference"})
-        for ranks, threads in ((0, 1), (0, 2), (2, 1)):
-            log, found = answer(program, {**keys, "device.kernel": "wavefront", "device.threads": threads}, "-v", ranks=ranks)
-            width = int(re.search(r"in tiles of (\d+) x \d+ points", log).group(1))
-            agree(f"{name} on {ranks} ranks, {threads} threads, tiles of {width} points", found, expected)
-        print(f"{name}: the same bits; tiles of {width} of {WIDE[2]} points")
 
 
 @case

@@ -40,12 +40,11 @@ static int some_place(int n, int meet, bool beyond, float *fraction, uint64_t *r
 /* Often where tiles, chunks or slabs meet in some step. */
 static placed some_receiver(const wavefront_args *a, uint64_t *random) {
   const kernel_args *f = &a->field;
-  const int k = random_below(random, a->steps), tile_y = random_below(random, 1 + f->ny / a->tile.rows),
-            tile_x = random_below(random, 1 + f->nx / a->tile.width);
+  const int k = random_below(random, a->steps), tile = random_below(random, wavefront_tiles(f->ny, a->rows));
   const int seam = host_share_begin(f->nz, random_below(random, a->chunks), a->chunks);
   receiver r;
-  const int x = some_place(f->nx, tile_x * a->tile.width - WAVEFRONT_SHIFT * k, false, &r.fx, random);
-  const int y = some_place(f->ny, tile_y * a->tile.rows - WAVEFRONT_LEAN * k, false, &r.fy, random);
+  const int x = some_place(f->nx, 0, false, &r.fx, random);
+  const int y = some_place(f->ny, tile * a->rows - WAVEFRONT_LEAN * k, false, &r.fy, random);
   const int z = some_place(f->nz, seam + WAVEFRONT_LAG * k, a->upper, &r.fz, random);
   r.at = z * (ptrdiff_t)f->plane + y * (ptrdiff_t)f->pitch + x;
   return (placed){2 * z + (r.fz != 0), y + (r.fy != 0), r};
@@ -94,10 +93,10 @@ static void recorders_check(const recorders *r, const wavefront_args *a, int thr
     for (int i = 0; i < r->count; i++) {
       const float got = r->got[k][i], expected = r->expected[k][i];
       if (a->receivers.samples[k] ? memcmp(&got, &expected, sizeof got) == 0 : isnan(got)) continue;
-      fail_msg("%s, %d steps, %d x %d x %d points, tiles of %d x %d, %d threads, %d chunks, neighbours %d "
+      fail_msg("%s, %d steps, %d x %d x %d points, tiles of %d rows, %d threads, %d chunks, neighbours %d "
                "%d: step %d, "
                "receiver %d of plane %d, up to row %d, is %a, expected %a",
-               equation_name(a->equation), a->steps, f->nx, f->ny, f->nz, a->tile.width, a->tile.rows, threads, a->chunks,
+               equation_name(a->equation), a->steps, f->nx, f->ny, f->nz, a->rows, threads, a->chunks,
                a->lower, a->upper, k, i, (int)(r->places[i].at / (ptrdiff_t)f->plane), r->rows[i],
                (double)got, (double)expected);
     }

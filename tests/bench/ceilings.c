@@ -231,7 +231,7 @@ static double cached_gpts(const work *w, enum equation equation, bool medium) {
 }
 
 static void measure_depths(work *w, enum equation equation, bool medium) {
-  const wavefront_bench b = {w->s, {w->field[0], w->field[1]}, w->media, w->threads, {0, 0}};
+  const wavefront_bench b = {w->s, {w->field[0], w->field[1]}, w->media, w->threads, 0};
   depth_rates r = {.equation = equation, .medium = medium};
   for (int turn = 0; turn < TURNS; turn++) {
     r.copy = fmax(r.copy, fastest_copy(w));

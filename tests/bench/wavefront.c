@@ -32,12 +32,11 @@ double wavefront_rate(const wavefront_bench *b, enum equation equation, bool med
   stop_on(device_open_host(&(device_options){.threads = b->threads, .own_cores = true}, &dev, &e), &e);
   stepper s = {.dev = dev, .halo = &none, .slab = b->s, .overlap = true};
   wavefront front = {0};
+  if (depth > 1) stop_on(wavefront_open(s.front = &front, b->s, depth, b->rows, medium, b->threads, &e), &e);
   stop_on(kernel_find(depth > 1 ? "wavefront" : "simd", equation, BACKEND_HOST, &s.kernel, &e), &e);
   s.boundary_kernel = s.single_kernel = s.kernel;
   s.memory[0] = b->field[0], s.memory[1] = b->field[1];
   set_args(&s, b, equation, medium);
-  const wavefront_tile *tile = b->tile.rows ? &b->tile : NULL;
-  if (depth > 1) stop_on(wavefront_open(s.front = &front, b->s, &s.args, depth, tile, b->threads, &e), &e);
   double best = 1e30, begin = clock_seconds();
   for (int pass = 0; pass < PASSES_MIN || clock_seconds() - begin < SECONDS_MIN; pass++) {
     double start = clock_seconds();

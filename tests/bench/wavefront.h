@@ -10,7 +10,7 @@ typedef struct wavefront_bench {
   const slab *s;
   float *field[2], *media;
   int threads;
-  wavefront_tile tile; /* rows 0: as the program chooses */
+  int rows; /* of a tile; 0: as the program chooses */
 } wavefront_bench;
 
 /* Gpts/s of the best pass of the step loop on the host device, `depth` steps a pass (1: kernel `simd`, as the program
