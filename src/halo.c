@@ -78,7 +78,7 @@ static void leave(halo *h) {
   if (h->transport) h->transport->close(h);
   h->transport = NULL;
   h->state = NULL;
-  h->on_device = false;
+  h->on_device = h->mapped = false;
   h->way[0] = 0;
 }
 

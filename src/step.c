@@ -11,7 +11,7 @@ enum {
   TO_DEVICE,
   INTERIOR_BEGIN,
   INTERIOR_END,
-  GHOSTS, /* a wavefront may read its ghosts */
+  GHOSTS, /* a pass without a boundary may read its ghosts */
   EVENTS_A_PASS,
   SETS = 3
 };
@@ -214,25 +214,27 @@ static int launch_wavefront(const stepper *s, int steps, error *e) {
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
 
-/* As many steps at once as `steps` says, without a boundary: all planes hang together, so the pass begins when the
- * ghosts have come. The wave overwrites its older field first, beyond its own planes too: there the neighbours' values
- * must be in place. */
-static int advance_wavefront(stepper *s, int steps, error *e) {
+/* A pass without a boundary, which begins when the ghosts have come. So does a wavefront, of `steps` steps (`k` NULL), whose
+ * planes all hang together; its wave overwrites the older field first, beyond its own planes too: there the neighbours'
+ * values must be in place. And so does a step where an exchange moves nothing that could be hidden: kernels for the
+ * boundary would read 12 planes to compute 4. */
+static int advance_whole(stepper *s, const kernel *k, int steps, error *e) {
   const device_table *t = s->dev->table;
   TRY(await_copies(s, steps, e));
   trace_begin("pass");
   TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_DONE), e));
-  if (s->kernel->equation == EQUATION_WAVE)
+  if (!k && s->kernel->equation == EQUATION_WAVE)
     TRY(halo_exchange(s->halo, s->memory[!s->current], NULL, !s->overlap, e));
   TRY(record(s, STREAM_BOUNDARY, GHOSTS, e));
   TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->pass, GHOSTS), e));
   TRY(record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
-  TRY(launch_wavefront(s, steps, e));
+  TRY(k ? launch(s, STREAM_INTERIOR, k, (zrange){0, s->slab->nz}, e) : launch_wavefront(s, steps, e));
   TRY(record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e));
   TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass, INTERIOR_DONE), e));
   TRY(record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
   TRY(record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e));
   if (!s->overlap) TRY(t->sync(s->dev, STREAM_INTERIOR, e));
+  if (k && s->absorb) absorb_advance(s->absorb);
   return finish_pass(s, steps, s->current ^ (steps & 1), e);
 }
 
@@ -287,7 +289,8 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   const kernel *k = single ? s->single_kernel : s->kernel;
   const int64_t depth = s->front && s->front->depth < limit ? s->front->depth : limit;
   TRY(begin_pass(s, e));
-  if (s->front && depth >= 2) return advance_wavefront(s, (int)depth, e);
+  if (s->front && depth >= 2) return advance_whole(s, NULL, (int)depth, e);
+  if (s->halo->mapped) return advance_whole(s, k, k->steps, e);
 
   TRY(await_copies(s, k->steps, e));
   trace_begin("step");

@@ -203,6 +203,9 @@ static int find_ways(halo *h, shared *p, error *e) {
     for (int i = 0; i < field_count(h) && p->mapped[side]; i++) spoil_own(h, i, side);
   }
   h->on_device = p->mapped[LOWER] || p->mapped[UPPER];
+  h->mapped = h->on_device;
+  for (int side = 0; side < 2; side++)
+    if (transport_neighbour(h, side) != MPI_PROC_NULL) h->mapped = h->mapped && p->mapped[side];
   if (!halo_needed(h)) return 0;
   if (p->possible)
     snprintf(h->way, sizeof h->way, "mapped: boundary planes are the ghosts of neighbours on the same node");

@@ -170,7 +170,7 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
 
   dev.fault = fault;
   /* Where neighbours share memory, one is late and the other not. */
-  const bool alone = fault == ONE_LATE || fault >= DROP_SYNC_PIECES;
+  const bool alone = fault == ONE_LATE || fault >= DROP_SYNC_PIECES || (maps && fault != NO_FAULT);
   dev.late = alone && rank ? -1 : late;
   while (r.stepper.step < STEPS) assert_ok(stepper_advance(&r.stepper, depth, &e), &e);
   dev.fault = NO_FAULT;
@@ -222,6 +222,7 @@ static void boundary_must_wait_for_interior(void **state) {
 static void interior_must_wait_for_boundary(void **state) {
   (void)state;
   assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL, 1));
+  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_INTERIOR, "shared", 1)); /* all planes, for the neighbour's */
 }
 
 static void wavefronts_must_be_waited_for(void **state) {
