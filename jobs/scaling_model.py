@@ -27,7 +27,8 @@ def print_parameters(schedule, parameters):
             unit = "Gpts/s" if kind == "point" else "GB/s to each neighbour"
             print(f"  {name:18s} " + (f"{1e-9 / value:8.1f} {unit}" if value else "nothing"))
         else:
-            print(f"  {name:18s} " + (f"{1e12 * value:8.2f} ps" if kind == "extra" else f"{1e6 * value:8.2f} us"))
+            small = kind in ("extra", "second")
+            print(f"  {name:18s} " + (f"{1e12 * value:8.2f} ps" if small else f"{1e6 * value:8.2f} us"))
 
 
 def print_comparison(runs, parameters, machine):

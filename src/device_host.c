@@ -38,6 +38,7 @@ typedef struct host_device {
                                    after sync */
   host_event events[EVENT_MAX];
   int threads;
+  double patience; /* s that those wait awake who have cores of their own */
 } host_device;
 
 static host_device *host_of(device *dev) {
@@ -341,6 +342,7 @@ static int host_histogram(device *dev, int stream, const histogram_args *args, e
 typedef struct counter_task {
   uint32_t *counter; /* memory that another process sees, too */
   uint32_t value;
+  double patience; /* s in which it does not sleep */
 } counter_task;
 
 static void signal_run(const void *payload, int part, int parts) {
@@ -355,19 +357,23 @@ static void await_run(const void *payload, int part, int parts) {
   const double LONGEST = 200e-6; /* s */
   const counter_task *t = payload;
   const pace p = {clock_seconds()};
-  while ((int32_t)(__atomic_load_n(t->counter, __ATOMIC_ACQUIRE) - t->value) < 0) pace_wait(&p, LONGEST);
+  while ((int32_t)(__atomic_load_n(t->counter, __ATOMIC_ACQUIRE) - t->value) < 0)
+    if (clock_seconds() - p.begin < t->patience)
+      sched_yield();
+    else
+      pace_wait(&p, LONGEST);
 }
 
 static int host_signal(device *dev, int stream, uint32_t *counter, uint32_t value, error *e) {
   (void)e;
-  counter_task signal = {counter, value};
+  counter_task signal = {counter, value, 0};
   host_stream_push(host_of(dev)->streams[stream], signal_run, &signal, sizeof signal, 1);
   return 0;
 }
 
 static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e) {
   (void)e;
-  counter_task await = {(uint32_t *)(uintptr_t)counter, value};
+  counter_task await = {(uint32_t *)(uintptr_t)counter, value, host_of(dev)->patience};
   host_stream_push(host_of(dev)->streams[stream], await_run, &await, sizeof await, 1);
   return 0;
 }
@@ -419,6 +425,7 @@ int device_open_host(const device_options *options, device **opened, error *e) {
   if (!h) return FAIL(e, OUT_OF_MEMORY, sizeof *h, "the host device");
   h->base.table = &host_table;
   h->threads = options->threads > 0 ? options->threads : 1;
+  h->patience = options->own_cores ? PATIENCE : 0;
   h->base.total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
   snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
            h->threads == 1 ? "" : "s", instruction_set());
@@ -429,7 +436,7 @@ int device_open_host(const device_options *options, device **opened, error *e) {
   }
   for (int s = 0; s < STREAM_COUNT; s++) {
     /* Only the interior's work follows at once; who looks for more of another stream's keeps a core from it. */
-    const double patience = options->own_cores && s == STREAM_INTERIOR ? PATIENCE : 0;
+    const double patience = s == STREAM_INTERIOR ? h->patience : 0;
     h->streams[s] =
         host_stream_open(s == STREAM_OUTPUT ? 1 : h->threads, patience); /* copies, beside the steps */
     if (h->streams[s]) continue;
