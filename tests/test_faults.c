@@ -245,8 +245,8 @@ static void messages_must_wait_for_their_copies(void **state) {
 
 static void neighbours_must_wait_for_each_other(void **state) {
   (void)state;
-  assert_true(noticed(DROP_AWAIT, STREAM_BOUNDARY, "shared", 1));
-  assert_true(noticed(EARLY_SIGNAL, STREAM_BOUNDARY, "shared", 1));
+  assert_true(noticed(DROP_AWAIT, STREAM_INTERIOR, "shared", 1));
+  assert_true(noticed(EARLY_SIGNAL, STREAM_INTERIOR, "shared", 1));
 }
 
 int main(int argc, char **argv) {
