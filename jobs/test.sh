@@ -12,7 +12,7 @@ long='e2e_marmousi|physics_(bits|space|time|source|mirrors|energy|heat|reciproci
 long+='|reliability_(signals|kill|disks)|guards|scaling|transports|wavefront_'
 long+='|output_(errors|back|kills|full|restarts|less|signals)|e2e_(.*errors|files|progress)'
 declare -A leave_out=([ci]='^$' [asan-ubsan]=$long
-  [tsan]="$long|e2e_|physics_|output_|config|field_|checkpoint|receivers_errors|reliability")
+  [tsan]="$long|step_np4|e2e_|physics_|output_|config|field_|checkpoint|receivers_errors|reliability")
 case "${1-}" in
   "") ;;
   --quick) presets=(ci) ;;

@@ -312,7 +312,7 @@ static void run_case(test_device *d, int devices, const int n[3], int z_begin, i
  * STENCIL_TEST_SMALL is for sanitizers that the compiler does not know of. */
 static size_t stride(void) {
 #if defined __SANITIZE_THREAD__
-  return 20;
+  return 40;
 #elif defined __SANITIZE_ADDRESS__
   return 9;
 #else
