@@ -61,8 +61,8 @@ typedef struct device_peer {
   /* Enqueues: sets the counter, in this device's memory or mapped, when all earlier work of the stream is done and can
    * be seen by its readers. */
   int (*signal)(device *dev, int stream, uint32_t *counter, uint32_t value, error *e);
-  /* Holds back later work of the stream until the counter, in this device's memory (of the host: or mapped), has reached
-   * `value`, which may wrap around. Fresh memory counts as -1. */
+  /* Holds back later work of the stream until the counter, in this device's memory (of the host: or mapped), has
+   * reached `value`, which may wrap around. Fresh memory counts as -1. */
   int (*await)(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e);
   /* The stream as CUDA knows it, a cudaStream_t, for a library that enqueues work of its own. */
   void *(*stream)(device *dev, int stream);

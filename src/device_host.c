@@ -356,12 +356,8 @@ static void await_run(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const double LONGEST = 200e-6; /* s */
   const counter_task *t = payload;
-  const pace p = {clock_seconds()};
-  while ((int32_t)(__atomic_load_n(t->counter, __ATOMIC_ACQUIRE) - t->value) < 0)
-    if (clock_seconds() - p.begin < t->patience)
-      sched_yield();
-    else
-      pace_wait(&p, LONGEST);
+  const pace p = {.begin = clock_seconds(), .eager = t->patience};
+  while ((int32_t)(__atomic_load_n(t->counter, __ATOMIC_ACQUIRE) - t->value) < 0) pace_wait(&p, LONGEST);
 }
 
 static int host_signal(device *dev, int stream, uint32_t *counter, uint32_t value, error *e) {

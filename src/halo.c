@@ -13,6 +13,12 @@ enum { TRANSPORTS = sizeof table / sizeof *table };
 /* A more elaborate transport must be so much faster than a simple one for `auto` to take it. */
 static const double WORTH = 0.95;
 
+int transport_fields(const halo *h) {
+  int count = 0;
+  while (count < HALO_FIELDS && h->setup.fields[count]) count++;
+  return count;
+}
+
 int transport_neighbour(const halo *h, int side) {
   int rank = side == LOWER ? h->slab->lower : h->slab->upper;
   return rank == SLAB_NO_RANK ? MPI_PROC_NULL : rank;

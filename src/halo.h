@@ -58,7 +58,7 @@ struct halo {
   double exchange_seconds;
   /* What happens between the events to_host and to_device_begin is the exchange itself, and the host is not in it. */
   bool on_device;
-  bool mapped;             /* ghosts are the neighbours' own planes: an exchange moves nothing */
+  bool mapped;            /* ghosts are the neighbours' own planes: an exchange moves nothing */
   char way[HALO_WHY];     /* which of its ways the transport goes, for the log; empty if it has only one */
   char story[HALO_STORY]; /* how `auto` chose, for the log; empty if it had nothing to choose */
 };

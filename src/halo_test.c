@@ -86,7 +86,7 @@ static int one_round(halo *h, int field, int round, float *staging, error *e) {
 
 /* What a test has left where a field comes later must not look like one. */
 static int spoil(halo *h, float *staging, error *e) {
-  for (int i = 0; i < HALO_FIELDS && h->setup.fields[i]; i++)
+  for (int i = 0; i < transport_fields(h); i++)
     for (int side = 0; side < 2; side++) {
       if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
       TRY(fill(h, transport_own(h->setup.fields[i], h->slab, side), staging, e));
@@ -101,7 +101,7 @@ int halo_test(halo *h, error *e) {
   h->dev->table->alloc(h->dev, (void **)&staging, transport_bytes(h->slab), MEMORY_PINNED, e);
   if (!error_agree(e, h->comm)) {
     for (int round = 0; round < ROUNDS && !e->id; round++)
-      for (int i = 0; i < HALO_FIELDS && h->setup.fields[i] && !e->id; i++)
+      for (int i = 0; i < transport_fields(h) && !e->id; i++)
         one_round(h, i, round, staging, e);
     spoil(h, staging, e->id ? &ignored : e);
   }

@@ -160,8 +160,7 @@ static void field_done(output_job *job, bool written) {
  * enough. By a clock that is the same on every rank. */
 static bool list_is_due(simulation *s) {
   const double SECONDS = 1;
-  const bool last = s->saving.last || s->stepper.step >= s->physics.steps;
-  if (!last && s->stop.known - s->series_told < SECONDS) return false;
+  if (!s->saving.last && s->stop.known - s->series_told < SECONDS) return false;
   s->series_told = s->stop.known;
   return true;
 }
@@ -202,11 +201,10 @@ static int submit(simulation *s, snapshot *copy, error *e) {
   field_job *j = make_job(s, e);
   TRY(e->id);
   j->job.bytes = snapshot_field_floats(&s->slab) * sizeof(float);
-  j->statistics = copy ? (field_statistics){.step = p->step} : s->statistics;
+  if (!copy) j->statistics = s->statistics;
   s->transfer.field = p->memory[p->current];
   if (copy) {
     j->copy = copy;
-    stepper_await(p, STREAM_OUTPUT, e);
     j->planes = snapshot_field(copy, p->memory[p->current], e);
     p->copying[p->current] = snapshot_mark(copy, e);
     if (e->id) error_abort(e, s->comm); /* a device may fail alone */

@@ -50,6 +50,8 @@ int saving_begin(simulation *s, size_t floats, snapshot **copy, error *e) {
   MPI_TRY(e, MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, s->comm));
   if (all[0] || all[1]) TRY(saving_finish(s, e));
   if (!all[1]) *copy = p;
+  /* A device that fails here may fail alone. */
+  if (*copy && stepper_await(&s->stepper, STREAM_OUTPUT, e)) error_abort(e, s->comm);
   if (all[1] && !w->told)
     log_line(s->log, "too little memory for a copy of what is saved: the steps wait while it is written");
   w->told = w->told || all[1];

@@ -32,7 +32,8 @@ void saving_prepare(struct simulation *s, size_t floats);
 /* Waits for the writer. */
 void saving_close(struct simulation *s);
 
-/* The snapshot to fill, with room for so many floats, for the next job; NULL: do it at once. Waits for the writer.
+/* The snapshot to fill, with room for so many floats, for the next job: with the state after the steps enqueued so far,
+ * for which STREAM_OUTPUT waits. NULL: do it at once. Waits for the writer.
  * Fails if an earlier job has failed. Collective, agreed. */
 int saving_begin(struct simulation *s, size_t floats, snapshot **copy, error *e);
 /* Does the job: `copy` is saving_begin's. Collective; agreed. The job is freed by its `done` in any case. */

@@ -72,12 +72,12 @@ int simulation_load(simulation *s, error *e);
  * at a later call. Collective. */
 int simulation_save(simulation *s, error *e);
 
-/* Brings PATH.xdmf up to date where it is behind, as it may be by a second or so while the run goes on. After a failure, `e`,
- * too, which stays what it is unless the run was only stopped. Collective, agreed. */
+/* Brings PATH.xdmf up to date where it is behind, as it may be by a second or so while the run goes on. After a failure,
+ * `e`, too, which stays what it is unless the run was only stopped. Collective, agreed. */
 int simulation_finish_series(simulation *s, error *e);
 
-/* Lists in the series those fields that the run before a restart saved at these steps and that are still there. `steps` is
- * the same on every rank. Collective, agreed. */
+/* Lists in the series those fields that the run before a restart saved at these steps and that are still there. `steps`
+ * is the same on every rank. Collective, agreed. */
 int simulation_list(simulation *s, const int64_t *steps, int64_t count, error *e);
 
 /* Measures the newest field (but for the histogram). ERROR_NONFINITE, naming the step and the first bad

@@ -93,8 +93,7 @@ static int save(simulation *s, error *e) {
   TRY(e->id);
   j->copy = copy;
   j->job.bytes = floats * sizeof(float);
-  /* A device that fails here may fail alone. */
-  /* Where the field is being saved too, nobody has waited for the steps. */
+  /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
   if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
   if (s->stepper.receivers && receivers_flush(&s->receivers, e)) error_abort(e, s->comm);
   if (state_describe(&j->arrays, s, true, copy, e)) error_abort(e, s->comm);

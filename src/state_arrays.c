@@ -140,7 +140,6 @@ static void copy_layer(layer_part *p, snapshot *to, error *e) {
 /* The newest field last: the next step overwrites all else, and only the one after it this one. */
 static int copy_state(state *t, simulation *s, snapshot *to, error *e) {
   stepper *p = &s->stepper;
-  TRY(stepper_await(p, STREAM_OUTPUT, e));
   for (int i = 0; i < t->layer_count; i++) copy_layer(&t->layers[i], to, e);
   if (t->fields[1].memory) t->fields[1].copy = snapshot_field(to, t->fields[1].memory, e);
   if (to->used) p->copying[!p->current] = snapshot_mark(to, e);

@@ -214,10 +214,10 @@ static int launch_wavefront(const stepper *s, int steps, error *e) {
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
 
-/* A pass without a boundary, which begins when the ghosts have come. So does a wavefront, of `steps` steps (`k` NULL), whose
- * planes all hang together; its wave overwrites the older field first, beyond its own planes too: there the neighbours'
- * values must be in place. And so does a step where an exchange moves nothing that could be hidden: kernels for the
- * boundary would read 12 planes to compute 4. */
+/* A pass without a boundary, which begins when the ghosts have come. Such is a wavefront, of `steps` steps (`k` NULL),
+ * whose planes all hang together; its wave overwrites the older field first, beyond its own planes too: there the
+ * neighbours' values must be in place. And such is a step where an exchange moves nothing that could be hidden: kernels
+ * for the boundary would read 12 planes to compute 4. */
 static int advance_whole(stepper *s, const kernel *k, int steps, error *e) {
   const device_table *t = s->dev->table;
   TRY(await_copies(s, steps, e));

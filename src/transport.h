@@ -8,6 +8,11 @@
 enum { LOWER = 0, UPPER = 1 };
 enum { TAG_DOWN = 1, TAG_UP = 2, TAG_READY = 3 };
 
+/* uint32_t from one side's counter of exchanges to the next: cache lines of their own, which hosts fetch in pairs. */
+enum { COUNTER_STRIDE = 32 };
+
+/* Fields that are ever exchanged. */
+int transport_fields(const halo *h);
 /* The neighbour on a side, or MPI_PROC_NULL. */
 int transport_neighbour(const halo *h, int side);
 /* Its rank among those of this node, or MPI_UNDEFINED where it is on another. */

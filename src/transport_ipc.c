@@ -19,19 +19,11 @@ typedef struct ipc {
   chunks *others; /* to neighbours on other nodes */
 } ipc;
 
-enum { COUNTER_STRIDE = 32 /* uint32_t */ };
-
 static bool ipc_possible(const halo *h, char why[HALO_WHY]) {
   const device_peer *peer = h->dev->table->peer;
   if (peer && peer->offer) return true;
   snprintf(why, HALO_WHY, "it needs a GPU");
   return false;
-}
-
-static int field_count(const halo *h) {
-  int n = 0;
-  while (n < HALO_FIELDS && h->setup.fields[n]) n++;
-  return n;
 }
 
 /* What a rank tells its neighbours. */
@@ -44,7 +36,7 @@ static int make_offer(halo *h, ipc *p, offer *o, error *e) {
   const device_peer *peer = h->dev->table->peer;
   TRY(h->dev->table->alloc(h->dev, (void **)&p->counters, 2 * COUNTER_STRIDE * sizeof(uint32_t),
                            MEMORY_DEVICE, e));
-  for (int i = 0; i < field_count(h); i++) TRY(peer->offer(h->dev, h->setup.fields[i], &o->fields[i], e));
+  for (int i = 0; i < transport_fields(h); i++) TRY(peer->offer(h->dev, h->setup.fields[i], &o->fields[i], e));
   TRY(peer->offer(h->dev, p->counters, &o->counters, e));
   o->slab = *h->slab;
   return 0;
@@ -55,7 +47,7 @@ static int map_side(halo *h, ipc *p, int side, const offer *o, error *e) {
   const device_peer *peer = h->dev->table->peer;
   void *memory;
   p->slabs[side] = o->slab;
-  for (int i = 0; i < field_count(h); i++) {
+  for (int i = 0; i < transport_fields(h); i++) {
     p->handles[side][i] = o->fields[i];
     TRY(peer->map(h->dev, &o->fields[i], &memory, e));
     p->remote[side][i] = memory;
@@ -164,7 +156,7 @@ int transport_peers(const halo *h, peers *all, error *e) {
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
     if (!p->remote_counters[side]) return FAIL(e, TRANSPORT_REFUSED, "it needs all ranks on one node");
     const slab *s = &p->slabs[side];
-    for (int i = 0; i < field_count(h); i++)
+    for (int i = 0; i < transport_fields(h); i++)
       all->ghosts[side][i] = p->remote[side][i] + slab_offset(s, side == LOWER ? s->nz : -s->ghost, 0, 0);
     all->theirs[side] = p->remote_counters[side] + !side * COUNTER_STRIDE;
     all->mine[side] = p->counters + side * COUNTER_STRIDE;

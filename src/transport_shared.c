@@ -18,9 +18,6 @@
 #include "shared_pages.h"
 #include "transport.h"
 
-/* Counters lie on cache lines of their own: 64 bytes, which are fetched in pairs. */
-enum { COUNTER_STRIDE = 32 /* uint32_t */ };
-
 /* Whole pages. */
 typedef struct range {
   char *begin;
@@ -81,12 +78,6 @@ static void spoil_own(const halo *h, int field, int side) {
     spoil(h, field, r.begin, face);
 }
 
-static int field_count(const halo *h) {
-  int n = 0;
-  while (n < HALO_FIELDS && h->setup.fields[n]) n++;
-  return n;
-}
-
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 /* Whether this rank's planes can be shared as whole pages. Not collective; fails with the reason. */
@@ -99,7 +90,7 @@ static int check_possible(const halo *h, const shared *p, error *why) {
     snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
   else if (SLAB_PAGE * sizeof(float) % shared_pages_size() != 0)
     snprintf(text, sizeof text, "pages are larger than %zu bytes", SLAB_PAGE * sizeof(float));
-  for (int i = 0; i < field_count(h) && p->local[LOWER] && p->local[UPPER] && !text[0]; i++) {
+  for (int i = 0; i < transport_fields(h) && p->local[LOWER] && p->local[UPPER] && !text[0]; i++) {
     const range lower = range_of(h, i, LOWER), upper = range_of(h, i, UPPER);
     if (lower.begin + lower.bytes > upper.begin)
       snprintf(text, sizeof text, "%d planes a rank are too few", s->nz);
@@ -109,7 +100,7 @@ static int check_possible(const halo *h, const shared *p, error *why) {
 
 /* New pages at the upper face of every field. */
 static int lend_all(const halo *h, shared *p, error *why) {
-  for (int i = 0; i < field_count(h) && p->local[UPPER]; i++) {
+  for (int i = 0; i < transport_fields(h) && p->local[UPPER]; i++) {
     const range r = range_of(h, i, UPPER);
     TRY(shared_pages_lend(r.begin, r.bytes, &p->lent[i], why));
     p->lent[i].into = into_page(first_shared(h, i, UPPER));
@@ -120,7 +111,7 @@ static int lend_all(const halo *h, shared *p, error *why) {
 
 /* What the lower neighbour has lent, at the lower face. */
 static int borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIELDS], error *why) {
-  for (int i = 0; i < field_count(h) && p->local[LOWER]; i++) {
+  for (int i = 0; i < transport_fields(h) && p->local[LOWER]; i++) {
     const range r = range_of(h, i, LOWER);
     if (theirs[i].bytes != r.bytes || theirs[i].into != into_page(first_shared(h, i, LOWER)))
       return FAIL(why, TRANSPORT_REFUSED, "planes of the periodic faces lie differently in their pages");
@@ -200,7 +191,7 @@ static int find_ways(halo *h, shared *p, error *e) {
   if (!p->possible) leave_all(h, p);
   for (int side = 0; side < 2; side++) {
     p->mapped[side] = p->local[side] && p->possible;
-    for (int i = 0; i < field_count(h) && p->mapped[side]; i++) spoil_own(h, i, side);
+    for (int i = 0; i < transport_fields(h) && p->mapped[side]; i++) spoil_own(h, i, side);
   }
   h->on_device = p->mapped[LOWER] || p->mapped[UPPER];
   h->mapped = h->on_device;

@@ -5,7 +5,8 @@
 #include "tune.h"
 #include "version.h"
 
-/* So many points are more than any L3 cache holds: in one of 300 MiB a wavefront of jacobi won that was slower in memory. */
+/* So many points are more than any L3 cache holds: in one of 300 MiB a wavefront of jacobi won that was slower in
+ * memory. */
 enum { DEPTHS = 6, POINTS_MAX = 1 << 27 };
 static const int depths[DEPTHS] = {1, 2, 3, 4, 6, WAVEFRONT_DEPTH_MAX};
 static const double MEASURE_SECONDS = 0.06; /* a depth, after one pass to warm up */
