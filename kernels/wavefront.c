@@ -16,12 +16,27 @@ void wavefront_range(const wavefront_args *a, int k, int *begin, int *end) {
   *end = a->field.nz + (a->upper ? beyond : 0);
 }
 
+static bool upright(const wavefront_args *a) {
+  return a->rows == 0;
+}
+
+/* Planes of a group. */
+static int group_planes(const wavefront_args *a) {
+  return upright(a) ? UPRIGHT_PLANES : WAVEFRONT_PLANES;
+}
+
+/* Planes that step k + 1 is behind step k. */
+static int lag(const wavefront_args *a) {
+  return upright(a) ? UPRIGHT_LAG : WAVEFRONT_LAG;
+}
+
+/* Seams between chunks lean upwards by GHOST_REACH a step. */
 int wavefront_positions(const wavefront_args *a) {
   int first, last, unused;
   wavefront_range(a, 0, &first, &unused);
   wavefront_range(a, a->steps - 1, &unused, &last);
-  const int planes = last - first + 2 * (a->steps - 1) * WAVEFRONT_LAG;
-  return (planes + WAVEFRONT_PLANES - 1) / WAVEFRONT_PLANES;
+  const int planes = last - first + (a->steps - 1) * (lag(a) + GHOST_REACH);
+  return (planes + group_planes(a) - 1) / group_planes(a);
 }
 
 int wavefront_tiles(int ny, int rows) {
@@ -36,15 +51,20 @@ static void chunk_range(const wavefront_args *a, int chunk, int k, int *begin, i
 }
 
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at) {
-  const int tiles = wavefront_tiles(a->field.ny, a->rows), lean = WAVEFRONT_LEAN * k;
+  const int lean = WAVEFRONT_LEAN * k, ny = a->field.ny;
   int first, begin, end, unused;
   chunk_range(a, chunk, 0, &first, &unused);
   chunk_range(a, chunk, k, &begin, &end);
-  const int z = first + at * WAVEFRONT_PLANES - k * WAVEFRONT_LAG;
-  return (host_share){.y_begin = tile == 0 ? 0 : tile * a->rows - lean,
-                      .y_end = tile == tiles - 1 ? a->field.ny : (tile + 1) * a->rows - lean,
-                      .z_begin = larger(z, begin),
-                      .z_end = smaller(z + WAVEFRONT_PLANES, end)};
+  const int z = first + at * group_planes(a) - k * lag(a);
+  host_share share = {.z_begin = larger(z, begin), .z_end = smaller(z + group_planes(a), end)};
+  if (upright(a)) {
+    share.y_begin = host_share_begin(ny, tile, a->tiles);
+    share.y_end = host_share_begin(ny, tile + 1, a->tiles);
+  } else {
+    share.y_begin = tile == 0 ? 0 : tile * a->rows - lean;
+    share.y_end = tile == a->tiles - 1 ? ny : (tile + 1) * a->rows - lean;
+  }
+  return share;
 }
 
 /* The layer at a seam is complete when the chunk below has come to it. */
@@ -78,46 +98,6 @@ static int receiver_at_row(const wavefront_receivers *r, int begin, int end, int
   return begin;
 }
 
-/* Samples the receivers whose points step k has completed with this share. */
-static void sample(const wavefront_args *a, int chunk, int k, host_share share) {
-  const wavefront_receivers *r = &a->receivers;
-  const sample_args args = {
-      .field = a->u[!(k & 1)], .pitch = a->field.pitch, .plane = a->field.plane, .receivers = r->places};
-  int begin, end;
-  wavefront_layers(a, chunk, k, share, &begin, &end);
-  for (int layer = begin; layer < end; layer++) {
-    const int stop = r->layer_begin[layer + 1];
-    int i = receiver_at_row(r, r->layer_begin[layer], stop, share.y_begin);
-    for (; i < stop && r->row[i] < share.y_end; i++) r->samples[k][i] = sample_point(&args, i);
-  }
-}
-
-/* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
- * step waits for its share of memory. */
-static host_ahead ahead_of(const wavefront_args *a, int k) {
-  const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
-  const ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * WAVEFRONT_LEAN * pitch;
-  const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
-                                            a->field.medium};
-  host_ahead ahead = {{NULL}};
-  for (int i = k; i < AHEAD_STREAMS; i += a->steps)
-    if (from[i]) ahead.stream[i] = from[i] + next;
-  return ahead;
-}
-
-static void advance(const wavefront_args *a, host_share_kernel *run, int chunk, int tile, int at) {
-  kernel_args args = a->field;
-  for (int k = 0; k < a->steps; k++) {
-    const host_share share = wavefront_share(a, chunk, tile, k, at);
-    if (share.z_begin >= share.z_end) continue;
-    args.in = a->u[k & 1];
-    args.out = a->u[!(k & 1)];
-    run(&args, share, ahead_of(a, k));
-    if (a->sources.points) inject(a, &args, k, share);
-    if (a->receivers.samples[k]) sample(a, chunk, k, share);
-  }
-}
-
 static void wait_for(atomic_llong *done, long long count) {
   for (int spins = 0; atomic_load_explicit(done, memory_order_acquire) < count; spins++) {
     if (spins >= SPINS) sched_yield();
@@ -127,31 +107,95 @@ static void wait_for(atomic_llong *done, long long count) {
   }
 }
 
-/* Waits for what a position needs: of the tile below, that position; of the chunk above, once the front reads beyond
- * the seam, two groups of every step. */
-static void wait_for_others(const wavefront_args *a, int chunk, int tile, int at) {
-  const int tiles = wavefront_tiles(a->field.ny, a->rows);
+/* What a tile's counter says once step k of position `at` is done. */
+static long long count_after(const wavefront_args *a, int at, int k) {
+  return a->before + (long long)at * a->steps + k + 1;
+}
+
+/* Samples the receivers whose points step k has completed with this share, at position `at`. */
+static void sample(const wavefront_args *a, int chunk, int tile, int k, int at, host_share share) {
+  const wavefront_receivers *r = &a->receivers;
+  const sample_args args = {
+      .field = a->u[!(k & 1)], .pitch = a->field.pitch, .plane = a->field.plane, .receivers = r->places};
+  int begin, end;
+  wavefront_layers(a, chunk, k, share, &begin, &end);
+  for (int layer = begin; layer < end; layer++) {
+    const int stop = r->layer_begin[layer + 1];
+    int i = receiver_at_row(r, r->layer_begin[layer], stop, share.y_begin);
+    for (; i < stop && r->row[i] < share.y_end; i++) {
+      if (upright(a) && tile > 0 && r->row[i] == share.y_begin)
+        wait_for(&a->done[tile - 1], count_after(a, at, k));
+      r->samples[k][i] = sample_point(&args, i);
+    }
+  }
+}
+
+/* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
+ * step waits for its share of memory. Nothing where tiles are upright: their planes are long enough for processors to
+ * run ahead by themselves, and asking made them slower. */
+static host_ahead ahead_of(const wavefront_args *a, int k) {
+  const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
+  const ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * WAVEFRONT_LEAN * pitch;
+  const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
+                                            a->field.medium};
+  host_ahead ahead = {{NULL}};
+  for (int i = k; i < AHEAD_STREAMS && !upright(a); i += a->steps)
+    if (from[i]) ahead.stream[i] = from[i] + next;
+  return ahead;
+}
+
+/* Step k of a share that is not empty, but for its receivers. */
+static void advance(const wavefront_args *a, host_share_kernel *run, int k, host_share share) {
+  kernel_args args = a->field;
+  args.in = a->u[k & 1];
+  args.out = a->u[!(k & 1)];
+  run(&args, share, ahead_of(a, k));
+  if (a->sources.points) inject(a, &args, k, share);
+}
+
+/* Waits for what a step of a position needs of the upright tiles beside it. */
+static void wait_beside(const wavefront_args *a, int tile, int k, int at) {
+  const bool wraps = a->field.ghosts[FACE_Y_LO] == GHOST_WRAP;
+  if (at == 0 || k == 0) return;
+  const long long count = count_after(a, at - 1, k - 1);
+  if (tile > 0 || wraps) wait_for(&a->done[(tile + a->tiles - 1) % a->tiles], count);
+  if (tile < a->tiles - 1 || wraps) wait_for(&a->done[(tile + 1) % a->tiles], count);
+}
+
+/* Waits for what a position of a leaning tile needs: of the tile below, that position; of the chunk above, once the
+ * front reads beyond the seam, two groups of every step. */
+static void wait_below_and_above(const wavefront_args *a, int chunk, int tile, int at) {
+  const int last = a->steps - 1;
   int first, seam, unused;
-  if (tile > 0) wait_for(&a->done[chunk * tiles + tile - 1], a->before + at + 1);
+  if (tile > 0) wait_for(&a->done[chunk * a->tiles + tile - 1], count_after(a, at, last));
   if (chunk == a->chunks - 1) return;
   chunk_range(a, chunk, 0, &first, &seam);
   chunk_range(a, chunk + 1, 0, &seam, &unused);
   if (first + (at + 1) * WAVEFRONT_PLANES + GHOST_REACH > seam)
-    wait_for(&a->done[(chunk + 1) * tiles + tile], a->before + 2 * a->steps);
+    wait_for(&a->done[(chunk + 1) * a->tiles + tile], count_after(a, 2 * a->steps - 1, last));
+}
+
+static void run_tile(const wavefront_args *a, host_share_kernel *run, int chunk, int tile) {
+  const int positions = wavefront_positions(a);
+  for (int at = 0; at < positions; at++) {
+    if (!upright(a)) wait_below_and_above(a, chunk, tile, at);
+    for (int k = 0; k < a->steps; k++) {
+      const host_share share = wavefront_share(a, chunk, tile, k, at);
+      const bool some = share.z_begin < share.z_end;
+      if (upright(a)) wait_beside(a, tile, k, at);
+      if (some) advance(a, run, k, share);
+      atomic_store_explicit(&a->done[chunk * a->tiles + tile], count_after(a, at, k), memory_order_release);
+      if (some && a->receivers.samples[k]) sample(a, chunk, tile, k, at, share);
+    }
+  }
 }
 
 static void wavefront_host(const void *args, int part, int parts) {
   const wavefront_args *a = args;
-  host_share_kernel *run = host_isa_get(0)->share[a->equation];
-  const int tiles = wavefront_tiles(a->field.ny, a->rows), positions = wavefront_positions(a);
   const int chunk = part % a->chunks, lane = part / a->chunks;
   const int lanes = (parts - chunk + a->chunks - 1) / a->chunks;
-  for (int tile = lane; tile < tiles; tile += lanes)
-    for (int at = 0; at < positions; at++) {
-      wait_for_others(a, chunk, tile, at);
-      advance(a, run, chunk, tile, at);
-      atomic_store_explicit(&a->done[chunk * tiles + tile], a->before + at + 1, memory_order_release);
-    }
+  for (int tile = lane; tile < a->tiles; tile += lanes)
+    run_tile(a, host_isa_get(0)->share[a->equation], chunk, tile);
 }
 
 const operation operation_wavefront = {

@@ -1,27 +1,36 @@
-/* Several steps a pass over memory, on the host: what one step stores the next one finds in the L2 cache.
+/* Several steps a pass over memory, on the host: what one step stores the next one finds in a cache.
  *
- * In z a wavefront: at every position of the front one step after the other does one group of WAVEFRONT_PLANES planes,
- * step k + 1 WAVEFRONT_LAG planes behind step k. In y tiles, each of which the front goes through from the lowest plane
- * to the highest; the rows of a tile are those of the step before moved down by WAVEFRONT_LEAN, so that tiles lean
- * (parallelograms): a tile needs of the tiles below it what these have computed, and never anything of those above it.
- * WAVEFRONT_LEAN is one row more than that takes: vectors at the end of a row load, and drop, points of the next one.
+ * In z a wavefront: at every position of the front one step after the other does one group of planes, each step some
+ * planes behind the one before it. In y tiles, each of which the front goes through from the lowest plane to the
+ * highest. Which cache is meant decides how tiles are cut:
+ *
+ *   leaning tiles, for the L2 of each core: a few rows, groups of WAVEFRONT_PLANES planes, WAVEFRONT_LAG behind each
+ *     other. The rows of a tile are those of the step before moved down by WAVEFRONT_LEAN (parallelograms): a tile
+ *     needs of the tiles below it what these have computed, and never anything of those above it. WAVEFRONT_LEAN is one
+ *     row more than that takes: vectors at the end of a row load, and drop, points of the next one.
+ *   upright tiles, for an L3 that the cores share: one for each thread, of WAVEFRONT_LEAN rows or more, all at work at
+ *     once. Groups of UPRIGHT_PLANES planes, UPRIGHT_LAG behind each other: by a whole group more than a step reads
+ *     above its own. So a tile needs of those beside it what they did a position ago, and seldom waits. The first and
+ *     the last tile may be beside each other: y may wrap.
  *
  * So what step k + 1 reads, up to 4 planes and rows beyond its own, step k has stored before, here or in a lower tile;
  * and what it overwrites, in the field that step k reads, step k has read, since it goes on 4 planes higher up: two
- * fields suffice for any number of steps, those of the wave too. The same goes for images of points at reflecting
- * faces, which lie no farther beyond the face than the point is within; not for those at faces that wrap, which are the
- * far end of the axis: y must not wrap, and z is left to ghosts that are exchanged.
+ * fields suffice for any number of steps, those of the wave too. Between upright tiles one wait sees to both. The same
+ * goes for images of points at reflecting faces, which lie no farther beyond the face than the point is within; not for
+ * those at faces that wrap, which are the far end of the axis: y must not wrap where tiles lean, and z is left to
+ * ghosts that are exchanged.
  *
- * Threads have chunks of z of their own, where there are planes enough, so that one core's tiles follow from its own;
- * the threads of one chunk take its tiles in turn. The seams between chunks lean upwards, 4 planes a step: a chunk
- * needs nothing of the one below it; and when its front comes to the seam above, the first planes there have long been
- * done, and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once tile j has done
- * it. A counter for each chunk and tile tells.
+ * Where tiles lean, threads have chunks of z of their own, if there are planes enough, so that one core's tiles follow
+ * from its own; the threads of one chunk take its tiles in turn. The seams between chunks lean upwards, 4 planes a
+ * step: a chunk needs nothing of the one below it; and when its front comes to the seam above, the first planes there
+ * have long been done, and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once
+ * tile j has done it. A counter for each chunk and tile tells.
  *
  * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
  * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
- * them: step k + 2 is 8 planes behind step k, and 10 rows in the tiles below. So nobody waits for receivers. Those of
- * the last step may read ghosts that are exchanged after the pass, and are left to the caller.
+ * them: step k + 2 is 8 planes behind step k, and 10 rows in the tiles below. So nobody waits for receivers, but for
+ * those between two upright tiles. Those of the last step may read ghosts that are exchanged after the pass, and are
+ * left to the caller.
  *
  * Towards a neighbour the ghosts are 4 planes deep for each step: step k also computes those planes of the neighbour
  * that later steps need, with the neighbour's own bits. */
@@ -29,6 +38,7 @@
 #define STENCIL_KERNEL_WAVEFRONT_H
 
 #include <stdatomic.h>
+#include "ghosts.h"
 #include "host_share.h"
 #include "operation.h"
 
@@ -36,6 +46,10 @@ enum {
   WAVEFRONT_PLANES = 4, /* what a sweep of kernel `simd` computes together */
   WAVEFRONT_LAG = 4,
   WAVEFRONT_LEAN = 5,
+  UPRIGHT_PLANES =
+      2 *
+      WAVEFRONT_PLANES, /* of 4 planes each, 12 would be read to compute 4; of 16, the steps lie too far apart */
+  UPRIGHT_LAG = UPRIGHT_PLANES + GHOST_REACH,
   WAVEFRONT_DEPTH_MAX =
       8 /* steps a pass: two passes may be unfinished, which is what sources allow (source.c) */
 };
@@ -63,11 +77,12 @@ typedef struct wavefront_args {
   float *u[2];       /* in and out of the first step, out and in of the next ... */
   enum equation equation;
   int steps;
-  int rows;         /* of a tile, at least wavefront_rows_least */
-  int chunks;       /* at most wavefront_chunks_most, and no more than threads */
+  int rows;   /* of a leaning tile, at least wavefront_rows_least; 0: tiles stand upright */
+  int tiles;  /* of a chunk: wavefront_tiles; upright: at most one for each thread and WAVEFRONT_LEAN rows */
+  int chunks; /* at most wavefront_chunks_most, and no more than threads; upright: 1 */
   int lower, upper; /* is there a neighbour? */
-  /* One for each tile of each chunk, chunk by chunk, and what they hold before the pass, or less: a position done adds
-   * 1. No two passes may share a range: the next pass starts from before + positions. */
+  /* One for each tile of each chunk, chunk by chunk, and what they hold before the pass, or less: a step of a position
+   * done adds 1. No two passes may share a range: the next pass starts from before + positions * steps. */
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* points NULL: none */
@@ -90,7 +105,7 @@ static inline int wavefront_chunks_most(int nz, int steps) {
 static inline int wavefront_rows_least(int steps) {
   return WAVEFRONT_LEAN * (steps - 1) + 1;
 }
-/* Tiles of `rows` rows. */
+/* Leaning tiles of `rows` rows. */
 int wavefront_tiles(int ny, int rows);
 /* What step k does in `tile` of `chunk` when the front is at position `at`; may be empty. */
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at);

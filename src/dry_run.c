@@ -27,7 +27,7 @@ static int count_needs(const simulation *s, needs *n, error *e) {
   double number, field = (double)slab_floats(z) * sizeof(float);
   *n = (needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
   TRY(sources_bytes(z, c, s->files, &on_device, &pinned, e));
-  TRY(receivers_bytes(z, c, s->depth, s->physics.steps, s->files, &n->receivers, e));
+  TRY(receivers_bytes(z, c, s->shape.depth, s->physics.steps, s->files, &n->receivers, e));
   n->device += (double)on_device + (double)n->receivers.on_device;
   double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
   n->copies =

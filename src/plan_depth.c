@@ -23,10 +23,10 @@ static int least_interval(const config *c) {
 /* Most steps a pass; where that is 1, `why` says why. */
 static int most_steps(const simulation *s, char why[128]) {
   const config *c = s->config;
-  if (physics_absorbs(c)) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
-  if (c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC)
-    snprintf(why, 128, "y is periodic: a step needs both ends at once");
-  if (why[0]) return 1;
+  if (physics_absorbs(c)) {
+    snprintf(why, 128, "absorbing layers act on whole planes between the steps");
+    return 1;
+  }
   const int interval = least_interval(c), planes = c->nz / s->ranks / RADIUS;
   if (interval == 1) snprintf(why, 128, "something is to be saved or checked after every step");
   if (!plan_neighbours(s) || interval <= planes) return interval;
@@ -45,11 +45,11 @@ int plan_depth(simulation *s, error *e) {
   const config *c = s->config;
   char why[128] = "";
   double number;
-  s->depth = 1;
+  s->shape = (wavefront_shape){.depth = 1};
   const bool asked = p->kernel->wavefront, automatic = strcmp(c->kernel, "auto") == 0;
   depth_question q = {.dev = s->dev, .threads = s->threads, .nx = c->nx, .ny = c->ny, .always = asked};
   q.planes = c->nz / s->ranks;
-  int depth = 1;
+  q.wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC;
   s->kernel = c->kernel;
   q.medium = physics_medium(c, &number) != NULL;
   if (!asked && (!automatic || s->dev->table->backend != BACKEND_HOST || !worth_measuring(s, q.medium)))
@@ -58,11 +58,10 @@ int plan_depth(simulation *s, error *e) {
   q.neighbours = plan_neighbours(s);
   q.most = most_steps(s, why);
   if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
-  if (q.most > 1) TRY(tune_depth(&q, s->comm, s->log, &depth, e));
+  if (q.most > 1) TRY(tune_depth(&q, s->comm, s->log, &s->shape, e));
   if (q.most <= 1) log_line(s->log, "kernel %s: one step a pass, since %s", c->kernel, why);
-  const kernel *k = depth > 1 ? q.wavefront : p->single_kernel;
-  p->kernel = p->boundary_kernel = k;
-  if (asked || depth > 1) s->kernel = k->name;
-  s->depth = depth;
+  const bool several = s->shape.depth > 1;
+  p->kernel = p->boundary_kernel = several ? q.wavefront : p->single_kernel;
+  if (asked || several) s->kernel = p->kernel->name;
   return 0;
 }

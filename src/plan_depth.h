@@ -4,7 +4,7 @@
 
 #include "simulation.h"
 
-/* Sets s->depth and, where it is more than 1, the stepper's kernels; s->kernel becomes the name of what will
+/* Sets s->shape and, where its depth is more than 1, the stepper's kernels; s->kernel becomes the name of what will
  * run. `auto` takes a wavefront only where it is measured to be faster, on the host device and for fields that no cache
  * holds; `wavefront` as deep as is fastest. Where one cannot be, one step a pass it is, and the log says why. Needs the
  * open device and the kernels of one step a pass. Collective. */

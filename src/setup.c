@@ -84,9 +84,9 @@ static int plan_kernel(simulation *s, bool profile, error *e) {
 static int plan_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
-  const int depth = s->depth > 1 && plan_neighbours(s) ? s->depth : s->stepper.kernel->steps;
+  const int depth = s->shape.depth > 1 && plan_neighbours(s) ? s->shape.depth : s->stepper.kernel->steps;
   TRY(slab_init(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * depth, e));
-  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->depth > 1);
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->shape.depth > 1);
   /* Reflected about a face's own plane, 4 ghosts are 4 planes besides it. */
   bool lo = z->rank == 0 && physics_reflects(c, FACE_Z_LO);
   bool hi = z->rank == z->ranks - 1 && physics_reflects(c, FACE_Z_HI);
@@ -167,15 +167,15 @@ static int allocate_actors(simulation *s, error *e) {
   stepper *step = &s->stepper;
   /* A checkpoint may be further on than this run wants to come. */
   const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
-  if (s->depth > 1) {
-    wavefront_open(&s->front, &s->slab, s->depth, 0, step->args.medium != NULL, s->threads, e);
+  if (s->shape.depth > 1) {
+    wavefront_open(&s->front, &s->slab, &s->shape, step->args.medium != NULL, s->threads, e);
     step->front = &s->front;
   }
   TRY(error_agree(e, s->comm));
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
   TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->files, e));
-  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->depth, s->from ? s->from->step + 1 : 0, last,
+  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->shape.depth, s->from ? s->from->step + 1 : 0, last,
                      s->files, e));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
   step->sources = c->source_count ? &s->sources : NULL;

@@ -16,7 +16,7 @@
 typedef struct simulation {
   const config *config;   /* not owned, as are command and log */
   int threads;            /* of the host device, a stream's */
-  int depth;              /* steps a pass of kernel `wavefront`, else 1 */
+  wavefront_shape shape;  /* of the passes of kernel `wavefront`; depth 1: another kernel's */
   const char *kernel;     /* name of the kernel to run, or "auto" */
   const checkpoint *from; /* where it goes on from; NULL: from the initial field */
   const char *command;

@@ -200,17 +200,17 @@ static int launch_wavefront(const stepper *s, int steps, error *e) {
                          .u = {stepper_field(s, s->current), stepper_field(s, !s->current)},
                          .equation = s->kernel->equation,
                          .steps = steps,
-                         .rows = w->rows,
-                         .chunks = wavefront_chunks_most(s->slab->nz, steps),
+                         .rows = w->shape.rows,
+                         .tiles = w->tiles,
+                         .chunks = w->chunks,
                          .lower = s->slab->lower != SLAB_NO_RANK,
                          .upper = s->slab->upper != SLAB_NO_RANK,
                          .done = w->done,
                          .before = w->before};
   args.field.virtual_x = s->virtual_x;
-  if (args.chunks > w->threads) args.chunks = w->threads;
   if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
   if (s->receivers) TRY(receivers_of_pass(s->receivers, s->step, steps, &args.receivers, e));
-  w->before += wavefront_positions(&args);
+  w->before += (long long)wavefront_positions(&args) * steps;
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
 
@@ -287,7 +287,7 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   slab_ranges(s->slab, &lo, &interior, &hi);
   bool single = s->kernel->steps > limit;
   const kernel *k = single ? s->single_kernel : s->kernel;
-  const int64_t depth = s->front && s->front->depth < limit ? s->front->depth : limit;
+  const int64_t depth = s->front && s->front->shape.depth < limit ? s->front->shape.depth : limit;
   TRY(begin_pass(s, e));
   if (s->front && depth >= 2) return advance_whole(s, NULL, (int)depth, e);
   if (s->halo->mapped) return advance_whole(s, k, k->steps, e);

@@ -1,15 +1,15 @@
 #include "tune_depth.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "error_mpi.h"
 #include "tune.h"
 #include "version.h"
 
 /* So many points are more than any L3 cache holds: in one of 300 MiB a wavefront of jacobi won that was slower in
  * memory. */
-enum { DEPTHS = 6, POINTS_MAX = 1 << 27 };
-static const int depths[DEPTHS] = {1, 2, 3, 4, 6, WAVEFRONT_DEPTH_MAX};
-static const double MEASURE_SECONDS = 0.06; /* a depth, after one pass to warm up */
+enum { POINTS_MAX = 1 << 27 };
+static const double MEASURE_SECONDS = 0.06; /* a shape, after one pass to warm up */
 
 /* A stepper over a slab without neighbours. Fresh memory is NaN, which takes no longer than numbers do. */
 typedef struct trial {
@@ -46,13 +46,15 @@ static void trial_close(trial *t) {
 }
 
 /* Seconds a step of the fastest pass with the stepper's kernel. */
-static int time_depth(trial *t, const depth_question *q, int depth, double *best, error *e) {
+static int time_shape(trial *t, const depth_question *q, const wavefront_shape *shape, double *best,
+                      error *e) {
   double spent = 0;
   stepper *s = &t->stepper;
+  const int depth = shape->depth;
   *best = 1e30;
   s->front = NULL;
   if (depth > 1)
-    TRY(wavefront_open(s->front = &t->front, s->slab, depth, 0, s->args.medium != NULL, q->threads, e));
+    TRY(wavefront_open(s->front = &t->front, s->slab, shape, s->args.medium != NULL, q->threads, e));
   for (int pass = 0; pass < 2 || spent < MEASURE_SECONDS; pass++) {
     const double begin = MPI_Wtime();
     TRY(stepper_advance(s, depth, e));
@@ -74,15 +76,16 @@ static int time_single(trial *t, const depth_question *q, double *best, error *e
     double seconds;
     if (!tune_candidate(&kernel_table[i], q->wavefront->equation, BACKEND_HOST)) continue;
     s->kernel = &kernel_table[i];
-    TRY(time_depth(t, q, 1, &seconds, e));
+    TRY(time_shape(t, q, &wavefront_shapes[0], &seconds, e));
     if (seconds < *best) *best = seconds;
   }
   s->kernel = q->wavefront;
   return 0;
 }
 
-static bool allowed(const depth_question *q, int depth) {
-  return depth <= q->most && (depth > 1 || !q->always);
+static bool allowed(const depth_question *q, const wavefront_shape *shape) {
+  if (shape->depth == 1) return !q->always;
+  return shape->depth <= q->most && (shape->upright || !q->wraps);
 }
 
 /* Planes computed per own plane: a pass of d steps with neighbours does 4 (d - 1) more planes a step, both sides
@@ -91,56 +94,66 @@ static double repeated(const depth_question *q, int depth) {
   return q->neighbours ? 1 + RADIUS * (depth - 1.0) / q->planes : 1;
 }
 
-static int measure(const depth_question *q, MPI_Comm comm, run_log *log, int *depth, error *e) {
-  double seconds[DEPTHS], slowest[DEPTHS];
+/* "4", "4 in upright tiles": for people, and to remember. */
+static const char *words_of(const wavefront_shape *shape, char words[64]) {
+  snprintf(words, 64, "%d%s", shape->depth, shape->upright ? " in upright tiles" : "");
+  return words;
+}
+
+static wavefront_shape shape_of(const char *words) {
+  return (wavefront_shape){.depth = atoi(words), .upright = strstr(words, "upright") != NULL};
+}
+
+static int measure(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest, error *e) {
+  double seconds[WAVEFRONT_SHAPES], slowest[WAVEFRONT_SHAPES], best = 1e30;
+  char words[64];
   trial t;
-  for (int i = 0; i < DEPTHS; i++) seconds[i] = 1e30;
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++) seconds[i] = 1e30;
   trial_open(&t, q, e);
-  for (int i = 0; i < DEPTHS && !e->id; i++) {
-    if (!allowed(q, depths[i])) continue;
-    if (depths[i] == 1)
+  for (int i = 0; i < WAVEFRONT_SHAPES && !e->id; i++) {
+    if (!allowed(q, &wavefront_shapes[i])) continue;
+    if (wavefront_shapes[i].depth == 1)
       time_single(&t, q, &seconds[i], e);
     else
-      time_depth(&t, q, depths[i], &seconds[i], e);
+      time_shape(&t, q, &wavefront_shapes[i], &seconds[i], e);
   }
   trial_close(&t);
   TRY(error_agree(e, comm));
-  MPI_TRY(e, MPI_Allreduce(seconds, slowest, DEPTHS, MPI_DOUBLE, MPI_MAX, comm));
-  double best = 1e30;
-  for (int i = 0; i < DEPTHS; i++) {
-    if (!allowed(q, depths[i])) continue;
-    slowest[i] *= repeated(q, depths[i]);
-    log_detail(log, "  %d step%s a pass: %9.1f us a step", depths[i], depths[i] == 1 ? "" : "s",
+  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_SHAPES, MPI_DOUBLE, MPI_MAX, comm));
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
+    if (!allowed(q, &wavefront_shapes[i])) continue;
+    slowest[i] *= repeated(q, wavefront_shapes[i].depth);
+    log_detail(log, "  steps a pass %-18s: %9.1f us a step", words_of(&wavefront_shapes[i], words),
                1e6 * slowest[i]);
-    if (slowest[i] < best) best = slowest[i], *depth = depths[i];
+    if (slowest[i] < best) best = slowest[i], *fastest = wavefront_shapes[i];
   }
   return 0;
 }
 
 static void make_key(char key[512], const depth_question *q) {
-  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s",
+  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s%s",
            q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
-           q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "");
+           q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "",
+           q->wraps ? ", y wraps" : "");
 }
 
-int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, int *depth, error *e) {
-  char path[1024] = "", key[512], answer[64], unused[64];
+int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape, error *e) {
+  char path[1024] = "", key[512], answer[64] = "", unused[64];
   int rank;
-  *depth = 0;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   make_key(key, q);
   const bool cached = rank == 0 && tune_cache_path(path);
-  if (cached && tune_recall(path, key, answer, unused)) *depth = atoi(answer);
-  if (*depth < 1 || !allowed(q, *depth)) *depth = 0;
-  MPI_TRY(e, MPI_Bcast(depth, 1, MPI_INT, 0, comm));
-  const bool remembered = *depth > 0;
+  if (cached && !tune_recall(path, key, answer, unused)) answer[0] = 0;
+  MPI_TRY(e, MPI_Bcast(answer, sizeof answer, MPI_CHAR, 0, comm));
+  *shape = shape_of(answer);
+  const bool remembered = shape->depth >= 1 && allowed(q, shape);
   if (!remembered) {
-    TRY(measure(q, comm, log, depth, e));
-    snprintf(answer, sizeof answer, "%d", *depth);
+    TRY(measure(q, comm, log, shape, e));
+    words_of(shape, answer);
     if (cached && !tune_remember(path, key, answer, answer))
       log_detail(log, "%s cannot be written, the next run measures again", path);
   }
-  log_line(log, "steps a pass: %d (%s%s)", *depth, remembered ? "as remembered in " : "measured now",
-           remembered ? path : "");
+  log_line(log, "steps a pass: %s (%s%s)", words_of(shape, answer),
+           remembered ? "as remembered in " : "measured now", remembered ? path : "");
   return 0;
 }

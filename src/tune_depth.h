@@ -1,4 +1,4 @@
-/* How many steps a pass kernel `wavefront` should advance. */
+/* How many steps a pass kernel `wavefront` should advance, and in which tiles. */
 #ifndef STENCIL_TUNE_DEPTH_H
 #define STENCIL_TUNE_DEPTH_H
 
@@ -15,12 +15,13 @@ typedef struct depth_question {
   bool medium;        /* at each point */
   bool neighbours;    /* slabs have them: planes are computed twice */
   bool always;        /* never answer 1 */
+  bool wraps;         /* y does: tiles must stand upright */
   int most;           /* steps: never answer more */
 } depth_question;
 
-/* Times passes of each depth on all ranks at once, with fields of its own that it frees again, for about a second,
- * and answers the fastest: the same on every rank. The answer of rank 0's cache file counts where there is one
- * (tune.h). Says in `log` what it chose. Collective. */
-int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, int *depth, error *e);
+/* Times passes of several depths, in both kinds of tiles, on all ranks at once, with fields of its own that it frees
+ * again, for a second or two, and answers the fastest: the same on every rank. The answer of rank 0's cache file counts
+ * where there is one (tune.h). Says in `log` what it chose. Collective. */
+int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape, error *e);
 
 #endif

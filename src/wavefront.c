@@ -3,6 +3,16 @@
 #include <unistd.h>
 #include "../kernels/order.h"
 
+const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES] = {{.depth = 1},
+                                                            {.depth = 2},
+                                                            {.depth = 3},
+                                                            {.depth = 4},
+                                                            {.depth = 6},
+                                                            {.depth = 2, .upright = true},
+                                                            {.depth = 4, .upright = true},
+                                                            {.depth = 6, .upright = true},
+                                                            {.depth = WAVEFRONT_DEPTH_MAX, .upright = true}};
+
 /* Of the L2 cache, what a tile may fill: the rest is for what passes through. */
 static const double L2_SHARE = 0.75;
 static const long L2_BYTES = 1 << 20; /* where the system does not say */
@@ -18,14 +28,27 @@ static int rows_of(const slab *s, int depth, bool medium, int threads) {
   return larger(smaller(rows, (s->ny + threads - 1) / threads), wavefront_rows_least(depth));
 }
 
-int wavefront_open(wavefront *w, const slab *s, int depth, int rows, bool medium, int threads, error *e) {
-  const int chunks = smaller(threads, wavefront_chunks_most(s->nz, depth));
-  *w = (wavefront){.depth = depth, .rows = rows, .threads = threads};
-  if (rows <= 0) w->rows = rows_of(s, depth, medium, (threads + chunks - 1) / chunks);
-  const size_t tiles = (size_t)wavefront_tiles(s->ny, w->rows) * (size_t)threads;
-  w->done = malloc(tiles * sizeof *w->done);
-  if (!w->done) return FAIL(e, OUT_OF_MEMORY, tiles * sizeof *w->done, "the wavefront's counters");
-  for (size_t i = 0; i < tiles; i++) atomic_init(&w->done[i], 0);
+/* Upright tiles, one for each thread, with the rows that they need at least. */
+static int upright_tiles(int ny, int threads) {
+  return larger(smaller(threads, ny / WAVEFRONT_LEAN), 1);
+}
+
+int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,
+                   error *e) {
+  *w = (wavefront){.shape = *shape, .chunks = 1};
+  if (shape->upright) {
+    w->shape.rows = 0;
+    w->tiles = upright_tiles(s->ny, threads);
+  } else {
+    w->chunks = smaller(threads, wavefront_chunks_most(s->nz, shape->depth));
+    if (shape->rows <= 0)
+      w->shape.rows = rows_of(s, shape->depth, medium, (threads + w->chunks - 1) / w->chunks);
+    w->tiles = wavefront_tiles(s->ny, w->shape.rows);
+  }
+  const size_t counters = (size_t)w->tiles * (size_t)w->chunks;
+  w->done = malloc(counters * sizeof *w->done);
+  if (!w->done) return FAIL(e, OUT_OF_MEMORY, counters * sizeof *w->done, "the wavefront's counters");
+  for (size_t i = 0; i < counters; i++) atomic_init(&w->done[i], 0);
   return 0;
 }
 

@@ -163,7 +163,9 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
   if (maps) assert_non_null(strstr(r.halo.way, "mapped"));
   wavefront front = {0};
   if (depth > 1) {
-    assert_ok(wavefront_open(r.stepper.front = &front, &r.slab, depth, 0, false, 1, &e), &e);
+    assert_ok(
+        wavefront_open(r.stepper.front = &front, &r.slab, &(wavefront_shape){.depth = depth}, false, 1, &e),
+        &e);
     /* Its second step reads ghosts in x and y of the neighbour's planes. */
     assert_ok(halo_exchange(&r.halo, r.stepper.memory[1], NULL, true, &e), &e);
   }

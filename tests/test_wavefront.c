@@ -1,6 +1,6 @@
 /* A wavefront gives the bits of the reference, one step after the other, in both fields, with their ghosts: for every
- * equation, depth, size, height of tiles, number of threads and rule of faces it is for, with and without sources and
- * neighbours. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they do between
+ * equation, depth, size, kind and height of tiles, number of threads and rule of faces it is for, with and without
+ * sources and neighbours. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they do between
  * the steps. */
 #include "ghost_rules.h"
 #include "wavefront_receivers.h"
@@ -43,11 +43,12 @@ static float *copy_of(const slab *s, const float *field) {
   return copy;
 }
 
-/* The rules that a wavefront knows: y does not wrap, z neither; a neighbour's face keeps what it holds. */
+/* The rules that a wavefront knows: z does not wrap, y neither but where tiles are upright; a neighbour's face keeps
+ * what it holds. */
 static void rules_of(pass_case *c, uint64_t *random) {
   kernel_args *f = &c->args.field;
   random_rules(f, random);
-  for (int face = FACE_Y_LO; face < FACE_COUNT; face++)
+  for (int face = c->front.shape.upright ? FACE_Z_LO : FACE_Y_LO; face < FACE_COUNT; face++)
     if (f->ghosts[face] == GHOST_WRAP) f->ghosts[face] = GHOST_EVEN;
   for (int face = FACE_Y_LO; face < FACE_COUNT; face++)
     if ((face < FACE_Z_LO ? c->s.ny : c->s.nz) < 5) f->ghosts[face] = GHOST_KEEP;
@@ -92,8 +93,9 @@ static void sources_of(pass_case *c, uint64_t *random) {
   }
 }
 
-static void case_open(pass_case *c, enum equation equation, int steps, const int n[3], int rows, int threads,
-                      uint64_t *random) {
+static void case_open(pass_case *c, enum equation equation, const wavefront_shape *shape, const int n[3],
+                      int threads, uint64_t *random) {
+  const int steps = shape->depth;
   error e = {0};
   *c = (pass_case){.args = {.equation = equation, .steps = steps}};
   c->args.lower = n[2] >= RADIUS * steps && random_below(random, 2);
@@ -102,9 +104,10 @@ static void case_open(pass_case *c, enum equation equation, int steps, const int
   assert_ok(slab_init(&c->s, n[0], n[1], n[2], 0, 1, ghost, &e), &e);
   const slab *s = &c->s;
   c->args.field = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
+  const bool medium = equation != EQUATION_JACOBI && random_below(random, 2);
+  assert_ok(wavefront_open(&c->front, s, shape, medium, threads, &e), &e);
   rules_of(c, random);
   weights_of(&c->args.field, random);
-  const bool medium = equation != EQUATION_JACOBI && random_below(random, 2);
   c->medium = random_field(s, random);
   c->args.field.medium = medium ? c->medium + slab_offset(s, 0, 0, 0) : NULL;
   for (int i = 0; i < 2; i++) {
@@ -112,11 +115,10 @@ static void case_open(pass_case *c, enum equation equation, int steps, const int
     c->expected[i] = copy_of(s, c->got[i]);
   }
   sources_of(c, random);
-  assert_ok(wavefront_open(&c->front, s, steps, rows, medium, threads, &e), &e);
-  c->args.rows = c->front.rows;
+  c->args.rows = c->front.shape.rows;
+  c->args.tiles = c->front.tiles;
   c->args.done = c->front.done;
-  const int most = wavefront_chunks_most(n[2], steps);
-  c->args.chunks = 1 + random_below(random, most < threads ? most : threads);
+  c->args.chunks = 1 + random_below(random, c->front.chunks);
   recorders_open(&c->recorders, &c->args, random);
 }
 
@@ -157,27 +159,27 @@ static void check(const pass_case *c, const float *got, const float *expected, i
       for (int x = -RADIUS; x < s->nx + RADIUS; x++) {
         const size_t at = slab_offset(s, z, y, x);
         if (memcmp(&got[at], &expected[at], sizeof(float)) == 0) continue;
-        fail_msg("%s, %d steps, %d x %d x %d points, tiles of %d rows, %d threads, rules %d %d %d %d %d %d, "
-                 "neighbours %d %d: point z %d y %d x %d is %a, expected %a",
-                 equation_name(c->args.equation), c->args.steps, s->nx, s->ny, s->nz, c->args.rows, threads,
-                 g[0], g[1], g[2], g[3], g[4], g[5], c->args.lower, c->args.upper, z, y, x, (double)got[at],
-                 (double)expected[at]);
+        fail_msg("%s, %d steps, %d x %d x %d points, %d tiles of %d rows, %d threads, rules %d %d %d %d %d "
+                 "%d, neighbours %d %d: point z %d y %d x %d is %a, expected %a",
+                 equation_name(c->args.equation), c->args.steps, s->nx, s->ny, s->nz, c->args.tiles,
+                 c->args.rows, threads, g[0], g[1], g[2], g[3], g[4], g[5], c->args.lower, c->args.upper, z,
+                 y, x, (double)got[at], (double)expected[at]);
       }
 }
 
-static void run_case(device *dev, int threads, enum equation equation, int steps, const int n[3], int rows,
-                     uint64_t *random) {
+static void run_case(device *dev, int threads, enum equation equation, const wavefront_shape *shape,
+                     const int n[3], uint64_t *random) {
   pass_case c;
   error e = {0};
-  case_open(&c, equation, steps, n, rows, threads, random);
+  case_open(&c, equation, shape, n, threads, random);
   for (int pass = 0; pass < PASSES; pass++) {
-    const int from = pass * steps & 1;
+    const int from = pass * shape->depth & 1;
     for (int i = 0; i < 2; i++) c.args.u[i] = c.got[from ^ i] + slab_offset(&c.s, 0, 0, 0);
     recorders_clear(&c.recorders);
     expect(&c, (float *[2]){c.expected[from], c.expected[!from]});
     assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_wavefront, &c.args, &e), &e);
     assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &e), &e);
-    c.args.before += wavefront_positions(&c.args);
+    c.args.before += (long long)wavefront_positions(&c.args) * c.args.steps;
     for (int i = 0; i < 2; i++) check(&c, c.got[i], c.expected[i], threads);
     recorders_check(&c.recorders, &c.args, threads);
   }
@@ -204,8 +206,10 @@ static void gives_the_bits_of_the_reference(void **unused) {
                 least = wavefront_rows_least(steps);
       const int n[3] = {xs[random_below(&random, 9)], 1 + random_below(&random, 3 * least),
                         zs[random_below(&random, 8)]};
-      run_case(dev, threads, (enum equation)(i % EQUATION_COUNT), steps, n,
-               random_below(&random, 4) ? least + random_below(&random, 9) : 0, &random);
+      const wavefront_shape shape = {.depth = steps,
+                                     .upright = random_below(&random, 2),
+                                     .rows = random_below(&random, 4) ? least + random_below(&random, 9) : 0};
+      run_case(dev, threads, (enum equation)(i % EQUATION_COUNT), &shape, n, &random);
     }
     dev->table->close(dev);
   }
@@ -214,7 +218,7 @@ static void gives_the_bits_of_the_reference(void **unused) {
 /* Every own point is computed once by each step, at the position that the schedule promises, and every place for a
  * receiver sampled once; the highest layer only where there are planes above it, which the last step lacks. */
 static void check_cover(const wavefront_args *a, int k) {
-  const int tiles = wavefront_tiles(a->field.ny, a->rows), positions = wavefront_positions(a);
+  const int tiles = a->tiles, positions = wavefront_positions(a);
   const int layers = 2 * a->field.nz - (k == a->steps - 1 || !a->upper);
   int begin, end;
   long rows = 0, places = 0;
@@ -222,7 +226,8 @@ static void check_cover(const wavefront_args *a, int k) {
   for (int tile = 0; tile < tiles * a->chunks; tile++)
     for (int at = 0; at < positions; at++) {
       const host_share s = wavefront_share(a, tile / tiles, tile % tiles, k, at);
-      assert_true(s.z_end - s.z_begin <= WAVEFRONT_PLANES && s.y_end > s.y_begin);
+      assert_true(s.z_end - s.z_begin <= (a->rows ? WAVEFRONT_PLANES : UPRIGHT_PLANES) &&
+                  s.y_end > s.y_begin);
       if (s.z_end <= s.z_begin) continue;
       int first, last;
       wavefront_layers(a, tile / tiles, k, s, &first, &last);
@@ -239,9 +244,15 @@ static void shares_cover_every_point_once(void **unused) {
   for (int i = 0; i < 200; i++) {
     wavefront_args a = {.steps = 1 + random_below(&random, WAVEFRONT_DEPTH_MAX)};
     a.lower = random_below(&random, 2), a.upper = random_below(&random, 2);
-    a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
     a.field.ny = 1 + random_below(&random, 90), a.field.nz = RADIUS * a.steps + random_below(&random, 40);
-    a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
+    if (i % 2) {
+      a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
+      a.tiles = wavefront_tiles(a.field.ny, a.rows);
+      a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
+    } else {
+      a.tiles = 1 + random_below(&random, 1 + a.field.ny / WAVEFRONT_LEAN);
+      a.chunks = 1;
+    }
     for (int k = 0; k < a.steps; k++) check_cover(&a, k);
   }
 }

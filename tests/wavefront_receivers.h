@@ -40,12 +40,13 @@ static int some_place(int n, int meet, bool beyond, float *fraction, uint64_t *r
 /* Often where tiles, chunks or slabs meet in some step. */
 static placed some_receiver(const wavefront_args *a, uint64_t *random) {
   const kernel_args *f = &a->field;
-  const int k = random_below(random, a->steps), tile = random_below(random, wavefront_tiles(f->ny, a->rows));
+  const int k = random_below(random, a->steps), tile = random_below(random, a->tiles);
   const int seam = host_share_begin(f->nz, random_below(random, a->chunks), a->chunks);
   receiver r;
   const int x = some_place(f->nx, 0, false, &r.fx, random);
-  const int y = some_place(f->ny, tile * a->rows - WAVEFRONT_LEAN * k, false, &r.fy, random);
-  const int z = some_place(f->nz, seam + WAVEFRONT_LAG * k, a->upper, &r.fz, random);
+  const int meet = a->rows ? tile * a->rows - WAVEFRONT_LEAN * k : host_share_begin(f->ny, tile, a->tiles);
+  const int y = some_place(f->ny, meet, false, &r.fy, random);
+  const int z = some_place(f->nz, seam + GHOST_REACH * k, a->upper, &r.fz, random);
   r.at = z * (ptrdiff_t)f->plane + y * (ptrdiff_t)f->pitch + x;
   return (placed){2 * z + (r.fz != 0), y + (r.fy != 0), r};
 }

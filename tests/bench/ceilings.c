@@ -231,14 +231,14 @@ static double cached_gpts(const work *w, enum equation equation, bool medium) {
 }
 
 static void measure_depths(work *w, enum equation equation, bool medium) {
-  const wavefront_bench b = {w->s, {w->field[0], w->field[1]}, w->media, w->threads, 0};
+  const wavefront_bench b = {w->s, {w->field[0], w->field[1]}, w->media, w->threads};
   depth_rates r = {.equation = equation, .medium = medium};
   for (int turn = 0; turn < TURNS; turn++) {
     r.copy = fmax(r.copy, fastest_copy(w));
     r.registers = fmax(r.registers, arithmetic_measure(w->threads).gpts);
     r.cached = fmax(r.cached, cached_gpts(w, equation, medium));
-    for (int i = 0; i < DEPTHS; i++)
-      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, DEPTH[i]));
+    for (int i = 0; i < WAVEFRONT_SHAPES; i++)
+      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, &wavefront_shapes[i]));
   }
   depth_rates_print(&r, w->s, w->threads, w->json);
 }

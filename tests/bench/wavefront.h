@@ -10,23 +10,21 @@ typedef struct wavefront_bench {
   const slab *s;
   float *field[2], *media;
   int threads;
-  int rows; /* of a tile; 0: as the program chooses */
 } wavefront_bench;
 
-/* Gpts/s of the best pass of the step loop on the host device, `depth` steps a pass (1: kernel `simd`, as the program
- * runs it); `medium`: a field, else one number. */
-double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, int depth);
+/* Gpts/s of the best pass of the step loop on the host device (depth 1: kernel `simd`, as the program runs it);
+ * `medium`: a field, else one number. */
+double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium,
+                      const wavefront_shape *shape);
 
-/* Best rates of an equation, Gpts/s, one for each depth, and what they are measured against in the same run. */
-enum { DEPTHS = 6 };
-extern const int DEPTH[DEPTHS];
+/* Best rates of an equation, Gpts/s, one for each shape, and what they are measured against in the same run. */
 typedef struct depth_rates {
   enum equation equation;
   bool medium;
   double copy;      /* GB/s */
   double registers; /* Gpts/s that arithmetic allows (arithmetic.h): the other ceiling */
   double cached;    /* Gpts/s of the sweep itself where all lies in each core's L2 cache */
-  double gpts[DEPTHS];
+  double gpts[WAVEFRONT_SHAPES];
 } depth_rates;
 
 /* Prints them, each beside both ceilings, and appends them to the list `json` where it is not NULL. */
