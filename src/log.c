@@ -51,12 +51,15 @@ static void print_duration(FILE *to, double seconds) {
     fprintf(to, "%ld:%02ld", s / 60, s % 60);
 }
 
+bool log_progress_due(const run_log *l, int64_t step, int64_t steps, double seconds) {
+  if (!l->to || !l->progress || steps == 0) return false;
+  const double fraction = (double)step / (double)steps;
+  if (l->redraw) return seconds >= l->next || step == steps;
+  return step == steps || (fraction >= l->next && fraction >= 0.1);
+}
+
 void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, double points) {
-  if (!l->to || !l->progress || steps == 0) return;
-  double fraction = (double)step / (double)steps;
-  double clock = l->redraw ? seconds : fraction;
-  if (clock < l->next && step < steps) return;
-  if (!l->redraw && l->next == 0 && fraction < 0.1) return;
+  const double fraction = (double)step / (double)steps;
   l->next = l->redraw ? seconds + REDRAW_SECONDS : ((int)(fraction * 10 + 1e-9) + 1) / 10.0 - 1e-9;
   fprintf(l->to, "%s%3.0f %%  step %lld of %lld  %.4g Gpts/s  elapsed ", l->redraw ? "\r" : "",
           100 * fraction, (long long)step, (long long)steps,

@@ -23,8 +23,11 @@ void log_line(run_log *l, const char *format, ...) __attribute__((format(printf,
 /* The same, with --verbose only. */
 void log_detail(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Shows percent, step, Gpts/s, elapsed and remaining time: redrawn on a terminal, else a line every 10 %.
- * `seconds` is the time since the loop began, `points` the points updated in one step by all ranks. */
+/* Is progress to be shown at this step, `seconds` after the loop began? On a terminal several times a second, else at
+ * every 10 %. */
+bool log_progress_due(const run_log *l, int64_t step, int64_t steps, double seconds);
+/* Shows percent, step, Gpts/s, elapsed and remaining time: redrawn on a terminal, else a line. `step` steps are done,
+ * not only begun; `points` are updated in one step by all ranks. */
 void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, double points);
 
 #endif

@@ -56,6 +56,16 @@ static int stopped(const simulation *s, enum stop_reason reason, error *e) {
   return FAIL(e, STOPPED, s->stepper.step, s->physics.steps, why);
 }
 
+/* Where progress is due: waits for the steps that are begun, or the rate would count them too early. `begin`: when the
+ * loop began, after `first` steps. */
+static int show_progress(simulation *s, int64_t first, int64_t last, double begin, error *e) {
+  const int64_t done = s->stepper.step - first, all = last - first;
+  if (!log_progress_due(s->log, done, all, MPI_Wtime() - begin)) return 0;
+  TRY(stepper_sync(&s->stepper, e));
+  log_progress(s->log, done, all, MPI_Wtime() - begin, config_points(s->config));
+  return 0;
+}
+
 /* Advances to step `last`, saving, checking and writing checkpoints as configured (`watched`: also stopping early,
  * which is STOPPED). *seconds: wall time of the loop, between two barriers. */
 static int loop(simulation *s, int64_t last, bool watched, double *seconds, error *e) {
@@ -69,8 +79,7 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
     if (stepper_advance(&s->stepper, stop_after(c, s->stepper.step, last) - s->stepper.step, e))
       error_abort(e, s->comm);
     if (watched) TRY(look_after(s, last, &reason, e));
-    if (s->stepper.step < last)
-      log_progress(s->log, s->stepper.step - first, steps, MPI_Wtime() - begin, config_points(c));
+    if (s->stepper.step < last && show_progress(s, first, last, begin, e)) error_abort(e, s->comm);
   }
   if (reason != STOP_NOT) return stopped(s, reason, e);
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
@@ -79,7 +88,8 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   *seconds = MPI_Wtime() - begin;
   s->loop_io_seconds = s->io_seconds;
   s->loop_wait_seconds = s->saving.waited_seconds;
-  log_progress(s->log, steps, steps, *seconds, config_points(c));
+  if (log_progress_due(s->log, steps, steps, *seconds))
+    log_progress(s->log, steps, steps, *seconds, config_points(c));
   return 0;
 }
 
