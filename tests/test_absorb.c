@@ -16,16 +16,18 @@ static void check_same(const grid_field *got, const grid_field *expected, const 
 
 static const enum boundary_kind MIXES[][FACE_COUNT] = {{A, A, A, A, A, A}, {A, D, N, A, D, A},
                                                        {A, A, P, P, A, N}, {P, P, A, F, N, A},
-                                                       {D, A, A, A, A, D}, {N, D, F, A, P, P}};
-enum { MIX_COUNT = sizeof MIXES / sizeof MIXES[0] };
+                                                       {D, A, A, A, A, D}, {N, D, F, A, P, P},
+                                                       {A, A, N, D, F, F}, {F, A, A, F, F, N}};
+enum { MIX_COUNT = sizeof MIXES / sizeof MIXES[0], WIDE = 6 /* mixes from here on have layers of 33 points */ };
 
 static const cutting CUTS[] = {{1, 1, false, 0}, {1, 3, false, 0}, {1, 2, true, 3}, {2, 2, false, 0},
                                {3, 1, true, 0},  {3, 2, false, 2}, {4, 3, false, 0}};
 enum { CUT_COUNT = sizeof CUTS / sizeof CUTS[0] };
 
-/* A grid of odd sizes, thin enough in z for layers that several slabs share. */
+/* A grid of odd sizes, thin enough in z for layers that several slabs share; or with layers along x and y that are wider
+ * than a warp. */
 static config mixed_box(int mix) {
-  config c = box(29, 21, 20, 7, MIXES[mix]);
+  config c = mix < WIDE ? box(29, 21, 20, 7, MIXES[mix]) : box(75, 44, 20, 33, MIXES[mix]);
   c.dx = 1.25, c.dz = 0.8;
   c.space_order = mix == 1 ? 4 : mix == 2 ? 2 : 8;
   return c;
