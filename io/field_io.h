@@ -29,8 +29,8 @@ typedef struct field_io {
   struct slots *slots;
 } field_io;
 
-/* Chooses the mode (IO_AUTO: collective where HDF5 is parallel). IO_COLLECTIVE with a serial HDF5 is exit 1.
- */
+/* Chooses the mode (IO_AUTO: collective where HDF5 is parallel and the ranks are on several nodes, else gather).
+ * IO_COLLECTIVE with a serial HDF5 is exit 1. Collective over `comm`. */
 int field_io_init(field_io *io, MPI_Comm comm, const slab *slab, enum io_kind mode, error *e);
 
 /* Takes `planes` planes of ny x nx values (dense, own planes z .. z + planes - 1) that were read; returns 0
