@@ -7,6 +7,11 @@
  * grids, Math. Comp. 51 (1988), table 1. */
 void fd_weights(int order, double w[5]);
 
+/* Moves rounded weights by a few of their last bits, so that the star sums to `sum` again and leaves alone what is the
+ * same everywhere. What rounding leaves is small, but the same in every step: a wave's mean swings or grows with it.
+ * No side weight moves by more than 1e-6 of itself. axes: of three axes the weights of offsets 0 (unused) to 4. */
+void fd_balance(double sum, float *center, float *const axes[3]);
+
 /* S = sum over the axes of sum |w_r| / h^2, 1/m^2: the largest eigenvalue of the negative Laplacian on that grid.
  * `spacing`: m. Stable are dt <= 2 / (alpha S) for heat and dt <= 2 / (v sqrt(S)) for the wave equation. */
 double fd_sum(int order, const double spacing[3]);

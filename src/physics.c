@@ -125,6 +125,7 @@ static void laplacian_weights(const physics *p, const config *c, kernel_args *a)
     for (int r = 1; r <= RADIUS; r++) axes[axis][r] = (float)(scale * w[r] / h2);
   }
   a->center = (float)(folded ? 1 + center : center);
+  fd_balance(folded ? 1 : 0, &a->center, axes);
 }
 
 bool physics_reflects(const config *c, enum face f) {

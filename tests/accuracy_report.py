@@ -128,6 +128,9 @@ def conserved(program):
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     save(figure, "accuracy_energy.png")
+    for boundary, spacing in (("periodic", 10), ("neumann", (12.5, 12.5, 10))):
+        change = study_waves.mean_of_wave(program, boundary, spacing, 8, 3000)
+        rows.append(say("conserved", [f"mean of the wave, {boundary}", "3,000", f"{abs(change):.1e}"]))
     for field, name in ((False, "sum of u, one diffusivity"), (True, "sum of u / alpha, diffusivity field")):
         change = study_waves.heat_content(program, field, 2000)
         rows.append(say("conserved", [f"heat, neumann: {name}", "2,000", f"{abs(change):.1e}"]))

@@ -90,6 +90,15 @@ def energy(program):
 
 
 @case
+def mean(program):
+    """Weights that do not sum to 0 but for rounding would move the mean by some 10 % here."""
+    for boundary, spacing, order in (("periodic", 10, 8), ("periodic", (12.5, 12.5, 10), 8), ("periodic", (7, 5, 3), 4),
+                                     ("neumann", 0.001, 8)):
+        change = study_waves.mean_of_wave(program, boundary, spacing, order, 3000)
+        below(f"{boundary}, {spacing} m, order {order}: mean after 3,000 steps, relative change", abs(change), 2e-3)
+
+
+@case
 def heat_content(program):
     """Heat in a box that lets none through."""
     for field in (False, True):

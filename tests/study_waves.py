@@ -107,6 +107,19 @@ def energy(program, boundary, steps, stride, shape=(13, 12, 11)):
     return at, values / values[0]
 
 
+def mean_of_wave(program, boundary, spacing, order, steps):
+    """Relative change of the mean (neumann: with the trapezoidal rule) of a wave that begins at rest in a closed box of
+    one velocity, where it stays what it was."""
+    shape = (16, 15, 14)
+    begin = np.random.default_rng(4).random(shape, np.float32)
+    write_field(program.folder / "in.h5", begin, "u")
+    program.succeed("-q", program.config(wave_keys(shape, spacing, boundary__all=boundary, initial__u="in.h5:/u",
+                                                   equation__space_order=order, time__steps=steps)))
+    weight, end = trapezoid(shape, boundary), program.field(steps).astype(np.float64)
+    check(misfit(end, begin.astype(np.float64)) > 0.1, "the wave stands still")
+    return (weight * end).sum() / (weight * begin).sum() - 1
+
+
 def heat_content(program, field, steps):
     """Relative change of the heat in a neumann box: the trapezoid sum of u, of u / alpha where alpha is a field."""
     shape, spacing = (14, 13, 17), (2.0, 3.0, 2.5)

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 /* The second derivative of x^p at 0 is 2 for p = 2 and 0 otherwise: exact up to p = order + 1, and not beyond. */
@@ -61,9 +63,47 @@ static void phase_velocity_is_that_of_leapfrog(void **state) {
   assert_true(fd_phase_velocity(2, 5, 0.01) < 0.95);
 }
 
+static const double SPACINGS[][3] = {
+    {1, 1, 1}, {10, 10, 10}, {12.5, 12.5, 10}, {7, 5, 3}, {1e-3, 1e-3, 1e-3}};
+
+static double sum_of(float center, const float w[3][5]) {
+  double sum = center;
+  for (int axis = 0; axis < 3; axis++)
+    for (int r = 1; r <= 4; r++) sum += 2 * (double)w[axis][r];
+  return sum;
+}
+
+/* Rounded as physics.c does, then balanced: the Laplacian of a constant is 0 again, and hardly a weight has moved. */
+static void balanced_weights_sum_exactly(void **state) {
+  (void)state;
+  bool rounding_showed = false;
+  for (int order = 2; order <= 8; order += 2)
+    for (size_t i = 0; i < sizeof SPACINGS / sizeof *SPACINGS; i++)
+      for (int heat = 0; heat < 2; heat++) {
+        double w[5], scale = heat ? 0.9 * 2 / fd_sum(order, SPACINGS[i]) : 1, center = heat;
+        float rounded[3][5] = {{0}}, moved[3][5];
+        fd_weights(order, w);
+        for (int axis = 0; axis < 3; axis++) {
+          double h2 = SPACINGS[i][axis] * SPACINGS[i][axis];
+          center += scale * w[0] / h2;
+          for (int r = 1; r <= 4; r++) rounded[axis][r] = (float)(scale * w[r] / h2);
+        }
+        memcpy(moved, rounded, sizeof moved);
+        float balanced = (float)center;
+        if (sum_of(balanced, rounded) != heat) rounding_showed = true;
+        fd_balance(heat, &balanced, (float *const[]){moved[0], moved[1], moved[2]});
+        assert_true(sum_of(balanced, moved) == heat);
+        assert_true(fabs(balanced / center - 1) < 1e-6);
+        for (int axis = 0; axis < 3; axis++)
+          for (int r = 1; r <= 4; r++)
+            assert_true(fabs(moved[axis][r] - rounded[axis][r]) <= 1.1e-6 * fabs(rounded[axis][r]));
+      }
+  assert_true(rounding_showed);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(weights_are_exact_for_polynomials),
-                                     cmocka_unit_test(sum_is_the_largest_eigenvalue),
-                                     cmocka_unit_test(phase_velocity_is_that_of_leapfrog)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(weights_are_exact_for_polynomials), cmocka_unit_test(sum_is_the_largest_eigenvalue),
+      cmocka_unit_test(phase_velocity_is_that_of_leapfrog), cmocka_unit_test(balanced_weights_sum_exactly)};
   return cmocka_run_group_tests_name("fd", tests, NULL, NULL);
 }
