@@ -152,7 +152,7 @@ static void test_boundaries_taken(void **state) {
 static void test_sources(void **state) {
   (void)state;
   config c =
-      expect_taken(WAVE "[source.10]\nposition = -100 0 7\nwavelet = ricker\nf0 = 25\n"
+      expect_taken(WAVE "[source.10]\nposition = -100 0 7\nf0 = 25\n" /* the wavelet's default */
                         "[source.2147483647]\nposition = 530 320 137\nwavelet = sig.h5:/s\namplitude = -3\n"
                         "[source.2]\nf0 = 8\nt0 = -1\nwavelet = gaussian\nposition = 0.5 1.25 33\n",
                    "source.10.f0=30");
