@@ -11,6 +11,7 @@
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};
 static const range POSITIVE = {1e-20, 1e20};
+static const range SPACING = {1e-15, 1e15}; /* its square, times and over the least weight, is a normal float */
 static const range SECONDS = {0, 1e9};
 static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}; /* wide enough for the default on any grid, as is WIDTH */
@@ -124,9 +125,9 @@ const config_key config_keys[] = {
   {"grid", "nx", VALUE_INTEGER, AT(nx), .min = 1, .max = POINTS_MAX, .required = true},
   {"grid", "ny", VALUE_INTEGER, AT(ny), .min = 1, .max = POINTS_MAX, .required = true},
   {"grid", "nz", VALUE_INTEGER, AT(nz), .min = 1, .max = POINTS_MAX, .required = true},
-  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &POSITIVE, .fallback = "1"},
-  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &POSITIVE, .fallback = "1"},
-  {"grid", "dz", VALUE_NUMBERS, AT(dz), .range = &POSITIVE, .fallback = "1"},
+  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &SPACING, .fallback = "1"},
+  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &SPACING, .fallback = "1"},
+  {"grid", "dz", VALUE_NUMBERS, AT(dz), .range = &SPACING, .fallback = "1"},
   {"grid", "origin", VALUE_NUMBERS, AT(origin), .range = &POSITION, .fallback = "0 0 0"},
 
   {"equation", "type", VALUE_CHOICE, AT(equation), .choices = equation_choices, .fallback = "jacobi"},
