@@ -1,32 +1,6 @@
 #include "step.h"
+#include "step_phases.h"
 #include "trace.h"
-
-/* Three sets of events: a pass waits for those of the one before it while filling its own, and what the one two passes
- * before exposed is known from its events and those after it. */
-enum {
-  BOUNDARY_BEGIN,
-  BOUNDARY_END,
-  TO_HOST,
-  TO_DEVICE_BEGIN,
-  TO_DEVICE,
-  INTERIOR_BEGIN,
-  INTERIOR_END,
-  GHOSTS, /* a pass without a boundary may read its ghosts */
-  EVENTS_A_PASS,
-  SETS = 3
-};
-/* What a pass waits for is marked by events of its own, which carry no times. */
-enum { BOUNDARY_DONE = EVENT_ORDER, INTERIOR_DONE = BOUNDARY_DONE + SETS };
-_Static_assert((int)SETS *(int)EVENTS_A_PASS <= (int)EVENT_ORDER, "they must not be others' events");
-_Static_assert((int)INTERIOR_DONE + (int)SETS <= (int)EVENT_STEP_END, "nor these");
-
-static int set_of(int64_t pass) {
-  return (int)((pass + SETS) % SETS);
-}
-
-static int event_of(int64_t pass, int event) {
-  return event >= EVENT_ORDER ? event + set_of(pass) : set_of(pass) * EVENTS_A_PASS + event;
-}
 
 float *stepper_field(const stepper *s, int which) {
   return s->memory[which] + slab_offset(s->slab, 0, 0, 0);
@@ -36,21 +10,14 @@ static int record(const stepper *s, int stream, int event, error *e) {
   return s->dev->table->record(s->dev, stream, event_of(s->pass, event), e);
 }
 
-/* Events cost a microsecond each, which counts where a step takes ten: the phases of the first passes are measured, for
- * short runs, and then of some. */
-static bool measured(const stepper *s, int64_t pass) {
-  enum { FIRST = 4, EVERY = 16 };
-  return s->profile && (pass - s->measured_pass < FIRST || pass % EVERY == 0);
-}
-
 static int record_end(const stepper *s, int stream, int event, int done, error *e) {
-  if (measured(s, s->pass)) TRY(record(s, stream, event, e));
+  if (phases_measured(s, s->pass)) TRY(record(s, stream, event, e));
   return record(s, stream, done, e);
 }
 
 /* Where kernels begin: what a pass exposed ends where the next one's do. */
 static int record_begin(const stepper *s, int stream, int event, error *e) {
-  return measured(s, s->pass) || measured(s, s->pass - 1) ? record(s, stream, event, e) : 0;
+  return phases_measured(s, s->pass) || phases_measured(s, s->pass - 1) ? record(s, stream, event, e) : 0;
 }
 
 static int launch(const stepper *s, int stream, const kernel *k, zrange z, error *e) {
@@ -92,58 +59,6 @@ static int launch_interior(const stepper *s, const kernel *k, zrange interior, e
   return s->overlap ? 0 : t->sync(s->dev, STREAM_INTERIOR, e);
 }
 
-static double larger(double a, double b) {
-  return a > b ? a : b;
-}
-
-/* Seconds from the beginning of a pass, which is that of its boundary kernels. */
-static int since(const stepper *s, int64_t pass, int event, double *seconds, error *e) {
-  return s->dev->table->seconds(s->dev, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
-}
-
-/* The time in which nothing was computed because halos were on their way: from the end of what this pass computed to
- * the beginning of what the next one did; after the last one there is, to the arrival of its ghosts. Kernels of the
- * interior, which need no ghosts, may begin before this pass's exchange has ended. */
-static int exposed(const stepper *s, int64_t pass, bool last, double *seconds, error *e) {
-  double boundary_end, interior_end, boundary_begin, interior_begin;
-  TRY(since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
-  TRY(since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
-  TRY(since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN), &boundary_begin,
-            e));
-  interior_begin = boundary_begin;
-  if (!last) TRY(since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
-  const double begin = interior_begin < boundary_begin ? interior_begin : boundary_begin;
-  *seconds = larger(0, begin - larger(boundary_end, interior_end));
-  return 0;
-}
-
-/* Adds the times of a finished pass to those measured. */
-static int harvest(stepper *s, int64_t pass, bool last, error *e) {
-  const device_table *t = s->dev->table;
-  double boundary, interior, to_host, to_device, exchange, gap;
-  TRY(since(s, pass, event_of(pass, BOUNDARY_END), &boundary, e));
-  TRY(t->seconds(s->dev, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &interior, e));
-  s->sampled.steps++;
-  s->sampled.boundary += boundary;
-  s->sampled.interior += interior;
-  if (!halo_needed(s->halo)) return 0;
-  TRY(t->seconds(s->dev, event_of(pass, BOUNDARY_END), event_of(pass, TO_HOST), &to_host, e));
-  TRY(t->seconds(s->dev, event_of(pass, TO_HOST), event_of(pass, TO_DEVICE_BEGIN), &exchange, e));
-  TRY(t->seconds(s->dev, event_of(pass, TO_DEVICE_BEGIN), event_of(pass, TO_DEVICE), &to_device, e));
-  TRY(exposed(s, pass, last, &gap, e));
-  s->sampled.to_host += to_host;
-  s->sampled.to_device += to_device;
-  s->sampled.exposed += gap;
-  s->sampled.exchange += exchange;
-  return 0;
-}
-
-static int harvest_before(stepper *s, int64_t end, error *e) {
-  for (; s->harvested < end; s->harvested++)
-    if (measured(s, s->harvested)) TRY(harvest(s, s->harvested, s->harvested + 1 == s->pass, e));
-  return 0;
-}
-
 /* Receivers read the field just computed, which must be complete with the ghosts that have come. The kernels that
  * overwrite it, two passes on, wait for work that STREAM_BOUNDARY does after this. */
 static int sample(stepper *s, int64_t step, const float *field, error *e) {
@@ -156,7 +71,7 @@ static int sample(stepper *s, int64_t step, const float *field, error *e) {
 static int begin_pass(stepper *s, error *e) {
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_DONE), e));
-  return harvest_before(s, s->pass - 2, e);
+  return phases_take(s, s->pass - 2, e);
 }
 
 /* A field that is being copied for a file is not to be overwritten yet. A pass of one step overwrites the older field
@@ -177,7 +92,8 @@ static int finish_pass(stepper *s, int steps, int newest, error *e) {
   const halo_events events = {event_of(s->pass, TO_HOST), event_of(s->pass, TO_DEVICE_BEGIN),
                               event_of(s->pass, TO_DEVICE)};
   watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
-  TRY(halo_exchange(s->halo, s->memory[newest], measured(s, s->pass) ? &events : NULL, !s->overlap, e));
+  TRY(halo_exchange(s->halo, s->memory[newest], phases_measured(s, s->pass) ? &events : NULL, !s->overlap,
+                    e));
   TRY(sample(s, s->step + steps, stepper_field(s, newest), e));
   trace_end();
   s->current = newest;
@@ -238,25 +154,6 @@ static int advance_whole(stepper *s, const kernel *k, int steps, error *e) {
   return finish_pass(s, steps, s->current ^ (steps & 1), e);
 }
 
-/* The outcome of a pass whose launch is over. */
-static int take_outcome(stepper *s, int64_t pass, error *e) {
-  double waited, seconds = 0;
-  if (pass < 0) return 0;
-  TRY(persistent_outcome(s->persistent, (int)(pass % SETS), &waited, e));
-  if (s->profile)
-    TRY(s->dev->table->seconds(s->dev, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &seconds,
-                               e));
-  s->phases.interior += seconds - waited;
-  s->phases.exchange += waited;
-  s->phases.exposed += waited;
-  return 0;
-}
-
-static int outcomes_before(stepper *s, int64_t end, error *e) {
-  for (; s->harvested < end; s->harvested++) TRY(take_outcome(s, s->harvested, e));
-  return 0;
-}
-
 /* A batch of steps in one launch, on the boundary's stream alone: there, all later work finds it done. */
 static int advance_persistent(stepper *s, int64_t limit, error *e) {
   const device_table *t = s->dev->table;
@@ -264,11 +161,11 @@ static int advance_persistent(stepper *s, int64_t limit, error *e) {
   _Static_assert((int)SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   TRY(t->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_DONE), e));
-  TRY(outcomes_before(s, s->pass - 1, e));
+  TRY(phases_take(s, s->pass - 1, e));
   TRY(await_copies(s, steps, e));
   trace_begin("steps");
   if (s->profile) TRY(record(s, STREAM_BOUNDARY, INTERIOR_BEGIN, e));
-  TRY(persistent_advance(s->persistent, s->current, steps, (int)(s->pass % SETS), e));
+  TRY(persistent_advance(s->persistent, s->current, steps, set_of(s->pass), e));
   if (s->profile) TRY(record(s, STREAM_BOUNDARY, INTERIOR_END, e));
   TRY(record(s, STREAM_BOUNDARY, INTERIOR_DONE, e));
   s->current ^= steps & 1;
@@ -300,19 +197,6 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   return finish_pass(s, k->steps, !s->current, e);
 }
 
-/* What the measured passes say of all. */
-static void extrapolate(stepper *s) {
-  const double factor =
-      s->sampled.steps ? (double)(s->pass - s->measured_pass) / (double)s->sampled.steps : 0;
-  s->phases = (step_phases){.boundary = factor * s->sampled.boundary,
-                            .to_host = factor * s->sampled.to_host,
-                            .exchange = factor * s->sampled.exchange,
-                            .to_device = factor * s->sampled.to_device,
-                            .interior = factor * s->sampled.interior,
-                            .exposed = factor * s->sampled.exposed};
-  if (s->halo->transport && !s->halo->on_device) s->phases.exchange = s->halo->exchange_seconds;
-}
-
 int stepper_await(const stepper *s, int stream, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->wait(s->dev, stream, event_of(s->pass - 1, BOUNDARY_DONE), e));
@@ -322,17 +206,13 @@ int stepper_await(const stepper *s, int stream, error *e) {
 int stepper_sync(stepper *s, error *e) {
   TRY(s->dev->table->sync(s->dev, STREAM_BOUNDARY, e));
   TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
-  TRY(s->persistent ? outcomes_before(s, s->pass, e) : harvest_before(s, s->pass, e));
-  if (!s->persistent) extrapolate(s);
-  s->phases.steps = s->step - s->measured_from;
+  TRY(phases_take(s, s->pass, e));
+  phases_complete(s);
   return 0;
 }
 
 int stepper_reset_phases(stepper *s, error *e) {
   TRY(stepper_sync(s, e));
-  s->phases = s->sampled = (step_phases){0};
-  s->measured_from = s->step;
-  s->measured_pass = s->pass;
-  s->halo->exchange_seconds = 0;
+  phases_reset(s);
   return 0;
 }

@@ -13,8 +13,8 @@ rules=(
   '. | (.*/)?nccl.*\.h | ^src/transport_nccl\.c | NCCL is for its transport'
   '^kernels/ | \.\./.* | \ \.\./src/(error|nearest)\.h$ | a kernel knows its arguments and errors, nothing else of the program'
   '^src/(error|slab|nearest|fd)\. | .*(device|halo|step|run|simulation|transfer|config|field_io|kernel|report|log)\.h | ^$ | the lowest layer includes none above it'
-  '^src/(device|host_stream) | .*(halo|step|run|simulation|transfer|config|field_io|series|report|cli)\.h | ^$ | a device knows nothing of the run, the halo or files'
-  '^src/(halo|step|transfer)\. | .*(run|simulation|config|field_io|series|report|cli)\.h | ^$ | the step loop knows nothing of the run, its configuration or files'
+  '^src/(device|host_\w+) | .*(halo|step|run|simulation|transfer|config|field_io|series|report|cli)\.h | ^$ | a device knows nothing of the run, the halo or files'
+  '^src/(halo|step|step_phases|transfer)\. | .*(run|simulation|config|field_io|series|report|cli)\.h | ^$ | the step loop knows nothing of the run, its configuration or files'
   '^config/ | .*(device|halo|step|run|simulation|field_io|report)\.h | ^$ | the configuration knows nothing of what uses it'
   '^io/ | .*(device|halo|step|run|simulation|transfer|cli|report)\.h | ^$ | files know nothing of the run'
 )

@@ -1,0 +1,30 @@
+/* An event of the host device. The rules are CUDA's (device.h) but for a stricter one: an event belongs to the first
+ * stream it is recorded on. */
+#ifndef STENCIL_HOST_EVENT_H
+#define STENCIL_HOST_EVENT_H
+
+#include <pthread.h>
+#include "host_stream.h"
+
+typedef struct host_event {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  const host_stream *stream; /* the stream it is recorded on; NULL before the first record */
+  size_t recorded;           /* records asked for; touched by the device's user only */
+  size_t done;               /* records reached; guarded by lock, as is */
+  double time;               /* when the last of them was reached, s */
+} host_event;
+
+void host_event_open(host_event *ev);
+/* No stream may still work on it. */
+void host_event_close(host_event *ev);
+/* DEVICE_FAILED if it belongs to another stream. */
+int host_event_record(host_event *ev, host_stream *s, error *e);
+/* Holds back later work of `s` until the latest record, as of this call, is reached. */
+void host_event_wait(host_event *ev, host_stream *s);
+/* Waits until the latest record is reached. */
+void host_event_sync(host_event *ev);
+/* Waits for both, then gives the seconds from `first` to `last`; DEVICE_FAILED if one was never recorded. */
+int host_event_seconds(host_event *first, host_event *last, double *seconds, error *e);
+
+#endif

@@ -1,0 +1,103 @@
+#include "step_phases.h"
+
+/* Events cost a microsecond each, which counts where a step takes ten: the phases of the first passes are measured, for
+ * short runs, and then of some. */
+bool phases_measured(const stepper *s, int64_t pass) {
+  enum { FIRST = 4, EVERY = 16 };
+  return s->profile && (pass - s->measured_pass < FIRST || pass % EVERY == 0);
+}
+
+static double larger(double a, double b) {
+  return a > b ? a : b;
+}
+
+/* Seconds from an event of a pass to another. */
+static int between(const stepper *s, int64_t pass, int first, int last, double *seconds, error *e) {
+  return s->dev->table->seconds(s->dev, event_of(pass, first), event_of(pass, last), seconds, e);
+}
+
+/* Seconds from the beginning of a pass, which is that of its boundary kernels. */
+static int since(const stepper *s, int64_t pass, int event, double *seconds, error *e) {
+  return s->dev->table->seconds(s->dev, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
+}
+
+/* The time in which nothing was computed because halos were on their way: from the end of what this pass computed to
+ * the beginning of what the next one did; after the last one there is, to the arrival of its ghosts. Kernels of the
+ * interior, which need no ghosts, may begin before this pass's exchange has ended. */
+static int exposed(const stepper *s, int64_t pass, bool last, double *seconds, error *e) {
+  double boundary_end, interior_end, boundary_begin, interior_begin;
+  TRY(since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
+  TRY(since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
+  TRY(since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN), &boundary_begin,
+            e));
+  interior_begin = boundary_begin;
+  if (!last) TRY(since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
+  const double begin = interior_begin < boundary_begin ? interior_begin : boundary_begin;
+  *seconds = larger(0, begin - larger(boundary_end, interior_end));
+  return 0;
+}
+
+/* Adds the times of a pass to those measured. */
+static int harvest(stepper *s, int64_t pass, error *e) {
+  double boundary, interior, to_host, to_device, exchange, gap;
+  TRY(between(s, pass, BOUNDARY_BEGIN, BOUNDARY_END, &boundary, e));
+  TRY(between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &interior, e));
+  s->sampled.steps++;
+  s->sampled.boundary += boundary;
+  s->sampled.interior += interior;
+  if (!halo_needed(s->halo)) return 0;
+  TRY(between(s, pass, BOUNDARY_END, TO_HOST, &to_host, e));
+  TRY(between(s, pass, TO_HOST, TO_DEVICE_BEGIN, &exchange, e));
+  TRY(between(s, pass, TO_DEVICE_BEGIN, TO_DEVICE, &to_device, e));
+  TRY(exposed(s, pass, pass + 1 == s->pass, &gap, e));
+  s->sampled.to_host += to_host;
+  s->sampled.to_device += to_device;
+  s->sampled.exposed += gap;
+  s->sampled.exchange += exchange;
+  return 0;
+}
+
+/* The outcome of a pass of the persistent schedule. */
+static int take_outcome(stepper *s, int64_t pass, error *e) {
+  double waited, seconds = 0;
+  TRY(persistent_outcome(s->persistent, set_of(pass), &waited, e));
+  if (s->profile) TRY(between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &seconds, e));
+  s->phases.interior += seconds - waited;
+  s->phases.exchange += waited;
+  s->phases.exposed += waited;
+  return 0;
+}
+
+int phases_take(stepper *s, int64_t end, error *e) {
+  for (; s->harvested < end; s->harvested++)
+    if (s->persistent)
+      TRY(take_outcome(s, s->harvested, e));
+    else if (phases_measured(s, s->harvested))
+      TRY(harvest(s, s->harvested, e));
+  return 0;
+}
+
+/* What the measured passes say of all. */
+static void extrapolate(stepper *s) {
+  const double factor =
+      s->sampled.steps ? (double)(s->pass - s->measured_pass) / (double)s->sampled.steps : 0;
+  s->phases = (step_phases){.boundary = factor * s->sampled.boundary,
+                            .to_host = factor * s->sampled.to_host,
+                            .exchange = factor * s->sampled.exchange,
+                            .to_device = factor * s->sampled.to_device,
+                            .interior = factor * s->sampled.interior,
+                            .exposed = factor * s->sampled.exposed};
+  if (s->halo->transport && !s->halo->on_device) s->phases.exchange = s->halo->exchange_seconds;
+}
+
+void phases_complete(stepper *s) {
+  if (!s->persistent) extrapolate(s);
+  s->phases.steps = s->step - s->measured_from;
+}
+
+void phases_reset(stepper *s) {
+  s->phases = s->sampled = (step_phases){0};
+  s->measured_from = s->step;
+  s->measured_pass = s->pass;
+  s->halo->exchange_seconds = 0;
+}

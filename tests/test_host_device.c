@@ -1,0 +1,91 @@
+/* What the host device does beyond the rules that test_device.c asks of every backend. */
+#include "test.h"
+#include "../src/device.h"
+
+enum { BYTES = (1 << 20) + 3 }; /* shared among threads, and no whole number of floats */
+
+static error E;
+
+static int setup(void **state) {
+  const device_options options = {.local_ranks = 1, .threads = 3, .profile = true};
+  E = (error){0};
+  assert_ok(device_open("host", &options, (device **)state, &E), &E);
+  return 0;
+}
+
+static int teardown(void **state) {
+  device *dev = *state;
+  dev->table->close(dev);
+  return 0;
+}
+
+static void an_event_belongs_to_one_stream(void **state) {
+  device *dev = *state;
+  error e = {0};
+  assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
+  assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
+  assert_int_equal(dev->table->record(dev, STREAM_BOUNDARY, 3, &e), ERROR_DEVICE_FAILED);
+}
+
+static void every_byte_is_copied(void **state) {
+  device *dev = *state;
+  const device_table *t = dev->table;
+  const copy_direction way[] = {COPY_TO_DEVICE, COPY_ON_DEVICE, COPY_TO_HOST};
+  unsigned char *memory[4];
+  uint64_t seed = 5;
+  for (int i = 0; i < 4; i++) assert_ok(t->alloc(dev, (void **)&memory[i], BYTES, MEMORY_DEVICE, &E), &E);
+  for (int i = 0; i < BYTES; i++) memory[0][i] = (unsigned char)(100 + 100 * test_random(&seed));
+  for (int i = 0; i < 3; i++)
+    assert_ok(t->copy(dev, STREAM_BOUNDARY, memory[i + 1], memory[i], BYTES, way[i], &E), &E);
+  assert_ok(t->sync(dev, STREAM_BOUNDARY, &E), &E);
+  for (int i = 1; i < 4; i++) assert_memory_equal(memory[i], memory[0], BYTES);
+  for (int i = 0; i < 4; i++) assert_ok(t->free(dev, memory[i], MEMORY_DEVICE, &E), &E);
+}
+
+static void mark(const void *args, int part, int parts) {
+  (void)parts;
+  bool *const *ran = args;
+  if (part == 0) **ran = true;
+}
+
+static void mark_launched(const kernel_args *args, int part, int parts) {
+  (void)parts;
+  if (part == 0) args->out[0] = 1;
+}
+
+/* Work that follows a failure finds what the failed work left: it is not done. That of other streams is. */
+static void nothing_is_done_after_a_failure(void **state) {
+  device *dev = *state;
+  const device_table *t = dev->table;
+  const operation applied = {.name = "mark", .args_bytes = sizeof(bool *), .host = mark};
+  const kernel launched = {.name = "mark", .backend = BACKEND_HOST, .host = mark_launched};
+  for (int s = STREAM_BOUNDARY; s <= STREAM_INTERIOR; s++) {
+    bool ran = false, *args = &ran, failed = s == STREAM_BOUNDARY;
+    float out = 0;
+    error e = {0};
+    if (failed) assert_ok(t->copy(dev, s, NULL, &out, sizeof out, COPY_TO_DEVICE, &E), &E);
+    assert_ok(t->apply(dev, s, &applied, &args, &E), &E);
+    assert_ok(t->launch(dev, s, &launched, &(kernel_args){.out = &out, .z_end = 1}, &E), &E);
+    assert_int_equal(t->sync(dev, s, &e), failed ? ERROR_DEVICE_FAILED : 0);
+    assert_int_equal(ran, !failed);
+    assert_int_equal(out == 1, !failed);
+  }
+}
+
+static void an_operation_has_only_so_many_arguments(void **state) {
+  device *dev = *state;
+  const char args[4096] = "";
+  const operation large = {.name = "large", .args_bytes = sizeof args, .host = mark};
+  error e = {0};
+  assert_int_equal(dev->table->apply(dev, STREAM_BOUNDARY, &large, args, &e), ERROR_DEVICE_FAILED);
+  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+}
+
+#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {ON_HOST(an_event_belongs_to_one_stream), ON_HOST(every_byte_is_copied),
+                                     ON_HOST(nothing_is_done_after_a_failure),
+                                     ON_HOST(an_operation_has_only_so_many_arguments)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
