@@ -40,8 +40,8 @@ int atomic_file_commit(const char *temporary, const char *path, error *e) {
   return rc ? FAIL(e, FILE_WRITE, path, strerror(rc)) : 0;
 }
 
-int path_check_writable(const char *path, error *e) {
-  char folder[FILE_NAME], probe[FILE_NAME], reason[FILE_NAME + 64];
+int path_check_ending(const char *path, const char *ending, error *e) {
+  char folder[FILE_NAME], probe[FILE_NAME + PATH_ENDING], reason[FILE_NAME + 64];
   const char *slash = strrchr(path, '/');
   if (!*(slash ? slash + 1 : path))
     return FAIL(e, PATH_UNUSABLE, path, "expected the beginning of a file name, not a folder");
@@ -56,7 +56,8 @@ int path_check_writable(const char *path, error *e) {
     return FAIL(e, PATH_UNUSABLE, path, reason);
   }
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
-  snprintf(probe, sizeof probe, "%s.00000000.XXXXXX", path);
+  const int length = snprintf(probe, sizeof probe, "%s%s", path, ending);
+  memset(probe + length - 6, 'X', 6); /* for mkstemp */
   int fd = mkstemp(probe);
   if (fd < 0) {
     snprintf(reason, sizeof reason, "folder '%s' is not writable: %s", folder, strerror(errno));
@@ -65,4 +66,8 @@ int path_check_writable(const char *path, error *e) {
   close(fd);
   if (unlink(probe)) return FAIL(e, PATH_UNUSABLE, path, strerror(errno));
   return 0;
+}
+
+int path_check_writable(const char *path, error *e) {
+  return path_check_ending(path, ".00000000.hdf.tmp", e);
 }

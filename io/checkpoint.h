@@ -99,6 +99,9 @@ int checkpoint_open(checkpoint *c, MPI_Comm comm, const char *file, error *e);
 /* Told on rank 0 of a file that cannot be used, and why. */
 typedef void checkpoint_skipped(void *context, const char *file, const char *reason);
 
+/* Exit 2 unless checkpoints PATH.*.h5 can be written. Not collective; leaves nothing behind. */
+int checkpoint_path_check(const char *path, error *e);
+
 /* Opens the newest intact one of PATH.*.h5, the one that was written last, passing over others. None: that is no error,
  * c->name is empty. */
 int checkpoint_open_newest(checkpoint *c, MPI_Comm comm, const char *path, checkpoint_skipped *skipped,

@@ -28,6 +28,13 @@ void checkpoint_temporary_name(char temporary[CHECKPOINT_TEMPORARY], const char 
   snprintf(temporary, CHECKPOINT_TEMPORARY, "%s.tmp.%s.%ld", name, host, (long)getpid());
 }
 
+int checkpoint_path_check(const char *path, error *e) {
+  char name[CHECKPOINT_NAME], temporary[CHECKPOINT_TEMPORARY];
+  TRY(checkpoint_file_name(name, path, 0, e));
+  checkpoint_temporary_name(temporary, name);
+  return path_check_ending(path, temporary + strlen(path), e);
+}
+
 /* Cuts "BASE.STEP.h5", where BASE is the last part of `path`, off the beginning of the name of a file; returns what
  * follows, or NULL. */
 static const char *parse(const char *path, const char *file, int64_t *step) {

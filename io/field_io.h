@@ -81,10 +81,6 @@ typedef struct series_entry {
 int series_write(const char *path, const series_entry *entries, int count, const slab *slab,
                  const field_meta *meta, error *e);
 
-/* Rank 0 only: exit 2 unless files named PATH.* can be created: the folder exists and is writable. Leaves
- * nothing behind. */
-int path_check_writable(const char *path, error *e);
-
 /* "1.10.8 (parallel)": the HDF5 in use, at most 64 bytes. */
 void field_io_version(char text[64]);
 /* True where HDF5 can do collective I/O. */

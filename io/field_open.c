@@ -21,11 +21,12 @@ int field_name_split(field_name *n, const char *name, error *e) {
 
 /* The system's own words for a file that cannot be read, which HDF5 would bury. */
 static int check_readable(const char *file, error *e) {
-  int fd = open(file, O_RDONLY | O_CLOEXEC);
+  int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe may never be opened at its other end */
   struct stat s;
   int reason = fd < 0 || fstat(fd, &s) ? errno : S_ISDIR(s.st_mode) ? EISDIR : 0;
   if (fd >= 0) close(fd);
-  return reason ? FAIL(e, FIELD_FILE, file, strerror(reason)) : 0;
+  if (reason) return FAIL(e, FIELD_FILE, file, strerror(reason));
+  return S_ISREG(s.st_mode) ? 0 : FAIL(e, FIELD_FILE, file, "it is not a regular file");
 }
 
 static int open_file(hid_t *opened, const char *file, error *e) {

@@ -51,7 +51,8 @@ int files_fields_exist(const files *f, const char *path, const int64_t *steps, i
 /* The entries are those of the first computing rank. */
 int files_series_write(const files *f, const char *path, const series_entry *entries, int count,
                        const slab *slab, const field_meta *meta, error *e);
-int files_path_check(const files *f, const char *path, error *e);
+/* Can fields (or, `checkpoints`, checkpoints) be saved under PATH? */
+int files_path_check(const files *f, const char *path, bool checkpoints, error *e);
 int files_space(const files *f, const char *path, const char *ending, const space_steps *which,
                 space_use *use, error *e);
 

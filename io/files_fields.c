@@ -1,6 +1,7 @@
 /* Fields, their series and paths: what the computing ranks call, and after each the server's twin. */
 #include <stdlib.h>
 #include "../src/error_mpi.h"
+#include "atomic_file.h"
 #include "files_internal.h"
 
 int files_field_io(const files *f, field_io *io, const slab *slab, enum io_kind mode, error *e) {
@@ -171,20 +172,26 @@ int serve_series_write(file_server *s, message *m, error *e) {
   return write_series(s->files, path, entries, count, &s->slab, &meta, e);
 }
 
-static int check_path(const files *f, const char *path, error *e) {
-  if (uses_files(f)) path_check_writable(path, e);
+static int check_path(const files *f, const char *path, bool checkpoints, error *e) {
+  if (uses_files(f)) checkpoints ? checkpoint_path_check(path, e) : path_check_writable(path, e);
   return error_agree(e, f->comm);
 }
 
-int files_path_check(const files *f, const char *path, error *e) {
+int files_path_check(const files *f, const char *path, bool checkpoints, error *e) {
   message m = {0};
-  if (files_tell(f)) message_put_text(&m, path);
+  if (files_tell(f)) {
+    message_put_text(&m, path);
+    message_put(&m, &checkpoints, sizeof checkpoints);
+  }
   TRY(files_request(f, REQUEST_PATH_CHECK, &m, e));
-  return check_path(f, path, e);
+  return check_path(f, path, checkpoints, e);
 }
 
 int serve_path_check(file_server *s, message *m, error *e) {
-  return check_path(s->files, message_get_text(m), e);
+  bool checkpoints;
+  const char *path = message_get_text(m);
+  message_get(m, &checkpoints, sizeof checkpoints);
+  return check_path(s->files, path, checkpoints, e);
 }
 
 static int look_at_space(const files *f, const char *path, const char *ending, const space_steps *which,

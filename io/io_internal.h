@@ -5,7 +5,7 @@
 #include <hdf5.h>
 #include "field_io.h"
 
-enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32 };
+enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32, PATH_ENDING = 160 };
 
 /* Why the HDF5 call just made failed, in HDF5's words, for the end of a message. Use through HDF5_WHY, before
  * any other HDF5 call, which would forget it. */
@@ -18,6 +18,9 @@ hid_t hdf5_access(void);
 
 /* The folder of `path`: "." where it names none. */
 void path_folder(const char *path, char folder[FILE_NAME]);
+/* Exit 2 unless a file named PATH and `ending` (6 to PATH_ENDING - 1 characters) can be created. Leaves nothing
+ * behind. */
+int path_check_ending(const char *path, const char *ending, error *e);
 
 /* "FILE:/path" cut in two at its last ":/". */
 typedef struct field_name {

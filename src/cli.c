@@ -119,6 +119,7 @@ static int take_option(cli *c, int id, const char *argument, error *e) {
   case OPTION_COUNT:
     break;
   }
+  if (c->benchmark && c->restart) return refuse(e, "--benchmark and --restart", "", ": only one of them");
   if (c->quiet && c->verbose) return refuse(e, "--quiet and --verbose", "", ": only one of them");
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "error_mpi.h"
 #include "fd.h"
+#include "report.h"
 #include "simulation.h"
 #include "state.h"
 #include "stop.h"
@@ -101,6 +102,8 @@ static int print_device(simulation *s, const needs *n, error *e) {
   MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->comm));
   log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", s->dev->description,
            mib((double)s->dev->total_bytes), mib(all));
+  if (s->dev->total_bytes > 0 && n->device > (double)s->dev->total_bytes)
+    log_line(s->log, "warning: that is more than there is on this device: here the run would fail");
   if (s->dev->warning[0]) log_line(s->log, "warning: %s", s->dev->warning);
   return 0;
 }
@@ -132,9 +135,9 @@ static int check_files(const simulation *s, double traces, error *e) {
   if (medium) TRY(check_input(c, medium, files, log, e));
   if (c->initial == INITIAL_FILE) TRY(check_input(c, c->initial_file, files, log, e));
   if (c->previous == PREVIOUS_FILE) TRY(check_input(c, c->previous_file, files, log, e));
-  TRY(files_path_check(files, c->output_path, e));
-  TRY(files_path_check(files, c->checkpoint_path, e));
-  if (s->rank == 0 && c->report_file[0]) path_check_writable(c->report_file, e);
+  TRY(files_path_check(files, c->output_path, false, e));
+  TRY(files_path_check(files, c->checkpoint_path, true, e));
+  if (s->rank == 0 && c->report_file[0]) report_check(c->report_file, e);
   TRY(error_agree(e, files->compute));
   log_line(log, "output paths are writable");
   return storage_check(s, traces, true, e);
@@ -164,7 +167,7 @@ int dry_run(const config *c, const cli *options, const char *command, run_log *l
   if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
   if (from.name[0])
     log_line(log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
-  if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, files, false, e)) {
+  if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, files, PLAN_DRY, e)) {
     double traces = 0;
     describe(&s, &traces, e);
     if (!error_agree(e, files->compute) && !check_files(&s, traces, e))

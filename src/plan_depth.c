@@ -23,10 +23,9 @@ static int least_interval(const config *c) {
 /* Most steps a pass; where that is 1, `why` says why. */
 static int most_steps(const simulation *s, char why[128]) {
   const config *c = s->config;
-  if (physics_absorbs(c)) {
-    snprintf(why, 128, "absorbing layers act on whole planes between the steps");
-    return 1;
-  }
+  if (physics_absorbs(c)) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
+  if (!tune_depth_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure others");
+  if (why[0]) return 1;
   const int interval = least_interval(c), planes = c->nz / s->ranks / RADIUS;
   if (interval == 1) snprintf(why, 128, "something is to be saved or checked after every step");
   if (!plan_neighbours(s) || interval <= planes) return interval;
@@ -40,7 +39,7 @@ static bool worth_measuring(const simulation *s, bool medium) {
   return (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz / s->ranks > CACHED_BYTES;
 }
 
-int plan_depth(simulation *s, error *e) {
+int plan_depth(simulation *s, bool measure, error *e) {
   stepper *p = &s->stepper;
   const config *c = s->config;
   char why[128] = "";
@@ -48,6 +47,7 @@ int plan_depth(simulation *s, error *e) {
   s->shape = (wavefront_shape){.depth = 1};
   const bool asked = p->kernel->wavefront, automatic = strcmp(c->kernel, "auto") == 0;
   depth_question q = {.dev = s->dev, .threads = s->threads, .nx = c->nx, .ny = c->ny, .always = asked};
+  q.measure = measure;
   q.planes = c->nz / s->ranks;
   q.wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC;
   s->kernel = c->kernel;

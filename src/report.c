@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "../io/atomic_file.h"
 
 typedef struct phase_row {
@@ -61,6 +62,8 @@ static figures figures_of(const report *r) {
   f.gbs = f.gpts * r->bytes_per_point;
   f.fraction = f.copy_gbs > 0 ? f.gbs / f.copy_gbs : 0;
   f.exposed_fraction = f.step > 0 ? over_ranks(r, offsetof(report_rank, exposed)).mean / f.step : 0;
+  if (f.exposed_fraction > 1)
+    f.exposed_fraction = 1; /* the passes that are measured may have been slower than most */
   return f;
 }
 
@@ -224,6 +227,13 @@ static int write_text(const char *path, const char *text, error *e) {
   bool failed = fprintf(f, "%s\n", text) < 0;
   failed = fclose(f) != 0 || failed;
   return failed ? FAIL(e, REPORT_WRITE, path, strerror(errno)) : 0;
+}
+
+int report_check(const char *path, error *e) {
+  struct stat s;
+  if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable(path, e);
+  if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, path, strerror(EISDIR));
+  return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, path, strerror(errno)) : 0;
 }
 
 /* A report appears whole or not at all, unless it goes to a terminal, pipe or device, which must not be

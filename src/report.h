@@ -35,6 +35,8 @@ typedef struct report {
 
 /* Prints the table; `verbose` adds a line a rank. */
 void report_print(const report *r, bool verbose, FILE *to);
+/* Exit 2 unless the JSON file can be written there. Leaves nothing behind. */
+int report_check(const char *path, error *e);
 /* Writes the JSON file (exit 2 if it cannot). */
 int report_write(const report *r, const char *path, error *e);
 

@@ -188,9 +188,9 @@ static int announce(simulation *s, error *e) {
 /* Better now than after a week of steps. */
 static int check_paths(const simulation *s, bool files, error *e) {
   const config *c = s->config;
-  if (files) TRY(files_path_check(s->files, c->output_path, e));
-  if (files) TRY(files_path_check(s->files, c->checkpoint_path, e));
-  if (s->rank == 0 && !e->id && c->report_file[0]) path_check_writable(c->report_file, e);
+  if (files) TRY(files_path_check(s->files, c->output_path, false, e));
+  if (files) TRY(files_path_check(s->files, c->checkpoint_path, true, e));
+  if (s->rank == 0 && !e->id && c->report_file[0]) report_check(c->report_file, e);
   return error_agree(e, s->comm);
 }
 
@@ -243,10 +243,11 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
     timed.end_time = 0;
     timed.receivers = RECEIVERS_NONE;
   }
-  bool profile = !options->quiet || c->report_file[0]; /* somebody will see the times of the phases */
+  const bool seen = !options->quiet || c->report_file[0]; /* the times of the phases */
   checkpoint from = {.file = -1};
-  if (options->restart && !options->benchmark) TRY(state_open(&from, options->restart, c, log, files, e));
-  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, files, profile, e) &&
+  if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
+  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, files,
+                       seen ? PLAN_PROFILE : PLAN_RUN, e) &&
       !simulation_allocate(&s, e) && !announce(&s, e)) {
     if (options->benchmark)
       benchmark(&s, e);

@@ -122,7 +122,7 @@ static int open_schedule(simulation *s, error *e) {
 }
 
 int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
-                    const files *files, bool profile, error *e) {
+                    const files *files, enum plan_purpose purpose, error *e) {
   const MPI_Comm comm = files->compute;
   *s = (simulation){.config = c,
                     .from = from,
@@ -131,13 +131,14 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
                     .comm = comm,
                     .files = files,
                     .checked_step = -1};
+  const bool profile = purpose == PLAN_PROFILE;
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
   if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&
       !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
     print_config(s, e);
   TRY(error_agree(e, comm));
-  TRY(plan_depth(s, e));
+  TRY(plan_depth(s, purpose != PLAN_DRY, e));
   TRY(plan_slab(s, e));
   TRY(files_field_io(files, &s->io, &s->slab, c->io, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
@@ -175,8 +176,8 @@ static int allocate_actors(simulation *s, error *e) {
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
   TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->files, e));
-  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->shape.depth, s->from ? s->from->step + 1 : 0, last,
-                     s->files, e));
+  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->shape.depth, s->from ? s->from->step + 1 : 0,
+                     last, s->files, e));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
   step->sources = c->source_count ? &s->sources : NULL;
   step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;

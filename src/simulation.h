@@ -55,10 +55,13 @@ typedef struct simulation {
   bool series_behind; /* PATH.xdmf does not list all of these; known on every rank, as are these two */
 } simulation;
 
+/* What is planned: a dry run, for which nothing is measured; a run; or one whose phases are measured. */
+enum plan_purpose { PLAN_DRY, PLAN_RUN, PLAN_PROFILE };
+
 /* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
- * files->compute, same error everywhere. Close it also after a failure. `profile`: measure phases. */
+ * files->compute, same error everywhere. Close it also after a failure. */
 int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
-                    const files *files, bool profile, error *e);
+                    const files *files, enum plan_purpose purpose, error *e);
 /* Takes the memory and opens the transport of a planned simulation. Collective. */
 int simulation_allocate(simulation *s, error *e);
 void simulation_close(simulation *s);

@@ -122,7 +122,8 @@ int state_open(checkpoint *c, const char *restart, const config *cfg, run_log *l
                error *e) {
   if (strcmp(restart, "auto") != 0) return files_checkpoint_open(files, c, restart, e);
   TRY(files_checkpoint_open_newest(files, c, cfg->checkpoint_path, tell_skipped, log, e));
-  if (!c->name[0]) log_line(log, "restart auto: no checkpoint %s.*.h5: from the start", cfg->checkpoint_path);
+  if (!c->name[0])
+    log_line(log, "restart auto: no intact checkpoint %s.*.h5: from the start", cfg->checkpoint_path);
   return 0;
 }
 

@@ -9,7 +9,8 @@
 /* So many points are more than any L3 cache holds: in one of 300 MiB a wavefront of jacobi won that was slower in
  * memory. */
 enum { POINTS_MAX = 1 << 27 };
-static const double MEASURE_SECONDS = 0.06; /* a shape, after one pass to warm up */
+static const double MEASURE_SECONDS = 0.06, /* a shape, two passes at least ... */
+    ENOUGH_SECONDS = 0.3;                   /* ... but where one takes so long */
 
 /* A stepper over a slab without neighbours. Fresh memory is NaN, which takes no longer than numbers do. */
 typedef struct trial {
@@ -18,13 +19,22 @@ typedef struct trial {
   stepper stepper;
   wavefront front;
   float *medium;
+  bool warm; /* a pass has touched all memory */
 } trial;
 
+/* Planes of a trial, if the slab has so many. */
+static int trial_planes(int nx, int ny) {
+  return (int)(POINTS_MAX / ((double)nx * ny)) + 1;
+}
+
+bool tune_depth_can(int nx, int ny) {
+  return trial_planes(nx, ny) >= RADIUS;
+}
+
 static int trial_open(trial *t, const depth_question *q, error *e) {
-  const int most = (int)(POINTS_MAX / ((double)q->nx * q->ny)) + 1;
+  const int most = trial_planes(q->nx, q->ny);
   *t = (trial){.halo = {.slab = &t->slab, .dev = q->dev}};
-  TRY(slab_init(&t->slab, q->nx, q->ny, q->planes < most || most < RADIUS ? q->planes : most, 0, 1, RADIUS,
-                e));
+  TRY(slab_init(&t->slab, q->nx, q->ny, q->planes < most ? q->planes : most, 0, 1, RADIUS, e));
   stepper *s = &t->stepper;
   *s = (stepper){.dev = q->dev, .halo = &t->halo, .slab = &t->slab, .overlap = true};
   s->kernel = s->boundary_kernel = s->single_kernel = q->wavefront;
@@ -55,13 +65,14 @@ static int time_shape(trial *t, const depth_question *q, const wavefront_shape *
   s->front = NULL;
   if (depth > 1)
     TRY(wavefront_open(s->front = &t->front, s->slab, shape, s->args.medium != NULL, q->threads, e));
-  for (int pass = 0; pass < 2 || spent < MEASURE_SECONDS; pass++) {
+  for (int passes = 0; spent < ENOUGH_SECONDS && (passes < 2 || spent < MEASURE_SECONDS); t->warm = true) {
     const double begin = MPI_Wtime();
     TRY(stepper_advance(s, depth, e));
     TRY(stepper_sync(s, e));
     const double seconds = MPI_Wtime() - begin;
-    if (pass == 0) continue;
+    if (!t->warm) continue;
     spent += seconds;
+    passes++;
     if (seconds / depth < *best) *best = seconds / depth;
   }
   wavefront_close(&t->front);
@@ -147,6 +158,13 @@ int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_s
   MPI_TRY(e, MPI_Bcast(answer, sizeof answer, MPI_CHAR, 0, comm));
   *shape = shape_of(answer);
   const bool remembered = shape->depth >= 1 && allowed(q, shape);
+  if (!remembered && !q->measure) {
+    for (int i = 0; i < WAVEFRONT_SHAPES; i++)
+      if (allowed(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > shape->depth)
+        *shape = wavefront_shapes[i];
+    log_line(log, "steps a pass: up to %d (a run measures, and remembers)", shape->depth);
+    return 0;
+  }
   if (!remembered) {
     TRY(measure(q, comm, log, shape, e));
     words_of(shape, answer);

@@ -17,7 +17,11 @@ typedef struct depth_question {
   bool always;        /* never answer 1 */
   bool wraps;         /* y does: tiles must stand upright */
   int most;           /* steps: never answer more */
+  bool measure;       /* where nothing is remembered; else the answer is then the deepest there may be */
 } depth_question;
+
+/* May planes of this size be asked about? Of larger ones, even the fewest take more memory and time than a trial should. */
+bool tune_depth_can(int nx, int ny);
 
 /* Times passes of several depths, in both kinds of tiles, on all ranks at once, with fields of its own that it frees
  * again, for a second or two, and answers the fastest: the same on every rank. The answer of rank 0's cache file counts

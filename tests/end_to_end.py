@@ -168,7 +168,26 @@ def file_errors(program):
             program.fail(2, words, config)
         if not dataset.startswith(("nan", "inf", "huge")):
             program.fail(2, words, "--dry-run", config)
+    os.mkfifo(folder / "pipe.h5")  # nobody will ever write into it
+    for args in ([], ["--dry-run"]):
+        program.fail(2, ["pipe.h5", "regular"], *args, program.config({"initial.u": "pipe.h5:/u"}), timeout=20)
     program.succeed(program.config({"initial.u": "good.h5:/u"}), np=2)
+    for n in (0, 2):  # a path beyond 256 characters
+        long = "/".join(["d" * 60] * 5)
+        (folder / long).mkdir(parents=True, exist_ok=True)
+        write_field(folder / long / "good.h5", u)
+        config = program.config({"initial.u": f"{long}/good.h5:/u", "output.path": f"{long}/u",
+                                 "checkpoint.every_steps": 1, "checkpoint.path": f"{long}/c"})
+        program.succeed(config, np=n, timeout=60)
+        program.fresh()
+        write_field(folder / "good.h5", u)
+    for name, length in (("output.path", 239), ("checkpoint.path", 238)):  # longest names of files, and beyond
+        for args in ([], ["--dry-run"]):
+            program.fail(2, ["too long"], *args, program.config({name: "out/" + "x" * length}))
+    for n in (0, 2):
+        program.succeed(program.config({"output.path": "out/" + "x" * 238, "parallel.io": "auto"}), np=n, timeout=60)
+    for args in ([], ["--dry-run"]):
+        program.fail(2, ["out", "directory"], *args, "--report", "out", program.config())
     program.fresh()
     full = program.config({"grid.nx": 240, "grid.ny": 240, "grid.nz": 240, "time.steps": 1})
     for n, mode in ((0, "gather"), (2, "auto")):  # a field of 53 MiB where no file may grow beyond 48
@@ -298,12 +317,19 @@ def options(program):
     out = program.succeed("--version").out
     for word in ("stencil 0.", "MPI", "HDF5", "CUDA", "host", "simd", "reference", "compiler"):
         check(word in out, f"--version does not mention {word}:\n{out}")
+    for option in ("--help", "--version"):
+        once = program.succeed(option).out
+        check(program.succeed(option, np=3).out == once, f"{option}: not one of 3 ranks says it")
     config = program.config({"output.every": 2})
     before = program.files()
     out = program.succeed("--dry-run", config, np=3).out
     for word in ("[grid]", "nx = 20", "[output]", "every = 2", "memory", "MiB"):
         check(word in out, f"--dry-run does not say {word}:\n{out}")
     check(re.search(r"3 ranks.*\b6\b.*\b7\b", out), f"--dry-run does not show the partition into 7 + 6 + 6 planes:\n{out}")
+    large = program.run("--dry-run", config, "grid.nx=30000", "grid.ny=30000", "grid.nz=400", "output.every=0")
+    check("memory per rank: 28" in large.out and "more than there is" in large.out,
+          f"--dry-run of what no machine holds does not say what it needs: {large}")
+    check("more than there is" not in out, f"--dry-run warns of a small grid:\n{out}")
     check(program.files() == before, "--dry-run wrote something")
     program.fail(2, ["no/such"], "-n", config, "output.path=no/such/u")
     for quiet in ("-q", "--quiet"):

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "../io/atomic_file.h"
 #include "../io/field_io.h"
 #include "../io/slots.h"
 

@@ -1,6 +1,7 @@
 /* Fields written and read back: every mode, rank count and block size, foreign types, the layout ParaView
  * reads; what is checked before a run. */
 #include "field_fixture.h"
+#include "../io/checkpoint.h"
 #include <regex.h>
 #include "version.h"
 
@@ -298,6 +299,28 @@ static void test_check_writable(void **state) {
   expect_path("", "expected the beginning of a file name, not a folder");
 }
 
+/* The longest name of a field is refused beforehand if its temporary name would be too long; of a checkpoint, likewise,
+ * and that is longer. */
+static void test_check_longest_name(void **state) {
+  const fixture *x = *state;
+  enum { NAME_MOST = 255, FIELD_MOST = NAME_MOST - 17 };
+  char path[512];
+  error e = {0};
+  if (x->rank) return;
+  const int folder = snprintf(path, sizeof path, "%s/", x->folder);
+  memset(path + folder, 'x', FIELD_MOST + 1);
+  path[folder + FIELD_MOST + 1] = 0;
+  assert_int_equal(path_check_writable(path, &e), ERROR_PATH_UNUSABLE);
+  assert_non_null(strstr(e.text, "File name too long"));
+  e = (error){0};
+  path[folder + FIELD_MOST] = 0;
+  assert_int_equal(path_check_writable(path, &e), 0);
+  assert_int_equal(checkpoint_path_check(path, &e), ERROR_PATH_UNUSABLE);
+  e = (error){0};
+  path[folder + 100] = 0;
+  assert_int_equal(checkpoint_path_check(path, &e), 0);
+}
+
 static void test_modes(void **state) {
   const fixture *x = *state;
   error e = {0};
@@ -313,9 +336,11 @@ static void test_modes(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_shapes),
-                                     cmocka_unit_test(test_types),          cmocka_unit_test(test_layout),
-                                     cmocka_unit_test(test_series),         cmocka_unit_test(test_version),
-                                     cmocka_unit_test(test_check_writable), cmocka_unit_test(test_modes)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_types),          cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_series),         cmocka_unit_test(test_version),
+      cmocka_unit_test(test_check_writable), cmocka_unit_test(test_check_longest_name),
+      cmocka_unit_test(test_modes)};
   return FIXTURE_RUN(argc, argv, tests);
 }

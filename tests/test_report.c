@@ -187,6 +187,46 @@ static void nothing_is_said_of_what_was_not_measured(void **state) {
   unlink(path);
 }
 
+/* Only some passes are measured: they may have been slower than the mean of all. */
+static void no_more_than_a_whole_step_is_exposed(void **state) {
+  (void)state;
+  char path[] = "/tmp/stencil-report-XXXXXX";
+  report r = example();
+  error e = {0};
+  r.seconds = 0.05; /* 1 ms a step, and 2 ms exposed */
+  close(mkstemp(path));
+  assert_ok(report_write(&r, path, &e), &e);
+  FILE *f = fopen(path, "r");
+  char *text = read_all(f);
+  cJSON *root = cJSON_Parse(text);
+  near(number(root, "exposed_comm_fraction"), 1);
+  cJSON_Delete(root);
+  free(text);
+  fclose(f);
+  unlink(path);
+}
+
+/* What report_write cannot write, and what it can, said before the first step. */
+static void where_a_report_cannot_be_is_said_before(void **state) {
+  (void)state;
+  char folder[] = "/tmp/stencil-report-XXXXXX", path[64], name[64];
+  error e = {0};
+  assert_non_null(mkdtemp(folder));
+  assert_int_equal(report_check(folder, &e), ERROR_PATH_UNUSABLE);
+  assert_non_null(strstr(e.text, "Is a directory"));
+  e = (error){0};
+  snprintf(path, sizeof path, "%s/r.json", folder);
+  assert_ok(report_check(path, &e), &e);
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  snprintf(name, sizeof name, "/proc/self/fd/%d", ends[1]); /* in a folder where no file can be made */
+  assert_ok(report_check(name, &e), &e);
+  close(ends[0]);
+  close(ends[1]);
+  assert_int_equal(rmdir(folder), 0);
+  assert_int_equal(report_check(path, &e), ERROR_PATH_UNUSABLE);
+}
+
 static void an_unwritable_file_is_an_error(void **state) {
   (void)state;
   report r = example();
@@ -203,6 +243,8 @@ int main(void) {
                                      cmocka_unit_test(table_holds_the_figures),
                                      cmocka_unit_test(no_steps_and_no_copy_divide_nothing_by_zero),
                                      cmocka_unit_test(nothing_is_said_of_what_was_not_measured),
+                                     cmocka_unit_test(no_more_than_a_whole_step_is_exposed),
+                                     cmocka_unit_test(where_a_report_cannot_be_is_said_before),
                                      cmocka_unit_test(an_unwritable_file_is_an_error)};
   return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

@@ -86,7 +86,8 @@ def steps_a_pass(log):
 
 def answer_in_passes(program, keys, shape, *args, ranks=0):
     """As answer(), with passes of this shape, "4" or "4 in upright tiles": the file that remembers measurements says so."""
-    program.succeed(program.config(keys), "--dry-run", np=ranks)
+    elsewhere = {"output.path": "out/short", "checkpoint.path": "out/short", "time.steps": 9}
+    program.succeed(program.config({**keys, **elsewhere}), np=ranks)  # measures and remembers; at most 8 steps a pass as well
     cache = program.root / "cache/stencil/kernels.json"
     names = {"interior": shape, "boundary": shape}
     cache.write_text(json.dumps({key: names for key in json.loads(cache.read_text())}))
