@@ -81,11 +81,33 @@ static void an_operation_has_only_so_many_arguments(void **state) {
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
 }
 
+/* Memory that the node lacks: the system would grant it, and kill the job when it is touched. */
+static void memory_is_no_more_than_the_node_has(void **state) {
+  device *dev = *state;
+  const device_table *t = dev->table;
+  const size_t too_much = dev->total_bytes / 2 + (2 << 20);
+  void *first, *second;
+  error e = {0};
+  assert_int_equal(t->alloc(dev, &second, dev->total_bytes + 1, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
+  assert_ok(t->alloc(dev, &first, 4 << 20, MEMORY_PINNED, &E), &E);
+  e = (error){0};
+  assert_int_equal(t->alloc(dev, &second, dev->total_bytes - (2 << 20), MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
+  assert_ok(t->free(dev, first, MEMORY_PINNED, &E), &E);
+
+  const device_options options = {.local_ranks = 2, .threads = 1}; /* half of it is another rank's */
+  device *shared;
+  assert_ok(device_open("host", &options, &shared, &E), &E);
+  e = (error){0};
+  assert_int_equal(shared->table->alloc(shared, &second, too_much, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
+  shared->table->close(shared);
+}
+
 #define ON_HOST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {ON_HOST(an_event_belongs_to_one_stream), ON_HOST(every_byte_is_copied),
                                      ON_HOST(nothing_is_done_after_a_failure),
-                                     ON_HOST(an_operation_has_only_so_many_arguments)};
+                                     ON_HOST(an_operation_has_only_so_many_arguments),
+                                     ON_HOST(memory_is_no_more_than_the_node_has)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
