@@ -8,6 +8,9 @@
 #include <emmintrin.h>
 #endif
 
+_Static_assert(WAVEFRONT_LAG >= GHOST_REACH && (int)WAVEFRONT_LEAN > (int)GHOST_REACH, "what a step reads is there");
+_Static_assert((int)UPRIGHT_LAG >= (int)UPRIGHT_PLANES + (int)GHOST_REACH, "beside a tile, too, a position ago");
+
 enum { SPINS = 200 }; /* looks at a counter before the core is offered to others */
 
 void wavefront_range(const wavefront_args *a, int k, int *begin, int *end) {

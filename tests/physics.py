@@ -138,8 +138,7 @@ PLACES = {"source.1.position": "117 86 148", "source.1.wavelet": "ricker", "sour
           "source.3.position": "31.7 52.2 110", "source.3.wavelet": "ricker", "source.3.f0": 20, "source.3.amplitude": -2,
           "receivers.line": "20.5 33 5 150 90.1 430 86"}
 WAVE = {"equation.type": "wave", "medium.velocity": "model.h5:/vp", "initial.u": "in.h5:/u"}
-WAYS = [{"np": n} for n in (2, 3, 4)] + [{"np": 3, "parallel.overlap": "off"},
-                                       {"np": 2, "device.kernel": "reference", "device.threads": 3}]
+SETTINGS = ({}, {"parallel.overlap": "off"}, {"device.kernel": "reference", "device.threads": 3})
 MIXED = {"boundary.x": "periodic", "boundary.y_lo": "dirichlet", "boundary.y_hi": "neumann", "boundary.z_lo": "dirichlet",
          "boundary.z_hi": "absorbing", "boundary.width": 13}
 BITS = {"fixed": {**WAVE, **PLACES, "boundary.all": "fixed", "boundary.value": 0.3},
@@ -162,14 +161,16 @@ def bits(program):
     shape = (45, 13, 18)  # 23 + 22, 3 x 15, 12 + 3 x 11 planes
     write_field(program.folder / "model.h5", study_waves.rough_model(shape), "vp")
     write_field(program.folder / "in.h5", np.random.default_rng(8).uniform(-1, 1, shape).astype(np.float32))
-    for name, changes in BITS.items():
+    for number, (name, changes) in enumerate(BITS.items()):
         expected = run_for_bits(program, shape, changes, {"np": 0})
-        for way in WAYS:
+        # Every number of ranks and every setting for each, and every pair of the two for some.
+        ways = [{"np": ranks, **SETTINGS[(number + ranks) % len(SETTINGS)]} for ranks in (2, 3, 4)]
+        for way in ways:
             found = run_for_bits(program, shape, changes, way)
             for what, a, b in zip(("field", "traces"), found, expected):
                 check(same_bits(a, b), f"{name}, {way}: the {what} differ at {np.argwhere(a != b)[:3].tolist()}")
         check(all(np.isfinite(a).all() and np.ptp(a) > 0 for a in expected), f"{name}: not a field to test with")
-        print(f"{name}: {len(WAYS) + 1} ways agree")
+        print(f"{name}: {len(ways) + 1} ways agree")
 
 
 def run_for_bits(program, shape, changes, way):

@@ -48,8 +48,26 @@ static void set_rules_x(step_run *r, const unsigned char rules[2]) {
   s->virtual_x = kernel_virtual_x(s->kernel, &s->args);
 }
 
-static void one_run(device *dev, const kernel *k, grid g, const unsigned char rules[2], int steps,
-                    bool overlap, bool profile, const way *w) {
+/* A grid, what its faces in x ask for, and the whole field after some steps, which costs more than the steps. */
+typedef struct problem {
+  grid g;
+  const unsigned char *rules;
+  int steps;
+  float *expected; /* free() it */
+} problem;
+
+static problem new_problem(grid g, const unsigned char rules[2], int steps) {
+  kernel_args weights = step_weights();
+  memcpy(weights.ghosts, rules, 2);
+  problem p = {g, rules, steps, step_initial(g.nx, g.ny, g.nz)};
+  step_expected(&weights, p.expected, g.nx, g.ny, g.nz, steps, 0.375f, false);
+  return p;
+}
+
+static void one_run(device *dev, const kernel *k, const problem *p, bool overlap, bool profile,
+                    const way *w) {
+  const grid g = p->g;
+  const int steps = p->steps;
   step_run r;
   error e = {0};
   if (slab_init(&r.slab, g.nx, g.ny, g.nz, rank, ranks, RADIUS * k->steps, &e)) {
@@ -58,16 +76,11 @@ static void one_run(device *dev, const kernel *k, grid g, const unsigned char ru
   }
   step_run_open(&r, dev, k->name, w->transport, w->node_ranks, overlap, profile, 0.375f);
   if (w->mapped && ranks > 1) assert_non_null(strstr(r.halo.way, "mapped"));
-  set_rules_x(&r, rules);
-  float *expected = step_initial(g.nx, g.ny, g.nz);
-  kernel_args weights = step_weights();
-  memcpy(weights.ghosts, rules, 2);
-  step_expected(&weights, expected, g.nx, g.ny, g.nz, steps, 0.375f, false);
-
+  set_rules_x(&r, p->rules);
   while (r.stepper.step < steps) assert_ok(stepper_advance(&r.stepper, steps - r.stepper.step, &e), &e);
   assert_ok(stepper_sync(&r.stepper, &e), &e);
   assert_int_equal(r.stepper.step, steps);
-  assert_int_equal(step_mismatches(&r, expected), 0);
+  assert_int_equal(step_mismatches(&r, p->expected), 0);
   if (profile) {
     assert_int_equal(r.stepper.phases.steps, steps);
     assert_true(r.stepper.phases.boundary >= 0 && r.stepper.phases.interior >= 0 &&
@@ -75,7 +88,6 @@ static void one_run(device *dev, const kernel *k, grid g, const unsigned char ru
     if (ranks > 1) assert_true(r.stepper.phases.exchange > 0);
     if (ranks > 1 && !r.halo.on_device) assert_true(r.stepper.phases.to_host > 0);
   }
-  free(expected);
   step_run_close(&r);
 }
 
@@ -85,26 +97,33 @@ enum { EVERY = 3 }; /* of the grids, and ways for the large one: it is slow ther
 enum { EVERY = 1 };
 #endif
 
+static bool can_do(device *dev, const char *transport) {
+  char why[256];
+  if (strcmp(transport, "nccl") == 0 && ranks > device_cuda_count(why)) return false; /* one GPU each */
+  return !transport_check(transport, dev, &(error){0});
+}
+
 /* Every transport this machine can do, with all neighbours on one node and with some elsewhere, on grids of one piece
  * a halo and of several. */
 static void all_ways(device *dev) {
-  const grid THICK = {20, 17, 4 * 13 + 1}, LARGE = {300, 210, 9 * 4};
+  const problem thick = new_problem((grid){20, 17, 4 * 13 + 1}, RULES_X[0], 7),
+                large = new_problem((grid){300, 210, 9 * 4}, RULES_X[0], 3);
   const kernel *k;
   error e = {0};
   assert_ok(kernel_find("auto", EQUATION_JACOBI, dev->table->backend, &k, &e), &e);
-  for (int i = 0; i < transport_count(); i++) {
-    char why[256];
-    if (strcmp(transport_at(i)->name, "nccl") == 0 && ranks > device_cuda_count(why))
-      continue; /* one GPU each */
-    for (int node_ranks = 0; node_ranks < 3; node_ranks++)
-      for (int mode = 0; mode < 4 && !transport_check(transport_at(i)->name, dev, &(error){0}); mode++) {
+  for (int mode = 0; mode < 4; mode++) {
+    const problem thin = new_problem(GRIDS[mode], RULES_X[0], 5);
+    for (int i = 0; i < transport_count(); i++)
+      for (int node_ranks = 0; node_ranks < 3 && can_do(dev, transport_at(i)->name); node_ranks++) {
         way w = {transport_at(i)->name, node_ranks, false};
-        one_run(dev, k, GRIDS[mode], RULES_X[0], 5, mode & 1, mode & 2, &w);
+        one_run(dev, k, &thin, mode & 1, mode & 2, &w);
         w.mapped = dev->table->backend == BACKEND_HOST && strcmp(w.transport, "shared") == 0;
-        one_run(dev, k, THICK, RULES_X[0], 7, mode & 1, mode & 2, &w);
-        if (mode == 1 && node_ranks % EVERY == 0) one_run(dev, k, LARGE, RULES_X[0], 3, true, false, &w);
+        one_run(dev, k, &thick, mode & 1, mode & 2, &w);
+        if (mode == 1 && node_ranks % EVERY == 0) one_run(dev, k, &large, true, false, &w);
       }
+    free(thin.expected);
   }
+  free(thick.expected), free(large.expected);
 }
 
 static void all_runs(const char *backend) {
@@ -116,12 +135,17 @@ static void all_runs(const char *backend) {
     const kernel *kern = &kernel_table[k];
     if (kern->backend != dev->table->backend || kern->equation != EQUATION_JACOBI) continue;
     if (strcmp(kern->name, "simd_cached") == 0) continue; /* as simd where launches are this small */
-    for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i += EVERY)
-      for (int mode = 0; mode < 4; mode++)
-        one_run(dev, kern, GRIDS[i], RULES_X[0], 7 + (int)(i & 1), mode & 1, mode & 2, &REFERENCE);
+    for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i += EVERY) {
+      const problem p = new_problem(GRIDS[i], RULES_X[0], 7 + (int)(i & 1));
+      for (int mode = 0; mode < 4; mode++) one_run(dev, kern, &p, mode & 1, mode & 2, &REFERENCE);
+      free(p.expected);
+    }
     for (size_t i = 0; i < sizeof GRIDS_X / sizeof *GRIDS_X && kern->steps == 1; i += EVERY)
-      for (size_t rule = 1; rule < sizeof RULES_X / sizeof *RULES_X; rule++)
-        one_run(dev, kern, GRIDS_X[i], RULES_X[rule], 5, true, false, &REFERENCE);
+      for (size_t rule = 1; rule < sizeof RULES_X / sizeof *RULES_X; rule++) {
+        const problem p = new_problem(GRIDS_X[i], RULES_X[rule], 5);
+        one_run(dev, kern, &p, true, false, &REFERENCE);
+        free(p.expected);
+      }
   }
   all_ways(dev);
   dev->table->close(dev);
