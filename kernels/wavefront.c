@@ -8,8 +8,10 @@
 #include <emmintrin.h>
 #endif
 
-_Static_assert(WAVEFRONT_LAG >= GHOST_REACH && (int)WAVEFRONT_LEAN > (int)GHOST_REACH, "what a step reads is there");
-_Static_assert((int)UPRIGHT_LAG >= (int)UPRIGHT_PLANES + (int)GHOST_REACH, "beside a tile, too, a position ago");
+_Static_assert((int)WAVEFRONT_LAG >= (int)GHOST_REACH && (int)WAVEFRONT_LEAN > (int)GHOST_REACH,
+               "what a step reads is there");
+_Static_assert((int)UPRIGHT_LAG >= (int)UPRIGHT_PLANES + (int)GHOST_REACH,
+               "beside a tile, too, a position ago");
 
 enum { SPINS = 200 }; /* looks at a counter before the core is offered to others */
 
