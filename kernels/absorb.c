@@ -1,13 +1,9 @@
-/* The absorbing layers on the host: row by row, x fastest, so that layers along y and z become vectors. */
-#include "absorb.h"
+/* The absorbing layers on the host. A block of rows is gone through plane by plane inward: along y and z a psi is
+ * computed once and rows are vectors; along x the ends of a block's rows become lines of whole vectors. */
 #include <stdbool.h>
+#include "absorb_lines.h"
 
-enum {
-  CHUNK = 256,    /* points of a row at a time: their sums stay in the L1 cache */
-  ROWS_A_TURN = 8 /* neighbouring rows that one thread takes: they share their neighbours */
-};
-
-#define INLINE static inline __attribute__((always_inline))
+enum { RING = ABSORB_BEYOND + 1 }; /* psi that a point needs */
 
 /* Before a loop: what it stores is not what it loads at another x. More pointers than compilers compare. */
 #ifdef __clang__
@@ -16,73 +12,131 @@ enum {
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* Along y or z: adds to sum[x] of `count` points of a row, the first at u; state: where the state has that
- * one. left: absorb_left. Copies: nothing that the loop stores can be one of them. */
-INLINE void add_along_row(const absorb_args *a, int axis, const absorb_line *l, const float *w,
-                          const float *restrict u, ptrdiff_t state, int left, int count,
-                          float *restrict sum) {
-  const absorb_axis *s = &a->axis[axis];
-  const absorb_line line = *l;
-  const absorb_axis copy = *s;
-  const float difference[2] = {a->difference[0], a->difference[1]};
-  const float weight[5] = {0, w[1], w[2], w[3], w[4]};
-  const float *restrict psi_in = s->psi_in + state;
-  float *restrict psi_out = s->psi_out + state, *restrict zeta = s->zeta + state;
+/* A thread's own. */
+typedef struct scratch {
+  _Alignas(64) float sum[ROWS][CHUNK]; /* of the plane at hand */
+  float psi_y[ROWS + ABSORB_BEYOND][CHUNK];
+  float psi_z[RING][ROWS][CHUNK]; /* of the plane at hand and the next ones, plane k in place k % RING */
+  lines lines;
+} scratch;
+
+/* Asks for what is soon to be read: processors do not see such rows coming. */
+INLINE void expect(const float *at, int count) {
+  for (int x = 0; x < count; x += HALF) __builtin_prefetch(at + x);
+}
+
+/* --- along y and z -------------------------------------------------------------------------------------- */
+
+/* Rows of `count` points through the layer of an axis, inward: row 0 is in place p. */
+typedef struct course {
+  absorb_axis axis;
+  absorb_place p;
+  const float *coefficients, *weights, *difference;
+  const float *u, *out;                /* row 0 */
+  ptrdiff_t step, state, state_stride; /* state: from the first value stored along the axis to row 0's */
+  int width, count;
+} course;
+
+INLINE course course_of(const absorb_args *a, int axis, int z, int y, int begin, int count) {
+  const kernel_args *f = &a->field;
+  const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + begin, nx = f->nx;
+  course c = {.axis = a->axis[axis],
+              .difference = a->difference,
+              .u = f->in + at,
+              .out = f->out + at,
+              .width = a->width,
+              .count = count};
+  c.p = absorb_locate(&a->axis[axis], axis == 1 ? y : z);
+  c.coefficients = c.axis.coefficients + c.p.i;
+  c.weights = axis == 1 ? f->wy : f->wz;
+  c.step = c.p.inward * (ptrdiff_t)(axis == 1 ? f->pitch : f->plane);
+  c.state = (axis == 1 ? (ptrdiff_t)z * (c.axis.lo + c.axis.hi) : y) * nx + begin;
+  c.state_stride = axis == 1 ? nx : nx * f->ny;
+  return c;
+}
+
+INLINE ptrdiff_t state_of(const course *c, int row) {
+  return c->state + absorb_stored(&c->axis, c->width, c->p, c->p.i + row) * c->state_stride;
+}
+
+/* The new psi of a row; stored too if it is one's own. */
+INLINE void renew(const course *c, int row, bool own, float *restrict psi) {
+  const float *psi_a = c->coefficients + 2 * c->width + row;
+  const float a = psi_a[0], b = psi_a[c->width + ABSORB_BEYOND], d[2] = {c->difference[0], c->difference[1]};
+  const ptrdiff_t step = c->step, state = state_of(c, row), next = c->p.inward * c->state_stride;
+  const float *restrict u = c->u + row * step, *restrict before = c->axis.psi_in + state;
+  const int count = c->count;
+  expect(before + next, count);
+  if (own) expect(c->axis.psi_out + state + next, count);
   INDEPENDENT
-  for (int x = 0; x < count; x++)
-    sum[x] += absorb_add(&copy, &line, difference, weight, u + x, psi_in + x, psi_out + x, zeta + x);
-  for (int x = 0; x < count && left > 0; x++)
-    absorb_add_beyond(&line, left, difference, u + x, psi_in + x, psi_out + x);
+  for (int x = 0; x < count; x++) psi[x] = absorb_psi(a, b, d, u + x, step, before[x]);
+  if (own) memcpy(c->axis.psi_out + state, psi, (size_t)count * sizeof(float));
 }
 
-/* Along x: adds to the sums of points [first, last) of a layer, counted from its outer edge, at most CHUNK.
- * u, sum: the layer's outermost point; row: the row's state. What a layer needs is turned to run inward, so
- * that vectors of points have vectors of coefficients; each psi is computed once. */
-INLINE void add_inward(const absorb_args *a, absorb_place p, int first, int last, const float *u, size_t row,
-                       float *sum) {
-  const absorb_axis s = a->axis[0];
-  const float difference[2] = {a->difference[0], a->difference[1]}, *c = s.coefficients + first;
-  const float *const w = a->field.wx;
-  const int count = last - first, width = a->width, inward = p.inward;
-  float v[CHUNK + 2 * GHOST_REACH], before[CHUNK + ABSORB_BEYOND], psi[CHUNK + ABSORB_BEYOND], zeta[CHUNK];
-  const size_t state = row * (size_t)(s.lo + s.hi) + (size_t)absorb_stored(&s, width, p, first);
-  for (int i = 0; i < count + 2 * GHOST_REACH; i++) v[i] = u[inward * (first - GHOST_REACH + i)];
-  for (int k = 0; k < count; k++) before[k] = (s.psi_in + state)[inward * k];
-  for (int k = count; k < count + ABSORB_BEYOND; k++)
-    before[k] = (s.psi_in + row * (size_t)(s.lo + s.hi))[absorb_stored(&s, width, p, first + k)];
-  for (int k = 0; k < count + ABSORB_BEYOND; k++)
-    psi[k] = absorb_psi(c[2 * width + k], c[3 * width + ABSORB_BEYOND + k], difference, v + GHOST_REACH + k,
-                        1, before[k]);
-  for (int i = 0; i < count; i++) {
-    const float slope = absorb_slope(&s, psi[i], psi[i + 1], psi[i + 2], psi[i + 3]);
-    zeta[i] = absorb_zeta(c[i], c[width + i], absorb_second(&s, w, v + GHOST_REACH + i, 1), slope,
-                          (s.zeta + state)[inward * i]);
-    v[i] = slope + zeta[i]; /* in place of a point that nothing needs any more */
-  }
-  for (int i = 0; i < count; i++) {
-    (s.psi_out + state)[inward * i] = psi[i];
-    (s.zeta + state)[inward * i] = zeta[i];
-    sum[inward * (first + i)] += v[i];
+/* Adds to the sums of a row; psi0: its new psi, the others: those of the rows after it. */
+INLINE void add_row(const course *c, int row, const float *restrict psi0, const float *restrict psi1,
+                    const float *restrict psi2, const float *restrict psi3, float *restrict sum) {
+  const absorb_axis axis = c->axis; /* copies: nothing that the loop stores can be one of them */
+  const float a = c->coefficients[row], b = c->coefficients[c->width + row];
+  const float w[5] = {0, c->weights[1], c->weights[2], c->weights[3], c->weights[4]};
+  const ptrdiff_t step = c->step;
+  const float *restrict u = c->u + row * step;
+  float *restrict zeta = c->axis.zeta + state_of(c, row);
+  const int count = c->count;
+  expect(u + (GHOST_REACH + 1) * step, count);
+  expect(zeta + c->p.inward * c->state_stride, count);
+  expect(c->out + (row + 1) * step, count);
+  INDEPENDENT
+  for (int x = 0; x < count; x++) {
+    const float slope = absorb_slope(&axis, psi0[x], psi1[x], psi2[x], psi3[x]);
+    zeta[x] = absorb_zeta(a, b, absorb_second(&axis, w, u + x, step), slope, zeta[x]);
+    sum[x] += slope + zeta[x];
   }
 }
 
-/* Along x: those of points [begin, end) of a row that lie in a layer. u: the row's first point; sum: of
- * `begin`. */
-INLINE void add_across(const absorb_args *a, const float *u, size_t row, int begin, int end, float *sum) {
-  const absorb_axis *s = &a->axis[0];
-  const int last = s->points - 1, low = end < s->lo ? end : s->lo, high = last - begin + 1;
-  if (begin < low) add_inward(a, (absorb_place){0, 1}, begin, low, u, row, sum - begin);
-  if (last - end + 1 < s->hi)
-    add_inward(a, (absorb_place){0, -1}, last - end + 1, high < s->hi ? high : s->hi, u + last, row,
-               sum + (last - begin));
+/* Adds to the sums of plane z. */
+INLINE void add_along_y(const absorb_args *a, const block *b, int z, int begin, int count, scratch *t) {
+  const course c = course_of(a, 1, z, b->y, begin, count);
+  if (!c.p.inward) return;
+  for (int r = 0; r < ABSORB_BEYOND; r++) renew(&c, r, r < b->rows, t->psi_y[r]);
+  for (int r = 0; r < b->rows; r++) {
+    const int last = r + ABSORB_BEYOND;
+    renew(&c, last, last < b->rows, t->psi_y[last]);
+    add_row(&c, r, t->psi_y[r], t->psi_y[r + 1], t->psi_y[r + 2], t->psi_y[last], t->sum[r]);
+  }
 }
+
+/* Adds to the sums of plane k of the block; planes follow each other. */
+INLINE void add_along_z(const absorb_args *a, const block *b, int k, int begin, int count, scratch *t) {
+  for (int r = 0; r < b->rows; r++) {
+    const course c = course_of(a, 2, b->z, b->y + r * b->dy, begin, count);
+    if (!c.p.inward) return;
+    const absorb_place last = {c.p.i + b->planes - 1, c.p.inward};
+    const int own = b->planes + absorb_left(a, last, b->z + (b->planes - 1) * b->dz);
+    for (int i = k ? k + ABSORB_BEYOND : 0; i <= k + ABSORB_BEYOND; i++)
+      renew(&c, i, i < own, t->psi_z[i % RING][r]);
+    add_row(&c, k, t->psi_z[k % RING][r], t->psi_z[(k + 1) % RING][r], t->psi_z[(k + 2) % RING][r],
+            t->psi_z[(k + 3) % RING][r], t->sum[r]);
+  }
+}
+
+/* --- all axes ------------------------------------------------------------------------------------------- */
 
 /* Points [begin, end) have no images. */
-INLINE void store_plain(const kernel_args *f, ptrdiff_t row, int begin, int end, const float *sum) {
+INLINE void store_plain(const kernel_args *f, ptrdiff_t row, int begin, int end, const float *restrict sum) {
   const float *restrict medium = f->medium ? f->medium + row : NULL;
   float *restrict out = f->out + row;
   const float scale = f->scale;
-  for (int x = begin; x < end; x++) out[x] = fmaf(medium ? medium[x] : scale, sum[x - begin], out[x]);
+  const int halves[2] = {begin, end - HALF};
+  float done[2][HALF];
+  if (end - begin < HALF || end - begin > LINE) {
+    for (int x = begin; x < end; x++) out[x] = fmaf(medium ? medium[x] : scale, sum[x - begin], out[x]);
+    return;
+  }
+  for (int i = 0; i < 2; i++)
+    for (int j = 0, x = halves[i]; j < HALF; j++, x++)
+      done[i][j] = fmaf(medium ? medium[x] : scale, sum[x - begin], out[x]);
+  for (int i = 0; i < 2; i++) memcpy(out + halves[i], done[i], sizeof done[i]);
 }
 
 INLINE void store_with_images(const kernel_args *f, ptrdiff_t row, int z, int y, int begin, int end,
@@ -106,46 +160,64 @@ INLINE void store(const kernel_args *f, int z, int y, int begin, int end, const 
   store_with_images(f, row, z, y, rest, end, sum + (rest - begin));
 }
 
-/* Points [begin, end) of a row, each of them in a layer. */
-INLINE void piece(const absorb_args *a, int z, int y, int begin, int end) {
+/* Points [begin, end) of a block's rows, at most CHUNK, each of them in a layer. */
+INLINE void piece(const absorb_args *a, const block *b, int begin, int end, scratch *t) {
+  const int count = end - begin;
+  for (int k = 0; k < b->planes; k++) {
+    const int z = b->z + k * b->dz;
+    for (int r = 0; r < b->rows; r++) memset(t->sum[r], 0, (size_t)count * sizeof(float));
+    set_along_x(a, b, z, begin, end, &t->lines, t->sum);
+    add_along_y(a, b, z, begin, count, t);
+    add_along_z(a, b, k, begin, count, t);
+    for (int r = 0; r < b->rows; r++) store(&a->field, z, b->y + r * b->dy, begin, end, t->sum[r]);
+  }
+}
+
+/* Asks for the ends of the rows that this thread takes next, as far as lines read them. */
+INLINE void expect_ends(const absorb_args *a, const block *b, int ahead) {
+  enum { READ = LINE + 2 * GHOST_REACH };
   const kernel_args *f = &a->field;
-  const absorb_axis *sy = &a->axis[1], *sz = &a->axis[2];
-  const absorb_place py = absorb_locate(sy, y), pz = absorb_locate(sz, z);
-  const ptrdiff_t pitch = (ptrdiff_t)f->pitch, plane = (ptrdiff_t)f->plane, nx = f->nx;
-  const float *u = f->in + plane * z + pitch * y;
-  float sum[CHUNK];
-  for (int x = 0; x < end - begin; x++) sum[x] = 0;
-  add_across(a, u, (size_t)z * (size_t)f->ny + (size_t)y, begin, end, sum);
-  if (py.inward) {
-    const absorb_line l = absorb_line_of(sy, a->width, py, pitch, nx);
-    add_along_row(a, 1, &l, f->wy, u + begin, (ptrdiff_t)z * (sy->lo + sy->hi) * nx + begin, 0, end - begin,
-                  sum);
+  const int lo = a->axis[0].lo, hi = a->axis[0].hi;
+  for (int y = b->y + ahead; y < b->y + ahead + b->rows && y < f->ny; y++) {
+    const ptrdiff_t low = (ptrdiff_t)f->plane * b->z + (ptrdiff_t)f->pitch * y, high = low + f->nx - hi;
+    if (lo) expect(f->in + low - GHOST_REACH, READ);
+    if (hi) expect(f->in + high - ABSORB_BEYOND - GHOST_REACH, READ);
+    expect(f->out + low, lo);
+    expect(f->out + high, hi);
   }
-  if (pz.inward) {
-    const absorb_line l = absorb_line_of(sz, a->width, pz, plane, nx * f->ny);
-    add_along_row(a, 2, &l, f->wz, u + begin, y * nx + begin, absorb_left(a, pz, z), end - begin, sum);
-  }
-  store(f, z, y, begin, end, sum);
 }
 
-INLINE void pieces(const absorb_args *a, int z, int y, int begin, int end) {
-  for (int x = begin; x < end; x += CHUNK) piece(a, z, y, x, x + CHUNK < end ? x + CHUNK : end);
+/* How many points of [at, end), at most so many, lie in the layer of `at`, or in none as it does. */
+INLINE int together(const absorb_axis *s, int at, int end, int most) {
+  const int inward = absorb_locate(s, at).inward;
+  int count = 1;
+  while (count < most && at + count < end && absorb_locate(s, at + count).inward == inward) count++;
+  return count;
 }
 
-/* Rows are dealt out in turn: the layers at the ends of y and z are most of the work. */
+/* Blocks are dealt out in turn: the layers at the ends of y and z are most of the work. */
 INLINE void rows(const absorb_args *a, int part, int parts) {
   const absorb_axis *sx = &a->axis[0];
   const kernel_args *f = &a->field;
-  for (int z = f->z_begin; z < f->z_end; z++)
-    for (int y = 0; y < f->ny; y++) {
-      if ((z + y / ROWS_A_TURN) % parts != part) continue;
-      if (absorb_locate(&a->axis[1], y).inward || absorb_locate(&a->axis[2], z).inward) {
-        pieces(a, z, y, 0, f->nx);
-      } else {
-        pieces(a, z, y, 0, sx->lo);
-        pieces(a, z, y, f->nx - sx->hi, f->nx);
-      }
+  const int fair = f->ny / (2 * parts), most = fair < 1 ? 1 : fair < ROWS ? fair : ROWS;
+  scratch t;
+  memset(&t.lines, 0, sizeof t.lines);
+  for (int z = f->z_begin, planes = 1; z < f->z_end; z += planes) {
+    const int dz = absorb_locate(&a->axis[2], z).inward;
+    planes = dz ? together(&a->axis[2], z, f->z_end, f->nz) : 1;
+    for (int y = 0, count = 1, turn = z; y < f->ny; y += count, turn++) {
+      const int dy = absorb_locate(&a->axis[1], y).inward < 0 ? -1 : 1;
+      const bool whole = dz || absorb_locate(&a->axis[1], y).inward;
+      count = together(&a->axis[1], y, f->ny, most);
+      if (turn % parts != part) continue;
+      const block b = {dz < 0 ? z + planes - 1 : z, planes, dz, dy < 0 ? y + count - 1 : y, count, dy};
+      const int ends[2] = {whole ? f->nx : sx->lo, f->nx}, begins[2] = {0, whole ? f->nx : f->nx - sx->hi};
+      if (!whole) expect_ends(a, &b, parts * count);
+      for (int i = 0; i < 2; i++)
+        for (int x = begins[i]; x < ends[i]; x += CHUNK)
+          piece(a, &b, x, x + CHUNK < ends[i] ? x + CHUNK : ends[i], &t);
     }
+  }
 }
 
 /* The same in the instructions of this machine: what is fused says so, hence the same bits. */

@@ -159,13 +159,6 @@ GHOSTS_INLINE float absorb_add(const absorb_axis *a, const absorb_line *l, const
   return slope + memory;
 }
 
-/* At the inward end of a slab: the psi planes of the neighbour's points that this slab needs next step. */
-GHOSTS_INLINE void absorb_add_beyond(const absorb_line *l, int left, const float difference[2],
-                                     const float *u, const float *psi_in, float *psi_out) {
-  for (int k = 1; k <= ABSORB_BEYOND && k <= left; k++)
-    psi_out[l->psi[k]] = absorb_psi_at(l, difference, u, psi_in, k);
-}
-
 /* How many layer points come after this one inward, where it is the slab's last along z; 0 where it is not.
  */
 GHOSTS_INLINE int absorb_left(const absorb_args *a, absorb_place p, int z) {

@@ -20,11 +20,13 @@ enum { STEPS = 40 };
 
 /* --- bits ----------------------------------------------------------------------------------------------- */
 
-static const enum boundary_kind MIXES[][FACE_COUNT] = {{A, A, A, A, A, A}, {A, D, N, A, D, A},
-                                                       {A, A, P, P, A, N}, {P, P, A, F, N, A},
-                                                       {D, A, A, A, A, D}, {N, D, F, A, P, P},
-                                                       {A, A, N, D, F, F}, {F, A, A, F, F, N}};
-enum { MIX_COUNT = sizeof MIXES / sizeof MIXES[0], WIDE = 6 /* mixes from here on have layers of 33 points */ };
+static const enum boundary_kind MIXES[][FACE_COUNT] = {
+    {A, A, A, A, A, A}, {A, D, N, A, D, A}, {A, A, P, P, A, N}, {P, P, A, F, N, A},
+    {D, A, A, A, A, D}, {N, D, F, A, P, P}, {A, A, N, D, F, F}, {F, A, A, F, F, N}};
+enum {
+  MIX_COUNT = sizeof MIXES / sizeof MIXES[0],
+  WIDE = 6 /* mixes from here on have layers of 33 points */
+};
 
 static const cutting CUTS[] = {{1, 1, false, 0}, {1, 3, false, 0}, {1, 2, true, 3}, {2, 2, false, 0},
                                {3, 1, true, 0},  {3, 2, false, 2}, {4, 3, false, 0}};
@@ -103,6 +105,81 @@ static void layers_are_mirror_images(void **state) {
         }
     free(result[0].values), free(result[1].values);
   }
+}
+
+/* What the layers do to each point of a slab by itself, in `a`'s arrays. */
+static void add_to_points(const absorb_args *a) {
+  const kernel_args *f = &a->field;
+  const float *const weights[ABSORB_AXES] = {f->wx, f->wy, f->wz};
+  const ptrdiff_t nx = f->nx, stride[ABSORB_AXES] = {1, (ptrdiff_t)f->pitch, (ptrdiff_t)f->plane};
+  const ptrdiff_t state_stride[ABSORB_AXES] = {1, nx, nx * f->ny};
+  for (int z = f->z_begin; z < f->z_end; z++)
+    for (int y = 0; y < f->ny; y++)
+      for (int x = 0; x < f->nx; x++) {
+        const ptrdiff_t at = stride[2] * z + stride[1] * y + x;
+        const int place[ABSORB_AXES] = {x, y, z}, both_x = a->axis[0].lo + a->axis[0].hi,
+                  both_y = a->axis[1].lo + a->axis[1].hi;
+        const ptrdiff_t state[ABSORB_AXES] = {((ptrdiff_t)z * f->ny + y) * both_x, z * both_y * nx + x,
+                                              y * nx + x};
+        float sum = 0;
+        bool any = false;
+        for (int i = 0; i < ABSORB_AXES; i++) {
+          const absorb_axis *s = &a->axis[i];
+          const absorb_place p = absorb_locate(s, place[i]);
+          if (!p.inward) continue;
+          const absorb_line l = absorb_line_of(s, a->width, p, stride[i], state_stride[i]);
+          any = true;
+          sum += absorb_add(s, &l, a->difference, weights[i], f->in + at, s->psi_in + state[i],
+                            s->psi_out + state[i], s->zeta + state[i]);
+          for (int k = 1; i == 2 && k <= ABSORB_BEYOND && k <= absorb_left(a, p, z); k++)
+            s->psi_out[state[i] + l.psi[k]] =
+                absorb_psi_at(&l, a->difference, f->in + at, s->psi_in + state[i], k);
+        }
+        if (any) ghosts_store(f, z, y, x, fmaf(f->medium ? f->medium[at] : f->scale, sum, f->out[at]));
+      }
+}
+
+static void check_slab(world *w, const piece *p, int parts) {
+  const size_t floats = slab_floats(&p->s), bytes = absorb_bytes(&w->c, &p->s),
+               first = slab_offset(&p->s, 0, 0, 0);
+  float *out = malloc(floats * sizeof *out), *memory = malloc(bytes), *const field = p->field[!w->current];
+  memcpy(out, field, floats * sizeof *out), memcpy(memory, p->layers.memory, bytes);
+  absorb_args got = p->layers.args, expected;
+  got.field = piece_args(w, p);
+  got.field.z_end = p->s.nz;
+  expected = got;
+  expected.field.out = out + first;
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    absorb_axis *s = &expected.axis[i];
+    if (!s->zeta) continue;
+    s->psi_out = memory + (s->psi_out - p->layers.memory), s->zeta = memory + (s->zeta - p->layers.memory);
+  }
+  add_to_points(&expected);
+  for (int part = 0; part < parts; part++) absorb_host(&got, part, parts);
+  assert_memory_equal(p->layers.memory, memory, bytes);
+  for (int z = 0; z < p->s.nz; z++)
+    for (int y = 0; y < p->s.ny; y++)
+      for (int x = -GHOST_REACH; x < p->s.nx + GHOST_REACH; x++) {
+        const size_t at = slab_offset(&p->s, z, y, x);
+        if (memcmp(&field[at], &out[at], sizeof *out) != 0)
+          fail_msg("z %d y %d x %d: %a, not %a", z, y, x, (double)field[at], (double)out[at]);
+      }
+  free(out), free(memory);
+}
+
+/* Rows, blocks and lines of the host give a point what it gets by itself. */
+static void host_adds_what_points_get(void **state) {
+  (void)state;
+  for (int mix = 0; mix <= MIX_COUNT; mix++)
+    for (int slabs = 1; slabs <= 3; slabs++) {
+      const config c =
+          mix < MIX_COUNT ? mixed_box(mix) : box(269, 37, 20, 17, MIXES[0]); /* more than a chunk */
+      world w;
+      start_random(&w, "host", &c, (cutting){slabs, 1, false, 0});
+      for (int step = 0; step < 4; step++, world_step(&w, 1))
+        for (int i = 0; step == 3 && i < slabs; i++) check_slab(&w, &w.piece[i], 2 * mix + slabs);
+      world_close(&w);
+    }
 }
 
 /* --- state ---------------------------------------------------------------------------------------------- */
@@ -190,6 +267,7 @@ static void memory_is_as_announced(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_do_not_depend_on_the_cut), cmocka_unit_test(layers_are_mirror_images),
-      cmocka_unit_test(state_moves_between_cuts), cmocka_unit_test(memory_is_as_announced)};
+      cmocka_unit_test(host_adds_what_points_get), cmocka_unit_test(state_moves_between_cuts),
+      cmocka_unit_test(memory_is_as_announced)};
   return ABSORB_RUN(argc, argv, "absorbing layers", tests);
 }
