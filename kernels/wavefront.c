@@ -21,18 +21,14 @@ void wavefront_range(const wavefront_args *a, int k, int *begin, int *end) {
   *end = a->field.nz + (a->upper ? beyond : 0);
 }
 
-static bool upright(const wavefront_args *a) {
-  return a->rows == 0;
-}
-
 /* Planes of a group. */
 static int group_planes(const wavefront_args *a) {
-  return upright(a) ? UPRIGHT_PLANES : WAVEFRONT_PLANES;
+  return a->upright ? UPRIGHT_PLANES : WAVEFRONT_PLANES;
 }
 
 /* Planes that step k + 1 is behind step k. */
 static int lag(const wavefront_args *a) {
-  return upright(a) ? UPRIGHT_LAG : WAVEFRONT_LAG;
+  return a->upright ? UPRIGHT_LAG : WAVEFRONT_LAG;
 }
 
 /* Seams between chunks lean upwards by GHOST_REACH a step. */
@@ -62,7 +58,7 @@ host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, 
   chunk_range(a, chunk, k, &begin, &end);
   const int z = first + at * group_planes(a) - k * lag(a);
   host_share share = {.z_begin = larger(z, begin), .z_end = smaller(z + group_planes(a), end)};
-  if (upright(a)) {
+  if (a->upright) {
     share.y_begin = host_share_begin(ny, tile, a->tiles);
     share.y_end = host_share_begin(ny, tile + 1, a->tiles);
   } else {
@@ -128,7 +124,7 @@ static void sample(const wavefront_args *a, int chunk, int tile, int k, int at, 
     const int stop = r->layer_begin[layer + 1];
     int i = receiver_at_row(r, r->layer_begin[layer], stop, share.y_begin);
     for (; i < stop && r->row[i] < share.y_end; i++) {
-      if (upright(a) && tile > 0 && r->row[i] == share.y_begin)
+      if (a->upright && tile > 0 && r->row[i] == share.y_begin)
         wait_for(&a->done[tile - 1], count_after(a, at, k));
       r->samples[k][i] = sample_point(&args, i);
     }
@@ -144,7 +140,8 @@ static host_ahead ahead_of(const wavefront_args *a, int k) {
   const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
                                             a->field.medium};
   host_ahead ahead = {{NULL}};
-  for (int i = k; i < AHEAD_STREAMS && !upright(a); i += a->steps)
+  if (a->upright) return ahead;
+  for (int i = k; i < AHEAD_STREAMS; i += a->steps)
     if (from[i]) ahead.stream[i] = from[i] + next;
   return ahead;
 }
@@ -183,11 +180,11 @@ static void wait_below_and_above(const wavefront_args *a, int chunk, int tile, i
 static void run_tile(const wavefront_args *a, host_share_kernel *run, int chunk, int tile) {
   const int positions = wavefront_positions(a);
   for (int at = 0; at < positions; at++) {
-    if (!upright(a)) wait_below_and_above(a, chunk, tile, at);
+    if (!a->upright) wait_below_and_above(a, chunk, tile, at);
     for (int k = 0; k < a->steps; k++) {
       const host_share share = wavefront_share(a, chunk, tile, k, at);
       const bool some = share.z_begin < share.z_end;
-      if (upright(a)) wait_beside(a, tile, k, at);
+      if (a->upright) wait_beside(a, tile, k, at);
       if (some) advance(a, run, k, share);
       atomic_store_explicit(&a->done[chunk * a->tiles + tile], count_after(a, at, k), memory_order_release);
       if (some && a->receivers.samples[k]) sample(a, chunk, tile, k, at, share);

@@ -38,6 +38,7 @@
 #define STENCIL_KERNEL_WAVEFRONT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include "ghosts.h"
 #include "host_share.h"
 #include "operation.h"
@@ -46,9 +47,7 @@ enum {
   WAVEFRONT_PLANES = 4, /* what a sweep of kernel `simd` computes together */
   WAVEFRONT_LAG = 4,
   WAVEFRONT_LEAN = 5,
-  UPRIGHT_PLANES =
-      2 *
-      WAVEFRONT_PLANES, /* of 4 planes each, 12 would be read to compute 4; of 16, the steps lie too far apart */
+  UPRIGHT_PLANES = 8, /* of 4, 12 would be read to compute 4; of 16, the steps lie too far apart */
   UPRIGHT_LAG = UPRIGHT_PLANES + GHOST_REACH,
   WAVEFRONT_DEPTH_MAX =
       8 /* steps a pass: two passes may be unfinished, which is what sources allow (source.c) */
@@ -77,7 +76,8 @@ typedef struct wavefront_args {
   float *u[2];       /* in and out of the first step, out and in of the next ... */
   enum equation equation;
   int steps;
-  int rows;   /* of a leaning tile, at least wavefront_rows_least; 0: tiles stand upright */
+  bool upright; /* tiles; else they lean */
+  int rows;     /* of a leaning tile, at least wavefront_rows_least */
   int tiles;  /* of a chunk: wavefront_tiles; upright: at most one for each thread and WAVEFRONT_LEAN rows */
   int chunks; /* at most wavefront_chunks_most, and no more than threads; upright: 1 */
   int lower, upper; /* is there a neighbour? */

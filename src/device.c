@@ -20,11 +20,18 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
 }
 #endif
 
-int device_open(const char *name, const device_options *options, device **opened, error *e) {
+static int open_named(const char *name, const device_options *options, device **opened, error *e) {
   char why[256];
   if (strcmp(name, "host") == 0) return device_open_host(options, opened, e);
   if (strcmp(name, "cuda") == 0) return device_open_cuda(options, opened, e);
   if (strcmp(name, "auto") != 0) return FAIL(e, DEVICE_UNKNOWN_BACKEND, name, "");
   return device_cuda_count(why) > 0 ? device_open_cuda(options, opened, e)
                                     : device_open_host(options, opened, e);
+}
+
+int device_open(const char *name, const device_options *options, device **opened, error *e) {
+  TRY(open_named(name, options, opened, e));
+  device *dev = *opened;
+  if (!dev->room) dev->room = dev->total_bytes;
+  return 0;
 }

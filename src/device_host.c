@@ -6,8 +6,8 @@
 #include "host_event.h"
 #include "host_memory.h"
 #include "host_stream.h"
-#include <stddef.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,6 @@ typedef struct host_device {
   host_event events[EVENT_MAX];
   int threads;
   double patience; /* s that those wait awake who have cores of their own */
-  size_t room;     /* bytes: this rank's share of the node's memory. The system grants more, and kills who uses it */
 } host_device;
 
 static host_device *host_of(device *dev) {
@@ -38,7 +37,8 @@ static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
   host_device *h = host_of(dev);
   const char *name = kind == MEMORY_DEVICE ? "device" : "pinned host";
   const size_t taken = dev->bytes + dev->pinned_bytes;
-  int failed = taken + bytes > h->room ? ENOMEM : host_memory_take(memory, bytes);
+  /* The system grants more, and kills who uses it. */
+  int failed = taken + bytes > dev->room ? ENOMEM : host_memory_take(memory, bytes);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
   host_copy_push_nan(h->streams[STREAM_INTERIOR], *memory, bytes / sizeof(float), h->threads);
   host_stream_sync(h->streams[STREAM_INTERIOR]);
@@ -265,7 +265,7 @@ int device_open_host(const device_options *options, device **opened, error *e) {
   h->threads = options->threads > 0 ? options->threads : 1;
   h->patience = options->own_cores ? PATIENCE : 0;
   h->base.total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-  h->room = h->base.total_bytes / (size_t)(options->local_ranks > 0 ? options->local_ranks : 1);
+  h->base.room = h->base.total_bytes / (size_t)(options->local_ranks > 0 ? options->local_ranks : 1);
   snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
            h->threads == 1 ? "" : "s", instruction_set());
   for (int i = 0; i < EVENT_MAX; i++) host_event_open(&h->events[i]);

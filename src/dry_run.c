@@ -102,7 +102,7 @@ static int print_device(simulation *s, const needs *n, error *e) {
   MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->comm));
   log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", s->dev->description,
            mib((double)s->dev->total_bytes), mib(all));
-  if (s->dev->total_bytes > 0 && n->device > (double)s->dev->total_bytes)
+  if (s->dev->room > 0 && n->device > (double)s->dev->room)
     log_line(s->log, "warning: that is more than there is on this device: here the run would fail");
   if (s->dev->warning[0]) log_line(s->log, "warning: %s", s->dev->warning);
   return 0;

@@ -148,6 +148,15 @@ static void make_key(char key[512], const depth_question *q) {
            q->wraps ? ", y wraps" : "");
 }
 
+/* Of those that may be. */
+static wavefront_shape deepest(const depth_question *q) {
+  wavefront_shape deepest = {0};
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++)
+    if (allowed(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > deepest.depth)
+      deepest = wavefront_shapes[i];
+  return deepest;
+}
+
 int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape, error *e) {
   char path[1024] = "", key[512], answer[64] = "", unused[64];
   int rank;
@@ -159,9 +168,7 @@ int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_s
   *shape = shape_of(answer);
   const bool remembered = shape->depth >= 1 && allowed(q, shape);
   if (!remembered && !q->measure) {
-    for (int i = 0; i < WAVEFRONT_SHAPES; i++)
-      if (allowed(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > shape->depth)
-        *shape = wavefront_shapes[i];
+    *shape = deepest(q);
     log_line(log, "steps a pass: up to %d (a run measures, and remembers)", shape->depth);
     return 0;
   }

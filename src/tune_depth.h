@@ -20,7 +20,8 @@ typedef struct depth_question {
   bool measure;       /* where nothing is remembered; else the answer is then the deepest there may be */
 } depth_question;
 
-/* May planes of this size be asked about? Of larger ones, even the fewest take more memory and time than a trial should. */
+/* May planes of this size be asked about? Of larger ones even the fewest take more memory and time than a trial
+ * should. */
 bool tune_depth_can(int nx, int ny);
 
 /* Times passes of several depths, in both kinds of tiles, on all ranks at once, with fields of its own that it frees

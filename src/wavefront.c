@@ -37,7 +37,6 @@ int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bo
                    error *e) {
   *w = (wavefront){.shape = *shape, .chunks = 1};
   if (shape->upright) {
-    w->shape.rows = 0;
     w->tiles = upright_tiles(s->ny, threads);
   } else {
     w->chunks = smaller(threads, wavefront_chunks_most(s->nz, shape->depth));

@@ -1,7 +1,7 @@
 /* A wavefront gives the bits of the reference, one step after the other, in both fields, with their ghosts: for every
  * equation, depth, size, kind and height of tiles, number of threads and rule of faces it is for, with and without
- * sources and neighbours. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they do between
- * the steps. */
+ * sources and neighbours. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they
+ * do between the steps. */
 #include "ghost_rules.h"
 #include "wavefront_receivers.h"
 #include "../src/device.h"
@@ -115,6 +115,7 @@ static void case_open(pass_case *c, enum equation equation, const wavefront_shap
     c->expected[i] = copy_of(s, c->got[i]);
   }
   sources_of(c, random);
+  c->args.upright = shape->upright;
   c->args.rows = c->front.shape.rows;
   c->args.tiles = c->front.tiles;
   c->args.done = c->front.done;
@@ -226,7 +227,7 @@ static void check_cover(const wavefront_args *a, int k) {
   for (int tile = 0; tile < tiles * a->chunks; tile++)
     for (int at = 0; at < positions; at++) {
       const host_share s = wavefront_share(a, tile / tiles, tile % tiles, k, at);
-      assert_true(s.z_end - s.z_begin <= (a->rows ? WAVEFRONT_PLANES : UPRIGHT_PLANES) &&
+      assert_true(s.z_end - s.z_begin <= (a->upright ? UPRIGHT_PLANES : WAVEFRONT_PLANES) &&
                   s.y_end > s.y_begin);
       if (s.z_end <= s.z_begin) continue;
       int first, last;
@@ -245,7 +246,8 @@ static void shares_cover_every_point_once(void **unused) {
     wavefront_args a = {.steps = 1 + random_below(&random, WAVEFRONT_DEPTH_MAX)};
     a.lower = random_below(&random, 2), a.upper = random_below(&random, 2);
     a.field.ny = 1 + random_below(&random, 90), a.field.nz = RADIUS * a.steps + random_below(&random, 40);
-    if (i % 2) {
+    a.upright = i % 2 == 0;
+    if (!a.upright) {
       a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
       a.tiles = wavefront_tiles(a.field.ny, a.rows);
       a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
