@@ -1,6 +1,6 @@
 /* bulk_tensor: the copy engine of Hopper (TMA) fills rings of planes; nobody waits for a whole block.
  *
- *   thread 0:   wait empty ─ copy plane | left | right ──► full       (runs AHEAD planes in front)
+ *   one warp:   wait empty ─ copy plane | left | right ──► full       (AHEAD planes in front; they take turns)
  *                            copy u-, m of output plane ──► full      (wave, heat: a ring of their own)
  *   each warp:  wait full ─ add the plane to the sums ─ arrive empty ─ finish and store output plane z - 4
  *
@@ -12,6 +12,8 @@
  *   + blocks keep step (keep_step), so that DRAM reads a halo once: 2.16 to 1.93 GB          442    259
  *   + boxes start on 128-byte lines, halo columns in boxes of their own: a row that starts
  *     16 bytes off its line takes 15 L2 requests instead of 6                                480    260
+ *   + warps take turns at fetching, where one had a quarter more to do than the others, so that
+ *     blocks can keep step at every plane (jacobi)                                           490    261
  *
  * VIRTUAL_X (kernel_args.virtual_x): an instance of its own that makes ghosts in x of own points when it reads. Where
  * the axis wraps, the box of halo columns comes from the other face; where a face reflects, the thread at the end of a
@@ -143,7 +145,7 @@ template <class S, bool VIRTUAL_X>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
   extern __shared__ __align__(128) float shared[];
-  __shared__ bool alone;
+  __shared__ unsigned alone;
   const layout<S> at(shared);
   const job<S> mine(a, w);
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
@@ -151,7 +153,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) {
     at.init();
-    alone = false;
+    alone = 0;
     for (int i = 0; i < S::ahead; i++) fetch<S, VIRTUAL_X>(at, m, mine, i, t.after(i), a, w.ends);
     for (int i = 0; i < S::operand_ahead && reads_operands; i++)
       fetch_operands<S>(at, m, a.medium, mine, 2 * REACH + i, o.after(i));
@@ -171,10 +173,12 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + y) * a.pitch + (size_t)(mine.x + x);
   float sums[2 * REACH][S::rows][PACK] = {};
+  int until_fetch = threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
-    if (threadIdx.x == 0) {
-      keep_step<S>(w, i, &alone);
+    if (until_fetch-- == 0) {
+      until_fetch = S::warps - 1;
+      keep_step(w, i, stride<S>(a.medium), &alone);
       fetch<S, VIRTUAL_X>(at, m, mine, i + S::ahead, t.after(S::ahead), a, w.ends);
       if (reads_operands && i >= 2 * REACH)
         fetch_operands<S>(at, m, a.medium, mine, i + S::operand_ahead, o.after(S::operand_ahead));

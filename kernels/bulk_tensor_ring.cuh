@@ -1,8 +1,9 @@
-/* bulk_tensor's rings of planes in shared memory: what a launch and a block have to do, where things lie, and how
- * thread 0 keeps the rings full. S is a bulk_tensor::shape. */
+/* bulk_tensor's rings of planes in shared memory: what a launch and a block have to do, where things lie, and how the
+ * rings are kept full. S is a bulk_tensor::shape. */
 #ifndef STENCIL_BULK_TENSOR_RING_CUH
 #define STENCIL_BULK_TENSOR_RING_CUH
 
+#include <cuda/atomic>
 #include "bulk_tensor_ptx.cuh"
 #include "star.cuh"
 
@@ -52,7 +53,7 @@ template <class S> struct layout {
         full(reinterpret_cast<barrier *>(shared + S::floats)), empty(full + S::stages),
         operands_full(empty + S::stages), operands_empty(operands_full + S::operand_stages) {}
 
-  /* By one thread. One arrival fills a slot (thread 0's, and the bytes), one of each warp empties it. */
+  /* By one thread. One arrival fills a slot (and the bytes), one of each warp empties it. */
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < S::stages; i++) barrier_init(full + i, 1), barrier_init(empty + i, S::warps);
     for (int i = 0; i < S::operand_stages; i++)
@@ -76,7 +77,7 @@ template <class S> struct job {
   __device__ __forceinline__ bool owns(int step) const { return step >= REACH && step < planes + REACH; }
 };
 
-/* --- what thread 0 does besides ------------------------------------------------------------------------- */
+/* --- what one thread at a time does ------------------------------------------------------------------------- */
 
 template <class S, bool VIRTUAL_X>
 __device__ __forceinline__ void fetch(const layout<S> &at, const maps &m, const job<S> &j, int step,
@@ -112,22 +113,28 @@ __device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &
   if (S::equation == EQUATION_WAVE) copy_box(slot + S::tile, &m.before, j.x, j.y, z, full);
 }
 
-/* Every few steps: says that this block has come so far, and waits until all have come as far as it was the
+/* How often blocks keep step, planes: a look takes its time, and blocks that part read halos from DRAM. The best on an
+ * H200 at 256^3 to 1024 x 1024 points (docs/PERFORMANCE.md). */
+template <class S> __device__ __forceinline__ int stride(bool medium) {
+  return S::equation == EQUATION_JACOBI ? 1 : S::equation == EQUATION_HEAT || medium ? 2 : 3;
+}
+
+/* Every `stride` steps: says that this block has come so far, and waits until all have come as far as it was the
  * last time. Only speed depends on it: a block that has waited in vain once (others are not resident, or share
  * their SM with other work) is `alone` from then on. */
-template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, bool *alone) {
+__device__ __forceinline__ void keep_step(const wave &w, int step, int stride, unsigned *alone) {
   constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */
-  constexpr int STRIDE = S::equation == EQUATION_WAVE ? 2 : 3;
-  if (!w.progress || step % STRIDE) return;
-  const unsigned expected = (unsigned)(step / STRIDE) * gridDim.x;
+  if (!w.progress || step % stride) return;
+  const unsigned expected = (unsigned)(step / stride) * gridDim.x;
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(w.progress) : "memory");
-  if (*alone) return;
+  const cuda::atomic_ref<unsigned, cuda::thread_scope_block> gave_up(*alone); /* threads of any warp ask */
+  if (gave_up.load(cuda::memory_order_relaxed)) return;
   for (int looks = 0; looks < PATIENCE; looks++) {
     unsigned seen;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(w.progress) : "memory");
     if (seen >= expected) return;
   }
-  *alone = true;
+  gave_up.store(1, cuda::memory_order_relaxed);
 }
 
 } // namespace bulk_tensor

@@ -49,10 +49,13 @@ static int launch_boundary(const stepper *s, const kernel *k, zrange lo, zrange 
 }
 
 /* The rest, in the same relation to the boundary kernels of the pass before. It touches no ghost plane that
- * is exchanged, so it needs no word from MPI. */
+ * is exchanged, so it needs no word from MPI. But where the host takes part in the exchange, this pass's boundary must
+ * be first: it waits for ghosts that come late, would find a GPU full of the interior's blocks, and the exchange would
+ * not begin before those are done. */
 static int launch_interior(const stepper *s, const kernel *k, zrange interior, error *e) {
   const device_table *t = s->dev->table;
-  TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(s->pass - 1, BOUNDARY_DONE), e));
+  const bool boundary_first = halo_needed(s->halo) && !s->halo->on_device;
+  TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(boundary_first ? s->pass : s->pass - 1, BOUNDARY_DONE), e));
   TRY(record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
   TRY(launch(s, STREAM_INTERIOR, k, interior, e));
   TRY(record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e));
