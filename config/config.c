@@ -141,6 +141,10 @@ double config_points(const config *c) {
   return (double)c->nx * c->ny * c->nz;
 }
 
+bool config_reflects(const config *c, enum face f) {
+  return c->boundary[f] == BOUNDARY_DIRICHLET || c->boundary[f] == BOUNDARY_NEUMANN;
+}
+
 void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]) {
   const int64_t all[CONFIG_INTERVALS] = {c->output_every, c->check_every, c->checkpoint_every_steps};
   memcpy(every, all, sizeof all);

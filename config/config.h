@@ -146,6 +146,8 @@ const char *schedule_name(enum schedule_kind k);
 
 /* Points of the grid. */
 double config_points(const config *c);
+/* Is the face's boundary one of the two that reflect? */
+bool config_reflects(const config *c, enum face f);
 /* Steps from one to the next at which something is due: saving, checking, a checkpoint; 0: never. Samples of
  * receivers are the step loop's own affair. */
 enum { CONFIG_INTERVALS = 3 };

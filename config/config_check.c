@@ -81,8 +81,7 @@ static int check_points(checker *k, int axis) {
   const char key[] = {'n', axis_names[axis], '\0'};
   for (int face = 2 * axis; face <= 2 * axis + 1; face++) {
     enum boundary_kind kind = k->c->boundary[face];
-    bool reflects = kind == BOUNDARY_DIRICHLET || kind == BOUNDARY_NEUMANN;
-    int least = reflects ? 5 : kind == BOUNDARY_PERIODIC ? 4 : 1;
+    int least = config_reflects(k->c, (enum face)face) ? 5 : kind == BOUNDARY_PERIODIC ? 4 : 1;
     if (n >= least) continue;
     look_at(k, k->all->blocks[0], "grid", key);
     return FAIL(k->e, CONFIG_FEW_POINTS, k->place, axis_names[axis], least, face_name(face),

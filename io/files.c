@@ -124,6 +124,7 @@ int files_serve(const files *f, const config *c, int (*signalled)(void), error *
   };
   file_server s = {.files = f, .from = {.comm = f->comm, .file = -1}};
   s.slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->started - 1};
+  s.slab.upper_reflects = config_reflects(c, FACE_Z_HI);
   s.slab.lower = s.slab.upper = SLAB_NO_RANK;
   TRY(files_field_io(f, &s.io, &s.slab, c->io, e));
   for (int told = 0, over = 0; !over;) {

@@ -4,11 +4,16 @@
 
 #include <time.h>
 
+/* What any clock shows, s. */
+static inline double clock_read(clockid_t clock) {
+  struct timespec t = {0};
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* Seconds since some moment in the past. */
 static inline double clock_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+  return clock_read(CLOCK_MONOTONIC);
 }
 
 #endif

@@ -128,10 +128,6 @@ static void laplacian_weights(const physics *p, const config *c, kernel_args *a)
   fd_balance(folded ? 1 : 0, &a->center, axes);
 }
 
-bool physics_reflects(const config *c, enum face f) {
-  return c->boundary[f] == BOUNDARY_DIRICHLET || c->boundary[f] == BOUNDARY_NEUMANN;
-}
-
 bool physics_absorbs(const config *c) {
   for (int f = 0; f < FACE_COUNT; f++)
     if (c->boundary[f] == BOUNDARY_ABSORBING) return true;

@@ -38,8 +38,6 @@ void physics_args(const physics *p, const config *c, const slab *s, kernel_args 
 /* What ghosts beyond each face hold where no rule and no neighbour fills them; NaN where one does. */
 void physics_ghosts(const config *c, float ghosts[FACE_COUNT]);
 
-/* Is the face's boundary one of the two that reflect? */
-bool physics_reflects(const config *c, enum face f);
 /* Is any face's absorbing? */
 bool physics_absorbs(const config *c);
 

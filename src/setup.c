@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "error_mpi.h"
-#include "plan_depth.h"
+#include "plan_wavefront.h"
 
 /* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them.
  * Collective over `node`, the ranks of one node. */
@@ -85,13 +85,10 @@ static int plan_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
   const int depth = s->shape.depth > 1 && plan_neighbours(s) ? s->shape.depth : s->stepper.kernel->steps;
-  TRY(slab_init(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * depth, e));
+  const bool reflects[2] = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)};
+  TRY(slab_init_reflecting(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * depth, reflects, e));
   if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->shape.depth > 1);
-  /* Reflected about a face's own plane, 4 ghosts are 4 planes besides it. */
-  bool lo = z->rank == 0 && physics_reflects(c, FACE_Z_LO);
-  bool hi = z->rank == z->ranks - 1 && physics_reflects(c, FACE_Z_HI);
-  if ((lo || hi) && z->nz < RADIUS + 1) FAIL(e, SLAB_REFLECTS, c->nz, z->ranks, z->nz);
-  return error_agree(e, s->comm);
+  return 0;
 }
 
 /* The persistent schedule: what it cannot do is said before anything is loaded. */
@@ -138,7 +135,7 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
       !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
     print_config(s, e);
   TRY(error_agree(e, comm));
-  TRY(plan_depth(s, purpose != PLAN_DRY, e));
+  TRY(plan_wavefront(s, purpose != PLAN_DRY, e));
   TRY(plan_slab(s, e));
   TRY(files_field_io(files, &s->io, &s->slab, c->io, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));

@@ -2,6 +2,8 @@
 
 int slab_first_plane(const slab *s, int rank) {
   int share = s->nz_global / s->ranks, extra = s->nz_global % s->ranks;
+  if (rank == s->ranks) return s->nz_global;
+  if (s->upper_reflects && extra > 0) extra--; /* one is the last rank's */
   return rank * share + (rank < extra ? rank : extra);
 }
 
@@ -19,10 +21,21 @@ static size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
-int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e) {
-  if (nz < ghost) return FAIL(e, SLAB_TOO_THIN, nz, ghost);
-  if (nz / ranks < ghost) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, ghost, nz / ghost);
+/* Is every slab as thick as the ghosts made from it? Reflected about a face's own plane, 4 ghosts are 4 planes besides
+ * it. */
+static int check_planes(int nz, int ranks, int ghost, const bool reflects[2], error *e) {
+  const int faces = ghost > RADIUS ? 0 : reflects[0] + reflects[1], least = ghost + (faces > 0);
+  const int most = (nz - faces) / ghost > 1 ? (nz - faces) / ghost : 1;
+  if (nz < least) return FAIL(e, SLAB_TOO_THIN, nz, least);
+  if (nz / ranks < ghost) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, ghost, most);
+  return ranks > most ? FAIL(e, SLAB_REFLECTS, nz, ranks, ghost, least, most) : 0;
+}
+
+int slab_init_reflecting(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost,
+                         const bool reflects[2], error *e) {
+  TRY(check_planes(nz, ranks, ghost, reflects, e));
   *s = (slab){.nx = nx, .ny = ny, .nz_global = nz, .rank = rank, .ranks = ranks, .ghost = ghost};
+  s->upper_reflects = reflects[1];
   s->z0 = slab_first_plane(s, rank);
   s->nz = slab_first_plane(s, rank + 1) - s->z0;
   s->lower = rank > 0 ? rank - 1 : SLAB_NO_RANK;
@@ -31,6 +44,10 @@ int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, e
   s->plane = s->pitch * ((size_t)ny + 2 * RADIUS);
   s->lead = (size_t)s->z0 * s->plane % SLAB_PAGE;
   return 0;
+}
+
+int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e) {
+  return slab_init_reflecting(s, nx, ny, nz, rank, ranks, ghost, (const bool[2]){false, false}, e);
 }
 
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {

@@ -32,6 +32,7 @@ typedef struct zrange {
 typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
+  bool upper_reflects;   /* the grid's upper z face does: planes left over are the last rank's first */
   int z0, nz;            /* first global plane and number of planes this rank owns */
   int ghost;             /* planes of ghost on each side: RADIUS x steps per exchange */
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
@@ -40,10 +41,15 @@ typedef struct slab {
   size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_PAGE */
 } slab;
 
-/* Fills `s` for `rank` of `ranks`. nz is dealt out evenly: the first nz % ranks ranks own one plane more.
- * ERROR_SLAB_TOO_MANY_RANKS (naming the largest number that fits) where a rank would own fewer than `ghost`
- * planes. */
+/* Fills `s` for `rank` of `ranks`. nz is dealt out evenly: nz % ranks ranks own one plane more, the first ones.
+ * ERROR_SLAB_TOO_MANY_RANKS (naming the largest number that fits) where a rank would own fewer than `ghost` planes. */
 int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e);
+
+/* The same where the grid's lower or upper z face `reflects`: the slabs there need RADIUS + 1 planes at least, and if
+ * the upper face does, the last rank is the first to own one plane more, so that any grid is dealt that can be.
+ * ERROR_SLAB_REFLECTS (likewise) where only such a slab would be too thin. */
+int slab_init_reflecting(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost,
+                         const bool reflects[2], error *e);
 
 /* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none, since
  * its kernels wrap its ghosts (kernels/ghosts.h), unless it is to be `own_neighbour`. */

@@ -14,17 +14,18 @@ typedef struct rank_state {
   _Atomic int doing;     /* enum watch_doing */
   _Atomic uint32_t told; /* times that it has told something */
   _Atomic uint32_t beat; /* times that its thread has looked: stands still where the process does not run */
+  _Atomic uint32_t ran;  /* looks before which its main thread had run: not where that is stuck or asleep */
   _Atomic int closed;    /* it watches no more */
   _Atomic int spoken;    /* of the first rank: somebody of this node has written the message */
   int rank;              /* in the run */
-  char padding[32];
+  char padding[28];
 } rank_state;
 _Static_assert(sizeof(rank_state) == 64, "a cache line");
 
 /* What this rank has seen of another. */
 typedef struct seen {
-  uint32_t told, beat;
-  double told_at, beat_at; /* watchdog time: when it changed */
+  uint32_t told, beat, ran;
+  double told_at, beat_at, ran_at; /* watchdog time: when it changed */
 } seen;
 
 struct watchdog {
@@ -35,6 +36,8 @@ struct watchdog {
   MPI_Win window;
   double limit, period; /* s */
   double time;          /* s that this thread has watched; not while this process was stopped */
+  clockid_t main_clock; /* processor time of the thread that opened this */
+  double main_time;     /* s, at the last look */
   double noticed;       /* watchdog time of the first look that found a rank late; < 0: none */
   pthread_t thread;
   pthread_mutex_t mutex;
@@ -48,9 +51,18 @@ static bool frozen(const watchdog *w, int i) {
   return !atomic_load(&w->all[i]->closed) && w->time - w->seen[i].beat_at > w->limit;
 }
 
-/* Its beat is missing, if not for long enough to blame it for that alone. */
+/* Something is missing since watchdog time `since`, if not for long enough to blame a rank for that alone. */
+static bool missing(const watchdog *w, double since) {
+  return w->time - since > w->limit / 2 && w->time - since > 2 * w->period;
+}
+
 static bool faint(const watchdog *w, int i) {
-  return w->time - w->seen[i].beat_at > w->limit / 2 && w->time - w->seen[i].beat_at > 2 * w->period;
+  return missing(w, w->seen[i].beat_at);
+}
+
+/* Its main thread waits for the device or the system: MPI looks again and again. */
+static bool asleep(const watchdog *w, int i) {
+  return missing(w, w->seen[i].ran_at);
 }
 
 static bool late(const watchdog *w, int i) {
@@ -60,22 +72,28 @@ static bool late(const watchdog *w, int i) {
 
 static void look(watchdog *w) {
   for (int i = 0; i < w->count; i++) {
-    const uint32_t told = atomic_load(&w->all[i]->told), beat = atomic_load(&w->all[i]->beat);
+    const uint32_t told = atomic_load(&w->all[i]->told), beat = atomic_load(&w->all[i]->beat),
+                   ran = atomic_load(&w->all[i]->ran);
     seen *s = &w->seen[i];
     if (told != s->told) s->told_at = w->time;
     if (beat != s->beat) s->beat_at = w->time;
+    if (ran != s->ran) s->ran_at = w->time;
     s->told = told;
     s->beat = beat;
+    s->ran = ran;
   }
 }
 
-/* Is rank i rather to blame than rank k? A process that does not run is; then who computes, then who is behind. */
+/* Is rank i rather to blame than rank k? A process that does not run is; then who is behind, for the others have got all
+ * that they needed of it; then who computes, then who does not look whether something has come. */
 static bool rather(const watchdog *w, int i, int k) {
   const rank_state *a = w->all[i], *b = w->all[k];
   const int doing[2] = {atomic_load(&a->doing), atomic_load(&b->doing)};
   if (faint(w, i) != faint(w, k)) return faint(w, i);
+  const int64_t step[2] = {atomic_load(&a->step), atomic_load(&b->step)};
+  if (step[0] != step[1]) return step[0] < step[1];
   if (doing[0] != doing[1]) return doing[0] < doing[1];
-  return atomic_load(&a->step) < atomic_load(&b->step);
+  return asleep(w, i) && !asleep(w, k);
 }
 
 /* The rank of this node that holds the job up; -1: none is late. */
@@ -123,10 +141,18 @@ static bool nap(watchdog *w) {
   return !stop;
 }
 
+/* That this process runs, and whether its main thread does. */
+static void show_life(watchdog *w) {
+  const double time = clock_read(w->main_clock);
+  atomic_fetch_add(&w->mine->beat, 1);
+  if (time > w->main_time) atomic_fetch_add(&w->mine->ran, 1);
+  w->main_time = time;
+}
+
 static void *watch(void *context) {
   watchdog *w = context;
   while (nap(w)) {
-    atomic_fetch_add(&w->mine->beat, 1);
+    show_life(w);
     look(w);
     const int i = latest(w);
     if (i < 0)
@@ -141,6 +167,7 @@ static void *watch(void *context) {
 static int start(watchdog *w, error *e) {
   pthread_mutex_init(&w->mutex, NULL);
   condition_init(&w->wake);
+  pthread_getcpuclockid(pthread_self(), &w->main_clock);
   const int rc = thread_start(&w->thread, watch, w);
   w->running = rc == 0;
   return rc ? FAIL(e, WATCHDOG_THREAD, strerror(rc)) : 0;

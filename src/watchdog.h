@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include "error.h"
 
-/* What a rank does. Of several that do not progress the one is blamed that comes first here: the others probably wait
- * for it. */
+/* What a rank does. Of several that do not progress, after as many steps, the one is blamed that comes first here: the
+ * others probably wait for it. */
 enum watch_doing { WATCH_COMPUTE, WATCH_CHECK, WATCH_EXCHANGE, WATCH_AGREE, WATCH_NOT };
 
 typedef struct watchdog watchdog;

@@ -142,6 +142,35 @@ def usage_errors(program):
 
 
 @case
+def thin_slabs(program):
+    """Any grid with 4 planes for each rank, and 5 where a z face reflects, is dealt; whatever the ranks, the same bits."""
+    u = np.random.default_rng(7).uniform(-1, 1, (14, 12, 20)).astype(np.float32)
+    for nz, ranks, faces, planes in ((14, 3, ("dirichlet", "neumann"), (0, 5, 9)), (9, 2, ("fixed", "neumann"), (0, 4)),
+                                     (9, 2, ("dirichlet", "fixed"), (0, 5))):
+        program.fresh()
+        write_field(program.folder / "in.h5", u[:nz])
+        config = program.config({"equation.type": "heat", "medium.diffusivity": 0.5, "grid.nz": nz, "time.steps": 7,
+                                 "output.every": 3, "boundary.z_lo": faces[0], "boundary.z_hi": faces[1],
+                                 "checkpoint.every_steps": 4, "checkpoint.path": "out/c", "initial.u": "in.h5:/u"})
+        program.succeed("-q", config)
+        expected = {step: program.field(step) for step in (0, 3, 6, 7)}
+        told = program.succeed("-n", "-v", config, np=ranks).out
+        told = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", told)))
+        check(told == planes, f"{nz} planes are dealt from {told}, not {planes}")
+        for io, n, begin in (("gather", ranks, []), ("server", ranks + 1, ["time.steps=6"])):
+            keys = [f"parallel.io={io}", f"checkpoint.path=out/{io}"]
+            program.succeed("-q", config, *keys, *begin, np=n)
+            if begin:
+                program.succeed("-q", "--restart", "auto", config, *keys, np=n)
+            for step, field in expected.items():
+                check(same_bits(program.field(step), field), f"{nz} planes on {ranks} ranks, {io}: step {step} differs")
+                (program.folder / f"out/u.{step:08d}.hdf").unlink()
+    keys = ["boundary.z_lo=neumann", "boundary.z_hi=dirichlet"]
+    program.fail(1, ["nz = 13", "3 ranks only 4", "not 5", "at most 2"], program.config({"grid.nz": 13}), *keys, np=3)
+    program.fail(1, ["nz = 17", "5 ranks fewer than 4", "at most 3"], program.config({"grid.nz": 17}), *keys, np=5)
+
+
+@case
 def file_errors(program):
     """Wrong input files, and outputs that cannot be written."""
     folder, shape = program.folder, (19, 12, 20)
@@ -458,10 +487,23 @@ def progress(program):
     check("\r" not in out and "\x1b" not in out, f"control characters in a file:\n{out!r}")
     check("%" not in re.sub(r"of copy.*|fraction.*", "", program.succeed(config, "report.progress=off").out).split(
         "Gpts/s")[0], "progress = off printed progress")
+    whole = program.config({"time.steps": 400, "checkpoint.path": "out/c", "checkpoint.every_steps": 150})
+    check_rates(program, program.succeed("--report", "r.json", whole, np=2).out, 400)
+    check_rates(program, program.succeed("--report", "r.json", "--restart", "out/c.00000150.h5", whole).out, 250)
     for n in (0, 2):  # mpirun gives its ranks a terminal or a pipe of its own making, whatever it writes to itself
         terminal = run_on_terminal(program, [config, "time.steps=3000"], n)
         check("\r" in terminal.replace("\r\n", "\n"), f"no redrawn line on a terminal: {terminal!r}")
         check(re.search(r"100\s?%", terminal) and "Gpts/s" in terminal, f"no last progress line: {terminal!r}")
+
+
+def check_rates(program, out, steps):
+    """Every line's rate is of the steps done so far: the times that follow from them rise to the report's."""
+    report = json.loads((program.folder / "r.json").read_text())
+    done = [(int(n), float(rate)) for n, rate in re.findall(rf"step (\d+) of {steps}  (\S+) Gpts/s  elapsed", out)]
+    check(len(done) == 10 and done[-1][0] == steps == report["steps"], f"lines of {steps} steps: {done}")
+    times = [1e-9 * math.prod(report["grid"]) * n / rate for n, rate in done]
+    check(all(a < 1.001 * b for a, b in zip(times, times[1:])), f"rates that mean times of {times} s:\n{out}")
+    check(math.isclose(times[-1], report["seconds"], rel_tol=1e-3), f"{times[-1]} s by the rate, {report['seconds']} s reported")
 
 
 def run_on_terminal(program, args, ranks):

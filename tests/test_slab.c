@@ -3,25 +3,61 @@
 #include "test.h"
 #include "../src/slab.h"
 
+/* Planes that a rank needs where faces of the grid reflect: one more than its ghosts, if these are 4. */
+static int needed(int rank, int ranks, int ghost, const bool reflects[2]) {
+  const bool face = (rank == 0 && reflects[0]) || (rank == ranks - 1 && reflects[1]);
+  return face && ghost < 5 ? 5 : ghost;
+}
+
+static int least_planes(int ranks, int ghost, const bool reflects[2]) {
+  int least = 0;
+  for (int rank = 0; rank < ranks; rank++) least += needed(rank, ranks, ghost, reflects);
+  return least;
+}
+
+/* Dealt evenly, to each rank as many as it needs. */
+static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
+  int next = 0;
+  for (int rank = 0; rank < ranks; rank++) {
+    slab s;
+    error e = {0};
+    assert_ok(slab_init_reflecting(&s, 3, 5, nz, rank, ranks, ghost, reflects, &e), &e);
+    assert_int_equal(s.z0, next);
+    assert_int_equal(slab_first_plane(&s, rank), next);
+    assert_int_equal(slab_first_plane(&s, rank + 1), next + s.nz);
+    assert_true(s.nz == nz / ranks || s.nz == nz / ranks + 1);
+    assert_true(s.nz <= slab_largest(&s));
+    assert_true(s.nz >= needed(rank, ranks, ghost, reflects));
+    assert_int_equal(s.lower, rank ? rank - 1 : SLAB_NO_RANK);
+    assert_int_equal(s.upper, rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK);
+    next += s.nz;
+  }
+  assert_int_equal(next, nz);
+}
+
+/* Every grid is dealt that can be; where one cannot, the number of ranks named fits, and not one more. */
 static void every_plane_has_one_owner(void **state) {
   (void)state;
-  for (int nz = 4; nz <= 97; nz++)
-    for (int ranks = 1; ranks <= nz / 4; ranks++) {
-      int next = 0;
-      for (int rank = 0; rank < ranks; rank++) {
+  int refused = 0;
+  for (int i = 0; i < 8; i++)
+    for (int nz = 8; nz <= 70; nz++)
+      for (int ranks = 1; ranks <= nz; ranks++) {
+        const bool reflects[2] = {i & 1, i & 2};
+        const int ghost = i & 4 ? 8 : 4;
         slab s;
         error e = {0};
-        assert_ok(slab_init(&s, 3, 5, nz, rank, ranks, 4, &e), &e);
-        assert_int_equal(s.z0, next);
-        assert_int_equal(slab_first_plane(&s, rank), next);
-        assert_true(s.nz == nz / ranks || s.nz == nz / ranks + 1);
-        assert_true(s.nz <= slab_largest(&s));
-        assert_int_equal(s.lower, rank ? rank - 1 : SLAB_NO_RANK);
-        assert_int_equal(s.upper, rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK);
-        next += s.nz;
+        if (nz >= least_planes(ranks, ghost, reflects)) {
+          check_dealt(nz, ranks, ghost, reflects);
+          continue;
+        }
+        const int id = slab_init_reflecting(&s, 3, 5, nz, ranks - 1, ranks, ghost, reflects, &e);
+        assert_int_equal(id, nz / ranks < ghost ? ERROR_SLAB_TOO_MANY_RANKS : ERROR_SLAB_REFLECTS);
+        const int most = atoi(strstr(e.text, "at most ") + 8);
+        assert_true(nz >= least_planes(most, ghost, reflects));
+        assert_true(nz < least_planes(most + 1, ghost, reflects));
+        refused += id == ERROR_SLAB_REFLECTS;
       }
-      assert_int_equal(next, nz);
-    }
+  assert_true(refused > 20);
 }
 
 static void too_many_ranks_names_the_largest_number(void **state) {
@@ -36,6 +72,20 @@ static void too_many_ranks_names_the_largest_number(void **state) {
   assert_ok(slab_init(&s, 8, 8, 23, 4, 5, 4, &e), &e);
   assert_int_equal(slab_init(&s, 8, 8, 3, 0, 1, 4, &e), ERROR_SLAB_TOO_THIN);
   assert_string_equal(e.text, "[grid] nz = 3: at least 4 planes are needed");
+}
+
+static void thin_slabs_at_reflecting_faces_are_told(void **state) {
+  (void)state;
+  slab s;
+  error e = {0};
+  const bool both[2] = {true, true}, lower[2] = {true, false};
+  assert_int_equal(slab_init_reflecting(&s, 8, 8, 13, 1, 3, 4, both, &e), ERROR_SLAB_REFLECTS);
+  assert_string_equal(e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, not 5: "
+                              "at most 2 ranks fit this grid");
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+  e = (error){0};
+  assert_int_equal(slab_init_reflecting(&s, 8, 8, 4, 0, 1, 4, lower, &e), ERROR_SLAB_TOO_THIN);
+  assert_string_equal(e.text, "[grid] nz = 4: at least 5 planes are needed");
 }
 
 static void ranges_cover_the_slab_once(void **state) {
@@ -145,10 +195,13 @@ static void sizes_beyond_32_bits(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_plane_has_one_owner),  cmocka_unit_test(too_many_ranks_names_the_largest_number),
-      cmocka_unit_test(ranges_cover_the_slab_once), cmocka_unit_test(points_and_ghosts_do_not_overlap),
-      cmocka_unit_test(wrapped_ranks_form_a_ring),  cmocka_unit_test(sizes_beyond_32_bits),
-      cmocka_unit_test(copies_of_planes_lie_alike_in_pages)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_plane_has_one_owner),
+                                     cmocka_unit_test(too_many_ranks_names_the_largest_number),
+                                     cmocka_unit_test(ranges_cover_the_slab_once),
+                                     cmocka_unit_test(points_and_ghosts_do_not_overlap),
+                                     cmocka_unit_test(wrapped_ranks_form_a_ring),
+                                     cmocka_unit_test(sizes_beyond_32_bits),
+                                     cmocka_unit_test(copies_of_planes_lie_alike_in_pages),
+                                     cmocka_unit_test(thin_slabs_at_reflecting_faces_are_told)};
   return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tune_depth.h"
+#include "tune_wavefront.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +27,11 @@ static int trial_planes(int nx, int ny) {
   return (int)(POINTS_MAX / ((double)nx * ny)) + 1;
 }
 
-bool tune_depth_can(int nx, int ny) {
+bool tune_wavefront_can(int nx, int ny) {
   return trial_planes(nx, ny) >= RADIUS;
 }
 
-static int trial_open(trial *t, const depth_question *q, error *e) {
+static int trial_open(trial *t, const wavefront_question *q, error *e) {
   const int most = trial_planes(q->nx, q->ny);
   *t = (trial){.halo = {.slab = &t->slab, .dev = q->dev}};
   TRY(slab_init(&t->slab, q->nx, q->ny, q->planes < most ? q->planes : most, 0, 1, RADIUS, e));
@@ -56,7 +56,7 @@ static void trial_close(trial *t) {
 }
 
 /* Seconds a step of the fastest pass with the stepper's kernel. */
-static int time_shape(trial *t, const depth_question *q, const wavefront_shape *shape, double *best,
+static int time_shape(trial *t, const wavefront_question *q, const wavefront_shape *shape, double *best,
                       error *e) {
   double spent = 0;
   stepper *s = &t->stepper;
@@ -80,7 +80,7 @@ static int time_shape(trial *t, const depth_question *q, const wavefront_shape *
 }
 
 /* The same of one step a pass, with whichever kernel is fastest. */
-static int time_single(trial *t, const depth_question *q, double *best, error *e) {
+static int time_single(trial *t, const wavefront_question *q, double *best, error *e) {
   stepper *s = &t->stepper;
   *best = 1e30;
   for (int i = 0; i < kernel_table_size; i++) {
@@ -94,14 +94,14 @@ static int time_single(trial *t, const depth_question *q, double *best, error *e
   return 0;
 }
 
-static bool allowed(const depth_question *q, const wavefront_shape *shape) {
+static bool allowed(const wavefront_question *q, const wavefront_shape *shape) {
   if (shape->depth == 1) return !q->always;
   return shape->depth <= q->most && (shape->upright || !q->wraps);
 }
 
 /* Planes computed per own plane: a pass of d steps with neighbours does 4 (d - 1) more planes a step, both sides
  * together. */
-static double repeated(const depth_question *q, int depth) {
+static double repeated(const wavefront_question *q, int depth) {
   return q->neighbours ? 1 + RADIUS * (depth - 1.0) / q->planes : 1;
 }
 
@@ -115,7 +115,8 @@ static wavefront_shape shape_of(const char *words) {
   return (wavefront_shape){.depth = atoi(words), .upright = strstr(words, "upright") != NULL};
 }
 
-static int measure(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest, error *e) {
+static int measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
+                   error *e) {
   double seconds[WAVEFRONT_SHAPES], slowest[WAVEFRONT_SHAPES], best = 1e30;
   char words[64];
   trial t;
@@ -141,7 +142,7 @@ static int measure(const depth_question *q, MPI_Comm comm, run_log *log, wavefro
   return 0;
 }
 
-static void make_key(char key[512], const depth_question *q) {
+static void make_key(char key[512], const wavefront_question *q) {
   snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s%s",
            q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
            q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "",
@@ -149,7 +150,7 @@ static void make_key(char key[512], const depth_question *q) {
 }
 
 /* Of those that may be. */
-static wavefront_shape deepest(const depth_question *q) {
+static wavefront_shape deepest(const wavefront_question *q) {
   wavefront_shape deepest = {0};
   for (int i = 0; i < WAVEFRONT_SHAPES; i++)
     if (allowed(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > deepest.depth)
@@ -157,7 +158,8 @@ static wavefront_shape deepest(const depth_question *q) {
   return deepest;
 }
 
-int tune_depth(const depth_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape, error *e) {
+int tune_wavefront(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape,
+                   error *e) {
   char path[1024] = "", key[512], answer[64] = "", unused[64];
   int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));

@@ -1,7 +1,7 @@
-#include "plan_depth.h"
+#include "plan_wavefront.h"
 #include <stdio.h>
 #include <string.h>
-#include "tune_depth.h"
+#include "tune_wavefront.h"
 
 /* Fields of fewer bytes, all together, stay in some cache from one pass to the next. */
 static const double CACHED_BYTES = 16 << 20;
@@ -24,7 +24,7 @@ static int least_interval(const config *c) {
 static int most_steps(const simulation *s, char why[128]) {
   const config *c = s->config;
   if (physics_absorbs(c)) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
-  if (!tune_depth_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure others");
+  if (!tune_wavefront_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure others");
   if (why[0]) return 1;
   const int interval = least_interval(c), planes = c->nz / s->ranks / RADIUS;
   if (interval == 1) snprintf(why, 128, "something is to be saved or checked after every step");
@@ -39,14 +39,14 @@ static bool worth_measuring(const simulation *s, bool medium) {
   return (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz / s->ranks > CACHED_BYTES;
 }
 
-int plan_depth(simulation *s, bool measure, error *e) {
+int plan_wavefront(simulation *s, bool measure, error *e) {
   stepper *p = &s->stepper;
   const config *c = s->config;
   char why[128] = "";
   double number;
   s->shape = (wavefront_shape){.depth = 1};
   const bool asked = p->kernel->wavefront, automatic = strcmp(c->kernel, "auto") == 0;
-  depth_question q = {.dev = s->dev, .threads = s->threads, .nx = c->nx, .ny = c->ny, .always = asked};
+  wavefront_question q = {.dev = s->dev, .threads = s->threads, .nx = c->nx, .ny = c->ny, .always = asked};
   q.measure = measure;
   q.planes = c->nz / s->ranks;
   q.wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC;
@@ -58,7 +58,7 @@ int plan_depth(simulation *s, bool measure, error *e) {
   q.neighbours = plan_neighbours(s);
   q.most = most_steps(s, why);
   if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
-  if (q.most > 1) TRY(tune_depth(&q, s->comm, s->log, &s->shape, e));
+  if (q.most > 1) TRY(tune_wavefront(&q, s->comm, s->log, &s->shape, e));
   if (q.most <= 1) log_line(s->log, "kernel %s: one step a pass, since %s", c->kernel, why);
   const bool several = s->shape.depth > 1;
   p->kernel = p->boundary_kernel = several ? q.wavefront : p->single_kernel;

@@ -1,6 +1,6 @@
-/* Whether a run advances several steps a pass, and how many. */
-#ifndef STENCIL_PLAN_DEPTH_H
-#define STENCIL_PLAN_DEPTH_H
+/* Whether a run advances several steps a pass: how many, and in which tiles. */
+#ifndef STENCIL_PLAN_WAVEFRONT_H
+#define STENCIL_PLAN_WAVEFRONT_H
 
 #include "simulation.h"
 
@@ -9,7 +9,7 @@
  * holds; `wavefront` as deep as is fastest. Where one cannot be, one step a pass it is, and the log says why. `measure`:
  * where nothing is remembered; else it is the most there may be, which takes the most memory. Needs the open device and
  * the kernels of one step a pass. Collective. */
-int plan_depth(simulation *s, bool measure, error *e);
+int plan_wavefront(simulation *s, bool measure, error *e);
 
 /* Do slabs of this run have neighbours in z? One rank is its own where the grid is periodic and it advances several
  * steps a pass: its ghosts are deeper than kernels wrap. */
