@@ -1,11 +1,14 @@
 #include "atomic_file.h"
 #include "io_internal.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 void path_folder(const char *path, char folder[FILE_NAME]) {
@@ -40,6 +43,64 @@ int atomic_file_commit(const char *temporary, const char *path, error *e) {
   return rc ? FAIL(e, FILE_WRITE, path, strerror(rc)) : 0;
 }
 
+/* --- temporary names --- */
+
+enum { HOST_TEXT = 65, ABANDONED_SECONDS = 3600 };
+
+static void host_name(char host[HOST_TEXT]) {
+  if (gethostname(host, HOST_TEXT)) strcpy(host, "unknown");
+  host[HOST_TEXT - 1] = 0;
+}
+
+void temporary_name(char *temporary, size_t bytes, const char *name) {
+  char host[HOST_TEXT];
+  host_name(host);
+  snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host, (long)getpid()); /* as long for all */
+}
+
+/* Also where its parent has not asked yet how: a zombie, which some containers keep for long. */
+static bool ended(long pid) {
+  char path[64], text[512] = "";
+  if (kill((pid_t)pid, 0) && errno == ESRCH) return true;
+  snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+  FILE *f = fopen(path, "r");
+  if (!f) return false;
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  const char *state = strrchr(text, ')');
+  return state && strncmp(state, ") Z", 3) == 0;
+}
+
+bool temporary_abandoned(const char *file, const char *ending) {
+  static const char mark[] = ".tmp.";
+  char host[HOST_TEXT];
+  const char *dot = strrchr(ending, '.'), *theirs = ending + strlen(mark);
+  if (strncmp(ending, mark, strlen(mark)) || dot < theirs) return false;
+  host_name(host);
+  long pid = strtol(dot + 1, NULL, 10);
+  bool here = strlen(host) == (size_t)(dot - theirs) && memcmp(host, theirs, strlen(host)) == 0;
+  if (here && pid > 0 && (pid == (long)getpid() || ended(pid))) return true;
+  struct stat s;
+  return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
+}
+
+void temporary_begin(char *temporary, size_t bytes, const char *name) {
+  char folder[FILE_NAME], file[FILE_NAME + 256];
+  const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+  temporary_name(temporary, bytes, name);
+  path_folder(name, folder);
+  DIR *open = opendir(folder);
+  if (!open) return; /* writing will say why */
+  for (const struct dirent *d; (d = readdir(open));) {
+    if (strncmp(d->d_name, base, strlen(base))) continue;
+    snprintf(file, sizeof file, "%s/%s", folder, d->d_name);
+    if (temporary_abandoned(file, d->d_name + strlen(base))) unlink(file);
+  }
+  closedir(open);
+}
+
+/* --- paths --- */
+
 int path_check_ending(const char *path, const char *ending, error *e) {
   char folder[FILE_NAME], probe[FILE_NAME + PATH_ENDING], reason[FILE_NAME + 64];
   const char *slash = strrchr(path, '/');
@@ -69,5 +130,7 @@ int path_check_ending(const char *path, const char *ending, error *e) {
 }
 
 int path_check_writable(const char *path, error *e) {
-  return path_check_ending(path, ".00000000.hdf.tmp", e);
+  char ending[PATH_ENDING];
+  temporary_name(ending, sizeof ending, ".00000000.hdf");
+  return path_check_ending(path, ending, e);
 }

@@ -2,7 +2,16 @@
 #ifndef STENCIL_ATOMIC_FILE_H
 #define STENCIL_ATOMIC_FILE_H
 
+#include <stddef.h>
 #include "../src/error.h"
+
+enum { TEMPORARY_ENDING = 96 /* bytes of ".tmp.HOST.PID" at most */ };
+
+/* The name under which this process writes `name` until it is whole, NAME.tmp.HOST.PID: two runs into the same files do
+ * not write into each other's. Cut off where `bytes` do not hold it; strlen(name) + TEMPORARY_ENDING do. */
+void temporary_name(char *temporary, size_t bytes, const char *name);
+/* The same, and deletes what killed runs left half written of `name`. */
+void temporary_begin(char *temporary, size_t bytes, const char *name);
 
 /* Makes the written and closed file `temporary` durable under the name `path` (same folder): syncs it,
  * renames it, syncs the folder. On failure (exit 2, naming `path`) `temporary` is removed. */

@@ -2,12 +2,13 @@
 #ifndef STENCIL_CHECKPOINT_INTERNAL_H
 #define STENCIL_CHECKPOINT_INTERNAL_H
 
+#include "atomic_file.h"
 #include "checkpoint.h"
 #include "io_internal.h"
 
 enum {
   CHECKPOINT_FORMAT = 1,
-  CHECKPOINT_TEMPORARY = FILE_NAME + 128,
+  CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING,
   CHECKPOINT_BLOCK = 64 << 20 /* default block_bytes: as for fields */
 };
 #define CHECKPOINT_KEYS "fingerprint" /* the group with the fingerprint as attributes */
@@ -81,8 +82,6 @@ typedef struct checkpoint_list {
 } checkpoint_list;
 
 int checkpoint_file_name(char name[CHECKPOINT_NAME], const char *path, int64_t step, error *e);
-/* The name under which this process writes `name`. */
-void checkpoint_temporary_name(char temporary[CHECKPOINT_TEMPORARY], const char *name);
 
 /* Those there are, whatever their state. A folder that is not there holds none. Free with checkpoint_list_free. */
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e);
@@ -92,8 +91,7 @@ void checkpoint_list_free(checkpoint_list *list);
  * since. What cannot be deleted is left to the next time. */
 void checkpoint_rotate(const checkpoint_list *list, const char *path, int64_t step, int keep);
 
-/* Deletes what killed runs left half written under this path. Written by a process of this machine that is gone, or by
- * one elsewhere but left alone for an hour: such a process cannot be asked, but writes all the time. */
+/* Deletes what killed runs left half written under this path. */
 void checkpoint_remove_abandoned(const char *path);
 
 /* --- checkpoint_exchange.c: rows on their way between rank 0 and the others --- */

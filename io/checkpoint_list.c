@@ -2,36 +2,21 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+#include "atomic_file.h"
 #include "checkpoint_internal.h"
-
-enum { HOST_TEXT = 65, ABANDONED_SECONDS = 3600 };
 
 int checkpoint_file_name(char name[CHECKPOINT_NAME], const char *path, int64_t step, error *e) {
   int n = snprintf(name, CHECKPOINT_NAME, "%s.%08" PRId64 ".h5", path, step);
   return n < CHECKPOINT_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
 
-static void host_name(char host[HOST_TEXT]) {
-  if (gethostname(host, HOST_TEXT)) strcpy(host, "unknown");
-  host[HOST_TEXT - 1] = 0;
-}
-
-void checkpoint_temporary_name(char temporary[CHECKPOINT_TEMPORARY], const char *name) {
-  char host[HOST_TEXT];
-  host_name(host);
-  snprintf(temporary, CHECKPOINT_TEMPORARY, "%s.tmp.%s.%ld", name, host, (long)getpid());
-}
-
 int checkpoint_path_check(const char *path, error *e) {
   char name[CHECKPOINT_NAME], temporary[CHECKPOINT_TEMPORARY];
   TRY(checkpoint_file_name(name, path, 0, e));
-  checkpoint_temporary_name(temporary, name);
+  temporary_name(temporary, sizeof temporary, name);
   return path_check_ending(path, temporary + strlen(path), e);
 }
 
@@ -109,20 +94,6 @@ void checkpoint_rotate(const checkpoint_list *list, const char *path, int64_t st
   }
 }
 
-/* Is nobody writing `file`, named ".tmp.HOST.PID" at its end? */
-static bool abandoned(const char *file, const char *ending) {
-  static const char mark[] = ".tmp.";
-  char host[HOST_TEXT];
-  const char *dot = strrchr(ending, '.'), *theirs = ending + strlen(mark);
-  if (strncmp(ending, mark, strlen(mark)) || dot < theirs) return false;
-  host_name(host);
-  long pid = strtol(dot + 1, NULL, 10);
-  bool here = strlen(host) == (size_t)(dot - theirs) && memcmp(host, theirs, strlen(host)) == 0;
-  if (here && pid > 0 && (pid == (long)getpid() || (kill((pid_t)pid, 0) && errno == ESRCH))) return true;
-  struct stat s;
-  return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
-}
-
 void checkpoint_remove_abandoned(const char *path) {
   char folder[FILE_NAME], file[256], name[FILE_NAME + 256];
   const char *rest;
@@ -132,7 +103,7 @@ void checkpoint_remove_abandoned(const char *path) {
   if (!open) return; /* writing will say why */
   while ((rest = next_file(open, path, file, &step))) {
     snprintf(name, sizeof name, "%s/%s", folder, file);
-    if (abandoned(name, rest)) unlink(name);
+    if (temporary_abandoned(name, rest)) unlink(name);
   }
   closedir(open);
 }

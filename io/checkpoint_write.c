@@ -28,7 +28,7 @@ static int check_space(const writer *w, const checkpoint_array *arrays, int coun
 static int begin(writer *w, const checkpoint_meta *m, const checkpoint_array *arrays, int count, error *e) {
   const char *path = w->place->path;
   TRY(checkpoint_file_name(w->name, path, m->step, e));
-  checkpoint_temporary_name(w->temporary, w->name);
+  temporary_name(w->temporary, sizeof w->temporary, w->name);
   checkpoint_remove_abandoned(path);
   TRY(checkpoint_list_files(&w->before, path, e));
   TRY(check_space(w, arrays, count, e));

@@ -14,7 +14,7 @@ typedef struct writer {
   field_file f;
   field_source *source;
   void *context;
-  char path[FILE_NAME], temporary[FILE_NAME];
+  char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING]; /* temporary: rank 0's */
   int disk_error; /* rank 0: what field_create's driver has seen */
 } writer;
 
@@ -47,9 +47,7 @@ static int finish(writer *w, error *e) {
 
 static int name_files(writer *w, const char *path, int64_t step, error *e) {
   int n = snprintf(w->path, sizeof w->path, "%s.%08" PRId64 ".hdf", path, step);
-  int m = snprintf(w->temporary, sizeof w->temporary, "%.*s.tmp", FILE_NAME - 5, w->path);
-  bool fits = n < FILE_NAME && m == n + 4;
-  return fits ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+  return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
 
 bool field_exists(const char *path, int64_t step) {
@@ -68,6 +66,7 @@ static int check_space(const writer *w, const field_meta *meta, error *e) {
 /* On rank 0. */
 static int create(writer *w, const field_meta *meta, error *e) {
   TRY(check_space(w, meta, e));
+  temporary_begin(w->temporary, sizeof w->temporary, w->path);
   return field_create(&w->f, w->temporary, meta, &w->disk_error, e);
 }
 
@@ -78,6 +77,12 @@ static int settle(const writer *w, bool whole, error *e) {
   return e->id;
 }
 
+/* All ranks open the file that rank 0 has created. Agreed if that fails. */
+static int open_together(writer *w, error *e) {
+  MPI_TRY(e, MPI_Bcast(w->temporary, sizeof w->temporary, MPI_CHAR, 0, w->f.io->comm));
+  return field_open_parallel(&w->f, w->temporary, "/u", H5F_ACC_RDWR, e);
+}
+
 /* Rank 0 creates the file, then all ranks open it. Agreed. */
 static int write_together(writer *w, const field_meta *meta, error *e) {
   const field_io *io = w->f.io;
@@ -86,7 +91,7 @@ static int write_together(writer *w, const field_meta *meta, error *e) {
     create(w, meta, e);
     finish(w, e);
   }
-  if (!error_agree(e, io->comm) && !field_open_parallel(&w->f, w->temporary, "/u", H5F_ACC_RDWR, e)) {
+  if (!error_agree(e, io->comm) && !open_together(w, e)) {
     write_own(w, e);
     error_agree(e, io->comm);
   }

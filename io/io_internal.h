@@ -22,6 +22,10 @@ void path_folder(const char *path, char folder[FILE_NAME]);
  * behind. */
 int path_check_ending(const char *path, const char *ending, error *e);
 
+/* Is nobody writing `file`, whose name ends in `ending`, temporary_name's? By a process of this machine that is gone, or by
+ * one elsewhere but left alone for an hour: such a process cannot be asked, but writes all the time. */
+bool temporary_abandoned(const char *file, const char *ending);
+
 /* "FILE:/path" cut in two at its last ":/". */
 typedef struct field_name {
   char file[FILE_NAME];

@@ -8,7 +8,7 @@
 #include "io_internal.h"
 
 struct receivers_file {
-  char path[FILE_NAME], temporary[FILE_NAME];
+  char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING];
   hid_t file, traces;
   bool created;
   int disk_error; /* the first that the driver has seen (disk_driver.h) */
@@ -21,8 +21,7 @@ static int failed(const receivers_file *f, error *e) {
 
 static int name_files(receivers_file *f, const char *path, error *e) {
   int n = snprintf(f->path, sizeof f->path, "%s.receivers.h5", path);
-  int m = snprintf(f->temporary, sizeof f->temporary, "%.*s.tmp", FILE_NAME - 5, f->path);
-  return n < FILE_NAME && m == n + 4 ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+  return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
 
 /* A dataset, contiguous: all its space at once, and no fill values before the data. Negative on failure. */
@@ -72,6 +71,7 @@ int receivers_file_create(receivers_file **created, const char *path, const rece
   f->file = f->traces = H5I_INVALID_HID;
   f->receivers = shape[1];
   TRY(name_files(f, path, e));
+  temporary_begin(f->temporary, sizeof f->temporary, f->path);
   hid_t access = disk_driver_access(&f->disk_error);
   f->created = access >= 0;
   if (access >= 0) f->file = H5Fcreate(f->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, access);

@@ -66,11 +66,11 @@ static int print_series(const char *file, const char *base, const series_entry *
 
 int series_write(const char *path, const series_entry *entries, int count, const slab *s,
                  const field_meta *meta, error *e) {
-  char file[FILE_NAME], temporary[FILE_NAME];
+  char file[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING];
   const char *slash = strrchr(path, '/');
   int n = snprintf(file, sizeof file, "%s.xdmf", path);
-  int m = snprintf(temporary, sizeof temporary, "%s.xdmf.tmp", path);
-  if (n >= FILE_NAME || m >= FILE_NAME) return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+  if (n >= FILE_NAME) return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+  temporary_begin(temporary, sizeof temporary, file);
   int rc = print_series(temporary, slash ? slash + 1 : path, entries, count, s, meta);
   if (rc) {
     remove(temporary);

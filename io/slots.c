@@ -1,7 +1,9 @@
 #include "slots.h"
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include "../src/error_mpi.h"
+#include "../src/shared_pages.h"
 #include "io_internal.h"
 
 enum {
@@ -13,6 +15,12 @@ enum turn { TURN_STOP, TURN_SEND };
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
+static void unmap(slots *s) {
+  if (s->memory != MAP_FAILED) munmap(s->memory, s->shared);
+  s->memory = NULL;
+  s->shared = 0;
+}
+
 static void plan(slots *s, const field_io *io) {
   s->planes = field_io_planes(io, io->block_bytes < SLOT_BYTES ? io->block_bytes : SLOT_BYTES);
   s->floats = (size_t)s->planes * (size_t)io->slab->ny * (size_t)io->slab->nx;
@@ -20,44 +28,55 @@ static void plan(slots *s, const field_io *io) {
   s->count = field_io_ranks(io) == 1 ? 1 : s->floats * sizeof(float) > SLOT_BYTES ? 2 : SLOTS_MAX;
 }
 
+/* Rank 0 lends its memory, the others of its node borrow it; `lent` stays lent until shared_pages_end. Not MPI's shared
+ * windows: Open MPI 4 takes them from /dev/shm, and waits for ever where that has too little room, as in some
+ * containers. */
+static int lend(slots *s, lent_pages *lent, MPI_Comm node, int rank, error *e) {
+  s->memory = mmap(NULL, s->shared, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  error why = {0};
+  int failed = s->memory == MAP_FAILED || (rank == 0 && shared_pages_lend(s->memory, s->shared, lent, &why));
+  MPI_TRY(e, MPI_Bcast(lent, sizeof *lent, MPI_BYTE, 0, node));
+  if (!failed && rank) failed = !lent->process || shared_pages_borrow(s->memory, lent, &why);
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, node));
+  if (!failed) return 0;
+  unmap(s); /* the planes pass as messages, then */
+  return 0;
+}
+
 /* Memory of rank 0's that the ranks of its node map; on other nodes nothing happens. */
 static int share(slots *s, const field_io *io, error *e) {
   const int rank = field_io_rank(io);
-  int first = rank, size, unit;
-  MPI_Aint bytes = rank ? 0 : (MPI_Aint)((size_t)s->count * s->floats * sizeof(float));
-  MPI_TRY(e, MPI_Comm_split_type(io->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &s->node));
-  MPI_TRY(e, MPI_Comm_set_errhandler(s->node, MPI_ERRORS_RETURN));
-  MPI_TRY(e, MPI_Bcast(&first, 1, MPI_INT, 0, s->node));
-  MPI_TRY(e, MPI_Comm_size(s->node, &size));
-  if (first != 0 || size == 1) {
-    MPI_Comm_free(&s->node);
-    return 0;
+  const size_t page = shared_pages_size(), bytes = (size_t)s->count * s->floats * sizeof(float);
+  int first = rank, size;
+  lent_pages lent = {0};
+  MPI_Comm node;
+  MPI_TRY(e, MPI_Comm_split_type(io->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node));
+  MPI_TRY(e, MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN));
+  MPI_TRY(e, MPI_Bcast(&first, 1, MPI_INT, 0, node));
+  MPI_TRY(e, MPI_Comm_size(node, &size));
+  if (first == 0 && size > 1) {
+    s->shared = (bytes + page - 1) / page * page;
+    lend(s, &lent, node, rank, e);
+    if (rank == 0) shared_pages_end(&lent);
   }
-  int failed =
-      MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, s->node, &s->memory, &s->window) != MPI_SUCCESS;
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, s->node));
-  if (failed) { /* too little of such memory, as in some containers: by messages, then */
-    s->window = MPI_WIN_NULL;
-    return 0;
-  }
-  MPI_TRY(e, MPI_Win_shared_query(s->window, 0, &bytes, &unit, &s->memory));
-  return 0;
+  MPI_Comm_free(&node);
+  return e->id;
 }
 
 static int take_memory(slots *s, const field_io *io, error *e) {
   const size_t count = field_io_rank(io) ? 1 : (size_t)s->count, bytes = count * s->floats * sizeof(float);
   s->mapped = calloc((size_t)field_io_ranks(io), sizeof *s->mapped);
-  if (s->mapped && s->window == MPI_WIN_NULL) s->memory = malloc(bytes);
+  if (s->mapped && !s->shared) s->memory = malloc(bytes);
   return s->mapped && s->memory ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "a block of file data");
 }
 
 int slots_open(slots *s, const field_io *io, bool shared, error *e) {
-  *s = (slots){.node = MPI_COMM_NULL, .window = MPI_WIN_NULL};
+  *s = (slots){.count = 0};
   plan(s, io);
   if (shared && s->count > 1) share(s, io, e);
   take_memory(s, io, e);
   TRY(error_agree(e, io->comm));
-  const bool mine = s->window != MPI_WIN_NULL;
+  const bool mine = s->shared > 0;
   MPI_TRY(e, MPI_Allgather(&mine, 1, MPI_C_BOOL, s->mapped, 1, MPI_C_BOOL, io->comm));
   return 0;
 }
@@ -65,11 +84,10 @@ int slots_open(slots *s, const field_io *io, bool shared, error *e) {
 void slots_close(slots *s) {
   if (!s->count) return;
   free(s->mapped);
-  if (s->window != MPI_WIN_NULL)
-    MPI_Win_free(&s->window);
+  if (s->shared)
+    unmap(s);
   else
     free(s->memory);
-  if (s->node != MPI_COMM_NULL) MPI_Comm_free(&s->node);
   *s = (slots){0};
 }
 
@@ -188,7 +206,7 @@ static int await_turn(const passing *p, int *turn, error *e) {
 /* Synchronous where the values travel: a fast sender must not fill the memory of a slow receiver. */
 static int answer(const passing *p, int planes, error *e) {
   MPI_Request request;
-  if (p->s->window != MPI_WIN_NULL) {
+  if (p->s->shared) {
     atomic_thread_fence(memory_order_release);
     MPI_TRY(e, MPI_Isend(&planes, 1, MPI_INT, 0, TAG_PLANES, p->io->comm, &request));
   } else
@@ -206,7 +224,7 @@ static int hand_over(const passing *p, error *e) {
     if (b.rank != rank) continue;
     if (b.number >= p->s->count) TRY(await_turn(p, &turn, e));
     if (turn == TURN_STOP) break; /* whoever has failed says why when the ranks agree */
-    float *values = p->s->window != MPI_WIN_NULL ? slot_of(p, &b) : p->s->memory;
+    float *values = p->s->shared ? slot_of(p, &b) : p->s->memory;
     if (!e->id) p->ends->source(p->ends->from, b.z - p->io->slab->z0, b.planes, values, e);
     TRY(answer(p, e->id ? 0 : b.planes, e));
   }

@@ -14,15 +14,14 @@ typedef struct slots {
   size_t floats;  /* likewise */
   bool *mapped;   /* by rank: it fills the slots itself; owned */
   float *memory;  /* all slots on rank 0 and where they are mapped; else one block of this rank's own */
-  MPI_Comm node;  /* of rank 0 and those ranks; MPI_COMM_NULL where `memory` is malloc's */
-  MPI_Win window; /* that `memory` is of */
+  size_t shared;  /* bytes of `memory` that rank 0 and those ranks see; 0: it is malloc's */
 } slots;
 
 /* For fields of `io`: slots of up to 4 MiB or io->block_bytes, whichever is less, but at least a plane. `shared`:
  * those of rank 0's node map them, where they can. Collective over io->comm, agreed. Close it also after a failure.
  * */
 int slots_open(slots *s, const field_io *io, bool shared, error *e);
-/* Collective where it was opened shared. */
+/* What is open of it goes. */
 void slots_close(slots *s);
 
 /* Both ends of the way: every rank's source, and rank 0's sink, which takes global planes. */

@@ -221,8 +221,9 @@ static bool add_all(cJSON *root, const report *r) {
          cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) && add_ranks(root, r);
 }
 
-static int write_text(const char *path, const char *text, error *e) {
-  FILE *f = fopen(path, "w");
+/* Into `file`, which is `path` or going to be. */
+static int write_text(const char *file, const char *path, const char *text, error *e) {
+  FILE *f = fopen(file, "w");
   if (!f) return FAIL(e, REPORT_WRITE, path, strerror(errno));
   bool failed = fprintf(f, "%s\n", text) < 0;
   failed = fclose(f) != 0 || failed;
@@ -241,10 +242,11 @@ int report_check(const char *path, error *e) {
 static int write_whole(const char *path, const char *text, error *e) {
   struct stat s;
   char temporary[PATH_MAX];
-  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return write_text(path, text, e);
-  if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary)
+  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return write_text(path, path, text, e);
+  if (strlen(path) + TEMPORARY_ENDING > sizeof temporary)
     return FAIL(e, REPORT_WRITE, path, strerror(ENAMETOOLONG));
-  if (!write_text(temporary, text, e)) return atomic_file_commit(temporary, path, e);
+  temporary_begin(temporary, sizeof temporary, path);
+  if (!write_text(temporary, path, text, e)) return atomic_file_commit(temporary, path, e);
   remove(temporary);
   return e->id;
 }

@@ -210,17 +210,20 @@ def file_errors(program):
         program.succeed(config, np=n, timeout=60)
         program.fresh()
         write_field(folder / "good.h5", u)
-    for name, length in (("output.path", 239), ("checkpoint.path", 238)):  # longest names of files, and beyond
+    for name, length in (("output.path", 239), ("checkpoint.path", 238)):  # names of files beyond what folders hold
         for args in ([], ["--dry-run"]):
             program.fail(2, ["too long"], *args, program.config({name: "out/" + "x" * length}))
     for n in (0, 2):
-        program.succeed(program.config({"output.path": "out/" + "x" * 238, "parallel.io": "auto"}), np=n, timeout=60)
+        program.succeed(program.config({"output.path": "out/" + "x" * 150, "parallel.io": "auto"}), np=n, timeout=60)
     for args in ([], ["--dry-run"]):
         program.fail(2, ["out", "directory"], *args, "--report", "out", program.config())
     program.fresh()
     full = program.config({"grid.nx": 240, "grid.ny": 240, "grid.nz": 240, "time.steps": 1})
-    for n, mode in ((0, "gather"), (2, "auto")):  # a field of 53 MiB where no file may grow beyond 48
-        program.fail(2, ["out/u.00000001.hdf"], full, f"parallel.io={mode}", np=n, shell_before="ulimit -f 49152")
+    # A field of 53 MiB where no file may grow beyond 48; beyond 12, which is too little for what ranks share, too.
+    for n, mode, kilobytes in ((0, "gather", 49152), (2, "auto", 49152), (2, "gather", 12000)):
+        program.fail(2, ["out/u.00000001.hdf"], full, f"parallel.io={mode}", np=n, timeout=60,
+                     shell_before=f"ulimit -f {kilobytes}")
+    program.succeed(full, "grid.nz=40", "parallel.io=gather", np=2, timeout=60, shell_before="ulimit -f 12000")
 
 
 @case

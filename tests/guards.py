@@ -253,7 +253,7 @@ BIG = {"grid.nx": 128, "grid.ny": 128, "grid.nz": 128}
 MOMENTS = [
     ("steps", {"grid.nx": 96, "grid.ny": 96, "grid.nz": 96}, stepping),
     ("an exchange", {"grid.nx": 200, "grid.ny": 200, "grid.nz": 12}, stepping),  # little else to do
-    ("a save", {**BIG, "output.every": 2, "output.compress": 9}, temporary("out/u.*.hdf.tmp")),
+    ("a save", {**BIG, "output.every": 2, "output.compress": 9}, temporary("out/u.*.hdf.tmp.*")),
     ("a checkpoint", {**BIG, "checkpoint.every_steps": 2, "output.compress": 9}, temporary("out/c.*.tmp.*")),
     ("loading", {"grid.nx": 300, "grid.ny": 300, "grid.nz": 300}, loading),
 ]

@@ -329,6 +329,31 @@ def kills(program):
 
 
 @case
+def two_runs(program):
+    """Two runs into the same files, one held up in the middle of writing one: both end, and every file is whole and one's."""
+    for io, ranks, compress in (("gather", 2, 9), ("server", 3, 9), ("auto", 2, 0)):
+        program.fresh()
+        config = program.config({**SLOW, "initial.u": "random"})
+        args = ["time.steps=12", "output.every=3", f"parallel.io={io}", f"output.compress={compress}"]
+        with start(program, config, *args, ranks=ranks) as leg:
+            leg.wait_for(lambda: [name for name in temporaries(program) if "/u.0" in name], "a field being written")
+            for pid in leg.ranks():
+                send(pid, signal.SIGSTOP)
+            held = [name for name in temporaries(program) if "/u.0" in name]
+            program.succeed("-q", config, *args, "initial.seed=3", np=ranks)
+            for pid in leg.ranks():
+                send(pid, signal.SIGCONT)
+            result = leg.wait(60)
+        check(result.code == 0 and (held or not compress), f"{io}: held up in {held}: {result}")
+        check(not temporaries(program), f"{io}: left {temporaries(program)}")
+        check(len(fields_of(program, "out/u")) == 5, f"{io}: saved {program.files()}")
+        for path in program.folder.glob("out/u.*.hdf"):
+            with h5py.File(path, "r") as file:
+                found, told = np.max(file["u"][...]), file.attrs["max"]
+            check(found == told, f"{io}, {path.name}: holds up to {found}, says {told}")
+
+
+@case
 def full_disk(program):
     """A disk that fills up while the steps go on: exit 2 naming the file, soon; what was written is whole."""
     # Compressed, as nobody knows then beforehand that it will not fit; the field is noise, which stays large.

@@ -1,6 +1,7 @@
 /* What field I/O says when something is wrong: the exact line, the same on every rank, nothing left behind,
  * no hang. */
 #include "field_fixture.h"
+#include "../io/atomic_file.h"
 #include <fcntl.h>
 #include <math.h>
 #include <sys/resource.h>
@@ -211,12 +212,12 @@ static void test_bad_chunk(void **state) {
 
 /* Neither the file nor its temporary is there. */
 static void expect_nothing(const fixture *x, const char *path) {
-  char name[160];
+  char name[160], temporary[sizeof name + TEMPORARY_ENDING];
   MPI_Barrier(MPI_COMM_WORLD);
   snprintf(name, sizeof name, "%s.00000042.hdf", path);
   if (x->rank == 0) assert_int_equal(access(name, F_OK), -1);
-  strcat(name, ".tmp");
-  if (x->rank == 0) assert_int_equal(access(name, F_OK), -1);
+  temporary_name(temporary, sizeof temporary, name);
+  if (x->rank == 0) assert_int_equal(access(temporary, F_OK), -1);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -297,7 +298,7 @@ static void test_write_paths(void **state) {
   const fixture *x = *state;
   enum io_kind modes[2];
   int count = io_modes(modes);
-  char path[128], name[160], text[256];
+  char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
   field_meta meta = some_meta(x->ranks, 0);
   for (int i = 0; i < 2 * count; i++) {
     field_io io = io_with(&x->s, modes[i / 2], BLOCK);
@@ -310,8 +311,8 @@ static void test_write_paths(void **state) {
              i % 2 ? "Is a directory" : "No such file or directory");
     assert_int_equal(field_write(&io, path, &meta, random_source, &t, &e), ERROR_FILE_WRITE);
     assert_string_equal(e.text, text);
-    strcat(name, ".tmp");
-    assert_int_equal(access(name, F_OK), -1);
+    temporary_name(temporary, sizeof temporary, name);
+    assert_int_equal(access(temporary, F_OK), -1);
   }
 }
 

@@ -1,6 +1,7 @@
 /* Positions that are refused, and files that cannot be written: the exact line, the same on every rank, nothing left
  * behind. */
 #include <sys/resource.h>
+#include "../io/atomic_file.h"
 #include "receivers_fixture.h"
 
 static void expect_refused(const char *dataset, int id, const char *words) {
@@ -62,7 +63,7 @@ static void a_full_disk_is_an_error(void) {
   config c = make_random(100, 1);
   slab b;
   receivers r;
-  char path[128], name[160], text[256];
+  char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
   assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
   assert_ok(receivers_open(&r, dev, &b, &c, 1, 200, 300, &WORLD, &E), &E); /* 200 rows that are NaN */
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
@@ -78,8 +79,8 @@ static void a_full_disk_is_an_error(void) {
     assert_int_equal(id, ERROR_FILE_WRITE);
     assert_string_equal(e.text, text);
     if (rank == 0) assert_int_equal(access(name, F_OK), -1);
-    strcat(name, ".tmp");
-    if (rank == 0) assert_int_equal(access(name, F_OK), -1);
+    temporary_name(temporary, sizeof temporary, name);
+    if (rank == 0) assert_int_equal(access(temporary, F_OK), -1);
     MPI_Barrier(MPI_COMM_WORLD); /* before rank 0 tries again */
   }
   receivers_close(&r);

@@ -1,5 +1,6 @@
 /* Receivers record what an obvious interpolation gives, bit for bit and for every number of ranks, and the file holds
  * it in the user's order. */
+#include "../io/atomic_file.h"
 #include "receivers_fixture.h"
 
 /* --- fields ----------------------------------------------------------------------------------------------------- */
@@ -182,11 +183,11 @@ static void check_attributes(hid_t f, int64_t expected_every) {
 static void check_file(const char *path, const config *c, recording how) {
   const hsize_t rows = (hsize_t)((how.end > how.last ? how.last : how.end - 1) / c->receivers_every + 1);
   const int count = c->receiver_count;
-  char name[128];
+  char name[128], temporary[sizeof name + TEMPORARY_ENDING];
   if (rank != 0) return;
-  snprintf(name, sizeof name, "%s.receivers.h5.tmp", path);
-  assert_int_equal(access(name, F_OK), -1);
-  *strrchr(name, '.') = 0;
+  snprintf(name, sizeof name, "%s.receivers.h5", path);
+  temporary_name(temporary, sizeof temporary, name);
+  assert_int_equal(access(temporary, F_OK), -1);
   hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
   assert_true(f >= 0);
   float *u = read_back(f, "u", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 2, rows, (hsize_t)count);

@@ -232,7 +232,7 @@ static void an_unwritable_file_is_an_error(void **state) {
   report r = example();
   error e = {0};
   assert_int_equal(report_write(&r, "/nowhere/report.json", &e), ERROR_REPORT_WRITE);
-  assert_string_equal(e.text, "/nowhere/report.json.tmp: cannot write the report: No such file or directory");
+  assert_string_equal(e.text, "/nowhere/report.json: cannot write the report: No such file or directory");
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
   e = (error){0};
   assert_int_equal(report_write(&r, "/dev/full", &e), ERROR_REPORT_WRITE);
