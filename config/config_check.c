@@ -1,7 +1,9 @@
 /* What concerns several keys of the configuration: each value is good by itself, do they fit together? */
 #include "config_internal.h"
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* What all checks need. */
 typedef struct checker {
@@ -135,6 +137,39 @@ static int check_receivers(checker *k) {
   return 0;
 }
 
+/* Is `file` PATH.STEP followed by `ending`? */
+static bool is_step_of(const char *file, const char *path, const char *ending) {
+  const size_t length = strlen(path);
+  if (strncmp(file, path, length) != 0 || file[length] != '.') return false;
+  const char *rest = file + length + 1;
+  while (isdigit((unsigned char)*rest)) rest++;
+  return rest > file + length + 1 && strcmp(rest, ending) == 0;
+}
+
+static bool is_one_of(const char *file, const char *path, const char *ending) {
+  const size_t length = strlen(path);
+  return strncmp(file, path, length) == 0 && strcmp(file + length, ending) == 0;
+}
+
+static bool same_file(const char *a, const char *b) {
+  struct stat s, t;
+  return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+/* The report replaces what is there. */
+static int check_report(checker *k) {
+  const config *c = k->c;
+  const char *file = c->report_file;
+  if (!file[0]) return 0;
+  const bool taken = same_file(file, c->file) || is_one_of(file, c->output_path, ".xdmf") ||
+                     is_one_of(file, c->output_path, ".receivers.h5") ||
+                     is_step_of(file, c->output_path, ".hdf") || is_step_of(file, c->checkpoint_path, ".h5");
+  look_at(k, k->all->blocks[0], "report", "file");
+  if (!taken) return 0;
+  return FAIL(k->e, CONFIG_VALUE, k->place, "report", "file",
+              "a name that is neither the config's nor one the run writes to", file);
+}
+
 int config_check(const config *c, const config_entries *all, error *e) {
   checker k = {.c = c, .all = all, .e = e};
   TRY(check_size(&k));
@@ -145,5 +180,6 @@ int config_check(const config *c, const config_entries *all, error *e) {
     TRY(check_layers(&k, axis));
   }
   for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
-  return check_receivers(&k);
+  TRY(check_receivers(&k));
+  return check_report(&k);
 }

@@ -53,6 +53,7 @@ typedef struct stepper {
   int64_t pass;
   int64_t measured_from; /* step at which `phases` began */
   int64_t measured_pass; /* likewise, the pass */
+  int64_t measured_always; /* pass from which on all are measured; 0: some are */
   int64_t harvested;     /* passes whose times have been taken */
   step_phases sampled;   /* of the passes that were measured; `steps` counts them */
   step_phases phases;    /* of all, as of the last stepper_sync */

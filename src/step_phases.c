@@ -1,10 +1,20 @@
 #include "step_phases.h"
 
+enum { FIRST = 4, EVERY = 16 };
+static const double LONG = 2e-3; /* s, a pass */
+
 /* Events cost a microsecond each, which counts where a step takes ten: the phases of the first passes are measured, for
- * short runs, and then of some. */
+ * short runs, and then of some; of all from the one on before which they were seen to be long. */
 bool phases_measured(const stepper *s, int64_t pass) {
-  enum { FIRST = 4, EVERY = 16 };
-  return s->profile && (pass - s->measured_pass < FIRST || pass % EVERY == 0);
+  return s->profile && (pass - s->measured_pass < FIRST || pass % EVERY == 0 ||
+                        (s->measured_always > 0 && pass >= s->measured_always));
+}
+
+/* Not of this pass: some of its events may have been passed over. */
+static void see_how_long(stepper *s) {
+  const double seconds = s->sampled.interior + s->sampled.boundary;
+  if (!s->measured_always && s->sampled.steps >= FIRST && seconds > LONG * (double)s->sampled.steps)
+    s->measured_always = s->pass + 1;
 }
 
 static double larger(double a, double b) {
@@ -74,6 +84,7 @@ int phases_take(stepper *s, int64_t end, error *e) {
       TRY(take_outcome(s, s->harvested, e));
     else if (phases_measured(s, s->harvested))
       TRY(harvest(s, s->harvested, e));
+  see_how_long(s);
   return 0;
 }
 

@@ -34,6 +34,29 @@ static void test_positions_on_faces(void **state) {
                  "where x is from 0 to 0.3");
 }
 
+/* A report replaces what is there. */
+static void test_report_of_its_own(void **state) {
+  (void)state;
+  static const char *const taken[] = {"report.file=a/b.xdmf", "report.file=a/b.receivers.h5",
+                                      "report.file=a/b.00000010.hdf", "report.file=c.00000010.h5"};
+  static const char *const free[] = {"report.file=a/b.json", "report.file=a/b.x.hdf", "report.file=a/b.hdf",
+                                     "report.file=c.1.h5.json"};
+  static const char base[] = BASE "[output]\npath = a/b\n[checkpoint]\npath = c\n";
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+    char message[256];
+    snprintf(
+        message, sizeof message,
+        "command line: [report] file: expected a name that is neither the config's nor one the run writes "
+        "to, got '%s'",
+        strchr(taken[i], '=') + 1);
+    expect_refused(base, taken[i], message);
+  }
+  for (size_t i = 0; i < sizeof free / sizeof *free; i++) {
+    config c = expect_taken(base, free[i]);
+    config_free(&c);
+  }
+}
+
 #define SOURCE           WAVE "[source.3]\nposition = 0 0 7\nwavelet = ricker\nf0 = 20\n"
 #define SOURCE_3         "command line: [source.3] "
 #define JACOBI_ONLY(key) "command line: [jacobi] " key ": only with type = jacobi"
@@ -180,10 +203,11 @@ static void test_every_rule_was_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_grids),    cmocka_unit_test(test_positions_on_faces),
-      cmocka_unit_test(test_idle),           cmocka_unit_test(test_only_with),
-      cmocka_unit_test(test_values_refused), cmocka_unit_test(test_boundaries_refused),
-      cmocka_unit_test(test_outside),        cmocka_unit_test(test_every_rule_was_seen),
+      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
+      cmocka_unit_test(test_report_of_its_own),   cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
+      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
+      cmocka_unit_test(test_every_rule_was_seen),
   };
   return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
