@@ -135,7 +135,8 @@ static void open_slab(step_run *r, device *dev, int depth, const char *transport
   assert_ok(slab_init(&r->slab, NX, NY, NZ, wrap ? 0 : rank, wrap ? 1 : ranks, RADIUS * depth, &e), &e);
   if (wrap) {
     r->slab.lower = r->slab.upper = 0;
-    r->halo = (halo){.transport = &WRAP, .dev = dev, .slab = &r->slab, .comm = MPI_COMM_SELF};
+    r->halo =
+        (halo){.transport = &WRAP, .dev = dev, .slab = &r->slab, .comm = MPI_COMM_SELF, .on_device = true};
   }
 }
 
@@ -151,7 +152,8 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
   error e = {0};
   assert_ok(device_open("host", &options, &dev.inner, &e), &e);
   open_slab(&r, &dev.base, depth, transport);
-  const bool copies = transport == SHARED_COPIES, maps = transport && depth == 1 && strcmp(transport, "shared") == 0;
+  const bool copies = transport == SHARED_COPIES,
+             maps = transport && depth == 1 && strcmp(transport, "shared") == 0;
   if (copies) table.peer = NULL, transport = "shared";
   dev.late = -1;
   step_run_open(&r, &dev.base, "reference", transport, 0, true, false, GHOST);
@@ -217,14 +219,16 @@ static void late_streams_alone_do_no_harm(void **state) {
 
 static void boundary_must_wait_for_interior(void **state) {
   (void)state;
-  for (int i = 0; i < TRANSPORTS; i++) assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, way_at(i), 1));
+  for (int i = 0; i < TRANSPORTS; i++)
+    assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, way_at(i), 1));
   assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL, 1));
 }
 
 static void interior_must_wait_for_boundary(void **state) {
   (void)state;
   assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL, 1));
-  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_INTERIOR, "shared", 1)); /* all planes, for the neighbour's */
+  assert_true(
+      noticed(DROP_WAIT_INTERIOR, STREAM_INTERIOR, "shared", 1)); /* all planes, for the neighbour's */
 }
 
 static void wavefronts_must_be_waited_for(void **state) {
