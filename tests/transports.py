@@ -5,7 +5,9 @@ usage: transports.py --list | transports.py CASE STENCIL MPIEXEC
 """
 import random
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -138,6 +140,23 @@ def refused(program):
     program.fail(1, ["transport", "mpi", "chunked"], config, "parallel.transport=mpi")
     out = program.succeed(config, np=2).out
     check(re.search(r"transport auto: \w+ \(sendrecv .* ms; chunked .* ms; shared .* ms; .*ipc: it needs a GPU", out), out)
+
+
+@case
+def small_shm(program):
+    """Where /dev/shm has too little room for copied planes, as in containers, `shared` is refused and `auto` goes on."""
+    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", program.folder]
+    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True, check=False).returncode:
+        skip("no file systems may be mounted here")
+    config = program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 23, "time.steps": 3, "output.path": "out/u"})
+    program.succeed(config, np=1)
+    expected = saved(program)
+    small = 'mount -t tmpfs -o size=9m none /dev/shm || exit 99\n"$@"\n'
+    result = program.run_with_mounts(small, config, "parallel.transport=shared", np=3)
+    check(result.code == 1 and "it needs 13.9 MiB of shared memory, and /dev/shm has room for 8." in result.err, str(result))
+    result = program.run_with_mounts(small, config, np=3)
+    check(result.code == 0 and "shared: it needs 13.9 MiB of shared memory" in result.out, str(result))
+    check(all(map(same_bits, saved(program), expected)), "other bits")
 
 
 def deaths(program, backend, transports, ranks=3):
