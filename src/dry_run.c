@@ -1,6 +1,7 @@
 /* --dry-run: what a run would do and need, without doing it. */
 #include "run.h"
 #include <stdlib.h>
+#include <string.h>
 #include "error_mpi.h"
 #include "fd.h"
 #include "report.h"
@@ -109,11 +110,12 @@ static int print_device(simulation *s, const needs *n, error *e) {
 }
 
 static void print_output(const simulation *s) {
+  const double BESIDE = 9000; /* what a file holds besides points and config, about: HDF5's own, and attributes */
   const config *c = s->config;
   int64_t files = 1;
   const int64_t steps = s->physics.steps;
   if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
-  double bytes = (double)c->nx * c->ny * c->nz * sizeof(float);
+  double bytes = (double)c->nx * c->ny * c->nz * sizeof(float) + BESIDE + (double)strlen(s->config_text);
   log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
            files == 1 ? "" : "s", c->output_path, mib(bytes), c->compress ? " before compression" : "",
            mib(bytes * (double)files));
