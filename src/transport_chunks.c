@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <time.h>
+#include "node_window.h"
 #include "trace.h"
 #include "transport.h"
 
@@ -243,17 +243,6 @@ static float *halo_in(char *share, const chunks *c, int side, int turn) {
   return (float *)(void *)(share + sizeof(mailbox) + (size_t)(2 * side + turn) * transport_bytes(c->h->slab));
 }
 
-/* Open MPI 4 takes shared windows from /dev/shm, which is small in containers, and waits for ever where that has too
- * little room. Agreed on the node. */
-static int check_room(const halo *h, size_t bytes, error *e) {
-  const double MIB = 1 << 20;
-  struct statvfs disk;
-  const bool known = statvfs("/dev/shm", &disk) == 0;
-  const double room = known ? (double)disk.f_bavail * (double)disk.f_frsize : 0;
-  if (known && room < (double)bytes) FAIL(e, TRANSPORT_ROOM, (double)bytes / MIB, room / MIB);
-  return error_agree(e, h->node);
-}
-
 /* All shares have the same size, but slabs differ by a plane at most and halos not at all: they lie in a row. */
 static int open_memory(chunks *c, error *e) {
   int rank, ranks;
@@ -263,8 +252,7 @@ static int open_memory(chunks *c, error *e) {
   MPI_TRY(e, MPI_Comm_rank(node, &rank));
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
   const size_t bytes = share_bytes(c);
-  TRY(check_room(c->h, (size_t)ranks * bytes, e));
-  MPI_TRY(e, MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node, &mine, &c->window));
+  TRY(node_window(node, bytes, &mine, &c->window, e));
   int unit;
   MPI_TRY(e, MPI_Win_shared_query(c->window, 0, &size, &unit, &all));
   memset(mine, 0, bytes); /* first touch: near this rank */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "node_window.h"
 #include "shared_pages.h"
 #include "transport.h"
 
@@ -127,10 +128,10 @@ static uint32_t *counter_of(void *share, int side) {
 
 /* Counters of this rank, 0, and of its neighbours. Collective. */
 static int open_counters(halo *h, shared *p, error *e) {
-  const MPI_Aint bytes = 4 * COUNTER_STRIDE * sizeof(uint32_t);
+  const size_t bytes = 4 * COUNTER_STRIDE * sizeof(uint32_t);
   void *mine, *theirs;
-  MPI_TRY(e, MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, h->node, &mine, &p->window));
-  memset(mine, 0, (size_t)bytes);
+  TRY(node_window(h->node, bytes, &mine, &p->window, e));
+  memset(mine, 0, bytes);
   MPI_TRY(e, MPI_Barrier(h->node));
   for (int side = 0; side < 2; side++) {
     MPI_Aint size;

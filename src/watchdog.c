@@ -6,6 +6,7 @@
 #include <string.h>
 #include "clock.h"
 #include "error_mpi.h"
+#include "node_window.h"
 #include "thread.h"
 
 /* What a rank tells the others of its node; a cache line of its own. */
@@ -184,7 +185,7 @@ static int share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
   MPI_TRY(e, MPI_Comm_set_errhandler(w->node, MPI_ERRORS_RETURN));
   MPI_TRY(e, MPI_Comm_size(w->node, &w->count));
   MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
-  MPI_TRY(e, MPI_Win_allocate_shared(sizeof *w->mine, 1, MPI_INFO_NULL, w->node, &w->mine, &w->window));
+  TRY(node_window(w->node, sizeof *w->mine, (void **)&w->mine, &w->window, e));
   *w->mine = (rank_state){.step = step, .doing = WATCH_NOT, .rank = rank};
   MPI_TRY(e, MPI_Barrier(w->node));
   w->all = calloc((size_t)w->count, sizeof *w->all);

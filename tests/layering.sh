@@ -7,7 +7,7 @@ tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # files a rule is about | headers (all of the name) | what it does not forbid, as "FILE HEADER" | reason       (regexes)
 rules=(
-  '. | mpi\.h | ^src/(main|run|simulation|setup|load|save|saving|survey|tune|tune_wavefront|cores|physics|source|receiver|state|stop|watchdog|halo|halo_test|transport\w*|step|cli|error_mpi)\.|^io/ | MPI is for the run and its parts, halo, step, cli, error_mpi and io'
+  '. | mpi\.h | ^src/(main|run|simulation|setup|load|save|saving|survey|tune|tune_wavefront|cores|node_window|physics|source|receiver|state|stop|watchdog|halo|halo_test|transport\w*|step|cli|error_mpi)\.|^io/ | MPI is for the run and its parts, halo, step, cli, error_mpi and io'
   '. | (.*/)?(hdf5|H5).*\.h | ^io/ | HDF5 is for io/'
   '. | (cuda|cooperative_groups|nv).* | \.cuh?\ |^src/trace.h nvtx3/ | CUDA is for .cu and .cuh files'
   '. | (.*/)?nccl.*\.h | ^src/transport_nccl\.c | NCCL is for its transport'
