@@ -164,8 +164,8 @@ static int check_report(checker *k) {
   const bool taken = same_file(file, c->file) || is_one_of(file, c->output_path, ".xdmf") ||
                      is_one_of(file, c->output_path, ".receivers.h5") ||
                      is_step_of(file, c->output_path, ".hdf") || is_step_of(file, c->checkpoint_path, ".h5");
-  look_at(k, k->all->blocks[0], "report", "file");
   if (!taken) return 0;
+  look_at(k, k->all->blocks[0], "report", "file");
   return FAIL(k->e, CONFIG_VALUE, k->place, "report", "file",
               "a name that is neither the config's nor one the run writes to", file);
 }

@@ -8,9 +8,7 @@ import ctypes
 import os
 import random
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -194,8 +192,7 @@ def room(program):
     """What cannot fit on the disk is refused before the first step; what just fits runs."""
     config = program.config(ROOM)
     (program.folder / "out/small").mkdir()
-    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", program.folder / "out/small"]
-    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True, check=False).returncode:
+    if not program.may_mount():
         skip("no file systems may be mounted here")
     u, c = "out/small/u", "out/small/c"
     for options, paths, fields, ranks in (

@@ -112,6 +112,13 @@ class Program:
         check(self.files() == before, about + f"left behind {sorted(self.files() - before)}")
         return result
 
+    def may_mount(self):
+        """May this user mount file systems of his own here, as run_with_mounts does?"""
+        if not shutil.which("unshare"):
+            return False
+        trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", self.folder]
+        return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
     def run_with_mounts(self, script, *args, np=0, **environment):
         """Runs `script` of bash, which may mount file systems (exit 99 where it cannot) and starts the program as "$@"."""
         command = ["unshare", "-rm", "bash", "-c", script, "bash", *self.command(args, np)]

@@ -5,9 +5,7 @@ usage: transports.py --list | transports.py CASE STENCIL MPIEXEC
 """
 import random
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -148,8 +146,7 @@ SHORT = r"1[34]\.\d+ MiB of memory that ranks share are needed, and /dev/shm has
 @case
 def small_shm(program):
     """Where /dev/shm has too little room for copied planes, as in containers, `shared` is refused and `auto` goes on."""
-    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", program.folder]
-    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True, check=False).returncode:
+    if not program.may_mount():
         skip("no file systems may be mounted here")
     config = program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 23, "time.steps": 3, "output.path": "out/u"})
     program.succeed(config, np=1)
