@@ -37,10 +37,14 @@ static void test_positions_on_faces(void **state) {
 /* A report replaces what is there. */
 static void test_report_of_its_own(void **state) {
   (void)state;
-  static const char *const taken[] = {"report.file=a/b.xdmf", "report.file=a/b.receivers.h5",
-                                      "report.file=a/b.00000010.hdf", "report.file=c.00000010.h5"};
+  static const char *const taken[] = {"report.file=a/b.xdmf",
+                                      "report.file=a/b.receivers.h5",
+                                      "report.file=a/b.00000010.hdf",
+                                      "report.file=c.00000010.h5",
+                                      "report.file=t.ini",
+                                      "report.file=./t.ini"}; /* the config */
   static const char *const free[] = {"report.file=a/b.json", "report.file=a/b.x.hdf", "report.file=a/b.hdf",
-                                     "report.file=c.1.h5.json"};
+                                     "report.file=a/b..hdf", "report.file=c.1.h5.json"};
   static const char base[] = BASE "[output]\npath = a/b\n[checkpoint]\npath = c\n";
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
     char message[256];
