@@ -12,8 +12,9 @@
  *   + blocks keep step (keep_step), so that DRAM reads a halo once: 2.16 to 1.93 GB          442    259
  *   + boxes start on 128-byte lines, halo columns in boxes of their own: a row that starts
  *     16 bytes off its line takes 15 L2 requests instead of 6                                480    260
- *   + warps take turns at fetching, where one had a quarter more to do than the others, so that
- *     blocks can keep step at every plane (jacobi)                                           490    261
+ *   + warps take turns at fetching, where one had a quarter more to do than the others         490    261
+ *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
+ *     atomic instead of an addition and a load                                               501    266
  *
  * VIRTUAL_X (kernel_args.virtual_x): an instance of its own that makes ghosts in x of own points when it reads. Where
  * the axis wraps, the box of halo columns comes from the other face; where a face reflects, the thread at the end of a
@@ -37,7 +38,8 @@ struct shape {
   static constexpr bool needs_centre = Q != EQUATION_JACOBI;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
   static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS), warps = threads / 32;
-  static constexpr int stages = STAGES, ahead = STAGES > 3 ? STAGES - 2 : STAGES - 1; /* planes in flight */
+  static constexpr bool roomy = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
+  static constexpr int stages = STAGES, ahead = roomy ? STAGES - 2 : STAGES - 1; /* planes in flight */
   static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
   static constexpr int operands = Q == EQUATION_WAVE ? 2 : Q == EQUATION_HEAT ? 1 : 0; /* m, u- */
   static_assert(TX % 32 == 0 && TY % ROWS == 0 && threads % 32 == 0, "whole lines, threads and warps");
@@ -151,9 +153,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
+  if (threadIdx.x == 0) at.init(), alone = 0;
+  admit_next_launch();
+  await_launch_before();
   if (threadIdx.x == 0) {
-    at.init();
-    alone = 0;
     for (int i = 0; i < S::ahead; i++) fetch<S, VIRTUAL_X>(at, m, mine, i, t.after(i), a, w.ends);
     for (int i = 0; i < S::operand_ahead && reads_operands; i++)
       fetch_operands<S>(at, m, a.medium, mine, 2 * REACH + i, o.after(i));
@@ -178,10 +181,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
     if (until_fetch-- == 0) {
       until_fetch = S::warps - 1;
-      keep_step(w, i, stride<S>(a.medium), &alone);
       fetch<S, VIRTUAL_X>(at, m, mine, i + S::ahead, t.after(S::ahead), a, w.ends);
       if (reads_operands && i >= 2 * REACH)
         fetch_operands<S>(at, m, a.medium, mine, i + S::operand_ahead, o.after(S::operand_ahead));
+      if (S::roomy) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
     }
     __syncwarp();
     const float *slot = at.ring + t.slot * S::slot;
@@ -208,6 +211,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     release(at.empty + t.slot);
     if (VIRTUAL_X) hold<S>(done, end);
     if (i >= 2 * REACH) store<S>(to, done, rows, lanes, a.pitch);
+    if (!S::roomy && until_fetch == S::warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }
 }

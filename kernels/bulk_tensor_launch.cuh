@@ -16,7 +16,7 @@ struct encoder {
   cudaError_t status;
 
   encoder() {
-    const images::capability of;
+    const capability of;
     void *function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     status = of.status;
@@ -66,15 +66,35 @@ template <class S, bool VIRTUAL_X> star::variant variant_of() {
           S::equation, S::tile_x, S::tile_y, S::threads, S::shared};
 }
 
-/* Counters of `wave`, one a stream: streams that share one only keep step less well. */
+/* Counters through which blocks keep step, one a stream: streams that share one only keep step less well. */
 constexpr unsigned COUNTERS = 64;
 static __device__ unsigned counters[COUNTERS];
 
-inline cudaError_t counter_of(cudaStream_t stream, unsigned **counter) {
+inline unsigned counter_slot(cudaStream_t stream) {
   const uintptr_t s = reinterpret_cast<uintptr_t>(stream);
+  return (unsigned)((s >> 4 ^ s >> 12) % COUNTERS);
+}
+
+inline cudaError_t counter_of(cudaStream_t stream, unsigned **counter) {
   const cudaError_t status = cudaGetSymbolAddress(reinterpret_cast<void **>(counter), counters);
-  *counter += (s >> 4 ^ s >> 12) % COUNTERS;
+  *counter += counter_slot(stream);
   return status;
+}
+
+/* The counter of `wave`, and what it will be when all that was launched is done. It is never set back, which would be an
+ * operation more in the stream, between launches that can follow each other closely: what each adds is known. */
+struct progress {
+  unsigned *counter, *total; /* NULL: none */
+};
+
+inline cudaError_t progress_of(cudaStream_t stream, progress *p) {
+  static unsigned totals[COUNTERS];
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t status = cudaStreamIsCapturing(stream, &capture);
+  /* Nobody knows when, and how often, a graph will run. */
+  if (status != cudaSuccess || capture != cudaStreamCaptureStatusNone) return status;
+  p->total = totals + counter_slot(stream);
+  return counter_of(stream, &p->counter);
 }
 
 /* What images in x are their points times where `face` reflects; else 0. */
@@ -138,16 +158,29 @@ template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args
   return best;
 }
 
+/* The steps of jobs [first, end) together: what their blocks add to a counter. `nz`: planes of the whole launch. */
+inline unsigned steps_of(const cutting &c, int nz, int first, int end) {
+  unsigned steps = 0;
+  for (int job = first, next; job < end; job = next) {
+    const int chunk = job / c.tiles;
+    next = std::min(end, (chunk + 1) * c.tiles);
+    steps += (unsigned)((next - job) * (std::min(c.planes, nz - chunk * c.planes) + 2 * REACH));
+  }
+  return steps;
+}
+
 inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args,
                                 cudaStream_t stream) {
-  wave w = {c.tiles_x, c.tiles, c.planes, 0, nullptr, ends_of(args, c.v->tile_x)};
-  cudaError_t status = c.planes > SHORT ? counter_of(stream, &w.progress) : cudaSuccess;
+  progress p = {};
+  cudaError_t status = c.planes > SHORT ? progress_of(stream, &p) : cudaSuccess;
+  wave w = {c.tiles_x, c.tiles, c.planes, 0, p.counter, 0, ends_of(args, c.v->tile_x)};
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
-    if (w.progress) status = cudaMemsetAsync(w.progress, 0, sizeof *w.progress, stream);
+    if (p.total) w.before = *p.total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
-    const dim3 grid((unsigned)std::min(c.size, c.jobs - w.first)), block((unsigned)c.v->threads);
-    if (status == cudaSuccess)
-      status = cudaLaunchKernel(c.v->function, grid, block, parameters, c.v->shared, stream);
+    const int end = std::min(w.first + c.size, c.jobs);
+    status = launch_behind(c.v->function, dim3((unsigned)(end - w.first)), (unsigned)c.v->threads,
+                                   c.v->shared, stream, parameters);
+    if (status == cudaSuccess && p.total) *p.total += steps_of(c, args->z_end - args->z_begin, w.first, end);
   }
   return status;
 }

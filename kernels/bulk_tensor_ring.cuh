@@ -26,11 +26,11 @@ struct row_ends {
 constexpr int NOWHERE = -1;
 
 /* One launch of blocks that are all resident: jobs [first, first + gridDim.x). Job j is tile j % tiles, chunk
- * j / tiles of `planes` planes. progress: a counter that starts at 0, through which the blocks keep step; NULL:
- * they need not. */
+ * j / tiles of `planes` planes. progress: a counter through which the blocks keep step; NULL: they need not. `before`:
+ * its value when all that came before in the stream is done. */
 struct wave {
   int tiles_x, tiles, planes, first;
-  unsigned *progress;
+  unsigned *progress, before;
   row_ends ends;
 };
 
@@ -113,26 +113,23 @@ __device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &
   if (S::equation == EQUATION_WAVE) copy_box(slot + S::tile, &m.before, j.x, j.y, z, full);
 }
 
-/* How often blocks keep step, planes: a look takes its time, and blocks that part read halos from DRAM. The best on an
- * H200 at 256^3 to 1024 x 1024 points (docs/PERFORMANCE.md). */
-template <class S> __device__ __forceinline__ int stride(bool medium) {
-  return S::equation == EQUATION_JACOBI ? 1 : S::equation == EQUATION_HEAT || medium ? 2 : 3;
-}
-
-/* Every `stride` steps: says that this block has come so far, and waits until all have come as far as it was the
- * last time. Only speed depends on it: a block that has waited in vain once (others are not resident, or share
- * their SM with other work) is `alone` from then on. */
-__device__ __forceinline__ void keep_step(const wave &w, int step, int stride, unsigned *alone) {
+/* Says that this block has begun `step`, and waits until all blocks have begun the step before and, where the ring is
+ * roomy, a quarter of them this one: tiles that drift apart read each other's halos from DRAM. To ask more makes the
+ * slowest a brake, to ask less costs reads (docs/PERFORMANCE.md). Only speed depends on it: a block that has waited in
+ * vain once (others are not resident, or share their SM with other work) is `alone` from then on. */
+template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, unsigned *alone) {
   constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */
-  if (!w.progress || step % stride) return;
-  const unsigned expected = (unsigned)(step / stride) * gridDim.x;
-  asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(w.progress) : "memory");
+  if (!w.progress) return;
+  const unsigned enough = w.before + (unsigned)step * gridDim.x + (S::roomy ? gridDim.x / 4 : 0);
+  unsigned begun; /* the counter only grows, and may wrap */
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(begun) : "l"(w.progress) : "memory");
+  if ((int)(begun + 1 - enough) >= 0) return;
   const cuda::atomic_ref<unsigned, cuda::thread_scope_block> gave_up(*alone); /* threads of any warp ask */
   if (gave_up.load(cuda::memory_order_relaxed)) return;
+#pragma unroll 1
   for (int looks = 0; looks < PATIENCE; looks++) {
-    unsigned seen;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(w.progress) : "memory");
-    if (seen >= expected) return;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(begun) : "l"(w.progress) : "memory");
+    if ((int)(begun - enough) >= 0) return;
   }
   gave_up.store(1, cuda::memory_order_relaxed);
 }

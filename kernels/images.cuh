@@ -9,6 +9,7 @@
 
 #include <cuda_runtime.h>
 #include "ghosts.h"
+#include "launch_behind.cuh"
 
 namespace images {
 
@@ -114,13 +115,6 @@ static __device__ __forceinline__ void item(const kernel_args &a, int face, int 
     pack(a, face, i / packs, 0, across, i % packs * PACK);
 }
 
-/* Every kernel here begins with this: the launch before may still be ending (launch_behind). */
-static __device__ __forceinline__ void await_launch_before() {
-#if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-#endif
-}
-
 /* Block (i, j, k) does items from i * BLOCK on, of j (and every gridDim.y-th) across, of the k-th face. */
 template <int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
@@ -130,34 +124,6 @@ __global__ void __launch_bounds__(BLOCK)
   if (i >= items_along(a, face)) return;
   for (int across = (int)blockIdx.y; across < items_across(a, face); across += (int)gridDim.y)
     item(a, face, across, i);
-}
-
-/* Which generation of chips this process' device is: 9 for Hopper. */
-struct capability {
-  int major = 0;
-  cudaError_t status;
-
-  capability() {
-    int device = 0;
-    status = cudaGetDevice(&device);
-    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  }
-};
-
-/* Launches a kernel that, on Hopper and later, gets onto the GPU while the launch before ends: what a launch costs is
- * a part of the few microseconds that images take. */
-template <class... Arguments>
-cudaError_t launch_behind(void (*kernel)(Arguments...), dim3 grid, unsigned block, cudaStream_t stream,
-                          const Arguments &...arguments) {
-  static const capability of; /* asked once: a process has one device */
-  if (of.status != cudaSuccess) return of.status;
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid, config.blockDim = dim3(block), config.stream = stream;
-  config.attrs = &early, config.numAttrs = of.major >= 9;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 /* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
@@ -222,7 +188,9 @@ inline cudaError_t launch_gaps(const kernel_args *a, cudaStream_t stream) {
   constexpr int A_BLOCK = GAPS * GAP_BLOCK / GAP_LANES, GRID_MAX = 65535;
   const int planes = a->z_end - a->z_begin;
   const dim3 grid((unsigned)(a->ny / A_BLOCK + 1), (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
-  return launch_behind(fill_gaps, grid, GAP_BLOCK, stream, *a);
+  kernel_args args = *a;
+  void *parameters[] = {&args};
+  return launch_behind(reinterpret_cast<const void *>(fill_gaps), grid, GAP_BLOCK, 0, stream, parameters);
 }
 
 /* --- launching -------------------------------------------------------------------------------------------- */
@@ -256,7 +224,10 @@ inline cudaError_t launch_faces(const kernel_args *a, const face_list &list, cud
   }
   const dim3 grid((unsigned)((along - 1) / BLOCK + 1), (unsigned)(across < GRID_MAX ? across : GRID_MAX),
                   (unsigned)list.count);
-  return launch_behind(sweep<BLOCK>, grid, BLOCK, stream, *a, list);
+  kernel_args args = *a;
+  face_list faces = list;
+  void *parameters[] = {&args, &faces};
+  return launch_behind(reinterpret_cast<const void *>(sweep<BLOCK>), grid, BLOCK, 0, stream, parameters);
 }
 
 /* Enqueues what images the own points of planes [z_begin, z_end) of `out` have, and holds those that are held. */
