@@ -1,5 +1,5 @@
 /* What this machine's memory and arithmetic allow and how near the host kernels come to it.
- *   bench_ceilings [--json FILE] [NX NY NZ [THREADS]]     (default 256 256 256 and every core)
+ *   bench_ceilings [--json FILE] [NX NY NZ [THREADS]]     (default 256 256 256 and every core it may use)
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
  * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
  * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
@@ -14,6 +14,7 @@
 #include "wavefront.h"
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -266,8 +267,15 @@ static int positive(const char *text) {
   exit(EXIT_CODE_CONFIG);
 }
 
+/* More threads than these would take turns, and passes be timed while they do not run. */
+static int usable_cores(void) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  return sched_getaffinity(0, sizeof mine, &mine) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&mine);
+}
+
 int main(int argc, char **argv) {
-  int n[4] = {256, 256, 256, (int)sysconf(_SC_NPROCESSORS_ONLN)};
+  int n[4] = {256, 256, 256, usable_cores()};
   FILE *json = json_begin(&argc, &argv);
   for (int i = 1; i < argc && i <= 4; i++) n[i - 1] = positive(argv[i]);
   if (n[3] > THREADS_MAX) n[3] = THREADS_MAX;
