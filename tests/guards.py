@@ -17,7 +17,6 @@ from harness import Running, alive, case, check, h5py, main, np, same_bits, send
 
 LONG = {"grid.nx": 48, "grid.ny": 48, "grid.nz": 48, "time.steps": 100000000, "equation.type": "wave",
         "report.progress": "off", "checkpoint.path": "out/c"}
-STARTED = "kernel auto:"
 
 
 def gone(pids, seconds, about):
@@ -30,8 +29,8 @@ def gone(pids, seconds, about):
 
 def start(leg, ranks=3):
     """Until the loop runs; returns the ranks' processes."""
-    leg.wait_for(lambda: STARTED in leg.out() and len(leg.ranks()) == ranks, "the start")
-    time.sleep(0.4)
+    leg.wait_until_it_steps()
+    check(len(leg.ranks()) == ranks, f"{len(leg.ranks())} ranks run")
     return leg.ranks()
 
 
@@ -238,7 +237,7 @@ def temporary(pattern):
 
 
 def stepping(program, leg):
-    return STARTED in leg.out()
+    return leg.may_step()
 
 
 def loading(program, leg):

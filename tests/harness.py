@@ -75,9 +75,9 @@ class Program:
         """`launch`: options of mpiexec."""
         return ([self.mpiexec, *launch, "-np", str(np)] if np else []) + [self.path] + [str(a) for a in args]
 
-    def run(self, *args, np=0, timeout=180, shell_before="", env=None):
+    def run(self, *args, np=0, launch=(), timeout=180, shell_before="", env=None):
         """Runs to the end; a run that outlasts `timeout` seconds is killed and fails the case."""
-        command = self.command(args, np)
+        command = self.command(args, np, launch)
         if shell_before:
             command = ["bash", "-c", shell_before + '; exec "$@"', "bash"] + command
         process = subprocess.Popen(command, cwd=self.folder, env={**self.environment, **(env or {})}, text=True,
@@ -182,6 +182,14 @@ class Running:
             check(self.process.poll() is None, f"ended before {what}: {self.result()}")
             check(time.monotonic() < end, f"no {what} within {timeout} s: {self.result()}")
             time.sleep(0.005)
+
+    def may_step(self):
+        """For runs whose kernel is chosen by measurement: is the last said that a run says before its loop?"""
+        return "kernel auto:" in self.out()
+
+    def wait_until_it_steps(self):
+        self.wait_for(self.may_step, "the start")
+        time.sleep(0.5)
 
     def wait(self, timeout=60):
         try:

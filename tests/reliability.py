@@ -311,8 +311,8 @@ def second_signal(program, ranks):
     config = program.config({"grid.nx": 128, "grid.ny": 128, "grid.nz": 128, "time.steps": 100000, "equation.type": "wave",
                     "output.compress": 9, "checkpoint.path": "out/c", "report.check_every": 0})  # gzip 9: slow to write
     with Running(program, config, np=ranks, launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
-        leg.wait_for(lambda: "kernel auto:" in leg.out(), "the start")
-        time.sleep(1)
+        leg.wait_until_it_steps()
+        time.sleep(0.5)
         first = time.monotonic()
         send(leg.ranks()[-1], signal.SIGUSR1)
         leg.wait_for(lambda: temporaries(program), "a checkpoint being written", 10)

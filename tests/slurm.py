@@ -149,8 +149,7 @@ def slow_srun(program):
                                          (signal.SIGKILL, "rank", [137], "Killed"),
                                          (signal.SIGSTOP, "rank", [4, 137], r"rank 1 has not finished step \d+ for 2 s")):
             with Running(program, config, "parallel.watchdog_seconds=2", np=3) as leg:
-                leg.wait_for(lambda: "kernel auto:" in leg.out(), "the start")
-                time.sleep(0.5)
+                leg.wait_until_it_steps()
                 pids = ranks_of(program)
                 os.kill(pids[1] if to == "rank" else leg.process.pid, number)
                 result = leg.wait(10)

@@ -167,7 +167,7 @@ def deaths(program, backend, transports, ranks=3):
         config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 96, "time.steps": 10**7,
                                  "device.backend": backend, "report.progress": "on"})
         with Running(program, config, f"parallel.transport={transport}", np=ranks) as run:
-            run.wait_for(lambda: "step" in run.out(), "a step")
+            run.wait_until_it_steps()
             time.sleep(dice.random())
             send(dice.choice(run.ranks()), signal.SIGKILL)
             begin = time.monotonic()

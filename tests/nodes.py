@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Two nodes of a cluster on one machine: the daemons that Open MPI starts on its hosts get a host name, processes and a
+/dev/shm of their own (unshare), so that ranks 0, 1 and 2, 3 share no memory and reach each other through TCP.
+
+usage: nodes.py --list | nodes.py CASE STENCIL MPIEXEC
+"""
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import Running, alive, case, check, h5py, main, np, read_field, same_bits, send, skip, write_field
+
+# What Open MPI calls in place of ssh: HOST COMMAND... `size`: of /dev/shm on the second host.
+AGENT = """#!/bin/bash
+host=$1
+shift
+[ $host = nodeB ] && size={size} || size=64m
+exec unshare -rumipf --mount-proc --kill-child \\
+  bash -c 'hostname $0 && mount -t tmpfs -o size=$1 none /dev/shm && shift && exec sh -c "$*"' $host $size "$@"
+"""
+BY_SLOT, BY_NODE = ["--map-by", "slot"], ["--map-by", "node"]  # 0 1 | 2 3, and 0 2 | 1 3: neighbours are elsewhere
+RUNS = {
+    "jacobi": {"equation.type": "jacobi", "boundary.z": "periodic"},
+    "wave": {"equation.type": "wave", "medium.velocity": "v.h5:/v", "boundary.all": "absorbing", "boundary.width": 5,
+             "boundary.z_lo": "dirichlet", "source.1.position": "14 9 12.5", "source.1.wavelet": "ricker",
+             "source.1.f0": 90,
+             "receivers.points": "2 3 23.5, 14.25 9.5 11.75, 3 3 15.25, 20.5 8 35.5, 28 23 47, 5.5 5.5 0"},
+}
+
+
+def two_nodes(program, size="64m"):
+    """Options of mpiexec that start ranks on two hosts."""
+    if not program.may_mount():
+        skip("no hosts can be feigned here: no file systems may be mounted")
+    agent = program.root / "agent"
+    agent.write_text(AGENT.format(size=size))
+    agent.chmod(0o755)
+    loopback = [option for kind in ("btl_tcp", "oob_tcp") for option in ("--mca", kind + "_if_include", "lo")]
+    return ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent), *loopback, "--host", "nodeA:2,nodeB:2"]
+
+
+def config_of(program, changes):
+    values = 1500 + 700 * np.random.default_rng(3).random((48, 24, 29))
+    write_field(program.folder / "v.h5", values.astype("f4"), "v")
+    return program.config({"grid.nx": 29, "grid.ny": 24, "grid.nz": 48, "time.steps": 9, "output.every": 4,
+                           "checkpoint.path": "out/c", "checkpoint.every_steps": 5,
+                           "parallel.watchdog_seconds": 60, **changes})
+
+
+def results(program):
+    """Fields and traces, whose old files go away."""
+    found = [read_field(path, program.path) for path in sorted((program.folder / "out").glob("u.*.hdf"))]
+    traces = program.folder / "out/u.receivers.h5"
+    if traces.exists():
+        with h5py.File(traces, "r") as file:
+            found.append(file["u"][...])
+    for path in (program.folder / "out").glob("u.*"):
+        path.unlink()
+    return found
+
+
+def compare(program, nodes, expected, *args):
+    out = program.succeed("-v", "run.ini", *args, np=4, launch=nodes).out
+    hosts = re.findall(r"rank \d: (node[AB]), 1 thread", out)
+    check(sorted(hosts) == ["nodeA"] * 2 + ["nodeB"] * 2 or "parallel.io=server" in args, f"ranks on {hosts}: {out}")
+    found = results(program)
+    check(len(found) == len(expected) and all(map(same_bits, found, expected)), f"{args}: other results")
+    return out
+
+
+@case
+def bits(program):
+    """Ranks on two nodes: every transport and way of input and output gives the bits of one rank; so does a restart."""
+    nodes = two_nodes(program)
+    best = "collective" if "(parallel)" in program.succeed("--version").out else "gather"
+    for name, changes in RUNS.items():
+        program.fresh()
+        config_of(program, changes)
+        program.succeed("run.ini", "device.kernel=simd", np=1)
+        expected = results(program)
+        check(len(expected) == 4 + ("receivers.points" in changes), f"{len(expected)} results")
+        for mapping in (BY_SLOT, BY_NODE):
+            for transport, kernel, io in (("sendrecv", "simd", "gather"), ("chunked", "simd", "auto"),
+                                          ("shared", "simd", "server"), ("auto", "wavefront", "gather")):
+                out = compare(program, nodes + mapping, expected, f"parallel.transport={transport}",
+                              f"device.kernel={kernel}", f"parallel.io={io}")
+                check(io != "auto" or f"io {best}" in out, f"not io {best}, which is faster between nodes: {out}")
+            compare(program, nodes + mapping, expected[2:], "--restart", "out/c.00000005.h5", "device.kernel=simd")
+        print(f"{name}: ranks side by side and in turns on two nodes: the same results")
+
+
+@case
+def small_shm(program):
+    """/dev/shm is small on one of the nodes: `shared` is refused where it copies planes, and `auto` passes it over."""
+    nodes = two_nodes(program, size="9m")
+    program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 48, "time.steps": 6, "device.kernel": "wavefront"})
+    program.succeed("run.ini", "device.kernel=simd", np=1)
+    expected = results(program)
+    said = r"\d+\.\d+ MiB of memory that ranks share are needed, and /dev/shm has room for [0-9]\."
+    result = program.run("run.ini", "parallel.transport=shared", np=4, launch=nodes)
+    check(result.code == 1 and len(result.errors) == 1 and re.search(said, result.err), str(result))
+    out = compare(program, nodes, expected)
+    check(re.search("shared: " + said, out), out)
+
+
+def processes(program):
+    """Rank -> process id of the ranks that run in this case."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = dict(entry.partition("=")[::2] for entry in (process / "environ").read_text().split("\0"))
+            if (process / "exe").resolve() == Path(program.path) and str(program.root) in environment["XDG_CACHE_HOME"]:
+                found[int(environment["OMPI_COMM_WORLD_RANK"])] = int(process.name)
+        except (OSError, KeyError, ValueError):  # it has ended, or is none of ours
+            continue
+    return found
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def end_of(program, transport, signal_number, victims):
+    """What a run says that ends because of the signal, which some of its processes get while it steps; all must be gone
+    within 10 s, after a watchdog's 5 s."""
+    program.fresh()
+    nodes = two_nodes(program)
+    config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 96, "time.steps": 10**7,
+                             "parallel.watchdog_seconds": 5})
+    with Running(program, config, f"parallel.transport={transport}", np=4, launch=nodes) as run:
+        run.wait_until_it_steps()
+        ranks = processes(program)
+        check(sorted(ranks) == [0, 1, 2, 3], f"ranks {ranks}")
+        for pid in victims(ranks):
+            send(pid, signal_number)
+        begin = time.monotonic()
+        result = run.wait(30)
+        while any(map(alive, ranks.values())) and time.monotonic() - begin < 30:
+            time.sleep(0.05)
+        seconds = time.monotonic() - begin
+        check(result.code != 0 and seconds < 15, f"{transport}: exit {result.code}, all gone after {seconds:.1f} s")
+        print(f"{transport}, {signal_number.name}: all gone after {seconds:.1f} s")
+        return result
+
+
+@case
+def death(program):
+    """A rank of the other node dies, and the whole node, its daemon first: all processes are gone within 10 s."""
+    end_of(program, "shared", signal.SIGKILL, lambda ranks: [ranks[3]])
+    end_of(program, "sendrecv", signal.SIGKILL, lambda ranks: [parent(ranks[2]), ranks[2], ranks[3]])
+
+
+@case
+def watchdog(program):
+    """A rank of the other node stands still: the watchdog names it, exit 4."""
+    result = end_of(program, "shared", signal.SIGSTOP, lambda ranks: [ranks[2]])
+    check(result.code == 4 and re.search(r"error: rank 2 has not finished step \d+ for 5 s", result.err), str(result))
+
+
+if __name__ == "__main__":
+    main()
