@@ -64,16 +64,15 @@ def results(program):
 
 def compare(program, nodes, expected, *args):
     out = program.succeed("-v", "run.ini", *args, np=4, launch=nodes).out
-    hosts = re.findall(r"rank \d: (node[AB]), 1 thread", out)
+    hosts = re.findall(r"rank \d: (node[AB]), \d+ thread", out)
     check(sorted(hosts) == ["nodeA"] * 2 + ["nodeB"] * 2 or "parallel.io=server" in args, f"ranks on {hosts}: {out}")
     found = results(program)
     check(len(found) == len(expected) and all(map(same_bits, found, expected)), f"{args}: other results")
     return out
 
 
-@case
-def bits(program):
-    """Ranks on two nodes: every transport and way of input and output gives the bits of one rank; so does a restart."""
+def compare_all(program, ways):
+    """`ways`: of running on two nodes, each a list of settings."""
     nodes = two_nodes(program)
     best = "collective" if "(parallel)" in program.succeed("--version").out else "gather"
     for name, changes in RUNS.items():
@@ -83,13 +82,30 @@ def bits(program):
         expected = results(program)
         check(len(expected) == 4 + ("receivers.points" in changes), f"{len(expected)} results")
         for mapping in (BY_SLOT, BY_NODE):
-            for transport, kernel, io in (("sendrecv", "simd", "gather"), ("chunked", "simd", "auto"),
-                                          ("shared", "simd", "server"), ("auto", "wavefront", "gather")):
-                out = compare(program, nodes + mapping, expected, f"parallel.transport={transport}",
-                              f"device.kernel={kernel}", f"parallel.io={io}")
-                check(io != "auto" or f"io {best}" in out, f"not io {best}, which is faster between nodes: {out}")
-            compare(program, nodes + mapping, expected[2:], "--restart", "out/c.00000005.h5", "device.kernel=simd")
+            for way in ways:
+                out = compare(program, nodes + mapping, expected, *way)
+                check("parallel.io=auto" not in way or f"io {best}" in out, f"not io {best}, faster there: {out}")
+            compare(program, nodes + mapping, expected[2:], "--restart", "out/c.00000005.h5", *ways[-1])
         print(f"{name}: ranks side by side and in turns on two nodes: the same results")
+
+
+@case
+def bits(program):
+    """Ranks on two nodes: every transport and way of input and output gives the bits of one rank; so does a restart."""
+    compare_all(program, [["parallel.transport=sendrecv", "device.kernel=simd", "parallel.io=gather"],
+                          ["parallel.transport=shared", "device.kernel=simd", "parallel.io=server"],
+                          ["parallel.transport=auto", "device.kernel=wavefront", "parallel.io=gather"],
+                          ["parallel.transport=chunked", "device.kernel=simd", "parallel.io=auto"]])
+
+
+@case
+def cuda(program):
+    """The same on GPUs: on a node neighbours exchange through shared memory or straight, between nodes through MPI."""
+    refused = program.run(program.config({"device.backend": "cuda"})).err
+    if "no usable CUDA device" in refused or "not compiled in" in refused:
+        skip("no CUDA")
+    compare_all(program, [["device.backend=cuda", f"parallel.transport={transport}"]
+                          for transport in ("sendrecv", "chunked", "shared", "auto", "ipc")])
 
 
 @case
