@@ -9,7 +9,7 @@
 enum {
   CHECKPOINT_FORMAT = 1,
   CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING,
-  CHECKPOINT_BLOCK = 64 << 20 /* default block_bytes: as for fields */
+  CHECKPOINT_BLOCK = 16 << 20 /* default block_bytes: as for fields */
 };
 #define CHECKPOINT_KEYS "fingerprint" /* the group with the fingerprint as attributes */
 

@@ -7,7 +7,7 @@
 
 enum {
   BLOCK_BYTES =
-      64 << 20, /* large enough for any disk; small beside a slab; far from MPI-IO's trouble at 2 GiB */
+      16 << 20, /* large enough for any disk; small beside a slab; far from MPI-IO's trouble at 2 GiB */
   TAG_BLOCK = 7001
 };
 

@@ -1,6 +1,7 @@
 /* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See device.h for the
  * rules, which are CUDA's. */
 #include "device.h"
+#include "cgroup.h"
 #include "host_copy.h"
 #include "host_counter.h"
 #include "host_event.h"
@@ -258,14 +259,28 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .unpin = host_unpin,
                                         .peer = &host_peer};
 
+/* What there is: the machine's memory, or what a batch job or a container may have of it. There, processes that take more
+ * are killed, so something is left for what is none of the device's: files, MPI, HDF5. */
+static void find_memory(device *dev, int ranks) {
+  const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+  cgroup_limits group;
+  cgroup_limits_read("", &group);
+  dev->total_bytes = machine;
+  dev->room = machine / (size_t)ranks;
+  if (group.memory >= machine) return;
+  const uint64_t half = group.memory_left / 2, beside = host_memory_beside(ranks);
+  dev->total_bytes = (size_t)group.memory;
+  dev->room = (size_t)(group.memory_left - (beside < half ? beside : half)) / (size_t)ranks;
+  if (!dev->room) dev->room = 1; /* 0 would mean that it is not known */
+}
+
 int device_open_host(const device_options *options, device **opened, error *e) {
   host_device *h = calloc(1, sizeof *h);
   if (!h) return FAIL(e, OUT_OF_MEMORY, sizeof *h, "the host device");
   h->base.table = &host_table;
   h->threads = options->threads > 0 ? options->threads : 1;
   h->patience = options->own_cores ? PATIENCE : 0;
-  h->base.total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-  h->base.room = h->base.total_bytes / (size_t)(options->local_ranks > 0 ? options->local_ranks : 1);
+  find_memory(&h->base, options->local_ranks > 0 ? options->local_ranks : 1);
   snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
            h->threads == 1 ? "" : "s", instruction_set());
   for (int i = 0; i < EVENT_MAX; i++) host_event_open(&h->events[i]);

@@ -1,12 +1,22 @@
 /* Opening and closing a simulation. */
 #include "simulation.h"
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "cgroup.h"
 #include "error_mpi.h"
 #include "plan_wavefront.h"
+
+/* Cores' worth of processor time that the batch job or the container gets: of more threads all would be stopped, again
+ * and again. */
+static double cores_granted(void) {
+  cgroup_limits group;
+  cgroup_limits_read("", &group);
+  return fmax(1, floor(group.cores));
+}
 
 /* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them.
  * Collective over `node`, the ranks of one node. */
@@ -22,14 +32,15 @@ static int threads_auto(MPI_Comm node, int *threads, error *e) {
   for (int i = 0; i < ranks; i++) sharing += CPU_EQUAL(&mine, &all[i]) != 0;
   free(all);
   MPI_TRY(e, rc);
-  int share = sharing ? CPU_COUNT(&mine) / sharing : 1;
-  *threads = share > 0 ? share : 1;
+  const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, cores_granted() / ranks);
+  *threads = share > 1 ? (int)share : 1;
   return 0;
 }
 
 /* By default mpirun binds a rank to one core, and its threads with it: easily overlooked, and slow. */
 static void warn_of_idle_cores(device *dev, const device_options *options) {
-  long cores = sysconf(_SC_NPROCESSORS_ONLN), used = (long)options->threads * options->local_ranks;
+  long cores = (long)fmin(cores_granted(), (double)sysconf(_SC_NPROCESSORS_ONLN)),
+       used = (long)options->threads * options->local_ranks;
   if (dev->table->backend != BACKEND_HOST || used >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
   snprintf(dev->warning, sizeof dev->warning,
            "the ranks of this node compute on %ld of its %ld cores: mpirun binds them; --bind-to none lets "

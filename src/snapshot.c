@@ -1,6 +1,8 @@
 #include "snapshot.h"
 #include <stdio.h>
 #include <string.h>
+#include "cgroup.h"
+#include "host_memory.h"
 
 enum {
   MARKS = 2,
@@ -85,6 +87,12 @@ size_t snapshot_limit(int local_ranks) {
   while (f && fgets(line, sizeof line, f))
     if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
   if (f) fclose(f);
-  if (!kib) return SIZE_MAX; /* not known: the allocation will tell */
-  return (size_t)(kib * 1024 / 2 / (unsigned long long)(local_ranks > 0 ? local_ranks : 1));
+  cgroup_limits group;
+  cgroup_limits_read("", &group);
+  uint64_t left = kib ? kib * 1024 : UINT64_MAX;
+  if (group.memory_left < left) left = group.memory_left;
+  if (left == UINT64_MAX) return SIZE_MAX; /* not known: the allocation will tell */
+  const int ranks = local_ranks > 0 ? local_ranks : 1;
+  const uint64_t beside = host_memory_beside(ranks);
+  return left > beside ? (size_t)((left - beside) / 2 / (uint64_t)ranks) : 0;
 }
