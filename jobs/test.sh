@@ -11,7 +11,7 @@ presets=(ci asan-ubsan tsan)
 long='e2e_marmousi|physics_(bits|space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
 long+='|reliability_(signals|kill|disks)|guards|scaling|transports|wavefront_'
 long+='|output_(errors|back|kills|full|restarts|less|signals)|e2e_(.*errors|files|progress)'
-long+='|layering|slurm'
+long+='|layering|slurm|nodes'
 declare -A leave_out=([ci]='^$' [asan-ubsan]=$long
   [tsan]="$long|step_np4|e2e_|physics_|output_|config|field_|checkpoint|receivers_errors|reliability")
 case "${1-}" in
