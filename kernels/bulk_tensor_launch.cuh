@@ -179,7 +179,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
     const int end = std::min(w.first + c.size, c.jobs);
     status = launch_behind(c.v->function, dim3((unsigned)(end - w.first)), (unsigned)c.v->threads,
-                                   c.v->shared, stream, parameters);
+                           c.v->shared, stream, parameters);
     if (status == cudaSuccess && p.total) *p.total += steps_of(c, args->z_end - args->z_begin, w.first, end);
   }
   return status;

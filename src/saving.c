@@ -21,8 +21,13 @@ int saving_open(simulation *s, error *e) {
   return error_agree(e, s->comm);
 }
 
+/* Where the copy holds so much already, nobody need look how much memory is left. */
+static bool reserve(const saving *w, snapshot *p, size_t floats) {
+  return snapshot_reserve(p, floats, floats <= p->room ? 0 : snapshot_limit(w->local_ranks));
+}
+
 void saving_prepare(simulation *s, size_t floats) {
-  if (s->saving.writer) snapshot_reserve(&s->saving.copies[0], floats, snapshot_limit(s->saving.local_ranks));
+  if (s->saving.writer) reserve(&s->saving, &s->saving.copies[0], floats);
 }
 
 void saving_close(simulation *s) {
@@ -45,8 +50,7 @@ int saving_begin(simulation *s, size_t floats, snapshot **copy, error *e) {
   const int free_one = unfinished ? !w->latest : 0; /* a second copy only where it is needed */
   snapshot *p = &w->copies[free_one];
   /* Some rank may know of a failure, or lack memory, while the others do not yet. */
-  int mine[2] = {output_failed(w->writer), !snapshot_reserve(p, floats, snapshot_limit(w->local_ranks))},
-      all[2];
+  int mine[2] = {output_failed(w->writer), !reserve(w, p, floats)}, all[2];
   MPI_TRY(e, MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, s->comm));
   if (all[0] || all[1]) TRY(saving_finish(s, e));
   if (!all[1]) *copy = p;

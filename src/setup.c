@@ -18,9 +18,9 @@ static double cores_granted(void) {
   return fmax(1, floor(group.cores));
 }
 
-/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them.
- * Collective over `node`, the ranks of one node. */
-static int threads_auto(MPI_Comm node, int *threads, error *e) {
+/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them,
+ * and no more than its share of those `granted`. Collective over `node`, the ranks of one node. */
+static int threads_auto(MPI_Comm node, double granted, int *threads, error *e) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);
@@ -32,14 +32,14 @@ static int threads_auto(MPI_Comm node, int *threads, error *e) {
   for (int i = 0; i < ranks; i++) sharing += CPU_EQUAL(&mine, &all[i]) != 0;
   free(all);
   MPI_TRY(e, rc);
-  const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, cores_granted() / ranks);
+  const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, granted / ranks);
   *threads = share > 1 ? (int)share : 1;
   return 0;
 }
 
 /* By default mpirun binds a rank to one core, and its threads with it: easily overlooked, and slow. */
-static void warn_of_idle_cores(device *dev, const device_options *options) {
-  long cores = (long)fmin(cores_granted(), (double)sysconf(_SC_NPROCESSORS_ONLN)),
+static void warn_of_idle_cores(device *dev, const device_options *options, double granted) {
+  long cores = (long)fmin(granted, (double)sysconf(_SC_NPROCESSORS_ONLN)),
        used = (long)options->threads * options->local_ranks;
   if (dev->table->backend != BACKEND_HOST || used >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
   snprintf(dev->warning, sizeof dev->warning,
@@ -49,20 +49,21 @@ static void warn_of_idle_cores(device *dev, const device_options *options) {
 }
 
 static int open_device(simulation *s, bool profile, error *e) {
+  const double granted = cores_granted();
   MPI_Comm node;
   int share = 1;
   device_options options = {.threads = s->config->threads, .profile = profile};
   MPI_TRY(e, MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, s->rank, MPI_INFO_NULL, &node));
   MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
   MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
-  TRY(threads_auto(node, &share, e));
+  TRY(threads_auto(node, granted, &share, e));
   if (options.threads == 0) options.threads = share;
   options.own_cores = options.threads <= share;
   MPI_TRY(e, MPI_Comm_free(&node));
   s->saving.local_ranks = options.local_ranks;
   s->threads = options.threads;
   TRY(device_open(s->config->backend, &options, &s->dev, e));
-  if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options);
+  if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options, granted);
   return 0;
 }
 

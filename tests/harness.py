@@ -133,6 +133,23 @@ class Program:
     def field(self, step, path="out/u"):
         return read_field(self.folder / f"{path}.{step:08d}.hdf", self.path)
 
+    def processes(self, rank_variable):
+        """Process ids of this very program in this very folder, whoever started them, by rank (in their environment)."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink(f"/proc/{pid}/cwd") == str(self.folder) and os.readlink(f"/proc/{pid}/exe") == self.path:
+                    environment = Path(f"/proc/{pid}/environ").read_text()
+                    found[int(re.search(rank_variable + r"=(\d+)", environment).group(1))] = int(pid)
+            except (OSError, AttributeError):  # it has just ended
+                continue
+        return [found[rank] for rank in sorted(found)]
+
+    def skip_without_cuda(self):
+        refused = self.run(self.config({"device.backend": "cuda"})).err
+        if "no usable CUDA device" in refused or "not compiled in" in refused:
+            skip("no CUDA")
+
     def close(self):
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -184,7 +201,7 @@ class Running:
             time.sleep(0.005)
 
     def may_step(self):
-        """For runs whose kernel is chosen by measurement: is the last said that a run says before its loop?"""
+        """Has the run, whose kernel is chosen by measurement, said the last that it says before its loop?"""
         return "kernel auto:" in self.out()
 
     def wait_until_it_steps(self):

@@ -150,25 +150,12 @@ def slow_srun(program):
                                          (signal.SIGSTOP, "rank", [4, 137], r"rank 1 has not finished step \d+ for 2 s")):
             with Running(program, config, "parallel.watchdog_seconds=2", np=3) as leg:
                 leg.wait_until_it_steps()
-                pids = ranks_of(program)
+                pids = program.processes("SLURM_PROCID")
                 os.kill(pids[1] if to == "rank" else leg.process.pid, number)
                 result = leg.wait(10)
             check(result.code in codes and re.search(words, result.err), f"{number.name} to {to}: {result}")
-            check(not ranks_of(program), f"{number.name} to {to}: ranks are left")
+            check(not program.processes("SLURM_PROCID"), f"{number.name} to {to}: ranks are left")
             print(f"{number.name} to {to}: exit {result.code}", flush=True)
-
-
-def ranks_of(program):
-    """Processes of this very program in this very folder, by rank."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.readlink(f"/proc/{pid}/cwd") == str(program.folder) and os.readlink(f"/proc/{pid}/exe") == program.path:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    found[int(re.search(rb"SLURM_PROCID=(\d+)", file.read()).group(1))] = int(pid)
-        except (OSError, AttributeError):  # it has just ended
-            continue
-    return [found[rank] for rank in sorted(found)]
 
 
 if __name__ == "__main__":

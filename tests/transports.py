@@ -186,9 +186,7 @@ def death(program):
 @case
 def cuda(program):
     """On GPUs: every transport gives the host's bits, with one GPU for several ranks, or some each, in any order."""
-    refused = program.run(program.config({"device.backend": "cuda"})).err
-    if "no usable CUDA device" in refused or "not compiled in" in refused:
-        skip("no CUDA")
+    program.skip_without_cuda()
     compare(program, "cuda", CUDA)
     persistent(program)
     deaths(program, "cuda", CUDA[:3] + ("ipc",))
