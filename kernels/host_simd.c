@@ -60,6 +60,8 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 
 #define INLINE             static inline __attribute__((always_inline))
 #define STENCIL_JOIN(a, b) a##b
+/* Takes from the compiler what it knows of a pointer. */
+#define opaque(p)          __asm__ volatile("" : "+r"(p))
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -88,12 +90,16 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_store_first(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
 #define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define leave()                  (_mm_sfence(), _mm256_zeroupper())
+#define settle(v)                ((void)0)
 /* 16 lanes from lane `k` of the 32 of low:high. */
 #define vec_shift(low, high, k)                                                                              \
   _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))
-#define vec_x_begin(u) __m512 left = vec_load((u)-LANES), middle = vec_load(u), right = vec_load((u) + LANES)
-#define vec_x_pair(r)  vec_add(vec_shift(left, middle, LANES - (r)), vec_shift(middle, right, r))
+#define VECTORS             2
+#define X_LOADS(vectors)    ((vectors) + 2)
+#define vec_x_load(u, i)    vec_load((u) + ((i)-1) * LANES)
+#define vec_x_pair(x, i, r) vec_add(vec_shift(x[i], x[i + 1], LANES - (r)), vec_shift(x[i + 1], x[i + 2], r))
 #include "host_simd_body.h"
+#undef vec_shift
 
 #define ISA(name)        STENCIL_JOIN(name, _avx2)
 #define TARGET           __attribute__((target("avx2,fma")))
@@ -118,11 +124,22 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_store_first(p, v, n) _mm256_maskstore_ps(p, vec_first(n), v)
 #define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define leave()                  (_mm_sfence(), _mm256_zeroupper())
-#define vec_x_begin(u)           const float *middle = (u)
-#define vec_x_pair(r)            vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
+#define settle(v)                __asm__ volatile("" : "+x"(v))
+/* 8 lanes from lane 4 - r or r on of what was loaded 4 floats apart: within each half of a vector, shifts are cheap. */
+#define vec_shift(low, high, r)                                                                              \
+  ((r) == 0   ? (low)                                                                                        \
+   : (r) == 4 ? (high)                                                                                       \
+              : _mm256_castsi256_ps(                                                                         \
+                    _mm256_alignr_epi8(_mm256_castps_si256(high), _mm256_castps_si256(low), 4 * (r))))
+#define VECTORS          2
+#define X_LOADS(vectors) (2 * (vectors) + 1)
+#define vec_x_load(u, i) vec_load((u) + ((i)-1) * 4)
+#define vec_x_pair(x, i, r)                                                                                  \
+  vec_add(vec_shift(x[2 * i], x[2 * i + 1], 4 - (r)), vec_shift(x[2 * i + 1], x[2 * i + 2], r))
 #include "host_simd_body.h"
 #undef vec_first
 #undef vec_bits
+#undef vec_shift
 #endif
 
 /* One point at a time; a compiler whose target has fused multiply-add makes vectors of it by itself. */
@@ -145,8 +162,11 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_store_first(p, v, n) ((void)(p), (void)(v), (void)(n))
 #define prefetch(p)              ((void)(p))
 #define leave()                  ((void)0)
-#define vec_x_begin(u)           const float *middle = (u)
-#define vec_x_pair(r)            vec_add(vec_load(middle - (r)), vec_load(middle + (r)))
+#define settle(v)                ((void)0)
+#define VECTORS                  1
+#define X_LOADS(vectors)         (2 * GHOST_REACH + 1)
+#define vec_x_load(u, i)         vec_load((u) + (i)-GHOST_REACH)
+#define vec_x_pair(x, i, r)      vec_add(x[i + GHOST_REACH - (r)], x[i + GHOST_REACH + (r)])
 #include "host_simd_body.h"
 
 #define SET(name, isa)                                                                                       \

@@ -1,5 +1,5 @@
-/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, vec
- * and vec_* and includes this file once for each; all are undefined again at the end. A vector at the end
+/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, VECTORS,
+ * X_LOADS, vec, vec_* and settle and includes this file once for each; all are undefined again at the end. A vector at the end
  * of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or the
  * next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
 
@@ -7,33 +7,86 @@ typedef struct ISA(weights) {
   vec center, x[5], y[5], z[5], scale, two;
 } ISA(weights);
 
-/* The share of the canonical order that lies in planes z-4 .. z: the weights of z-4 .. z-1 and the centre. */
-TARGET INLINE vec ISA(below)(const ISA(weights) * w, const vec column[5]) {
-  vec acc = vec_mul(w->z[4], column[0]);
-  acc = vec_fma(w->z[3], column[1], acc);
-  acc = vec_fma(w->z[2], column[2], acc);
-  acc = vec_fma(w->z[1], column[3], acc);
-  return vec_fma(w->center, column[4], acc);
+/* Terms are summed for up to GROUP planes of VECTORS vectors at once: as many chains of additions as keep two
+ * multiply-adders busy, which wait four cycles for each other's result. What they share is loaded once, by pointers
+ * that are opaque(): else the compiler keeps more values and addresses than there are registers, on the stack. */
+
+TARGET INLINE void ISA(load)(vec v[VECTORS], const float *at, const int vectors) {
+#pragma GCC unroll 2
+  for (int i = 0; i < vectors; i++) {
+    v[i] = vec_load(at + i * LANES);
+    settle(v[i]);
+  }
 }
 
-/* `x`: where the neighbours in x are read, u itself or a copy. */
-TARGET INLINE vec ISA(within)(const ISA(weights) * w, const float *u, const float *x, ptrdiff_t row,
-                              vec acc) {
-  vec_x_begin(x);
+/* The share of the canonical order that lies in planes z - 4 .. z: the weights of z - 4 .. z - 1 and the centre. */
+TARGET INLINE void ISA(below)(const ISA(weights) * w, const float *u, ptrdiff_t plane, const int planes,
+                              const int vectors, vec acc[GROUP][VECTORS]) {
+  const float *at = u - 4 * plane;
+  vec weight[5] = {w->center, w->z[1], w->z[2], w->z[3], w->z[4]};
+#pragma GCC unroll 5
+  for (int r = 0; r <= 4; r++) settle(weight[r]);
+#pragma GCC unroll 8
+  for (int j = 0; j < planes + 4; j++, at += plane) {
+    vec v[VECTORS];
+    opaque(at);
+    ISA(load)(v, at, vectors);
+#pragma GCC unroll 4
+    for (int k = larger(j - 4, 0); k < smaller(j + 1, planes); k++)
+#pragma GCC unroll 2
+      for (int i = 0; i < vectors; i++)
+        acc[k][i] = k == j ? vec_mul(weight[4], v[i]) : vec_fma(weight[4 - (j - k)], v[i], acc[k][i]);
+  }
+}
+
+/* Of planes z + 1 .. z + 4. */
+TARGET INLINE void ISA(above)(const ISA(weights) * w, const float *u, ptrdiff_t plane, const int planes,
+                              const int vectors, vec acc[GROUP][VECTORS]) {
+  const float *at = u + plane;
+  vec weight[5] = {w->center, w->z[1], w->z[2], w->z[3], w->z[4]};
+#pragma GCC unroll 4
+  for (int r = 1; r <= 4; r++) settle(weight[r]);
+#pragma GCC unroll 8
+  for (int j = 1; j < planes + 4; j++, at += plane) {
+    vec v[VECTORS];
+    opaque(at);
+    ISA(load)(v, at, vectors);
+#pragma GCC unroll 4
+    for (int k = larger(j - 4, 0); k < smaller(j, planes); k++)
+#pragma GCC unroll 2
+      for (int i = 0; i < vectors; i++) acc[k][i] = vec_fma(weight[j - k], v[i], acc[k][i]);
+  }
+}
+
+/* Of one plane: the neighbours along y and x, those of x read from `near`, u itself or a copy. */
+TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, const float *near, ptrdiff_t row,
+                               const int vectors, vec acc[VECTORS]) {
+  const float *lower = u - 4 * row, *upper = u + row;
+  opaque(lower);
+  opaque(upper);
+  vec x[X_LOADS(VECTORS)];
+#pragma GCC unroll 5
+  for (int i = 0; i < X_LOADS(vectors); i++) {
+    x[i] = vec_x_load(near, i);
+    settle(x[i]);
+  }
 #define RING(r)                                                                                              \
-  acc = vec_fma(w->y[r], vec_add(vec_load(u - r * row), vec_load(u + r * row)), acc);                        \
-  acc = vec_fma(w->x[r], vec_x_pair(r), acc)
-  RING(1);
-  RING(2);
-  RING(3);
-  RING(4);
+  {                                                                                                          \
+    vec wy = w->y[r], wx = w->x[r], sum[VECTORS];                                                            \
+    for (int i = 0; i < vectors; i++)                                                                        \
+      sum[i] =                                                                                               \
+          vec_add(vec_load(lower + (4 - r) * row + i * LANES), vec_load(upper + (r - 1) * row + i * LANES)); \
+    settle(wy);                                                                                              \
+    for (int i = 0; i < vectors; i++) acc[i] = vec_fma(wy, sum[i], acc[i]);                                  \
+    for (int i = 0; i < vectors; i++) sum[i] = vec_x_pair(x, i, r);                                          \
+    settle(wx);                                                                                              \
+    for (int i = 0; i < vectors; i++) acc[i] = vec_fma(wx, sum[i], acc[i]);                                  \
+  }
+  RING(1)
+  RING(2)
+  RING(3)
+  RING(4)
 #undef RING
-  return acc;
-}
-
-TARGET INLINE vec ISA(above)(const ISA(weights) * w, const vec column[4], vec acc) {
-  for (int r = 1; r <= 4; r++) acc = vec_fma(w->z[r], column[r - 1], acc);
-  return acc;
 }
 
 /* What the equation makes of a star; `at` is the first point's place in its field. */
@@ -46,48 +99,53 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
   return vec_fma(m, star, vec_fms(w->two, u, before));
 }
 
-/* `lanes` new points of each of `planes` (a constant, at most GROUP) planes from place `at` on. `copies`: of what
- * lies there in each plane with the neighbours in x, or NULL. */
+/* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
+ * `lanes` of a vector, if it is only one. `copies`: of what lies there in each plane with the neighbours in x, or
+ * NULL. */
 TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               ptrdiff_t at, const float *const *copies, const int planes, const int lanes,
-                               vec acc[GROUP]) {
+                               ptrdiff_t at, const float *const *copies, const int planes, const int vectors,
+                               const int lanes, vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
-  vec column[GROUP + 8];
-#pragma GCC unroll 12
-  for (int k = 0; k < planes + 8; k++) column[k] = vec_load(u + (k - 4) * plane);
-#pragma GCC unroll 4
-  for (int k = 0; k < planes; k++) acc[k] = ISA(below)(w, column + k);
-#pragma GCC unroll 4
-  for (int k = 0; k < planes; k++)
-    acc[k] = ISA(within)(w, u + k * plane, copies ? copies[k] : u + k * plane, row, acc[k]);
+  ISA(below)(w, u, plane, planes, vectors, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
-    acc[k] = ISA(above)(w, column + k + 5, acc[k]);
-    acc[k] = ISA(advance)(w, a, equation, at + k * plane, lanes, acc[k]);
+    const float *in_plane = u + k * plane;
+    opaque(in_plane);
+    ISA(within)(w, in_plane, copies ? copies[k] : in_plane, row, vectors, acc[k]);
   }
+  ISA(above)(w, u, plane, planes, vectors, acc);
+#pragma GCC unroll 4
+  for (int k = 0; k < planes; k++)
+#pragma GCC unroll 2
+    for (int i = 0; i < vectors; i++)
+      acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i]);
 #pragma GCC unroll 3
   for (int i = 0; i < AHEAD_STREAMS; i++) {
     if (!s->ahead.stream[i]) continue;
 #pragma GCC unroll 4
-    for (int k = 0; k < planes; k++) prefetch(s->ahead.stream[i] + at + k * plane);
+    for (int k = 0; k < planes; k++)
+#pragma GCC unroll 2
+      for (int x = 0; x < vectors * LANES; x += LINE) prefetch(s->ahead.stream[i] + at + k * plane + x);
   }
 }
 
-/* Whole vectors without images: nearly all there is to do. */
+/* VECTORS whole vectors of each plane, without images: nearly all there is to do. */
 TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enum equation equation,
                                ptrdiff_t at, const int planes) {
   float *out = s->args->out + at;
-  vec acc[GROUP];
-  ISA(update)(w, s, equation, at, NULL, planes, LANES, acc);
+  vec acc[GROUP][VECTORS];
+  ISA(update)(w, s, equation, at, NULL, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
-  for (int k = 0; k < planes; k++, out += s->args->plane) {
-    if (s->stream)
-      vec_stream(out, acc[k]);
-    else
-      vec_store(out, acc[k]);
-  }
+  for (int k = 0; k < planes; k++, out += s->args->plane)
+#pragma GCC unroll 2
+    for (int i = 0; i < VECTORS; i++) {
+      if (s->stream)
+        vec_stream(out + i * LANES, acc[k][i]);
+      else
+        vec_store(out + i * LANES, acc[k][i]);
+    }
 }
 
 TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
@@ -102,14 +160,14 @@ TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
 /* Stores new points of rows with images along y or z from registers to every place where they belong, since
  * what was stored around the cache is dear to read back. Points of held rows become 0. */
 TARGET INLINE void ISA(store_images)(const sweep *s, const strip *t, float *out, const int planes, int lanes,
-                                     vec acc[GROUP]) {
+                                     vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, out += a->plane) {
     const row_images *r = &t->rows[k];
-    acc[k] = vec_keep(acc[k], r->held ? 0 : ~0u);
-    for (int i = 0; i < r->count; i++)
-      ISA(store)(out + r->to[i].distance, r->to[i].negated ? vec_negate(acc[k]) : acc[k], lanes, s->large);
+    acc[k][0] = vec_keep(acc[k][0], r->held ? 0 : ~0u);
+    for (int i = 0; i < r->count; i++) ISA(store)
+    (out + r->to[i].distance, r->to[i].negated ? vec_negate(acc[k][0]) : acc[k][0], lanes, s->large);
   }
 }
 
@@ -154,22 +212,22 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
   const bool copied = a->virtual_x && is_end(s, x, LANES);
   _Alignas(64) float copies[GROUP][3 * ISA(BESIDE)];
   const float *near[GROUP];
-  vec acc[GROUP];
+  vec acc[GROUP][VECTORS];
   for (int k = 0; k < planes; k++) {
     near[k] = copied ? copies[k] + ISA(BESIDE) : a->in + at + k * plane;
     if (copied) ISA(copy_end)(s, a->in + t->first + k * plane, x, copies[k]);
   }
-  ISA(update)(w, s, equation, at, near, planes, lanes, acc);
+  ISA(update)(w, s, equation, at, near, planes, 1, lanes, acc);
 #pragma GCC unroll 4
-  for (int k = 0; k < planes; k++) acc[k] = vec_keep(acc[k], kept);
+  for (int k = 0; k < planes; k++) acc[k][0] = vec_keep(acc[k][0], kept);
   if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
     float *row = a->out + t->first + k * plane;
-    ISA(store)(row + x, acc[k], lanes, stream);
-    if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k]);
-    if (left) ISA(store_line)(&s->left, row, acc[k], s->large);
-    if (right) ISA(store_line)(&s->right, row, acc[k], s->large);
+    ISA(store)(row + x, acc[k][0], lanes, stream);
+    if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k][0]);
+    if (left) ISA(store_line)(&s->left, row, acc[k][0], s->large);
+    if (right) ISA(store_line)(&s->right, row, acc[k][0], s->large);
   }
 }
 
@@ -193,10 +251,10 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum 
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
     if (one_by_one) ISA(prefetch_ghosts)(a, &t, planes);
-    int x = b.x_begin, begin = t.row_images ? b.x_end : s->x_middle_begin,
+    int x = b.x_begin, begin = t.row_images ? b.x_end : (s->x_middle_begin + LINE - 1) / LINE * LINE,
         end = smaller(b.x_end, s->x_middle_end);
     for (; x < smaller(begin, b.x_end); x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
-    for (; x + LANES <= end; x += LANES) ISA(middle)(w, s, equation, t.first + x, planes);
+    for (; x + VECTORS * LANES <= end; x += VECTORS * LANES) ISA(middle)(w, s, equation, t.first + x, planes);
     for (; x < b.x_end; x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
     if (one_by_one) store_x_images(&t, s, planes);
   }
@@ -205,15 +263,17 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum 
 TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation, block b, int z_begin,
                                     int z_end) {
   const kernel_args *a = s->args;
-  ISA(weights) w = {.center = vec_set(a->center), .scale = vec_set(a->scale), .two = vec_set(2)};
+  ISA(weights) weights = {.center = vec_set(a->center), .scale = vec_set(a->scale), .two = vec_set(2)};
   for (int r = 1; r <= 4; r++) {
-    w.x[r] = vec_set(a->wx[r]);
-    w.y[r] = vec_set(a->wy[r]);
-    w.z[r] = vec_set(a->wz[r]);
+    weights.x[r] = vec_set(a->wx[r]);
+    weights.y[r] = vec_set(a->wy[r]);
+    weights.z[r] = vec_set(a->wz[r]);
   }
+  const ISA(weights) *w = &weights;
+  opaque(w);
   int z = z_begin;
-  for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(&w, s, equation, b, z, GROUP);
-  for (; z < z_end; z++) ISA(rows)(&w, s, equation, b, z, 1);
+  for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(w, s, equation, b, z, GROUP);
+  for (; z < z_end; z++) ISA(rows)(w, s, equation, b, z, 1);
   leave();
 }
 
@@ -253,7 +313,10 @@ EQUATION(wave, EQUATION_WAVE)
 #undef vec_store
 #undef vec_stream
 #undef vec_store_first
-#undef vec_x_begin
+#undef VECTORS
+#undef X_LOADS
+#undef vec_x_load
 #undef vec_x_pair
+#undef settle
 #undef prefetch
 #undef leave

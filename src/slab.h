@@ -24,7 +24,7 @@ typedef struct zrange {
   int begin, end;
 } zrange;
 
-/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of (ny + 8) rows of `pitch` floats; a row's 4
+/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of slab_rows rows of `pitch` floats; a row's 4
  * left ghosts lie just before its first point and its 4 right ghosts just after its last, in what is the
  * padding of the next row, so every row starts aligned and no space is lost twice. Before them lie `lead` floats, so
  * many that a plane and its copy among a neighbour's ghosts begin at the same place within a page (SLAB_PAGE) where the
@@ -36,7 +36,7 @@ typedef struct slab {
   int z0, nz;            /* first global plane and number of planes this rank owns */
   int ghost;             /* planes of ghost on each side: RADIUS x steps per exchange */
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
-  size_t pitch;          /* floats from a row to the next: multiple of SLAB_ALIGN */
+  size_t pitch;          /* floats from a row to the next: odd multiple of SLAB_ALIGN */
   size_t plane;          /* floats from a plane to the next */
   size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_PAGE */
 } slab;
@@ -65,6 +65,9 @@ int slab_largest(const slab *s);
  * interior is the rest; together they cover [0, nz) once. A slab thinner than 2 ghosts has an empty interior.
  */
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
+
+/* Rows of a plane in memory: ny, 8 of ghosts and at times one that keeps planes apart in caches. */
+size_t slab_rows(const slab *s);
 
 /* Floats to allocate for one field of this slab: the same whatever its lead. */
 size_t slab_floats(const slab *s);

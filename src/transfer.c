@@ -42,13 +42,13 @@ static void fill(float *to, size_t count, float value) {
   for (size_t i = 0; i < count; i++) to[i] = value;
 }
 
-/* Ghosts in x and y, and what own points leave of the padding. A row, from its first ghost on, ends with its right
+/* Ghosts in x and y, and padding. A row, from its first ghost on, ends with its right
  * ghosts and padding. */
 static void fill_ghosts(transfer *t, int planes) {
   const slab *s = t->slab;
   const size_t right = RADIUS + (size_t)s->nx;
   for (int p = 0; p < planes; p++)
-    for (int y = -RADIUS; y < s->ny + RADIUS; y++) {
+    for (int y = -RADIUS; y < (int)slab_rows(s) - RADIUS; y++) {
       float *row = staged_row(t, p, y) - RADIUS;
       if (y < 0 || y >= s->ny) {
         fill(row, s->pitch, t->ghosts[y < 0 ? FACE_Y_LO : FACE_Y_HI]);

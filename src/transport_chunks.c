@@ -47,7 +47,7 @@ struct chunks {
 
 static int rows_before(const chunks *c, int k) {
   const slab *s = c->h->slab;
-  return (int)((int64_t)s->ghost * (s->ny + 2 * RADIUS) * k / c->count);
+  return (int)((int64_t)s->ghost * (int64_t)slab_rows(s) * k / c->count);
 }
 
 static size_t floats_before(const chunks *c, int k) {

@@ -134,6 +134,25 @@ static void points_and_ghosts_do_not_overlap(void **state) {
   }
 }
 
+/* What a group of four planes reads about a point, 12 planes and 9 rows, must not meet in one place of a first-level
+ * cache, which is a place within SLAB_PAGE: it keeps 8 lines there. */
+static void rows_and_planes_lie_apart_in_caches(void **state) {
+  (void)state;
+  for (int nx = 1; nx <= 2100; nx += nx < 300 ? 1 : 13)
+    for (int ny = 1; ny <= 300; ny += ny < 70 ? 1 : 7) {
+      slab s;
+      error e = {0};
+      int planes[SLAB_PAGE / SLAB_ALIGN] = {0}, rows[SLAB_PAGE / SLAB_ALIGN] = {0};
+      assert_ok(slab_init(&s, nx, ny, 8, 0, 1, 4, &e), &e);
+      for (int z = -4; z < 8; z++)
+        assert_true(++planes[slab_offset(&s, z, 0, 0) % SLAB_PAGE / SLAB_ALIGN] <= 3);
+      for (int y = -4; y <= 4; y++)
+        assert_int_equal(++rows[slab_offset(&s, 0, y, 0) % SLAB_PAGE / SLAB_ALIGN], 1);
+      assert_true(s.pitch < (size_t)nx + 8 + 2 * SLAB_ALIGN);
+      assert_in_range(slab_rows(&s), ny + 8, ny + 9);
+    }
+}
+
 /* Going up from rank to rank comes back to the start, every edge plane is exchanged, and what was inside stays. */
 static void wrapped_ranks_form_a_ring(void **state) {
   (void)state;
@@ -199,6 +218,7 @@ int main(void) {
                                      cmocka_unit_test(too_many_ranks_names_the_largest_number),
                                      cmocka_unit_test(ranges_cover_the_slab_once),
                                      cmocka_unit_test(points_and_ghosts_do_not_overlap),
+                                     cmocka_unit_test(rows_and_planes_lie_apart_in_caches),
                                      cmocka_unit_test(wrapped_ranks_form_a_ring),
                                      cmocka_unit_test(sizes_beyond_32_bits),
                                      cmocka_unit_test(copies_of_planes_lie_alike_in_pages),
