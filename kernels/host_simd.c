@@ -90,7 +90,7 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_store_first(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
 #define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #define leave()                  (_mm_sfence(), _mm256_zeroupper())
-#define settle(v)                ((void)0)
+#define settle(v)                __asm__ volatile("" : "+v"(v))
 /* 16 lanes from lane `k` of the 32 of low:high. */
 #define vec_shift(low, high, k)                                                                              \
   _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))

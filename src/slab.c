@@ -33,7 +33,8 @@ static int check_planes(int nz, int ranks, int ghost, const bool reflects[2], er
 
 /* A first-level cache finds a line by its place within SLAB_PAGE, and keeps 8 or 12 that have the same. A star's rows
  * and planes must not all meet there: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So rows
- * lie an odd number of SLAB_ALIGN apart, and planes no multiple of half a page. */
+ * lie an odd number of SLAB_ALIGN apart, and planes no multiple of half a page. Four rows more, not one: if z wraps, the
+ * grid must be whole pages for ranks to share them, and so it is where nz is a multiple of 8. */
 static size_t pitch_of(int nx) {
   const size_t pitch = round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
   return pitch / SLAB_ALIGN % 2 ? pitch : pitch + SLAB_ALIGN;
@@ -41,7 +42,7 @@ static size_t pitch_of(int nx) {
 
 static size_t rows_of(int ny) {
   const size_t rows = (size_t)ny + 2 * RADIUS;
-  return rows % (SLAB_PAGE / SLAB_ALIGN / 2) ? rows : rows + 1;
+  return rows % (SLAB_PAGE / SLAB_ALIGN / 2) ? rows : rows + 4;
 }
 
 int slab_init_reflecting(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost,

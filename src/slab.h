@@ -66,7 +66,7 @@ int slab_largest(const slab *s);
  */
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
 
-/* Rows of a plane in memory: ny, 8 of ghosts and at times one that keeps planes apart in caches. */
+/* Rows of a plane in memory: ny, 8 of ghosts and at times 4 that keep planes apart in caches. */
 size_t slab_rows(const slab *s);
 
 /* Floats to allocate for one field of this slab: the same whatever its lead. */

@@ -6,6 +6,7 @@ usage: nodes.py --list | nodes.py CASE STENCIL MPIEXEC
 """
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -39,7 +40,15 @@ def two_nodes(program, size="64m"):
     agent.write_text(AGENT.format(size=size))
     agent.chmod(0o755)
     loopback = [option for kind in ("btl_tcp", "oob_tcp") for option in ("--mca", kind + "_if_include", "lo")]
-    return ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent), *loopback, "--host", "nodeA:2,nodeB:2"]
+    nodes = ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent), *loopback, "--host", "nodeA:2,nodeB:2"]
+    try:
+        names = subprocess.run([program.mpiexec, *nodes, "-np", "4", "hostname"], env=program.environment, timeout=30,
+                               capture_output=True, text=True, check=False).stdout.split()
+    except subprocess.TimeoutExpired:
+        names = ["none, for 30 s"]
+    if sorted(names) != ["nodeA"] * 2 + ["nodeB"] * 2:
+        skip(f"no hosts can be feigned here: mpiexec starts programs on {' '.join(names) or 'none'}")
+    return nodes
 
 
 def config_of(program, changes):
