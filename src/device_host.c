@@ -1,7 +1,6 @@
 /* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See device.h for the
  * rules, which are CUDA's. */
 #include "device.h"
-#include "cgroup.h"
 #include "host_copy.h"
 #include "host_counter.h"
 #include "host_event.h"
@@ -12,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const double PATIENCE = 5e-3; /* s */
 
@@ -259,18 +257,14 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .unpin = host_unpin,
                                         .peer = &host_peer};
 
-/* What there is: the machine's memory, or what a batch job or a container may have of it. There, processes that take more
- * are killed, so something is left for what is none of the device's: files, MPI, HDF5. */
+/* In a batch job or a container, processes that take more than there is are killed, so something is left there for what
+ * is none of the device's: files, MPI, HDF5. */
 static void find_memory(device *dev, int ranks) {
-  const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-  cgroup_limits group;
-  cgroup_limits_read("", &group);
-  dev->total_bytes = machine;
-  dev->room = machine / (size_t)ranks;
-  if (group.memory >= machine) return;
-  const uint64_t half = group.memory_left / 2, beside = host_memory_beside(ranks);
-  dev->total_bytes = (size_t)group.memory;
-  dev->room = (size_t)(group.memory_left - (beside < half ? beside : half)) / (size_t)ranks;
+  const host_memory_limits m = host_memory_limits_read();
+  const uint64_t half = m.left / 2, beside = host_memory_beside(ranks);
+  const uint64_t room = m.of_group ? m.left - (beside < half ? beside : half) : m.total;
+  dev->total_bytes = (size_t)m.total;
+  dev->room = (size_t)(room / (uint64_t)ranks);
   if (!dev->room) dev->room = 1; /* 0 would mean that it is not known */
 }
 

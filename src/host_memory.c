@@ -1,13 +1,38 @@
 #include "host_memory.h"
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
+#include "cgroup.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
 
 /* A page before the memory remembers its size. */
 enum { PAGE = 4096 };
+
+/* Of the machine; UINT64_MAX where the system does not say. */
+static uint64_t available(void) {
+  unsigned long long kib = 0;
+  char line[128];
+  FILE *f = fopen("/proc/meminfo", "r");
+  bool known = false;
+  while (f && !known && fgets(line, sizeof line, f)) known = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+  if (f) fclose(f);
+  return known ? kib * 1024 : UINT64_MAX;
+}
+
+host_memory_limits host_memory_limits_read(void) {
+  cgroup_limits group;
+  cgroup_limits_read("", &group);
+  host_memory_limits m = {.total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+                          .left = available()};
+  m.of_group = group.memory < m.total;
+  if (m.of_group) m.total = group.memory;
+  if (group.memory_left < m.left) m.left = group.memory_left;
+  return m;
+}
 
 static unsigned char *block_of(const void *memory) {
   return (unsigned char *)(uintptr_t)memory - PAGE;

@@ -1,10 +1,22 @@
 /* Memory of the host device: pages of its own, which go back to the system whole, whatever has been put in the place of
- * some of them meanwhile (shared_pages.h). Huge ones where the system has them. */
+ * some of them meanwhile (shared_pages.h). Huge ones where the system has them. And how much of it there is. */
 #ifndef STENCIL_HOST_MEMORY_H
 #define STENCIL_HOST_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Memory of all processes together, bytes: the machine's, or where that is less what its control group (cgroup.h), a
+ * batch job or a container, may have of it. */
+typedef struct host_memory_limits {
+  uint64_t total;
+  uint64_t left; /* of it, what is free or only holds files that can be read again; UINT64_MAX: not known */
+  bool of_group; /* the group's: processes that take more are killed. `left` is known then */
+} host_memory_limits;
+
+/* What there is now. */
+host_memory_limits host_memory_limits_read(void);
 
 /* Bytes that `ranks` ranks of a node take in all beside the device's memory and copies of it, while they use files: slots
  * (io/slots.h), and each of them a block of a file (CHECKPOINT_BLOCK), MPI's and HDF5's own. Measured, of 2 ranks that

@@ -1,7 +1,5 @@
 #include "snapshot.h"
-#include <stdio.h>
 #include <string.h>
-#include "cgroup.h"
 #include "host_memory.h"
 
 enum {
@@ -81,16 +79,7 @@ int snapshot_wait(const snapshot *p, error *e) {
 }
 
 size_t snapshot_limit(int local_ranks) {
-  unsigned long long kib = 0;
-  char line[128];
-  FILE *f = fopen("/proc/meminfo", "r");
-  while (f && fgets(line, sizeof line, f))
-    if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-  if (f) fclose(f);
-  cgroup_limits group;
-  cgroup_limits_read("", &group);
-  uint64_t left = kib ? kib * 1024 : UINT64_MAX;
-  if (group.memory_left < left) left = group.memory_left;
+  const uint64_t left = host_memory_limits_read().left;
   if (left == UINT64_MAX) return SIZE_MAX; /* not known: the allocation will tell */
   const int ranks = local_ranks > 0 ? local_ranks : 1;
   const uint64_t beside = host_memory_beside(ranks);

@@ -190,7 +190,7 @@ LESS = """#define _GNU_SOURCE
 int MPI_Query_thread(int *provided) { *provided = 1; return 0; }
 #else
 FILE *fopen(const char *path, const char *mode) {
-  static char text[] = "MemAvailable:     100 kB\\n";
+  static char text[] = "MemAvailable:   60000 kB\\n";
   if (strcmp(path, "/proc/meminfo") == 0) return fmemopen(text, strlen(text), "r");
   return ((FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen"))(path, mode);
 }
