@@ -121,7 +121,7 @@ int exchange_open(exchange *x, MPI_Comm comm, const checkpoint_array *a, size_t 
   MPI_TRY(e, MPI_Comm_size(comm, &x->ranks));
   x->own = share_of(a, x->row_bytes);
   x->own_bytes = share_bytes(x, &x->own);
-  if (!block_bytes) block_bytes = CHECKPOINT_BLOCK;
+  if (!block_bytes) block_bytes = FILE_BLOCK;
   x->block = x->row_bytes && x->row_bytes < block_bytes ? (int64_t)(block_bytes / x->row_bytes) : 1;
   allocate_blocks(x, e);
   TRY(error_agree(e, comm));

@@ -6,11 +6,7 @@
 #include "checkpoint.h"
 #include "io_internal.h"
 
-enum {
-  CHECKPOINT_FORMAT = 1,
-  CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING,
-  CHECKPOINT_BLOCK = 16 << 20 /* default block_bytes: as for fields */
-};
+enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING };
 #define CHECKPOINT_KEYS "fingerprint" /* the group with the fingerprint as attributes */
 
 /* --- checkpoint_seal.c: whether a file is as it was written --- */

@@ -61,7 +61,7 @@ static int share_opened(checkpoint *c, error *e) {
 }
 
 static int begin(checkpoint *c, MPI_Comm comm, int *rank, error *e) {
-  *c = (checkpoint){.comm = comm, .block_bytes = CHECKPOINT_BLOCK, .file = H5I_INVALID_HID};
+  *c = (checkpoint){.comm = comm, .block_bytes = FILE_BLOCK, .file = H5I_INVALID_HID};
   MPI_TRY(e, MPI_Comm_rank(comm, rank));
   return 0;
 }

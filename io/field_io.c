@@ -5,11 +5,7 @@
 #include <string.h>
 #include "../src/error_mpi.h"
 
-enum {
-  BLOCK_BYTES =
-      16 << 20, /* large enough for any disk; small beside a slab; far from MPI-IO's trouble at 2 GiB */
-  TAG_BLOCK = 7001
-};
+enum { TAG_BLOCK = 7001 };
 
 void field_io_start(void) {
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
@@ -48,7 +44,7 @@ static int choose_mode(MPI_Comm comm, enum io_kind *mode, error *e) {
 
 int field_io_init(field_io *io, MPI_Comm comm, const slab *s, enum io_kind mode, error *e) {
   if (mode == IO_AUTO) TRY(choose_mode(comm, &mode, e));
-  *io = (field_io){.comm = comm, .slab = s, .mode = mode, .block_bytes = BLOCK_BYTES};
+  *io = (field_io){.comm = comm, .slab = s, .mode = mode, .block_bytes = FILE_BLOCK};
   if (mode == IO_COLLECTIVE && !field_io_parallel()) return FAIL(e, IO_NOT_COLLECTIVE);
   return 0;
 }

@@ -7,6 +7,10 @@
 
 enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32, PATH_ENDING = 160 };
 
+/* A block of a file on its way through memory, bytes, where nobody says otherwise (block_bytes): large enough for any
+ * disk; small beside a slab; far from MPI-IO's trouble at 2 GiB. */
+enum { FILE_BLOCK = 16 << 20 };
+
 /* Why the HDF5 call just made failed, in HDF5's words, for the end of a message. Use through HDF5_WHY, before
  * any other HDF5 call, which would forget it. */
 const char *hdf5_why(char text[HDF5_TEXT]);
