@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,25 @@ void path_folder(const char *path, char folder[FILE_NAME]) {
     snprintf(folder, FILE_NAME, ".");
   else
     snprintf(folder, FILE_NAME, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+/* What follows the last part of `path` at the beginning of the name of a file, or NULL. */
+static const char *path_rest(const char *path, const char *file) {
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+  const size_t length = strlen(base);
+  return strncmp(file, base, length) == 0 ? file + length : NULL;
+}
+
+const char *path_step(const char *path, const char *extension, const char *file, int64_t *step) {
+  char exact[32], *end;
+  file = path_rest(path, file);
+  if (!file || *file++ != '.') return NULL;
+  errno = 0;
+  *step = strtoll(file, &end, 10);
+  if (errno || *step < 0 || strncmp(end, extension, strlen(extension))) return NULL;
+  snprintf(exact, sizeof exact, "%08" PRId64, *step); /* no other spelling of a number is one of ours */
+  bool ours = strlen(exact) == (size_t)(end - file) && memcmp(exact, file, strlen(exact)) == 0;
+  return ours ? end + strlen(extension) : NULL;
 }
 
 /* Returns 0 or an errno. */
@@ -71,7 +91,9 @@ static bool ended(long pid) {
   return state && strncmp(state, ") Z", 3) == 0;
 }
 
-bool temporary_abandoned(const char *file, const char *ending) {
+/* Is nobody writing `file`, whose name ends in `ending`, temporary_name's? By a process of this machine that is gone, or by
+ * one elsewhere but left alone for an hour: such a process cannot be asked, but writes all the time. */
+static bool abandoned(const char *file, const char *ending) {
   static const char mark[] = ".tmp.";
   char host[HOST_TEXT];
   const char *dot = strrchr(ending, '.'), *theirs = ending + strlen(mark);
@@ -84,19 +106,24 @@ bool temporary_abandoned(const char *file, const char *ending) {
   return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
 }
 
-void temporary_begin(char *temporary, size_t bytes, const char *name) {
+void temporary_remove(const char *path, const char *extension) {
   char folder[FILE_NAME], file[FILE_NAME + 256];
-  const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-  temporary_name(temporary, bytes, name);
-  path_folder(name, folder);
+  int64_t step;
+  path_folder(path, folder);
   DIR *open = opendir(folder);
   if (!open) return; /* writing will say why */
   for (const struct dirent *d; (d = readdir(open));) {
-    if (strncmp(d->d_name, base, strlen(base))) continue;
+    const char *rest = extension ? path_step(path, extension, d->d_name, &step) : path_rest(path, d->d_name);
+    if (!rest) continue;
     snprintf(file, sizeof file, "%s/%s", folder, d->d_name);
-    if (temporary_abandoned(file, d->d_name + strlen(base))) unlink(file);
+    if (abandoned(file, rest)) unlink(file);
   }
   closedir(open);
+}
+
+void temporary_begin(char *temporary, size_t bytes, const char *name) {
+  temporary_name(temporary, bytes, name);
+  temporary_remove(name, NULL);
 }
 
 /* --- paths --- */

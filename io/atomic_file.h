@@ -10,7 +10,10 @@ enum { TEMPORARY_ENDING = 96 /* bytes of ".tmp.HOST.PID" at most */ };
 /* The name under which this process writes `name` until it is whole, NAME.tmp.HOST.PID: two runs into the same files do
  * not write into each other's. Cut off where `bytes` do not hold it; strlen(name) + TEMPORARY_ENDING do. */
 void temporary_name(char *temporary, size_t bytes, const char *name);
-/* The same, and deletes what killed runs left half written of `name`. */
+/* Deletes what killed runs left half written of PATH.SSSSSSSS and `extension`, of any step; NULL: of the file `path`
+ * itself. Looks through the whole folder: of 20,000 files, 12 ms. */
+void temporary_remove(const char *path, const char *extension);
+/* Both, for one file. */
 void temporary_begin(char *temporary, size_t bytes, const char *name);
 
 /* Makes the written and closed file `temporary` durable under the name `path` (same folder): syncs it,

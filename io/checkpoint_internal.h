@@ -87,9 +87,6 @@ void checkpoint_list_free(checkpoint_list *list);
  * since. What cannot be deleted is left to the next time. */
 void checkpoint_rotate(const checkpoint_list *list, const char *path, int64_t step, int keep);
 
-/* Deletes what killed runs left half written under this path. */
-void checkpoint_remove_abandoned(const char *path);
-
 /* --- checkpoint_exchange.c: rows on their way between rank 0 and the others --- */
 
 /* What a rank has or wants of an array. */

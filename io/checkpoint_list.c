@@ -20,32 +20,6 @@ int checkpoint_path_check(const char *path, error *e) {
   return path_check_ending(path, temporary + strlen(path), e);
 }
 
-/* Cuts "BASE.STEP.h5", where BASE is the last part of `path`, off the beginning of the name of a file; returns what
- * follows, or NULL. */
-static const char *parse(const char *path, const char *file, int64_t *step) {
-  char exact[32], *end;
-  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-  size_t length = strlen(base);
-  if (strncmp(file, base, length) || file[length] != '.') return NULL;
-  file += length + 1;
-  errno = 0;
-  *step = strtoll(file, &end, 10);
-  if (errno || *step < 0 || strncmp(end, ".h5", 3)) return NULL;
-  snprintf(exact, sizeof exact, "%08" PRId64, *step); /* no other spelling of a number is one of ours */
-  bool ours = strlen(exact) == (size_t)(end - file) && memcmp(exact, file, strlen(exact)) == 0;
-  return ours ? end + 3 : NULL;
-}
-
-/* The next file of the folder that parse knows. NULL at the end. */
-static const char *next_file(DIR *folder, const char *path, char file[256], int64_t *step) {
-  for (const struct dirent *d; (d = readdir(folder));) {
-    snprintf(file, 256, "%s", d->d_name);
-    const char *rest = parse(path, file, step);
-    if (rest) return rest;
-  }
-  return NULL;
-}
-
 static int newer(const void *a, const void *b) {
   const checkpoint_entry *x = a, *y = b;
   if (x->generation != y->generation) return x->generation < y->generation ? 1 : -1;
@@ -64,15 +38,16 @@ static int append(checkpoint_list *list, const char *path, int64_t step, error *
 }
 
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
-  char folder[FILE_NAME], file[256];
-  const char *rest;
+  char folder[FILE_NAME];
   int64_t step;
   *list = (checkpoint_list){0};
   path_folder(path, folder);
   DIR *open = opendir(folder);
   if (!open) return errno == ENOENT ? 0 : FAIL(e, FIELD_FILE, folder, strerror(errno));
-  while (!e->id && (rest = next_file(open, path, file, &step)))
-    if (!*rest) append(list, path, step, e);
+  for (const struct dirent *d; !e->id && (d = readdir(open));) {
+    const char *rest = path_step(path, ".h5", d->d_name, &step);
+    if (rest && !*rest) append(list, path, step, e);
+  }
   closedir(open);
   if (list->count > 1) qsort(list->entries, (size_t)list->count, sizeof *list->entries, newer);
   return e->id;
@@ -92,18 +67,4 @@ void checkpoint_rotate(const checkpoint_list *list, const char *path, int64_t st
     if (other == step || kept++ < keep) continue;
     if (!checkpoint_file_name(name, path, other, &ignored)) unlink(name);
   }
-}
-
-void checkpoint_remove_abandoned(const char *path) {
-  char folder[FILE_NAME], file[256], name[FILE_NAME + 256];
-  const char *rest;
-  int64_t step;
-  path_folder(path, folder);
-  DIR *open = opendir(folder);
-  if (!open) return; /* writing will say why */
-  while ((rest = next_file(open, path, file, &step))) {
-    snprintf(name, sizeof name, "%s/%s", folder, file);
-    if (temporary_abandoned(name, rest)) unlink(name);
-  }
-  closedir(open);
 }

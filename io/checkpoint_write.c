@@ -29,7 +29,7 @@ static int begin(writer *w, const checkpoint_meta *m, const checkpoint_array *ar
   const char *path = w->place->path;
   TRY(checkpoint_file_name(w->name, path, m->step, e));
   temporary_name(w->temporary, sizeof w->temporary, w->name);
-  checkpoint_remove_abandoned(path);
+  temporary_remove(path, ".h5");
   TRY(checkpoint_list_files(&w->before, path, e));
   TRY(check_space(w, arrays, count, e));
   int64_t newest = w->before.count ? w->before.entries[0].generation : 0;

@@ -27,6 +27,7 @@ typedef struct field_io {
   size_t block_bytes; /* at most this much per block, but at least one plane */
   /* For writing, not owned; NULL or not open: each field_write takes memory of its own. */
   struct slots *slots;
+  double next_look; /* rank 0: clock_seconds() at which what killed runs left is looked for again */
 } field_io;
 
 /* Chooses the mode (IO_AUTO: collective where HDF5 is parallel and the ranks are on several nodes, else gather).
@@ -64,9 +65,10 @@ typedef struct field_meta {
 /* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, attributes; /histogram
  * where there is one: counts, int64, with the attribute `range`, of equal bins over [min, max]. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
- * under either name. */
-int field_write(const field_io *io, const char *path, const field_meta *meta, field_source *source,
-                void *context, error *e);
+ * under either name. What killed runs left half written under PATH, of all steps and the series, goes: at the
+ * first call, and again after ten minutes. So all calls with one `io` have the same path. */
+int field_write(field_io *io, const char *path, const field_meta *meta, field_source *source, void *context,
+                error *e);
 
 /* Is the field saved at this step under PATH there? Not collective. */
 bool field_exists(const char *path, int64_t step);
@@ -77,7 +79,8 @@ typedef struct series_entry {
   double time;
 } series_entry;
 
-/* Rank 0 only: writes PATH.xdmf, the list of saved steps with their times, atomically. */
+/* Rank 0 only: writes PATH.xdmf, the list of saved steps with their times, atomically. What killed runs left of it is
+ * for field_write. */
 int series_write(const char *path, const series_entry *entries, int count, const slab *slab,
                  const field_meta *meta, error *e);
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
+#include "../src/clock.h"
 #include "../src/error_mpi.h"
 #include "atomic_file.h"
 #include "slots.h"
@@ -63,10 +64,23 @@ static int check_space(const writer *w, const field_meta *meta, error *e) {
   return meta->compress ? 0 : space_check(w->path, points * sizeof(float), e);
 }
 
+/* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
+ * process has left cannot be told at first. */
+static void remove_abandoned(field_io *io, const char *path) {
+  const double BETWEEN = 600; /* s */
+  char series[FILE_NAME];
+  const double now = clock_seconds();
+  if (now < io->next_look) return;
+  io->next_look = now + BETWEEN;
+  temporary_remove(path, ".hdf");
+  snprintf(series, sizeof series, "%s.xdmf", path);
+  temporary_remove(series, NULL);
+}
+
 /* On rank 0. */
 static int create(writer *w, const field_meta *meta, error *e) {
   TRY(check_space(w, meta, e));
-  temporary_begin(w->temporary, sizeof w->temporary, w->path);
+  temporary_name(w->temporary, sizeof w->temporary, w->path);
   return field_create(&w->f, w->temporary, meta, &w->disk_error, e);
 }
 
@@ -123,8 +137,8 @@ static int write_gathered(writer *w, const field_meta *meta, error *e) {
   return error_agree(e, io->comm);
 }
 
-int field_write(const field_io *io, const char *path, const field_meta *meta, field_source *source,
-                void *context, error *e) {
+int field_write(field_io *io, const char *path, const field_meta *meta, field_source *source, void *context,
+                error *e) {
   writer w = {.source = source, .context = context};
   /* Compressed chunks go through rank 0 in either mode. HDF5 writes them only in collective calls, which
    * crash in some versions (HDFGroup/hdf5 issue 265), and a rank that fails leaves such a call alone: on a
@@ -132,6 +146,7 @@ int field_write(const field_io *io, const char *path, const field_meta *meta, fi
   const bool collective = io->mode == IO_COLLECTIVE && meta->compress == 0;
   field_file_init(&w.f, io, w.path);
   TRY(name_files(&w, path, meta->step, e)); /* alike on every rank */
+  if (field_io_rank(io) == 0) remove_abandoned(io, path);
   if (collective)
     write_together(&w, meta, e);
   else

@@ -43,7 +43,7 @@ int files_field_read(const files *f, const field_io *io, const char *dataset, fi
 int files_field_check(const files *f, const char *dataset, int nx, int ny, int nz, error *e);
 /* Takes memory for writing fields, now rather than at each of them. */
 int files_field_prepare(const files *f, const field_io *io, error *e);
-int files_field_write(const files *f, const field_io *io, const char *path, const field_meta *meta,
+int files_field_write(const files *f, field_io *io, const char *path, const field_meta *meta,
                       field_source *source, void *context, error *e);
 /* Which of the fields of `count` steps are there under PATH. `steps` is the same on every rank. */
 int files_fields_exist(const files *f, const char *path, const int64_t *steps, int64_t count, bool *exist,

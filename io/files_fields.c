@@ -84,7 +84,7 @@ int serve_field_prepare(file_server *s, message *m, error *e) {
   return slots_open(s->files->slots, &s->io, true, e);
 }
 
-int files_field_write(const files *f, const field_io *io, const char *path, const field_meta *meta,
+int files_field_write(const files *f, field_io *io, const char *path, const field_meta *meta,
                       field_source *source, void *context, error *e) {
   message m = {0};
   MPI_Request request;

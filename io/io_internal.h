@@ -26,9 +26,9 @@ void path_folder(const char *path, char folder[FILE_NAME]);
  * behind. */
 int path_check_ending(const char *path, const char *ending, error *e);
 
-/* Is nobody writing `file`, whose name ends in `ending`, temporary_name's? By a process of this machine that is gone, or by
- * one elsewhere but left alone for an hour: such a process cannot be asked, but writes all the time. */
-bool temporary_abandoned(const char *file, const char *ending);
+/* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
+ * file; NULL where it is no such name. */
+const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
 
 /* "FILE:/path" cut in two at its last ":/". */
 typedef struct field_name {

@@ -70,7 +70,7 @@ int series_write(const char *path, const series_entry *entries, int count, const
   const char *slash = strrchr(path, '/');
   int n = snprintf(file, sizeof file, "%s.xdmf", path);
   if (n >= FILE_NAME) return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
-  temporary_begin(temporary, sizeof temporary, file);
+  temporary_name(temporary, sizeof temporary, file);
   int rc = print_series(temporary, slash ? slash + 1 : path, entries, count, s, meta);
   if (rc) {
     remove(temporary);

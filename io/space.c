@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -27,15 +26,6 @@ int space_check(const char *name, uint64_t bytes, error *e) {
   return bytes > space.available ? FAIL(e, FILE_SPACE, name, bytes, space.available) : 0;
 }
 
-/* The step of a file BASE.SSSSSSSS + ending; -1: it is none. */
-static int64_t step_of(const char *file, const char *base, const char *ending) {
-  const size_t length = strlen(base);
-  if (strncmp(file, base, length) || file[length] != '.') return -1;
-  const char *digits = file + length + 1;
-  const size_t count = strspn(digits, "0123456789");
-  return count >= 8 && count < 19 && strcmp(digits + count, ending) == 0 ? strtoll(digits, NULL, 10) : -1;
-}
-
 static bool counts(const space_steps *w, int64_t step) {
   if (w->all || step == w->last) return true;
   if (w->every == 0 || step > w->last || step % w->every != 0) return false;
@@ -44,16 +34,16 @@ static bool counts(const space_steps *w, int64_t step) {
 
 uint64_t space_taken(const char *path, const char *ending, const space_steps *which, int *files) {
   char folder[FILE_NAME], name[FILE_NAME + 256];
-  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
   uint64_t bytes = 0;
+  int64_t step;
   *files = 0;
   path_folder(path, folder);
   DIR *open = opendir(folder);
   if (!open) return 0; /* writing will say why */
   for (const struct dirent *d; (d = readdir(open));) {
     struct stat s;
-    const int64_t step = step_of(d->d_name, base, ending);
-    if (step < 0 || !counts(which, step)) continue;
+    const char *rest = path_step(path, ending, d->d_name, &step);
+    if (!rest || *rest || !counts(which, step)) continue;
     snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
     if (stat(name, &s)) continue;
     bytes += 512 * (uint64_t)s.st_blocks;

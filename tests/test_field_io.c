@@ -5,6 +5,8 @@
 #include "../io/checkpoint.h"
 #include <fcntl.h>
 #include <regex.h>
+#include <time.h>
+#include <utime.h>
 #include "version.h"
 
 static const hsize_t SHAPE[3] = {NZ, NY, NX};
@@ -18,7 +20,8 @@ static void write_then_read(const slab *s, const char *path, enum io_kind write,
   if (mapped) open_slots(&out, &ready);
   snprintf(name, sizeof name, "%s.00000042.hdf", path);
   temporary_name(temporary, sizeof temporary, name);
-  snprintf(abandoned, sizeof abandoned, "%.*s.99999999", (int)(strrchr(temporary, '.') - temporary), temporary);
+  snprintf(abandoned, sizeof abandoned, "%.*s.99999999", (int)(strrchr(temporary, '.') - temporary),
+           temporary);
   int left = s->rank ? -1 : open(abandoned, O_CREAT | O_WRONLY, 0666); /* as by a run that was killed */
   assert_true(s->rank || (left >= 0 && close(left) == 0));
   field_meta meta = some_meta(s->ranks, compress);
@@ -329,6 +332,60 @@ static void test_check_longest_name(void **state) {
   assert_int_equal(path_check_writable(path, &e), 0);
 }
 
+typedef struct leftover {
+  const char *name, *host;
+  bool old, removed;
+} leftover;
+
+/* Files half written by processes that are gone, as 99999999 is here. */
+static void leave(const char *path, const leftover *left, int count) {
+  char name[256];
+  const struct utimbuf hours = {time(NULL) - 7200, time(NULL) - 7200};
+  for (int i = 0; i < count; i++) {
+    snprintf(name, sizeof name, "%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
+    const int fd = open(name, O_CREAT | O_WRONLY, 0666);
+    assert_true(fd >= 0 && close(fd) == 0);
+    if (left[i].old) assert_int_equal(utime(name, &hours), 0);
+  }
+}
+
+static void expect_left(const char *path, const leftover *left, int count, bool looked) {
+  char name[256];
+  for (int i = 0; i < count; i++) {
+    snprintf(name, sizeof name, "%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
+    assert_int_equal(access(name, F_OK), looked && left[i].removed ? -1 : 0);
+  }
+}
+
+/* What killed runs left, of any step and of the series, goes with the first field of a run; then nobody looks for a
+ * while. */
+static void test_abandoned(void **state) {
+  const fixture *x = *state;
+  char path[128], host[65];
+  assert_int_equal(gethostname(host, sizeof host), 0);
+  const leftover left[] = {{".00000007.hdf", host, false, true},
+                           {".00000042.hdf", host, false, true},
+                           {".xdmf", host, false, true},
+                           {".00000008.hdf", "another", true, true},
+                           {".00000009.hdf", "another", false, false},
+                           {".xdmf", "another", false, false},
+                           {".7.hdf", host, false, false},
+                           {".00000007.txt", host, false, false},
+                           {"x.00000007.hdf", host, false, false}};
+  const int count = x->rank ? 0 : sizeof left / sizeof *left;
+  field_io io = io_with(&x->s, IO_GATHER, 1 << 20);
+  field_meta meta = some_meta(x->ranks, 0);
+  snprintf(path, sizeof path, "%s/left", x->folder);
+  for (int round = 0; round < 3; round++) {
+    stream source = {&x->s, 0, -1, 0};
+    error e = {0};
+    leave(path, left, count);
+    if (round == 2) io.next_look = 0; /* the while is over */
+    assert_int_equal(field_write(&io, path, &meta, random_source, &source, &e), 0);
+    expect_left(path, left, count, round != 1);
+  }
+}
+
 static void test_modes(void **state) {
   const fixture *x = *state;
   error e = {0};
@@ -349,6 +406,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_types),          cmocka_unit_test(test_layout),
       cmocka_unit_test(test_series),         cmocka_unit_test(test_version),
       cmocka_unit_test(test_check_writable), cmocka_unit_test(test_check_longest_name),
-      cmocka_unit_test(test_modes)};
+      cmocka_unit_test(test_abandoned),      cmocka_unit_test(test_modes)};
   return FIXTURE_RUN(argc, argv, tests);
 }
