@@ -13,9 +13,7 @@
 #include <stdbool.h>
 
 enum {
-  GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
-  BLOCK_X = 1024, /* points: longest piece of a row swept at once, a multiple of every vector's length */
-  LINE = 16       /* floats of a cache line */
+  LINE = 16 /* floats of a cache line */
 };
 
 /* Where else a new value goes. */

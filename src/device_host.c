@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../kernels/host_share.h"
 
 static const double PATIENCE = 5e-3; /* s */
 
@@ -97,10 +98,10 @@ static void work_run(const void *payload, int part, int parts) {
 }
 
 static void push_work(host_device *h, int stream, host_operation *run, const void *args, size_t bytes,
-                      int parts) {
+                      int shares, int pieces) {
   work_task work = {.run = run, .failure = &h->failures[stream]};
   memcpy(work.args, args, bytes);
-  host_stream_push(h->streams[stream], work_run, &work, offsetof(work_task, args) + bytes, parts);
+  host_stream_push(h->streams[stream], work_run, &work, offsetof(work_task, args) + bytes, shares, pieces);
 }
 
 typedef struct launch_args {
@@ -120,14 +121,14 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
   const launch_args launch = {k->host, *args};
-  push_work(h, stream, launch_run, &launch, sizeof launch, h->threads);
+  push_work(h, stream, launch_run, &launch, sizeof launch, h->threads, host_share_pieces(args, h->threads));
   return 0;
 }
 
 static int host_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
   host_device *h = host_of(dev);
   if (o->args_bytes > WORK_ARGS_MAX) return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
-  push_work(h, stream, o->host, args, o->args_bytes, h->threads);
+  push_work(h, stream, o->host, args, o->args_bytes, h->threads, 1);
   return 0;
 }
 
@@ -181,9 +182,9 @@ static void find_bad(const void *args, int part, int parts) {
 static int host_statistics(device *dev, int stream, const statistics_args *args, error *e) {
   (void)e;
   host_device *h = host_of(dev);
-  push_work(h, stream, find_units, args, sizeof *args, h->threads);
-  push_work(h, stream, find_planes, args, sizeof *args, h->threads);
-  push_work(h, stream, find_bad, args, sizeof *args, 1);
+  push_work(h, stream, find_units, args, sizeof *args, h->threads, 1);
+  push_work(h, stream, find_planes, args, sizeof *args, h->threads, 1);
+  push_work(h, stream, find_bad, args, sizeof *args, 1, 1);
   return 0;
 }
 
@@ -200,8 +201,8 @@ static void count_values(const void *args, int part, int parts) {
 static int host_histogram(device *dev, int stream, const histogram_args *args, error *e) {
   (void)e;
   host_device *h = host_of(dev);
-  push_work(h, stream, clear_counts, args, sizeof *args, 1);
-  push_work(h, stream, count_values, args, sizeof *args, h->threads);
+  push_work(h, stream, clear_counts, args, sizeof *args, 1, 1);
+  push_work(h, stream, count_values, args, sizeof *args, h->threads, 1);
   return 0;
 }
 

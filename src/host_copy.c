@@ -64,10 +64,10 @@ static void copy_run(const void *payload, int part, int parts) {
 
 void host_copy_push(host_stream *s, const copy_task *copy, int threads) {
   bool shared = copy->bytes >= SHARE_MIN && copy->to && copy->from;
-  host_stream_push(s, copy_run, copy, sizeof *copy, shared ? threads : 1);
+  host_stream_push(s, copy_run, copy, sizeof *copy, shared ? threads : 1, 1);
 }
 
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads) {
   nan_task task = {to, count};
-  host_stream_push(s, nan_run, &task, sizeof task, threads);
+  host_stream_push(s, nan_run, &task, sizeof task, threads, 1);
 }

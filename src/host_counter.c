@@ -25,10 +25,10 @@ static void await_run(const void *payload, int part, int parts) {
 
 void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value) {
   counter_task signal = {counter, value, 0};
-  host_stream_push(s, signal_run, &signal, sizeof signal, 1);
+  host_stream_push(s, signal_run, &signal, sizeof signal, 1, 1);
 }
 
 void host_counter_await(host_stream *s, const uint32_t *counter, uint32_t value, double patience) {
   counter_task await = {(uint32_t *)(uintptr_t)counter, value, patience};
-  host_stream_push(s, await_run, &await, sizeof await, 1);
+  host_stream_push(s, await_run, &await, sizeof await, 1, 1);
 }

@@ -47,13 +47,13 @@ int host_event_record(host_event *ev, host_stream *s, error *e) {
     return FAIL(e, DEVICE_FAILED, "host", "record", "the event belongs to another stream");
   ev->stream = s;
   event_task record = {ev, ++ev->recorded};
-  host_stream_push(s, record_run, &record, sizeof record, 1);
+  host_stream_push(s, record_run, &record, sizeof record, 1, 1);
   return 0;
 }
 
 void host_event_wait(host_event *ev, host_stream *s) {
   event_task wait = {ev, ev->recorded};
-  if (wait.record) host_stream_push(s, wait_run, &wait, sizeof wait, 1);
+  if (wait.record) host_stream_push(s, wait_run, &wait, sizeof wait, 1, 1);
 }
 
 void host_event_sync(host_event *ev) {

@@ -17,15 +17,20 @@ static const double EAGER = 20e-6; /* s */
 
 typedef struct queued_task {
   host_task *task;
-  int parts;
+  int shares, pieces;
   _Alignas(16) unsigned char payload[HOST_TASK_PAYLOAD];
 } queued_task;
 
 typedef struct helper {
   host_stream *stream;
   pthread_t thread;
-  int part; /* 1 .. threads - 1; the stream's own thread does part 0 */
+  int share; /* 1 .. threads - 1; the stream's own thread does share 0 */
 } helper;
+
+/* How many pieces of a share have been taken; in a cache line of its own. */
+typedef struct taken {
+  _Alignas(64) atomic_int pieces;
+} taken;
 
 struct host_stream {
   int threads;
@@ -34,6 +39,7 @@ struct host_stream {
   bool thread_started;
   int helpers_started;
   helper *helpers;
+  taken *taken; /* of each share of what the helpers work on */
 
   /* The queue is written by the one thread that uses the device and read by the stream's own thread. The
    * semaphore orders them one way only: if pushing also looked at what is done, every push would order the
@@ -103,13 +109,27 @@ static bool await_call(host_stream *s, size_t seen) {
   return called;
 }
 
+/* Does the pieces of a share that nobody has taken. */
+static void do_share(host_stream *s, const queued_task *q, int share) {
+  for (;;) {
+    const int piece = atomic_fetch_add_explicit(&s->taken[share].pieces, 1, memory_order_relaxed);
+    if (piece >= q->pieces) return;
+    q->task(q->payload, share * q->pieces + piece, q->shares * q->pieces);
+  }
+}
+
+/* One's own share, then what others have left of theirs. */
+static void do_shares(host_stream *s, const queued_task *q, int own) {
+  if (own < q->shares) do_share(s, q, own);
+  for (int i = 1; q->pieces > 1 && i < q->shares; i++) do_share(s, q, (own + i) % q->shares);
+}
+
 static void *helper_main(void *argument) {
   flush_subnormals();
   helper *h = argument;
   host_stream *s = h->stream;
   for (size_t seen = 0; await_call(s, seen); seen++) {
-    const queued_task *shared = s->shared;
-    if (h->part < shared->parts) shared->task(shared->payload, h->part, shared->parts);
+    do_shares(s, s->shared, h->share);
     if (atomic_fetch_sub_explicit(&s->busy, 1, memory_order_acq_rel) > 1) continue;
     pthread_mutex_lock(&s->team_lock);
     pthread_cond_signal(&s->team_finished);
@@ -119,10 +139,11 @@ static void *helper_main(void *argument) {
 }
 
 static void run_task(host_stream *s, const queued_task *q) {
-  if (q->parts == 1) {
+  if (q->shares == 1) {
     q->task(q->payload, 0, 1);
     return;
   }
+  for (int share = 0; share < q->shares; share++) s->taken[share].pieces = 0;
   pthread_mutex_lock(&s->team_lock);
   s->shared = q;
   s->busy = (size_t)s->threads - 1;
@@ -130,7 +151,7 @@ static void run_task(host_stream *s, const queued_task *q) {
   if (s->asleep) pthread_cond_broadcast(&s->team_called);
   pthread_mutex_unlock(&s->team_lock);
 
-  q->task(q->payload, 0, q->parts);
+  do_shares(s, q, 0);
 
   look(s, &s->busy, 0, true);
   pthread_mutex_lock(&s->team_lock);
@@ -156,10 +177,11 @@ static void *stream_main(void *argument) {
 
 static bool start_threads(host_stream *s) {
   s->helpers = calloc((size_t)s->threads, sizeof *s->helpers);
-  if (!s->helpers) return false;
-  for (int part = 1; part < s->threads; part++) {
+  s->taken = aligned_alloc(_Alignof(taken), (size_t)s->threads * sizeof *s->taken);
+  if (!s->helpers || !s->taken) return false;
+  for (int share = 1; share < s->threads; share++) {
     helper *h = &s->helpers[s->helpers_started];
-    *h = (helper){.stream = s, .part = part};
+    *h = (helper){.stream = s, .share = share};
     if (thread_start(&h->thread, helper_main, h)) return false;
     s->helpers_started++;
   }
@@ -188,7 +210,7 @@ host_stream *host_stream_open(int threads, double patience) {
 void host_stream_close(host_stream *s) {
   if (!s) return;
   if (s->thread_started) {
-    host_stream_push(s, NULL, NULL, 0, 1);
+    host_stream_push(s, NULL, NULL, 0, 1, 1);
     pthread_join(s->thread, NULL);
   }
   pthread_mutex_lock(&s->team_lock);
@@ -204,6 +226,7 @@ void host_stream_close(host_stream *s) {
   pthread_mutex_destroy(&s->done_lock);
   sem_destroy(&s->queued);
   free(s->helpers);
+  free(s->taken);
   free(s);
 }
 
@@ -214,11 +237,13 @@ static void wait_done(host_stream *s, size_t target) {
   pthread_mutex_unlock(&s->done_lock);
 }
 
-void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int parts) {
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int shares,
+                      int pieces) {
   if (s->pushed - s->known_done == QUEUE_LENGTH) wait_done(s, s->pushed - QUEUE_LENGTH / 2);
   queued_task *q = &s->queue[s->pushed++ % QUEUE_LENGTH];
   q->task = task;
-  q->parts = parts < s->threads ? parts : s->threads;
+  q->shares = shares < s->threads ? shares : s->threads;
+  q->pieces = pieces;
   if (bytes) memcpy(q->payload, payload, bytes);
   sem_post(&s->queued);
 }

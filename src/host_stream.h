@@ -12,7 +12,7 @@ typedef struct host_stream host_stream;
 /* Largest payload of a task, bytes; the payload is copied when the task is pushed. */
 enum { HOST_TASK_PAYLOAD = 512 };
 
-/* A task computes share `part` of `parts`. It must not push to any stream. */
+/* A task computes part `part` of `parts`. It must not push to any stream. */
 typedef void host_task(const void *payload, int part, int parts);
 
 /* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
@@ -20,9 +20,11 @@ typedef void host_task(const void *payload, int part, int parts);
 host_stream *host_stream_open(int threads, double patience);
 /* Runs what is queued, then stops the threads and frees the stream. NULL is allowed. */
 void host_stream_close(host_stream *s);
-/* Appends a task that runs in `parts` shares (at most the stream's threads). Waits while the queue is full.
- */
-void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int parts);
+/* Appends a task that runs in `shares` (at most the stream's threads), each of `pieces`, so in shares x pieces parts. A
+ * share is a thread's own, but of a share of several pieces others take what is left when they have done theirs: so
+ * nobody waits long for a core that is slower, or busy with something else. Waits while the queue is full. */
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int shares,
+                      int pieces);
 /* Waits until everything pushed so far has run. */
 void host_stream_sync(host_stream *s);
 

@@ -1,4 +1,5 @@
 #include "step_phases.h"
+#include <math.h>
 
 enum { FIRST = 4, EVERY = 16 };
 static const double LONG = 2e-3; /* s, a pass */
@@ -15,10 +16,6 @@ static void see_how_long(stepper *s) {
   const double seconds = s->sampled.interior + s->sampled.boundary;
   if (!s->measured_always && s->sampled.steps >= FIRST && seconds > LONG * (double)s->sampled.steps)
     s->measured_always = s->pass + 1;
-}
-
-static double larger(double a, double b) {
-  return a > b ? a : b;
 }
 
 /* Seconds from an event of a pass to another. */
@@ -43,7 +40,7 @@ static int exposed(const stepper *s, int64_t pass, bool last, double *seconds, e
   interior_begin = boundary_begin;
   if (!last) TRY(since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
   const double begin = interior_begin < boundary_begin ? interior_begin : boundary_begin;
-  *seconds = larger(0, begin - larger(boundary_end, interior_end));
+  *seconds = fmax(0, begin - fmax(boundary_end, interior_end));
   return 0;
 }
 

@@ -1,6 +1,10 @@
 /* What the host device does beyond the rules that test_device.c asks of every backend. */
 #include "test.h"
+#include "../kernels/host_share.h"
+#include "../src/clock.h"
 #include "../src/device.h"
+#include "../src/host_stream.h"
+#include <stdatomic.h>
 
 enum { BYTES = (1 << 20) + 3 }; /* shared among threads, and no whole number of floats */
 
@@ -91,7 +95,8 @@ static void memory_is_no_more_than_the_node_has(void **state) {
   assert_int_equal(t->alloc(dev, &second, dev->total_bytes + 1, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
   assert_ok(t->alloc(dev, &first, 4 << 20, MEMORY_PINNED, &E), &E);
   e = (error){0};
-  assert_int_equal(t->alloc(dev, &second, dev->total_bytes - (2 << 20), MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
+  assert_int_equal(t->alloc(dev, &second, dev->total_bytes - (2 << 20), MEMORY_DEVICE, &e),
+                   ERROR_DEVICE_MEMORY);
   assert_ok(t->free(dev, first, MEMORY_PINNED, &E), &E);
 
   const device_options options = {.local_ranks = 2, .threads = 1}; /* half of it is another rank's */
@@ -102,12 +107,71 @@ static void memory_is_no_more_than_the_node_has(void **state) {
   shared->table->close(shared);
 }
 
+/* Every point of a launch is in one part, whatever is cut into what. */
+static void check_dealt(int nx, int ny, int planes, int shares) {
+  const kernel_args a = {.nx = nx, .ny = ny, .nz = planes, .z_begin = 2, .z_end = 2 + planes};
+  const int pieces = host_share_pieces(&a, shares), parts = shares * pieces;
+  unsigned char *times = calloc((size_t)planes * (size_t)ny, 1);
+  for (int part = 0; part < parts; part++) {
+    const host_share s = host_share_of(&a, part, parts);
+    assert_true(pieces == 1 || s.y_end - s.y_begin <= host_block_rows(nx));
+    for (int z = s.z_begin; z < s.z_end; z++)
+      for (int y = s.y_begin; y < s.y_end; y++) times[(z - 2) * ny + y]++;
+  }
+  for (int i = 0; i < planes * ny; i++) assert_int_equal(times[i], 1);
+  free(times);
+}
+
+static void launches_are_dealt_out_once(void **state) {
+  (void)state;
+  const int rows[] = {1, 8, 30, 54, 55, 200, 256, 333}, widths[] = {20, 256, 700, 2000};
+  for (int x = 0; x < 4; x++)
+    for (int y = 0; y < 8; y++)
+      for (int planes = 1; planes < 130; planes += planes < 20 ? 1 : 17)
+        for (int shares = 1; shares <= 12; shares++) check_dealt(widths[x], rows[y], planes, shares);
+}
+
+enum { SHARES = 3, PIECES = 4 };
+typedef struct held_up {
+  atomic_int *times, *done;
+  bool *helped;
+} held_up;
+
+/* The first piece of the last share ends when all others have been done, or late. */
+static void hold_up(const void *payload, int part, int parts) {
+  const held_up *h = payload;
+  const double begin = clock_seconds();
+  h->times[part]++;
+  if (part == (SHARES - 1) * PIECES) {
+    while (*h->done < parts - 1 && clock_seconds() - begin < 20) continue;
+    *h->helped = *h->done == parts - 1;
+  }
+  ++*h->done;
+}
+
+static void threads_take_what_a_slow_one_leaves(void **state) {
+  (void)state;
+  host_stream *s = host_stream_open(SHARES, 0);
+  assert_non_null(s);
+  for (int round = 0; round < 20; round++) {
+    atomic_int times[SHARES * PIECES] = {0}, done = 0;
+    bool helped = false;
+    const held_up h = {times, &done, &helped};
+    host_stream_push(s, hold_up, &h, sizeof h, SHARES, PIECES);
+    host_stream_sync(s);
+    for (int part = 0; part < SHARES * PIECES; part++) assert_int_equal(times[part], 1);
+    assert_true(helped);
+  }
+  host_stream_close(s);
+}
+
 #define ON_HOST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {ON_HOST(an_event_belongs_to_one_stream), ON_HOST(every_byte_is_copied),
-                                     ON_HOST(nothing_is_done_after_a_failure),
-                                     ON_HOST(an_operation_has_only_so_many_arguments),
-                                     ON_HOST(memory_is_no_more_than_the_node_has)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(launches_are_dealt_out_once), cmocka_unit_test(threads_take_what_a_slow_one_leaves),
+      ON_HOST(an_event_belongs_to_one_stream),       ON_HOST(every_byte_is_copied),
+      ON_HOST(nothing_is_done_after_a_failure),      ON_HOST(an_operation_has_only_so_many_arguments),
+      ON_HOST(memory_is_no_more_than_the_node_has)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
