@@ -1,7 +1,7 @@
-/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, VECTORS,
- * X_LOADS, vec, vec_* and settle and includes this file once for each; all are undefined again at the end. A vector at the end
- * of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or the
- * next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
+/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, VECTORS, X_LOADS,
+ * vec, vec_*, settle, prefetch and leave and includes this file once for each; all are undefined again at the end. A
+ * vector at the end of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or
+ * the next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
 
 typedef struct ISA(weights) {
   vec center, x[5], y[5], z[5], scale, two;
@@ -166,8 +166,10 @@ TARGET INLINE void ISA(store_images)(const sweep *s, const strip *t, float *out,
   for (int k = 0; k < planes; k++, out += a->plane) {
     const row_images *r = &t->rows[k];
     acc[k][0] = vec_keep(acc[k][0], r->held ? 0 : ~0u);
-    for (int i = 0; i < r->count; i++) ISA(store)
-    (out + r->to[i].distance, r->to[i].negated ? vec_negate(acc[k][0]) : acc[k][0], lanes, s->large);
+    for (int i = 0; i < r->count; i++) {
+      const vec v = r->to[i].negated ? vec_negate(acc[k][0]) : acc[k][0];
+      ISA(store)(out + r->to[i].distance, v, lanes, s->large);
+    }
   }
 }
 
