@@ -314,7 +314,7 @@ static size_t stride(void) {
 #if defined __SANITIZE_THREAD__
   return 40;
 #elif defined __SANITIZE_ADDRESS__
-  return 9;
+  return 16;
 #else
   return getenv("STENCIL_TEST_SMALL") ? 5 : 1;
 #endif
