@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "../kernels/kernel.h"
-#include "../src/error.h"
+#include "kernels/kernel.h"
+#include "base/error.h"
 
 enum { CONFIG_TEXT = 1024 }; /* longest text value, with its final 0 */
 

@@ -8,7 +8,7 @@
 #include <ini.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../src/nearest.h"
+#include "base/nearest.h"
 
 enum {
   LINE_LONGEST = CONFIG_LIST_TEXT + 64, /* the longest value, its key and some blanks */

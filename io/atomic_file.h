@@ -3,7 +3,7 @@
 #define STENCIL_ATOMIC_FILE_H
 
 #include <stddef.h>
-#include "../src/error.h"
+#include "base/error.h"
 
 enum { TEMPORARY_ENDING = 96 /* bytes of ".tmp.HOST.PID" at most */ };
 

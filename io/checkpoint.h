@@ -13,8 +13,8 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "../config/config.h"
-#include "../src/error.h"
+#include "config/config.h"
+#include "base/error.h"
 
 enum { CHECKPOINT_NAME = CONFIG_TEXT + 32 /* longest name of a file, with its final 0 */ };
 

@@ -2,7 +2,7 @@
  * sends it when rank 0 has asked for it; one that fails says so instead, and is asked no more. */
 #include <stdlib.h>
 #include <string.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 #include "checkpoint_internal.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* Going on from a checkpoint: rank 0 finds it, reads all of it once, and then deals out its arrays. */
 #include <errno.h>
 #include <string.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 #include "checkpoint_internal.h"
 
 _Static_assert((int)CHECKPOINT_NAME == (int)FILE_NAME, "both are the longest name of a file");

@@ -1,7 +1,7 @@
 /* Writing a checkpoint: under a temporary name, looked at, made durable, renamed; then the oldest are deleted. */
 #include <string.h>
 #include <unistd.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 #include "atomic_file.h"
 #include "checkpoint_internal.h"
 #include "space.h"

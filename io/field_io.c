@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 
 enum { TAG_BLOCK = 7001 };
 

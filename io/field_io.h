@@ -14,10 +14,10 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "../config/config.h"
-#include "../kernels/statistics.h"
-#include "../src/error.h"
-#include "../src/slab.h"
+#include "config/config.h"
+#include "kernels/statistics.h"
+#include "base/error.h"
+#include "halo/slab.h"
 
 typedef struct field_io {
   /* The computing ranks, in slab order, after the data server where there is one; not owned. */

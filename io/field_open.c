@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 
 enum { LIST_DATASETS = 5, LIST_DEPTH = 4, LIST_LINKS = 64, LIST_TEXT = 512 };
 

@@ -1,7 +1,7 @@
 /* Reading a field: blocks of planes come from the file, or through rank 0, and go to the rank's sink. */
 #include "io_internal.h"
 #include <math.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 
 typedef struct reader {
   field_file f;

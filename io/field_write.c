@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
-#include "../src/clock.h"
-#include "../src/error_mpi.h"
+#include "base/clock.h"
+#include "base/error_mpi.h"
 #include "atomic_file.h"
 #include "slots.h"
 #include "space.h"

@@ -2,8 +2,8 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../src/error_mpi.h"
-#include "../src/pace.h"
+#include "base/error_mpi.h"
+#include "base/pace.h"
 #include "files_internal.h"
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {

@@ -1,6 +1,6 @@
 /* Fields, their series and paths: what the computing ranks call, and after each the server's twin. */
 #include <stdlib.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 #include "atomic_file.h"
 #include "files_internal.h"
 

@@ -1,7 +1,7 @@
 /* Tables, receivers and checkpoints: what the computing ranks call, and after each the server's twin. */
 #include <stdlib.h>
 #include <string.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 #include "files_internal.h"
 
 int files_table_read(const files *f, const char *dataset, table_form form, table *t, error *e) {

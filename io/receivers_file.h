@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 #include <stdint.h>
-#include "../src/error.h"
+#include "base/error.h"
 
 typedef struct receivers_file receivers_file;
 

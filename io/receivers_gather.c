@@ -1,7 +1,7 @@
 /* Bringing the traces of all ranks together, a block of rows at a time, and into a file. */
 #include <stdbool.h>
 #include <stdlib.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 #include "receivers_file.h"
 
 enum { GATHER_BYTES = 32 << 20 };

@@ -2,8 +2,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include "../src/error_mpi.h"
-#include "../src/shared_pages.h"
+#include "base/error_mpi.h"
+#include "halo/shared_pages.h"
 #include "io_internal.h"
 
 enum {

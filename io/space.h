@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "../src/error.h"
+#include "base/error.h"
 
 /* The file system of a folder. */
 typedef struct disk_space {

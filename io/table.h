@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "../src/error.h"
+#include "base/error.h"
 
 /* Shapes that a table may have. */
 typedef struct table_form {

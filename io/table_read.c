@@ -1,7 +1,7 @@
 #include "table.h"
 #include <math.h>
 #include <stdlib.h>
-#include "../src/error_mpi.h"
+#include "base/error_mpi.h"
 #include "io_internal.h"
 
 enum { BROADCAST_MAX = 1 << 27 /* values at once: MPI counts in an int */ };

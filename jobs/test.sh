@@ -8,12 +8,12 @@ presets=(ci asan-ubsan tsan)
 # Left out under sanitizers: what is not the program, big fields and long runs, and what is about whole processes; under
 # TSan also what runs in one thread: configuration, errors, file formats; and whole programs, whose writer's thread may
 # take in, within MPI, what the main thread then hands to a stream: TSan cannot see how MPI orders that.
-long='e2e_marmousi|physics_(bits|space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
+long='end_to_end_marmousi|physics_(bits|space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
 long+='|reliability_(signals|kill|disks)|guards|scaling|transports|wavefront_'
-long+='|output_(errors|back|kills|full|restarts|less|signals)|e2e_(.*errors|files|progress)'
+long+='|output_(errors|back|kills|full|restarts|less|signals)|end_to_end_(.*errors|files|progress)'
 long+='|layering|slurm|nodes'
 declare -A leave_out=([ci]='^$' [asan-ubsan]=$long
-  [tsan]="$long|step_np4|e2e_|physics_|output_|config|field_|checkpoint|receivers_errors|reliability")
+  [tsan]="$long|step_np4|end_to_end_|physics_|output_|config|field_|checkpoint|receivers_errors|reliability")
 case "${1-}" in
   "") ;;
   --quick) presets=(ci) ;;

@@ -4,7 +4,7 @@
 #define STENCIL_KERNEL_H
 
 #include <stddef.h>
-#include "../src/error.h"
+#include "base/error.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,7 +69,7 @@ typedef struct kernel {
   enum backend backend;
   int steps;     /* a launch advances: 1 or 2 */
   int virtual_x; /* can it do without images in ghosts in x? */
-  int wavefront; /* a pass may advance several steps, by launches over chunks of planes (src/wavefront.h) */
+  int wavefront; /* a pass may advance several steps, by launches over chunks of planes (src/step/wavefront.h) */
   const char *note;  /* one line for --version */
   host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
   cuda_kernel *cuda;

@@ -1,6 +1,6 @@
 /* The table of kernels.def and the look-up by name. */
 #include "kernel.h"
-#include "../src/nearest.h"
+#include "base/nearest.h"
 #include <stdio.h>
 #include <string.h>
 

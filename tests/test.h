@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "../src/error.h"
+#include "base/error.h"
 
 /* Fails the test with the error's text. */
 #define assert_ok(call, e)                                                                                   \

@@ -2,7 +2,7 @@
  * Here a turn is that mix, each operation on an accumulator that at least 14 others separate from its next use, so
  * that latency does not bind. On x86 every operation is one instruction of inline assembly: nothing can be merged, left
  * out, or spilled. The clock is that of dependent integer multiplications, 3 cycles each on x86 with AVX2. */
-#include "src/clock.h"
+#include "base/clock.h"
 #include "arithmetic.h"
 #include <math.h>
 #include <pthread.h>

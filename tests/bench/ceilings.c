@@ -8,7 +8,7 @@
  * with both ceilings anew each turn: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's
  * operations on registers (arithmetic.h); the other equations have one and two more. Beside it stands the rate
  * of the same kernel on fields that fit each core's L2 cache. */
-#include "src/clock.h"
+#include "base/clock.h"
 #include "kernels/kernel.h"
 #include "arithmetic.h"
 #include "wavefront.h"

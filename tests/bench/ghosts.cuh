@@ -4,7 +4,7 @@
 #ifndef STENCIL_BENCH_GHOSTS_CUH
 #define STENCIL_BENCH_GHOSTS_CUH
 
-#include "../../kernels/images.cuh"
+#include "kernels/images.cuh"
 
 struct rule_set {
   const char *name;

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
-#include "../../kernels/kernel.h"
-#include "../../src/slab.h"
+#include "kernels/kernel.h"
+#include "halo/slab.h"
 #include "launch_info.cuh"
 
 enum { ROUNDS = 7, SAMPLES = 5, THIN = 4 /* planes of a boundary launch */, THIN_REPEATS = 20 };

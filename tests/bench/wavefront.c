@@ -1,4 +1,4 @@
-#include "src/clock.h"
+#include "base/clock.h"
 #include "arithmetic.h"
 #include "wavefront.h"
 #include <math.h>

@@ -3,7 +3,7 @@
 #define STENCIL_BENCH_WAVEFRONT_H
 
 #include <stdio.h>
-#include "src/step.h"
+#include "step/step.h"
 
 /* Two fields of a slab without neighbours, and their medium. */
 typedef struct wavefront_bench {

@@ -1,0 +1,133 @@
+/* A device is memory, streams, events, asynchronous copies and kernel launches: the step loop knows nothing
+ * more. device_cuda.cu fills the table with the CUDA runtime, device_host.c with worker threads that obey the
+ * same rules:
+ *   - work on one stream runs in order; copies and launches return at once; a launch copies its arguments;
+ *   - wait(stream, event) holds back later work of `stream` until the work before the latest record of
+ * `event`, as of this call, is done; waiting for an event never recorded is a no-op;
+ *   - fresh device memory is not zero: every float of it is NaN on the host device;
+ *   - an asynchronous failure is sticky: it is reported by the next sync, and by every later one. */
+#ifndef STENCIL_DEVICE_H
+#define STENCIL_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "kernels/kernel.h"
+#include "kernels/operation.h"
+#include "kernels/statistics.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_OUTPUT = 2, STREAM_COUNT = 3 };
+/* Events are numbered. Who uses which: the step loop, receivers, output, transports. Those from EVENT_ORDER on carry no
+ * times. */
+enum {
+  EVENT_ORDER = 24,
+  EVENT_STEP_END = 32,
+  EVENT_RECEIVERS = 32,
+  EVENT_OUTPUT = 40,
+  EVENT_TRANSPORT = 48,
+  EVENT_MAX = 64
+};
+
+typedef enum memory_kind { MEMORY_DEVICE, MEMORY_PINNED } memory_kind;
+typedef enum copy_direction { COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE } copy_direction;
+
+typedef struct device_options {
+  int local_rank;  /* this rank among the ranks of its node */
+  int local_ranks; /* ranks on this node */
+  int threads;     /* host device: threads a stream computes with, >= 1 */
+  bool own_cores;  /* host device: there is a core for each of them that no other rank uses */
+  bool profile;    /* events carry times, so that `seconds` works */
+} device_options;
+
+typedef struct device device;
+
+/* Device memory of another process, in a form that can be sent there: opaque bytes. */
+typedef struct peer_memory {
+  unsigned char bytes[80];
+} peer_memory;
+
+/* Work between the devices of several processes. The host has `signal` and `await` only, the rest is NULL. */
+typedef struct device_peer {
+  /* Describes `memory`, the beginning of an allocation, for another process. */
+  int (*offer)(device *dev, void *memory, peer_memory *offered, error *e);
+  /* Maps memory that another process has offered and not freed; unmap it before that process frees it. */
+  int (*map)(device *dev, const peer_memory *offered, void **memory, error *e);
+  int (*unmap)(device *dev, const peer_memory *offered, void *memory, error *e);
+  /* Enqueues: sets the counter, in this device's memory or mapped, when all earlier work of the stream is done and can
+   * be seen by its readers. */
+  int (*signal)(device *dev, int stream, uint32_t *counter, uint32_t value, error *e);
+  /* Holds back later work of the stream until the counter, in this device's memory (of the host: or mapped), has
+   * reached `value`, which may wrap around. Fresh memory counts as -1. */
+  int (*await)(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e);
+  /* The stream as CUDA knows it, a cudaStream_t, for a library that enqueues work of its own. */
+  void *(*stream)(device *dev, int stream);
+  /* Makes this the device of the calling thread, for a library that asks for it. Any thread may call it. */
+  int (*adopt)(device *dev, error *e);
+} device_peer;
+
+/* The table. All functions return 0 or an error id with `e` filled; `dev` is the device the table belongs to.
+ */
+typedef struct device_table {
+  enum backend backend;
+  void (*close)(device *dev);
+  /* Allocates `bytes` of device or pinned host memory, aligned to 256 bytes; the host's in whole pages. Owned by the
+   * caller: free it. */
+  int (*alloc)(device *dev, void **memory, size_t bytes, memory_kind kind, error *e);
+  int (*free)(device *dev, void *memory, memory_kind kind, error *e);
+  int (*copy)(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,
+              error *e);
+  int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
+  /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
+  int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
+  int (*record)(device *dev, int stream, int event, error *e);
+  int (*wait)(device *dev, int stream, int event, error *e);
+  int (*sync)(device *dev, int stream, error *e);
+  /* Waits until the work before the latest record of `event` is done; returns at once if it was never
+   * recorded. Any thread may call it, alone of all functions, while nobody records the event. */
+  int (*sync_event)(device *dev, int event, error *e);
+  /* Waits for both events, which must carry times, then gives the seconds from `first` to `last` (both recorded; needs
+   * options.profile). */
+  int (*seconds)(device *dev, int first, int last, double *seconds, error *e);
+  /* Enqueue the statistics or the histogram of a field (statistics.h), as asynchronous as a launch. */
+  int (*statistics)(device *dev, int stream, const statistics_args *args, error *e);
+  int (*histogram)(device *dev, int stream, const histogram_args *args, error *e);
+  /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. */
+  int (*pin)(device *dev, void *memory, size_t bytes, error *e);
+  int (*unpin)(device *dev, void *memory, error *e);
+  const device_peer *peer; /* NULL: the device cannot do that */
+} device_table;
+
+/* The part of a device that its users may read. Implementations put it first in a struct of their own. */
+struct device {
+  const device_table *table;
+  char description[256];    /* for the log: "NVIDIA H200 (132 SMs, 139 GiB)", "host, 2 threads, AVX-512" */
+  char warning[256];        /* for the log; empty if there is nothing to say */
+  size_t bytes, peak_bytes; /* device memory in use now and at most */
+  size_t pinned_bytes;      /* pinned host memory in use now */
+  size_t total_bytes;       /* memory of the device, 0 if unknown */
+  size_t room;              /* of it, what this rank may take: less where others use the same; 0 if unknown */
+  unsigned char gpu[16];    /* the same for two devices that are one GPU, whoever opened them; zeros: no GPU */
+};
+
+/* Opens a device: name "host", "cuda" or "auto" (cuda where it is compiled in and a device is there, else
+ * host). A backend this program or machine cannot do is exit 1 saying why. The caller closes it with
+ * dev->table->close. */
+int device_open(const char *name, const device_options *options, device **opened, error *e);
+int device_open_host(const device_options *options, device **opened, error *e);
+int device_open_cuda(const device_options *options, device **opened, error *e);
+
+/* Number of CUDA devices this process sees, with `why` saying why there is none. 0 in a program without CUDA.
+ */
+int device_cuda_count(char why[256]);
+/* "13.0" etc: the CUDA runtime compiled in; "none" in a program without CUDA. Writes at most 64 bytes. */
+void device_cuda_version(char text[64]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,293 @@
+/* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See device.h for the
+ * rules, which are CUDA's. */
+#include "device.h"
+#include "host_copy.h"
+#include "host_counter.h"
+#include "host_event.h"
+#include "host_memory.h"
+#include "host_stream.h"
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kernels/host_share.h"
+
+static const double PATIENCE = 5e-3; /* s */
+
+enum { WORK_ARGS_MAX = 448 };
+
+typedef struct host_device {
+  device base;
+  host_stream *streams[STREAM_COUNT];
+  /* The first asynchronous failure of each stream; written by its thread, read after sync. */
+  error failures[STREAM_COUNT];
+  host_event events[EVENT_MAX];
+  int threads;
+  double patience; /* s that those wait awake who have cores of their own */
+} host_device;
+
+static host_device *host_of(device *dev) {
+  return (host_device *)dev;
+}
+
+/* --- memory --------------------------------------------------------------------------------------------- */
+
+static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind, error *e) {
+  host_device *h = host_of(dev);
+  const char *name = kind == MEMORY_DEVICE ? "device" : "pinned host";
+  const size_t taken = dev->bytes + dev->pinned_bytes;
+  /* The system grants more, and kills who uses it. */
+  int failed = taken + bytes > dev->room ? ENOMEM : host_memory_take(memory, bytes);
+  if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
+  host_copy_push_nan(h->streams[STREAM_INTERIOR], *memory, bytes / sizeof(float), h->threads);
+  host_stream_sync(h->streams[STREAM_INTERIOR]);
+  if (kind == MEMORY_DEVICE) {
+    dev->bytes += bytes;
+    if (dev->bytes > dev->peak_bytes) dev->peak_bytes = dev->bytes;
+  } else
+    dev->pinned_bytes += bytes;
+  return 0;
+}
+
+static int host_free(device *dev, void *memory, memory_kind kind, error *e) {
+  (void)e;
+  if (!memory) return 0;
+  size_t bytes = host_memory_bytes(memory);
+  for (int s = 0; s < STREAM_COUNT; s++) host_stream_sync(host_of(dev)->streams[s]); /* as cudaFree does */
+  if (kind == MEMORY_DEVICE)
+    dev->bytes -= bytes;
+  else
+    dev->pinned_bytes -= bytes;
+  host_memory_give_back(memory);
+  return 0;
+}
+
+static int host_pin(device *dev, void *memory, size_t bytes, error *e) {
+  (void)dev, (void)memory, (void)bytes, (void)e; /* all memory is alike to the host */
+  return 0;
+}
+
+static int host_unpin(device *dev, void *memory, error *e) {
+  (void)dev, (void)memory, (void)e;
+  return 0;
+}
+
+/* --- copies and work ------------------------------------------------------------------------------------ */
+
+static int host_copy(device *dev, int stream, void *to, const void *from, size_t bytes,
+                     copy_direction direction, error *e) {
+  (void)e;
+  host_device *h = host_of(dev);
+  copy_task copy = {to, from, bytes, direction, &h->failures[stream]};
+  host_copy_push(h->streams[stream], &copy, h->threads);
+  return 0;
+}
+
+/* What computes; not done on a stream that has failed. */
+typedef struct work_task {
+  host_operation *run;
+  const error *failure;
+  _Alignas(16) unsigned char args[WORK_ARGS_MAX];
+} work_task;
+_Static_assert(sizeof(work_task) <= HOST_TASK_PAYLOAD, "work must fit a task");
+
+static void work_run(const void *payload, int part, int parts) {
+  const work_task *t = payload;
+  if (!t->failure->id) t->run(t->args, part, parts);
+}
+
+static void push_work(host_device *h, int stream, host_operation *run, const void *args, size_t bytes,
+                      int shares, int pieces) {
+  work_task work = {.run = run, .failure = &h->failures[stream]};
+  memcpy(work.args, args, bytes);
+  host_stream_push(h->streams[stream], work_run, &work, offsetof(work_task, args) + bytes, shares, pieces);
+}
+
+typedef struct launch_args {
+  host_kernel *run;
+  kernel_args args;
+} launch_args;
+_Static_assert(sizeof(launch_args) <= WORK_ARGS_MAX, "so must a launch");
+
+static void launch_run(const void *args, int part, int parts) {
+  const launch_args *l = args;
+  l->run(&l->args, part, parts);
+}
+
+static int host_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
+  host_device *h = host_of(dev);
+  if (!k->host) return FAIL(e, DEVICE_FAILED, "host", k->name, "not a kernel of the host device");
+  if (args->z_end <= args->z_begin)
+    return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
+  const launch_args launch = {k->host, *args};
+  push_work(h, stream, launch_run, &launch, sizeof launch, h->threads, host_share_pieces(args, h->threads));
+  return 0;
+}
+
+static int host_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
+  host_device *h = host_of(dev);
+  if (o->args_bytes > WORK_ARGS_MAX) return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
+  push_work(h, stream, o->host, args, o->args_bytes, h->threads, 1);
+  return 0;
+}
+
+/* --- events --------------------------------------------------------------------------------------------- */
+
+static int host_record(device *dev, int stream, int event, error *e) {
+  host_device *h = host_of(dev);
+  return host_event_record(&h->events[event], h->streams[stream], e);
+}
+
+static int host_wait(device *dev, int stream, int event, error *e) {
+  (void)e;
+  host_event_wait(&host_of(dev)->events[event], host_of(dev)->streams[stream]);
+  return 0;
+}
+
+static int host_sync_event(device *dev, int event, error *e) {
+  (void)e;
+  host_event_sync(&host_of(dev)->events[event]);
+  return 0;
+}
+
+static int host_seconds(device *dev, int first, int last, double *seconds, error *e) {
+  host_event *events = host_of(dev)->events;
+  return host_event_seconds(&events[first], &events[last], seconds, e);
+}
+
+static int host_sync(device *dev, int stream, error *e) {
+  host_device *h = host_of(dev);
+  host_stream_sync(h->streams[stream]);
+  if (!h->failures[stream].id) return 0;
+  if (!e->id) *e = h->failures[stream]; /* sticky: it stays for the next sync */
+  return e->id;
+}
+
+/* --- statistics ----------------------------------------------------------------------------------------- */
+
+static void find_units(const void *args, int part, int parts) {
+  statistics_host_units(args, part, parts);
+}
+
+static void find_planes(const void *args, int part, int parts) {
+  statistics_host_planes(args, part, parts);
+}
+
+static void find_bad(const void *args, int part, int parts) {
+  statistics_host_bad(args, part, parts);
+}
+
+/* One after the other: between them the threads meet. */
+static int host_statistics(device *dev, int stream, const statistics_args *args, error *e) {
+  (void)e;
+  host_device *h = host_of(dev);
+  push_work(h, stream, find_units, args, sizeof *args, h->threads, 1);
+  push_work(h, stream, find_planes, args, sizeof *args, h->threads, 1);
+  push_work(h, stream, find_bad, args, sizeof *args, 1, 1);
+  return 0;
+}
+
+static void clear_counts(const void *args, int part, int parts) {
+  (void)part, (void)parts;
+  const histogram_args *a = args;
+  memset(a->counts, 0, (size_t)a->bins * sizeof *a->counts);
+}
+
+static void count_values(const void *args, int part, int parts) {
+  histogram_host(args, part, parts);
+}
+
+static int host_histogram(device *dev, int stream, const histogram_args *args, error *e) {
+  (void)e;
+  host_device *h = host_of(dev);
+  push_work(h, stream, clear_counts, args, sizeof *args, 1, 1);
+  push_work(h, stream, count_values, args, sizeof *args, h->threads, 1);
+  return 0;
+}
+
+/* --- other processes ------------------------------------------------------------------------------------ */
+
+static int host_signal(device *dev, int stream, uint32_t *counter, uint32_t value, error *e) {
+  (void)e;
+  host_counter_signal(host_of(dev)->streams[stream], counter, value);
+  return 0;
+}
+
+static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e) {
+  (void)e;
+  host_counter_await(host_of(dev)->streams[stream], counter, value, host_of(dev)->patience);
+  return 0;
+}
+
+/* Memory is shared by pages (shared_pages.h), not by handles. */
+static const device_peer host_peer = {.signal = host_signal, .await = host_await};
+
+/* --- open and close ------------------------------------------------------------------------------------- */
+
+static void host_close(device *dev) {
+  host_device *h = host_of(dev);
+  for (int s = 0; s < STREAM_COUNT; s++) host_stream_close(h->streams[s]);
+  for (int i = 0; i < EVENT_MAX; i++) host_event_close(&h->events[i]);
+  free(h);
+}
+
+static const char *instruction_set(void) {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return "AVX-512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "AVX2+FMA";
+#endif
+  return "portable C";
+}
+
+static const device_table host_table = {.backend = BACKEND_HOST,
+                                        .close = host_close,
+                                        .alloc = host_alloc,
+                                        .free = host_free,
+                                        .copy = host_copy,
+                                        .launch = host_launch,
+                                        .apply = host_apply,
+                                        .record = host_record,
+                                        .wait = host_wait,
+                                        .sync = host_sync,
+                                        .sync_event = host_sync_event,
+                                        .seconds = host_seconds,
+                                        .statistics = host_statistics,
+                                        .histogram = host_histogram,
+                                        .pin = host_pin,
+                                        .unpin = host_unpin,
+                                        .peer = &host_peer};
+
+/* In a batch job or a container, processes that take more than there is are killed, so something is left there for what
+ * is none of the device's: files, MPI, HDF5. */
+static void find_memory(device *dev, int ranks) {
+  const host_memory_limits m = host_memory_limits_read();
+  const uint64_t half = m.left / 2, beside = host_memory_beside(ranks);
+  const uint64_t room = m.of_group ? m.left - (beside < half ? beside : half) : m.total;
+  dev->total_bytes = (size_t)m.total;
+  dev->room = (size_t)(room / (uint64_t)ranks);
+  if (!dev->room) dev->room = 1; /* 0 would mean that it is not known */
+}
+
+int device_open_host(const device_options *options, device **opened, error *e) {
+  host_device *h = calloc(1, sizeof *h);
+  if (!h) return FAIL(e, OUT_OF_MEMORY, sizeof *h, "the host device");
+  h->base.table = &host_table;
+  h->threads = options->threads > 0 ? options->threads : 1;
+  h->patience = options->own_cores ? PATIENCE : 0;
+  find_memory(&h->base, options->local_ranks > 0 ? options->local_ranks : 1);
+  snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
+           h->threads == 1 ? "" : "s", instruction_set());
+  for (int i = 0; i < EVENT_MAX; i++) host_event_open(&h->events[i]);
+  for (int s = 0; s < STREAM_COUNT; s++) {
+    /* Only the interior's work follows at once; who looks for more of another stream's keeps a core from it. */
+    const double patience = s == STREAM_INTERIOR ? h->patience : 0;
+    const int threads = s == STREAM_OUTPUT ? 1 : h->threads; /* copies, beside the steps */
+    h->streams[s] = host_stream_open(threads, patience);
+    if (h->streams[s]) continue;
+    host_close(&h->base);
+    return FAIL(e, DEVICE_FAILED, "host", "starting worker threads", "no more threads can be created");
+  }
+  *opened = &h->base;
+  return 0;
+}

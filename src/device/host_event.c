@@ -1,0 +1,69 @@
+#include "host_event.h"
+#include "base/clock.h"
+
+typedef struct event_task {
+  host_event *event;
+  size_t record;
+} event_task;
+
+void host_event_open(host_event *ev) {
+  *ev = (host_event){0};
+  pthread_mutex_init(&ev->lock, NULL);
+  pthread_cond_init(&ev->changed, NULL);
+}
+
+void host_event_close(host_event *ev) {
+  pthread_cond_destroy(&ev->changed);
+  pthread_mutex_destroy(&ev->lock);
+}
+
+static void record_run(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const event_task *t = payload;
+  pthread_mutex_lock(&t->event->lock);
+  t->event->done = t->record;
+  t->event->time = clock_seconds();
+  pthread_cond_broadcast(&t->event->changed);
+  pthread_mutex_unlock(&t->event->lock);
+}
+
+/* Waits for the record of that number; returns when the latest one so far was reached, s. */
+static double time_after(host_event *ev, size_t record) {
+  pthread_mutex_lock(&ev->lock);
+  while (ev->done < record) pthread_cond_wait(&ev->changed, &ev->lock);
+  const double time = ev->time;
+  pthread_mutex_unlock(&ev->lock);
+  return time;
+}
+
+static void wait_run(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const event_task *t = payload;
+  (void)time_after(t->event, t->record);
+}
+
+int host_event_record(host_event *ev, host_stream *s, error *e) {
+  if (ev->stream && ev->stream != s)
+    return FAIL(e, DEVICE_FAILED, "host", "record", "the event belongs to another stream");
+  ev->stream = s;
+  event_task record = {ev, ++ev->recorded};
+  host_stream_push(s, record_run, &record, sizeof record, 1, 1);
+  return 0;
+}
+
+void host_event_wait(host_event *ev, host_stream *s) {
+  event_task wait = {ev, ev->recorded};
+  if (wait.record) host_stream_push(s, wait_run, &wait, sizeof wait, 1, 1);
+}
+
+void host_event_sync(host_event *ev) {
+  (void)time_after(ev, ev->recorded);
+}
+
+int host_event_seconds(host_event *first, host_event *last, double *seconds, error *e) {
+  if (!first->recorded || !last->recorded)
+    return FAIL(e, DEVICE_FAILED, "host", "seconds", "the event was never recorded");
+  const double begin = time_after(first, first->recorded);
+  *seconds = time_after(last, last->recorded) - begin;
+  return 0;
+}

@@ -1,0 +1,31 @@
+/* A stream of the host device: a FIFO of tasks run in order by one thread, which shares each task with a team
+ * of helper threads. Every stream has locks of its own: a lock shared by two streams would order their work
+ * by accident and hide a missing wait from ThreadSanitizer. One thread at a time may use a stream. */
+#ifndef STENCIL_HOST_STREAM_H
+#define STENCIL_HOST_STREAM_H
+
+#include <stddef.h>
+#include "base/error.h"
+
+typedef struct host_stream host_stream;
+
+/* Largest payload of a task, bytes; the payload is copied when the task is pushed. */
+enum { HOST_TASK_PAYLOAD = 512 };
+
+/* A task computes part `part` of `parts`. It must not push to any stream. */
+typedef void host_task(const void *payload, int part, int parts);
+
+/* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
+ * which a thread that has done its share looks for the next one before it sleeps; 0 where cores are shared. */
+host_stream *host_stream_open(int threads, double patience);
+/* Runs what is queued, then stops the threads and frees the stream. NULL is allowed. */
+void host_stream_close(host_stream *s);
+/* Appends a task that runs in `shares` (at most the stream's threads), each of `pieces`, so in shares x pieces parts. A
+ * share is a thread's own, but of a share of several pieces others take what is left when they have done theirs: so
+ * nobody waits long for a core that is slower, or busy with something else. Waits while the queue is full. */
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int shares,
+                      int pieces);
+/* Waits until everything pushed so far has run. */
+void host_stream_sync(host_stream *s);
+
+#endif

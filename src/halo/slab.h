@@ -1,0 +1,86 @@
+/* The z-partition: which planes a rank owns, what it exchanges with whom, and how a slab lies in memory.
+ * Pure arithmetic: no MPI, no device, no allocation. */
+#ifndef STENCIL_SLAB_H
+#define STENCIL_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  RADIUS = 4,       /* reach of the stencil along each axis, points */
+  SLAB_ALIGN = 32,  /* floats: the first point of every row starts on a 128-byte line */
+  SLAB_PAGE = 1024, /* floats: a plane lies at the same place within a page on every rank that holds it */
+  SLAB_NO_RANK = -1 /* no neighbour: an outer face of the grid */
+};
+
+/* Half-open range of planes [begin, end), numbered from the slab's first own plane; ghosts are < 0 or >= nz.
+ */
+typedef struct zrange {
+  int begin, end;
+} zrange;
+
+/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of slab_rows rows of `pitch` floats; a row's 4
+ * left ghosts lie just before its first point and its 4 right ghosts just after its last, in what is the
+ * padding of the next row, so every row starts aligned and no space is lost twice. Before them lie `lead` floats, so
+ * many that a plane and its copy among a neighbour's ghosts begin at the same place within a page (SLAB_PAGE) where the
+ * memory of both begins on a page: ranks of a node can then share the pages. */
+typedef struct slab {
+  int nx, ny, nz_global; /* points of the whole grid */
+  int rank, ranks;       /* this computing rank and their number */
+  bool upper_reflects;   /* the grid's upper z face does: planes left over are the last rank's first */
+  int z0, nz;            /* first global plane and number of planes this rank owns */
+  int ghost;             /* planes of ghost on each side: RADIUS x steps per exchange */
+  int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
+  size_t pitch;          /* floats from a row to the next: odd multiple of SLAB_ALIGN */
+  size_t plane;          /* floats from a plane to the next */
+  size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_PAGE */
+} slab;
+
+/* Fills `s` for `rank` of `ranks`. nz is dealt out evenly: nz % ranks ranks own one plane more, the first ones.
+ * ERROR_SLAB_TOO_MANY_RANKS (naming the largest number that fits) where a rank would own fewer than `ghost` planes. */
+int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e);
+
+/* The same where the grid's lower or upper z face `reflects`: the slabs there need RADIUS + 1 planes at least, and if
+ * the upper face does, the last rank is the first to own one plane more, so that any grid is dealt that can be.
+ * ERROR_SLAB_REFLECTS (likewise) where only such a slab would be too thin. */
+int slab_init_reflecting(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost,
+                         const bool reflects[2], error *e);
+
+/* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none, since
+ * its kernels wrap its ghosts (kernels/ghosts.h), unless it is to be `own_neighbour`. */
+void slab_wrap(slab *s, bool own_neighbour);
+
+/* First global plane owned by `rank` (also for rank == ranks: nz) of the partition that `s` belongs to. */
+int slab_first_plane(const slab *s, int rank);
+
+/* Largest number of planes any rank owns. */
+int slab_largest(const slab *s);
+
+/* The three ranges a step computes. lo and hi are what the neighbours need (empty where there is none),
+ * interior is the rest; together they cover [0, nz) once. A slab thinner than 2 ghosts has an empty interior.
+ */
+void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
+
+/* Rows of a plane in memory: ny, 8 of ghosts and at times 4 that keep planes apart in caches. */
+size_t slab_rows(const slab *s);
+
+/* Floats to allocate for one field of this slab: the same whatever its lead. */
+size_t slab_floats(const slab *s);
+
+/* Offset in floats of own point (z, y, x) from the start of the allocation; ghosts are reached with z in
+ * [-ghost, nz + ghost), y in [-4, ny + 4), x in [-4, nx + 4). */
+size_t slab_offset(const slab *s, int z, int y, int x);
+
+static inline int zrange_planes(zrange r) {
+  return r.end > r.begin ? r.end - r.begin : 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,34 @@
+/* Moves a field between dense blocks of planes on the host (files) and the padded slab on the device, through
+ * a bounded pinned staging buffer. */
+#ifndef STENCIL_TRANSFER_H
+#define STENCIL_TRANSFER_H
+
+#include "device/device.h"
+#include "slab.h"
+
+typedef struct transfer {
+  device *dev;              /* not owned */
+  const slab *slab;         /* not owned */
+  float *field;             /* device memory of the field moved, slab_floats long; set it before each use */
+  float ghosts[FACE_COUNT]; /* what the x and y ghosts of planes that come in are set to */
+  float *staging;           /* pinned, `planes` padded planes */
+  int planes;
+} transfer;
+
+/* Bytes of the staging buffer for this slab: at most 32 MiB, but at least one plane. */
+size_t transfer_staging_bytes(const slab *s);
+
+int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts[FACE_COUNT], error *e);
+void transfer_close(transfer *t);
+
+/* Sets planes [z, z + planes) of the field, ghosts, padding and all, to `value`. */
+int transfer_fill(transfer *t, int z, int planes, float value, error *e);
+
+/* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y
+ * ghosts. A field_sink (io/field_io.h): `context` is the transfer. */
+int transfer_to_device(void *context, int z, int planes, const float *values, error *e);
+
+/* Copies own planes z .. of the field into `planes` dense planes of ny x nx values. A field_source. */
+int transfer_to_host(void *context, int z, int planes, float *values, error *e);
+
+#endif

@@ -1,0 +1,309 @@
+/* Halos through the host in pieces: while one is on its way from the device, the one before it is with MPI and the one
+ * before that on its way to the neighbour's device. Between ranks of one node the pieces pass through memory that both
+ * map, and MPI is not needed: the sender copies from its device straight to where the receiver's copy begins. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "node_window.h"
+#include "device/trace.h"
+#include "transport.h"
+
+enum { CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
+_Static_assert(EVENT_TRANSPORT + 2 * CHUNKS_MAX <= EVENT_MAX, "an event for each piece");
+
+/* A rank's share of the node's memory: how many pieces it has put there for each side, since opened, and the pieces
+ * themselves: for each side two halos, used in turn. The neighbour still reads one while the next is written; that it
+ * has read both of the last two exchanges is known when its pieces of the one between have come. */
+typedef struct mailbox {
+  struct {
+    _Atomic uint64_t posted;
+    char rest[LINE - sizeof(uint64_t)];
+  } side[2];
+} mailbox;
+
+/* The way to one neighbour. */
+typedef struct lane {
+  bool open;
+  float *send[2], *receive[2]; /* by turn; MPI's, pinned, is the same for both turns */
+  _Atomic uint64_t *posted;    /* node memory: mine and the neighbour's; NULL: by MPI */
+  const _Atomic uint64_t *arrived;
+  MPI_Request sends[CHUNKS_MAX], receives[CHUNKS_MAX];
+} lane;
+
+struct chunks {
+  halo *h; /* not owned */
+  lane lanes[2];
+  int count;       /* pieces a halo */
+  uint64_t passed; /* pieces to either side before this exchange */
+  int turn;
+  MPI_Win window; /* of the node's memory */
+  char *memory;   /* all of it, pinned */
+};
+
+/* --- pieces ----------------------------------------------------------------------------------------------------- */
+
+static int rows_before(const chunks *c, int k) {
+  const slab *s = c->h->slab;
+  return (int)((int64_t)s->ghost * (int64_t)slab_rows(s) * k / c->count);
+}
+
+static size_t floats_before(const chunks *c, int k) {
+  return (size_t)rows_before(c, k) * c->h->slab->pitch;
+}
+
+static int event_of(int side, int k) {
+  return EVENT_TRANSPORT + side * CHUNKS_MAX + k;
+}
+
+static int move_piece(chunks *c, float *on_device, float *on_host, int k, copy_direction direction,
+                      error *e) {
+  const size_t from = floats_before(c, k), bytes = (floats_before(c, k + 1) - from) * sizeof(float);
+  device *dev = c->h->dev;
+  const bool in = direction == COPY_TO_DEVICE;
+  return dev->table->copy(dev, STREAM_BOUNDARY, (in ? on_device : on_host) + from,
+                          (in ? on_host : on_device) + from, bytes, direction, e);
+}
+
+/* --- lanes ------------------------------------------------------------------------------------------------------ */
+
+static int post(chunks *c, lane *l, int k, error *e) {
+  if (l->posted)
+    atomic_store_explicit(l->posted, c->passed + (uint64_t)k + 1, memory_order_release);
+  else
+    MPI_TRY(e, MPI_Start(&l->sends[k]));
+  return 0;
+}
+
+/* Spins at first: a neighbour is seldom late by much. Then leaves the core to others, of whom it may be one. */
+static void wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
+  enum { SPINS = 4000, YIELDS = 2000 };
+  const struct timespec nap = {0, 50000};
+  for (int i = 0; atomic_load_explicit(arrived, memory_order_acquire) < count; i++) {
+    if (i < SPINS) {
+#ifdef __x86_64__
+      __builtin_ia32_pause();
+#endif
+    } else if (i < SPINS + YIELDS)
+      sched_yield();
+    else
+      nanosleep(&nap, NULL);
+  }
+}
+
+static int arrive(chunks *c, lane *l, int k, error *e) {
+  if (l->arrived)
+    wait_for(l->arrived, c->passed + (uint64_t)k + 1);
+  else
+    MPI_TRY(e, MPI_Wait(&l->receives[k], MPI_STATUS_IGNORE));
+  return 0;
+}
+
+static int begin_receiving(chunks *c, error *e) {
+  for (int side = 0; side < 2; side++)
+    if (c->lanes[side].open && !c->lanes[side].arrived)
+      MPI_TRY(e, MPI_Startall(c->count, c->lanes[side].receives));
+  return 0;
+}
+
+static int end_sending(chunks *c, error *e) {
+  for (int side = 0; side < 2; side++)
+    if (c->lanes[side].open && !c->lanes[side].posted)
+      MPI_TRY(e, MPI_Waitall(c->count, c->lanes[side].sends, MPI_STATUSES_IGNORE));
+  return 0;
+}
+
+/* --- an exchange ------------------------------------------------------------------------------------------------ */
+
+static int leave_device(chunks *c, float *field, error *e) {
+  device *dev = c->h->dev;
+  for (int k = 0; k < c->count; k++)
+    for (int side = 0; side < 2; side++) {
+      if (!c->lanes[side].open) continue;
+      TRY(move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k, COPY_TO_HOST,
+                     e));
+      TRY(dev->table->record(dev, STREAM_BOUNDARY, event_of(side, k), e));
+    }
+  return 0;
+}
+
+/* The first event also says that the copies out of the receive buffers, which the exchange before this one left behind
+ * on the same stream, are over. */
+static int hand_over(chunks *c, double *begin, error *e) {
+  device *dev = c->h->dev;
+  bool first = true;
+  for (int k = 0; k < c->count; k++)
+    for (int side = 0; side < 2; side++) {
+      if (!c->lanes[side].open) continue;
+      TRY(dev->table->sync_event(dev, event_of(side, k), e));
+      if (first) {
+        *begin = MPI_Wtime();
+        TRY(begin_receiving(c, e));
+      }
+      first = false;
+      TRY(post(c, &c->lanes[side], k, e));
+    }
+  return 0;
+}
+
+static int reach_device(chunks *c, float *field, error *e) {
+  for (int k = 0; k < c->count; k++)
+    for (int side = 0; side < 2; side++) {
+      lane *l = &c->lanes[side];
+      if (!l->open) continue;
+      TRY(arrive(c, l, k, e));
+      TRY(move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k, COPY_TO_DEVICE,
+                     e));
+    }
+  return 0;
+}
+
+int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e) {
+  halo *h = c->h;
+  const device_table *t = h->dev->table;
+  double begin = 0;
+  if (!c->lanes[LOWER].open && !c->lanes[UPPER].open) return 0;
+  TRY(leave_device(c, field, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  trace_begin("exchange");
+  TRY(hand_over(c, &begin, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+  TRY(reach_device(c, field, e));
+  TRY(end_sending(c, e));
+  h->exchange_seconds += MPI_Wtime() - begin;
+  trace_end();
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  c->passed += (uint64_t)c->count;
+  c->turn = !c->turn;
+  return 0;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------- */
+
+static void free_requests(lane *l) {
+  for (int k = 0; k < CHUNKS_MAX; k++) {
+    if (l->sends[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->sends[k]);
+    if (l->receives[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->receives[k]);
+  }
+}
+
+static int make_requests(chunks *c, int side, error *e) {
+  lane *l = &c->lanes[side];
+  const int peer = transport_neighbour(c->h, side);
+  const int out = side == LOWER ? TAG_DOWN : TAG_UP, in = side == LOWER ? TAG_UP : TAG_DOWN;
+  for (int k = 0; k < c->count; k++) {
+    const int rows = rows_before(c, k + 1) - rows_before(c, k);
+    const size_t at = floats_before(c, k);
+    MPI_TRY(e, MPI_Send_init(l->send[0] + at, rows, c->h->row, peer, out, c->h->comm, &l->sends[k]));
+    MPI_TRY(e, MPI_Recv_init(l->receive[0] + at, rows, c->h->row, peer, in, c->h->comm, &l->receives[k]));
+  }
+  return 0;
+}
+
+int chunks_cut(chunks *c, int count, error *e) {
+  const size_t pieces = transport_bytes(c->h->slab) / CHUNK_BYTES_MIN;
+  const int most = pieces < 1 ? 1 : pieces < CHUNKS_MAX ? (int)pieces : CHUNKS_MAX;
+  c->count = count < most ? count : most;
+  for (int side = 0; side < 2; side++) {
+    if (!c->lanes[side].open || c->lanes[side].posted) continue;
+    free_requests(&c->lanes[side]);
+    TRY(make_requests(c, side, e));
+  }
+  return 0;
+}
+
+/* --- by MPI --- */
+
+static int open_mpi(chunks *c, int side, error *e) {
+  device *dev = c->h->dev;
+  lane *l = &c->lanes[side];
+  const size_t bytes = transport_bytes(c->h->slab);
+  TRY(dev->table->alloc(dev, (void **)&l->send[0], bytes, MEMORY_PINNED, e));
+  TRY(dev->table->alloc(dev, (void **)&l->receive[0], bytes, MEMORY_PINNED, e));
+  l->send[1] = l->send[0];
+  l->receive[1] = l->receive[0];
+  return 0;
+}
+
+/* --- through the node's memory --- */
+
+static size_t share_bytes(const chunks *c) {
+  const size_t bytes = LINE + sizeof(mailbox) + 4 * transport_bytes(c->h->slab), page = 4096;
+  return (bytes + page - 1) / page * page;
+}
+
+/* The first cache line that begins in MPI's memory: at the same place for every process, as they map whole pages. */
+static char *aligned(char *memory) {
+  return memory + (LINE - (uintptr_t)memory % LINE) % LINE;
+}
+
+static float *halo_in(char *share, const chunks *c, int side, int turn) {
+  return (float *)(void *)(share + sizeof(mailbox) + (size_t)(2 * side + turn) * transport_bytes(c->h->slab));
+}
+
+/* All shares have the same size, but slabs differ by a plane at most and halos not at all: they lie in a row. */
+static int open_memory(chunks *c, error *e) {
+  int rank, ranks;
+  MPI_Aint size;
+  void *mine, *all;
+  MPI_Comm node = c->h->node;
+  MPI_TRY(e, MPI_Comm_rank(node, &rank));
+  MPI_TRY(e, MPI_Comm_size(node, &ranks));
+  const size_t bytes = share_bytes(c);
+  TRY(node_window(node, bytes, &mine, &c->window, e));
+  int unit;
+  MPI_TRY(e, MPI_Win_shared_query(c->window, 0, &size, &unit, &all));
+  memset(mine, 0, bytes); /* first touch: near this rank */
+  MPI_TRY(e, MPI_Barrier(node));
+  TRY(c->h->dev->table->pin(c->h->dev, all, (size_t)ranks * bytes, e));
+  c->memory = all;
+  for (int side = 0; side < 2; side++) {
+    lane *l = &c->lanes[side];
+    int local;
+    TRY(transport_local_neighbour(c->h, side, &local, e));
+    if (!l->open || local == MPI_UNDEFINED) continue;
+    char *own = aligned(c->memory) + (size_t)rank * bytes,
+         *theirs = aligned(c->memory) + (size_t)local * bytes;
+    l->posted = &((mailbox *)(void *)own)->side[side].posted;
+    l->arrived = &((mailbox *)(void *)theirs)->side[!side].posted;
+    for (int turn = 0; turn < 2; turn++) {
+      l->send[turn] = halo_in(own, c, side, turn);
+      l->receive[turn] = halo_in(theirs, c, !side, turn);
+    }
+  }
+  return 0;
+}
+
+int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened, error *e) {
+  chunks *c = *opened = calloc(1, sizeof *c);
+  if (!c) FAIL(e, OUT_OF_MEMORY, sizeof *c, "the transport");
+  TRY(error_agree(e, h->comm));
+  *c = (chunks){.h = h, .count = 1, .window = MPI_WIN_NULL};
+  for (int side = 0; side < 2; side++) {
+    lane *l = &c->lanes[side];
+    l->open = sides[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
+    for (int k = 0; k < CHUNKS_MAX; k++) l->sends[k] = l->receives[k] = MPI_REQUEST_NULL;
+  }
+  if (node_memory) TRY(open_memory(c, e));
+  for (int side = 0; side < 2; side++)
+    if (c->lanes[side].open && !c->lanes[side].posted) TRY(open_mpi(c, side, e));
+  return chunks_cut(c, 1, e);
+}
+
+void chunks_close(chunks *c) {
+  error ignored = {0};
+  if (!c) return;
+  const device_table *t = c->h->dev->table;
+  for (int side = 0; side < 2; side++) {
+    lane *l = &c->lanes[side];
+    free_requests(l);
+    if (l->posted) continue;
+    t->free(c->h->dev, l->send[0], MEMORY_PINNED, &ignored);
+    t->free(c->h->dev, l->receive[0], MEMORY_PINNED, &ignored);
+  }
+  if (c->memory) t->unpin(c->h->dev, c->memory, &ignored);
+  if (c->window != MPI_WIN_NULL) MPI_Win_free(&c->window);
+  free(c);
+}

@@ -1,0 +1,266 @@
+/* nccl: an exchange is one group of NCCL's sends and receives on the boundary's stream. Everything is enqueued: the
+ * host waits for nothing.
+ *
+ * A thread of each rank begins with NCCL, which may take for ever where ranks cannot reach one another, and looks after
+ * it from then on: a failure that NCCL notices later finds the host waiting for planes that will never come. */
+#include <stdio.h>
+#include "transport.h"
+
+#ifndef STENCIL_HAVE_NCCL
+static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
+  (void)h;
+  snprintf(why, HALO_WHY, "this program was built without NCCL");
+  return false;
+}
+
+const transport transport_nccl = {.name = "nccl", .note = "not compiled in", .possible = nccl_possible};
+#else
+#include <nccl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/thread.h"
+
+static const double LOOK_EVERY = 0.25, BEGIN_WITHIN = 60; /* s */
+
+typedef struct nccl {
+  device *dev;
+  int rank, ranks;
+  ncclUniqueId id;
+  int neighbours[2];
+  float *trial; /* device memory: four floats */
+  bool sound;   /* it began on all ranks */
+  bool running; /* the thread, */
+  pthread_t thread;
+  ncclComm_t comm; /* whose these are until `begun`; NULL: did not begin */
+  error failure;
+  pthread_mutex_t mutex; /* guards what follows */
+  pthread_cond_t changed;
+  bool begun;     /* or failed to */
+  bool stop;      /* the thread is to end, */
+  bool abandoned; /* and all this is its own */
+} nccl;
+
+static int failed(error *e, const char *call, ncclResult_t result) {
+  return result == ncclSuccess ? 0 : FAIL(e, NCCL_FAILED, call, ncclGetErrorString(result));
+}
+
+/* --- exchanging ------------------------------------------------------------------------------------------------- */
+
+/* Of two ranks that are neighbours on both sides, the first planes sent are the first received: what went down comes
+ * from above. */
+static ncclResult_t enqueue(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats) {
+  void *stream = n->dev->table->peer->stream(n->dev, STREAM_BOUNDARY);
+  ncclResult_t result = ncclSuccess;
+  for (int side = 0; side < 2 && result == ncclSuccess; side++)
+    if (n->neighbours[side] != MPI_PROC_NULL)
+      result = ncclSend(own[side], floats, ncclFloat, n->neighbours[side], n->comm, stream);
+  for (int side = 1; side >= 0 && result == ncclSuccess; side--)
+    if (n->neighbours[side] != MPI_PROC_NULL)
+      result = ncclRecv(ghosts[side], floats, ncclFloat, n->neighbours[side], n->comm, stream);
+  return result;
+}
+
+static int exchange_planes(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats,
+                           error *e) {
+  TRY(failed(e, "ncclGroupStart", ncclGroupStart()));
+  const ncclResult_t result = enqueue(n, own, ghosts, floats);
+  failed(e, "ncclGroupEnd", ncclGroupEnd()); /* in any case; it knows what went wrong in the group */
+  return e->id ? e->id : failed(e, "ncclSend or ncclRecv", result);
+}
+
+/* --- the thread ------------------------------------------------------------------------------------------------- */
+
+/* The trial's memory is the device's, which may be gone when an abandoned thread comes to this. */
+static void dispose(nccl *n) {
+  error ignored = {0};
+  if (n->comm) (void)(n->sound ? ncclCommDestroy(n->comm) : ncclCommAbort(n->comm));
+  if (!n->abandoned) n->dev->table->free(n->dev, n->trial, MEMORY_DEVICE, &ignored);
+  pthread_cond_destroy(&n->changed);
+  pthread_mutex_destroy(&n->mutex);
+  free(n);
+}
+
+/* Says what NCCL has found and ends this process, upon which the launcher ends the job: the main thread waits for the
+ * device and cannot. What strikes all ranks at once the lowest tells; before the others would, the launcher has ended
+ * them. */
+static void look(nccl *n) {
+  ncclResult_t found = ncclSuccess;
+  error e = {0};
+  const ncclResult_t asked = ncclCommGetAsyncError(n->comm, &found);
+  if (asked != ncclSuccess) found = asked;
+  if (found == ncclSuccess || found == ncclInProgress) return;
+  if (n->rank) sleep(4);
+  usleep((useconds_t)(n->rank < 20 ? n->rank : 20) * 100000);
+  FAIL(&e, NCCL_BROKEN, n->rank, ncclGetErrorString(found));
+  thread_end_process(&e);
+}
+
+/* A first exchange, of single floats: it is now that NCCL connects the neighbours and takes memory for that. */
+static int connect_neighbours(nccl *n, error *e) {
+  float *const own[2] = {n->trial, n->trial + 1}, *const ghosts[2] = {n->trial + 2, n->trial + 3};
+  return exchange_planes(n, own, ghosts, 1, e);
+}
+
+/* Leaves the mutex locked. */
+static void begin(nccl *n) {
+  error failure = {0};
+  if (!n->dev->table->peer->adopt(n->dev, &failure) &&
+      !failed(&failure, "ncclCommInitRank", ncclCommInitRank(&n->comm, n->ranks, n->id, n->rank)))
+    connect_neighbours(n, &failure);
+  else
+    n->comm = NULL; /* what did not begin is not to be ended */
+  pthread_mutex_lock(&n->mutex);
+  n->failure = failure;
+  n->begun = true;
+  pthread_cond_signal(&n->changed);
+}
+
+static void *attend(void *context) {
+  nccl *n = context;
+  begin(n);
+  while (!n->stop) {
+    condition_wait(&n->changed, &n->mutex, clock_seconds() + LOOK_EVERY);
+    if (!n->stop && !n->failure.id) look(n);
+  }
+  const bool abandoned = n->abandoned;
+  pthread_mutex_unlock(&n->mutex);
+  if (abandoned) dispose(n);
+  return NULL;
+}
+
+static int start_thread(nccl *n, error *e) {
+  const int rc = thread_start(&n->thread, attend, n);
+  n->running = rc == 0;
+  return rc ? FAIL(e, NCCL_FAILED, "starting a thread for NCCL", strerror(rc)) : 0;
+}
+
+static void stop_thread(nccl *n) {
+  if (!n->running) return;
+  pthread_mutex_lock(&n->mutex);
+  n->stop = true;
+  pthread_cond_signal(&n->changed);
+  pthread_mutex_unlock(&n->mutex);
+  pthread_join(n->thread, NULL);
+  n->running = false;
+}
+
+/* Until NCCL has begun or failed to. A thread that takes too long is left to itself, with all it has. */
+static void await_thread(halo *h, error *e, error *late) {
+  nccl *n = h->state;
+  const double end = clock_seconds() + BEGIN_WITHIN;
+  pthread_mutex_lock(&n->mutex);
+  for (int rc = 0; !n->begun && !rc;) rc = condition_wait(&n->changed, &n->mutex, end);
+  const bool begun = n->begun;
+  if (begun && n->failure.id) *e = n->failure;
+  n->stop = n->abandoned = !begun;
+  pthread_mutex_unlock(&n->mutex);
+  if (begun) return;
+  pthread_detach(n->thread);
+  h->state = NULL;
+  char text[64];
+  snprintf(text, sizeof text, "not all ranks came within %g s", BEGIN_WITHIN);
+  FAIL(late, NCCL_FAILED, "ncclCommInitRank", text);
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------- */
+
+static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
+  const device_peer *peer = h->dev->table->peer;
+  if (peer && peer->stream) return true;
+  snprintf(why, HALO_WHY, "it needs a GPU");
+  return false;
+}
+
+/* NCCL would refuse ranks that share a GPU, or hang. Agreed. */
+static int refuse_shared(halo *h, int ranks, error *e) {
+  enum { BYTES = sizeof h->dev->gpu };
+  char why[HALO_WHY];
+  unsigned char(*all)[BYTES] = malloc((size_t)ranks * BYTES);
+  if (!all) FAIL(e, OUT_OF_MEMORY, (size_t)ranks * BYTES, "the list of GPUs");
+  int failure = error_agree(e, h->comm);
+  if (!failure)
+    failure = error_from_mpi(e, MPI_Allgather(h->dev->gpu, BYTES, MPI_BYTE, all, BYTES, MPI_BYTE, h->comm),
+                             "MPI_Allgather");
+  for (int a = 0; a < ranks && !failure; a++)
+    for (int b = a + 1; b < ranks && !failure; b++) {
+      if (memcmp(all[a], all[b], BYTES) != 0) continue;
+      snprintf(why, sizeof why, "ranks %d and %d share a GPU, and NCCL needs one for each", a, b);
+      failure = FAIL(e, TRANSPORT_REFUSED, why);
+    }
+  free(all);
+  return failure;
+}
+
+static int make_state(halo *h, int rank, int ranks, error *e) {
+  nccl *n = h->state = calloc(1, sizeof *n);
+  if (!n) return FAIL(e, OUT_OF_MEMORY, sizeof *n, "the transport");
+  n->dev = h->dev;
+  n->rank = rank;
+  n->ranks = ranks;
+  for (int side = 0; side < 2; side++) n->neighbours[side] = transport_neighbour(h, side);
+  pthread_mutex_init(&n->mutex, NULL);
+  condition_init(&n->changed);
+  TRY(h->dev->table->alloc(h->dev, (void **)&n->trial, 4 * sizeof *n->trial, MEMORY_DEVICE, e));
+  return rank ? 0 : failed(e, "ncclGetUniqueId", ncclGetUniqueId(&n->id));
+}
+
+static int nccl_open(halo *h, error *e) {
+  int rank, ranks;
+  error late = {0};
+  MPI_TRY(e, MPI_Comm_rank(h->comm, &rank));
+  MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
+  TRY(refuse_shared(h, ranks, e));
+  /* NVLink multicast is for reductions: no memory and no setting up for it, unless asked for. */
+  setenv("NCCL_NVLS_ENABLE", "0", false);
+  make_state(h, rank, ranks, e);
+  TRY(error_agree(e, h->comm)); /* those that have begun would wait for one that cannot */
+  nccl *n = h->state;
+  MPI_TRY(e, MPI_Bcast(&n->id, sizeof n->id, MPI_BYTE, 0, h->comm));
+  if (!start_thread(n, e)) await_thread(h, e, &late);
+  TRY(error_agree(e, h->comm)); /* what kept a rank from it says more than those that waited for it */
+  if (late.id) *e = late;
+  TRY(error_agree(e, h->comm));
+  n->sound = true;
+  return 0;
+}
+
+/* What NCCL has of a rank goes when its neighbours use it no more. */
+static void nccl_close(halo *h) {
+  error ignored = {0};
+  nccl *n = h->state;
+  if (n && n->sound) h->dev->table->sync(h->dev, STREAM_BOUNDARY, &ignored);
+  MPI_Barrier(h->comm);
+  if (!n) return;
+  stop_thread(n);
+  dispose(n);
+}
+
+static int nccl_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+  const device_table *t = h->dev->table;
+  const slab *s = h->slab;
+  nccl *n = h->state;
+  float *const own[2] = {transport_own(field, s, LOWER), transport_own(field, s, UPPER)};
+  float *const ghosts[2] = {transport_ghosts(field, s, LOWER), transport_ghosts(field, s, UPPER)};
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  if (exchange_planes(n, own, ghosts, transport_bytes(s) / sizeof(float), e)) {
+    stop_thread(n); /* it would say the same once more */
+    return e->id;
+  }
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+}
+
+#define TEXT(number)                 #number
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+const transport transport_nccl = {.name = "nccl",
+                                  .note = "grouped sends and receives of NCCL " VERSION(
+                                      NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) ", the host out of the loop",
+                                  .possible = nccl_possible,
+                                  .open = nccl_open,
+                                  .exchange = nccl_exchange,
+                                  .close = nccl_close,
+                                  .on_device = true};
+#endif

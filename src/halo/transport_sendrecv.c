@@ -1,0 +1,131 @@
+/* The reference: pinned bounce buffers and MPI_Sendrecv, one side after the other; and the same with MPI reading and
+ * writing the device's memory itself. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "device/trace.h"
+#include "transport.h"
+#if defined(OPEN_MPI) && OPEN_MPI
+#include <mpi-ext.h>
+#endif
+
+/* [0] lower, [1] upper; NULL where there is no neighbour. */
+typedef struct buffers {
+  float *send[2], *receive[2]; /* pinned, a halo each */
+} buffers;
+
+static int sendrecv_open(halo *h, error *e) {
+  buffers *b = h->state = calloc(1, sizeof *b);
+  if (!b) return FAIL(e, OUT_OF_MEMORY, sizeof *b, "the transport");
+  for (int side = 0; side < 2; side++) {
+    if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
+    TRY(h->dev->table->alloc(h->dev, (void **)&b->send[side], transport_bytes(h->slab), MEMORY_PINNED, e));
+    TRY(h->dev->table->alloc(h->dev, (void **)&b->receive[side], transport_bytes(h->slab), MEMORY_PINNED, e));
+  }
+  return 0;
+}
+
+static void sendrecv_close(halo *h) {
+  error ignored = {0}; /* closing happens after failures too */
+  buffers *b = h->state;
+  for (int side = 0; b && side < 2; side++) {
+    h->dev->table->free(h->dev, b->send[side], MEMORY_PINNED, &ignored);
+    h->dev->table->free(h->dev, b->receive[side], MEMORY_PINNED, &ignored);
+  }
+  free(b);
+}
+
+/* One direction: everybody sends to one side while receiving from the other. An outer face is MPI_PROC_NULL,
+ * for which MPI does nothing, but some versions insist on a buffer unless the count is 0. */
+static int shift(halo *h, const buffers *b, int to, int from, int tag, error *e) {
+  const slab *s = h->slab;
+  /* counted in rows, so that the count of a huge plane fits an int */
+  int rows = s->ghost * (int)slab_rows(s);
+  MPI_TRY(e, MPI_Sendrecv(b->send[to], b->send[to] ? rows : 0, h->row, transport_neighbour(h, to), tag,
+                          b->receive[from], b->receive[from] ? rows : 0, h->row, transport_neighbour(h, from),
+                          tag, h->comm, MPI_STATUS_IGNORE));
+  return 0;
+}
+
+static int shift_both(halo *h, const buffers *b, error *e) {
+  trace_begin("exchange");
+  double begin = MPI_Wtime();
+  TRY(shift(h, b, LOWER, UPPER, TAG_DOWN, e));
+  TRY(shift(h, b, UPPER, LOWER, TAG_UP, e));
+  h->exchange_seconds += MPI_Wtime() - begin;
+  trace_end();
+  return 0;
+}
+
+static int sendrecv_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+  const device_table *t = h->dev->table;
+  const slab *s = h->slab;
+  const buffers *b = h->state;
+  for (int side = 0; side < 2; side++)
+    if (b->send[side])
+      TRY(t->copy(h->dev, STREAM_BOUNDARY, b->send[side], transport_own(field, s, side), transport_bytes(s),
+                  COPY_TO_HOST, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  /* The planes must have arrived before MPI reads them; this also ends the copies out of the receive buffers
+   * that the exchange before this one left behind, so that MPI may fill these again. */
+  TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
+  TRY(shift_both(h, b, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+  for (int side = 0; side < 2; side++)
+    if (b->receive[side])
+      TRY(t->copy(h->dev, STREAM_BOUNDARY, transport_ghosts(field, s, side), b->receive[side],
+                  transport_bytes(s), COPY_TO_DEVICE, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+}
+
+const transport transport_sendrecv = {.name = "sendrecv",
+                                      .note = "pinned bounce buffers and MPI_Sendrecv: the reference",
+                                      .open = sendrecv_open,
+                                      .exchange = sendrecv_exchange,
+                                      .close = sendrecv_close};
+
+/* --- cuda_aware ------------------------------------------------------------------------------------------------- */
+
+static bool aware_possible(const halo *h, char why[HALO_WHY]) {
+  const char *reason = "it needs a GPU";
+  if (h->dev->table->backend == BACKEND_CUDA) {
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+    if (MPIX_Query_cuda_support()) return true;
+#endif
+    reason = "this MPI cannot read a GPU's memory";
+  }
+  snprintf(why, HALO_WHY, "%s", reason);
+  return false;
+}
+
+static int aware_open(halo *h, error *e) {
+  (void)h, (void)e;
+  return 0;
+}
+
+static void aware_close(halo *h) {
+  (void)h;
+}
+
+static int aware_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+  (void)serial; /* MPI_Sendrecv returns when the ghosts are there */
+  const device_table *t = h->dev->table;
+  buffers b = {{NULL}, {NULL}};
+  for (int side = 0; side < 2; side++)
+    if (transport_neighbour(h, side) != MPI_PROC_NULL) {
+      b.send[side] = transport_own(field, h->slab, side);
+      b.receive[side] = transport_ghosts(field, h->slab, side);
+    }
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
+  TRY(shift_both(h, &b, e));
+  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+  return events ? t->record(h->dev, STREAM_BOUNDARY, events->to_device, e) : 0;
+}
+
+const transport transport_cuda_aware = {.name = "cuda_aware",
+                                        .note = "MPI_Sendrecv on device memory, where MPI can do that",
+                                        .possible = aware_possible,
+                                        .open = aware_open,
+                                        .exchange = aware_exchange,
+                                        .close = aware_close};

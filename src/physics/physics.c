@@ -1,0 +1,172 @@
+#include "physics.h"
+#include <math.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "fd.h"
+#include "base/mix.h"
+
+enum equation physics_form(const config *c) {
+  return c->equation == EQUATION_HEAT && !c->diffusivity_file[0] ? EQUATION_JACOBI : c->equation;
+}
+
+const char *physics_medium(const config *c, double *number) {
+  bool heat = c->equation == EQUATION_HEAT, wave = c->equation == EQUATION_WAVE;
+  *number = heat ? c->diffusivity : wave ? c->velocity : 0;
+  const char *file = heat ? c->diffusivity_file : wave ? c->velocity_file : "";
+  return file[0] ? file : NULL;
+}
+
+/* --- the range of a medium that is read from a file ----------------------------------------------------------- */
+
+typedef struct extremes {
+  const config *config;
+  const slab *slab;
+  const char *dataset;
+  float min, max;
+  uint64_t digest; /* a sum, so that it does not depend on the partition */
+} extremes;
+
+/* A field_sink that keeps nothing. A velocity of 0 would divide by 0 where wavelengths are counted. */
+static int take_extremes(void *context, int z, int planes, const float *values, error *e) {
+  extremes *x = context;
+  const config *c = x->config;
+  bool wave = c->equation == EQUATION_WAVE;
+  size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
+  uint64_t first = (uint64_t)(x->slab->z0 + z) * plane;
+  for (size_t i = 0; i < plane * (size_t)planes; i++) {
+    float v = values[i];
+    if (v < 0 || (wave && v == 0))
+      return FAIL(e, MEDIUM_SIGN, x->dataset, wave ? "a velocity > 0" : "a diffusivity >= 0", (double)v,
+                  x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
+    if (v < x->min) x->min = v;
+    if (v > x->max) x->max = v;
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    x->digest += mix64(mix64(first + i) ^ bits);
+  }
+  return 0;
+}
+
+static int medium_range(physics *p, const config *c, const files *files, const field_io *io, error *e) {
+  double number;
+  const char *dataset = physics_medium(c, &number);
+  p->medium_min = p->medium_max = number;
+  if (!dataset) return 0;
+  extremes x = {c, io->slab, dataset, INFINITY, -INFINITY, 0};
+  TRY(files_field_read(files, io, dataset, take_extremes, &x, e));
+  float both[2] = {-x.min, x.max};
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
+  MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
+  p->medium_min = -both[0];
+  p->medium_max = both[1];
+  return 0;
+}
+
+/* --- time ----------------------------------------------------------------------------------------------------- */
+
+static double bound_of(const physics *p, const config *c) {
+  if (c->equation == EQUATION_JACOBI || p->medium_max <= 0) return INFINITY;
+  double sum = fd_sum(c->space_order, (double[]){c->dx, c->dy, c->dz});
+  return c->equation == EQUATION_HEAT ? 2 / (p->medium_max * sum) : 2 / (p->medium_max * sqrt(sum));
+}
+
+/* An automatic dt is shortened so that a step ends at end_time; with a given one the run ends at the first step that is
+ * not before it; in any case after `steps`, where both are given. */
+static int plan_time(physics *p, const config *c, double dt_before, error *e) {
+  const double ROUNDING = 1e-9; /* end_time / dt that is a whole number but for rounding is that number */
+  p->bound = bound_of(p, c);
+  double automatic = isinf(p->bound) ? 1 : c->cfl * p->bound;
+  p->dt = c->dt > 0 ? c->dt : dt_before > 0 ? dt_before : automatic;
+  p->steps = c->steps;
+  if (p->dt > p->bound * (1 + 1e-12) && !c->allow_unstable && dt_before <= 0)
+    return FAIL(e, TIME_UNSTABLE, p->dt, p->bound);
+  if (c->end_time <= 0) return 0;
+  double steps = ceil(c->end_time / p->dt * (1 - ROUNDING));
+  if (!(steps < 9e18)) return FAIL(e, TIME_TOO_MANY_STEPS, c->end_time, p->dt);
+  p->steps = steps < 1 ? 1 : (int64_t)steps;
+  if (c->dt <= 0 && dt_before <= 0) p->dt = c->end_time / (double)p->steps;
+  if (c->steps > 0 && c->steps < p->steps) p->steps = c->steps;
+  return 0;
+}
+
+int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
+                 error *e) {
+  *p = (physics){.form = physics_form(c)};
+  medium_range(p, c, files, io, e);
+  TRY(error_agree(e, files->compute));
+  return plan_time(p, c, dt_before, e); /* from the same numbers on every rank */
+}
+
+/* --- what kernels get ------------------------------------------------------------------------------------------- */
+
+float physics_factor(const physics *p, const config *c, double medium) {
+  return (float)(c->equation == EQUATION_WAVE ? p->dt * p->dt * medium * medium : p->dt * medium);
+}
+
+static void jacobi_weights(const config *c, kernel_args *a) {
+  a->center = (float)c->jacobi_center;
+  for (int r = 1; r <= RADIUS; r++) {
+    a->wx[r] = (float)c->jacobi_x[r - 1];
+    a->wy[r] = (float)c->jacobi_y[r - 1];
+    a->wz[r] = (float)c->jacobi_z[r - 1];
+  }
+}
+
+/* The Laplacian; with one diffusivity u + dt alpha times it. */
+static void laplacian_weights(const physics *p, const config *c, kernel_args *a) {
+  bool folded = c->equation == EQUATION_HEAT && p->form == EQUATION_JACOBI;
+  double w[5], scale = folded ? p->dt * c->diffusivity : 1, center = 0;
+  const double spacing[3] = {c->dx, c->dy, c->dz};
+  float *axes[3] = {a->wx, a->wy, a->wz};
+  fd_weights(c->space_order, w);
+  for (int axis = 0; axis < 3; axis++) {
+    double h2 = spacing[axis] * spacing[axis];
+    center += scale * w[0] / h2;
+    for (int r = 1; r <= RADIUS; r++) axes[axis][r] = (float)(scale * w[r] / h2);
+  }
+  a->center = (float)(folded ? 1 + center : center);
+  fd_balance(folded ? 1 : 0, &a->center, axes);
+}
+
+bool physics_absorbs(const config *c) {
+  for (int f = 0; f < FACE_COUNT; f++)
+    if (c->boundary[f] == BOUNDARY_ABSORBING) return true;
+  return false;
+}
+
+/* Where a slab has a neighbour, that one sends the ghosts. */
+static void ghost_rules(const config *c, const slab *s, unsigned char rules[FACE_COUNT]) {
+  for (int f = 0; f < FACE_COUNT; f++) {
+    bool inner = (f == FACE_Z_LO && s->lower != SLAB_NO_RANK) || (f == FACE_Z_HI && s->upper != SLAB_NO_RANK);
+    rules[f] = GHOST_KEEP;
+    if (inner) continue;
+    if (c->boundary[f] == BOUNDARY_DIRICHLET) rules[f] = GHOST_ODD;
+    if (c->boundary[f] == BOUNDARY_NEUMANN) rules[f] = GHOST_EVEN;
+    if (c->boundary[f] == BOUNDARY_PERIODIC) rules[f] = GHOST_WRAP;
+  }
+}
+
+void physics_args(const physics *p, const config *c, const slab *s, kernel_args *a) {
+  double number;
+  physics_medium(c, &number);
+  *a = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
+  a->scale = physics_factor(p, c, number);
+  if (c->equation == EQUATION_JACOBI)
+    jacobi_weights(c, a);
+  else
+    laplacian_weights(p, c, a);
+  ghost_rules(c, s, a->ghosts);
+}
+
+void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
+  for (int f = 0; f < FACE_COUNT; f++)
+    ghosts[f] = c->boundary[f] == BOUNDARY_FIXED ? (float)c->boundary_value
+                : c->boundary[f] == BOUNDARY_ABSORBING
+                    ? 0
+                    : NAN; /* an image that is missing shows in the answer */
+}
+
+int physics_bytes(const config *c) {
+  if (c->equation == EQUATION_WAVE) return 16;
+  return c->equation == EQUATION_HEAT && c->diffusivity_file[0] ? 12 : 8;
+}

@@ -1,0 +1,283 @@
+#include "receiver.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "config/config.h"
+#include "base/error_mpi.h"
+#include "place.h"
+
+enum { BATCH_BYTES = 8 << 20 /* of a half */ };
+
+static void *take(size_t count, size_t size, error *e) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the receivers");
+  return memory;
+}
+
+/* --- where they are --------------------------------------------------------------------------------------------- */
+
+/* x, y, z; false outside the grid. */
+static bool place_receiver(const config *c, const double position[3], place p[3]) {
+  bool x = place_on_axis(position[0], c->origin[0], c->dx, c->nx, &p[0]);
+  bool y = place_on_axis(position[1], c->origin[1], c->dy, c->ny, &p[1]);
+  bool z = place_on_axis(position[2], c->origin[2], c->dz, c->nz, &p[2]);
+  for (int axis = 0; axis < 3; axis++)
+    if ((float)p[axis].fraction == 1) p[axis] = (place){p[axis].index + 1, 0}; /* it is rounded to float32 */
+  return x && y && z;
+}
+
+static int read_positions(receivers *r, const config *c, error *e) {
+  table t;
+  TRY(files_table_read(r->files, c->receivers_file, (table_form){.columns = 3}, &t, e));
+  r->positions = (double(*)[3])t.values;
+  if (t.rows > INT_MAX) return FAIL(e, RECEIVERS_TOO_MANY, c->receivers_file, t.rows, INT_MAX);
+  r->count = (int)t.rows;
+  for (int i = 0; i < r->count; i++) {
+    const double *p = r->positions[i];
+    place places[3];
+    if (!place_receiver(c, p, places))
+      return FAIL(e, RECEIVERS_OUTSIDE, c->receivers_file, (int64_t)i, p[0], p[1], p[2]);
+  }
+  return 0;
+}
+
+/* Fills `positions` on every rank. */
+static int find_positions(receivers *r, const config *c, error *e) {
+  if (c->receivers == RECEIVERS_FILE) return read_positions(r, c, e);
+  r->positions = take((size_t)c->receiver_count, sizeof *r->positions, e);
+  if (r->positions)
+    memcpy(r->positions, c->receiver_positions, (size_t)c->receiver_count * sizeof *r->positions);
+  r->count = c->receiver_count;
+  return error_agree(e, r->files->compute);
+}
+
+/* A receiver and what puts it in order. */
+typedef struct placed {
+  int layer, row, index; /* wavefront_receivers; receivers.index */
+  receiver place;
+} placed;
+
+static int by_layer(const void *a, const void *b) {
+  const placed *p = a, *q = b;
+  if (p->layer != q->layer) return p->layer < q->layer ? -1 : 1;
+  if (p->row != q->row) return p->row < q->row ? -1 : 1;
+  return p->index < q->index ? -1 : 1;
+}
+
+/* False where it is another rank's. */
+static bool place_own(const receivers *r, const config *c, int index, placed *own) {
+  const slab *b = r->slab;
+  place p[3];
+  place_receiver(c, r->positions[index], p);
+  const int z = p[2].index - b->z0;
+  const ptrdiff_t at = z * (ptrdiff_t)b->plane + p[1].index * (ptrdiff_t)b->pitch + p[0].index;
+  const receiver place = {at, (float)p[2].fraction, (float)p[1].fraction, (float)p[0].fraction};
+  *own = (placed){2 * z + (place.fz != 0), p[1].index + (place.fy != 0), index, place};
+  return z >= 0 && z < b->nz;
+}
+
+/* Lists this rank's receivers, sorted. */
+static int find_own(receivers *r, const config *c, placed **own, error *e) {
+  const int layers = 2 * r->slab->nz;
+  if (!(*own = take((size_t)r->count, sizeof **own, e))) return e->id;
+  for (int i = 0; i < r->count; i++) r->local += place_own(r, c, i, &(*own)[r->local]);
+  qsort(*own, (size_t)r->local, sizeof **own, by_layer);
+  if (!(r->index = take((size_t)r->local, sizeof *r->index, e))) return e->id;
+  if (!(r->row = take((size_t)r->local, sizeof *r->row, e))) return e->id;
+  if (!(r->layer_begin = take((size_t)layers + 1, sizeof *r->layer_begin, e))) return e->id;
+  for (int i = 0; i < r->local; i++) {
+    r->index[i] = (*own)[i].index;
+    r->row[i] = (*own)[i].row;
+    r->layer_begin[(*own)[i].layer + 1] = i + 1;
+  }
+  for (int i = 0; i < layers; i++)
+    if (r->layer_begin[i + 1] < r->layer_begin[i]) r->layer_begin[i + 1] = r->layer_begin[i];
+  return 0;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------- */
+
+static size_t row_bytes(const receivers *r) {
+  return (size_t)r->local * sizeof(float);
+}
+
+/* All that needs no device. Collective, agreed. */
+static int plan(receivers *r, const config *c, placed **own, int pass, int64_t last_step, error *e) {
+  TRY(find_positions(r, c, e));
+  find_own(r, c, own, e);
+  r->every = c->receivers_every;
+  r->rows = last_step / r->every + 1;
+  r->taken = (r->first_step + r->every - 1) / r->every;
+  r->batch_rows = r->local ? BATCH_BYTES / (int64_t)row_bytes(r) : 1;
+  if (r->batch_rows < pass) r->batch_rows = pass;
+  if (r->batch_rows > r->rows) r->batch_rows = r->rows;
+  return error_agree(e, r->files->compute);
+}
+
+/* Brings the places to the device. */
+static int upload(receivers *r, const placed *own, error *e) {
+  const device_table *t = r->dev->table;
+  const size_t bytes = (size_t)r->local * sizeof(receiver);
+  receiver *places = take((size_t)r->local, sizeof *places, e);
+  for (int i = 0; places && i < r->local; i++) places[i] = own[i].place;
+  if (places && !t->alloc(r->dev, (void **)&r->places, bytes, MEMORY_DEVICE, e) &&
+      !t->copy(r->dev, STREAM_BOUNDARY, r->places, places, bytes, COPY_TO_DEVICE, e))
+    t->sync(r->dev, STREAM_BOUNDARY, e);
+  free(places);
+  return e->id;
+}
+
+static int allocate(receivers *r, const placed *own, error *e) {
+  const device_table *t = r->dev->table;
+  const size_t batch = (size_t)r->batch_rows * row_bytes(r);
+  if (r->local == 0) return 0;
+  if (!(r->traces = take((size_t)r->rows, row_bytes(r), e))) return e->id;
+  for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
+  TRY(upload(r, own, e));
+  TRY(t->alloc(r->dev, (void **)&r->batch, 2 * batch, MEMORY_DEVICE, e));
+  return t->alloc(r->dev, (void **)&r->staging, 2 * batch, MEMORY_PINNED, e);
+}
+
+int receivers_open(receivers *r, device *dev, const slab *slab, const config *c, int pass, int64_t first_step,
+                   int64_t last_step, const files *files, error *e) {
+  placed *own = NULL;
+  *r = (receivers){.dev = dev, .slab = slab, .files = files, .first_step = first_step};
+  if (c->receivers == RECEIVERS_NONE) return 0;
+  if (!plan(r, c, &own, pass, last_step, e)) {
+    allocate(r, own, e);
+    error_agree(e, files->compute);
+  }
+  free(own);
+  return e->id;
+}
+
+int receivers_bytes(const slab *slab, const config *c, int pass, int64_t last_step, const files *files,
+                    receivers_size *size, error *e) {
+  placed *own = NULL;
+  receivers r = {.slab = slab, .files = files};
+  *size = (receivers_size){0};
+  if (c->receivers == RECEIVERS_NONE) return 0;
+  if (!plan(&r, c, &own, pass, last_step, e)) {
+    size->count = r.count;
+    size->pinned = 2 * (size_t)r.batch_rows * row_bytes(&r);
+    size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);
+    size->on_host = (size_t)r.rows * row_bytes(&r) + (size_t)r.count * sizeof *r.positions;
+    size->on_disk = receivers_file_bytes(&r);
+  }
+  free(own);
+  receivers_close(&r);
+  return e->id;
+}
+
+void receivers_close(receivers *r) {
+  error ignored = {0};
+  if (r->dev) {
+    r->dev->table->free(r->dev, r->places, MEMORY_DEVICE, &ignored);
+    r->dev->table->free(r->dev, r->batch, MEMORY_DEVICE, &ignored);
+    r->dev->table->free(r->dev, r->staging, MEMORY_PINNED, &ignored);
+  }
+  free(r->positions);
+  free(r->index);
+  free(r->row);
+  free(r->layer_begin);
+  free(r->traces);
+  *r = (receivers){0};
+}
+
+/* --- sampling --------------------------------------------------------------------------------------------------- */
+
+bool receivers_due(const receivers *r, int64_t step) {
+  return r->count > 0 && step >= r->first_step && step % r->every == 0 && step / r->every < r->rows;
+}
+
+/* Offset of a half, floats. */
+static size_t half_at(const receivers *r, int half) {
+  return half ? (size_t)r->batch_rows * (size_t)r->local : 0;
+}
+
+/* Adds the next `rows` rows of the half that was copied last to the traces. */
+static int move_rows(receivers *r, int64_t rows, error *e) {
+  if (rows == 0) return 0;
+  TRY(r->dev->table->sync_event(r->dev, EVENT_RECEIVERS + !r->half, e));
+  const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
+  memcpy(r->traces + first * local, r->staging + half_at(r, !r->half) + (size_t)r->moved * local,
+         (size_t)rows * local * sizeof(float));
+  r->moved += rows;
+  return 0;
+}
+
+/* Sends the half being filled on its way, once the other has arrived, and begins with that one. */
+static int turn_over(receivers *r, error *e) {
+  const device_table *t = r->dev->table;
+  const size_t at = half_at(r, r->half);
+  TRY(move_rows(r, r->moving - r->moved, e));
+  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging + at, r->batch + at, (size_t)r->batched * row_bytes(r),
+              COPY_TO_HOST, e));
+  TRY(t->record(r->dev, STREAM_BOUNDARY, EVENT_RECEIVERS + r->half, e));
+  r->moving = r->batched;
+  r->moved = r->batched = 0;
+  r->half = !r->half;
+  return 0;
+}
+
+int receivers_flush(receivers *r, error *e) {
+  if (r->batched > 0) TRY(turn_over(r, e));
+  return move_rows(r, r->moving - r->moved, e);
+}
+
+/* The half being filled gets room for that many rows. */
+static int make_room(receivers *r, int64_t rows, error *e) {
+  return r->batched + rows > r->batch_rows ? turn_over(r, e) : 0;
+}
+
+/* The next row of it, for the sample of `step`. */
+static float *next_row(receivers *r, int64_t step) {
+  r->taken = step / r->every + 1;
+  return r->local ? r->batch + half_at(r, r->half) + (size_t)r->batched++ * (size_t)r->local : NULL;
+}
+
+/* As many rows as come in, so that the host is not long away from the steps. A copy has had time since two rows ago. */
+static int move_some(receivers *r, int64_t rows, error *e) {
+  const int64_t left = r->moving - r->moved;
+  return r->batched > 1 + rows ? move_rows(r, rows < left ? rows : left, e) : 0;
+}
+
+int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers *pass, error *e) {
+  int rows = 0;
+  *pass = (wavefront_receivers){.places = r->places, .row = r->row, .layer_begin = r->layer_begin};
+  for (int k = 0; k < steps - 1; k++) rows += receivers_due(r, step + k + 1);
+  if (r->local) TRY(make_room(r, rows, e));
+  for (int k = 0; k < steps - 1; k++)
+    if (receivers_due(r, step + k + 1)) pass->samples[k] = next_row(r, step + k + 1);
+  return move_some(r, rows, e);
+}
+
+int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
+  if (!receivers_due(r, step)) return 0;
+  if (r->local) TRY(make_room(r, 1, e));
+  const sample_args sample = {.field = field,
+                              .pitch = r->slab->pitch,
+                              .plane = r->slab->plane,
+                              .receivers = r->places,
+                              .count = r->local,
+                              .samples = next_row(r, step)};
+  if (r->local == 0) return 0;
+  TRY(r->dev->table->apply(r->dev, STREAM_BOUNDARY, &operation_sample, &sample, e));
+  return move_some(r, 1, e);
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+int receivers_write(receivers *r, const char *path, double dt, error *e) {
+  const receivers_meta meta = {.samples = r->taken,
+                               .receivers = r->count,
+                               .positions = (const double(*)[3])r->positions,
+                               .dt = dt,
+                               .every = r->every};
+  if (r->count == 0) return 0;
+  receivers_flush(r, e);
+  TRY(error_agree(e, r->files->compute));
+  const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};
+  return files_receivers_write(r->files, path, &meta, &part, e);
+}

@@ -1,0 +1,300 @@
+#include "source.h"
+#include <stdlib.h>
+#include <string.h>
+#include "config/config.h"
+#include "base/error_mpi.h"
+#include "place.h"
+#include "wavelet.h"
+
+enum { SOURCE_RING = 32 /* steps */ };
+
+/* --- the points ------------------------------------------------------------------------------------------------- */
+
+/* One source's share of one point. */
+typedef struct corner {
+  int z, y, x;
+  int source; /* index into the config's list */
+  float weight;
+} corner;
+
+/* What is known before any memory of the device is taken. */
+typedef struct spread {
+  corner *corners; /* sorted by z, y, x, source */
+  int count;
+  int *signal_of; /* of each source of the config */
+  source_point *points;
+  source_share *shares;
+} spread;
+
+static void *take(size_t count, size_t size, error *e) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the sources");
+  return memory;
+}
+
+static int by_place(const void *a, const void *b) {
+  const corner *p = a, *q = b;
+  if (p->z != q->z) return p->z < q->z ? -1 : 1;
+  if (p->y != q->y) return p->y < q->y ? -1 : 1;
+  if (p->x != q->x) return p->x < q->x ? -1 : 1;
+  return p->source < q->source ? -1 : p->source > q->source;
+}
+
+/* Ghost planes towards neighbours in which sources act: those that a wavefront computes (wavefront.h). */
+static int reach_of(const slab *b) {
+  return b->ghost - RADIUS;
+}
+
+/* Appends a point of global plane z wherever the slab has that plane: as its own, which exactly one slab does, and in
+ * its ghosts, of which those beyond a face where the grid is periodic are planes of the other end. */
+static void spread_point(spread *w, const slab *b, int z, corner at) {
+  const int begin = b->lower == SLAB_NO_RANK ? 0 : -reach_of(b);
+  const int end = b->nz + (b->upper == SLAB_NO_RANK ? 0 : reach_of(b));
+  for (int turn = -1; turn <= 1; turn++) {
+    at.z = z - b->z0 + turn * b->nz_global;
+    if (at.z >= begin && at.z < end) w->corners[w->count++] = at;
+  }
+}
+
+/* Appends those of the 8 points around a source that lie in planes of the slab and have a weight. */
+static void spread_source(spread *w, const config *c, const slab *b, int source) {
+  const double *position = c->sources[source].position;
+  place x, y, z; /* inside the grid: the config has been checked */
+  place_on_axis(position[0], c->origin[0], c->dx, c->nx, &x);
+  place_on_axis(position[1], c->origin[1], c->dy, c->ny, &y);
+  place_on_axis(position[2], c->origin[2], c->dz, c->nz, &z);
+  for (int i = 0; i < 8; i++) {
+    const int dz = i >> 2, dy = i >> 1 & 1, dx = i & 1;
+    const double weight = (dz ? z.fraction : 1 - z.fraction) * (dy ? y.fraction : 1 - y.fraction) *
+                          (dx ? x.fraction : 1 - x.fraction);
+    if ((float)weight != 0)
+      spread_point(w, b, z.index + dz, (corner){0, y.index + dy, x.index + dx, source, (float)weight});
+  }
+}
+
+static int spread_all(spread *w, const config *c, const slab *b, error *e) {
+  const size_t most = reach_of(b) > 0 ? 3 * 8 : 8; /* of a source */
+  if (!(w->corners = take((size_t)c->source_count, most * sizeof(corner), e))) return e->id;
+  for (int i = 0; i < c->source_count; i++) spread_source(w, c, b, i);
+  qsort(w->corners, (size_t)w->count, sizeof(corner), by_place);
+  return 0;
+}
+
+/* From sorted corners to points and their shares. */
+static int list_points(sources *s, spread *w, error *e) {
+  const corner *k = w->corners;
+  if (!(w->points = take((size_t)w->count, sizeof *w->points, e))) return e->id;
+  if (!(w->shares = take((size_t)w->count, sizeof *w->shares, e))) return e->id;
+  const int planes = s->slab->nz + 2 * (s->reach = reach_of(s->slab));
+  if (!(s->plane_begin = take((size_t)planes + 1, sizeof *s->plane_begin, e))) return e->id;
+  for (int i = 0; i < w->count; i++, k++) {
+    if (i == 0 || k->z != k[-1].z || k->y != k[-1].y || k->x != k[-1].x) {
+      w->points[s->point_count++] = (source_point){k->z, k->y, k->x, i, 0};
+      s->plane_begin[k->z + s->reach + 1] = s->point_count;
+    }
+    w->points[s->point_count - 1].count++;
+    w->shares[i] = (source_share){w->signal_of[k->source], k->weight};
+  }
+  for (int z = 0; z < planes; z++)
+    if (s->plane_begin[z + 1] < s->plane_begin[z]) s->plane_begin[z + 1] = s->plane_begin[z];
+  s->share_count = w->count;
+  return 0;
+}
+
+/* --- the signals ------------------------------------------------------------------------------------------------ */
+
+static int compare(double a, double b) {
+  return a < b ? -1 : a > b;
+}
+
+/* Orders sources by their time functions, those of one file next to each other; equal: the same function. */
+static int by_wavelet(const void *a, const void *b) {
+  const source_config *p = *(const source_config *const *)a, *q = *(const source_config *const *)b;
+  if (p->wavelet != q->wavelet) return p->wavelet < q->wavelet ? -1 : 1;
+  const int file = p->wavelet == WAVELET_FILE ? strcmp(p->wavelet_file, q->wavelet_file) : 0;
+  if (file) return file;
+  const int f0 = p->wavelet == WAVELET_FILE ? 0 : compare(p->f0, q->f0);
+  if (f0) return f0;
+  const int t0 = p->wavelet == WAVELET_FILE ? 0 : compare(p->t0, q->t0);
+  return t0 ? t0 : compare(p->amplitude, q->amplitude);
+}
+
+static bool same_file(const source_config *p, const source_config *q) {
+  return p->wavelet == WAVELET_FILE && q->wavelet == WAVELET_FILE &&
+         strcmp(p->wavelet_file, q->wavelet_file) == 0;
+}
+
+/* Reads each file once; `sorted` are the sources, by_wavelet. Collective. */
+static int read_tables(sources *s, const source_config *const sorted[], int count, const files *files,
+                       error *e) {
+  s->tables = take((size_t)count, sizeof *s->tables, e);
+  TRY(error_agree(e, files->compute));
+  for (int i = 0; i < count; i++)
+    if (sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !same_file(sorted[i], sorted[i - 1])))
+      TRY(wavelet_read(files, sorted[i], &s->tables[s->table_count++], e));
+  return 0;
+}
+
+/* Finds which sources are alike, and numbers their signals in the order in which this rank's points first need them,
+ * so that neighbouring threads read neighbouring numbers. What no point here needs has no number and is dropped. */
+static int number_signals(sources *s, spread *w, const config *c, const source_config *const sorted[],
+                          error *e) {
+  const int count = c->source_count;
+  int *like =
+      take((size_t)count, sizeof *like, e); /* of each source: the first in `sorted` that is like it */
+  int *table_of = take((size_t)count, sizeof *table_of, e), *number = take((size_t)count, sizeof *number, e);
+  s->signals = take((size_t)count, sizeof *s->signals, e);
+  w->signal_of = take((size_t)count, sizeof *w->signal_of, e);
+  for (int i = 0, first = 0, files = 0; i < count && !e->id; i++) {
+    if (i == 0 || by_wavelet(&sorted[i], &sorted[first])) first = i;
+    files += sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !same_file(sorted[i], sorted[i - 1]));
+    like[sorted[i] - c->sources] = first;
+    table_of[first] = sorted[i]->wavelet == WAVELET_FILE ? files - 1 : -1;
+    number[i] = -1;
+  }
+  for (int i = 0; i < w->count && !e->id; i++) {
+    const int source = w->corners[i].source, first = like[source];
+    if (number[first] < 0) {
+      const table *t = table_of[first] < 0 ? NULL : &s->tables[table_of[first]];
+      s->signals[s->signal_count] = wavelet_of(sorted[first], t);
+      number[first] = s->signal_count++;
+    }
+    w->signal_of[source] = number[first];
+  }
+  free(like);
+  free(table_of);
+  free(number);
+  return e->id;
+}
+
+/* Frees the tables that no signal of this rank is made of. */
+static int drop_tables(sources *s, error *e) {
+  bool *used = take((size_t)s->table_count, sizeof *used, e);
+  if (!used) return e->id;
+  for (int i = 0; i < s->signal_count; i++)
+    if (s->signals[i].table) used[s->signals[i].table - s->tables] = true;
+  for (int t = 0; t < s->table_count; t++)
+    if (!used[t]) table_free(&s->tables[t]);
+  free(used);
+  return 0;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------- */
+
+/* All that needs no device. Collective and agreed. */
+static int plan(sources *s, spread *w, const config *c, const files *files, error *e) {
+  const int count = c->source_count;
+  const source_config **sorted = take((size_t)count, sizeof *sorted, e);
+  for (int i = 0; sorted && i < count; i++) sorted[i] = &c->sources[i];
+  if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, by_wavelet);
+  if (sorted) spread_all(w, c, s->slab, e);
+  if (!error_agree(e, files->compute) && !read_tables(s, sorted, count, files, e)) {
+    if (!number_signals(s, w, c, sorted, e) && !list_points(s, w, e)) drop_tables(s, e);
+    error_agree(e, files->compute);
+  }
+  free(sorted);
+  return e->id;
+}
+
+static void spread_free(spread *w) {
+  free(w->corners);
+  free(w->signal_of);
+  free(w->points);
+  free(w->shares);
+}
+
+static size_t ring_bytes(const sources *s) {
+  return SOURCE_RING * (size_t)s->signal_count * sizeof *s->ring;
+}
+
+static int upload(sources *s, const spread *w, error *e) {
+  const device_table *t = s->dev->table;
+  const size_t points = (size_t)s->point_count * sizeof *s->points,
+               shares = (size_t)s->share_count * sizeof *s->shares;
+  if (s->point_count == 0) return 0;
+  TRY(t->alloc(s->dev, (void **)&s->points, points, MEMORY_DEVICE, e));
+  TRY(t->alloc(s->dev, (void **)&s->shares, shares, MEMORY_DEVICE, e));
+  TRY(t->alloc(s->dev, (void **)&s->ring, ring_bytes(s), MEMORY_PINNED, e));
+  if (!(s->ring_step = take(SOURCE_RING, sizeof *s->ring_step, e))) return e->id;
+  for (int i = 0; i < SOURCE_RING; i++) s->ring_step[i] = -1;
+  TRY(t->copy(s->dev, STREAM_BOUNDARY, s->points, w->points, points, COPY_TO_DEVICE, e));
+  TRY(t->copy(s->dev, STREAM_BOUNDARY, s->shares, w->shares, shares, COPY_TO_DEVICE, e));
+  return t->sync(s->dev, STREAM_BOUNDARY, e);
+}
+
+int sources_open(sources *s, device *dev, const slab *slab, const config *c, double dt, const files *files,
+                 error *e) {
+  spread w = {0};
+  *s = (sources){.dev = dev, .slab = slab, .dt = dt};
+  if (c->source_count == 0) return 0;
+  if (!plan(s, &w, c, files, e)) {
+    upload(s, &w, e);
+    error_agree(e, files->compute);
+  }
+  spread_free(&w);
+  return e->id;
+}
+
+int sources_bytes(const slab *slab, const config *c, const files *files, size_t *on_device, size_t *pinned,
+                  error *e) {
+  spread w = {0};
+  sources s = {.slab = slab};
+  *on_device = *pinned = 0;
+  if (c->source_count == 0) return 0;
+  if (!plan(&s, &w, c, files, e)) {
+    *on_device = (size_t)s.point_count * sizeof *s.points + (size_t)s.share_count * sizeof *s.shares;
+    *pinned = ring_bytes(&s);
+  }
+  spread_free(&w);
+  sources_close(&s);
+  return e->id;
+}
+
+void sources_close(sources *s) {
+  error ignored = {0};
+  if (s->dev) {
+    s->dev->table->free(s->dev, s->points, MEMORY_DEVICE, &ignored);
+    s->dev->table->free(s->dev, s->shares, MEMORY_DEVICE, &ignored);
+    s->dev->table->free(s->dev, s->ring, MEMORY_PINNED, &ignored);
+  }
+  for (int i = 0; i < s->table_count; i++) table_free(&s->tables[i]);
+  free(s->tables);
+  free(s->signals);
+  free(s->plane_begin);
+  free(s->ring_step);
+  *s = (sources){0};
+}
+
+/* --- a step ----------------------------------------------------------------------------------------------------- */
+
+/* The signals of a step, computed when it is first asked for. Kernels read them where they are, in pinned memory: a
+ * copy would need a stream of its own to wait for. They read late, but nothing they still have to read is overwritten:
+ * the place of `step` held the step SOURCE_RING before it, and at most 16 steps are unfinished (a pass has at most
+ * WAVEFRONT_DEPTH_MAX steps, and the step loop lets at most two passes run ahead). */
+static const float *signals_at(sources *s, int64_t step) {
+  const int slot = (int)(step % SOURCE_RING);
+  float *signals = s->ring + (size_t)slot * (size_t)s->signal_count;
+  if (s->ring_step[slot] == step) return signals;
+  for (int i = 0; i < s->signal_count; i++) signals[i] = wavelet_value(&s->signals[i], s->dt, step);
+  s->ring_step[slot] = step;
+  return signals;
+}
+
+int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e) {
+  if (s->point_count == 0) return 0;
+  const int begin = s->plane_begin[args->z_begin + s->reach], end = s->plane_begin[args->z_end + s->reach];
+  if (begin == end) return 0;
+  const inject_args inject = {.field = *args,
+                              .points = s->points + begin,
+                              .count = end - begin,
+                              .shares = s->shares,
+                              .signal = signals_at(s, step)};
+  return s->dev->table->apply(s->dev, stream, &operation_inject, &inject, e);
+}
+
+void sources_of_pass(sources *s, int64_t step, int steps, wavefront_sources *pass) {
+  *pass = (wavefront_sources){.points = s->points, .shares = s->shares};
+  if (s->point_count == 0) return;
+  pass->plane_begin = s->plane_begin + s->reach;
+  for (int k = 0; k < steps; k++) pass->signal[k] = signals_at(s, step + k);
+}

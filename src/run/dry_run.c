@@ -1,0 +1,181 @@
+/* --dry-run: what a run would do and need, without doing it. */
+#include "run.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "physics/fd.h"
+#include "report.h"
+#include "simulation.h"
+#include "save/save_checkpoint.h"
+#include "stop.h"
+#include "save/storage.h"
+
+static double mib(double bytes) {
+  return bytes / 1048576;
+}
+
+/* What a rank needs, bytes, and what there is of receivers. */
+typedef struct needs {
+  double device, pinned;
+  double copies; /* of what is saved, pinned, at most */
+  receivers_size receivers;
+} needs;
+
+/* Collective: wavelets and positions may come from files. */
+static int count_needs(const simulation *s, needs *n, error *e) {
+  const config *c = s->config;
+  const slab *z = &s->slab;
+  size_t on_device = 0, pinned = 0;
+  double number, field = (double)slab_floats(z) * sizeof(float);
+  *n = (needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
+  TRY(sources_bytes(z, c, s->files, &on_device, &pinned, e));
+  TRY(receivers_bytes(z, c, s->shape.depth, s->physics.steps, s->files, &n->receivers, e));
+  n->device += (double)on_device + (double)n->receivers.on_device;
+  double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
+  n->copies =
+      OUTPUT_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
+  n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)n->receivers.pinned;
+  if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
+  if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
+  return 0;
+}
+
+static void print_partition(const simulation *s, const needs *n) {
+  slab z = s->slab;
+  log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->ranks, s->ranks == 1 ? "" : "s",
+           z.nz_global / z.ranks, slab_largest(&z),
+           s->files->served ? "; the last rank serves the data" : "");
+  for (int r = 0; r < s->ranks; r++)
+    log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
+               slab_first_plane(&z, r + 1) - 1);
+  log_line(s->log,
+           "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
+           "up to %.1f MiB for copies of what is saved",
+           mib(n->device), mib(n->pinned), mib((double)s->io.block_bytes), mib(n->copies));
+  if (n->receivers.count)
+    log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
+             n->receivers.count, mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));
+}
+
+static double largest(double a, double b) {
+  return a > b ? a : b;
+}
+
+/* A Ricker wavelet's spectrum is 6 % of its peak at 2.5 times its peak frequency: what lies above hardly matters. */
+static void print_wavelengths(const simulation *s) {
+  const double ABOVE_PEAK = 2.5, TOLERATED = 0.01;
+  const config *c = s->config;
+  const physics *p = &s->physics;
+  double f0 = 0, h = largest(c->dx, largest(c->dy, c->dz));
+  for (int i = 0; i < c->source_count; i++) f0 = largest(f0, c->sources[i].f0);
+  if (f0 <= 0) return;
+  double points = p->medium_min / (f0 * h), least = points / ABOVE_PEAK, courant = p->medium_min * p->dt / h;
+  log_line(s->log, "points per wavelength: %.1f at f0 = %g Hz, %.1f at %g f0", points, f0, least, ABOVE_PEAK);
+  if (least <= 2) {
+    log_line(s->log, "warning: fewer than 2 points per wavelength at %g f0: the grid cannot hold these waves",
+             ABOVE_PEAK);
+    return;
+  }
+  double off = fd_phase_velocity(c->space_order, least, courant) - 1;
+  log_line(s->log, "phase velocity along an axis: %+.2f %% at f0, %+.2f %% at %g f0",
+           100 * (fd_phase_velocity(c->space_order, points, courant) - 1), 100 * off, ABOVE_PEAK);
+  if (off > TOLERATED || off < -TOLERATED)
+    log_line(s->log,
+             "warning: numerical dispersion: more than %g %% at %g f0 (finer grid, lower f0 or higher "
+             "space_order)",
+             100 * TOLERATED, ABOVE_PEAK);
+}
+
+static void print_physics(const simulation *s) {
+  const config *c = s->config;
+  const physics *p = &s->physics;
+  if (c->equation == EQUATION_JACOBI) return;
+  log_line(s->log, "%s: %g to %g %s", c->equation == EQUATION_HEAT ? "diffusivity" : "velocity",
+           p->medium_min, p->medium_max, c->equation == EQUATION_HEAT ? "m^2/s" : "m/s");
+  log_line(s->log, "stability bound %.6g s, dt = %.6g s, %lld steps, ends at %.6g s", p->bound, p->dt,
+           (long long)p->steps, p->dt * (double)p->steps);
+  if (c->equation == EQUATION_WAVE) print_wavelengths(s);
+}
+
+/* Ranks may share a GPU; what counts then is the sum. */
+static int print_device(simulation *s, const needs *n, error *e) {
+  double all = 0;
+  MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->comm));
+  log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", s->dev->description,
+           mib((double)s->dev->total_bytes), mib(all));
+  if (s->dev->room > 0 && n->device > (double)s->dev->room)
+    log_line(s->log, "warning: that is more than there is on this device: here the run would fail");
+  if (s->dev->warning[0]) log_line(s->log, "warning: %s", s->dev->warning);
+  return 0;
+}
+
+static void print_output(const simulation *s) {
+  const double BESIDE = 9000; /* what a file holds besides points and config, about: HDF5's own, and attributes */
+  const config *c = s->config;
+  int64_t files = 1;
+  const int64_t steps = s->physics.steps;
+  if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
+  double bytes = (double)c->nx * c->ny * c->nz * sizeof(float) + BESIDE + (double)strlen(s->config_text);
+  log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
+           files == 1 ? "" : "s", c->output_path, mib(bytes), c->compress ? " before compression" : "",
+           mib(bytes * (double)files));
+}
+
+static int check_input(const config *c, const char *dataset, const files *files, run_log *log, error *e) {
+  TRY(files_field_check(files, dataset, c->nx, c->ny, c->nz, e));
+  log_line(log, "input: %s is there and has shape (%d, %d, %d)", dataset, c->nz, c->ny, c->nx);
+  return 0;
+}
+
+/* Collective, agreed. */
+static int check_files(const simulation *s, double traces, error *e) {
+  const config *c = s->config;
+  const files *files = s->files;
+  run_log *log = s->log;
+  double number;
+  const char *medium = physics_medium(c, &number);
+  if (medium) TRY(check_input(c, medium, files, log, e));
+  if (c->initial == INITIAL_FILE) TRY(check_input(c, c->initial_file, files, log, e));
+  if (c->previous == PREVIOUS_FILE) TRY(check_input(c, c->previous_file, files, log, e));
+  TRY(files_path_check(files, c->output_path, false, e));
+  TRY(files_path_check(files, c->checkpoint_path, true, e));
+  if (s->rank == 0 && c->report_file[0]) report_check(c->report_file, e);
+  TRY(error_agree(e, files->compute));
+  log_line(log, "output paths are writable");
+  return storage_check(s, traces, true, e);
+}
+
+static int describe(simulation *s, double *traces, error *e) {
+  const config *c = s->config;
+  needs n;
+  log_line(s->log, "%s", s->config_text);
+  if (s->config->idle[0]) log_line(s->log, "without effect here: %s", s->config->idle);
+  print_physics(s);
+  TRY(count_needs(s, &n, e));
+  print_partition(s, &n);
+  TRY(print_device(s, &n, e));
+  log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
+           c->overlap ? "on" : "off", io_name(s->io.mode));
+  print_output(s);
+  *traces = (double)n.receivers.on_disk;
+  return 0;
+}
+
+int dry_run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
+            error *e) {
+  simulation s;
+  checkpoint from = {.file = -1};
+  stop_end();
+  if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
+  if (from.name[0])
+    log_line(log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
+  if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, files, PLAN_DRY, e)) {
+    double traces = 0;
+    describe(&s, &traces, e);
+    if (!error_agree(e, files->compute) && !check_files(&s, traces, e))
+      log_line(log, "dry run: everything is in place");
+  }
+  simulation_close(&s);
+  if (from.name[0]) files_checkpoint_close(files, &from);
+  return e->id;
+}

@@ -1,0 +1,189 @@
+/* Filling the fields at the start. */
+#include "simulation.h"
+#include <stdlib.h>
+#include "base/error_mpi.h"
+#include "physics/initial.h"
+#include "save/save_checkpoint.h"
+#include "step/tune.h"
+
+enum { COPY_REPEATS = 10 };
+static const double COPY_SECONDS = 0.1; /* measure the copy at least this long, if it has repeats left */
+static const size_t COPY_BYTES = (size_t)4 << 30; /* a longer copy is no faster */
+
+/* Planes that are computed on their way to the device. */
+typedef struct plane_maker {
+  simulation *s;
+  float *plane; /* ny * nx */
+} plane_maker;
+
+static int take_plane(plane_maker *m, simulation *s, error *e) {
+  size_t bytes = (size_t)s->slab.nx * (size_t)s->slab.ny * sizeof(float);
+  *m = (plane_maker){s, malloc(bytes)};
+  return m->plane ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
+}
+
+/* --- the medium: what multiplies the sum of the star ---------------------------------------------------------- */
+
+/* A field_sink: `context` is a plane_maker. */
+static int medium_to_device(void *context, int z, int planes, const float *values, error *e) {
+  plane_maker *m = context;
+  const size_t points = (size_t)m->s->slab.nx * (size_t)m->s->slab.ny;
+  for (int p = 0; p < planes; p++, values += points) {
+    for (size_t i = 0; i < points; i++) m->plane[i] = physics_factor(&m->s->physics, m->s->config, values[i]);
+    TRY(transfer_to_device(&m->s->transfer, z + p, 1, m->plane, e));
+  }
+  return 0;
+}
+
+/* A halo of it, too: kernels of two steps a pass read the medium of a neighbour's planes. */
+static int load_medium(simulation *s, error *e) {
+  double number;
+  const char *dataset = physics_medium(s->config, &number);
+  plane_maker m;
+  if (!dataset) return 0;
+  s->transfer.field = s->medium;
+  take_plane(&m, s, e);
+  TRY(error_agree(e, s->comm));
+  files_field_read(s->files, &s->io, dataset, medium_to_device, &m, e);
+  free(m.plane);
+  TRY(error_agree(e, s->comm));
+  if (halo_exchange(&s->halo, s->medium, NULL, true, e)) error_abort(e, s->comm);
+  return 0;
+}
+
+/* --- the field -------------------------------------------------------------------------------------------------- */
+
+/* Computes the initial field plane by plane, as a file would be read. */
+static int compute_initial(simulation *s, error *e) {
+  plane_maker m;
+  TRY(take_plane(&m, s, e));
+  for (int z = 0; z < s->slab.nz && !e->id; z++) {
+    initial_fill(s->config, s->slab.z0 + z, 1, m.plane);
+    transfer_to_device(&s->transfer, z, 1, m.plane, e);
+  }
+  free(m.plane);
+  return e->id;
+}
+
+/* Fixed faces hold their value for ever; ghosts towards a neighbour come by exchange, images from the field. */
+static int fill_outer_ghosts(simulation *s, error *e) {
+  const slab *z = &s->slab;
+  transfer *t = &s->transfer;
+  if (z->lower == SLAB_NO_RANK) TRY(transfer_fill(t, -z->ghost, z->ghost, t->ghosts[FACE_Z_LO], e));
+  if (z->upper == SLAB_NO_RANK) TRY(transfer_fill(t, z->nz, z->ghost, t->ghosts[FACE_Z_HI], e));
+  return 0;
+}
+
+static int make_images(simulation *s, error *e) {
+  kernel_args args = s->stepper.args;
+  args.out = stepper_field(&s->stepper, 0);
+  args.z_begin = 0, args.z_end = s->slab.nz;
+  TRY(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e));
+  return s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
+}
+
+/* The initial field, own points. Collective, agreed. */
+static int load_field(simulation *s, error *e) {
+  s->transfer.field = s->stepper.memory[0];
+  if (s->config->initial == INITIAL_FILE)
+    return files_field_read(s->files, &s->io, s->config->initial_file, transfer_to_device, &s->transfer, e);
+  compute_initial(s, e);
+  return error_agree(e, s->comm);
+}
+
+/* All ghosts of memory[0] that are not fixed. Collective, agreed. */
+static int complete_field(simulation *s, error *e) {
+  make_images(s, e);
+  TRY(error_agree(e, s->comm));
+  if (halo_exchange(&s->halo, s->stepper.memory[0], NULL, true, e)) error_abort(e, s->comm);
+  s->halo.exchange_seconds = 0;
+  return 0;
+}
+
+static int copy_fields(simulation *s, size_t bytes, int repeats, double *seconds, error *e) {
+  stepper *p = &s->stepper;
+  double begin = MPI_Wtime();
+  for (int i = 0; i < repeats; i++)
+    TRY(s->dev->table->copy(s->dev, STREAM_INTERIOR, p->memory[1], p->memory[0], bytes, COPY_ON_DEVICE, e));
+  TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
+  *seconds = (MPI_Wtime() - begin) / repeats;
+  return 0;
+}
+
+/* The second field starts as a copy of the first: its ghosts must hold the same values. Where they are a neighbour's
+ * own planes (transport_shared.c) both ranks write the same there, since both see the same in the first field, and
+ * nobody goes on before all have (error_agree behind every copy). Copying on the device
+ * is also the yardstick of the performance report, so it is timed here, on all ranks at once, as the steps
+ * will run. */
+static int copy_and_measure(simulation *s, error *e) {
+  size_t bytes = slab_floats(&s->slab) * sizeof(float), timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
+  double best = 0, seconds, spent = 0;
+  TRY(copy_fields(s, bytes, 1, &seconds, e));
+  for (int i = 0; i < COPY_REPEATS && spent < COPY_SECONDS; i++) {
+    TRY(copy_fields(s, timed, 5, &seconds, e));
+    spent += 5 * seconds;
+    if (i == 0 || seconds < best) best = seconds;
+  }
+  s->copy_gbs = best > 0 ? 2.0 * (double)timed * 1e-9 / best : 0;
+  return 0;
+}
+
+/* --- the wave one step before the first ------------------------------------------------------------------------- */
+
+/* With zero initial velocity u(-dt) = u(dt), so that both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is.
+ * That is a step of heat with half the medium; halving the weights instead rounds nothing. */
+static int start_at_rest(simulation *s, error *e) {
+  const enum backend backend = s->dev->table->backend;
+  const kernel *k; /* any will do, all have the same bits; `naive` runs on every GPU */
+  TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", EQUATION_HEAT, backend, &k, e));
+  kernel_args args = s->stepper.args;
+  args.center /= 2;
+  for (int r = 1; r <= RADIUS; r++) args.wx[r] /= 2, args.wy[r] /= 2, args.wz[r] /= 2;
+  args.in = stepper_field(&s->stepper, 0);
+  args.out = stepper_field(&s->stepper, 1);
+  args.z_begin = 0, args.z_end = s->slab.nz;
+  TRY(s->dev->table->launch(s->dev, STREAM_INTERIOR, k, &args, e));
+  return s->dev->table->sync(s->dev, STREAM_INTERIOR, e);
+}
+
+static int load_previous(simulation *s, error *e) {
+  if (s->config->previous == PREVIOUS_REST) return start_at_rest(s, e);
+  s->transfer.field = s->stepper.memory[1];
+  return files_field_read(s->files, &s->io, s->config->previous_file, transfer_to_device, &s->transfer, e);
+}
+
+/* The step before the first, and what is recorded of the first. */
+static int begin(simulation *s, error *e) {
+  if (s->config->equation == EQUATION_WAVE) load_previous(s, e);
+  if (!e->id && s->stepper.receivers) receivers_sample(&s->receivers, stepper_field(&s->stepper, 0), 0, e);
+  return error_agree(e, s->comm);
+}
+
+/* In place of the initial field, what a checkpoint holds. The wave's second field comes from there too; the others'
+ * needs the ghosts of the first. */
+static int resume(simulation *s, error *e) {
+  double seconds;
+  TRY(state_restore(s, s->from, e));
+  TRY(complete_field(s, e));
+  if (s->config->equation != EQUATION_WAVE)
+    copy_fields(s, slab_floats(&s->slab) * sizeof(float), 1, &seconds, e);
+  return error_agree(e, s->comm);
+}
+
+int simulation_load(simulation *s, error *e) {
+  TRY(load_medium(s, e));
+  s->transfer.field = s->stepper.memory[0];
+  fill_outer_ghosts(s, e);
+  TRY(error_agree(e, s->comm));
+  if (!s->from) {
+    TRY(load_field(s, e));
+    TRY(complete_field(s, e));
+  }
+  MPI_TRY(e, MPI_Barrier(s->comm));
+  /* Measuring kernels spoils the second field, and so comes before it is filled. */
+  if (!s->stepper.persistent) TRY(tune_kernels(&s->stepper, s->kernel, s->physics.form, s->comm, s->log, e));
+  copy_and_measure(s, e);
+  TRY(error_agree(e, s->comm));
+  if (!s->from) return begin(s, e);
+  return resume(s, e);
+}

@@ -1,0 +1,134 @@
+/* stencil: mpirun -np N ./stencil [options] config.ini [section.key=value ...] */
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+#include "base/error_mpi.h"
+#include "io/files.h"
+#include "run.h"
+#include "stop.h"
+
+/* The command line as one string, for the saved files. The caller frees it. */
+static char *join_command(int argc, char **argv, error *e) {
+  size_t length = 1;
+  for (int i = 0; i < argc; i++) length += strlen(argv[i]) + 1;
+  char *text = malloc(length), *end = text;
+  if (!text) {
+    FAIL(e, OUT_OF_MEMORY, length, "the command line");
+    return NULL;
+  }
+  for (int i = 0; i < argc; i++) end += sprintf(end, "%s%s", i ? " " : "", argv[i]);
+  *end = 0;
+  return text;
+}
+
+/* Gives the other ranks a copy of a list of rank 0. */
+static int share_list(void **list, size_t count, size_t size, int rank, MPI_Comm comm, error *e) {
+  size_t bytes = count * size;
+  if (rank != 0) *list = NULL;
+  if (bytes == 0) return 0;
+  if (rank != 0 && !(*list = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");
+  TRY(error_agree(e, comm));
+  MPI_Datatype entry;
+  MPI_TRY(e, MPI_Type_contiguous((int)size, MPI_BYTE, &entry));
+  MPI_TRY(e, MPI_Type_commit(&entry));
+  MPI_TRY(e, MPI_Bcast(*list, (int)count, entry, 0, comm));
+  MPI_TRY(e, MPI_Type_free(&entry));
+  return 0;
+}
+
+/* Rank 0 alone reads the file: all ranks then run the same configuration, and a mistake in it is reported
+ * once. */
+static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
+  if (rank == 0 && !config_load(c, options->config_file, options->override_count, options->overrides, e) &&
+      options->report_file) { /* --report wins over [report] file */
+    int n = snprintf(c->report_file, sizeof c->report_file, "%s", options->report_file);
+    if (n >= (int)sizeof c->report_file) FAIL(e, USAGE_OPTION, "--report: the path is too long");
+  }
+  TRY(error_agree(e, comm));
+  MPI_TRY(e, MPI_Bcast(c, (int)sizeof *c, MPI_BYTE, 0, comm));
+  TRY(share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
+  return share_list((void **)&c->receiver_positions, (size_t)c->receiver_count, sizeof *c->receiver_positions,
+                    rank, comm, e);
+}
+
+static run_log open_log(const cli *options, const config *c, int rank) {
+  return (run_log){.to = rank == 0 && !options->quiet ? stdout : NULL,
+                   .verbose = options->verbose,
+                   .progress = c->progress != PROGRESS_OFF,
+                   .redraw = c->progress == PROGRESS_ON || log_to_terminal()};
+}
+
+/* The computing ranks run; the data server, if there is one, serves them, and ends with the same error. */
+static void share_out(const config *c, const cli *options, const char *command, run_log *log, const files *f,
+                      error *e) {
+  if (f->server) {
+    if (options->dry_run || options->benchmark) stop_end(); /* as the others do */
+    files_serve(f, c, stop_signal, e);
+    return;
+  }
+  if (options->dry_run)
+    dry_run(c, options, command, log, f, e);
+  else
+    run(c, options, command, log, f, e);
+  files_dismiss(f, e);
+}
+
+static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
+  int rank;
+  config c = {.nx = 0};
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  load_config(&c, options, rank, comm, e);
+  char *command = e->id ? NULL : join_command(argc, argv, e);
+  if (command) {
+    run_log log = open_log(options, &c, rank);
+    files f;
+    field_io_start();
+    if (!files_open(&f, comm, c.io, e)) share_out(&c, options, command, &log, &f, e);
+    files_close(&f);
+  }
+  free(command);
+  config_free(&c);
+  return e->id;
+}
+
+static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
+  MPI_Comm comm;
+  int provided, rank = 0;
+  /* While a rank waits in MPI its worker threads compute on the same cores: Open MPI must not spin on one. On the host
+   * device with a core a rank that makes the steps 2.4 times as fast. */
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  /* Of a path beyond some 240 characters, the parts of Open MPI that share file pointers run over their buffer or hang;
+   * HDF5 shares none. */
+  setenv("OMPI_MCA_sharedfp", "^sm,lockedfile", 0);
+  MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* saving.c asks what it has got */
+  /* ours alone: messages of libraries cannot mix with halos */
+  MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  MPI_TRY(e, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  if (!e->id) start(argc, argv, options, comm, e);
+  if (e->id && rank == 0) error_print(e);
+  MPI_Comm_free(&comm);
+  MPI_Finalize();
+  return e->id;
+}
+
+/* Does this process print what needs no MPI? Under a launcher all would; each is told its rank before MPI_Init. */
+static bool speaks(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+  const char *rank = NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++) rank = getenv(names[i]);
+  return !rank || strcmp(rank, "0") == 0;
+}
+
+int main(int argc, char **argv) {
+  error e = {0};
+  cli options;
+  cli_parse(&options, argc, argv, &e);
+  if (!e.id && options.action != CLI_RUN && !speaks()) return 0;
+  if (!e.id && options.action == CLI_HELP) return cli_help(stdout), 0;
+  if (!e.id && options.action == CLI_VERSION) return cli_version(stdout), 0;
+  stop_begin();
+  run_under_mpi(argc, argv, &options, &e); /* a usage error too: under mpirun only rank 0 may speak */
+  return error_exit_code(e.id);
+}

@@ -1,0 +1,262 @@
+#include "report.h"
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "io/atomic_file.h"
+
+typedef struct phase_row {
+  const char *key, *label;
+  size_t offset; /* in report_rank */
+} phase_row;
+
+static const phase_row PHASES[] = {
+    {"boundary", "boundary compute", offsetof(report_rank, boundary)},
+    {"to_host", "copy to host", offsetof(report_rank, to_host)},
+    {"exchange", "exchange (MPI)", offsetof(report_rank, exchange)},
+    {"to_device", "copy to device", offsetof(report_rank, to_device)},
+    {"interior", "interior compute", offsetof(report_rank, interior)},
+    {"exposed", "exposed communication", offsetof(report_rank, exposed)},
+    {"io", "I/O", offsetof(report_rank, io)},
+    {"io_wait", "of it, back-pressure", offsetof(report_rank, io_wait)},
+};
+enum { PHASE_COUNT = sizeof PHASES / sizeof *PHASES };
+enum { HISTOGRAM_LINES = 32, HISTOGRAM_STARS = 50 };
+static const char STARS[HISTOGRAM_STARS + 1] = "**************************************************";
+
+static double value_at(const report *r, int rank, size_t offset) {
+  double value;
+  memcpy(&value, (const char *)&r->per_rank[rank] + offset, sizeof value);
+  return value;
+}
+
+typedef struct spread {
+  double least, mean, most, sum;
+} spread;
+
+static spread over_ranks(const report *r, size_t offset) {
+  spread s = {.least = value_at(r, 0, offset), .most = value_at(r, 0, offset)};
+  for (int i = 0; i < r->ranks; i++) {
+    double v = value_at(r, i, offset);
+    if (v < s.least) s.least = v;
+    if (v > s.most) s.most = v;
+    s.sum += v;
+  }
+  s.mean = s.sum / r->ranks;
+  return s;
+}
+
+typedef struct figures {
+  double gpts, gbs, copy_gbs, fraction, step, exposed_fraction;
+} figures;
+
+static figures figures_of(const report *r) {
+  double points = (double)r->nx * r->ny * r->nz * (double)r->steps;
+  figures f = {.gpts = r->seconds > 0 ? points * 1e-9 / r->seconds : 0,
+               .copy_gbs = over_ranks(r, offsetof(report_rank, copy_gbs)).sum,
+               .step = r->steps ? r->seconds / (double)r->steps : 0};
+  f.gbs = f.gpts * r->bytes_per_point;
+  f.fraction = f.copy_gbs > 0 ? f.gbs / f.copy_gbs : 0;
+  f.exposed_fraction = f.step > 0 ? over_ranks(r, offsetof(report_rank, exposed)).mean / f.step : 0;
+  if (f.exposed_fraction > 1)
+    f.exposed_fraction = 1; /* the passes that are measured may have been slower than most */
+  return f;
+}
+
+static void print_ranks(const report *r, FILE *to) {
+  fprintf(to, "  per rank, ms per step\n  %6s", "rank");
+  for (int p = 0; p < PHASE_COUNT; p++) fprintf(to, " %10s", PHASES[p].key);
+  fprintf(to, " %10s %10s %10s\n", "copy GB/s", "host MiB", "dev MiB");
+  for (int i = 0; i < r->ranks; i++) {
+    fprintf(to, "  %6d", i);
+    for (int p = 0; p < PHASE_COUNT; p++) fprintf(to, " %10.4f", 1e3 * value_at(r, i, PHASES[p].offset));
+    const report_rank *k = &r->per_rank[i];
+    fprintf(to, " %10.1f %10.1f %10.1f\n", k->copy_gbs, k->host_bytes / 1048576, k->device_bytes / 1048576);
+  }
+}
+
+/* At most HISTOGRAM_LINES lines: each may stand for several bins. */
+static void print_histogram(const field_statistics *s, FILE *to) {
+  const double width = ((double)s->all.max - (double)s->all.min) / s->bins;
+  int bins = (s->bins - 1) / HISTOGRAM_LINES + 1; /* a line */
+  uint64_t counts[HISTOGRAM_LINES] = {0}, most = 1;
+  for (int i = 0; i < s->bins; i++) {
+    uint64_t *count = &counts[i / bins];
+    *count += s->histogram[i];
+    if (*count > most) most = *count;
+  }
+  fprintf(to, "values of the field at step %" PRId64 "\n", s->step);
+  for (int i = 0; i * bins < s->bins; i++) {
+    int stars = (int)((double)counts[i] / (double)most * HISTOGRAM_STARS + 0.5);
+    fprintf(to, "  from %13.6g %15" PRIu64 " %.*s\n", s->all.min + i * bins * width, counts[i], stars, STARS);
+  }
+  fprintf(to, "  to   %13.6g\n", s->all.max);
+}
+
+/* Ranks write together: the slowest tells how long it took. */
+typedef struct writing {
+  double seconds, bytes, rate;
+} writing;
+
+static writing writing_of(const report *r) {
+  writing w = {.seconds = over_ranks(r, offsetof(report_rank, writer_seconds)).most,
+               .bytes = over_ranks(r, offsetof(report_rank, writer_bytes)).sum};
+  w.rate = w.seconds > 0 ? w.bytes / w.seconds : 0;
+  return w;
+}
+
+void report_print(const report *r, bool verbose, FILE *to) {
+  figures f = figures_of(r);
+  spread host = over_ranks(r, offsetof(report_rank, host_bytes));
+  spread dev = over_ranks(r, offsetof(report_rank, device_bytes));
+  fprintf(to, "performance\n");
+  fprintf(to,
+          "  grid %d x %d x %d, %lld steps in %.4g s on %d rank%s, %s, kernel %s, transport %s, overlap %s\n",
+          r->nx, r->ny, r->nz, (long long)r->steps, r->seconds, r->ranks, r->ranks == 1 ? "" : "s",
+          r->backend, r->kernel, r->transport, r->overlap ? "on" : "off");
+  fprintf(to, "  %.4g Gpts/s   %.4g GB/s at %d bytes a point   %.1f %% of the copy bandwidth, %.4g GB/s\n",
+          f.gpts, f.gbs, r->bytes_per_point, 100 * f.fraction, f.copy_gbs);
+  fprintf(to, "  %-24s %10s %10s %10s\n", "ms per step", "least", "mean", "most");
+  for (int p = 0; p < PHASE_COUNT; p++) {
+    spread s = over_ranks(r, PHASES[p].offset);
+    fprintf(to, "  %-24s %10.4f %10.4f %10.4f\n", PHASES[p].label, 1e3 * s.least, 1e3 * s.mean, 1e3 * s.most);
+  }
+  fprintf(to, "  %-24s %10s %10.4f\n", "whole step", "", 1e3 * f.step);
+  fprintf(to,
+          "  memory high-water: host %.1f MiB at most a rank, %.1f in all; device %.1f MiB at most a rank, "
+          "%.1f in all\n",
+          host.most / 1048576, host.sum / 1048576, dev.most / 1048576, dev.sum / 1048576);
+  const writing w = writing_of(r);
+  if (w.bytes > 0)
+    fprintf(to, "  saved %.1f MiB in %.3g s of writing, %.1f MiB/s\n", w.bytes / 1048576, w.seconds,
+            w.rate / 1048576);
+  if (verbose) print_ranks(r, to);
+  if (r->statistics && r->statistics->bins) print_histogram(r->statistics, to);
+  fflush(to);
+}
+
+/* --- JSON
+ * ------------------------------------------------------------------------------------------------------ */
+
+static bool add_phases(cJSON *to, const report *r, const char *name, int rank) {
+  cJSON *phases = cJSON_AddObjectToObject(to, name);
+  bool ok = phases != NULL;
+  for (int p = 0; ok && p < PHASE_COUNT; p++) {
+    double v = rank < 0 ? over_ranks(r, PHASES[p].offset).mean : value_at(r, rank, PHASES[p].offset);
+    ok = cJSON_AddNumberToObject(phases, PHASES[p].key, v) != NULL;
+  }
+  return ok;
+}
+
+static bool add_ranks(cJSON *root, const report *r) {
+  cJSON *list = cJSON_AddArrayToObject(root, "per_rank");
+  bool ok = list != NULL;
+  for (int i = 0; ok && i < r->ranks; i++) {
+    cJSON *rank = cJSON_CreateObject();
+    ok = rank && cJSON_AddItemToArray(list, rank) && add_phases(rank, r, "phases", i) &&
+         cJSON_AddNumberToObject(rank, "writer_seconds", r->per_rank[i].writer_seconds) &&
+         cJSON_AddNumberToObject(rank, "writer_bytes", r->per_rank[i].writer_bytes) &&
+         cJSON_AddNumberToObject(rank, "copy_gbs", r->per_rank[i].copy_gbs) &&
+         cJSON_AddNumberToObject(rank, "host_bytes", r->per_rank[i].host_bytes) &&
+         cJSON_AddNumberToObject(rank, "device_bytes", r->per_rank[i].device_bytes);
+  }
+  return ok;
+}
+
+/* What is not finite has no number in JSON: cJSON writes null. */
+static bool add_statistics(cJSON *root, const field_statistics *s) {
+  cJSON *to = cJSON_AddObjectToObject(root, "statistics");
+  return to && cJSON_AddNumberToObject(to, "step", (double)s->step) &&
+         cJSON_AddNumberToObject(to, "min", s->all.min) && cJSON_AddNumberToObject(to, "max", s->all.max) &&
+         cJSON_AddNumberToObject(to, "mean", statistics_mean(s)) &&
+         cJSON_AddNumberToObject(to, "sum", s->all.sum) &&
+         cJSON_AddNumberToObject(to, "l2", statistics_l2(s));
+}
+
+static bool add_histogram(cJSON *root, const field_statistics *s) {
+  cJSON *to = cJSON_AddObjectToObject(root, "histogram");
+  cJSON *counts = to ? cJSON_AddArrayToObject(to, "counts") : NULL;
+  bool ok = counts && cJSON_AddNumberToObject(to, "min", s->all.min) &&
+            cJSON_AddNumberToObject(to, "max", s->all.max);
+  for (int i = 0; ok && i < s->bins; i++) {
+    cJSON *count = cJSON_CreateNumber((double)s->histogram[i]);
+    ok = count && cJSON_AddItemToArray(counts, count);
+  }
+  return ok;
+}
+
+static bool add_field(cJSON *root, const field_statistics *s) {
+  return !s || (add_statistics(root, s) && (s->bins == 0 || add_histogram(root, s)));
+}
+
+static bool add_writing(cJSON *root, const report *r) {
+  const writing w = writing_of(r);
+  cJSON *to = cJSON_AddObjectToObject(root, "writer");
+  return to && cJSON_AddNumberToObject(to, "seconds", w.seconds) &&
+         cJSON_AddNumberToObject(to, "bytes", w.bytes) && cJSON_AddNumberToObject(to, "rate", w.rate);
+}
+
+static bool add_all(cJSON *root, const report *r) {
+  figures f = figures_of(r);
+  const int grid[3] = {r->nx, r->ny, r->nz};
+  cJSON *points = cJSON_CreateIntArray(grid, 3);
+  return root && points && cJSON_AddNumberToObject(root, "gpts", f.gpts) &&
+         cJSON_AddNumberToObject(root, "gbs", f.gbs) &&
+         cJSON_AddNumberToObject(root, "copy_gbs", f.copy_gbs) &&
+         cJSON_AddNumberToObject(root, "fraction_of_copy", f.fraction) &&
+         cJSON_AddNumberToObject(root, "bytes_per_point", r->bytes_per_point) &&
+         cJSON_AddNumberToObject(root, "steps", (double)r->steps) &&
+         cJSON_AddNumberToObject(root, "seconds", r->seconds) &&
+         cJSON_AddNumberToObject(root, "ranks", r->ranks) &&
+         cJSON_AddStringToObject(root, "backend", r->backend) &&
+         cJSON_AddStringToObject(root, "device", r->device) &&
+         cJSON_AddStringToObject(root, "kernel", r->kernel) &&
+         cJSON_AddStringToObject(root, "transport", r->transport) &&
+         cJSON_AddBoolToObject(root, "overlap", r->overlap) && cJSON_AddItemToObject(root, "grid", points) &&
+         add_phases(root, r, "phases", -1) && add_writing(root, r) && add_field(root, r->statistics) &&
+         cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) && add_ranks(root, r);
+}
+
+/* Into `file`, which is `path` or going to be. */
+static int write_text(const char *file, const char *path, const char *text, error *e) {
+  FILE *f = fopen(file, "w");
+  if (!f) return FAIL(e, REPORT_WRITE, path, strerror(errno));
+  bool failed = fprintf(f, "%s\n", text) < 0;
+  failed = fclose(f) != 0 || failed;
+  return failed ? FAIL(e, REPORT_WRITE, path, strerror(errno)) : 0;
+}
+
+int report_check(const char *path, error *e) {
+  struct stat s;
+  if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable(path, e);
+  if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, path, strerror(EISDIR));
+  return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, path, strerror(errno)) : 0;
+}
+
+/* A report appears whole or not at all, unless it goes to a terminal, pipe or device, which must not be
+ * replaced. */
+static int write_whole(const char *path, const char *text, error *e) {
+  struct stat s;
+  char temporary[PATH_MAX];
+  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return write_text(path, path, text, e);
+  if (strlen(path) + TEMPORARY_ENDING > sizeof temporary)
+    return FAIL(e, REPORT_WRITE, path, strerror(ENAMETOOLONG));
+  temporary_begin(temporary, sizeof temporary, path);
+  if (!write_text(temporary, path, text, e)) return atomic_file_commit(temporary, path, e);
+  remove(temporary);
+  return e->id;
+}
+
+int report_write(const report *r, const char *path, error *e) {
+  cJSON *root = cJSON_CreateObject();
+  char *text = add_all(root, r) ? cJSON_Print(root) : NULL;
+  cJSON_Delete(root);
+  if (!text) return FAIL(e, OUT_OF_MEMORY, (size_t)r->ranks * sizeof *r->per_rank, "the report");
+  int failed = write_whole(path, text, e);
+  cJSON_free(text);
+  return failed;
+}

@@ -1,0 +1,43 @@
+/* The performance report (SPEC 5): gathered from all ranks, printed as a table, written as JSON; with the
+ * statistics of the final field. */
+#ifndef STENCIL_REPORT_H
+#define STENCIL_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "kernels/statistics.h"
+#include "base/error.h"
+
+/* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
+typedef struct report_rank {
+  double boundary, to_host, exchange, to_device, interior, exposed;
+  double io;      /* that saving kept the steps waiting, */
+  double io_wait; /* and of it, until the writer had room for more */
+  double writer_seconds,
+      writer_bytes;    /* of the whole run: that writing took, beside the steps or not, and of how much */
+  double copy_gbs;     /* device copy bandwidth of this rank's device, read + write, GB/s */
+  double host_bytes;   /* high-water resident memory */
+  double device_bytes; /* high-water device memory */
+} report_rank;
+
+typedef struct report {
+  int64_t steps;
+  double seconds; /* wall time of the timed loop, between two barriers */
+  int nx, ny, nz;
+  int ranks;
+  int bytes_per_point; /* ideal traffic: 8 for jacobi */
+  const char *backend, *kernel, *transport, *device;
+  bool overlap;
+  const report_rank *per_rank;        /* `ranks` of them */
+  const field_statistics *statistics; /* of the final field; NULL: not measured */
+} report;
+
+/* Prints the table; `verbose` adds a line a rank. */
+void report_print(const report *r, bool verbose, FILE *to);
+/* Exit 2 unless the JSON file can be written there. Leaves nothing behind. */
+int report_check(const char *path, error *e);
+/* Writes the JSON file (exit 2 if it cannot). */
+int report_write(const report *r, const char *path, error *e);
+
+#endif

@@ -1,0 +1,228 @@
+/* Opening and closing a simulation. */
+#include "simulation.h"
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "device/cgroup.h"
+#include "base/error_mpi.h"
+#include "step/plan_wavefront.h"
+
+/* Cores' worth of processor time that the batch job or the container gets: of more threads all would be stopped, again
+ * and again. */
+static double cores_granted(void) {
+  cgroup_limits group;
+  cgroup_limits_read("", &group);
+  return fmax(1, floor(group.cores));
+}
+
+/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them,
+ * and no more than its share of those `granted`. Collective over `node`, the ranks of one node. */
+static int threads_auto(MPI_Comm node, double granted, int *threads, error *e) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  int ranks, sharing = 0;
+  MPI_TRY(e, MPI_Comm_size(node, &ranks));
+  cpu_set_t *all = malloc((size_t)ranks * sizeof *all);
+  if (!all) return FAIL(e, OUT_OF_MEMORY, (size_t)ranks * sizeof *all, "the core masks of this node");
+  int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, node);
+  for (int i = 0; i < ranks; i++) sharing += CPU_EQUAL(&mine, &all[i]) != 0;
+  free(all);
+  MPI_TRY(e, rc);
+  const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, granted / ranks);
+  *threads = share > 1 ? (int)share : 1;
+  return 0;
+}
+
+/* By default mpirun binds a rank to one core, and its threads with it: easily overlooked, and slow. */
+static void warn_of_idle_cores(device *dev, const device_options *options, double granted) {
+  long cores = (long)fmin(granted, (double)sysconf(_SC_NPROCESSORS_ONLN)),
+       used = (long)options->threads * options->local_ranks;
+  if (dev->table->backend != BACKEND_HOST || used >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
+  snprintf(dev->warning, sizeof dev->warning,
+           "the ranks of this node compute on %ld of its %ld cores: mpirun binds them; --bind-to none lets "
+           "them use all",
+           used, cores);
+}
+
+static int open_device(simulation *s, bool profile, error *e) {
+  const double granted = cores_granted();
+  MPI_Comm node;
+  int share = 1;
+  device_options options = {.threads = s->config->threads, .profile = profile};
+  MPI_TRY(e, MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, s->rank, MPI_INFO_NULL, &node));
+  MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
+  MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
+  TRY(threads_auto(node, granted, &share, e));
+  if (options.threads == 0) options.threads = share;
+  options.own_cores = options.threads <= share;
+  MPI_TRY(e, MPI_Comm_free(&node));
+  s->saving.local_ranks = options.local_ranks;
+  s->threads = options.threads;
+  TRY(device_open(s->config->backend, &options, &s->dev, e));
+  if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options, granted);
+  return 0;
+}
+
+static int print_config(simulation *s, error *e) {
+  size_t length = config_print(s->config, NULL, 0);
+  s->config_text = malloc(length + 1);
+  if (!s->config_text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the text of the config");
+  config_print(s->config, s->config_text, length + 1);
+  return 0;
+}
+
+/* Which kernel this run was told to take decides how deep ghosts are. `auto` measures later, among those of one
+ * step a pass. */
+static int plan_kernel(simulation *s, bool profile, error *e) {
+  const enum equation form = physics_form(s->config);
+  stepper *p = &s->stepper;
+  enum backend backend = s->dev->table->backend;
+  *p = (stepper){
+      .dev = s->dev, .halo = &s->halo, .slab = &s->slab, .overlap = s->config->overlap, .profile = profile};
+  TRY(kernel_find(s->config->kernel, form, backend, &p->kernel, e));
+  TRY(kernel_find("auto", form, backend, &p->single_kernel, e));
+  p->boundary_kernel = p->kernel;
+  bool fixed = true;
+  for (int f = 0; f < FACE_COUNT; f++) fixed = fixed && s->config->boundary[f] == BOUNDARY_FIXED;
+  if (p->kernel->steps > 1 && (form == EQUATION_WAVE || !fixed))
+    return FAIL(e, KERNEL_TWO_STEPS, p->kernel->name);
+  return 0;
+}
+
+static int plan_slab(simulation *s, error *e) {
+  const config *c = s->config;
+  slab *z = &s->slab;
+  const int depth = s->shape.depth > 1 && plan_neighbours(s) ? s->shape.depth : s->stepper.kernel->steps;
+  const bool reflects[2] = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)};
+  TRY(slab_init_reflecting(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * depth, reflects, e));
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->shape.depth > 1);
+  return 0;
+}
+
+/* The persistent schedule: what it cannot do is said before anything is loaded. */
+static int plan_schedule(simulation *s, error *e) {
+  const config *c = s->config;
+  const char *why = NULL;
+  if (c->schedule != SCHEDULE_PERSISTENT) return 0;
+  bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
+  if (physics_absorbs(c)) why = "absorbing faces need schedule = steps";
+  if (c->source_count) why = "sources need schedule = steps";
+  if (s->ranks > 1 && !ipc) why = "more than one rank need transport = ipc";
+  if (strcmp(c->kernel, "auto") != 0) why = "it has a kernel of its own: kernel = auto";
+  if (s->dev->table->backend != BACKEND_CUDA) why = "it needs a GPU";
+  if (why) return FAIL(e, SCHEDULE_IMPOSSIBLE, why);
+  s->stepper.kernel = &persistent_kernel;
+  return 0;
+}
+
+static int open_schedule(simulation *s, error *e) {
+  if (s->config->schedule != SCHEDULE_PERSISTENT) return 0;
+  error reason = {0};
+  float *const fields[2] = {stepper_field(&s->stepper, 0), stepper_field(&s->stepper, 1)};
+  persistent_open(&s->persistent, &s->halo, &s->stepper.args, s->physics.form, fields, &reason);
+  if (reason.id == ERROR_TRANSPORT_REFUSED) return FAIL(e, SCHEDULE_IMPOSSIBLE, reason.text);
+  if (reason.id && !e->id) *e = reason;
+  s->stepper.persistent = &s->persistent;
+  return e->id;
+}
+
+int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
+                    const files *files, enum plan_purpose purpose, error *e) {
+  const MPI_Comm comm = files->compute;
+  *s = (simulation){.config = c,
+                    .from = from,
+                    .command = command,
+                    .log = log,
+                    .comm = comm,
+                    .files = files,
+                    .checked_step = -1};
+  const bool profile = purpose == PLAN_PROFILE;
+  MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
+  if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&
+      !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
+    print_config(s, e);
+  TRY(error_agree(e, comm));
+  TRY(plan_wavefront(s, purpose != PLAN_DRY, e));
+  TRY(plan_slab(s, e));
+  TRY(files_field_io(files, &s->io, &s->slab, c->io, e));
+  TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
+  physics_args(&s->physics, c, &s->slab, &s->stepper.args);
+  return 0;
+}
+
+static int allocate_fields(simulation *s, error *e) {
+  size_t bytes = slab_floats(&s->slab) * sizeof(float);
+  for (int i = 0; i < 2; i++)
+    TRY(s->dev->table->alloc(s->dev, (void **)&s->stepper.memory[i], bytes, MEMORY_DEVICE, e));
+  double number;
+  if (physics_medium(s->config, &number)) {
+    TRY(s->dev->table->alloc(s->dev, (void **)&s->medium, bytes, MEMORY_DEVICE, e));
+    s->stepper.args.medium = s->medium + slab_offset(&s->slab, 0, 0, 0);
+  }
+  float ghosts[FACE_COUNT];
+  physics_ghosts(s->config, ghosts);
+  TRY(survey_open(&s->survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
+  return transfer_open(&s->transfer, s->dev, &s->slab, ghosts, e);
+}
+
+/* Layers, sources, receivers: what acts on the field besides the star. */
+static int allocate_actors(simulation *s, error *e) {
+  const config *c = s->config;
+  const physics *p = &s->physics;
+  stepper *step = &s->stepper;
+  /* A checkpoint may be further on than this run wants to come. */
+  const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
+  if (s->shape.depth > 1) {
+    wavefront_open(&s->front, &s->slab, &s->shape, step->args.medium != NULL, s->threads, e);
+    step->front = &s->front;
+  }
+  TRY(error_agree(e, s->comm));
+  absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
+  TRY(error_agree(e, s->comm));
+  TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->files, e));
+  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->shape.depth, s->from ? s->from->step + 1 : 0,
+                     last, s->files, e));
+  step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
+  step->sources = c->source_count ? &s->sources : NULL;
+  step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
+  return 0;
+}
+
+int simulation_allocate(simulation *s, error *e) {
+  allocate_fields(s, e);
+  TRY(error_agree(e, s->comm));
+  TRY(allocate_actors(s, e));
+  const halo_setup exchanged = {.dev = s->dev,
+                                .slab = &s->slab,
+                                .comm = s->comm,
+                                .fields = {s->stepper.memory[0], s->stepper.memory[1], s->medium}};
+  bool persistent = s->config->schedule == SCHEDULE_PERSISTENT && s->ranks > 1;
+  halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
+  if (!e->id) open_schedule(s, e);
+  TRY(error_agree(e, s->comm));
+  return saving_open(s, e);
+}
+
+void simulation_close(simulation *s) {
+  error ignored = {0};
+  saving_close(s);
+  free(s->series);
+  free(s->config_text);
+  if (!s->dev) return;
+  persistent_close(&s->persistent);
+  halo_close(&s->halo);
+  transfer_close(&s->transfer);
+  survey_close(&s->survey);
+  receivers_close(&s->receivers);
+  sources_close(&s->sources);
+  absorb_close(&s->absorb);
+  wavefront_close(&s->front);
+  s->dev->table->free(s->dev, s->medium, MEMORY_DEVICE, &ignored);
+  for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
+  s->dev->table->close(s->dev);
+}

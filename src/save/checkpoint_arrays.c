@@ -1,0 +1,191 @@
+#include "checkpoint_arrays.h"
+#include <string.h>
+
+static int field_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  field_part *p = context;
+  const slab *s = p->transfer->slab;
+  const int z = (int)(row - s->z0);
+  if (p->copy) {
+    snapshot_planes(s, p->copy, z, (int)rows, values);
+    return 0;
+  }
+  p->transfer->field = p->memory;
+  return transfer_to_host(p->transfer, z, (int)rows, values, e);
+}
+
+static int field_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
+  field_part *p = context;
+  p->transfer->field = p->memory;
+  return transfer_to_device(p->transfer, (int)(row - p->transfer->slab->z0), (int)rows, values, e);
+}
+
+static size_t plane_of(const absorb_state *s) {
+  return (size_t)s->shape[1] * (size_t)s->shape[2];
+}
+
+static int layer_copy(layer_part *p, int64_t row, void *values, bool in, error *e) {
+  const absorb_state *s = &p->state;
+  const size_t plane = plane_of(s);
+  const device_table *t = p->dev->table;
+  for (int i = 0; i < s->count; i++) {
+    const absorb_slice *l = &s->slices[i];
+    if (row < l->global || row >= l->global + l->held) continue;
+    float *on_device = s->values + (size_t)(l->local + (row - l->global)) * plane;
+    TRY(t->copy(p->dev, STREAM_BOUNDARY, in ? (void *)on_device : values, in ? values : (void *)on_device,
+                plane * sizeof(float), in ? COPY_TO_DEVICE : COPY_TO_HOST, e));
+    return t->sync(p->dev, STREAM_BOUNDARY, e);
+  }
+  return 0;
+}
+
+static int layer_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  layer_part *p = context;
+  const size_t plane = plane_of(&p->state);
+  if (p->copy) {
+    memcpy(values, p->copy + (size_t)(row - p->first) * plane, (size_t)rows * plane * sizeof(float));
+    return 0;
+  }
+  for (int64_t i = 0; i < rows; i++)
+    TRY(layer_copy(p, row + i, (float *)values + (size_t)i * plane, false, e));
+  return 0;
+}
+
+static int layer_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
+  layer_part *p = context;
+  const size_t plane = plane_of(&p->state);
+  for (int64_t i = 0; i < rows; i++)
+    TRY(layer_copy(p, row + i, (float *)(uintptr_t)values + (size_t)i * plane, true, e));
+  return 0;
+}
+
+/* Straight from the traces: what was sampled before is not touched by what is sampled meanwhile. */
+static int traces_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const receivers *r = context;
+  (void)e;
+  memcpy(values, r->traces + (size_t)row * (size_t)r->local, (size_t)rows * (size_t)r->local * sizeof(float));
+  return 0;
+}
+
+static int traces_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
+  receivers *r = context;
+  (void)e;
+  memcpy(r->traces + (size_t)row * (size_t)r->local, values, (size_t)rows * (size_t)r->local * sizeof(float));
+  return 0;
+}
+
+static int steps_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const int64_t *steps = context;
+  (void)e;
+  memcpy(values, steps + row, (size_t)rows * sizeof *steps);
+  return 0;
+}
+
+static int steps_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
+  int64_t *steps = context;
+  (void)e;
+  memcpy(steps + row, values, (size_t)rows * sizeof *steps);
+  return 0;
+}
+
+static void add_field(state *t, simulation *s, const char *name, float *memory) {
+  const slab *z = &s->slab;
+  field_part *part = &t->fields[t->count];
+  *part = (field_part){.transfer = &s->transfer, .memory = memory};
+  t->arrays[t->count++] = (checkpoint_array){.name = name,
+                                             .type = CHECKPOINT_FLOAT,
+                                             .axes = 3,
+                                             .shape = {z->nz_global, z->ny, z->nx},
+                                             .first = z->z0,
+                                             .count = z->nz,
+                                             .source = field_from,
+                                             .sink = field_to,
+                                             .context = part};
+}
+
+static void add_layers(state *t, simulation *s, bool write) {
+  absorb_state states[ABSORB_STATES];
+  t->layer_count = absorb_states(&s->absorb, states);
+  for (int i = 0; i < t->layer_count; i++) {
+    layer_part *part = &t->layers[i];
+    *part = (layer_part){.dev = s->dev, .state = states[i]};
+    const absorb_state *a = &part->state;
+    checkpoint_array *array = &t->arrays[t->count++];
+    *array = (checkpoint_array){.name = a->name,
+                                .type = CHECKPOINT_FLOAT,
+                                .axes = 3,
+                                .shape = {a->shape[0], a->shape[1], a->shape[2]},
+                                .source = layer_from,
+                                .sink = layer_to,
+                                .context = part};
+    for (int k = 0; k < a->count; k++) {
+      const absorb_slice *l = &a->slices[k];
+      int first = write ? l->global + l->own : l->global, planes = write ? l->owned : l->held;
+      if (planes && !array->count) array->first = first;
+      array->count += planes;
+    }
+    part->first = array->first;
+  }
+}
+
+static void copy_layer(layer_part *p, snapshot *to, error *e) {
+  const size_t plane = plane_of(&p->state);
+  for (int k = 0; k < p->state.count; k++) {
+    const absorb_slice *l = &p->state.slices[k];
+    const float *rows = p->state.values + (size_t)(l->local + l->own) * plane;
+    const float *copy = snapshot_floats(to, rows, (size_t)l->owned * plane, e);
+    if (!p->copy) p->copy = copy; /* the slices' copies follow each other */
+  }
+}
+
+/* The newest field last: the next step overwrites all else, and only the one after it this one. */
+static int copy_state(state *t, simulation *s, snapshot *to, error *e) {
+  stepper *p = &s->stepper;
+  for (int i = 0; i < t->layer_count; i++) copy_layer(&t->layers[i], to, e);
+  if (t->fields[1].memory) t->fields[1].copy = snapshot_field(to, t->fields[1].memory, e);
+  if (to->used) p->copying[!p->current] = snapshot_mark(to, e);
+  t->fields[0].copy = snapshot_field(to, t->fields[0].memory, e);
+  p->copying[p->current] = snapshot_mark(to, e);
+  return e->id;
+}
+
+int state_describe(state *t, simulation *s, bool write, snapshot *copy, error *e) {
+  receivers *r = &s->receivers;
+  const stepper *p = &s->stepper;
+  *t = (state){0};
+  add_field(t, s, "u", p->memory[p->current]);
+  if (s->config->equation == EQUATION_WAVE) add_field(t, s, "previous", p->memory[!p->current]);
+  add_layers(t, s, write);
+  if (p->receivers)
+    t->arrays[t->count++] = (checkpoint_array){.name = "traces",
+                                               .type = CHECKPOINT_FLOAT,
+                                               .axes = 2,
+                                               .shape = {r->taken, r->count},
+                                               .by_columns = true,
+                                               .columns = r->index,
+                                               .column_count = r->local,
+                                               .source = traces_from,
+                                               .sink = traces_to,
+                                               .context = r};
+  return copy ? copy_state(t, s, copy, e) : 0;
+}
+
+void state_add_series(state *t, int64_t count, int64_t mine, int64_t *steps) {
+  t->arrays[t->count++] = (checkpoint_array){.name = "saved_steps",
+                                             .type = CHECKPOINT_INT64,
+                                             .axes = 1,
+                                             .shape = {count},
+                                             .count = mine,
+                                             .source = steps_from,
+                                             .sink = steps_to,
+                                             .context = steps};
+}
+
+size_t state_floats(const simulation *s) {
+  absorb_state states[ABSORB_STATES];
+  const int layers = absorb_states(&s->absorb, states);
+  size_t floats = snapshot_field_floats(&s->slab) * (s->config->equation == EQUATION_WAVE ? 2 : 1);
+  for (int i = 0; i < layers; i++)
+    for (int k = 0; k < states[i].count; k++)
+      floats += (size_t)states[i].slices[k].owned * plane_of(&states[i]);
+  return floats;
+}

@@ -1,0 +1,44 @@
+/* The complete state of a run as arrays of a checkpoint: everything that its next step depends on, and what its outputs
+ * have been so far. */
+#ifndef STENCIL_STATE_ARRAYS_H
+#define STENCIL_STATE_ARRAYS_H
+
+#include "io/checkpoint.h"
+#include "run/simulation.h"
+
+enum { STATE_ARRAYS = ABSORB_STATES + 4 };
+
+/* A field of the slab. */
+typedef struct field_part {
+  transfer *transfer;
+  float *memory;
+  const float *copy; /* to save instead (snapshot.h); or NULL */
+} field_part;
+
+/* A layer's memory, which lies in slices; a rank's slices follow each other. */
+typedef struct layer_part {
+  device *dev;
+  absorb_state state;
+  const float *copy; /* to save instead: the rows that are this slab's own, dense; or NULL */
+  int64_t first;     /* of these rows */
+} layer_part;
+
+typedef struct state {
+  /* Their contexts are the parts below: a state must stay where it is. */
+  checkpoint_array arrays[STATE_ARRAYS];
+  int count;
+  field_part fields[2];
+  layer_part layers[ABSORB_STATES];
+  int layer_count;
+} state;
+
+/* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
+ * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
+int state_describe(state *t, simulation *s, bool write, snapshot *copy, error *e);
+/* One more array: the `count` steps of the series, of which this rank writes or reads the first `mine`, in `steps`. */
+void state_add_series(state *t, int64_t count, int64_t mine, int64_t *steps);
+
+/* Floats of a snapshot that holds the state. */
+size_t state_floats(const simulation *s);
+
+#endif

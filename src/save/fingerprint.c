@@ -1,0 +1,118 @@
+#include "fingerprint.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/mix.h"
+#include "run/simulation.h"
+
+void fingerprint_free(fingerprint *f) {
+  for (int i = 0; i < f->count; i++) {
+    free((char *)(uintptr_t)f->keys[i].key);
+    free((char *)(uintptr_t)f->keys[i].value);
+  }
+  free(f->keys);
+}
+
+static void add_key(fingerprint *f, error *e, const char *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void add_key(fingerprint *f, error *e, const char *key, const char *format, ...) {
+  va_list args;
+  if (e->id) return;
+  if (f->count == f->room) {
+    int room = 2 * f->room + 32;
+    checkpoint_key *keys = realloc(f->keys, (size_t)room * sizeof *keys);
+    if (!keys) {
+      FAIL(e, OUT_OF_MEMORY, (size_t)room * sizeof *keys, "the fingerprint of the run");
+      return;
+    }
+    f->keys = keys, f->room = room;
+  }
+  char *name = strdup(key), *text = NULL;
+  va_start(args, format);
+  int length = name ? vasprintf(&text, format, args) : -1;
+  va_end(args);
+  if (length < 0) {
+    free(name);
+    FAIL(e, OUT_OF_MEMORY, strlen(key), "the fingerprint of the run");
+    return;
+  }
+  f->keys[f->count++] = (checkpoint_key){name, text};
+}
+
+static const char *const FACE_KEYS[FACE_COUNT] = {"[boundary] x_lo", "[boundary] x_hi", "[boundary] y_lo",
+                                                  "[boundary] y_hi", "[boundary] z_lo", "[boundary] z_hi"};
+
+static void add_boundaries(fingerprint *f, const config *c, error *e) {
+  for (int i = 0; i < FACE_COUNT; i++) {
+    const char *name = boundary_name(c->boundary[i]);
+    if (c->boundary[i] == BOUNDARY_FIXED)
+      add_key(f, e, FACE_KEYS[i], "%s %.17g", name, c->boundary_value);
+    else if (c->boundary[i] == BOUNDARY_ABSORBING)
+      add_key(f, e, FACE_KEYS[i], "%s %d", name, c->boundary_width);
+    else
+      add_key(f, e, FACE_KEYS[i], "%s", name);
+  }
+}
+
+static void add_physics(fingerprint *f, const simulation *s, error *e) {
+  const config *c = s->config;
+  add_key(f, e, "[time] dt", "%.17g", s->physics.dt);
+  if (c->equation == EQUATION_JACOBI) {
+    add_key(f, e, "[jacobi] center", "%.17g", c->jacobi_center);
+    const double *axes[3] = {c->jacobi_x, c->jacobi_y, c->jacobi_z};
+    const char *const keys[3] = {"[jacobi] x", "[jacobi] y", "[jacobi] z"};
+    for (int i = 0; i < 3; i++)
+      add_key(f, e, keys[i], "%.17g %.17g %.17g %.17g", axes[i][0], axes[i][1], axes[i][2], axes[i][3]);
+    return;
+  }
+  double number;
+  const char *key = c->equation == EQUATION_HEAT ? "[medium] diffusivity" : "[medium] velocity";
+  if (physics_medium(c, &number))
+    add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, s->physics.medium_min,
+            s->physics.medium_max, s->physics.medium_digest);
+  else
+    add_key(f, e, key, "%.17g", number);
+  add_key(f, e, "[equation] space_order", "%d", c->space_order);
+}
+
+static void add_sources(fingerprint *f, const config *c, error *e) {
+  for (int i = 0; i < c->source_count; i++) {
+    const source_config *s = &c->sources[i];
+    char key[32];
+    snprintf(key, sizeof key, "[source.%d]", s->number);
+    add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s, f0 %.17g, t0 %.17g, amplitude %.17g",
+            s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file, s->f0, s->t0,
+            s->amplitude);
+  }
+}
+
+/* A digest of `count` numbers and their order. */
+static uint64_t digest(const double *values, int count) {
+  uint64_t sum = 0;
+  for (int i = 0; i < count; i++) {
+    uint64_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    sum = mix64(sum ^ bits);
+  }
+  return sum;
+}
+
+void fingerprint_make(fingerprint *f, const simulation *s, error *e) {
+  const config *c = s->config;
+  const receivers *r = &s->receivers;
+  *f = (fingerprint){0};
+  add_key(f, e, "[grid] nx", "%d", c->nx);
+  add_key(f, e, "[grid] ny", "%d", c->ny);
+  add_key(f, e, "[grid] nz", "%d", c->nz);
+  add_key(f, e, "[grid] dx dy dz", "%.17g %.17g %.17g", c->dx, c->dy, c->dz);
+  add_key(f, e, "[grid] origin", "%.17g %.17g %.17g", c->origin[0], c->origin[1], c->origin[2]);
+  add_key(f, e, "[equation] type", "%s", equation_name(c->equation));
+  add_physics(f, s, e);
+  add_boundaries(f, c, e);
+  add_sources(f, c, e);
+  if (s->stepper.receivers)
+    add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count, r->every,
+            digest(&r->positions[0][0], 3 * r->count));
+}

@@ -1,0 +1,18 @@
+/* The fingerprint of a run: what it must share with the checkpoint it goes on from. */
+#ifndef STENCIL_FINGERPRINT_H
+#define STENCIL_FINGERPRINT_H
+
+#include "io/checkpoint.h"
+
+struct simulation;
+
+typedef struct fingerprint {
+  checkpoint_key *keys; /* owned, as are their texts */
+  int count, room;
+} fingerprint;
+
+/* Also to be freed after a failure. */
+void fingerprint_make(fingerprint *f, const struct simulation *s, error *e);
+void fingerprint_free(fingerprint *f);
+
+#endif

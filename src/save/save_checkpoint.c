@@ -1,0 +1,166 @@
+#include "save_checkpoint.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "fingerprint.h"
+#include "checkpoint_arrays.h"
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+/* A checkpoint to be written, with all that the run will have changed by then. */
+typedef struct state_job {
+  output_job job; /* first */
+  simulation *s;
+  const snapshot *copy; /* NULL: from the device */
+  state arrays;
+  fingerprint fingerprint;
+  checkpoint_meta meta;
+  int64_t *steps; /* of the series; owned */
+} state_job;
+
+static checkpoint_meta describe(const simulation *s) {
+  return (checkpoint_meta){.step = s->stepper.step,
+                           .time = (double)s->stepper.step * s->physics.dt,
+                           .dt = s->physics.dt,
+                           .mpi_ranks = s->files->started,
+                           .equation = equation_name(s->config->equation),
+                           .backend = backend_name(s->dev->table->backend),
+                           .kernel = s->stepper.kernel->name,
+                           .transport = s->halo.transport->name,
+                           .config_text = s->config_text,
+                           .command = s->command};
+}
+
+static int write_state(output_job *job, error *e) {
+  state_job *j = (state_job *)job;
+  const config *c = j->s->config;
+  const checkpoint_place place = {
+      .path = c->checkpoint_path, .keep = c->checkpoint_keep, .compress = c->compress};
+  TRY(saving_wait(j->s, j->copy, e));
+  return files_checkpoint_write(j->s->files, &place, &j->meta, j->arrays.arrays, j->arrays.count, e);
+}
+
+static void free_job(state_job *j) {
+  fingerprint_free(&j->fingerprint);
+  free(j->steps);
+  free(j);
+}
+
+static void state_done(output_job *job, bool written) {
+  state_job *j = (state_job *)job;
+  if (written) {
+    j->s->checkpoint_seconds = job->seconds;
+    log_line(j->s->log, "checkpoint %s.%08lld.h5 (%.1f s)", j->s->config->checkpoint_path,
+             (long long)j->meta.step, job->seconds);
+  }
+  free_job(j);
+}
+
+/* `saved`: fields in the series; rank 0 knows their steps. Agreed. */
+static state_job *make_job(simulation *s, int64_t saved, error *e) {
+  state_job *j = calloc(1, sizeof *j);
+  const size_t mine = s->rank == 0 ? (size_t)saved : 0;
+  if (j) j->steps = calloc(mine + 1, sizeof *j->steps);
+  if (j && j->steps) {
+    j->job.write = write_state;
+    j->job.done = state_done;
+    j->s = s;
+    for (size_t i = 0; i < mine; i++) j->steps[i] = s->series[i].step;
+    fingerprint_make(&j->fingerprint, s, e);
+    j->meta = describe(s);
+    j->meta.keys = j->fingerprint.keys;
+    j->meta.key_count = j->fingerprint.count;
+  } else
+    FAIL(e, OUT_OF_MEMORY, sizeof *j + (mine + 1) * sizeof *j->steps, "a checkpoint");
+  if (!error_agree(e, s->comm)) return j;
+  if (j) free_job(j);
+  return NULL;
+}
+
+double state_seconds(const simulation *s) {
+  const double SLOW_DISK = 2e8; /* bytes/s */
+  const slab *z = &s->slab;
+  return 0.5 + 2.0 * z->nx * z->ny * z->nz_global * sizeof(float) / SLOW_DISK;
+}
+
+static int save(simulation *s, error *e) {
+  int64_t saved = s->series_count;
+  snapshot *copy;
+  const size_t floats = state_floats(s);
+  TRY(saving_begin(s, floats, &copy, e));
+  MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->comm));
+  state_job *j = make_job(s, saved, e);
+  TRY(e->id);
+  j->copy = copy;
+  j->job.bytes = floats * sizeof(float);
+  /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
+  if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
+  if (s->stepper.receivers && receivers_flush(&s->receivers, e)) error_abort(e, s->comm);
+  if (state_describe(&j->arrays, s, true, copy, e)) error_abort(e, s->comm);
+  state_add_series(&j->arrays, saved, s->rank == 0 ? saved : 0, j->steps);
+  return saving_submit(s, copy, &j->job, e);
+}
+
+int state_save(simulation *s, error *e) {
+  TRY(simulation_check(s, e));
+  double begin = MPI_Wtime();
+  watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
+  save(s, e);
+  watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
+  s->io_seconds += MPI_Wtime() - begin;
+  return e->id;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+static void tell_skipped(void *context, const char *file, const char *reason) {
+  (void)file; /* the reason names it */
+  log_line(context, "warning: passed over: %s", reason);
+}
+
+int state_open(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
+               error *e) {
+  if (strcmp(restart, "auto") != 0) return files_checkpoint_open(files, c, restart, e);
+  TRY(files_checkpoint_open_newest(files, c, cfg->checkpoint_path, tell_skipped, log, e));
+  if (!c->name[0])
+    log_line(log, "restart auto: no intact checkpoint %s.*.h5: from the start", cfg->checkpoint_path);
+  return 0;
+}
+
+static int match(simulation *s, const checkpoint *c, error *e) {
+  fingerprint f;
+  fingerprint_make(&f, s, e);
+  error_agree(e, s->comm);
+  if (!e->id) files_checkpoint_match(s->files, c, f.keys, f.count, e);
+  fingerprint_free(&f);
+  return e->id;
+}
+
+/* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
+ * under another path than the one before it. */
+static int restore_series(simulation *s, const checkpoint *c, error *e) {
+  enum checkpoint_type type;
+  int axes;
+  int64_t shape[3] = {0};
+  state t = {0};
+  TRY(files_checkpoint_find_array(s->files, c, "saved_steps", &type, &axes, shape, e));
+  if (axes != 1) return 0;
+  int64_t *steps = calloc((size_t)shape[0] + 1, sizeof *steps);
+  if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)shape[0] * sizeof *steps, "the list of saved fields");
+  state_add_series(&t, shape[0], shape[0], steps);
+  if (!error_agree(e, s->comm) && !files_checkpoint_read(s->files, c, &t.arrays[0], e))
+    simulation_list(s, steps, shape[0], e);
+  free(steps);
+  return e->id;
+}
+
+int state_restore(simulation *s, const checkpoint *c, error *e) {
+  state t;
+  TRY(match(s, c, e));
+  s->stepper.step = s->stepper.measured_from = c->step;
+  TRY(state_describe(&t, s, false, NULL, e));
+  for (int i = 0; i < t.count; i++) TRY(files_checkpoint_read(s->files, c, &t.arrays[i], e));
+  TRY(restore_series(s, c, e));
+  log_line(s->log, "restart from %s, step %lld", c->name, (long long)c->step);
+  return 0;
+}

@@ -1,0 +1,24 @@
+/* The complete state of a run: to a checkpoint and back. */
+#ifndef STENCIL_STATE_H
+#define STENCIL_STATE_H
+
+#include "io/checkpoint.h"
+#include "run/simulation.h"
+
+/* What writing a checkpoint will probably take, s: before one was written. */
+double state_seconds(const simulation *s);
+
+/* Saves a checkpoint of the present step, after simulation_check: beside the steps where that can be (saving.h). The
+ * log names it, and s->checkpoint_seconds is what it took, when it is written. Collective. */
+int state_save(simulation *s, error *e);
+
+/* Opens what --restart names: a file, or "auto", the newest intact checkpoint under the configured path, telling the
+ * log of those passed over. c->name is empty where auto finds none. Collective. */
+int state_open(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
+               error *e);
+
+/* Refuses a checkpoint of another run, naming what differs; then fills the fields, layers, traces and the series from
+ * it, in place of simulation_load's initial field. Ghosts are the caller's. Collective. */
+int state_restore(simulation *s, const checkpoint *c, error *e);
+
+#endif

@@ -1,0 +1,87 @@
+#include "snapshot.h"
+#include <string.h>
+#include "device/host_memory.h"
+
+enum {
+  MARKS = 2,
+  PIECE_BYTES = 4 << 20, /* ghosts on their way to a neighbour must not wait for a whole slab to pass, */
+  PIECES = 64            /* nor a queue of the device be filled */
+};
+
+void snapshot_open(snapshot *p, device *dev, const slab *slab, int number) {
+  *p = (snapshot){.dev = dev, .slab = slab, .number = number};
+}
+
+void snapshot_close(snapshot *p) {
+  error ignored = {0};
+  if (p->dev) p->dev->table->free(p->dev, p->memory, MEMORY_PINNED, &ignored);
+  *p = (snapshot){0};
+}
+
+bool snapshot_reserve(snapshot *p, size_t floats, size_t limit) {
+  const device_table *t = p->dev->table;
+  error refused = {0};
+  p->used = 0;
+  p->marks = 0;
+  if (floats <= p->room) return true;
+  t->free(p->dev, p->memory, MEMORY_PINNED, &refused);
+  p->memory = NULL;
+  p->room = 0;
+  if (floats * sizeof(float) > limit || refused.id) return false;
+  if (t->alloc(p->dev, (void **)&p->memory, floats * sizeof(float), MEMORY_PINNED, &refused)) return false;
+  p->room = floats;
+  return true;
+}
+
+size_t snapshot_field_floats(const slab *s) {
+  return (size_t)s->nz * s->plane;
+}
+
+const float *snapshot_floats(snapshot *p, const float *from, size_t floats, error *e) {
+  float *to = p->memory + p->used;
+  size_t piece = PIECE_BYTES / sizeof(float);
+  p->used += floats;
+  if (piece < floats / PIECES) piece = floats / PIECES;
+  for (size_t at = 0, n; at < floats && !e->id; at += n) {
+    n = floats - at < piece ? floats - at : piece;
+    p->dev->table->copy(p->dev, STREAM_OUTPUT, to + at, from + at, n * sizeof(float), COPY_TO_HOST, e);
+  }
+  return to;
+}
+
+/* Whole planes, ghosts of rows and padding too, in one piece: from the first ghost of plane 0 on. */
+const float *snapshot_field(snapshot *p, const float *field, error *e) {
+  const slab *s = p->slab;
+  return snapshot_floats(p, field + slab_offset(s, 0, -RADIUS, -RADIUS), snapshot_field_floats(s), e);
+}
+
+const float *snapshot_points(const slab *s, const float *copy) {
+  return copy + RADIUS * s->pitch + RADIUS;
+}
+
+void snapshot_planes(const slab *s, const float *copy, int z, int planes, float *values) {
+  const float *points = snapshot_points(s, copy);
+  for (int i = z; i < z + planes; i++)
+    for (int y = 0; y < s->ny; y++, values += s->nx)
+      memcpy(values, points + (size_t)i * s->plane + (size_t)y * s->pitch, (size_t)s->nx * sizeof *values);
+}
+
+int snapshot_mark(snapshot *p, error *e) {
+  int event = EVENT_OUTPUT + MARKS * p->number + p->marks++;
+  p->dev->table->record(p->dev, STREAM_OUTPUT, event, e);
+  return event;
+}
+
+int snapshot_wait(const snapshot *p, error *e) {
+  for (int i = 0; i < p->marks; i++)
+    TRY(p->dev->table->sync_event(p->dev, EVENT_OUTPUT + MARKS * p->number + i, e));
+  return 0;
+}
+
+size_t snapshot_limit(int local_ranks) {
+  const uint64_t left = host_memory_limits_read().left;
+  if (left == UINT64_MAX) return SIZE_MAX; /* not known: the allocation will tell */
+  const int ranks = local_ranks > 0 ? local_ranks : 1;
+  const uint64_t beside = host_memory_beside(ranks);
+  return left > beside ? (size_t)((left - beside) / 2 / (uint64_t)ranks) : 0;
+}

@@ -1,0 +1,87 @@
+#include "storage.h"
+#include <math.h>
+#include <string.h>
+#include "io/files.h"
+
+enum { FIELDS, CHECKPOINTS, KINDS };
+
+/* What is going to be written under a path, bytes. */
+typedef struct need {
+  const char *path;
+  double plain; /* without compression */
+  double sure;  /* what it takes at least, with it */
+} need;
+
+static double multiples(int64_t first, int64_t last, int64_t every) {
+  return every > 0 ? (double)(last / every - first / every) : 0;
+}
+
+/* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */
+static double checkpoint_size(const config *c) {
+  const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
+  double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
+  for (int face = 0; face < FACE_COUNT; face++)
+    if (c->boundary[face] == BOUNDARY_ABSORBING) floats += 2 * points / n[face / 2] * c->boundary_width;
+  return floats * sizeof(float);
+}
+
+static need need_of_fields(const config *c, const space_steps *r, double traces, const space_use *use) {
+  const double one = config_points(c) * sizeof(float);
+  const bool last_besides = r->every == 0 || r->last % r->every != 0;
+  const double count = multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
+  const double all = count > 0 ? fmax(one, count * one - (double)use->taken) : 0;
+  return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
+}
+
+static need need_of_checkpoints(const config *c, const space_steps *r, const space_use *use) {
+  const double one = checkpoint_size(c), keep = c->checkpoint_keep;
+  const double taken = (double)use->taken, old = use->files;
+  double count = multiples(r->first, r->last, c->checkpoint_every_steps);
+  if (count == 0 && c->checkpoint_every_seconds > 0 && r->last > r->first) count = 1;
+  if (count == 0) return (need){c->checkpoint_path, 0, 0};
+  const double beyond = fmax(0, old + count - keep), replaced = old ? taken * fmin(1, beyond / old) : 0;
+  const double all = fmax(one, (fmin(count, keep) + (beyond > 0)) * one - replaced);
+  return (need){c->checkpoint_path, all, c->compress ? 0 : all};
+}
+
+static double mib(double bytes) {
+  return bytes / 1048576;
+}
+
+/* One file system: what is needed of it, and under which names. */
+static int check_disk(run_log *log, const char *names, const need *n, const disk_space *space, bool tell,
+                      error *e) {
+  const double available = (double)space->available;
+  if (n->sure > available) return FAIL(e, DISK_SPACE, names, n->sure, available);
+  if (tell && space->available < UINT64_MAX)
+    log_line(log, "disk: %s: %.1f MiB needed%s, %.1f MiB available", names, mib(n->plain),
+             n->sure < n->plain ? " before compression" : "", mib(available));
+  if (n->plain > available)
+    log_line(log, "warning: %s: %.1f MiB before compression, %.1f MiB available", names, mib(n->plain),
+             mib(available));
+  return 0;
+}
+
+int storage_check(const simulation *s, double traces, bool tell, error *e) {
+  const config *c = s->config;
+  const int64_t from = s->from ? s->from->step : 0, steps = s->physics.steps;
+  const space_steps all = {.all = true}, r = {.first = from,
+                                              .last = steps > from ? steps : from,
+                                              .every = c->output_every,
+                                              .begins = !s->from};
+  space_use use[KINDS];
+  TRY(files_space(s->files, c->output_path, ".hdf", &r, &use[FIELDS], e));
+  TRY(files_space(s->files, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
+  const need n[KINDS] = {need_of_fields(c, &r, traces, &use[FIELDS]),
+                         need_of_checkpoints(c, &r, &use[CHECKPOINTS])};
+  if (n[CHECKPOINTS].plain == 0)
+    return check_disk(s->log, n[FIELDS].path, &n[FIELDS], &use[FIELDS].space, tell, e);
+  if (use[FIELDS].space.device != use[CHECKPOINTS].space.device) {
+    for (int i = 0; i < KINDS; i++) TRY(check_disk(s->log, n[i].path, &n[i], &use[i].space, tell, e));
+    return 0;
+  }
+  char names[2 * CONFIG_TEXT + 8];
+  snprintf(names, sizeof names, "%s and %s", n[FIELDS].path, n[CHECKPOINTS].path);
+  const need both = {names, n[0].plain + n[1].plain, n[0].sure + n[1].sure};
+  return check_disk(s->log, names, &both, &use[FIELDS].space, tell, e);
+}

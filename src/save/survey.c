@@ -1,0 +1,171 @@
+#include "survey.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+
+static size_t planes_bytes(const survey *v) {
+  return (size_t)v->slab->nz * sizeof(partial_statistics);
+}
+
+static size_t counts_bytes(const survey *v) {
+  return (size_t)v->bins * sizeof(uint64_t);
+}
+
+/* The largest of what is ever on its way from the device at once. */
+static size_t host_bytes(const survey *v) {
+  size_t statistics = planes_bytes(v) + BAD_POINTS * sizeof(bad_point);
+  return statistics > counts_bytes(v) ? statistics : counts_bytes(v);
+}
+
+static int take_host(void **memory, size_t bytes, error *e) {
+  *memory = malloc(bytes);
+  return *memory ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the statistics of the field");
+}
+
+/* Memory where the fields are. */
+static int take(survey *v, void **memory, size_t bytes, error *e) {
+  if (!bytes) return 0;
+  return v->dev ? v->dev->table->alloc(v->dev, memory, bytes, MEMORY_DEVICE, e) : take_host(memory, bytes, e);
+}
+
+static void give(survey *v, void *memory) {
+  error ignored = {0};
+  if (v->dev)
+    v->dev->table->free(v->dev, memory, MEMORY_DEVICE, &ignored);
+  else
+    free(memory);
+}
+
+int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bins, error *e) {
+  *v = (survey){.dev = dev, .slab = slab, .comm = comm, .bins = bins};
+  size_t units = (size_t)units_of_plane(slab->nx, slab->ny) * (size_t)slab->nz;
+  size_t ranks = (size_t)slab->ranks;
+  v->args.field = (field_view){
+      .pitch = slab->pitch, .plane = slab->plane, .nx = slab->nx, .ny = slab->ny, .nz = slab->nz};
+  TRY(take(v, (void **)&v->args.units, units * sizeof *v->args.units, e));
+  TRY(take(v, (void **)&v->args.planes, planes_bytes(v), e));
+  TRY(take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
+  TRY(take(v, (void **)&v->counts, counts_bytes(v), e));
+  if (dev) TRY(dev->table->alloc(dev, &v->on_host, host_bytes(v), MEMORY_PINNED, e));
+  TRY(take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
+  TRY(take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
+  for (int r = 0; r < slab->ranks; r++) {
+    v->shares[slab->ranks + r] = slab_first_plane(slab, r);
+    v->shares[r] = slab_first_plane(slab, r + 1) - slab_first_plane(slab, r);
+  }
+  return 0;
+}
+
+void survey_close(survey *v) {
+  error ignored = {0};
+  if (!v->slab) return;
+  void *const taken[] = {v->args.units, v->args.planes, v->args.bad, v->counts};
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) give(v, taken[i]);
+  if (v->dev) v->dev->table->free(v->dev, v->on_host, MEMORY_PINNED, &ignored);
+  free(v->gathered);
+  free(v->shares);
+  *v = (survey){.slab = NULL};
+}
+
+static int bring(survey *v, void *to, const void *from, size_t bytes, error *e) {
+  return v->dev->table->copy(v->dev, STREAM_INTERIOR, to, from, bytes, COPY_TO_HOST, e);
+}
+
+/* What a rank's own slab gives, in host memory. */
+typedef struct findings {
+  partial_statistics *planes;
+  bad_point *bad;
+} findings;
+
+static int measure_slab(survey *v, findings *f, error *e) {
+  *f = (findings){v->args.planes, v->args.bad};
+  if (!v->dev) {
+    statistics_host_units(&v->args, 0, 1);
+    statistics_host_planes(&v->args, 0, 1);
+    statistics_host_bad(&v->args, 0, 1);
+    return 0;
+  }
+  const device_table *t = v->dev->table;
+  *f = (findings){v->on_host, (bad_point *)(void *)((char *)v->on_host + planes_bytes(v))};
+  TRY(t->statistics(v->dev, STREAM_INTERIOR, &v->args, e));
+  TRY(bring(v, f->planes, v->args.planes, planes_bytes(v), e));
+  TRY(bring(v, f->bad, v->args.bad, BAD_POINTS * sizeof *f->bad, e));
+  return t->sync(v->dev, STREAM_INTERIOR, e);
+}
+
+/* Every rank gets all planes and adds them in the same order. */
+static int add_planes(survey *v, const partial_statistics *planes, field_statistics *s, error *e) {
+  MPI_Datatype plane;
+  MPI_TRY(e, MPI_Type_contiguous(sizeof(partial_statistics), MPI_BYTE, &plane));
+  MPI_TRY(e, MPI_Type_commit(&plane));
+  MPI_TRY(e, MPI_Allgatherv(planes, v->slab->nz, plane, v->gathered, v->shares,
+                            v->shares + v->slab->ranks, plane, v->comm));
+  MPI_TRY(e, MPI_Type_free(&plane));
+  s->all = statistics_of_nothing();
+  for (int z = 0; z < v->slab->nz_global; z++) statistics_add_plane(&s->all, &v->gathered[z]);
+  return 0;
+}
+
+static int bad_among(const survey *v, int first, int planes) {
+  uint64_t count = 0;
+  for (int z = first; z < first + planes; z++) count += v->gathered[z].nonfinite;
+  return count < BAD_POINTS ? (int)count : BAD_POINTS;
+}
+
+/* Strings the ranks' lists together, lowest planes first; everybody knows from the planes how long each is.
+ */
+static int gather_bad(survey *v, bad_point *mine, field_statistics *s, error *e) {
+  int ranks = v->slab->ranks;
+  uint64_t before = (uint64_t)v->slab->z0 * (uint64_t)v->slab->ny * (uint64_t)v->slab->nx;
+  for (int i = 0; i < BAD_POINTS; i++) mine[i].index += before;
+  bad_point(*lists)[BAD_POINTS] = NULL;
+  TRY(take_host((void **)&lists, (size_t)ranks * sizeof *lists, e));
+  int rc = MPI_Allgather(mine, sizeof *lists, MPI_BYTE, lists, sizeof *lists, MPI_BYTE, v->comm);
+  if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Allgather");
+  for (int r = 0; r < ranks && !e->id; r++)
+    for (int i = 0; i < bad_among(v, v->shares[ranks + r], v->shares[r]) && s->bad_count < BAD_POINTS; i++)
+      s->bad[s->bad_count++] = lists[r][i];
+  free(lists);
+  return e->id;
+}
+
+static int count_slab(survey *v, const histogram_args *h, uint64_t **counts, error *e) {
+  *counts = v->counts;
+  if (!v->dev) {
+    memset(v->counts, 0, counts_bytes(v));
+    histogram_host(h, 0, 1);
+    return 0;
+  }
+  *counts = v->on_host;
+  TRY(v->dev->table->histogram(v->dev, STREAM_INTERIOR, h, e));
+  TRY(bring(v, *counts, v->counts, counts_bytes(v), e));
+  return v->dev->table->sync(v->dev, STREAM_INTERIOR, e);
+}
+
+static int count_values(survey *v, field_statistics *s, error *e) {
+  double width = (double)s->all.max - (double)s->all.min;
+  histogram_args h = {.field = v->args.field,
+                      .low = s->all.min,
+                      .scale = width > 0 ? v->bins / width : 0,
+                      .bins = v->bins,
+                      .counts = v->counts};
+  uint64_t *counts;
+  TRY(count_slab(v, &h, &counts, e));
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, counts, v->bins, MPI_UINT64_T, MPI_SUM, v->comm));
+  s->bins = v->bins;
+  s->histogram = counts;
+  return 0;
+}
+
+int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
+  const slab *b = v->slab;
+  findings own;
+  *s = (field_statistics){.step = s->step};
+  s->points = (uint64_t)b->nx * (uint64_t)b->ny * (uint64_t)b->nz_global;
+  v->args.field.points = points;
+  TRY(measure_slab(v, &own, e));
+  TRY(add_planes(v, own.planes, s, e));
+  if (s->all.nonfinite > 0) TRY(gather_bad(v, own.bad, s, e));
+  if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(count_values(v, s, e));
+  return 0;
+}

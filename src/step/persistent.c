@@ -1,0 +1,71 @@
+#include "persistent.h"
+#include <string.h>
+#include "halo/transport.h"
+
+/* Points a launch updates, about: so much that its start does not count, and so little that the run looks up for
+ * signals and progress several times a second. */
+static const double BATCH_POINTS = 1e10;
+enum { BATCH_MAX = 1000 };
+
+const kernel persistent_kernel = {
+    .name = "persistent", .backend = BACKEND_CUDA, .steps = 1, .note = "many steps a cooperative launch"};
+
+static int find_neighbours(persistent *p, error *e) {
+  halo *h = p->halo;
+  peers all;
+  if (!halo_needed(h)) return 0;
+  TRY(transport_peers(h, &all, e));
+  for (int side = 0; side < 2; side++) {
+    for (int i = 0; i < 2; i++) p->args.remote[side][i] = all.ghosts[side][i];
+    p->args.remote_counter[side] = all.theirs[side];
+    p->args.counter[side] = all.mine[side];
+  }
+  return 0;
+}
+
+int persistent_open(persistent *p, halo *h, const kernel_args *constants, enum equation equation,
+                    float *const fields[2], error *e) {
+  const slab *s = h->slab;
+  const double points = (double)s->nx * s->ny * slab_largest(s), steps = BATCH_POINTS / points;
+  *p = (persistent){.halo = h,
+                    .args = {.constants = *constants, .fields = {fields[0], fields[1]}, .equation = equation},
+                    .batch = steps < 1           ? 1
+                             : steps < BATCH_MAX ? (int)steps
+                                                 : BATCH_MAX};
+  TRY(h->dev->table->alloc(h->dev, (void **)&p->state, sizeof *p->state, MEMORY_DEVICE, e));
+  TRY(h->dev->table->alloc(h->dev, (void **)&p->outcome, PERSISTENT_SETS * sizeof *p->outcome, MEMORY_PINNED,
+                           e));
+  memset(p->outcome, 0, PERSISTENT_SETS * sizeof *p->outcome);
+  p->args.state = p->state;
+  return find_neighbours(p, e);
+}
+
+void persistent_close(persistent *p) {
+  error ignored = {0};
+  if (!p->halo) return;
+  device *dev = p->halo->setup.dev;
+  dev->table->free(dev, p->state, MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, p->outcome, MEMORY_PINNED, &ignored);
+}
+
+int persistent_advance(persistent *p, int current, int steps, int set, error *e) {
+  device *dev = p->halo->dev;
+  persistent_args args = p->args;
+  args.steps = steps;
+  args.counter_before = transport_passed(p->halo, (uint32_t)steps);
+  for (int i = 0; i < 2; i++) {
+    args.fields[i] = p->args.fields[i ^ current];
+    for (int side = 0; side < 2; side++) args.remote[side][i] = p->args.remote[side][i ^ current];
+  }
+  TRY(dev->table->apply(dev, STREAM_BOUNDARY, &operation_persistent, &args, e));
+  return dev->table->copy(dev, STREAM_BOUNDARY, &p->outcome[set], p->state, sizeof *p->state, COPY_TO_HOST,
+                          e);
+}
+
+int persistent_outcome(const persistent *p, int set, double *waited, error *e) {
+  const persistent_state *o = &p->outcome[set];
+  *waited = 1e-9 * (double)o->waited_ns;
+  return o->failed
+             ? FAIL(e, DEVICE_FAILED, "cuda", "a step", "the planes of a neighbour did not come for 60 s")
+             : 0;
+}

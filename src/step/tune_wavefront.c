@@ -1,0 +1,186 @@
+#include "tune_wavefront.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "tune.h"
+#include "version.h"
+
+/* So many points are more than any L3 cache holds: in one of 300 MiB a wavefront of jacobi won that was slower in
+ * memory. */
+enum { POINTS_MAX = 1 << 27 };
+static const double MEASURE_SECONDS = 0.06, /* a shape, two passes at least ... */
+    ENOUGH_SECONDS = 0.3;                   /* ... but where one takes so long */
+
+/* A stepper over a slab without neighbours. Fresh memory is NaN, which takes no longer than numbers do. */
+typedef struct trial {
+  slab slab;
+  halo halo;
+  stepper stepper;
+  wavefront front;
+  float *medium;
+  bool warm; /* a pass has touched all memory */
+} trial;
+
+/* Planes of a trial, if the slab has so many. */
+static int trial_planes(int nx, int ny) {
+  return (int)(POINTS_MAX / ((double)nx * ny)) + 1;
+}
+
+bool tune_wavefront_can(int nx, int ny) {
+  return trial_planes(nx, ny) >= RADIUS;
+}
+
+static int trial_open(trial *t, const wavefront_question *q, error *e) {
+  const int most = trial_planes(q->nx, q->ny);
+  *t = (trial){.halo = {.slab = &t->slab, .dev = q->dev}};
+  TRY(slab_init(&t->slab, q->nx, q->ny, q->planes < most ? q->planes : most, 0, 1, RADIUS, e));
+  stepper *s = &t->stepper;
+  *s = (stepper){.dev = q->dev, .halo = &t->halo, .slab = &t->slab, .overlap = true};
+  s->kernel = s->boundary_kernel = s->single_kernel = q->wavefront;
+  s->args = (kernel_args){
+      .pitch = t->slab.pitch, .plane = t->slab.plane, .nx = q->nx, .ny = q->ny, .nz = t->slab.nz};
+  float **const fields[] = {&s->memory[0], &s->memory[1], &t->medium};
+  for (int i = 0; i < (q->medium ? 3 : 2); i++)
+    TRY(q->dev->table->alloc(q->dev, (void **)fields[i], slab_floats(&t->slab) * sizeof(float), MEMORY_DEVICE,
+                             e));
+  if (q->medium) s->args.medium = t->medium + slab_offset(&t->slab, 0, 0, 0);
+  return 0;
+}
+
+static void trial_close(trial *t) {
+  error ignored = {0};
+  float *const fields[] = {t->stepper.memory[0], t->stepper.memory[1], t->medium};
+  wavefront_close(&t->front);
+  for (int i = 0; i < 3; i++) t->stepper.dev->table->free(t->stepper.dev, fields[i], MEMORY_DEVICE, &ignored);
+}
+
+/* Seconds a step of the fastest pass with the stepper's kernel. */
+static int time_shape(trial *t, const wavefront_question *q, const wavefront_shape *shape, double *best,
+                      error *e) {
+  double spent = 0;
+  stepper *s = &t->stepper;
+  const int depth = shape->depth;
+  *best = 1e30;
+  s->front = NULL;
+  if (depth > 1)
+    TRY(wavefront_open(s->front = &t->front, s->slab, shape, s->args.medium != NULL, q->threads, e));
+  for (int passes = 0; spent < ENOUGH_SECONDS && (passes < 2 || spent < MEASURE_SECONDS); t->warm = true) {
+    const double begin = MPI_Wtime();
+    TRY(stepper_advance(s, depth, e));
+    TRY(stepper_sync(s, e));
+    const double seconds = MPI_Wtime() - begin;
+    if (!t->warm) continue;
+    spent += seconds;
+    passes++;
+    if (seconds / depth < *best) *best = seconds / depth;
+  }
+  wavefront_close(&t->front);
+  return 0;
+}
+
+/* The same of one step a pass, with whichever kernel is fastest. */
+static int time_single(trial *t, const wavefront_question *q, double *best, error *e) {
+  stepper *s = &t->stepper;
+  *best = 1e30;
+  for (int i = 0; i < kernel_table_size; i++) {
+    double seconds;
+    if (!tune_candidate(&kernel_table[i], q->wavefront->equation, BACKEND_HOST)) continue;
+    s->kernel = &kernel_table[i];
+    TRY(time_shape(t, q, &wavefront_shapes[0], &seconds, e));
+    if (seconds < *best) *best = seconds;
+  }
+  s->kernel = q->wavefront;
+  return 0;
+}
+
+static bool allowed(const wavefront_question *q, const wavefront_shape *shape) {
+  if (shape->depth == 1) return !q->always;
+  return shape->depth <= q->most && (shape->upright || !q->wraps);
+}
+
+/* Planes computed per own plane: a pass of d steps with neighbours does 4 (d - 1) more planes a step, both sides
+ * together. */
+static double repeated(const wavefront_question *q, int depth) {
+  return q->neighbours ? 1 + RADIUS * (depth - 1.0) / q->planes : 1;
+}
+
+/* "4", "4 in upright tiles": for people, and to remember. */
+static const char *words_of(const wavefront_shape *shape, char words[64]) {
+  snprintf(words, 64, "%d%s", shape->depth, shape->upright ? " in upright tiles" : "");
+  return words;
+}
+
+static wavefront_shape shape_of(const char *words) {
+  return (wavefront_shape){.depth = atoi(words), .upright = strstr(words, "upright") != NULL};
+}
+
+static int measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
+                   error *e) {
+  double seconds[WAVEFRONT_SHAPES], slowest[WAVEFRONT_SHAPES], best = 1e30;
+  char words[64];
+  trial t;
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++) seconds[i] = 1e30;
+  trial_open(&t, q, e);
+  for (int i = 0; i < WAVEFRONT_SHAPES && !e->id; i++) {
+    if (!allowed(q, &wavefront_shapes[i])) continue;
+    if (wavefront_shapes[i].depth == 1)
+      time_single(&t, q, &seconds[i], e);
+    else
+      time_shape(&t, q, &wavefront_shapes[i], &seconds[i], e);
+  }
+  trial_close(&t);
+  TRY(error_agree(e, comm));
+  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_SHAPES, MPI_DOUBLE, MPI_MAX, comm));
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
+    if (!allowed(q, &wavefront_shapes[i])) continue;
+    slowest[i] *= repeated(q, wavefront_shapes[i].depth);
+    log_detail(log, "  steps a pass %-18s: %9.1f us a step", words_of(&wavefront_shapes[i], words),
+               1e6 * slowest[i]);
+    if (slowest[i] < best) best = slowest[i], *fastest = wavefront_shapes[i];
+  }
+  return 0;
+}
+
+static void make_key(char key[512], const wavefront_question *q) {
+  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s%s",
+           q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
+           q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "",
+           q->wraps ? ", y wraps" : "");
+}
+
+/* Of those that may be. */
+static wavefront_shape deepest(const wavefront_question *q) {
+  wavefront_shape deepest = {0};
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++)
+    if (allowed(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > deepest.depth)
+      deepest = wavefront_shapes[i];
+  return deepest;
+}
+
+int tune_wavefront(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape,
+                   error *e) {
+  char path[1024] = "", key[512], answer[64] = "", unused[64];
+  int rank;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  make_key(key, q);
+  const bool cached = rank == 0 && tune_cache_path(path);
+  if (cached && !tune_recall(path, key, answer, unused)) answer[0] = 0;
+  MPI_TRY(e, MPI_Bcast(answer, sizeof answer, MPI_CHAR, 0, comm));
+  *shape = shape_of(answer);
+  const bool remembered = shape->depth >= 1 && allowed(q, shape);
+  if (!remembered && !q->measure) {
+    *shape = deepest(q);
+    log_line(log, "steps a pass: up to %d (a run measures, and remembers)", shape->depth);
+    return 0;
+  }
+  if (!remembered) {
+    TRY(measure(q, comm, log, shape, e));
+    words_of(shape, answer);
+    if (cached && !tune_remember(path, key, answer, answer))
+      log_detail(log, "%s cannot be written, the next run measures again", path);
+  }
+  log_line(log, "steps a pass: %s (%s%s)", words_of(shape, answer),
+           remembered ? "as remembered in " : "measured now", remembered ? path : "");
+  return 0;
+}

@@ -1,0 +1,57 @@
+#include "wavefront.h"
+#include <stdlib.h>
+#include <unistd.h>
+#include "kernels/order.h"
+
+const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES] = {{.depth = 1},
+                                                            {.depth = 2},
+                                                            {.depth = 3},
+                                                            {.depth = 4},
+                                                            {.depth = 6},
+                                                            {.depth = 2, .upright = true},
+                                                            {.depth = 4, .upright = true},
+                                                            {.depth = 6, .upright = true},
+                                                            {.depth = WAVEFRONT_DEPTH_MAX, .upright = true}};
+
+/* Of the L2 cache, what a tile may fill: the rest is for what passes through. */
+static const double L2_SHARE = 0.75;
+static const long L2_BYTES = 1 << 20; /* where the system does not say */
+
+/* Rows of a tile so that the planes between the first step's highest and the last step's lowest stay in the cache; and
+ * no fewer tiles than threads of a chunk, as far as images let them be that small. */
+static int rows_of(const slab *s, int depth, bool medium, int threads) {
+  const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  const int between = WAVEFRONT_LAG * (depth - 1) + WAVEFRONT_PLANES;
+  const double planes = 2 * (between + 2 * RADIUS) + (medium ? between : 0);
+  const double row_bytes = planes * ((double)s->nx + 2 * RADIUS) * sizeof(float);
+  const int rows = (int)(L2_SHARE * (double)(l2 > 0 ? l2 : L2_BYTES) / row_bytes) - 2 * RADIUS;
+  return larger(smaller(rows, (s->ny + threads - 1) / threads), wavefront_rows_least(depth));
+}
+
+/* Upright tiles, one for each thread, with the rows that they need at least. */
+static int upright_tiles(int ny, int threads) {
+  return larger(smaller(threads, ny / WAVEFRONT_LEAN), 1);
+}
+
+int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,
+                   error *e) {
+  *w = (wavefront){.shape = *shape, .chunks = 1};
+  if (shape->upright) {
+    w->tiles = upright_tiles(s->ny, threads);
+  } else {
+    w->chunks = smaller(threads, wavefront_chunks_most(s->nz, shape->depth));
+    if (shape->rows <= 0)
+      w->shape.rows = rows_of(s, shape->depth, medium, (threads + w->chunks - 1) / w->chunks);
+    w->tiles = wavefront_tiles(s->ny, w->shape.rows);
+  }
+  const size_t counters = (size_t)w->tiles * (size_t)w->chunks;
+  w->done = malloc(counters * sizeof *w->done);
+  if (!w->done) return FAIL(e, OUT_OF_MEMORY, counters * sizeof *w->done, "the wavefront's counters");
+  for (size_t i = 0; i < counters; i++) atomic_init(&w->done[i], 0);
+  return 0;
+}
+
+void wavefront_close(wavefront *w) {
+  free(w->done);
+  *w = (wavefront){0};
+}

@@ -1,0 +1,36 @@
+/* The step loop's side of kernels/wavefront.h: several steps a pass on the host device. */
+#ifndef STENCIL_WAVEFRONT_H
+#define STENCIL_WAVEFRONT_H
+
+#include <stdbool.h>
+#include "kernels/wavefront.h"
+#include "halo/slab.h"
+
+struct sources;
+
+/* How a pass is cut (kernels/wavefront.h). */
+typedef struct wavefront_shape {
+  int depth;    /* steps, 1 .. WAVEFRONT_DEPTH_MAX; 1: no wavefront */
+  bool upright; /* tiles */
+  int rows;     /* of a leaning tile; 0: as many as the L2 cache holds */
+} wavefront_shape;
+
+/* Shapes worth measuring; the first is one step a pass. */
+enum { WAVEFRONT_SHAPES = 9 };
+extern const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES];
+
+typedef struct wavefront {
+  wavefront_shape shape; /* of the deepest passes; rows are never 0 where tiles lean */
+  int tiles, chunks;
+  atomic_llong *done; /* one for each tile of each chunk */
+  long long before;   /* what `done` counts from: positions of all passes so far, times their steps */
+} wavefront;
+
+/* Readies passes of up to shape->depth (2 or more) steps on a slab by `threads` threads; ghosts towards neighbours are
+ * to be RADIUS planes for each step. medium: the equation reads one at each point. Close it also after a failure;
+ * zero-initialised it can be closed. */
+int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,
+                   error *e);
+void wavefront_close(wavefront *w);
+
+#endif

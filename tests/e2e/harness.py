@@ -1,0 +1,332 @@
+"""What the end-to-end cases share: running the program as a user does, and reading and predicting its fields."""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+try:
+    import h5py
+    import numpy as np
+except ImportError:  # a GPU machine may lack them; the cases that need them skip
+    h5py = np = None
+
+SKIP = 77  # CTest's SKIP_RETURN_CODE
+SOURCE = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+               "OMPI_MCA_ess_singleton_isolated": "1"}  # no daemon beside a run without mpirun: a third faster
+CRASH = re.compile("Segmentation|backtrace|HDF5-DIAG|Assertion|Sanitizer|runtime error|core dumped")
+BASE = {"grid.nx": 20, "grid.ny": 12, "grid.nz": 19, "time.steps": 3, "initial.u": "random", "output.path": "out/u",
+        "device.backend": "host"}
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(SKIP)
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+        self.errors = [line for line in err.splitlines() if line.startswith("stencil: error: ")]
+
+    def __str__(self):
+        return f"exit {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
+
+
+class Program:
+    """The program under test in a folder of its own; `np` = 0 starts it without mpiexec."""
+
+    def __init__(self, path, mpiexec):
+        self.path, self.mpiexec = str(Path(path).resolve()), mpiexec
+        self.root = Path(tempfile.mkdtemp(prefix="stencil-"))
+        self.folder = self.root / "work"
+        self.environment = {**os.environ, **ENVIRONMENT, "XDG_CACHE_HOME": str(self.root / "cache")}
+        self.fresh()
+
+    def fresh(self):
+        """An empty working folder with an empty output folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self.folder / "out").mkdir(parents=True)
+
+    def config(self, changes=None, name="run.ini"):
+        """Writes BASE with `changes` ("section.key": value; None leaves it out) as an INI file; returns its name."""
+        sections = {}
+        for key, value in {**BASE, **(changes or {})}.items():
+            section, key = key.rsplit(".", 1)
+            if value is not None:
+                sections.setdefault(section, []).append(f"{key} = {value}\n")
+        text = "".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items())
+        (self.folder / name).write_text(text)
+        return name
+
+    def command(self, args, np=0, launch=()):
+        """`launch`: options of mpiexec."""
+        return ([self.mpiexec, *launch, "-np", str(np)] if np else []) + [self.path] + [str(a) for a in args]
+
+    def run(self, *args, np=0, launch=(), timeout=180, shell_before="", env=None):
+        """Runs to the end; a run that outlasts `timeout` seconds is killed and fails the case."""
+        command = self.command(args, np, launch)
+        if shell_before:
+            command = ["bash", "-c", shell_before + '; exec "$@"', "bash"] + command
+        process = subprocess.Popen(command, cwd=self.folder, env={**self.environment, **(env or {})}, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)
+        try:
+            result = Result(None, *process.communicate(timeout=timeout))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise AssertionError(f"{args} on {np} ranks hung for {timeout} s\n{out}\n{err}") from None
+        result.code = process.returncode
+        check(not CRASH.search(result.out + result.err), f"{args} on {np} ranks crashed: {result}")
+        return result
+
+    def succeed(self, *args, **kwargs):
+        result = self.run(*args, **kwargs)
+        check(result.code == 0 and not result.errors, f"{args}, {kwargs}: expected success, got {result}")
+        return result
+
+    def fail(self, code, words, *args, np=0, **kwargs):
+        """Expects this exit code and one line on stderr with all of `words`, and no file made or changed."""
+        before = self.files()
+        result = self.run(*args, np=np, **kwargs)
+        about = f"{args} on {np} ranks: "
+        check(result.code == code, about + f"expected exit {code}, got {result}")
+        check(len(result.errors) == 1, about + f"expected one error line, got {result}")
+        if not np:
+            check(result.err.strip() == result.errors[0], about + f"stderr has more than the error: {result.err}")
+        for word in words:
+            check(str(word) in result.errors[0], about + f"expected '{word}' in: {result.errors[0]}")
+        check(self.files() == before, about + f"left behind {sorted(self.files() - before)}")
+        return result
+
+    def may_mount(self):
+        """May this user mount file systems of his own here, as run_with_mounts does?"""
+        if not shutil.which("unshare"):
+            return False
+        trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", self.folder]
+        return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+    def run_with_mounts(self, script, *args, np=0, **environment):
+        """Runs `script` of bash, which may mount file systems (exit 99 where it cannot) and starts the program as "$@"."""
+        command = ["unshare", "-rm", "bash", "-c", script, "bash", *self.command(args, np)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False,
+                              env={**self.environment, **environment})
+        check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def files(self):
+        return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}
+
+    def field(self, step, path="out/u"):
+        return read_field(self.folder / f"{path}.{step:08d}.hdf", self.path)
+
+    def processes(self, rank_variable):
+        """Process ids of this very program in this very folder, whoever started them, by rank (in their environment)."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink(f"/proc/{pid}/cwd") == str(self.folder) and os.readlink(f"/proc/{pid}/exe") == self.path:
+                    environment = Path(f"/proc/{pid}/environ").read_text()
+                    found[int(re.search(rank_variable + r"=(\d+)", environment).group(1))] = int(pid)
+            except (OSError, AttributeError):  # it has just ended
+                continue
+        return [found[rank] for rank in sorted(found)]
+
+    def skip_without_cuda(self):
+        refused = self.run(self.config({"device.backend": "cuda"})).err
+        if "no usable CUDA device" in refused or "not compiled in" in refused:
+            skip("no CUDA")
+
+    def close(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Running:
+    """A run in the background, to be signalled or killed; use it in a `with`. What it prints goes to files, which last
+    when it dies."""
+
+    def __init__(self, program, *args, np=0, launch=(), env=None):
+        self.np, self.paths = np, [program.root / name for name in ("running.out", "running.err")]
+        with open(self.paths[0], "w") as out, open(self.paths[1], "w") as err:
+            self.process = subprocess.Popen(program.command(args, np, launch), cwd=program.folder, stdout=out, stderr=err,
+                                            stdin=subprocess.DEVNULL, env={**program.environment, **(env or {})},
+                                            start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            for pid in self.ranks():
+                send(pid, signal.SIGKILL)
+            send(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def out(self):
+        return self.paths[0].read_text()
+
+    def ranks(self):
+        """Process ids of the ranks, in order; fewer while mpiexec is starting them."""
+        if not self.np:
+            return [self.process.pid]
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:  # it has just ended
+                continue
+            if fields[0] != "Z" and int(fields[1]) == self.process.pid:
+                found.append(int(stat.parent.name))
+        return sorted(found)
+
+    def wait_for(self, happened, what, timeout=60):
+        """Until happened() is true; the run must still be there then."""
+        end = time.monotonic() + timeout
+        while not happened():
+            check(self.process.poll() is None, f"ended before {what}: {self.result()}")
+            check(time.monotonic() < end, f"no {what} within {timeout} s: {self.result()}")
+            time.sleep(0.005)
+
+    def may_step(self):
+        """Has the run, whose kernel is chosen by measurement, said the last that it says before its loop?"""
+        return "kernel auto:" in self.out()
+
+    def wait_until_it_steps(self):
+        self.wait_for(self.may_step, "the start")
+        time.sleep(0.5)
+
+    def wait(self, timeout=60):
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout} s: {self.result()}") from None
+        return self.result()
+
+    def result(self):
+        return Result(self.process.poll(), self.out(), self.paths[1].read_text())
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def read_field(path, program):
+    """/u of a saved field: an array, or its bytes where h5py is missing (then through the program's own libhdf5)."""
+    if h5py:
+        with h5py.File(path, "r") as file:
+            return file["u"][...]
+    libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    hdf5 = ctypes.CDLL(re.search(r"=> (\S*libhdf5\S*)", libraries).group(1))
+    handle = ctypes.c_int64
+    hdf5.H5open()
+    for name in ("H5Fopen", "H5Dopen2"):
+        getattr(hdf5, name).restype = handle
+    hdf5.H5Dget_storage_size.restype = ctypes.c_uint64
+    file = hdf5.H5Fopen(str(path).encode(), 0, handle(0))
+    data = handle(hdf5.H5Dopen2(handle(file), b"/u", handle(0)))
+    buffer = ctypes.create_string_buffer(hdf5.H5Dget_storage_size(data))
+    float32 = handle.in_dll(hdf5, "H5T_IEEE_F32LE_g")
+    check(hdf5.H5Dread(data, float32, handle(0), handle(0), handle(0), buffer) >= 0, f"cannot read {path}")
+    hdf5.H5Dclose(data)
+    hdf5.H5Fclose(handle(file))
+    return buffer.raw
+
+
+def same_bits(a, b):
+    return a == b if isinstance(a, bytes) else a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def write_field(path, values, name="u"):
+    with h5py.File(path, "w") as file:
+        file[name] = values
+
+
+def jacobi_step(u, center, weights, value):
+    """One step in float32 in the canonical order of operations, every multiply-add rounded once. `weights` is x, y, z
+    of four each. The extended precision of long double makes the second rounding, to float32, harmless."""
+    padded = np.pad(u, 4, constant_values=np.float32(value))
+    wx, wy, wz = (np.float32(w) for w in weights)
+
+    def at(dz=0, dy=0, dx=0):
+        return padded[tuple(slice(4 + d, 4 + d + n) for d, n in zip((dz, dy, dx), u.shape))]
+
+    def fma(weight, values, sum_):
+        return (np.longdouble(weight) * values.astype(np.longdouble) + sum_).astype(np.float32)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        acc = wz[3] * at(dz=-4)
+        for r in (3, 2, 1):
+            acc = fma(wz[r - 1], at(dz=-r), acc)
+        acc = fma(np.float32(center), at(), acc)
+        for r in (1, 2, 3, 4):
+            acc = fma(wy[r - 1], at(dy=-r) + at(dy=r), acc)
+            acc = fma(wx[r - 1], at(dx=-r) + at(dx=r), acc)
+        for r in (1, 2, 3, 4):
+            acc = fma(wz[r - 1], at(dz=r), acc)
+    return acc
+
+
+def jacobi_step_float64(u, center, weights, value):
+    """The same step as the formula says it, in float64 and in no particular order."""
+    padded = np.pad(u.astype(np.float64), 4, constant_values=value)
+    result = center * u.astype(np.float64)
+    for axis, axis_weights in zip((2, 1, 0), weights):
+        for r, weight in enumerate(axis_weights, 1):
+            for offset in (-r, r):
+                cut = [slice(4, 4 + n) for n in u.shape]
+                cut[axis] = slice(4 + offset, 4 + offset + u.shape[axis])
+                result += weight * padded[tuple(cut)]
+    return result
+
+
+# --- the cases of a script ------------------------------------------------------------------------------------------
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def main(without_h5py=()):
+    """SCRIPT CASE STENCIL MPIEXEC, or SCRIPT --list. Cases need h5py and numpy but for those named."""
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return
+    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: {Path(sys.argv[0]).name} CASE STENCIL MPIEXEC; cases: {' '.join(CASES)}")
+    name = sys.argv[1]
+    if h5py is None and name not in without_h5py:
+        skip("python3 has no numpy or no h5py")
+    program = Program(*sys.argv[2:])
+    try:
+        CASES[name](program)
+        print(f"{name}: passed")
+    except AssertionError as failure:
+        sys.exit(f"{name}: FAILED: {failure}")
+    finally:
+        program.close()

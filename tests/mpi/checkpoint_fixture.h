@@ -1,0 +1,264 @@
+/* What the tests of checkpoints share: a state of arrays of all kinds, dealt out to the ranks in several ways. */
+#ifndef STENCIL_CHECKPOINT_FIXTURE_H
+#define STENCIL_CHECKPOINT_FIXTURE_H
+
+#include "io/checkpoint.h"
+#include "field_fixture.h"
+#include <fcntl.h>
+#include <glob.h>
+
+enum { FILE_MAX = 1 << 17, ARRAYS = 9, ROW_MAX = 700 * 390, COLUMNS_MAX = 64, PARTITIONS = 4 };
+
+/* Context of a source or a sink. */
+typedef struct part {
+  const checkpoint_array *array;
+  int salt;         /* which values */
+  int64_t next;     /* the row that must come now */
+  int64_t fail_row; /* fails at the block that holds it; -1: never */
+  int columns[COLUMNS_MAX];
+} part;
+
+typedef struct state {
+  int count;
+  checkpoint_array arrays[ARRAYS];
+  part parts[ARRAYS];
+} state;
+
+static inline size_t value_bytes(const checkpoint_array *a) {
+  return a->type == CHECKPOINT_FLOAT ? 4 : 8;
+}
+
+static inline int64_t row_values(const checkpoint_array *a) {
+  return (a->axes > 1 ? a->shape[1] : 1) * (a->axes > 2 ? a->shape[2] : 1);
+}
+
+/* Any bits, NaNs and all: they must come back. Returns the number of bytes. */
+static inline size_t part_values(const part *p, int64_t row, int64_t rows, unsigned char *to) {
+  const checkpoint_array *a = p->array;
+  int64_t width = row_values(a), count = a->by_columns ? a->column_count : width;
+  size_t size = value_bytes(a), bytes = 0;
+  for (int64_t r = row; r < row + rows; r++)
+    for (int64_t i = 0; i < count; i++, bytes += size) {
+      uint64_t at = (uint64_t)(r * width + (a->by_columns ? a->columns[i] : i)) + ((uint64_t)p->salt << 40);
+      const uint32_t bits[2] = {random_bits(at), random_bits(~at)};
+      memcpy(to + bytes, bits, size);
+    }
+  return bytes;
+}
+
+static inline int part_advance(part *p, int64_t row, int64_t rows, error *e) {
+  assert_int_equal(row, p->next);
+  assert_true(rows >= 1 &&
+              row + rows <= (p->array->by_columns ? p->array->shape[0] : p->array->first + p->array->count));
+  p->next = row + rows;
+  bool fails = row <= p->fail_row && p->fail_row < p->next;
+  return fails ? FAIL(e, DEVICE_FAILED, "test", "a copy", "on purpose") : 0;
+}
+
+static inline int part_source(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  part_values(context, row, rows, values);
+  return part_advance(context, row, rows, e);
+}
+
+static inline int part_sink(void *context, int64_t row, int64_t rows, const void *values, error *e) {
+  const part *p = context;
+  size_t bytes = (size_t)(rows * row_values(p->array)) * 8;
+  unsigned char *expected = malloc(bytes + 1);
+  assert_non_null(expected);
+  bytes = part_values(p, row, rows, expected);
+  if (memcmp(values, expected, bytes)) fail_msg("%s: rows from %d differ", p->array->name, (int)row);
+  free(expected);
+  return part_advance(context, row, rows, e);
+}
+
+/* Where the rows of rank `rank` begin, of `rows` dealt out in way `way`: evenly; all to the last rank; all to the
+ * first; unevenly, some ranks having none. */
+static inline int64_t first_row(int way, int64_t rows, int rank, int ranks) {
+  if (rank >= ranks) return rows;
+  return way == 0   ? rows * rank / ranks
+         : way == 1 ? 0
+         : way == 2 ? (rank ? rows : 0)
+                    : rows * (rank - rank % 2) * rank / (ranks * ranks);
+}
+
+static inline void deal_columns(checkpoint_array *a, part *p, int way, int rank, int ranks) {
+  a->columns = p->columns;
+  for (int c = 0; c < a->shape[1]; c++) {
+    int owner = way == 0   ? c % ranks
+                : way == 1 ? ranks - 1
+                : way == 2 ? 0
+                           : (int)(random_bits((uint64_t)c) % 97) % ranks;
+    if (owner == rank) p->columns[a->column_count++] = c;
+  }
+}
+
+/* The state with values `salt`, dealt out in way `way`; every rank adds `ghosts` rows on either side of its own. */
+static inline void state_init(state *s, int salt, int way, int ghosts, int rank, int ranks) {
+  static const checkpoint_array arrays[ARRAYS] = {
+      {.name = "u", .axes = 3, .shape = {NZ, NY, NX}},
+      {.name = "previous", .axes = 3, .shape = {NZ, NY, NX}},
+      {.name = "psi_y", .axes = 3, .shape = {NZ, 3, NX}},
+      {.name = "psi_z", .axes = 3, .shape = {3, NY, NX}},
+      {.name = "large", .axes = 3, .shape = {3, 390, 700}}, /* a row is more than one chunk */
+      {.name = "traces", .axes = 2, .shape = {11, 13}, .by_columns = true},
+      {.name = "times", .type = CHECKPOINT_DOUBLE, .axes = 1, .shape = {6}},
+      {.name = "steps", .type = CHECKPOINT_INT64, .axes = 1, .shape = {6}},
+      {.name = "nothing", .axes = 2, .shape = {0, 5}, .by_columns = true}};
+  *s = (state){.count = ARRAYS};
+  for (int i = 0; i < ARRAYS; i++) {
+    checkpoint_array *a = &s->arrays[i];
+    *a = arrays[i];
+    int64_t first = first_row(way, a->shape[0], rank, ranks),
+            end = first_row(way, a->shape[0], rank + 1, ranks);
+    if (way == 1) end = rank == ranks - 1 ? a->shape[0] : 0;
+    if (end > first && ghosts) {
+      first = first > ghosts ? first - ghosts : 0;
+      end = end + ghosts < a->shape[0] ? end + ghosts : a->shape[0];
+    }
+    if (a->by_columns) deal_columns(a, &s->parts[i], way, rank, ranks);
+    if (!a->by_columns) a->first = first, a->count = end - first;
+    a->source = part_source, a->sink = part_sink, a->context = &s->parts[i];
+    s->parts[i].array = a, s->parts[i].salt = salt * ARRAYS + i, s->parts[i].next = a->first,
+    s->parts[i].fail_row = -1;
+  }
+}
+
+/* Without the large array: a file of a few kB. */
+static inline void state_shrink(state *s) {
+  for (int i = 0; i < s->count; i++)
+    if (s->arrays[i].shape[1] == 390) s->arrays[i].shape[1] = 2;
+}
+
+static inline void state_rewind(state *s) {
+  for (int i = 0; i < s->count; i++) s->parts[i].next = s->arrays[i].first;
+}
+
+static const checkpoint_key KEYS[] = {
+    {"[grid] nx", "7"}, {"[equation] type", "wave"}, {"[medium] velocity", ""}};
+enum { KEY_COUNT = sizeof KEYS / sizeof *KEYS };
+
+static inline checkpoint_meta checkpoint_meta_of(int64_t step) {
+  return (checkpoint_meta){.step = step,
+                           .time = 0.125 * (double)step,
+                           .dt = 0.125,
+                           .mpi_ranks = 3,
+                           .equation = "wave",
+                           .backend = "host",
+                           .kernel = "simd",
+                           .transport = "sendrecv",
+                           .config_text = "[grid]\nnx = 7\n",
+                           .keys = KEYS,
+                           .key_count = KEY_COUNT};
+}
+
+/* Reads all of an open checkpoint, which must hold `s`. */
+static inline int state_read(const checkpoint *c, state *s, error *e) {
+  state_rewind(s);
+  for (int i = 0; i < s->count; i++) {
+    checkpoint_array *a = &s->arrays[i];
+    TRY(checkpoint_read(c, a, e));
+    bool none = a->by_columns ? !a->column_count : !a->count;
+    assert_int_equal(s->parts[i].next, none ? a->first : a->by_columns ? a->shape[0] : a->first + a->count);
+  }
+  return 0;
+}
+
+/* Writes the small state with values `step`. */
+static inline int write_state(const fixture *x, const char *path, int64_t step, int keep, error *e) {
+  state s;
+  checkpoint_meta m = checkpoint_meta_of(step);
+  checkpoint_place place = {path, keep, 0, 400};
+  state_init(&s, (int)step, 0, 0, x->rank, x->ranks);
+  state_shrink(&s);
+  return checkpoint_write(MPI_COMM_WORLD, &place, &m, s.arrays, s.count, e);
+}
+
+#define WRITE(x, path, step, keep)                                                                           \
+  do {                                                                                                       \
+    error e_ = {0};                                                                                          \
+    if (write_state(x, path, step, keep, &e_)) fail_msg("%s", e_.text);                                      \
+  } while (0)
+
+/* How many files begin with `path`; the same on every rank. */
+static inline int count_files(const fixture *x, const char *path) {
+  char pattern[160];
+  int count = 0;
+  snprintf(pattern, sizeof pattern, "%s*", path);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (x->rank == 0) {
+    glob_t g;
+    count = glob(pattern, 0, NULL, &g) ? 0 : (int)g.gl_pathc;
+    globfree(&g);
+  }
+  MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return count;
+}
+
+/* Rank 0's: a file in memory, and as it is changed. */
+typedef struct image {
+  char name[160];
+  unsigned char bytes[FILE_MAX];
+  size_t size;
+} image;
+
+static inline void load(image *m, const char *path, int64_t step) {
+  snprintf(m->name, sizeof m->name, "%s.%08" PRId64 ".h5", path, step);
+  FILE *f = fopen(m->name, "rb");
+  assert_non_null(f);
+  m->size = fread(m->bytes, 1, FILE_MAX, f);
+  fclose(f);
+  assert_in_range(m->size, 4000, FILE_MAX - 1);
+}
+
+static inline void store(const image *m, size_t size) {
+  FILE *f = fopen(m->name, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(m->bytes, 1, size, f), size);
+  assert_int_equal(fclose(f), 0);
+}
+
+/* As if only the byte `at` had changed, or changed back: quicker than `store`. */
+static inline void store_byte(const image *m, size_t at) {
+  int fd = open(m->name, O_WRONLY);
+  assert_true(fd >= 0 && pwrite(fd, m->bytes + at, 1, (off_t)at) == 1 && close(fd) == 0);
+}
+
+/* Opens it and reads all: what is not refused must be what was written. Returns the error's id. */
+static inline int judge(const char *name, int64_t step, error *e) {
+  checkpoint c;
+  state s;
+  *e = (error){0};
+  if (checkpoint_open(&c, MPI_COMM_SELF, name, e)) {
+    assert_int_equal(error_exit_code(e->id), EXIT_CODE_FILE);
+    assert_memory_equal(e->text, name, strlen(name));
+    assert_string_equal(c.name, "");
+    assert_int_equal(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
+    return e->id;
+  }
+  state_init(&s, (int)step, 0, 0, 0, 1);
+  state_shrink(&s);
+  assert_true(c.step == step && c.time == 0.125 * (double)step && c.dt == 0.125);
+  if (state_read(&c, &s, e) || checkpoint_match(&c, KEYS, KEY_COUNT, e)) fail_msg("%s", e->text);
+  checkpoint_close(&c);
+  assert_int_equal(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
+  return 0;
+}
+
+static inline void skip_if_many(const fixture *x) {
+  if (x->ranks > 1) skip();
+}
+
+/* Context of note_skipped. */
+typedef struct notes {
+  int count;
+  char last[256];
+} notes;
+
+static inline void note_skipped(void *context, const char *file, const char *reason) {
+  notes *n = context;
+  n->count++;
+  snprintf(n->last, sizeof n->last, "%s", reason);
+  assert_memory_equal(reason, file, strlen(file));
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* What the tests of field I/O share: a folder of their own, a field of random values, sources and sinks. */
+#ifndef STENCIL_FIELD_FIXTURE_H
+#define STENCIL_FIELD_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <ftw.h>
+#include <hdf5.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "io/atomic_file.h"
+#include "io/field_io.h"
+#include "io/slots.h"
+
+enum { NX = 7, NY = 5, NZ = 17, POINTS = NX * NY * NZ, PLANE_BYTES = NX * NY * 4 };
+
+typedef struct fixture {
+  int rank, ranks;
+  char folder[64]; /* empty at first, removed at the end */
+  slab s;
+} fixture;
+
+static inline int remove_entry(const char *path, const struct stat *s, int type, struct FTW *at) {
+  (void)s, (void)type, (void)at;
+  return remove(path);
+}
+
+static inline int fixture_open(void **state) {
+  fixture *x = calloc(1, sizeof *x);
+  error e = {0};
+  MPI_Comm_rank(MPI_COMM_WORLD, &x->rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &x->ranks);
+  strcpy(x->folder, "field_io.XXXXXX");
+  if (x->rank == 0 && !mkdtemp(x->folder)) return -1;
+  MPI_Bcast(x->folder, sizeof x->folder, MPI_CHAR, 0, MPI_COMM_WORLD);
+  *state = x;
+  return slab_init(&x->s, NX, NY, NZ, x->rank, x->ranks, 4, &e);
+}
+
+static inline int fixture_close(void **state) {
+  fixture *x = *state;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (x->rank == 0) nftw(x->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+  free(x);
+  return 0;
+}
+
+/* Runs a group on all ranks; a failure on one ends the job, since the others may wait for it. */
+#define FIXTURE_RUN(argc, argv, tests)                                                                       \
+  (MPI_Init(&(argc), &(argv)), field_io_start(),                                                             \
+   cmocka_run_group_tests(tests, fixture_open, fixture_close) ? MPI_Abort(MPI_COMM_WORLD, 1)                 \
+                                                              : MPI_Finalize())
+
+/* A random number of 32 bits for point i of a field. */
+static inline uint32_t random_bits(uint64_t i) {
+  uint64_t h = (i + 1) * 0x9e3779b97f4a7c15u;
+  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
+  h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
+  return (uint32_t)(h >> 32);
+}
+
+/* In [-1, 1), with all bits of the fraction in use. */
+static inline float random_value(uint64_t i) {
+  return (float)random_bits(i) * 0x1p-31f - 1.0f;
+}
+
+/* Context of the source and the sink below. */
+typedef struct stream {
+  const slab *s;
+  int next;      /* the plane that must come now */
+  int fail_rank; /* this rank fails ... */
+  int fail_z;    /* ... at the block that holds own plane fail_z */
+} stream;
+
+static inline int stream_advance(stream *t, int z, int planes, error *e) {
+  assert_int_equal(z, t->next);
+  assert_true(planes >= 1 && z + planes <= t->s->nz);
+  t->next = z + planes;
+  bool fails = t->s->rank == t->fail_rank && z <= t->fail_z && t->fail_z < t->next;
+  return fails ? FAIL(e, DEVICE_FAILED, "test", "a copy", "on purpose") : 0;
+}
+
+static inline int random_source(void *context, int z, int planes, float *values, error *e) {
+  stream *t = context;
+  uint64_t plane = (uint64_t)t->s->nx * (uint64_t)t->s->ny, first = plane * (uint64_t)(t->s->z0 + z);
+  for (uint64_t i = 0; i < plane * (uint64_t)planes; i++) values[i] = random_value(first + i);
+  return stream_advance(t, z, planes, e);
+}
+
+static inline int random_sink(void *context, int z, int planes, const float *values, error *e) {
+  stream *t = context;
+  uint64_t plane = (uint64_t)t->s->nx * (uint64_t)t->s->ny, first = plane * (uint64_t)(t->s->z0 + z);
+  for (uint64_t i = 0; i < plane * (uint64_t)planes; i++)
+    if (values[i] != random_value(first + i)) fail_msg("value %d of plane %d differs", (int)(i % plane), z);
+  return stream_advance(t, z, planes, e);
+}
+
+static inline field_meta some_meta(int ranks, int compress) {
+  return (field_meta){.step = 42,
+                      .time = 0.125,
+                      .dt = 0.5,
+                      .origin = {1, -2, 3.5},
+                      .spacing = {0.25, 0.5, 2},
+                      .config_text = "[grid]\nnx = 7\n",
+                      .command = "stencil a.ini",
+                      .mpi_ranks = ranks,
+                      .backend = "host",
+                      .kernel = "simd",
+                      .transport = "sendrecv",
+                      .equation = "jacobi",
+                      .compress = compress};
+}
+
+/* The modes this HDF5 can do. */
+static inline int io_modes(enum io_kind modes[2]) {
+  modes[0] = IO_GATHER;
+  modes[1] = IO_COLLECTIVE;
+  return field_io_parallel() ? 2 : 1;
+}
+
+static inline field_io io_with(const slab *s, enum io_kind mode, size_t block_bytes) {
+  field_io io;
+  error e = {0};
+  assert_int_equal(field_io_init(&io, MPI_COMM_WORLD, s, mode, &e), 0);
+  assert_int_equal(io.mode, mode);
+  io.block_bytes = block_bytes;
+  return io;
+}
+
+/* Gives a field_io slots that last, which the ranks map; slots_close them. */
+static inline void open_slots(field_io *io, slots *s) {
+  error e = {0};
+  assert_int_equal(slots_open(s, io, true, &e), 0);
+  io->slots = s;
+}
+
+/* Rank 0 creates a dataset of a new file from values it holds; everybody waits for it. */
+static inline void make_input(const fixture *x, const char *file, const char *dataset, hid_t type, int rank,
+                              const hsize_t *shape, const hsize_t *chunk, hid_t memory, const void *values) {
+  if (x->rank == 0) {
+    hid_t f = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t space = rank ? H5Screate_simple(rank, shape, NULL) : H5Screate(H5S_SCALAR);
+    hid_t list = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
+    assert_true(H5Pset_create_intermediate_group(link, 1) >= 0);
+    if (chunk) assert_true(H5Pset_chunk(list, rank, chunk) >= 0 && H5Pset_deflate(list, 3) >= 0);
+    hid_t d = H5Dcreate2(f, dataset, type, space, link, list, H5P_DEFAULT);
+    assert_true(d >= 0);
+    if (values) assert_true(H5Dwrite(d, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    assert_true(H5Dclose(d) >= 0 && H5Pclose(link) >= 0 && H5Pclose(list) >= 0 && H5Sclose(space) >= 0);
+    assert_true(H5Fclose(f) >= 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+#endif

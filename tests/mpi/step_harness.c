@@ -1,0 +1,139 @@
+#include "step_harness.h"
+#include "tests/unit/ghost_rules.h"
+/* The oracle itself, without the device and its threads. */
+host_kernel jacobi_host_reference;
+
+float *step_initial(int nx, int ny, int nz) {
+  size_t count = (size_t)nx * (size_t)ny * (size_t)nz;
+  float *field = malloc(count * sizeof *field);
+  uint64_t seed = 7;
+  for (size_t i = 0; i < count; i++) field[i] = test_random(&seed);
+  return field;
+}
+
+kernel_args step_weights(void) {
+  kernel_args a = {.center = 0.21f};
+  uint64_t seed = 99;
+  for (int r = 1; r <= 4; r++) {
+    a.wx[r] = 0.04f * test_random(&seed);
+    a.wy[r] = 0.04f * test_random(&seed);
+    a.wz[r] = 0.04f * test_random(&seed);
+  }
+  return a;
+}
+
+/* One slab that is the whole grid. */
+typedef struct whole {
+  slab slab;
+  float *memory[2];
+} whole;
+
+static void wrap_z(whole *w, float *memory) {
+  const slab *s = &w->slab;
+  size_t bytes = RADIUS * s->plane * sizeof(float);
+  memcpy(memory + slab_offset(s, -RADIUS, -4, -4), memory + slab_offset(s, s->nz - RADIUS, -4, -4), bytes);
+  memcpy(memory + slab_offset(s, s->nz, -4, -4), memory + slab_offset(s, 0, -4, -4), bytes);
+}
+
+static void copy_dense(const whole *w, float *memory, float *dense, bool in) {
+  const slab *s = &w->slab;
+  for (int z = 0; z < s->nz; z++)
+    for (int y = 0; y < s->ny; y++, dense += s->nx) {
+      float *row = memory + slab_offset(s, z, y, 0);
+      memcpy(in ? row : dense, in ? dense : row, (size_t)s->nx * sizeof(float));
+    }
+}
+
+void step_expected(const kernel_args *weights, float *field, int nx, int ny, int nz, int steps, float ghost,
+                   bool periodic_z) {
+  whole w;
+  error e = {0};
+  assert_ok(slab_init(&w.slab, nx, ny, nz, 0, 1, RADIUS, &e), &e);
+  for (int i = 0; i < 2; i++) {
+    w.memory[i] = aligned_alloc(128, slab_floats(&w.slab) * sizeof(float));
+    for (size_t k = 0; k < slab_floats(&w.slab); k++) w.memory[i][k] = ghost;
+  }
+  copy_dense(&w, w.memory[0], field, true);
+  kernel_args args = *weights;
+  args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.nz = nz,
+  args.z_begin = 0, args.z_end = nz;
+  rules_apply(&w.slab, &args, w.memory[0]);
+  for (int n = 0; n < steps; n++) {
+    if (periodic_z) wrap_z(&w, w.memory[n & 1]);
+    args.in = w.memory[n & 1] + slab_offset(&w.slab, 0, 0, 0);
+    args.out = w.memory[!(n & 1)] + slab_offset(&w.slab, 0, 0, 0);
+    jacobi_host_reference(&args, 0, 1);
+  }
+  copy_dense(&w, w.memory[steps & 1], field, false);
+  free(w.memory[0]);
+  free(w.memory[1]);
+}
+
+/* Takes the fields and opens the halo. */
+static void open_halo(step_run *r, device *dev, const char *transport, int node_ranks) {
+  error e = {0};
+  stepper *s = &r->stepper;
+  for (int i = 0; i < 2; i++)
+    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float),
+                                MEMORY_DEVICE, &e),
+              &e);
+  r->own_transport = !transport;
+  if (!transport) return;
+  const halo_setup setup = {.dev = dev,
+                            .slab = &r->slab,
+                            .comm = MPI_COMM_WORLD,
+                            .fields = {s->memory[0], s->memory[1]},
+                            .node_ranks = node_ranks};
+  assert_ok(halo_open(&r->halo, transport, &setup, &e), &e);
+}
+
+void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks,
+                   bool overlap, bool profile, float ghost) {
+  error e = {0};
+  stepper *s = &r->stepper;
+  *s = (stepper){.dev = dev, .halo = &r->halo, .slab = &r->slab, .overlap = overlap, .profile = profile};
+  assert_ok(kernel_find(kernel, EQUATION_JACOBI, dev->table->backend, &s->kernel, &e), &e);
+  s->boundary_kernel = s->kernel;
+  assert_ok(kernel_find("naive", EQUATION_JACOBI, dev->table->backend, &s->single_kernel, &(error){0}) &&
+                kernel_find("reference", EQUATION_JACOBI, dev->table->backend, &s->single_kernel, &e),
+            &e);
+  s->args = step_weights();
+  s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx,
+  s->args.ny = r->slab.ny, s->args.nz = r->slab.nz;
+  open_halo(r, dev, transport, node_ranks);
+  const float ghosts[FACE_COUNT] = {ghost, ghost, ghost, ghost, ghost, ghost};
+  assert_ok(transfer_open(&r->transfer, dev, &r->slab, ghosts, &e), &e);
+  r->global = step_initial(r->slab.nx, r->slab.ny, r->slab.nz_global);
+  const float *own = r->global + (size_t)r->slab.z0 * (size_t)r->slab.nx * (size_t)r->slab.ny;
+  for (int i = 0; i < 2; i++) {
+    r->transfer.field = s->memory[i];
+    /* Ghosts towards a neighbour stay NaN until they are exchanged. */
+    if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &e), &e);
+    if (r->slab.upper == SLAB_NO_RANK)
+      assert_ok(transfer_fill(&r->transfer, r->slab.nz, RADIUS, ghost, &e), &e);
+    assert_ok(transfer_to_device(&r->transfer, 0, r->slab.nz, own, &e), &e);
+  }
+  assert_ok(halo_exchange(&r->halo, s->memory[0], NULL, true, &e), &e);
+}
+
+void step_run_close(step_run *r) {
+  error e = {0};
+  device *dev = r->stepper.dev;
+  transfer_close(&r->transfer);
+  if (!r->own_transport) halo_close(&r->halo);
+  for (int i = 0; i < 2; i++) assert_ok(dev->table->free(dev, r->stepper.memory[i], MEMORY_DEVICE, &e), &e);
+  free(r->global);
+}
+
+size_t step_mismatches(step_run *r, const float *expected) {
+  error e = {0};
+  const slab *s = &r->slab;
+  size_t plane = (size_t)s->nx * (size_t)s->ny, count = plane * (size_t)s->nz, wrong = 0;
+  float *mine = malloc(count * sizeof *mine);
+  r->transfer.field = r->stepper.memory[r->stepper.current];
+  assert_ok(transfer_to_host(&r->transfer, 0, s->nz, mine, &e), &e);
+  for (size_t i = 0; i < count; i++)
+    wrong += memcmp(&mine[i], &expected[(size_t)s->z0 * plane + i], sizeof *mine) != 0;
+  free(mine);
+  return wrong;
+}

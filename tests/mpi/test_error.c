@@ -1,0 +1,74 @@
+/* Errors as values, and how ranks agree on one. */
+#include <stdio.h>
+#include "test.h"
+#include "base/error_mpi.h"
+
+static int rank, ranks;
+
+static void the_first_failure_is_kept(void **state) {
+  (void)state;
+  error e = {0};
+  assert_int_equal(FAIL(&e, SLAB_TOO_THIN, 2, 4), ERROR_SLAB_TOO_THIN);
+  assert_int_equal(FAIL(&e, MPI_FAILED, "MPI_Send", "lost"), ERROR_SLAB_TOO_THIN);
+  assert_string_equal(e.text, "[grid] nz = 2: at least 4 planes are needed");
+}
+
+static void messages_are_one_bounded_line(void **state) {
+  (void)state;
+  error e = {0};
+  char *text = malloc(3 * ERROR_TEXT);
+  memset(text, 'x', 3 * ERROR_TEXT - 1);
+  text[3 * ERROR_TEXT - 1] = 0;
+  text[2] = '\n';
+  FAIL(&e, MPI_FAILED, "MPI_Send", text);
+  assert_null(strchr(e.text, '\n'));
+  assert_int_equal(strlen(e.text), ERROR_TEXT - 1);
+  free(text);
+}
+
+static void every_id_has_a_name_and_an_exit_code(void **state) {
+  (void)state;
+  assert_int_equal(error_exit_code(ERROR_NONE), 0);
+  for (int id = 1; id < ERROR_COUNT; id++) {
+    int code = error_exit_code(id);
+    assert_true((code >= 1 && code <= 4) || code == 75);
+    assert_true(strlen(error_name(id)) > 3);
+  }
+}
+
+static void all_ranks_get_the_error_of_the_lowest(void **state) {
+  (void)state;
+  for (int failing = 0; failing < ranks; failing++) {
+    error e = {0};
+    if (rank >= failing) FAIL(&e, SLAB_TOO_THIN, 100 + rank, 4);
+    assert_int_equal(error_agree(&e, MPI_COMM_WORLD), ERROR_SLAB_TOO_THIN);
+    char expected[80];
+    snprintf(expected, sizeof expected, "[grid] nz = %d: at least 4 planes are needed", 100 + failing);
+    assert_string_equal(e.text, expected);
+  }
+  error e = {0};
+  assert_int_equal(error_agree(&e, MPI_COMM_WORLD), 0);
+}
+
+static void mpi_errors_are_named(void **state) {
+  (void)state;
+  error e = {0};
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int rc = MPI_Send(NULL, 1, MPI_INT, ranks + 5, 0, MPI_COMM_WORLD);
+  assert_int_equal(error_from_mpi(&e, rc, "MPI_Send(NULL, 1, MPI_INT)"), ERROR_MPI_FAILED);
+  assert_int_equal(strncmp(e.text, "MPI_Send failed: MPI_ERR_RANK", 29), 0);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_first_failure_is_kept), cmocka_unit_test(messages_are_one_bounded_line),
+      cmocka_unit_test(every_id_has_a_name_and_an_exit_code),
+      cmocka_unit_test(all_ranks_get_the_error_of_the_lowest), cmocka_unit_test(mpi_errors_are_named)};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int failed = cmocka_run_group_tests_name("error", tests, NULL, NULL);
+  if (failed) MPI_Abort(MPI_COMM_WORLD, 1);
+  MPI_Finalize();
+  return 0;
+}

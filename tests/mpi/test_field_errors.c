@@ -1,0 +1,326 @@
+/* What field I/O says when something is wrong: the exact line, the same on every rank, nothing left behind,
+ * no hang. */
+#include "field_fixture.h"
+#include "io/atomic_file.h"
+#include <fcntl.h>
+#include <math.h>
+#include <sys/resource.h>
+
+static const hsize_t SHAPE[3] = {NZ, NY, NX};
+enum { BLOCK = 2 * PLANE_BYTES };
+
+static float *random_field(void) {
+  float *values = malloc(POINTS * sizeof *values);
+  assert_non_null(values);
+  for (int i = 0; i < POINTS; i++) values[i] = random_value((uint64_t)i);
+  return values;
+}
+
+static void make_float_input(const fixture *x, const char *file, const char *dataset, int rank,
+                             const hsize_t *shape) {
+  float *values = random_field();
+  make_input(x, file, dataset, H5T_IEEE_F32LE, rank, shape, NULL, H5T_NATIVE_FLOAT, values);
+  free(values);
+}
+
+/* Reading `name` fails in every mode, on every rank, with these words; so does the dry run, except for the
+ * values. */
+static void expect_read(const fixture *x, const char *name, int id, bool seen_by_check, const char *text) {
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  for (int i = 0; i < count; i++) {
+    field_io io = io_with(&x->s, modes[i], BLOCK);
+    stream sink = {&x->s, 0, -1, 0};
+    error e = {0};
+    assert_int_equal(field_read(&io, name, random_sink, &sink, &e), id);
+    assert_string_equal(e.text, text);
+  }
+  error e = {0};
+  if (x->rank == 0) assert_int_equal(field_check(name, NX, NY, NZ, &e), seen_by_check ? id : 0);
+  if (x->rank == 0 && seen_by_check) assert_string_equal(e.text, text);
+}
+
+static void test_names(void **state) {
+  const fixture *x = *state;
+  const char *const names[] = {"", "u.h5", "u.h5:u", ":/u", "u.h5:/"};
+  char text[256];
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    snprintf(text, sizeof text, "'%s': expected FILE:/path, a file and a dataset in it", names[i]);
+    expect_read(x, names[i], ERROR_FIELD_NAME, true, text);
+  }
+  assert_int_equal(error_exit_code(ERROR_FIELD_NAME), EXIT_CODE_CONFIG);
+}
+
+static void test_files(void **state) {
+  const fixture *x = *state;
+  char file[128], name[160], text[512];
+  snprintf(file, sizeof file, "%s/a:/b", x->folder); /* the last ":/" counts */
+  snprintf(name, sizeof name, "%s:/u", file);
+  snprintf(text, sizeof text, "%s: cannot open: No such file or directory", file);
+  expect_read(x, name, ERROR_FIELD_FILE, true, text);
+  assert_int_equal(error_exit_code(ERROR_FIELD_FILE), EXIT_CODE_FILE);
+
+  snprintf(name, sizeof name, "%s:/u", x->folder);
+  snprintf(text, sizeof text, "%s: cannot open: Is a directory", x->folder);
+  expect_read(x, name, ERROR_FIELD_FILE, true, text);
+
+  snprintf(file, sizeof file, "%s/text.h5", x->folder);
+  FILE *f = x->rank ? NULL : fopen(file, "w");
+  if (f) fprintf(f, "this is no HDF5\n"), fclose(f);
+  MPI_Barrier(MPI_COMM_WORLD);
+  snprintf(name, sizeof name, "%s:/u", file);
+  snprintf(text, sizeof text, "%s: not an HDF5 file", file);
+  expect_read(x, name, ERROR_FIELD_NOT_HDF5, true, text);
+
+  snprintf(file, sizeof file, "%s/short.h5", x->folder);
+  make_float_input(x, file, "u", 3, SHAPE);
+  struct stat s;
+  assert_int_equal(stat(file, &s), 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (x->rank == 0) assert_int_equal(truncate(file, s.st_size - 100), 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  snprintf(name, sizeof name, "%s:/u", file);
+  snprintf(text, sizeof text,
+           "%s: truncated HDF5 file (truncated file: eof = %lld, sblock->base_addr = 0, stored_eof = %lld)",
+           file, (long long)s.st_size - 100, (long long)s.st_size);
+  expect_read(x, name, ERROR_FIELD_TRUNCATED, true, text);
+}
+
+static void test_datasets(void **state) {
+  const fixture *x = *state;
+  char file[128], name[160], text[512];
+  snprintf(file, sizeof file, "%s/many.h5", x->folder);
+  make_float_input(x, file, "/a/deep/v", 3, SHAPE);
+  if (x->rank == 0) {
+    hsize_t flat[2] = {3, 4};
+    hid_t f = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT), s = H5Screate_simple(2, flat, NULL);
+    H5Dclose(H5Dcreate2(f, "flat", H5T_IEEE_F32LE, s, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    assert_true(H5Lcreate_soft("/", f, "loop", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_soft("/nowhere", f, "dangling", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_hard(f, "/a/deep/v", f, "/b", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Sclose(s) >= 0 && H5Fclose(f) >= 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const char *const missing[] = {"/u", "/a/u", "/no/such/group", "/b/under/a/dataset"};
+  for (int i = 0; i < 4; i++) {
+    snprintf(name, sizeof name, "%s:%s", file, missing[i]);
+    snprintf(
+        text, sizeof text,
+        "%s: no dataset %s: its 3D datasets are /a/deep/v, /b, /loop/a/deep/v, /loop/b, /loop/loop/a/deep/v",
+        file, missing[i]);
+    expect_read(x, name, ERROR_FIELD_NO_DATASET, true, text);
+  }
+  snprintf(name, sizeof name, "%s:/a/deep", file);
+  snprintf(text, sizeof text, "%s: /a/deep is a group, not a dataset", file);
+  expect_read(x, name, ERROR_FIELD_NOT_DATASET, true, text);
+  snprintf(name, sizeof name, "%s:/flat", file);
+  snprintf(text, sizeof text, "%s: expected shape (nz, ny, nx) = (17, 5, 7), found (3, 4)", name);
+  expect_read(x, name, ERROR_FIELD_SHAPE, true, text);
+
+  make_float_input(x, file, "flat", 1, (hsize_t[]){12});
+  snprintf(name, sizeof name, "%s:/u", file);
+  snprintf(text, sizeof text, "%s: no dataset /u: it holds no 3D dataset", file);
+  expect_read(x, name, ERROR_FIELD_NO_DATASET, true, text);
+}
+
+static void test_shapes(void **state) {
+  const fixture *x = *state;
+  const hsize_t shapes[][4] = {{NX, NY, NZ}, {NZ, NY, NX, 1}, {POINTS}, {0}};
+  const int ranks[] = {3, 4, 1, 0};
+  const char *const found[] = {"(7, 5, 17)", "(17, 5, 7, 1)", "(595,)", "a scalar"};
+  char file[128], name[160], text[512];
+  snprintf(file, sizeof file, "%s/shape.h5", x->folder);
+  snprintf(name, sizeof name, "%s:/u", file);
+  for (int i = 0; i < 4; i++) {
+    make_float_input(x, file, "u", ranks[i], shapes[i]);
+    snprintf(text, sizeof text, "%s: expected shape (nz, ny, nx) = (17, 5, 7), found %s", name, found[i]);
+    expect_read(x, name, ERROR_FIELD_SHAPE, true, text);
+  }
+}
+
+static void test_types(void **state) {
+  const fixture *x = *state;
+  hid_t compound = H5Tcreate(H5T_COMPOUND, 8), enumeration = H5Tenum_create(H5T_NATIVE_INT8);
+  H5Tinsert(compound, "re", 0, H5T_IEEE_F32LE);
+  H5Tinsert(compound, "im", 4, H5T_IEEE_F32LE);
+  H5Tenum_insert(enumeration, "FALSE", (signed char[]){0}); /* what h5py stores booleans as */
+  const hid_t types[] = {H5T_C_S1, compound, enumeration};
+  const char *const found[] = {"strings", "compound values", "enumerated values"};
+  char file[128], name[160], text[512];
+  snprintf(file, sizeof file, "%s/type.h5", x->folder);
+  snprintf(name, sizeof name, "%s:/u", file);
+  for (int i = 0; i < 3; i++) {
+    make_input(x, file, "u", types[i], 3, SHAPE, NULL, types[i], NULL);
+    snprintf(text, sizeof text, "%s: expected integers or floating-point numbers, found %s", name, found[i]);
+    expect_read(x, name, ERROR_FIELD_TYPE, true, text);
+  }
+  H5Tclose(compound);
+  H5Tclose(enumeration);
+}
+
+/* Several bad values, in slabs of several ranks: the first in the order of the file is named. */
+static void test_nonfinite(void **state) {
+  const fixture *x = *state;
+  const double bad[] = {NAN, INFINITY, -INFINITY, 1e300};
+  const char *const named[] = {"NaN", "Inf, or a value beyond float32,", "Inf, or a value beyond float32,",
+                               "Inf, or a value beyond float32,"};
+  const int points[][3] = {{0, 0, 0}, {NZ - 1, NY - 1, NX - 1}, {9, 3, 5}, {2, 4, 1}};
+  double *values = malloc(POINTS * sizeof *values);
+  char file[128], name[160], text[512];
+  snprintf(file, sizeof file, "%s/nan.h5", x->folder);
+  snprintf(name, sizeof name, "%s:/u", file);
+  for (int i = 0; i < 16; i++) {
+    const int *p = points[i / 4];
+    for (int k = 0; k < POINTS; k++) values[k] = (double)random_value((uint64_t)k);
+    values[POINTS - 1] = NAN;
+    values[(p[0] * NY + p[1]) * NX + p[2]] = bad[i % 4];
+    make_input(x, file, "u", H5T_IEEE_F64LE, 3, SHAPE, NULL, H5T_NATIVE_DOUBLE, values);
+    snprintf(text, sizeof text, "%s: %s at (z, y, x) = (%d, %d, %d)", name, named[i % 4], p[0], p[1], p[2]);
+    expect_read(x, name, ERROR_FIELD_NONFINITE, false, text);
+  }
+  free(values);
+}
+
+/* One chunk in the slab of the last rank cannot be decoded. */
+static void test_bad_chunk(void **state) {
+  const fixture *x = *state;
+  const hsize_t chunk[3] = {1, NY, NX}, at[3] = {NZ - 1, 0, 0};
+  float *values = random_field();
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  char file[128], name[160], text[512];
+  snprintf(file, sizeof file, "%s/chunk.h5", x->folder);
+  snprintf(name, sizeof name, "%s:/u", file);
+  make_input(x, file, "u", H5T_IEEE_F32LE, 3, SHAPE, chunk, H5T_NATIVE_FLOAT, values);
+  if (x->rank == 0) {
+    hid_t f = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT), d = H5Dopen2(f, "u", H5P_DEFAULT);
+    assert_true(H5Dwrite_chunk(d, H5P_DEFAULT, 0, at, 100, values) >= 0);
+    assert_true(H5Dclose(d) >= 0 && H5Fclose(f) >= 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < count; i++) {
+    field_io io = io_with(&x->s, modes[i], 1); /* plane by plane */
+    stream sink = {&x->s, 0, -1, 0};
+    error e = {0};
+    assert_int_equal(field_read(&io, name, random_sink, &sink, &e), ERROR_FIELD_VALUES);
+    snprintf(text, sizeof text, "%s: cannot read planes z = %d to %d (inflate() failed)", name, NZ - 1,
+             NZ - 1);
+    assert_string_equal(e.text, text);
+  }
+  free(values);
+}
+
+/* Neither the file nor its temporary is there. */
+static void expect_nothing(const fixture *x, const char *path) {
+  char name[160], temporary[sizeof name + TEMPORARY_ENDING];
+  MPI_Barrier(MPI_COMM_WORLD);
+  snprintf(name, sizeof name, "%s.00000042.hdf", path);
+  if (x->rank == 0) assert_int_equal(access(name, F_OK), -1);
+  temporary_name(temporary, sizeof temporary, name);
+  if (x->rank == 0) assert_int_equal(access(temporary, F_OK), -1);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* The sink or the source of one rank alone fails, at its first and its last plane, with small blocks and
+ * large. */
+static void test_one_rank_fails(void **state) {
+  const fixture *x = *state;
+  const size_t blocks[] = {1, BLOCK, 1 << 20};
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  char path[128], name[160];
+  snprintf(path, sizeof path, "%s/fails", x->folder);
+  snprintf(name, sizeof name, "%s/good.h5:/u", x->folder);
+  *strrchr(name, ':') = 0;
+  make_float_input(x, name, "u", 3, SHAPE);
+  strcat(name, ":/u");
+  for (int i = 0; i < x->ranks * 2 * 3 * count * 2 * 2; i++) {
+    int rank = i % x->ranks, rest = i / x->ranks, z = rest % 2 ? x->s.nz - 1 : 0;
+    slots ready = {.count = 0};
+    field_io io = io_with(&x->s, modes[rest / 6 % count], blocks[rest / 2 % 3]);
+    if (rest / 12 / count) open_slots(&io, &ready);
+    field_meta meta = some_meta(x->ranks, rest / 6 / count % 2);
+    stream t = {&x->s, 0, rank, z};
+    error e = {0}, r = {0};
+    assert_int_equal(field_write(&io, path, &meta, random_source, &t, &e), ERROR_DEVICE_FAILED);
+    assert_string_equal(e.text, "test device: a copy failed: on purpose");
+    expect_nothing(x, path);
+    slots_close(&ready);
+    t.next = 0;
+    assert_int_equal(field_read(&io, name, random_sink, &t, &r), ERROR_DEVICE_FAILED);
+    assert_string_equal(r.text, e.text);
+  }
+}
+
+static void limit_file_size(rlim_t bytes) {
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A source that makes the disk full for this rank once its first block is there. */
+static int filling_source(void *context, int z, int planes, float *values, error *e) {
+  if (z) limit_file_size(1000);
+  return random_source(context, z, planes, values, e);
+}
+
+/* Full before the first value, then in the middle of them. The same process goes on writing afterwards, and
+ * ends well. */
+static void test_disk_full(void **state) {
+  const fixture *x = *state;
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  char path[128], text[256];
+  snprintf(path, sizeof path, "%s/full", x->folder);
+  snprintf(text, sizeof text, "%s.00000042.hdf: cannot write: File too large", path);
+  for (int i = 0; i < 4 * 2 * count; i++) {
+    const rlim_t limits[] = {0, 100, 2000, RLIM_INFINITY};
+    rlim_t limit = limits[i % 4];
+    int compress = i / 4 % 2;
+    field_io io = io_with(&x->s, modes[i / 8 % count], 1);
+    field_meta meta = some_meta(x->ranks, compress);
+    stream t = {&x->s, 0, -1, 0};
+    error e = {0};
+    limit_file_size(limit);
+    int id = field_write(&io, path, &meta, limit == RLIM_INFINITY ? filling_source : random_source, &t, &e);
+    limit_file_size(RLIM_INFINITY);
+    assert_int_equal(id, ERROR_FILE_WRITE);
+    bool seen_by_mpi =
+        limit == RLIM_INFINITY && io.mode == IO_COLLECTIVE && !compress; /* in words of its own */
+    if (!seen_by_mpi) assert_string_equal(e.text, text);
+    assert_memory_equal(e.text, text, strlen(path) + strlen(".00000042.hdf: cannot write: "));
+    expect_nothing(x, path);
+  }
+}
+
+static void test_write_paths(void **state) {
+  const fixture *x = *state;
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
+  field_meta meta = some_meta(x->ranks, 0);
+  for (int i = 0; i < 2 * count; i++) {
+    field_io io = io_with(&x->s, modes[i / 2], BLOCK);
+    stream t = {&x->s, 0, -1, 0};
+    error e = {0};
+    snprintf(path, sizeof path, i % 2 ? "%s/d%d" : "%s/none/u%d", x->folder, i);
+    snprintf(name, sizeof name, "%s.00000042.hdf", path);
+    if (i % 2 && x->rank == 0) assert_int_equal(mkdir(name, 0777), 0);
+    snprintf(text, sizeof text, "%s: cannot write: %s", name,
+             i % 2 ? "Is a directory" : "No such file or directory");
+    assert_int_equal(field_write(&io, path, &meta, random_source, &t, &e), ERROR_FILE_WRITE);
+    assert_string_equal(e.text, text);
+    temporary_name(temporary, sizeof temporary, name);
+    assert_int_equal(access(temporary, F_OK), -1);
+  }
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),     cmocka_unit_test(test_files),
+                                     cmocka_unit_test(test_datasets),  cmocka_unit_test(test_shapes),
+                                     cmocka_unit_test(test_types),     cmocka_unit_test(test_nonfinite),
+                                     cmocka_unit_test(test_bad_chunk), cmocka_unit_test(test_one_rank_fails),
+                                     cmocka_unit_test(test_disk_full), cmocka_unit_test(test_write_paths)};
+  return FIXTURE_RUN(argc, argv, tests);
+}

@@ -1,0 +1,411 @@
+/* Fields written and read back: every mode, rank count and block size, foreign types, the layout ParaView
+ * reads; what is checked before a run. */
+#include "field_fixture.h"
+#include "io/atomic_file.h"
+#include "io/checkpoint.h"
+#include <fcntl.h>
+#include <regex.h>
+#include <time.h>
+#include <utime.h>
+#include "version.h"
+
+static const hsize_t SHAPE[3] = {NZ, NY, NX};
+
+static void write_then_read(const slab *s, const char *path, enum io_kind write, enum io_kind read,
+                            size_t block, int compress, bool mapped) {
+  char name[160], temporary[sizeof name + TEMPORARY_ENDING], abandoned[sizeof temporary + 16];
+  error e = {0};
+  slots ready = {.count = 0};
+  field_io out = io_with(s, write, block), in = io_with(s, read, block);
+  if (mapped) open_slots(&out, &ready);
+  snprintf(name, sizeof name, "%s.00000042.hdf", path);
+  temporary_name(temporary, sizeof temporary, name);
+  snprintf(abandoned, sizeof abandoned, "%.*s.99999999", (int)(strrchr(temporary, '.') - temporary),
+           temporary);
+  int left = s->rank ? -1 : open(abandoned, O_CREAT | O_WRONLY, 0666); /* as by a run that was killed */
+  assert_true(s->rank || (left >= 0 && close(left) == 0));
+  field_meta meta = some_meta(s->ranks, compress);
+  stream source = {s, 0, -1, 0}, sink = source;
+  assert_int_equal(field_write(&out, path, &meta, random_source, &source, &e), 0);
+  assert_int_equal(source.next, s->nz);
+  slots_close(&ready);
+  if (s->rank == 0) assert_int_equal(access(temporary, F_OK), -1);
+  if (s->rank == 0) assert_int_equal(access(abandoned, F_OK), -1);
+  snprintf(name, sizeof name, "%s.00000042.hdf:/VTKHDF/PointData/u", path);
+  assert_int_equal(field_read(&in, name, random_sink, &sink, &e), 0);
+  assert_int_equal(sink.next, s->nz);
+}
+
+/* What a reader that knows nothing of us finds in /u: the same whatever mode and rank count wrote it. */
+static void check_values(const fixture *x, const char *path) {
+  char name[160];
+  static float values[POINTS];
+  if (x->rank) return;
+  snprintf(name, sizeof name, "%s.00000042.hdf", path);
+  hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT), d = H5Dopen2(f, "/u", H5P_DEFAULT);
+  assert_true(H5Dread(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  for (int i = 0; i < POINTS; i++) assert_true(values[i] == random_value((uint64_t)i));
+  H5Dclose(d);
+  assert_true(H5Fclose(f) >= 0);
+}
+
+static void test_round_trip(void **state) {
+  const fixture *x = *state;
+  const size_t blocks[] = {1, 3 * PLANE_BYTES + 1, 1 << 30}; /* one plane, three, all */
+  const int levels[] = {0, 4};
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  char path[128];
+  snprintf(path, sizeof path, "%s/u", x->folder);
+  for (int i = 0; i < count * count * 12; i++) {
+    int pair = i / 12;
+    write_then_read(&x->s, path, modes[pair % count], modes[pair / count], blocks[i % 3], levels[i / 3 % 2],
+                    i / 6 % 2);
+    check_values(x, path);
+    MPI_Barrier(MPI_COMM_WORLD); /* until rank 0 has looked */
+  }
+}
+
+/* Shapes with nothing in common, down to single points along an axis, and chunks narrower than a plane. */
+static void test_shapes(void **state) {
+  const fixture *x = *state;
+  const int shapes[][3] = {{1, 1, 4}, {1, 9, 5}, {13, 1, 11}, {600, 3, 6}, {3, 1030, 7}};
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  char path[128];
+  snprintf(path, sizeof path, "%s/shape", x->folder);
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes * 4; i++) {
+    const int *n = shapes[i / 4];
+    error e = {0};
+    slab s;
+    assert_int_equal(slab_init(&s, n[0], n[1], n[2], x->rank, x->ranks, 1, &e), 0);
+    write_then_read(&s, path, modes[i % (size_t)count], modes[0], 20000, i & 2 ? 1 : 0, i & 1);
+  }
+}
+
+/* Values 0 .. 250 survive every type. */
+static int bytes_sink(void *context, int z, int planes, const float *values, error *e) {
+  stream *t = context;
+  int first = (t->s->z0 + z) * NX * NY;
+  for (int i = 0; i < planes * NX * NY; i++)
+    if (values[i] != (float)(random_bits((uint64_t)(first + i)) % 251))
+      fail_msg("value %d differs", first + i);
+  return stream_advance(t, z, planes, e);
+}
+
+static void test_types(void **state) {
+  const fixture *x = *state;
+  const hid_t types[] = {H5T_STD_I32LE,  H5T_STD_U8LE,   H5T_STD_I16BE, H5T_STD_U64BE,
+                         H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_IEEE_F32LE};
+  const hsize_t chunk[3] = {4, 3, 2}; /* chunks lie across slabs */
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  static float values[POINTS];
+  char file[128], name[160];
+  for (int i = 0; i < POINTS; i++) values[i] = (float)(random_bits((uint64_t)i) % 251);
+  snprintf(file, sizeof file, "%s/types.h5", x->folder);
+  snprintf(name, sizeof name, "%s:/a/b/v", file);
+  for (size_t i = 0; i < sizeof types / sizeof *types * 4; i++) {
+    make_input(x, file, "/a/b/v", types[i / 4], 3, SHAPE, i & 1 ? chunk : NULL, H5T_NATIVE_FLOAT, values);
+    field_io io = io_with(&x->s, modes[i / 2 % (size_t)count], 2 * PLANE_BYTES);
+    stream sink = {&x->s, 0, -1, 0};
+    error e = {0};
+    assert_int_equal(field_read(&io, name, bytes_sink, &sink, &e), 0);
+    assert_int_equal(sink.next, x->s.nz);
+    if (x->rank == 0) assert_int_equal(field_check(name, NX, NY, NZ, &e), 0);
+  }
+}
+
+static void check_numbers(hid_t object, const char *name, hid_t type, int count, const void *expected) {
+  char found[128];
+  hid_t a = H5Aopen(object, name, H5P_DEFAULT), space = H5Aget_space(a), stored = H5Aget_type(a);
+  assert_true(a >= 0);
+  hsize_t n = 0;
+  assert_int_equal(H5Sget_simple_extent_dims(space, &n, NULL), count ? 1 : 0);
+  assert_int_equal(n, count);
+  assert_true(H5Tequal(stored, type) > 0 && H5Aread(a, type, found) >= 0);
+  assert_memory_equal(found, expected, (size_t)(count ? count : 1) * 8);
+  assert_true(H5Tclose(stored) >= 0 && H5Sclose(space) >= 0 && H5Aclose(a) >= 0);
+}
+
+static void check_text(hid_t object, const char *name, const char *expected) {
+  char *found = NULL;
+  hid_t a = H5Aopen(object, name, H5P_DEFAULT), stored = H5Aget_type(a);
+  assert_true(a >= 0 && H5Tis_variable_str(stored) > 0 && H5Tget_cset(stored) == H5T_CSET_UTF8);
+  assert_true(H5Aread(a, stored, &found) >= 0);
+  if (strncmp(expected, "regex:", 6)) {
+    assert_string_equal(found, expected);
+  } else {
+    regex_t r;
+    assert_int_equal(regcomp(&r, expected + 6, REG_EXTENDED), 0);
+    assert_int_equal(regexec(&r, found, 0, NULL, 0), 0);
+    regfree(&r);
+  }
+  assert_true(H5free_memory(found) >= 0 && H5Tclose(stored) >= 0 && H5Aclose(a) >= 0);
+}
+
+/* The exact types that VTK 9.1 and later insist on. */
+static void check_image(hid_t f) {
+  const int64_t version[] = {1, 0}, extent[] = {0, NX - 1, 0, NY - 1, 0, NZ - 1};
+  const double origin[] = {1, -2, 3.5}, spacing[] = {0.25, 0.5, 2}, direction[] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  char type[10] = "";
+  hid_t image = H5Gopen2(f, "/VTKHDF", H5P_DEFAULT), a = H5Aopen(image, "Type", H5P_DEFAULT),
+        t = H5Aget_type(a);
+  assert_true(H5Tget_class(t) == H5T_STRING && H5Tis_variable_str(t) == 0 && H5Tget_size(t) == 9);
+  assert_true(H5Tget_cset(t) == H5T_CSET_ASCII && H5Tget_strpad(t) == H5T_STR_NULLPAD);
+  assert_true(H5Aread(a, t, type) >= 0);
+  assert_string_equal(type, "ImageData");
+  check_numbers(image, "Version", H5T_NATIVE_INT64, 2, version);
+  check_numbers(image, "WholeExtent", H5T_NATIVE_INT64, 6, extent);
+  check_numbers(image, "Origin", H5T_NATIVE_DOUBLE, 3, origin);
+  check_numbers(image, "Spacing", H5T_NATIVE_DOUBLE, 3, spacing);
+  check_numbers(image, "Direction", H5T_NATIVE_DOUBLE, 9, direction);
+  assert_true(H5Tclose(t) >= 0 && H5Aclose(a) >= 0 && H5Gclose(image) >= 0);
+}
+
+static void check_dataset(hid_t f, int compress) {
+  hsize_t shape[3];
+  H5O_info_t info[2];
+  const char *const names[] = {"/u", "/VTKHDF/PointData/u"};
+  for (int i = 0; i < 2; i++) {
+    hid_t d = H5Dopen2(f, names[i], H5P_DEFAULT), space = H5Dget_space(d), type = H5Dget_type(d);
+    hid_t list = H5Dget_create_plist(d);
+    assert_int_equal(H5Sget_simple_extent_dims(space, shape, NULL), 3);
+    assert_memory_equal(shape, SHAPE, sizeof shape);
+    assert_true(H5Tequal(type, H5T_IEEE_F32LE) > 0);
+    assert_int_equal(H5Pget_layout(list), compress ? H5D_CHUNKED : H5D_CONTIGUOUS);
+    assert_int_equal(H5Pget_nfilters(list), compress ? 2 : 0);
+#if H5_VERSION_GE(1, 12, 0)
+    assert_true(H5Oget_info(d, &info[i], H5O_INFO_BASIC) >= 0);
+#else
+    assert_true(H5Oget_info(d, &info[i]) >= 0);
+#endif
+    assert_int_equal(info[i].rc, 2); /* two names */
+    assert_true(H5Pclose(list) >= 0 && H5Tclose(type) >= 0 && H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
+  }
+}
+
+static void test_layout(void **state) {
+  const fixture *x = *state;
+  const int64_t step = 42, ranks = x->ranks;
+  const double time = 0.125, dt = 0.5;
+  enum io_kind modes[2];
+  int count = io_modes(modes);
+  char path[128], name[160], *text = malloc(200001); /* beyond the 64 KiB of an object header */
+  memset(text, 'c', 200000);
+  text[200000] = 0;
+  snprintf(path, sizeof path, "%s/layout", x->folder);
+  snprintf(name, sizeof name, "%s.00000042.hdf", path);
+  for (int i = 0; i < 2 * count; i++) {
+    field_io io = io_with(&x->s, modes[i / 2], 1 << 20);
+    field_meta meta = some_meta(x->ranks, i % 2);
+    stream source = {&x->s, 0, -1, 0};
+    error e = {0};
+    meta.config_text = text;
+    assert_int_equal(field_write(&io, path, &meta, random_source, &source, &e), 0);
+    if (x->rank == 0) {
+      hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+      assert_true(f >= 0);
+      check_image(f);
+      check_dataset(f, i % 2);
+      check_numbers(f, "step", H5T_NATIVE_INT64, 0, &step);
+      check_numbers(f, "mpi_ranks", H5T_NATIVE_INT64, 0, &ranks);
+      check_numbers(f, "time", H5T_NATIVE_DOUBLE, 0, &time);
+      check_numbers(f, "dt", H5T_NATIVE_DOUBLE, 0, &dt);
+      check_text(f, "created_by", "stencil " STENCIL_VERSION);
+      check_text(f, "creation_date",
+                 "regex:^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z$");
+      check_text(f, "git_hash", STENCIL_GIT_HASH);
+      check_text(f, "config", text);
+      check_text(f, "command", "stencil a.ini");
+      check_text(f, "backend", "host");
+      check_text(f, "kernel", "simd");
+      check_text(f, "transport", "sendrecv");
+      check_text(f, "equation", "jacobi");
+      assert_true(H5Fclose(f) >= 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  free(text);
+}
+
+static void test_series(void **state) {
+  const fixture *x = *state;
+  static const char expected[] =
+      "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<Xdmf Version=\"3.0\">\n  <Domain>\n"
+      "    <Grid Name=\"series\" GridType=\"Collection\" CollectionType=\"Temporal\">\n"
+      "      <Grid Name=\"step 3\" GridType=\"Uniform\">\n"
+      "        <Time Value=\"0.375\"/>\n"
+      "        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"17 5 7\"/>\n"
+      "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n"
+      "          <DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">3.5 -2 "
+      "1</DataItem>\n"
+      "          <DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">2 0.5 "
+      "0.25</DataItem>\n"
+      "        </Geometry>\n"
+      "        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n"
+      "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"17 5 7\">"
+      "a&amp;&lt;b&gt;&quot;.00000003.hdf:/u</DataItem>\n"
+      "        </Attribute>\n      </Grid>\n    </Grid>\n  </Domain>\n</Xdmf>\n";
+  const series_entry entries[] = {{3, 0.375}, {10, 1.25}};
+  field_meta meta = some_meta(1, 0);
+  char path[128], file[160], text[8192] = "";
+  error e = {0};
+  if (x->rank) return;
+  snprintf(path, sizeof path, "%s/a&<b>\"", x->folder);
+  snprintf(file, sizeof file, "%s.xdmf", path);
+  assert_int_equal(series_write(path, entries, 2, &x->s, &meta, &e), 0);
+  assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), 0); /* replaces the earlier list */
+  FILE *f = fopen(file, "r");
+  assert_non_null(f);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  assert_string_equal(text, expected);
+  snprintf(path, sizeof path, "%s/none/a", x->folder);
+  snprintf(text, sizeof text, "%s.xdmf: cannot write: No such file or directory", path);
+  assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), ERROR_FILE_WRITE);
+  assert_string_equal(e.text, text);
+}
+
+static void test_version(void **state) {
+  (void)state;
+  char text[64];
+  field_io_version(text);
+  assert_true(text[0] == '1' || text[0] == '2');
+  assert_non_null(strstr(text, field_io_parallel() ? "(parallel)" : "(serial)"));
+}
+
+static void expect_path(const char *path, const char *reason) {
+  char text[512];
+  error e = {0};
+  snprintf(text, sizeof text, "%s: cannot be written: %s", path, reason);
+  assert_int_equal(path_check_writable(path, &e), ERROR_PATH_UNUSABLE);
+  assert_string_equal(e.text, text);
+}
+
+static void test_check_writable(void **state) {
+  const fixture *x = *state;
+  char path[160], reason[256], folder[128];
+  error e = {0};
+  if (x->rank) return;
+  snprintf(folder, sizeof folder, "%s/empty", x->folder);
+  assert_int_equal(mkdir(folder, 0777), 0);
+  snprintf(path, sizeof path, "%s/u", folder);
+  assert_int_equal(path_check_writable(path, &e), 0);
+  assert_int_equal(rmdir(folder), 0); /* so nothing was left in it */
+  assert_int_equal(path_check_writable("field", &e), 0);
+
+  snprintf(reason, sizeof reason, "folder '%s': No such file or directory", folder);
+  expect_path(path, reason);
+  fclose(fopen(folder, "w"));
+  snprintf(reason, sizeof reason, "'%s' is not a folder", folder);
+  expect_path(path, reason);
+  snprintf(path, sizeof path, "%s/a/b", folder);
+  snprintf(reason, sizeof reason, "folder '%s/a': Not a directory", folder);
+  expect_path(path, reason);
+  snprintf(path, sizeof path, "%s/", x->folder);
+  expect_path(path, "expected the beginning of a file name, not a folder");
+  expect_path("/proc/u", "folder '/proc' is not writable: No such file or directory");
+  expect_path("", "expected the beginning of a file name, not a folder");
+}
+
+/* The longest name of a field is refused beforehand if its temporary name would be too long; of a checkpoint, likewise,
+ * and that is shorter by one. */
+static void test_check_longest_name(void **state) {
+  const fixture *x = *state;
+  char path[512], ending[128];
+  error e = {0};
+  if (x->rank) return;
+  temporary_name(ending, sizeof ending, ".00000000.hdf");
+  const size_t most = 255 - strlen(ending);
+  const int folder = snprintf(path, sizeof path, "%s/", x->folder);
+  memset(path + folder, 'x', most + 2);
+  path[folder + most + 2] = 0;
+  assert_int_equal(checkpoint_path_check(path, &e), ERROR_PATH_UNUSABLE);
+  e = (error){0};
+  path[folder + most + 1] = 0;
+  assert_int_equal(path_check_writable(path, &e), ERROR_PATH_UNUSABLE);
+  assert_non_null(strstr(e.text, "File name too long"));
+  e = (error){0};
+  assert_int_equal(checkpoint_path_check(path, &e), 0);
+  path[folder + most] = 0;
+  assert_int_equal(path_check_writable(path, &e), 0);
+}
+
+typedef struct leftover {
+  const char *name, *host;
+  bool old, removed;
+} leftover;
+
+/* Files half written by processes that are gone, as 99999999 is here. */
+static void leave(const char *path, const leftover *left, int count) {
+  char name[256];
+  const struct utimbuf hours = {time(NULL) - 7200, time(NULL) - 7200};
+  for (int i = 0; i < count; i++) {
+    snprintf(name, sizeof name, "%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
+    const int fd = open(name, O_CREAT | O_WRONLY, 0666);
+    assert_true(fd >= 0 && close(fd) == 0);
+    if (left[i].old) assert_int_equal(utime(name, &hours), 0);
+  }
+}
+
+static void expect_left(const char *path, const leftover *left, int count, bool looked) {
+  char name[256];
+  for (int i = 0; i < count; i++) {
+    snprintf(name, sizeof name, "%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
+    assert_int_equal(access(name, F_OK), looked && left[i].removed ? -1 : 0);
+  }
+}
+
+/* What killed runs left, of any step and of the series, goes with the first field of a run; then nobody looks for a
+ * while. */
+static void test_abandoned(void **state) {
+  const fixture *x = *state;
+  char path[128], host[65];
+  assert_int_equal(gethostname(host, sizeof host), 0);
+  const leftover left[] = {{".00000007.hdf", host, false, true},
+                           {".00000042.hdf", host, false, true},
+                           {".xdmf", host, false, true},
+                           {".00000008.hdf", "another", true, true},
+                           {".00000009.hdf", "another", false, false},
+                           {".xdmf", "another", false, false},
+                           {".7.hdf", host, false, false},
+                           {".00000007.txt", host, false, false},
+                           {"x.00000007.hdf", host, false, false}};
+  const int count = x->rank ? 0 : sizeof left / sizeof *left;
+  field_io io = io_with(&x->s, IO_GATHER, 1 << 20);
+  field_meta meta = some_meta(x->ranks, 0);
+  snprintf(path, sizeof path, "%s/left", x->folder);
+  for (int round = 0; round < 3; round++) {
+    stream source = {&x->s, 0, -1, 0};
+    error e = {0};
+    leave(path, left, count);
+    if (round == 2) io.next_look = 0; /* the while is over */
+    assert_int_equal(field_write(&io, path, &meta, random_source, &source, &e), 0);
+    expect_left(path, left, count, round != 1);
+  }
+}
+
+static void test_modes(void **state) {
+  const fixture *x = *state;
+  error e = {0};
+  field_io io;
+  assert_int_equal(field_io_init(&io, MPI_COMM_WORLD, &x->s, IO_AUTO, &e), 0);
+  assert_int_equal(io.mode, IO_GATHER); /* all ranks are on one node */
+  assert_true(io.block_bytes >= 1 << 20 && io.block_bytes <= 256 << 20);
+  if (field_io_parallel()) return;
+  assert_int_equal(field_io_init(&io, MPI_COMM_WORLD, &x->s, IO_COLLECTIVE, &e), ERROR_IO_NOT_COLLECTIVE);
+  assert_string_equal(e.text,
+                      "[parallel] io = collective: this program's HDF5 is serial (use auto or gather)");
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_types),          cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_series),         cmocka_unit_test(test_version),
+      cmocka_unit_test(test_check_writable), cmocka_unit_test(test_check_longest_name),
+      cmocka_unit_test(test_abandoned),      cmocka_unit_test(test_modes)};
+  return FIXTURE_RUN(argc, argv, tests);
+}

@@ -1,0 +1,102 @@
+/* Positions that are refused, and files that cannot be written: the exact line, the same on every rank, nothing left
+ * behind. */
+#include <sys/resource.h>
+#include "io/atomic_file.h"
+#include "receivers_fixture.h"
+
+static void expect_refused(const char *dataset, int id, const char *words) {
+  config c = some_config(0, 1);
+  slab b;
+  receivers r;
+  receivers_size size;
+  char text[512];
+  error e = {0}, dry = {0};
+  c.receivers = RECEIVERS_FILE;
+  snprintf(c.receivers_file, sizeof c.receivers_file, "%s/bad.h5:/%s", folder, dataset);
+  snprintf(text, sizeof text, "%s/bad.h5%s", folder, words);
+  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
+  assert_int_equal(receivers_open(&r, dev, &b, &c, 1, 0, 10, &WORLD, &e), id);
+  assert_string_equal(e.text, text);
+  assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
+  assert_int_equal(receivers_bytes(&b, &c, 1, 10, &WORLD, &size, &dry), id);
+  assert_string_equal(dry.text, text);
+  receivers_close(&r);
+  free(c.receiver_positions);
+}
+
+static void bad_positions_are_refused(void) {
+  char name[128];
+  snprintf(name, sizeof name, "%s/bad.h5", folder);
+  const double good[3] = {ORIGIN[0], ORIGIN[1], ORIGIN[2]};
+  double values[9], integers[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (int axis = 0; axis < 3; axis++)
+    for (int side = 0; side < 2; side++) {
+      char text[128];
+      for (int i = 0; i < 9; i++) values[i] = good[i % 3];
+      values[6 + axis] = ORIGIN[axis] + H[axis] * (side ? N[axis] - 0.99 : -0.01);
+      make_positions(name, H5T_IEEE_F64LE, 3, 3, values);
+      snprintf(text, sizeof text, ":/r: row 2: (x, y, z) = (%g, %g, %g) m is outside the grid", values[6],
+               values[7], values[8]);
+      expect_refused("r", ERROR_RECEIVERS_OUTSIDE, text);
+    }
+  values[4] = NAN;
+  make_positions(name, H5T_IEEE_F64LE, 3, 3, values);
+  expect_refused("r", ERROR_TABLE_NONFINITE, ":/r: NaN in row 1");
+  expect_refused("s", ERROR_FIELD_NO_DATASET, ": no dataset /s: its 2D datasets are /r");
+  make_positions(name, H5T_STD_I16LE, 2, 4, integers);
+  expect_refused("r", ERROR_TABLE_SHAPE, ":/r: expected shape (n, 3) with n >= 1, found (2, 4)");
+  make_positions(name, H5T_STD_I16LE, 0, 3, integers);
+  expect_refused("r", ERROR_TABLE_SHAPE, ":/r: expected shape (n, 3) with n >= 1, found (0, 3)");
+  if (rank == 0) assert_int_equal(unlink(name), 0);
+}
+
+static void limit_file_size(rlim_t bytes) {
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* On a disk that is full from the start, or no folder at all: one line, the same on every rank, and no file. */
+static void a_full_disk_is_an_error(void) {
+  const rlim_t limits[] = {0, 100, 3000, 6000, RLIM_INFINITY};
+  config c = make_random(100, 1);
+  slab b;
+  receivers r;
+  char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
+  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
+  assert_ok(receivers_open(&r, dev, &b, &c, 1, 200, 300, &WORLD, &E), &E); /* 200 rows that are NaN */
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    const bool none = limits[i] == RLIM_INFINITY;
+    error e = {0};
+    snprintf(path, sizeof path, "%s%s/full", folder, none ? "/none" : "");
+    snprintf(name, sizeof name, "%s.receivers.h5", path);
+    snprintf(text, sizeof text, "%s: cannot write: %s", name,
+             none ? "No such file or directory" : "File too large");
+    limit_file_size(limits[i]);
+    const int id = receivers_write(&r, path, DT, &e);
+    limit_file_size(RLIM_INFINITY);
+    assert_int_equal(id, ERROR_FILE_WRITE);
+    assert_string_equal(e.text, text);
+    if (rank == 0) assert_int_equal(access(name, F_OK), -1);
+    temporary_name(temporary, sizeof temporary, name);
+    if (rank == 0) assert_int_equal(access(temporary, F_OK), -1);
+    MPI_Barrier(MPI_COMM_WORLD); /* before rank 0 tries again */
+  }
+  receivers_close(&r);
+  free(c.receiver_positions);
+}
+
+static void all_tests(void) {
+  bad_positions_are_refused();
+  a_full_disk_is_an_error();
+}
+
+static void errors(void **state) {
+  with_folder(*state, all_tests);
+}
+
+/* test_receivers_errors [cuda]: on the host device, or on CUDA. */
+int main(int argc, char **argv) {
+  return mpi_main(argc, argv, &rank, &ranks, "errors", errors);
+}

@@ -1,0 +1,291 @@
+/* Receivers record what an obvious interpolation gives, bit for bit and for every number of ranks, and the file holds
+ * it in the user's order. */
+#include "io/atomic_file.h"
+#include "receivers_fixture.h"
+
+/* --- fields ----------------------------------------------------------------------------------------------------- */
+
+typedef float field_values(int64_t step, int z, int y, int x);
+
+static float random_values(int64_t step, int z, int y, int x) {
+  uint64_t state = ((uint64_t)step * 1000003 + (uint64_t)((z * NY + y) * NX + x) + 1) * 0x9E3779B97F4A7C15u;
+  test_random(&state);
+  return test_random(&state);
+}
+
+/* Exact in float32 at all the places that `make_dyadic` chooses. */
+static float linear_values(int64_t step, int z, int y, int x) {
+  return (float)step + 3 * z - 2 * y + 0.5f * (float)x;
+}
+
+/* This step's field as it is after an exchange: own planes and those of the neighbours; NaN elsewhere. */
+static void load_field(const slab *b, float *memory, float *staging, int64_t step, field_values *values) {
+  for (size_t i = 0; i < slab_floats(b); i++) staging[i] = NAN;
+  for (int z = -RADIUS; z < b->nz + RADIUS; z++)
+    for (int y = 0; y < NY && b->z0 + z >= 0 && b->z0 + z < NZ; y++)
+      for (int x = 0; x < NX; x++) staging[slab_offset(b, z, y, x)] = values(step, b->z0 + z, y, x);
+  const size_t bytes = slab_floats(b) * sizeof(float);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, memory, staging, bytes, COPY_TO_DEVICE, &E), &E);
+  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+}
+
+/* --- places ----------------------------------------------------------------------------------------------------- */
+
+static config make_dyadic(int count, int64_t every) {
+  config c = some_config(count, every);
+  uint64_t seed = 29;
+  for (int i = 0; i < count; i++)
+    for (int axis = 1; axis < 3; axis++) /* in x, spacing 0.1, on the points */
+      c.receiver_positions[i][axis] =
+          ORIGIN[axis] + H[axis] * floor((0.5 + 0.5 * (double)test_random(&seed)) * (N[axis] - 1) * 64) / 64;
+  for (int i = 0; i < count; i++) c.receiver_positions[i][0] = ORIGIN[0] + i % NX * H[0];
+  return c;
+}
+
+/* At `index` and `fraction` of each axis. */
+static void locate(const double position[3], int index[3], float fraction[3]) {
+  for (int axis = 0; axis < 3; axis++) {
+    const double at = fmin((position[axis] - ORIGIN[axis]) / H[axis], N[axis] - 1), near = round(at);
+    const bool on = fabs(at - near) < 1e-11;
+    index[axis] = (int)(on ? near : floor(at));
+    fraction[axis] = (float)(on ? 0 : at - index[axis]);
+  }
+}
+
+static float expected_at(const double position[3], int64_t step, field_values *values) {
+  int i[3];
+  float f[3], s = 0;
+  double wide = 0;
+  locate(position, i, f);
+  for (int k = 0; k < 8; k++) {
+    const int z = k >> 2, y = k >> 1 & 1, x = k & 1;
+    const float w = ((z ? f[2] : 1 - f[2]) * (y ? f[1] : 1 - f[1])) * (x ? f[0] : 1 - f[0]);
+    if (w == 0) continue;
+    s = fmaf(w, values(step, i[2] + z, i[1] + y, i[0] + x), s);
+    wide += (double)w * (double)values(step, i[2] + z, i[1] + y, i[0] + x);
+  }
+  assert_true(fabs(wide - s) <= 1e-6 * (1 + fabs(wide)));
+  return s;
+}
+
+/* --- recording and reading back --------------------------------------------------------------------------------- */
+
+typedef struct recording {
+  int64_t first, last, end; /* steps: of the run, and the first that is no longer done */
+  int64_t batch_rows;       /* 0: as it comes */
+  int pass;                 /* steps between which a wavefront samples, but for the last */
+  field_values *values;
+} recording;
+
+static void check_memory(const config *c, const slab *b, int pass, int64_t last, size_t device_before,
+                         size_t pinned_before) {
+  receivers_size size;
+  assert_ok(receivers_bytes(b, c, pass, last, &WORLD, &size, &E), &E);
+  assert_int_equal(dev->bytes - device_before, size.on_device);
+  assert_int_equal(dev->pinned_bytes - pinned_before, size.pinned);
+}
+
+/* The receivers are in order, and what a wavefront is told of them is true. */
+static void check_order(const receivers *r) {
+  const slab *b = r->slab;
+  const size_t bytes = (size_t)r->local * sizeof(receiver);
+  receiver *places = malloc(bytes + 1);
+  if (r->local)
+    assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, places, r->places, bytes, COPY_TO_HOST, &E), &E);
+  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  assert_true(r->layer_begin[0] == 0 && r->layer_begin[2 * b->nz] == r->local);
+  for (int layer = 0; layer < 2 * b->nz; layer++)
+    for (int i = r->layer_begin[layer]; i < r->layer_begin[layer + 1]; i++) {
+      const size_t at = (size_t)places[i].at;
+      assert_true(at / b->plane == (size_t)layer / 2 && (places[i].fz != 0) == layer % 2);
+      assert_true(r->row[i] == (int)(at % b->plane / b->pitch) + (places[i].fy != 0));
+      assert_true(i == r->layer_begin[layer] || r->row[i] >= r->row[i - 1]);
+    }
+  free(places);
+}
+
+/* Does what a wavefront does between `steps` steps from `step` on, of which it leaves the last. */
+static void record_pass(receivers *r, int64_t step, int steps, float *memory, float *staging,
+                        field_values *values) {
+  wavefront_receivers pass;
+  assert_ok(receivers_of_pass(r, step, steps, &pass, &E), &E);
+  assert_true(r->batched <= r->batch_rows);
+  assert_true(pass.places == r->places && pass.row == r->row && pass.layer_begin == r->layer_begin);
+  for (int k = 0; k < steps; k++)
+    assert_true(!pass.samples[k] || (receivers_due(r, step + k + 1) && k < steps - 1));
+  for (int k = 0; k < steps - 1; k++) {
+    const sample_args sample = {memory + slab_offset(r->slab, 0, 0, 0),
+                                r->slab->pitch,
+                                r->slab->plane,
+                                r->places,
+                                r->local,
+                                pass.samples[k]};
+    load_field(r->slab, memory, staging, step + k + 1, values);
+    if (!pass.samples[k]) continue;
+    assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_sample, &sample, &E), &E);
+    assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
+  }
+}
+
+static void record(const config *c, recording how, const char *path) {
+  slab b;
+  receivers r;
+  float *memory, *staging;
+  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
+  const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
+               pinned_before = dev->pinned_bytes;
+  assert_ok(receivers_open(&r, dev, &b, c, how.pass, how.first, how.last, &WORLD, &E), &E);
+  check_order(&r);
+  check_memory(c, &b, how.pass, how.last, device_before, pinned_before);
+  if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
+  assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
+  assert_ok(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E), &E);
+  for (int64_t step = how.first; step < how.end; step++) {
+    const int steps = how.end - step < how.pass ? (int)(how.end - step) : how.pass;
+    if (steps > 1) record_pass(&r, step - 1, steps, memory, staging, how.values);
+    if (steps > 1) step += steps - 1;
+    assert_int_equal(receivers_due(&r, step), step % c->receivers_every == 0 && step <= how.last);
+    load_field(&b, memory, staging, step, how.values);
+    assert_ok(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E), &E);
+    assert_true(r.batched <= r.batch_rows);
+  }
+  assert_ok(receivers_write(&r, path, DT, &E), &E);
+  assert_ok(receivers_write(&r, path, DT, &E), &E); /* over the file that is there */
+  receivers_close(&r);
+  assert_ok(dev->table->free(dev, memory, MEMORY_DEVICE, &E), &E);
+  assert_ok(dev->table->free(dev, staging, MEMORY_PINNED, &E), &E);
+  assert_int_equal(dev->bytes, device_before);
+}
+
+static void *read_back(hid_t f, const char *name, hid_t on_disk, hid_t type, int dimensions, hsize_t rows,
+                       hsize_t columns) {
+  hsize_t shape[2] = {0, 1};
+  hid_t d = H5Dopen2(f, name, H5P_DEFAULT), space = H5Dget_space(d), stored = H5Dget_type(d);
+  assert_int_equal(H5Sget_simple_extent_dims(space, shape, NULL), dimensions);
+  assert_true(shape[0] == rows && shape[1] == columns && H5Tequal(stored, on_disk) > 0);
+  void *values = malloc(rows * columns * 8 + 1);
+  assert_true(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  assert_true(H5Tclose(stored) >= 0 && H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
+  return values;
+}
+
+static void check_attributes(hid_t f, int64_t expected_every) {
+  double dt = 0;
+  int64_t every = 0;
+  hid_t a = H5Aopen(f, "dt", H5P_DEFAULT), b = H5Aopen(f, "every", H5P_DEFAULT);
+  assert_true(H5Aread(a, H5T_NATIVE_DOUBLE, &dt) >= 0 && H5Aread(b, H5T_NATIVE_INT64, &every) >= 0);
+  assert_true(dt == DT && every == expected_every && H5Aclose(a) >= 0 && H5Aclose(b) >= 0);
+  assert_true(H5Aexists(f, "created_by") > 0 && H5Aexists(f, "git_hash") > 0 &&
+              H5Aexists(f, "creation_date") > 0);
+}
+
+/* Rank 0 checks the file; rows of steps before `first` are NaN. */
+static void check_file(const char *path, const config *c, recording how) {
+  const hsize_t rows = (hsize_t)((how.end > how.last ? how.last : how.end - 1) / c->receivers_every + 1);
+  const int count = c->receiver_count;
+  char name[128], temporary[sizeof name + TEMPORARY_ENDING];
+  if (rank != 0) return;
+  snprintf(name, sizeof name, "%s.receivers.h5", path);
+  temporary_name(temporary, sizeof temporary, name);
+  assert_int_equal(access(temporary, F_OK), -1);
+  hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+  assert_true(f >= 0);
+  float *u = read_back(f, "u", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 2, rows, (hsize_t)count);
+  double *position = read_back(f, "position", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, (hsize_t)count, 3);
+  double *time = read_back(f, "time", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 1, rows, 1);
+  assert_memory_equal(position, c->receiver_positions, (size_t)count * sizeof *c->receiver_positions);
+  for (int64_t row = 0, step = 0; row < (int64_t)rows; row++, step += c->receivers_every) {
+    assert_true(time[row] == (double)step * DT);
+    for (int i = 0; i < count; i++) {
+      const float expected = expected_at(c->receiver_positions[i], step, how.values),
+                  got = u[row * count + i];
+      assert_true(step < how.first ? isnan(got) : memcmp(&got, &expected, sizeof got) == 0);
+    }
+  }
+  check_attributes(f, c->receivers_every);
+  assert_true(H5Fclose(f) >= 0 && unlink(name) == 0);
+  free(u);
+  free(position);
+  free(time);
+}
+
+static void record_and_check(config c, recording how) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/out", folder);
+  record(&c, how, path);
+  check_file(path, &c, how);
+  MPI_Barrier(MPI_COMM_WORLD);
+  free(c.receiver_positions);
+}
+
+static void lists_are_recorded(void) {
+  record_and_check(make_random(200, 1), (recording){0, 20, 21, 0, 1, random_values});
+  record_and_check(make_random(201, 3),
+                   (recording){0, 40, 43, 4, 1, random_values}); /* many batches, a part of one */
+  record_and_check(make_random(7, 3),
+                   (recording){0, 1000, 38, 13, 1, random_values}); /* ended early, batch just full */
+  record_and_check(make_random(1, 2), (recording){5, 20, 21, 2, 1, random_values}); /* after a restart */
+  record_and_check(make_dyadic(300, 5), (recording){0, 10, 11, 0, 1, linear_values});
+  record_and_check(make_random(120, 1),
+                   (recording){0, 60, 61, 7, 8, random_values}); /* a pass fills a batch */
+  record_and_check(make_random(121, 1),
+                   (recording){3, 70, 64, 9, 4, random_values}); /* a pass turns it over */
+  record_and_check(make_random(9, 2), (recording){0, 90, 91, 5, 6, random_values});
+  record_and_check(make_random(300000, 1), (recording){0, 7, 8, 0, 8, random_values}); /* rows of a MiB */
+  record_and_check(make_random(50, 3), (recording){1, 90, 80, 6, 8, random_values});
+}
+
+/* The linear field is the receivers' own positions. */
+static void linear_fields_are_exact(void) {
+  config c = make_dyadic(300, 1);
+  for (int i = 0; i < c.receiver_count; i++) {
+    const double *p = c.receiver_positions[i];
+    const double y = (p[1] - ORIGIN[1]) / H[1], z = (p[2] - ORIGIN[2]) / H[2];
+    assert_true(expected_at(p, 7, linear_values) == 7 + 3 * z - 2 * y + 0.5 * (i % NX));
+  }
+  free(c.receiver_positions);
+}
+
+/* --- positions from a file -------------------------------------------------------------------------------------- */
+
+/* 10^5 of them, in float32: some on the last points lie outside by their rounding, and are recorded there. */
+static void files_are_recorded(void) {
+  char name[128], path[128];
+  config c = make_random(100000, 1);
+  const recording how = {0, 2, 3, 2, 1, random_values};
+  int outside = 0;
+  for (int i = 0; i < c.receiver_count; i++)
+    for (int axis = 0; axis < 3; axis++) {
+      volatile float rounded =
+          (float)c.receiver_positions[i][axis]; /* gcc 12 forgets to round without volatile */
+      c.receiver_positions[i][axis] = rounded;
+      outside += (c.receiver_positions[i][axis] - ORIGIN[axis]) / H[axis] > N[axis] - 1;
+    }
+  assert_true(outside > 1000);
+  snprintf(name, sizeof name, "%s/positions.h5", folder);
+  snprintf(path, sizeof path, "%s/many", folder);
+  make_positions(name, H5T_IEEE_F32LE, c.receiver_count, 3, c.receiver_positions[0]);
+  config from_file = c;
+  from_file.receivers = RECEIVERS_FILE, from_file.receiver_positions = NULL, from_file.receiver_count = 0;
+  snprintf(from_file.receivers_file, sizeof from_file.receivers_file, "%s:/r", name);
+  record(&from_file, how, path);
+  check_file(path, &c, how);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) assert_int_equal(unlink(name), 0);
+  free(c.receiver_positions);
+}
+
+static void all_tests(void) {
+  linear_fields_are_exact();
+  lists_are_recorded();
+  files_are_recorded();
+}
+
+static void receivers_are_recorded(void **state) {
+  with_folder(*state, all_tests);
+}
+
+/* test_receivers_io [cuda]: on the host device, or on CUDA. */
+int main(int argc, char **argv) {
+  return mpi_main(argc, argv, &rank, &ranks, "receivers", receivers_are_recorded);
+}

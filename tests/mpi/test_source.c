@@ -1,0 +1,292 @@
+/* Wavelets are their formulas; sources add the same bits to the field as a plain loop over all of them does, for every
+ * number of ranks and cut of the planes. */
+#include "mpi_main.h"
+#include <hdf5.h>
+#include <math.h>
+#include <unistd.h>
+#include "config/config.h"
+#include "io/field_io.h"
+#include "physics/source.h"
+#include "physics/wavelet.h"
+
+static int rank, ranks;
+static error E;
+static char file[64]; /* of wavelets; made by rank 0 */
+
+enum { NX = 13, NY = 9, NZ = 24, FLAT = 40, WIDE = 5 };
+static const double DT = 0.001;
+static double flat[FLAT], wide[WIDE][2] = {{0.0005, 2}, {0.002, -1}, {0.00425, 0.5}, {0.01, 8}, {0.0101, 3}};
+
+/* --- files of wavelets ------------------------------------------------------------------------------------------ */
+
+static void put(hid_t f, const char *name, int dimensions, hsize_t rows, hsize_t columns,
+                const double *values) {
+  const hsize_t shape[2] = {rows, columns};
+  hid_t space = H5Screate_simple(dimensions, shape, NULL);
+  hid_t d = H5Dcreate2(f, name, H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  assert_true(d >= 0 && H5Dwrite(d, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  assert_true(H5Dclose(d) >= 0 && H5Sclose(space) >= 0);
+}
+
+static void make_file(void) {
+  const double back[3][2] = {{0, 1}, {2, 1}, {2, 1}}, bad[2] = {1, NAN};
+  uint64_t seed = 3;
+  for (int i = 0; i < FLAT; i++) flat[i] = (double)test_random(&seed);
+  strcpy(file, "wavelets.XXXXXX");
+  if (rank == 0) {
+    assert_true(mkstemp(file) >= 0);
+    hid_t f = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put(f, "flat", 1, FLAT, 0, flat);
+    put(f, "wide", 2, WIDE, 2, wide[0]);
+    put(f, "three", 2, 2, 3, flat);
+    put(f, "back", 2, 3, 2, back[0]);
+    put(f, "bad", 1, 2, 0, bad);
+    assert_true(H5Fclose(f) >= 0);
+  }
+  MPI_Bcast(file, sizeof file, MPI_CHAR, 0, MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static source_config file_source(const char *dataset, double amplitude) {
+  source_config s = {.wavelet = WAVELET_FILE, .amplitude = amplitude};
+  snprintf(s.wavelet_file, sizeof s.wavelet_file, "%s:/%s", file, dataset);
+  return s;
+}
+
+/* --- wavelets --------------------------------------------------------------------------------------------------- */
+
+static float value_of(const source_config *s, const table *t, double dt, int64_t step) {
+  const wavelet w = wavelet_of(s, t);
+  return wavelet_value(&w, dt, step);
+}
+
+static void formulas_are_right(void) {
+  source_config s = {.f0 = 25, .t0 = 0.06, .amplitude = -3};
+  for (int step = 0; step < 300; step++) {
+    const long double a = powl(3.14159265358979323846L * 25 * (step * (long double)DT - 0.06L), 2);
+    s.wavelet = WAVELET_RICKER;
+    assert_true(fabsl(value_of(&s, NULL, DT, step) + 3 * (1 - 2 * a) * expl(-a)) <= 3e-7L);
+    s.wavelet = WAVELET_GAUSSIAN;
+    assert_true(fabsl(value_of(&s, NULL, DT, step) + 3 * expl(-a)) <= 2e-7L);
+  }
+  s.wavelet = WAVELET_RICKER;
+  assert_true(value_of(&s, NULL, DT, 60) == -3);
+  s.f0 = 1e200; /* so far from t0 that a overflows */
+  assert_true(value_of(&s, NULL, DT, 0) == 0 && value_of(&s, NULL, DT, INT64_MAX) == 0);
+}
+
+static void files_are_interpolated(void) {
+  table t;
+  source_config s = file_source("flat", 2);
+  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
+  for (int i = 0; i < FLAT + 10; i++)
+    assert_true(value_of(&s, &t, DT, i) == (i < FLAT ? (float)(2 * flat[i]) : 0));
+  table_free(&t);
+  s = file_source("wide", -1);
+  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
+  const double dt = 0.00025; /* rows are at steps 2, 8, 17, 40 and 40.4 */
+  for (int i = 0; i < 60; i++) {
+    long double expected = 0, time = i * (long double)dt;
+    for (int k = 1; k < WIDE; k++)
+      if (time >= wide[k - 1][0] && time <= wide[k][0])
+        expected = wide[k - 1][1] +
+                   (wide[k][1] - wide[k - 1][1]) * (time - wide[k - 1][0]) / (wide[k][0] - wide[k - 1][0]);
+    assert_true(fabsl(value_of(&s, &t, dt, i) + expected) <= 1e-6L);
+  }
+  assert_true(value_of(&s, &t, dt, 2) == -2 && value_of(&s, &t, dt, 1) == 0);
+  assert_true(value_of(&s, &t, dt, 40) == -8 && value_of(&s, &t, dt, 41) == 0);
+  table_free(&t);
+}
+
+/* The same words on every rank, from the run and from the dry run. */
+static void expect_refused(const char *dataset, int id, const char *words) {
+  source_config s = file_source(dataset, 1);
+  config c = {.nx = NX, .ny = NY, .nz = NZ, .dx = 1, .dy = 1, .dz = 1, .source_count = 1, .sources = &s};
+  char text[512];
+  slab b;
+  sources opened;
+  size_t bytes;
+  error e = {0}, dry = {0};
+  snprintf(text, sizeof text, "%s%s%s", file, words[0] == ':' ? "" : ":/", words);
+  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
+  assert_int_equal(sources_open(&opened, NULL, &b, &c, DT, &WORLD, &e), id);
+  assert_string_equal(e.text, text);
+  assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
+  assert_int_equal(sources_bytes(&b, &c, &WORLD, &bytes, &bytes, &dry), id);
+  assert_string_equal(dry.text, text);
+  sources_close(&opened);
+}
+
+static void bad_files_are_refused(void) {
+  expect_refused("three", ERROR_TABLE_SHAPE,
+                 "three: expected shape (n,) or (n, 2) with n >= 1, found (2, 3)");
+  expect_refused("back", ERROR_WAVELET_TIMES, "back: row 2: expected ascending times, found 2 s after 2 s");
+  expect_refused("bad", ERROR_TABLE_NONFINITE, "bad: NaN in row 1");
+  expect_refused("none", ERROR_FIELD_NO_DATASET,
+                 ": no dataset /none: its 1D or 2D datasets are /back, /bad, /flat, /three, /wide");
+}
+
+/* --- sources ---------------------------------------------------------------------------------------------------- */
+
+/* On points, among them the last of all axes and those on both sides of every cut between ranks, and between points;
+ * several at one place, far more than distinct wavelets; some on faces that are held. */
+static source_config *make_sources(int count) {
+  source_config *list = calloc((size_t)count, sizeof *list);
+  uint64_t seed = 11;
+  for (int i = 0; i < count; i++) {
+    source_config *s = &list[i];
+    const int n[3] = {NX, NY, NZ};
+    *s = i % 5 == 3   ? file_source("flat", 1 + i % 3)
+         : i % 5 == 4 ? file_source("wide", 1)
+                      : (source_config){0};
+    if (!s->wavelet_file[0])
+      *s = (source_config){.wavelet = i % 5 == 0 ? WAVELET_GAUSSIAN : WAVELET_RICKER,
+                           .f0 = 30,
+                           .t0 = 0.01 * (i % 4),
+                           .amplitude = 1 + i % 2};
+    s->number = i + 1;
+    for (int axis = 0; axis < 3; axis++) {
+      double at = (0.5 + 0.5 * (double)test_random(&seed)) * (n[axis] - 1);
+      if (i % 7 < 3 || (i % 7 == 3 && axis == 2)) at = round(at);
+      if (i % 11 == 0) at = n[axis] - 1;
+      if (i % 11 == 1) at = 0;
+      s->position[axis] = 0.1 * at - 5;
+    }
+    if (i > 3 && i % 6 == 5) memcpy(s->position, list[i - 3].position, sizeof s->position);
+    if (i >= NZ) continue;
+    s->position[2] = 0.1 * i - 5; /* every plane */
+  }
+  return list;
+}
+
+/* What one step adds, on the whole grid, source after source. */
+static void expect_step(const config *c, const table tables[2], const kernel_args *a, int step, float *u) {
+  static float sums[NZ][NY][NX];
+  memset(sums, 0, sizeof sums);
+  for (int i = 0; i < c->source_count; i++) {
+    const source_config *s = &c->sources[i];
+    const table *t = s->wavelet != WAVELET_FILE        ? NULL
+                     : strstr(s->wavelet_file, "flat") ? &tables[0]
+                                                       : &tables[1];
+    double f[3];
+    int at[3];
+    for (int axis = 0; axis < 3; axis++) {
+      const double p = (s->position[axis] + 5) / 0.1, near = round(p);
+      at[axis] = (int)(fabs(p - near) < 1e-12 ? near : p);
+      f[axis] = fabs(p - near) < 1e-12 ? 0 : p - at[axis];
+    }
+    for (int k = 0; k < 8; k++) {
+      const int dz = k >> 2, dy = k >> 1 & 1, dx = k & 1;
+      const double w = (dz ? f[2] : 1 - f[2]) * (dy ? f[1] : 1 - f[1]) * (dx ? f[0] : 1 - f[0]);
+      if (w == 0) continue;
+      float *sum = &sums[at[2] + dz][at[1] + dy][at[0] + dx];
+      *sum = fmaf((float)w, value_of(s, t, DT, step), *sum);
+    }
+  }
+  for (int i = 0; i < NX * NY * NZ; i++) {
+    const bool held = a->ghosts[FACE_X_LO] == GHOST_ODD && i % NX == 0;
+    if ((&sums[0][0][0])[i] != 0) u[i] = held ? 0 : fmaf(a->scale, (&sums[0][0][0])[i], u[i]);
+  }
+}
+
+/* One step as the step loop does it: cut at `lo` and `hi`, two passes ahead at most. */
+static void apply_step(device *dev, sources *s, const kernel_args *args, int lo, int hi, int64_t step) {
+  const int cuts[][3] = {
+      {STREAM_INTERIOR, lo, hi}, {STREAM_BOUNDARY, 0, lo}, {STREAM_BOUNDARY, hi, args->nz}};
+  const int event = (int)(step & 1) * STREAM_COUNT;
+  for (int stream = 0; stream < STREAM_COUNT; stream++) {
+    assert_ok(dev->table->sync_event(dev, event + stream, &E), &E);
+    assert_ok(dev->table->wait(dev, stream, STREAM_COUNT - event + !stream, &E), &E);
+  }
+  for (int i = 0; i < 3; i++) {
+    kernel_args a = *args;
+    a.z_begin = cuts[i][1], a.z_end = cuts[i][2];
+    if (a.z_begin < a.z_end) assert_ok(sources_apply(s, cuts[i][0], &a, step, &E), &E);
+  }
+  for (int stream = 0; stream < STREAM_COUNT; stream++)
+    assert_ok(dev->table->record(dev, stream, event + stream, &E), &E);
+}
+
+static void check_planes(device *dev, const slab *b, const float *memory, const float *expected) {
+  const size_t bytes = slab_floats(b) * sizeof(float);
+  float *back;
+  assert_ok(dev->table->alloc(dev, (void **)&back, bytes, MEMORY_PINNED, &E), &E);
+  for (int s = 0; s < STREAM_COUNT; s++) assert_ok(dev->table->sync(dev, s, &E), &E);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, back, memory, bytes, COPY_TO_HOST, &E), &E);
+  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  for (int z = 0; z < b->nz; z++)
+    for (int y = 0; y < NY; y++)
+      assert_memory_equal(back + slab_offset(b, z, y, 0), expected + ((b->z0 + z) * NY + y) * NX,
+                          NX * sizeof(float));
+  assert_ok(dev->table->free(dev, back, MEMORY_PINNED, &E), &E);
+}
+
+static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
+  float *expected = calloc(NX * NY * NZ, sizeof *expected), *memory;
+  table tables[2];
+  const source_config flat_source = file_source("flat", 1), wide_source = file_source("wide", 1);
+  slab b;
+  sources s;
+  assert_ok(wavelet_read(&WORLD, &flat_source, &tables[0], &E), &E);
+  assert_ok(wavelet_read(&WORLD, &wide_source, &tables[1], &E), &E);
+  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
+  const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
+               pinned_before = dev->pinned_bytes;
+  float *zeros = calloc(slab_floats(&b), sizeof *zeros);
+  assert_ok(sources_open(&s, dev, &b, c, DT, &WORLD, &E), &E);
+  size_t on_device, pinned;
+  assert_ok(sources_bytes(&b, c, &WORLD, &on_device, &pinned, &E), &E);
+  assert_int_equal(dev->bytes - device_before, on_device);
+  assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
+  assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, memory, zeros, bytes, COPY_TO_DEVICE, &E), &E);
+  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  kernel_args args = {
+      .out = memory + slab_offset(&b, 0, 0, 0), .scale = 0.7f, .pitch = b.pitch, .plane = b.plane};
+  args.nx = NX, args.ny = NY, args.nz = b.nz;
+  args.ghosts[FACE_X_LO] = GHOST_ODD;
+  for (int step = 0; step < steps; step++) {
+    apply_step(dev, &s, &args, lo, b.nz - hi, step);
+    expect_step(c, tables, &args, step, expected);
+  }
+  check_planes(dev, &b, memory, expected);
+  sources_close(&s);
+  assert_ok(dev->table->free(dev, memory, MEMORY_DEVICE, &E), &E);
+  assert_int_equal(dev->bytes, device_before);
+  table_free(&tables[0]);
+  table_free(&tables[1]);
+  free(zeros);
+  free(expected);
+}
+
+static void all_sources(device *dev) {
+  const int counts[] = {3000, 60, 1};
+  for (int i = 0; i < 3; i++) {
+    config c = {.nx = NX, .ny = NY, .nz = NZ, .dx = 0.1, .dy = 0.1, .dz = 0.1, .origin = {-5, -5, -5}};
+    c.source_count = counts[i];
+    c.sources = make_sources(counts[i]);
+    run_sources(dev, &c, 0, 0, 3);
+    run_sources(dev, &c, 2, 1, 100); /* several times round the ring of signals */
+    free(c.sources);
+  }
+}
+
+static void all_tests(void **backend) {
+  const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
+  device *dev;
+  assert_ok(device_open(*backend, &options, &dev, &E), &E);
+  field_io_start();
+  make_file();
+  formulas_are_right();
+  files_are_interpolated();
+  bad_files_are_refused();
+  all_sources(dev);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) assert_int_equal(unlink(file), 0);
+  dev->table->close(dev);
+}
+
+/* test_source [cuda]: on the host device, or on CUDA. */
+int main(int argc, char **argv) {
+  return mpi_main(argc, argv, &rank, &ranks, "sources", all_tests);
+}

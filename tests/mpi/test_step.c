@@ -1,0 +1,229 @@
+/* The parallel step loop gives the bits of the whole grid done at once: any rank count, any partition,
+ * overlap on or off, with or without profiling, on every backend of this machine. */
+#include "step_harness.h"
+#include "mpi_main.h"
+#include "kernels/operation.h"
+#include <stdio.h>
+#include <time.h>
+#include "save/snapshot.h"
+
+static int rank, ranks;
+
+typedef struct grid {
+  int nx, ny, nz;
+} grid;
+
+/* Uneven shares, slabs of 4 to 8 planes (all boundary) and thicker ones, for up to 4 ranks; more planes a
+ * rank. */
+static const grid GRIDS[] = {{13, 9, 16}, {13, 9, 17},  {5, 3, 19},   {33, 6, 23},
+                             {1, 1, 29},  {20, 17, 37}, {130, 11, 50}};
+
+/* How halos travel. */
+typedef struct way {
+  const char *transport;
+  int node_ranks;
+  bool mapped; /* must be by shared pages, not by copies */
+} way;
+
+static const way REFERENCE = {"sendrecv", 0, false};
+
+/* Rules of the faces in x, none elsewhere. */
+static const unsigned char RULES_X[][2] = {{GHOST_KEEP, GHOST_KEEP}, {GHOST_ODD, GHOST_EVEN},
+                                           {GHOST_EVEN, GHOST_ODD},  {GHOST_WRAP, GHOST_WRAP},
+                                           {GHOST_KEEP, GHOST_EVEN}, {GHOST_ODD, GHOST_KEEP}};
+/* Whole packs of 4 points a row, or vectors of 16, for which some kernels need no images in memory
+ * (kernel_args.virtual_x), and not. */
+static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 16}, {32, 7, 21}};
+
+/* Starts with what the rules ask of the first field. */
+static void set_rules_x(step_run *r, const unsigned char rules[2]) {
+  stepper *s = &r->stepper;
+  error e = {0};
+  memcpy(s->args.ghosts, rules, 2);
+  kernel_args args = s->args;
+  args.out = stepper_field(s, 0), args.z_begin = 0, args.z_end = r->slab.nz;
+  assert_ok(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &e), &e);
+  assert_ok(s->dev->table->sync(s->dev, STREAM_BOUNDARY, &e), &e);
+  assert_ok(halo_exchange(&r->halo, s->memory[0], NULL, true, &e), &e);
+  s->virtual_x = kernel_virtual_x(s->kernel, &s->args);
+}
+
+/* A grid, what its faces in x ask for, and the whole field after some steps, which costs more than the steps. */
+typedef struct problem {
+  grid g;
+  const unsigned char *rules;
+  int steps;
+  float *expected; /* free() it */
+} problem;
+
+static problem new_problem(grid g, const unsigned char rules[2], int steps) {
+  kernel_args weights = step_weights();
+  memcpy(weights.ghosts, rules, 2);
+  problem p = {g, rules, steps, step_initial(g.nx, g.ny, g.nz)};
+  step_expected(&weights, p.expected, g.nx, g.ny, g.nz, steps, 0.375f, false);
+  return p;
+}
+
+static void one_run(device *dev, const kernel *k, const problem *p, bool overlap, bool profile,
+                    const way *w) {
+  const grid g = p->g;
+  const int steps = p->steps;
+  step_run r;
+  error e = {0};
+  if (slab_init(&r.slab, g.nx, g.ny, g.nz, rank, ranks, RADIUS * k->steps, &e)) {
+    if (k->steps > 1) return; /* too thin for its deeper ghosts */
+    fail_msg("%s", e.text);
+  }
+  step_run_open(&r, dev, k->name, w->transport, w->node_ranks, overlap, profile, 0.375f);
+  if (w->mapped && ranks > 1) assert_non_null(strstr(r.halo.way, "mapped"));
+  set_rules_x(&r, p->rules);
+  while (r.stepper.step < steps) assert_ok(stepper_advance(&r.stepper, steps - r.stepper.step, &e), &e);
+  assert_ok(stepper_sync(&r.stepper, &e), &e);
+  assert_int_equal(r.stepper.step, steps);
+  assert_int_equal(step_mismatches(&r, p->expected), 0);
+  if (profile) {
+    assert_int_equal(r.stepper.phases.steps, steps);
+    assert_true(r.stepper.phases.boundary >= 0 && r.stepper.phases.interior >= 0 &&
+                r.stepper.phases.exposed >= 0);
+    if (ranks > 1) assert_true(r.stepper.phases.exchange > 0);
+    if (ranks > 1 && !r.halo.on_device) assert_true(r.stepper.phases.to_host > 0);
+  }
+  step_run_close(&r);
+}
+
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { EVERY = 3 }; /* of the grids, and ways for the large one: it is slow there */
+#else
+enum { EVERY = 1 };
+#endif
+
+static bool can_do(device *dev, const char *transport) {
+  char why[256];
+  if (strcmp(transport, "nccl") == 0 && ranks > device_cuda_count(why)) return false; /* one GPU each */
+  return !transport_check(transport, dev, &(error){0});
+}
+
+/* Every transport this machine can do, with all neighbours on one node and with some elsewhere, on grids of one piece
+ * a halo and of several. */
+static void all_ways(device *dev) {
+  const problem thick = new_problem((grid){20, 17, 4 * 13 + 1}, RULES_X[0], 7),
+                large = new_problem((grid){300, 210, 9 * 4}, RULES_X[0], 3);
+  const kernel *k;
+  error e = {0};
+  assert_ok(kernel_find("auto", EQUATION_JACOBI, dev->table->backend, &k, &e), &e);
+  for (int mode = 0; mode < 4; mode++) {
+    const problem thin = new_problem(GRIDS[mode], RULES_X[0], 5);
+    for (int i = 0; i < transport_count(); i++)
+      for (int node_ranks = 0; node_ranks < 3 && can_do(dev, transport_at(i)->name); node_ranks++) {
+        way w = {transport_at(i)->name, node_ranks, false};
+        one_run(dev, k, &thin, mode & 1, mode & 2, &w);
+        w.mapped = dev->table->backend == BACKEND_HOST && strcmp(w.transport, "shared") == 0;
+        one_run(dev, k, &thick, mode & 1, mode & 2, &w);
+        if (mode == 1 && node_ranks % EVERY == 0) one_run(dev, k, &large, true, false, &w);
+      }
+    free(thin.expected);
+  }
+  free(thick.expected), free(large.expected);
+}
+
+static void all_runs(const char *backend) {
+  const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2, .profile = true};
+  device *dev;
+  error e = {0};
+  assert_ok(device_open(backend, &options, &dev, &e), &e);
+  for (int k = 0; k < kernel_table_size; k++) {
+    const kernel *kern = &kernel_table[k];
+    if (kern->backend != dev->table->backend || kern->equation != EQUATION_JACOBI) continue;
+    if (strcmp(kern->name, "simd_cached") == 0) continue; /* as simd where launches are this small */
+    for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i += EVERY) {
+      const problem p = new_problem(GRIDS[i], RULES_X[0], 7 + (int)(i & 1));
+      for (int mode = 0; mode < 4; mode++) one_run(dev, kern, &p, mode & 1, mode & 2, &REFERENCE);
+      free(p.expected);
+    }
+    for (size_t i = 0; i < sizeof GRIDS_X / sizeof *GRIDS_X && kern->steps == 1; i += EVERY)
+      for (size_t rule = 1; rule < sizeof RULES_X / sizeof *RULES_X; rule++) {
+        const problem p = new_problem(GRIDS_X[i], RULES_X[rule], 5);
+        one_run(dev, kern, &p, true, false, &REFERENCE);
+        free(p.expected);
+      }
+  }
+  all_ways(dev);
+  dev->table->close(dev);
+}
+
+/* Takes its time before a copy for a file, as a slow bus would. */
+static void linger(const void *args, int part, int parts) {
+  (void)args, (void)parts;
+  const struct timespec t = {0, 30 * 1000 * 1000};
+  if (part == 0) nanosleep(&t, NULL);
+}
+static const operation LINGER = {.name = "linger", .host = linger};
+
+static float *dense_copy(step_run *r, const float *memory) {
+  const slab *s = &r->slab;
+  error e = {0};
+  float *values = malloc((size_t)s->nx * (size_t)s->ny * (size_t)s->nz * sizeof *values);
+  assert_non_null(values);
+  r->transfer.field = (float *)(uintptr_t)memory;
+  assert_ok(transfer_to_host(&r->transfer, 0, s->nz, values, &e), &e);
+  return values;
+}
+
+static size_t copy_mismatches(const slab *s, const float *copy, const float *expected) {
+  const size_t count = (size_t)s->nx * (size_t)s->ny * (size_t)s->nz;
+  float *values = malloc(count * sizeof *values);
+  size_t wrong = 0;
+  assert_non_null(values);
+  snapshot_planes(s, copy, 0, s->nz, values);
+  for (size_t i = 0; i < count; i++) wrong += memcmp(&values[i], &expected[i], sizeof *values) != 0;
+  free(values);
+  return wrong;
+}
+
+/* Steps that follow at once do not overwrite what is still being copied: neither the older field, which the next step
+ * does, nor the newer one, which the step after that does. */
+static void copies_are_not_overwritten(void) {
+  const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
+  step_run r;
+  snapshot p;
+  device *dev;
+  error e = {0};
+  assert_ok(device_open("host", &options, &dev, &e), &e);
+  assert_ok(slab_init(&r.slab, 33, 12, 30, rank, ranks, RADIUS, &e), &e);
+  step_run_open(&r, dev, "simd", "sendrecv", 0, true, false, 0.25f);
+  snapshot_open(&p, dev, &r.slab, 0);
+  stepper *s = &r.stepper;
+  for (int round = 0; round < 4; round++) {
+    assert_ok(stepper_advance(s, 1, &e), &e);
+    assert_ok(stepper_sync(s, &e), &e);
+    float *expected[2] = {dense_copy(&r, s->memory[0]), dense_copy(&r, s->memory[1])};
+    const float *copies[2];
+    assert_true(snapshot_reserve(&p, 2 * snapshot_field_floats(&r.slab), SIZE_MAX));
+    for (int newer = 0; newer < 2; newer++) {
+      const int which = newer ? s->current : !s->current;
+      assert_ok(dev->table->apply(dev, STREAM_OUTPUT, &LINGER, "", &e), &e);
+      copies[which] = snapshot_field(&p, s->memory[which], &e);
+      s->copying[which] = snapshot_mark(&p, &e);
+    }
+    for (int i = 0; i < 4; i++) assert_ok(stepper_advance(s, 1, &e), &e);
+    assert_ok(snapshot_wait(&p, &e), &e);
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(copy_mismatches(&r.slab, copies[i], expected[i]), 0);
+      free(expected[i]);
+    }
+    assert_ok(stepper_sync(s, &e), &e);
+  }
+  snapshot_close(&p);
+  step_run_close(&r);
+  dev->table->close(dev);
+}
+
+static void all_tests(void **backend) {
+  all_runs(*backend);
+  if (strcmp(*backend, "host") == 0) copies_are_not_overwritten();
+}
+
+/* test_step [cuda]: on the host device, or on CUDA. */
+int main(int argc, char **argv) {
+  return mpi_main(argc, argv, &rank, &ranks, "equals_the_whole_grid", all_tests);
+}

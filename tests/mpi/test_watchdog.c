@@ -1,0 +1,31 @@
+/* Whom the watchdog blames. Of N ranks each tells it, once, what it does, and does no more; then the watchdog ends the
+ * job.   test_watchdog DOING,STEP,WAITING ...   one for each rank
+ * DOING: computes, checks, exchanges, agrees; STEP: steps done; WAITING: asleep, or looking again and again. CTest reads
+ * the message. */
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "step/watchdog.h"
+
+static enum watch_doing doing_of(const char *word) {
+  static const char *const words[] = {"computes", "checks", "exchanges", "agrees"};
+  int i = 0;
+  while (i < WATCH_NOT && strcmp(word, words[i]) != 0) i++;
+  return (enum watch_doing)i;
+}
+
+int main(int argc, char **argv) {
+  int rank, ranks, provided, step;
+  char doing[16], waiting[16];
+  error e = {0};
+  watchdog *w;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (argc != ranks + 1 || sscanf(argv[rank + 1], "%15[a-z],%d,%15s", doing, &step, waiting) != 3) return 1;
+  if (watchdog_open(&w, MPI_COMM_WORLD, 1, 0, &e)) return puts(e.text), 1;
+  watchdog_tell(w, doing_of(doing), step);
+  for (;;) strcmp(waiting, "asleep") ? sched_yield() : pause();
+}

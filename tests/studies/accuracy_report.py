@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Measures how accurate the program is and writes the figures and pictures of docs/ACCURACY.md.
+
+  accuracy_report.py STENCIL MPIEXEC [SECTION ...]     some minutes; without sections all of them
+
+Every section stands between "<!-- measured: NAME -->" and "<!-- end -->" in docs/ACCURACY.md; what is there is replaced.
+"""
+import re
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.append(str(Path(__file__).resolve().parents[1] / "e2e"))  # harness
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+import study_absorbing
+import study_waves
+from analytic import np, slope
+from harness import SOURCE, Program
+from physics import POINTS
+from study_convergence import FAMILIES, in_space, in_time
+
+DOCS = SOURCE / "docs"
+COLORS = {2: "#b4b4b4", 4: "#7fb0d8", 6: "#2f7d5f", 8: "#c1440e"}
+MARKERS = dict(zip(FAMILIES, "osd^"))
+SECTIONS = {}
+
+
+def section(function):
+    SECTIONS[function.__name__] = function
+    return function
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def save(figure, name):
+    figure.savefig(DOCS / name, dpi=130)
+    plt.close(figure)
+
+
+def say(name, value):
+    print(f"{name}: {value}", flush=True)
+    return value
+
+
+@section
+def space(program):
+    rows, resolutions = [], (8, 12, 16, 24, 32)
+    figure, panels = plt.subplots(1, 2, figsize=(10.5, 4.8), sharex=True, layout="constrained")
+    for axes, equation in zip(panels, ("wave", "heat")):
+        for family in FAMILIES:
+            cells = []
+            for order, points in POINTS.items():
+                measured = {p: in_space(program, equation, family, order, p)[0] for p in sorted({*resolutions, *points})}
+                cells.append(f"{slope(points, [measured[p] for p in points]):.2f}")
+                axes.loglog(resolutions, [measured[p] for p in resolutions], marker=MARKERS[family], ms=5, lw=1,
+                            color=COLORS[order], label=f"order {order}" if family == "sine" else None)
+            rows.append(say("space", [equation, family, *cells]))
+        draw_triangles(axes, equation)
+    panels[0].set_ylabel("relative L2 error, time error taken out")
+    panels[1].legend(title="space_order", fontsize="small")
+    shapes = [plt.Line2D([], [], marker=MARKERS[f], ls="", color="0.3", label=f) for f in FAMILIES]
+    panels[0].legend(handles=shapes, fontsize="small", loc="lower left")
+    save(figure, "accuracy_space.png")
+    head = ["equation", "solution", *(f"order {order}" for order in POINTS)]
+    return table(head, rows) + "\n\n![convergence](accuracy_space.png)"
+
+
+def draw_triangles(axes, equation):
+    axes.set(title=equation, xlabel="points per wavelength")
+    axes.set_xticks([8, 12, 16, 24, 32], ["8", "12", "16", "24", "32"])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    low, high = axes.get_ylim()
+    for order, color in COLORS.items():
+        line = [line for line in axes.get_lines() if line.get_color() == color][0]
+        x, y = np.array([8, 32]), line.get_ydata()[0]
+        axes.plot(x, y * (8 / x)**order, color=color, lw=0.8, ls=":")
+    axes.set_ylim(low, high)
+
+
+@section
+def time(program):
+    rows = []
+    for equation in ("wave", "heat"):
+        for family in FAMILIES:
+            errors = [in_time(program, equation, family, 8, halvings) for halvings in range(4)]
+            found = f"{slope([1, 2, 4, 8], errors):.3f}"
+            rows.append(say("time", [equation, family, found, *(f"{e:.2e}" for e in errors)]))
+    return table(["equation", "solution", "slope", "dt", "dt/2", "dt/4", "dt/8"], rows)
+
+
+@section
+def source(program):
+    rows = []
+    for points, cfl in ((10, 0.9), (10, 0.5), (10, 0.25), (15, 0.25), (25, 0.9), (25, 0.25)):
+        _, on = study_waves.homogeneous(program, points, cfl)
+        near, off = study_waves.homogeneous(program, points, cfl, (0.5, 0.25, 0.7), (0.3, 0.2, 0.6))
+        rows.append(say("source", [points, f"{points / 2.5:g}", cfl, f"{100 * on:.2f} %", f"{100 * near:.2f} %",
+                                   f"{100 * off:.1f} %"]))
+    return table(["points per wavelength at f0", "at 2.5 f0", "cfl", "on the grid", "off the grid, to the spread source",
+                  "off the grid, to the point itself"], rows)
+
+
+@section
+def mirrors(program):
+    rows = []
+    for boundary in ("dirichlet", "neumann"):
+        exact, twice = study_waves.mirror(program, boundary)
+        rows.append(say("mirrors", [boundary, f"{100 * exact:.2f} %", f"{twice:.1e}"]))
+    return table(["face", "to source and image, analytic", "to twice the domain with two sources"], rows)
+
+
+@section
+def conserved(program):
+    rows = []
+    figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    for boundary, color in (("dirichlet", "#c1440e"), ("neumann", "#2f7d5f"), ("periodic", "#7fb0d8")):
+        at, values = study_waves.energy(program, boundary, 10000, 20)
+        axes.plot(at, values - 1, color=color, lw=1, label=boundary)
+        rows.append(say("conserved", [f"energy of the wave, {boundary}", "10,000", f"{np.abs(values - 1).max():.1e}"]))
+    axes.set(xlabel="step", ylabel="energy, relative change")
+    axes.ticklabel_format(axis="y", scilimits=(0, 0))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    save(figure, "accuracy_energy.png")
+    for boundary, spacing in (("periodic", 10), ("neumann", (12.5, 12.5, 10))):
+        change = study_waves.mean_of_wave(program, boundary, spacing, 8, 3000)
+        rows.append(say("conserved", [f"mean of the wave, {boundary}", "3,000", f"{abs(change):.1e}"]))
+    for field, name in ((False, "sum of u, one diffusivity"), (True, "sum of u / alpha, diffusivity field")):
+        change = study_waves.heat_content(program, field, 2000)
+        rows.append(say("conserved", [f"heat, neumann: {name}", "2,000", f"{abs(change):.1e}"]))
+    return table(["quantity", "steps", "largest relative change"], rows) + "\n\n![energy](accuracy_energy.png)"
+
+
+@section
+def reciprocity(program):
+    rows = [[boundary, f"{max(found):.1e}"] for boundary in ("dirichlet", "periodic", "absorbing")
+            for found in [study_waves.reciprocity(program, boundary)]]
+    return table(["boundaries", "largest misfit of 6 pairs"], say("reciprocity", rows))
+
+
+@section
+def absorbing(program):
+    angles, widths = (0, 15, 30, 45, 60, 70), (10, 20, 30)
+    found = {w: [say(f"absorbing {w} points, {a} degrees", study_absorbing.plane_wave(program, a, w)) for a in angles]
+             for w in widths}
+    figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
+    for width, color in zip(widths, ("#b4b4b4", "#c1440e", "#2f7d5f")):
+        axes.plot(angles, found[width], marker="o", color=color, label=f"width = {width}")
+    axes.plot([0, 60], [-60, -40], ls="", marker="_", ms=18, mew=2, color="0.2", label="specified, width = 20")
+    axes.set(xlabel="angle of incidence (degrees)", ylabel="reflection (dB)")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    save(figure, "accuracy_absorbing.png")
+    rows = [[w, *(f"{value:.1f}" for value in values)] for w, values in found.items()]
+    point = say("point source", study_absorbing.point_source(program))
+    return (table(["width", *(f"{a} degrees" for a in angles)], rows)
+            + f"\n\nPoint source, six layers of 20 points: {point:.1f} dB.\n\n![reflection](accuracy_absorbing.png)")
+
+
+@section
+def stability(program):
+    rows = []
+    for initial, surface in (("gaussian", False), ("gaussian", True), ("random", False)):
+        largest = study_absorbing.decay(program, initial, surface)
+        name = "absorbing, free surface on top" if surface else "absorbing all round"
+        rows.append(say("stability", [initial, name, *(f"{largest[i]:.1e}" for i in (0, 1, 2, 5, 10, 20))]))
+    steps = ("0", "1,000", "2,000", "5,000", "10,000", "20,000")
+    return table(["start", "boundaries", *(f"step {n}" for n in steps)], rows)
+
+
+@section
+def devito(program):
+    rows = []
+    for order in (2, 4, 6, 8):
+        found = study_waves.devito(program, order)
+        rows.append(say("devito", [order, *(f"{value:.1e}" for value in found)]))
+    return table(["space_order", "traces of 5 receivers", "final field"], rows)
+
+
+def replace(name, text):
+    path = DOCS / "ACCURACY.md"
+    before = path.read_text()
+    after, count = re.subn(f"(<!-- measured: {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{text}\n{m[2]}", before,
+                           flags=re.DOTALL)
+    if count != 1:
+        sys.exit(f"{path}: expected one section {name}, found {count}")
+    path.write_text(after)
+
+
+def main():
+    if len(sys.argv) < 3 or not {*sys.argv[3:]} <= {*SECTIONS}:
+        sys.exit(f"usage: accuracy_report.py STENCIL MPIEXEC [SECTION ...]; sections: {' '.join(SECTIONS)}")
+    program = Program(*sys.argv[1:3])
+    try:
+        for name in sys.argv[3:] or SECTIONS:
+            replace(name, SECTIONS[name](program))
+            program.fresh()
+    finally:
+        program.close()
+
+
+if __name__ == "__main__":
+    main()

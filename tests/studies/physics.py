@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Is the physics right? The program against exact solutions and itself.   physics.py CASE STENCIL MPIEXEC   |   --list
+
+Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why. accuracy_report.py measures the same
+at more points and writes docs/ACCURACY.md.
+"""
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.append(str(Path(__file__).resolve().parents[1] / "e2e"))  # harness
+from harness import SOURCE, case, check, h5py, main, np, same_bits, write_field
+
+if h5py is not None:
+    import study_absorbing
+    import study_waves
+    from analytic import slope
+    from study_convergence import FAMILIES, in_space, in_time
+
+POINTS = {2: (8, 16), 4: (8, 16), 6: (8, 16), 8: (8, 12)}  # per wavelength; order 8: clear of rounding
+
+
+def below(what, value, limit):
+    print(f"{what}: {value:.3g} (limit {limit:g})")
+    check(value < limit, f"{what}: {value:.3g} is not below {limit:g}")
+
+
+def converges_in_space(program, equation):
+    for family in FAMILIES:
+        for order, points in POINTS.items():
+            errors, predicted = zip(*(in_space(program, equation, family, order, p) for p in points))
+            found = slope(points, errors)
+            listed = ", ".join(f"{e:.2e}" for e in errors)
+            said = f"{equation} {family} order {order}: slope {found:.2f}, errors {listed}"
+            print(said)
+            check(abs(found - order) <= 0.3, said)
+            check(np.allclose(errors, predicted, rtol=0.1, atol=2e-6), f"{said}: the grid's dispersion says {predicted}")
+
+
+@case
+def space_wave(program):
+    """Standing sines and cosines, an oblique plane wave, anisotropic spacing: the error falls with the space order."""
+    converges_in_space(program, "wave")
+
+
+@case
+def space_heat(program):
+    """Likewise for decaying modes."""
+    converges_in_space(program, "heat")
+
+
+@case
+def time(program):
+    """Second order for the wave, also from a start at rest and from a given step before; first order for heat."""
+    for equation, order in (("wave", 2), ("heat", 1)):
+        for family in FAMILIES:
+            errors = [in_time(program, equation, family, 8, halvings) for halvings in (0, 2)]
+            found = slope([1, 4], errors)
+            said = f"{equation} {family}: slope {found:.2f} in dt, errors {', '.join(f'{e:.2e}' for e in errors)}"
+            print(said)
+            check(abs(found - order) <= 0.1, said)
+
+
+@case
+def source(program):
+    """A point source on and off the grid against s(t - r/v) / (4 pi r), 10 points per wavelength of f0."""
+    near, exact = study_waves.homogeneous(program, 10, 0.25)
+    below("misfit on the grid", exact, 0.01)
+    check(near == exact, "on the grid, the two expectations of this test differ")
+    near, exact = study_waves.homogeneous(program, 10, 0.25, (0.5, 0.25, 0.7), (0.3, 0.2, 0.6))
+    below("misfit off the grid, trilinear spreading accounted for", near, 0.01)
+    near, exact = study_waves.homogeneous(program, 10, 0.25, (0.5, 0.25, 0.7), (0.3, 0.2, 0.6), np_=3)
+    below("the same on 3 ranks", near, 0.01)
+
+
+@case
+def mirrors(program):
+    """A free surface (dirichlet) and a rigid wall (neumann) are image sources."""
+    for boundary in ("dirichlet", "neumann"):
+        exact, twice = study_waves.mirror(program, boundary)
+        below(f"{boundary}: misfit to source and image", exact, 0.01)
+        below(f"{boundary}: misfit to twice the domain with two sources", twice, 2e-5)
+
+
+@case
+def energy(program):
+    """The discrete energy of a closed lossless box of rough velocities stays what it was for 10,000 steps."""
+    for boundary in ("dirichlet", "neumann", "periodic"):
+        _, values = study_waves.energy(program, boundary, 10000, 50)
+        below(f"{boundary}: energy after 10,000 steps, relative change at most", np.abs(values - 1).max(), 1e-4)
+
+
+@case
+def mean(program):
+    """Weights that do not sum to 0 but for rounding would move the mean by some 10 % here."""
+    for boundary, spacing, order in (("periodic", 10, 8), ("periodic", (12.5, 12.5, 10), 8), ("periodic", (7, 5, 3), 4),
+                                     ("neumann", 0.001, 8)):
+        change = study_waves.mean_of_wave(program, boundary, spacing, order, 3000)
+        below(f"{boundary}, {spacing} m, order {order}: mean after 3,000 steps, relative change", abs(change), 2e-3)
+
+
+@case
+def heat_content(program):
+    """Heat in a box that lets none through."""
+    for field in (False, True):
+        name = "a diffusivity field" if field else "one diffusivity"
+        change = study_waves.heat_content(program, field, 2000)
+        below(f"{name}: heat after 2,000 steps, relative change", abs(change), 1e-4)
+
+
+@case
+def reciprocity(program):
+    """Source and receiver swapped give the same trace in a rough closed box, on and off the grid."""
+    below("largest misfit of 6 pairs", max(study_waves.reciprocity(program)), 1e-5)
+
+
+@case
+def absorbing(program):
+    """Reflection of 20 points of absorbing layer at 10 points per wavelength."""
+    below("normal incidence (dB)", study_absorbing.plane_wave(program, 0), -60)
+    below("60 degrees (dB)", study_absorbing.plane_wave(program, 60), -40)
+    below("point source, all six faces (dB)", study_absorbing.point_source(program), -40)
+
+
+@case
+def stability(program):
+    """Slow: layers all round, and below a free surface, for 20,000 steps in a rough model."""
+    for surface in (False, True):
+        largest = study_absorbing.decay(program, "gaussian", surface)
+        print(f"free surface {surface}: " + " ".join(f"{value:.1e}" for value in largest))
+        check(largest[0] > 0.5 and max(largest[1:]) < 1e-3 and max(largest[10:]) < 1e-6, f"it did not leave: {largest}")
+    largest = study_absorbing.decay(program, "random", False)
+    print("random: " + " ".join(f"{value:.1e}" for value in largest))
+    check(max(largest[1:]) < 0.5 and max(largest[10:]) <= min(largest[1:4]), f"it grew: {largest}")
+
+
+PLACES = {"source.1.position": "117 86 148", "source.1.wavelet": "ricker", "source.1.f0": 25,
+          "source.2.position": "31.7 52.2 223.4", "source.2.wavelet": "gaussian", "source.2.f0": 30,
+          "source.3.position": "31.7 52.2 110", "source.3.wavelet": "ricker", "source.3.f0": 20, "source.3.amplitude": -2,
+          "receivers.line": "20.5 33 5 150 90.1 430 86"}
+WAVE = {"equation.type": "wave", "medium.velocity": "model.h5:/vp", "initial.u": "in.h5:/u"}
+SETTINGS = ({}, {"parallel.overlap": "off"}, {"device.kernel": "reference", "device.threads": 3})
+MIXED = {"boundary.x": "periodic", "boundary.y_lo": "dirichlet", "boundary.y_hi": "neumann", "boundary.z_lo": "dirichlet",
+         "boundary.z_hi": "absorbing", "boundary.width": 13}
+BITS = {"fixed": {**WAVE, **PLACES, "boundary.all": "fixed", "boundary.value": 0.3},
+        "dirichlet": {**WAVE, **PLACES, "boundary.all": "dirichlet"},
+        "neumann": {**WAVE, **PLACES, "boundary.all": "neumann"},
+        "periodic": {**WAVE, **PLACES, "boundary.all": "periodic", "equation.space_order": 6},
+        "absorbing": {**WAVE, **PLACES, "boundary.all": "absorbing", "boundary.width": 5},
+        "mixed": {**WAVE, **PLACES, **MIXED},
+        "mixed, one velocity": {**WAVE, **PLACES, **MIXED, "medium.velocity": 2000, "equation.space_order": 4},
+        "heat": {"equation.type": "heat", "medium.diffusivity": "model.h5:/vp", "initial.u": "in.h5:/u",
+                 "boundary.x": "neumann", "boundary.y": "dirichlet", "boundary.z": "periodic"},
+        "heat, one diffusivity": {"equation.type": "heat", "medium.diffusivity": 2, "initial.u": "in.h5:/u",
+                                  "boundary.z_lo": "neumann", "boundary.z_hi": "dirichlet", "boundary.y": "periodic"}}
+
+
+@case
+def bits(program):
+    """The same bits on 1 to 4 ranks, overlap on and off, any kernel, for every boundary, with sources and receivers on
+    and between the planes where slabs meet."""
+    shape = (45, 13, 18)  # 23 + 22, 3 x 15, 12 + 3 x 11 planes
+    write_field(program.folder / "model.h5", study_waves.rough_model(shape), "vp")
+    write_field(program.folder / "in.h5", np.random.default_rng(8).uniform(-1, 1, shape).astype(np.float32))
+    for number, (name, changes) in enumerate(BITS.items()):
+        expected = run_for_bits(program, shape, changes, {"np": 0})
+        # Every number of ranks and every setting for each, and every pair of the two for some.
+        ways = [{"np": ranks, **SETTINGS[(number + ranks) % len(SETTINGS)]} for ranks in (2, 3, 4)]
+        for way in ways:
+            found = run_for_bits(program, shape, changes, way)
+            for what, a, b in zip(("field", "traces"), found, expected):
+                check(same_bits(a, b), f"{name}, {way}: the {what} differ at {np.argwhere(a != b)[:3].tolist()}")
+        check(all(np.isfinite(a).all() and np.ptp(a) > 0 for a in expected), f"{name}: not a field to test with")
+        print(f"{name}: {len(ways) + 1} ways agree")
+
+
+def run_for_bits(program, shape, changes, way):
+    """(final field, traces if there are any) after 60 steps."""
+    keys = {**study_waves.wave_keys(shape), "medium.velocity": None, "boundary.all": None, "time.steps": 60, **changes}
+    keys.update((k, v) for k, v in way.items() if k != "np")
+    program.succeed("-q", program.config(keys), np=way["np"])
+    if "receivers.line" not in keys:
+        return [program.field(60)]
+    with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+        return [program.field(60), file["u"][...]]
+
+
+@case
+def devito(program):
+    """The acoustic solution of Devito with the same model, source, dt and space order."""
+    for order in (4, 8):
+        traces, field = study_waves.devito(program, order)
+        below(f"order {order}: misfit of the traces", traces, 1e-4)
+        below(f"order {order}: misfit of the final field", field, 1e-4)
+
+
+@case
+def examples(program):
+    """The shipped examples run, and the tools draw what they saved."""
+    def tool(name, *args):
+        result = subprocess.run([sys.executable, SOURCE / f"jobs/{name}.py", *map(str, args)], cwd=program.folder,
+                                capture_output=True, text=True)
+        check(result.returncode == 0, f"{name}.py {args}: {result.stdout}{result.stderr}")
+        return result.stdout
+
+    config = SOURCE / "config"
+    small = ["grid.nx=61", "grid.ny=31", "grid.nz=41", "output.path=out/u", "device.backend=host"]
+    tool("make_model", "model.h5", 61, 31, 41, "--spacing", 12.5)
+    program.succeed("-q", config / "heat.ini", *small, "time.steps=20", np=2)
+    program.succeed("-q", config / "wave.ini", *small, "time.steps=40", "output.every=10", np=2)
+    tool("plot", "animation", "out/u", "--out", "wave.gif")
+    shot = [*small, *(f"grid.d{a}=12.5" for a in "xyz"), "time.end_time=0.4", "boundary.width=8",
+            "medium.velocity=model.h5:/vp", "source.1.position=375 187.5 25",
+            "receivers.line=25 187.5 12.5 725 187.5 12.5 57"]
+    program.succeed("-q", config / "shot.ini", *shot, np=2)
+    tool("plot", "gather", "out/u.receivers.h5", "--out", "gather.png")
+    last = max(program.folder.glob("out/u.*.hdf"))
+    tool("plot", last, "--axis", "y", "--out", "old.png")
+    tool("plot", "slice", last, "--model", "model.h5:/vp", "--out", "slice.png")
+    for name in ("wave.gif", "gather.png", "old.png", "slice.png"):
+        content = (program.folder / name).read_bytes()
+        check(content.startswith((b"GIF8", b"\x89PNG")) and len(content) > 5000, f"{name} is not a picture")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+/* The command line: every option, every message, and what --help and --version must mention. */
+#include "test.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include "kernels/kernel.h"
+#include "run/cli.h"
+
+enum { ARGUMENTS = 8 };
+
+/* Parses "stencil" and the words, up to ARGUMENTS of them and ended by NULL. `copy` receives what cli points
+ * to. */
+static int parse(cli *c, const char *const words[], char *copy[ARGUMENTS + 2], error *e) {
+  static char name[] = "stencil";
+  int argc = 1;
+  copy[0] = name;
+  for (; words[argc - 1]; argc++) copy[argc] = (char *)words[argc - 1];
+  copy[argc] = NULL;
+  *e = (error){0};
+  int id = cli_parse(c, argc, copy, e);
+  assert_int_equal(id, e->id);
+  assert_null(strpbrk(e->text, "\r\n"));
+  return id;
+}
+
+typedef struct refused {
+  const char *words[ARGUMENTS + 1];
+  int id;
+  const char *message;
+} refused;
+
+static void test_refused(void **state) {
+  (void)state;
+  static const refused cases[] = {
+      {{NULL},
+       ERROR_USAGE_NO_CONFIG,
+       "no config file given: stencil [options] config.ini [section.key=value ...]"},
+      {{"-q"},
+       ERROR_USAGE_NO_CONFIG,
+       "no config file given: stencil [options] config.ini [section.key=value ...]"},
+      {{"--bogus", "a.ini"}, ERROR_USAGE_OPTION, "unknown option --bogus (see stencil --help)"},
+      {{"a.ini", "--dryrun"},
+       ERROR_USAGE_OPTION,
+       "unknown option --dryrun, did you mean --dry-run? (see stencil --help)"},
+      {{"--reprot=x", "a.ini"},
+       ERROR_USAGE_OPTION,
+       "unknown option --reprot=x, did you mean --report? (see stencil --help)"},
+      {{"--re", "x"},
+       ERROR_USAGE_OPTION,
+       "ambiguous option --re; --restart or --report (see stencil --help)"},
+      {{"--ver"}, ERROR_USAGE_OPTION, "ambiguous option --ver; --version or --verbose (see stencil --help)"},
+      {{"--=3"},
+       ERROR_USAGE_OPTION,
+       "ambiguous option --=3; --help or --version or --dry-run or --restart or --benchmark or --report or "
+       "--quiet or "
+       "--verbose (see stencil --help)"},
+      {{"-x", "a.ini"}, ERROR_USAGE_OPTION, "unknown option -x (see stencil --help)"},
+      {{"-qxn", "a.ini"}, ERROR_USAGE_OPTION, "unknown option -x (see stencil --help)"},
+      {{"-\n", "a.ini"}, ERROR_USAGE_OPTION, "unknown option -  (see stencil --help)"},
+      {{"--quiet=3", "a.ini"}, ERROR_USAGE_OPTION, "--quiet: takes no argument (see stencil --help)"},
+      {{"--benchmark"}, ERROR_USAGE_OPTION, "--benchmark: its argument is missing (see stencil --help)"},
+      {{"a.ini", "-b"}, ERROR_USAGE_OPTION, "--benchmark: its argument is missing (see stencil --help)"},
+      {{"a.ini", "--report"}, ERROR_USAGE_OPTION, "--report: its argument is missing (see stencil --help)"},
+      {{"a.ini", "--report="}, ERROR_USAGE_OPTION, "--report: its argument is empty (see stencil --help)"},
+      {{"-q", "--verbose", "a.ini"},
+       ERROR_USAGE_OPTION,
+       "--quiet and --verbose: only one of them (see stencil --help)"},
+      {{"-b", "3", "-r", "auto", "a.ini"},
+       ERROR_USAGE_OPTION,
+       "--benchmark and --restart: only one of them (see stencil --help)"},
+      {{"-b", "0", "a.ini"}, ERROR_USAGE_BENCHMARK, "--benchmark: expected a number of steps >= 1, got '0'"},
+      {{"-b", "ten", "a.ini"},
+       ERROR_USAGE_BENCHMARK,
+       "--benchmark: expected a number of steps >= 1, got 'ten'"},
+      {{"-b1e30", "a.ini"},
+       ERROR_USAGE_BENCHMARK,
+       "--benchmark: expected a number of steps >= 1, got '1e30'"},
+      {{"a.ini", "b.ini"}, ERROR_USAGE_OVERRIDE, "b.ini: expected section.key=value"},
+      {{"a.ini", "grid.nx=3", "--", "-q"}, ERROR_USAGE_OVERRIDE, "-q: expected section.key=value"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    cli c;
+    error e;
+    char *copy[ARGUMENTS + 2];
+    if (!parse(&c, cases[i].words, copy, &e)) fail_msg("accepted, but expected: %s", cases[i].message);
+    assert_string_equal(e.text, cases[i].message);
+    assert_int_equal(e.id, cases[i].id);
+    assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+  }
+}
+
+static cli expect_taken(const char *const words[], char *copy[ARGUMENTS + 2]) {
+  cli c;
+  error e;
+  if (parse(&c, words, copy, &e)) fail_msg("%s", e.text);
+  return c;
+}
+
+static void test_plain(void **state) {
+  (void)state;
+  char *copy[ARGUMENTS + 2];
+  cli c = expect_taken((const char *const[]){"a.ini", NULL}, copy);
+  assert_int_equal(c.action, CLI_RUN);
+  assert_string_equal(c.config_file, "a.ini");
+  assert_int_equal(c.override_count, 0);
+  assert_null(c.report_file);
+  assert_int_equal(c.benchmark, 0);
+  assert_false(c.dry_run || c.quiet || c.verbose);
+}
+
+/* Options may stand anywhere; the order of what is not an option stays. */
+static void test_all_options(void **state) {
+  (void)state;
+  static const char *const forms[2][ARGUMENTS + 1] = {
+      {"a.ini", "--dry-run", "grid.nx=4", "--benchmark=1e2", "--report", "r.json", "grid.nx=5", "--quiet"},
+      {"-nb", "100", "a.ini", "grid.nx=4", "--rep=r.json", "-q", "grid.nx=5"}};
+  for (int i = 0; i < 2; i++) {
+    char *copy[ARGUMENTS + 2];
+    cli c = expect_taken(forms[i], copy);
+    assert_true(c.dry_run && c.quiet && !c.verbose);
+    assert_int_equal(c.benchmark, 100);
+    assert_string_equal(c.report_file, "r.json");
+    assert_string_equal(c.config_file, "a.ini");
+    assert_int_equal(c.override_count, 2);
+    assert_string_equal(c.overrides[0], "grid.nx=4");
+    assert_string_equal(c.overrides[1], "grid.nx=5");
+  }
+  char *copy[ARGUMENTS + 2];
+  assert_true(expect_taken((const char *const[]){"-v", "a.ini", NULL}, copy).verbose);
+}
+
+static void test_help_and_version_need_no_config(void **state) {
+  (void)state;
+  char *copy[ARGUMENTS + 2];
+  assert_int_equal(expect_taken((const char *const[]){"-h", NULL}, copy).action, CLI_HELP);
+  assert_int_equal(expect_taken((const char *const[]){"a.ini", "--help", "--bogus", NULL}, copy).action,
+                   CLI_HELP);
+  assert_int_equal(expect_taken((const char *const[]){"-V", NULL}, copy).action, CLI_VERSION);
+  assert_int_equal(expect_taken((const char *const[]){"--version", NULL}, copy).action, CLI_VERSION);
+}
+
+/* What `print` writes; the caller frees it. */
+static char *printed(void (*print)(FILE *to)) {
+  char *text = NULL;
+  size_t size;
+  FILE *file = open_memstream(&text, &size);
+  assert_non_null(file);
+  print(file);
+  fclose(file);
+  char *copy =
+      strdup(text); /* gcc 12 takes text itself for a pointer to this function's variable, and warns */
+  free(text);
+  return copy;
+}
+
+static void expect_words(const char *text, const char *const words[], size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!strstr(text, words[i])) fail_msg("'%s' is missing in\n%s", words[i], text);
+}
+
+static void test_help(void **state) {
+  (void)state;
+  static const char *const words[] = {"usage: mpirun -np N",
+                                      "config.ini [section.key=value ...]",
+                                      "-h, --help ",
+                                      "-V, --version ",
+                                      "-n, --dry-run ",
+                                      "-b, --benchmark STEPS ",
+                                      "-r, --restart FILE|auto ",
+                                      "    --report FILE.json ",
+                                      "-q, --quiet ",
+                                      "-v, --verbose ",
+                                      "75 stopped"};
+  char *text = printed(cli_help);
+  expect_words(text, words, sizeof words / sizeof words[0]);
+  for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+    assert_true(strcspn(line, "\n") <= 120);
+  free(text);
+}
+
+static void test_version(void **state) {
+  (void)state;
+  static const char *const words[] = {" (git ",
+                                      "\nbuild: ",
+                                      "\nC compiler: ",
+                                      "\nCUDA toolkit: ",
+                                      "\nMPI: ",
+                                      "\nHDF5: ",
+                                      "\nbackends:\n  host\n  cuda: ",
+                                      "\nkernels:\n"};
+  char *text = printed(cli_version);
+  assert_memory_equal(text, "stencil 0.", strlen("stencil 0."));
+  expect_words(text, words, sizeof words / sizeof words[0]);
+  for (int i = 0; i < kernel_table_size; i++) {
+    const kernel *k = &kernel_table[i];
+    char start[64];
+    snprintf(start, sizeof start, "\n  %s %s %s ", equation_name(k->equation), backend_name(k->backend),
+             k->name);
+    expect_words(text, (const char *const[]){start, k->note}, 2);
+    char *line = strstr(text, start) + 1, *end = strchr(line, '\n'), *found = strstr(line, "not compiled in");
+    assert_int_equal(found && found < end, !k->host && !k->cuda);
+  }
+  free(text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_refused),     cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_all_options), cmocka_unit_test(test_help_and_version_need_no_config),
+      cmocka_unit_test(test_help),        cmocka_unit_test(test_version),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

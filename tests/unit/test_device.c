@@ -1,0 +1,314 @@
+/* The rules of device.h, the same tests on every backend this machine has. On the host device a kernel that
+ * sleeps makes one stream late, so that a broken rule shows every time and not once in a while. */
+#include "test.h"
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include "device/device.h"
+
+enum {
+  COUNT = 3 * 1000 * 1000 + 7
+}; /* floats: large enough that a copy takes time and is shared among threads */
+
+typedef struct fixture {
+  device *dev;
+  float *host, *back, *a, *b; /* pinned, pinned, device, device: COUNT floats each */
+} fixture;
+
+static error E;
+
+static void sleeping_kernel(const kernel_args *args, int part, int parts) {
+  (void)args, (void)parts;
+  const struct timespec nap = {0, 30 * 1000 * 1000};
+  if (part == 0) nanosleep(&nap, NULL);
+}
+static const kernel SLEEP = {.name = "sleep", .backend = BACKEND_HOST, .host = sleeping_kernel};
+
+/* Makes `stream` late where that can be done. */
+static void delay(fixture *f, int stream) {
+  const kernel_args args = {.z_end = 1};
+  if (f->dev->table->backend == BACKEND_HOST)
+    assert_ok(f->dev->table->launch(f->dev, stream, &SLEEP, &args, &E), &E);
+}
+
+static void copy(fixture *f, int stream, float *to, const float *from, copy_direction direction) {
+  assert_ok(f->dev->table->copy(f->dev, stream, to, from, COUNT * sizeof(float), direction, &E), &E);
+}
+
+static void sync(fixture *f, int stream) {
+  assert_ok(f->dev->table->sync(f->dev, stream, &E), &E);
+}
+
+/* The state is the backend's name at first. */
+static int setup(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  const device_options options = {.local_ranks = 1, .threads = 3, .profile = true};
+  E = (error){0};
+  assert_ok(device_open(*state, &options, &f->dev, &E), &E);
+  const device_table *t = f->dev->table;
+  assert_ok(t->alloc(f->dev, (void **)&f->host, COUNT * sizeof(float), MEMORY_PINNED, &E), &E);
+  assert_ok(t->alloc(f->dev, (void **)&f->back, COUNT * sizeof(float), MEMORY_PINNED, &E), &E);
+  assert_ok(t->alloc(f->dev, (void **)&f->a, COUNT * sizeof(float), MEMORY_DEVICE, &E), &E);
+  assert_ok(t->alloc(f->dev, (void **)&f->b, COUNT * sizeof(float), MEMORY_DEVICE, &E), &E);
+  uint64_t seed = 42;
+  for (int i = 0; i < COUNT; i++) f->host[i] = test_random(&seed);
+  *state = f;
+  return 0;
+}
+
+static int teardown(void **state) {
+  fixture *f = *state;
+  const device_table *t = f->dev->table;
+  error ignored = {0};
+  t->free(f->dev, f->host, MEMORY_PINNED, &ignored);
+  t->free(f->dev, f->back, MEMORY_PINNED, &ignored);
+  t->free(f->dev, f->a, MEMORY_DEVICE, &ignored);
+  t->free(f->dev, f->b, MEMORY_DEVICE, &ignored);
+  t->close(f->dev);
+  free(f);
+  return 0;
+}
+
+static void fresh_memory_is_nan_and_aligned(void **state) {
+  fixture *f = *state;
+  assert_int_equal((uintptr_t)f->a % 256, 0);
+  assert_int_equal((uintptr_t)f->b % 256, 0);
+  copy(f, STREAM_BOUNDARY, f->back, f->a, COPY_TO_HOST);
+  sync(f, STREAM_BOUNDARY);
+  for (int i = 0; i < COUNT; i++) assert_true(isnan(f->back[i]));
+}
+
+static void memory_is_counted(void **state) {
+  fixture *f = *state;
+  void *more;
+  size_t before = f->dev->bytes;
+  assert_true(before >= 2 * COUNT * sizeof(float));
+  assert_ok(f->dev->table->alloc(f->dev, &more, 1 << 20, MEMORY_DEVICE, &E), &E);
+  assert_int_equal(f->dev->bytes, before + (1 << 20));
+  assert_ok(f->dev->table->free(f->dev, more, MEMORY_DEVICE, &E), &E);
+  assert_int_equal(f->dev->bytes, before);
+  assert_int_equal(f->dev->peak_bytes, before + (1 << 20));
+}
+
+static void too_much_memory_is_an_error(void **state) {
+  fixture *f = *state;
+  void *memory = NULL;
+  error e = {0};
+  assert_int_equal(f->dev->table->alloc(f->dev, &memory, (size_t)1 << 60, MEMORY_DEVICE, &e),
+                   ERROR_DEVICE_MEMORY);
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_DEVICE);
+}
+
+static void a_stream_is_a_fifo(void **state) {
+  fixture *f = *state;
+  memset(f->back, 0, COUNT * sizeof(float));
+  delay(f, STREAM_BOUNDARY);
+  copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
+  copy(f, STREAM_BOUNDARY, f->b, f->a, COPY_ON_DEVICE);
+  copy(f, STREAM_BOUNDARY, f->back, f->b, COPY_TO_HOST);
+  sync(f, STREAM_BOUNDARY);
+  assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
+}
+
+/* More pushes than any queue holds must neither be lost nor block for ever. */
+static void many_small_operations(void **state) {
+  fixture *f = *state;
+  for (int i = 0; i < 5000; i++)
+    assert_ok(f->dev->table->copy(f->dev, STREAM_INTERIOR, f->a + i, f->host + i, sizeof(float),
+                                  COPY_TO_DEVICE, &E),
+              &E);
+  sync(f, STREAM_INTERIOR);
+  copy(f, STREAM_INTERIOR, f->back, f->a, COPY_TO_HOST);
+  sync(f, STREAM_INTERIOR);
+  assert_memory_equal(f->back, f->host, 5000 * sizeof(float));
+}
+
+static void an_event_orders_two_streams(void **state) {
+  fixture *f = *state;
+  const device_table *t = f->dev->table;
+  delay(f, STREAM_INTERIOR);
+  copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, 3, &E), &E);
+  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, 3, &E), &E);
+  copy(f, STREAM_BOUNDARY, f->back, f->a, COPY_TO_HOST);
+  sync(f, STREAM_BOUNDARY);
+  assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
+}
+
+static void streams_are_independent(void **state) {
+  fixture *f = *state;
+  if (f->dev->table->backend != BACKEND_HOST) skip();
+  struct timespec begin, end;
+  delay(f, STREAM_INTERIOR);
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  sync(f, STREAM_BOUNDARY);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  assert_true((double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec) < 0.02);
+  sync(f, STREAM_INTERIOR);
+}
+
+static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
+  fixture *f = *state;
+  assert_ok(f->dev->table->wait(f->dev, STREAM_BOUNDARY, 7, &E), &E);
+  assert_ok(f->dev->table->sync_event(f->dev, 7, &E), &E);
+  sync(f, STREAM_BOUNDARY);
+}
+
+/* wait captures the latest record at the time of the call: a record made later must not hold it back. The
+ * stream recorded on waits itself for the waiting one, so the wrong rule would hang (and the test's timeout
+ * would end it). */
+static void wait_captures_the_record_at_call_time(void **state) {
+  fixture *f = *state;
+  const device_table *t = f->dev->table;
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, 1, &E), &E);
+  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, 1, &E), &E);
+  assert_ok(t->record(f->dev, STREAM_BOUNDARY, 2, &E), &E);
+  assert_ok(t->wait(f->dev, STREAM_INTERIOR, 2, &E), &E);
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, 1, &E), &E);
+  sync(f, STREAM_BOUNDARY);
+  sync(f, STREAM_INTERIOR);
+}
+
+static void events_measure_time(void **state) {
+  fixture *f = *state;
+  const device_table *t = f->dev->table;
+  double seconds = -1;
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, 4, &E), &E);
+  delay(f, STREAM_INTERIOR);
+  copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, 5, &E), &E);
+  assert_ok(t->seconds(f->dev, 4, 5, &seconds, &E), &E); /* waits by itself */
+  double least = f->dev->table->backend == BACKEND_HOST ? 0.03 : 1e-6;
+  assert_true(seconds >= least && seconds < 10);
+  error e = {0};
+  assert_int_not_equal(t->seconds(f->dev, 4, 60, &seconds, &e), 0);
+}
+
+static void sync_event_waits(void **state) {
+  fixture *f = *state;
+  memset(f->back, 0, COUNT * sizeof(float));
+  copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
+  delay(f, STREAM_INTERIOR);
+  copy(f, STREAM_INTERIOR, f->back, f->a, COPY_TO_HOST);
+  assert_ok(f->dev->table->record(f->dev, STREAM_INTERIOR, 6, &E), &E);
+  assert_ok(f->dev->table->sync_event(f->dev, 6, &E), &E);
+  assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
+}
+
+/* Where a field lies in f->a, and the results behind it in f->b. */
+enum { NX = 37, NY = 11, NZ = 28, PITCH = 64, PLANE = PITCH * 19, FIELD = 5 * PLANE };
+
+static statistics_args statistics_of(fixture *f) {
+  return (statistics_args){.field = {f->a + FIELD, PITCH, PLANE, NX, NY, NZ},
+                           .units = (void *)(f->b + 4096),
+                           .planes = (void *)(f->b + 2048),
+                           .bad = (void *)f->b};
+}
+
+/* Like work of any kind, measuring waits for what the stream holds, and nothing waits for it before sync. */
+static void statistics_are_in_stream_order(void **state) {
+  fixture *f = *state;
+  statistics_args args = statistics_of(f);
+  const partial_statistics *planes = (void *)(f->back + 2048);
+  const bad_point *bad = (void *)f->back;
+  float *own = f->host + FIELD;
+  const int at[][3] = {{0, 0, 0}, {0, 10, 36}, {17, 3, 20}, {27, 10, 36}};
+  for (int i = 0; i < 4; i++) own[at[i][0] * PLANE + at[i][1] * PITCH + at[i][2]] = i % 2 ? NAN : INFINITY;
+  own[-PLANE] = own[NZ * PLANE] = own[3 * PLANE - 1] = own[NX] = own[NY * PITCH] = NAN; /* not own points */
+  delay(f, STREAM_INTERIOR);
+  copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
+  assert_ok(f->dev->table->statistics(f->dev, STREAM_INTERIOR, &args, &E), &E);
+  copy(f, STREAM_INTERIOR, f->back, f->b, COPY_TO_HOST);
+  sync(f, STREAM_INTERIOR);
+  uint64_t nonfinite = 0;
+  for (int z = 0; z < NZ; z++) nonfinite += planes[z].nonfinite;
+  assert_int_equal(nonfinite, 4);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(bad[i].index, (at[i][0] * NY + at[i][1]) * NX + at[i][2]);
+    assert_true(i % 2 ? isnan(bad[i].value) : isinf(bad[i].value));
+  }
+}
+
+static void a_histogram_is_in_stream_order(void **state) {
+  fixture *f = *state;
+  const histogram_args args = {.field = {f->a + FIELD, PITCH, PLANE, NX, NY, NZ},
+                               .low = -1,
+                               .scale = 8,
+                               .bins = 16,
+                               .counts = (void *)f->b};
+  uint64_t expected[16] = {0};
+  for (int z = 0; z < NZ; z++)
+    for (int y = 0; y < NY; y++)
+      for (int x = 0; x < NX; x++) expected[(int)(8 * (f->host[FIELD + z * PLANE + y * PITCH + x] + 1))]++;
+  delay(f, STREAM_BOUNDARY);
+  copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
+  assert_ok(f->dev->table->histogram(f->dev, STREAM_BOUNDARY, &args, &E), &E);
+  copy(f, STREAM_BOUNDARY, f->back, f->b, COPY_TO_HOST);
+  sync(f, STREAM_BOUNDARY);
+  assert_memory_equal(f->back, expected, sizeof expected);
+}
+
+/* Must be the last: a CUDA context does not recover. */
+static void a_failure_is_sticky(void **state) {
+  fixture *f = *state;
+  error e = {0};
+  if (!f->dev->table->copy(f->dev, STREAM_BOUNDARY, NULL, f->host, 64, COPY_TO_DEVICE, &e)) {
+    assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);
+    e = (error){0};
+    assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);
+  }
+  assert_int_equal(e.id, ERROR_DEVICE_FAILED);
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_DEVICE);
+}
+
+static void unknown_backend(void **state) {
+  (void)state;
+  const device_options options = {.local_ranks = 1, .threads = 1};
+  device *dev;
+  error e = {0};
+  assert_int_equal(device_open("opencl", &options, &dev, &e), ERROR_DEVICE_UNKNOWN_BACKEND);
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+}
+
+static void no_cuda_says_why(void **state) {
+  (void)state;
+  char why[256] = "";
+  if (device_cuda_count(why) > 0) skip();
+  const device_options options = {.local_ranks = 1, .threads = 1};
+  device *dev;
+  error e = {0};
+  assert_int_not_equal(device_open("cuda", &options, &dev, &e), 0);
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+  assert_true(strlen(why) > 0);
+  assert_ok(device_open("auto", &options, &dev, &(error){0}), &e);
+  assert_int_equal(dev->table->backend, BACKEND_HOST);
+  dev->table->close(dev);
+}
+
+#define ON(backend, test) cmocka_unit_test_prestate_setup_teardown(test, setup, teardown, backend)
+#define RULES(backend)                                                                                       \
+  ON(backend, fresh_memory_is_nan_and_aligned), ON(backend, memory_is_counted),                              \
+      ON(backend, too_much_memory_is_an_error), ON(backend, a_stream_is_a_fifo),                             \
+      ON(backend, many_small_operations), ON(backend, an_event_orders_two_streams),                          \
+      ON(backend, streams_are_independent), ON(backend, waiting_for_an_unrecorded_event_is_a_no_op),         \
+      ON(backend, wait_captures_the_record_at_call_time), ON(backend, events_measure_time),                  \
+      ON(backend, sync_event_waits), ON(backend, statistics_are_in_stream_order),                            \
+      ON(backend, a_histogram_is_in_stream_order), ON(backend, a_failure_is_sticky)
+
+/* test_device [host | cuda]: without an argument, both. */
+int main(int argc, char **argv) {
+  const struct CMUnitTest host[] = {RULES("host"), cmocka_unit_test(unknown_backend),
+                                    cmocka_unit_test(no_cuda_says_why)};
+  const struct CMUnitTest cuda[] = {RULES("cuda")};
+  char why[256];
+  int failed = 0;
+  if (argc < 2 || strcmp(argv[1], "host") == 0)
+    failed += cmocka_run_group_tests_name("device host", host, NULL, NULL);
+  if (argc < 2 || strcmp(argv[1], "cuda") == 0) {
+    if (device_cuda_count(why) > 0)
+      failed += cmocka_run_group_tests_name("device cuda", cuda, NULL, NULL);
+    else
+      printf("no CUDA device, skipped: %s\n", why);
+  }
+  return failed;
+}

@@ -1,0 +1,177 @@
+/* What the host device does beyond the rules that test_device.c asks of every backend. */
+#include "test.h"
+#include "kernels/host_share.h"
+#include "base/clock.h"
+#include "device/device.h"
+#include "device/host_stream.h"
+#include <stdatomic.h>
+
+enum { BYTES = (1 << 20) + 3 }; /* shared among threads, and no whole number of floats */
+
+static error E;
+
+static int setup(void **state) {
+  const device_options options = {.local_ranks = 1, .threads = 3, .profile = true};
+  E = (error){0};
+  assert_ok(device_open("host", &options, (device **)state, &E), &E);
+  return 0;
+}
+
+static int teardown(void **state) {
+  device *dev = *state;
+  dev->table->close(dev);
+  return 0;
+}
+
+static void an_event_belongs_to_one_stream(void **state) {
+  device *dev = *state;
+  error e = {0};
+  assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
+  assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
+  assert_int_equal(dev->table->record(dev, STREAM_BOUNDARY, 3, &e), ERROR_DEVICE_FAILED);
+}
+
+static void every_byte_is_copied(void **state) {
+  device *dev = *state;
+  const device_table *t = dev->table;
+  const copy_direction way[] = {COPY_TO_DEVICE, COPY_ON_DEVICE, COPY_TO_HOST};
+  unsigned char *memory[4];
+  uint64_t seed = 5;
+  for (int i = 0; i < 4; i++) assert_ok(t->alloc(dev, (void **)&memory[i], BYTES, MEMORY_DEVICE, &E), &E);
+  for (int i = 0; i < BYTES; i++) memory[0][i] = (unsigned char)(100 + 100 * test_random(&seed));
+  for (int i = 0; i < 3; i++)
+    assert_ok(t->copy(dev, STREAM_BOUNDARY, memory[i + 1], memory[i], BYTES, way[i], &E), &E);
+  assert_ok(t->sync(dev, STREAM_BOUNDARY, &E), &E);
+  for (int i = 1; i < 4; i++) assert_memory_equal(memory[i], memory[0], BYTES);
+  for (int i = 0; i < 4; i++) assert_ok(t->free(dev, memory[i], MEMORY_DEVICE, &E), &E);
+}
+
+static void mark(const void *args, int part, int parts) {
+  (void)parts;
+  bool *const *ran = args;
+  if (part == 0) **ran = true;
+}
+
+static void mark_launched(const kernel_args *args, int part, int parts) {
+  (void)parts;
+  if (part == 0) args->out[0] = 1;
+}
+
+/* Work that follows a failure finds what the failed work left: it is not done. That of other streams is. */
+static void nothing_is_done_after_a_failure(void **state) {
+  device *dev = *state;
+  const device_table *t = dev->table;
+  const operation applied = {.name = "mark", .args_bytes = sizeof(bool *), .host = mark};
+  const kernel launched = {.name = "mark", .backend = BACKEND_HOST, .host = mark_launched};
+  for (int s = STREAM_BOUNDARY; s <= STREAM_INTERIOR; s++) {
+    bool ran = false, *args = &ran, failed = s == STREAM_BOUNDARY;
+    float out = 0;
+    error e = {0};
+    if (failed) assert_ok(t->copy(dev, s, NULL, &out, sizeof out, COPY_TO_DEVICE, &E), &E);
+    assert_ok(t->apply(dev, s, &applied, &args, &E), &E);
+    assert_ok(t->launch(dev, s, &launched, &(kernel_args){.out = &out, .z_end = 1}, &E), &E);
+    assert_int_equal(t->sync(dev, s, &e), failed ? ERROR_DEVICE_FAILED : 0);
+    assert_int_equal(ran, !failed);
+    assert_int_equal(out == 1, !failed);
+  }
+}
+
+static void an_operation_has_only_so_many_arguments(void **state) {
+  device *dev = *state;
+  const char args[4096] = "";
+  const operation large = {.name = "large", .args_bytes = sizeof args, .host = mark};
+  error e = {0};
+  assert_int_equal(dev->table->apply(dev, STREAM_BOUNDARY, &large, args, &e), ERROR_DEVICE_FAILED);
+  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+}
+
+/* Memory that the node lacks: the system would grant it, and kill the job when it is touched. */
+static void memory_is_no_more_than_the_node_has(void **state) {
+  device *dev = *state;
+  const device_table *t = dev->table;
+  const size_t too_much = dev->total_bytes / 2 + (2 << 20);
+  void *first, *second;
+  error e = {0};
+  assert_int_equal(t->alloc(dev, &second, dev->total_bytes + 1, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
+  assert_ok(t->alloc(dev, &first, 4 << 20, MEMORY_PINNED, &E), &E);
+  e = (error){0};
+  assert_int_equal(t->alloc(dev, &second, dev->total_bytes - (2 << 20), MEMORY_DEVICE, &e),
+                   ERROR_DEVICE_MEMORY);
+  assert_ok(t->free(dev, first, MEMORY_PINNED, &E), &E);
+
+  const device_options options = {.local_ranks = 2, .threads = 1}; /* half of it is another rank's */
+  device *shared;
+  assert_ok(device_open("host", &options, &shared, &E), &E);
+  e = (error){0};
+  assert_int_equal(shared->table->alloc(shared, &second, too_much, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
+  shared->table->close(shared);
+}
+
+/* Every point of a launch is in one part, whatever is cut into what. */
+static void check_dealt(int nx, int ny, int planes, int shares) {
+  const kernel_args a = {.nx = nx, .ny = ny, .nz = planes, .z_begin = 2, .z_end = 2 + planes};
+  const int pieces = host_share_pieces(&a, shares), parts = shares * pieces;
+  unsigned char *times = calloc((size_t)planes * (size_t)ny, 1);
+  for (int part = 0; part < parts; part++) {
+    const host_share s = host_share_of(&a, part, parts);
+    assert_true(pieces == 1 || s.y_end - s.y_begin <= host_block_rows(nx));
+    for (int z = s.z_begin; z < s.z_end; z++)
+      for (int y = s.y_begin; y < s.y_end; y++) times[(z - 2) * ny + y]++;
+  }
+  for (int i = 0; i < planes * ny; i++) assert_int_equal(times[i], 1);
+  free(times);
+}
+
+static void launches_are_dealt_out_once(void **state) {
+  (void)state;
+  const int rows[] = {1, 8, 30, 54, 55, 200, 256, 333}, widths[] = {20, 256, 700, 2000};
+  for (int x = 0; x < 4; x++)
+    for (int y = 0; y < 8; y++)
+      for (int planes = 1; planes < 130; planes += planes < 20 ? 1 : 17)
+        for (int shares = 1; shares <= 12; shares++) check_dealt(widths[x], rows[y], planes, shares);
+}
+
+enum { SHARES = 3, PIECES = 4 };
+typedef struct held_up {
+  atomic_int *times, *done;
+  bool *helped;
+} held_up;
+
+/* The first piece of the last share ends when all others have been done, or late. */
+static void hold_up(const void *payload, int part, int parts) {
+  const held_up *h = payload;
+  const double begin = clock_seconds();
+  h->times[part]++;
+  if (part == (SHARES - 1) * PIECES) {
+    while (*h->done < parts - 1 && clock_seconds() - begin < 20) continue;
+    *h->helped = *h->done == parts - 1;
+  }
+  ++*h->done;
+}
+
+static void threads_take_what_a_slow_one_leaves(void **state) {
+  (void)state;
+  host_stream *s = host_stream_open(SHARES, 0);
+  assert_non_null(s);
+  for (int round = 0; round < 20; round++) {
+    atomic_int times[SHARES * PIECES] = {0}, done = 0;
+    bool helped = false;
+    const held_up h = {times, &done, &helped};
+    host_stream_push(s, hold_up, &h, sizeof h, SHARES, PIECES);
+    host_stream_sync(s);
+    for (int part = 0; part < SHARES * PIECES; part++) assert_int_equal(times[part], 1);
+    assert_true(helped);
+  }
+  host_stream_close(s);
+}
+
+#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(launches_are_dealt_out_once), cmocka_unit_test(threads_take_what_a_slow_one_leaves),
+      ON_HOST(an_event_belongs_to_one_stream),       ON_HOST(every_byte_is_copied),
+      ON_HOST(nothing_is_done_after_a_failure),      ON_HOST(an_operation_has_only_so_many_arguments),
+      ON_HOST(memory_is_no_more_than_the_node_has)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

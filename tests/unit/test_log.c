@@ -1,0 +1,114 @@
+/* The log: progress with its rate and times, on a clock of the test's own; lines between. */
+#include "test.h"
+#include "base/log.h"
+
+typedef struct page {
+  run_log log;
+  char *text;
+  size_t length;
+} page;
+
+static void page_open(page *p, bool redraw) {
+  *p = (page){.log = {.progress = true, .redraw = redraw}};
+  assert_non_null(p->log.to = open_memstream(&p->text, &p->length));
+}
+
+/* What has been written is this. */
+static void assert_page(page *p, const char *expected) {
+  assert_int_equal(fflush(p->log.to), 0);
+  assert_string_equal(p->text, expected);
+}
+
+static void page_close(page *p) {
+  fclose(p->log.to);
+  free(p->text);
+}
+
+/* 2e9 points, 30 steps of which take 90 s. */
+static void rate_and_times_are_those_of_the_steps_done(void **state) {
+  (void)state;
+  page p;
+  page_open(&p, false);
+  log_progress(&p.log, 30, 120, 90, 2e9);
+  assert_page(&p, " 25 %  step 30 of 120  0.6667 Gpts/s  elapsed 1:30  remaining 4:30\n");
+  page_close(&p);
+  page_open(&p, false);
+  log_progress(&p.log, 3, 9, 3661, 12.345e12);
+  log_progress(&p.log, 9, 9, 7199.6, 12.345e12);
+  assert_page(&p, " 33 %  step 3 of 9  10.12 Gpts/s  elapsed 1:01:01  remaining 2:02:02\n"
+                  "100 %  step 9 of 9  15.43 Gpts/s  elapsed 2:00:00  remaining 0:00\n");
+  page_close(&p);
+}
+
+static void nothing_done_or_no_time_is_no_rate(void **state) {
+  (void)state;
+  page p;
+  page_open(&p, false);
+  log_progress(&p.log, 0, 5, 2, 1e9);
+  log_progress(&p.log, 5, 5, 0, 1e9);
+  assert_page(&p, "  0 %  step 0 of 5  0 Gpts/s  elapsed 0:02  remaining 0:00\n"
+                  "100 %  step 5 of 5  0 Gpts/s  elapsed 0:00  remaining 0:00\n");
+  page_close(&p);
+}
+
+/* In a file: at every 10 %, however steps lie to these, whatever the time; and at the end. */
+static void lines_come_every_tenth(void **state) {
+  (void)state;
+  for (int steps = 1; steps <= 137; steps++) {
+    page p;
+    int shown = 0;
+    page_open(&p, false);
+    for (int step = 0, tenth = 0; step <= steps; step++) {
+      const bool due = log_progress_due(&p.log, step, steps, 0.001 * step);
+      assert_int_equal(due, step * 10 / steps > tenth);
+      if (!due) continue;
+      log_progress(&p.log, step, steps, 0.001 * step, 1);
+      tenth = step * 10 / steps;
+      shown++;
+    }
+    assert_int_equal(shown, steps < 10 ? steps : 10);
+    page_close(&p);
+  }
+}
+
+/* On a terminal: in place, again after 0.1 s; a line between begins on a row of its own, and the last one ends. */
+static void a_terminal_is_redrawn(void **state) {
+  (void)state;
+  page p;
+  page_open(&p, true);
+  assert_true(log_progress_due(&p.log, 1, 1000, 5));
+  log_progress(&p.log, 1, 1000, 5, 4e9);
+  assert_false(log_progress_due(&p.log, 999, 1000, 5.09));
+  assert_true(log_progress_due(&p.log, 1000, 1000, 5.09));
+  assert_true(log_progress_due(&p.log, 2, 1000, 5.11));
+  log_line(&p.log, "saved %d", 7);
+  log_detail(&p.log, "unseen");
+  log_progress(&p.log, 1000, 1000, 10, 4e9);
+  log_line(&p.log, "done");
+  assert_page(&p, "\r  0 %  step 1 of 1000  0.8 Gpts/s  elapsed 0:05  remaining 1:23:15\033[K\nsaved 7\n"
+                  "\r100 %  step 1000 of 1000  400 Gpts/s  elapsed 0:10  remaining 0:00\033[K\ndone\n");
+  page_close(&p);
+}
+
+static void silence(void **state) {
+  (void)state;
+  page p;
+  page_open(&p, false);
+  p.log.progress = false;
+  assert_false(log_progress_due(&p.log, 5, 5, 1));
+  p.log.progress = true;
+  assert_false(log_progress_due(&p.log, 0, 0, 1));
+  page_close(&p);
+  run_log quiet = {.progress = true, .verbose = true};
+  assert_false(log_progress_due(&quiet, 5, 5, 1));
+  log_line(&quiet, "unheard");
+  log_detail(&quiet, "unheard");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rate_and_times_are_those_of_the_steps_done),
+                                     cmocka_unit_test(nothing_done_or_no_time_is_no_rate),
+                                     cmocka_unit_test(lines_come_every_tenth),
+                                     cmocka_unit_test(a_terminal_is_redrawn), cmocka_unit_test(silence)};
+  return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* Pages lent from one process to another: both see the same, and only in the range that was lent, until one of them
+ * leaves it. */
+#include "test.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "device/host_memory.h"
+#include "halo/shared_pages.h"
+
+enum { PAGES = 5, FIRST = 1, LENT = 2 /* pages, of those */ };
+
+static size_t page;
+
+/* Never the same twice in a range, and another one for every `seed`. */
+static unsigned char value(size_t i, int seed) {
+  return (unsigned char)(i * 7 + i / 251 + (size_t)seed * 31 + 1);
+}
+
+static void fill(unsigned char *at, size_t bytes, int seed) {
+  for (size_t i = 0; i < bytes; i++) at[i] = value(i, seed);
+}
+
+static size_t wrong(const unsigned char *at, size_t bytes, int seed) {
+  size_t count = 0;
+  for (size_t i = 0; i < bytes; i++) count += at[i] != value(i, seed);
+  return count;
+}
+
+static unsigned char *take(int seed) {
+  void *memory;
+  assert_int_equal(host_memory_take(&memory, PAGES * page), 0);
+  assert_int_equal((uintptr_t)memory % page, 0);
+  fill(memory, PAGES * page, seed);
+  return memory;
+}
+
+/* Around what is shared all is as it was. */
+static size_t wrong_around(const unsigned char *memory, int seed) {
+  size_t count = 0;
+  for (size_t i = 0; i < PAGES * page; i++)
+    if (i / page < FIRST || i / page >= FIRST + LENT) count += memory[i] != value(i, seed);
+  return count;
+}
+
+static int descriptors(void) {
+  int count = 0;
+  for (int file = 0; file < 256; file++) {
+    const int copy = dup(file);
+    count += copy >= 0;
+    if (copy >= 0) close(copy);
+  }
+  return count;
+}
+
+/* In a process of its own: what it reads is the lender's, what it writes the lender sees, until it leaves. 0, or the
+ * number of what went wrong. */
+static int borrow_and_answer(const lent_pages *lent) {
+  error e = {0};
+  unsigned char *memory = take(5), *shared = memory + FIRST * page;
+  if (shared_pages_borrow(shared, lent, &e)) return 1;
+  if (wrong(shared, LENT * page, 2)) return 2;
+  fill(shared, LENT * page, 3);
+  if (shared_pages_leave(shared, LENT * page, &e)) return 3;
+  for (size_t i = 0; i < LENT * page; i++)
+    if (shared[i]) return 4;
+  fill(shared, LENT * page, 4);
+  if (wrong_around(memory, 5)) return 5;
+  host_memory_give_back(memory);
+  return 0;
+}
+
+static int in_another_process(int (*what)(const lent_pages *), const lent_pages *lent) {
+  int status;
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) _exit(what(lent));
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+static void both_see_the_same_pages(void **state) {
+  (void)state;
+  error e = {0};
+  lent_pages lent = {0};
+  const int before = descriptors();
+  unsigned char *memory = take(1), *shared = memory + FIRST * page;
+  assert_ok(shared_pages_lend(shared, LENT * page, &lent, &e), &e);
+  assert_int_equal(lent.bytes, LENT * page);
+  for (size_t i = 0; i < LENT * page; i++) assert_int_equal(shared[i], 0);
+  fill(shared, LENT * page, 2);
+  assert_int_equal(in_another_process(borrow_and_answer, &lent), 0);
+  assert_int_equal(wrong(shared, LENT * page, 3), 0);
+  assert_int_equal(wrong_around(memory, 1), 0);
+  shared_pages_end(&lent);
+  assert_int_equal(descriptors(), before);
+  assert_int_equal(wrong(shared, LENT * page, 3), 0);
+  host_memory_give_back(memory);
+}
+
+static int borrow_in_vain(const lent_pages *lent) {
+  error e = {0};
+  unsigned char *memory = take(5);
+  if (!shared_pages_borrow(memory + FIRST * page, lent, &e)) return 1;
+  if (e.id != ERROR_SHARED_PAGES || !strstr(e.text, "/proc/")) return 2;
+  return wrong(memory, PAGES * page, 5) ? 3 : 0;
+}
+
+static void what_is_not_lent_cannot_be_borrowed(void **state) {
+  (void)state;
+  error e = {0};
+  lent_pages lent = {0}, other = {0}, ended;
+  unsigned char *memory = take(1);
+  assert_ok(shared_pages_lend(memory, page, &lent, &e), &e);
+  assert_ok(shared_pages_lend(memory + page, page, &other, &e), &e);
+  lent_pages mistaken = lent; /* as where a process number means another process */
+  mistaken.descriptor = other.descriptor;
+  assert_int_equal(in_another_process(borrow_in_vain, &mistaken), 0);
+  ended = lent;
+  shared_pages_end(&lent);
+  assert_int_equal(lent.process, 0);
+  assert_int_equal(in_another_process(borrow_in_vain, &ended), 0);
+  shared_pages_end(&other);
+  shared_pages_end(&other);
+  host_memory_give_back(memory);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(both_see_the_same_pages),
+                                     cmocka_unit_test(what_is_not_lent_cannot_be_borrowed)};
+  page = shared_pages_size();
+  return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* The arithmetic of the partition: every plane owned once, every point in memory once, every range covered
+ * once. */
+#include "test.h"
+#include "halo/slab.h"
+
+/* Planes that a rank needs where faces of the grid reflect: one more than its ghosts, if these are 4. */
+static int needed(int rank, int ranks, int ghost, const bool reflects[2]) {
+  const bool face = (rank == 0 && reflects[0]) || (rank == ranks - 1 && reflects[1]);
+  return face && ghost < 5 ? 5 : ghost;
+}
+
+static int least_planes(int ranks, int ghost, const bool reflects[2]) {
+  int least = 0;
+  for (int rank = 0; rank < ranks; rank++) least += needed(rank, ranks, ghost, reflects);
+  return least;
+}
+
+/* Dealt evenly, to each rank as many as it needs. */
+static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
+  int next = 0;
+  for (int rank = 0; rank < ranks; rank++) {
+    slab s;
+    error e = {0};
+    assert_ok(slab_init_reflecting(&s, 3, 5, nz, rank, ranks, ghost, reflects, &e), &e);
+    assert_int_equal(s.z0, next);
+    assert_int_equal(slab_first_plane(&s, rank), next);
+    assert_int_equal(slab_first_plane(&s, rank + 1), next + s.nz);
+    assert_true(s.nz == nz / ranks || s.nz == nz / ranks + 1);
+    assert_true(s.nz <= slab_largest(&s));
+    assert_true(s.nz >= needed(rank, ranks, ghost, reflects));
+    assert_int_equal(s.lower, rank ? rank - 1 : SLAB_NO_RANK);
+    assert_int_equal(s.upper, rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK);
+    next += s.nz;
+  }
+  assert_int_equal(next, nz);
+}
+
+/* Every grid is dealt that can be; where one cannot, the number of ranks named fits, and not one more. */
+static void every_plane_has_one_owner(void **state) {
+  (void)state;
+  int refused = 0;
+  for (int i = 0; i < 8; i++)
+    for (int nz = 8; nz <= 70; nz++)
+      for (int ranks = 1; ranks <= nz; ranks++) {
+        const bool reflects[2] = {i & 1, i & 2};
+        const int ghost = i & 4 ? 8 : 4;
+        slab s;
+        error e = {0};
+        if (nz >= least_planes(ranks, ghost, reflects)) {
+          check_dealt(nz, ranks, ghost, reflects);
+          continue;
+        }
+        const int id = slab_init_reflecting(&s, 3, 5, nz, ranks - 1, ranks, ghost, reflects, &e);
+        assert_int_equal(id, nz / ranks < ghost ? ERROR_SLAB_TOO_MANY_RANKS : ERROR_SLAB_REFLECTS);
+        const int most = atoi(strstr(e.text, "at most ") + 8);
+        assert_true(nz >= least_planes(most, ghost, reflects));
+        assert_true(nz < least_planes(most + 1, ghost, reflects));
+        refused += id == ERROR_SLAB_REFLECTS;
+      }
+  assert_true(refused > 20);
+}
+
+static void too_many_ranks_names_the_largest_number(void **state) {
+  (void)state;
+  slab s;
+  error e = {0};
+  assert_int_equal(slab_init(&s, 8, 8, 23, 0, 6, 4, &e), ERROR_SLAB_TOO_MANY_RANKS);
+  assert_string_equal(e.text,
+                      "[grid] nz = 23 gives 6 ranks fewer than 4 planes each: at most 5 ranks fit this grid");
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+  e = (error){0};
+  assert_ok(slab_init(&s, 8, 8, 23, 4, 5, 4, &e), &e);
+  assert_int_equal(slab_init(&s, 8, 8, 3, 0, 1, 4, &e), ERROR_SLAB_TOO_THIN);
+  assert_string_equal(e.text, "[grid] nz = 3: at least 4 planes are needed");
+}
+
+static void thin_slabs_at_reflecting_faces_are_told(void **state) {
+  (void)state;
+  slab s;
+  error e = {0};
+  const bool both[2] = {true, true}, lower[2] = {true, false};
+  assert_int_equal(slab_init_reflecting(&s, 8, 8, 13, 1, 3, 4, both, &e), ERROR_SLAB_REFLECTS);
+  assert_string_equal(e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, not 5: "
+                              "at most 2 ranks fit this grid");
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
+  e = (error){0};
+  assert_int_equal(slab_init_reflecting(&s, 8, 8, 4, 0, 1, 4, lower, &e), ERROR_SLAB_TOO_THIN);
+  assert_string_equal(e.text, "[grid] nz = 4: at least 5 planes are needed");
+}
+
+static void ranges_cover_the_slab_once(void **state) {
+  (void)state;
+  for (int ghost = 4; ghost <= 8; ghost += 4)
+    for (int nz = ghost; nz <= 40; nz++)
+      for (int sides = 0; sides < 4; sides++) {
+        slab s = {.nz = nz,
+                  .ghost = ghost,
+                  .lower = sides & 1 ? 0 : SLAB_NO_RANK,
+                  .upper = sides & 2 ? 2 : SLAB_NO_RANK};
+        zrange lo, interior, hi;
+        slab_ranges(&s, &lo, &interior, &hi);
+        assert_int_equal(lo.begin, 0);
+        assert_int_equal(lo.end, interior.begin);
+        assert_int_equal(interior.end, hi.begin);
+        assert_int_equal(hi.end, nz);
+        /* What is sent must come from the boundary kernels, and what is not sent should not. */
+        assert_int_equal(zrange_planes(lo), sides & 1 ? ghost : 0);
+        if (!(sides & 2)) assert_int_equal(zrange_planes(hi), 0);
+        if ((sides & 2) && nz >= 2 * ghost) assert_int_equal(zrange_planes(hi), ghost);
+        if (sides == 3 && nz < 2 * ghost) assert_int_equal(zrange_planes(interior), 0);
+      }
+}
+
+static void points_and_ghosts_do_not_overlap(void **state) {
+  (void)state;
+  for (int nx = 1; nx <= 65; nx += (nx < 36 ? 1 : 7)) {
+    slab s;
+    error e = {0};
+    assert_ok(slab_init(&s, nx, 3, 5, 0, 1, 4, &e), &e);
+    unsigned char *used = calloc(slab_floats(&s), 1);
+    for (int z = -4; z < 9; z++)
+      for (int y = -4; y < 7; y++)
+        for (int x = -4; x < nx + 4; x++) {
+          size_t at = slab_offset(&s, z, y, x);
+          assert_true(at < slab_floats(&s));
+          assert_int_equal(used[at]++, 0);
+          assert_int_equal(at,
+                           slab_offset(&s, 0, 0, 0) + (size_t)z * s.plane + (size_t)y * s.pitch + (size_t)x);
+        }
+    free(used);
+    assert_int_equal(slab_offset(&s, 2, 1, 0) % SLAB_ALIGN, 0);
+    assert_int_equal(s.pitch % SLAB_ALIGN, 0);
+    assert_int_equal(s.plane % SLAB_ALIGN, 0);
+  }
+}
+
+/* What a group of four planes reads about a point, 12 planes and 9 rows, must not meet in one place of a first-level
+ * cache, which is a place within SLAB_PAGE: it keeps 8 lines there. */
+static void rows_and_planes_lie_apart_in_caches(void **state) {
+  (void)state;
+  for (int nx = 1; nx <= 2100; nx += nx < 300 ? 1 : 13)
+    for (int ny = 1; ny <= 300; ny += ny < 70 ? 1 : 7) {
+      slab s;
+      error e = {0};
+      int planes[SLAB_PAGE / SLAB_ALIGN] = {0}, rows[SLAB_PAGE / SLAB_ALIGN] = {0};
+      assert_ok(slab_init(&s, nx, ny, 8, 0, 1, 4, &e), &e);
+      for (int z = -4; z < 8; z++)
+        assert_true(++planes[slab_offset(&s, z, 0, 0) % SLAB_PAGE / SLAB_ALIGN] <= 3);
+      for (int y = -4; y <= 4; y++)
+        assert_int_equal(++rows[slab_offset(&s, 0, y, 0) % SLAB_PAGE / SLAB_ALIGN], 1);
+      assert_true(s.pitch < (size_t)nx + 8 + 2 * SLAB_ALIGN);
+      assert_in_range(slab_rows(&s), ny + 8, ny + 12);
+    }
+}
+
+/* Going up from rank to rank comes back to the start, every edge plane is exchanged, and what was inside stays. */
+static void wrapped_ranks_form_a_ring(void **state) {
+  (void)state;
+  for (int ranks = 1; ranks <= 5; ranks++) {
+    error e = {0};
+    slab s[5];
+    for (int r = 0; r < ranks; r++) {
+      assert_ok(slab_init(&s[r], 8, 8, 43, r, ranks, 4, &e), &e);
+      int lower = s[r].lower, upper = s[r].upper;
+      slab_wrap(&s[r], false);
+      if (r > 0) assert_int_equal(s[r].lower, lower);
+      if (r < ranks - 1) assert_int_equal(s[r].upper, upper);
+    }
+    for (int r = 0; r < ranks; r++) {
+      zrange lo, interior, hi;
+      slab_ranges(&s[r], &lo, &interior, &hi);
+      assert_int_equal(zrange_planes(lo), ranks > 1 ? 4 : 0);
+      assert_int_equal(zrange_planes(hi), ranks > 1 ? 4 : 0);
+      if (ranks == 1)
+        assert_int_equal(s[r].upper, SLAB_NO_RANK);
+      else
+        assert_int_equal(s[s[r].upper].lower, r);
+      if (ranks > 1) assert_int_equal((s[r].z0 + s[r].nz) % 43, s[s[r].upper].z0);
+    }
+  }
+}
+
+/* A plane and its copy among a neighbour's ghosts lie at the same place within a page. */
+static void copies_of_planes_lie_alike_in_pages(void **state) {
+  (void)state;
+  int leads = 0;
+  for (int ny = 1; ny <= 9; ny++)
+    for (int ghost = 4; ghost <= 8; ghost += 4) {
+      slab s[5];
+      error e = {0};
+      for (int r = 0; r < 5; r++) {
+        assert_ok(slab_init(&s[r], 20, ny, 43, r, 5, ghost, &e), &e);
+        assert_int_equal(s[r].lead % SLAB_ALIGN, 0);
+        assert_true(slab_offset(&s[r], s[r].nz + ghost - 1, ny + 3, 23) < slab_floats(&s[r]));
+        leads += s[r].lead > 0;
+      }
+      for (int r = 0; r < 4; r++)
+        for (int z = -ghost; z < ghost; z++)
+          assert_int_equal(slab_offset(&s[r], s[r].nz + z, 0, 0) % SLAB_PAGE,
+                           slab_offset(&s[r + 1], z, 0, 0) % SLAB_PAGE);
+    }
+  assert_true(leads > 20);
+}
+
+static void sizes_beyond_32_bits(void **state) {
+  (void)state;
+  slab s;
+  error e = {0};
+  assert_ok(slab_init(&s, 2048, 2048, 4096, 0, 1, 4, &e), &e);
+  assert_true(slab_floats(&s) > (size_t)2048 * 2048 * 4096);
+  size_t last = slab_offset(&s, 4095, 2047, 2047);
+  assert_true(last > (size_t)UINT32_MAX);
+  assert_int_equal(last, slab_offset(&s, 0, 0, 0) + 4095 * s.plane + 2047 * s.pitch + 2047);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_plane_has_one_owner),
+                                     cmocka_unit_test(too_many_ranks_names_the_largest_number),
+                                     cmocka_unit_test(ranges_cover_the_slab_once),
+                                     cmocka_unit_test(points_and_ghosts_do_not_overlap),
+                                     cmocka_unit_test(rows_and_planes_lie_apart_in_caches),
+                                     cmocka_unit_test(wrapped_ranks_form_a_ring),
+                                     cmocka_unit_test(sizes_beyond_32_bits),
+                                     cmocka_unit_test(copies_of_planes_lie_alike_in_pages),
+                                     cmocka_unit_test(thin_slabs_at_reflecting_faces_are_told)};
+  return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
+}

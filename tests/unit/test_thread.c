@@ -1,0 +1,136 @@
+/* Helper threads leave signals to the main thread, and conditions keep to the clock that only goes forward. */
+#include "test.h"
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "device/device.h"
+#include "save/writer.h"
+#include "base/thread.h"
+
+static void *read_mask(void *mask) {
+  pthread_sigmask(SIG_SETMASK, NULL, mask);
+  return NULL;
+}
+
+static void faults_alone_are_taken(void **state) {
+  (void)state;
+  static const int left_alone[] = {SIGTERM, SIGINT, SIGUSR1, SIGALRM},
+                   taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
+  pthread_t thread;
+  sigset_t mine, its;
+  assert_int_equal(thread_start(&thread, read_mask, &its), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  pthread_sigmask(SIG_SETMASK, NULL, &mine);
+  for (size_t i = 0; i < sizeof left_alone / sizeof *left_alone; i++) {
+    assert_int_equal(sigismember(&its, left_alone[i]), 1);
+    assert_int_equal(sigismember(&mine, left_alone[i]), 0);
+  }
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) assert_int_equal(sigismember(&its, taken[i]), 0);
+}
+
+/* What Linux says of thread `id` of this process: does it block SIGTERM? */
+static bool blocks_sigterm(const char *id) {
+  char path[300], line[256];
+  unsigned long long blocked = 0;
+  bool found = false;
+  snprintf(path, sizeof path, "/proc/self/task/%s/status", id);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  while (!found && fgets(line, sizeof line, f)) found = sscanf(line, "SigBlk: %llx", &blocked) == 1;
+  fclose(f);
+  assert_true(found);
+  return blocked >> (SIGTERM - 1) & 1;
+}
+
+static void do_nothing(const kernel_args *args, int part, int parts) {
+  (void)args, (void)part, (void)parts;
+}
+static int write_nothing(output_job *job, error *e) {
+  (void)job, (void)e;
+  return 0;
+}
+static void forget(output_job *job, bool written) {
+  (void)job, (void)written;
+}
+
+/* Has every helper take part in something: until a thread really runs it blocks all signals. */
+static void busy_all(device *dev, output *writer) {
+  static const kernel nothing = {.name = "nothing", .backend = BACKEND_HOST, .host = do_nothing};
+  const kernel_args args = {.z_end = 1};
+  output_job job = {.write = write_nothing, .done = forget};
+  error e = {0};
+  for (int stream = 0; stream < STREAM_COUNT; stream++) {
+    assert_ok(dev->table->launch(dev, stream, &nothing, &args, &e), &e);
+    assert_ok(dev->table->sync(dev, stream, &e), &e);
+  }
+  output_push(writer, &job);
+  assert_ok(output_drain(writer, &e), &e);
+}
+
+static void every_helper_leaves_signals_alone(void **state) {
+  (void)state;
+  int helpers = 0;
+  error e = {0};
+  device *dev;
+  output *writer;
+  const device_options options = {.local_ranks = 1, .threads = 3};
+  assert_ok(device_open_host(&options, &dev, &e), &e);
+  assert_ok(output_open(&writer, &e), &e);
+  busy_all(dev, writer);
+  DIR *tasks = opendir("/proc/self/task");
+  assert_non_null(tasks);
+  for (struct dirent *task; (task = readdir(tasks));) {
+    if (task->d_name[0] == '.') continue;
+    const bool main_thread = atoi(task->d_name) == getpid();
+    assert_int_equal(blocks_sigterm(task->d_name), !main_thread);
+    helpers += !main_thread;
+  }
+  closedir(tasks);
+  assert_true(helpers >= 4); /* the writer; of each stream, its own thread at least */
+  output_close(writer);
+  dev->table->close(dev);
+}
+
+typedef struct promise {
+  pthread_mutex_t mutex;
+  pthread_cond_t kept;
+  bool done;
+} promise;
+
+static void *keep(void *argument) {
+  promise *p = argument;
+  pthread_mutex_lock(&p->mutex);
+  p->done = true;
+  pthread_cond_signal(&p->kept);
+  pthread_mutex_unlock(&p->mutex);
+  return NULL;
+}
+
+/* On the clock of the day the latest time that is waited for would be long past. */
+static void conditions_keep_to_the_clock(void **state) {
+  (void)state;
+  promise p = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+  pthread_t thread;
+  int rc = 0;
+  condition_init(&p.kept);
+  pthread_mutex_lock(&p.mutex);
+  assert_int_equal(condition_wait(&p.kept, &p.mutex, clock_seconds() - 0.75), ETIMEDOUT);
+  assert_int_equal(thread_start(&thread, keep, &p), 0);
+  while (!p.done && !rc) rc = condition_wait(&p.kept, &p.mutex, clock_seconds() + 1000.75);
+  pthread_mutex_unlock(&p.mutex);
+  assert_int_equal(rc, 0);
+  assert_true(p.done);
+  pthread_join(thread, NULL);
+  pthread_cond_destroy(&p.kept);
+}
+
+int main(void) {
+  /* The first of them looks at all threads: none that is just ending may be left of another test. */
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_helper_leaves_signals_alone),
+                                     cmocka_unit_test(faults_alone_are_taken),
+                                     cmocka_unit_test(conditions_keep_to_the_clock)};
+  return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
+}

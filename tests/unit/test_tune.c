@@ -1,0 +1,126 @@
+/* What kernel = auto measures, and its memory: what is remembered is recalled, and a cache file that is missing,
+ * damaged, foreign or unwritable costs a measurement and nothing else. */
+#include "test.h"
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "step/tune.h"
+
+static char folder[] = "/tmp/stencil-tune-XXXXXX";
+static char path[1024], interior[64], boundary[64];
+
+static int make_folder(void **state) {
+  (void)state;
+  assert_non_null(mkdtemp(folder));
+  setenv("XDG_CACHE_HOME", folder, 1);
+  assert_true(tune_cache_path(path));
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char part[1100];
+  snprintf(part, sizeof part, "%s/stencil", folder);
+  unlink(path);
+  return rmdir(part) || rmdir(folder); /* fails if a temporary file was left behind */
+}
+
+static void write_text(const char *text) {
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+static void remembers_one_choice_a_key(void **state) {
+  (void)state;
+  assert_false(tune_recall(path, "a", interior, boundary));
+  assert_true(tune_remember(path, "a", "wide", "thin"));
+  assert_true(tune_remember(path, "b \"quoted\"", "tall", "flat"));
+  assert_true(tune_remember(path, "a", "wider", "thinner"));
+  assert_true(tune_recall(path, "a", interior, boundary));
+  assert_string_equal(interior, "wider");
+  assert_string_equal(boundary, "thinner");
+  assert_true(tune_recall(path, "b \"quoted\"", interior, boundary));
+  assert_string_equal(interior, "tall");
+  assert_string_equal(boundary, "flat");
+  assert_false(tune_recall(path, "c", interior, boundary));
+}
+
+static void a_damaged_file_is_like_none(void **state) {
+  (void)state;
+  const char *const texts[] = {"",
+                               "{",
+                               "[1, 2]",
+                               "{\"a\": 3}",
+                               "{\"a\": {\"interior\": \"x\"}}",
+                               "{\"a\": {\"interior\": \"x\", \"boundary\": 7}}",
+                               "\x01\x02\xff"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    write_text(texts[i]);
+    assert_false(tune_recall(path, "a", interior, boundary));
+    assert_true(tune_remember(path, "a", "wide", "thin"));
+    assert_true(tune_recall(path, "a", interior, boundary));
+    assert_string_equal(interior, "wide");
+  }
+}
+
+static void an_endless_name_is_refused(void **state) {
+  (void)state;
+  char name[200];
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = 0;
+  assert_true(tune_remember(path, "a", name, "thin"));
+  assert_false(tune_recall(path, "a", interior, boundary));
+}
+
+static void the_file_does_not_grow_for_ever(void **state) {
+  (void)state;
+  char key[32];
+  unlink(path);
+  for (int i = 0; i < 1010; i++) {
+    snprintf(key, sizeof key, "key %d", i);
+    assert_true(tune_remember(path, key, "wide", "thin"));
+  }
+  assert_false(tune_recall(path, "key 9", interior, boundary)); /* the oldest are gone */
+  assert_true(tune_recall(path, "key 10", interior, boundary));
+  assert_true(tune_recall(path, "key 1009", interior, boundary));
+}
+
+static void an_unwritable_place_is_no_error(void **state) {
+  (void)state;
+  char below[1100];
+  snprintf(below, sizeof below, "%s/kernels.json", path); /* a folder that is a file: refuses root as well */
+  assert_false(tune_remember(below, "a", "wide", "thin"));
+  assert_false(tune_recall(below, "a", interior, boundary));
+}
+
+static void measures_kernels_of_one_step(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    bool measured;
+  } known[] = {{"simd", true},
+               {"simd_cached", true},
+               {"reference", false},
+               {"wavefront", false},
+               {"two_step_reference", false}};
+  for (int q = 0; q < EQUATION_COUNT; q++)
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+      const enum equation equation = (enum equation)q, other = (enum equation)((q + 1) % EQUATION_COUNT);
+      const kernel *k;
+      error e = {0};
+      assert_int_equal(kernel_find(known[i].name, equation, BACKEND_HOST, &k, &e), 0);
+      assert_int_equal(tune_candidate(k, equation, BACKEND_HOST), known[i].measured);
+      assert_false(tune_candidate(k, other, BACKEND_HOST));
+      assert_false(tune_candidate(k, equation, BACKEND_CUDA));
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(measures_kernels_of_one_step),    cmocka_unit_test(remembers_one_choice_a_key),
+      cmocka_unit_test(a_damaged_file_is_like_none),     cmocka_unit_test(an_endless_name_is_refused),
+      cmocka_unit_test(the_file_does_not_grow_for_ever), cmocka_unit_test(an_unwritable_place_is_no_error)};
+  return cmocka_run_group_tests_name("tune", tests, make_folder, remove_folder);
+}

@@ -1,0 +1,266 @@
+/* A wavefront gives the bits of the reference, one step after the other, in both fields, with their ghosts: for every
+ * equation, depth, size, kind and height of tiles, number of threads and rule of faces it is for, with and without
+ * sources and neighbours. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they
+ * do between the steps. */
+#include "ghost_rules.h"
+#include "wavefront_receivers.h"
+#include "device/device.h"
+#include "step/wavefront.h"
+#include <math.h>
+#include <stdio.h>
+
+host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
+static host_kernel *const REFERENCE[EQUATION_COUNT] = {jacobi_host_reference, heat_host_reference,
+                                                       wave_host_reference};
+enum { SOURCES_MAX = 6, PASSES = 2 };
+
+typedef struct pass_case {
+  slab s;
+  size_t floats;
+  wavefront_args args;
+  wavefront front;
+  float *got[2], *expected[2], *medium;
+  source_point points[SOURCES_MAX];
+  source_share shares[SOURCES_MAX];
+  float signals[WAVEFRONT_DEPTH_MAX][SOURCES_MAX];
+  int *plane_begin; /* from plane -ghost on */
+  recorders recorders;
+} pass_case;
+
+static float *random_field(const slab *s, uint64_t *random) {
+  float *field = aligned_alloc(256, (slab_floats(s) * sizeof(float) + 255) / 256 * 256);
+  assert_non_null(field);
+  for (size_t i = 0; i < slab_floats(s); i++) field[i] = NAN;
+  for (int z = -s->ghost; z < s->nz + s->ghost; z++)
+    for (int y = -RADIUS; y < s->ny + RADIUS; y++)
+      for (int x = -RADIUS; x < s->nx + RADIUS; x++) field[slab_offset(s, z, y, x)] = test_random(random);
+  return field;
+}
+
+static float *copy_of(const slab *s, const float *field) {
+  float *copy = aligned_alloc(256, (slab_floats(s) * sizeof(float) + 255) / 256 * 256);
+  memcpy(copy, field, slab_floats(s) * sizeof(float));
+  return copy;
+}
+
+/* The rules that a wavefront knows: z does not wrap, y neither but where tiles are upright; a neighbour's face keeps
+ * what it holds. */
+static void rules_of(pass_case *c, uint64_t *random) {
+  kernel_args *f = &c->args.field;
+  random_rules(f, random);
+  for (int face = c->front.shape.upright ? FACE_Z_LO : FACE_Y_LO; face < FACE_COUNT; face++)
+    if (f->ghosts[face] == GHOST_WRAP) f->ghosts[face] = GHOST_EVEN;
+  for (int face = FACE_Y_LO; face < FACE_COUNT; face++)
+    if ((face < FACE_Z_LO ? c->s.ny : c->s.nz) < 5) f->ghosts[face] = GHOST_KEEP;
+  if (c->args.lower) f->ghosts[FACE_Z_LO] = GHOST_KEEP;
+  if (c->args.upper) f->ghosts[FACE_Z_HI] = GHOST_KEEP;
+}
+
+static void weights_of(kernel_args *f, uint64_t *random) {
+  f->center = 0.3f * test_random(random);
+  for (int r = 1; r <= RADIUS; r++) {
+    f->wx[r] = 0.1f * test_random(random);
+    f->wy[r] = 0.1f * test_random(random);
+    f->wz[r] = 0.1f * test_random(random);
+  }
+  f->scale = test_random(random);
+}
+
+/* A few points in ascending order, each with one share. */
+static void sources_of(pass_case *c, uint64_t *random) {
+  const int planes = c->s.nz + 2 * c->s.ghost;
+  c->plane_begin = calloc((size_t)planes + 1, sizeof *c->plane_begin);
+  if (random_below(random, 3) == 0) return;
+  int count = 0;
+  for (int plane = 0; plane < planes; plane++) {
+    const int z = plane - c->s.ghost;
+    const bool inside = z >= (c->args.lower ? RADIUS - c->s.ghost : 0) &&
+                        z < c->s.nz + (c->args.upper ? c->s.ghost - RADIUS : 0);
+    if (inside && count < SOURCES_MAX && random_below(random, planes) < 2 * SOURCES_MAX) {
+      c->points[count] =
+          (source_point){z, random_below(random, c->s.ny), random_below(random, c->s.nx), count, 1};
+      c->shares[count] = (source_share){count, test_random(random)};
+      count++;
+    }
+    c->plane_begin[plane + 1] = count;
+  }
+  wavefront_sources *s = &c->args.sources;
+  *s = (wavefront_sources){
+      .points = c->points, .plane_begin = c->plane_begin + c->s.ghost, .shares = c->shares};
+  for (int k = 0; k < WAVEFRONT_DEPTH_MAX; k++) {
+    for (int i = 0; i < SOURCES_MAX; i++) c->signals[k][i] = test_random(random);
+    s->signal[k] = c->signals[k];
+  }
+}
+
+static void case_open(pass_case *c, enum equation equation, const wavefront_shape *shape, const int n[3],
+                      int threads, uint64_t *random) {
+  const int steps = shape->depth;
+  error e = {0};
+  *c = (pass_case){.args = {.equation = equation, .steps = steps}};
+  c->args.lower = n[2] >= RADIUS * steps && random_below(random, 2);
+  c->args.upper = n[2] >= RADIUS * steps && random_below(random, 2);
+  const int ghost = c->args.lower || c->args.upper ? RADIUS * steps : RADIUS;
+  assert_ok(slab_init(&c->s, n[0], n[1], n[2], 0, 1, ghost, &e), &e);
+  const slab *s = &c->s;
+  c->args.field = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
+  const bool medium = equation != EQUATION_JACOBI && random_below(random, 2);
+  assert_ok(wavefront_open(&c->front, s, shape, medium, threads, &e), &e);
+  rules_of(c, random);
+  weights_of(&c->args.field, random);
+  c->medium = random_field(s, random);
+  c->args.field.medium = medium ? c->medium + slab_offset(s, 0, 0, 0) : NULL;
+  for (int i = 0; i < 2; i++) {
+    c->got[i] = random_field(s, random);
+    c->expected[i] = copy_of(s, c->got[i]);
+  }
+  sources_of(c, random);
+  c->args.upright = shape->upright;
+  c->args.rows = c->front.shape.rows;
+  c->args.tiles = c->front.tiles;
+  c->args.done = c->front.done;
+  c->args.chunks = 1 + random_below(random, c->front.chunks);
+  recorders_open(&c->recorders, &c->args, random);
+}
+
+static void case_close(pass_case *c) {
+  wavefront_close(&c->front);
+  recorders_close(&c->recorders);
+  free(c->plane_begin);
+  free(c->medium);
+  for (int i = 0; i < 2; i++) free(c->got[i]), free(c->expected[i]);
+}
+
+/* One step after the other, each over all its planes; the last output is expected[steps & 1]. */
+static void expect(pass_case *c, float *u[2]) {
+  const wavefront_sources *s = &c->args.sources;
+  for (int k = 0; k < c->args.steps; k++) {
+    kernel_args f = c->args.field;
+    const int later = c->args.steps - 1 - k; /* steps, which reach RADIUS planes each */
+    f.z_begin = c->args.lower ? -RADIUS * later : 0;
+    f.z_end = c->s.nz + (c->args.upper ? RADIUS * later : 0);
+    f.in = u[k & 1] + slab_offset(&c->s, 0, 0, 0);
+    f.out = u[!(k & 1)] + slab_offset(&c->s, 0, 0, 0);
+    REFERENCE[c->args.equation](&f, 0, 1);
+    if (s->points) {
+      const int first = s->plane_begin[f.z_begin];
+      const inject_args inject = {f, s->points + first, s->plane_begin[f.z_end] - first, s->shares,
+                                  s->signal[k]};
+      operation_inject.host(&inject, 0, 1);
+    }
+    if (later) recorders_expect(&c->recorders, &f, k, f.out);
+  }
+}
+
+static void check(const pass_case *c, const float *got, const float *expected, int threads) {
+  const slab *s = &c->s;
+  const unsigned char *g = c->args.field.ghosts;
+  for (int z = -s->ghost; z < s->nz + s->ghost; z++)
+    for (int y = -RADIUS; y < s->ny + RADIUS; y++)
+      for (int x = -RADIUS; x < s->nx + RADIUS; x++) {
+        const size_t at = slab_offset(s, z, y, x);
+        if (memcmp(&got[at], &expected[at], sizeof(float)) == 0) continue;
+        fail_msg("%s, %d steps, %d x %d x %d points, %d tiles of %d rows, %d threads, rules %d %d %d %d %d "
+                 "%d, neighbours %d %d: point z %d y %d x %d is %a, expected %a",
+                 equation_name(c->args.equation), c->args.steps, s->nx, s->ny, s->nz, c->args.tiles,
+                 c->args.rows, threads, g[0], g[1], g[2], g[3], g[4], g[5], c->args.lower, c->args.upper, z,
+                 y, x, (double)got[at], (double)expected[at]);
+      }
+}
+
+static void run_case(device *dev, int threads, enum equation equation, const wavefront_shape *shape,
+                     const int n[3], uint64_t *random) {
+  pass_case c;
+  error e = {0};
+  case_open(&c, equation, shape, n, threads, random);
+  for (int pass = 0; pass < PASSES; pass++) {
+    const int from = pass * shape->depth & 1;
+    for (int i = 0; i < 2; i++) c.args.u[i] = c.got[from ^ i] + slab_offset(&c.s, 0, 0, 0);
+    recorders_clear(&c.recorders);
+    expect(&c, (float *[2]){c.expected[from], c.expected[!from]});
+    assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_wavefront, &c.args, &e), &e);
+    assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &e), &e);
+    c.args.before += (long long)wavefront_positions(&c.args) * c.args.steps;
+    for (int i = 0; i < 2; i++) check(&c, c.got[i], c.expected[i], threads);
+    recorders_check(&c.recorders, &c.args, threads);
+  }
+  case_close(&c);
+}
+
+static void gives_the_bits_of_the_reference(void **unused) {
+  (void)unused;
+#if defined __SANITIZE_THREAD__
+  enum { CASES = 16 };
+#elif defined __SANITIZE_ADDRESS__
+  enum { CASES = 60 };
+#else
+  enum { CASES = 200 };
+#endif
+  static const int xs[] = {1, 5, 9, 16, 17, 31, 33, 64, 100}, zs[] = {4, 5, 8, 13, 24, 33, 50, 75};
+  uint64_t random = 31337u;
+  for (int threads = 1; threads <= 4; threads++) {
+    device *dev;
+    error e = {0};
+    assert_ok(device_open("host", &(device_options){.local_ranks = 1, .threads = threads}, &dev, &e), &e);
+    for (int i = 0; i < CASES; i++) {
+      const int steps = 2 + random_below(&random, WAVEFRONT_DEPTH_MAX - 1),
+                least = wavefront_rows_least(steps);
+      const int n[3] = {xs[random_below(&random, 9)], 1 + random_below(&random, 3 * least),
+                        zs[random_below(&random, 8)]};
+      const wavefront_shape shape = {.depth = steps,
+                                     .upright = random_below(&random, 2),
+                                     .rows = random_below(&random, 4) ? least + random_below(&random, 9) : 0};
+      run_case(dev, threads, (enum equation)(i % EQUATION_COUNT), &shape, n, &random);
+    }
+    dev->table->close(dev);
+  }
+}
+
+/* Every own point is computed once by each step, at the position that the schedule promises, and every place for a
+ * receiver sampled once; the highest layer only where there are planes above it, which the last step lacks. */
+static void check_cover(const wavefront_args *a, int k) {
+  const int tiles = a->tiles, positions = wavefront_positions(a);
+  const int layers = 2 * a->field.nz - (k == a->steps - 1 || !a->upper);
+  int begin, end;
+  long rows = 0, places = 0;
+  wavefront_range(a, k, &begin, &end);
+  for (int tile = 0; tile < tiles * a->chunks; tile++)
+    for (int at = 0; at < positions; at++) {
+      const host_share s = wavefront_share(a, tile / tiles, tile % tiles, k, at);
+      assert_true(s.z_end - s.z_begin <= (a->upright ? UPRIGHT_PLANES : WAVEFRONT_PLANES) &&
+                  s.y_end > s.y_begin);
+      if (s.z_end <= s.z_begin) continue;
+      int first, last;
+      wavefront_layers(a, tile / tiles, k, s, &first, &last);
+      rows += (long)(s.y_end - s.y_begin) * (s.z_end - s.z_begin);
+      if (last > first) places += (long)(s.y_end - s.y_begin) * (last - first);
+    }
+  assert_int_equal(rows, (long)a->field.ny * (end - begin));
+  assert_int_equal(places, (long)a->field.ny * layers);
+}
+
+static void shares_cover_every_point_once(void **unused) {
+  (void)unused;
+  uint64_t random = 5u;
+  for (int i = 0; i < 200; i++) {
+    wavefront_args a = {.steps = 1 + random_below(&random, WAVEFRONT_DEPTH_MAX)};
+    a.lower = random_below(&random, 2), a.upper = random_below(&random, 2);
+    a.field.ny = 1 + random_below(&random, 90), a.field.nz = RADIUS * a.steps + random_below(&random, 40);
+    a.upright = i % 2 == 0;
+    if (!a.upright) {
+      a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
+      a.tiles = wavefront_tiles(a.field.ny, a.rows);
+      a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
+    } else {
+      a.tiles = 1 + random_below(&random, 1 + a.field.ny / WAVEFRONT_LEAN);
+      a.chunks = 1;
+    }
+    for (int k = 0; k < a.steps; k++) check_cover(&a, k);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(shares_cover_every_point_once),
+                                     cmocka_unit_test(gives_the_bits_of_the_reference)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
