@@ -1,7 +1,6 @@
 /* The HDF5 part of a checkpoint: what surrounds its arrays. */
 #include <string.h>
 #include "checkpoint_internal.h"
-#include "disk_driver.h"
 
 static int put_text(const char *name, hid_t object, const char *attribute, const char *text, error *e) {
   return attribute_string(name, object, attribute, H5T_VARIABLE, text, e);
@@ -31,20 +30,18 @@ static int put_meta(const char *name, hid_t file, const checkpoint_meta *m, erro
 }
 
 int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, hid_t *file,
-                      int *disk_error, uint64_t *digest, error *e) {
-  *disk_error = 0, *digest = 0;
-  hid_t access = disk_driver_access_digest(disk_error, digest), list = H5Pcreate(H5P_FILE_CREATE);
+                      disk_driver *disk, error *e) {
+  hid_t list = H5Pcreate(H5P_FILE_CREATE);
   /* The newer file format, since it has checksums for most of what HDF5 writes of its own. */
-  if (access >= 0 && list >= 0 && H5Pset_userblock(list, CHECKPOINT_SEAL) >= 0 &&
-      H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0)
-    *file = H5Fcreate(temporary, H5F_ACC_TRUNC, list, access);
-  if (*file < 0) FAIL(e, FILE_WRITE, name, *disk_error ? strerror(*disk_error) : HDF5_WHY);
+  if (disk_driver_open(disk, true) && list >= 0 && H5Pset_userblock(list, CHECKPOINT_SEAL) >= 0 &&
+      H5Pset_libver_bounds(disk->access, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0)
+    *file = H5Fcreate(temporary, H5F_ACC_TRUNC, list, disk->access);
+  if (*file < 0) FAIL(e, FILE_WRITE, name, disk->error ? strerror(disk->error) : HDF5_WHY);
   if (list >= 0) H5Pclose(list);
-  if (access >= 0) H5Pclose(access);
   TRY(e->id);
   TRY(put_meta(name, *file, m, e));
   if (H5Fflush(*file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, name, HDF5_WHY);
-  return *disk_error ? FAIL(e, FILE_WRITE, name, strerror(*disk_error)) : 0;
+  return disk->error ? FAIL(e, FILE_WRITE, name, strerror(disk->error)) : 0;
 }
 
 int checkpoint_open_file(const char *name, const char *file, hid_t *opened, error *e) {

@@ -55,9 +55,9 @@ int stored_close(stored_array *s);
 /* --- checkpoint_file.c: the HDF5 part --- */
 
 /* Creates `temporary`, which is going to be `name`, with all but the arrays and the seal. `*file` is H5I_INVALID_HID
- * before. Until it is closed, `*disk_error` and `*digest` are as in disk_driver.h. */
+ * before. `disk`, which is opened here, is to be closed after the file. */
 int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, hid_t *file,
-                      int *disk_error, uint64_t *digest, error *e);
+                      disk_driver *disk, error *e);
 /* Opens `file` for reading, calling it `name` in messages. */
 int checkpoint_open_file(const char *name, const char *file, hid_t *opened, error *e);
 int checkpoint_get_meta(const char *name, hid_t file, int64_t *step, double *time, double *dt, error *e);
@@ -117,7 +117,7 @@ void exchange_close(exchange *x);
 bool exchange_covers(const exchange *x);
 
 /* Lets all values pass, in blocks, from the ranks' sources to `s` on rank 0, or from there to their sinks; `s` is not
- * looked at elsewhere. Collective, and agreed. `disk_error`: as in disk_driver.h. */
+ * looked at elsewhere. Collective, and agreed. `disk_error`: that of its disk_driver. */
 int exchange_write(exchange *x, stored_array *s, const int *disk_error, error *e);
 int exchange_read(exchange *x, stored_array *s, error *e);
 

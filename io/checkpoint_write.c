@@ -15,8 +15,7 @@ typedef struct writer {
   int64_t generation;     /* rank 0 */
   hid_t file;             /* rank 0 */
   bool created;           /* rank 0: the temporary file may be there */
-  int disk_error;         /* rank 0: what the driver has seen, */
-  uint64_t digest;        /* and summed up */
+  disk_driver disk;       /* rank 0: of `file` */
 } writer;
 
 static int check_space(const writer *w, const checkpoint_array *arrays, int count, error *e) {
@@ -35,7 +34,7 @@ static int begin(writer *w, const checkpoint_meta *m, const checkpoint_array *ar
   int64_t newest = w->before.count ? w->before.entries[0].generation : 0;
   w->generation = newest < 0 ? 1 : newest + 1;
   w->created = true;
-  return checkpoint_create(w->name, w->temporary, m, &w->file, &w->disk_error, &w->digest, e);
+  return checkpoint_create(w->name, w->temporary, m, &w->file, &w->disk, e);
 }
 
 /* Collective, and agreed. */
@@ -45,7 +44,7 @@ static int write_array(writer *w, const checkpoint_array *a, error *e) {
   if (!exchange_open(&x, w->comm, a, w->place->block_bytes, e)) {
     if (w->rank == 0 && !exchange_covers(&x)) FAIL(e, CHECKPOINT_SHARES, a->name);
     if (w->rank == 0 && !e->id) stored_create(&s, w->name, w->file, a, w->place->compress, e);
-    if (!error_agree(e, w->comm)) exchange_write(&x, &s, &w->disk_error, e);
+    if (!error_agree(e, w->comm)) exchange_write(&x, &s, &w->disk.error, e);
   }
   if (stored_close(&s)) FAIL(e, FILE_WRITE, w->name, HDF5_WHY);
   exchange_close(&x);
@@ -57,12 +56,13 @@ static int close_file(writer *w, error *e) {
   if (w->file >= 0 && !e->id && H5Fflush(w->file, H5F_SCOPE_GLOBAL) < 0)
     FAIL(e, FILE_WRITE, w->name, HDF5_WHY);
   if (w->file >= 0 && H5Fclose(w->file) < 0) FAIL(e, FILE_WRITE, w->name, "HDF5 could not close it");
-  return w->disk_error ? FAIL(e, FILE_WRITE, w->name, strerror(w->disk_error)) : e->id;
+  disk_driver_close(&w->disk);
+  return w->disk.error ? FAIL(e, FILE_WRITE, w->name, strerror(w->disk.error)) : e->id;
 }
 
 /* Rank 0: after a failure, only tidies up. */
 static int finish(writer *w, const checkpoint_meta *m, const checkpoint_array *arrays, int count, error *e) {
-  if (!close_file(w, e) && !checkpoint_write_seal(w->name, w->temporary, w->generation, w->digest, e))
+  if (!close_file(w, e) && !checkpoint_write_seal(w->name, w->temporary, w->generation, w->disk.digest, e))
     checkpoint_look(w->name, w->temporary, arrays, count, e);
   if (e->id && w->created)
     unlink(w->temporary);

@@ -197,17 +197,18 @@ static const H5FD_class_t disk_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-hid_t disk_driver_access_digest(int *first_error, uint64_t *digest) {
+bool disk_driver_open(disk_driver *d, bool digest) {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  hid_t driver = H5FDregister(&disk_class); /* counted: the list and the open files keep it */
-  disk_info info = {first_error, digest};
+  hid_t driver = H5FDregister(&disk_class); /* counted: the list keeps it */
+  *d = (disk_driver){.access = access};
+  disk_info info = {&d->error, digest ? &d->digest : NULL};
   bool ok = access >= 0 && driver >= 0 && H5Pset_driver(access, driver, &info) >= 0;
   if (driver >= 0 && H5FDunregister(driver) < 0) ok = false;
-  if (ok) return access;
-  if (access >= 0) H5Pclose(access);
-  return H5I_INVALID_HID;
+  if (!ok) disk_driver_close(d);
+  return ok;
 }
 
-hid_t disk_driver_access(int *first_error) {
-  return disk_driver_access_digest(first_error, NULL);
+void disk_driver_close(disk_driver *d) {
+  if (d->access > 0) H5Pclose(d->access);
+  d->access = 0;
 }

@@ -8,15 +8,22 @@
 #define STENCIL_DISK_DRIVER_H
 
 #include <hdf5.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-/* A file access list with this driver, to be closed by the caller; negative on failure. `*first_error` (owned
- * by the caller, to outlive the file) becomes the errno of the first failed open, write or truncation; set it
- * to 0 before. Growing a file reserves its space, where the file system can. */
-hid_t disk_driver_access(int *first_error);
+/* The driver of one file. */
+typedef struct disk_driver {
+  hid_t access;    /* the file access list to create the file with; 0: not open */
+  int error;       /* errno of the first failed open, write, truncation or close; 0: none */
+  uint64_t digest; /* of the contents (digest.h), where wanted: the file must be a new one */
+} disk_driver;
 
-/* Likewise, and keeps `*digest`, 0 before, up to date with the contents of the file, which must be a new one
- * (digest.h). */
-hid_t disk_driver_access_digest(int *first_error, uint64_t *digest);
+/* Makes the access list, and says whether it could. Growing a file reserves its space, where the file system can. `*d`
+ * must stay where it is until the file is closed. */
+bool disk_driver_open(disk_driver *d, bool digest);
+
+/* Gives the list back, after the file is closed: H5Fclose drops the file's reference to its driver and only then calls
+ * it (H5FD_close of 1.10), so another reference must be left. What the driver has seen stays. Harmless where not open. */
+void disk_driver_close(disk_driver *d);
 
 #endif

@@ -2,12 +2,11 @@
  * from. */
 #include "io_internal.h"
 #include <string.h>
-#include "disk_driver.h"
 
 enum { CHUNK_EDGE = 512 };
 
-int field_disk_failed(const field_file *f, int disk_error, error *e) {
-  return disk_error ? FAIL(e, FILE_WRITE, f->name, strerror(disk_error)) : 0;
+int field_disk_failed(const field_file *f, const disk_driver *disk, error *e) {
+  return disk->error ? FAIL(e, FILE_WRITE, f->name, strerror(disk->error)) : 0;
 }
 
 static int put_texts(const field_file *f, const field_meta *m, error *e) {
@@ -115,17 +114,13 @@ static int put_groups(field_file *f, const field_meta *m, error *e) {
   return e->id;
 }
 
-int field_create(field_file *f, const char *path, const field_meta *meta, int *disk_error, error *e) {
-  *disk_error = 0;
-  hid_t access = disk_driver_access(disk_error);
-  if (access >= 0) f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
-  if (f->file < 0) FAIL(e, FILE_WRITE, f->name, *disk_error ? strerror(*disk_error) : HDF5_WHY);
-  if (access >= 0) H5Pclose(access);
-  TRY(e->id);
+int field_create(field_file *f, const char *path, const field_meta *meta, disk_driver *disk, error *e) {
+  if (disk_driver_open(disk, false)) f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, disk->access);
+  if (f->file < 0) return FAIL(e, FILE_WRITE, f->name, disk->error ? strerror(disk->error) : HDF5_WHY);
   TRY(put_meta(f, meta, e));
   if (meta->statistics) TRY(put_statistics(f, meta->statistics, e));
   if (meta->statistics && meta->statistics->bins) TRY(put_histogram(f, meta->statistics, e));
   TRY(put_groups(f, meta, e));
   if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
-  return field_disk_failed(f, *disk_error, e);
+  return field_disk_failed(f, disk, e);
 }

@@ -16,7 +16,7 @@ typedef struct writer {
   field_source *source;
   void *context;
   char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING]; /* temporary: rank 0's */
-  int disk_error; /* rank 0: what field_create's driver has seen */
+  disk_driver disk;                                              /* rank 0: of the file while it is created */
 } writer;
 
 /* All ranks write their planes into the file that all of them have open. */
@@ -34,7 +34,7 @@ static int write_own(writer *w, error *e) {
 static int write_planes(void *context, int z, int planes, const float *values, error *e) {
   const writer *w = context;
   TRY(field_put(&w->f, z, planes, values, e));
-  return field_disk_failed(&w->f, w->disk_error, e);
+  return field_disk_failed(&w->f, &w->disk, e);
 }
 
 /* Writes out and closes what this rank has open. The flush comes first because a failure of H5Fclose may go
@@ -43,7 +43,8 @@ static int finish(writer *w, error *e) {
   if (w->f.file >= 0 && !e->id && H5Fflush(w->f.file, H5F_SCOPE_GLOBAL) < 0)
     FAIL(e, FILE_WRITE, w->path, HDF5_WHY);
   if (field_file_close(&w->f)) FAIL(e, FILE_WRITE, w->path, "HDF5 could not close it");
-  return field_disk_failed(&w->f, w->disk_error, e);
+  disk_driver_close(&w->disk);
+  return field_disk_failed(&w->f, &w->disk, e);
 }
 
 static int name_files(writer *w, const char *path, int64_t step, error *e) {
@@ -81,7 +82,7 @@ static void remove_abandoned(field_io *io, const char *path) {
 static int create(writer *w, const field_meta *meta, error *e) {
   TRY(check_space(w, meta, e));
   temporary_name(w->temporary, sizeof w->temporary, w->path);
-  return field_create(&w->f, w->temporary, meta, &w->disk_error, e);
+  return field_create(&w->f, w->temporary, meta, &w->disk, e);
 }
 
 /* On rank 0: the file gets its name, or goes. */

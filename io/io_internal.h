@@ -3,6 +3,7 @@
 #define STENCIL_IO_INTERNAL_H
 
 #include <hdf5.h>
+#include "disk_driver.h"
 #include "field_io.h"
 
 enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32, PATH_ENDING = 160 };
@@ -119,12 +120,10 @@ int attribute_string(const char *file, hid_t object, const char *name, size_t si
 int attribute_origin(const char *file, hid_t object, error *e);
 
 /* Creates `path` for f->io's slab with the dataset, to be filled, and all that describes it. Its space is
- * reserved where the file system can, so that a full disk is seen here. Not collective. From now on until the
- * file is closed
- * `*disk_error` is the errno of the first failed write, which HDF5 itself does not see (disk_driver.h), or 0.
- */
-int field_create(field_file *f, const char *path, const field_meta *meta, int *disk_error, error *e);
-/* FILE_WRITE for `disk_error`, if it is one. */
-int field_disk_failed(const field_file *f, int disk_error, error *e);
+ * reserved where the file system can, so that a full disk is seen here. Not collective. `disk`, which is opened here, is
+ * to be closed after the file: what fails on disk only it sees. */
+int field_create(field_file *f, const char *path, const field_meta *meta, disk_driver *disk, error *e);
+/* FILE_WRITE for what `disk` has seen, if anything. */
+int field_disk_failed(const field_file *f, const disk_driver *disk, error *e);
 
 #endif

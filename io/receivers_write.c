@@ -4,19 +4,18 @@
 #include <string.h>
 #include <unistd.h>
 #include "atomic_file.h"
-#include "disk_driver.h"
 #include "io_internal.h"
 
 struct receivers_file {
   char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING];
   hid_t file, traces;
   bool created;
-  int disk_error; /* the first that the driver has seen (disk_driver.h) */
+  disk_driver disk;
   hsize_t receivers;
 };
 
 static int failed(const receivers_file *f, error *e) {
-  return FAIL(e, FILE_WRITE, f->path, f->disk_error ? strerror(f->disk_error) : HDF5_WHY);
+  return FAIL(e, FILE_WRITE, f->path, f->disk.error ? strerror(f->disk.error) : HDF5_WHY);
 }
 
 static int name_files(receivers_file *f, const char *path, error *e) {
@@ -72,15 +71,12 @@ int receivers_file_create(receivers_file **created, const char *path, const rece
   f->receivers = shape[1];
   TRY(name_files(f, path, e));
   temporary_begin(f->temporary, sizeof f->temporary, f->path);
-  hid_t access = disk_driver_access(&f->disk_error);
-  f->created = access >= 0;
-  if (access >= 0) f->file = H5Fcreate(f->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, access);
-  if (f->file < 0) failed(f, e);
-  if (access >= 0) H5Pclose(access);
-  TRY(e->id);
+  f->created = disk_driver_open(&f->disk, false);
+  if (f->created) f->file = H5Fcreate(f->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
+  if (f->file < 0) return failed(f, e);
   TRY(put_meta(f, m, e));
   f->traces = create(f, "u", H5T_IEEE_F32LE, 2, shape);
-  if (f->traces < 0 || H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0 || f->disk_error) return failed(f, e);
+  if (f->traces < 0 || H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0 || f->disk.error) return failed(f, e);
   return 0;
 }
 
@@ -90,7 +86,7 @@ int receivers_file_put(receivers_file *f, int64_t first, int64_t count, const fl
   bool ok = disk >= 0 && memory >= 0 &&
             H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, block, NULL) >= 0 &&
             H5Dwrite(f->traces, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, values) >= 0;
-  if (!ok || f->disk_error) failed(f, e);
+  if (!ok || f->disk.error) failed(f, e);
   if (memory >= 0) H5Sclose(memory);
   if (disk >= 0) H5Sclose(disk);
   return e->id;
@@ -100,7 +96,8 @@ int receivers_file_close(receivers_file *f, error *e) {
   if (!f) return e->id;
   if (f->traces >= 0 && H5Dclose(f->traces) < 0) failed(f, e);
   if (f->file >= 0 && H5Fclose(f->file) < 0) failed(f, e);
-  if (f->disk_error) failed(f, e);
+  disk_driver_close(&f->disk);
+  if (f->disk.error) failed(f, e);
   if (!e->id)
     atomic_file_commit(f->temporary, f->path, e);
   else if (f->created)
