@@ -21,20 +21,22 @@ static size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
-/* Is every slab as thick as the ghosts made from it? Reflected about a face's own plane, 4 ghosts are 4 planes besides
- * it. */
-static int check_planes(int nz, int ranks, int ghost, const bool reflects[2], error *e) {
-  const int faces = ghost > RADIUS ? 0 : reflects[0] + reflects[1], least = ghost + (faces > 0);
+/* Every slab is at least as thick as the ghosts made from it. A reflecting face needs one plane more: its 4 ghosts are
+ * the 4 planes beside the face's own. */
+static int check_planes(const slab_shape *shape, int ranks, error *e) {
+  const int nz = shape->nz, ghost = shape->ghost;
+  const int faces = ghost > RADIUS ? 0 : shape->reflects[0] + shape->reflects[1], least = ghost + (faces > 0);
   const int most = (nz - faces) / ghost > 1 ? (nz - faces) / ghost : 1;
   if (nz < least) return FAIL(e, SLAB_TOO_THIN, nz, least);
   if (nz / ranks < ghost) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, ghost, most);
   return ranks > most ? FAIL(e, SLAB_REFLECTS, nz, ranks, ghost, least, most) : 0;
 }
 
-/* A first-level cache finds a line by its place within SLAB_PAGE, and keeps 8 or 12 that have the same. A star's rows
- * and planes must not all meet there: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So rows
- * lie an odd number of SLAB_ALIGN apart, and planes no multiple of half a page. Four rows more, not one: if z wraps, the
- * grid must be whole pages for ranks to share them, and so it is where nz is a multiple of 8. */
+/* A first-level cache finds a line by its place within SLAB_PAGE and keeps 8 or 12 lines per place. The rows and planes
+ * of a star must not share one place: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So rows
+ * are an odd number of SLAB_ALIGN apart, and planes are never a multiple of half a page apart. Four rows are added, not
+ * one: ranks can share the pages of a grid periodic in z only if it fills whole pages, as it then does where nz is a
+ * multiple of 8. */
 static size_t pitch_of(int nx) {
   const size_t pitch = round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
   return pitch / SLAB_ALIGN % 2 ? pitch : pitch + SLAB_ALIGN;
@@ -45,23 +47,23 @@ static size_t rows_of(int ny) {
   return rows % (SLAB_PAGE / SLAB_ALIGN / 2) ? rows : rows + 4;
 }
 
-int slab_init_reflecting(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost,
-                         const bool reflects[2], error *e) {
-  TRY(check_planes(nz, ranks, ghost, reflects, e));
-  *s = (slab){.nx = nx, .ny = ny, .nz_global = nz, .rank = rank, .ranks = ranks, .ghost = ghost};
-  s->upper_reflects = reflects[1];
+int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
+  TRY(check_planes(shape, ranks, e));
+  *s = (slab){.nx = shape->nx,
+              .ny = shape->ny,
+              .nz_global = shape->nz,
+              .rank = rank,
+              .ranks = ranks,
+              .ghost = shape->ghost,
+              .upper_reflects = shape->reflects[1]};
   s->z0 = slab_first_plane(s, rank);
   s->nz = slab_first_plane(s, rank + 1) - s->z0;
   s->lower = rank > 0 ? rank - 1 : SLAB_NO_RANK;
   s->upper = rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK;
-  s->pitch = pitch_of(nx);
-  s->plane = s->pitch * rows_of(ny);
+  s->pitch = pitch_of(s->nx);
+  s->plane = s->pitch * rows_of(s->ny);
   s->lead = (size_t)s->z0 * s->plane % SLAB_PAGE;
   return 0;
-}
-
-int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e) {
-  return slab_init_reflecting(s, nx, ny, nz, rank, ranks, ghost, (const bool[2]){false, false}, e);
 }
 
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {

@@ -41,15 +41,18 @@ typedef struct slab {
   size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_PAGE */
 } slab;
 
-/* Fills `s` for `rank` of `ranks`. nz is dealt out evenly: nz % ranks ranks own one plane more, the first ones.
- * ERROR_SLAB_TOO_MANY_RANKS (naming the largest number that fits) where a rank would own fewer than `ghost` planes. */
-int slab_init(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost, error *e);
+/* What a partition is made from. */
+typedef struct slab_shape {
+  int nx, ny, nz;   /* points of the whole grid */
+  int ghost;        /* planes of ghost on each side: RADIUS x steps per exchange */
+  bool reflects[2]; /* the grid's lower and upper z face */
+} slab_shape;
 
-/* The same where the grid's lower or upper z face `reflects`: the slabs there need RADIUS + 1 planes at least, and if
- * the upper face does, the last rank is the first to own one plane more, so that any grid is dealt that can be.
- * ERROR_SLAB_REFLECTS (likewise) where only such a slab would be too thin. */
-int slab_init_reflecting(slab *s, int nx, int ny, int nz, int rank, int ranks, int ghost,
-                         const bool reflects[2], error *e);
+/* Fills `s` for `rank` of `ranks`. nz % ranks ranks own one plane more than the others: the first ones, or the last one
+ * and the first ones where the upper face reflects. A rank owns at least `ghost` planes, one more at a reflecting face.
+ * ERROR_SLAB_TOO_THIN, ERROR_SLAB_TOO_MANY_RANKS or ERROR_SLAB_REFLECTS where it would own fewer; the message names the
+ * largest number of ranks. */
+int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e);
 
 /* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none, since
  * its kernels wrap its ghosts (kernels/ghosts.h), unless it is to be `own_neighbour`. */

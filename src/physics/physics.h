@@ -4,8 +4,17 @@
 
 #include <mpi.h>
 #include "config/config.h"
-#include "io/files.h"
+#include "device/device.h"
 #include "halo/slab.h"
+#include "io/files.h"
+
+/* What layers, sources and receivers work on. Nothing of it is owned; all of it outlives them. */
+typedef struct problem {
+  device *dev; /* NULL where only sizes are asked for */
+  const slab *slab;
+  const config *config;
+  const files *files;
+} problem;
 
 typedef struct physics {
   enum equation

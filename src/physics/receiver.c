@@ -103,14 +103,15 @@ static size_t row_bytes(const receivers *r) {
 }
 
 /* All that needs no device. Collective, agreed. */
-static int plan(receivers *r, const config *c, placed **own, int pass, int64_t last_step, error *e) {
+static int plan(receivers *r, const config *c, placed **own, receivers_span span, error *e) {
   TRY(find_positions(r, c, e));
   find_own(r, c, own, e);
   r->every = c->receivers_every;
-  r->rows = last_step / r->every + 1;
+  r->first_step = span.first;
+  r->rows = span.last / r->every + 1;
   r->taken = (r->first_step + r->every - 1) / r->every;
   r->batch_rows = r->local ? BATCH_BYTES / (int64_t)row_bytes(r) : 1;
-  if (r->batch_rows < pass) r->batch_rows = pass;
+  if (r->batch_rows < span.pass) r->batch_rows = span.pass;
   if (r->batch_rows > r->rows) r->batch_rows = r->rows;
   return error_agree(e, r->files->compute);
 }
@@ -139,26 +140,24 @@ static int allocate(receivers *r, const placed *own, error *e) {
   return t->alloc(r->dev, (void **)&r->staging, 2 * batch, MEMORY_PINNED, e);
 }
 
-int receivers_open(receivers *r, device *dev, const slab *slab, const config *c, int pass, int64_t first_step,
-                   int64_t last_step, const files *files, error *e) {
+int receivers_open(receivers *r, const problem *on, receivers_span span, error *e) {
   placed *own = NULL;
-  *r = (receivers){.dev = dev, .slab = slab, .files = files, .first_step = first_step};
-  if (c->receivers == RECEIVERS_NONE) return 0;
-  if (!plan(r, c, &own, pass, last_step, e)) {
+  *r = (receivers){.dev = on->dev, .slab = on->slab, .files = on->files};
+  if (on->config->receivers == RECEIVERS_NONE) return 0;
+  if (!plan(r, on->config, &own, span, e)) {
     allocate(r, own, e);
-    error_agree(e, files->compute);
+    error_agree(e, on->files->compute);
   }
   free(own);
   return e->id;
 }
 
-int receivers_bytes(const slab *slab, const config *c, int pass, int64_t last_step, const files *files,
-                    receivers_size *size, error *e) {
+int receivers_bytes(const problem *on, receivers_span span, receivers_size *size, error *e) {
   placed *own = NULL;
-  receivers r = {.slab = slab, .files = files};
+  receivers r = {.slab = on->slab, .files = on->files};
   *size = (receivers_size){0};
-  if (c->receivers == RECEIVERS_NONE) return 0;
-  if (!plan(&r, c, &own, pass, last_step, e)) {
+  if (on->config->receivers == RECEIVERS_NONE) return 0;
+  if (!plan(&r, on->config, &own, span, e)) {
     size->count = r.count;
     size->pinned = 2 * (size_t)r.batch_rows * row_bytes(&r);
     size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);

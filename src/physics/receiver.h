@@ -3,12 +3,8 @@
 #define STENCIL_RECEIVER_H
 
 #include <stdbool.h>
-#include "io/files.h"
 #include "kernels/wavefront.h"
-#include "device/device.h"
-#include "halo/slab.h"
-
-struct config;
+#include "physics.h"
 
 /* A receiver belongs to the rank that owns the plane at or below it, which keeps its receivers in the order that a
  * wavefront comes to them (wavefront_receivers). A sample of all is a row of the traces: row i
@@ -34,12 +30,17 @@ typedef struct receivers {
   float *traces;               /* rows x local; those still in the halves are missing */
 } receivers;
 
-/* Reads and places the receivers of `c`, for passes of up to `pass` steps; one outside the grid is exit 2 naming file,
- * dataset and row. The steps divisible by `every` of [first_step, last_step] are sampled, `last_step` being the last of
- * the run; the rows of earlier ones, NaN at first, are for a checkpoint to fill. Collective over files->compute, same
- * error everywhere. Does nothing where there are no receivers. receivers_close it, also after a failure. */
-int receivers_open(receivers *r, device *dev, const slab *slab, const struct config *c, int pass,
-                   int64_t first_step, int64_t last_step, const files *files, error *e);
+/* Which steps are sampled, and how many a pass advances at most. */
+typedef struct receivers_span {
+  int pass;
+  int64_t first; /* rows of earlier steps are NaN until a checkpoint fills them */
+  int64_t last;  /* of the run */
+} receivers_span;
+
+/* Reads and places the receivers; one outside the grid is exit 2 naming file, dataset and row. Of the span's steps those
+ * divisible by [receivers] every are sampled. Collective over files->compute, same error everywhere. Does nothing where
+ * there are no receivers. receivers_close it, also after a failure. */
+int receivers_open(receivers *r, const problem *on, receivers_span span, error *e);
 void receivers_close(receivers *r);
 
 /* For a dry run: reads and checks the positions, and tells what receivers_open would take on this rank, in bytes, and
@@ -48,8 +49,7 @@ typedef struct receivers_size {
   int count;
   size_t on_device, pinned, on_host, on_disk;
 } receivers_size;
-int receivers_bytes(const slab *slab, const struct config *c, int pass, int64_t last_step, const files *files,
-                    receivers_size *size, error *e);
+int receivers_bytes(const problem *on, receivers_span span, receivers_size *size, error *e);
 
 /* Bytes of the file with the traces of the whole run. */
 static inline size_t receivers_file_bytes(const receivers *r) {

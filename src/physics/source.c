@@ -222,26 +222,24 @@ static int upload(sources *s, const spread *w, error *e) {
   return t->sync(s->dev, STREAM_BOUNDARY, e);
 }
 
-int sources_open(sources *s, device *dev, const slab *slab, const config *c, double dt, const files *files,
-                 error *e) {
+int sources_open(sources *s, const problem *on, double dt, error *e) {
   spread w = {0};
-  *s = (sources){.dev = dev, .slab = slab, .dt = dt};
-  if (c->source_count == 0) return 0;
-  if (!plan(s, &w, c, files, e)) {
+  *s = (sources){.dev = on->dev, .slab = on->slab, .dt = dt};
+  if (on->config->source_count == 0) return 0;
+  if (!plan(s, &w, on->config, on->files, e)) {
     upload(s, &w, e);
-    error_agree(e, files->compute);
+    error_agree(e, on->files->compute);
   }
   spread_free(&w);
   return e->id;
 }
 
-int sources_bytes(const slab *slab, const config *c, const files *files, size_t *on_device, size_t *pinned,
-                  error *e) {
+int sources_bytes(const problem *on, size_t *on_device, size_t *pinned, error *e) {
   spread w = {0};
-  sources s = {.slab = slab};
+  sources s = {.slab = on->slab};
   *on_device = *pinned = 0;
-  if (c->source_count == 0) return 0;
-  if (!plan(&s, &w, c, files, e)) {
+  if (on->config->source_count == 0) return 0;
+  if (!plan(&s, &w, on->config, on->files, e)) {
     *on_device = (size_t)s.point_count * sizeof *s.points + (size_t)s.share_count * sizeof *s.shares;
     *pinned = ring_bytes(&s);
   }

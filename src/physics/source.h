@@ -2,13 +2,9 @@
 #ifndef STENCIL_SOURCE_H
 #define STENCIL_SOURCE_H
 
-#include <mpi.h>
-#include "io/files.h"
 #include "kernels/wavefront.h"
-#include "device/device.h"
-#include "halo/slab.h"
+#include "physics.h"
 
-struct config;
 struct wavelet;
 
 /* Spread over this slab: each source over the 8 points around it, with trilinear weights. */
@@ -28,18 +24,15 @@ typedef struct sources {
   int64_t *ring_step; /* the step that each place of the ring holds, -1: none */
 } sources;
 
-/* Spreads the sources of `c` over `slab`, reads wavelets from their files, and brings the
- * lists to `dev`. A rank without points takes no memory of the device. Collective over files->compute, same error
- * everywhere.
- * sources_close it, also after a failure. */
-int sources_open(sources *s, device *dev, const slab *slab, const struct config *c, double dt,
-                 const files *files, error *e);
+/* Spreads the sources over the slab, reads wavelets from their files, and copies the lists to the device. `dt`: s. A
+ * rank without points takes no device memory. Collective over files->compute, same error everywhere. sources_close it,
+ * also after a failure. */
+int sources_open(sources *s, const problem *on, double dt, error *e);
 void sources_close(sources *s);
 
 /* For a dry run: reads and checks the wavelet files, and tells what sources_open would take on this rank, in bytes.
  * Collective over files->compute, same error everywhere. */
-int sources_bytes(const slab *slab, const struct config *c, const files *files, size_t *on_device,
-                  size_t *pinned, error *e);
+int sources_bytes(const problem *on, size_t *on_device, size_t *pinned, error *e);
 
 /* Enqueues on `stream` what the sources add to planes [args->z_begin, args->z_end) of args->out at step `step`,
  * that is at time step dt; nothing where they have no points there. Steps must ascend, and at most 16 steps may be

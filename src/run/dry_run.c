@@ -28,8 +28,10 @@ static int count_needs(const simulation *s, needs *n, error *e) {
   size_t on_device = 0, pinned = 0;
   double number, field = (double)slab_floats(z) * sizeof(float);
   *n = (needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
-  TRY(sources_bytes(z, c, s->files, &on_device, &pinned, e));
-  TRY(receivers_bytes(z, c, s->shape.depth, s->physics.steps, s->files, &n->receivers, e));
+  const problem on = simulation_problem(s);
+  TRY(sources_bytes(&on, &on_device, &pinned, e));
+  TRY(receivers_bytes(&on, (receivers_span){.pass = s->shape.depth, .last = s->physics.steps}, &n->receivers,
+                      e));
   n->device += (double)on_device + (double)n->receivers.on_device;
   double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
   n->copies =
@@ -110,7 +112,8 @@ static int print_device(simulation *s, const needs *n, error *e) {
 }
 
 static void print_output(const simulation *s) {
-  const double BESIDE = 9000; /* what a file holds besides points and config, about: HDF5's own, and attributes */
+  const double BESIDE =
+      9000; /* what a file holds besides points and config, about: HDF5's own, and attributes */
   const config *c = s->config;
   int64_t files = 1;
   const int64_t steps = s->physics.steps;

@@ -97,8 +97,12 @@ static int plan_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
   const int depth = s->shape.depth > 1 && plan_neighbours(s) ? s->shape.depth : s->stepper.kernel->steps;
-  const bool reflects[2] = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)};
-  TRY(slab_init_reflecting(z, c->nx, c->ny, c->nz, s->rank, s->ranks, RADIUS * depth, reflects, e));
+  const slab_shape shape = {.nx = c->nx,
+                            .ny = c->ny,
+                            .nz = c->nz,
+                            .ghost = RADIUS * depth,
+                            .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)}};
+  TRY(slab_init(z, &shape, s->rank, s->ranks, e));
   if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->shape.depth > 1);
   return 0;
 }
@@ -170,6 +174,10 @@ static int allocate_fields(simulation *s, error *e) {
   return transfer_open(&s->transfer, s->dev, &s->slab, ghosts, e);
 }
 
+problem simulation_problem(const simulation *s) {
+  return (problem){.dev = s->dev, .slab = &s->slab, .config = s->config, .files = s->files};
+}
+
 /* Layers, sources, receivers: what acts on the field besides the star. */
 static int allocate_actors(simulation *s, error *e) {
   const config *c = s->config;
@@ -184,9 +192,10 @@ static int allocate_actors(simulation *s, error *e) {
   TRY(error_agree(e, s->comm));
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
-  TRY(sources_open(&s->sources, s->dev, &s->slab, c, p->dt, s->files, e));
-  TRY(receivers_open(&s->receivers, s->dev, &s->slab, c, s->shape.depth, s->from ? s->from->step + 1 : 0,
-                     last, s->files, e));
+  const problem on = simulation_problem(s);
+  const receivers_span span = {s->shape.depth, s->from ? s->from->step + 1 : 0, last};
+  TRY(sources_open(&s->sources, &on, p->dt, e));
+  TRY(receivers_open(&s->receivers, &on, span, e));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
   step->sources = c->source_count ? &s->sources : NULL;
   step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;

@@ -39,8 +39,9 @@ typedef struct simulation {
   receivers receivers;
   survey survey;
   field_statistics statistics; /* of the field when it was last measured on the device */
-  int64_t checked_step;        /* whose field is known to be finite, or the writer knows better before it saves more */
-  double copy_gbs;             /* measured copy bandwidth of this rank's device, GB/s read + write */
+  int64_t
+      checked_step; /* whose field is known to be finite, or the writer knows better before it saves more */
+  double copy_gbs;  /* measured copy bandwidth of this rank's device, GB/s read + write */
   saving saving;
   double io_seconds;         /* that saving has kept the steps waiting since the loop began */
   double loop_io_seconds;    /* the same at the end of the loop, */
@@ -65,6 +66,9 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
 /* Takes the memory and opens the transport of a planned simulation. Collective. */
 int simulation_allocate(simulation *s, error *e);
 void simulation_close(simulation *s);
+
+/* What sources, receivers and layers work on. */
+problem simulation_problem(const simulation *s);
 
 /* Fills both fields with the initial field and all ghosts; measures the copy bandwidth on the way.
  * Collective. */

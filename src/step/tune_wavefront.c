@@ -34,7 +34,8 @@ bool tune_wavefront_can(int nx, int ny) {
 static int trial_open(trial *t, const wavefront_question *q, error *e) {
   const int most = trial_planes(q->nx, q->ny);
   *t = (trial){.halo = {.slab = &t->slab, .dev = q->dev}};
-  TRY(slab_init(&t->slab, q->nx, q->ny, q->planes < most ? q->planes : most, 0, 1, RADIUS, e));
+  TRY(slab_init(&t->slab, &(slab_shape){q->nx, q->ny, q->planes < most ? q->planes : most, .ghost = RADIUS},
+                0, 1, e));
   stepper *s = &t->stepper;
   *s = (stepper){.dev = q->dev, .halo = &t->halo, .slab = &t->slab, .overlap = true};
   s->kernel = s->boundary_kernel = s->single_kernel = q->wavefront;

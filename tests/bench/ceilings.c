@@ -219,7 +219,7 @@ static void measure_images(work *w, bool medium) {
 static double cached_gpts(const work *w, enum equation equation, bool medium) {
   slab small;
   error e = {0};
-  if (slab_init(&small, 256, 12, 8, 0, 1, RADIUS, &e)) exit(1);
+  if (slab_init(&small, &(slab_shape){256, 12, 8, .ghost = RADIUS}, 0, 1, &e)) exit(1);
   work alone = {.s = &small, .floats = slab_floats(&small), .threads = 1, .medium = medium};
   float **const fields[] = {&alone.field[0], &alone.field[1], &alone.media};
   for (int i = 0; i < 3; i++)
@@ -281,7 +281,7 @@ int main(int argc, char **argv) {
   if (n[3] > THREADS_MAX) n[3] = THREADS_MAX;
   slab s;
   error e = {0};
-  if (slab_init(&s, n[0], n[1], n[2], 0, 1, RADIUS, &e)) {
+  if (slab_init(&s, &(slab_shape){n[0], n[1], n[2], .ghost = RADIUS}, 0, 1, &e)) {
     fprintf(stderr, "bench_ceilings: %s\n", e.text);
     return error_exit_code(e.id);
   }

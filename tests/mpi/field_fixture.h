@@ -39,7 +39,7 @@ static inline int fixture_open(void **state) {
   if (x->rank == 0 && !mkdtemp(x->folder)) return -1;
   MPI_Bcast(x->folder, sizeof x->folder, MPI_CHAR, 0, MPI_COMM_WORLD);
   *state = x;
-  return slab_init(&x->s, NX, NY, NZ, x->rank, x->ranks, 4, &e);
+  return slab_init(&x->s, &(slab_shape){NX, NY, NZ, .ghost = 4}, x->rank, x->ranks, &e);
 }
 
 static inline int fixture_close(void **state) {

@@ -48,7 +48,7 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
                    bool periodic_z) {
   whole w;
   error e = {0};
-  assert_ok(slab_init(&w.slab, nx, ny, nz, 0, 1, RADIUS, &e), &e);
+  assert_ok(slab_init(&w.slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &e), &e);
   for (int i = 0; i < 2; i++) {
     w.memory[i] = aligned_alloc(128, slab_floats(&w.slab) * sizeof(float));
     for (size_t k = 0; k < slab_floats(&w.slab); k++) w.memory[i][k] = ghost;

@@ -132,7 +132,9 @@ static int rank, ranks;
 static void open_slab(step_run *r, device *dev, int depth, const char *transport) {
   const bool wrap = !transport;
   error e = {0};
-  assert_ok(slab_init(&r->slab, NX, NY, NZ, wrap ? 0 : rank, wrap ? 1 : ranks, RADIUS * depth, &e), &e);
+  assert_ok(slab_init(&r->slab, &(slab_shape){NX, NY, NZ, .ghost = RADIUS * depth}, wrap ? 0 : rank,
+                      wrap ? 1 : ranks, &e),
+            &e);
   if (wrap) {
     r->slab.lower = r->slab.upper = 0;
     r->halo =

@@ -78,7 +78,7 @@ static void test_shapes(void **state) {
     const int *n = shapes[i / 4];
     error e = {0};
     slab s;
-    assert_int_equal(slab_init(&s, n[0], n[1], n[2], x->rank, x->ranks, 1, &e), 0);
+    assert_int_equal(slab_init(&s, &(slab_shape){n[0], n[1], n[2], .ghost = 1}, x->rank, x->ranks, &e), 0);
     write_then_read(&s, path, modes[i % (size_t)count], modes[0], 20000, i & 2 ? 1 : 0, i & 1);
   }
 }

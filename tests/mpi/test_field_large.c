@@ -51,7 +51,8 @@ static int large_sink(void *context, int z, int planes, const float *values, err
 static slab large_slab(const fixture *x) {
   slab s;
   error e = {0};
-  assert_int_equal(slab_init(&s, LARGE_NX, LARGE_NY, LARGE_NZ, x->rank, x->ranks, 4, &e), 0);
+  assert_int_equal(
+      slab_init(&s, &(slab_shape){LARGE_NX, LARGE_NY, LARGE_NZ, .ghost = 4}, x->rank, x->ranks, &e), 0);
   return s;
 }
 

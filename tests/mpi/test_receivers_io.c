@@ -77,10 +77,9 @@ typedef struct recording {
   field_values *values;
 } recording;
 
-static void check_memory(const config *c, const slab *b, int pass, int64_t last, size_t device_before,
-                         size_t pinned_before) {
+static void check_memory(const problem *on, receivers_span span, size_t device_before, size_t pinned_before) {
   receivers_size size;
-  assert_ok(receivers_bytes(b, c, pass, last, &WORLD, &size, &E), &E);
+  assert_ok(receivers_bytes(on, span, &size, &E), &E);
   assert_int_equal(dev->bytes - device_before, size.on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, size.pinned);
 }
@@ -130,13 +129,15 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
 static void record(const config *c, recording how, const char *path) {
   slab b;
   receivers r;
+  const problem on = {dev, &b, c, &WORLD};
+  const receivers_span span = {how.pass, how.first, how.last};
   float *memory, *staging;
-  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
+  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
-  assert_ok(receivers_open(&r, dev, &b, c, how.pass, how.first, how.last, &WORLD, &E), &E);
+  assert_ok(receivers_open(&r, &on, span, &E), &E);
   check_order(&r);
-  check_memory(c, &b, how.pass, how.last, device_before, pinned_before);
+  check_memory(&on, span, device_before, pinned_before);
   if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
   assert_ok(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E), &E);

@@ -106,13 +106,14 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   slab b;
   sources opened;
   size_t bytes;
+  const problem on = {NULL, &b, &c, &WORLD};
   error e = {0}, dry = {0};
   snprintf(text, sizeof text, "%s%s%s", file, words[0] == ':' ? "" : ":/", words);
-  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
-  assert_int_equal(sources_open(&opened, NULL, &b, &c, DT, &WORLD, &e), id);
+  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
+  assert_int_equal(sources_open(&opened, &on, DT, &e), id);
   assert_string_equal(e.text, text);
   assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
-  assert_int_equal(sources_bytes(&b, &c, &WORLD, &bytes, &bytes, &dry), id);
+  assert_int_equal(sources_bytes(&on, &bytes, &bytes, &dry), id);
   assert_string_equal(dry.text, text);
   sources_close(&opened);
 }
@@ -227,15 +228,16 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   const source_config flat_source = file_source("flat", 1), wide_source = file_source("wide", 1);
   slab b;
   sources s;
+  const problem on = {dev, &b, c, &WORLD};
   assert_ok(wavelet_read(&WORLD, &flat_source, &tables[0], &E), &E);
   assert_ok(wavelet_read(&WORLD, &wide_source, &tables[1], &E), &E);
-  assert_ok(slab_init(&b, NX, NY, NZ, rank, ranks, RADIUS, &E), &E);
+  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
   float *zeros = calloc(slab_floats(&b), sizeof *zeros);
-  assert_ok(sources_open(&s, dev, &b, c, DT, &WORLD, &E), &E);
+  assert_ok(sources_open(&s, &on, DT, &E), &E);
   size_t on_device, pinned;
-  assert_ok(sources_bytes(&b, c, &WORLD, &on_device, &pinned, &E), &E);
+  assert_ok(sources_bytes(&on, &on_device, &pinned, &E), &E);
   assert_int_equal(dev->bytes - device_before, on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);

@@ -126,7 +126,7 @@ static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins
   int me, of;
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &of);
-  assert_ok(slab_init(&s, g.nx, g.ny, g.nz, me, of, RADIUS, &E), &E);
+  assert_ok(slab_init(&s, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, me, of, &E), &E);
   assert_ok(transfer_open(&t, dev, &s, (float[FACE_COUNT]){NAN, NAN, NAN, NAN, NAN, NAN}, &E), &E);
   size_t bytes = slab_floats(&s) * sizeof(float);
   assert_ok(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E), &E);

@@ -49,28 +49,28 @@ static void set_rules_x(step_run *r, const unsigned char rules[2]) {
 }
 
 /* A grid, what its faces in x ask for, and the whole field after some steps, which costs more than the steps. */
-typedef struct problem {
+typedef struct step_problem {
   grid g;
   const unsigned char *rules;
   int steps;
   float *expected; /* free() it */
-} problem;
+} step_problem;
 
-static problem new_problem(grid g, const unsigned char rules[2], int steps) {
+static step_problem new_problem(grid g, const unsigned char rules[2], int steps) {
   kernel_args weights = step_weights();
   memcpy(weights.ghosts, rules, 2);
-  problem p = {g, rules, steps, step_initial(g.nx, g.ny, g.nz)};
+  step_problem p = {g, rules, steps, step_initial(g.nx, g.ny, g.nz)};
   step_expected(&weights, p.expected, g.nx, g.ny, g.nz, steps, 0.375f, false);
   return p;
 }
 
-static void one_run(device *dev, const kernel *k, const problem *p, bool overlap, bool profile,
+static void one_run(device *dev, const kernel *k, const step_problem *p, bool overlap, bool profile,
                     const way *w) {
   const grid g = p->g;
   const int steps = p->steps;
   step_run r;
   error e = {0};
-  if (slab_init(&r.slab, g.nx, g.ny, g.nz, rank, ranks, RADIUS * k->steps, &e)) {
+  if (slab_init(&r.slab, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS * k->steps}, rank, ranks, &e)) {
     if (k->steps > 1) return; /* too thin for its deeper ghosts */
     fail_msg("%s", e.text);
   }
@@ -106,13 +106,13 @@ static bool can_do(device *dev, const char *transport) {
 /* Every transport this machine can do, with all neighbours on one node and with some elsewhere, on grids of one piece
  * a halo and of several. */
 static void all_ways(device *dev) {
-  const problem thick = new_problem((grid){20, 17, 4 * 13 + 1}, RULES_X[0], 7),
+  const step_problem thick = new_problem((grid){20, 17, 4 * 13 + 1}, RULES_X[0], 7),
                 large = new_problem((grid){300, 210, 9 * 4}, RULES_X[0], 3);
   const kernel *k;
   error e = {0};
   assert_ok(kernel_find("auto", EQUATION_JACOBI, dev->table->backend, &k, &e), &e);
   for (int mode = 0; mode < 4; mode++) {
-    const problem thin = new_problem(GRIDS[mode], RULES_X[0], 5);
+    const step_problem thin = new_problem(GRIDS[mode], RULES_X[0], 5);
     for (int i = 0; i < transport_count(); i++)
       for (int node_ranks = 0; node_ranks < 3 && can_do(dev, transport_at(i)->name); node_ranks++) {
         way w = {transport_at(i)->name, node_ranks, false};
@@ -136,13 +136,13 @@ static void all_runs(const char *backend) {
     if (kern->backend != dev->table->backend || kern->equation != EQUATION_JACOBI) continue;
     if (strcmp(kern->name, "simd_cached") == 0) continue; /* as simd where launches are this small */
     for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i += EVERY) {
-      const problem p = new_problem(GRIDS[i], RULES_X[0], 7 + (int)(i & 1));
+      const step_problem p = new_problem(GRIDS[i], RULES_X[0], 7 + (int)(i & 1));
       for (int mode = 0; mode < 4; mode++) one_run(dev, kern, &p, mode & 1, mode & 2, &REFERENCE);
       free(p.expected);
     }
     for (size_t i = 0; i < sizeof GRIDS_X / sizeof *GRIDS_X && kern->steps == 1; i += EVERY)
       for (size_t rule = 1; rule < sizeof RULES_X / sizeof *RULES_X; rule++) {
-        const problem p = new_problem(GRIDS_X[i], RULES_X[rule], 5);
+        const step_problem p = new_problem(GRIDS_X[i], RULES_X[rule], 5);
         one_run(dev, kern, &p, true, false, &REFERENCE);
         free(p.expected);
       }
@@ -189,7 +189,7 @@ static void copies_are_not_overwritten(void) {
   device *dev;
   error e = {0};
   assert_ok(device_open("host", &options, &dev, &e), &e);
-  assert_ok(slab_init(&r.slab, 33, 12, 30, rank, ranks, RADIUS, &e), &e);
+  assert_ok(slab_init(&r.slab, &(slab_shape){33, 12, 30, .ghost = RADIUS}, rank, ranks, &e), &e);
   step_run_open(&r, dev, "simd", "sendrecv", 0, true, false, 0.25f);
   snapshot_open(&p, dev, &r.slab, 0);
   stepper *s = &r.stepper;

@@ -84,7 +84,7 @@ static void ring(device *dev, const char *name, grid g) {
   halo h = {.dev = NULL};
   error e = {0};
   float *staging = NULL;
-  assert_ok(slab_init(&s, g.nx, g.ny, g.nz * ranks, rank, ranks, RADIUS, &e), &e);
+  assert_ok(slab_init(&s, &(slab_shape){g.nx, g.ny, g.nz * ranks, .ghost = RADIUS}, rank, ranks, &e), &e);
   slab_wrap(&s, true);
   halo_setup setup = {.dev = dev, .slab = &s, .comm = MPI_COMM_WORLD};
   const size_t bytes = slab_floats(&s) * sizeof(float);

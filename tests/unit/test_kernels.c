@@ -85,7 +85,8 @@ static void new_case_of(launch_case *c, int steps, bool rules, const int n[3], i
   error e = {0};
   int ghost = RADIUS * steps;
   c->steps = steps;
-  assert_int_equal(slab_init(&c->s, n[0], n[1], n[2] < ghost ? ghost : n[2], 0, 1, ghost, &e), 0);
+  assert_int_equal(
+      slab_init(&c->s, &(slab_shape){n[0], n[1], n[2] < ghost ? ghost : n[2], .ghost = ghost}, 0, 1, &e), 0);
   c->floats = slab_floats(&c->s);
   c->in = new_field(c->floats);
   c->medium = new_field(c->floats);
@@ -291,7 +292,7 @@ static int open_devices(test_device d[DEVICES_MAX], size_t floats) {
 static size_t floats_of(int nx, int ny, int nz) {
   slab s;
   error e = {0};
-  assert_int_equal(slab_init(&s, nx, ny, nz, 0, 1, RADIUS, &e), 0);
+  assert_int_equal(slab_init(&s, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &e), 0);
   return slab_floats(&s);
 }
 

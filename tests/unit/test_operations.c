@@ -41,7 +41,7 @@ static float *point(const field *f, float *memory, int z, int y, int x) {
 /* Random numbers everywhere, ghosts and padding too: they must stay. */
 static void open_field(field *f, int nx, int ny, int nz, const unsigned char ghosts[FACE_COUNT],
                        uint64_t seed) {
-  assert_ok(slab_init(&f->slab, nx, ny, nz, 0, 1, RADIUS, &E), &E);
+  assert_ok(slab_init(&f->slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E), &E);
   const size_t floats = slab_floats(&f->slab);
   f->back = pinned(floats);
   f->expected = malloc(floats * sizeof(float));

@@ -21,7 +21,9 @@ static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
   for (int rank = 0; rank < ranks; rank++) {
     slab s;
     error e = {0};
-    assert_ok(slab_init_reflecting(&s, 3, 5, nz, rank, ranks, ghost, reflects, &e), &e);
+    assert_ok(slab_init(&s, &(slab_shape){3, 5, nz, .ghost = ghost, .reflects = {reflects[0], reflects[1]}},
+                        rank, ranks, &e),
+              &e);
     assert_int_equal(s.z0, next);
     assert_int_equal(slab_first_plane(&s, rank), next);
     assert_int_equal(slab_first_plane(&s, rank + 1), next + s.nz);
@@ -50,7 +52,9 @@ static void every_plane_has_one_owner(void **state) {
           check_dealt(nz, ranks, ghost, reflects);
           continue;
         }
-        const int id = slab_init_reflecting(&s, 3, 5, nz, ranks - 1, ranks, ghost, reflects, &e);
+        const int id =
+            slab_init(&s, &(slab_shape){3, 5, nz, .ghost = ghost, .reflects = {reflects[0], reflects[1]}},
+                      ranks - 1, ranks, &e);
         assert_int_equal(id, nz / ranks < ghost ? ERROR_SLAB_TOO_MANY_RANKS : ERROR_SLAB_REFLECTS);
         const int most = atoi(strstr(e.text, "at most ") + 8);
         assert_true(nz >= least_planes(most, ghost, reflects));
@@ -64,13 +68,13 @@ static void too_many_ranks_names_the_largest_number(void **state) {
   (void)state;
   slab s;
   error e = {0};
-  assert_int_equal(slab_init(&s, 8, 8, 23, 0, 6, 4, &e), ERROR_SLAB_TOO_MANY_RANKS);
+  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 23, .ghost = 4}, 0, 6, &e), ERROR_SLAB_TOO_MANY_RANKS);
   assert_string_equal(e.text,
                       "[grid] nz = 23 gives 6 ranks fewer than 4 planes each: at most 5 ranks fit this grid");
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
   e = (error){0};
-  assert_ok(slab_init(&s, 8, 8, 23, 4, 5, 4, &e), &e);
-  assert_int_equal(slab_init(&s, 8, 8, 3, 0, 1, 4, &e), ERROR_SLAB_TOO_THIN);
+  assert_ok(slab_init(&s, &(slab_shape){8, 8, 23, .ghost = 4}, 4, 5, &e), &e);
+  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 3, .ghost = 4}, 0, 1, &e), ERROR_SLAB_TOO_THIN);
   assert_string_equal(e.text, "[grid] nz = 3: at least 4 planes are needed");
 }
 
@@ -79,12 +83,16 @@ static void thin_slabs_at_reflecting_faces_are_told(void **state) {
   slab s;
   error e = {0};
   const bool both[2] = {true, true}, lower[2] = {true, false};
-  assert_int_equal(slab_init_reflecting(&s, 8, 8, 13, 1, 3, 4, both, &e), ERROR_SLAB_REFLECTS);
+  assert_int_equal(
+      slab_init(&s, &(slab_shape){8, 8, 13, .ghost = 4, .reflects = {both[0], both[1]}}, 1, 3, &e),
+      ERROR_SLAB_REFLECTS);
   assert_string_equal(e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, not 5: "
                               "at most 2 ranks fit this grid");
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
   e = (error){0};
-  assert_int_equal(slab_init_reflecting(&s, 8, 8, 4, 0, 1, 4, lower, &e), ERROR_SLAB_TOO_THIN);
+  assert_int_equal(
+      slab_init(&s, &(slab_shape){8, 8, 4, .ghost = 4, .reflects = {lower[0], lower[1]}}, 0, 1, &e),
+      ERROR_SLAB_TOO_THIN);
   assert_string_equal(e.text, "[grid] nz = 4: at least 5 planes are needed");
 }
 
@@ -116,7 +124,7 @@ static void points_and_ghosts_do_not_overlap(void **state) {
   for (int nx = 1; nx <= 65; nx += (nx < 36 ? 1 : 7)) {
     slab s;
     error e = {0};
-    assert_ok(slab_init(&s, nx, 3, 5, 0, 1, 4, &e), &e);
+    assert_ok(slab_init(&s, &(slab_shape){nx, 3, 5, .ghost = 4}, 0, 1, &e), &e);
     unsigned char *used = calloc(slab_floats(&s), 1);
     for (int z = -4; z < 9; z++)
       for (int y = -4; y < 7; y++)
@@ -143,7 +151,7 @@ static void rows_and_planes_lie_apart_in_caches(void **state) {
       slab s;
       error e = {0};
       int planes[SLAB_PAGE / SLAB_ALIGN] = {0}, rows[SLAB_PAGE / SLAB_ALIGN] = {0};
-      assert_ok(slab_init(&s, nx, ny, 8, 0, 1, 4, &e), &e);
+      assert_ok(slab_init(&s, &(slab_shape){nx, ny, 8, .ghost = 4}, 0, 1, &e), &e);
       for (int z = -4; z < 8; z++)
         assert_true(++planes[slab_offset(&s, z, 0, 0) % SLAB_PAGE / SLAB_ALIGN] <= 3);
       for (int y = -4; y <= 4; y++)
@@ -160,7 +168,7 @@ static void wrapped_ranks_form_a_ring(void **state) {
     error e = {0};
     slab s[5];
     for (int r = 0; r < ranks; r++) {
-      assert_ok(slab_init(&s[r], 8, 8, 43, r, ranks, 4, &e), &e);
+      assert_ok(slab_init(&s[r], &(slab_shape){8, 8, 43, .ghost = 4}, r, ranks, &e), &e);
       int lower = s[r].lower, upper = s[r].upper;
       slab_wrap(&s[r], false);
       if (r > 0) assert_int_equal(s[r].lower, lower);
@@ -189,7 +197,7 @@ static void copies_of_planes_lie_alike_in_pages(void **state) {
       slab s[5];
       error e = {0};
       for (int r = 0; r < 5; r++) {
-        assert_ok(slab_init(&s[r], 20, ny, 43, r, 5, ghost, &e), &e);
+        assert_ok(slab_init(&s[r], &(slab_shape){20, ny, 43, .ghost = ghost}, r, 5, &e), &e);
         assert_int_equal(s[r].lead % SLAB_ALIGN, 0);
         assert_true(slab_offset(&s[r], s[r].nz + ghost - 1, ny + 3, 23) < slab_floats(&s[r]));
         leads += s[r].lead > 0;
@@ -206,7 +214,7 @@ static void sizes_beyond_32_bits(void **state) {
   (void)state;
   slab s;
   error e = {0};
-  assert_ok(slab_init(&s, 2048, 2048, 4096, 0, 1, 4, &e), &e);
+  assert_ok(slab_init(&s, &(slab_shape){2048, 2048, 4096, .ghost = 4}, 0, 1, &e), &e);
   assert_true(slab_floats(&s) > (size_t)2048 * 2048 * 4096);
   size_t last = slab_offset(&s, 4095, 2047, 2047);
   assert_true(last > (size_t)UINT32_MAX);

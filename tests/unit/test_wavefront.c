@@ -101,7 +101,7 @@ static void case_open(pass_case *c, enum equation equation, const wavefront_shap
   c->args.lower = n[2] >= RADIUS * steps && random_below(random, 2);
   c->args.upper = n[2] >= RADIUS * steps && random_below(random, 2);
   const int ghost = c->args.lower || c->args.upper ? RADIUS * steps : RADIUS;
-  assert_ok(slab_init(&c->s, n[0], n[1], n[2], 0, 1, ghost, &e), &e);
+  assert_ok(slab_init(&c->s, &(slab_shape){n[0], n[1], n[2], .ghost = ghost}, 0, 1, &e), &e);
   const slab *s = &c->s;
   c->args.field = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
   const bool medium = equation != EQUATION_JACOBI && random_below(random, 2);

@@ -184,7 +184,7 @@ static void a_snapshot_is_what_was(void **state) {
   snapshot p;
   const device_options options = {.threads = 2, .local_ranks = 1};
   const int us = 30000;
-  assert_int_equal(slab_init(&s, 37, 11, 29, 1, 3, RADIUS, &e), 0);
+  assert_int_equal(slab_init(&s, &(slab_shape){37, 11, 29, .ghost = RADIUS}, 1, 3, &e), 0);
   assert_int_equal(device_open_host(&options, &dev, &e), 0);
   float *field;
   assert_int_equal(
@@ -224,7 +224,7 @@ static void a_snapshot_is_bounded(void **state) {
   slab s;
   snapshot p;
   const device_options options = {.threads = 1, .local_ranks = 1};
-  assert_int_equal(slab_init(&s, 8, 8, 8, 0, 1, RADIUS, &e), 0);
+  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 8, .ghost = RADIUS}, 0, 1, &e), 0);
   assert_int_equal(device_open_host(&options, &dev, &e), 0);
   snapshot_open(&p, dev, &s, 0);
   assert_false(snapshot_reserve(&p, 1000, 3999));
