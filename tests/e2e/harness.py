@@ -75,9 +75,9 @@ class Program:
         """`launch`: options of mpiexec."""
         return ([self.mpiexec, *launch, "-np", str(np)] if np else []) + [self.path] + [str(a) for a in args]
 
-    def run(self, *args, np=0, launch=(), timeout=180, shell_before="", env=None):
-        """Runs to the end; a run that outlasts `timeout` seconds is killed and fails the case."""
-        command = self.command(args, np, launch)
+    def run(self, *args, np=0, launch=(), timeout=180, shell_before="", env=None, by=()):
+        """Runs to the end, started `by` another command; a run that outlasts `timeout` seconds is killed and fails the case."""
+        command = [*by, *self.command(args, np, launch)]
         if shell_before:
             command = ["bash", "-c", shell_before + '; exec "$@"', "bash"] + command
         process = subprocess.Popen(command, cwd=self.folder, env={**self.environment, **(env or {})}, text=True,
