@@ -2,7 +2,6 @@
  * rules, which are CUDA's. */
 #include "device.h"
 #include "host_copy.h"
-#include "host_counter.h"
 #include "host_event.h"
 #include "host_memory.h"
 #include "host_stream.h"
@@ -97,11 +96,19 @@ static void work_run(const void *payload, int part, int parts) {
   if (!t->failure->id) t->run(t->args, part, parts);
 }
 
-static void push_work(host_device *h, int stream, host_operation *run, const void *args, size_t bytes,
-                      int shares, int pieces) {
-  work_task work = {.run = run, .failure = &h->failures[stream]};
-  memcpy(work.args, args, bytes);
-  host_stream_push(h->streams[stream], work_run, &work, offsetof(work_task, args) + bytes, shares, pieces);
+/* What a stream is given to compute: in `shares` threads, each with `pieces` pieces of its own (host_stream_push). */
+typedef struct host_work {
+  host_operation *run;
+  const void *args;
+  size_t bytes; /* of args, which are copied */
+  int shares, pieces;
+} host_work;
+
+static void push_work(host_device *h, int stream, const host_work *w) {
+  work_task work = {.run = w->run, .failure = &h->failures[stream]};
+  memcpy(work.args, w->args, w->bytes);
+  host_stream_push(h->streams[stream], work_run, &work, offsetof(work_task, args) + w->bytes, w->shares,
+                   w->pieces);
 }
 
 typedef struct launch_args {
@@ -121,14 +128,16 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
   const launch_args launch = {k->host, *args};
-  push_work(h, stream, launch_run, &launch, sizeof launch, h->threads, host_share_pieces(args, h->threads));
+  push_work(
+      h, stream,
+      &(host_work){launch_run, &launch, sizeof launch, h->threads, host_share_pieces(args, h->threads)});
   return 0;
 }
 
 static int host_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
   host_device *h = host_of(dev);
   if (o->args_bytes > WORK_ARGS_MAX) return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
-  push_work(h, stream, o->host, args, o->args_bytes, h->threads, 1);
+  push_work(h, stream, &(host_work){o->host, args, o->args_bytes, h->threads, 1});
   return 0;
 }
 
@@ -182,9 +191,9 @@ static void find_bad(const void *args, int part, int parts) {
 static int host_statistics(device *dev, int stream, const statistics_args *args, error *e) {
   (void)e;
   host_device *h = host_of(dev);
-  push_work(h, stream, find_units, args, sizeof *args, h->threads, 1);
-  push_work(h, stream, find_planes, args, sizeof *args, h->threads, 1);
-  push_work(h, stream, find_bad, args, sizeof *args, 1, 1);
+  push_work(h, stream, &(host_work){find_units, args, sizeof *args, h->threads, 1});
+  push_work(h, stream, &(host_work){find_planes, args, sizeof *args, h->threads, 1});
+  push_work(h, stream, &(host_work){find_bad, args, sizeof *args, 1, 1});
   return 0;
 }
 
@@ -201,8 +210,8 @@ static void count_values(const void *args, int part, int parts) {
 static int host_histogram(device *dev, int stream, const histogram_args *args, error *e) {
   (void)e;
   host_device *h = host_of(dev);
-  push_work(h, stream, clear_counts, args, sizeof *args, 1, 1);
-  push_work(h, stream, count_values, args, sizeof *args, h->threads, 1);
+  push_work(h, stream, &(host_work){clear_counts, args, sizeof *args, 1, 1});
+  push_work(h, stream, &(host_work){count_values, args, sizeof *args, h->threads, 1});
   return 0;
 }
 

@@ -1,9 +1,10 @@
-/* An event of the host device. The rules are CUDA's (device.h) but for a stricter one: an event belongs to the first
- * stream it is recorded on. */
+/* What a stream of the host device waits for: events of this device, and counters in memory that other processes see.
+ * The rules are CUDA's (device.h), with one more: an event belongs to the first stream it is recorded on. */
 #ifndef STENCIL_HOST_EVENT_H
 #define STENCIL_HOST_EVENT_H
 
 #include <pthread.h>
+#include <stdint.h>
 #include "host_stream.h"
 
 typedef struct host_event {
@@ -26,5 +27,11 @@ void host_event_wait(host_event *ev, host_stream *s);
 void host_event_sync(host_event *ev);
 /* Waits for both, then gives the seconds from `first` to `last`; DEVICE_FAILED if one was never recorded. */
 int host_event_seconds(host_event *first, host_event *last, double *seconds, error *e);
+
+/* Sets the counter when all earlier work of the stream is done. A process that awaits it then sees that work. */
+void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value);
+/* Holds back later work of the stream until the counter has reached `value`, which may wrap around. The stream stays
+ * awake for the first `patience` seconds. */
+void host_counter_await(host_stream *s, const uint32_t *counter, uint32_t value, double patience);
 
 #endif
