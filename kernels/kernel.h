@@ -63,6 +63,8 @@ typedef void host_kernel(const kernel_args *args, int part, int parts);
  * asynchronous. cudaErrorNotSupported says that this GPU or driver lacks what the kernel is made of. */
 typedef int cuda_kernel(const kernel_args *args, void *stream);
 
+struct operation;
+
 typedef struct kernel {
   const char *name;
   enum equation equation;
@@ -70,6 +72,9 @@ typedef struct kernel {
   int steps;     /* a launch advances: 1 or 2 */
   int virtual_x; /* can it do without images in ghosts in x? */
   int wavefront; /* a pass may advance several steps, by launches over chunks of planes (src/step/wavefront.h) */
+  /* A launch and the absorbing layers of its points in one, with absorb_args (absorb.h); NULL: operation_absorb is to
+   * follow the launch. Images in x are in their ghosts: virtual_x is 0. */
+  const struct operation *layers;
   const char *note;  /* one line for --version */
   host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
   cuda_kernel *cuda;

@@ -20,6 +20,8 @@ typedef struct operation {
   size_t args_bytes;
   host_operation *host;
   cuda_operation *cuda; /* NULL where CUDA is not compiled in */
+  /* Host: into how many pieces to cut each of so many shares, as host_share_pieces; NULL: one. */
+  int (*pieces)(const void *args, int shares);
 } operation;
 
 /* Args: kernel_args. Holds and images anew what own points of planes [z_begin, z_end) of `out` say: after a field was

@@ -60,10 +60,11 @@ static void sample_host(const void *args, int part, int parts) {
   for (int i = host_share_begin(a->count, part, parts); i < end; i++) a->samples[i] = sample_point(a, i);
 }
 
-const operation operation_ghosts = {"ghosts", sizeof(kernel_args), ghosts_host, CUDA(operation_ghosts_cuda)};
-const operation operation_inject = {"point sources", sizeof(inject_args), inject_host,
-                                    CUDA(operation_inject_cuda)};
-const operation operation_sample = {"receivers", sizeof(sample_args), sample_host,
-                                    CUDA(operation_sample_cuda)};
-const operation operation_persistent = {"steps of one launch", sizeof(persistent_args), NULL,
-                                        CUDA(operation_persistent_cuda)};
+#define OPERATION(what, type, on_host, on_cuda)                                                              \
+  { .name = what, .args_bytes = sizeof(type), .host = on_host, .cuda = CUDA(on_cuda) }
+const operation operation_ghosts = OPERATION("ghosts", kernel_args, ghosts_host, operation_ghosts_cuda);
+const operation operation_inject =
+    OPERATION("point sources", inject_args, inject_host, operation_inject_cuda);
+const operation operation_sample = OPERATION("receivers", sample_args, sample_host, operation_sample_cuda);
+const operation operation_persistent =
+    OPERATION("steps of one launch", persistent_args, NULL, operation_persistent_cuda);

@@ -4,38 +4,52 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One declaration a line of kernels.def. A CUDA kernel's function exists only where CUDA is compiled in. */
-#define DECLARE_HOST(function) host_kernel function;
+/* One declaration a line of kernels.def, of LAYERS kernels two. A CUDA kernel's exist only where CUDA is compiled in. */
+#define DECLARE_HOST(function)        host_kernel function;
+#define DECLARE_LAYERS_HOST(function) extern const struct operation function##_layers;
 #ifdef STENCIL_HAVE_CUDA
-#define DECLARE_CUDA(function)  cuda_kernel function;
-#define CUDA_FUNCTION(function) function
+#define DECLARE_CUDA(function)        cuda_kernel function;
+#define DECLARE_LAYERS_CUDA(function) extern const struct operation function##_layers;
+#define CUDA_POINTER(pointer)         pointer
 #else
 #define DECLARE_CUDA(function)
-#define CUDA_FUNCTION(function) NULL
+#define DECLARE_LAYERS_CUDA(function)
+#define CUDA_POINTER(pointer) NULL
 #endif
 #define KERNEL(equation, backend, name, function, note) DECLARE_##backend(function)
-#define TWO_STEP_KERNEL                                 KERNEL
-#define WAVEFRONT_KERNEL                                KERNEL
-#define VIRTUAL_X_KERNEL                                KERNEL
+#define LAYERS_KERNEL(equation, backend, name, function, note)                                               \
+  DECLARE_##backend(function) DECLARE_LAYERS_##backend(function)
+#define TWO_STEP_KERNEL         KERNEL
+#define WAVEFRONT_KERNEL        KERNEL
+#define LAYERS_WAVEFRONT_KERNEL KERNEL
+#define VIRTUAL_X_KERNEL        KERNEL
 #include "kernels.def"
 #undef KERNEL
+#undef LAYERS_KERNEL
 #undef TWO_STEP_KERNEL
 #undef WAVEFRONT_KERNEL
+#undef LAYERS_WAVEFRONT_KERNEL
 #undef VIRTUAL_X_KERNEL
 
 #define FUNCTION_HOST(function) .host = function
-#define FUNCTION_CUDA(function) .cuda = CUDA_FUNCTION(function)
-#define ENTRY(equation, backend, steps, virtual_x, wavefront, name, function, note)                          \
-  {#name, EQUATION_##equation, BACKEND_##backend, steps, virtual_x, wavefront, note,                         \
-   FUNCTION_##backend(function)},
+#define FUNCTION_CUDA(function) .cuda = CUDA_POINTER(function)
+#define LAYERS_HOST(function)   &function##_layers
+#define LAYERS_CUDA(function)   CUDA_POINTER(&function##_layers)
+#define ENTRY(equation, backend, steps, virtual_x, wavefront, layers, name, function, note)                  \
+  {#name, EQUATION_##equation,         BACKEND_##backend, steps, virtual_x, wavefront, layers,               \
+   note,  FUNCTION_##backend(function)},
 #define KERNEL(equation, backend, name, function, note)                                                      \
-  ENTRY(equation, backend, 1, 0, 0, name, function, note)
+  ENTRY(equation, backend, 1, 0, 0, NULL, name, function, note)
 #define TWO_STEP_KERNEL(equation, backend, name, function, note)                                             \
-  ENTRY(equation, backend, 2, 0, 0, name, function, note)
+  ENTRY(equation, backend, 2, 0, 0, NULL, name, function, note)
 #define VIRTUAL_X_KERNEL(equation, backend, name, function, note)                                            \
-  ENTRY(equation, backend, 1, 1, 0, name, function, note)
+  ENTRY(equation, backend, 1, 1, 0, NULL, name, function, note)
 #define WAVEFRONT_KERNEL(equation, backend, name, function, note)                                            \
-  ENTRY(equation, backend, 1, 1, 1, name, function, note)
+  ENTRY(equation, backend, 1, 1, 1, NULL, name, function, note)
+#define LAYERS_KERNEL(equation, backend, name, function, note)                                               \
+  ENTRY(equation, backend, 1, 1, 0, LAYERS_##backend(function), name, function, note)
+#define LAYERS_WAVEFRONT_KERNEL(equation, backend, name, function, note)                                     \
+  ENTRY(equation, backend, 1, 1, 1, LAYERS_##backend(function), name, function, note)
 const kernel kernel_table[] = {
 #include "kernels.def"
 };
@@ -43,6 +57,8 @@ const kernel kernel_table[] = {
 #undef TWO_STEP_KERNEL
 #undef VIRTUAL_X_KERNEL
 #undef WAVEFRONT_KERNEL
+#undef LAYERS_KERNEL
+#undef LAYERS_WAVEFRONT_KERNEL
 
 enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
 const int kernel_table_size = KERNEL_COUNT;

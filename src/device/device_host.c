@@ -137,7 +137,8 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
 static int host_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
   host_device *h = host_of(dev);
   if (o->args_bytes > WORK_ARGS_MAX) return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
-  push_work(h, stream, &(host_work){o->host, args, o->args_bytes, h->threads, 1});
+  const int pieces = o->pieces ? o->pieces(args, h->threads) : 1;
+  push_work(h, stream, &(host_work){o->host, args, o->args_bytes, h->threads, pieces});
   return 0;
 }
 

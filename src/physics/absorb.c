@@ -201,11 +201,14 @@ bool absorb_needed(const absorb *a) {
   return a->memory != NULL;
 }
 
-int absorb_apply(const absorb *a, int stream, const kernel_args *field, error *e) {
-  if (!absorb_needed(a) || field->z_end <= field->z_begin) return 0;
+int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e) {
+  const device_table *t = a->dev->table;
+  if (!absorb_needed(a)) return t->launch(a->dev, stream, k, field, e);
   absorb_args args = a->args;
   args.field = *field;
-  return a->dev->table->apply(a->dev, stream, &operation_absorb, &args, e);
+  if (k->layers) return t->apply(a->dev, stream, k->layers, &args, e);
+  TRY(t->launch(a->dev, stream, k, field, e));
+  return t->apply(a->dev, stream, &operation_absorb, &args, e);
 }
 
 void absorb_advance(absorb *a) {

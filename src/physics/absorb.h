@@ -47,10 +47,10 @@ int absorb_open(absorb *a, device *dev, const slab *s, const config *c, const ke
                 double v_max, double dt, error *e);
 bool absorb_needed(const absorb *a);
 
-/* Enqueues the layers' share of a step on planes [field->z_begin, field->z_end) of field->out, in order after
- * the kernel that stored them. Ranges of a step may run at the same time; a range must not be split further
- * along x, y. */
-int absorb_apply(const absorb *a, int stream, const kernel_args *field, error *e);
+/* Enqueues kernel `k` on planes [field->z_begin, field->z_end), with their layers: in one launch where the kernel can
+ * (kernel.layers), else the layers behind it. Ranges of a step may run at the same time; a range must not be split
+ * further along x, y. */
+int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e);
 
 /* A step is enqueued: what it wrote is what the next one reads. */
 void absorb_advance(absorb *a);

@@ -30,8 +30,10 @@ static int launch(const stepper *s, int stream, const kernel *k, zrange z, error
   args.virtual_x = s->virtual_x;
   args.z_outer_begin = s->slab->lower == SLAB_NO_RANK ? 0 : -s->slab->ghost;
   args.z_outer_end = s->slab->nz + (s->slab->upper == SLAB_NO_RANK ? 0 : s->slab->ghost);
-  TRY(s->dev->table->launch(s->dev, stream, k, &args, e));
-  if (s->absorb) TRY(absorb_apply(s->absorb, stream, &args, e));
+  if (s->absorb)
+    TRY(absorb_launch(s->absorb, stream, k, &args, e));
+  else
+    TRY(s->dev->table->launch(s->dev, stream, k, &args, e));
   return s->sources ? sources_apply(s->sources, stream, &args, s->step, e) : 0;
 }
 

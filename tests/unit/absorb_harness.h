@@ -191,8 +191,7 @@ static inline void launch_range(const world *w, const piece *p, int stream, int 
   if (end <= begin) return;
   kernel_args args = piece_args(w, p);
   args.z_begin = begin, args.z_end = end;
-  assert_ok(w->dev->table->launch(w->dev, stream, w->k, &args, &E), &E);
-  assert_ok(absorb_apply(&p->layers, stream, &args, &E), &E);
+  assert_ok(absorb_launch(&p->layers, stream, w->k, &args, &E), &E);
 }
 
 static inline void launch_piece(const world *w, const piece *p) {
