@@ -140,6 +140,13 @@ int config_check_override(const char *text, error *e);
  * does. */
 size_t config_print(const config *c, char *text, size_t size);
 
+/* Writes the list of all keys with default, unit and one line each. TEXT: for --help; MARKDOWN: docs/CONFIG.md;
+ * MAN: sections of docs/stencil.1; BASH: the variables keys and values of jobs/stencil.bash. */
+enum help_form { HELP_TEXT, HELP_MARKDOWN, HELP_MAN, HELP_BASH };
+void config_help(FILE *to, enum help_form form);
+/* Writes a configuration to start from: every key that the equation has, with comments. config_load takes it. */
+void config_example(FILE *to, enum equation equation);
+
 /* Spellings of the enumerated values, as in the INI file. */
 const char *transport_name(enum transport_kind t);
 const char *schedule_name(enum schedule_kind k);

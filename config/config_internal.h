@@ -42,6 +42,7 @@ typedef struct choice {
   int value;
   enum choice_form form;
   const condition *only_with; /* refused unless it holds; NULL: always taken */
+  const char *doc;            /* one line on what it does; NULL: its name says it */
 } choice;
 
 typedef struct range {
@@ -69,6 +70,10 @@ typedef struct config_key {
   bool required;                                /* where it applies, */
   const condition *unless;                      /* ... but not where this holds */
   const condition *only_with;                   /* refused unless it holds; NULL: always applies */
+  const char *otherwise;                        /* what the documentation calls the default, where that is no text */
+  const char *unit;                             /* NULL: a pure number, a word or a text */
+  const char *doc;                              /* one line */
+  const char *example;                          /* what config_example sets; NULL: the default will do */
 } config_key;
 
 extern const config_key config_keys[];
@@ -136,6 +141,10 @@ typedef struct value {
 int config_parse(const value *v);
 /* Refuses v->text: "expected ..., got ...". */
 int config_refuse(const value *v, const char *expected);
+/* Says what a value must be: "an integer >= 1", "auto, on or off". `beyond`: what was given is a number outside the
+ * limits, so that the text must name them. */
+enum { EXPECTED_TEXT = 256 };
+void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT]);
 /* Parse [receivers] line and points: allocate and fill c->receiver_positions. */
 int config_parse_line(const value *v);
 int config_parse_points(const value *v);

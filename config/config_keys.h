@@ -1,4 +1,5 @@
-/* The table of all sections and keys of the configuration. Included once, by config.c.
+/* The table of all sections and keys of the configuration, with their defaults, units and one line each: `--help`, the
+ * man page, the completion of bash and docs/CONFIG.md are printed from it (config_help.c). Included once, by config.c.
  * Order matters: sections are together (config_print), a key follows those its default or condition depends
  * on, and of the boundary keys the more specific comes later and so wins, whatever their order in the file.
  */
@@ -42,8 +43,8 @@ static bool has_face(const config *c, enum boundary_kind kind) {
   }                                                                                                          \
   static const condition name = {holds_##name, says, idle};
 
-#define WORD(text, value_, ...)                                                                              \
-  { .name = text, .value = value_, ##__VA_ARGS__ }
+#define WORD(text, value_, doc_, ...)                                                                        \
+  { .name = text, .value = value_, .doc = doc_, ##__VA_ARGS__ }
 #define A_NUMBER(text, value_)                                                                               \
   { .name = text, .value = value_, .form = FORM_NUMBER }
 #define A_DATASET(value_)                                                                                    \
@@ -69,36 +70,60 @@ CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_P
 IDLE_CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
 
 static const choice equation_choices[] = {
-  WORD("jacobi", EQUATION_JACOBI), WORD("heat", EQUATION_HEAT), WORD("wave", EQUATION_WAVE), END};
-static const choice order_choices[] = {WORD("2", 2), WORD("4", 4), WORD("6", 6), WORD("8", 8), END};
+  WORD("jacobi", EQUATION_JACOBI, "u' = center u + sum over axes and r = 1..4 of weight[r] (u[-r] + u[+r])"),
+  WORD("heat", EQUATION_HEAT, "u' = u + dt diffusivity lap u"),
+  WORD("wave", EQUATION_WAVE, "u' = 2u - u(before) + dt^2 velocity^2 lap u, plus sources"), END};
+static const choice order_choices[] = {
+  WORD("2", 2, NULL), WORD("4", 4, NULL), WORD("6", 6, NULL), WORD("8", 8, NULL), END};
 static const choice medium_choices[] = {A_NUMBER("a number > 0", 0), A_DATASET(0), END};
 static const choice initial_choices[] = {
-  WORD("zero", INITIAL_ZERO), WORD("gaussian", INITIAL_GAUSSIAN), WORD("random", INITIAL_RANDOM),
+  WORD("zero", INITIAL_ZERO, NULL),
+  WORD("gaussian", INITIAL_GAUSSIAN, "amplitude exp(-r^2 / (2 width^2)) about center"),
+  WORD("random", INITIAL_RANDOM, "uniform in [-1, 1), the same field on any number of ranks"),
   A_NUMBER("a number", INITIAL_NUMBER), A_DATASET(INITIAL_FILE), END};
-static const choice previous_choices[] = {WORD("rest", PREVIOUS_REST), A_DATASET(PREVIOUS_FILE), END};
+static const choice previous_choices[] = {
+  WORD("rest", PREVIOUS_REST, "zero initial velocity"), A_DATASET(PREVIOUS_FILE), END};
 static const choice boundary_choices[] = {
-  WORD("fixed", BOUNDARY_FIXED), WORD("dirichlet", BOUNDARY_DIRICHLET), WORD("neumann", BOUNDARY_NEUMANN),
-  WORD("periodic", BOUNDARY_PERIODIC), WORD("absorbing", BOUNDARY_ABSORBING, .only_with = &WAVE), END};
+  WORD("fixed", BOUNDARY_FIXED, "the points beyond the face hold `value` for ever"),
+  WORD("dirichlet", BOUNDARY_DIRICHLET, "odd reflection about the face's points, held 0: a free surface"),
+  WORD("neumann", BOUNDARY_NEUMANN, "even reflection about the face's points: a rigid or insulated wall"),
+  WORD("periodic", BOUNDARY_PERIODIC, "the grid continues at the other face of the axis; both faces must be periodic"),
+  WORD("absorbing", BOUNDARY_ABSORBING, "waves leave: a perfectly matched layer of `width` points", .only_with = &WAVE),
+  END};
 static const choice wavelet_choices[] = {
-  WORD("ricker", WAVELET_RICKER), WORD("gaussian", WAVELET_GAUSSIAN), A_DATASET(WAVELET_FILE), END};
+  WORD("ricker", WAVELET_RICKER, "A (1 - 2a) e^-a with a = (pi f0 (t - t0))^2 and A the amplitude"),
+  WORD("gaussian", WAVELET_GAUSSIAN, "A e^-a"),
+  {.name = "FILE:/dataset", .value = WAVELET_FILE, .form = FORM_DATASET,
+   .doc = "a value for every time step, or rows of time (s) and value"}, END};
 static const choice positions_choices[] = {A_DATASET(RECEIVERS_FILE), END};
-static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE), END};
-static const choice points_choices[] = {WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS), END};
+static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
+static const choice points_choices[] = {
+  WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS, NULL), END};
 _Static_assert(RECEIVER_LINE_MAX == 1000000 && RECEIVER_POINTS_MAX == 200, "as these two say");
 static const choice transport_choices[] = {
-  WORD("auto", TRANSPORT_AUTO), WORD("sendrecv", TRANSPORT_SENDRECV), WORD("chunked", TRANSPORT_CHUNKED),
-  WORD("shared", TRANSPORT_SHARED), WORD("ipc", TRANSPORT_IPC), WORD("cuda_aware", TRANSPORT_CUDA_AWARE),
-  WORD("nccl", TRANSPORT_NCCL), END};
-static const choice schedule_choices[] = {WORD("steps", SCHEDULE_STEPS), WORD("persistent", SCHEDULE_PERSISTENT), END};
+  WORD("auto", TRANSPORT_AUTO, "test and measure all that are possible here, take the fastest"),
+  WORD("sendrecv", TRANSPORT_SENDRECV, "through pinned host buffers and MPI_Sendrecv: the reference"),
+  WORD("chunked", TRANSPORT_CHUNKED, "likewise in up to 8 pieces, so that copies overlap with MPI"),
+  WORD("shared", TRANSPORT_SHARED, "ranks of a node share memory; chunked between nodes"),
+  WORD("ipc", TRANSPORT_IPC, "straight into the neighbour GPU's memory (CUDA IPC); chunked between nodes"),
+  WORD("cuda_aware", TRANSPORT_CUDA_AWARE, "MPI_Sendrecv on device memory; needs an MPI that can do that"),
+  WORD("nccl", TRANSPORT_NCCL,
+       "NCCL, within nodes and between them; needs a program built with it, a GPU a rank"), END};
+static const choice schedule_choices[] = {
+  WORD("steps", SCHEDULE_STEPS, "a few kernels and one exchange a step"),
+  WORD("persistent", SCHEDULE_PERSISTENT,
+       "up to 1000 steps a launch: small slabs, GPUs of one node, no sources or absorbing faces"), END};
 static const choice io_choices[] = {
-  WORD("auto", IO_AUTO), WORD("collective", IO_COLLECTIVE), WORD("gather", IO_GATHER), WORD("server", IO_SERVER),
-  END};
-static const choice backend_choices[] = {WORD("auto", 0), WORD("cuda", 0), WORD("host", 0), END};
+  WORD("auto", IO_AUTO, "collective where HDF5 is parallel and the ranks are on several nodes, else gather"),
+  WORD("collective", IO_COLLECTIVE, "all ranks read and write each file together; needs a parallel HDF5"),
+  WORD("gather", IO_GATHER, "files pass through rank 0, a block at a time"),
+  WORD("server", IO_SERVER, "the last rank computes nothing; all files pass through it"), END};
+static const choice backend_choices[] = {WORD("auto", 0, NULL), WORD("cuda", 0, NULL), WORD("host", 0, NULL), END};
 static const choice progress_choices[] = {
-  WORD("auto", PROGRESS_AUTO), WORD("on", PROGRESS_ON), WORD("off", PROGRESS_OFF), END};
+  WORD("auto", PROGRESS_AUTO, NULL), WORD("on", PROGRESS_ON, NULL), WORD("off", PROGRESS_OFF, NULL), END};
 static const choice switch_choices[] = {
-  WORD("on", true), WORD("off", false), WORD("true", true), WORD("false", false), WORD("yes", true), WORD("no", false),
-  END};
+  WORD("on", true, NULL), WORD("off", false, NULL), WORD("true", true, NULL), WORD("false", false, NULL),
+  WORD("yes", true, NULL), WORD("no", false, NULL), END};
 // clang-format on
 
 static void default_center(config *c, source_config *s);
@@ -112,112 +137,166 @@ static void default_t0(config *c, source_config *s);
 #define AT_SOURCE(field)      .of_source = true, FIELD(source_config, field)
 #define TAG(field, choices_)  .tag = offsetof(config, field), .choices = choices_
 #define NUMBER(field, limits) .number = offsetof(config, field), .range = limits
-#define BOUNDARY(name, mask, otherwise)                                                                      \
-  { "boundary", name, VALUE_FACES, .faces = mask, .choices = boundary_choices, .fallback = otherwise }
-#define WEIGHTS(name, field, otherwise)                                                                      \
+#define BOUNDARY(name, mask, doc_, ...)                                                                      \
+  { "boundary", name, VALUE_FACES, .faces = mask, .choices = boundary_choices, .doc = doc_, ##__VA_ARGS__ }
+#define WEIGHTS(name, field, doc_, default_)                                                                 \
   {                                                                                                          \
-    "jacobi", name, VALUE_NUMBERS, AT(field), .range = &FIELD_VALUE, .fallback = otherwise,                  \
-                                              .only_with = &JACOBI                                           \
+    "jacobi", name, VALUE_NUMBERS, AT(field), .range = &FIELD_VALUE, .fallback = default_,                   \
+                                              .only_with = &JACOBI, .doc = doc_                              \
   }
 
 // clang-format off
 const config_key config_keys[] = {
-  {"grid", "nx", VALUE_INTEGER, AT(nx), .min = 1, .max = POINTS_MAX, .required = true},
-  {"grid", "ny", VALUE_INTEGER, AT(ny), .min = 1, .max = POINTS_MAX, .required = true},
-  {"grid", "nz", VALUE_INTEGER, AT(nz), .min = 1, .max = POINTS_MAX, .required = true},
-  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &SPACING, .fallback = "1"},
-  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &SPACING, .fallback = "1"},
-  {"grid", "dz", VALUE_NUMBERS, AT(dz), .range = &SPACING, .fallback = "1"},
-  {"grid", "origin", VALUE_NUMBERS, AT(origin), .range = &POSITION, .fallback = "0 0 0"},
+  {"grid", "nx", VALUE_INTEGER, AT(nx), .min = 1, .max = POINTS_MAX, .required = true,
+   .unit = "points", .doc = "grid points along x", .example = "128"},
+  {"grid", "ny", VALUE_INTEGER, AT(ny), .min = 1, .max = POINTS_MAX, .required = true,
+   .unit = "points", .doc = "along y", .example = "128"},
+  {"grid", "nz", VALUE_INTEGER, AT(nz), .min = 1, .max = POINTS_MAX, .required = true,
+   .unit = "points", .doc = "along z: at least 4 a rank, 5 where the slab ends at a reflecting face", .example = "128"},
+  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &SPACING, .fallback = "1",
+   .unit = "m", .doc = "grid spacing along x"},
+  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &SPACING, .fallback = "1",
+   .unit = "m", .doc = "along y"},
+  {"grid", "dz", VALUE_NUMBERS, AT(dz), .range = &SPACING, .fallback = "1",
+   .unit = "m", .doc = "along z"},
+  {"grid", "origin", VALUE_NUMBERS, AT(origin), .range = &POSITION, .fallback = "0 0 0",
+   .unit = "m", .doc = "x y z of the first grid point"},
 
-  {"equation", "type", VALUE_CHOICE, AT(equation), .choices = equation_choices, .fallback = "jacobi"},
+  {"equation", "type", VALUE_CHOICE, AT(equation), .choices = equation_choices, .fallback = "jacobi",
+   .doc = "what is solved"},
   {"equation", "space_order", VALUE_CHOICE, AT(space_order), .choices = order_choices, .fallback = "8",
-   .only_with = &HEAT_OR_WAVE},
+   .only_with = &HEAT_OR_WAVE,
+   .doc = "order of the Laplacian"},
 
-  {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true},
+  {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true,
+   .unit = "s", .doc = "time to stop at; where steps are given too, what comes first counts"},
   {"time", "steps", VALUE_INTEGER, AT(steps), .min = 0, .max = INT64_MAX, .required = true,
-   .unless = &HAS_END_TIME},
-  {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto"},
-  {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &HEAT_OR_WAVE},
+   .unless = &HAS_END_TIME, .otherwise = "required without end_time",
+   .unit = "steps", .doc = "time steps; 0 saves the initial field and ends", .example = "100"},
+  {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto",
+   .unit = "s", .doc = "auto: cfl x stability bound, shortened to end at end_time; jacobi: 1"},
+  {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &HEAT_OR_WAVE,
+   .doc = "fraction of the stability bound that dt = auto takes"},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
-   .only_with = &HEAT_OR_WAVE},
-  {"time", "max_seconds", VALUE_NUMBERS, AT(max_seconds), .range = &SECONDS, .fallback = "0"},
+   .only_with = &HEAT_OR_WAVE,
+   .doc = "take a dt above the stability bound; otherwise it is exit 3"},
+  {"time", "max_seconds", VALUE_NUMBERS, AT(max_seconds), .range = &SECONDS, .fallback = "0",
+   .unit = "s", .doc = "wall time in which the run also writes its last checkpoint; 0: no limit"},
 
-  WEIGHTS("center", jacobi_center, "0.4"),
-  WEIGHTS("x", jacobi_x, "0.04 0.03 0.02 0.01"),
-  WEIGHTS("y", jacobi_y, "0.04 0.03 0.02 0.01"),
-  WEIGHTS("z", jacobi_z, "0.04 0.03 0.02 0.01"),
+  WEIGHTS("center", jacobi_center, "weight of the point itself", "0.4"),
+  WEIGHTS("x", jacobi_x, "weights of the points 1, 2, 3 and 4 steps away along x", "0.04 0.03 0.02 0.01"),
+  WEIGHTS("y", jacobi_y, "likewise along y", "0.04 0.03 0.02 0.01"),
+  WEIGHTS("z", jacobi_z, "likewise along z", "0.04 0.03 0.02 0.01"),
 
   {"medium", "diffusivity", VALUE_VARIANT, AT(diffusivity_file), NUMBER(diffusivity, &POSITIVE),
-   .choices = medium_choices, .fallback = "1", .only_with = &HEAT},
+   .choices = medium_choices, .fallback = "1", .only_with = &HEAT,
+   .unit = "m^2/s", .doc = "number, or field of shape (nz, ny, nx)"},
   {"medium", "velocity", VALUE_VARIANT, AT(velocity_file), NUMBER(velocity, &POSITIVE),
-   .choices = medium_choices, .fallback = "1500", .only_with = &WAVE_KEY},
+   .choices = medium_choices, .fallback = "1500", .only_with = &WAVE_KEY,
+   .unit = "m/s", .doc = "number, or field of shape (nz, ny, nx)"},
 
   {"initial", "u", VALUE_VARIANT, AT(initial_file), NUMBER(initial_number, &FIELD_VALUE),
-   TAG(initial, initial_choices), .fallback = "zero"},
+   TAG(initial, initial_choices), .fallback = "zero",
+   .doc = "the field at the start", .example = "gaussian"},
   {"initial", "previous", VALUE_VARIANT, AT(previous_file), TAG(previous, previous_choices), .fallback = "rest",
-   .only_with = &WAVE_KEY},
+   .only_with = &WAVE_KEY,
+   .doc = "the wave one step before the start"},
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = default_center,
-   .only_with = &GAUSSIAN},
+   .only_with = &GAUSSIAN,
+   .otherwise = "the middle of the grid", .unit = "m", .doc = "x y z of the middle of the gaussian"},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = default_width,
-   .only_with = &GAUSSIAN},
+   .only_with = &GAUSSIAN,
+   .otherwise = "a tenth of the longest side", .unit = "m", .doc = "standard deviation of the gaussian"},
   {"initial", "amplitude", VALUE_NUMBERS, AT(gaussian_amplitude), .range = &FIELD_VALUE, .fallback = "1",
-   .only_with = &GAUSSIAN},
-  {"initial", "seed", VALUE_INTEGER, AT(seed), .min = 0, .max = INT64_MAX, .fallback = "0", .only_with = &RANDOM},
+   .only_with = &GAUSSIAN,
+   .doc = "height of the gaussian"},
+  {"initial", "seed", VALUE_INTEGER, AT(seed), .min = 0, .max = INT64_MAX, .fallback = "0", .only_with = &RANDOM,
+   .doc = "seed of the random field"},
 
-  BOUNDARY("all", AXIS(X) | AXIS(Y) | AXIS(Z), "fixed"),
-  BOUNDARY("x", AXIS(X), NULL),
-  BOUNDARY("y", AXIS(Y), NULL),
-  BOUNDARY("z", AXIS(Z), NULL),
-  BOUNDARY("x_lo", FACE(X, LO), NULL),
-  BOUNDARY("x_hi", FACE(X, HI), NULL),
-  BOUNDARY("y_lo", FACE(Y, LO), NULL),
-  BOUNDARY("y_hi", FACE(Y, HI), NULL),
-  BOUNDARY("z_lo", FACE(Z, LO), NULL),
-  BOUNDARY("z_hi", FACE(Z, HI), NULL),
+  BOUNDARY("all", AXIS(X) | AXIS(Y) | AXIS(Z), "beyond the faces", .fallback = "fixed"),
+  BOUNDARY("x", AXIS(X), "both faces of x; the most specific key wins", .otherwise = "as all"),
+  BOUNDARY("y", AXIS(Y), "both faces of y; the most specific key wins", .otherwise = "as all"),
+  BOUNDARY("z", AXIS(Z), "both faces of z; the most specific key wins", .otherwise = "as all"),
+  BOUNDARY("x_lo", FACE(X, LO), "the face at the least x", .otherwise = "as x"),
+  BOUNDARY("x_hi", FACE(X, HI), "the face at the greatest x", .otherwise = "as x"),
+  BOUNDARY("y_lo", FACE(Y, LO), "the face at the least y", .otherwise = "as y"),
+  BOUNDARY("y_hi", FACE(Y, HI), "the face at the greatest y", .otherwise = "as y"),
+  BOUNDARY("z_lo", FACE(Z, LO), "the face at the least z", .otherwise = "as z"),
+  BOUNDARY("z_hi", FACE(Z, HI), "the face at the greatest z", .otherwise = "as z"),
   {"boundary", "value", VALUE_NUMBERS, AT(boundary_value), .range = &FIELD_VALUE, .fallback = "0",
-   .only_with = &FIXED_FACE},
+   .only_with = &FIXED_FACE,
+   .doc = "what lies beyond fixed faces"},
   {"boundary", "width", VALUE_INTEGER, AT(boundary_width), .min = 1, .max = POINTS_MAX, .fallback = "20",
-   .only_with = &ABSORBING_FACE},
+   .only_with = &ABSORBING_FACE,
+   .unit = "points", .doc = "thickness of absorbing layers, which lie inside the grid"},
 
-  {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true},
+  {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true,
+   .unit = "m",
+   .doc = "x y z, inside the grid; between points the source is spread trilinearly", .example = "64 64 64"},
   {"source.1", "wavelet", VALUE_VARIANT, AT_SOURCE(wavelet_file), .tag = offsetof(source_config, wavelet),
-   .choices = wavelet_choices, .fallback = "ricker"},
-  {"source.1", "f0", VALUE_NUMBERS, AT_SOURCE(f0), .range = &POSITIVE, .required = true, .only_with = &FORMULA},
-  {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = default_t0, .only_with = &FORMULA},
-  {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1"},
+   .choices = wavelet_choices, .fallback = "ricker",
+   .doc = "what the source emits"},
+  {"source.1", "f0", VALUE_NUMBERS, AT_SOURCE(f0), .range = &POSITIVE, .required = true, .only_with = &FORMULA,
+   .unit = "Hz", .doc = "peak frequency of the wavelet", .example = "75"},
+  {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = default_t0, .only_with = &FORMULA,
+   .otherwise = "1.5 / f0", .unit = "s", .doc = "time of the peak of the wavelet"},
+  {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1",
+   .doc = "factor of the wavelet"},
 
-  {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, positions_choices)},
-  {"receivers", "line", VALUE_LINE, .range = &CENTER, TAG(receivers, line_choices), .only_with = &NO_POSITIONS},
-  {"receivers", "points", VALUE_POINTS, .range = &CENTER, TAG(receivers, points_choices), .only_with = &NO_LINE},
+  {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, positions_choices),
+   .unit = "m", .doc = "dataset of shape (n, 3), rows x y z"},
+  {"receivers", "line", VALUE_LINE, .range = &CENTER, TAG(receivers, line_choices), .only_with = &NO_POSITIONS,
+   .unit = "m", .doc = "receivers along a line"},
+  {"receivers", "points", VALUE_POINTS, .range = &CENTER, TAG(receivers, points_choices), .only_with = &NO_LINE,
+   .unit = "m", .doc = "receivers one by one"},
   {"receivers", "every", VALUE_INTEGER, AT(receivers_every), .min = 1, .max = INT64_MAX, .fallback = "1",
-   .only_with = &ANY_RECEIVERS},
+   .only_with = &ANY_RECEIVERS,
+   .unit = "steps", .doc = "steps between samples, from step 0 on"},
 
-  {"output", "path", VALUE_TEXT, AT(output_path), .expected = "a path", .fallback = "output"},
-  {"output", "every", VALUE_INTEGER, AT(output_every), .min = 0, .max = INT64_MAX, .fallback = "0"},
-  {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0"},
+  {"output", "path", VALUE_TEXT, AT(output_path), .expected = "a path", .fallback = "output",
+   .doc = "writes PATH.SSSSSSSS.hdf (step), PATH.xdmf and PATH.receivers.h5"},
+  {"output", "every", VALUE_INTEGER, AT(output_every), .min = 0, .max = INT64_MAX, .fallback = "0",
+   .unit = "steps", .doc = "steps between saved fields, from step 0 on; 0: only the final field"},
+  {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
+   .doc = "gzip level of saved fields (with shuffle); 0: none"},
 
-  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .fallback = "checkpoint"},
+  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .fallback = "checkpoint",
+   .doc = "writes PATH.SSSSSSSS.h5 (step)"},
   {"checkpoint", "every_steps", VALUE_INTEGER, AT(checkpoint_every_steps), .min = 0, .max = INT64_MAX,
-   .fallback = "0"},
-  {"checkpoint", "every_seconds", VALUE_NUMBERS, AT(checkpoint_every_seconds), .range = &SECONDS, .fallback = "0"},
-  {"checkpoint", "keep", VALUE_INTEGER, AT(checkpoint_keep), .min = 1, .max = KEEP_MAX, .fallback = "2"},
+   .fallback = "0",
+   .unit = "steps", .doc = "steps between checkpoints; 0: none; a signal or max_seconds writes one anyway"},
+  {"checkpoint", "every_seconds", VALUE_NUMBERS, AT(checkpoint_every_seconds), .range = &SECONDS, .fallback = "0",
+   .unit = "s", .doc = "wall time between checkpoints; 0: none"},
+  {"checkpoint", "keep", VALUE_INTEGER, AT(checkpoint_keep), .min = 1, .max = KEEP_MAX, .fallback = "2",
+   .unit = "files", .doc = "how many of the newest checkpoints stay"},
 
-  {"parallel", "transport", VALUE_CHOICE, AT(transport), .choices = transport_choices, .fallback = "auto"},
-  {"parallel", "overlap", VALUE_SWITCH, AT(overlap), .choices = switch_choices, .fallback = "on"},
-  {"parallel", "schedule", VALUE_CHOICE, AT(schedule), .choices = schedule_choices, .fallback = "steps"},
-  {"parallel", "io", VALUE_CHOICE, AT(io), .choices = io_choices, .fallback = "auto"},
-  {"parallel", "watchdog_seconds", VALUE_NUMBERS, AT(watchdog_seconds), .range = &SECONDS, .fallback = "0"},
+  {"parallel", "transport", VALUE_CHOICE, AT(transport), .choices = transport_choices, .fallback = "auto",
+   .doc = "path of halos"},
+  {"parallel", "overlap", VALUE_SWITCH, AT(overlap), .choices = switch_choices, .fallback = "on",
+   .doc = "exchange boundary planes while the interior is computed"},
+  {"parallel", "schedule", VALUE_CHOICE, AT(schedule), .choices = schedule_choices, .fallback = "steps",
+   .doc = "how steps are launched"},
+  {"parallel", "io", VALUE_CHOICE, AT(io), .choices = io_choices, .fallback = "auto",
+   .doc = "which ranks read and write files"},
+  {"parallel", "watchdog_seconds", VALUE_NUMBERS, AT(watchdog_seconds), .range = &SECONDS, .fallback = "0",
+   .unit = "s", .doc = "a longer step ends the job with exit 4, naming the slow rank; 0: never"},
 
-  {"device", "backend", VALUE_TEXT, AT(backend), .choices = backend_choices, .fallback = "auto"},
-  {"device", "kernel", VALUE_TEXT, AT(kernel), .expected = "auto or the name of a kernel", .fallback = "auto"},
+  {"device", "backend", VALUE_TEXT, AT(backend), .choices = backend_choices, .fallback = "auto",
+   .doc = "what computes; auto: cuda where there is a GPU"},
+  {"device", "kernel", VALUE_TEXT, AT(kernel), .expected = "auto or the name of a kernel", .fallback = "auto",
+   .doc = "auto: measure and take the fastest; stencil --version lists the names"},
   {"device", "threads", VALUE_INTEGER, AT(threads), .min = 1, .max = THREADS_MAX, .automatic = true,
-   .fallback = "auto"},
+   .fallback = "auto",
+   .doc = "threads of each rank on the host backend"},
 
-  {"report", "file", VALUE_TEXT, AT(report_file), .expected = "a path", .fallback = "", .may_be_empty = true},
-  {"report", "progress", VALUE_CHOICE, AT(progress), .choices = progress_choices, .fallback = "auto"},
-  {"report", "check_every", VALUE_INTEGER, AT(check_every), .min = 0, .max = INT64_MAX, .fallback = "100"},
-  {"report", "histogram", VALUE_INTEGER, AT(histogram), .min = 0, .max = HISTOGRAM_BINS, .fallback = "0"},
+  {"report", "file", VALUE_TEXT, AT(report_file), .expected = "a path", .fallback = "", .may_be_empty = true,
+   .otherwise = "none", .doc = "performance report as JSON"},
+  {"report", "progress", VALUE_CHOICE, AT(progress), .choices = progress_choices, .fallback = "auto",
+   .doc = "auto: redrawn on a terminal, else a line every 10 %"},
+  {"report", "check_every", VALUE_INTEGER, AT(check_every), .min = 0, .max = INT64_MAX, .fallback = "100",
+   .unit = "steps", .doc = "steps between checks for NaN and Inf; 0: only before a field is saved"},
+  {"report", "histogram", VALUE_INTEGER, AT(histogram), .min = 0, .max = HISTOGRAM_BINS, .fallback = "0",
+   .unit = "bins", .doc = "bins of a histogram of each saved field; 0: none"},
 };
 // clang-format on
 const int config_key_count = sizeof config_keys / sizeof config_keys[0];

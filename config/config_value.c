@@ -23,18 +23,53 @@ static bool is_auto(const value *v) {
   return v->key->automatic && strcmp(v->text, "auto") == 0;
 }
 
-static int refuse_integer(const value *v, bool too_large) {
+static void expected_integer(const config_key *k, bool too_large, char text[EXPECTED_TEXT]) {
   enum { NARROW = 1000 }; /* limits this close are better told together */
-  const config_key *k = v->key;
   const char *automatic = k->automatic ? "auto or " : "";
-  char expected[96];
   if (k->max < NARROW)
-    snprintf(expected, sizeof expected, "%san integer from %" PRId64 " to %" PRId64, automatic, k->min,
-             k->max);
+    snprintf(text, EXPECTED_TEXT, "%san integer from %" PRId64 " to %" PRId64, automatic, k->min, k->max);
   else if (too_large)
-    snprintf(expected, sizeof expected, "%san integer <= %" PRId64, automatic, k->max);
+    snprintf(text, EXPECTED_TEXT, "%san integer <= %" PRId64, automatic, k->max);
   else
-    snprintf(expected, sizeof expected, "%san integer >= %" PRId64, automatic, k->min);
+    snprintf(text, EXPECTED_TEXT, "%san integer >= %" PRId64, automatic, k->min);
+}
+
+static void expected_numbers(const config_key *k, int count, bool beyond, char text[EXPECTED_TEXT]) {
+  const char *automatic = k->automatic ? "auto or " : "";
+  char each[64] = "";
+  if (beyond)
+    snprintf(each, sizeof each, " from %g to %g", k->range->low, k->range->high);
+  else if (k->range->low > 0)
+    snprintf(each, sizeof each, " > 0");
+  if (count == 1)
+    snprintf(text, EXPECTED_TEXT, "%sa number%s", automatic, each);
+  else
+    snprintf(text, EXPECTED_TEXT, "%d numbers%s", count, each);
+}
+
+/* Lists the spellings that are taken: "auto or sendrecv". */
+static void expected_choice(const choice *next, char text[EXPECTED_TEXT]) {
+  for (size_t length = 0; next->name && length < EXPECTED_TEXT;) {
+    const char *name = next++->name;
+    const char *joint = length == 0 ? "" : next->name ? ", " : " or ";
+    length += (size_t)snprintf(text + length, EXPECTED_TEXT - length, "%s%s", joint, name);
+  }
+}
+
+void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT]) {
+  if (key->choices)
+    expected_choice(key->choices, text);
+  else if (key->kind == VALUE_INTEGER)
+    expected_integer(key, beyond, text);
+  else if (key->kind == VALUE_NUMBERS)
+    expected_numbers(key, (int)(key->size / sizeof(double)), beyond, text);
+  else
+    snprintf(text, EXPECTED_TEXT, "%s", key->expected);
+}
+
+static int refuse(const value *v, bool beyond) {
+  char expected[EXPECTED_TEXT];
+  config_expected(v->key, beyond, expected);
   return config_refuse(v, expected);
 }
 
@@ -43,27 +78,12 @@ static int parse_integer(const value *v) {
   int64_t wide = 0;
   if (!is_auto(v)) {
     bool beyond = false;
-    if (!decimal_integer(v->text, &wide, &beyond) || wide < k->min) return refuse_integer(v, false);
-    if (beyond || wide > k->max) return refuse_integer(v, true);
+    if (!decimal_integer(v->text, &wide, &beyond) || wide < k->min) return refuse(v, false);
+    if (beyond || wide > k->max) return refuse(v, true);
   }
   int narrow = (int)wide;
   memcpy(field_of(v), k->size == sizeof narrow ? (void *)&narrow : (void *)&wide, k->size);
   return 0;
-}
-
-static int refuse_number(const value *v, int count, bool beyond) {
-  const range *r = v->key->range;
-  const char *automatic = v->key->automatic ? "auto or " : "";
-  char expected[96], each[64] = "";
-  if (beyond)
-    snprintf(each, sizeof each, " from %g to %g", r->low, r->high);
-  else if (r->low > 0)
-    snprintf(each, sizeof each, " > 0");
-  if (count == 1)
-    snprintf(expected, sizeof expected, "%sa number%s", automatic, each);
-  else
-    snprintf(expected, sizeof expected, "%d numbers%s", count, each);
-  return config_refuse(v, expected);
 }
 
 static int parse_numbers(const value *v) {
@@ -74,23 +94,11 @@ static int parse_numbers(const value *v) {
   snprintf(text, sizeof text, "%s", v->text);
   if (is_auto(v)) return 0;
   for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
-    if (found == count || !decimal_number(word, &number)) return refuse_number(v, count, false);
-    if (number < r->low || number > r->high) return refuse_number(v, count, r->low <= 0 || number > 0);
+    if (found == count || !decimal_number(word, &number)) return refuse(v, false);
+    if (number < r->low || number > r->high) return refuse(v, r->low <= 0 || number > 0);
     numbers[found++] = number;
   }
-  return found == count ? 0 : refuse_number(v, count, false);
-}
-
-/* Lists the spellings that are taken: "auto or sendrecv". */
-static int refuse_choice(const value *v) {
-  char expected[256] = "";
-  const choice *next = v->key->choices;
-  for (size_t length = 0; next->name && length < sizeof expected;) {
-    const char *name = next++->name;
-    const char *joint = length == 0 ? "" : next->name ? ", " : " or ";
-    length += (size_t)snprintf(expected + length, sizeof expected - length, "%s%s", joint, name);
-  }
-  return config_refuse(v, expected);
+  return found == count ? 0 : refuse(v, false);
 }
 
 static bool has_form(const char *text, const choice *k) {
@@ -111,7 +119,7 @@ static bool has_form(const char *text, const choice *k) {
 static int find_choice(const value *v, const choice **found) {
   const choice *k = v->key->choices;
   while (k->name && !has_form(v->text, k)) k++;
-  if (!k->name) return refuse_choice(v);
+  if (!k->name) return refuse(v, false);
   if (k->only_with && !k->only_with->holds(v->c, v->source))
     return FAIL(v->e, CONFIG_ONLY_VALUE, v->place, v->section, v->key->name, v->text, k->only_with->says);
   *found = k;
@@ -158,7 +166,7 @@ static int copy_text(const value *v) {
 static int parse_text(const value *v) {
   const choice *ignored;
   if (v->key->choices) TRY(find_choice(v, &ignored));
-  if (!*v->text && !v->key->may_be_empty) return config_refuse(v, v->key->expected);
+  if (!*v->text && !v->key->may_be_empty) return refuse(v, false);
   return copy_text(v);
 }
 
@@ -171,8 +179,11 @@ static int parse_variant(const value *v) {
   if (chosen->form == FORM_WORD) return 0;
   double number = 0;
   decimal_number(v->text, &number); /* it is one: has_form saw to that */
-  if (number < k->range->low || number > k->range->high)
-    return refuse_number(v, 1, k->range->low <= 0 || number > 0);
+  if (number < k->range->low || number > k->range->high) {
+    char expected[EXPECTED_TEXT];
+    expected_numbers(k, 1, k->range->low <= 0 || number > 0, expected);
+    return config_refuse(v, expected);
+  }
   *(double *)field_at(v, k->number) = number;
   return 0;
 }

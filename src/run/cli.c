@@ -1,19 +1,15 @@
 #include "cli.h"
 #include <getopt.h>
-#include <mpi.h> /* for MPI_Get_library_version alone, which may be called before MPI_Init */
 #include <stdlib.h>
 #include <string.h>
+#include "base/nearest.h"
 #include "config/config.h"
 #include "config/decimal.h"
-#include "io/field_io.h"
-#include "device/device.h"
-#include "halo/halo.h"
-#include "base/nearest.h"
-#include "version.h"
 
 enum option_id {
   OPTION_HELP,
   OPTION_VERSION,
+  OPTION_EXAMPLE,
   OPTION_DRY_RUN,
   OPTION_RESTART,
   OPTION_BENCHMARK,
@@ -23,24 +19,22 @@ enum option_id {
   OPTION_COUNT
 };
 
-/* The options. A letter of 0: long form only. */
-static const struct row {
-  char letter;
-  const char *name, *argument, *help;
-} rows[OPTION_COUNT] = {
-    [OPTION_HELP] = {'h', "help", NULL, "print this and exit"},
-    [OPTION_VERSION] = {'V', "version", NULL, "print versions, backends and kernels and exit"},
-    [OPTION_DRY_RUN] =
-        {'n', "dry-run", NULL,
-         "check everything, print the effective config, the partition and the memory, run no step"},
-    [OPTION_RESTART] = {'r', "restart", "FILE|auto",
-                        "continue from a checkpoint; auto: the newest intact one, or from the start"},
-    [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS",
-                          "random field, no files: time STEPS steps after a warm-up"},
-    [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON"},
-    [OPTION_QUIET] = {'q', "quiet", NULL, "print errors only"},
-    [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank"},
+// clang-format off
+const cli_option cli_options[] = {
+  [OPTION_HELP] = {'h', "help", "[=FORM]", "print this; FORM: man, markdown (docs/CONFIG.md) or bash (completion)"},
+  [OPTION_VERSION] = {'V', "version", NULL, "print versions, backends and kernels and exit"},
+  [OPTION_EXAMPLE] = {0, "example", "EQUATION", "print a config to start from and exit: jacobi, heat or wave"},
+  [OPTION_DRY_RUN] = {'n', "dry-run", NULL,
+                      "check everything, print the effective config, the partition and the memory, run no step"},
+  [OPTION_RESTART] = {'r', "restart", "FILE|auto",
+                      "continue from a checkpoint; auto: the newest intact one, or from the start"},
+  [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS", "random field, no files: time STEPS steps after a warm-up"},
+  [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON"},
+  [OPTION_QUIET] = {'q', "quiet", NULL, "print errors only"},
+  [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank"},
 };
+// clang-format on
+const int cli_option_count = OPTION_COUNT;
 enum {
   LONG_FIRST = 256
 }; /* getopt's value of option i is LONG_FIRST + i, whether its letter or its name was given */
@@ -62,10 +56,10 @@ static int refuse_long(error *e, const char *given) {
   snprintf(name, sizeof name, "%.*s", (int)length, given + 2);
   int begun = 0;
   for (int i = 0; i < OPTION_COUNT; i++) {
-    names[i] = rows[i].name;
-    if (strncmp(rows[i].name, name, length) != 0) continue;
+    names[i] = cli_options[i].name;
+    if (strncmp(cli_options[i].name, name, length) != 0) continue;
     size_t used = strlen(known);
-    snprintf(known + used, sizeof known - used, "%s--%s", begun++ ? " or " : "; ", rows[i].name);
+    snprintf(known + used, sizeof known - used, "%s--%s", begun++ ? " or " : "; ", cli_options[i].name);
   }
   if (begun > 1) return refuse(e, "ambiguous option ", given, known);
   const char *nearest = nearest_name(name, names, OPTION_COUNT);
@@ -77,9 +71,9 @@ static int refuse_long(error *e, const char *given) {
 /* What getopt answered '?' or ':' to. optopt is the option's value or letter, 0 for an unknown name. */
 static int refuse_option(error *e, int answer, const char *given) {
   char name[64] = "";
-  if (optopt >= LONG_FIRST) snprintf(name, sizeof name, "--%s", rows[optopt - LONG_FIRST].name);
+  if (optopt >= LONG_FIRST) snprintf(name, sizeof name, "--%s", cli_options[optopt - LONG_FIRST].name);
   for (int i = 0; i < OPTION_COUNT; i++)
-    if (optopt && optopt == rows[i].letter) snprintf(name, sizeof name, "--%s", rows[i].name);
+    if (optopt && optopt == cli_options[i].letter) snprintf(name, sizeof name, "--%s", cli_options[i].name);
   if (answer == ':') return refuse(e, name, "", ": its argument is missing");
   if (optopt >= LONG_FIRST) return refuse(e, name, "", ": takes no argument");
   if (optopt == 0) return refuse_long(e, given);
@@ -87,16 +81,43 @@ static int refuse_option(error *e, int answer, const char *given) {
   return refuse(e, "unknown option ", name, "");
 }
 
+typedef struct word {
+  const char *name;
+  int value;
+} word;
+static const word help_forms[] = {
+    {"text", HELP_TEXT}, {"man", HELP_MAN}, {"markdown", HELP_MARKDOWN}, {"bash", HELP_BASH}, {NULL, 0}};
+static const word equations[] = {
+    {"jacobi", EQUATION_JACOBI}, {"heat", EQUATION_HEAT}, {"wave", EQUATION_WAVE}, {NULL, 0}};
+
+/* Sets *value to that of the word. */
+static int take_word(int id, const char *argument, const word *words, int *value, error *e) {
+  char known[64] = "";
+  for (; words->name; words++) {
+    if (strcmp(words->name, argument) == 0) return *value = words->value, 0;
+    size_t used = strlen(known);
+    snprintf(known + used, sizeof known - used, "%s%s", used ? words[1].name ? ", " : " or " : "",
+             words->name);
+  }
+  char before[96];
+  snprintf(before, sizeof before, "--%s: expected %s, got '", cli_options[id].name, known);
+  return refuse(e, before, argument, "'");
+}
+
 static int take_option(cli *c, int id, const char *argument, error *e) {
   bool beyond = false;
-  if (rows[id].argument && !*argument) return refuse(e, "--", rows[id].name, ": its argument is empty");
+  if (cli_options[id].argument && argument && !*argument)
+    return refuse(e, "--", cli_options[id].name, ": its argument is empty");
   switch ((enum option_id)id) {
   case OPTION_HELP:
     c->action = CLI_HELP;
-    break;
+    return take_word(id, argument ? argument : "text", help_forms, (int *)&c->help, e);
   case OPTION_VERSION:
     c->action = CLI_VERSION;
     break;
+  case OPTION_EXAMPLE:
+    c->action = CLI_EXAMPLE;
+    return take_word(id, argument, equations, (int *)&c->example, e);
   case OPTION_DRY_RUN:
     c->dry_run = true;
     break;
@@ -124,16 +145,20 @@ static int take_option(cli *c, int id, const char *argument, error *e) {
   return 0;
 }
 
+static int argument_of(int id) {
+  const char *argument = cli_options[id].argument;
+  return !argument ? no_argument : *argument == '[' ? optional_argument : required_argument;
+}
+
 /* Both forms that getopt_long wants, from the table. */
 static void make_options(char letters[2 * OPTION_COUNT + 2], struct option names[OPTION_COUNT + 1]) {
   *letters++ = ':'; /* tell a missing argument from an unknown option */
   memset(names, 0, sizeof names[0] * (OPTION_COUNT + 1));
   for (int i = 0; i < OPTION_COUNT; i++) {
-    names[i] = (struct option){rows[i].name, rows[i].argument ? required_argument : no_argument, NULL,
-                               LONG_FIRST + i};
-    if (!rows[i].letter) continue;
-    *letters++ = rows[i].letter;
-    if (rows[i].argument) *letters++ = ':';
+    names[i] = (struct option){cli_options[i].name, argument_of(i), NULL, LONG_FIRST + i};
+    if (!cli_options[i].letter) continue;
+    *letters++ = cli_options[i].letter;
+    if (argument_of(i) == required_argument) *letters++ = ':'; /* -h takes none */
   }
   *letters = '\0';
 }
@@ -141,7 +166,7 @@ static void make_options(char letters[2 * OPTION_COUNT + 2], struct option names
 static int option_of(int answer) {
   if (answer >= LONG_FIRST) return answer - LONG_FIRST;
   int i = 0;
-  while (rows[i].letter != answer) i++;
+  while (cli_options[i].letter != answer) i++;
   return i;
 }
 
@@ -164,68 +189,4 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
   c->overrides = (const char **)&argv[optind];
   for (int i = 0; i < c->override_count; i++) TRY(config_check_override(c->overrides[i], e));
   return 0;
-}
-
-/* --- printing ---------------------------------------------------------------------------------- */
-
-void cli_help(FILE *to) {
-  fprintf(
-      to,
-      "usage: mpirun -np N stencil [options] config.ini [section.key=value ...]\n\n"
-      "3D finite differences on many GPUs or cores. Entries of config.ini can be overridden on the command\n"
-      "line, the last one wins; config/jacobi.ini lists and explains them.\n\noptions:\n");
-  for (int i = 0; i < OPTION_COUNT; i++) {
-    char form[64], letter[8] = "    ";
-    if (rows[i].letter) snprintf(letter, sizeof letter, "-%c, ", rows[i].letter);
-    snprintf(form, sizeof form, "%s--%s %s", letter, rows[i].name, rows[i].argument ? rows[i].argument : "");
-    fprintf(to, "  %-26s%s\n", form, rows[i].help);
-  }
-  fprintf(to, "\nexit codes: 0 done, 1 usage or config, 2 input or output file, 3 numerical failure,\n"
-              "4 device or MPI failure, 75 stopped early after writing a checkpoint\n");
-}
-
-static void print_libraries(FILE *to) {
-  char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "unknown", cuda[64], hdf5[64];
-  int length;
-  MPI_Get_library_version(mpi, &length); /* on failure "unknown" stays */
-  mpi[strcspn(mpi, "\n")] = '\0';
-  device_cuda_version(cuda);
-  field_io_version(hdf5);
-#ifdef __clang__
-  fprintf(to, "C compiler: %s\n", __VERSION__);
-#else
-  fprintf(to, "C compiler: GCC %s\n", __VERSION__);
-#endif
-  fprintf(to, "CUDA toolkit: %s\nMPI: %s\nHDF5: %s\n", cuda, mpi, hdf5);
-}
-
-static void print_backends(FILE *to) {
-  char why[256] = "";
-  int devices = device_cuda_count(why);
-  fprintf(to, "backends:\n  host\n");
-#ifdef STENCIL_HAVE_CUDA
-  if (devices > 0)
-    fprintf(to, "  cuda: %d device%s\n", devices, devices == 1 ? "" : "s");
-  else
-    fprintf(to, "  cuda: no usable device: %s\n", why);
-#else
-  (void)devices;
-  fprintf(to, "  cuda: not compiled in\n");
-#endif
-}
-
-void cli_version(FILE *to) {
-  fprintf(to, "stencil %s (git %s)\nbuild: %s\n", STENCIL_VERSION, STENCIL_GIT_HASH, STENCIL_BUILD_TYPE);
-  print_libraries(to);
-  print_backends(to);
-  fprintf(to, "transports:\n");
-  for (int k = 0; k < transport_count(); k++)
-    fprintf(to, "  %-12s %s\n", transport_at(k)->name, transport_at(k)->note);
-  fprintf(to, "kernels:\n");
-  for (int i = 0; i < kernel_table_size; i++) {
-    const kernel *k = &kernel_table[i];
-    const char *absent = k->host || k->cuda ? "" : " [not compiled in]";
-    fprintf(to, "  %s %s %-14s %s%s\n", equation_name(k->equation), backend_name(k->backend), k->name,
-            k->note, absent);
-  }
 }

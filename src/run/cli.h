@@ -1,4 +1,4 @@
-/* The command line: one table of options from which parsing and --help come. */
+/* The command line. */
 #ifndef STENCIL_CLI_H
 #define STENCIL_CLI_H
 
@@ -6,11 +6,24 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "base/error.h"
+#include "config/config.h"
 
-enum cli_action { CLI_RUN, CLI_HELP, CLI_VERSION };
+enum cli_action { CLI_RUN, CLI_HELP, CLI_VERSION, CLI_EXAMPLE };
+
+/* A row of the table of options, from which parsing and every form of --help come. */
+typedef struct cli_option {
+  char letter;          /* 0: long form only */
+  const char *name;     /* without the dashes */
+  const char *argument; /* NULL: none; in brackets: may be left out */
+  const char *help;
+} cli_option;
+extern const cli_option cli_options[];
+extern const int cli_option_count;
 
 typedef struct cli {
   enum cli_action action;
+  enum help_form help;   /* CLI_HELP */
+  enum equation example; /* CLI_EXAMPLE */
   bool dry_run;
   int64_t benchmark;       /* timed steps; 0: a normal run */
   const char *restart;     /* FILE or "auto"; NULL: from the start */
@@ -24,7 +37,9 @@ typedef struct cli {
 /* Parses argv (which getopt_long reorders). Exit 1 for anything unknown, missing or not available yet. Prints
  * nothing. */
 int cli_parse(cli *c, int argc, char **argv, error *e);
-void cli_help(FILE *to);
+/* Writes the options and config keys, with usage and exit codes: as text, as the man page, as the completion of bash;
+ * as MARKDOWN, docs/CONFIG.md, the keys alone. */
+void cli_help(FILE *to, enum help_form form);
 void cli_version(FILE *to);
 
 #endif

@@ -126,7 +126,8 @@ int main(int argc, char **argv) {
   cli options;
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action != CLI_RUN && !speaks()) return 0;
-  if (!e.id && options.action == CLI_HELP) return cli_help(stdout), 0;
+  if (!e.id && options.action == CLI_HELP) return cli_help(stdout, options.help), 0;
+  if (!e.id && options.action == CLI_EXAMPLE) return config_example(stdout, options.example), 0;
   if (!e.id && options.action == CLI_VERSION) return cli_version(stdout), 0;
   stop_begin();
   run_under_mpi(argc, argv, &options, &e); /* a usage error too: under mpirun only rank 0 may speak */

@@ -2,6 +2,8 @@
 #include "test.h"
 #include <stdbool.h>
 #include <stdio.h>
+#include <unistd.h>
+#include "config/config_internal.h"
 #include "kernels/kernel.h"
 #include "run/cli.h"
 
@@ -50,13 +52,20 @@ static void test_refused(void **state) {
       {{"--ver"}, ERROR_USAGE_OPTION, "ambiguous option --ver; --version or --verbose (see stencil --help)"},
       {{"--=3"},
        ERROR_USAGE_OPTION,
-       "ambiguous option --=3; --help or --version or --dry-run or --restart or --benchmark or --report or "
+       "ambiguous option --=3; --help or --version or --example or --dry-run or --restart or --benchmark or "
+       "--report or "
        "--quiet or "
        "--verbose (see stencil --help)"},
       {{"-x", "a.ini"}, ERROR_USAGE_OPTION, "unknown option -x (see stencil --help)"},
       {{"-qxn", "a.ini"}, ERROR_USAGE_OPTION, "unknown option -x (see stencil --help)"},
       {{"-\n", "a.ini"}, ERROR_USAGE_OPTION, "unknown option -  (see stencil --help)"},
       {{"--quiet=3", "a.ini"}, ERROR_USAGE_OPTION, "--quiet: takes no argument (see stencil --help)"},
+      {{"--help=html"},
+       ERROR_USAGE_OPTION,
+       "--help: expected text, man, markdown or bash, got 'html' (see stencil --help)"},
+      {{"--example", "sound"},
+       ERROR_USAGE_OPTION,
+       "--example: expected jacobi, heat or wave, got 'sound' (see stencil --help)"},
       {{"--benchmark"}, ERROR_USAGE_OPTION, "--benchmark: its argument is missing (see stencil --help)"},
       {{"a.ini", "-b"}, ERROR_USAGE_OPTION, "--benchmark: its argument is missing (see stencil --help)"},
       {{"a.ini", "--report"}, ERROR_USAGE_OPTION, "--report: its argument is missing (see stencil --help)"},
@@ -135,16 +144,25 @@ static void test_help_and_version_need_no_config(void **state) {
   assert_int_equal(expect_taken((const char *const[]){"a.ini", "--help", "--bogus", NULL}, copy).action,
                    CLI_HELP);
   assert_int_equal(expect_taken((const char *const[]){"-V", NULL}, copy).action, CLI_VERSION);
+  assert_int_equal(expect_taken((const char *const[]){"--help=man", NULL}, copy).help, HELP_MAN);
+  assert_int_equal(expect_taken((const char *const[]){"--example", "heat", NULL}, copy).example,
+                   EQUATION_HEAT);
   assert_int_equal(expect_taken((const char *const[]){"--version", NULL}, copy).action, CLI_VERSION);
 }
 
-/* What `print` writes; the caller frees it. */
-static char *printed(void (*print)(FILE *to)) {
+/* What a form of --help (or with FORM_VERSION, FORM_EXAMPLE + equation: what those) prints; the caller frees it. */
+enum { FORM_VERSION = 100, FORM_EXAMPLE = 200 };
+static char *printed(int form) {
   char *text = NULL;
   size_t size;
   FILE *file = open_memstream(&text, &size);
   assert_non_null(file);
-  print(file);
+  if (form >= FORM_EXAMPLE)
+    config_example(file, (enum equation)(form - FORM_EXAMPLE));
+  else if (form == FORM_VERSION)
+    cli_version(file);
+  else
+    cli_help(file, (enum help_form)form);
   fclose(file);
   char *copy =
       strdup(text); /* gcc 12 takes text itself for a pointer to this function's variable, and warns */
@@ -161,7 +179,7 @@ static void test_help(void **state) {
   (void)state;
   static const char *const words[] = {"usage: mpirun -np N",
                                       "config.ini [section.key=value ...]",
-                                      "-h, --help ",
+                                      "-h, --help[=FORM] ",
                                       "-V, --version ",
                                       "-n, --dry-run ",
                                       "-b, --benchmark STEPS ",
@@ -169,12 +187,69 @@ static void test_help(void **state) {
                                       "    --report FILE.json ",
                                       "-q, --quiet ",
                                       "-v, --verbose ",
+                                      "\n[source.N]\n",
+                                      "\n  transport = auto ",
                                       "75 stopped"};
-  char *text = printed(cli_help);
+  char *text = printed(HELP_TEXT);
   expect_words(text, words, sizeof words / sizeof words[0]);
   for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
     assert_true(strcspn(line, "\n") <= 120);
+  for (const config_key *key = config_keys; key < config_keys + config_key_count; key++) {
+    char start[64];
+    snprintf(start, sizeof start, "\n  %s = ", key->name);
+    expect_words(text, (const char *const[]){start, key->doc}, 2);
+  }
   free(text);
+}
+
+/* The whole of a shipped file; the caller frees it. */
+static char *shipped(const char *name) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/%s", SHIPPED, name);
+  FILE *file = fopen(path, "r");
+  if (!file) fail_msg("%s cannot be read", path);
+  char *text = NULL;
+  size_t size = 0;
+  assert_true(getdelim(&text, &size, 0, file) > 0);
+  fclose(file);
+  return text;
+}
+
+static void test_printed_files_are_up_to_date(void **state) {
+  (void)state;
+  static const struct {
+    enum help_form form;
+    const char *name, *command;
+  } files[] = {{HELP_MARKDOWN, "docs/CONFIG.md", "stencil --help=markdown >docs/CONFIG.md"},
+               {HELP_MAN, "docs/stencil.1", "stencil --help=man >docs/stencil.1"},
+               {HELP_BASH, "jobs/stencil.bash", "stencil --help=bash >jobs/stencil.bash"}};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    char *now = printed((int)files[i].form), *then = shipped(files[i].name);
+    if (strcmp(now, then) != 0)
+      fail_msg("%s is not what the tables say now: run %s", files[i].name, files[i].command);
+    free(now);
+    free(then);
+  }
+}
+
+static void test_examples_can_be_run(void **state) {
+  (void)state;
+  for (int equation = 0; equation < EQUATION_COUNT; equation++) {
+    char path[] = "/tmp/test_cli.XXXXXX", *text = printed(FORM_EXAMPLE + equation);
+    const int file = mkstemp(path);
+    assert_int_equal(write(file, text, strlen(text)), strlen(text));
+    close(file);
+    config c;
+    error e = {0};
+    if (config_load(&c, path, 0, NULL, &e)) fail_msg("%s\nin\n%s", e.text, text);
+    assert_int_equal(c.equation, equation);
+    assert_int_equal(c.initial, INITIAL_GAUSSIAN);
+    assert_int_equal(strstr(text, "[source.1]") != NULL, equation == EQUATION_WAVE);
+    assert_int_equal(strstr(text, "\n; cfl = 0.9") != NULL, equation != EQUATION_JACOBI);
+    config_free(&c);
+    unlink(path);
+    free(text);
+  }
 }
 
 static void test_version(void **state) {
@@ -187,7 +262,7 @@ static void test_version(void **state) {
                                       "\nHDF5: ",
                                       "\nbackends:\n  host\n  cuda: ",
                                       "\nkernels:\n"};
-  char *text = printed(cli_version);
+  char *text = printed(FORM_VERSION);
   assert_memory_equal(text, "stencil 0.", strlen("stencil 0."));
   expect_words(text, words, sizeof words / sizeof words[0]);
   for (int i = 0; i < kernel_table_size; i++) {
@@ -204,9 +279,14 @@ static void test_version(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refused),     cmocka_unit_test(test_plain),
-      cmocka_unit_test(test_all_options), cmocka_unit_test(test_help_and_version_need_no_config),
-      cmocka_unit_test(test_help),        cmocka_unit_test(test_version),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_all_options),
+      cmocka_unit_test(test_help_and_version_need_no_config),
+      cmocka_unit_test(test_help),
+      cmocka_unit_test(test_version),
+      cmocka_unit_test(test_printed_files_are_up_to_date),
+      cmocka_unit_test(test_examples_can_be_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

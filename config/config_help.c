@@ -1,0 +1,212 @@
+/* The table of keys for people: the list of --help, docs/CONFIG.md, the man page, bash's completion, an example. */
+#include "config_internal.h"
+#include <string.h>
+
+#define FOR_EACH_KEY(key)                                                                                    \
+  for (const config_key *key = config_keys; key < config_keys + config_key_count; key++)
+
+static const char *section_of(const config_key *key) {
+  return key->of_source ? "source.N" : key->section;
+}
+
+/* Also true of the end of the table. */
+static bool begins_section(const config_key *key) {
+  if (key == config_keys || key == config_keys + config_key_count) return true;
+  return strcmp(key->section, key[-1].section) != 0;
+}
+
+/* The default as one would type it, or what it is called. */
+static const char *default_of(const config_key *key) {
+  if (key->otherwise) return key->otherwise;
+  if (key->fallback) return key->fallback;
+  return key->required ? "required" : "none";
+}
+
+static bool is_typed(const config_key *key) {
+  return !key->otherwise && key->fallback;
+}
+
+static const char *unit_of(const config_key *key) {
+  return key->unit ? key->unit : "";
+}
+
+/* Are the spellings of its values worth a list? They are told once for the faces; everyone knows those of a switch. */
+static bool lists_values(const config_key *key) {
+  return key->choices && key->kind != VALUE_SWITCH && !(key->kind == VALUE_FACES && !key->fallback);
+}
+
+static bool has_documented_values(const config_key *key) {
+  if (!lists_values(key)) return false;
+  for (const choice *k = key->choices; k->name; k++)
+    if (k->doc) return true;
+  return false;
+}
+
+/* " (a, b or c)", or nothing where there is no list. */
+static void put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
+  char values[EXPECTED_TEXT];
+  *text = 0;
+  if (!lists_values(key)) return;
+  config_expected(key, false, values);
+  snprintf(text, EXPECTED_TEXT + 4, " (%s)", values);
+}
+
+/* --- --help ------------------------------------------------------------------------------------------------------ */
+
+static void print_text(FILE *to) {
+  fprintf(to, "\nconfig keys: key = default, unit, meaning (docs/CONFIG.md says more)\n");
+  FOR_EACH_KEY(key) {
+    char left[64], values[EXPECTED_TEXT + 4];
+    if (begins_section(key)) fprintf(to, "[%s]\n", section_of(key));
+    snprintf(left, sizeof left, is_typed(key) ? "%s = %s" : "%s = (%s)", key->name, default_of(key));
+    put_values(key, values);
+    fprintf(to, "  %-33s %-6s %s%s\n", left, unit_of(key), key->doc, values);
+  }
+}
+
+/* --- docs/CONFIG.md ---------------------------------------------------------------------------------------------- */
+
+static void print_key(FILE *to, const config_key *key) {
+  const char *quote = is_typed(key) ? "`" : "";
+  char values[EXPECTED_TEXT];
+  config_expected(key, false, values);
+  fprintf(to, "| `%s` | %s%s%s | %s | %s | %s", key->name, quote, default_of(key), quote, unit_of(key),
+          values, key->doc);
+  if (key->only_with) fprintf(to, " (%s)", key->only_with->says);
+  fprintf(to, " |\n");
+}
+
+static void print_values(FILE *to, const config_key *key) {
+  fprintf(to, "\n| `%s.%s` | meaning |\n|---|---|\n", section_of(key), key->name);
+  for (const choice *k = key->choices; k->name; k++)
+    if (k->doc) fprintf(to, "| `%s` | %s |\n", k->name, k->doc);
+}
+
+static void print_markdown(FILE *to) {
+  fprintf(
+      to,
+      "# Configuration keys\n\n"
+      "`stencil --help=markdown` prints this page from `config/config_keys.h`; a test compares the two.\n\n"
+      "The file is INI: `[section]`, `key = value`, comments after `;` or `#`. Units are SI. `FILE:/dataset` "
+      "names\n"
+      "a dataset of an HDF5 file. Relative paths are relative to the working directory. On the command "
+      "line,\n"
+      "`section.key=value` wins over the file. An unknown, duplicate or overlong entry is an error.\n");
+  for (const config_key *key = config_keys, *begin = key; key < config_keys + config_key_count; begin = key) {
+    fprintf(to, "\n## [%s]\n\n| key | default | unit | value | meaning |\n|---|---|---|---|---|\n",
+            section_of(key));
+    for (; key == begin || !begins_section(key); key++) print_key(to, key);
+    for (; begin < key; begin++)
+      if (has_documented_values(begin)) print_values(to, begin);
+  }
+}
+
+/* --- the man page ------------------------------------------------------------------------------------------------ */
+
+static void print_man(FILE *to) {
+  FOR_EACH_KEY(key) {
+    char values[EXPECTED_TEXT];
+    if (begins_section(key)) fprintf(to, ".SS [%s]\n", section_of(key));
+    config_expected(key, false, values);
+    fprintf(to, ".TP\n\\fB%s\\fR = %s%s%s%s\n", key->name, default_of(key), key->unit ? " (" : "",
+            unit_of(key), key->unit ? ")" : "");
+    fprintf(to, "%s: %s%s%s.\n", key->doc, values, key->only_with ? "; " : "",
+            key->only_with ? key->only_with->says : "");
+    if (has_documented_values(key))
+      for (const choice *k = key->choices; k->name; k++)
+        if (k->doc) fprintf(to, ".br\n\\fI%s\\fR: %s.\n", k->name, k->doc);
+  }
+}
+
+/* --- bash -------------------------------------------------------------------------------------------------------- */
+
+static bool is_word(const choice *k) {
+  return k->form == FORM_WORD && !strchr(k->name, ' ');
+}
+
+static bool lists_words(const config_key *key) {
+  for (const choice *k = key->choices; k && k->name; k++)
+    if (is_word(k)) return true;
+  return false;
+}
+
+static void print_bash(FILE *to) {
+  fprintf(to, "  keys='");
+  FOR_EACH_KEY(key) fprintf(to, "%s%s.%s=", begins_section(key) ? "\n    " : " ", key->section, key->name);
+  fprintf(to, "'\n  case $key in\n");
+  FOR_EACH_KEY(key) {
+    if (!lists_words(key)) continue;
+    fprintf(to, "    %s.%s) values='", key->of_source ? "source.*" : key->section, key->name);
+    const char *blank = "";
+    for (const choice *k = key->choices; k->name; k++) {
+      if (!is_word(k)) continue;
+      fprintf(to, "%s%s", blank, k->name);
+      blank = " ";
+    }
+    fprintf(to, "' ;;\n");
+  }
+  fprintf(to, "  esac\n");
+}
+
+void config_help(FILE *to, enum help_form form) {
+  switch (form) {
+  case HELP_TEXT:
+    print_text(to);
+    break;
+  case HELP_MARKDOWN:
+    print_markdown(to);
+    break;
+  case HELP_MAN:
+    print_man(to);
+    break;
+  case HELP_BASH:
+    print_bash(to);
+    break;
+  }
+}
+
+/* --- an example -------------------------------------------------------------------------------------------------- */
+
+/* Does the key have no place in a run of c's equation, though it has one in others'? */
+static bool is_foreign(const config_key *key, const config *c) {
+  const source_config source = {.wavelet = WAVELET_RICKER};
+  if (key->of_source) return c->equation != EQUATION_WAVE;
+  if (!key->only_with || key->only_with->holds(c, &source)) return false;
+  config other = *c;
+  for (int equation = 0; equation < EQUATION_COUNT; equation++) {
+    other.equation = (enum equation)equation;
+    if (key->only_with->holds(&other, &source)) return true;
+  }
+  return false;
+}
+
+/* One line of the example: a comment unless the run needs the key. */
+static void print_example(FILE *to, const config_key *key, const char *value, const config *c) {
+  const source_config source = {.wavelet = WAVELET_RICKER};
+  const bool active = value && !key->of_source,
+             applies = !key->only_with || key->only_with->holds(c, &source);
+  char left[96], values[EXPECTED_TEXT + 4];
+  put_values(key, values);
+  snprintf(left, sizeof left, "%s%s = %s", active ? "" : "; ", key->name,
+           value           ? value
+           : is_typed(key) ? default_of(key)
+                           : "");
+  fprintf(to, "%-32s ; %s%s%s%s", left, unit_of(key), key->unit ? ": " : "", key->doc, values);
+  if (!applies) fprintf(to, ", %s", key->only_with->says);
+  if (!value && !is_typed(key)) fprintf(to, "; default: %s", default_of(key));
+  fprintf(to, "\n");
+}
+
+void config_example(FILE *to, enum equation equation) {
+  const config c = {.equation = equation};
+  const char *open = "";
+  fprintf(to, "; A run to start from. Lines that begin with ; are comments: most of them show a key with its "
+              "default.\n");
+  FOR_EACH_KEY(key) {
+    if (is_foreign(key, &c)) continue;
+    if (strcmp(open, key->section) != 0) fprintf(to, "\n%s[%s]\n", key->of_source ? "; " : "", key->section);
+    open = key->section;
+    const bool type = strcmp(key->section, "equation") == 0 && strcmp(key->name, "type") == 0;
+    print_example(to, key, type ? equation_name(equation) : key->example, &c);
+  }
+}

@@ -1,0 +1,53 @@
+# Completion of stencil for bash, printed by stencil --help=bash. To use it: source this file.
+_stencil() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} key= keys options values=
+  options='--help --version --example --dry-run --restart --benchmark --report --quiet --verbose'
+  # bash takes words apart at =
+  if [[ $word == = ]]; then key=$before word=; fi
+  if [[ $before == = ]]; then key=${COMP_WORDS[COMP_CWORD - 2]}; fi
+  keys='
+    grid.nx= grid.ny= grid.nz= grid.dx= grid.dy= grid.dz= grid.origin=
+    equation.type= equation.space_order=
+    time.end_time= time.steps= time.dt= time.cfl= time.allow_unstable= time.max_seconds=
+    jacobi.center= jacobi.x= jacobi.y= jacobi.z=
+    medium.diffusivity= medium.velocity=
+    initial.u= initial.previous= initial.center= initial.width= initial.amplitude= initial.seed=
+    boundary.all= boundary.x= boundary.y= boundary.z= boundary.x_lo= boundary.x_hi= boundary.y_lo= boundary.y_hi= boundary.z_lo= boundary.z_hi= boundary.value= boundary.width=
+    source.1.position= source.1.wavelet= source.1.f0= source.1.t0= source.1.amplitude=
+    receivers.positions= receivers.line= receivers.points= receivers.every=
+    output.path= output.every= output.compress=
+    checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
+    parallel.transport= parallel.overlap= parallel.schedule= parallel.io= parallel.watchdog_seconds=
+    device.backend= device.kernel= device.threads=
+    report.file= report.progress= report.check_every= report.histogram='
+  case $key in
+    equation.type) values='jacobi heat wave' ;;
+    equation.space_order) values='2 4 6 8' ;;
+    time.allow_unstable) values='on off true false yes no' ;;
+    initial.u) values='zero gaussian random' ;;
+    initial.previous) values='rest' ;;
+    boundary.all) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.x) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.y) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.z) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.x_lo) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.x_hi) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.y_lo) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.y_hi) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.z_lo) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.z_hi) values='fixed dirichlet neumann periodic absorbing' ;;
+    source.*.wavelet) values='ricker gaussian' ;;
+    parallel.transport) values='auto sendrecv chunked shared ipc cuda_aware nccl' ;;
+    parallel.overlap) values='on off true false yes no' ;;
+    parallel.schedule) values='steps persistent' ;;
+    parallel.io) values='auto collective gather server' ;;
+    device.backend) values='auto cuda host' ;;
+    report.progress) values='auto on off' ;;
+  esac
+  if [[ $key ]]; then COMPREPLY=($(compgen -W "$values" -- "$word"))
+  elif [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word"))
+  else COMPREPLY=($(compgen -f -X '!*.ini' -- "$word") $(compgen -W "$keys" -- "$word"))
+  fi
+  if [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
+}
+complete -o default -F _stencil stencil
