@@ -84,7 +84,7 @@ int files_signal(void *context) {
 /* Waits for a request without keeping a core busy, and takes it. A signal is passed on once. */
 static int next_request(const files *f, int (*signalled)(void), int *told, message *m, error *e) {
   const double LONGEST = 2e-3; /* s */
-  const pace p = {.begin = clock_seconds()};
+  pace p = {.begin = clock_seconds()};
   MPI_Message found;
   MPI_Status status;
   MPI_Request request;

@@ -1,12 +1,10 @@
 #include "wavefront.h"
-#include <sched.h>
+#include <math.h>
 #include <stdbool.h>
+#include "base/pace.h"
 #include "host_simd.h"
 #include "operation_points.h"
 #include "order.h"
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 _Static_assert((int)WAVEFRONT_LAG >= (int)GHOST_REACH && (int)WAVEFRONT_LEAN > (int)GHOST_REACH,
                "what a step reads is there");
@@ -99,13 +97,10 @@ static int receiver_at_row(const wavefront_receivers *r, int begin, int end, int
   return begin;
 }
 
+/* Never sleeps: the tile it waits for is computed at this moment. */
 static void wait_for(atomic_llong *done, long long count) {
-  for (int spins = 0; atomic_load_explicit(done, memory_order_acquire) < count; spins++) {
-    if (spins >= SPINS) sched_yield();
-#ifdef __SSE2__
-    _mm_pause();
-#endif
-  }
+  pace p = {.begin = clock_seconds(), .eager = INFINITY, .spins = SPINS};
+  while (atomic_load_explicit(done, memory_order_acquire) < count) pace_wait(&p, 0);
 }
 
 /* What a tile's counter says once step k of position `at` is done. */

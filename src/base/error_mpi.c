@@ -18,7 +18,7 @@ int error_from_mpi(error *e, int rc, const char *call) {
 
 int mpi_wait(MPI_Request *request, MPI_Status *status) {
   const double LONGEST = 500e-6; /* s */
-  const pace p = {.begin = clock_seconds()};
+  pace p = {.begin = clock_seconds()};
   for (;;) {
     int done, rc = MPI_Test(request, &done, status);
     if (rc != MPI_SUCCESS || done) return rc;

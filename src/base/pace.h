@@ -1,26 +1,35 @@
-/* How to wait for what has to be looked at again and again. */
+/* How a thread waits for a value that another thread or process will change. All such loops pace themselves here. */
 #ifndef STENCIL_PACE_H
 #define STENCIL_PACE_H
 
 #include <sched.h>
+#include <time.h>
 #include "clock.h"
 
-/* A wait began when it was filled: {.begin = clock_seconds()}. */
+/* One wait. Fill it when the wait begins: {.begin = clock_seconds()}. */
 typedef struct pace {
   double begin; /* s */
-  double eager; /* s in which it does not sleep, at least; the first 0.1 ms it never does */
+  double eager; /* s during which it never sleeps; at least 0.1 ms. INFINITY: it never sleeps */
+  int spins;    /* first looks during which it keeps the core */
 } pace;
 
-/* Call between two looks. Leaves the core to others, but looks again soon at first: most of what is waited for comes
- * within a moment. Then it sleeps for a sixteenth of the time waited so far, at most `longest` s. */
-static inline void pace_wait(const pace *p, double longest) {
+/* Call between two looks at the value. Keeps the core for the first looks, then yields it, then sleeps for a sixteenth of
+ * the time waited so far, at most `longest` s: what comes soon is seen soon, and a long wait costs little. */
+static inline void pace_wait(pace *p, double longest) {
   const double EAGER = 100e-6, SHORTEST = 20e-6; /* s */
+  if (p->spins > 0) {
+    p->spins--;
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#endif
+    return;
+  }
   const double waited = clock_seconds() - p->begin;
-  double nap = waited / 16;
   if (waited < EAGER || waited < p->eager) {
     sched_yield();
     return;
   }
+  double nap = waited / 16;
   if (nap < SHORTEST) nap = SHORTEST;
   if (nap > longest) nap = longest;
   const struct timespec moment = {0, (long)(1e9 * nap)};

@@ -88,7 +88,7 @@ static void await_run(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const double LONGEST = 200e-6; /* s */
   const counter_task *t = payload;
-  const pace p = {.begin = clock_seconds(), .eager = t->patience};
+  pace p = {.begin = clock_seconds(), .eager = t->patience};
   while ((int32_t)(__atomic_load_n(t->counter, __ATOMIC_ACQUIRE) - t->value) < 0) pace_wait(&p, LONGEST);
 }
 

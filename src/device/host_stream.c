@@ -1,19 +1,18 @@
 #include "host_stream.h"
 #include <errno.h>
-#include <sched.h>
+#include <math.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
+#include "base/pace.h"
 #include "base/thread.h"
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
 
-enum { QUEUE_LENGTH = 128, LOOKS = 16 /* between two looks at the clock */ };
-static const double EAGER = 20e-6; /* s */
+enum { QUEUE_LENGTH = 128, SPINS = 400 /* looks before a waiting thread yields its core: about 20 us */ };
 
 typedef struct queued_task {
   host_task *task;
@@ -62,12 +61,6 @@ struct host_stream {
   bool dismissed;
 };
 
-static void pause_core(void) {
-#ifdef __SSE2__
-  _mm_pause();
-#endif
-}
-
 /* Ahead of every wavefront lies a shell of numbers too small for the normal range, and processors take a hundred times
  * as long for those: a shot into a silent model ran 3.7 times as long as one into noise. So they count as 0, as they
  * do in the CUDA code (-ftz=true): the same bits, compared on 10^8 cases around the smallest normal number. */
@@ -81,18 +74,14 @@ static void flush_subnormals(void) {
 #endif
 }
 
-/* Wakes take long where threads are many, the more so in virtual machines, and who comes back late keeps all others
- * waiting: on 16 cores steps of 256^3 and 512^3 took 1.5 times as long. So who has nothing to do looks for a while
- * whether there is more, until `counter` is `value`, or is not; soon in a way that leaves the core to others. */
+/* Looks for up to s->patience seconds whether `counter` is `value` (until_equal) or no longer is. Waking a thread takes
+ * long where threads are many, above all in virtual machines, and all wait for the last one: on 16 cores steps of 256^3
+ * and 512^3 took 1.5 times as long without this. */
 static void look(const host_stream *s, const atomic_size_t *counter, size_t value, bool until_equal) {
-  if (s->patience <= 0) return;
-  const double begin = clock_seconds();
-  for (double waited = 0; waited < s->patience; waited = clock_seconds() - begin) {
-    for (int i = 0; i < LOOKS; i++) {
-      if ((atomic_load_explicit(counter, memory_order_acquire) == value) == until_equal) return;
-      pause_core();
-    }
-    if (waited > EAGER) sched_yield();
+  pace p = {.begin = clock_seconds(), .eager = INFINITY, .spins = SPINS};
+  for (double end = p.begin + s->patience, now = p.begin; now < end; now = clock_seconds()) {
+    if ((atomic_load_explicit(counter, memory_order_acquire) == value) == until_equal) return;
+    pace_wait(&p, 0);
   }
 }
 

@@ -1,12 +1,11 @@
 /* Halos through the host in pieces: while one is on its way from the device, the one before it is with MPI and the one
  * before that on its way to the neighbour's device. Between ranks of one node the pieces pass through memory that both
  * map, and MPI is not needed: the sender copies from its device straight to where the receiver's copy begins. */
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "base/pace.h"
 #include "node_window.h"
 #include "device/trace.h"
 #include "transport.h"
@@ -77,20 +76,11 @@ static int post(chunks *c, lane *l, int k, error *e) {
   return 0;
 }
 
-/* Spins at first: a neighbour is seldom late by much. Then leaves the core to others, of whom it may be one. */
+/* A neighbour is seldom late by much. */
 static void wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
-  enum { SPINS = 4000, YIELDS = 2000 };
-  const struct timespec nap = {0, 50000};
-  for (int i = 0; atomic_load_explicit(arrived, memory_order_acquire) < count; i++) {
-    if (i < SPINS) {
-#ifdef __x86_64__
-      __builtin_ia32_pause();
-#endif
-    } else if (i < SPINS + YIELDS)
-      sched_yield();
-    else
-      nanosleep(&nap, NULL);
-  }
+  const double LONGEST = 50e-6; /* s */
+  pace p = {.begin = clock_seconds(), .spins = 4000};
+  while (atomic_load_explicit(arrived, memory_order_acquire) < count) pace_wait(&p, LONGEST);
 }
 
 static int arrive(chunks *c, lane *l, int k, error *e) {
