@@ -30,12 +30,7 @@ enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
  * z * plane + y * pitch + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is
  * not promised to hold numbers; `out` and `medium` are read at own points only. A kernel writes own points of its
  * z range, and those ghosts of `out` that are images of them by `ghosts` (ghosts.h); it may write padding, and nothing
- * else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides.
- * A kernel of two steps a pass does the above twice: `out` receives u of two steps on. It needs 8 ghost planes of
- * `in` towards a neighbour, and 4 of `medium` and `before`; beyond an outer face 4 of `in`. Between the steps, ghosts
- * in x and y and the planes outside [z_outer_begin, z_outer_end), those of outer faces, keep their value. For the
- * wave it reads u of the step before from `before`, not from `out`, and u of one step on goes to `middle`: four
- * fields, since neighbouring tiles still read what this one has passed. */
+ * else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
 typedef struct kernel_args {
   const float *in;
   float *out;
@@ -44,15 +39,11 @@ typedef struct kernel_args {
   size_t pitch, plane; /* floats; multiples of 32 */
   int nx, ny, nz;      /* own points of the slab */
   int z_begin, z_end;
-  /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it wraps. Kernels of two steps a pass:
-   * all GHOST_KEEP. */
+  /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it wraps. */
   unsigned char ghosts[FACE_COUNT];
   /* Not 0: ghosts in x that are images are in no field. A kernel takes what they would hold from own points of `in`
    * (held ones are 0) and leaves those of `out` alone. Only for kernels and args for which kernel_virtual_x is true. */
   unsigned char virtual_x;
-  int z_outer_begin, z_outer_end; /* two steps a pass: the grid's planes, counted as z_begin is */
-  const float *before;            /* two steps a pass of the wave: u of the step before */
-  float *middle;                  /* likewise: receives u of one step on, own points of [z_begin, z_end) */
   float center;
   float wx[5], wy[5], wz[5];
 } kernel_args;
@@ -63,15 +54,20 @@ typedef void host_kernel(const kernel_args *args, int part, int parts);
  * asynchronous. cudaErrorNotSupported says that this GPU or driver lacks what the kernel is made of. */
 typedef int cuda_kernel(const kernel_args *args, void *stream);
 
+/* What a kernel can do. */
+enum kernel_flags {
+  KERNEL_VIRTUAL_X = 1, /* it needs no images in ghosts in x: kernel_virtual_x */
+  KERNEL_WAVEFRONT = 2, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
+  KERNEL_ORACLE = 4     /* written to be read, not to be fast: `auto` does not measure it */
+};
+
 struct operation;
 
 typedef struct kernel {
   const char *name;
   enum equation equation;
   enum backend backend;
-  int steps;     /* a launch advances: 1 or 2 */
-  int virtual_x; /* can it do without images in ghosts in x? */
-  int wavefront; /* a pass may advance several steps, by launches over chunks of planes (src/step/wavefront.h) */
+  unsigned flags; /* enum kernel_flags */
   /* A launch and the absorbing layers of its points in one, with absorb_args (absorb.h); NULL: operation_absorb is to
    * follow the launch. Images in x are in their ghosts: virtual_x is 0. */
   const struct operation *layers;

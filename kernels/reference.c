@@ -6,8 +6,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference, jacobi_host_two_step,
-    heat_host_two_step, wave_host_two_step;
+host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
 
 static const float *point(const kernel_args *a, int z, int y, int x) {
   return a->in + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
@@ -60,53 +59,6 @@ void heat_host_reference(const kernel_args *a, int part, int parts) {
 }
 void wave_host_reference(const kernel_args *a, int part, int parts) {
   sweep(EQUATION_WAVE, a, part, parts);
-}
-
-/* --- two steps a pass: every point of the step between is computed anew wherever it is needed; no images
- * ------- */
-
-/* u one step on. Ghosts in x and y, and planes outside the grid, keep their value. */
-static float between(enum equation equation, const kernel_args *a, int z, int y, int x) {
-  bool own = x >= 0 && x < a->nx && y >= 0 && y < a->ny && z >= a->z_outer_begin && z < a->z_outer_end;
-  ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
-  if (!own) return a->in[at];
-  float before = equation == EQUATION_WAVE ? a->before[at] : 0;
-  return update(equation, star(a, z, y, x), medium_at(a, at), a->in[at], before);
-}
-
-static float star_of_between(enum equation q, const kernel_args *a, int z, int y, int x) {
-  float acc = a->wz[4] * between(q, a, z - 4, y, x);
-  for (int r = 3; r >= 1; r--) acc = fmaf(a->wz[r], between(q, a, z - r, y, x), acc);
-  acc = fmaf(a->center, between(q, a, z, y, x), acc);
-  for (int r = 1; r <= 4; r++) {
-    acc = fmaf(a->wy[r], between(q, a, z, y - r, x) + between(q, a, z, y + r, x), acc);
-    acc = fmaf(a->wx[r], between(q, a, z, y, x - r) + between(q, a, z, y, x + r), acc);
-  }
-  for (int r = 1; r <= 4; r++) acc = fmaf(a->wz[r], between(q, a, z + r, y, x), acc);
-  return acc;
-}
-
-static void two_steps(enum equation equation, const kernel_args *a, int part, int parts) {
-  host_share share = host_share_of(a, part, parts);
-  for (int z = share.z_begin; z < share.z_end; z++)
-    for (int y = share.y_begin; y < share.y_end; y++)
-      for (int x = 0; x < a->nx; x++) {
-        ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
-        float middle = between(equation, a, z, y, x);
-        if (equation == EQUATION_WAVE) a->middle[at] = middle;
-        a->out[at] =
-            update(equation, star_of_between(equation, a, z, y, x), medium_at(a, at), middle, a->in[at]);
-      }
-}
-
-void jacobi_host_two_step(const kernel_args *a, int part, int parts) {
-  two_steps(EQUATION_JACOBI, a, part, parts);
-}
-void heat_host_two_step(const kernel_args *a, int part, int parts) {
-  two_steps(EQUATION_HEAT, a, part, parts);
-}
-void wave_host_two_step(const kernel_args *a, int part, int parts) {
-  two_steps(EQUATION_WAVE, a, part, parts);
 }
 
 double jacobi_reference_f64(const kernel_args *a, int z, int y, int x) {

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One declaration a line of kernels.def, of LAYERS kernels two. A CUDA kernel's exist only where CUDA is compiled in. */
+/* One declaration a line of kernels.def, with layers two. A CUDA kernel's exist only where CUDA is compiled in. */
 #define DECLARE_HOST(function)        host_kernel function;
 #define DECLARE_LAYERS_HOST(function) extern const struct operation function##_layers;
+#define DECLARE_NO_LAYERS_HOST(function)
 #ifdef STENCIL_HAVE_CUDA
 #define DECLARE_CUDA(function)        cuda_kernel function;
 #define DECLARE_LAYERS_CUDA(function) extern const struct operation function##_layers;
@@ -16,49 +17,25 @@
 #define DECLARE_LAYERS_CUDA(function)
 #define CUDA_POINTER(pointer) NULL
 #endif
-#define KERNEL(equation, backend, name, function, note) DECLARE_##backend(function)
-#define LAYERS_KERNEL(equation, backend, name, function, note)                                               \
-  DECLARE_##backend(function) DECLARE_LAYERS_##backend(function)
-#define TWO_STEP_KERNEL         KERNEL
-#define WAVEFRONT_KERNEL        KERNEL
-#define LAYERS_WAVEFRONT_KERNEL KERNEL
-#define VIRTUAL_X_KERNEL        KERNEL
+#define DECLARE_NO_LAYERS_CUDA(function)
+#define KERNEL(equation, backend, name, function, flags, layers, note)                                       \
+  DECLARE_##backend(function) DECLARE_##layers##_##backend(function)
 #include "kernels.def"
 #undef KERNEL
-#undef LAYERS_KERNEL
-#undef TWO_STEP_KERNEL
-#undef WAVEFRONT_KERNEL
-#undef LAYERS_WAVEFRONT_KERNEL
-#undef VIRTUAL_X_KERNEL
 
-#define FUNCTION_HOST(function) .host = function
-#define FUNCTION_CUDA(function) .cuda = CUDA_POINTER(function)
-#define LAYERS_HOST(function)   &function##_layers
-#define LAYERS_CUDA(function)   CUDA_POINTER(&function##_layers)
-#define ENTRY(equation, backend, steps, virtual_x, wavefront, layers, name, function, note)                  \
-  {#name, EQUATION_##equation,         BACKEND_##backend, steps, virtual_x, wavefront, layers,               \
+#define FUNCTION_HOST(function)  .host = function
+#define FUNCTION_CUDA(function)  .cuda = CUDA_POINTER(function)
+#define LAYERS_HOST(function)    &function##_layers
+#define LAYERS_CUDA(function)    CUDA_POINTER(&function##_layers)
+#define NO_LAYERS_HOST(function) NULL
+#define NO_LAYERS_CUDA(function) NULL
+#define KERNEL(equation, backend, name, function, flags, layers, note)                                       \
+  {#name, EQUATION_##equation,         BACKEND_##backend, flags, layers##_##backend(function),               \
    note,  FUNCTION_##backend(function)},
-#define KERNEL(equation, backend, name, function, note)                                                      \
-  ENTRY(equation, backend, 1, 0, 0, NULL, name, function, note)
-#define TWO_STEP_KERNEL(equation, backend, name, function, note)                                             \
-  ENTRY(equation, backend, 2, 0, 0, NULL, name, function, note)
-#define VIRTUAL_X_KERNEL(equation, backend, name, function, note)                                            \
-  ENTRY(equation, backend, 1, 1, 0, NULL, name, function, note)
-#define WAVEFRONT_KERNEL(equation, backend, name, function, note)                                            \
-  ENTRY(equation, backend, 1, 1, 1, NULL, name, function, note)
-#define LAYERS_KERNEL(equation, backend, name, function, note)                                               \
-  ENTRY(equation, backend, 1, 1, 0, LAYERS_##backend(function), name, function, note)
-#define LAYERS_WAVEFRONT_KERNEL(equation, backend, name, function, note)                                     \
-  ENTRY(equation, backend, 1, 1, 1, LAYERS_##backend(function), name, function, note)
 const kernel kernel_table[] = {
 #include "kernels.def"
 };
 #undef KERNEL
-#undef TWO_STEP_KERNEL
-#undef VIRTUAL_X_KERNEL
-#undef WAVEFRONT_KERNEL
-#undef LAYERS_KERNEL
-#undef LAYERS_WAVEFRONT_KERNEL
 
 enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
 const int kernel_table_size = KERNEL_COUNT;
@@ -79,7 +56,7 @@ int kernel_virtual_x(const kernel *k, const kernel_args *args) {
   const unsigned char *g = args->ghosts;
   const int any = g[FACE_X_LO] != GHOST_KEEP || g[FACE_X_HI] != GHOST_KEEP;
   const int pack = k->backend == BACKEND_HOST ? 16 : 4;
-  return k->virtual_x && any && args->nx % pack == 0 && args->nx >= 8;
+  return (k->flags & KERNEL_VIRTUAL_X) && any && args->nx % pack == 0 && args->nx >= 8;
 }
 
 static int unknown(const char *name, enum equation equation, enum backend backend, error *e) {

@@ -35,7 +35,7 @@ static int medium_to_device(void *context, int z, int planes, const float *value
   return 0;
 }
 
-/* A halo of it, too: kernels of two steps a pass read the medium of a neighbour's planes. */
+/* Its ghosts too: a wavefront computes planes of its neighbours. */
 static int load_medium(simulation *s, error *e) {
   double number;
   const char *dataset = physics_medium(s->config, &number);

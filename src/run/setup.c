@@ -75,8 +75,7 @@ static int print_config(simulation *s, error *e) {
   return 0;
 }
 
-/* Which kernel this run was told to take decides how deep ghosts are. `auto` measures later, among those of one
- * step a pass. */
+/* The kernel this run was told to take. `auto` measures later. */
 static int plan_kernel(simulation *s, bool profile, error *e) {
   const enum equation form = physics_form(s->config);
   stepper *p = &s->stepper;
@@ -84,19 +83,14 @@ static int plan_kernel(simulation *s, bool profile, error *e) {
   *p = (stepper){
       .dev = s->dev, .halo = &s->halo, .slab = &s->slab, .overlap = s->config->overlap, .profile = profile};
   TRY(kernel_find(s->config->kernel, form, backend, &p->kernel, e));
-  TRY(kernel_find("auto", form, backend, &p->single_kernel, e));
   p->boundary_kernel = p->kernel;
-  bool fixed = true;
-  for (int f = 0; f < FACE_COUNT; f++) fixed = fixed && s->config->boundary[f] == BOUNDARY_FIXED;
-  if (p->kernel->steps > 1 && (form == EQUATION_WAVE || !fixed))
-    return FAIL(e, KERNEL_TWO_STEPS, p->kernel->name);
   return 0;
 }
 
 static int plan_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
-  const int depth = s->shape.depth > 1 && plan_neighbours(s) ? s->shape.depth : s->stepper.kernel->steps;
+  const int depth = s->shape.depth > 1 && plan_neighbours(s) ? s->shape.depth : 1;
   const slab_shape shape = {.nx = c->nx,
                             .ny = c->ny,
                             .nz = c->nz,

@@ -8,7 +8,7 @@ static const double BATCH_POINTS = 1e10;
 enum { BATCH_MAX = 1000 };
 
 const kernel persistent_kernel = {
-    .name = "persistent", .backend = BACKEND_CUDA, .steps = 1, .note = "many steps a cooperative launch"};
+    .name = "persistent", .backend = BACKEND_CUDA, .note = "many steps a cooperative launch"};
 
 static int find_neighbours(persistent *p, error *e) {
   halo *h = p->halo;

@@ -45,7 +45,7 @@ int plan_wavefront(simulation *s, bool measure, error *e) {
   char why[128] = "";
   double number;
   s->shape = (wavefront_shape){.depth = 1};
-  const bool asked = p->kernel->wavefront, automatic = strcmp(c->kernel, "auto") == 0;
+  const bool asked = p->kernel->flags & KERNEL_WAVEFRONT, automatic = strcmp(c->kernel, "auto") == 0;
   wavefront_question q = {.dev = s->dev, .threads = s->threads, .nx = c->nx, .ny = c->ny, .always = asked};
   q.measure = measure;
   q.planes = c->nz / s->ranks;
@@ -61,7 +61,8 @@ int plan_wavefront(simulation *s, bool measure, error *e) {
   if (q.most > 1) TRY(tune_wavefront(&q, s->comm, s->log, &s->shape, e));
   if (q.most <= 1) log_line(s->log, "kernel %s: one step a pass, since %s", c->kernel, why);
   const bool several = s->shape.depth > 1;
-  p->kernel = p->boundary_kernel = several ? q.wavefront : p->single_kernel;
+  TRY(kernel_find(several ? "wavefront" : "auto", physics_form(c), BACKEND_HOST, &p->kernel, e));
+  p->boundary_kernel = p->kernel;
   if (asked || several) s->kernel = p->kernel->name;
   return 0;
 }

@@ -28,8 +28,6 @@ static int launch(const stepper *s, int stream, const kernel *k, zrange z, error
   args.z_begin = z.begin;
   args.z_end = z.end;
   args.virtual_x = s->virtual_x;
-  args.z_outer_begin = s->slab->lower == SLAB_NO_RANK ? 0 : -s->slab->ghost;
-  args.z_outer_end = s->slab->nz + (s->slab->upper == SLAB_NO_RANK ? 0 : s->slab->ghost);
   if (s->absorb)
     TRY(absorb_launch(s->absorb, stream, k, &args, e));
   else
@@ -40,12 +38,12 @@ static int launch(const stepper *s, int stream, const kernel *k, zrange z, error
 /* The planes the neighbours wait for. They read what the interior kernel of the pass before wrote, and
  * overwrite what it read: hence the wait. The upper ones first: that kernel ended there, and what it read last is still
  * in the GPU's cache (jacobi on 4 H200, 768^3 each: 0.2 % of a step). */
-static int launch_boundary(const stepper *s, const kernel *k, zrange lo, zrange hi, error *e) {
+static int launch_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->wait(s->dev, STREAM_BOUNDARY, event_of(s->pass - 1, INTERIOR_DONE), e));
   TRY(record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
-  TRY(launch(s, STREAM_BOUNDARY, k, hi, e));
-  TRY(launch(s, STREAM_BOUNDARY, k, lo, e));
+  TRY(launch(s, STREAM_BOUNDARY, s->boundary_kernel, hi, e));
+  TRY(launch(s, STREAM_BOUNDARY, s->boundary_kernel, lo, e));
   TRY(record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e));
   return s->overlap ? 0 : t->sync(s->dev, STREAM_BOUNDARY, e);
 }
@@ -54,12 +52,12 @@ static int launch_boundary(const stepper *s, const kernel *k, zrange lo, zrange 
  * is exchanged, so it needs no word from MPI. But where the host takes part in the exchange, this pass's boundary must
  * be first: it waits for ghosts that come late, would find a GPU full of the interior's blocks, and the exchange would
  * not begin before those are done. */
-static int launch_interior(const stepper *s, const kernel *k, zrange interior, error *e) {
+static int launch_interior(const stepper *s, zrange interior, error *e) {
   const device_table *t = s->dev->table;
   const bool boundary_first = halo_needed(s->halo) && !s->halo->on_device;
   TRY(t->wait(s->dev, STREAM_INTERIOR, event_of(boundary_first ? s->pass : s->pass - 1, BOUNDARY_DONE), e));
   TRY(record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
-  TRY(launch(s, STREAM_INTERIOR, k, interior, e));
+  TRY(launch(s, STREAM_INTERIOR, s->kernel, interior, e));
   TRY(record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e));
   return s->overlap ? 0 : t->sync(s->dev, STREAM_INTERIOR, e);
 }
@@ -188,19 +186,17 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   if (s->persistent) return advance_persistent(s, limit, e);
   zrange lo, interior, hi;
   slab_ranges(s->slab, &lo, &interior, &hi);
-  bool single = s->kernel->steps > limit;
-  const kernel *k = single ? s->single_kernel : s->kernel;
   const int64_t depth = s->front && s->front->shape.depth < limit ? s->front->shape.depth : limit;
   TRY(begin_pass(s, e));
   if (s->front && depth >= 2) return advance_whole(s, NULL, (int)depth, e);
-  if (s->halo->mapped) return advance_whole(s, k, k->steps, e);
+  if (s->halo->mapped) return advance_whole(s, s->kernel, 1, e);
 
-  TRY(await_copies(s, k->steps, e));
+  TRY(await_copies(s, 1, e));
   trace_begin("step");
-  TRY(launch_boundary(s, single ? s->single_kernel : s->boundary_kernel, lo, hi, e));
-  TRY(launch_interior(s, k, interior, e));
+  TRY(launch_boundary(s, lo, hi, e));
+  TRY(launch_interior(s, interior, e));
   if (s->absorb) absorb_advance(s->absorb);
-  return finish_pass(s, k->steps, !s->current, e);
+  return finish_pass(s, 1, !s->current, e);
 }
 
 int stepper_await(const stepper *s, int stream, error *e) {

@@ -25,11 +25,9 @@ typedef struct stepper {
   device *dev; /* not owned, as are the next three */
   halo *halo;  /* open, on dev */
   const slab *slab;
-  const kernel *kernel; /* of dev's backend; for the interior */
-  /* Likewise, for the thin launches at the boundary; of as many steps a pass. */
-  const kernel *boundary_kernel;
-  const kernel *single_kernel; /* of one step: for the odd step before a stop where the others advance two */
-  kernel_args args;            /* constants of every launch; pointers and z range are set for each */
+  const kernel *kernel;          /* of dev's backend; for the interior */
+  const kernel *boundary_kernel; /* likewise, for the thin launches at the boundary */
+  kernel_args args;              /* constants of every launch; pointers and z range are set for each */
   /* Of launches (kernel_args): all kernels of this run can, and nothing else reads ghosts in x. */
   bool virtual_x;
   bool overlap; /* off: every phase waits for the one before it, the reference for correctness and timing */
@@ -51,12 +49,12 @@ typedef struct stepper {
   /* Passes done; a pass advances one step or several and exchanges ghosts once, or is a batch of the persistent
    * schedule. */
   int64_t pass;
-  int64_t measured_from; /* step at which `phases` began */
-  int64_t measured_pass; /* likewise, the pass */
+  int64_t measured_from;   /* step at which `phases` began */
+  int64_t measured_pass;   /* likewise, the pass */
   int64_t measured_always; /* pass from which on all are measured; 0: some are */
-  int64_t harvested;     /* passes whose times have been taken */
-  step_phases sampled;   /* of the passes that were measured; `steps` counts them */
-  step_phases phases;    /* of all, as of the last stepper_sync */
+  int64_t harvested;       /* passes whose times have been taken */
+  step_phases sampled;     /* of the passes that were measured; `steps` counts them */
+  step_phases phases;      /* of all, as of the last stepper_sync */
 } stepper;
 
 /* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued and at most two passes are

@@ -15,9 +15,8 @@ typedef struct candidate {
 } candidate;
 
 bool tune_candidate(const kernel *k, enum equation equation, enum backend backend) {
-  const bool oracle = strcmp(k->name, "reference") == 0; /* written to be read, not to be fast */
-  const bool one_step = k->steps == 1 && !k->wavefront;
-  return k->equation == equation && k->backend == backend && one_step && (k->host || k->cuda) && !oracle;
+  const bool measured = !(k->flags & (KERNEL_WAVEFRONT | KERNEL_ORACLE));
+  return k->equation == equation && k->backend == backend && measured && (k->host || k->cuda);
 }
 
 static int list_candidates(enum equation equation, enum backend backend, candidate list[CANDIDATES_MAX]) {

@@ -38,7 +38,7 @@ static int trial_open(trial *t, const wavefront_question *q, error *e) {
                 0, 1, e));
   stepper *s = &t->stepper;
   *s = (stepper){.dev = q->dev, .halo = &t->halo, .slab = &t->slab, .overlap = true};
-  s->kernel = s->boundary_kernel = s->single_kernel = q->wavefront;
+  s->kernel = s->boundary_kernel = q->wavefront;
   s->args = (kernel_args){
       .pitch = t->slab.pitch, .plane = t->slab.plane, .nx = q->nx, .ny = q->ny, .nz = t->slab.nz};
   float **const fields[] = {&s->memory[0], &s->memory[1], &t->medium};

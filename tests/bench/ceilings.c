@@ -251,8 +251,7 @@ static void measure_wavefronts(work *w) {
 static void measure_kernels(work *w, double copy, double registers) {
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
-    if (!w->k->host || w->k->steps != 1 || w->k->wavefront)
-      continue; /* two steps a pass need deeper ghosts */
+    if (!w->k->host || w->k->flags & KERNEL_WAVEFRONT) continue; /* measured by measure_wavefronts */
     measure_kernel(w, copy, registers, false);
     if (strcmp(w->k->name, "simd") != 0) continue;
     if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, registers, true);

@@ -36,7 +36,7 @@ double wavefront_rate(const wavefront_bench *b, enum equation equation, bool med
   wavefront front = {0};
   if (depth > 1) stop_on(wavefront_open(s.front = &front, b->s, shape, medium, b->threads, &e), &e);
   stop_on(kernel_find(depth > 1 ? "wavefront" : "simd", equation, BACKEND_HOST, &s.kernel, &e), &e);
-  s.boundary_kernel = s.single_kernel = s.kernel;
+  s.boundary_kernel = s.kernel;
   s.memory[0] = b->field[0], s.memory[1] = b->field[1];
   set_args(&s, b, equation, medium);
   double best = 1e30, begin = clock_seconds();

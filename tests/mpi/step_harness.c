@@ -94,9 +94,6 @@ void step_run_open(step_run *r, device *dev, const char *kernel, const char *tra
   *s = (stepper){.dev = dev, .halo = &r->halo, .slab = &r->slab, .overlap = overlap, .profile = profile};
   assert_ok(kernel_find(kernel, EQUATION_JACOBI, dev->table->backend, &s->kernel, &e), &e);
   s->boundary_kernel = s->kernel;
-  assert_ok(kernel_find("naive", EQUATION_JACOBI, dev->table->backend, &s->single_kernel, &(error){0}) &&
-                kernel_find("reference", EQUATION_JACOBI, dev->table->backend, &s->single_kernel, &e),
-            &e);
   s->args = step_weights();
   s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx,
   s->args.ny = r->slab.ny, s->args.nz = r->slab.nz;

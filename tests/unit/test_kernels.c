@@ -12,9 +12,6 @@
 #include <stdio.h>
 
 host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
-host_kernel jacobi_host_two_step, heat_host_two_step, wave_host_two_step;
-static host_kernel *const TWO_STEPS[EQUATION_COUNT] = {jacobi_host_two_step, heat_host_two_step,
-                                                       wave_host_two_step};
 static host_kernel *const REFERENCE[EQUATION_COUNT] = {jacobi_host_reference, heat_host_reference,
                                                        wave_host_reference};
 
@@ -22,11 +19,8 @@ static host_kernel *const REFERENCE[EQUATION_COUNT] = {jacobi_host_reference, he
  * answer. */
 typedef struct launch_case {
   slab s;
-  int steps; /* a pass advances: which kernels the case is for */
   size_t floats;
   float *in, *medium, *got;
-  float *past,
-      *middle; /* two steps a pass: u of the step before; u of the step between as expected for the wave */
   float *before[EQUATION_COUNT],
       *expected[EQUATION_COUNT]; /* the output before and after; the wave reads it first */
   kernel_args args;
@@ -41,7 +35,7 @@ static float *new_field(size_t floats) {
 
 /* Where the fields of a launch are, here or on a device. */
 typedef struct launch_fields {
-  float *in, *medium, *past, *out, *middle;
+  float *in, *medium, *out;
 } launch_fields;
 
 static kernel_args with_fields(const launch_case *c, launch_fields f) {
@@ -50,13 +44,11 @@ static kernel_args with_fields(const launch_case *c, launch_fields f) {
   args.in = f.in + first;
   args.out = f.out + first;
   if (args.medium) args.medium = f.medium + first;
-  if (c->steps == 2) args.before = f.past + first, args.middle = f.middle + first;
   return args;
 }
 
 static void fill_own(const launch_case *c, float *field, uint64_t *random) {
-  int ghost = c->s.ghost - RADIUS; /* two steps a pass read these fields in 4 ghost planes, too */
-  for (int z = -ghost; z < c->s.nz + ghost; z++)
+  for (int z = 0; z < c->s.nz; z++)
     for (int y = 0; y < c->s.ny; y++)
       for (int x = 0; x < c->s.nx; x++) field[slab_offset(&c->s, z, y, x)] = test_random(random);
 }
@@ -66,8 +58,6 @@ static void set_args(launch_case *c, bool rules, int z_begin, int z_end, uint64_
   c->args = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
   c->args.z_begin = z_begin;
   c->args.z_end = z_end;
-  c->args.z_outer_begin = random_below(random, 2) ? 0 : -s->ghost; /* an outer face, or a neighbour */
-  c->args.z_outer_end = random_below(random, 2) ? s->nz : s->nz + s->ghost;
   c->args.center = test_random(random);
   for (int r = 1; r <= 4; r++) {
     c->args.wx[r] = test_random(random);
@@ -79,46 +69,38 @@ static void set_args(launch_case *c, bool rules, int z_begin, int z_end, uint64_
   c->args.medium = (s->nx + s->ny + z_end) % 4 ? c->medium : NULL; /* else scale is the medium */
 }
 
-/* A case for kernels of one step a pass, or of two: then with deeper ghosts, and no rules. */
-static void new_case_of(launch_case *c, int steps, bool rules, const int n[3], int z_begin, int z_end,
+/* A case with random rules, or one whose ghosts keep their value. */
+static void new_case_of(launch_case *c, bool rules, const int n[3], int z_begin, int z_end,
                         uint64_t *random) {
   error e = {0};
-  int ghost = RADIUS * steps;
-  c->steps = steps;
-  assert_int_equal(
-      slab_init(&c->s, &(slab_shape){n[0], n[1], n[2] < ghost ? ghost : n[2], .ghost = ghost}, 0, 1, &e), 0);
+  const slab_shape shape = {n[0], n[1], n[2] < RADIUS ? RADIUS : n[2], .ghost = RADIUS};
+  assert_int_equal(slab_init(&c->s, &shape, 0, 1, &e), 0);
   c->floats = slab_floats(&c->s);
   c->in = new_field(c->floats);
   c->medium = new_field(c->floats);
   c->got = new_field(c->floats);
-  for (int z = -ghost; z < c->s.nz + ghost; z++)
+  for (int z = -RADIUS; z < c->s.nz + RADIUS; z++)
     for (int y = -4; y < n[1] + 4; y++)
       for (int x = -4; x < n[0] + 4; x++) c->in[slab_offset(&c->s, z, y, x)] = test_random(random);
   set_args(c, rules, z_begin, z_end, random);
   fill_own(c, c->medium, random);
-  c->past = new_field(c->floats);
-  c->middle = new_field(c->floats);
-  fill_own(c, c->past, random);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     c->before[q] = new_field(c->floats);
-    if (q == EQUATION_WAVE && steps == 1) fill_own(c, c->before[q], random);
+    if (q == EQUATION_WAVE) fill_own(c, c->before[q], random);
     c->expected[q] = new_field(c->floats);
     memcpy(c->expected[q], c->before[q], c->floats * sizeof(float));
-    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->past, c->expected[q], c->middle});
-    (steps == 1 ? REFERENCE : TWO_STEPS)[q](&args, 0, 1);
+    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->expected[q]});
+    REFERENCE[q](&args, 0, 1);
   }
 }
 
-/* A case of one step a pass whose ghosts keep their value. */
 static void new_case(launch_case *c, int nx, int ny, int nz, int z_begin, int z_end, uint64_t *random) {
-  new_case_of(c, 1, false, (const int[3]){nx, ny, nz}, z_begin, z_end, random);
+  new_case_of(c, false, (const int[3]){nx, ny, nz}, z_begin, z_end, random);
 }
 
 static void free_case(launch_case *c) {
   free(c->in);
   free(c->medium);
-  free(c->past);
-  free(c->middle);
   free(c->got);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     free(c->before[q]);
@@ -137,8 +119,8 @@ static void forgive_padding(const launch_case *c, const float *expected) {
 }
 
 /* The whole allocation but padding is compared: the answer in the range, its images, and NaN everywhere else. */
-static void check_field(const launch_case *c, const float *expected, enum equation equation,
-                        const char *who) {
+static void check_case(const launch_case *c, enum equation equation, const char *who) {
+  const float *expected = c->expected[equation];
   const unsigned char *g = c->args.ghosts;
   forgive_padding(c, expected);
   if (memcmp(c->got, expected, c->floats * sizeof(float)) == 0) return;
@@ -155,10 +137,6 @@ static void check_field(const launch_case *c, const float *expected, enum equati
            (double)c->got[i], (double)expected[i]);
 }
 
-static void check_case(const launch_case *c, enum equation equation, const char *who) {
-  check_field(c, c->expected[equation], equation, who);
-}
-
 /* --- who runs a case: each instruction set called directly, each kernel through a device
  * ---------------------- */
 
@@ -170,7 +148,7 @@ static void run_instruction_sets(launch_case *c) {
     for (int q = 0; q < EQUATION_COUNT; q++) {
       int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
       memcpy(c->got, c->before[q], c->floats * sizeof(float));
-      kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, NULL, c->got, NULL});
+      kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->got});
       for (int part = n - 1; part >= 0; part--) kernels[q](&args, part, n);
       check_case(c, (enum equation)q, isa->name);
     }
@@ -190,16 +168,15 @@ static void test_device_open(test_device *d, const char *backend, int threads, s
   *d = (test_device){.floats = floats};
   assert_ok(device_open(backend, &options, &d->dev, &e), &e);
   snprintf(d->name, sizeof d->name, "%s, %d threads", backend, threads);
-  float **const all[] = {&d->fields.in, &d->fields.medium, &d->fields.past, &d->fields.out,
-                         &d->fields.middle};
-  for (int i = 0; i < 5; i++)
+  float **const all[] = {&d->fields.in, &d->fields.medium, &d->fields.out};
+  for (int i = 0; i < 3; i++)
     assert_ok(d->dev->table->alloc(d->dev, (void **)all[i], floats * sizeof(float), MEMORY_DEVICE, &e), &e);
 }
 
 static void test_device_close(test_device *d) {
   error e = {0};
-  float *const all[] = {d->fields.in, d->fields.medium, d->fields.past, d->fields.out, d->fields.middle};
-  for (int i = 0; i < 5; i++) assert_ok(d->dev->table->free(d->dev, all[i], MEMORY_DEVICE, &e), &e);
+  float *const all[] = {d->fields.in, d->fields.medium, d->fields.out};
+  for (int i = 0; i < 3; i++) assert_ok(d->dev->table->free(d->dev, all[i], MEMORY_DEVICE, &e), &e);
   d->dev->table->close(d->dev);
 }
 
@@ -213,16 +190,11 @@ static void transfer(test_device *d, const launch_case *c, float *to, const floa
 static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
   error e = {0};
   const device_table *t = d->dev->table;
-  bool wave_twice = k->equation == EQUATION_WAVE && k->steps == 2;
   assert_true(c->floats <= d->floats);
   kernel_args args = with_fields(c, d->fields);
   transfer(d, c, d->fields.in, c->in, COPY_TO_DEVICE);
   transfer(d, c, d->fields.medium, c->medium, COPY_TO_DEVICE);
   transfer(d, c, d->fields.out, c->before[k->equation], COPY_TO_DEVICE);
-  if (wave_twice) {
-    transfer(d, c, d->fields.past, c->past, COPY_TO_DEVICE);
-    transfer(d, c, d->fields.middle, c->before[EQUATION_JACOBI], COPY_TO_DEVICE); /* NaN */
-  }
   if (t->launch(d->dev, STREAM_INTERIOR, k, &args, &e) == ERROR_KERNEL_UNSUPPORTED) return;
   assert_ok(e.id, &e);
   transfer(d, c, c->got, d->fields.out, COPY_TO_HOST);
@@ -230,18 +202,13 @@ static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
   char who[128];
   snprintf(who, sizeof who, "kernel %s on %s", k->name, d->name);
   check_case(c, k->equation, who);
-  if (!wave_twice) return;
-  transfer(d, c, c->got, d->fields.middle, COPY_TO_HOST);
-  assert_ok(t->sync(d->dev, STREAM_INTERIOR, &e), &e);
-  check_field(c, c->middle, k->equation, who);
 }
 
 static void run_device(test_device *d, launch_case *c) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
     if (c->args.virtual_x && !kernel_virtual_x(k, &c->args)) continue;
-    if (k->backend == d->dev->table->backend && k->steps == c->steps && (k->host || k->cuda))
-      run_kernel(d, c, k);
+    if (k->backend == d->dev->table->backend && (k->host || k->cuda)) run_kernel(d, c, k);
   }
 }
 
@@ -265,7 +232,7 @@ static bool make_virtual(launch_case *c) {
   rules_image(&c->s, &c->args, FACE_X_HI, c->in);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     memcpy(c->expected[q], c->before[q], c->floats * sizeof(float));
-    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, NULL, c->expected[q], NULL});
+    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->expected[q]});
     REFERENCE[q](&args, 0, 1);
     set_x_images(c, c->expected[q], c->before[q]);
   }
@@ -298,11 +265,11 @@ static size_t floats_of(int nx, int ny, int nz) {
 
 static void run_case(test_device *d, int devices, const int n[3], int z_begin, int z_end, uint64_t *random) {
   launch_case c;
-  new_case_of(&c, 1, true, n, z_begin, z_end, random);
+  new_case_of(&c, true, n, z_begin, z_end, random);
   if (!only_cuda) run_instruction_sets(&c);
   for (int i = 0; i < devices; i++) run_device(&d[i], &c);
   if (make_virtual(&c)) {
-    const kernel simd = {.backend = BACKEND_HOST, .virtual_x = 1};
+    const kernel simd = {.backend = BACKEND_HOST, .flags = KERNEL_VIRTUAL_X};
     if (!only_cuda && kernel_virtual_x(&simd, &c.args)) run_instruction_sets(&c);
     for (int i = 0; i < devices; i++) run_device(&d[i], &c);
   }
@@ -392,26 +359,6 @@ static void every_kernel_and_rule(void **unused) {
   for (int i = 0; i < devices; i++) test_device_close(&d[i]);
 }
 
-/* Two steps a pass: small sizes and sizes beyond any tile, with outer faces and neighbours in z. That the oracle of two
- * steps is the oracle of one done twice is what test_step shows. */
-static void every_two_step_kernel(void **unused) {
-  (void)unused;
-  static const int xs[] = {1, 3, 4, 31, 33, 64, 65, 130}, ys[] = {1, 2, 9, 24, 25, 53}, zs[] = {8, 9, 16, 21};
-  uint64_t random = 11u;
-  test_device d[DEVICES_MAX];
-  int devices = open_devices(d, floats_of(130, 53, 21 + 8));
-  for (size_t i = 0; i < sizeof xs / sizeof xs[0]; i++)
-    for (size_t j = i % stride(); j < sizeof ys / sizeof ys[0]; j += stride())
-      for (size_t k = (i + j) % 2; k < sizeof zs / sizeof zs[0]; k += 2) {
-        launch_case c;
-        int n[3] = {xs[i], ys[j], zs[k]}, begin = random_below(&random, n[2]);
-        new_case_of(&c, 2, false, n, begin, begin + 1 + random_below(&random, n[2] - begin), &random);
-        for (int at = 0; at < devices; at++) run_device(&d[at], &c);
-        free_case(&c);
-      }
-  for (int i = 0; i < devices; i++) test_device_close(&d[i]);
-}
-
 /* --- the reference itself
  * ------------------------------------------------------------------------------------- */
 
@@ -421,8 +368,7 @@ static void reference_is_near_float64(void **unused) {
   uint64_t random = 5u;
   launch_case c;
   new_case(&c, 37, 19, 11, 0, 11, &random);
-  kernel_args args =
-                  with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.expected[EQUATION_JACOBI], NULL}),
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.expected[EQUATION_JACOBI]}),
               magnitude = args;
   float *magnitudes = new_field(c.floats);
   for (size_t i = 0; i < c.floats; i++) magnitudes[i] = fabsf(c.in[i]);
@@ -462,7 +408,7 @@ static void reference_reproduces_its_weights(void **unused) {
   const int at[3] = {6, 5, 7}; /* z y x */
   memset(c.in, 0, c.floats * sizeof(float));
   c.in[slab_offset(&c.s, at[0], at[1], at[2])] = 1;
-  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.got, NULL});
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.got});
   jacobi_host_reference(&args, 0, 1);
   int nonzero = 0;
   for (int z = 0; z < 12; z++)
@@ -498,7 +444,7 @@ static void reference_of_a_polynomial(void **unused) {
     for (int y = -4; y < 12; y++)
       for (int x = -4; x < 13; x++)
         c.in[slab_offset(&c.s, z, y, x)] = (float)(x * x + 2 * y * y + 3 * z * z + x * y * z);
-  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.got, NULL});
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.got});
   jacobi_host_reference(&args, 0, 1);
   for (int z = 0; z < 7; z++)
     for (int y = 0; y < 8; y++)
@@ -537,50 +483,14 @@ static void reference_of_each_rule(void **unused) {
     launch_case c;
     int n[3] = {4 + random_below(&random, 12), 4 + random_below(&random, 8), 4 + random_below(&random, 8)};
     int begin = random_below(&random, n[2]), end = begin + 1 + random_below(&random, n[2] - begin);
-    new_case_of(&c, 1, true, n, begin, end, &random);
+    new_case_of(&c, true, n, begin, end, &random);
     for (int q = 0; q < EQUATION_COUNT; q++) {
       memcpy(c.got, c.before[q], c.floats * sizeof(float));
-      kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, c.got, NULL});
+      kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.got});
       memset(args.ghosts, GHOST_KEEP, sizeof args.ghosts);
       REFERENCE[q](&args, 0, 1);
       rules_apply(&c.s, &c.args, c.got);
       check_case(&c, (enum equation)q, "reference");
-    }
-    free_case(&c);
-  }
-}
-
-/* Two steps a pass are one step twice: on a grid whose planes all lie in the slab, with ghosts that keep their
- * value. */
-static void oracle_of_two_steps(void **unused) {
-  (void)unused;
-  uint64_t random = 21u;
-  for (int turn = 0; turn < 4; turn++) {
-    launch_case c;
-    new_case_of(&c, 2, false, (const int[3]){9 + turn, 7, 12}, 0, 12, &random);
-    c.args.z_outer_begin = 0, c.args.z_outer_end = 12;
-    for (int q = 0; q < EQUATION_COUNT; q++) {
-      size_t bytes = c.floats * sizeof(float);
-      float *one = new_field(c.floats), *two = new_field(c.floats), *middle = new_field(c.floats);
-      kernel_args twice = with_fields(&c, (launch_fields){c.in, c.medium, c.past, two, middle});
-      TWO_STEPS[q](&twice, 0, 1);
-      memcpy(one, c.in, bytes); /* with its ghosts */
-      for (int z = 0; z < 12; z++)
-        for (int y = 0; y < 7; y++)
-          memcpy(one + slab_offset(&c.s, z, y, 0), c.past + slab_offset(&c.s, z, y, 0),
-                 (size_t)c.s.nx * sizeof *one);
-      kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, NULL, one, middle});
-      REFERENCE[q](&args, 0, 1);
-      memcpy(c.got, c.in, bytes); /* the wave's u of the step before; the others overwrite it */
-      args = with_fields(&c, (launch_fields){one, c.medium, NULL, c.got, middle});
-      REFERENCE[q](&args, 0, 1);
-      for (int z = 0; z < 12; z++)
-        for (int y = 0; y < 7; y++) {
-          size_t row = slab_offset(&c.s, z, y, 0), length = (size_t)c.s.nx * sizeof *one;
-          assert_memory_equal(two + row, c.got + row, length);
-          if (q == EQUATION_WAVE) assert_memory_equal(middle + row, one + row, length);
-        }
-      free(one), free(two), free(middle);
     }
     free_case(&c);
   }
@@ -602,7 +512,7 @@ static void who_can_do_without_ghosts_in_x(void **unused) {
   assert_false(kernel_virtual_x(plain, &args));
   for (args.nx = 1; args.nx < 20; args.nx++)
     assert_int_equal(kernel_virtual_x(able, &args), args.nx == 8 || args.nx == 12 || args.nx == 16);
-  const kernel simd = {.backend = BACKEND_HOST, .virtual_x = 1};
+  const kernel simd = {.backend = BACKEND_HOST, .flags = KERNEL_VIRTUAL_X};
   for (args.nx = 1; args.nx < 40; args.nx++)
     assert_int_equal(kernel_virtual_x(&simd, &args), args.nx == 16 || args.nx == 32);
   args = (kernel_args){.nx = 12, .ghosts = {[FACE_Y_LO] = GHOST_ODD, [FACE_Z_HI] = GHOST_EVEN}};
@@ -673,8 +583,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(every_kernel_small_sizes),
       cmocka_unit_test(every_kernel_and_rule),
       cmocka_unit_test(every_kernel_large_sizes),
-      cmocka_unit_test(oracle_of_two_steps),
-      cmocka_unit_test(every_two_step_kernel),
       cmocka_unit_test(who_can_do_without_ghosts_in_x),
       cmocka_unit_test(kernels_are_found_by_name),
       cmocka_unit_test(unknown_kernels_are_explained),
