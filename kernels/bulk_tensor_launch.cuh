@@ -62,39 +62,10 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
 }
 
 template <class S, bool VIRTUAL_X> star::variant variant_of() {
-  return {"",         reinterpret_cast<const void *>(stream<S, VIRTUAL_X>),
-          S::equation, S::tile_x, S::tile_y, S::threads, S::shared};
-}
-
-/* Counters through which blocks keep step, one a stream: streams that share one only keep step less well. */
-constexpr unsigned COUNTERS = 64;
-static __device__ unsigned counters[COUNTERS];
-
-inline unsigned counter_slot(cudaStream_t stream) {
-  const uintptr_t s = reinterpret_cast<uintptr_t>(stream);
-  return (unsigned)((s >> 4 ^ s >> 12) % COUNTERS);
-}
-
-inline cudaError_t counter_of(cudaStream_t stream, unsigned **counter) {
-  const cudaError_t status = cudaGetSymbolAddress(reinterpret_cast<void **>(counter), counters);
-  *counter += counter_slot(stream);
-  return status;
-}
-
-/* The counter of `wave`, and what it will be when all that was launched is done. It is never set back, which would be an
- * operation more in the stream, between launches that can follow each other closely: what each adds is known. */
-struct progress {
-  unsigned *counter, *total; /* NULL: none */
-};
-
-inline cudaError_t progress_of(cudaStream_t stream, progress *p) {
-  static unsigned totals[COUNTERS];
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  const cudaError_t status = cudaStreamIsCapturing(stream, &capture);
-  /* Nobody knows when, and how often, a graph will run. */
-  if (status != cudaSuccess || capture != cudaStreamCaptureStatusNone) return status;
-  p->total = totals + counter_slot(stream);
-  return counter_of(stream, &p->counter);
+  return {"",          reinterpret_cast<const void *>(stream<S, VIRTUAL_X>),
+          S::equation, S::tile_x,
+          S::tile_y,   S::threads,
+          S::shared};
 }
 
 /* What images in x are their points times where `face` reflects; else 0. */
@@ -171,16 +142,18 @@ inline unsigned steps_of(const cutting &c, int nz, int first, int end) {
 
 inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args,
                                 cudaStream_t stream) {
-  progress p = {};
-  cudaError_t status = c.planes > SHORT ? progress_of(stream, &p) : cudaSuccess;
-  wave w = {c.tiles_x, c.tiles, c.planes, 0, p.counter, 0, ends_of(args, c.v->tile_x)};
+  block_counter *const counter = c.planes > SHORT ? args->counter : nullptr;
+  cudaError_t status = cudaSuccess;
+  wave w = {
+      c.tiles_x, c.tiles, c.planes, 0, counter ? counter->begun : nullptr, 0, ends_of(args, c.v->tile_x)};
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
-    if (p.total) w.before = *p.total;
+    if (counter) w.before = counter->total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
     const int end = std::min(w.first + c.size, c.jobs);
     status = launch_behind(c.v->function, dim3((unsigned)(end - w.first)), (unsigned)c.v->threads,
                            c.v->shared, stream, parameters);
-    if (status == cudaSuccess && p.total) *p.total += steps_of(c, args->z_end - args->z_begin, w.first, end);
+    if (status == cudaSuccess && counter)
+      counter->total += steps_of(c, args->z_end - args->z_begin, w.first, end);
   }
   return status;
 }

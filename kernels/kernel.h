@@ -21,6 +21,14 @@ enum ghost_rule {
 };
 enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
 
+/* A counter through which the blocks of a CUDA launch keep step (bulk_tensor_ring.cuh). Whoever owns the stream owns one
+ * for it. It is never set back: that would be one more operation in the stream, between launches that can follow each
+ * other closely, and what each launch adds is known. Both numbers may wrap around. */
+typedef struct block_counter {
+  unsigned *begun; /* device memory, 0 before the first launch: steps that blocks have begun */
+  unsigned total;  /* what *begun will be when all launches so far are done; launchers add to it */
+} block_counter;
+
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
  * With `star` the weighted sum of the 25 points (canonical order) and m the medium at the point, a kernel computes
  *   jacobi   out = star                              (also heat with one diffusivity: folded into the weights)
@@ -44,6 +52,7 @@ typedef struct kernel_args {
   /* Not 0: ghosts in x that are images are in no field. A kernel takes what they would hold from own points of `in`
    * (held ones are 0) and leaves those of `out` alone. Only for kernels and args for which kernel_virtual_x is true. */
   unsigned char virtual_x;
+  block_counter *counter; /* CUDA: the stream's; NULL: blocks do not keep step, which only costs speed */
   float center;
   float wx[5], wy[5], wz[5];
 } kernel_args;

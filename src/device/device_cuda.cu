@@ -27,6 +27,7 @@ struct cuda_device {
   int ordinal;
   cudaStream_t streams[STREAM_COUNT];
   cudaEvent_t events[EVENT_MAX];
+  block_counter counters[STREAM_COUNT]; /* of kernels' blocks */
   bool profile;
   allocation *allocations;
   driver_functions driver;
@@ -224,7 +225,9 @@ static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (!k->cuda) return FAIL(e, DEVICE_FAILED, "cuda", k->name, "it is not a CUDA kernel");
   char what[96];
   snprintf(what, sizeof what, "launch of kernel %s", k->name);
-  const int status = k->cuda(args, cuda_of(dev)->streams[stream]);
+  kernel_args launch = *args;
+  launch.counter = &cuda_of(dev)->counters[stream];
+  const int status = k->cuda(&launch, cuda_of(dev)->streams[stream]);
   if (status != cudaErrorNotSupported) return launched(what, status, e);
   (void)cudaGetLastError();
   return FAIL(e, KERNEL_UNSUPPORTED, k->name, k->note);
@@ -289,8 +292,10 @@ static void cuda_close(device *dev) {
   }
   for (int i = 0; i < EVENT_MAX; i++)
     if (d->events[i]) (void)cudaEventDestroy(d->events[i]);
-  for (int i = 0; i < STREAM_COUNT; i++)
+  for (int i = 0; i < STREAM_COUNT; i++) {
+    (void)cudaFree(d->counters[i].begun);
     if (d->streams[i]) (void)cudaStreamDestroy(d->streams[i]);
+  }
   free(d);
 }
 
@@ -351,9 +356,13 @@ static int describe(cuda_device *d, int ordinal, int count, int ranks, error *e)
 static int make_streams(cuda_device *d, error *e) {
   int least = 0, greatest = 0;
   CUDA_TRY(e, cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  for (int i = 0; i < STREAM_COUNT; i++) /* the boundary first: the neighbours wait for it */
+  for (int i = 0; i < STREAM_COUNT; i++) { /* the boundary first: the neighbours wait for it */
     CUDA_TRY(e, cudaStreamCreateWithPriority(&d->streams[i], cudaStreamNonBlocking,
                                              i == STREAM_BOUNDARY ? greatest : least));
+    unsigned **const begun = &d->counters[i].begun;
+    CUDA_TRY(e, cudaMalloc(begun, sizeof **begun)); /* each in a line of its own */
+    CUDA_TRY(e, cudaMemsetAsync(*begun, 0, sizeof **begun, d->streams[i]));
+  }
   for (int i = 0; i < EVENT_MAX; i++)
     CUDA_TRY(e,
              cudaEventCreateWithFlags(&d->events[i], d->profile && i < EVENT_ORDER ? cudaEventDefault
@@ -402,6 +411,7 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
   cuda_device *d = static_cast<cuda_device *>(calloc(1, sizeof *d));
   if (!d) return FAIL(e, OUT_OF_MEMORY, sizeof *d, "the CUDA device");
   d->shown.table = &cuda_table;
+  d->shown.counters = d->counters;
   d->profile = options->profile;
   const int ordinal = options->local_rank % count;
   d->ordinal = ordinal;

@@ -206,6 +206,7 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
   if (!absorb_needed(a)) return t->launch(a->dev, stream, k, field, e);
   absorb_args args = a->args;
   args.field = *field;
+  args.field.counter = a->dev->counters ? &a->dev->counters[stream] : NULL;
   if (k->layers) return t->apply(a->dev, stream, k->layers, &args, e);
   TRY(t->launch(a->dev, stream, k, field, e));
   return t->apply(a->dev, stream, &operation_absorb, &args, e);
