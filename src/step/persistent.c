@@ -1,6 +1,8 @@
+/* Passes of many steps in one launch, on the boundary's stream alone: all later work there finds it done. */
 #include "persistent.h"
 #include <string.h>
 #include "halo/transport.h"
+#include "pass.h"
 
 /* Points a launch updates, about: so much that its start does not count, and so little that the run looks up for
  * signals and progress several times a second. */
@@ -48,7 +50,8 @@ void persistent_close(persistent *p) {
   dev->table->free(dev, p->outcome, MEMORY_PINNED, &ignored);
 }
 
-int persistent_advance(persistent *p, int current, int steps, int set, error *e) {
+/* Enqueues `steps` steps from fields[current]; the outcome goes to place `set`. */
+static int persistent_advance(persistent *p, int current, int steps, int set, error *e) {
   device *dev = p->halo->dev;
   persistent_args args = p->args;
   args.steps = steps;
@@ -68,4 +71,15 @@ int persistent_outcome(const persistent *p, int set, double *waited, error *e) {
   return o->failed
              ? FAIL(e, DEVICE_FAILED, "cuda", "a step", "the planes of a neighbour did not come for 60 s")
              : 0;
+}
+
+int step_persistent(stepper *s, int64_t limit, error *e) {
+  const int steps = limit < s->persistent->batch ? (int)limit : s->persistent->batch;
+  _Static_assert((int)SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
+  TRY(pass_begin(s, steps, "steps", e));
+  if (s->profile) TRY(pass_record(s, STREAM_BOUNDARY, INTERIOR_BEGIN, e));
+  TRY(persistent_advance(s->persistent, s->current, steps, set_of(s->pass), e));
+  if (s->profile) TRY(pass_record(s, STREAM_BOUNDARY, INTERIOR_END, e));
+  TRY(pass_record(s, STREAM_BOUNDARY, INTERIOR_DONE, e));
+  return pass_end(s, steps, e);
 }

@@ -26,10 +26,6 @@ int persistent_open(persistent *p, halo *h, const kernel_args *constants, enum e
                     float *const fields[2], error *e);
 void persistent_close(persistent *p);
 
-/* Enqueues `steps` steps on STREAM_BOUNDARY, from fields[current]; afterwards the newest field is complete with ghosts.
- * `set`: where the outcome goes. All ranks advance alike. */
-int persistent_advance(persistent *p, int current, int steps, int set, error *e);
-
 /* The outcome of a launch that is over: seconds it waited for neighbours; DEVICE_FAILED if that took too long. */
 int persistent_outcome(const persistent *p, int set, double *waited, error *e);
 

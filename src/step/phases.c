@@ -1,4 +1,4 @@
-#include "step_phases.h"
+#include "pass.h"
 #include <math.h>
 
 enum { FIRST = 4, EVERY = 16 };

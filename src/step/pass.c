@@ -1,0 +1,84 @@
+#include "pass.h"
+#include "device/trace.h"
+
+int pass_record(const stepper *s, int stream, int event, error *e) {
+  return s->dev->table->record(s->dev, stream, event_of(s->pass, event), e);
+}
+
+int pass_record_begin(const stepper *s, int stream, int event, error *e) {
+  return phases_measured(s, s->pass) || phases_measured(s, s->pass - 1) ? pass_record(s, stream, event, e)
+                                                                        : 0;
+}
+
+int pass_record_end(const stepper *s, int stream, int event, int done, error *e) {
+  if (phases_measured(s, s->pass)) TRY(pass_record(s, stream, event, e));
+  TRY(pass_record(s, stream, done, e));
+  return s->overlap ? 0 : s->dev->table->sync(s->dev, stream, e);
+}
+
+int pass_wait(const stepper *s, int stream, int64_t pass, int event, error *e) {
+  return s->dev->table->wait(s->dev, stream, event_of(pass, event), e);
+}
+
+int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *e) {
+  if (zrange_planes(z) == 0) return 0;
+  kernel_args args = s->args;
+  args.in = stepper_field(s, s->current);
+  args.out = stepper_field(s, !s->current);
+  args.z_begin = z.begin;
+  args.z_end = z.end;
+  args.virtual_x = s->virtual_x;
+  if (s->absorb)
+    TRY(absorb_launch(s->absorb, stream, k, &args, e));
+  else
+    TRY(s->dev->table->launch(s->dev, stream, k, &args, e));
+  return s->sources ? sources_apply(s->sources, stream, &args, s->step, e) : 0;
+}
+
+/* A pass of one step overwrites the older field only. */
+static int pass_await_copies(stepper *s, int steps, error *e) {
+  const device_table *t = s->dev->table;
+  for (int i = 0; i < 2; i++) {
+    if (!s->copying[i] || (steps == 1 && i == s->current)) continue;
+    TRY(t->wait(s->dev, STREAM_BOUNDARY, s->copying[i], e));
+    TRY(t->wait(s->dev, STREAM_INTERIOR, s->copying[i], e));
+    s->copying[i] = 0;
+  }
+  return 0;
+}
+
+int pass_begin(stepper *s, int steps, const char *name, error *e) {
+  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
+  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_DONE), e));
+  TRY(phases_take(s, s->persistent ? s->pass - 1 : s->pass - 2, e));
+  TRY(pass_await_copies(s, steps, e));
+  trace_begin(name);
+  return 0;
+}
+
+/* The kernels that overwrite this field, two passes on, wait for work that STREAM_BOUNDARY does after this. */
+static int pass_sample(stepper *s, error *e) {
+  if (!s->receivers || !receivers_due(s->receivers, s->step)) return 0;
+  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass, INTERIOR_DONE, e));
+  return receivers_sample(s->receivers, stepper_field(s, s->current), s->step, e);
+}
+
+int pass_end(stepper *s, int steps, error *e) {
+  s->current ^= steps & 1;
+  s->step += steps;
+  TRY(pass_sample(s, e));
+  trace_end();
+  s->pass++;
+  return 0;
+}
+
+int pass_finish(stepper *s, int steps, error *e) {
+  const halo_events events = {event_of(s->pass, TO_HOST), event_of(s->pass, TO_DEVICE_BEGIN),
+                              event_of(s->pass, TO_DEVICE)};
+  watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
+  TRY(halo_exchange(s->halo, s->memory[s->current ^ (steps & 1)],
+                    phases_measured(s, s->pass) ? &events : NULL, !s->overlap, e));
+  TRY(pass_end(s, steps, e));
+  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
+  return 0;
+}

@@ -1,0 +1,61 @@
+/* Passes without a boundary: one launch over all planes, which begins when the ghosts have come. */
+#include "pass.h"
+
+/* Waits for the ghosts, runs `launch` on STREAM_INTERIOR, and exchanges what it computed. */
+static int whole_pass(stepper *s, int steps, int (*launch)(const stepper *s, int steps, error *e), error *e) {
+  TRY(pass_record(s, STREAM_BOUNDARY, GHOSTS, e));
+  TRY(pass_wait(s, STREAM_INTERIOR, s->pass, GHOSTS, e));
+  TRY(pass_record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
+  TRY(launch(s, steps, e));
+  TRY(pass_record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e));
+  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass, INTERIOR_DONE, e));
+  TRY(pass_record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
+  TRY(pass_record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e));
+  return pass_finish(s, steps, e);
+}
+
+static int whole_launch(const stepper *s, int steps, error *e) {
+  (void)steps;
+  TRY(pass_launch(s, STREAM_INTERIOR, s->kernel, (zrange){0, s->slab->nz}, e));
+  if (s->absorb) absorb_advance(s->absorb);
+  return 0;
+}
+
+/* Boundary kernels would read 12 planes to compute 4. */
+int step_whole(stepper *s, error *e) {
+  TRY(pass_begin(s, 1, "step", e));
+  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
+  return whole_pass(s, 1, whole_launch, e);
+}
+
+static int wavefront_launch(const stepper *s, int steps, error *e) {
+  wavefront *w = s->front;
+  wavefront_args args = {.field = s->args,
+                         .u = {stepper_field(s, s->current), stepper_field(s, !s->current)},
+                         .equation = s->kernel->equation,
+                         .steps = steps,
+                         .upright = w->shape.upright,
+                         .rows = w->shape.rows,
+                         .tiles = w->tiles,
+                         .chunks = w->chunks,
+                         .lower = s->slab->lower != SLAB_NO_RANK,
+                         .upper = s->slab->upper != SLAB_NO_RANK,
+                         .done = w->done,
+                         .before = w->before};
+  args.field.virtual_x = s->virtual_x;
+  if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
+  if (s->receivers) TRY(receivers_of_pass(s->receivers, s->step, steps, &args.receivers, e));
+  w->before += (long long)wavefront_positions(&args) * steps;
+  return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
+}
+
+/* Several steps a pass. The wave overwrites its older field first, ghosts included: the neighbours' values of that field
+ * must be in place, too. */
+int step_wavefront(stepper *s, int64_t limit, error *e) {
+  const int depth = s->front->shape.depth, steps = limit < depth ? (int)limit : depth;
+  TRY(pass_begin(s, steps, "pass", e));
+  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
+  if (s->kernel->equation == EQUATION_WAVE)
+    TRY(halo_exchange(s->halo, s->memory[!s->current], NULL, !s->overlap, e));
+  return whole_pass(s, steps, wavefront_launch, e);
+}
