@@ -219,8 +219,14 @@ static int simulate(simulation *s, error *e) {
   return report_all(s, last - first, seconds, e);
 }
 
-static int benchmark(simulation *s, error *e) {
-  int64_t steps = s->physics.steps, warm_up = steps < 10 ? steps : 10;
+/* Steps that a benchmark does before it times. */
+static int64_t warm_up_of(int64_t steps) {
+  return steps < 10 ? steps : 10;
+}
+
+/* The planned steps, of which the last `steps` are timed. */
+static int benchmark(simulation *s, int64_t steps, error *e) {
+  const int64_t warm_up = s->physics.steps - steps;
   double seconds;
   TRY(check_paths(s, false, e));
   TRY(simulation_load(s, e));
@@ -239,9 +245,8 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
     stop_end();                     /* nothing of it is worth keeping */
     timed.initial = INITIAL_RANDOM; /* nothing about it is easy for a cache, a compressor or the hardware */
     timed.output_every = timed.check_every = 0;
-    timed.steps = options->benchmark;
+    timed.steps = warm_up_of(options->benchmark) + options->benchmark;
     timed.end_time = 0;
-    timed.receivers = RECEIVERS_NONE;
   }
   const bool seen = !options->quiet || c->report_file[0]; /* the times of the phases */
   checkpoint from = {.file = -1};
@@ -250,7 +255,7 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
                        seen ? PLAN_PROFILE : PLAN_RUN, e) &&
       !simulation_allocate(&s, e) && !announce(&s, e)) {
     if (options->benchmark)
-      benchmark(&s, e);
+      benchmark(&s, options->benchmark, e);
     else {
       simulate(&s, e);
       simulation_finish_series(&s, e);

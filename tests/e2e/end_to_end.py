@@ -384,9 +384,22 @@ def benchmark(program):
         check(program.files() == {"run.ini", "r.json"} | fields, f"{args} left {program.files()}")
         check("Gpts/s" in out and "GB/s" in out, f"no report on stdout:\n{out}")
         check_report(json.loads((program.folder / "r.json").read_text()), n or 1, steps, 64 * 48 * 40)
+    benchmark_keeps_actors(program)
     program.succeed(config, "report.file=out/configured.json")
     check("steps" in json.loads((program.folder / "out/configured.json").read_text()), "[report] file is empty")
     program.fail(2, ["no/such"], "--report", "no/such/r.json", config, "output.path=out/v")
+
+
+def benchmark_keeps_actors(program):
+    """--benchmark has the receivers, with room for a sample of each step and of the 10 to warm up, and writes none."""
+    wave = ["equation.type=wave", "medium.velocity=1000", "source.1.position=20 20 20", "source.1.f0=10"]
+    line, before, taken = "receivers.line=1 1 1 30 30 30 500", program.files(), []
+    for receivers in ([], [line]):
+        program.succeed("-b", 20, "--report", "out/r.json", "run.ini", *wave, *receivers)
+        taken.append(json.loads((program.folder / "out/r.json").read_text())["per_rank"][0]["device_bytes"])
+    check(program.files() == before | {"out/r.json"}, f"--benchmark left {program.files()}")
+    samples, place = 500 * 31 * 4, 500 * 24
+    check(taken[1] - taken[0] == 2 * samples + place, f"of the device {taken} bytes without and with receivers")
 
 
 TRANSPORTS = ("sendrecv", "chunked", "shared")  # of the host
