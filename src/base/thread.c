@@ -3,6 +3,42 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
+/* The register that says how this thread rounds and what it does with subnormal numbers. */
+#if defined __SSE2__
+enum { FLUSH = 0x8040 }; /* flush to zero, and denormals are zeros */
+static unsigned thread_mode(void) {
+  return _mm_getcsr();
+}
+static void thread_set_mode(unsigned mode) {
+  _mm_setcsr(mode);
+}
+#elif defined __aarch64__
+enum { FLUSH = 1 << 24 };
+static unsigned thread_mode(void) {
+  unsigned long mode;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+  return (unsigned)mode;
+}
+static void thread_set_mode(unsigned mode) {
+  __asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)mode));
+}
+#else
+enum { FLUSH = 0 };
+static unsigned thread_mode(void) {
+  return 0;
+}
+static void thread_set_mode(unsigned mode) {
+  (void)mode;
+}
+#endif
+
+void thread_flush_subnormals(void) {
+  thread_set_mode(thread_mode() | FLUSH);
+}
 
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
   /* A fault that is blocked ends the process without the words of who handles it, as sanitizers and MPI do. */
@@ -11,7 +47,10 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
   sigfillset(&others);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&others, faults[i]);
   pthread_sigmask(SIG_SETMASK, &others, &before);
+  const unsigned mode = thread_mode();
+  thread_flush_subnormals(); /* it inherits both from who starts it */
   const int rc = pthread_create(thread, NULL, run, argument);
+  thread_set_mode(mode);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return rc;
 }

@@ -8,9 +8,6 @@
 #include <string.h>
 #include "base/pace.h"
 #include "base/thread.h"
-#ifdef __SSE2__
-#include <xmmintrin.h>
-#endif
 
 enum { QUEUE_LENGTH = 128, SPINS = 400 /* looks before a waiting thread yields its core: about 20 us */ };
 
@@ -61,19 +58,6 @@ struct host_stream {
   bool dismissed;
 };
 
-/* Ahead of every wavefront lies a shell of numbers too small for the normal range, and processors take a hundred times
- * as long for those: a shot into a silent model ran 3.7 times as long as one into noise. So they count as 0, as they
- * do in the CUDA code (-ftz=true): the same bits, compared on 10^8 cases around the smallest normal number. */
-static void flush_subnormals(void) {
-#if defined __SSE2__
-  _mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero, and denormals are zeros */
-#elif defined __aarch64__
-  unsigned long control;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(control));
-  __asm__ volatile("msr fpcr, %0" : : "r"(control | 1ul << 24));
-#endif
-}
-
 /* Looks for up to s->patience seconds whether `counter` is `value` (until_equal) or no longer is. Waking a thread takes
  * long where threads are many, above all in virtual machines, and all wait for the last one: on 16 cores steps of 256^3
  * and 512^3 took 1.5 times as long without this. */
@@ -114,7 +98,6 @@ static void do_shares(host_stream *s, const queued_task *q, int own) {
 }
 
 static void *helper_main(void *argument) {
-  flush_subnormals();
   helper *h = argument;
   host_stream *s = h->stream;
   for (size_t seen = 0; await_call(s, seen); seen++) {
@@ -149,7 +132,6 @@ static void run_task(host_stream *s, const queued_task *q) {
 }
 
 static void *stream_main(void *argument) {
-  flush_subnormals();
   host_stream *s = argument;
   for (size_t next = 0;; next++) {
     while (sem_wait(&s->queued) && errno == EINTR) continue;

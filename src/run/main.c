@@ -4,6 +4,7 @@
 #include <string.h>
 #include "cli.h"
 #include "base/error_mpi.h"
+#include "base/thread.h"
 #include "io/files.h"
 #include "run.h"
 #include "stop.h"
@@ -124,6 +125,7 @@ static bool speaks(void) {
 int main(int argc, char **argv) {
   error e = {0};
   cli options;
+  thread_flush_subnormals();
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action != CLI_RUN && !speaks()) return 0;
   if (!e.id && options.action == CLI_HELP) return cli_help(stdout, options.help), 0;

@@ -9,6 +9,7 @@
  * operations on registers (arithmetic.h); the other equations have one and two more. Beside it stands the rate
  * of the same kernel on fields that fit each core's L2 cache. */
 #include "base/clock.h"
+#include "base/thread.h"
 #include "kernels/kernel.h"
 #include "arithmetic.h"
 #include "wavefront.h"
@@ -106,15 +107,7 @@ static void kernel_pass(work *w, int part, const float *from, float *to) {
   w->k->host(&a, part, w->threads);
 }
 
-/* As the host device does: numbers that decay must not become a hundred times as dear. */
-static void flush_subnormals(void) {
-#ifdef __x86_64__
-  _mm_setcsr(_mm_getcsr() | 0x8040);
-#endif
-}
-
 static void *worker_main(void *argument) {
-  flush_subnormals();
   worker *me = argument;
   work *w = me->w;
   double begin = clock_seconds();
@@ -141,7 +134,7 @@ static double measure(work *w, void (*pass)(work *, int, const float *, float *)
   pthread_barrier_init(&w->barrier, NULL, (unsigned)w->threads);
   for (int t = 0; t < w->threads; t++) {
     workers[t] = (worker){.w = w, .part = t};
-    if (pthread_create(&workers[t].thread, NULL, worker_main, &workers[t])) exit(1);
+    if (thread_start(&workers[t].thread, worker_main, &workers[t])) exit(1);
   }
   for (int t = 0; t < w->threads; t++) pthread_join(workers[t].thread, NULL);
   pthread_barrier_destroy(&w->barrier);

@@ -295,6 +295,21 @@ def statistics(program):
         check("histogram" not in file and "min" in file.attrs, "histogram = 0 saved a histogram")
 
 
+@case
+def subnormals(program):
+    """Numbers below the normal range count as 0 wherever a field is measured: beside the steps or between them."""
+    n = 64
+    keys = {"grid.nx": n, "grid.ny": n, "grid.nz": n, "initial.u": "gaussian", "initial.width": 3.9, "report.histogram": 7}
+    seen = []
+    for extra in (["time.steps=0"], ["time.steps=1", "output.every=1"], ["time.steps=1", "output.every=1", "parallel.io=server"]):
+        program.succeed(program.config(keys), *extra, np=2)
+        seen.append(statistics_of(program, 0))
+        check(seen[-1] == seen[0], f"{extra}: {seen[-1]} is not {seen[0]}")
+    exact = np.exp(-3 * ((n - 1) / 2 / 3.9)**2 / 2)
+    check(0 < exact < np.finfo(np.float32).tiny, f"{exact} in the corners is not subnormal: change the field")
+    check(seen[0][0][0] == 0, f"the least value is {seen[0][0][0]}")
+
+
 def statistics_of(program, step):
     with h5py.File(program.folder / f"out/u.{step:08d}.hdf", "r") as file:
         numbers, counts = tuple(file.attrs[name] for name in ("min", "max", "sum", "l2")), file["histogram"]

@@ -2,6 +2,7 @@
 #include "test.h"
 #include <dirent.h>
 #include <errno.h>
+#include <float.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -29,6 +30,32 @@ static void faults_alone_are_taken(void **state) {
     assert_int_equal(sigismember(&mine, left_alone[i]), 0);
   }
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) assert_int_equal(sigismember(&its, taken[i]), 0);
+}
+
+/* Do subnormal numbers count as 0 in this thread, as operands and as results? */
+static bool flushes(void) {
+  const uint32_t below = 0x007FFFFF; /* the greatest subnormal number */
+  float subnormal;
+  memcpy(&subnormal, &below, sizeof subnormal);
+  volatile float operand = subnormal, result = FLT_MIN, half = 0.5f;
+  operand = operand / FLT_MIN, result = result * half;
+  return result == 0 && operand == 0;
+}
+
+static void *read_flushes(void *does) {
+  *(bool *)does = flushes();
+  return NULL;
+}
+
+static void subnormals_count_as_zero(void **state) {
+  (void)state;
+  pthread_t thread;
+  bool does = false;
+  assert_false(flushes());
+  assert_int_equal(thread_start(&thread, read_flushes, &does), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(does);
+  assert_false(flushes()); /* whoever starts a thread keeps its own mode */
 }
 
 /* What Linux says of thread `id` of this process: does it block SIGTERM? */
@@ -129,8 +156,8 @@ static void conditions_keep_to_the_clock(void **state) {
 
 int main(void) {
   /* The first of them looks at all threads: none that is just ending may be left of another test. */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_helper_leaves_signals_alone),
-                                     cmocka_unit_test(faults_alone_are_taken),
-                                     cmocka_unit_test(conditions_keep_to_the_clock)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_helper_leaves_signals_alone), cmocka_unit_test(faults_alone_are_taken),
+      cmocka_unit_test(subnormals_count_as_zero), cmocka_unit_test(conditions_keep_to_the_clock)};
   return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
 }
