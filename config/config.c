@@ -30,6 +30,14 @@ static void default_t0(config *c, source_config *s) {
   s->t0 = 1.5 / s->f0;
 }
 
+/* Beside the fields, so that runs with paths of their own have checkpoints of their own. Empty where that is too long. */
+static void default_checkpoint(config *c, source_config *s) {
+  (void)s;
+  const int n =
+      snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%s" CHECKPOINT_ENDING, c->output_path);
+  if (n >= (int)sizeof c->checkpoint_path) c->checkpoint_path[0] = '\0';
+}
+
 /* A value without effect must be a good one all the same. */
 static int check_idle(const value *given) {
   config scratch = *given->c;

@@ -137,6 +137,12 @@ static int check_receivers(checker *k) {
   return 0;
 }
 
+static int check_checkpoint_path(checker *k) {
+  if (k->c->checkpoint_path[0]) return 0;
+  look_at(k, k->all->blocks[0], "output", "path");
+  return FAIL(k->e, CONFIG_TOO_LONG, k->place, "output", "path", CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
+}
+
 /* Is `file` PATH.STEP followed by `ending`? */
 static bool is_step_of(const char *file, const char *path, const char *ending) {
   const size_t length = strlen(path);
@@ -181,5 +187,6 @@ int config_check(const config *c, const config_entries *all, error *e) {
   }
   for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
   TRY(check_receivers(&k));
+  TRY(check_checkpoint_path(&k));
   return check_report(&k);
 }

@@ -149,6 +149,9 @@ void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT
 int config_parse_line(const value *v);
 int config_parse_points(const value *v);
 
+/* Added to [output] path it is the default of [checkpoint] path. */
+#define CHECKPOINT_ENDING ".checkpoint"
+
 /* What concerns several keys. Every key has its value by now. */
 int config_check(const config *c, const config_entries *all, error *e);
 

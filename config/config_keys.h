@@ -129,6 +129,7 @@ static const choice switch_choices[] = {
 static void default_center(config *c, source_config *s);
 static void default_width(config *c, source_config *s);
 static void default_t0(config *c, source_config *s);
+static void default_checkpoint(config *c, source_config *s);
 
 #define FACE(axis, side)      (1 << FACE_##axis##_##side)
 #define AXIS(axis)            (FACE(axis, LO) | FACE(axis, HI))
@@ -260,15 +261,15 @@ const config_key config_keys[] = {
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
    .doc = "gzip level of saved fields (with shuffle); 0: none"},
 
-  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .fallback = "checkpoint",
-   .doc = "writes PATH.SSSSSSSS.h5 (step)"},
+  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .compute = default_checkpoint,
+   .otherwise = "(output.path).checkpoint", .doc = "writes PATH.SSSSSSSS.h5 (step)"},
   {"checkpoint", "every_steps", VALUE_INTEGER, AT(checkpoint_every_steps), .min = 0, .max = INT64_MAX,
    .fallback = "0",
    .unit = "steps", .doc = "steps between checkpoints; 0: none; a signal or max_seconds writes one anyway"},
   {"checkpoint", "every_seconds", VALUE_NUMBERS, AT(checkpoint_every_seconds), .range = &SECONDS, .fallback = "0",
    .unit = "s", .doc = "wall time between checkpoints; 0: none"},
   {"checkpoint", "keep", VALUE_INTEGER, AT(checkpoint_keep), .min = 1, .max = KEEP_MAX, .fallback = "2",
-   .unit = "files", .doc = "how many of the newest checkpoints stay"},
+   .unit = "files", .doc = "how many of the run's newest checkpoints stay"},
 
   {"parallel", "transport", VALUE_CHOICE, AT(transport), .choices = transport_choices, .fallback = "auto",
    .doc = "path of halos"},

@@ -48,11 +48,21 @@ static int sync_path(const char *path, int flags) {
   return rc;
 }
 
-int atomic_file_commit(const char *temporary, const char *path, error *e) {
+/* Gives a file its name unless there is one of that name: EEXIST. Returns 0 or an errno. */
+static int rename_new(const char *temporary, const char *path) {
+  if (link(temporary, path) == 0) return unlink(temporary) ? errno : 0;
+  if (errno == EEXIST) return EEXIST;
+  if (access(path, F_OK) == 0) return EEXIST; /* a file system without links: next to as good */
+  return rename(temporary, path) ? errno : 0;
+}
+
+static int commit(const char *temporary, const char *path, bool *taken, error *e) {
   char folder[FILE_NAME];
   path_folder(path, folder);
   int rc = sync_path(temporary, 0);
-  if (!rc && rename(temporary, path)) rc = errno;
+  if (!rc) rc = taken ? rename_new(temporary, path) : rename(temporary, path) ? errno : 0;
+  if (taken) *taken = rc == EEXIST;
+  if (taken && *taken) return 0;
   if (rc) {
     unlink(temporary);
     return FAIL(e, FILE_WRITE, path, strerror(rc));
@@ -61,6 +71,14 @@ int atomic_file_commit(const char *temporary, const char *path, error *e) {
   if (rc == EINVAL || rc == EACCES)
     rc = 0; /* some file systems cannot, and a folder may be writable but unreadable */
   return rc ? FAIL(e, FILE_WRITE, path, strerror(rc)) : 0;
+}
+
+int atomic_file_commit(const char *temporary, const char *path, error *e) {
+  return commit(temporary, path, NULL, e);
+}
+
+int atomic_file_add(const char *temporary, const char *path, bool *taken, error *e) {
+  return commit(temporary, path, taken, e);
 }
 
 /* --- temporary names --- */

@@ -2,6 +2,7 @@
 #ifndef STENCIL_ATOMIC_FILE_H
 #define STENCIL_ATOMIC_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "base/error.h"
 
@@ -19,6 +20,8 @@ void temporary_begin(char *temporary, size_t bytes, const char *name);
 /* Makes the written and closed file `temporary` durable under the name `path` (same folder): syncs it,
  * renames it, syncs the folder. On failure (exit 2, naming `path`) `temporary` is removed. */
 int atomic_file_commit(const char *temporary, const char *path, error *e);
+/* The same, but replaces nothing: where there is a file of that name, all stays as it is, and *taken is true. */
+int atomic_file_add(const char *temporary, const char *path, bool *taken, error *e);
 
 /* Exit 2 unless files named PATH.* can be created: the folder exists and is writable. Leaves nothing behind. */
 int path_check_writable(const char *path, error *e);

@@ -65,17 +65,26 @@ typedef struct checkpoint_meta {
   int key_count;
 } checkpoint_meta;
 
+/* Whose a checkpoint is, and how new it is. The seal holds it. */
+typedef struct checkpoint_mark {
+  uint64_t run;       /* the same for all legs of a run: a restart takes over that of its checkpoint */
+  uint64_t leg;       /* of the process that wrote it */
+  int64_t generation; /* later ones under a path have greater ones; -1: the seal cannot be read */
+} checkpoint_mark;
+
 typedef struct checkpoint_place {
-  const char *path;   /* files are PATH.SSSSSSSS.h5 */
-  int keep;           /* this many of the newest stay, at least 1 */
-  int compress;       /* gzip level, with shuffle; 0: none */
-  size_t block_bytes; /* at most this much per block, but at least one row; 0: a good size */
+  const char *path;     /* files are PATH.SSSSSSSS.h5 */
+  int keep;             /* this many of the run's newest stay, at least 1 */
+  int compress;         /* gzip level, with shuffle; 0: none */
+  size_t block_bytes;   /* at most this much per block, but at least one row; 0: a good size */
+  checkpoint_mark self; /* checkpoint_begin's; zeros: of a run without a number */
 } checkpoint_place;
 
-/* Writes a checkpoint, then deletes the oldest beyond `keep`: the order is that of writing, not of steps, since a run
- * may have gone back. Before, removes what killed runs left half written under this path. Full disk, missing folder and
- * the like are exit 2 and name the file; then, and also where a source fails, earlier checkpoints are as they were and
- * no other file is left. */
+/* Writes a checkpoint, then deletes the run's oldest beyond `keep`: the order is that of writing, not of steps, since a
+ * run may have gone back. A run owns what it wrote itself, and what there was of it when this leg began; others' files are
+ * never deleted, and moved aside where they have the name of the new one. Before, removes what killed runs left half
+ * written under this path. Full disk, missing folder and the like are exit 2 and name the file; then, and also where a
+ * source fails, earlier checkpoints are as they were and no other file is left. */
 int checkpoint_write(MPI_Comm comm, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e);
 
@@ -88,6 +97,7 @@ typedef struct checkpoint {
   char name[CHECKPOINT_NAME]; /* of the file; empty: none is open */
   int64_t step;
   double time, dt;
+  checkpoint_mark mark;
   size_t block_bytes; /* as in checkpoint_place */
   int64_t file;       /* rank 0: HDF5's handle, or negative */
 } checkpoint;
@@ -106,6 +116,17 @@ int checkpoint_path_check(const char *path, error *e);
  * c->name is empty. */
 int checkpoint_open_newest(checkpoint *c, MPI_Comm comm, const char *path, checkpoint_skipped *skipped,
                            void *context, error *e);
+
+/* What a leg is told when it begins. */
+typedef struct checkpoint_leg {
+  checkpoint_mark self; /* for checkpoint_place */
+  int moved, number;    /* files moved aside, as PATH.old<number>.SSSSSSSS.h5 */
+  int64_t newest;       /* step of the newest of them; -1: none of them is a checkpoint */
+} checkpoint_leg;
+
+/* Begins a leg that will write checkpoints under `path`: of the run that wrote `from`, or, with NULL, of a new one, which
+ * moves aside all that is there already. A kill on the way loses nothing: each file has one name or the other. */
+int checkpoint_begin(MPI_Comm comm, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e);
 
 /* Exit 2, naming file, key, expected and found, unless the fingerprint is this one. */
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e);

@@ -6,7 +6,7 @@
 #include "checkpoint.h"
 #include "io_internal.h"
 
-enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING };
+enum { CHECKPOINT_FORMAT = 2, CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING };
 #define CHECKPOINT_KEYS "fingerprint" /* the group with the fingerprint as attributes */
 
 /* --- checkpoint_seal.c: whether a file is as it was written --- */
@@ -15,11 +15,11 @@ enum { CHECKPOINT_SEAL = 512 /* bytes before the HDF5 part: its smallest user bl
 
 /* Exit 2 unless every byte of `file` is as it was written. Reads all of it. */
 int checkpoint_check_seal(const char *file, error *e);
-/* The number that tells which of two checkpoints of a path is the newer; -1 if there is none to be read. */
-int64_t checkpoint_generation(const char *file);
+/* The mark in the seal of `file`, which is not compared with the rest; generation -1 where there is none to be read. */
+checkpoint_mark checkpoint_read_mark(const char *file);
 /* Seals `temporary`, which is going to be `name`: closed, and with this digest (digest.h) apart from the seal. */
-int checkpoint_write_seal(const char *name, const char *temporary, int64_t generation, uint64_t digest,
-                          error *e);
+int checkpoint_write_seal(const char *name, const char *temporary, const checkpoint_mark *mark,
+                          uint64_t digest, error *e);
 
 /* --- checkpoint_array.c: an array in a file --- */
 
@@ -69,12 +69,14 @@ int checkpoint_look(const char *name, const char *file, const checkpoint_array *
 /* --- checkpoint_list.c: files of a path --- */
 
 typedef struct checkpoint_entry {
-  int64_t step, generation;
+  int64_t step;
+  checkpoint_mark mark;
 } checkpoint_entry;
 
 typedef struct checkpoint_list {
   checkpoint_entry *entries; /* newest first; owned */
   int count;
+  int aside; /* the greatest number of those that have been moved aside, or 0 */
 } checkpoint_list;
 
 int checkpoint_file_name(char name[CHECKPOINT_NAME], const char *path, int64_t step, error *e);
@@ -83,9 +85,19 @@ int checkpoint_file_name(char name[CHECKPOINT_NAME], const char *path, int64_t s
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e);
 void checkpoint_list_free(checkpoint_list *list);
 
-/* Deletes all but the `keep - 1` newest of `list`, not counting, and sparing, that of `step`, which has been written
- * since. What cannot be deleted is left to the next time. */
-void checkpoint_rotate(const checkpoint_list *list, const char *path, int64_t step, int keep);
+/* The generation of the newest one; 0 where none is known. */
+int64_t checkpoint_list_newest(const checkpoint_list *list);
+
+/* May the run whose leg is `self` delete or replace the file with this mark? */
+bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark);
+
+/* Renames the file of that step to PATH.old<number>.SSSSSSSS.h5, with the next free number from *number on. One that
+ * has gone meanwhile is no error. */
+int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e);
+
+/* Of those in `list` that the run of `place` owns, deletes all but the `keep - 1` newest, not counting, and sparing, that
+ * of `step`, which has been written since. What cannot be deleted is left to the next time. */
+void checkpoint_rotate(const checkpoint_list *list, const checkpoint_place *place, int64_t step);
 
 /* --- checkpoint_exchange.c: rows on their way between rank 0 and the others --- */
 

@@ -1,9 +1,11 @@
-/* Which checkpoints of a path there are, and clearing away those that are not needed any more. */
+/* Which checkpoints of a path there are, whose they are, and clearing away those that are not needed any more. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "atomic_file.h"
 #include "checkpoint_internal.h"
@@ -20,21 +22,34 @@ int checkpoint_path_check(const char *path, error *e) {
   return path_check_ending(path, temporary + strlen(path), e);
 }
 
-static int newer(const void *a, const void *b) {
+/* --- the list --- */
+
+static int list_newer(const void *a, const void *b) {
   const checkpoint_entry *x = a, *y = b;
-  if (x->generation != y->generation) return x->generation < y->generation ? 1 : -1;
+  if (x->mark.generation != y->mark.generation) return x->mark.generation < y->mark.generation ? 1 : -1;
   return x->step < y->step ? 1 : x->step > y->step ? -1 : 0;
 }
 
-static int append(checkpoint_list *list, const char *path, int64_t step, error *e) {
+static int list_append(checkpoint_list *list, const char *path, int64_t step, error *e) {
   char name[CHECKPOINT_NAME];
+  struct stat s;
   TRY(checkpoint_file_name(name, path, step, e));
+  if (lstat(name, &s) || S_ISDIR(s.st_mode)) return 0; /* gone, or no file */
   size_t bytes = (size_t)(list->count + 1) * sizeof *list->entries;
   checkpoint_entry *entries = realloc(list->entries, bytes);
   if (!entries) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of checkpoints");
   list->entries = entries;
-  list->entries[list->count++] = (checkpoint_entry){step, checkpoint_generation(name)};
+  list->entries[list->count++] = (checkpoint_entry){step, checkpoint_read_mark(name)};
   return 0;
+}
+
+/* The number N of a file named like PATH.oldN.*, or 0. */
+static int list_aside(const char *path, const char *file) {
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+  const size_t length = strlen(base);
+  int number;
+  if (strncmp(file, base, length) || sscanf(file + length, ".old%9d.", &number) != 1) return 0;
+  return number;
 }
 
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
@@ -46,10 +61,12 @@ int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
   if (!open) return errno == ENOENT ? 0 : FAIL(e, FIELD_FILE, folder, strerror(errno));
   for (const struct dirent *d; !e->id && (d = readdir(open));) {
     const char *rest = path_step(path, ".h5", d->d_name, &step);
-    if (rest && !*rest) append(list, path, step, e);
+    const int number = list_aside(path, d->d_name);
+    if (number > list->aside) list->aside = number;
+    if (rest && !*rest) list_append(list, path, step, e);
   }
   closedir(open);
-  if (list->count > 1) qsort(list->entries, (size_t)list->count, sizeof *list->entries, newer);
+  if (list->count > 1) qsort(list->entries, (size_t)list->count, sizeof *list->entries, list_newer);
   return e->id;
 }
 
@@ -58,13 +75,47 @@ void checkpoint_list_free(checkpoint_list *list) {
   *list = (checkpoint_list){0};
 }
 
-void checkpoint_rotate(const checkpoint_list *list, const char *path, int64_t step, int keep) {
+int64_t checkpoint_list_newest(const checkpoint_list *list) {
+  const int64_t newest = list->count ? list->entries[0].mark.generation : 0;
+  return newest > 0 ? newest : 0;
+}
+
+/* --- whose they are --- */
+
+bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark) {
+  if (mark->generation < 0 || mark->run != self->run) return false;
+  return mark->leg == self->leg || mark->generation <= self->generation;
+}
+
+int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e) {
+  char name[CHECKPOINT_NAME], aside[CHECKPOINT_NAME + 16];
+  TRY(checkpoint_file_name(name, path, step, e));
+  for (;; ++*number) {
+    snprintf(aside, sizeof aside, "%s.old%d.%08" PRId64 ".h5", path, *number, step);
+    /* An empty file keeps the name for us: rename alone would replace what another run moves there now. */
+    const int fd = open(aside, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return FAIL(e, FILE_WRITE, aside, strerror(errno));
+    close(fd);
+    if (rename(name, aside) == 0) return 0;
+    const int reason = errno;
+    unlink(aside);
+    if (reason == ENOENT) return 0;
+    return FAIL(e, FILE_WRITE, name,
+                strerror(reason == ENOTDIR ? EISDIR : reason)); /* a folder of that name */
+  }
+}
+
+void checkpoint_rotate(const checkpoint_list *list, const checkpoint_place *place, int64_t step) {
   char name[CHECKPOINT_NAME];
   error ignored = {0};
   int kept = 1;
   for (int i = 0; i < list->count; i++) {
-    int64_t other = list->entries[i].step;
-    if (other == step || kept++ < keep) continue;
-    if (!checkpoint_file_name(name, path, other, &ignored)) unlink(name);
+    const checkpoint_entry *old = &list->entries[i];
+    if (old->step == step || !checkpoint_owns(&place->self, &old->mark) || kept++ < place->keep) continue;
+    if (checkpoint_file_name(name, place->path, old->step, &ignored)) continue;
+    const checkpoint_mark now =
+        checkpoint_read_mark(name); /* another run may have taken the name meanwhile */
+    if (checkpoint_owns(&place->self, &now)) unlink(name);
   }
 }

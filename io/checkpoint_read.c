@@ -24,6 +24,7 @@ static int open_here(checkpoint *c, const char *file, error *e) {
   TRY(checkpoint_open_file(file, file, &opened, e));
   strcpy(c->name, file);
   c->file = opened;
+  c->mark = checkpoint_read_mark(file);
   return checkpoint_get_meta(file, opened, &c->step, &c->time, &c->dt, e);
 }
 
@@ -35,7 +36,7 @@ static int open_newest_here(checkpoint *c, const char *path, checkpoint_skipped 
   /* Those whose age cannot be told stand last in the list but come first here: nobody can use them, but one may have
    * been the newest. */
   int unknown = list.count;
-  while (unknown > 0 && list.entries[unknown - 1].generation < 0) unknown--;
+  while (unknown > 0 && list.entries[unknown - 1].mark.generation < 0) unknown--;
   for (int i = 0; i < list.count && !e->id; i++) {
     error why = {0};
     const int64_t step = list.entries[(unknown + i) % list.count].step;
@@ -57,6 +58,7 @@ static int share_opened(checkpoint *c, error *e) {
   MPI_TRY(e, MPI_Bcast(&c->step, 1, MPI_INT64_T, 0, c->comm));
   MPI_TRY(e, MPI_Bcast(&c->time, 1, MPI_DOUBLE, 0, c->comm));
   MPI_TRY(e, MPI_Bcast(&c->dt, 1, MPI_DOUBLE, 0, c->comm));
+  MPI_TRY(e, MPI_Bcast(&c->mark, (int)sizeof c->mark, MPI_BYTE, 0, c->comm));
   return 0;
 }
 

@@ -16,16 +16,21 @@ enum { READ_BYTES = 4 << 20 };
 
 typedef struct seal {
   int format;
-  int64_t generation;
+  checkpoint_mark mark;
   uint64_t bytes; /* of the file, seal included */
-  uint64_t digest;
 } seal;
 
-static void print(char block[CHECKPOINT_SEAL], const seal *s) {
-  memset(block, 0, CHECKPOINT_SEAL);
-  snprintf(block, CHECKPOINT_SEAL,
-           MAGIC "format %d\ngeneration %" PRId64 "\nbytes %" PRIu64 "\ndigest %016" PRIx64 "\n", s->format,
-           s->generation, s->bytes, s->digest);
+/* `rest`: digest of all bytes behind the seal. The seal's own digest is of those and of the seal without it. */
+static void print(char block[CHECKPOINT_SEAL], const seal *s, uint64_t rest) {
+  uint64_t digest = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    memset(block, 0, CHECKPOINT_SEAL);
+    snprintf(block, CHECKPOINT_SEAL,
+             MAGIC "format %d\nrun %016" PRIx64 "\nleg %016" PRIx64 "\ngeneration %" PRId64 "\nbytes %" PRIu64
+                   "\ndigest %016" PRIx64 "\n",
+             s->format, s->mark.run, s->mark.leg, s->mark.generation, s->bytes, digest);
+    digest = rest + digest_part(0, block, CHECKPOINT_SEAL);
+  }
 }
 
 /* False where the block is no seal at all; one of another format may hold anything from there on. */
@@ -35,9 +40,9 @@ static bool parse(const char block[CHECKPOINT_SEAL], seal *s) {
   *s = (seal){0};
   if (strncmp(text, MAGIC, strlen(MAGIC))) return false;
   const char *rest = text + strlen(MAGIC);
-  int found = sscanf(rest, "format %d generation %" SCNd64 " bytes %" SCNu64 " digest %" SCNx64, &s->format,
-                     &s->generation, &s->bytes, &s->digest);
-  return found == 4 || (found >= 1 && s->format != CHECKPOINT_FORMAT);
+  int found = sscanf(rest, "format %d run %" SCNx64 " leg %" SCNx64 " generation %" SCNd64 " bytes %" SCNu64,
+                     &s->format, &s->mark.run, &s->mark.leg, &s->mark.generation, &s->bytes);
+  return found == 5 || (found >= 1 && s->format != CHECKPOINT_FORMAT);
 }
 
 /* Opens a file for reading. */
@@ -86,13 +91,14 @@ static int sum_rest(const char *name, int fd, uint64_t *digest, error *e) {
 static int check(const char *name, int fd, uint64_t bytes, error *e) {
   char block[CHECKPOINT_SEAL], expected[CHECKPOINT_SEAL], reason[128];
   seal s;
+  uint64_t rest = 0;
   TRY(read_seal(name, fd, block, &s, e));
   if (s.bytes != bytes) {
     snprintf(reason, sizeof reason, "%" PRIu64 " bytes long, was written with %" PRIu64, bytes, s.bytes);
     return FAIL(e, CHECKPOINT_DAMAGED, name, reason);
   }
-  TRY(sum_rest(name, fd, &s.digest, e));
-  print(expected, &s); /* so that the seal itself is compared byte by byte */
+  TRY(sum_rest(name, fd, &rest, e));
+  print(expected, &s, rest); /* so that the seal itself is compared byte by byte */
   bool same = memcmp(expected, block, CHECKPOINT_SEAL) == 0;
   return same ? 0 : FAIL(e, CHECKPOINT_DAMAGED, name, "its contents have changed since it was written");
 }
@@ -105,7 +111,7 @@ int checkpoint_check_seal(const char *file, error *e) {
   return e->id;
 }
 
-int64_t checkpoint_generation(const char *file) {
+checkpoint_mark checkpoint_read_mark(const char *file) {
   int fd;
   uint64_t bytes;
   char block[CHECKPOINT_SEAL];
@@ -113,18 +119,18 @@ int64_t checkpoint_generation(const char *file) {
   error e = {0};
   bool known = !open_plain(file, file, &fd, &bytes, &e) && !read_seal(file, fd, block, &s, &e);
   if (fd >= 0) close(fd);
-  return known ? s.generation : -1;
+  return known ? s.mark : (checkpoint_mark){.generation = -1};
 }
 
-int checkpoint_write_seal(const char *name, const char *temporary, int64_t generation, uint64_t digest,
-                          error *e) {
+int checkpoint_write_seal(const char *name, const char *temporary, const checkpoint_mark *mark,
+                          uint64_t digest, error *e) {
   char block[CHECKPOINT_SEAL];
   struct stat status;
   int fd = open(temporary, O_WRONLY | O_CLOEXEC);
   int rc = fd < 0 || fstat(fd, &status) ? errno : 0;
   ssize_t n = 0;
   if (!rc) {
-    print(block, &(seal){CHECKPOINT_FORMAT, generation, (uint64_t)status.st_size, digest});
+    print(block, &(seal){CHECKPOINT_FORMAT, *mark, (uint64_t)status.st_size}, digest);
     do n = pwrite(fd, block, CHECKPOINT_SEAL, 0);
     while (n < 0 && errno == EINTR);
     if (n != CHECKPOINT_SEAL) rc = n < 0 ? errno : ENOSPC;

@@ -60,6 +60,8 @@ int files_table_read(const files *f, const char *dataset, table_form form, table
 int files_receivers_write(const files *f, const char *path, const receivers_meta *m,
                           const receivers_part *part, error *e);
 
+int files_checkpoint_begin(const files *f, const char *path, const checkpoint *from, checkpoint_leg *leg,
+                           error *e);
 int files_checkpoint_write(const files *f, const checkpoint_place *place, const checkpoint_meta *meta,
                            const checkpoint_array *arrays, int count, error *e);
 int files_checkpoint_open(const files *f, checkpoint *c, const char *file, error *e);

@@ -19,6 +19,7 @@
   X(SPACE, serve_space)                                                                                      \
   X(TABLE_READ, serve_table_read)                                                                            \
   X(RECEIVERS_WRITE, serve_receivers_write)                                                                  \
+  X(CHECKPOINT_BEGIN, serve_checkpoint_begin)                                                                \
   X(CHECKPOINT_WRITE, serve_checkpoint_write)                                                                \
   X(CHECKPOINT_OPEN, serve_checkpoint_open)                                                                  \
   X(CHECKPOINT_OPEN_NEWEST, serve_checkpoint_open_newest)                                                    \

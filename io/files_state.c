@@ -79,6 +79,23 @@ static checkpoint_array *get_arrays(message *m, int *count) {
   return arrays;
 }
 
+int files_checkpoint_begin(const files *f, const char *path, const checkpoint *from, checkpoint_leg *leg,
+                           error *e) {
+  message m = {0};
+  const bool restarts = from != NULL;
+  if (files_tell(f)) message_put_text(&m, path), message_put(&m, &restarts, sizeof restarts);
+  TRY(files_request(f, REQUEST_CHECKPOINT_BEGIN, &m, e));
+  return checkpoint_begin(f->comm, path, from, leg, e);
+}
+
+int serve_checkpoint_begin(file_server *s, message *m, error *e) {
+  checkpoint_leg leg;
+  bool restarts;
+  const char *path = message_get_text(m);
+  message_get(m, &restarts, sizeof restarts);
+  return checkpoint_begin(s->files->comm, path, restarts ? &s->from : NULL, &leg, e);
+}
+
 static void put_meta(message *m, const checkpoint_meta *meta) {
   const char *const texts[] = {meta->equation,  meta->backend,     meta->kernel,
                                meta->transport, meta->config_text, meta->command};

@@ -200,6 +200,7 @@ static int simulate(simulation *s, error *e) {
   TRY(check_paths(s, true, e));
   TRY(storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
+  TRY(state_begin(s, e));
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
     saving_prepare(s, state_floats(s));
   else if (c->output_every > 0)

@@ -47,6 +47,7 @@ typedef struct simulation {
   double loop_io_seconds;    /* the same at the end of the loop, */
   double loop_wait_seconds;  /* and of it, waiting until the writer had room */
   double checkpoint_seconds; /* that the last checkpoint took */
+  checkpoint_mark self;      /* whose the checkpoints are that this run writes */
   stop_watch stop;
   char *config_text;    /* the effective config, owned */
   series_entry *series; /* fields saved so far or given to the writer, owned; rank 0 only */

@@ -35,7 +35,7 @@ static int write_state(output_job *job, error *e) {
   state_job *j = (state_job *)job;
   const config *c = j->s->config;
   const checkpoint_place place = {
-      .path = c->checkpoint_path, .keep = c->checkpoint_keep, .compress = c->compress};
+      .path = c->checkpoint_path, .keep = c->checkpoint_keep, .compress = c->compress, .self = j->s->self};
   TRY(saving_wait(j->s, j->copy, e));
   return files_checkpoint_write(j->s->files, &place, &j->meta, j->arrays.arrays, j->arrays.count, e);
 }
@@ -75,6 +75,24 @@ static state_job *make_job(simulation *s, int64_t saved, error *e) {
   if (!error_agree(e, s->comm)) return j;
   if (j) free_job(j);
   return NULL;
+}
+
+int state_begin(simulation *s, error *e) {
+  checkpoint_leg leg;
+  const char *path = s->config->checkpoint_path;
+  TRY(files_checkpoint_begin(s->files, path, s->from, &leg, e));
+  s->self = leg.self;
+  if (leg.newest >= 0)
+    log_line(s->log,
+             "a run from the start: moved aside %d checkpoint%s of an earlier one to %s.old%d.*.h5, the "
+             "newest of step "
+             "%lld, from which --restart auto would have continued",
+             leg.moved, leg.moved == 1 ? "" : "s", path, leg.number, (long long)leg.newest);
+  else if (leg.moved)
+    log_line(s->log,
+             "a run from the start: moved aside %d file%s to %s.old%d.*.h5: none can be continued from",
+             leg.moved, leg.moved == 1 ? "" : "s", path, leg.number);
+  return 0;
 }
 
 double state_seconds(const simulation *s) {

@@ -5,6 +5,11 @@
 #include "io/checkpoint.h"
 #include "run/simulation.h"
 
+/* Makes the run the owner of the checkpoints it will write, and of those of the run it goes on from. One from the start moves
+ * aside all that is under its path; the log tells. Nothing but the steps may come between this and the run's end.
+ * Collective. */
+int state_begin(simulation *s, error *e);
+
 /* What writing a checkpoint will probably take, s: before one was written. */
 double state_seconds(const simulation *s);
 

@@ -72,6 +72,8 @@ int storage_check(const simulation *s, double traces, bool tell, error *e) {
   space_use use[KINDS];
   TRY(files_space(s->files, c->output_path, ".hdf", &r, &use[FIELDS], e));
   TRY(files_space(s->files, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
+  if (!s->from)
+    use[CHECKPOINTS].taken = 0, use[CHECKPOINTS].files = 0; /* they are moved aside, not replaced */
   const need n[KINDS] = {need_of_fields(c, &r, traces, &use[FIELDS]),
                          need_of_checkpoints(c, &r, &use[CHECKPOINTS])};
   if (n[CHECKPOINTS].plain == 0)

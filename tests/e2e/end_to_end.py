@@ -256,8 +256,8 @@ def nonfinite(program):
         result = program.run(config, *changes, np=2)
         check(result.code == 3 and len(result.errors) == 1, f"{changes}: expected one error and exit 3, got {result}")
         check(f" step {named}: " in result.errors[0], f"{changes}: expected step {named}: {result.errors[0]}")
-        for path in program.folder.glob("checkpoint.*"):
-            found = int(path.name.split(".")[1])
+        for path in program.folder.glob("out/u.checkpoint.*"):
+            found = int(path.name.split(".")[-2])
             check(found < step, f"{changes}: {path.name}, but the field of step {step} is not finite")
             path.unlink()
     saved = list(program.folder.glob("out/*"))

@@ -80,8 +80,9 @@ def modes(program):
 @case
 def same_files(program):
     """Every mode, on any number of ranks, writes the same data and attributes, with compression and without."""
-    rich_input(program)
     for compress in (0, 3):
+        program.fresh()
+        rich_input(program)
         config = program.config({**RICH, "output.compress": compress})
         program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref", "parallel.io=gather")
         values = program.field(20, "out/ref")

@@ -60,7 +60,7 @@ def checkpoints(program, path="out/c"):
     """Names by step, relative to the working folder."""
     base = program.folder / path
     return {int(p.name.split(".")[-2]): str(p.relative_to(program.folder))
-            for p in base.parent.glob(base.name + ".*.h5") if re.fullmatch(r"\d{8,}", p.name.split(".")[-2])}
+            for p in base.parent.iterdir() if re.fullmatch(re.escape(base.name) + r"\.\d{8,}\.h5", p.name)}
 
 
 def temporaries(program):
@@ -130,7 +130,7 @@ def restart_bits(program):
 def other_keys(program):
     """Goes on from the last run of restart_bits with other harmless keys."""
     last = max(checkpoints(program).items())[1]
-    program.succeed("-q", "run.ini", "output.path=out/longer", "time.steps=26", "output.every=0")
+    program.succeed("-q", "run.ini", "output.path=out/longer", "time.steps=26", "output.every=0", "checkpoint.path=out/none")
     result = program.succeed("--restart", last, "run.ini", "output.path=out/more", "time.steps=26", "output.every=0",
                              "checkpoint.path=out/d", "checkpoint.every_steps=4", "checkpoint.keep=1", np=3)
     check(list(checkpoints(program, "out/d")) == [24], f"keep = 1 kept {checkpoints(program, 'out/d')}: {result}")
@@ -139,7 +139,106 @@ def other_keys(program):
     for steps in (20, 12):
         result = program.succeed("--restart", last, "run.ini", f"time.steps={steps}", "output.path=out/done")
         check(same_bits(program.field(20, "out/done"), program.field(20, "out/ref")), f"time.steps={steps}: other bits")
-    check("restart" not in program.run("run.ini", "time.steps=2", "output.path=out/none").out, "restarted unasked")
+    check("restart from" not in program.run("run.ini", "time.steps=2", "output.path=out/none").out, "restarted unasked")
+
+
+# --- whose checkpoints they are -----------------------------------------------------------------------------------
+
+SHARED = {"grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 12, "equation.type": "wave", "medium.velocity": 2000,
+          "output.path": "out/A", "checkpoint.every_steps": 4}
+OTHER = ["output.path=out/B", "medium.velocity=1800", "checkpoint.every_steps=1"]
+MOVED = re.compile(r"moved aside (\d+) \w+ of an earlier one to (\S+)\.\*\.h5, the newest of step (\d+), from which --restart auto "
+                   "would have continued")
+
+
+def contents(program):
+    """All that lies in out/ by name, to see what is still there."""
+    return {name: (program.folder / name).read_bytes() for name in program.files() if name.startswith("out/")}
+
+
+def go_on_from(program, config, restart, path, expected, *options):
+    """The run ends with the bits of step 20 that it would have had undisturbed."""
+    program.succeed("-q", "--restart", restart, config, "time.steps=20", f"output.path={path}", *options)
+    check(same_bits(program.field(20, path), expected), f"restart from {restart}: other bits")
+
+
+@case
+def ownership(program):
+    """Runs in one folder, with one path, a forgotten --restart, files of others: every checkpoint is kept that is not the run's own."""
+    config = program.config(SHARED)
+    program.succeed("-q", config, "time.steps=20", "output.path=out/ref", "checkpoint.every_steps=0")
+    expected = program.field(20, "out/ref")
+    for ranks, io in ((0, "auto"), (3, "server"), (2, "gather")):
+        for old in program.folder.glob("out/[ABc].*"):
+            old.unlink()
+        program.succeed("-q", config, f"parallel.io={io}", np=ranks)
+        program.succeed("-q", config, *OTHER, f"parallel.io={io}", np=ranks)  # paths of their own, by default
+        check([sorted(checkpoints(program, f"out/{run}.checkpoint")) for run in "AB"] == [[8, 12], [11, 12]],
+              f"{io}: {sorted(program.files())}")
+        go_on_from(program, config, "auto", "out/A", expected)
+        one_path(program, config, expected, ranks, io)
+
+
+def one_path(program, config, expected, ranks, io):
+    """Run A, then B under A's path, then a new start of B: two groups of others, and each can be gone on from."""
+    path, options = "checkpoint.path=out/c", {"np": ranks}
+    program.succeed("-q", config, path, f"parallel.io={io}", **options)
+    before = contents(program)
+    program.fail(2, ["absent.h5"], config, path, "initial.u=absent.h5:/u", **options)
+    program.succeed("-n", config, path, **options)
+    program.succeed("-b", "3", config, path, **options)
+    check(contents(program) == before, f"{io}: a run that does not begin has moved files: {sorted(program.files())}")
+    for number, newest in ((1, 12), (2, 12)):
+        result = program.succeed(config, path, *OTHER, f"parallel.io={io}", **options)
+        told = MOVED.findall(result.out)
+        check(told == [("2", f"out/c.old{number}", str(newest))], f"{io}: start {number} said {told}: {result}")
+    for name in ("out/c.00000008.h5", "out/c.00000012.h5"):
+        moved = (program.folder / name.replace("c.", "c.old1.")).read_bytes()
+        check(moved == before[name], f"{io}: another {name} was moved aside")
+    check([sorted(checkpoints(program, p)) for p in ("out/c", "out/c.old1", "out/c.old2")] == [[11, 12], [8, 12], [11, 12]],
+          f"{io}: {sorted(program.files())}")
+    go_on_from(program, config, "out/c.old1.00000012.h5", "out/A", expected, path)
+    check({11, 12} <= set(checkpoints(program)), f"{io}: a restart took others' checkpoints: {sorted(program.files())}")
+
+
+@case
+def ownership_text(program):
+    """A file that is no checkpoint has the name of one: it is neither deleted nor replaced."""
+    config = program.config({**SHARED, "checkpoint.path": "out/c", "checkpoint.every_steps": 2})
+    program.succeed("-q", config, "time.steps=20", "output.path=out/ref", "checkpoint.every_steps=0")
+    program.succeed("-q", config, "time.steps=4")
+    for step in (3, 6):  # one of a step that the run never saves, one that stands in its way
+        (program.folder / f"out/c.{step:08d}.h5").write_text(f"notes {step}")
+    result = program.succeed("--restart", "auto", config, "time.steps=20")
+    check("step 4\n" in result.out, f"not from step 4: {result}")
+    kept = {name: text for name, text in contents(program).items() if text.startswith(b"notes")}
+    check(kept == {"out/c.00000003.h5": b"notes 3", "out/c.old1.00000006.h5": b"notes 6"}, f"the texts are {kept}")
+    check(sorted(checkpoints(program)) == [3, 18, 20], f"checkpoints {checkpoints(program)}")
+    check(same_bits(program.field(20, "out/A"), program.field(20, "out/ref")), "other bits")
+    program.succeed("-q", config)
+    check((program.folder / "out/c.old2.00000003.h5").read_bytes() == b"notes 3", f"{sorted(program.files())}")
+
+
+@case
+def ownership_at_once(program):
+    """Two runs save under one path at the same time, and at the same steps: both can be gone on from their last."""
+    config = program.config({**SHARED, "checkpoint.path": "out/c", "checkpoint.every_steps": 1, "time.steps": 150})
+    runs = {2000: "A", 1800: "B"}
+    for v, name in runs.items():
+        program.succeed("-q", config, f"medium.velocity={v}", "time.steps=160", f"output.path=out/ref{name}",
+                        "checkpoint.every_steps=0", "checkpoint.path=out/none")
+    with Running(program, "-q", config) as first:
+        program.succeed("-q", config, "medium.velocity=1800", "output.path=out/B")
+        check(first.wait().code == 0, f"the first run: {first.result()}")
+    newest = {}
+    for name in program.files():
+        if re.fullmatch(r"out/c(\.old\d+)?\.00000150\.h5", name):
+            with h5py.File(program.folder / name, "r") as file:
+                newest[round(float(file["fingerprint"].attrs["[medium] velocity"]))] = name
+    check(set(newest) == set(runs), f"the last checkpoints are {newest}: {sorted(program.files())}")
+    for v, name in runs.items():
+        program.succeed("-q", "--restart", newest[v], config, f"medium.velocity={v}", "time.steps=160", f"output.path=out/{name}")
+        check(same_bits(program.field(160, f"out/{name}"), program.field(160, f"out/ref{name}")), f"{name}: other bits")
 
 
 # --- what a restart refuses ---------------------------------------------------------------------------------------

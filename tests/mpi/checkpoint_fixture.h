@@ -167,7 +167,7 @@ static inline int state_read(const checkpoint *c, state *s, error *e) {
 static inline int write_state(const fixture *x, const char *path, int64_t step, int keep, error *e) {
   state s;
   checkpoint_meta m = checkpoint_meta_of(step);
-  checkpoint_place place = {path, keep, 0, 400};
+  const checkpoint_place place = {.path = path, .keep = keep, .block_bytes = 400};
   state_init(&s, (int)step, 0, 0, x->rank, x->ranks);
   state_shrink(&s);
   return checkpoint_write(MPI_COMM_WORLD, &place, &m, s.arrays, s.count, e);

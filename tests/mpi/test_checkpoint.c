@@ -17,7 +17,7 @@ static void round_trip(const fixture *x, const char *path, int out, int in, size
   checkpoint c;
   error e = {0};
   checkpoint_meta m = checkpoint_meta_of(42);
-  checkpoint_place place = {path, 1, compress, block};
+  checkpoint_place place = {.path = path, .keep = 1, .compress = compress, .block_bytes = block};
   int salt = out * PARTITIONS + in;
   state_init(&s, salt, out, 0, x->rank, x->ranks);
   if (checkpoint_write(MPI_COMM_WORLD, &place, &m, s.arrays, s.count, &e)) fail_msg("%s", e.text);

@@ -85,7 +85,7 @@ static void test_blocks(void **st) {
 }
 
 static void make_foreign(const char *name, int kind) {
-  static const char *const texts[] = {"", "[grid]\nnx = 3\n", "stencil checkpoint\nformat 2\nwhatever"};
+  static const char *const texts[] = {"", "[grid]\nnx = 3\n", "stencil checkpoint\nformat 1\nwhatever"};
   if (kind == 1) assert_int_equal(mkdir(name, 0777), 0);
   if (kind == 2) assert_int_equal(mkfifo(name, 0666), 0);
   if (kind == 3) {
@@ -108,7 +108,7 @@ static void test_foreign(void **st) {
                                       "not a checkpoint of this program",
                                       "not a checkpoint of this program",
                                       "not a checkpoint of this program",
-                                      "a checkpoint of format 2, this program reads format 1"};
+                                      "a checkpoint of format 1, this program reads format 2"};
   for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
     checkpoint c;
     error e = {0};

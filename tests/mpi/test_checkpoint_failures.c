@@ -22,7 +22,7 @@ static void test_one_rank_fails(void **st) {
     error e = {0}, r = {0}, o = {0};
     int array = which[i % 2], guilty = i / 4;
     checkpoint_meta m = checkpoint_meta_of(2);
-    checkpoint_place place = {path, 1, 0, i / 2 % 2 ? 1 : 300};
+    checkpoint_place place = {.path = path, .keep = 1, .block_bytes = i / 2 % 2 ? 1 : 300};
     state_init(&s, 1, 0, 0, x->rank, x->ranks);
     state_shrink(&s);
     const checkpoint_array *a = &s.arrays[array];
@@ -47,7 +47,7 @@ static void test_shares(void **st) {
   char path[128];
   snprintf(path, sizeof path, "%s/shares", x->folder);
   checkpoint_meta m = checkpoint_meta_of(2);
-  checkpoint_place place = {path, 1, 0, 0};
+  checkpoint_place place = {.path = path, .keep = 1};
   for (int i = 0; i < 3; i++) {
     state s;
     error e = {0};
@@ -111,7 +111,7 @@ static void test_space(void **st) {
   for (int i = 0; i < 2; i++) {
     error e = {0};
     checkpoint_meta m = checkpoint_meta_of(1);
-    checkpoint_place place = {path, 1, 0, 0};
+    checkpoint_place place = {.path = path, .keep = 1};
     checkpoint_array a = {.name = "u", .type = CHECKPOINT_DOUBLE, .axes = 3, .source = no_source};
     memcpy(a.shape, shapes[i], sizeof a.shape);
     if (x->rank == 0) a.count = a.shape[0];
@@ -146,7 +146,7 @@ static void write_for_ever(const fixture *x, const char *path, int64_t step) {
     error e = {0};
     state s;
     checkpoint_meta m = checkpoint_meta_of(step);
-    checkpoint_place place = {path, 2, 0, 400};
+    checkpoint_place place = {.path = path, .keep = 2, .block_bytes = 400};
     state_init(&s, (int)step, 0, 0, x->rank, x->ranks);
     state_shrink(&s);
     if (checkpoint_write(MPI_COMM_SELF, &place, &m, s.arrays, s.count, &e)) _exit(1);

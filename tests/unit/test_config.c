@@ -189,7 +189,10 @@ static void expect_length(const char *before, int length, const char *message) {
 
 static void test_lengths(void **state) {
   (void)state;
-  expect_length("[output]\npath = ", CONFIG_TEXT - 1, NULL);
+  expect_length("[output]\npath = ", CONFIG_TEXT - 1 - 11, NULL);
+  expect_length("[output]\npath = ", CONFIG_TEXT - 11, /* its checkpoints' path would be too long */
+                "t.ini:8: [output] path: the value is longer than 1012 characters");
+  expect_length("[checkpoint]\npath = c\n[output]\npath = ", CONFIG_TEXT - 1, NULL);
   expect_length("[output]\npath = ", CONFIG_TEXT,
                 "t.ini:8: [output] path: the value is longer than 1023 characters");
   expect_length("[output]\npath = ", 30000,
