@@ -45,7 +45,7 @@ static int put_histogram(const field_file *f, const field_statistics *s, error *
   return e->id;
 }
 
-/* Root attributes (SPEC 3). */
+/* Root attributes. */
 static int put_meta(const field_file *f, const field_meta *m, error *e) {
   const int64_t ranks = m->mpi_ranks;
   TRY(attribute_int64(f->name, f->file, "step", 0, &m->step, e));

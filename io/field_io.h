@@ -48,7 +48,7 @@ int field_read(const field_io *io, const char *dataset, field_sink *sink, void *
 /* Rank 0 only, not collective: the checks of field_read short of reading the values. */
 int field_check(const char *dataset, int nx, int ny, int nz, error *e);
 
-/* What a saved field says of itself: root attributes (SPEC 3) and the geometry of the grid. */
+/* What a saved field says of itself: root attributes and the geometry of the grid. */
 typedef struct field_meta {
   int64_t step;
   double time, dt;         /* s; jacobi: a step is one unit of time */

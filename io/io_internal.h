@@ -90,7 +90,7 @@ enum field_direction { FIELD_READ, FIELD_WRITE };
 
 /* Read, and write, global planes [z, z + planes), on this rank alone.
  * Not as a collective MPI-IO transfer, though all ranks have the file open together: a block is one
- * contiguous piece of it, so there is nothing to combine, and where a write failed on one rank (Open
+ * contiguous piece, so there is nothing to combine, and where a write failed on one rank (Open
  * MPI 4.1), a collective one was reported to none and its ranks then hung in the next collective call. */
 int field_get(const field_file *f, int z, int planes, float *values, error *e);
 int field_put(const field_file *f, int z, int planes, const float *values, error *e);

@@ -44,9 +44,9 @@ def print_comparison(runs, parameters, machine):
 
 def print_predictions(parameters, cases, counts, ways, transport):
     print(f"\npredicted efficiency against one GPU, %, {transport}; network beside compute / after it")
-    print(" " * 33 + "".join(f"{n:>10d}" for n in counts))
+    print(" " * 30 + "".join(f"{n:>10d}" for n in counts))
     for kind, equation, base in cases:
-        line = f"  {kind:6s} {equation} {'x'.join(map(str, base))}".ljust(33)
+        line = f"  {kind:6s} {equation} {'x'.join(map(str, base))}".ljust(30)
         for ranks in counts:
             run = grown(equation, base, ranks, kind, transport)
             thin = run.grid[2] // ranks < DEPTH

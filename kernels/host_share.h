@@ -23,7 +23,7 @@ static inline int host_share_begin(int n, int part, int parts) {
   return (int)((long long)n * part / parts);
 }
 
-/* Most rows of a block: GROUP + 8 planes of it, with 8 more rows of neighbours, fit BLOCK_BYTES. */
+/* Most rows of a block: GROUP + 8 of its planes, with 8 more rows of neighbours, fit BLOCK_BYTES. */
 static inline int host_block_rows(int nx) {
   const int row_bytes = (GROUP + 8) * (smaller(nx, BLOCK_X) + 8) * (int)sizeof(float);
   return larger(BLOCK_BYTES / row_bytes - 8, BLOCK_Y_LEAST);

@@ -1,5 +1,5 @@
 /* The oracle: every kernel must give the bits of this one. Written to be read against the canonical order of
- * operations (DESIGN.md), one line a step, and not for speed. */
+ * operations (docs/DESIGN.md), one line a step, and not for speed. */
 #include "reference.h"
 #include "ghosts.h"
 #include "host_share.h"

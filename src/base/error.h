@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Exit codes of the program (SPEC 1). */
+/* Exit codes of the program, as --help lists them. */
 enum exit_code {
   EXIT_CODE_DONE = 0,
   EXIT_CODE_CONFIG = 1,  /* usage or configuration */

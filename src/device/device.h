@@ -110,7 +110,7 @@ struct device {
   size_t bytes, peak_bytes; /* device memory in use now and at most */
   size_t pinned_bytes;      /* pinned host memory in use now */
   size_t total_bytes;       /* memory of the device, 0 if unknown */
-  size_t room;              /* of it, what this rank may take: less where others use the same; 0 if unknown */
+  size_t room;              /* what this rank may take: less where others use the same device; 0 if unknown */
   block_counter *counters;  /* CUDA: one a stream, for args of operations that launch kernels; else NULL */
   unsigned char gpu[16];    /* the same for two devices that are one GPU, whoever opened them; zeros: no GPU */
 };

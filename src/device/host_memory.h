@@ -11,14 +11,14 @@
  * batch job or a container, may have of it. */
 typedef struct host_memory_limits {
   uint64_t total;
-  uint64_t left; /* of it, what is free or only holds files that can be read again; UINT64_MAX: not known */
+  uint64_t left; /* the part that is free or only holds files that can be read again; UINT64_MAX: not known */
   bool of_group; /* the group's: processes that take more are killed. `left` is known then */
 } host_memory_limits;
 
 /* What there is now. */
 host_memory_limits host_memory_limits_read(void);
 
-/* Bytes that `ranks` ranks of a node take in all beside the device's memory and copies of it, while they use files: slots
+/* Bytes that `ranks` ranks of a node take in all beside the device's memory and its copies, while they use files: slots
  * (io/slots.h), and each of them a block of a file (FILE_BLOCK), MPI's and HDF5's own. Measured, of 2 ranks that
  * write a checkpoint: 41 MB each. */
 static inline uint64_t host_memory_beside(int ranks) {

@@ -39,7 +39,7 @@ struct chunks {
   uint64_t passed; /* pieces to either side before this exchange */
   int turn;
   MPI_Win window; /* of the node's memory */
-  char *memory;   /* all of it, pinned */
+  char *memory;   /* the whole, pinned */
 };
 
 /* --- pieces ----------------------------------------------------------------------------------------------------- */

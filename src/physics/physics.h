@@ -50,7 +50,7 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]);
 /* Is any face's absorbing? */
 bool physics_absorbs(const config *c);
 
-/* Ideal traffic, bytes a point and step (SPEC 5). */
+/* Ideal traffic, bytes a point and step. */
 int physics_bytes(const config *c);
 
 #endif

@@ -230,7 +230,7 @@ static int make_room(receivers *r, int64_t rows, error *e) {
   return r->batched + rows > r->batch_rows ? turn_over(r, e) : 0;
 }
 
-/* The next row of it, for the sample of `step`. */
+/* Its next row, for the sample of `step`. */
 static float *next_row(receivers *r, int64_t step) {
   r->taken = step / r->every + 1;
   return r->local ? r->batch + half_at(r, r->half) + (size_t)r->batched++ * (size_t)r->local : NULL;

@@ -26,7 +26,7 @@ typedef struct receivers {
   float *batch, *staging;      /* two halves of batch_rows x local each; device, pinned */
   int64_t batch_rows, batched; /* of a half; rows in the one being filled: the last of those taken */
   int half;                    /* the one being filled; the other is on its way to the traces: */
-  int64_t moving, moved;       /* rows of it, and how many of these are in the traces */
+  int64_t moving, moved;       /* its rows, and how many of them are in the traces */
   float *traces;               /* rows x local; those still in the halves are missing */
 } receivers;
 

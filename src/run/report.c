@@ -22,7 +22,7 @@ static const phase_row PHASES[] = {
     {"interior", "interior compute", offsetof(report_rank, interior)},
     {"exposed", "exposed communication", offsetof(report_rank, exposed)},
     {"io", "I/O", offsetof(report_rank, io)},
-    {"io_wait", "of it, back-pressure", offsetof(report_rank, io_wait)},
+    {"io_wait", "of which waiting for the writer", offsetof(report_rank, io_wait)},
 };
 enum { PHASE_COUNT = sizeof PHASES / sizeof *PHASES };
 enum { HISTOGRAM_LINES = 32, HISTOGRAM_STARS = 50 };

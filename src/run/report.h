@@ -1,4 +1,4 @@
-/* The performance report (SPEC 5): gathered from all ranks, printed as a table, written as JSON; with the
+/* The performance report: gathered from all ranks, printed as a table, written as JSON; with the
  * statistics of the final field. */
 #ifndef STENCIL_REPORT_H
 #define STENCIL_REPORT_H
@@ -13,7 +13,7 @@
 typedef struct report_rank {
   double boundary, to_host, exchange, to_device, interior, exposed;
   double io;      /* that saving kept the steps waiting, */
-  double io_wait; /* and of it, until the writer had room for more */
+  double io_wait; /* the part in which the steps waited for the writer */
   double writer_seconds,
       writer_bytes;    /* of the whole run: that writing took, beside the steps or not, and of how much */
   double copy_gbs;     /* device copy bandwidth of this rank's device, read + write, GB/s */

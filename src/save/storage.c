@@ -48,7 +48,7 @@ static double mib(double bytes) {
   return bytes / 1048576;
 }
 
-/* One file system: what is needed of it, and under which names. */
+/* One file system: what is needed there, and under which names. */
 static int check_disk(run_log *log, const char *names, const need *n, const disk_space *space, bool tell,
                       error *e) {
   const double available = (double)space->available;

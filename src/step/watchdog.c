@@ -52,7 +52,7 @@ static bool frozen(const watchdog *w, int i) {
   return !atomic_load(&w->all[i]->closed) && w->time - w->seen[i].beat_at > w->limit;
 }
 
-/* Something is missing since watchdog time `since`, if not for long enough to blame a rank for that alone. */
+/* Something is missing since watchdog time `since`, but not for long enough to name a rank for that alone. */
 static bool missing(const watchdog *w, double since) {
   return w->time - since > w->limit / 2 && w->time - since > 2 * w->period;
 }
@@ -85,8 +85,9 @@ static void look(watchdog *w) {
   }
 }
 
-/* Is rank i rather to blame than rank k? A process that does not run is; then who is behind, for the others have got all
- * that they needed of it; then who computes, then who does not look whether something has come. */
+/* Is it rank i that holds the others up, rather than rank k? A process that does not run comes first; then the rank that
+ * is behind, for the others have all they needed from it; then one that computes; then one that does not look whether
+ * something has come. */
 static bool rather(const watchdog *w, int i, int k) {
   const rank_state *a = w->all[i], *b = w->all[k];
   const int doing[2] = {atomic_load(&a->doing), atomic_load(&b->doing)};

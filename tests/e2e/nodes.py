@@ -35,7 +35,7 @@ RUNS = {
 def two_nodes(program, size="64m"):
     """Options of mpiexec that start ranks on two hosts."""
     if not program.may_mount():
-        skip("no hosts can be feigned here: no file systems may be mounted")
+        skip("no hosts can be simulated here: no file systems may be mounted")
     agent = program.root / "agent"
     agent.write_text(AGENT.format(size=size))
     agent.chmod(0o755)
@@ -47,7 +47,7 @@ def two_nodes(program, size="64m"):
     except subprocess.TimeoutExpired:
         names = ["none, for 30 s"]
     if sorted(names) != ["nodeA"] * 2 + ["nodeB"] * 2:
-        skip(f"no hosts can be feigned here: mpiexec starts programs on {' '.join(names) or 'none'}")
+        skip(f"no hosts can be simulated here: mpiexec starts programs on {' '.join(names) or 'none'}")
     return nodes
 
 
