@@ -302,9 +302,15 @@ static void close_bench(bench *b) {
 
 #include "ghosts.cuh"
 
-static void parse(int argc, char **argv, int size[3], const char **json) {
+static void parse(int argc, char **argv, int size[3], const char **json, const char **only) {
   int i = 1;
-  if (argc > 2 && strcmp(argv[1], "--json") == 0) *json = argv[2], i = 3;
+  for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0; i += 2)
+    if (strcmp(argv[i], "--json") == 0)
+      *json = argv[i + 1];
+    else if (strcmp(argv[i], "--kernel") == 0)
+      *only = argv[i + 1];
+    else
+      break;
   bool good = argc == i || argc == i + 3;
   for (int n = 0; n < 3 && i < argc; n++, i++) {
     char *end = argv[i];
@@ -313,23 +319,25 @@ static void parse(int argc, char **argv, int size[3], const char **json) {
     good = good && *end == '\0' && value >= 1 && value <= 1 << 20;
   }
   if (good) return;
-  fprintf(stderr, "usage: bench_kernels [--json FILE] [nx ny nz], or --ghosts [KERNEL]\n");
+  fprintf(stderr, "usage: bench_kernels [--json FILE] [--kernel NAME] [nx ny nz], or --ghosts [KERNEL]\n");
   exit(1);
 }
 
 int main(int argc, char **argv) {
   int size[3] = {768, 768, 768};
-  const char *json = NULL;
+  const char *json = NULL, *only = NULL;
   if (argc > 1 && argc <= 3 && strcmp(argv[1], "--ghosts") == 0) return !compare_ghosts(argv[2]);
-  parse(argc, argv, size, &json);
+  parse(argc, argv, size, &json, &only);
   bench b = {};
   open_bench(&b, size[0], size[1], size[2]);
   std::vector<result> results;
   for (int i = 0; i < kernel_table_size; i++) {
-    if (!kernel_table[i].cuda) continue;
+    if (!kernel_table[i].cuda || (only && strcmp(only, kernel_table[i].name) != 0)) continue;
     expect(b, kernel_table[i].equation, make_args(b, 0, b.s.nz));
     results.push_back(first_look(b, kernel_table[i]));
   }
+  if (results.empty()) fprintf(stderr, "bench_kernels: no CUDA kernel is called %s\n", only);
+  if (results.empty()) return 1;
   std::vector<double> copy;
   for (int round = 0; round < ROUNDS; round++) copy.push_back(measure_round(b, &results));
   print_table(b, results, copy);

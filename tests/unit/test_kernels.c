@@ -204,10 +204,13 @@ static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
   check_case(c, k->equation, who);
 }
 
+static const char *only_kernel; /* the name of a kernel; NULL: all */
+
 static void run_device(test_device *d, launch_case *c) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
     if (c->args.virtual_x && !kernel_virtual_x(k, &c->args)) continue;
+    if (only_kernel && strcmp(k->name, only_kernel) != 0) continue;
     if (k->backend == d->dev->table->backend && (k->host || k->cuda)) run_kernel(d, c, k);
   }
 }
@@ -266,11 +269,11 @@ static size_t floats_of(int nx, int ny, int nz) {
 static void run_case(test_device *d, int devices, const int n[3], int z_begin, int z_end, uint64_t *random) {
   launch_case c;
   new_case_of(&c, true, n, z_begin, z_end, random);
-  if (!only_cuda) run_instruction_sets(&c);
+  if (!only_cuda && !only_kernel) run_instruction_sets(&c);
   for (int i = 0; i < devices; i++) run_device(&d[i], &c);
   if (make_virtual(&c)) {
     const kernel simd = {.backend = BACKEND_HOST, .flags = KERNEL_VIRTUAL_X};
-    if (!only_cuda && kernel_virtual_x(&simd, &c.args)) run_instruction_sets(&c);
+    if (!only_cuda && !only_kernel && kernel_virtual_x(&simd, &c.args)) run_instruction_sets(&c);
     for (int i = 0; i < devices; i++) run_device(&d[i], &c);
   }
   free_case(&c);
@@ -455,7 +458,7 @@ static void reference_of_a_polynomial(void **unused) {
   free_case(&c);
 }
 
-/* heat and wave are the star of jacobi and one or two more roundings (SPEC 4, DESIGN.md). */
+/* heat and wave are the star of jacobi and one or two more roundings (docs/DESIGN.md, the order of operations at a point). */
 static void reference_of_each_equation(void **unused) {
   (void)unused;
   uint64_t random = 3u;
@@ -572,7 +575,7 @@ static void nearest_names(void **unused) {
   free(endless);
 }
 
-/* test_kernels [cuda]: on every device, or on CUDA alone. */
+/* test_kernels [cuda] [KERNEL]: on every device, or on CUDA alone; all tests, or one kernel beside the oracle. */
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reference_reproduces_its_weights),
@@ -591,6 +594,14 @@ int main(int argc, char **argv) {
   char why[256] = "";
   bool cuda = device_cuda_count(why) > 0;
   only_cuda = argc > 1 && strcmp(argv[1], "cuda") == 0;
+  if (argc > 1 + only_cuda) {
+    only_kernel = argv[1 + only_cuda];
+    int i = 0;
+    while (i < kernel_table_size && strcmp(kernel_table[i].name, only_kernel) != 0) i++;
+    if (i == kernel_table_size)
+      return fprintf(stderr, "test_kernels: no kernel is called %s\n", only_kernel), 1;
+    cmocka_set_test_filter("every_kernel*");
+  }
   if (!cuda) printf("no CUDA device, %s: %s\n", only_cuda ? "skipped" : "host kernels only", why);
   return only_cuda && !cuda ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
 }
