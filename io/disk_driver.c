@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "digest.h"
 
-enum { PIECE_BYTES = 1 << 16 /* a multiple of 8 */ };
+enum { PIECE_BYTES = 1 << 12 /* a multiple of 8; two are on the stack */ };
 
 /* What the file access list carries. */
 typedef struct disk_info {

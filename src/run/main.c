@@ -23,10 +23,9 @@ static char *join_command(int argc, char **argv, error *e) {
   return text;
 }
 
-/* Gives the other ranks a copy of a list of rank 0. */
+/* Gives the other ranks a copy of a list of rank 0; theirs is NULL before, and after a failure. */
 static int share_list(void **list, size_t count, size_t size, int rank, MPI_Comm comm, error *e) {
   size_t bytes = count * size;
-  if (rank != 0) *list = NULL;
   if (bytes == 0) return 0;
   if (rank != 0 && !(*list = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");
   TRY(error_agree(e, comm));
@@ -47,7 +46,10 @@ static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, e
     if (n >= (int)sizeof c->report_file) FAIL(e, USAGE_OPTION, "--report: the path is too long");
   }
   TRY(error_agree(e, comm));
-  MPI_TRY(e, MPI_Bcast(c, (int)sizeof *c, MPI_BYTE, 0, comm));
+  config shared = *c;
+  shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory: not another rank's to free */
+  MPI_TRY(e, MPI_Bcast(&shared, (int)sizeof shared, MPI_BYTE, 0, comm));
+  if (rank != 0) *c = shared;
   TRY(share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
   return share_list((void **)&c->receiver_positions, (size_t)c->receiver_count, sizeof *c->receiver_positions,
                     rank, comm, e);

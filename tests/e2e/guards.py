@@ -8,12 +8,14 @@ import ctypes
 import os
 import random
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Running, alive, case, check, h5py, main, np, same_bits, send, skip
+from harness import SOURCE, Running, alive, case, check, h5py, main, np, same_bits, send, skip
 
 LONG = {"grid.nx": 48, "grid.ny": 48, "grid.nz": 48, "time.steps": 100000000, "equation.type": "wave",
         "report.progress": "off", "checkpoint.path": "out/c"}
@@ -220,6 +222,47 @@ def half_known(program, config):
     check(result.code == 0 and "before compression" in result.out, f"compressed: {result}")
     result = on_small_disk(program, "-n", config, "output.every=4", size="4m")
     check("disk: out/small/u: 1.5 MiB needed, 4.0 MiB available" in result.out, f"--dry-run: {result}")
+
+
+# --- little memory ------------------------------------------------------------------------------------------------
+
+# malloc has nothing left for the list of sources, on all ranks but the first.
+NO_SOURCES = """#include <stdlib.h>
+#include "config/config.h"
+void *__libc_malloc(size_t size);
+void *malloc(size_t size) {
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+  return rank && *rank != '0' && size == SOURCES * sizeof(source_config) ? NULL : __libc_malloc(size);
+}
+"""
+
+
+@case
+def no_memory(program):
+    """A rank without memory for the configuration: one line, exit 4, and nothing is freed that is not its own."""
+    compiler = shutil.which("cc")
+    libraries = subprocess.run(["ldd", program.path], capture_output=True, text=True, check=True).stdout
+    if not compiler or "libasan" in libraries or "libtsan" in libraries:
+        skip("no compiler, or a sanitizer that wants to come first")
+    sources, library = 7, program.root / "no_sources.so"
+    (program.root / "no_sources.c").write_text(NO_SOURCES)
+    subprocess.run([compiler, "-shared", "-fPIC", f"-DSOURCES={sources}", "-I", SOURCE, "-I", SOURCE / "src", "-o", library,
+                    program.root / "no_sources.c"], check=True)
+    shot = {f"source.{i + 1}.{key}": value for i in range(sources)
+            for key, value in (("position", f"{3 + i} 5 6"), ("f0", 50))}
+    config = program.config({"equation.type": "wave", "initial.u": "zero", "receivers.line": "1 1 1 9 9 9 900", **shot})
+    program.succeed("-n", config, np=3)
+    program.fail(4, ["out of memory", "the configuration"], config, np=3, env={"LD_PRELOAD": str(library)})
+
+
+@case
+def small_stack(program):
+    """Threads with stacks of 128 KiB write fields and checkpoints, compressed or not."""
+    for compress in (0, 1):
+        program.fresh()
+        program.succeed("-q", program.config({"time.steps": 9, "output.every": 3, "output.compress": compress,
+                                              "checkpoint.every_steps": 2}), shell_before="ulimit -s 128")
+        check(len(program.files()) == 8, f"it wrote {program.files()}")  # 4 fields and their list, 2 checkpoints
 
 
 # --- a rank dies --------------------------------------------------------------------------------------------------
