@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
+#include "log.h"
 #include "pace.h"
 
 int error_from_mpi(error *e, int rc, const char *call) {
@@ -42,6 +43,7 @@ int error_agree(error *e, MPI_Comm comm) {
 
 void error_print(const error *e) {
   fflush(stdout);
+  log_end_line();
   bool stopped = error_exit_code(e->id) == EXIT_CODE_STOPPED; /* no error: as asked */
   fprintf(stderr, "stencil: %s%s\n", stopped ? "" : "error: ", e->text);
   fflush(stderr);

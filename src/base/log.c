@@ -1,37 +1,73 @@
 #include "log.h"
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+#include "launcher.h"
 
 static const double REDRAW_SECONDS = 0.1;
+enum { PROGRESS_LENGTH = 160 };
 
-/* Open MPI's mpirun gives rank 0 a terminal of its own, whatever its own output is: then the parent's counts.
- */
-bool log_to_terminal(void) {
-  if (!isatty(STDOUT_FILENO)) return false;
-  if (!getenv("OMPI_COMM_WORLD_SIZE")) return true;
-  char link[64], target[64];
-  snprintf(link, sizeof link, "/proc/%ld/fd/1", (long)getppid());
-  ssize_t length = readlink(link, target, sizeof target - 1);
-  if (length <= 0) return false;
-  target[length] = 0;
-  return strncmp(target, "/dev/pts/", 9) == 0 || strncmp(target, "/dev/tty", 8) == 0;
+/* A redrawn line has not been ended yet. Signal handlers and threads that end the process must know, and they reach
+ * nothing but what is static. */
+static volatile sig_atomic_t log_line_open;
+
+void log_flush(run_log *l) {
+  if (!l->to) return;
+  errno = 0;
+  if (fflush(l->to) == 0 && !ferror(l->to)) return;
+  l->failed = errno ? errno : EIO; /* no errno: stdio has written before, by itself */
+  l->to = NULL;
 }
 
-static void print_line(run_log *l, const char *format, va_list args) {
-  if (l->open) fputc('\n', l->to);
-  l->open = false;
+int log_close(run_log *l, error *e) {
+  if (l->to && log_line_open) fputc('\n', l->to);
+  if (l->to) log_line_open = 0;
+  log_flush(l);
+  l->to = NULL;
+  return l->failed && l->failed != EPIPE ? FAIL(e, STDOUT_WRITE, strerror(l->failed)) : 0;
+}
+
+/* Where the other end of a descriptor is gone, nobody misses the text. */
+static void log_write_all(int descriptor, const char *text, size_t length) {
+  while (length > 0) {
+    const ssize_t written = write(descriptor, text, length);
+    if (written < 0 && errno != EINTR) return;
+    if (written < 0) continue;
+    text += written;
+    length -= (size_t)written;
+  }
+}
+
+void log_write_at_once(int descriptor, const char *line, size_t length) {
+  if (log_line_open) log_write_all(descriptor, "\n", 1);
+  log_line_open = 0;
+  log_write_all(descriptor, line, length);
+}
+
+/* The line that rank 0 may have open is not another rank's to end, but to replace. */
+void log_end_line(void) {
+  static const char ERASE[] = "\r\033[K";
+  if (log_line_open) log_write_at_once(STDOUT_FILENO, NULL, 0);
+  if (launcher_rank() > 0 && launcher_shows_errors()) log_write_all(STDERR_FILENO, ERASE, sizeof ERASE - 1);
+}
+
+static void log_print_line(run_log *l, const char *format, va_list args) {
+  if (log_line_open) fputc('\n', l->to);
+  log_line_open = 0;
   vfprintf(l->to, format, args);
   fputc('\n', l->to);
-  fflush(l->to);
+  log_flush(l);
 }
 
 void log_line(run_log *l, const char *format, ...) {
   if (!l->to) return;
   va_list args;
   va_start(args, format);
-  print_line(l, format, args);
+  log_print_line(l, format, args);
   va_end(args);
 }
 
@@ -39,16 +75,26 @@ void log_detail(run_log *l, const char *format, ...) {
   if (!l->to || !l->verbose) return;
   va_list args;
   va_start(args, format);
-  print_line(l, format, args);
+  log_print_line(l, format, args);
   va_end(args);
 }
 
-static void print_duration(FILE *to, double seconds) {
-  long s = (long)(seconds + 0.5);
+/* h:mm:ss or m:ss into `text`. */
+static const char *log_duration(char text[32], double seconds) {
+  const long s = (long)(seconds + 0.5);
   if (s >= 3600)
-    fprintf(to, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    snprintf(text, 32, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
   else
-    fprintf(to, "%ld:%02ld", s / 60, s % 60);
+    snprintf(text, 32, "%ld:%02ld", s / 60, s % 60);
+  return text;
+}
+
+/* Characters that fit on a line: one less than there are columns, as some terminals begin a new line after the last.
+ * Asked each time: the window may have changed. */
+static int log_columns(const run_log *l) {
+  struct winsize size;
+  if (ioctl(fileno(l->to), TIOCGWINSZ, &size) || size.ws_col < 2) return PROGRESS_LENGTH;
+  return size.ws_col - 1;
 }
 
 bool log_progress_due(const run_log *l, int64_t step, int64_t steps, double seconds) {
@@ -60,18 +106,17 @@ bool log_progress_due(const run_log *l, int64_t step, int64_t steps, double seco
 
 void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, double points) {
   const double fraction = (double)step / (double)steps;
+  char text[PROGRESS_LENGTH], elapsed[32], remaining[32];
   l->next = l->redraw ? seconds + REDRAW_SECONDS : ((int)(fraction * 10 + 1e-9) + 1) / 10.0 - 1e-9;
-  fprintf(l->to, "%s%3.0f %%  step %lld of %lld  %.4g Gpts/s  elapsed ", l->redraw ? "\r" : "",
-          100 * fraction, (long long)step, (long long)steps,
-          seconds > 0 ? points * (double)step * 1e-9 / seconds : 0.0);
-  print_duration(l->to, seconds);
-  fputs("  remaining ", l->to);
-  print_duration(l->to, step ? seconds * (double)(steps - step) / (double)step : 0);
-  l->open = l->redraw;
-  fputs(l->redraw ? "\033[K" : "\n", l->to); /* erase what a longer line left behind */
-  if (l->redraw && step == steps) {
-    fputc('\n', l->to);
-    l->open = false;
+  snprintf(text, sizeof text, "%3.0f %%  step %lld of %lld  %.4g Gpts/s  elapsed %s  remaining %s",
+           100 * fraction, (long long)step, (long long)steps,
+           seconds > 0 ? points * (double)step * 1e-9 / seconds : 0.0, log_duration(elapsed, seconds),
+           log_duration(remaining, step ? seconds * (double)(steps - step) / (double)step : 0));
+  if (!l->redraw) {
+    fprintf(l->to, "%s\n", text);
+  } else { /* and erase what a longer line left behind */
+    log_line_open = step < steps;
+    fprintf(l->to, "\r%.*s\033[K%s", log_columns(l), text, log_line_open ? "" : "\n");
   }
-  fflush(l->to);
+  log_flush(l);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+#include "log.h"
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
@@ -56,6 +57,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
 }
 
 void thread_end_process(const error *e) {
+  log_end_line();
   dprintf(STDERR_FILENO, "stencil: error: %s\n", e->text);
   _exit(error_exit_code(e->id));
 }

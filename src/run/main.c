@@ -1,9 +1,12 @@
 /* stencil: mpirun -np N ./stencil [options] config.ini [section.key=value ...] */
 #include <mpi.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli.h"
 #include "base/error_mpi.h"
+#include "base/launcher.h"
 #include "base/thread.h"
 #include "io/files.h"
 #include "run.h"
@@ -56,10 +59,13 @@ static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, e
 }
 
 static run_log open_log(const cli *options, const config *c, int rank) {
-  return (run_log){.to = rank == 0 && !options->quiet ? stdout : NULL,
+  const bool speaks = rank == 0 && !options->quiet;
+  const bool seen = speaks && launcher_use_terminal();
+  if (speaks && !options->dry_run && !options->benchmark) stop_answer(STDOUT_FILENO);
+  return (run_log){.to = speaks ? stdout : NULL,
                    .verbose = options->verbose,
                    .progress = c->progress != PROGRESS_OFF,
-                   .redraw = c->progress == PROGRESS_ON || log_to_terminal()};
+                   .redraw = c->progress == PROGRESS_ON || seen};
 }
 
 /* The computing ranks run; the data server, if there is one, serves them, and ends with the same error. */
@@ -89,6 +95,8 @@ static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error
     field_io_start();
     if (!files_open(&f, comm, c.io, e)) share_out(&c, options, command, &log, &f, e);
     files_close(&f);
+    log_close(&log, e);
+    error_agree(e, comm);
   }
   free(command);
   config_free(&c);
@@ -116,23 +124,23 @@ static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
   return e->id;
 }
 
-/* Does this process print what needs no MPI? Under a launcher all would; each is told its rank before MPI_Init. */
-static bool speaks(void) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
-  const char *rank = NULL;
-  for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++) rank = getenv(names[i]);
-  return !rank || strcmp(rank, "0") == 0;
+/* What needs no MPI: once, though under a launcher several processes are asked for it. */
+static int print_only(const cli *options, error *e) {
+  run_log log = {.to = launcher_rank() == 0 ? stdout : NULL};
+  if (log.to && options->action == CLI_HELP) cli_help(log.to, options->help);
+  if (log.to && options->action == CLI_EXAMPLE) config_example(log.to, options->example);
+  if (log.to && options->action == CLI_VERSION) cli_version(log.to);
+  if (log_close(&log, e)) error_print(e);
+  return error_exit_code(e->id);
 }
 
 int main(int argc, char **argv) {
   error e = {0};
   cli options;
   thread_flush_subnormals();
+  signal(SIGPIPE, SIG_IGN); /* who has read enough of the log ends the log, not the run */
   cli_parse(&options, argc, argv, &e);
-  if (!e.id && options.action != CLI_RUN && !speaks()) return 0;
-  if (!e.id && options.action == CLI_HELP) return cli_help(stdout, options.help), 0;
-  if (!e.id && options.action == CLI_EXAMPLE) return config_example(stdout, options.example), 0;
-  if (!e.id && options.action == CLI_VERSION) return cli_version(stdout), 0;
+  if (!e.id && options.action != CLI_RUN) return print_only(&options, &e);
   stop_begin();
   run_under_mpi(argc, argv, &options, &e); /* a usage error too: under mpirun only rank 0 may speak */
   return error_exit_code(e.id);

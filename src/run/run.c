@@ -44,6 +44,8 @@ static int look_after(simulation *s, int64_t last, enum stop_reason *reason, err
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
   if (*reason == STOP_TROUBLE) return saving_finish(s, e);
   if (step == last) *reason = STOP_NOT; /* done all the same */
+  if (*reason == STOP_SIGNAL && !stop_answered()) /* another rank has got it */
+    log_line(s->log, "%s received: writing a checkpoint after step %" PRId64, stop_signal_name(s->stop.signal), step);
   checkpoint = checkpoint || due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
   s->saving.last = s->saving.last || *reason != STOP_NOT;
   if (checkpoint) TRY(state_save(s, e));
@@ -152,6 +154,7 @@ static int report_all(simulation *s, int64_t steps, double seconds, error *e) {
   if (s->rank == 0 && !e->id) {
     report r = describe(s, steps, seconds, all);
     if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
+    log_flush(s->log);
     if (s->config->report_file[0]) report_write(&r, s->config->report_file, e);
   }
   free(all);

@@ -1,10 +1,15 @@
 #include "stop.h"
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include "base/clock.h"
 #include "base/error_mpi.h"
+#include "base/launcher.h"
+#include "base/log.h"
 
 /* Steps that a reduction has to run in the background: long ones give it time enough. */
 enum { LAG_LONG = 1, LAG_SHORT = 4 };
@@ -15,53 +20,141 @@ static const double PERIOD = 0.2;      /* s between reductions */
 static const double GROWTH = 4;
 static const double MARGIN = 1.5; /* a checkpoint may take longer than the last one */
 
-static const int SIGNALS[] = {SIGTERM, SIGINT, SIGUSR1};
+static const struct {
+  int number;
+  const char *name;
+} SIGNALS[] = {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}};
 enum { SIGNAL_COUNT = sizeof SIGNALS / sizeof *SIGNALS };
-
-/* A signal handler can reach nothing but what is static. */
-static volatile sig_atomic_t caught;
-static struct sigaction before[SIGNAL_COUNT];
-static double clock_begin;
 
 /* Ctrl-C reaches the ranks and mpirun, which then sends a signal of its own; schedulers do likewise. What comes within
  * a moment is one wish. */
-static volatile sig_atomic_t caught_at; /* ms since stop_begin */
-enum { MOMENT = 250 };
+static const int64_t MOMENT = 250000000; /* ns */
+
+/* A signal handler can reach nothing but what is static. It may run in a thread of MPI's while another one runs here: so
+ * one exchange of `stop_caught_at` decides which signal was the first. */
+static _Atomic int64_t stop_caught_at; /* clock, ns; 0: none was caught */
+static _Atomic int stop_caught;        /* its number; 0: none */
+static struct sigaction stop_before[SIGNAL_COUNT];
+static double stop_clock_begin;
+
+/* The answer: prepared, but for the number of the step. */
+enum { NO_STEP = -1, NO_STEPS_LEFT = -2 };
+static _Atomic bool stop_done_answering = true;
+static _Atomic int64_t stop_next;           /* the step under way, or one of the above */
+static volatile sig_atomic_t stop_terminal; /* where the answer goes */
+static volatile sig_atomic_t stop_mpirun;   /* process id of the mpirun above this process; 0: none */
+static char stop_limits[2][256]; /* what to know of a signal that mpirun sends: the one being read, and ... */
+static _Atomic int stop_limit;   /* which that is */
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "for signal handlers");
 
 int stop_signal(void) {
-  return caught;
+  return stop_caught;
 }
 
 double stop_clock(void) {
-  return clock_seconds() - clock_begin;
+  return clock_seconds() - stop_clock_begin;
 }
 
-static void on_signal(int number) {
-  const sig_atomic_t at = (sig_atomic_t)(1e3 * stop_clock());
-  if (!caught) {
-    caught = number;
-    caught_at = at;
-    return;
+const char *stop_signal_name(int number) {
+  for (int i = 0; i < SIGNAL_COUNT; i++)
+    if (SIGNALS[i].number == number) return SIGNALS[i].name;
+  return "a signal";
+}
+
+/* Appends to a line of `room` characters, as much as fits: snprintf is not for signal handlers. */
+static size_t stop_put(char *line, size_t used, size_t room, const char *text) {
+  while (*text && used < room) line[used++] = *text++;
+  return used;
+}
+
+static const char *stop_digits(char text[24], int64_t number) {
+  char *at = text + 23;
+  *at = '\0';
+  do *--at = (char)('0' + number % 10);
+  while ((number /= 10) > 0);
+  return at;
+}
+
+/* Async-signal-safe. */
+static void stop_speak(int number, bool from_mpirun) {
+  char line[400], digits[24];
+  const size_t room = sizeof line - 1;
+  const int64_t next = stop_next;
+  if (atomic_exchange(&stop_done_answering, true)) return;
+  size_t used = stop_put(line, 0, room, stop_signal_name(number));
+  if (next == NO_STEPS_LEFT) {
+    used =
+        stop_put(line, used, room, " received: all steps are done, the run ends when its files are written");
+  } else {
+    used = stop_put(line, used, room, " received: writing a checkpoint after ");
+    used = stop_put(line, used, room, next < 0 ? "the first step" : "step ");
+    if (next >= 0) used = stop_put(line, used, room, stop_digits(digits, next));
+    if (from_mpirun) used = stop_put(line, used, room, stop_limits[stop_limit]);
   }
-  if (at - caught_at < MOMENT) return;
-  signal(number, SIG_DFL);
-  raise(number);
+  line[used++] = '\n';
+  log_write_at_once(stop_terminal, line, used);
+}
+
+static void stop_on_signal(int number, siginfo_t *info, void *context) {
+  (void)context;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  int64_t first = 0;
+  if (atomic_compare_exchange_strong(&stop_caught_at, &first, at)) {
+    const int error_before = errno;
+    stop_caught = number;
+    stop_speak(number, number != SIGUSR1 && stop_mpirun && info->si_pid == stop_mpirun);
+    errno = error_before;
+  } else if (at - first >= MOMENT) {
+    signal(number, SIG_DFL);
+    raise(number); /* taken when this handler returns */
+  }
 }
 
 void stop_begin(void) {
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-  sigemptyset(&action.sa_mask);
-  clock_begin = clock_seconds();
-  caught = 0;
-  for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i], &action, &before[i]);
+  struct sigaction action = {.sa_sigaction = stop_on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
+  sigfillset(&action.sa_mask); /* nothing interrupts the handler */
+  stop_clock_begin = clock_seconds();
+  stop_caught = 0;
+  stop_caught_at = 0;
+  stop_next = NO_STEP;
+  for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i].number, &action, &stop_before[i]);
 }
 
 void stop_end(void) {
-  for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i], &before[i], NULL);
+  stop_done_answering = true;
+  for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i].number, &stop_before[i], NULL);
+}
+
+/* mpirun that is told to end counts down, whatever its ranks do, but it passes on SIGUSR1 and waits: said before it
+ * matters again. `reserve`: s that a checkpoint may take. */
+static void stop_prepare(double reserve) {
+  if (!stop_mpirun) return;
+  const int other = !stop_limit;
+  const double patience = launcher_patience();
+  char takes[64] = "";
+  if (reserve > patience) snprintf(takes, sizeof takes, ", and a checkpoint may take %.1f s", reserve);
+  snprintf(stop_limits[other], sizeof stop_limits[other],
+           "; mpirun kills its ranks in %g s%s. To stop without that limit: kill -USR1 %d", patience, takes,
+           (int)stop_mpirun);
+  stop_limit = other;
+}
+
+void stop_answer(int descriptor) {
+  stop_terminal = descriptor;
+  stop_mpirun = (int)launcher_mpirun();
+  stop_prepare(0);
+  stop_done_answering = false;
+  if (stop_caught) stop_speak(stop_caught, false);
+}
+
+bool stop_answered(void) {
+  return atomic_exchange(&stop_done_answering, true);
 }
 
 /* When the job ends, s since stop_begin, as Slurm says in seconds since 1970. */
-static double slurm_limit(void) {
+static double stop_slurm_limit(void) {
   const char *text = getenv("SLURM_JOB_END_TIME");
   char *end;
   double at = text ? strtod(text, &end) : 0;
@@ -73,7 +166,7 @@ int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoin
               int64_t step, error *e) {
   *w = (stop_watch){
       .comm = comm, .checkpoint_every = checkpoint_every, .reserve = reserve, .request = MPI_REQUEST_NULL};
-  double limits[2] = {max_seconds > 0 ? max_seconds : INFINITY, slurm_limit()}, clock = stop_clock();
+  double limits[2] = {max_seconds > 0 ? max_seconds : INFINITY, stop_slurm_limit()}, clock = stop_clock();
   w->limit = limits[0] < limits[1] ? limits[0] : limits[1];
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &w->limit, 1, MPI_DOUBLE, MPI_MIN, comm));
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &clock, 1, MPI_DOUBLE, MPI_MAX, comm));
@@ -81,12 +174,14 @@ int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoin
   w->known_step = step;
   w->ask_at = step + 1;
   w->lag = LAG_LONG;
+  stop_next = step + 1;
+  stop_prepare(reserve);
   return 0;
 }
 
-static int ask(stop_watch *w, int64_t step, error *e) {
+static int stop_ask(stop_watch *w, int64_t step, error *e) {
   const int heard = w->heard ? w->heard(w->context) : 0;
-  w->mine[0] = heard ? heard : caught;
+  w->mine[0] = heard ? heard : stop_caught;
   w->mine[1] = stop_clock();
   w->mine[2] = w->trouble;
   MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 3, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
@@ -96,7 +191,7 @@ static int ask(stop_watch *w, int64_t step, error *e) {
 }
 
 /* How long the steps take decides how many of them pass until the next question. */
-static double plan_next(stop_watch *w, int64_t step) {
+static double stop_plan_next(stop_watch *w, int64_t step) {
   const int64_t since = step - w->known_step;
   const double a_step = (w->all[1] - w->known) / (double)since, most = GROWTH * (double)since;
   double steps = a_step > 0 ? PERIOD / a_step : 1;
@@ -110,11 +205,12 @@ static double plan_next(stop_watch *w, int64_t step) {
 int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *checkpoint, error *e) {
   *reason = STOP_NOT;
   *checkpoint = false;
-  if (!w->asked) return step >= w->ask_at ? ask(w, step, e) : 0;
+  stop_next = step + 1;
+  if (!w->asked) return step >= w->ask_at ? stop_ask(w, step, e) : 0;
   if (step < w->take_at) return 0;
   w->asked = false;
   MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
-  double clock = w->all[1], until_next = plan_next(w, step);
+  double clock = w->all[1], until_next = stop_plan_next(w, step);
   w->signal = (int)w->all[0];
   if (w->all[2] > 0) {
     *reason = STOP_TROUBLE;
@@ -131,10 +227,12 @@ int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *check
 
 int stop_checkpointed(stop_watch *w, double seconds, error *e) {
   MPI_TRY(e, MPI_Allreduce(&seconds, &w->reserve, 1, MPI_DOUBLE, MPI_MAX, w->comm));
+  stop_prepare(w->reserve);
   return 0;
 }
 
 int stop_close(stop_watch *w, error *e) {
+  stop_next = NO_STEPS_LEFT;
   if (w->asked) MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
   w->asked = false;
   return 0;

@@ -32,9 +32,16 @@ typedef struct stop_watch {
   int signal; /* that stopped the run; 0: none did */
 } stop_watch;
 
-/* From now on SIGTERM, SIGINT and SIGUSR1 are remembered instead of ending the program; a second one ends it at once.
- * Begins the clock. Call once, before MPI_Init and its threads. */
+/* From now on SIGTERM, SIGINT and SIGUSR1 are remembered instead of ending the program; a second one, a quarter of a
+ * second later or more, ends it at once. Begins the clock. Call once, before MPI_Init and its threads. */
 void stop_begin(void);
+/* From now on the first signal that this process gets is answered at once with a line on `descriptor`, which says what
+ * will happen; so is one that has come already. The main thread's, like all of these. */
+void stop_answer(int descriptor);
+/* Whether a signal has been answered; from now on none will be. For a signal that another rank has got. */
+bool stop_answered(void);
+/* Name of a signal that is remembered, as "SIGTERM". */
+const char *stop_signal_name(int number);
 /* The signal that was remembered, or 0. */
 int stop_signal(void);
 /* Seconds since stop_begin. */
@@ -55,7 +62,8 @@ int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *check
 /* A checkpoint took so long, s, on this rank. Collective. */
 int stop_checkpointed(stop_watch *w, double seconds, error *e);
 
-/* Takes a reduction that is still under way. Collective: call it where a run ends without stopping. */
+/* Takes a reduction that is still under way. Collective: call it where a run ends without stopping, which a signal does
+ * not change any more. */
 int stop_close(stop_watch *w, error *e);
 
 #endif

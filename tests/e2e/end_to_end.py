@@ -6,14 +6,14 @@ Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why
 import json
 import math
 import os
-import pty
 import re
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import (SOURCE, case, check, h5py, jacobi_step, jacobi_step_float64, main, np, read_field, same_bits, skip,
+from harness import (Running, SOURCE, case, check, h5py, jacobi_step, jacobi_step_float64, main, np, read_field, same_bits, skip,
                      write_field)
 
 WEIGHTS = [[0.05, 0.03, 0.02, 0.01], [0.06, -0.02, 0.015, 0.005], [0.07, 0.04, -0.03, 0.02]]  # x, y, z
@@ -523,6 +523,8 @@ def progress(program):
     check_rates(program, program.succeed("--report", "r.json", "--restart", "out/c.00000150.h5", whole).out, 250)
     for n in (0, 2):  # mpirun gives its ranks a terminal or a pipe of its own making, whatever it writes to itself
         terminal = run_on_terminal(program, [config, "time.steps=3000"], n)
+        check(terminal.code == 0, f"on a terminal: {terminal}")
+        terminal = terminal.out
         check("\r" in terminal.replace("\r\n", "\n"), f"no redrawn line on a terminal: {terminal!r}")
         check(re.search(r"100\s?%", terminal) and "Gpts/s" in terminal, f"no last progress line: {terminal!r}")
 
@@ -537,23 +539,46 @@ def check_rates(program, out, steps):
     check(math.isclose(times[-1], report["seconds"], rel_tol=1e-3), f"{times[-1]} s by the rate, {report['seconds']} s reported")
 
 
-def run_on_terminal(program, args, ranks):
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(program.command(args, ranks), cwd=program.folder, stdin=follower, stdout=follower,
-                               stderr=follower, env={**program.environment, "TERM": "xterm"})
-    os.close(follower)
-    output = b""
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:  # Linux says EIO when the other side is closed
-            break
-        if not part:
-            break
-        output += part
-    os.close(leader)
-    check(process.wait(timeout=60) == 0, f"on a terminal: exit {process.returncode}: {output!r}")
-    return output.decode()
+def run_on_terminal(program, args, ranks, columns=132):
+    with Running(program, *args, np=ranks, columns=columns) as run:
+        return run.wait()
+
+
+@case
+def terminal(program):
+    """The progress line fits the terminal, and what follows it, errors too, has a line of its own."""
+    endless = program.config({"time.steps": 10**7})
+    breaks = program.config({"equation.type": "wave", "time.steps": 10**6, "time.dt": 1, "time.allow_unstable": "on"}, "breaks.ini")
+    for n in (0, 2):
+        for columns in (40, 66):
+            result = run_on_terminal(program, [breaks], n, columns)
+            check(result.code == 3, str(result))
+            check(re.search(r"\x1b\[K\r\nstencil: error: step \d+: ", result.out), f"the error has no line of its own: {result.out!r}")
+            drawn = re.findall(r"\r([^\r\n]*)\x1b\[K", result.out)
+            check(drawn and max(map(len, drawn)) == columns - 1, f"not cut to {columns} columns: {drawn}")
+        with Running(program, endless, np=n, columns=66) as run:
+            run.wait_for(lambda: "%" in run.out(), "progress")
+            os.kill(run.process.pid, signal.SIGUSR1)
+            out = run.wait().out
+        check(re.search(r"\r\nSIGUSR1 received: writing a checkpoint after step \d+\r\n", out), f"{n} ranks: {out!r}")
+        check("\r\nstencil: stopped after step" in out, f"{n} ranks: {out!r}")
+
+
+@case
+def lost_output(program):
+    """stdout on a full disk: the run goes on, exit 2. A pipe that is closed: the run goes on, exit 0. So without a run."""
+    config = program.config({"time.steps": 30})
+    for args, what in (([config], "a run"), (["-n", config], "a dry run"), (["--version"], "--version"), (["--help"], "--help")):
+        for target, code in ((">/dev/full", 2), ("| true", 0)):
+            shell = f'"$@" {target}; exit ${{PIPESTATUS[0]}}'
+            done = subprocess.run(["bash", "-c", shell, "bash", *program.command(args)], cwd=program.folder,
+                                  env=program.environment, capture_output=True, text=True, check=False, timeout=180)
+            errors = ["stencil: error: stdout: cannot write: No space left on device"] if code else []
+            check(done.returncode == code and done.stderr.splitlines() == errors, f"{what} {target}: {done}")
+            if what == "a run":
+                check(program.field(30) is not None, "no field")
+                program.fresh()
+                program.config({"time.steps": 30})
 
 
 @case

@@ -1,12 +1,17 @@
 """What the end-to-end cases share: running the program as a user does, and reading and predicting its fields."""
 import ctypes
+import fcntl
 import os
+import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -156,14 +161,22 @@ class Program:
 
 class Running:
     """A run in the background, to be signalled or killed; use it in a `with`. What it prints goes to files, which last
-    when it dies."""
+    when it dies. `columns`: it prints to a terminal of that width, stderr too."""
 
-    def __init__(self, program, *args, np=0, launch=(), env=None):
-        self.np, self.paths = np, [program.root / name for name in ("running.out", "running.err")]
+    def __init__(self, program, *args, np=0, launch=(), env=None, columns=0):
+        self.np, self.paths, self.terminal = np, [program.root / name for name in ("running.out", "running.err")], None
         with open(self.paths[0], "w") as out, open(self.paths[1], "w") as err:
+            if columns:
+                leader, out = pty.openpty()
+                err = out
+                fcntl.ioctl(out, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             self.process = subprocess.Popen(program.command(args, np, launch), cwd=program.folder, stdout=out, stderr=err,
                                             stdin=subprocess.DEVNULL, env={**program.environment, **(env or {})},
                                             start_new_session=True)
+        if columns:
+            os.close(out)
+            self.terminal = threading.Thread(target=keep_terminal, args=(leader, self.paths[0]))
+            self.terminal.start()
 
     def __enter__(self):
         return self
@@ -174,9 +187,12 @@ class Running:
                 send(pid, signal.SIGKILL)
             send(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        if self.terminal:
+            self.terminal.join()
 
     def out(self):
-        return self.paths[0].read_text()
+        """What it has printed so far; on a terminal with its carriage returns."""
+        return self.paths[0].read_bytes().decode()
 
     def ranks(self):
         """Process ids of the ranks, in order; fewer while mpiexec is starting them."""
@@ -213,10 +229,26 @@ class Running:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {timeout} s: {self.result()}") from None
+        if self.terminal:
+            self.terminal.join()
         return self.result()
 
     def result(self):
         return Result(self.process.poll(), self.out(), self.paths[1].read_text())
+
+
+def keep_terminal(leader, path):
+    """Copies what appears on a terminal to a file, until nobody has it open."""
+    with open(path, "wb", buffering=0) as file:
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:  # Linux says EIO when the other side is closed
+                part = b""
+            if not part:
+                break
+            file.write(part)
+    os.close(leader)
 
 
 def send(pid, number):

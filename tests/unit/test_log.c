@@ -1,5 +1,11 @@
 /* The log: progress with its rate and times, on a clock of the test's own; lines between. */
 #include "test.h"
+#include <errno.h>
+#include <pty.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include "base/log.h"
 
 typedef struct page {
@@ -90,6 +96,79 @@ static void a_terminal_is_redrawn(void **state) {
   page_close(&p);
 }
 
+static void set_columns(int terminal, unsigned short columns) {
+  const struct winsize size = {.ws_row = 24, .ws_col = columns};
+  assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+}
+
+/* A line that wraps could not be redrawn. The window may be made smaller at any time. */
+static void a_line_is_cut_to_the_terminal(void **state) {
+  (void)state;
+  int leader, follower;
+  char text[256] = "";
+  assert_int_equal(openpty(&leader, &follower, NULL, NULL, NULL), 0);
+  run_log log = {.to = fdopen(follower, "w"), .progress = true, .redraw = true};
+  assert_non_null(log.to);
+  FILE *terminal = log.to;
+  set_columns(follower, 60);
+  log_progress(&log, 1, 1000, 5, 4e9);
+  set_columns(follower, 20);
+  log_progress(&log, 2, 1000, 6, 4e9);
+  set_columns(follower, 0); /* unknown */
+  log_progress(&log, 3, 1000, 7, 4e9);
+  assert_int_equal(log_close(&log, &(error){0}), 0);
+  for (size_t length = 0; !strchr(text, '\n'); length = strlen(text))
+    assert_true(read(leader, text + length, sizeof text - 1 - length) > 0);
+  assert_string_equal(text, "\r  0 %  step 1 of 1000  0.8 Gpts/s  elapsed 0:05  remaining \033[K"
+                            "\r  0 %  step 2 of 10\033[K"
+                            "\r  0 %  step 3 of 1000  1.714 Gpts/s  elapsed 0:07  remaining 38:46\033[K\r\n");
+  fclose(terminal);
+  close(leader);
+}
+
+/* An error, which goes elsewhere, begins on a row of its own: so does what a signal handler writes. */
+static void what_follows_has_a_line_of_its_own(void **state) {
+  (void)state;
+  page p;
+  int ends[2];
+  char text[64] = "";
+  assert_int_equal(pipe(ends), 0);
+  page_open(&p, true);
+  log_progress(&p.log, 1, 1000, 5, 4e9);
+  log_write_at_once(ends[1], "now\n", 4);
+  log_write_at_once(ends[1], "then\n", 5);
+  assert_int_equal(read(ends[0], text, sizeof text - 1), 10);
+  assert_string_equal(text, "\nnow\nthen\n");
+  page_close(&p);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/* A disk that is full is an error at the end of the run; a pipe that nobody reads ends the log and nothing else. */
+static void what_cannot_be_written_ends_the_log(void **state) {
+  (void)state;
+  int ends[2];
+  error e = {0};
+  run_log log = {.to = fopen("/dev/full", "w")};
+  assert_non_null(log.to);
+  log_line(&log, "lost");
+  assert_null(log.to);
+  log_line(&log, "not missed");
+  assert_int_equal(log_close(&log, &e), ERROR_STDOUT_WRITE);
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
+  assert_string_equal(e.text, "stdout: cannot write: No space left on device");
+
+  void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+  assert_int_equal(pipe(ends), 0);
+  close(ends[0]);
+  log = (run_log){.to = fdopen(ends[1], "w")};
+  log_line(&log, "unread");
+  assert_int_equal(log.failed, EPIPE);
+  e = (error){0};
+  assert_int_equal(log_close(&log, &e), 0);
+  signal(SIGPIPE, before);
+}
+
 static void silence(void **state) {
   (void)state;
   page p;
@@ -109,6 +188,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(rate_and_times_are_those_of_the_steps_done),
                                      cmocka_unit_test(nothing_done_or_no_time_is_no_rate),
                                      cmocka_unit_test(lines_come_every_tenth),
-                                     cmocka_unit_test(a_terminal_is_redrawn), cmocka_unit_test(silence)};
+                                     cmocka_unit_test(a_terminal_is_redrawn),
+                                     cmocka_unit_test(a_line_is_cut_to_the_terminal),
+                                     cmocka_unit_test(what_follows_has_a_line_of_its_own),
+                                     cmocka_unit_test(what_cannot_be_written_ends_the_log),
+                                     cmocka_unit_test(silence)};
   return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

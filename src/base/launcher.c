@@ -1,0 +1,60 @@
+#include "launcher.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int launcher_rank(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+  const char *rank = NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++) rank = getenv(names[i]);
+  return rank ? atoi(rank) : 0;
+}
+
+pid_t launcher_mpirun(void) {
+  char path[64], name[64] = "";
+  if (!getenv("OMPI_COMM_WORLD_SIZE")) return 0;
+  snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
+  FILE *f = fopen(path, "r");
+  const bool read = f && fgets(name, sizeof name, f);
+  if (f) fclose(f);
+  name[strcspn(name, "\n")] = '\0';
+  const bool is = strcmp(name, "mpirun") == 0 || strcmp(name, "mpiexec") == 0 || strcmp(name, "orterun") == 0;
+  return read && is ? getppid() : 0;
+}
+
+double launcher_patience(void) {
+  const char *text = getenv("OMPI_MCA_odls_base_sigkill_timeout"); /* --mca sets it for the ranks too */
+  return text ? atof(text) : 1;
+}
+
+/* What a descriptor of that mpirun is; false where it is no terminal. */
+static bool launcher_terminal(int descriptor, char path[64]) {
+  const pid_t mpirun = launcher_mpirun();
+  char target[64];
+  snprintf(path, 64, "/proc/%ld/fd/%d", (long)mpirun, descriptor);
+  const ssize_t length = mpirun ? readlink(path, target, sizeof target - 1) : 0;
+  if (length <= 0) return false;
+  target[length] = '\0';
+  return strncmp(target, "/dev/pts/", 9) == 0 || strncmp(target, "/dev/tty", 8) == 0;
+}
+
+bool launcher_shows_errors(void) {
+  char path[64];
+  return launcher_terminal(STDERR_FILENO, path);
+}
+
+bool launcher_use_terminal(void) {
+  char path[64];
+  if (!getenv("OMPI_COMM_WORLD_SIZE")) return isatty(STDOUT_FILENO) == 1;
+  const int terminal =
+      launcher_terminal(STDOUT_FILENO, path) ? open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC) : -1;
+  if (terminal < 0) return false;
+  signal(SIGTTOU,
+         SIG_IGN); /* mpirun is the terminal's job, its ranks are not: `stty tostop` would stop this one */
+  const bool used = dup2(terminal, STDOUT_FILENO) >= 0;
+  close(terminal);
+  return used;
+}
