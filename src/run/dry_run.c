@@ -30,8 +30,8 @@ static int count_needs(const simulation *s, needs *n, error *e) {
   *n = (needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
   const problem on = simulation_problem(s);
   TRY(sources_bytes(&on, &on_device, &pinned, e));
-  TRY(receivers_bytes(&on, (receivers_span){.pass = s->shape.depth, .last = s->physics.steps}, &n->receivers,
-                      e));
+  TRY(receivers_bytes(&on, (receivers_span){.pass = s->plan.shape.depth, .last = s->physics.steps},
+                      &n->receivers, e));
   n->device += (double)on_device + (double)n->receivers.on_device;
   double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
   n->copies =

@@ -181,7 +181,8 @@ int simulation_load(simulation *s, error *e) {
   }
   MPI_TRY(e, MPI_Barrier(s->comm));
   /* Measuring kernels spoils the second field, and so comes before it is filled. */
-  if (!s->stepper.persistent) TRY(tune_kernels(&s->stepper, s->kernel, s->physics.form, s->comm, s->log, e));
+  if (!s->stepper.persistent)
+    TRY(tune_kernels(&s->stepper, s->plan.kernel, s->physics.form, s->comm, s->log, e));
   copy_and_measure(s, e);
   TRY(error_agree(e, s->comm));
   if (!s->from) return begin(s, e);

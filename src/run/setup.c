@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include "device/cgroup.h"
 #include "base/error_mpi.h"
-#include "step/plan_wavefront.h"
 
 /* Cores' worth of processor time that the batch job or the container gets: of more threads all would be stopped, again
  * and again. */
@@ -90,14 +89,14 @@ static int plan_kernel(simulation *s, bool profile, error *e) {
 static int plan_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
-  const int depth = s->shape.depth > 1 && plan_neighbours(s) ? s->shape.depth : 1;
+  const int depth = s->plan.shape.depth > 1 && plan_neighbours(c, s->ranks) ? s->plan.shape.depth : 1;
   const slab_shape shape = {.nx = c->nx,
                             .ny = c->ny,
                             .nz = c->nz,
                             .ghost = RADIUS * depth,
                             .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)}};
   TRY(slab_init(z, &shape, s->rank, s->ranks, e));
-  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->shape.depth > 1);
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->plan.shape.depth > 1);
   return 0;
 }
 
@@ -145,7 +144,8 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
       !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
     print_config(s, e);
   TRY(error_agree(e, comm));
-  TRY(plan_wavefront(s, purpose != PLAN_DRY, e));
+  const wavefront_run run = {c, s->threads, comm, s->ranks, log, purpose != PLAN_DRY};
+  TRY(plan_wavefront(&run, &s->stepper, &s->plan, e));
   TRY(plan_slab(s, e));
   TRY(files_field_io(files, &s->io, &s->slab, c->io, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
@@ -179,15 +179,15 @@ static int allocate_actors(simulation *s, error *e) {
   stepper *step = &s->stepper;
   /* A checkpoint may be further on than this run wants to come. */
   const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
-  if (s->shape.depth > 1) {
-    wavefront_open(&s->front, &s->slab, &s->shape, step->args.medium != NULL, s->threads, e);
+  if (s->plan.shape.depth > 1) {
+    wavefront_open(&s->front, &s->slab, &s->plan.shape, step->args.medium != NULL, s->threads, e);
     step->front = &s->front;
   }
   TRY(error_agree(e, s->comm));
   absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
   TRY(error_agree(e, s->comm));
   const problem on = simulation_problem(s);
-  const receivers_span span = {s->shape.depth, s->from ? s->from->step + 1 : 0, last};
+  const receivers_span span = {s->plan.shape.depth, s->from ? s->from->step + 1 : 0, last};
   TRY(sources_open(&s->sources, &on, p->dt, e));
   TRY(receivers_open(&s->receivers, &on, span, e));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;

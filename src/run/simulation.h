@@ -8,16 +8,16 @@
 #include "base/log.h"
 #include "physics/physics.h"
 #include "save/save_queue.h"
+#include "step/plan_wavefront.h"
 #include "step/step.h"
 #include "stop.h"
 #include "save/survey.h"
 #include "halo/transfer.h"
 
 typedef struct simulation {
-  const config *config;   /* not owned, as are command and log */
-  int threads;            /* of the host device, a stream's */
-  wavefront_shape shape;  /* of the passes of kernel `wavefront`; depth 1: another kernel's */
-  const char *kernel;     /* name of the kernel to run, or "auto" */
+  const config *config; /* not owned, as are command and log */
+  int threads;          /* of the host device, a stream's */
+  wavefront_plan plan;
   const checkpoint *from; /* where it goes on from; NULL: from the initial field */
   const char *command;
   run_log *log;

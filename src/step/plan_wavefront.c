@@ -1,13 +1,218 @@
 #include "plan_wavefront.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "tune_wavefront.h"
+#include "base/error_mpi.h"
+#include "physics/physics.h"
+#include "tune.h"
+#include "version.h"
+
+/* What is asked of a measurement: a wavefront in any case, or only where it is faster than one step a pass. */
+typedef struct wavefront_question {
+  const kernel *wavefront; /* of `dev` */
+  device *dev;
+  int threads;        /* of the device */
+  int nx, ny, planes; /* of a slab with the fewest planes: the same on every rank */
+  bool medium;        /* at each point */
+  bool neighbours;    /* slabs have them: planes are computed twice */
+  bool always;        /* never answer 1 */
+  bool wraps;         /* y does: tiles must stand upright */
+  int most;           /* steps: never answer more */
+  bool measure;       /* where nothing is remembered; else the answer is then the deepest there may be */
+} wavefront_question;
+
+/* --- measuring --------------------------------------------------------------------------------------------------- */
+
+/* So many points are more than any L3 cache holds: in one of 300 MiB a wavefront of jacobi won that was slower in
+ * memory. */
+enum { POINTS_MAX = 1 << 27 };
+static const double MEASURE_SECONDS = 0.06, /* a shape, two passes at least ... */
+    ENOUGH_SECONDS = 0.3;                   /* ... but where one takes so long */
+
+/* A stepper over a slab without neighbours. Fresh memory is NaN, which takes no longer than numbers do. */
+typedef struct trial {
+  slab slab;
+  halo halo;
+  stepper stepper;
+  wavefront front;
+  float *medium;
+  bool warm; /* a pass has touched all memory */
+} trial;
+
+/* Planes of a trial, if the slab has so many. */
+static int trial_planes(int nx, int ny) {
+  return (int)(POINTS_MAX / ((double)nx * ny)) + 1;
+}
+
+/* Of larger planes even the fewest take more memory and time than a trial should. */
+static bool trial_can(int nx, int ny) {
+  return trial_planes(nx, ny) >= RADIUS;
+}
+
+static int trial_open(trial *t, const wavefront_question *q, error *e) {
+  const int most = trial_planes(q->nx, q->ny);
+  *t = (trial){.halo = {.slab = &t->slab, .dev = q->dev}};
+  TRY(slab_init(&t->slab, &(slab_shape){q->nx, q->ny, q->planes < most ? q->planes : most, .ghost = RADIUS},
+                0, 1, e));
+  stepper *s = &t->stepper;
+  *s = (stepper){.dev = q->dev, .halo = &t->halo, .slab = &t->slab, .overlap = true};
+  s->kernel = s->boundary_kernel = q->wavefront;
+  s->args = (kernel_args){
+      .pitch = t->slab.pitch, .plane = t->slab.plane, .nx = q->nx, .ny = q->ny, .nz = t->slab.nz};
+  float **const fields[] = {&s->memory[0], &s->memory[1], &t->medium};
+  for (int i = 0; i < (q->medium ? 3 : 2); i++)
+    TRY(q->dev->table->alloc(q->dev, (void **)fields[i], slab_floats(&t->slab) * sizeof(float), MEMORY_DEVICE,
+                             e));
+  if (q->medium) s->args.medium = t->medium + slab_offset(&t->slab, 0, 0, 0);
+  return 0;
+}
+
+static void trial_close(trial *t) {
+  error ignored = {0};
+  float *const fields[] = {t->stepper.memory[0], t->stepper.memory[1], t->medium};
+  wavefront_close(&t->front);
+  for (int i = 0; i < 3; i++) t->stepper.dev->table->free(t->stepper.dev, fields[i], MEMORY_DEVICE, &ignored);
+}
+
+/* Seconds a step of the fastest pass with the stepper's kernel. */
+static int time_shape(trial *t, const wavefront_question *q, const wavefront_shape *shape, double *best,
+                      error *e) {
+  double spent = 0;
+  stepper *s = &t->stepper;
+  const int depth = shape->depth;
+  *best = 1e30;
+  s->front = NULL;
+  if (depth > 1)
+    TRY(wavefront_open(s->front = &t->front, s->slab, shape, s->args.medium != NULL, q->threads, e));
+  for (int passes = 0; spent < ENOUGH_SECONDS && (passes < 2 || spent < MEASURE_SECONDS); t->warm = true) {
+    const double begin = MPI_Wtime();
+    TRY(stepper_advance(s, depth, e));
+    TRY(stepper_sync(s, e));
+    const double seconds = MPI_Wtime() - begin;
+    if (!t->warm) continue;
+    spent += seconds;
+    passes++;
+    if (seconds / depth < *best) *best = seconds / depth;
+  }
+  wavefront_close(&t->front);
+  return 0;
+}
+
+/* The same of one step a pass, with whichever kernel is fastest. */
+static int time_single(trial *t, const wavefront_question *q, double *best, error *e) {
+  stepper *s = &t->stepper;
+  *best = 1e30;
+  for (int i = 0; i < kernel_table_size; i++) {
+    double seconds;
+    if (!tune_candidate(&kernel_table[i], q->wavefront->equation, BACKEND_HOST)) continue;
+    s->kernel = &kernel_table[i];
+    TRY(time_shape(t, q, &wavefront_shapes[0], &seconds, e));
+    if (seconds < *best) *best = seconds;
+  }
+  s->kernel = q->wavefront;
+  return 0;
+}
+
+static bool allowed(const wavefront_question *q, const wavefront_shape *shape) {
+  if (shape->depth == 1) return !q->always;
+  return shape->depth <= q->most && (shape->upright || !q->wraps);
+}
+
+/* Planes computed per own plane: a pass of d steps with neighbours does 4 (d - 1) more planes a step, both sides
+ * together. */
+static double repeated(const wavefront_question *q, int depth) {
+  return q->neighbours ? 1 + RADIUS * (depth - 1.0) / q->planes : 1;
+}
+
+/* "4", "4 in upright tiles": for people, and to remember. */
+static const char *words_of(const wavefront_shape *shape, char words[64]) {
+  snprintf(words, 64, "%d%s", shape->depth, shape->upright ? " in upright tiles" : "");
+  return words;
+}
+
+static wavefront_shape shape_of(const char *words) {
+  return (wavefront_shape){.depth = atoi(words), .upright = strstr(words, "upright") != NULL};
+}
+
+static int measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
+                   error *e) {
+  double seconds[WAVEFRONT_SHAPES], slowest[WAVEFRONT_SHAPES], best = 1e30;
+  char words[64];
+  trial t;
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++) seconds[i] = 1e30;
+  trial_open(&t, q, e);
+  for (int i = 0; i < WAVEFRONT_SHAPES && !e->id; i++) {
+    if (!allowed(q, &wavefront_shapes[i])) continue;
+    if (wavefront_shapes[i].depth == 1)
+      time_single(&t, q, &seconds[i], e);
+    else
+      time_shape(&t, q, &wavefront_shapes[i], &seconds[i], e);
+  }
+  trial_close(&t);
+  TRY(error_agree(e, comm));
+  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_SHAPES, MPI_DOUBLE, MPI_MAX, comm));
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
+    if (!allowed(q, &wavefront_shapes[i])) continue;
+    slowest[i] *= repeated(q, wavefront_shapes[i].depth);
+    log_detail(log, "  steps a pass %-18s: %9.1f us a step", words_of(&wavefront_shapes[i], words),
+               1e6 * slowest[i]);
+    if (slowest[i] < best) best = slowest[i], *fastest = wavefront_shapes[i];
+  }
+  return 0;
+}
+
+static void make_key(char key[512], const wavefront_question *q) {
+  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s%s",
+           q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
+           q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "",
+           q->wraps ? ", y wraps" : "");
+}
+
+/* Of those that may be. */
+static wavefront_shape deepest(const wavefront_question *q) {
+  wavefront_shape deepest = {0};
+  for (int i = 0; i < WAVEFRONT_SHAPES; i++)
+    if (allowed(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > deepest.depth)
+      deepest = wavefront_shapes[i];
+  return deepest;
+}
+
+/* Times passes of several depths, in both kinds of tiles, on all ranks at once, with fields of its own, for a second or
+ * two. The fastest is the answer, the same on every rank, unless rank 0's cache file has one (tune.h). Collective. */
+static int find_shape(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape,
+                      error *e) {
+  char path[1024] = "", key[512], answer[64] = "", unused[64];
+  int rank;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  make_key(key, q);
+  const bool cached = rank == 0 && tune_cache_path(path);
+  if (cached && !tune_recall(path, key, answer, unused)) answer[0] = 0;
+  MPI_TRY(e, MPI_Bcast(answer, sizeof answer, MPI_CHAR, 0, comm));
+  *shape = shape_of(answer);
+  const bool remembered = shape->depth >= 1 && allowed(q, shape);
+  if (!remembered && !q->measure) {
+    *shape = deepest(q);
+    log_line(log, "steps a pass: up to %d (a run measures, and remembers)", shape->depth);
+    return 0;
+  }
+  if (!remembered) {
+    TRY(measure(q, comm, log, shape, e));
+    words_of(shape, answer);
+    if (cached && !tune_remember(path, key, answer, answer))
+      log_detail(log, "%s cannot be written, the next run measures again", path);
+  }
+  log_line(log, "steps a pass: %s (%s%s)", words_of(shape, answer),
+           remembered ? "as remembered in " : "measured now", remembered ? path : "");
+  return 0;
+}
+
+/* --- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Fields of fewer bytes, all together, stay in some cache from one pass to the next. */
 static const double CACHED_BYTES = 16 << 20;
 
-bool plan_neighbours(const simulation *s) {
-  return s->ranks > 1 || s->config->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC;
+bool plan_neighbours(const config *c, int ranks) {
+  return ranks > 1 || c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC;
 }
 
 /* A pass ends where something is due. */
@@ -21,48 +226,47 @@ static int least_interval(const config *c) {
 }
 
 /* Most steps a pass; where that is 1, `why` says why. */
-static int most_steps(const simulation *s, char why[128]) {
-  const config *c = s->config;
+static int most_steps(const config *c, int ranks, char why[128]) {
   if (physics_absorbs(c)) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
-  if (!tune_wavefront_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure others");
+  if (!trial_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure others");
   if (why[0]) return 1;
-  const int interval = least_interval(c), planes = c->nz / s->ranks / RADIUS;
+  const int interval = least_interval(c), planes = c->nz / ranks / RADIUS;
   if (interval == 1) snprintf(why, 128, "something is to be saved or checked after every step");
-  if (!plan_neighbours(s) || interval <= planes) return interval;
-  if (planes < 2)
-    snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, s->ranks);
+  if (!plan_neighbours(c, ranks) || interval <= planes) return interval;
+  if (planes < 2) snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, ranks);
   return planes > 1 ? planes : 1;
 }
 
-static bool worth_measuring(const simulation *s, bool medium) {
-  const config *c = s->config;
-  return (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz / s->ranks > CACHED_BYTES;
+static bool worth_measuring(const config *c, int ranks, bool medium) {
+  return (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz / ranks > CACHED_BYTES;
 }
 
-int plan_wavefront(simulation *s, bool measure, error *e) {
-  stepper *p = &s->stepper;
-  const config *c = s->config;
+int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, error *e) {
+  const config *c = run->config;
   char why[128] = "";
   double number;
-  s->shape = (wavefront_shape){.depth = 1};
+  *plan = (wavefront_plan){.shape = {.depth = 1}, .kernel = c->kernel};
   const bool asked = p->kernel->flags & KERNEL_WAVEFRONT, automatic = strcmp(c->kernel, "auto") == 0;
-  wavefront_question q = {.dev = s->dev, .threads = s->threads, .nx = c->nx, .ny = c->ny, .always = asked};
-  q.measure = measure;
-  q.planes = c->nz / s->ranks;
-  q.wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC;
-  s->kernel = c->kernel;
-  q.medium = physics_medium(c, &number) != NULL;
-  if (!asked && (!automatic || s->dev->table->backend != BACKEND_HOST || !worth_measuring(s, q.medium)))
-    return 0;
+  wavefront_question q = {.dev = p->dev,
+                          .threads = run->threads,
+                          .nx = c->nx,
+                          .ny = c->ny,
+                          .planes = c->nz / run->ranks,
+                          .medium = physics_medium(c, &number) != NULL,
+                          .neighbours = plan_neighbours(c, run->ranks),
+                          .always = asked,
+                          .wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC,
+                          .measure = run->measure};
+  const bool on_host = p->dev->table->backend == BACKEND_HOST;
+  if (!asked && !(automatic && on_host && worth_measuring(c, run->ranks, q.medium))) return 0;
   TRY(kernel_find("wavefront", physics_form(c), BACKEND_HOST, &q.wavefront, e));
-  q.neighbours = plan_neighbours(s);
-  q.most = most_steps(s, why);
+  q.most = most_steps(c, run->ranks, why);
   if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
-  if (q.most > 1) TRY(tune_wavefront(&q, s->comm, s->log, &s->shape, e));
-  if (q.most <= 1) log_line(s->log, "kernel %s: one step a pass, since %s", c->kernel, why);
-  const bool several = s->shape.depth > 1;
+  if (q.most > 1) TRY(find_shape(&q, run->comm, run->log, &plan->shape, e));
+  if (q.most <= 1) log_line(run->log, "kernel %s: one step a pass, since %s", c->kernel, why);
+  const bool several = plan->shape.depth > 1;
   TRY(kernel_find(several ? "wavefront" : "auto", physics_form(c), BACKEND_HOST, &p->kernel, e));
   p->boundary_kernel = p->kernel;
-  if (asked || several) s->kernel = p->kernel->name;
+  if (asked || several) plan->kernel = p->kernel->name;
   return 0;
 }

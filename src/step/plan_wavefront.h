@@ -1,18 +1,35 @@
-/* Whether a run advances several steps a pass: how many, and in which tiles. */
+/* Whether a run advances several steps a pass on the host device: how many, and in which tiles. */
 #ifndef STENCIL_PLAN_WAVEFRONT_H
 #define STENCIL_PLAN_WAVEFRONT_H
 
-#include "run/simulation.h"
+#include <mpi.h>
+#include "base/log.h"
+#include "config/config.h"
+#include "step.h"
 
-/* Sets s->shape and, where its depth is more than 1, the stepper's kernels; s->kernel becomes the name of what will
- * run. `auto` takes a wavefront only where it is measured to be faster, on the host device and for fields that no cache
- * holds; `wavefront` as deep as is fastest. Where one cannot be, one step a pass it is, and the log says why. `measure`:
- * where nothing is remembered; else it is the most there may be, which takes the most memory. Needs the open device and
- * the kernels of one step a pass. Collective. */
-int plan_wavefront(simulation *s, bool measure, error *e);
+/* The run that is planned. Nothing of it is owned. */
+typedef struct wavefront_run {
+  const config *config;
+  int threads; /* of the host device, a stream's */
+  MPI_Comm comm;
+  int ranks;
+  run_log *log;
+  bool
+      measure; /* where nothing is remembered; else the plan is the deepest pass there may be: it takes most memory */
+} wavefront_run;
 
-/* Do slabs of this run have neighbours in z? One rank is its own where the grid is periodic and it advances several
- * steps a pass: its ghosts are deeper than kernels wrap. */
-bool plan_neighbours(const simulation *s);
+typedef struct wavefront_plan {
+  wavefront_shape shape; /* depth 1: one step a pass */
+  const char *kernel;    /* the name of the kernel to run, or "auto" */
+} wavefront_plan;
+
+/* Makes the plan, and sets the kernels of the stepper, whose device is open, where a pass has several steps. `kernel =
+ * auto` takes a wavefront only where it is measured to be faster and no cache holds the fields; `wavefront` takes the
+ * fastest depth. Where a pass cannot have several steps the log says why. Collective over comm, same plan everywhere. */
+int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, error *e);
+
+/* Do slabs of this run have neighbours in z? A single rank is its own neighbour where the grid is periodic and a pass has
+ * several steps: its ghosts are then deeper than kernels wrap. */
+bool plan_neighbours(const config *c, int ranks);
 
 #endif

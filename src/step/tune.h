@@ -8,7 +8,7 @@
 #include "step.h"
 
 /* Does "auto" measure this kernel of kernels.def for a run with this equation and backend? All but
- * the oracle and wavefronts, whose depth decides the ghosts and is measured before there are fields (tune_wavefront.h). */
+ * the oracle and wavefronts, whose depth decides the ghosts and is measured before there are fields (plan_wavefront.h). */
 bool tune_candidate(const kernel *k, enum equation equation, enum backend backend);
 
 /* Sets s->kernel, s->boundary_kernel and s->virtual_x. A named kernel serves for both; "auto" measures every candidate
