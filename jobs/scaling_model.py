@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model of how slabs in z scale: fitted to measured steps, asked about machines that nobody here has.
+"""A model of how slabs in z scale, fitted to measured steps; it predicts larger machines.
 
   scaling_model.py docs/scaling_h200.json    what is shipped: 1, 2 and 4 GPUs of one node
   scaling_model.py FOLDER                    reports of jobs/scaling.sh; with --save also as one file of that kind

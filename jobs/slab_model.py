@@ -6,7 +6,8 @@ A step of a rank takes, with s neighbours and halos of H bytes,
   boundary  s * (side + points of a plane * extra)
   halo      latency(transport) + s * H / bandwidth(transport) + (s - 1) * H * second(transport)
 
-one after the other where the host is in the exchange. With ipc and in the persistent schedule H travels beside compute.
+one after the other where the host takes part in the exchange. With ipc and in the persistent schedule H overlaps with
+compute.
 """
 import json
 import math
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 DEPTH = 4  # planes of a halo; no slab is thinner
-ON_DEVICE = "ipc"  # the transport whose bytes travel beside compute
+ON_DEVICE = "ipc"  # the transport whose bytes travel during compute
 
 
 @dataclass(frozen=True)

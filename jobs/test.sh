@@ -5,9 +5,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(ci asan-ubsan tsan)
-# Left out under sanitizers: what is not the program, big fields and long runs, and what is about whole processes; under
-# TSan also what runs in one thread: configuration, errors, file formats; and whole programs, whose writer's thread may
-# take in, within MPI, what the main thread then hands to a stream: TSan cannot see how MPI orders that.
+# Sanitizers skip tests of other programs, big fields, long runs, and tests of whole processes. TSan also skips what runs
+# in one thread (configuration, errors, file formats) and whole programs: there the writer's thread may receive data inside
+# MPI that the main thread then hands to a stream, and TSan cannot see how MPI orders the two.
 long='end_to_end_marmousi|physics_(bits|space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
 long+='|reliability_(signals|kill|disks)|guards|scaling|transports|wavefront_'
 long+='|output_(errors|back|kills|full|restarts|less|signals)|end_to_end_(.*errors|files|progress)'
