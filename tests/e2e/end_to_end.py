@@ -13,8 +13,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import (Running, SOURCE, case, check, h5py, jacobi_step, jacobi_step_float64, main, np, read_field, same_bits, skip,
-                     write_field)
+from harness import (PATIENCE, SOURCE, Running, case, check, h5py, jacobi_step, jacobi_step_float64, main, np, read_field,
+                     same_bits, skip, write_field)
 
 WEIGHTS = [[0.05, 0.03, 0.02, 0.01], [0.06, -0.02, 0.015, 0.005], [0.07, 0.04, -0.03, 0.02]]  # x, y, z
 JACOBI = {"jacobi.center": 0.3, "boundary.value": 0.25,
@@ -199,7 +199,7 @@ def file_errors(program):
             program.fail(2, words, "--dry-run", config)
     os.mkfifo(folder / "pipe.h5")  # nobody will ever write into it
     for args in ([], ["--dry-run"]):
-        program.fail(2, ["pipe.h5", "regular"], *args, program.config({"initial.u": "pipe.h5:/u"}), timeout=20)
+        program.fail(2, ["pipe.h5", "regular"], *args, program.config({"initial.u": "pipe.h5:/u"}))
     program.succeed(program.config({"initial.u": "good.h5:/u"}), np=2)
     for n in (0, 2):  # a path beyond 256 characters
         long = "/".join(["d" * 60] * 5)
@@ -207,23 +207,23 @@ def file_errors(program):
         write_field(folder / long / "good.h5", u)
         config = program.config({"initial.u": f"{long}/good.h5:/u", "output.path": f"{long}/u",
                                  "checkpoint.every_steps": 1, "checkpoint.path": f"{long}/c"})
-        program.succeed(config, np=n, timeout=60)
+        program.succeed(config, np=n)
         program.fresh()
         write_field(folder / "good.h5", u)
     for name, length in (("output.path", 239), ("checkpoint.path", 238)):  # names of files beyond what folders hold
         for args in ([], ["--dry-run"]):
             program.fail(2, ["too long"], *args, program.config({name: "out/" + "x" * length}))
     for n in (0, 2):
-        program.succeed(program.config({"output.path": "out/" + "x" * 150, "parallel.io": "auto"}), np=n, timeout=60)
+        program.succeed(program.config({"output.path": "out/" + "x" * 150, "parallel.io": "auto"}), np=n)
     for args in ([], ["--dry-run"]):
         program.fail(2, ["out", "directory"], *args, "--report", "out", program.config())
     program.fresh()
     full = program.config({"grid.nx": 240, "grid.ny": 240, "grid.nz": 240, "time.steps": 1})
     # A field of 53 MiB where no file may grow beyond 48; beyond 12, which is too little for what ranks share, too.
     for n, mode, kilobytes in ((0, "gather", 49152), (2, "auto", 49152), (2, "gather", 12000)):
-        program.fail(2, ["out/u.00000001.hdf"], full, f"parallel.io={mode}", np=n, timeout=60,
+        program.fail(2, ["out/u.00000001.hdf"], full, f"parallel.io={mode}", np=n,
                      shell_before=f"ulimit -f {kilobytes}")
-    program.succeed(full, "grid.nz=40", "parallel.io=gather", np=2, timeout=60, shell_before="ulimit -f 12000")
+    program.succeed(full, "grid.nz=40", "parallel.io=gather", np=2, shell_before="ulimit -f 12000")
 
 
 @case
@@ -572,7 +572,7 @@ def lost_output(program):
         for target, code in ((">/dev/full", 2), ("| true", 0)):
             shell = f'"$@" {target}; exit ${{PIPESTATUS[0]}}'
             done = subprocess.run(["bash", "-c", shell, "bash", *program.command(args)], cwd=program.folder,
-                                  env=program.environment, capture_output=True, text=True, check=False, timeout=180)
+                                  env=program.environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
             errors = ["stencil: error: stdout: cannot write: No space left on device"] if code else []
             check(done.returncode == code and done.stderr.splitlines() == errors, f"{what} {target}: {done}")
             if what == "a run":

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import CASES, Result, Running, alive, case, check, h5py, main, np, same_bits, send
+from harness import CASES, Result, Running, case, check, h5py, main, np, same_bits, send, wait_gone
 from reliability import (ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of,
                          temporaries)
 
@@ -288,7 +288,7 @@ def signals(program):
             leg.wait_for(lambda: re.search("from the start|restart from", leg.out()), "the start")
             leg.wait_for(lambda: temporaries(program), "a field being written")
             send(leg.ranks()[to], signal.SIGUSR1)
-            result = leg.wait(60)
+            result = leg.wait()
         about = f"{io}, SIGUSR1 to rank {to} of {ranks}"
         said = re.search(r"^stencil: stopped after step (\d+) of ", result.err, re.MULTILINE)
         check(result.code == 75 and said, f"{about}: {result}")
@@ -315,10 +315,8 @@ def kills(program):
             time.sleep(dice.uniform(0, 0.1))
             everybody = leg.ranks() + [leg.process.pid]
             send(leg.ranks()[-1] if number < 2 else dice.choice(leg.ranks()), signal.SIGKILL)
-            result, end = leg.wait(20), time.monotonic() + 10
-            while any(map(alive, everybody)):
-                check(time.monotonic() < end, f"ranks outlive a killed one: {result}")
-                time.sleep(0.01)
+            result = leg.wait()
+            wait_gone(everybody, "after a killed rank")
         check(result.code != 0 and "passed over" not in result.out, f"kill {number}: {result}")
         inside += bool(temporaries(program))
         for path in program.folder.glob("out/*.h*"):
@@ -356,7 +354,7 @@ def two_runs(program):
             program.succeed("-q", config, *args, "initial.seed=3", np=ranks)
             for pid in leg.ranks():
                 send(pid, signal.SIGCONT)
-            result = leg.wait(60)
+            result = leg.wait()
         check(result.code == 0, f"{io}: held up in {held}: {result}")
         check(not temporaries(program), f"{io}: left {temporaries(program)}")
         check(len(fields_of(program, "out/u")) == 5, f"{io}: saved {program.files()}")

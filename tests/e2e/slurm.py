@@ -152,7 +152,7 @@ def slow_srun(program):
                 leg.wait_until_it_steps()
                 pids = program.processes("SLURM_PROCID")
                 os.kill(pids[1] if to == "rank" else leg.process.pid, number)
-                result = leg.wait(10)
+                result = leg.wait()
             check(result.code in codes and re.search(words, result.err), f"{number.name} to {to}: {result}")
             check(not program.processes("SLURM_PROCID"), f"{number.name} to {to}: ranks are left")
             print(f"{number.name} to {to}: exit {result.code}", flush=True)

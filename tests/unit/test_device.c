@@ -138,13 +138,14 @@ static void an_event_orders_two_streams(void **state) {
 static void streams_are_independent(void **state) {
   fixture *f = *state;
   if (f->dev->table->backend != BACKEND_HOST) skip();
-  struct timespec begin, end;
-  delay(f, STREAM_INTERIOR);
-  clock_gettime(CLOCK_MONOTONIC, &begin);
-  sync(f, STREAM_BOUNDARY);
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  assert_true((double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec) < 0.02);
+  uint32_t gate = 0;
+  assert_ok(f->dev->table->peer->await(f->dev, STREAM_INTERIOR, &gate, 1, &E), &E);
+  copy(f, STREAM_INTERIOR, f->back, f->host, COPY_TO_HOST);
+  copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
+  sync(f, STREAM_BOUNDARY); /* would never end if it waited for the other stream, whose gate is closed */
+  __atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
   sync(f, STREAM_INTERIOR);
+  assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
 }
 
 static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
@@ -179,7 +180,7 @@ static void events_measure_time(void **state) {
   assert_ok(t->record(f->dev, STREAM_INTERIOR, 5, &E), &E);
   assert_ok(t->seconds(f->dev, 4, 5, &seconds, &E), &E); /* waits by itself */
   double least = f->dev->table->backend == BACKEND_HOST ? 0.03 : 1e-6;
-  assert_true(seconds >= least && seconds < 10);
+  assert_true(seconds >= least);
   error e = {0};
   assert_int_not_equal(t->seconds(f->dev, 4, 60, &seconds, &e), 0);
 }
