@@ -6,8 +6,11 @@
 #include "config_internal.h"
 #include <errno.h>
 #include <ini.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include "base/nearest.h"
 
 enum {
@@ -172,7 +175,15 @@ static int take_entry(void *context, const char *section, const char *name, cons
   return !store(r->entries, section, found, r->line, r->place, value, r->e);
 }
 
+/* A pipe in a folder, at whose other end may be nobody. The pipes that a shell makes, as for <(...), are in none. */
+static bool is_named_pipe(const char *path) {
+  struct stat s;
+  struct statfs f;
+  return stat(path, &s) == 0 && S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC;
+}
+
 int config_read_file(config_entries *all, const char *path, error *e) {
+  if (is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
   reader r = {.file = fopen(path, "r"), .path = path, .entries = all, .e = e};
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
   int failed = ini_parse_stream(read_line, &r, take_entry, &r);

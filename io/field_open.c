@@ -1,14 +1,7 @@
-/* Opening an input dataset, a field above all, and saying exactly what is wrong with it. */
-#include "io_internal.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
+/* Opening an input dataset, a field above all, and comparing its shape. */
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "base/error_mpi.h"
-
-enum { LIST_DATASETS = 5, LIST_DEPTH = 4, LIST_LINKS = 64, LIST_TEXT = 512 };
+#include "input.h"
 
 int field_name_split(field_name *n, const char *name, error *e) {
   const char *cut = NULL;
@@ -17,80 +10,6 @@ int field_name_split(field_name *n, const char *name, error *e) {
   snprintf(n->file, sizeof n->file, "%.*s", (int)(cut - name), name);
   n->dataset = cut + 1;
   return 0;
-}
-
-/* The system's own words for a file that cannot be read, which HDF5 would bury. */
-static int check_readable(const char *file, error *e) {
-  int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe may never be opened at its other end */
-  struct stat s;
-  int reason = fd < 0 || fstat(fd, &s) ? errno : S_ISDIR(s.st_mode) ? EISDIR : 0;
-  if (fd >= 0) close(fd);
-  if (reason) return FAIL(e, FIELD_FILE, file, strerror(reason));
-  return S_ISREG(s.st_mode) ? 0 : FAIL(e, FIELD_FILE, file, "it is not a regular file");
-}
-
-static int open_file(hid_t *opened, const char *file, error *e) {
-  TRY(check_readable(file, e));
-  hid_t access = hdf5_access();
-  *opened = access < 0 ? H5I_INVALID_HID : H5Fopen(file, H5F_ACC_RDONLY, access);
-  const char *why = *opened < 0 ? HDF5_WHY : "";
-  if (access >= 0) H5Pclose(access);
-  if (*opened >= 0) return 0;
-  if (strstr(why, "signature not found")) return FAIL(e, FIELD_NOT_HDF5, file);
-  if (strstr(why, "truncated file")) return FAIL(e, FIELD_TRUNCATED, file, why);
-  return FAIL(e, FIELD_DAMAGED, file, why);
-}
-
-/* Appends the paths of datasets of this kind below `group` to `text`; returns how many were found so far. */
-static int list_datasets(hid_t group, dataset_kind kind, const char *path, int depth, int found,
-                         char text[LIST_TEXT]) {
-  H5G_info_t info;
-  if (H5Gget_info(group, &info) < 0) return found;
-  for (hsize_t i = 0; i < info.nlinks && i < LIST_LINKS && found < LIST_DATASETS; i++) {
-    char link[128], child[256];
-    ssize_t length =
-        H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, link, sizeof link, H5P_DEFAULT);
-    if (length <= 0 || length >= (ssize_t)sizeof link) continue;
-    if (snprintf(child, sizeof child, "%s/%s", path, link) >= (int)sizeof child) continue;
-    hid_t object = H5Oopen(group, link, H5P_DEFAULT);
-    H5I_type_t type = object < 0 ? H5I_BADID : H5Iget_type(object);
-    if (type == H5I_GROUP && depth < LIST_DEPTH)
-      found = list_datasets(object, kind, child, depth + 1, found, text);
-    hid_t space = type == H5I_DATASET ? H5Dget_space(object) : H5I_INVALID_HID;
-    size_t used = strlen(text);
-    int rank = space >= 0 ? H5Sget_simple_extent_ndims(space) : -1;
-    if (rank >= kind.rank_min && rank <= kind.rank_max && found < LIST_DATASETS) {
-      if (found)
-        snprintf(text + used, LIST_TEXT - used, ", %s", child);
-      else
-        snprintf(text + used, LIST_TEXT - used, "its %s datasets are %s", kind.name, child);
-      found++;
-    }
-    if (space >= 0) H5Sclose(space);
-    if (object >= 0) H5Oclose(object);
-  }
-  return found;
-}
-
-static int open_dataset(const char *name, const field_name *n, dataset_kind kind, hid_t file, hid_t *dataset,
-                        error *e) {
-  hid_t object = H5Oopen(file, n->dataset, H5P_DEFAULT);
-  if (object < 0) {
-    const char *why = HDF5_WHY;
-    char list[LIST_TEXT] = "";
-    if (!strstr(why, "doesn't exist") && !strstr(why, "not found") && !strstr(why, "not a group"))
-      return FAIL(e, FIELD_DAMAGED, name, why);
-    if (!list_datasets(file, kind, "", 0, 0, list))
-      snprintf(list, sizeof list, "it holds no %s dataset", kind.name);
-    return FAIL(e, FIELD_NO_DATASET, n->file, n->dataset, list);
-  }
-  if (H5Iget_type(object) == H5I_DATASET) {
-    *dataset = object;
-    return 0;
-  }
-  const char *other = H5Iget_type(object) == H5I_GROUP ? "group" : "named type";
-  H5Oclose(object);
-  return FAIL(e, FIELD_NOT_DATASET, n->file, n->dataset, other);
 }
 
 int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
@@ -112,35 +31,20 @@ int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], 
   return 0;
 }
 
-static int check_type(const char *name, hid_t dataset, error *e) {
-  static const struct {
-    H5T_class_t class;
-    const char *name;
-  } others[] = {{H5T_STRING, "strings"},
-                {H5T_COMPOUND, "compound values"},
-                {H5T_ENUM, "enumerated values"},
-                {H5T_BITFIELD, "bit fields"},
-                {H5T_OPAQUE, "opaque values"},
-                {H5T_REFERENCE, "references"},
-                {H5T_VLEN, "variable-length values"},
-                {H5T_ARRAY, "arrays"},
-                {H5T_TIME, "times"}};
-  hid_t type = H5Dget_type(dataset);
-  if (type < 0) return FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
-  H5T_class_t class = H5Tget_class(type);
-  H5Tclose(type);
-  if (class == H5T_INTEGER || class == H5T_FLOAT) return 0;
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (others[i].class == class) return FAIL(e, FIELD_TYPE, name, others[i].name);
-  return FAIL(e, FIELD_TYPE, name, "an unknown type");
-}
-
 int dataset_open(const char *name, dataset_kind kind, hid_t *file, hid_t *dataset, error *e) {
+  input in = {.kind = kind, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
   field_name n;
+  error found = {0};
   TRY(field_name_split(&n, name, e));
-  TRY(open_file(file, n.file, e));
-  TRY(open_dataset(name, &n, kind, *file, dataset, e));
-  return check_type(name, *dataset, e);
+  if (strlen(n.dataset) >= sizeof in.path) return FAIL(e, FIELD_NAME, name);
+  strcpy(in.file, n.file);
+  strcpy(in.path, n.dataset);
+  input_open(&in, &found);
+  *file = in.opened, *dataset = in.dataset;
+  if (found.id && in.hops)
+    return FAIL(e, FIELD_DAMAGED, name, found.text); /* that one names what a link leads to */
+  if (found.id) *e = found;
+  return found.id;
 }
 
 int field_open(field_file *f, int nx, int ny, int nz, error *e) {
@@ -163,7 +67,7 @@ int field_check(const char *dataset, int nx, int ny, int nz, error *e) {
 #ifdef H5_HAVE_PARALLEL
 
 int field_open_parallel(field_file *f, const char *file, const char *dataset, unsigned flags, error *e) {
-  check_readable(file, e); /* a node may not see the file that rank 0 has checked */
+  input_check_file(file, e); /* a node may not see the file that rank 0 has checked */
   TRY(error_agree(e, f->io->comm));
   hid_t access = hdf5_access();
   if (access < 0 || H5Pset_fapl_mpio(access, f->io->comm, MPI_INFO_NULL) < 0)

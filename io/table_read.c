@@ -5,6 +5,7 @@
 #include "io_internal.h"
 
 enum { BROADCAST_MAX = 1 << 27 /* values at once: MPI counts in an int */ };
+static const uint64_t VALUES_MOST = (uint64_t)1 << 27; /* 1 GiB */
 
 static dataset_kind kind_of(table_form form) {
   return (dataset_kind){form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
@@ -18,6 +19,7 @@ static int check_shape(const char *name, hid_t dataset, table_form form, table *
   bool flat = form.flat && rank == 1, wide = rank == 2 && shape[1] == (hsize_t)form.columns;
   if ((!flat && !wide) || shape[0] == 0)
     return FAIL(e, TABLE_SHAPE, name, form.flat ? "(n,) or " : "", form.columns, found);
+  if (shape[0] > VALUES_MOST / (uint64_t)form.columns) return FAIL(e, TABLE_HUGE, name, (uint64_t)shape[0]);
   t->rows = (int64_t)shape[0];
   t->columns = flat ? 1 : form.columns;
   return 0;
@@ -25,7 +27,7 @@ static int check_shape(const char *name, hid_t dataset, table_form form, table *
 
 static int allocate(table *t, error *e) {
   size_t row = (size_t)t->columns * sizeof *t->values;
-  t->values = calloc((size_t)t->rows, row); /* it, too, sees products that overflow */
+  t->values = calloc((size_t)t->rows, row);
   return t->values ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * row, "a table");
 }
 

@@ -2,10 +2,12 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include "io/atomic_file.h"
 
@@ -232,7 +234,11 @@ static int write_text(const char *file, const char *path, const char *text, erro
 
 int report_check(const char *path, error *e) {
   struct stat s;
+  struct statfs f;
   if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable(path, e);
+  /* At the other end of a pipe in a folder may be nobody. Those that a shell makes are in none. */
+  if (S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC)
+    return FAIL(e, PATH_UNUSABLE, path, "it is a named pipe");
   if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, path, strerror(EISDIR));
   return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, path, strerror(errno)) : 0;
 }

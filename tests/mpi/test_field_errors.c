@@ -104,10 +104,8 @@ static void test_datasets(void **state) {
   const char *const missing[] = {"/u", "/a/u", "/no/such/group", "/b/under/a/dataset"};
   for (int i = 0; i < 4; i++) {
     snprintf(name, sizeof name, "%s:%s", file, missing[i]);
-    snprintf(
-        text, sizeof text,
-        "%s: no dataset %s: its 3D datasets are /a/deep/v, /b, /loop/a/deep/v, /loop/b, /loop/loop/a/deep/v",
-        file, missing[i]);
+    /* once, though it has two names */
+    snprintf(text, sizeof text, "%s: no dataset %s: its 3D datasets are /a/deep/v", file, missing[i]);
     expect_read(x, name, ERROR_FIELD_NO_DATASET, true, text);
   }
   snprintf(name, sizeof name, "%s:/a/deep", file);

@@ -1,0 +1,172 @@
+#include "input.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HOPS_MOST = 16 /* as many links as HDF5 follows */ };
+
+/* --- files ------------------------------------------------------------------------------------------------------ */
+
+int input_check_file(const char *file, error *e) {
+  struct stat s; /* looked at first: opening some devices already does something */
+  int reason = stat(file, &s) ? errno : S_ISDIR(s.st_mode) ? EISDIR : 0;
+  if (!reason && !S_ISREG(s.st_mode)) return FAIL(e, FIELD_FILE, file, "it is not a regular file");
+  int fd = reason ? -1 : open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (!reason && fd < 0) reason = errno;
+  if (fd >= 0) close(fd);
+  return reason ? FAIL(e, FIELD_FILE, file, strerror(reason)) : 0;
+}
+
+static bool input_join(char joined[FILE_NAME], const char *folder, const char *name) {
+  return snprintf(joined, FILE_NAME, "%s/%s", folder, name) < FILE_NAME;
+}
+
+int input_find_file(const input *in, const char *prefix, const char *file, char found[FILE_NAME], error *e) {
+  struct stat s;
+  char folder[FILE_NAME];
+  if (strlen(file) >= FILE_NAME) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
+  path_folder(in->file, folder);
+  bool there = *file != '/' && prefix && *prefix && input_join(found, prefix, file) && !stat(found, &s);
+  if (!there) there = *file != '/' && input_join(found, folder, file) && !stat(found, &s);
+  if (!there) strcpy(found, file);
+  return input_check_file(found, e);
+}
+
+static int input_open_file(input *in, error *e) {
+  TRY(input_check_file(in->file, e));
+  hid_t access = hdf5_access();
+  in->opened = access < 0 ? H5I_INVALID_HID : H5Fopen(in->file, H5F_ACC_RDONLY, access);
+  const char *why = in->opened < 0 ? HDF5_WHY : "";
+  if (access >= 0) H5Pclose(access);
+  if (in->opened >= 0) return 0;
+  if (strstr(why, "signature not found")) return FAIL(e, FIELD_NOT_HDF5, in->file);
+  if (strstr(why, "truncated file")) return FAIL(e, FIELD_TRUNCATED, in->file, why);
+  return FAIL(e, FIELD_DAMAGED, in->file, why);
+}
+
+static int input_damaged(const input *in, const char *why, error *e) {
+  char name[2 * FILE_NAME];
+  snprintf(name, sizeof name, "%s:%s", in->file, in->path);
+  return FAIL(e, FIELD_DAMAGED, name, why);
+}
+
+/* --- what a file holds ------------------------------------------------------------------------------------------ */
+
+enum { LIST_DATASETS = 5, LIST_OBJECTS = 1000, LIST_TEXT = 512 };
+
+typedef struct dataset_list {
+  dataset_kind kind;
+  int found, looked;
+  char text[LIST_TEXT];
+} dataset_list;
+
+/* Called for every object once, however many names it has. Ends the listing where there is more than anybody reads. */
+static herr_t input_list(hid_t file, const char *name, const H5O_info_t *info, void *context) {
+  dataset_list *l = context;
+  if (l->found == LIST_DATASETS || l->looked++ == LIST_OBJECTS) return 1;
+  if (info->type != H5O_TYPE_DATASET) return 0;
+  hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
+  hid_t list = dataset < 0 ? -1 : H5Dget_create_plist(dataset);
+  /* To know the shape of a virtual dataset HDF5 may open its sources, at which nobody has looked. */
+  hid_t space = list < 0 || H5Pget_layout(list) == H5D_VIRTUAL ? -1 : H5Dget_space(dataset);
+  int rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
+  size_t used = strlen(l->text);
+  if (rank >= l->kind.rank_min && rank <= l->kind.rank_max && l->found++)
+    snprintf(l->text + used, LIST_TEXT - used, ", /%s", name);
+  else if (l->found == 1 && !used)
+    snprintf(l->text, LIST_TEXT, "its %s datasets are /%s", l->kind.name, name);
+  if (space >= 0) H5Sclose(space);
+  if (list >= 0) H5Pclose(list);
+  if (dataset >= 0) H5Dclose(dataset);
+  return 0;
+}
+
+static int input_missing(const input *in, error *e) {
+  dataset_list l = {.kind = in->kind};
+#if H5_VERSION_GE(1, 12, 0)
+  H5Ovisit3(in->opened, H5_INDEX_NAME, H5_ITER_INC, input_list, &l, H5O_INFO_BASIC);
+#else
+  H5Ovisit2(in->opened, H5_INDEX_NAME, H5_ITER_INC, input_list, &l, H5O_INFO_BASIC);
+#endif
+  if (!l.found) snprintf(l.text, sizeof l.text, "it holds no %s dataset", in->kind.name);
+  return FAIL(e, FIELD_NO_DATASET, in->file, in->path, l.text);
+}
+
+/* --- links ------------------------------------------------------------------------------------------------------ */
+
+/* What a link says, of any kind but a hard one. `first` is the end of its name in in->path. */
+static int input_hop(input *in, const char *link, const char *rest, const H5L_info_t *info, error *e) {
+  char value[2 * FILE_NAME], path[FILE_NAME], file[FILE_NAME];
+  const char *target = value, *other = NULL, *name = strrchr(link, '/');
+  if (info->type != H5L_TYPE_SOFT && info->type != H5L_TYPE_EXTERNAL)
+    return input_damaged(in, "a link of an unknown type", e);
+  if (info->u.val_size > sizeof value || ++in->hops > HOPS_MOST)
+    return input_damaged(in, "too many links", e);
+  if (H5Lget_val(in->opened, link, value, sizeof value, H5P_DEFAULT) < 0 ||
+      (info->type == H5L_TYPE_EXTERNAL &&
+       H5Lunpack_elink_val(value, info->u.val_size, NULL, &other, &target) < 0))
+    return input_damaged(in, HDF5_WHY, e);
+  const bool relative = !other && *target != '/';
+  target += strspn(target, "/");
+  const int folder = relative && name ? (int)(name - link) : 0;
+  if (snprintf(path, sizeof path, "%.*s/%s%s", folder, link, target, rest) >= (int)sizeof path)
+    return input_damaged(in, "too long a link", e);
+  if (other) {
+    TRY(input_find_file(in, getenv("HDF5_EXT_PREFIX"), other, file, e));
+    strcpy(in->file, file);
+    H5Fclose(in->opened);
+    in->opened = H5I_INVALID_HID;
+  }
+  strcpy(in->path, path);
+  return 0;
+}
+
+/* Follows the first link in the path that is not a hard one; *done where there is none. */
+static int input_follow(input *in, bool *done, error *e) {
+  char link[FILE_NAME];
+  H5L_info_t info;
+  for (const char *end = in->path; *(end += strspn(end, "/"));) {
+    end += strcspn(end, "/");
+    snprintf(link, sizeof link, "%.*s", (int)(end - in->path), in->path);
+    if (H5Lget_info(in->opened, link, &info, H5P_DEFAULT) < 0) {
+      const char *why = HDF5_WHY;
+      bool absent = strstr(why, "doesn't exist") || strstr(why, "not found") || strstr(why, "not a group");
+      return absent ? input_missing(in, e) : input_damaged(in, why, e);
+    }
+    *done = info.type == H5L_TYPE_HARD;
+    if (!*done) return input_hop(in, link, end, &info, e);
+  }
+  *done = true;
+  return 0;
+}
+
+static int input_open_object(input *in, error *e) {
+  hid_t object = H5Oopen(in->opened, in->path, H5P_DEFAULT);
+  if (object < 0) return input_damaged(in, HDF5_WHY, e);
+  H5I_type_t type = H5Iget_type(object);
+  if (type == H5I_DATASET) {
+    in->dataset = object;
+    return 0;
+  }
+  H5Oclose(object);
+  return FAIL(e, FIELD_NOT_DATASET, in->file, in->path, type == H5I_GROUP ? "group" : "named type");
+}
+
+int input_open(input *in, error *e) {
+  in->opened = in->dataset = H5I_INVALID_HID;
+  for (bool done = false; !done;) {
+    if (in->opened < 0) TRY(input_open_file(in, e));
+    TRY(input_follow(in, &done, e));
+  }
+  TRY(input_open_object(in, e));
+  return input_check_storage(in, e);
+}
+
+void input_close(input *in) {
+  if (in->dataset >= 0) H5Dclose(in->dataset);
+  if (in->opened >= 0) H5Fclose(in->opened);
+  in->dataset = in->opened = H5I_INVALID_HID;
+}

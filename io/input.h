@@ -1,0 +1,33 @@
+/* Datasets that users provide, wherever their values lie. HDF5 by itself waits for FIFOs, reads zeros from sources that
+ * are missing or too short, and follows a dataset that names itself until the stack is full. So links are followed here
+ * one by one, every file is looked at before HDF5 opens it, and a dataset's sources are checked like the dataset. */
+#ifndef STENCIL_INPUT_H
+#define STENCIL_INPUT_H
+
+#include "io_internal.h"
+
+/* Where a dataset is. */
+typedef struct input {
+  char file[FILE_NAME], path[FILE_NAME];
+  dataset_kind kind;     /* of the datasets that a message lists where there is none at `path` */
+  int hops;              /* links followed to it */
+  bool source;           /* it is a part of a virtual dataset, and must not be one */
+  hid_t opened, dataset; /* H5I_INVALID_HID where not open */
+} input;
+
+/* Exit 2, with the system's own words, unless `file` is a regular file that can be read. Never waits. */
+int input_check_file(const char *file, error *e);
+
+/* Follows the links from in->file and in->path, which end as the place of the dataset itself, opens it and checks all
+ * but its shape and values. input_close in any case. */
+int input_open(input *in, error *e);
+void input_close(input *in);
+
+/* Finds `file`, which `in->file` names: as it is if absolute, else in the folder `prefix` unless NULL, beside in->file,
+ * or in the working folder, as HDF5 does. Exit 2 unless it is a regular file. */
+int input_find_file(const input *in, const char *prefix, const char *file, char found[FILE_NAME], error *e);
+
+/* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others. */
+int input_check_storage(const input *in, error *e);
+
+#endif
