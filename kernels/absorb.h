@@ -59,7 +59,6 @@ typedef struct absorb_args {
 } absorb_args;
 
 extern const operation operation_absorb;
-void absorb_host(const void *args, int part, int parts);
 int absorb_cuda(const void *args, void *stream);
 
 /* --- one point, for all backends ------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
 #ifndef STENCIL_HOST_IMAGES_H
 #define STENCIL_HOST_IMAGES_H
 
-#include "ghosts.h"
+#include "host_layers.h"
 #include "host_simd.h"
 #include "order.h"
 #include <stdbool.h>
@@ -42,6 +42,7 @@ typedef struct ghost_line {
 /* What every instruction set's sweep needs to know of a launch, besides its arguments. */
 typedef struct sweep {
   const kernel_args *args;
+  const absorb_args *layers; /* NULL: none */
   bool large;  /* too large to be found in the cache by the next launch */
   bool stream; /* store around the cache */
   host_ahead ahead;

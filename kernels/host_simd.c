@@ -39,10 +39,9 @@ static bool is_large(const kernel_args *a) {
 }
 
 /* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
-static void launch_share(const kernel_args *a, enum equation equation, int lanes, bool large, int part,
-                         int parts, sweep_block *run) {
+static void launch_share(sweep s, enum equation equation, int lanes, int part, int parts, sweep_block *run) {
+  const kernel_args *a = s.args;
   const size_t rows = PREFETCH_ROWS * a->pitch;
-  sweep s = {.args = a, .large = large};
   s.stream = s.large &&
              equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;
@@ -71,19 +70,21 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_load(p)      _mm512_loadu_ps(p)
 #define vec_add(a, b)    _mm512_add_ps(a, b)
 #define vec_mul(a, b)    _mm512_mul_ps(a, b)
+#define vec_sub(a, b)    _mm512_sub_ps(a, b)
 #define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define vec_fms(a, b, c) _mm512_fmsub_ps(a, b, c)
 #define vec_negate(v)                                                                                        \
   _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(v), _mm512_set1_epi32((int)0x80000000)))
-#define vec_keep(v, bits)        _mm512_maskz_mov_ps((__mmask16)(bits), v)
-#define vec_pick(v, from)        _mm512_permutexvar_ps(_mm512_loadu_si512(from), v)
-#define vec_load_first(p, n)     _mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p)
-#define vec_store(p, v)          _mm512_storeu_ps(p, v)
-#define vec_stream(p, v)         _mm512_stream_ps(p, v)
-#define vec_store_first(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
-#define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
-#define leave()                  (_mm_sfence(), _mm256_zeroupper())
-#define settle(v)                __asm__ volatile("" : "+v"(v))
+#define vec_keep(v, bits)          _mm512_maskz_mov_ps((__mmask16)(bits), v)
+#define vec_pick(v, from)          _mm512_permutexvar_ps(_mm512_loadu_si512(from), v)
+#define vec_where(bits, a, b)      _mm512_mask_blend_ps((__mmask16)(bits), b, a)
+#define vec_load_some(p, bits)     _mm512_maskz_loadu_ps((__mmask16)(bits), p)
+#define vec_store(p, v)            _mm512_storeu_ps(p, v)
+#define vec_stream(p, v)           _mm512_stream_ps(p, v)
+#define vec_store_some(p, v, bits) _mm512_mask_storeu_ps(p, (__mmask16)(bits), v)
+#define prefetch(p)                _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define leave()                    (_mm_sfence(), _mm256_zeroupper())
+#define settle(v)                  __asm__ volatile("" : "+v"(v))
 /* 16 lanes from lane `k` of the 32 of low:high. */
 #define vec_shift(low, high, k)                                                                              \
   _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(high), _mm512_castps_si512(low), k))
@@ -102,22 +103,23 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_load(p)      _mm256_loadu_ps(p)
 #define vec_add(a, b)    _mm256_add_ps(a, b)
 #define vec_mul(a, b)    _mm256_mul_ps(a, b)
+#define vec_sub(a, b)    _mm256_sub_ps(a, b)
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define vec_fms(a, b, c) _mm256_fmsub_ps(a, b, c)
 #define vec_negate(v)    _mm256_xor_ps(v, _mm256_set1_ps(-0.0f))
-#define vec_first(n)     _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define vec_bits         _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128)
-#define vec_keep(v, bits)                                                                                    \
-  _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(                                                   \
-                       _mm256_and_si256(_mm256_set1_epi32((int)(bits)), vec_bits), vec_bits)))
-#define vec_pick(v, from)        _mm256_permutevar8x32_ps(v, _mm256_loadu_si256((const __m256i *)(from)))
-#define vec_load_first(p, n)     _mm256_maskload_ps(p, vec_first(n))
-#define vec_store(p, v)          _mm256_storeu_ps(p, v)
-#define vec_stream(p, v)         _mm256_stream_ps(p, v)
-#define vec_store_first(p, v, n) _mm256_maskstore_ps(p, vec_first(n), v)
-#define prefetch(p)              _mm_prefetch((const char *)(p), _MM_HINT_T1)
-#define leave()                  (_mm_sfence(), _mm256_zeroupper())
-#define settle(v)                __asm__ volatile("" : "+x"(v))
+#define vec_mask(bits)                                                                                       \
+  _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)(bits)), vec_bits), vec_bits)
+#define vec_keep(v, bits)          _mm256_and_ps(v, _mm256_castsi256_ps(vec_mask(bits)))
+#define vec_where(bits, a, b)      _mm256_blendv_ps(b, a, _mm256_castsi256_ps(vec_mask(bits)))
+#define vec_pick(v, from)          _mm256_permutevar8x32_ps(v, _mm256_loadu_si256((const __m256i *)(from)))
+#define vec_load_some(p, bits)     _mm256_maskload_ps(p, vec_mask(bits))
+#define vec_store(p, v)            _mm256_storeu_ps(p, v)
+#define vec_stream(p, v)           _mm256_stream_ps(p, v)
+#define vec_store_some(p, v, bits) _mm256_maskstore_ps(p, vec_mask(bits), v)
+#define prefetch(p)                _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define leave()                    (_mm_sfence(), _mm256_zeroupper())
+#define settle(v)                  __asm__ volatile("" : "+x"(v))
 /* 8 lanes from lane 4 - r or r on of what was loaded 4 floats apart: within each half of a vector, shifts are cheap. */
 #define vec_shift(low, high, r)                                                                              \
   ((r) == 0   ? (low)                                                                                        \
@@ -130,43 +132,46 @@ static void launch_share(const kernel_args *a, enum equation equation, int lanes
 #define vec_x_pair(x, i, r)                                                                                  \
   vec_add(vec_shift(x[2 * i], x[2 * i + 1], 4 - (r)), vec_shift(x[2 * i + 1], x[2 * i + 2], r))
 #include "host_simd_body.h"
-#undef vec_first
 #undef vec_bits
+#undef vec_mask
 #undef vec_shift
 #endif
 
 /* One point at a time; a compiler whose target has fused multiply-add makes vectors of it by itself. */
 #define ISA(name) STENCIL_JOIN(name, _portable)
 #define TARGET
-#define LANES                    1
-#define vec                      float
-#define vec_set(a)               (a)
-#define vec_load(p)              (*(p))
-#define vec_add(a, b)            ((a) + (b))
-#define vec_mul(a, b)            ((a) * (b))
-#define vec_fma(a, b, c)         fmaf(a, b, c)
-#define vec_fms(a, b, c)         fmaf(a, b, -(c))
-#define vec_negate(v)            (-(v))
-#define vec_keep(v, bits)        ((bits)&1 ? (v) : 0)
-#define vec_pick(v, from)        ((void)(from), (v))
-#define vec_load_first(p, n)     ((void)(n), *(p))
-#define vec_store(p, v)          (*(p) = (v))
-#define vec_stream(p, v)         (*(p) = (v))
-#define vec_store_first(p, v, n) ((void)(p), (void)(v), (void)(n))
-#define prefetch(p)              ((void)(p))
-#define leave()                  ((void)0)
-#define settle(v)                ((void)0)
-#define VECTORS                  1
-#define X_LOADS(vectors)         (2 * GHOST_REACH + 1)
-#define vec_x_load(u, i)         vec_load((u) + (i)-GHOST_REACH)
-#define vec_x_pair(x, i, r)      vec_add(x[i + GHOST_REACH - (r)], x[i + GHOST_REACH + (r)])
+#define LANES                      1
+#define vec                        float
+#define vec_set(a)                 (a)
+#define vec_load(p)                (*(p))
+#define vec_add(a, b)              ((a) + (b))
+#define vec_mul(a, b)              ((a) * (b))
+#define vec_sub(a, b)              ((a) - (b))
+#define vec_fma(a, b, c)           fmaf(a, b, c)
+#define vec_fms(a, b, c)           fmaf(a, b, -(c))
+#define vec_negate(v)              (-(v))
+#define vec_keep(v, bits)          ((bits)&1 ? (v) : 0)
+#define vec_pick(v, from)          ((void)(from), (v))
+#define vec_where(bits, a, b)      ((bits)&1 ? (a) : (b))
+#define vec_load_some(p, bits)     ((bits)&1 ? *(p) : 0)
+#define vec_store(p, v)            (*(p) = (v))
+#define vec_stream(p, v)           (*(p) = (v))
+#define vec_store_some(p, v, bits) ((bits)&1 ? (void)(*(p) = (v)) : (void)0)
+#define prefetch(p)                ((void)(p))
+#define leave()                    ((void)0)
+#define settle(v)                  ((void)0)
+#define VECTORS                    1
+#define X_LOADS(vectors)           (2 * GHOST_REACH + 1)
+#define vec_x_load(u, i)           vec_load((u) + (i)-GHOST_REACH)
+#define vec_x_pair(x, i, r)        vec_add(x[i + GHOST_REACH - (r)], x[i + GHOST_REACH + (r)])
 #include "host_simd_body.h"
 
 #define SET(name, isa)                                                                                       \
   {                                                                                                          \
     name, {jacobi_##isa, heat_##isa, wave_##isa},                                                            \
         {jacobi_cached_##isa, heat_cached_##isa, wave_cached_##isa},                                         \
-        {jacobi_share_##isa, heat_share_##isa, wave_share_##isa},                                            \
+        {jacobi_share_##isa, heat_share_##isa, wave_share_##isa}, wave_layers_##isa,                         \
+        wave_layers_cached_##isa,                                                                            \
   }
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
@@ -196,3 +201,22 @@ const host_isa *host_isa_get(int index) {
 KERNELS(jacobi, EQUATION_JACOBI)
 KERNELS(heat, EQUATION_HEAT)
 KERNELS(wave, EQUATION_WAVE)
+
+static void launch_layers(const void *args, int part, int parts) {
+  host_isa_get(0)->launch_layers(args, part, parts);
+}
+
+static void launch_cached_layers(const void *args, int part, int parts) {
+  host_isa_get(0)->cached_layers(args, part, parts);
+}
+
+static int layers_pieces(const void *args, int shares) {
+  return host_share_pieces(&((const absorb_args *)args)->field, shares);
+}
+
+const operation wave_host_simd_layers = {
+    .name = "simd", .args_bytes = sizeof(absorb_args), .host = launch_layers, .pieces = layers_pieces};
+const operation wave_host_simd_cached_layers = {.name = "simd_cached",
+                                                .args_bytes = sizeof(absorb_args),
+                                                .host = launch_cached_layers,
+                                                .pieces = layers_pieces};

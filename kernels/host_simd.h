@@ -2,6 +2,7 @@
 #ifndef STENCIL_HOST_SIMD_H
 #define STENCIL_HOST_SIMD_H
 
+#include "absorb.h"
 #include "host_share.h"
 
 /* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
@@ -22,6 +23,7 @@ typedef struct host_isa {
   host_kernel *launch[EQUATION_COUNT];
   host_kernel *cached[EQUATION_COUNT]; /* never store around the cache, as large launches do otherwise */
   host_share_kernel *share[EQUATION_COUNT];
+  host_operation *launch_layers, *cached_layers; /* the wave and its layers, args: absorb_args */
 } host_isa;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or

@@ -3,6 +3,19 @@
  * vector at the end of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or
  * the next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
 
+TARGET INLINE vec ISA(load_lanes)(const float *p, int lanes) {
+  return lanes < LANES ? vec_load_some(p, (1u << lanes) - 1) : vec_load(p);
+}
+
+TARGET INLINE void ISA(store_lanes)(float *p, vec v, int lanes) {
+  if (lanes < LANES)
+    vec_store_some(p, v, (1u << lanes) - 1);
+  else
+    vec_store(p, v);
+}
+
+#include "host_layers_body.h"
+
 typedef struct ISA(weights) {
   vec center, x[5], y[5], z[5], scale, two;
 } ISA(weights);
@@ -89,22 +102,23 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, const flo
 #undef RING
 }
 
-/* What the equation makes of a star; `at` is the first point's place in its field. */
+/* What the equation makes of a star; `at` is the first point's place in its field. added: what layers add to the star,
+ * or NULL. */
 TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
-                               ptrdiff_t at, int lanes, vec star) {
+                               ptrdiff_t at, int lanes, vec star, const float *added) {
   if (equation == EQUATION_JACOBI) return star;
   vec m = a->medium ? vec_load(a->medium + at) : w->scale, u = vec_load(a->in + at);
   if (equation == EQUATION_HEAT) return vec_fma(m, star, u);
-  vec before = lanes < LANES ? vec_load_first(a->out + at, lanes) : vec_load(a->out + at);
-  return vec_fma(m, star, vec_fms(w->two, u, before));
+  vec next = vec_fma(m, star, vec_fms(w->two, u, ISA(load_lanes)(a->out + at, lanes)));
+  return added ? vec_fma(m, vec_load(added), next) : next;
 }
 
 /* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
  * `lanes` of a vector, if it is only one. `copies`: of what lies there in each plane with the neighbours in x, or
- * NULL. */
+ * NULL; `added`: what layers add in the first plane, the others SUMS_ROW apart, or NULL. */
 TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               ptrdiff_t at, const float *const *copies, const int planes, const int vectors,
-                               const int lanes, vec acc[GROUP][VECTORS]) {
+                               ptrdiff_t at, const float *const *copies, const float *added, const int planes,
+                               const int vectors, const int lanes, vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
@@ -120,7 +134,8 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
   for (int k = 0; k < planes; k++)
 #pragma GCC unroll 2
     for (int i = 0; i < vectors; i++)
-      acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i]);
+      acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i],
+                               added ? added + k * SUMS_ROW + i * LANES : NULL);
 #pragma GCC unroll 3
   for (int i = 0; i < AHEAD_STREAMS; i++) {
     if (!s->ahead.stream[i]) continue;
@@ -133,10 +148,10 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
 
 /* VECTORS whole vectors of each plane, without images: nearly all there is to do. */
 TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               ptrdiff_t at, const int planes) {
+                               ptrdiff_t at, const float *added, const int planes) {
   float *out = s->args->out + at;
   vec acc[GROUP][VECTORS];
-  ISA(update)(w, s, equation, at, NULL, planes, VECTORS, LANES, acc);
+  ISA(update)(w, s, equation, at, NULL, added, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, out += s->args->plane)
 #pragma GCC unroll 2
@@ -149,12 +164,10 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enu
 }
 
 TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
-  if (lanes < LANES)
-    vec_store_first(out, v, lanes);
-  else if (around_cache)
+  if (lanes == LANES && around_cache)
     vec_stream(out, v);
   else
-    vec_store(out, v);
+    ISA(store_lanes)(out, v, lanes);
 }
 
 /* Stores new points of rows with images along y or z from registers to every place where they belong, since
@@ -202,7 +215,7 @@ TARGET INLINE void ISA(copy_end)(const sweep *s, const float *row, int x, float 
 
 /* A vector at an end of its rows, or of rows with images along y or z. */
 TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum equation equation, strip *t,
-                             int x, const int planes) {
+                             int x, const float *added, const int planes) {
   const kernel_args *a = s->args;
   const ptrdiff_t at = t->first + x;
   const int lanes = smaller(a->nx - x, LANES);
@@ -219,7 +232,7 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
     near[k] = copied ? copies[k] + ISA(BESIDE) : a->in + at + k * plane;
     if (copied) ISA(copy_end)(s, a->in + t->first + k * plane, x, copies[k]);
   }
-  ISA(update)(w, s, equation, at, near, planes, 1, lanes, acc);
+  ISA(update)(w, s, equation, at, near, added, planes, 1, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k][0] = vec_keep(acc[k][0], kept);
   if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);
@@ -244,7 +257,7 @@ TARGET INLINE void ISA(prefetch_ghosts)(const kernel_args *a, const strip *t, co
 }
 
 TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum equation equation, block b,
-                             int z, const int planes) {
+                             int z, const int planes, layer_sums *sums) {
   const kernel_args *a = s->args;
   const bool one_by_one = s->x_count > 0 && !s->whole;
   strip t;
@@ -253,17 +266,26 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum 
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
     if (one_by_one) ISA(prefetch_ghosts)(a, &t, planes);
+    if (sums) ISA(add_layers)(s->layers, b, z, planes, y, sums);
     int x = b.x_begin, begin = t.row_images ? b.x_end : (s->x_middle_begin + LINE - 1) / LINE * LINE,
         end = smaller(b.x_end, s->x_middle_end);
-    for (; x < smaller(begin, b.x_end); x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
-    for (; x + VECTORS * LANES <= end; x += VECTORS * LANES) ISA(middle)(w, s, equation, t.first + x, planes);
-    for (; x < b.x_end; x += LANES) ISA(edge)(w, s, equation, &t, x, planes);
+#define ADDED(vectors) (sums ? layer_sums_at(sums, x - b.x_begin, (vectors)*LANES) : NULL)
+    for (; x < smaller(begin, b.x_end); x += LANES) ISA(edge)(w, s, equation, &t, x, ADDED(1), planes);
+    for (; x + VECTORS * LANES <= end; x += VECTORS * LANES) {
+      const float *added = ADDED(VECTORS);
+      if (added)
+        ISA(middle)(w, s, equation, t.first + x, added, planes);
+      else
+        ISA(middle)(w, s, equation, t.first + x, NULL, planes);
+    }
+    for (; x < b.x_end; x += LANES) ISA(edge)(w, s, equation, &t, x, ADDED(1), planes);
+#undef ADDED
     if (one_by_one) store_x_images(&t, s, planes);
   }
 }
 
 TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation, block b, int z_begin,
-                                    int z_end) {
+                                    int z_end, layer_sums *sums) {
   const kernel_args *a = s->args;
   ISA(weights) weights = {.center = vec_set(a->center), .scale = vec_set(a->scale), .two = vec_set(2)};
   for (int r = 1; r <= 4; r++) {
@@ -274,20 +296,21 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
   const ISA(weights) *w = &weights;
   opaque(w);
   int z = z_begin;
-  for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(w, s, equation, b, z, GROUP);
-  for (; z < z_end; z++) ISA(rows)(w, s, equation, b, z, 1);
+  for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(w, s, equation, b, z, GROUP, sums);
+  for (; z < z_end; z++) ISA(rows)(w, s, equation, b, z, 1, sums);
   leave();
 }
 
 #define EQUATION(name, equation)                                                                             \
   TARGET static void ISA(name##_block)(const sweep *s, block b, int z_begin, int z_end) {                    \
-    ISA(sweep_block)(s, equation, b, z_begin, z_end);                                                        \
+    ISA(sweep_block)(s, equation, b, z_begin, z_end, NULL);                                                  \
   }                                                                                                          \
   static void ISA(name)(const kernel_args *a, int part, int parts) {                                         \
-    launch_share(a, equation, LANES, is_large(a), part, parts, ISA(name##_block));                           \
+    const sweep s = {.args = a, .large = is_large(a)};                                                       \
+    launch_share(s, equation, LANES, part, parts, ISA(name##_block));                                        \
   }                                                                                                          \
   static void ISA(name##_cached)(const kernel_args *a, int part, int parts) {                                \
-    launch_share(a, equation, LANES, false, part, parts, ISA(name##_block));                                 \
+    launch_share((sweep){.args = a}, equation, LANES, part, parts, ISA(name##_block));                       \
   }                                                                                                          \
   static void ISA(name##_share)(const kernel_args *a, host_share share, host_ahead ahead) {                  \
     sweep s = {.args = a, .ahead = ahead};                                                                   \
@@ -297,6 +320,22 @@ EQUATION(jacobi, EQUATION_JACOBI)
 EQUATION(heat, EQUATION_HEAT)
 EQUATION(wave, EQUATION_WAVE)
 
+TARGET static void ISA(wave_layers_block)(const sweep *s, block b, int z_begin, int z_end) {
+  layer_sums sums;
+  layer_sums_init(&sums, s->layers, b.x_begin, b.x_end);
+  ISA(sweep_block)(s, EQUATION_WAVE, b, z_begin, z_end, &sums);
+}
+static void ISA(wave_layers)(const void *args, int part, int parts) {
+  const absorb_args *a = args;
+  const sweep s = {.args = &a->field, .layers = a, .large = is_large(&a->field)};
+  launch_share(s, EQUATION_WAVE, LANES, part, parts, ISA(wave_layers_block));
+}
+static void ISA(wave_layers_cached)(const void *args, int part, int parts) {
+  const absorb_args *a = args;
+  launch_share((sweep){.args = &a->field, .layers = a}, EQUATION_WAVE, LANES, part, parts,
+               ISA(wave_layers_block));
+}
+
 #undef EQUATION
 #undef ISA
 #undef TARGET
@@ -304,7 +343,9 @@ EQUATION(wave, EQUATION_WAVE)
 #undef vec
 #undef vec_set
 #undef vec_load
-#undef vec_load_first
+#undef vec_sub
+#undef vec_where
+#undef vec_load_some
 #undef vec_add
 #undef vec_mul
 #undef vec_fma
@@ -314,7 +355,7 @@ EQUATION(wave, EQUATION_WAVE)
 #undef vec_pick
 #undef vec_store
 #undef vec_stream
-#undef vec_store_first
+#undef vec_store_some
 #undef VECTORS
 #undef X_LOADS
 #undef vec_x_load

@@ -1,6 +1,7 @@
 /* Absorbing layers: bits that depend on nothing, state that moves between numbers of slabs, memory.
  *   test_absorb [cuda]   on the host device, or on a GPU */
 #include "absorb_harness.h"
+#include "kernels/host_simd.h"
 
 static void check_same(const grid_field *got, const grid_field *expected, const char *what, int which) {
   for (int z = 0; z < got->nz; z++)
@@ -107,73 +108,72 @@ static void layers_are_mirror_images(void **state) {
   }
 }
 
-/* What the layers do to each point of a slab by itself, in `a`'s arrays. */
-static void add_to_points(const absorb_args *a) {
-  const kernel_args *f = &a->field;
-  const float *const weights[ABSORB_AXES] = {f->wx, f->wy, f->wz};
-  const ptrdiff_t nx = f->nx, stride[ABSORB_AXES] = {1, (ptrdiff_t)f->pitch, (ptrdiff_t)f->plane};
-  const ptrdiff_t state_stride[ABSORB_AXES] = {1, nx, nx * f->ny};
-  for (int z = f->z_begin; z < f->z_end; z++)
-    for (int y = 0; y < f->ny; y++)
-      for (int x = 0; x < f->nx; x++) {
-        const ptrdiff_t at = stride[2] * z + stride[1] * y + x;
-        const int place[ABSORB_AXES] = {x, y, z}, both_x = a->axis[0].lo + a->axis[0].hi,
-                  both_y = a->axis[1].lo + a->axis[1].hi;
-        const ptrdiff_t state[ABSORB_AXES] = {((ptrdiff_t)z * f->ny + y) * both_x, z * both_y * nx + x,
-                                              y * nx + x};
-        float sum = 0;
-        bool any = false;
-        for (int i = 0; i < ABSORB_AXES; i++) {
-          const absorb_axis *s = &a->axis[i];
-          const absorb_place p = absorb_locate(s, place[i]);
-          if (!p.inward) continue;
-          const absorb_line l = absorb_line_of(s, a->width, p, stride[i], state_stride[i]);
-          any = true;
-          sum += absorb_add(s, &l, a->difference, weights[i], f->in + at, s->psi_in + state[i],
-                            s->psi_out + state[i], s->zeta + state[i]);
-          for (int k = 1; i == 2 && k <= ABSORB_BEYOND && k <= absorb_left(a, p, z); k++)
-            s->psi_out[state[i] + l.psi[k]] =
-                absorb_psi_at(&l, a->difference, f->in + at, s->psi_in + state[i], k);
-        }
-        if (any) ghosts_store(f, z, y, x, fmaf(f->medium ? f->medium[at] : f->scale, sum, f->out[at]));
-      }
-}
+/* A copy of slab p's newer field and its layers' state, and the args of a launch that reads and writes them. */
+typedef struct outcome {
+  float *field, *state;
+  absorb_args args;
+} outcome;
 
-static void check_slab(world *w, const piece *p, int parts) {
-  const size_t floats = slab_floats(&p->s), bytes = absorb_bytes(&w->c, &p->s),
-               first = slab_offset(&p->s, 0, 0, 0);
-  float *out = malloc(floats * sizeof *out), *memory = malloc(bytes), *const field = p->field[!w->current];
-  memcpy(out, field, floats * sizeof *out), memcpy(memory, p->layers.memory, bytes);
-  absorb_args got = p->layers.args, expected;
-  got.field = piece_args(w, p);
-  got.field.z_end = p->s.nz;
-  expected = got;
-  expected.field.out = out + first;
+static outcome outcome_of(const world *w, const piece *p) {
+  const size_t floats = slab_floats(&p->s), bytes = absorb_bytes(&w->c, &p->s);
+  outcome o = {.field = aligned_alloc(256, (floats * sizeof(float) + 255) / 256 * 256),
+               .state = malloc(bytes),
+               .args = p->layers.args};
+  memcpy(o.field, p->field[!w->current], floats * sizeof(float));
+  memcpy(o.state, p->layers.memory, bytes);
+  o.args.field = piece_args(w, p);
+  o.args.field.out = o.field + slab_offset(&p->s, 0, 0, 0);
+  o.args.field.z_end = p->s.nz;
   for (int i = 0; i < ABSORB_AXES; i++) {
-    absorb_axis *s = &expected.axis[i];
+    absorb_axis *s = &o.args.axis[i];
     if (!s->zeta) continue;
-    s->psi_out = memory + (s->psi_out - p->layers.memory), s->zeta = memory + (s->zeta - p->layers.memory);
+    s->psi_out = o.state + (s->psi_out - p->layers.memory), s->zeta = o.state + (s->zeta - p->layers.memory);
   }
-  add_to_points(&expected);
-  for (int part = 0; part < parts; part++) absorb_host(&got, part, parts);
-  assert_memory_equal(p->layers.memory, memory, bytes);
-  for (int z = 0; z < p->s.nz; z++)
-    for (int y = 0; y < p->s.ny; y++)
-      for (int x = -GHOST_REACH; x < p->s.nx + GHOST_REACH; x++) {
-        const size_t at = slab_offset(&p->s, z, y, x);
-        if (memcmp(&field[at], &out[at], sizeof *out) != 0)
-          fail_msg("z %d y %d x %d: %a, not %a", z, y, x, (double)field[at], (double)out[at]);
-      }
-  free(out), free(memory);
+  return o;
 }
 
-/* Rows, blocks and lines of the host give a point what it gets by itself. */
-static void host_adds_what_points_get(void **state) {
+static void outcome_free(const outcome *o) {
+  free(o->field), free(o->state);
+}
+
+static void check_outcome(const world *w, const piece *p, host_operation *run, int parts,
+                          const outcome *expected, const char *what) {
+  outcome got = outcome_of(w, p);
+  for (int part = 0; part < parts; part++) run(&got.args, part, parts);
+  assert_memory_equal(got.state, expected->state, absorb_bytes(&w->c, &p->s));
+  for (int z = -RADIUS; z < p->s.nz + RADIUS; z++)
+    for (int y = -RADIUS; y < p->s.ny + RADIUS; y++)
+      for (int x = -RADIUS; x < p->s.nx + RADIUS; x++) {
+        const size_t at = slab_offset(&p->s, z, y, x);
+        if (memcmp(&got.field[at], &expected->field[at], sizeof(float)) != 0)
+          fail_msg("%s, %d x %d x %d points in %d parts: z %d y %d x %d: %a, not %a", what, p->s.nx, p->s.ny,
+                   p->s.nz, parts, z, y, x, (double)got.field[at], (double)expected->field[at]);
+      }
+  outcome_free(&got);
+}
+
+/* The kernel with layers of every instruction set gives what the reference kernel and each point's layers by themselves
+ * give, whatever the shares. */
+static void check_slab(const world *w, const piece *p, int parts) {
+  const kernel *reference;
+  const host_isa *isa;
+  assert_ok(kernel_find("reference", EQUATION_WAVE, BACKEND_HOST, &reference, &E), &E);
+  outcome expected = outcome_of(w, p);
+  reference->host(&expected.args.field, 0, 1);
+  operation_absorb.host(&expected.args, 0, 1);
+  for (int i = 0; (isa = host_isa_get(i)); i++) {
+    check_outcome(w, p, isa->launch_layers, parts, &expected, isa->name);
+    check_outcome(w, p, isa->cached_layers, 1, &expected, isa->name);
+  }
+  outcome_free(&expected);
+}
+
+static void kernels_add_what_points_get(void **state) {
   (void)state;
   for (int mix = 0; mix <= MIX_COUNT; mix++)
     for (int slabs = 1; slabs <= 3; slabs++) {
       const config c =
-          mix < MIX_COUNT ? mixed_box(mix) : box(269, 37, 20, 17, MIXES[0]); /* more than a chunk */
+          mix < MIX_COUNT ? mixed_box(mix) : box(BLOCK_X + 13, 37, 20, 17, MIXES[0]); /* more than a block */
       world w;
       start_random(&w, "host", &c, (cutting){slabs, 1, false, 0});
       for (int step = 0; step < 4; step++, world_step(&w, 1))
@@ -267,7 +267,7 @@ static void memory_is_as_announced(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_do_not_depend_on_the_cut), cmocka_unit_test(layers_are_mirror_images),
-      cmocka_unit_test(host_adds_what_points_get), cmocka_unit_test(state_moves_between_cuts),
+      cmocka_unit_test(kernels_add_what_points_get), cmocka_unit_test(state_moves_between_cuts),
       cmocka_unit_test(memory_is_as_announced)};
   return ABSORB_RUN(argc, argv, "absorbing layers", tests);
 }

@@ -1,0 +1,109 @@
+/* Absorbing layers (absorb.h) in the sweep of the host kernels `simd`. Before a group's rows are computed, what their
+ * layers add to the second derivative is summed on the stack, x first, then y, then z; the sweep adds it to the new
+ * points while they are in registers. So u, the medium and the older u are visited once, and images are stored once.
+ * Every psi that a point needs is computed anew: in the cache that is cheaper than to keep it from row to row, and a
+ * share needs nothing of what another one does. */
+#ifndef STENCIL_HOST_LAYERS_H
+#define STENCIL_HOST_LAYERS_H
+
+#include "absorb.h"
+#include "host_share.h"
+
+enum {
+  LAYERS_AHEAD = 3,                 /* rows */
+  PSI_MOST = GROUP + ABSORB_BEYOND, /* psi that the points of a course need */
+  SUMS_SLACK = 32,                  /* the longest vectors together */
+  SUMS_ROW = BLOCK_X + SUMS_SLACK   /* a vector may end beyond the block */
+};
+
+/* What layers add to the second derivative in the rows of a group, from the block's first point on. -0, which changes
+ * nothing, at points in no layer. */
+typedef struct layer_sums {
+  bool
+      whole; /* all points of the rows are set; else those of vectors that begin before low_end or end after high_begin */
+  bool blank;                      /* -0 is at all of them beside the layers along x */
+  int low_end, high_begin, points; /* of the block */
+  _Alignas(64) float row[GROUP][SUMS_ROW];
+} layer_sums;
+
+static inline void layer_sums_init(layer_sums *s, const absorb_args *a, int x_begin, int x_end) {
+  const absorb_axis *x = &a->axis[0];
+  s->whole = s->blank = false;
+  s->low_end = x->lo - x_begin;
+  s->high_begin = x->points - x->hi - x_begin;
+  s->points = x_end - x_begin;
+}
+
+/* What is to be added to `points` points from x on; NULL: nothing. */
+static inline const float *layer_sums_at(const layer_sums *s, int x, int points) {
+  return s->whole || x < s->low_end || x + points > s->high_begin ? s->row[0] + x : NULL;
+}
+
+/* Sets the sums of `planes` rows before anything is added: all of them, or those beside layers along x. */
+static inline void layer_sums_start(layer_sums *s, int planes, const float start[]) {
+  const int low = smaller(s->low_end + SUMS_SLACK, s->points), high = larger(s->high_begin - SUMS_SLACK, 0);
+  if (s->blank && !s->whole) return;
+  s->blank = !s->whole;
+  for (int k = 0; k < planes; k++) {
+    float *row = s->row[k];
+    for (int x = 0; x < (s->whole ? s->points : low); x++) row[x] = start[k];
+    for (int x = high; x < (s->whole ? 0 : s->points); x++) row[x] = start[k];
+  }
+}
+
+/* Rows of a layer along y or z that follow each other inward; all pointers are to the points of one x. */
+typedef struct course {
+  int count;  /* rows, 1 or GROUP */
+  int stored; /* psi to be stored: the rows' own and, where the slab ends in the layer, those after them */
+  const float *u;            /* of the outermost row */
+  ptrdiff_t step;            /* to the next row inward */
+  const float *coefficients; /* a of the outermost row */
+  const float *psi_in[PSI_MOST];
+  float *psi_out[PSI_MOST], *zeta[GROUP], *sum[GROUP];
+  int newest;      /* first of `count` psi_in that no row below has read */
+  ptrdiff_t ahead; /* floats to what is to be brought to the cache meanwhile */
+} course;
+
+/* The course of `count` rows from (z, y) on, ascending along `axis` (1 or 2), all in place of p, that of the outermost.
+ * x: of the first point; sum[k]: of the row k of them. */
+static inline void course_find(course *c, const absorb_args *a, int axis, absorb_place p, int z, int y, int x,
+                               int count, float *const sum[]) {
+  const absorb_axis *s = &a->axis[axis];
+  const kernel_args *f = &a->field;
+  const ptrdiff_t nx = f->nx, row = axis == 1 ? (ptrdiff_t)z * (s->lo + s->hi) * nx : (ptrdiff_t)y * nx,
+                  stride = axis == 1 ? nx : nx * f->ny;
+  const int outermost = p.inward > 0 ? 0 : count - 1;
+  const int outer_z = axis == 2 ? z + outermost : z, inner_z = axis == 2 ? z + count - 1 - outermost : z;
+  c->count = c->stored = count;
+  c->u = f->in + (ptrdiff_t)f->plane * outer_z + (ptrdiff_t)f->pitch * y + x;
+  c->step = p.inward * (ptrdiff_t)(axis == 1 ? f->pitch : f->plane);
+  c->coefficients = s->coefficients + p.i;
+  c->newest = p.inward > 0 ? ABSORB_BEYOND : 0;
+  c->ahead = LAYERS_AHEAD * nx;
+  if (axis == 2)
+    c->stored += smaller(absorb_left(a, (absorb_place){p.i + count - 1, p.inward}, inner_z), ABSORB_BEYOND);
+  for (int t = 0; t < count + ABSORB_BEYOND; t++) {
+    const ptrdiff_t at = row + x + absorb_stored(s, a->width, p, p.i + t) * stride;
+    c->psi_in[t] = s->psi_in + at;
+    c->psi_out[t] = s->psi_out + at;
+    if (t < count) c->zeta[t] = s->zeta + at, c->sum[t] = sum[p.inward > 0 ? t : count - 1 - t];
+  }
+}
+
+/* Points of a block that lie in the layer along x at its low or its high face: [begin, end). */
+typedef struct x_layer {
+  int begin, end;
+} x_layer;
+
+/* Points x .. x + count - 1 of rows y of planes z .. z + planes - 1. */
+typedef struct x_points {
+  int z, y, x, count, planes;
+} x_points;
+
+static inline x_layer x_layer_of(const absorb_args *a, int inward, int x_begin, int x_end) {
+  const absorb_axis *s = &a->axis[0];
+  if (inward > 0) return (x_layer){x_begin, smaller(s->lo, x_end)};
+  return (x_layer){larger(s->points - s->hi, x_begin), x_end};
+}
+
+#endif

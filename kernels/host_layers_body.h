@@ -1,0 +1,200 @@
+/* The body of host_layers.h for one instruction set; host_simd_body.h includes it. */
+
+/* Constants of an axis. */
+typedef struct ISA(axis) {
+  vec center, weight[5], slope[2], difference[2];
+} ISA(axis);
+
+/* Coefficients of a course, or of points of a row: as absorb_axis has them. */
+typedef struct ISA(profile) {
+  vec a[GROUP], b[GROUP], psi_a[PSI_MOST], psi_b[PSI_MOST];
+} ISA(profile);
+
+TARGET INLINE ISA(axis) ISA(axis_of)(const absorb_args *a, int axis) {
+  const float *const w[ABSORB_AXES] = {a->field.wx, a->field.wy, a->field.wz};
+  const absorb_axis *s = &a->axis[axis];
+  ISA(axis) c = {.center = vec_set(s->center)};
+  for (int r = 1; r <= 4; r++) c.weight[r] = vec_set(w[axis][r]);
+  for (int k = 0; k < 2; k++) c.slope[k] = vec_set(s->slope[k]), c.difference[k] = vec_set(a->difference[k]);
+  return c;
+}
+
+/* The operations of absorb.h at `count` points for each lane, which follow each other inward by `step` from u on.
+ * psi, zeta: before, then after; added: what to add to the second derivative. */
+TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, const float *u, ptrdiff_t step,
+                                  const int count, vec psi[PSI_MOST], vec zeta[GROUP], vec added[GROUP]) {
+  const float *at = u;
+#pragma GCC unroll 8
+  for (int t = 0; t < count + ABSORB_BEYOND; t++, at += step) {
+    const vec near = vec_mul(c->difference[0], vec_sub(vec_load(at - step), vec_load(at - 2 * step))),
+              far = vec_sub(vec_load(at), vec_load(at - 3 * step));
+    psi[t] = vec_fma(p->psi_a[t], psi[t], vec_mul(p->psi_b[t], vec_fma(c->difference[1], far, near)));
+  }
+  at = u;
+#pragma GCC unroll 4
+  for (int k = 0; k < count; k++, at += step) {
+    const vec slope = vec_fma(c->slope[1], vec_sub(psi[k + 3], psi[k]),
+                              vec_mul(c->slope[0], vec_sub(psi[k + 2], psi[k + 1])));
+    vec second = vec_mul(c->weight[4], vec_add(vec_load(at - 4 * step), vec_load(at + 4 * step)));
+#pragma GCC unroll 3
+    for (int r = 3; r >= 1; r--)
+      second = vec_fma(c->weight[r], vec_add(vec_load(at - r * step), vec_load(at + r * step)), second);
+    second = vec_fma(c->center, vec_load(at), second);
+    zeta[k] = vec_fma(p->a[k], zeta[k], vec_mul(p->b[k], vec_add(second, slope)));
+    added[k] = vec_add(slope, zeta[k]);
+  }
+}
+
+/* --- along y and z ---------------------------------------------------------------------------------------------- */
+
+/* Adds to the sums of one vector of a course's rows, `x` points on; `lanes` of it. */
+TARGET INLINE void ISA(add_course)(const ISA(axis) * c, const ISA(profile) * p, const course *r, int x,
+                                   const int count, const int lanes) {
+  vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
+#pragma GCC unroll 8
+  for (int t = 0; t < count + ABSORB_BEYOND; t++) psi[t] = ISA(load_lanes)(r->psi_in[t] + x, lanes);
+#pragma GCC unroll 4
+  for (int k = 0; k < count; k++) zeta[k] = ISA(load_lanes)(r->zeta[k] + x, lanes);
+  ISA(add_along)(c, p, r->u + x, r->step, count, psi, zeta, added);
+#pragma GCC unroll 4
+  for (int k = 0; k < count; k++) {
+    ISA(store_lanes)(r->psi_out[k] + x, psi[k], lanes);
+    ISA(store_lanes)(r->zeta[k] + x, zeta[k], lanes);
+    vec_store(r->sum[k] + x, vec_add(vec_load(r->sum[k] + x), added[k]));
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < count; k++)
+#pragma GCC unroll 1
+    for (int i = 0; i < LANES; i += LINE) {
+      prefetch(r->psi_in[r->newest + k] + r->ahead + x + i);
+      prefetch(r->psi_out[k] + r->ahead + x + i);
+      prefetch(r->zeta[k] + r->ahead + x + i);
+    }
+  for (int t = count; t < r->stored; t++) ISA(store_lanes)(r->psi_out[t] + x, psi[t], lanes);
+}
+
+/* Adds to the sums of `points` points of a course's rows; count: r->count, as a constant. */
+TARGET INLINE void ISA(add_rows)(const absorb_args *a, int axis, const course *r, int points,
+                                 const int count) {
+  const ISA(axis) c = ISA(axis_of)(a, axis);
+  ISA(profile) p;
+  for (int k = 0; k < count; k++)
+    p.a[k] = vec_set(r->coefficients[k]), p.b[k] = vec_set(r->coefficients[a->width + k]);
+  for (int t = 0; t < count + ABSORB_BEYOND; t++) {
+    p.psi_a[t] = vec_set(r->coefficients[2 * a->width + t]);
+    p.psi_b[t] = vec_set(r->coefficients[3 * a->width + ABSORB_BEYOND + t]);
+  }
+  int x = 0;
+  for (; x + LANES <= points; x += LANES) ISA(add_course)(&c, &p, r, x, count, LANES);
+  if (x < points) ISA(add_course)(&c, &p, r, x, count, points - x);
+}
+
+TARGET static __attribute__((noinline)) void ISA(add_row)(const absorb_args *a, int axis, const course *r,
+                                                          int points) {
+  ISA(add_rows)(a, axis, r, points, 1);
+}
+
+TARGET static __attribute__((noinline)) void ISA(add_group)(const absorb_args *a, int axis, const course *r,
+                                                            int points) {
+  ISA(add_rows)(a, axis, r, points, GROUP);
+}
+
+/* --- along x ---------------------------------------------------------------------------------------------------- */
+
+/* `lanes` coefficients from c on, inward. */
+TARGET INLINE vec ISA(profile_x)(const float *c, int inward, int lanes) {
+  static const int reversed[16] = {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
+  const unsigned bits = (1u << lanes) - 1;
+  if (inward > 0) return vec_load_some(c, bits);
+  return vec_pick(vec_load_some(c - (LANES - 1), bits << (LANES - lanes)), reversed + 16 - LANES);
+}
+
+/* Sets the sums of a vector of a layer along x, its other lanes to start. */
+TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, int inward, x_points at,
+                              const float start[], float *const sum[]) {
+  const absorb_axis *s = &a->axis[0];
+  const kernel_args *f = &a->field;
+  const bool low = inward > 0;
+  const int x = at.x, lanes = at.count;
+  const int layers = s->lo + s->hi,
+            first = low ? x : x - (s->points - layers),                /* stored, of the first point */
+      i = low ? x : s->points - 1 - x, last = low ? s->lo - 1 : s->lo; /* stored, of the inmost */
+  const unsigned own = (1u << lanes) - 1;
+  ISA(profile) p;
+  unsigned inside[PSI_MOST]; /* lanes whose psi are in the layer */
+  p.a[0] = ISA(profile_x)(s->coefficients + i, inward, lanes);
+  p.b[0] = ISA(profile_x)(s->coefficients + a->width + i, inward, lanes);
+  for (int t = 0; t <= ABSORB_BEYOND; t++) {
+    p.psi_a[t] = ISA(profile_x)(s->coefficients + 2 * a->width + i + t, inward, lanes);
+    p.psi_b[t] = ISA(profile_x)(s->coefficients + 3 * a->width + ABSORB_BEYOND + i + t, inward, lanes);
+    const int beyond = low ? larger(first + lanes - 1 + t - last, 0) : larger(last - (first - t), 0);
+    inside[t] = beyond >= lanes ? 0 : low ? own >> beyond : own & ~0u << beyond;
+  }
+  for (int k = 0; k < at.planes; k++) {
+    const ptrdiff_t row = ((ptrdiff_t)(at.z + k) * f->ny + at.y) * layers;
+    const float *u = f->in + (ptrdiff_t)f->plane * (at.z + k) + (ptrdiff_t)f->pitch * at.y + x;
+    const float *before = s->psi_in + row;
+    vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
+    const ptrdiff_t ahead = row + LAYERS_AHEAD * layers + first;
+    prefetch(s->psi_in + ahead), prefetch(s->psi_out + ahead), prefetch(s->zeta + ahead);
+#pragma GCC unroll 4
+    for (int t = 0; t <= ABSORB_BEYOND; t++)
+      psi[t] =
+          vec_where(inside[t], vec_load_some(before + first + t * inward, inside[t]), vec_set(before[last]));
+    zeta[0] = vec_load_some(s->zeta + row + first, own);
+    ISA(add_along)(c, &p, u, inward, 1, psi, zeta, added);
+    vec_store_some(s->psi_out + row + first, psi[0], own);
+    vec_store_some(s->zeta + row + first, zeta[0], own);
+    vec_store(sum[k], vec_where(own, vec_add(vec_set(0), added[0]), vec_set(start[k])));
+  }
+}
+
+/* Sets the sums of the rows' points in layers along x; `start`: what the others of their vectors hold. */
+TARGET static __attribute__((noinline)) void ISA(add_ends)(const absorb_args *a, block b, int z, int planes,
+                                                           int y, const float start[], layer_sums *sums) {
+  const ISA(axis) c = ISA(axis_of)(a, 0);
+  for (int inward = 1; inward >= -1; inward -= 2) {
+    const x_layer l = x_layer_of(a, inward, b.x_begin, b.x_end);
+    for (int x = l.begin; x < l.end; x += LANES) {
+      float *sum[GROUP];
+      for (int k = 0; k < planes; k++) sum[k] = sums->row[k] + (x - b.x_begin);
+      ISA(add_x)(a, &c, inward, (x_points){z, y, x, smaller(l.end - x, LANES), planes}, start, sum);
+    }
+  }
+}
+
+/* --- all axes --------------------------------------------------------------------------------------------------- */
+
+/* Finds the sums of rows y of `planes` planes from z on. */
+TARGET INLINE void ISA(add_layers)(const absorb_args *a, block b, int z, const int planes, int y,
+                                   layer_sums *sums) {
+  const absorb_place at_y = absorb_locate(&a->axis[1], y);
+  absorb_place at_z[GROUP];
+  float start[GROUP], *row[GROUP];
+  sums->whole = at_y.inward;
+  for (int k = 0; k < planes; k++) {
+    at_z[k] = absorb_locate(&a->axis[2], z + k);
+    start[k] = at_y.inward || at_z[k].inward ? 0.0f : -0.0f;
+    row[k] = sums->row[k];
+    sums->whole |= at_z[k].inward != 0;
+  }
+  const int points = b.x_end - b.x_begin, last = planes - 1;
+  const bool group = planes == GROUP && at_z[0].inward && at_z[0].inward == at_z[last].inward;
+  course c;
+  layer_sums_start(sums, planes, start);
+  ISA(add_ends)(a, b, z, planes, y, start, sums);
+  for (int k = 0; k < planes && at_y.inward; k++) {
+    course_find(&c, a, 1, at_y, z + k, y, b.x_begin, 1, row + k);
+    ISA(add_row)(a, 1, &c, points);
+  }
+  if (group) {
+    course_find(&c, a, 2, at_z[0].inward > 0 ? at_z[0] : at_z[last], z, y, b.x_begin, GROUP, row);
+    ISA(add_group)(a, 2, &c, points);
+    return;
+  }
+  for (int k = 0; k < planes; k++) {
+    if (!at_z[k].inward) continue;
+    course_find(&c, a, 2, at_z[k], z + k, y, b.x_begin, 1, row + k);
+    ISA(add_row)(a, 2, &c, points);
+  }
+}
