@@ -1,0 +1,145 @@
+/* The reference, which every kernel must equal, is what docs/DESIGN.md says: weights, order of operations, ghosts. */
+#include "launch_case.h"
+
+/* Rounding: 25 products and sums, each off by at most half a unit of 2^-23 of the largest partial sum. */
+static void reference_is_near_float64(void **unused) {
+  (void)unused;
+  uint64_t random = 5u;
+  launch_case c;
+  new_case(&c, 37, 19, 11, 0, 11, &random);
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.expected[EQUATION_JACOBI]}),
+              magnitude = args;
+  float *magnitudes = new_field(c.floats);
+  for (size_t i = 0; i < c.floats; i++) magnitudes[i] = fabsf(c.in[i]);
+  magnitude.in = magnitudes + slab_offset(&c.s, 0, 0, 0);
+  magnitude.center = fabsf(args.center);
+  for (int r = 1; r <= 4; r++) {
+    magnitude.wx[r] = fabsf(args.wx[r]);
+    magnitude.wy[r] = fabsf(args.wy[r]);
+    magnitude.wz[r] = fabsf(args.wz[r]);
+  }
+  for (int z = 0; z < 11; z++)
+    for (int y = 0; y < 19; y++)
+      for (int x = 0; x < 37; x++) {
+        double exact = jacobi_reference_f64(&args, z, y, x);
+        double bound = 25 * 0x1p-24 * jacobi_reference_f64(&magnitude, z, y, x);
+        double off = fabs((double)c.expected[EQUATION_JACOBI][slab_offset(&c.s, z, y, x)] - exact);
+        if (!(off <= bound)) fail_msg("z %d y %d x %d: off by %g, bound %g", z, y, x, off, bound);
+      }
+  free(magnitudes);
+  free_case(&c);
+}
+
+static float weight_at(const kernel_args *a, int dz, int dy, int dx) {
+  if (!dx && !dy && !dz) return a->center;
+  if (!dy && !dz && abs(dx) <= 4) return a->wx[abs(dx)];
+  if (!dx && !dz && abs(dy) <= 4) return a->wy[abs(dy)];
+  if (!dx && !dy && abs(dz) <= 4) return a->wz[abs(dz)];
+  return 0;
+}
+
+/* The response to a single 1 is the weights themselves, exactly, at 25 points and 0 at all others. */
+static void reference_reproduces_its_weights(void **unused) {
+  (void)unused;
+  uint64_t random = 9u;
+  launch_case c;
+  new_case(&c, 13, 11, 12, 0, 12, &random);
+  const int at[3] = {6, 5, 7}; /* z y x */
+  memset(c.in, 0, c.floats * sizeof(float));
+  c.in[slab_offset(&c.s, at[0], at[1], at[2])] = 1;
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.got});
+  jacobi_host_reference(&args, 0, 1);
+  int nonzero = 0;
+  for (int z = 0; z < 12; z++)
+    for (int y = 0; y < 11; y++)
+      for (int x = 0; x < 13; x++) {
+        float got = c.got[slab_offset(&c.s, z, y, x)];
+        float weight = weight_at(&args, z - at[0], y - at[1], x - at[2]);
+        assert_true(got == weight);
+        assert_true(jacobi_reference_f64(&args, z, y, x) == (double)weight);
+        nonzero += got != 0;
+      }
+  assert_int_equal(nonzero, 25);
+  free_case(&c);
+}
+
+/* u = x^2 + 2 y^2 + 3 z^2 + xyz with whole weights: every intermediate is a whole number below 2^24, hence
+ * exact, and by hand the sum of w (u[-r] + u[+r]) along an axis with coefficient k of its square is w (2 u +
+ * 2 k r^2). */
+static void reference_of_a_polynomial(void **unused) {
+  (void)unused;
+  uint64_t random = 1u;
+  launch_case c;
+  new_case(&c, 9, 8, 7, 0, 7, &random);
+  c.args.center = -3;
+  int sum = -3, curvature = 0;
+  for (int r = 1; r <= 4; r++) {
+    int wx = r + 1, wy = 7 - 2 * r, wz = 3 * r - 5;
+    c.args.wx[r] = (float)wx, c.args.wy[r] = (float)wy, c.args.wz[r] = (float)wz;
+    sum += 2 * (wx + wy + wz);
+    curvature += 2 * r * r * (wx + 2 * wy + 3 * wz);
+  }
+  for (int z = -4; z < 11; z++)
+    for (int y = -4; y < 12; y++)
+      for (int x = -4; x < 13; x++)
+        c.in[slab_offset(&c.s, z, y, x)] = (float)(x * x + 2 * y * y + 3 * z * z + x * y * z);
+  kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.got});
+  jacobi_host_reference(&args, 0, 1);
+  for (int z = 0; z < 7; z++)
+    for (int y = 0; y < 8; y++)
+      for (int x = 0; x < 9; x++) {
+        int u = x * x + 2 * y * y + 3 * z * z + x * y * z;
+        assert_true(c.got[slab_offset(&c.s, z, y, x)] == (float)(sum * u + curvature));
+      }
+  free_case(&c);
+}
+
+/* heat and wave are the star of jacobi and one or two more roundings (docs/DESIGN.md, the order of operations at a point). */
+static void reference_of_each_equation(void **unused) {
+  (void)unused;
+  uint64_t random = 3u;
+  launch_case c;
+  for (int nx = 12; nx <= 15; nx++) { /* with a medium and with a scale */
+    new_case(&c, nx, 7, 6, 1, 5, &random);
+    for (int z = 1; z < 5; z++)
+      for (int y = 0; y < 7; y++)
+        for (int x = 0; x < nx; x++) {
+          size_t i = slab_offset(&c.s, z, y, x);
+          float star = c.expected[EQUATION_JACOBI][i], m = c.args.medium ? c.medium[i] : c.args.scale;
+          assert_true(c.expected[EQUATION_HEAT][i] == fmaf(m, star, c.in[i]));
+          assert_true(c.expected[EQUATION_WAVE][i] ==
+                      fmaf(m, star, 2 * c.in[i] - c.before[EQUATION_WAVE][i]));
+        }
+    free_case(&c);
+  }
+}
+
+/* The oracle's ghosts, one point after another, are those that the rules ask for, one ghost after another. */
+static void reference_of_each_rule(void **unused) {
+  (void)unused;
+  uint64_t random = 31u;
+  for (int turn = 0; turn < 60; turn++) {
+    launch_case c;
+    int n[3] = {4 + random_below(&random, 12), 4 + random_below(&random, 8), 4 + random_below(&random, 8)};
+    int begin = random_below(&random, n[2]), end = begin + 1 + random_below(&random, n[2] - begin);
+    new_case_of(&c, true, n, begin, end, &random);
+    for (int q = 0; q < EQUATION_COUNT; q++) {
+      memcpy(c.got, c.before[q], c.floats * sizeof(float));
+      kernel_args args = with_fields(&c, (launch_fields){c.in, c.medium, c.got});
+      memset(args.ghosts, GHOST_KEEP, sizeof args.ghosts);
+      REFERENCE[q](&args, 0, 1);
+      rules_apply(&c.s, &c.args, c.got);
+      check_case(&c, (enum equation)q, "reference");
+    }
+    free_case(&c);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(reference_reproduces_its_weights), cmocka_unit_test(reference_of_a_polynomial),
+      cmocka_unit_test(reference_is_near_float64),        cmocka_unit_test(reference_of_each_equation),
+      cmocka_unit_test(reference_of_each_rule),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

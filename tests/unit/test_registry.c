@@ -1,0 +1,87 @@
+/* The table of kernels: look-ups by name, what each can do, and names that are nearly right. */
+#include "base/nearest.h"
+#include "kernels/kernel.h"
+#include "test.h"
+
+static void who_can_do_without_ghosts_in_x(void **unused) {
+  (void)unused;
+  error e = {0};
+  const kernel *able = NULL, *plain = NULL;
+  assert_ok(kernel_find("reference", EQUATION_WAVE, BACKEND_HOST, &plain, &e), &e);
+  for (int i = 0; i < kernel_table_size; i++)
+    if (strcmp(kernel_table[i].name, "bulk_tensor") == 0) able = &kernel_table[i];
+  assert_non_null(able);
+  kernel_args args = {.nx = 12, .ghosts = {[FACE_X_HI] = GHOST_ODD}};
+  assert_true(kernel_virtual_x(able, &args));
+  assert_false(kernel_virtual_x(plain, &args));
+  for (args.nx = 1; args.nx < 20; args.nx++)
+    assert_int_equal(kernel_virtual_x(able, &args), args.nx == 8 || args.nx == 12 || args.nx == 16);
+  const kernel simd = {.backend = BACKEND_HOST, .flags = KERNEL_VIRTUAL_X};
+  for (args.nx = 1; args.nx < 40; args.nx++)
+    assert_int_equal(kernel_virtual_x(&simd, &args), args.nx == 16 || args.nx == 32);
+  args = (kernel_args){.nx = 12, .ghosts = {[FACE_Y_LO] = GHOST_ODD, [FACE_Z_HI] = GHOST_EVEN}};
+  assert_false(kernel_virtual_x(able, &args));
+}
+
+static void kernels_are_found_by_name(void **unused) {
+  (void)unused;
+  const kernel *k = NULL;
+  error e = {0};
+  assert_int_equal(kernel_find("auto", EQUATION_JACOBI, BACKEND_HOST, &k, &e), 0);
+  assert_string_equal(k->name, "simd");
+  for (int i = 0; i < kernel_table_size; i++) {
+    const kernel *want = &kernel_table[i];
+    error why = {0};
+    int id = kernel_find(want->name, want->equation, want->backend, &k, &why);
+    if (want->host || want->cuda) assert_ptr_equal(k, want);
+    assert_int_equal(id, want->host || want->cuda ? 0 : ERROR_KERNEL_NOT_COMPILED);
+    assert_false(want->host && want->cuda);
+  }
+}
+
+static void unknown_kernels_are_explained(void **unused) {
+  (void)unused;
+  const kernel *k = NULL;
+  error e = {0};
+  assert_int_equal(kernel_find("smid", EQUATION_JACOBI, BACKEND_HOST, &k, &e), ERROR_KERNEL_UNKNOWN);
+  assert_non_null(strstr(e.text, "'smid' on the host device (did you mean 'simd'?)"));
+  e = (error){0};
+  assert_int_equal(kernel_find("naive", EQUATION_JACOBI, BACKEND_HOST, &k, &e), ERROR_KERNEL_UNKNOWN);
+  assert_null(strstr(e.text, "did you mean"));
+  e = (error){0};
+  assert_int_equal(kernel_find("", EQUATION_JACOBI, BACKEND_CUDA, &k, &e), ERROR_KERNEL_UNKNOWN);
+  assert_null(k);
+}
+
+static void nearest_names(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"nx", "ny", "transport", NULL, "overlap", ""};
+  const int count = sizeof names / sizeof names[0];
+  assert_string_equal(nearest_name("mx", names, count), "nx");
+  assert_string_equal(nearest_name("NY", names, count), "ny");
+  assert_string_equal(nearest_name("trasnport", names, count), "transport"); /* swapped */
+  assert_string_equal(nearest_name("overlaps", names, count), "overlap");    /* one more */
+  assert_string_equal(nearest_name("ovelap", names, count), "overlap");      /* one less */
+  assert_null(nearest_name("schedule", names, count));
+  assert_null(nearest_name("q", names, count));
+  assert_null(nearest_name("", names, count));
+  assert_null(nearest_name("nx", names, 0));
+  char *endless = malloc(1000001);
+  assert_non_null(endless);
+  memset(endless, 'n', 1000000);
+  endless[1000000] = 0;
+  assert_null(nearest_name(endless, names, count));
+  endless[64] = 0;
+  assert_null(nearest_name(endless, names, count));
+  free(endless);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_can_do_without_ghosts_in_x),
+      cmocka_unit_test(kernels_are_found_by_name),
+      cmocka_unit_test(unknown_kernels_are_explained),
+      cmocka_unit_test(nearest_names),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
