@@ -153,6 +153,9 @@ const char *schedule_name(enum schedule_kind k);
 
 /* Points of the grid. */
 double config_points(const config *c);
+/* The first axis along which a position is outside the grid, but for what rounding may do to one on a face; its `ends` are
+ * then those of the grid, m. -1: it is inside. */
+int config_outside(const config *c, const double position[3], double ends[2]);
 /* Is the face's boundary one of the two that reflect? */
 bool config_reflects(const config *c, enum face f);
 /* Steps from one to the next at which something is due: saving, checking, a checkpoint; 0: never. Samples of

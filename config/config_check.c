@@ -103,19 +103,24 @@ static int check_layers(checker *k, int axis) {
 
 /* --- positions --------------------------------------------------------------------------------- */
 
-/* Fails unless the position is inside the grid, but for what rounding may do to one on a face. `what` begins the
- * message. */
+int config_outside(const config *c, const double position[3], double ends[2]) {
+  for (int axis = 0; axis < 3; axis++) {
+    const double low = c->origin[axis], high = low + (points_of(c, axis) - 1) * spacing_of(c, axis);
+    const double slack = 1e-9 * spacing_of(c, axis) + 1e-15 * fmax(fabs(low), fabs(high));
+    ends[0] = low, ends[1] = high;
+    if (position[axis] < low - slack || position[axis] > high + slack) return axis;
+  }
+  return -1;
+}
+
+/* Fails unless the position is inside the grid. `what` begins the message. */
 static int check_inside(checker *k, const char *section, const char *name, const char *what,
                         const double position[3]) {
-  const config *c = k->c;
-  for (int axis = 0; axis < 3; axis++) {
-    double low = c->origin[axis], high = low + (points_of(c, axis) - 1) * spacing_of(c, axis);
-    double slack = 1e-9 * spacing_of(c, axis) + 1e-15 * fmax(fabs(low), fabs(high));
-    if (position[axis] >= low - slack && position[axis] <= high + slack) continue;
-    return FAIL(k->e, CONFIG_OUTSIDE, k->place, section, name, what, position[0], position[1], position[2],
-                axis_names[axis], low, high);
-  }
-  return 0;
+  double ends[2];
+  const int axis = config_outside(k->c, position, ends);
+  if (axis < 0) return 0;
+  return FAIL(k->e, CONFIG_OUTSIDE, k->place, section, name, what, position[0], position[1], position[2],
+              axis_names[axis], ends[0], ends[1]);
 }
 
 static int check_source(checker *k, const config_block *given, const source_config *s) {

@@ -204,7 +204,7 @@ const config_key config_keys[] = {
    .doc = "the wave one step before the start"},
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = default_center,
    .only_with = &GAUSSIAN,
-   .otherwise = "the middle of the grid", .unit = "m", .doc = "x y z of the middle of the gaussian"},
+   .otherwise = "the middle of the grid", .unit = "m", .doc = "x y z of the middle of the gaussian; outside the grid is a warning"},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = default_width,
    .only_with = &GAUSSIAN,
    .otherwise = "a tenth of the longest side", .unit = "m", .doc = "standard deviation of the gaussian"},

@@ -146,20 +146,21 @@ void temporary_begin(char *temporary, size_t bytes, const char *name) {
 
 /* --- paths --- */
 
-int path_check_ending(const char *path, const char *ending, error *e) {
+int path_check_ending(named_path p, const char *ending, error *e) {
+  const char *path = p.path;
   char folder[FILE_NAME], probe[FILE_NAME + PATH_ENDING], reason[FILE_NAME + 64];
   const char *slash = strrchr(path, '/');
   if (!*(slash ? slash + 1 : path))
-    return FAIL(e, PATH_UNUSABLE, path, "expected the beginning of a file name, not a folder");
+    return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
   path_folder(path, folder);
   struct stat s;
   if (stat(folder, &s)) {
     snprintf(reason, sizeof reason, "folder '%s': %s", folder, strerror(errno));
-    return FAIL(e, PATH_UNUSABLE, path, reason);
+    return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   if (!S_ISDIR(s.st_mode)) {
     snprintf(reason, sizeof reason, "'%s' is not a folder", folder);
-    return FAIL(e, PATH_UNUSABLE, path, reason);
+    return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
   const int length = snprintf(probe, sizeof probe, "%s%s", path, ending);
@@ -167,15 +168,15 @@ int path_check_ending(const char *path, const char *ending, error *e) {
   int fd = mkstemp(probe);
   if (fd < 0) {
     snprintf(reason, sizeof reason, "folder '%s' is not writable: %s", folder, strerror(errno));
-    return FAIL(e, PATH_UNUSABLE, path, reason);
+    return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   close(fd);
-  if (unlink(probe)) return FAIL(e, PATH_UNUSABLE, path, strerror(errno));
+  if (unlink(probe)) return FAIL(e, PATH_UNUSABLE, p.key, path, strerror(errno));
   return 0;
 }
 
-int path_check_writable(const char *path, error *e) {
+int path_check_writable(named_path p, error *e) {
   char ending[PATH_ENDING];
   temporary_name(ending, sizeof ending, ".00000000.hdf");
-  return path_check_ending(path, ending, e);
+  return path_check_ending(p, ending, e);
 }

@@ -23,7 +23,12 @@ int atomic_file_commit(const char *temporary, const char *path, error *e);
 /* The same, but replaces nothing: where there is a file of that name, all stays as it is, and *taken is true. */
 int atomic_file_add(const char *temporary, const char *path, bool *taken, error *e);
 
+/* A path, and the key of the configuration that says it, for messages: "[output] path". */
+typedef struct named_path {
+  const char *key, *path;
+} named_path;
+
 /* Exit 2 unless files named PATH.* can be created: the folder exists and is writable. Leaves nothing behind. */
-int path_check_writable(const char *path, error *e);
+int path_check_writable(named_path p, error *e);
 
 #endif

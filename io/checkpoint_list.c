@@ -19,7 +19,7 @@ int checkpoint_path_check(const char *path, error *e) {
   char name[CHECKPOINT_NAME], temporary[CHECKPOINT_TEMPORARY];
   TRY(checkpoint_file_name(name, path, 0, e));
   temporary_name(temporary, sizeof temporary, name);
-  return path_check_ending(path, temporary + strlen(path), e);
+  return path_check_ending((named_path){"[checkpoint] path", path}, temporary + strlen(path), e);
 }
 
 /* --- the list --- */

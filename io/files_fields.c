@@ -173,7 +173,9 @@ int serve_series_write(file_server *s, message *m, error *e) {
 }
 
 static int check_path(const files *f, const char *path, bool checkpoints, error *e) {
-  if (uses_files(f)) checkpoints ? checkpoint_path_check(path, e) : path_check_writable(path, e);
+  if (uses_files(f))
+    checkpoints ? checkpoint_path_check(path, e)
+                : path_check_writable((named_path){"[output] path", path}, e);
   return error_agree(e, f->comm);
 }
 

@@ -4,6 +4,7 @@
 
 #include <hdf5.h>
 #include "disk_driver.h"
+#include "atomic_file.h"
 #include "field_io.h"
 
 enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32, PATH_ENDING = 160 };
@@ -25,7 +26,7 @@ hid_t hdf5_access(void);
 void path_folder(const char *path, char folder[FILE_NAME]);
 /* Exit 2 unless a file named PATH and `ending` (6 to PATH_ENDING - 1 characters) can be created. Leaves nothing
  * behind. */
-int path_check_ending(const char *path, const char *ending, error *e);
+int path_check_ending(named_path p, const char *ending, error *e);
 
 /* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
  * file; NULL where it is no such name. */

@@ -112,13 +112,11 @@ static int print_device(simulation *s, const needs *n, error *e) {
 }
 
 static void print_output(const simulation *s) {
-  const double BESIDE =
-      9000; /* what a file holds besides points and config, about: HDF5's own, and attributes */
   const config *c = s->config;
   int64_t files = 1;
   const int64_t steps = s->physics.steps;
   if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
-  double bytes = (double)c->nx * c->ny * c->nz * sizeof(float) + BESIDE + (double)strlen(s->config_text);
+  const double bytes = storage_field_bytes(s);
   log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
            files == 1 ? "" : "s", c->output_path, mib(bytes), c->compress ? " before compression" : "",
            mib(bytes * (double)files));
@@ -152,7 +150,7 @@ static int describe(simulation *s, double *traces, error *e) {
   const config *c = s->config;
   needs n;
   log_line(s->log, "%s", s->config_text);
-  if (s->config->idle[0]) log_line(s->log, "without effect here: %s", s->config->idle);
+  simulation_remarks(s);
   print_physics(s);
   TRY(count_needs(s, &n, e));
   print_partition(s, &n);

@@ -233,14 +233,15 @@ static int write_text(const char *file, const char *path, const char *text, erro
 }
 
 int report_check(const char *path, error *e) {
+  const char *key = "[report] file";
   struct stat s;
   struct statfs f;
-  if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable(path, e);
+  if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable((named_path){key, path}, e);
   /* At the other end of a pipe in a folder may be nobody. Those that a shell makes are in none. */
   if (S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC)
-    return FAIL(e, PATH_UNUSABLE, path, "it is a named pipe");
-  if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, path, strerror(EISDIR));
-  return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, path, strerror(errno)) : 0;
+    return FAIL(e, PATH_UNUSABLE, key, path, "it is a named pipe");
+  if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, key, path, strerror(EISDIR));
+  return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, key, path, strerror(errno)) : 0;
 }
 
 /* A report appears whole or not at all, unless it goes to a terminal, pipe or device, which must not be

@@ -177,7 +177,7 @@ static int announce(simulation *s, error *e) {
   if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.transport->name, s->halo.story);
   if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.transport->name, s->halo.way);
   TRY(cores_log(s->comm, s->threads, s->log, e));
-  if (c->idle[0]) log_line(s->log, "without effect here: %s", c->idle);
+  simulation_remarks(s);
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
   char text[sizeof s->dev->warning];
   snprintf(text, sizeof text, "%s", s->dev->warning);

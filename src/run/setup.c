@@ -153,6 +153,19 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
   return 0;
 }
 
+void simulation_remarks(const simulation *s) {
+  const config *c = s->config;
+  const double *center = c->gaussian_center;
+  double ends[2];
+  if (c->idle[0]) log_line(s->log, "without effect here: %s", c->idle);
+  const int axis = c->initial == INITIAL_GAUSSIAN && !s->from ? config_outside(c, center, ends) : -1;
+  if (axis < 0) return;
+  log_line(
+      s->log,
+      "warning: [initial] center = %.15g %.15g %.15g is outside the grid, where %c is from %.15g to %.15g",
+      center[0], center[1], center[2], "xyz"[axis], ends[0], ends[1]);
+}
+
 static int allocate_fields(simulation *s, error *e) {
   size_t bytes = slab_floats(&s->slab) * sizeof(float);
   for (int i = 0; i < 2; i++)

@@ -64,6 +64,8 @@ enum plan_purpose { PLAN_DRY, PLAN_RUN, PLAN_PROFILE };
  * files->compute, same error everywhere. Close it also after a failure. */
 int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
                     const files *files, enum plan_purpose purpose, error *e);
+/* Tells the log what in the configuration has no effect, or is probably a mistake. */
+void simulation_remarks(const simulation *s);
 /* Takes the memory and opens the transport of a planned simulation. Collective. */
 int simulation_allocate(simulation *s, error *e);
 void simulation_close(simulation *s);

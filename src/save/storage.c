@@ -16,25 +16,39 @@ static double multiples(int64_t first, int64_t last, int64_t every) {
   return every > 0 ? (double)(last / every - first / every) : 0;
 }
 
+/* What a file holds besides values: HDF5's own records, attributes and the config. */
+static double metadata(const simulation *s) {
+  const double RECORDS = 9000;
+  return RECORDS + (double)strlen(s->config_text);
+}
+
+double storage_field_bytes(const simulation *s) {
+  const config *c = s->config;
+  return config_points(c) * sizeof(float) + c->histogram * (double)sizeof(uint64_t) + metadata(s);
+}
+
 /* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */
-static double checkpoint_size(const config *c) {
+static double checkpoint_size(const simulation *s) {
+  const config *c = s->config;
   const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
   double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
   for (int face = 0; face < FACE_COUNT; face++)
     if (c->boundary[face] == BOUNDARY_ABSORBING) floats += 2 * points / n[face / 2] * c->boundary_width;
-  return floats * sizeof(float);
+  return floats * sizeof(float) + metadata(s);
 }
 
-static need need_of_fields(const config *c, const space_steps *r, double traces, const space_use *use) {
-  const double one = config_points(c) * sizeof(float);
+static need need_of_fields(const simulation *s, const space_steps *r, double traces, const space_use *use) {
+  const config *c = s->config;
+  const double one = storage_field_bytes(s);
   const bool last_besides = r->every == 0 || r->last % r->every != 0;
   const double count = multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
   const double all = count > 0 ? fmax(one, count * one - (double)use->taken) : 0;
   return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
 }
 
-static need need_of_checkpoints(const config *c, const space_steps *r, const space_use *use) {
-  const double one = checkpoint_size(c), keep = c->checkpoint_keep;
+static need need_of_checkpoints(const simulation *s, const space_steps *r, const space_use *use) {
+  const config *c = s->config;
+  const double one = checkpoint_size(s), keep = c->checkpoint_keep;
   const double taken = (double)use->taken, old = use->files;
   double count = multiples(r->first, r->last, c->checkpoint_every_steps);
   if (count == 0 && c->checkpoint_every_seconds > 0 && r->last > r->first) count = 1;
@@ -74,8 +88,8 @@ int storage_check(const simulation *s, double traces, bool tell, error *e) {
   TRY(files_space(s->files, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
   if (!s->from)
     use[CHECKPOINTS].taken = 0, use[CHECKPOINTS].files = 0; /* they are moved aside, not replaced */
-  const need n[KINDS] = {need_of_fields(c, &r, traces, &use[FIELDS]),
-                         need_of_checkpoints(c, &r, &use[CHECKPOINTS])};
+  const need n[KINDS] = {need_of_fields(s, &r, traces, &use[FIELDS]),
+                         need_of_checkpoints(s, &r, &use[CHECKPOINTS])};
   if (n[CHECKPOINTS].plain == 0)
     return check_disk(s->log, n[FIELDS].path, &n[FIELDS], &use[FIELDS].space, tell, e);
   if (use[FIELDS].space.device != use[CHECKPOINTS].space.device) {

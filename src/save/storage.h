@@ -4,6 +4,9 @@
 
 #include "run/simulation.h"
 
+/* Bytes of a saved field's file, about, without compression. */
+double storage_field_bytes(const simulation *s);
+
 /* Counts all that a planned run leaves: the saved fields, the receivers' file of `traces` bytes, the checkpoints that
  * `every_steps` asks for, up to `keep` and the one being written; by the clock alone, one. Old files that are replaced
  * make room. What is compressed counts as nothing, and gets a warning where it would not fit as it is. Exit 2, naming

@@ -352,6 +352,17 @@ def initial(program):
             check(np.allclose(start, expected, rtol=1e-6, atol=1e-30), f"{changes}: not the field expected")
         check(not any(same_bits(start, other) for other in seen), f"{changes}: as another field")
         seen.append(start)
+    warn_of_center(program, gaussian)
+
+
+def warn_of_center(program, gaussian):
+    """A gaussian with its middle outside the grid is a warning; on the grid's face it is none."""
+    config = program.config({"initial.u": "gaussian", **gaussian})
+    for center, words in (("39 13 21", None), ("39.5 7 20", "x is from 1 to 39"), ("11 1.5 20", "y is from 2 to 13")):
+        for args in ([], ["-n"]):
+            warned = re.findall(r"^warning: \[initial\] center = (.*)$", program.succeed(*args, config, f"initial.center={center}").out, re.M)
+            told = [f"{center} is outside the grid, where {words}"] if words else []
+            check(warned == told, f"{args} center = {center}: {warned}, not {told}")
 
 
 @case

@@ -159,7 +159,7 @@ def on_small_disk(program, *args, size, ranks=0, old=""):
     return program.run_with_mounts(MOUNTED, *args, np=ranks, SIZE=size, OLD=old)
 
 
-FIELD = 40 * 40 * 40 * 4  # bytes
+FIELD, BESIDE = 40 * 40 * 40 * 4, 9000  # bytes: values; HDF5's own and attributes, at least
 ROOM = {"grid.nx": 40, "grid.ny": 40, "grid.nz": 40, "time.steps": 20, "output.path": "out/small/u",
         "checkpoint.path": "out/small/c"}
 
@@ -170,7 +170,7 @@ def check_refused(result, paths, fields, about):
     said = re.search(r"error: (.*): the run needs (\d+) bytes on disk, (\d+) are available$", result.errors[0])
     check(said and said.group(1) == paths, f"{about}: expected '{paths}' in {result.errors}")
     needed, available = int(said.group(2)), int(said.group(3))
-    check(fields * FIELD <= needed < (fields + 0.2) * FIELD and available < needed,
+    check(fields * FIELD + BESIDE <= needed < fields * (FIELD + 2 * BESIDE) and available < needed,
           f"{about}: expected {fields} fields, {fields * FIELD} bytes: {result.errors}")
     check(not re.search(r"left: .*\.(hdf|h5|tmp)", result.out), f"{about}: it has written: {result}")
     check("step " not in result.out.replace("steps", ""), f"{about}: noticed only after the first step: {result}")
@@ -198,6 +198,9 @@ def room(program):
         check_refused(small, paths, fields, about)
         large = on_small_disk(program, config, *options, size=f"{int(fields * 250) + 600}k", ranks=ranks)
         check(large.code == 0, f"{about}: refused though it fits: {large}")
+    result = on_small_disk(program, config, "grid.nx=8", "grid.ny=8", "grid.nz=8", "time.steps=200", "output.every=1",
+                           size="1500k")  # 402 kB of values, 1.8 MB of what describes them
+    check(result.code == 2 and "the run needs" in result.err, f"many small fields: expected to be refused: {result}")
     half_known(program, config)
 
 

@@ -624,7 +624,8 @@ def disks(program):
 
 def vanished(program, config):
     folder, moved = program.folder / "out/small", program.folder / "out/moved"
-    program.fail(2, ["out/none/c"], config, "checkpoint.path=out/none/c", np=2)
+    program.fail(2, ["[checkpoint] path = out/none/c: "], config, "checkpoint.path=out/none/c", np=2)
+    program.fail(2, ["[output] path = out/none/u: "], config, "output.path=out/none/u")
     with Running(program, config, "time.steps=100000", "checkpoint.every_steps=2500", np=3) as leg:
         leg.wait_for(lambda: checkpoints(program, "out/small/c"), "a checkpoint")
         folder.rename(moved)
@@ -697,7 +698,7 @@ def mounted(program, config):
     go_on(program, config, "after the full disk")
     empty(program)
     result = run_mounted(program, config, read_only="before", size="4m")
-    check_refusal(program, result, r"out/small/c", "a read-only disk", [])
+    check_refusal(program, result, r"\[checkpoint\] path = out/small/c: ", "a read-only disk", [])
     check(not fields_of(program, "out/u"), "a read-only disk was noticed only after the first step")
     empty(program)
     result = run_mounted(program, config, "time.steps=100000", read_only="later", size="40m")

@@ -275,11 +275,15 @@ static void test_version(void **state) {
   assert_non_null(strstr(text, field_io_parallel() ? "(parallel)" : "(serial)"));
 }
 
+static named_path output_path(const char *path) {
+  return (named_path){"[output] path", path};
+}
+
 static void expect_path(const char *path, const char *reason) {
   char text[512];
   error e = {0};
-  snprintf(text, sizeof text, "%s: cannot be written: %s", path, reason);
-  assert_int_equal(path_check_writable(path, &e), ERROR_PATH_UNUSABLE);
+  snprintf(text, sizeof text, "[output] path = %s: cannot be written: %s", path, reason);
+  assert_int_equal(path_check_writable(output_path(path), &e), ERROR_PATH_UNUSABLE);
   assert_string_equal(e.text, text);
 }
 
@@ -291,9 +295,9 @@ static void test_check_writable(void **state) {
   snprintf(folder, sizeof folder, "%s/empty", x->folder);
   assert_int_equal(mkdir(folder, 0777), 0);
   snprintf(path, sizeof path, "%s/u", folder);
-  assert_int_equal(path_check_writable(path, &e), 0);
+  assert_int_equal(path_check_writable(output_path(path), &e), 0);
   assert_int_equal(rmdir(folder), 0); /* so nothing was left in it */
-  assert_int_equal(path_check_writable("field", &e), 0);
+  assert_int_equal(path_check_writable(output_path("field"), &e), 0);
 
   snprintf(reason, sizeof reason, "folder '%s': No such file or directory", folder);
   expect_path(path, reason);
@@ -324,12 +328,12 @@ static void test_check_longest_name(void **state) {
   assert_int_equal(checkpoint_path_check(path, &e), ERROR_PATH_UNUSABLE);
   e = (error){0};
   path[folder + most + 1] = 0;
-  assert_int_equal(path_check_writable(path, &e), ERROR_PATH_UNUSABLE);
+  assert_int_equal(path_check_writable(output_path(path), &e), ERROR_PATH_UNUSABLE);
   assert_non_null(strstr(e.text, "File name too long"));
   e = (error){0};
   assert_int_equal(checkpoint_path_check(path, &e), 0);
   path[folder + most] = 0;
-  assert_int_equal(path_check_writable(path, &e), 0);
+  assert_int_equal(path_check_writable(output_path(path), &e), 0);
 }
 
 typedef struct leftover {
