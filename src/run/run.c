@@ -1,5 +1,7 @@
 /* The step loop and what happens around it: progress, checks, saved fields, report. */
 #include "run.h"
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -11,6 +13,8 @@
 #include "save/checkpoint_arrays.h"
 #include "stop.h"
 #include "save/storage.h"
+
+enum { FILES_TEXT = 6 * CONFIG_TEXT + 256 /* all names of the files written */ };
 
 static bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
@@ -43,9 +47,10 @@ static int look_after(simulation *s, int64_t last, enum stop_reason *reason, err
   s->stop.trouble = s->saving.writer && output_failed(s->saving.writer);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
   if (*reason == STOP_TROUBLE) return saving_finish(s, e);
-  if (step == last) *reason = STOP_NOT; /* done all the same */
+  if (step == last) *reason = STOP_NOT;           /* done all the same */
   if (*reason == STOP_SIGNAL && !stop_answered()) /* another rank has got it */
-    log_line(s->log, "%s received: writing a checkpoint after step %" PRId64, stop_signal_name(s->stop.signal), step);
+    log_line(s->log, "%s received: writing a checkpoint after step %" PRId64,
+             stop_signal_name(s->stop.signal), step);
   checkpoint = checkpoint || due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
   s->saving.last = s->saving.last || *reason != STOP_NOT;
   if (checkpoint) TRY(state_save(s, e));
@@ -155,7 +160,7 @@ static int report_all(simulation *s, int64_t steps, double seconds, error *e) {
     report r = describe(s, steps, seconds, all);
     if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
     log_flush(s->log);
-    if (s->config->report_file[0]) report_write(&r, s->config->report_file, e);
+    if (s->config->report_file[0]) s->written.report = !report_write(&r, s->config->report_file, e);
   }
   free(all);
   return error_agree(e, s->comm);
@@ -220,7 +225,36 @@ static int simulate(simulation *s, error *e) {
   s->saving.last = true;
   if (c->output_every == 0 || last % c->output_every != 0) TRY(simulation_save(s, e));
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, s->physics.dt, e));
+  s->written.receivers = s->stepper.receivers;
   return report_all(s, last - first, seconds, e);
+}
+
+/* Adds a file to the list. */
+static void list_file(char list[FILES_TEXT], const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void list_file(char list[FILES_TEXT], const char *format, ...) {
+  size_t used = strlen(list);
+  va_list args;
+  if (used) used += (size_t)snprintf(list + used, FILES_TEXT - used, ", ");
+  va_start(args, format);
+  vsnprintf(list + used, FILES_TEXT - used, format, args);
+  va_end(args);
+}
+
+/* The end of the log: the files written. Older checkpoints of the run may be there, too. */
+static void log_files(const simulation *s) {
+  const written_files *w = &s->written;
+  const char *path = s->config->output_path;
+  char list[FILES_TEXT] = "";
+  if (w->fields == 1) list_file(list, "%s.%08" PRId64 ".hdf", path, w->last);
+  if (w->fields > 1)
+    list_file(list, "%s.%08" PRId64 ".hdf to %s.%08" PRId64 ".hdf (%d fields)", path, w->first, path, w->last,
+              w->fields);
+  if (w->fields) list_file(list, "%s.xdmf", path);
+  if (w->receivers) list_file(list, "%s.receivers.h5", path);
+  if (w->checkpoint >= 0)
+    list_file(list, "%s.%08" PRId64 ".h5 (the newest checkpoint)", s->config->checkpoint_path, w->checkpoint);
+  if (w->report) list_file(list, "%s", s->config->report_file);
+  if (list[0]) log_line(s->log, "written: %s", list);
 }
 
 /* Steps that a benchmark does before it times. */
@@ -264,6 +298,7 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
       simulate(&s, e);
       simulation_finish_series(&s, e);
     }
+    log_files(&s);
   }
   simulation_close(&s);
   if (from.name[0]) files_checkpoint_close(files, &from);

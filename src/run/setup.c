@@ -136,7 +136,8 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
                     .log = log,
                     .comm = comm,
                     .files = files,
-                    .checked_step = -1};
+                    .checked_step = -1,
+                    .written.checkpoint = -1};
   const bool profile = purpose == PLAN_PROFILE;
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));

@@ -14,6 +14,14 @@
 #include "save/survey.h"
 #include "halo/transfer.h"
 
+/* The files that a run has completed. */
+typedef struct written_files {
+  int fields;
+  int64_t first, last; /* steps of the fields */
+  int64_t checkpoint;  /* step of the newest one; -1: none */
+  bool receivers, report;
+} written_files;
+
 typedef struct simulation {
   const config *config; /* not owned, as are command and log */
   int threads;          /* of the host device, a stream's */
@@ -52,6 +60,7 @@ typedef struct simulation {
   char *config_text;    /* the effective config, owned */
   series_entry *series; /* fields saved so far or given to the writer, owned; rank 0 only */
   int series_count;
+  written_files written;
   int series_whole;   /* of them, those whose files are complete: the first ones */
   double series_told; /* clock that all ranks know, when a list was last given to the writer; s */
   bool series_behind; /* PATH.xdmf does not list all of these; known on every rank, as are these two */

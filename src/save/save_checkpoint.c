@@ -50,6 +50,7 @@ static void state_done(output_job *job, bool written) {
   state_job *j = (state_job *)job;
   if (written) {
     j->s->checkpoint_seconds = job->seconds;
+    j->s->written.checkpoint = j->meta.step;
     log_line(j->s->log, "checkpoint %s.%08lld.h5 (%.1f s)", j->s->config->checkpoint_path,
              (long long)j->meta.step, job->seconds);
   }

@@ -105,8 +105,8 @@ typedef struct field_job {
   const float *planes;  /* of the copy */
   field_meta meta;
   field_statistics statistics; /* of a copy: made by the writer */
-  bool lists;           /* it also writes the list of saved fields: */
-  series_entry *series; /* this one and those before it; owned; rank 0 only */
+  bool lists;                  /* it also writes the list of saved fields: */
+  series_entry *series;        /* this one and those before it; owned; rank 0 only */
   int series_count;
 } field_job;
 
@@ -150,6 +150,8 @@ static void field_done(output_job *job, bool written) {
   if (j->copy && j->statistics.points) log_statistics(s, &j->statistics, log_line);
   if (written) {
     log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.step);
+    if (s->written.fields++ == 0) s->written.first = j->meta.step;
+    s->written.last = j->meta.step;
     s->series_whole++;
     s->series_behind = !j->lists;
   }

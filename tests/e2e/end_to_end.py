@@ -475,6 +475,23 @@ def files(program):
         check((file["u"].compression, file["u"].compression_opts, file["u"].shuffle) == ("gzip", 5, True), "compression")
 
 
+@case
+def written(program):
+    """The log ends with the files written: the first and last field, the newest checkpoint, and whatever else there is."""
+    keys = {"equation.type": "wave", "output.every": 2, "time.steps": 5, "receivers.points": "3 4 5", "checkpoint.every_steps": 2,
+            "report.file": "out/r.json"}
+    names = ["out/u.00000000.hdf to out/u.00000005.hdf (4 fields)", "out/u.xdmf", "out/u.receivers.h5",
+             "out/u.checkpoint.00000004.h5 (the newest checkpoint)", "out/r.json"]
+    for ranks, io in ((0, "gather"), (3, "server")):
+        program.fresh()
+        out = program.succeed(program.config(keys), f"parallel.io={io}", np=ranks).out
+        check(out.splitlines()[-1] == "written: " + ", ".join(names), f"{io}: the log ends otherwise: {out}")
+        check(len(program.files()) == 1 + 4 + 1 + 1 + 2 + 1, f"{io}: {sorted(program.files())}")
+    out = program.succeed(program.config(), "output.path=out/v").out
+    check(out.splitlines()[-1] == "written: out/v.00000003.hdf, out/v.xdmf", f"the log ends otherwise: {out}")
+    check("written:" not in program.succeed("-b", "3", program.config()).out, "a benchmark without a file")
+
+
 def as_text(value):
     return value.decode() if isinstance(value, bytes) else str(value)
 

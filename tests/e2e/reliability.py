@@ -343,6 +343,8 @@ class Leg:
         check(newest > max(known, default=0), f"{self.name}: no new checkpoint: {result}")
         if self.to != "mpirun" or not self.ranks:  # mpirun may lose last words when it is told to go
             check(said and int(said.group(1)) == newest, f"{self.name}: expected to hear of step {newest}: {result}")
+            check(result.out.splitlines()[-1].endswith(f".{newest:08d}.h5 (the newest checkpoint)"),
+                  f"{self.name}: the log ends otherwise: {result}")
         check(not known or f"step {max(known)}\n" in result.out, f"{self.name}: not from the newest of {known}: {result}")
         check(not temporaries(program), f"{self.name}: left {temporaries(program)}")
         print(f"{self.name}: exit {result.code}, step {newest}", flush=True)
