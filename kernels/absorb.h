@@ -36,7 +36,7 @@ enum { ABSORB_AXES = 3, ABSORB_BEYOND = 3 /* psi planes that a point needs past 
  * ascending order of the coordinate: all of the low layer, then all of the high one (of z: what the slab
  * holds of each). x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
 typedef struct absorb_axis {
-  const float *psi_in; /* spacing * du/ds, remembered: as u */
+  float *psi_in; /* spacing * du/ds, remembered: as u; only read */
   float *psi_out;
   float *zeta; /* as d2u/ds2; own points only are ever used */
   /* a, b: width each; a', b' of psi: width + ABSORB_BEYOND each, the last ones 0 */
@@ -57,6 +57,15 @@ typedef struct absorb_args {
   int width;
   float difference[2]; /* weights of u half a point and one and a half points away: per spacing */
 } absorb_args;
+
+/* A step is done: what it wrote is what the next one reads. */
+static inline void absorb_swap(absorb_args *a) {
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    float *next = a->axis[i].psi_out;
+    a->axis[i].psi_out = a->axis[i].psi_in;
+    a->axis[i].psi_in = next;
+  }
+}
 
 extern const operation operation_absorb;
 int absorb_cuda(const void *args, void *stream);

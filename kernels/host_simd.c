@@ -171,7 +171,7 @@ static void launch_share(sweep s, enum equation equation, int lanes, int part, i
     name, {jacobi_##isa, heat_##isa, wave_##isa},                                                            \
         {jacobi_cached_##isa, heat_cached_##isa, wave_cached_##isa},                                         \
         {jacobi_share_##isa, heat_share_##isa, wave_share_##isa}, wave_layers_##isa,                         \
-        wave_layers_cached_##isa,                                                                            \
+        wave_layers_cached_##isa, wave_layers_share_##isa,                                                   \
   }
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {

@@ -18,12 +18,15 @@ typedef void host_share_kernel(const kernel_args *args, host_share share, host_a
 /* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
 enum { HOST_SIMD_LARGE = 8 << 20 };
 
+typedef void host_layers_share(const absorb_args *args, host_share share, host_ahead ahead);
+
 typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
   host_kernel *launch[EQUATION_COUNT];
   host_kernel *cached[EQUATION_COUNT]; /* never store around the cache, as large launches do otherwise */
   host_share_kernel *share[EQUATION_COUNT];
   host_operation *launch_layers, *cached_layers; /* the wave and its layers, args: absorb_args */
+  host_layers_share *share_layers;
 } host_isa;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or

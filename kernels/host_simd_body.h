@@ -335,6 +335,10 @@ static void ISA(wave_layers_cached)(const void *args, int part, int parts) {
   launch_share((sweep){.args = &a->field, .layers = a}, EQUATION_WAVE, LANES, part, parts,
                ISA(wave_layers_block));
 }
+static void ISA(wave_layers_share)(const absorb_args *a, host_share share, host_ahead ahead) {
+  sweep s = {.args = &a->field, .layers = a, .ahead = ahead};
+  for_each_block(&s, LANES, share, ISA(wave_layers_block));
+}
 
 #undef EQUATION
 #undef ISA

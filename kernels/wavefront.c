@@ -142,12 +142,17 @@ static host_ahead ahead_of(const wavefront_args *a, int k) {
 }
 
 /* Step k of a share that is not empty, but for its receivers. */
-static void advance(const wavefront_args *a, host_share_kernel *run, int k, host_share share) {
-  kernel_args args = a->field;
-  args.in = a->u[k & 1];
-  args.out = a->u[!(k & 1)];
-  run(&args, share, ahead_of(a, k));
-  if (a->sources.points) inject(a, &args, k, share);
+static void advance(const wavefront_args *a, const host_isa *isa, int k, host_share share) {
+  absorb_args args = a->layers;
+  args.field = a->field;
+  args.field.in = a->u[k & 1];
+  args.field.out = a->u[!(k & 1)];
+  if (k & 1) absorb_swap(&args);
+  if (args.width)
+    isa->share_layers(&args, share, ahead_of(a, k));
+  else
+    isa->share[a->equation](&args.field, share, ahead_of(a, k));
+  if (a->sources.points) inject(a, &args.field, k, share);
 }
 
 /* Waits for what a step of a position needs of the upright tiles beside it. */
@@ -172,7 +177,7 @@ static void wait_below_and_above(const wavefront_args *a, int chunk, int tile, i
     wait_for(&a->done[(chunk + 1) * a->tiles + tile], count_after(a, 2 * a->steps - 1, last));
 }
 
-static void run_tile(const wavefront_args *a, host_share_kernel *run, int chunk, int tile) {
+static void run_tile(const wavefront_args *a, const host_isa *isa, int chunk, int tile) {
   const int positions = wavefront_positions(a);
   for (int at = 0; at < positions; at++) {
     if (!a->upright) wait_below_and_above(a, chunk, tile, at);
@@ -180,7 +185,7 @@ static void run_tile(const wavefront_args *a, host_share_kernel *run, int chunk,
       const host_share share = wavefront_share(a, chunk, tile, k, at);
       const bool some = share.z_begin < share.z_end;
       if (a->upright) wait_beside(a, tile, k, at);
-      if (some) advance(a, run, k, share);
+      if (some) advance(a, isa, k, share);
       atomic_store_explicit(&a->done[chunk * a->tiles + tile], count_after(a, at, k), memory_order_release);
       if (some && a->receivers.samples[k]) sample(a, chunk, tile, k, at, share);
     }
@@ -191,8 +196,7 @@ static void wavefront_host(const void *args, int part, int parts) {
   const wavefront_args *a = args;
   const int chunk = part % a->chunks, lane = part / a->chunks;
   const int lanes = (parts - chunk + a->chunks - 1) / a->chunks;
-  for (int tile = lane; tile < a->tiles; tile += lanes)
-    run_tile(a, host_isa_get(0)->share[a->equation], chunk, tile);
+  for (int tile = lane; tile < a->tiles; tile += lanes) run_tile(a, host_isa_get(0), chunk, tile);
 }
 
 const operation operation_wavefront = {

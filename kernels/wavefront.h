@@ -32,6 +32,10 @@
  * those between two upright tiles. Those of the last step may read ghosts that are exchanged after the pass, and are
  * left to the caller.
  *
+ * Absorbing layers are part of a step's sweep. They read the old psi no farther off than u, and write the other psi
+ * where they write u: what is in order for u is so for them. Towards a neighbour they are not known: a step would need
+ * the layers' state in the planes beyond its own.
+ *
  * Towards a neighbour the ghosts are 4 planes deep for each step: step k also computes those planes of the neighbour
  * that later steps need, with the neighbour's own bits. */
 #ifndef STENCIL_KERNEL_WAVEFRONT_H
@@ -39,7 +43,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include "ghosts.h"
+#include "absorb.h"
 #include "host_share.h"
 #include "operation.h"
 
@@ -73,7 +77,9 @@ typedef struct wavefront_receivers {
 
 typedef struct wavefront_args {
   kernel_args field; /* all but in and out */
-  float *u[2];       /* in and out of the first step, out and in of the next ... */
+  absorb_args
+      layers; /* all but the field, of the first step; width 0: none, as it must be where there are neighbours */
+  float *u[2]; /* in and out of the first step, out and in of the next ... */
   enum equation equation;
   int steps;
   bool upright; /* tiles; else they lean */

@@ -14,7 +14,7 @@
 
 static const double PATIENCE = 5e-3; /* s */
 
-enum { WORK_ARGS_MAX = 448 };
+enum { WORK_ARGS_MAX = 832 };
 
 typedef struct host_device {
   device base;

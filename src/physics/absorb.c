@@ -212,14 +212,8 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
   return t->apply(a->dev, stream, &operation_absorb, &args, e);
 }
 
-void absorb_advance(absorb *a) {
-  for (int i = 0; i < ABSORB_AXES; i++) {
-    absorb_axis *s = &a->args.axis[i];
-    float *next = s->psi_out;
-    if (!next) continue;
-    s->psi_out = a->memory + (s->psi_in - a->memory);
-    s->psi_in = next;
-  }
+void absorb_advance(absorb *a, int steps) {
+  if (steps & 1) absorb_swap(&a->args);
 }
 
 /* --- what checkpoints save ------------------------------------------------------------------------------ */
@@ -242,7 +236,7 @@ int absorb_states(const absorb *a, absorb_state states[ABSORB_STATES]) {
     if (!axes[i].zeta) continue;
     absorb_state s = {.name = {'p', 's', 'i', '_', (char)('x' + i)},
                       .shape = {axes[2].points, axes[1].points, axes[0].points},
-                      .values = a->memory + (axes[i].psi_in - a->memory)};
+                      .values = axes[i].psi_in};
     s.shape[2 - i] = layers;
     if (i < 2)
       s.slices[s.count++] = (absorb_slice){0, a->z0, a->nz, 0, a->nz};

@@ -52,8 +52,8 @@ bool absorb_needed(const absorb *a);
  * further along x, y. */
 int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e);
 
-/* A step is enqueued: what it wrote is what the next one reads. */
-void absorb_advance(absorb *a);
+/* Steps are enqueued: what the last one wrote is what the next one reads. */
+void absorb_advance(absorb *a, int steps);
 
 /* Fills states[ABSORB_STATES] and returns how many there are. psi's `values` are the current ones: ask anew
  * after each step. */

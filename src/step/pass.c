@@ -65,6 +65,7 @@ static int pass_sample(stepper *s, error *e) {
 
 int pass_end(stepper *s, int steps, error *e) {
   s->current ^= steps & 1;
+  if (s->absorb) absorb_advance(s->absorb, steps);
   s->step += steps;
   TRY(pass_sample(s, e));
   trace_end();

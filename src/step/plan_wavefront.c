@@ -227,7 +227,8 @@ static int least_interval(const config *c) {
 
 /* Most steps a pass; where that is 1, `why` says why. */
 static int most_steps(const config *c, int ranks, char why[128]) {
-  if (physics_absorbs(c)) snprintf(why, 128, "absorbing layers act on whole planes between the steps");
+  if (physics_absorbs(c) && plan_neighbours(c, ranks))
+    snprintf(why, 128, "absorbing layers of a neighbour's planes are not known here");
   if (!trial_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure others");
   if (why[0]) return 1;
   const int interval = least_interval(c), planes = c->nz / ranks / RADIUS;

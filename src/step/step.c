@@ -38,7 +38,6 @@ static int step_plain(stepper *s, error *e) {
   TRY(pass_begin(s, 1, "step", e));
   TRY(step_boundary(s, lo, hi, e));
   TRY(step_interior(s, interior, e));
-  if (s->absorb) absorb_advance(s->absorb);
   return pass_finish(s, 1, e); /* the exchange, and the swap */
 }
 

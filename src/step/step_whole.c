@@ -16,9 +16,7 @@ static int whole_pass(stepper *s, int steps, int (*launch)(const stepper *s, int
 
 static int whole_launch(const stepper *s, int steps, error *e) {
   (void)steps;
-  TRY(pass_launch(s, STREAM_INTERIOR, s->kernel, (zrange){0, s->slab->nz}, e));
-  if (s->absorb) absorb_advance(s->absorb);
-  return 0;
+  return pass_launch(s, STREAM_INTERIOR, s->kernel, (zrange){0, s->slab->nz}, e);
 }
 
 /* Boundary kernels would read 12 planes to compute 4. */
@@ -43,6 +41,7 @@ static int wavefront_launch(const stepper *s, int steps, error *e) {
                          .done = w->done,
                          .before = w->before};
   args.field.virtual_x = s->virtual_x;
+  if (s->absorb) args.layers = s->absorb->args;
   if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
   if (s->receivers) TRY(receivers_of_pass(s->receivers, s->step, steps, &args.receivers, e));
   w->before += (long long)wavefront_positions(&args) * steps;

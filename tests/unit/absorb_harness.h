@@ -230,7 +230,7 @@ static inline void world_step(world *w, int steps) {
       copy_planes(w, i, w->piece[i].s.nz - RADIUS, i + 1, -RADIUS);
       copy_planes(w, i + 1, 0, i, w->piece[i].s.nz);
     }
-    for (int i = 0; i < w->cut.slabs; i++) absorb_advance(&w->piece[i].layers);
+    for (int i = 0; i < w->cut.slabs; i++) absorb_advance(&w->piece[i].layers, 1);
     w->current = !w->current;
   }
   world_sync(w);

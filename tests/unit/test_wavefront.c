@@ -1,10 +1,11 @@
 /* A wavefront gives the bits of the reference, one step after the other, in both fields, with their ghosts: for every
  * equation, depth, size, kind and height of tiles, number of threads and rule of faces it is for, with and without
- * sources and neighbours. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they
+ * sources, neighbours and absorbing layers. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they
  * do between the steps. */
 #include "ghost_rules.h"
 #include "wavefront_receivers.h"
 #include "device/device.h"
+#include "physics/absorb.h"
 #include "step/wavefront.h"
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +26,8 @@ typedef struct pass_case {
   float signals[WAVEFRONT_DEPTH_MAX][SOURCES_MAX];
   int *plane_begin; /* from plane -ghost on */
   recorders recorders;
+  config c;         /* of the layers */
+  absorb layers[2]; /* what the pass gets, what is expected */
 } pass_case;
 
 static float *random_field(const slab *s, uint64_t *random) {
@@ -93,6 +96,21 @@ static void sources_of(pass_case *c, uint64_t *random) {
   }
 }
 
+/* Some faces of the wave that hold their ghosts absorb, where there is room and no neighbour. */
+static void layers_of(pass_case *c, device *dev, uint64_t *random) {
+  const int n[3] = {c->s.nx, c->s.ny, c->s.nz};
+  error e = {0};
+  c->c = (config){.nx = n[0], .ny = n[1], .nz = n[2], .dx = 1, .dy = 1, .dz = 1, .space_order = 8};
+  c->c.boundary_width = 1 + random_below(random, 20);
+  const bool some = c->args.equation == EQUATION_WAVE && !c->args.lower && !c->args.upper;
+  for (int face = 0; face < FACE_COUNT; face++) {
+    const bool room = n[face / 2] > 2 * c->c.boundary_width && c->args.field.ghosts[face] == GHOST_KEEP;
+    c->c.boundary[face] = some && room && random_below(random, 2) ? BOUNDARY_ABSORBING : BOUNDARY_FIXED;
+  }
+  for (int i = 0; i < 2; i++)
+    assert_ok(absorb_open(&c->layers[i], dev, &c->s, &c->c, &c->args.field, 1, 0.3, &e), &e);
+}
+
 static void case_open(pass_case *c, enum equation equation, const wavefront_shape *shape, const int n[3],
                       int threads, uint64_t *random) {
   const int steps = shape->depth;
@@ -125,6 +143,7 @@ static void case_open(pass_case *c, enum equation equation, const wavefront_shap
 
 static void case_close(pass_case *c) {
   wavefront_close(&c->front);
+  for (int i = 0; i < 2; i++) absorb_close(&c->layers[i]);
   recorders_close(&c->recorders);
   free(c->plane_begin);
   free(c->medium);
@@ -142,6 +161,12 @@ static void expect(pass_case *c, float *u[2]) {
     f.in = u[k & 1] + slab_offset(&c->s, 0, 0, 0);
     f.out = u[!(k & 1)] + slab_offset(&c->s, 0, 0, 0);
     REFERENCE[c->args.equation](&f, 0, 1);
+    if (absorb_needed(&c->layers[1])) {
+      absorb_args layers = c->layers[1].args;
+      layers.field = f;
+      operation_absorb.host(&layers, 0, 1);
+      absorb_advance(&c->layers[1], 1);
+    }
     if (s->points) {
       const int first = s->plane_begin[f.z_begin];
       const inject_args inject = {f, s->points + first, s->plane_begin[f.z_end] - first, s->shares,
@@ -173,9 +198,11 @@ static void run_case(device *dev, int threads, enum equation equation, const wav
   pass_case c;
   error e = {0};
   case_open(&c, equation, shape, n, threads, random);
+  layers_of(&c, dev, random);
   for (int pass = 0; pass < PASSES; pass++) {
     const int from = pass * shape->depth & 1;
     for (int i = 0; i < 2; i++) c.args.u[i] = c.got[from ^ i] + slab_offset(&c.s, 0, 0, 0);
+    if (absorb_needed(&c.layers[0])) c.args.layers = c.layers[0].args;
     recorders_clear(&c.recorders);
     expect(&c, (float *[2]){c.expected[from], c.expected[!from]});
     assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_wavefront, &c.args, &e), &e);
@@ -183,6 +210,9 @@ static void run_case(device *dev, int threads, enum equation equation, const wav
     c.args.before += (long long)wavefront_positions(&c.args) * c.args.steps;
     for (int i = 0; i < 2; i++) check(&c, c.got[i], c.expected[i], threads);
     recorders_check(&c.recorders, &c.args, threads);
+    absorb_advance(&c.layers[0], c.args.steps);
+    if (absorb_needed(&c.layers[0]))
+      assert_memory_equal(c.layers[0].memory, c.layers[1].memory, absorb_bytes(&c.c, &c.s));
   }
   case_close(&c);
 }
