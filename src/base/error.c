@@ -3,7 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-int error_set(error *e, int id, const char *format, ...) {
+/* The file as #include names it, by its room. */
+static const char *error_file(const char *path) {
+  const char *end = strrchr(path, '/');
+  while (end && end > path && end[-1] != '/') end--;
+  return end ? end : path;
+}
+
+int error_set(error *e, error_place at, int id, const char *format, ...) {
   if (e->id) return e->id; /* what failed first is the cause, the rest follows from it */
   va_list args;
   va_start(args, format);
@@ -14,6 +21,7 @@ int error_set(error *e, int id, const char *format, ...) {
     if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
     if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
   }
+  snprintf(e->place, sizeof e->place, "%s:%d %s", error_file(at.file), at.line, at.function);
   e->id = id;
   return id;
 }

@@ -36,15 +36,30 @@ enum error_id {
 
 enum { ERROR_TEXT = 4096 };
 
+/* A line of the source. */
+typedef struct error_place {
+  const char *file, *function;
+  int line;
+} error_place;
+#ifdef __cplusplus
+#define ERROR_HERE (error_place{__FILE__, __func__, __LINE__})
+#else
+#define ERROR_HERE ((error_place){__FILE__, __func__, __LINE__})
+#endif
+
 /* The first failure seen on this rank. Plain data: it can be sent to other ranks as bytes. Start from `{0}`.
  */
 typedef struct error {
   int id;                /* enum error_id; 0 while nothing has failed */
   char text[ERROR_TEXT]; /* one line without newline; too long a text is cut */
+  char place[128];       /* where it was found: "halo/slab.c:85 slab_init" */
+  int rank;              /* the one that found it, once ranks have agreed on it */
+  int agreed;            /* not 0: they have */
 } error;
 
-/* Records a failure unless `e` already holds an earlier one, and returns its id. Use through FAIL. */
-int error_set(error *e, int id, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Records a failure found at a place unless `e` already holds an earlier one, and returns its id. Use through FAIL. */
+int error_set(error *e, error_place at, int id, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Exit code that belongs to an error id; 0 for ERROR_NONE. */
 int error_exit_code(int id);
@@ -52,7 +67,7 @@ int error_exit_code(int id);
 /* Name of an error id as written in error.def, "NONE" for 0. */
 const char *error_name(int id);
 
-#define FAIL(e, ID, ...) error_set((e), ERROR_##ID, ERROR_FORMAT_##ID, ##__VA_ARGS__)
+#define FAIL(e, ID, ...) error_set((e), ERROR_HERE, ERROR_##ID, ERROR_FORMAT_##ID, ##__VA_ARGS__)
 
 /* Runs a call that returns 0 or an error id; on failure returns that id from the enclosing function. */
 #define TRY(call)                                                                                            \

@@ -5,7 +5,7 @@
 #include "log.h"
 #include "pace.h"
 
-int error_from_mpi(error *e, int rc, const char *call) {
+int error_from_mpi_at(error *e, error_place at, int rc, const char *call) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length;
   if (rc == MPI_SUCCESS) return 0;
@@ -14,7 +14,7 @@ int error_from_mpi(error *e, int rc, const char *call) {
   while (call[name] && call[name] != '(') name++; /* the call's name is enough, its arguments are ours */
   char function[64];
   snprintf(function, sizeof function, "%.*s", name < 63 ? name : 63, call);
-  return FAIL(e, MPI_FAILED, function, text);
+  return error_set(e, at, ERROR_MPI_FAILED, ERROR_FORMAT_MPI_FAILED, function, text);
 }
 
 int mpi_wait(MPI_Request *request, MPI_Status *status) {
@@ -36,16 +36,19 @@ int error_agree(error *e, MPI_Comm comm) {
   MPI_TRY(e, MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   if (first == ranks) return 0;
+  if (rank == first && !e->agreed) e->rank = rank, e->agreed = 1;
   MPI_TRY(e, MPI_Ibcast(e, (int)sizeof *e, MPI_BYTE, first, comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   return e->id;
 }
 
-void error_print(const error *e) {
+void error_print(const error *e, bool place) {
   fflush(stdout);
   log_end_line();
   bool stopped = error_exit_code(e->id) == EXIT_CODE_STOPPED; /* no error: as asked */
-  fprintf(stderr, "stencil: %s%s\n", stopped ? "" : "error: ", e->text);
+  fprintf(stderr, "stencil: %s%s", stopped ? "" : "error: ", e->text);
+  if (place) fprintf(stderr, " [rank %d, %s]", e->rank, e->place);
+  fprintf(stderr, "\n");
   fflush(stderr);
 }
 
@@ -55,6 +58,8 @@ void error_abort(const error *e, MPI_Comm comm) {
   /* The same fault often strikes all ranks at once: the lowest speaks first, and its abort silences the
    * others. */
   usleep((useconds_t)(rank < 20 ? rank : 20) * 100000);
-  error_print(e);
+  error told = *e;
+  if (!told.agreed) told.rank = rank;
+  error_print(&told, true);
   MPI_Abort(comm, error_exit_code(e->id));
 }

@@ -4,10 +4,12 @@
 #define STENCIL_ERROR_MPI_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include "error.h"
 
-/* Turns an MPI return code into an error (0 for MPI_SUCCESS). Use through MPI_TRY. */
-int error_from_mpi(error *e, int rc, const char *call);
+/* Turns an MPI return code into an error (0 for MPI_SUCCESS) that names the call. */
+#define error_from_mpi(e, rc, call) error_from_mpi_at((e), ERROR_HERE, (rc), (call))
+int error_from_mpi_at(error *e, error_place at, int rc, const char *call);
 
 /* Runs an MPI call inside a function that has `error *e`; on failure returns the error id. */
 #define MPI_TRY(e, call)                                                                                     \
@@ -21,15 +23,16 @@ int error_from_mpi(error *e, int rc, const char *call);
 int mpi_wait(MPI_Request *request, MPI_Status *status);
 
 /* Collective. If any rank of `comm` holds an error, every rank returns with the error of the lowest such rank
- * (same id and text everywhere); otherwise returns 0. Call it where ranks may have failed differently but all
+ * (the same everywhere, with that rank's number); otherwise returns 0. Call it where ranks may have failed differently but all
  * of them arrive: after parsing, opening files, allocating. */
 int error_agree(error *e, MPI_Comm comm);
 
 /* For a failure inside the step loop, where the other ranks may never arrive at an agreement: prints the
- * error and ends the whole job with its exit code. Does not return. */
+ * error with its place and rank and ends the whole job with its exit code. Does not return. */
 void error_abort(const error *e, MPI_Comm comm);
 
-/* Prints "stencil: error: TEXT" on stderr. Called by one rank only. */
-void error_print(const error *e);
+/* Prints "stencil: error: TEXT" on stderr, with `place` also where it was found: " [rank 2, halo/slab.c:85 slab_init]".
+ * Called by one rank only. */
+void error_print(const error *e, bool place);
 
 #endif

@@ -31,7 +31,7 @@ const cli_option cli_options[] = {
   [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS", "random field, no files: time STEPS steps after a warm-up"},
   [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON"},
   [OPTION_QUIET] = {'q', "quiet", NULL, "print errors only"},
-  [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank"},
+  [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank; errors say where they were found"},
 };
 // clang-format on
 const int cli_option_count = OPTION_COUNT;

@@ -118,7 +118,7 @@ static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
   MPI_TRY(e, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   if (!e->id) start(argc, argv, options, comm, e);
-  if (e->id && rank == 0) error_print(e);
+  if (e->id && rank == 0) error_print(e, options->verbose);
   MPI_Comm_free(&comm);
   MPI_Finalize();
   return e->id;
@@ -130,7 +130,7 @@ static int print_only(const cli *options, error *e) {
   if (log.to && options->action == CLI_HELP) cli_help(log.to, options->help);
   if (log.to && options->action == CLI_EXAMPLE) config_example(log.to, options->example);
   if (log.to && options->action == CLI_VERSION) cli_version(log.to);
-  if (log_close(&log, e)) error_print(e);
+  if (log_close(&log, e)) error_print(e, options->verbose);
   return error_exit_code(e->id);
 }
 

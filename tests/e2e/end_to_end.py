@@ -390,6 +390,11 @@ def options(program):
     check("more than there is" not in out, f"--dry-run warns of a small grid:\n{out}")
     check(program.files() == before, "--dry-run wrote something")
     program.fail(2, ["no/such"], "-n", config, "output.path=no/such/u")
+    place = re.compile(r" \[rank 0, config/config_value\.c:\d+ config_refuse\]$")
+    plain = program.fail(1, ["expected"], config, "grid.nx=abc").errors[0]
+    check(not place.search(plain), f"an error says where without --verbose: {plain}")
+    told = program.fail(1, ["expected"], "-v", config, "grid.nx=abc").errors[0]
+    check(place.sub("", told) == plain and told != plain, f"--verbose does not say where: {told}")
     for quiet in ("-q", "--quiet"):
         result = program.succeed(quiet, config, np=2)
         check(result.out == "", f"{quiet} printed {result.out}")

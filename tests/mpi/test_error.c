@@ -13,6 +13,31 @@ static void the_first_failure_is_kept(void **state) {
   assert_string_equal(e.text, "[grid] nz = 2: at least 4 planes are needed");
 }
 
+/* Was it found in this file, at this line and function? */
+static void expect_place(const error *e, int line, const char *function) {
+  char expected[sizeof e->place];
+  snprintf(expected, sizeof expected, "mpi/test_error.c:%d %s", line, function);
+  assert_string_equal(e->place, expected);
+}
+
+static int fails_in_mpi(error *e) {
+  MPI_TRY(e, MPI_Send(NULL, 1, MPI_INT, ranks + 5, 0, MPI_COMM_WORLD));
+  return 0;
+}
+
+static void errors_say_where(void **state) {
+  (void)state;
+  error e = {0}, mpi = {0};
+  FAIL(&e, SLAB_TOO_THIN, 2, 4);
+  expect_place(&e, __LINE__ - 1, __func__);
+  FAIL(&e, SLAB_TOO_THIN, 3, 4);
+  expect_place(&e, __LINE__ - 3, __func__);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int line = __LINE__ - 12; /* of MPI_TRY above */
+  assert_int_equal(fails_in_mpi(&mpi), ERROR_MPI_FAILED);
+  expect_place(&mpi, line, "fails_in_mpi");
+}
+
 static void messages_are_one_bounded_line(void **state) {
   (void)state;
   error e = {0};
@@ -45,6 +70,9 @@ static void all_ranks_get_the_error_of_the_lowest(void **state) {
     char expected[80];
     snprintf(expected, sizeof expected, "[grid] nz = %d: at least 4 planes are needed", 100 + failing);
     assert_string_equal(e.text, expected);
+    assert_int_equal(e.rank, failing);
+    assert_int_equal(error_agree(&e, MPI_COMM_WORLD), ERROR_SLAB_TOO_THIN);
+    assert_int_equal(e.rank, failing); /* not the lowest that knows it by now */
   }
   error e = {0};
   assert_int_equal(error_agree(&e, MPI_COMM_WORLD), 0);
@@ -57,13 +85,16 @@ static void mpi_errors_are_named(void **state) {
   int rc = MPI_Send(NULL, 1, MPI_INT, ranks + 5, 0, MPI_COMM_WORLD);
   assert_int_equal(error_from_mpi(&e, rc, "MPI_Send(NULL, 1, MPI_INT)"), ERROR_MPI_FAILED);
   assert_int_equal(strncmp(e.text, "MPI_Send failed: MPI_ERR_RANK", 29), 0);
+  expect_place(&e, __LINE__ - 2, __func__);
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_first_failure_is_kept), cmocka_unit_test(messages_are_one_bounded_line),
-      cmocka_unit_test(every_id_has_a_name_and_an_exit_code),
-      cmocka_unit_test(all_ranks_get_the_error_of_the_lowest), cmocka_unit_test(mpi_errors_are_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_failure_is_kept),
+                                     cmocka_unit_test(errors_say_where),
+                                     cmocka_unit_test(messages_are_one_bounded_line),
+                                     cmocka_unit_test(every_id_has_a_name_and_an_exit_code),
+                                     cmocka_unit_test(all_ranks_get_the_error_of_the_lowest),
+                                     cmocka_unit_test(mpi_errors_are_named)};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
