@@ -146,6 +146,17 @@ void temporary_begin(char *temporary, size_t bytes, const char *name) {
 
 /* --- paths --- */
 
+void path_probe_create(const char *path, char probe[PATH_PROBE]) {
+  char folder[FILE_NAME];
+  path_folder(path, folder);
+  const int length = snprintf(probe, PATH_PROBE, "%s/.stencil.probe.XXXXXX", folder);
+  const int fd = length < PATH_PROBE ? mkstemp(probe) : -1;
+  if (fd < 0)
+    probe[0] = 0;
+  else
+    close(fd);
+}
+
 int path_check_ending(named_path p, const char *ending, error *e) {
   const char *path = p.path;
   char folder[FILE_NAME], probe[FILE_NAME + PATH_ENDING], reason[FILE_NAME + 64];

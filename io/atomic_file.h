@@ -31,4 +31,8 @@ typedef struct named_path {
 /* Exit 2 unless files named PATH.* can be created: the folder exists and is writable. Leaves nothing behind. */
 int path_check_writable(named_path p, error *e);
 
+enum { PATH_PROBE = 4096 };
+/* Creates an empty file in the folder of files PATH.*, and tells its name; "" where it cannot. */
+void path_probe_create(const char *path, char probe[PATH_PROBE]);
+
 #endif

@@ -2,34 +2,27 @@
  * arrays, so that a run goes on from it on any number of ranks and any backend.
  *
  * A file appears under its name only when it is whole and durable, and only then are the oldest ones deleted. It is an
- * HDF5 file with a user block of 512 bytes, which holds a digest of all the rest: a file of which any byte has changed
- * is refused. Each chunk has its own checksum (fletcher32) besides. Rank 0 alone uses files; the other
- * ranks exchange blocks of bounded size with it, and no rank ever holds a second copy of its share.
+ * HDF5 file with a user block of 4096 bytes, the seal, which says where the arrays are; each is one contiguous block. Every
+ * rank writes and reads its own rows (rows.h). Each row has a checksum, and the seal holds one of all the rest: a file of
+ * which any byte has changed is refused.
  *
- * Functions that take a communicator are collective over it, and return the same error on every rank. */
+ * Functions that take an io_way are collective over it, and return the same error on every rank. */
 #ifndef STENCIL_CHECKPOINT_H
 #define STENCIL_CHECKPOINT_H
 
-#include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include "config/config.h"
-#include "base/error.h"
+#include "rows.h"
 
-enum { CHECKPOINT_NAME = CONFIG_TEXT + 32 /* longest name of a file, with its final 0 */ };
+enum {
+  CHECKPOINT_NAME = CONFIG_TEXT + 32 /* longest name of a file, with its final 0 */,
+  CHECKPOINT_ARRAYS = 16
+};
 
 enum checkpoint_type { CHECKPOINT_FLOAT, CHECKPOINT_DOUBLE, CHECKPOINT_INT64 };
 
-/* Puts rows [row, row + rows) of what this rank holds of an array into `values`, dense, of the array's type; returns
- * 0 or an error id with `e` filled. Rows are global ones; those of one array come in ascending order. */
-typedef int checkpoint_source(void *context, int64_t row, int64_t rows, void *values, error *e);
-/* Takes rows that were read. */
-typedef int checkpoint_sink(void *context, int64_t row, int64_t rows, const void *values, error *e);
-
 /* An array and this rank's part of it; to write it the source is needed, to read it the sink. Name, type and shape are
- * the same on all ranks. A row is what one index of the first axis means: a plane, a sample of all receivers. */
+ * the same on all ranks. A row is what one index of the first axis means: a plane, all samples of a receiver. */
 typedef struct checkpoint_array {
-  const char *name;
+  const char *name; /* at most 31 characters, without blanks */
   enum checkpoint_type type;
   int axes;         /* 1 to 3 */
   int64_t shape[3]; /* slowest first; any may be 0 */
@@ -38,16 +31,18 @@ typedef struct checkpoint_array {
    * Read: any rows, the same ones on several ranks too. */
   int64_t first, count;
 
-  /* For an array of 2 axes, instead: this rank's columns of every row, in any order; its rows are then `column_count`
-   * values wide. Written: each column belongs to one rank. Not owned. */
-  bool by_columns;
-  const int *columns;
-  int column_count;
-
-  checkpoint_source *source;
-  checkpoint_sink *sink;
+  row_mover *source, *sink;
   void *context;
 } checkpoint_array;
+
+/* An array in a file. */
+typedef struct stored_array {
+  char name[32];
+  enum checkpoint_type type;
+  int axes;
+  int64_t shape[3]; /* 0 for axes it does not have */
+  uint64_t at;      /* its first byte; 0 where it has none */
+} stored_array;
 
 /* A property of the run that a checkpoint must share with the run that goes on from it. */
 typedef struct checkpoint_key {
@@ -75,8 +70,6 @@ typedef struct checkpoint_mark {
 typedef struct checkpoint_place {
   const char *path;     /* files are PATH.SSSSSSSS.h5 */
   int keep;             /* this many of the run's newest stay, at least 1 */
-  int compress;         /* gzip level, with shuffle; 0: none */
-  size_t block_bytes;   /* at most this much per block, but at least one row; 0: a good size */
   checkpoint_mark self; /* checkpoint_begin's; zeros: of a run without a number */
 } checkpoint_place;
 
@@ -85,26 +78,30 @@ typedef struct checkpoint_place {
  * never deleted, and moved aside where they have the name of the new one. Before, removes what killed runs left half
  * written under this path. Full disk, missing folder and the like are exit 2 and name the file; then, and also where a
  * source fails, earlier checkpoints are as they were and no other file is left. */
-int checkpoint_write(MPI_Comm comm, const checkpoint_place *place, const checkpoint_meta *meta,
+int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e);
 
-/* The bytes that writing these arrays needs on disk, without compression. */
+/* The bytes that writing these arrays needs on disk. */
 uint64_t checkpoint_bytes(const checkpoint_array *arrays, int count);
 
 /* An open checkpoint. */
 typedef struct checkpoint {
-  MPI_Comm comm;              /* not owned */
+  io_way *way;                /* not owned */
   char name[CHECKPOINT_NAME]; /* of the file; empty: none is open */
   int64_t step;
   double time, dt;
   checkpoint_mark mark;
-  size_t block_bytes; /* as in checkpoint_place */
-  int64_t file;       /* rank 0: HDF5's handle, or negative */
+  int64_t file; /* rank 0: HDF5's handle, or negative */
+  int fd;       /* of the ranks that use files: of the same file, or -1 */
+  bool direct;  /* every rank does */
+  int count;
+  stored_array arrays[CHECKPOINT_ARRAYS];
+  uint64_t *sums; /* of all their rows; owned */
 } checkpoint;
 
-/* Opens a checkpoint after reading all of it once: what is missing, foreign, of another format, truncated or damaged is
- * exit 2. After a failure nothing is open. */
-int checkpoint_open(checkpoint *c, MPI_Comm comm, const char *file, error *e);
+/* Opens a checkpoint: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2.
+ * After a failure nothing is open. */
+int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e);
 
 /* Told on rank 0 of a file that cannot be used, and why. */
 typedef void checkpoint_skipped(void *context, const char *file, const char *reason);
@@ -112,10 +109,10 @@ typedef void checkpoint_skipped(void *context, const char *file, const char *rea
 /* Exit 2 unless checkpoints PATH.*.h5 can be written. Not collective; leaves nothing behind. */
 int checkpoint_path_check(const char *path, error *e);
 
-/* Opens the newest intact one of PATH.*.h5, the one that was written last, passing over others. None: that is no error,
- * c->name is empty. */
-int checkpoint_open_newest(checkpoint *c, MPI_Comm comm, const char *path, checkpoint_skipped *skipped,
-                           void *context, error *e);
+/* Opens the newest one of PATH.*.h5 that checkpoint_open takes, the one that was written last, passing over others; of
+ * those written before generation `before`, unless that is negative. None: that is no error, c->name is empty. */
+int checkpoint_open_newest(checkpoint *c, io_way *way, const char *path, int64_t before,
+                           checkpoint_skipped *skipped, void *context, error *e);
 
 /* What a leg is told when it begins. */
 typedef struct checkpoint_leg {
@@ -126,17 +123,20 @@ typedef struct checkpoint_leg {
 
 /* Begins a leg that will write checkpoints under `path`: of the run that wrote `from`, or, with NULL, of a new one, which
  * moves aside all that is there already. A kill on the way loses nothing: each file has one name or the other. */
-int checkpoint_begin(MPI_Comm comm, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e);
+int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e);
 
 /* Exit 2, naming file, key, expected and found, unless the fingerprint is this one. */
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e);
 
-/* Shape and type of an array; `*axes` is 0 where there is none of this name. */
-int checkpoint_find_array(const checkpoint *c, const char *name, enum checkpoint_type *type, int *axes,
-                          int64_t shape[3], error *e);
+/* Shape and type of an array; `*axes` is 0 where there is none of this name. Not collective. */
+void checkpoint_find_array(const checkpoint *c, const char *name, enum checkpoint_type *type, int *axes,
+                           int64_t shape[3]);
 
-/* Reads this rank's part of an array into its sink. Not there, or of another shape or type: exit 2. */
-int checkpoint_read(const checkpoint *c, const checkpoint_array *array, error *e);
+/* Reads this rank's parts of arrays into their sinks, and compares each row with its sum on the way: damage is exit 2
+ * (CHECKPOINT_DAMAGED) and names array and row. Not there, or of another shape or type: exit 2. */
+int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int count, error *e);
+/* Reads and compares all there is, each row on one rank. */
+int checkpoint_verify(const checkpoint *c, error *e);
 
 void checkpoint_close(checkpoint *c);
 

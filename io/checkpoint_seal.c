@@ -1,6 +1,6 @@
-/* The seal of a checkpoint: a block of text before the HDF5 file proper, which says what the rest must be. A file is
- * compared with its seal before HDF5 sees it, which may crash on a damaged one (versions up to 1.10.8 free what they
- * have not set, for one). */
+/* The seal of a checkpoint: a block of text before the HDF5 file proper, which says where the arrays are and what the rest
+ * must be. A file is compared with its seal before HDF5 sees it, which may crash on a damaged one (versions up to 1.10.8
+ * free what they have not set, for one). The values of the arrays have sums of their own, a row each. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,45 +8,88 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 #include "checkpoint_internal.h"
-#include "digest.h"
 
-enum { READ_BYTES = 4 << 20 };
+enum { READ_BYTES = 1 << 20 };
 #define MAGIC "stencil checkpoint\n"
 
-typedef struct seal {
-  int format;
-  checkpoint_mark mark;
-  uint64_t bytes; /* of the file, seal included */
-} seal;
+static const char *const TYPES[] = {"float32", "float64", "int64"};
 
-/* `rest`: digest of all bytes behind the seal. The seal's own digest is of those and of the seal without it. */
-static void print(char block[CHECKPOINT_SEAL], const seal *s, uint64_t rest) {
-  uint64_t digest = 0;
-  for (int pass = 0; pass < 2; pass++) {
-    memset(block, 0, CHECKPOINT_SEAL);
-    snprintf(block, CHECKPOINT_SEAL,
-             MAGIC "format %d\nrun %016" PRIx64 "\nleg %016" PRIx64 "\ngeneration %" PRId64 "\nbytes %" PRIu64
-                   "\ndigest %016" PRIx64 "\n",
-             s->format, s->mark.run, s->mark.leg, s->mark.generation, s->bytes, digest);
-    digest = rest + digest_part(0, block, CHECKPOINT_SEAL);
+/* --- the text --------------------------------------------------------------------------------------------------- */
+
+static void seal_print(char block[CHECKPOINT_SEAL], const checkpoint_seal *s, uint64_t digest) {
+  memset(block, 0, CHECKPOINT_SEAL);
+  int used =
+      snprintf(block, CHECKPOINT_SEAL,
+               MAGIC "format %d\ndigest %016" PRIx64 "\nrun %016" PRIx64 "\nleg %016" PRIx64
+                     "\ngeneration %" PRId64 "\nbytes %" PRIu64 "\nchecksums at %" PRIu64 "\narrays %d\n",
+               CHECKPOINT_FORMAT, digest, s->mark.run, s->mark.leg, s->mark.generation, s->bytes, s->sums_at,
+               s->count);
+  for (int i = 0; i < s->count && used < CHECKPOINT_SEAL; i++) {
+    const stored_array *a = &s->arrays[i];
+    used += snprintf(block + used, (size_t)(CHECKPOINT_SEAL - used),
+                     "%s %s %d %" PRId64 " %" PRId64 " %" PRId64 " at %" PRIu64 "\n", a->name, TYPES[a->type],
+                     a->axes, a->shape[0], a->shape[1], a->shape[2], a->at);
   }
 }
 
-/* False where the block is no seal at all; one of another format may hold anything from there on. */
-static bool parse(const char block[CHECKPOINT_SEAL], seal *s) {
-  char text[CHECKPOINT_SEAL + 1] = "";
-  memcpy(text, block, CHECKPOINT_SEAL);
-  *s = (seal){0};
-  if (strncmp(text, MAGIC, strlen(MAGIC))) return false;
-  const char *rest = text + strlen(MAGIC);
-  int found = sscanf(rest, "format %d run %" SCNx64 " leg %" SCNx64 " generation %" SCNd64 " bytes %" SCNu64,
-                     &s->format, &s->mark.run, &s->mark.leg, &s->mark.generation, &s->bytes);
-  return found == 5 || (found >= 1 && s->format != CHECKPOINT_FORMAT);
+static bool seal_parse_array(const char **text, stored_array *a) {
+  char type[16];
+  int length = 0;
+  int found = sscanf(*text, "%31s %15s %d %" SCNd64 " %" SCNd64 " %" SCNd64 " at %" SCNu64 " %n", a->name,
+                     type, &a->axes, &a->shape[0], &a->shape[1], &a->shape[2], &a->at, &length);
+  *text += length;
+  for (int i = 0; i < 3; i++)
+    if (found < 7 || a->shape[i] < 0) return false;
+  for (int i = CHECKPOINT_FLOAT; i <= CHECKPOINT_INT64; i++)
+    if (strcmp(type, TYPES[i]) == 0) {
+      a->type = (enum checkpoint_type)i;
+      return a->axes >= 1 && a->axes <= 3;
+    }
+  return false;
 }
 
+/* False where the block is no seal at all; of one of another format, only `format` is known. */
+static bool seal_parse(const char block[CHECKPOINT_SEAL], checkpoint_seal *s, int *format, uint64_t *digest) {
+  char text[CHECKPOINT_SEAL + 1] = "";
+  int length = 0;
+  memcpy(text, block, CHECKPOINT_SEAL);
+  *s = (checkpoint_seal){.count = 0};
+  if (strncmp(text, MAGIC, strlen(MAGIC))) return false;
+  const char *rest = text + strlen(MAGIC);
+  if (sscanf(rest, "format %d", format) != 1) return false;
+  if (*format != CHECKPOINT_FORMAT) return true;
+  int found = sscanf(rest,
+                     "format %d digest %" SCNx64 " run %" SCNx64 " leg %" SCNx64 " generation %" SCNd64
+                     " bytes %" SCNu64 " checksums at %" SCNu64 " arrays %d %n",
+                     format, digest, &s->mark.run, &s->mark.leg, &s->mark.generation, &s->bytes, &s->sums_at,
+                     &s->count, &length);
+  if (found < 8 || s->count < 0 || s->count > CHECKPOINT_ARRAYS) return false;
+  rest += length;
+  for (int i = 0; i < s->count; i++)
+    if (!seal_parse_array(&rest, &s->arrays[i])) return false;
+  return true;
+}
+
+/* --- sizes ------------------------------------------------------------------------------------------------------ */
+
+uint64_t stored_bytes(const stored_array *s, int64_t rows) {
+  uint64_t bytes = s->type == CHECKPOINT_FLOAT ? 4 : 8;
+  for (int i = 0; i < s->axes; i++)
+    if (__builtin_mul_overflow(bytes, (uint64_t)(i ? s->shape[i] : rows), &bytes)) return UINT64_MAX;
+  return bytes;
+}
+
+int64_t stored_rows(const stored_array *s) {
+  return stored_bytes(s, 1) ? s->shape[0] : 0;
+}
+
+/* --- the file --------------------------------------------------------------------------------------------------- */
+
 /* Opens a file for reading. */
-static int open_plain(const char *name, const char *file, int *fd, uint64_t *bytes, error *e) {
+static int seal_open(const char *file, int *fd, error *e) {
   struct stat s;
   *fd = open(file,
              O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whoever names a pipe must not wait for its other end */
@@ -54,14 +97,13 @@ static int open_plain(const char *name, const char *file, int *fd, uint64_t *byt
                : S_ISDIR(s.st_mode)      ? EISDIR
                : !S_ISREG(s.st_mode)     ? EINVAL
                                          : 0;
-  *bytes = reason ? 0 : (uint64_t)s.st_size;
-  return reason ? FAIL(e, FIELD_FILE, name, strerror(reason)) : 0;
+  return reason ? FAIL(e, FIELD_FILE, file, strerror(reason)) : 0;
 }
 
 /* Reads up to `size` bytes; fewer only at the end of the file. */
-static int read_bytes(const char *name, int fd, char *to, size_t size, size_t *found, error *e) {
+static int seal_get(const char *name, int fd, uint64_t at, void *to, size_t size, size_t *found, error *e) {
   for (*found = 0; *found < size;) {
-    ssize_t n = read(fd, to + *found, size - *found);
+    ssize_t n = pread(fd, (char *)to + *found, size - *found, (off_t)(at + *found));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FAIL(e, CHECKPOINT_DAMAGED, name, strerror(errno));
     if (n == 0) break;
@@ -70,71 +112,96 @@ static int read_bytes(const char *name, int fd, char *to, size_t size, size_t *f
   return 0;
 }
 
-static int read_seal(const char *name, int fd, char block[CHECKPOINT_SEAL], seal *s, error *e) {
+int checkpoint_read_seal(const char *file, checkpoint_seal *s, int *fd, error *e) {
+  uint64_t digest;
   size_t found;
-  TRY(read_bytes(name, fd, block, CHECKPOINT_SEAL, &found, e));
-  if (found < CHECKPOINT_SEAL || !parse(block, s)) return FAIL(e, CHECKPOINT_FOREIGN, name);
-  return s->format == CHECKPOINT_FORMAT ? 0 : FAIL(e, CHECKPOINT_VERSION, name, s->format, CHECKPOINT_FORMAT);
+  int format;
+  char block[CHECKPOINT_SEAL] = "";
+  TRY(seal_open(file, fd, e));
+  TRY(seal_get(file, *fd, 0, block, sizeof block, &found, e));
+  if (!seal_parse(block, s, &format, &digest)) return FAIL(e, CHECKPOINT_FOREIGN, file);
+  return format == CHECKPOINT_FORMAT ? 0 : FAIL(e, CHECKPOINT_VERSION, file, format, CHECKPOINT_FORMAT);
 }
 
-static int sum_rest(const char *name, int fd, uint64_t *digest, error *e) {
-  size_t found = READ_BYTES;
-  uint64_t place = CHECKPOINT_SEAL;
+checkpoint_mark checkpoint_read_mark(const char *file) {
+  checkpoint_seal s;
+  int fd;
+  error e = {0};
+  checkpoint_read_seal(file, &s, &fd, &e);
+  if (fd >= 0) close(fd);
+  return e.id ? (checkpoint_mark){.generation = -1} : s.mark;
+}
+
+/* The bytes from `from` to `to`. */
+static int sum_bytes(const char *name, int fd, uint64_t from, uint64_t to, XXH3_state_t *sum, error *e) {
+  size_t found = 1;
   char *block = malloc(READ_BYTES);
   if (!block) return FAIL(e, OUT_OF_MEMORY, (size_t)READ_BYTES, "a block of a checkpoint");
-  for (*digest = 0; found == READ_BYTES && !e->id; place += found)
-    if (!read_bytes(name, fd, block, READ_BYTES, &found, e)) *digest += digest_part(place, block, found);
+  for (uint64_t at = from; at < to && found && !e->id; at += found) {
+    const size_t size = to - at < READ_BYTES ? (size_t)(to - at) : READ_BYTES;
+    if (!seal_get(name, fd, at, block, size, &found, e)) XXH3_64bits_update(sum, block, found);
+  }
   free(block);
   return e->id;
 }
 
-static int check(const char *name, int fd, uint64_t bytes, error *e) {
-  char block[CHECKPOINT_SEAL], expected[CHECKPOINT_SEAL], reason[128];
-  seal s;
-  uint64_t rest = 0;
-  TRY(read_seal(name, fd, block, &s, e));
-  if (s.bytes != bytes) {
-    snprintf(reason, sizeof reason, "%" PRIu64 " bytes long, was written with %" PRIu64, bytes, s.bytes);
-    return FAIL(e, CHECKPOINT_DAMAGED, name, reason);
-  }
-  TRY(sum_rest(name, fd, &rest, e));
-  print(expected, &s, rest); /* so that the seal itself is compared byte by byte */
-  bool same = memcmp(expected, block, CHECKPOINT_SEAL) == 0;
-  return same ? 0 : FAIL(e, CHECKPOINT_DAMAGED, name, "its contents have changed since it was written");
+static int by_place(const void *a, const void *b) {
+  const stored_array *x = a, *y = b;
+  return x->at < y->at ? -1 : x->at > y->at;
 }
 
-int checkpoint_check_seal(const char *file, error *e) {
-  int fd;
-  uint64_t bytes;
-  if (!open_plain(file, file, &fd, &bytes, e)) check(file, fd, bytes, e);
-  if (fd >= 0) close(fd);
-  return e->id;
-}
-
-checkpoint_mark checkpoint_read_mark(const char *file) {
-  int fd;
-  uint64_t bytes;
+/* The digest of the seal, without itself, and of all that lies before, between and behind the arrays. */
+static int seal_digest(const char *name, int fd, const checkpoint_seal *s, uint64_t *digest, error *e) {
   char block[CHECKPOINT_SEAL];
-  seal s;
-  error e = {0};
-  bool known = !open_plain(file, file, &fd, &bytes, &e) && !read_seal(file, fd, block, &s, &e);
-  if (fd >= 0) close(fd);
-  return known ? s.mark : (checkpoint_mark){.generation = -1};
+  stored_array arrays[CHECKPOINT_ARRAYS];
+  uint64_t at = CHECKPOINT_SEAL;
+  XXH3_state_t sum;
+  XXH3_64bits_reset(&sum);
+  seal_print(block, s, 0);
+  XXH3_64bits_update(&sum, block, sizeof block);
+  memcpy(arrays, s->arrays, sizeof arrays);
+  qsort(arrays, (size_t)s->count, sizeof *arrays, by_place);
+  for (int i = 0; i < s->count; i++) {
+    const uint64_t bytes = stored_bytes(&arrays[i], arrays[i].shape[0]);
+    if (!bytes) continue;
+    TRY(sum_bytes(name, fd, at, arrays[i].at, &sum, e));
+    at = arrays[i].at + bytes;
+  }
+  TRY(sum_bytes(name, fd, at, s->bytes, &sum, e));
+  *digest = XXH3_64bits_digest(&sum);
+  return 0;
 }
 
-int checkpoint_write_seal(const char *name, const char *temporary, const checkpoint_mark *mark,
-                          uint64_t digest, error *e) {
+int checkpoint_check_seal(const char *file, int fd, const checkpoint_seal *s, error *e) {
+  char block[CHECKPOINT_SEAL], expected[CHECKPOINT_SEAL], reason[128];
+  struct stat status;
+  size_t found;
+  uint64_t digest;
+  if (fstat(fd, &status)) return FAIL(e, CHECKPOINT_DAMAGED, file, strerror(errno));
+  if (s->bytes != (uint64_t)status.st_size) {
+    snprintf(reason, sizeof reason, "%lld bytes long, was written with %" PRIu64, (long long)status.st_size,
+             s->bytes);
+    return FAIL(e, CHECKPOINT_DAMAGED, file, reason);
+  }
+  TRY(seal_digest(file, fd, s, &digest, e));
+  seal_print(expected, s, digest); /* so that the seal itself is compared byte by byte */
+  TRY(seal_get(file, fd, 0, block, sizeof block, &found, e));
+  bool same = memcmp(expected, block, sizeof block) == 0;
+  return same ? 0
+              : FAIL(e, CHECKPOINT_DAMAGED, file,
+                     "what surrounds its arrays has changed since it was written");
+}
+
+int checkpoint_write_seal(const char *name, int fd, checkpoint_seal *s, error *e) {
   char block[CHECKPOINT_SEAL];
   struct stat status;
-  int fd = open(temporary, O_WRONLY | O_CLOEXEC);
-  int rc = fd < 0 || fstat(fd, &status) ? errno : 0;
-  ssize_t n = 0;
-  if (!rc) {
-    print(block, &(seal){CHECKPOINT_FORMAT, *mark, (uint64_t)status.st_size}, digest);
-    do n = pwrite(fd, block, CHECKPOINT_SEAL, 0);
-    while (n < 0 && errno == EINTR);
-    if (n != CHECKPOINT_SEAL) rc = n < 0 ? errno : ENOSPC;
-  }
-  if (fd >= 0 && close(fd) && !rc) rc = errno;
-  return rc ? FAIL(e, FILE_WRITE, name, strerror(rc)) : 0;
+  uint64_t digest;
+  if (fstat(fd, &status)) return FAIL(e, FILE_WRITE, name, strerror(errno));
+  s->bytes = (uint64_t)status.st_size;
+  TRY(seal_digest(name, fd, s, &digest, e));
+  seal_print(block, s, digest);
+  ssize_t n;
+  do n = pwrite(fd, block, sizeof block, 0);
+  while (n < 0 && errno == EINTR);
+  return n == sizeof block ? 0 : FAIL(e, FILE_WRITE, name, strerror(n < 0 ? errno : ENOSPC));
 }

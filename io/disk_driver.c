@@ -8,14 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "digest.h"
-
-enum { PIECE_BYTES = 1 << 12 /* a multiple of 8; two are on the stack */ };
 
 /* What the file access list carries. */
 typedef struct disk_info {
   int *first_error;
-  uint64_t *digest; /* NULL: not wanted */
 } disk_info;
 
 typedef struct disk_file {
@@ -24,8 +20,6 @@ typedef struct disk_file {
   haddr_t eoa; /* end of what HDF5 has allocated */
   haddr_t eof; /* end of the file on disk */
   int *first_error;
-  uint64_t *digest;
-  haddr_t written; /* there are only zeros beyond */
 } disk_file;
 
 static void remember(disk_file *f, int error_number) {
@@ -41,7 +35,6 @@ static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t
   mode |= (flags & H5F_ACC_CREAT ? O_CREAT : 0) | (flags & H5F_ACC_TRUNC ? O_TRUNC : 0) |
           (flags & H5F_ACC_EXCL ? O_EXCL : 0);
   f->first_error = info->first_error;
-  f->digest = info->digest;
   f->fd = open(name, mode | O_CLOEXEC, 0666);
   off_t size = f->fd < 0 ? -1 : lseek(f->fd, 0, SEEK_END);
   if (size < 0) {
@@ -103,38 +96,11 @@ static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t a
   return read_at((const disk_file *)base, at, size, to);
 }
 
-/* Brings the digest up to date with a write that is about to happen; `from` is NULL for zeros. What the file holds now
- * must be known for that: HDF5 writes some of its records more than once, but what is large only once, at its end. */
-static int account(const disk_file *f, haddr_t at, size_t size, const char *from) {
-  char old[PIECE_BYTES], new[PIECE_BYTES];
-  haddr_t end = at + size, next;
-  for (haddr_t piece = at - at % 8; piece < end; piece = next) {
-    next = piece < at ? piece + 8 : piece + PIECE_BYTES; /* what is begun in the middle of a word, apart */
-    if (next > end) next = end + (8 - end % 8) % 8;
-    size_t bytes = (size_t)(next - piece);
-    haddr_t begin = piece > at ? piece : at, stop = next < end ? next : end;
-    if (piece >= f->written)
-      memset(old, 0, bytes);
-    else if (read_at(f, piece, bytes, old))
-      return -1;
-    else
-      *f->digest -= digest_part(piece, old, bytes);
-    memcpy(new, old, bytes);
-    if (from)
-      memcpy(new + (begin - piece), from + (begin - at), (size_t)(stop - begin));
-    else
-      memset(new + (begin - piece), 0, (size_t)(stop - begin));
-    *f->digest += digest_part(piece, new, bytes);
-  }
-  return 0;
-}
-
 static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size,
                          const void *from) {
   (void)type, (void)transfer;
   disk_file *f = (disk_file *)base;
   haddr_t end = at + size;
-  if (f->digest && !*f->first_error && account(f, at, size, from)) remember(f, errno);
   for (const char *p = from; size && !*f->first_error;) {
     ssize_t n = pwrite(f->fd, p, size, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
@@ -145,32 +111,15 @@ static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t 
     p += n, at += (haddr_t)n, size -= (size_t)n;
   }
   if (end > f->eof) f->eof = end;
-  if (end > f->written) f->written = end;
   return 0;
 }
 
-/* fallocate, unlike ftruncate, fails now and not later if the disk is too full for what is still to be
- * written. */
-static int resize(int fd, haddr_t from, haddr_t to) {
-  int rc = -1;
-  if (to > from) {
-    do rc = fallocate(fd, 0, (off_t)from, (off_t)(to - from));
-    while (rc && errno == EINTR);
-    if (rc && errno != EOPNOTSUPP && errno != ENOSYS) return rc;
-  }
-  return rc ? ftruncate(fd, (off_t)to) : 0;
-}
-
-/* Brings the file to the length that HDF5 has allocated. */
+/* Brings the file to the length that HDF5 has allocated. Taking the space now, by fallocate, would keep all ranks waiting for
+ * one: on a tmpfs it takes longer than their writes. */
 static herr_t disk_truncate(H5FD_t *base, hid_t transfer, hbool_t closing) {
   (void)transfer, (void)closing;
   disk_file *f = (disk_file *)base;
-  if (f->eoa < f->written) { /* what is cut off */
-    if (f->digest && !*f->first_error && account(f, f->eoa, (size_t)(f->written - f->eoa), NULL))
-      remember(f, errno);
-    f->written = f->eoa;
-  }
-  if (f->eoa != f->eof && !*f->first_error && resize(f->fd, f->eof, f->eoa)) remember(f, errno);
+  if (f->eoa != f->eof && !*f->first_error && ftruncate(f->fd, (off_t)f->eoa)) remember(f, errno);
   f->eof = f->eoa;
   return 0;
 }
@@ -197,11 +146,11 @@ static const H5FD_class_t disk_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-bool disk_driver_open(disk_driver *d, bool digest) {
+bool disk_driver_open(disk_driver *d) {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   hid_t driver = H5FDregister(&disk_class); /* counted: the list keeps it */
   *d = (disk_driver){.access = access};
-  disk_info info = {&d->error, digest ? &d->digest : NULL};
+  disk_info info = {&d->error};
   bool ok = access >= 0 && driver >= 0 && H5Pset_driver(access, driver, &info) >= 0;
   if (driver >= 0 && H5FDunregister(driver) < 0) ok = false;
   if (!ok) disk_driver_close(d);

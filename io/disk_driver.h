@@ -13,14 +13,12 @@
 
 /* The driver of one file. */
 typedef struct disk_driver {
-  hid_t access;    /* the file access list to create the file with; 0: not open */
-  int error;       /* errno of the first failed open, write, truncation or close; 0: none */
-  uint64_t digest; /* of the contents (digest.h), where wanted: the file must be a new one */
+  hid_t access; /* the file access list to create the file with; 0: not open */
+  int error;    /* errno of the first failed open, write, truncation or close; 0: none */
 } disk_driver;
 
-/* Makes the access list, and says whether it could. Growing a file reserves its space, where the file system can. `*d`
- * must stay where it is until the file is closed. */
-bool disk_driver_open(disk_driver *d, bool digest);
+/* Makes the access list, and says whether it could. `*d` must stay where it is until the file is closed. */
+bool disk_driver_open(disk_driver *d);
 
 /* Gives the list back, after the file is closed: H5Fclose drops the file's reference to its driver and only then calls
  * it (H5FD_close of 1.10), so another reference must be left. What the driver has seen stays. Harmless where not open. */

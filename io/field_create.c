@@ -115,7 +115,7 @@ static int put_groups(field_file *f, const field_meta *m, error *e) {
 }
 
 int field_create(field_file *f, const char *path, const field_meta *meta, disk_driver *disk, error *e) {
-  if (disk_driver_open(disk, false)) f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, disk->access);
+  if (disk_driver_open(disk)) f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, disk->access);
   if (f->file < 0) return FAIL(e, FILE_WRITE, f->name, disk->error ? strerror(disk->error) : HDF5_WHY);
   TRY(put_meta(f, meta, e));
   if (meta->statistics) TRY(put_statistics(f, meta->statistics, e));

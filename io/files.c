@@ -16,17 +16,20 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
     return FAIL(e, IO_NO_SERVER);
   }
   f->slots = calloc(1, sizeof *f->slots);
-  if (!f->slots) FAIL(e, OUT_OF_MEMORY, sizeof *f->slots, "the way to files");
+  f->way = calloc(1, sizeof *f->way);
+  if (!f->slots || !f->way) FAIL(e, OUT_OF_MEMORY, sizeof *f->slots, "the way to files");
   TRY(error_agree(e, all));
   f->server = f->served && rank == f->started - 1;
   MPI_TRY(e, MPI_Comm_split(all, f->server ? MPI_UNDEFINED : 0, rank, &f->compute));
   MPI_TRY(e, MPI_Comm_split(all, 0, f->server ? -1 : rank, &f->comm));
-  return 0;
+  return io_way_open(f->way, f->comm, mode == IO_AUTO || mode == IO_COLLECTIVE, e);
 }
 
 void files_close(files *f) {
   if (f->slots) slots_close(f->slots);
   free(f->slots);
+  if (f->way) io_way_close(f->way);
+  free(f->way);
   if (f->compute != MPI_COMM_NULL) MPI_Comm_free(&f->compute);
   if (f->comm != MPI_COMM_NULL) MPI_Comm_free(&f->comm);
 }
@@ -122,11 +125,11 @@ int files_serve(const files *f, const config *c, int (*signalled)(void), error *
                                                                     REQUESTS(X)
 #undef X
   };
-  file_server s = {.files = f, .from = {.comm = f->comm, .file = -1}};
+  file_server s = {.files = f, .from = {.way = f->way, .file = -1, .fd = -1}};
   s.slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->started - 1};
   s.slab.upper_reflects = config_reflects(c, FACE_Z_HI);
   s.slab.lower = s.slab.upper = SLAB_NO_RANK;
-  TRY(files_field_io(f, &s.io, &s.slab, c->io, e));
+  TRY(files_field_io(f, &s.io, &s.slab, c, e));
   for (int told = 0, over = 0; !over;) {
     message m = {0};
     error mine = {0}, known = {0};

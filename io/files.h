@@ -20,6 +20,7 @@ typedef struct files {
   bool served;      /* there is a data server */
   bool server;      /* this rank is it */
   int started;      /* all ranks of the run */
+  io_way *way;      /* of comm; owned */
   struct slots *slots; /* that fields pass through on their way to files; owned */
 } files;
 
@@ -36,8 +37,9 @@ void files_dismiss(const files *f, const error *e);
 /* Number of a signal that the server has got since the last call, or 0. Not collective; `context` is the files. */
 int files_signal(void *context);
 
-/* The way to fields for this slab. */
-int files_field_io(const files *f, field_io *io, const slab *slab, enum io_kind mode, error *e);
+/* The way to fields for this slab. Where the mode is `auto`, finds out whether every rank sees the folders that the run
+ * writes into. */
+int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e);
 int files_field_read(const files *f, const field_io *io, const char *dataset, field_sink *sink, void *context,
                      error *e);
 int files_field_check(const files *f, const char *dataset, int nx, int ny, int nz, error *e);
@@ -66,13 +68,13 @@ int files_checkpoint_write(const files *f, const checkpoint_place *place, const 
                            const checkpoint_array *arrays, int count, error *e);
 int files_checkpoint_open(const files *f, checkpoint *c, const char *file, error *e);
 /* `skipped` is told on every computing rank, or on the first alone. */
-int files_checkpoint_open_newest(const files *f, checkpoint *c, const char *path, checkpoint_skipped *skipped,
-                                 void *context, error *e);
+int files_checkpoint_open_newest(const files *f, checkpoint *c, const char *path, int64_t before,
+                                 checkpoint_skipped *skipped, void *context, error *e);
 int files_checkpoint_match(const files *f, const checkpoint *c, const checkpoint_key *keys, int count,
                            error *e);
-int files_checkpoint_find_array(const files *f, const checkpoint *c, const char *name,
-                                enum checkpoint_type *type, int *axes, int64_t shape[3], error *e);
-int files_checkpoint_read(const files *f, const checkpoint *c, const checkpoint_array *array, error *e);
+int files_checkpoint_read(const files *f, const checkpoint *c, const checkpoint_array *arrays, int count,
+                          error *e);
+int files_checkpoint_verify(const files *f, const checkpoint *c, error *e);
 void files_checkpoint_close(const files *f, checkpoint *c);
 
 #endif

@@ -1,11 +1,29 @@
 /* Fields, their series and paths: what the computing ranks call, and after each the server's twin. */
 #include <stdlib.h>
+#include <unistd.h>
 #include "base/error_mpi.h"
 #include "atomic_file.h"
 #include "files_internal.h"
 
-int files_field_io(const files *f, field_io *io, const slab *slab, enum io_kind mode, error *e) {
-  TRY(field_io_init(io, f->comm, slab, mode, e));
+/* Does every rank see the folder of files PATH.*? Where none can be created, another check says so. */
+static int see_folder(const files *f, const char *path, bool *seen, error *e) {
+  char probe[PATH_PROBE] = "";
+  int mine;
+  if (f->way->rank == 0) path_probe_create(path, probe);
+  MPI_TRY(e, MPI_Bcast(probe, sizeof probe, MPI_CHAR, 0, f->comm));
+  mine = !probe[0] || access(probe, F_OK) == 0;
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, f->comm));
+  if (f->way->rank == 0 && probe[0]) unlink(probe);
+  *seen = *seen && mine;
+  return 0;
+}
+
+int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e) {
+  if (c->io == IO_AUTO) {
+    TRY(see_folder(f, c->output_path, &f->way->together, e));
+    TRY(see_folder(f, c->checkpoint_path, &f->way->together, e));
+  }
+  TRY(field_io_init(io, f->comm, slab, c->io, e));
   io->slots = f->slots;
   return 0;
 }

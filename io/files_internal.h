@@ -24,8 +24,8 @@
   X(CHECKPOINT_OPEN, serve_checkpoint_open)                                                                  \
   X(CHECKPOINT_OPEN_NEWEST, serve_checkpoint_open_newest)                                                    \
   X(CHECKPOINT_MATCH, serve_checkpoint_match)                                                                \
-  X(CHECKPOINT_FIND_ARRAY, serve_checkpoint_find_array)                                                      \
   X(CHECKPOINT_READ, serve_checkpoint_read)                                                                  \
+  X(CHECKPOINT_VERIFY, serve_checkpoint_verify)                                                              \
   X(CHECKPOINT_CLOSE, serve_checkpoint_close)
 
 enum request {

@@ -72,9 +72,7 @@ static checkpoint_array *get_arrays(message *m, int *count) {
     message_get(m, a, sizeof *a);
     a->name = message_get_text(m);
     a->first = a->count = 0;
-    a->column_count = 0;
-    a->columns = NULL;
-    a->source = NULL, a->sink = NULL, a->context = NULL;
+    a->source = a->sink = NULL, a->context = NULL;
   }
   return arrays;
 }
@@ -85,7 +83,7 @@ int files_checkpoint_begin(const files *f, const char *path, const checkpoint *f
   const bool restarts = from != NULL;
   if (files_tell(f)) message_put_text(&m, path), message_put(&m, &restarts, sizeof restarts);
   TRY(files_request(f, REQUEST_CHECKPOINT_BEGIN, &m, e));
-  return checkpoint_begin(f->comm, path, from, leg, e);
+  return checkpoint_begin(f->way, path, from, leg, e);
 }
 
 int serve_checkpoint_begin(file_server *s, message *m, error *e) {
@@ -93,7 +91,7 @@ int serve_checkpoint_begin(file_server *s, message *m, error *e) {
   bool restarts;
   const char *path = message_get_text(m);
   message_get(m, &restarts, sizeof restarts);
-  return checkpoint_begin(s->files->comm, path, restarts ? &s->from : NULL, &leg, e);
+  return checkpoint_begin(s->files->way, path, restarts ? &s->from : NULL, &leg, e);
 }
 
 static void put_meta(message *m, const checkpoint_meta *meta) {
@@ -121,7 +119,7 @@ int files_checkpoint_write(const files *f, const checkpoint_place *place, const 
     put_arrays(&m, arrays, count);
   }
   TRY(files_request(f, REQUEST_CHECKPOINT_WRITE, &m, e));
-  return checkpoint_write(f->comm, place, meta, arrays, count, e);
+  return checkpoint_write(f->way, place, meta, arrays, count, e);
 }
 
 /* The other ranks are waiting for the server. */
@@ -144,7 +142,7 @@ int serve_checkpoint_write(file_server *s, message *m, error *e) {
   need(s, keys);
   need(s, arrays);
   meta.keys = keys;
-  checkpoint_write(s->files->comm, &place, &meta, arrays, count, e);
+  checkpoint_write(s->files->way, &place, &meta, arrays, count, e);
   free(arrays);
   free(keys);
   return e->id;
@@ -156,11 +154,11 @@ int files_checkpoint_open(const files *f, checkpoint *c, const char *file, error
   message m = {0};
   if (files_tell(f)) message_put_text(&m, file);
   TRY(files_request(f, REQUEST_CHECKPOINT_OPEN, &m, e));
-  return checkpoint_open(c, f->comm, file, e);
+  return checkpoint_open(c, f->way, file, e);
 }
 
 int serve_checkpoint_open(file_server *s, message *m, error *e) {
-  return checkpoint_open(&s->from, s->files->comm, message_get_text(m), e);
+  return checkpoint_open(&s->from, s->files->way, message_get_text(m), e);
 }
 
 /* A checkpoint_skipped that keeps what it is told; `context` is a message. */
@@ -180,12 +178,12 @@ static int share_skipped(const files *f, message *m, error *e) {
   return m->length ? files_broadcast(f, m->bytes, m->length, e) : 0;
 }
 
-int files_checkpoint_open_newest(const files *f, checkpoint *c, const char *path, checkpoint_skipped *skipped,
-                                 void *context, error *e) {
+int files_checkpoint_open_newest(const files *f, checkpoint *c, const char *path, int64_t before,
+                                 checkpoint_skipped *skipped, void *context, error *e) {
   message m = {0};
-  if (files_tell(f)) message_put_text(&m, path);
+  if (files_tell(f)) message_put_text(&m, path), message_put(&m, &before, sizeof before);
   TRY(files_request(f, REQUEST_CHECKPOINT_OPEN_NEWEST, &m, e));
-  TRY(checkpoint_open_newest(c, f->comm, path, skipped, context, e));
+  TRY(checkpoint_open_newest(c, f->way, path, before, skipped, context, e));
   if (f->served) TRY(share_skipped(f, &m, e));
   while (m.at < m.length) {
     const char *file = message_get_text(&m), *reason = message_get_text(&m);
@@ -197,7 +195,10 @@ int files_checkpoint_open_newest(const files *f, checkpoint *c, const char *path
 
 int serve_checkpoint_open_newest(file_server *s, message *m, error *e) {
   message told = {0};
-  TRY(checkpoint_open_newest(&s->from, s->files->comm, message_get_text(m), keep_skipped, &told, e));
+  int64_t before;
+  const char *path = message_get_text(m);
+  message_get(m, &before, sizeof before);
+  TRY(checkpoint_open_newest(&s->from, s->files->way, path, before, keep_skipped, &told, e));
   share_skipped(s->files, &told, e);
   message_free(&told);
   return e->id;
@@ -220,35 +221,27 @@ int serve_checkpoint_match(file_server *s, message *m, error *e) {
   return e->id;
 }
 
-int files_checkpoint_find_array(const files *f, const checkpoint *c, const char *name,
-                                enum checkpoint_type *type, int *axes, int64_t shape[3], error *e) {
+int files_checkpoint_read(const files *f, const checkpoint *c, const checkpoint_array *arrays, int count,
+                          error *e) {
   message m = {0};
-  if (files_tell(f)) message_put_text(&m, name);
-  TRY(files_request(f, REQUEST_CHECKPOINT_FIND_ARRAY, &m, e));
-  return checkpoint_find_array(c, name, type, axes, shape, e);
-}
-
-int serve_checkpoint_find_array(file_server *s, message *m, error *e) {
-  enum checkpoint_type type;
-  int axes;
-  int64_t shape[3];
-  return checkpoint_find_array(&s->from, message_get_text(m), &type, &axes, shape, e);
-}
-
-int files_checkpoint_read(const files *f, const checkpoint *c, const checkpoint_array *array, error *e) {
-  message m = {0};
-  if (files_tell(f)) put_arrays(&m, array, 1);
   TRY(files_request(f, REQUEST_CHECKPOINT_READ, &m, e));
-  return checkpoint_read(c, array, e);
+  return checkpoint_read(c, arrays, count, e);
 }
 
 int serve_checkpoint_read(file_server *s, message *m, error *e) {
-  int count;
-  checkpoint_array *array = get_arrays(m, &count);
-  need(s, array);
-  checkpoint_read(&s->from, array, e);
-  free(array);
-  return e->id;
+  (void)m;
+  return checkpoint_read(&s->from, NULL, 0, e);
+}
+
+int files_checkpoint_verify(const files *f, const checkpoint *c, error *e) {
+  message m = {0};
+  TRY(files_request(f, REQUEST_CHECKPOINT_VERIFY, &m, e));
+  return checkpoint_verify(c, e);
+}
+
+int serve_checkpoint_verify(file_server *s, message *m, error *e) {
+  (void)m;
+  return checkpoint_verify(&s->from, e);
 }
 
 void files_checkpoint_close(const files *f, checkpoint *c) {

@@ -71,7 +71,7 @@ int receivers_file_create(receivers_file **created, const char *path, const rece
   f->receivers = shape[1];
   TRY(name_files(f, path, e));
   temporary_begin(f->temporary, sizeof f->temporary, f->path);
-  f->created = disk_driver_open(&f->disk, false);
+  f->created = disk_driver_open(&f->disk);
   if (f->created) f->file = H5Fcreate(f->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
   if (f->file < 0) return failed(f, e);
   TRY(put_meta(f, m, e));

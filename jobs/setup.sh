@@ -7,7 +7,7 @@
 stencil_packages=(
   build-essential cmake ninja-build pkg-config
   openmpi-bin libopenmpi-dev libhdf5-openmpi-dev hdf5-tools
-  libinih-dev libcjson-dev libcmocka-dev
+  libinih-dev libcjson-dev libxxhash-dev libcmocka-dev
   python3 python3-numpy python3-h5py python3-matplotlib)
 
 stencil_missing_packages() {
@@ -19,7 +19,7 @@ stencil_missing_packages() {
 
 stencil_install() {
   if ! command -v apt-get >/dev/null; then
-    echo "setup: not a Debian system: make sure that CMake >= 3.22, Ninja, MPI, HDF5, inih, cJSON and cmocka are there"
+    echo "setup: not a Debian system: make sure that CMake >= 3.22, Ninja, MPI, HDF5, inih, cJSON, xxHash and cmocka are there"
     return 0
   fi
   local missing as_root=() apt=(apt-get -o DPkg::Lock::Timeout=120)

@@ -1,7 +1,15 @@
 #include "transfer.h"
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { STAGING_BYTES = 32 << 20 };
+enum { STAGING_BYTES = 32 << 20, PARTS = 4 };
+
+struct transfer_lock {
+  pthread_mutex_t lock; /* also held while the device copies */
+  pthread_cond_t given; /* a part is free again */
+  bool used[PARTS];     /* guarded by lock */
+};
 
 static int staging_planes(const slab *s) {
   size_t planes = STAGING_BYTES / (s->plane * sizeof(float));
@@ -14,28 +22,68 @@ size_t transfer_staging_bytes(const slab *s) {
 }
 
 int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts[FACE_COUNT], error *e) {
-  *t = (transfer){.dev = dev, .slab = slab, .planes = staging_planes(slab)};
+  const int planes = staging_planes(slab), parts = planes < PARTS ? planes : PARTS;
+  *t = (transfer){.dev = dev, .slab = slab, .parts = parts, .planes = planes / parts};
   memcpy(t->ghosts, ghosts, sizeof t->ghosts);
+  t->lock = calloc(1, sizeof *t->lock);
+  if (!t->lock) return FAIL(e, OUT_OF_MEMORY, sizeof *t->lock, "the way to the device");
+  pthread_mutex_init(&t->lock->lock, NULL);
+  pthread_cond_init(&t->lock->given, NULL);
   return dev->table->alloc(dev, (void **)&t->staging, transfer_staging_bytes(slab), MEMORY_PINNED, e);
 }
 
 void transfer_close(transfer *t) {
   error ignored = {0};
   if (t->dev) t->dev->table->free(t->dev, t->staging, MEMORY_PINNED, &ignored);
+  if (t->lock) {
+    pthread_cond_destroy(&t->lock->given);
+    pthread_mutex_destroy(&t->lock->lock);
+  }
+  free(t->lock);
+  t->lock = NULL;
+}
+
+/* Takes a part of the staging buffer, whose first plane it returns. */
+static float *staging_take(const transfer *t, int *part) {
+  pthread_mutex_lock(&t->lock->lock);
+  for (*part = 0; t->lock->used[*part]; *part = (*part + 1) % t->parts)
+    if (*part == t->parts - 1) pthread_cond_wait(&t->lock->given, &t->lock->lock);
+  t->lock->used[*part] = true;
+  pthread_mutex_unlock(&t->lock->lock);
+  return t->staging + (size_t)*part * (size_t)t->planes * t->slab->plane;
+}
+
+static void staging_give(const transfer *t, int part) {
+  pthread_mutex_lock(&t->lock->lock);
+  t->lock->used[part] = false;
+  pthread_cond_signal(&t->lock->given);
+  pthread_mutex_unlock(&t->lock->lock);
 }
 
 /* Staging holds whole padded planes, from the first ghost of the first row on. */
-static float *staged_row(const transfer *t, int plane, int y) {
-  return t->staging + (size_t)plane * t->slab->plane + (size_t)(y + RADIUS) * t->slab->pitch + RADIUS;
+static float *staged_row(const transfer *t, float *staging, int plane, int y) {
+  return staging + (size_t)plane * t->slab->plane + (size_t)(y + RADIUS) * t->slab->pitch + RADIUS;
 }
 
-static int copy_planes(transfer *t, int z, int planes, copy_direction direction, error *e) {
+int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, copy_direction direction,
+                   error *e) {
+  const device_table *d = t->dev->table;
+  pthread_mutex_lock(&t->lock->lock);
+  /* The thread may be one that knows no device yet. */
+  const bool adopts = d->peer && d->peer->adopt;
+  if ((!adopts || !d->peer->adopt(t->dev, e)) &&
+      !d->copy(t->dev, STREAM_BOUNDARY, to, from, bytes, direction, e))
+    d->sync(t->dev, STREAM_BOUNDARY, e);
+  pthread_mutex_unlock(&t->lock->lock);
+  return e->id;
+}
+
+static int copy_planes(const transfer *t, int z, int planes, float *staging, copy_direction direction,
+                       error *e) {
   float *on_device = t->field + slab_offset(t->slab, z, -RADIUS, -RADIUS);
-  size_t bytes = (size_t)planes * t->slab->plane * sizeof(float);
-  bool in = direction == COPY_TO_DEVICE;
-  TRY(t->dev->table->copy(t->dev, STREAM_BOUNDARY, in ? on_device : t->staging, in ? t->staging : on_device,
-                          bytes, direction, e));
-  return t->dev->table->sync(t->dev, STREAM_BOUNDARY, e);
+  const size_t bytes = (size_t)planes * t->slab->plane * sizeof(float);
+  const bool in = direction == COPY_TO_DEVICE;
+  return transfer_bytes(t, in ? on_device : staging, in ? staging : on_device, bytes, direction, e);
 }
 
 static void fill(float *to, size_t count, float value) {
@@ -44,12 +92,12 @@ static void fill(float *to, size_t count, float value) {
 
 /* Ghosts in x and y, and padding. A row, from its first ghost on, ends with its right
  * ghosts and padding. */
-static void fill_ghosts(transfer *t, int planes) {
+static void fill_ghosts(const transfer *t, float *staging, int planes) {
   const slab *s = t->slab;
   const size_t right = RADIUS + (size_t)s->nx;
   for (int p = 0; p < planes; p++)
     for (int y = -RADIUS; y < (int)slab_rows(s) - RADIUS; y++) {
-      float *row = staged_row(t, p, y) - RADIUS;
+      float *row = staged_row(t, staging, p, y) - RADIUS;
       if (y < 0 || y >= s->ny) {
         fill(row, s->pitch, t->ghosts[y < 0 ? FACE_Y_LO : FACE_Y_HI]);
         continue;
@@ -64,37 +112,46 @@ static int at_most(int n, int limit) {
 }
 
 int transfer_fill(transfer *t, int z, int planes, float value, error *e) {
-  fill(t->staging, (size_t)at_most(planes, t->planes) * t->slab->plane, value);
-  for (int done = 0, n; done < planes; done += n) {
+  int part;
+  float *staging = staging_take(t, &part);
+  fill(staging, (size_t)at_most(planes, t->planes) * t->slab->plane, value);
+  for (int done = 0, n; done < planes && !e->id; done += n) {
     n = at_most(planes - done, t->planes);
-    TRY(copy_planes(t, z + done, n, COPY_TO_DEVICE, e));
+    copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
   }
-  return 0;
+  staging_give(t, part);
+  return e->id;
 }
 
 int transfer_to_device(void *context, int z, int planes, const float *values, error *e) {
-  transfer *t = context;
+  const transfer *t = context;
   const slab *s = t->slab;
-  fill_ghosts(t, at_most(planes, t->planes));
-  for (int done = 0, n; done < planes; done += n) {
+  int part;
+  float *staging = staging_take(t, &part);
+  fill_ghosts(t, staging, at_most(planes, t->planes));
+  for (int done = 0, n; done < planes && !e->id; done += n) {
     n = at_most(planes - done, t->planes);
     for (int p = 0; p < n; p++)
       for (int y = 0; y < s->ny; y++, values += s->nx)
-        memcpy(staged_row(t, p, y), values, (size_t)s->nx * sizeof *values);
-    TRY(copy_planes(t, z + done, n, COPY_TO_DEVICE, e));
+        memcpy(staged_row(t, staging, p, y), values, (size_t)s->nx * sizeof *values);
+    copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
   }
-  return 0;
+  staging_give(t, part);
+  return e->id;
 }
 
 int transfer_to_host(void *context, int z, int planes, float *values, error *e) {
-  transfer *t = context;
+  const transfer *t = context;
   const slab *s = t->slab;
-  for (int done = 0, n; done < planes; done += n) {
+  int part;
+  float *staging = staging_take(t, &part);
+  for (int done = 0, n; done < planes && !e->id; done += n) {
     n = at_most(planes - done, t->planes);
-    TRY(copy_planes(t, z + done, n, COPY_TO_HOST, e));
+    if (copy_planes(t, z + done, n, staging, COPY_TO_HOST, e)) break;
     for (int p = 0; p < n; p++)
       for (int y = 0; y < s->ny; y++, values += s->nx)
-        memcpy(values, staged_row(t, p, y), (size_t)s->nx * sizeof *values);
+        memcpy(values, staged_row(t, staging, p, y), (size_t)s->nx * sizeof *values);
   }
-  return 0;
+  staging_give(t, part);
+  return e->id;
 }

@@ -7,19 +7,23 @@
 #include "slab.h"
 
 typedef struct transfer {
-  device *dev;              /* not owned */
-  const slab *slab;         /* not owned */
-  float *field;             /* device memory of the field moved, slab_floats long; set it before each use */
-  float ghosts[FACE_COUNT]; /* what the x and y ghosts of planes that come in are set to */
-  float *staging;           /* pinned, `planes` padded planes */
-  int planes;
+  device *dev;                /* not owned */
+  const slab *slab;           /* not owned */
+  float *field;               /* device memory of the field moved, slab_floats long; set it before each use */
+  float ghosts[FACE_COUNT];   /* what the x and y ghosts of planes that come in are set to */
+  float *staging;             /* pinned: */
+  int parts, planes;          /* so many parts, of so many padded planes each */
+  struct transfer_lock *lock; /* who uses which part; owned */
 } transfer;
+
+/* Several threads may call the functions below at a time, each with a copy of the struct, for fields of their own; but for
+ * them nothing may use STREAM_BOUNDARY meanwhile. */
 
 /* Bytes of the staging buffer for this slab: at most 32 MiB, but at least one plane. */
 size_t transfer_staging_bytes(const slab *s);
 
 int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts[FACE_COUNT], error *e);
-void transfer_close(transfer *t);
+void transfer_close(transfer *t); /* the last copy */
 
 /* Sets planes [z, z + planes) of the field, ghosts, padding and all, to `value`. */
 int transfer_fill(transfer *t, int z, int planes, float value, error *e);
@@ -27,6 +31,9 @@ int transfer_fill(transfer *t, int z, int planes, float value, error *e);
 /* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y
  * ghosts. A field_sink (io/field_io.h): `context` is the transfer. */
 int transfer_to_device(void *context, int z, int planes, const float *values, error *e);
+/* The device copies what is no field, too: `bytes` from or to host memory, and waits. */
+int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, copy_direction direction,
+                   error *e);
 
 /* Copies own planes z .. of the field into `planes` dense planes of ny x nx values. A field_source. */
 int transfer_to_host(void *context, int z, int planes, float *values, error *e);

@@ -113,6 +113,8 @@ static int plan(receivers *r, const config *c, placed **own, receivers_span span
   r->batch_rows = r->local ? BATCH_BYTES / (int64_t)row_bytes(r) : 1;
   if (r->batch_rows < span.pass) r->batch_rows = span.pass;
   if (r->batch_rows > r->rows) r->batch_rows = r->rows;
+  MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, r->files->compute));
+  if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
   return error_agree(e, r->files->compute);
 }
 

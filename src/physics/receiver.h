@@ -19,7 +19,7 @@ typedef struct receivers {
   int64_t rows;                /* of the whole run */
   int64_t taken;               /* rows so far, batch included; rows before first_step count as taken */
   double (*positions)[3];      /* count: x y z, m; owned */
-  int local;                   /* this rank's */
+  int local, before;           /* this rank's; those of the ranks before it */
   int *index;                  /* local: which of `count` each is */
   int *row, *layer_begin;      /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
   receiver *places;            /* local; device memory */

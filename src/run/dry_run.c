@@ -165,9 +165,13 @@ static int describe(simulation *s, double *traces, error *e) {
 int dry_run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
             error *e) {
   simulation s;
-  checkpoint from = {.file = -1};
+  checkpoint from = {.file = -1, .fd = -1};
   stop_end();
   if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
+  do {
+    if (from.name[0]) files_checkpoint_verify(files, &from, e);
+  } while (state_pass_over(&from, options->restart, c, log, files, e));
+  TRY(e->id);
   if (from.name[0])
     log_line(log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
   if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, files, PLAN_DRY, e)) {

@@ -275,21 +275,12 @@ static int benchmark(simulation *s, int64_t steps, error *e) {
   return report_all(s, steps, seconds, e);
 }
 
-int run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
-        error *e) {
+/* From the checkpoint, or the start, to the end. */
+static int run_leg(const config *c, const cli *options, const checkpoint *from, const char *command,
+                   run_log *log, const files *files, error *e) {
   simulation s;
-  config timed = *c;
-  if (options->benchmark) {
-    stop_end();                     /* nothing of it is worth keeping */
-    timed.initial = INITIAL_RANDOM; /* nothing about it is easy for a cache, a compressor or the hardware */
-    timed.output_every = timed.check_every = 0;
-    timed.steps = warm_up_of(options->benchmark) + options->benchmark;
-    timed.end_time = 0;
-  }
   const bool seen = !options->quiet || c->report_file[0]; /* the times of the phases */
-  checkpoint from = {.file = -1};
-  if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
-  if (!simulation_plan(&s, &timed, from.name[0] ? &from : NULL, command, log, files,
+  if (!simulation_plan(&s, c, from->name[0] ? from : NULL, command, log, files,
                        seen ? PLAN_PROFILE : PLAN_RUN, e) &&
       !simulation_allocate(&s, e) && !announce(&s, e)) {
     if (options->benchmark)
@@ -301,6 +292,23 @@ int run(const config *c, const cli *options, const char *command, run_log *log, 
     log_files(&s);
   }
   simulation_close(&s);
+  return e->id;
+}
+
+int run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
+        error *e) {
+  config timed = *c;
+  if (options->benchmark) {
+    stop_end();                     /* nothing of it is worth keeping */
+    timed.initial = INITIAL_RANDOM; /* nothing about it is easy for a cache, a compressor or the hardware */
+    timed.output_every = timed.check_every = 0;
+    timed.steps = warm_up_of(options->benchmark) + options->benchmark;
+    timed.end_time = 0;
+  }
+  checkpoint from = {.file = -1, .fd = -1};
+  if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
+  do run_leg(&timed, options, &from, command, log, files, e);
+  while (state_pass_over(&from, options->restart, c, log, files, e));
   if (from.name[0]) files_checkpoint_close(files, &from);
   return e->id;
 }

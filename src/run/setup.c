@@ -148,7 +148,7 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
   const wavefront_run run = {c, s->threads, comm, s->ranks, log, purpose != PLAN_DRY};
   TRY(plan_wavefront(&run, &s->stepper, &s->plan, e));
   TRY(plan_slab(s, e));
-  TRY(files_field_io(files, &s->io, &s->slab, c->io, e));
+  TRY(files_field_io(files, &s->io, &s->slab, c, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
   physics_args(&s->physics, c, &s->slab, &s->stepper.args);
   return 0;

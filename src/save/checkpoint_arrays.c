@@ -9,14 +9,16 @@ static int field_from(void *context, int64_t row, int64_t rows, void *values, er
     snapshot_planes(s, p->copy, z, (int)rows, values);
     return 0;
   }
-  p->transfer->field = p->memory;
-  return transfer_to_host(p->transfer, z, (int)rows, values, e);
+  transfer t = *p->transfer; /* its field is this thread's */
+  t.field = p->memory;
+  return transfer_to_host(&t, z, (int)rows, values, e);
 }
 
-static int field_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
+static int field_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   field_part *p = context;
-  p->transfer->field = p->memory;
-  return transfer_to_device(p->transfer, (int)(row - p->transfer->slab->z0), (int)rows, values, e);
+  transfer t = *p->transfer;
+  t.field = p->memory;
+  return transfer_to_device(&t, (int)(row - t.slab->z0), (int)rows, values, e);
 }
 
 static size_t plane_of(const absorb_state *s) {
@@ -26,14 +28,12 @@ static size_t plane_of(const absorb_state *s) {
 static int layer_copy(layer_part *p, int64_t row, void *values, bool in, error *e) {
   const absorb_state *s = &p->state;
   const size_t plane = plane_of(s);
-  const device_table *t = p->dev->table;
   for (int i = 0; i < s->count; i++) {
     const absorb_slice *l = &s->slices[i];
     if (row < l->global || row >= l->global + l->held) continue;
     float *on_device = s->values + (size_t)(l->local + (row - l->global)) * plane;
-    TRY(t->copy(p->dev, STREAM_BOUNDARY, in ? (void *)on_device : values, in ? values : (void *)on_device,
-                plane * sizeof(float), in ? COPY_TO_DEVICE : COPY_TO_HOST, e));
-    return t->sync(p->dev, STREAM_BOUNDARY, e);
+    return transfer_bytes(p->transfer, in ? (void *)on_device : values, in ? values : (void *)on_device,
+                          plane * sizeof(float), in ? COPY_TO_DEVICE : COPY_TO_HOST, e);
   }
   return 0;
 }
@@ -50,40 +50,49 @@ static int layer_from(void *context, int64_t row, int64_t rows, void *values, er
   return 0;
 }
 
-static int layer_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
+static int layer_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   layer_part *p = context;
   const size_t plane = plane_of(&p->state);
   for (int64_t i = 0; i < rows; i++)
-    TRY(layer_copy(p, row + i, (float *)(uintptr_t)values + (size_t)i * plane, true, e));
+    TRY(layer_copy(p, row + i, (float *)values + (size_t)i * plane, true, e));
   return 0;
 }
 
-/* Straight from the traces: what was sampled before is not touched by what is sampled meanwhile. */
+/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile.
+ */
 static int traces_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const receivers *r = context;
+  const traces_part *p = context;
+  const receivers *r = p->receivers;
+  const float *from = r->traces + (row - r->before);
+  float *to = values;
   (void)e;
-  memcpy(values, r->traces + (size_t)row * (size_t)r->local, (size_t)rows * (size_t)r->local * sizeof(float));
+  for (int64_t sample = 0; sample < p->samples; sample++, from += r->local)
+    for (int64_t i = 0; i < rows; i++) to[i * p->samples + sample] = from[i];
   return 0;
 }
 
-static int traces_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
-  receivers *r = context;
+static int traces_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const traces_part *p = context;
+  const receivers *r = p->receivers;
+  const float *from = values;
+  float *to = r->traces + (row - r->before);
   (void)e;
-  memcpy(r->traces + (size_t)row * (size_t)r->local, values, (size_t)rows * (size_t)r->local * sizeof(float));
+  for (int64_t sample = 0; sample < p->samples; sample++, to += r->local)
+    for (int64_t i = 0; i < rows; i++) to[i] = from[i * p->samples + sample];
   return 0;
 }
 
 static int steps_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const int64_t *steps = context;
-  (void)e;
-  memcpy(values, steps + row, (size_t)rows * sizeof *steps);
+  const series_part *p = context;
+  (void)row, (void)rows, (void)e;
+  memcpy(values, p->steps, (size_t)p->count * sizeof *p->steps);
   return 0;
 }
 
-static int steps_to(void *context, int64_t row, int64_t rows, const void *values, error *e) {
-  int64_t *steps = context;
-  (void)e;
-  memcpy(steps + row, values, (size_t)rows * sizeof *steps);
+static int steps_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const series_part *p = context;
+  (void)row, (void)rows, (void)e;
+  memcpy(p->steps, values, (size_t)p->count * sizeof *p->steps);
   return 0;
 }
 
@@ -107,7 +116,7 @@ static void add_layers(state *t, simulation *s, bool write) {
   t->layer_count = absorb_states(&s->absorb, states);
   for (int i = 0; i < t->layer_count; i++) {
     layer_part *part = &t->layers[i];
-    *part = (layer_part){.dev = s->dev, .state = states[i]};
+    *part = (layer_part){.transfer = &s->transfer, .state = states[i]};
     const absorb_state *a = &part->state;
     checkpoint_array *array = &t->arrays[t->count++];
     *array = (checkpoint_array){.name = a->name,
@@ -155,29 +164,30 @@ int state_describe(state *t, simulation *s, bool write, snapshot *copy, error *e
   add_field(t, s, "u", p->memory[p->current]);
   if (s->config->equation == EQUATION_WAVE) add_field(t, s, "previous", p->memory[!p->current]);
   add_layers(t, s, write);
+  t->traces = (traces_part){r, r->taken};
   if (p->receivers)
     t->arrays[t->count++] = (checkpoint_array){.name = "traces",
                                                .type = CHECKPOINT_FLOAT,
                                                .axes = 2,
-                                               .shape = {r->taken, r->count},
-                                               .by_columns = true,
-                                               .columns = r->index,
-                                               .column_count = r->local,
+                                               .shape = {r->count, r->taken},
+                                               .first = r->before,
+                                               .count = r->local,
                                                .source = traces_from,
                                                .sink = traces_to,
-                                               .context = r};
+                                               .context = &t->traces};
   return copy ? copy_state(t, s, copy, e) : 0;
 }
 
-void state_add_series(state *t, int64_t count, int64_t mine, int64_t *steps) {
+void state_add_series(state *t, int64_t count, bool mine, int64_t *steps) {
+  t->series = (series_part){steps, count};
   t->arrays[t->count++] = (checkpoint_array){.name = "saved_steps",
                                              .type = CHECKPOINT_INT64,
-                                             .axes = 1,
-                                             .shape = {count},
+                                             .axes = 2,
+                                             .shape = {1, count},
                                              .count = mine,
                                              .source = steps_from,
                                              .sink = steps_to,
-                                             .context = steps};
+                                             .context = &t->series};
 }
 
 size_t state_floats(const simulation *s) {

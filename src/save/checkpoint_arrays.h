@@ -17,11 +17,23 @@ typedef struct field_part {
 
 /* A layer's memory, which lies in slices; a rank's slices follow each other. */
 typedef struct layer_part {
-  device *dev;
+  const transfer *transfer;
   absorb_state state;
   const float *copy; /* to save instead: the rows that are this slab's own, dense; or NULL */
   int64_t first;     /* of these rows */
 } layer_part;
+
+/* The receivers of all ranks, rank after rank: so they are in the same order for any number of ranks. */
+typedef struct traces_part {
+  receivers *receivers;
+  int64_t samples; /* of each, so far */
+} traces_part;
+
+/* The steps of the series. */
+typedef struct series_part {
+  int64_t *steps; /* not owned */
+  int64_t count;
+} series_part;
 
 typedef struct state {
   /* Their contexts are the parts below: a state must stay where it is. */
@@ -30,13 +42,15 @@ typedef struct state {
   field_part fields[2];
   layer_part layers[ABSORB_STATES];
   int layer_count;
+  traces_part traces;
+  series_part series;
 } state;
 
 /* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
  * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
 int state_describe(state *t, simulation *s, bool write, snapshot *copy, error *e);
-/* One more array: the `count` steps of the series, of which this rank writes or reads the first `mine`, in `steps`. */
-void state_add_series(state *t, int64_t count, int64_t mine, int64_t *steps);
+/* One more array, of one row: the `count` steps of the series, which this rank writes or reads where it is `mine`. */
+void state_add_series(state *t, int64_t count, bool mine, int64_t *steps);
 
 /* Floats of a snapshot that holds the state. */
 size_t state_floats(const simulation *s);

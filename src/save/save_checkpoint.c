@@ -34,8 +34,7 @@ static checkpoint_meta describe(const simulation *s) {
 static int write_state(output_job *job, error *e) {
   state_job *j = (state_job *)job;
   const config *c = j->s->config;
-  const checkpoint_place place = {
-      .path = c->checkpoint_path, .keep = c->checkpoint_keep, .compress = c->compress, .self = j->s->self};
+  const checkpoint_place place = {.path = c->checkpoint_path, .keep = c->checkpoint_keep, .self = j->s->self};
   TRY(saving_wait(j->s, j->copy, e));
   return files_checkpoint_write(j->s->files, &place, &j->meta, j->arrays.arrays, j->arrays.count, e);
 }
@@ -116,7 +115,7 @@ static int save(simulation *s, error *e) {
   if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
   if (s->stepper.receivers && receivers_flush(&s->receivers, e)) error_abort(e, s->comm);
   if (state_describe(&j->arrays, s, true, copy, e)) error_abort(e, s->comm);
-  state_add_series(&j->arrays, saved, s->rank == 0 ? saved : 0, j->steps);
+  state_add_series(&j->arrays, saved, s->rank == 0, j->steps);
   return saving_submit(s, copy, &j->job, e);
 }
 
@@ -137,13 +136,29 @@ static void tell_skipped(void *context, const char *file, const char *reason) {
   log_line(context, "warning: passed over: %s", reason);
 }
 
-int state_open(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
-               error *e) {
-  if (strcmp(restart, "auto") != 0) return files_checkpoint_open(files, c, restart, e);
-  TRY(files_checkpoint_open_newest(files, c, cfg->checkpoint_path, tell_skipped, log, e));
+/* The newest checkpoint under the path that was written before generation `before`; of all, where that is negative. */
+static int open_newest(checkpoint *c, int64_t before, const config *cfg, run_log *log, const files *files,
+                       error *e) {
+  TRY(files_checkpoint_open_newest(files, c, cfg->checkpoint_path, before, tell_skipped, log, e));
   if (!c->name[0])
     log_line(log, "restart auto: no intact checkpoint %s.*.h5: from the start", cfg->checkpoint_path);
   return 0;
+}
+
+int state_open(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
+               error *e) {
+  if (strcmp(restart, "auto") != 0) return files_checkpoint_open(files, c, restart, e);
+  return open_newest(c, -1, cfg, log, files, e);
+}
+
+bool state_pass_over(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
+                     error *e) {
+  if (e->id != ERROR_CHECKPOINT_DAMAGED || !c->name[0] || strcmp(restart, "auto") != 0) return false;
+  const int64_t before = c->mark.generation;
+  tell_skipped(log, c->name, e->text);
+  files_checkpoint_close(files, c);
+  *e = (error){0};
+  return !open_newest(c, before, cfg, log, files, e);
 }
 
 static int match(simulation *s, const checkpoint *c, error *e) {
@@ -160,15 +175,15 @@ static int match(simulation *s, const checkpoint *c, error *e) {
 static int restore_series(simulation *s, const checkpoint *c, error *e) {
   enum checkpoint_type type;
   int axes;
-  int64_t shape[3] = {0};
+  int64_t shape[3];
   state t = {0};
-  TRY(files_checkpoint_find_array(s->files, c, "saved_steps", &type, &axes, shape, e));
-  if (axes != 1) return 0;
-  int64_t *steps = calloc((size_t)shape[0] + 1, sizeof *steps);
-  if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)shape[0] * sizeof *steps, "the list of saved fields");
-  state_add_series(&t, shape[0], shape[0], steps);
-  if (!error_agree(e, s->comm) && !files_checkpoint_read(s->files, c, &t.arrays[0], e))
-    simulation_list(s, steps, shape[0], e);
+  checkpoint_find_array(c, "saved_steps", &type, &axes, shape);
+  if (axes != 2) return 0;
+  int64_t *steps = calloc((size_t)shape[1] + 1, sizeof *steps);
+  if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)shape[1] * sizeof *steps, "the list of saved fields");
+  state_add_series(&t, shape[1], true, steps);
+  if (!error_agree(e, s->comm) && !files_checkpoint_read(s->files, c, t.arrays, 1, e))
+    simulation_list(s, steps, shape[1], e);
   free(steps);
   return e->id;
 }
@@ -178,7 +193,7 @@ int state_restore(simulation *s, const checkpoint *c, error *e) {
   TRY(match(s, c, e));
   s->stepper.step = s->stepper.measured_from = c->step;
   TRY(state_describe(&t, s, false, NULL, e));
-  for (int i = 0; i < t.count; i++) TRY(files_checkpoint_read(s->files, c, &t.arrays[i], e));
+  TRY(files_checkpoint_read(s->files, c, t.arrays, t.count, e));
   TRY(restore_series(s, c, e));
   log_line(s->log, "restart from %s, step %lld", c->name, (long long)c->step);
   return 0;

@@ -17,10 +17,16 @@ double state_seconds(const simulation *s);
  * log names it, and s->checkpoint_seconds is what it took, when it is written. Collective. */
 int state_save(simulation *s, error *e);
 
-/* Opens what --restart names: a file, or "auto", the newest intact checkpoint under the configured path, telling the
- * log of those passed over. c->name is empty where auto finds none. Collective. */
+/* Opens what --restart names: a file, or "auto", the newest checkpoint under the configured path, telling the log of those
+ * passed over. c->name is empty where auto finds none. Whether its arrays are intact is seen when they are read.
+ * Collective. */
 int state_open(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
                error *e);
+
+/* With "auto", after `e` has come from an array that is damaged: opens the next older checkpoint, or none, in place of `c`,
+ * clears `e` and returns true. Collective. */
+bool state_pass_over(checkpoint *c, const char *restart, const config *cfg, run_log *log, const files *files,
+                     error *e);
 
 /* Refuses a checkpoint of another run, naming what differs; then fills the fields, layers, traces and the series from
  * it, in place of simulation_load's initial field. Ghosts are the caller's. Collective. */

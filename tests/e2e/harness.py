@@ -133,6 +133,19 @@ class Program:
         check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
         return Result(done.returncode, done.stdout, done.stderr)
 
+    def preload(self, name, source, *definitions):
+        """The environment in which `source`, C, takes the place of functions that the program calls. Ends the case (exit 77) where
+        that cannot be."""
+        compiler = shutil.which("cc")
+        libraries = subprocess.run(["ldd", self.path], capture_output=True, text=True, check=True).stdout
+        if not compiler or "libasan" in libraries or "libtsan" in libraries:
+            print("no compiler, or a sanitizer that wants to come first")
+            sys.exit(77)
+        (self.root / f"{name}.c").write_text(source)
+        library = self.root / f"{name}.so"
+        subprocess.run([compiler, "-shared", "-fPIC", *definitions, "-o", library, self.root / f"{name}.c", "-ldl"], check=True)
+        return {"LD_PRELOAD": str(library)}
+
     def files(self):
         return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}
 

@@ -399,13 +399,20 @@ def slow_signals(program):
         second_signal(program, ranks)
 
 
+# A disk that takes 10 s to make a file durable.
+SLOW_DISK = """#include <unistd.h>
+int fsync(int file) { sleep(10); return 0; }
+"""
+
+
 def second_signal(program, ranks):
     """Ends the run at once, even while it writes a checkpoint, of which nothing is then left under its name. Steps of
     some ms, without mpirun to keep the host in step with the device: the first signal must still be seen soon."""
     program.fresh()
     config = program.config({"grid.nx": 128, "grid.ny": 128, "grid.nz": 128, "time.steps": 100000, "equation.type": "wave",
-                    "output.compress": 9, "checkpoint.path": "out/c", "report.check_every": 0})  # gzip 9: slow to write
-    with Running(program, config, np=ranks, launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
+                    "checkpoint.path": "out/c", "report.check_every": 0})
+    with Running(program, config, np=ranks, launch=["--mca", "odls_base_sigkill_timeout", "0"],
+                 env=program.preload("slow_disk", SLOW_DISK)) as leg:
         leg.wait_until_it_steps()
         send(leg.ranks()[-1], signal.SIGUSR1)
         leg.wait_for(lambda: temporaries(program), "a checkpoint being written")
@@ -678,12 +685,24 @@ mkdir out/kept && cp -p out/small/* out/kept 2> out/ls
 exit $code"""
 
 
-def run_mounted(program, config, *args, size, ranks=0, read_only=""):
-    result = program.run_with_mounts(MOUNTED, config, *args, np=ranks, SIZE=size, READ_ONLY=read_only)
+def run_mounted(program, config, *args, size, ranks=0, read_only="", **environment):
+    result = program.run_with_mounts(MOUNTED, config, *args, np=ranks, SIZE=size, READ_ONLY=read_only, **environment)
     folder = program.folder / "out/small"
     shutil.rmtree(folder)
     (program.folder / "out/kept").rename(folder)
     return result
+
+
+# A disk that claims to have room for everything: only writing tells.
+LARGE_DISK = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/statvfs.h>
+int statvfs(const char *path, struct statvfs *found) {
+  int rc = ((int (*)(const char *, struct statvfs *))dlsym(RTLD_NEXT, "statvfs"))(path, found);
+  found->f_bavail = found->f_blocks = 1L << 40;
+  return rc;
+}
+"""
 
 
 def mounted(program, config):
@@ -695,8 +714,12 @@ def mounted(program, config):
     check(len(kept) == 3, f"full disk: {kept}: {result}")
     check_refusal(program, result, name + ".*bytes are needed", "full disk", kept)
     go_further(program, config, kept[-1], "after the full disk")
-    result = run_mounted(program, config, "output.compress=1", size="1700k", ranks=3)
-    check_refusal(program, result, name + ".*No space left", "full disk, compressed", [10, 20, 30])
+    for io in ("collective", "gather", "server"):
+        result = run_mounted(program, config, f"parallel.io={io}", size="1900k", ranks=3, **program.preload("large_disk", LARGE_DISK))
+        check_refusal(program, result, name + "No space left on device", f"full disk, {io}", kept := sorted(checkpoints(program, "out/small/c")))
+        check(kept, f"full disk, {io}: nothing is left: {result}")
+        if io != "server":
+            empty(program)
     go_on(program, config, "after the full disk")
     empty(program)
     result = run_mounted(program, config, read_only="before", size="4m")

@@ -15,14 +15,19 @@
 #include <unistd.h>
 #include "io/atomic_file.h"
 #include "io/field_io.h"
+#include "io/rows.h"
 #include "io/slots.h"
 
 enum { NX = 7, NY = 5, NZ = 17, POINTS = NX * NY * NZ, PLANE_BYTES = NX * NY * 4 };
+
+/* Ways to files: all ranks together, on one thread and on several; through rank 0, by common memory and by messages. */
+enum { WAYS = 4 };
 
 typedef struct fixture {
   int rank, ranks;
   char folder[64]; /* empty at first, removed at the end */
   slab s;
+  io_way ways[WAYS], alone; /* alone: of this rank */
 } fixture;
 
 static inline int remove_entry(const char *path, const struct stat *s, int type, struct FTW *at) {
@@ -38,6 +43,12 @@ static inline int fixture_open(void **state) {
   strcpy(x->folder, "field_io.XXXXXX");
   if (x->rank == 0 && !mkdtemp(x->folder)) return -1;
   MPI_Bcast(x->folder, sizeof x->folder, MPI_CHAR, 0, MPI_COMM_WORLD);
+  for (int i = 0; i < WAYS; i++) {
+    if (io_way_open(&x->ways[i], MPI_COMM_WORLD, i < 2, &e)) return -1;
+    x->ways[i].threads = i % 2 ? 3 : 1;
+    x->ways[i].share = i == 2;
+  }
+  if (io_way_open(&x->alone, MPI_COMM_SELF, true, &e)) return -1;
   *state = x;
   return slab_init(&x->s, &(slab_shape){NX, NY, NZ, .ghost = 4}, x->rank, x->ranks, &e);
 }
@@ -45,6 +56,8 @@ static inline int fixture_open(void **state) {
 static inline int fixture_close(void **state) {
   fixture *x = *state;
   MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < WAYS; i++) io_way_close(&x->ways[i]);
+  io_way_close(&x->alone);
   if (x->rank == 0) nftw(x->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
   free(x);
   return 0;

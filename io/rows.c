@@ -1,0 +1,278 @@
+#include "rows.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+#include "base/error_mpi.h"
+#include "base/thread.h"
+#include "lanes.h"
+
+enum {
+  THREADS_MAX = 4,         /* a rank's: more move no more */
+  BLOCK_BYTES = 1 << 20,   /* stays in a core's cache */
+  LARGE_BYTES = 256 << 20, /* that the blocks of all threads may take */
+};
+
+/* --- the way ---------------------------------------------------------------------------------------------------- */
+
+/* Cores for each rank of a node. Ranks that are bound share theirs with nobody. */
+static int rows_threads(int ranks_of_node) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  int cores = CPU_COUNT(&mine);
+  if (cores >= sysconf(_SC_NPROCESSORS_ONLN)) cores /= ranks_of_node;
+  return cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : cores;
+}
+
+int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
+  MPI_Comm node;
+  int ranks = 1;
+  *w = (io_way){.comm = comm, .together = together, .share = true, .threads = 1, .block_bytes = BLOCK_BYTES};
+  MPI_TRY(e, MPI_Comm_rank(comm, &w->rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
+  MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &node));
+  MPI_TRY(e, MPI_Comm_size(node, &ranks));
+  MPI_TRY(e, MPI_Comm_free(&node));
+  w->threads = rows_threads(ranks);
+  return 0;
+}
+
+void io_way_close(io_way *w) {
+  lanes_close(w->lanes);
+  w->lanes = NULL;
+}
+
+/* --- blocks ----------------------------------------------------------------------------------------------------- */
+
+/* What the threads of a rank share. */
+typedef struct moving {
+  const io_way *way;
+  const row_file *f;
+  row_part *parts;
+  int count;
+  bool write, through_lanes;
+  int workers;
+  size_t bytes;          /* of the largest block */
+  int64_t blocks;        /* of all parts */
+  _Atomic int64_t next;  /* the block to be moved next */
+  pthread_mutex_t whole; /* one thread at a time uses put and get */
+  pthread_mutex_t lock;
+  int64_t failed; /* guarded by lock, as is `failure`: the first block that did */
+  error failure;
+} moving;
+
+typedef struct worker {
+  moving *m;
+  int number;
+  char *block, *packed, *shuffled; /* bytes; what deflate needs */
+  pthread_t thread;
+  bool started;
+} worker;
+
+/* Rows of a block of this part. */
+static int64_t part_rows(const moving *m, const row_part *p) {
+  const uint64_t rows = p->row_bytes ? m->way->block_bytes / p->row_bytes : 0;
+  return rows > 1 ? (int64_t)rows : 1;
+}
+
+static int64_t part_blocks(const moving *m, const row_part *p) {
+  const int64_t rows = part_rows(m, p);
+  return p->row_bytes ? (p->count + rows - 1) / rows : 0;
+}
+
+static void plan_blocks(moving *m) {
+  for (int i = 0; i < m->count; i++) {
+    const row_part *p = &m->parts[i];
+    const int64_t rows = part_rows(m, p), most = rows < p->count ? rows : p->count;
+    m->blocks += part_blocks(m, p);
+    if ((uint64_t)most * p->row_bytes > m->bytes) m->bytes = (size_t)((uint64_t)most * p->row_bytes);
+  }
+}
+
+/* Block `number` of all: its part, first row and rows. */
+static const row_part *find_block(const moving *m, int64_t number, int64_t *row, int64_t *rows) {
+  const row_part *p = m->parts;
+  for (int64_t blocks; number >= (blocks = part_blocks(m, p)); p++) number -= blocks;
+  *rows = part_rows(m, p);
+  *row = p->first + number * *rows;
+  const int64_t left = p->first + p->count - *row;
+  if (*rows > left) *rows = left;
+  return p;
+}
+
+/* --- a file's bytes --------------------------------------------------------------------------------------------- */
+
+int row_file_put(const row_file *f, uint64_t at, const void *values, size_t bytes, error *e) {
+  for (const char *from = values; bytes;) {
+    const ssize_t n = pwrite(f->fd, from, bytes, (off_t)at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return FAIL(e, FILE_WRITE, f->name, strerror(n ? errno : ENOSPC));
+    from += n, at += (uint64_t)n, bytes -= (size_t)n;
+  }
+  return 0;
+}
+
+int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, error *e) {
+  for (char *to = values; bytes;) {
+    const ssize_t n = pread(f->fd, to, bytes, (off_t)at);
+    if (n < 0 && errno == EINTR) continue;
+    const char *why = n < 0 ? strerror(errno) : "the file ends too early";
+    if (n <= 0 && f->checkpoint) return FAIL(e, CHECKPOINT_DAMAGED, f->name, why);
+    if (n <= 0) return FAIL(e, FIELD_DAMAGED, f->name, why);
+    to += n, at += (uint64_t)n, bytes -= (size_t)n;
+  }
+  return 0;
+}
+
+/* The keeper of lanes (lanes.h), and of this rank's own blocks where it uses the file: `context` is a moving. */
+static int rows_put(void *context, uint64_t at, const void *from, size_t bytes, error *e) {
+  moving *m = context;
+  if (!m->f->put) return row_file_put(m->f, at, from, bytes, e);
+  pthread_mutex_lock(&m->whole);
+  m->f->put(m->f->context, at, from, bytes, e);
+  pthread_mutex_unlock(&m->whole);
+  return e->id;
+}
+
+static int rows_get(void *context, uint64_t at, void *to, size_t bytes, error *e) {
+  moving *m = context;
+  if (!m->f->get) return row_file_get(m->f, at, to, bytes, e);
+  pthread_mutex_lock(&m->whole);
+  m->f->get(m->f->context, at, to, bytes, e);
+  pthread_mutex_unlock(&m->whole);
+  return e->id;
+}
+
+/* --- moving ----------------------------------------------------------------------------------------------------- */
+
+static int write_bytes(const worker *w, uint64_t at, const void *from, size_t bytes, error *e) {
+  moving *m = w->m;
+  return m->through_lanes ? lane_put(m->way->lanes, w->number, at, from, bytes, e)
+                          : rows_put(m, at, from, bytes, e);
+}
+
+/* -1: rank 0 has failed, and says so when the ranks agree. */
+static int read_bytes(const worker *w, uint64_t at, void *to, size_t bytes, error *e) {
+  moving *m = w->m;
+  return m->through_lanes ? lane_get(m->way->lanes, w->number, at, to, bytes, e)
+                          : rows_get(m, at, to, bytes, e);
+}
+
+static int write_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
+  const size_t bytes = (size_t)p->row_bytes;
+  TRY(p->move(p->context, row, rows, w->block, e));
+  for (int64_t i = 0; p->sums && i < rows; i++)
+    p->sums[row - p->first + i] = XXH3_64bits(w->block + (size_t)i * bytes, bytes);
+  return write_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
+}
+
+static int read_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
+  const size_t bytes = (size_t)p->row_bytes;
+  const int got = read_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
+  if (got) return got;
+  for (int64_t i = 0; p->sums && i < rows; i++)
+    if (p->sums[row - p->first + i] != XXH3_64bits(w->block + (size_t)i * bytes, bytes)) {
+      char what[128];
+      snprintf(what, sizeof what, "array %s, row %" PRId64 " has changed since it was written", p->array,
+               row + i);
+      return FAIL(e, CHECKPOINT_DAMAGED, w->m->f->name, what);
+    }
+  return p->move ? p->move(p->context, row, rows, w->block, e) : 0;
+}
+
+/* Blocks are taken in order: whatever is before one that has failed is moved, and the first failure is known. */
+static void move_failed(moving *m, int64_t block, const error *e) {
+  pthread_mutex_lock(&m->lock);
+  if (block < m->failed) {
+    m->failed = block;
+    m->failure = *e;
+  }
+  pthread_mutex_unlock(&m->lock);
+  atomic_store(&m->next, m->blocks);
+}
+
+static void *worker_main(void *argument) {
+  worker *w = argument;
+  moving *m = w->m;
+  error e = {0};
+  if (m->blocks && !(w->block = malloc(m->bytes))) {
+    FAIL(&e, OUT_OF_MEMORY, m->bytes, "a block of file data");
+    move_failed(m, -1, &e);
+  }
+  for (int64_t n, row, rows; (n = atomic_fetch_add(&m->next, 1)) < m->blocks;) {
+    const row_part *p = find_block(m, n, &row, &rows);
+    if (m->write ? write_block(w, p, row, rows, &e) : read_block(w, p, row, rows, &e)) {
+      move_failed(m, n, &e);
+      break;
+    }
+  }
+  error ended = {0};
+  if (m->through_lanes && lane_end(m->way->lanes, w->number, &ended)) move_failed(m, m->blocks, &ended);
+  free(w->block);
+  return NULL;
+}
+
+static int workers_of(const moving *m) {
+  const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
+  int count = m->way->threads;
+  if (m->through_lanes) return lanes_own(m->way->lanes); /* each lane must end */
+  if ((size_t)count > most) count = most ? (int)most : 1;
+  if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;
+  return count;
+}
+
+/* Starts the threads but for the last, whose work is the calling thread's. One that cannot start is done by it, too. */
+static void run_workers(moving *m, bool serves, error *e) {
+  worker all[THREADS_MAX + 1] = {{0}};
+  const int count = workers_of(m);
+  for (int i = 0; i < count; i++) {
+    all[i] = (worker){.m = m, .number = i};
+    if (i < count - 1 || serves) all[i].started = !thread_start(&all[i].thread, worker_main, &all[i]);
+  }
+  if (serves) lanes_serve(m->way->lanes, e);
+  for (int i = count - 1; i >= 0; i--) {
+    if (all[i].started)
+      pthread_join(all[i].thread, NULL);
+    else
+      worker_main(&all[i]);
+  }
+}
+
+static int lanes_ready(io_way *w, error *e) {
+  return w->lanes ? 0 : lanes_open(&w->lanes, w->comm, w->share, e);
+}
+
+static int move_all(io_way *w, moving *m, bool direct, error *e) {
+  const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
+  const lanes_keeper keeper = {rows_put, rows_get, m, m->f->put || m->f->get};
+  error mine = {0};
+  if (!alone) TRY(lanes_ready(w, e));
+  m->through_lanes = !alone && w->rank > 0;
+  m->way = w;
+  if (!e->id) plan_blocks(m);
+  m->failed = INT64_MAX;
+  pthread_mutex_init(&m->lock, NULL);
+  pthread_mutex_init(&m->whole, NULL);
+  if (serves) lanes_begin(w->lanes, &keeper, &mine);
+  run_workers(m, serves, &mine);
+  pthread_mutex_destroy(&m->whole);
+  pthread_mutex_destroy(&m->lock);
+  if (!e->id) *e = m->failure.id ? m->failure : mine;
+  return e->id;
+}
+
+int rows_write(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
+  moving m = {.f = f, .parts = parts, .count = count, .write = true};
+  return move_all(w, &m, direct, e);
+}
+
+int rows_read(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
+  moving m = {.f = f, .parts = parts, .count = count};
+  return move_all(w, &m, direct, e);
+}

@@ -1,0 +1,67 @@
+/* Rows of arrays on their way between the ranks and a file. A row is what one index of an array's first axis means: a plane
+ * of a field. Every rank moves its own rows, in blocks, on several threads: a block is put together, summed and written while
+ * it is in a core's cache. Where ranks cannot open the file themselves their blocks pass through rank 0 (lanes.h). */
+#ifndef STENCIL_ROWS_H
+#define STENCIL_ROWS_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "config/config.h"
+
+/* How the ranks of a communicator reach files. */
+typedef struct io_way {
+  MPI_Comm comm;       /* rank 0 creates files and names them; not owned */
+  int rank, ranks;     /* of comm */
+  bool together;       /* every rank opens files itself; else rank 0 alone */
+  bool share;          /* lanes may use common memory */
+  int threads;         /* that move a rank's blocks at once, at least 1 */
+  size_t block_bytes;  /* at most this much in a block, but at least one row */
+  struct lanes *lanes; /* opened when first needed; owned */
+} io_way;
+
+/* `together`: files are seen by every rank. Collective over `comm`. Close it also after a failure. */
+int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e);
+void io_way_close(io_way *w);
+
+/* Puts rows [row, row + rows) into `values`, dense, or takes them from there; returns 0 or an error id with `e` filled.
+ * Any thread may call it, several at a time, in any order. `values` may be spoiled. */
+typedef int row_mover(void *context, int64_t row, int64_t rows, void *values, error *e);
+
+/* This rank's rows of an array. */
+typedef struct row_part {
+  const char *array;      /* its name, for messages */
+  uint64_t at, row_bytes; /* where its row 0 is in the file; bytes of a row */
+  int64_t first, count;   /* this rank's rows */
+  row_mover *move;        /* NULL, when reading: the sums are compared, no more */
+  void *context;
+  uint64_t
+      *sums; /* XXH3 of each of these rows: written for the caller, or what they must be when they are read;
+                     NULL: nobody asks. Not owned */
+} row_part;
+
+/* What rows are written to or read from. */
+typedef struct row_file {
+  const char *name; /* for messages; not owned */
+  int fd;           /* the file; -1: this rank has none */
+  bool checkpoint;  /* what cannot be read is a damaged checkpoint */
+  /* Instead of `fd`, for rows that are no plain bytes of a file: by one thread at a time. `at` is a row_part's. */
+  int (*put)(void *context, uint64_t at, const void *from, size_t bytes, error *e);
+  int (*get)(void *context, uint64_t at, void *to, size_t bytes, error *e);
+  void *context;
+  int deflate; /* gzip level: rows are compressed, each by itself, and put whole; 0: not */
+} row_file;
+
+/* Writes, and reads, bytes at a place of the open file. */
+int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, error *e);
+int row_file_put(const row_file *f, uint64_t at, const void *values, size_t bytes, error *e);
+
+/* Moves the rows of all ranks. With `direct` every rank has the file open; else rank 0 alone, and `f` of the others holds
+ * only name, checkpoint and deflate. Errors are not agreed: each rank returns the first, by place, of its own rows; rank 0
+ * also what failed there for others. Collective over w->comm, called by ranks that may have failed before (e->id): these
+ * move nothing. */
+int rows_write(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
+int rows_read(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
+
+#endif
