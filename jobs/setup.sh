@@ -10,20 +10,23 @@ stencil_packages=(
   libinih-dev libcjson-dev libxxhash-dev libcmocka-dev
   python3 python3-numpy python3-h5py python3-matplotlib)
 
-stencil_missing_packages() {
+# Some tests use these, and are skipped without: jobs/test.sh installs them if it can.
+stencil_test_packages=(valgrind clang libclang-rt-dev)
+
+stencil_missing_packages() { # PACKAGE...
   local package
-  for package in "${stencil_packages[@]}"; do
+  for package in "$@"; do
     [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
   done
 }
 
-stencil_install() {
+stencil_install() { # PACKAGE...
   if ! command -v apt-get >/dev/null; then
     echo "setup: not a Debian system: make sure that CMake >= 3.22, Ninja, MPI, HDF5, inih, cJSON, xxHash and cmocka are there"
     return 0
   fi
   local missing as_root=() apt=(apt-get -o DPkg::Lock::Timeout=120)
-  mapfile -t missing < <(stencil_missing_packages)
+  mapfile -t missing < <(stencil_missing_packages "$@")
   ((${#missing[@]})) || return 0
   if ((EUID != 0)); then
     if ! command -v sudo >/dev/null; then
@@ -68,6 +71,6 @@ run_logged() {
 }
 
 if [[ ${1-} != environment ]]; then
-  stencil_install
+  stencil_install "${stencil_packages[@]}"
 fi
 stencil_environment

@@ -21,6 +21,7 @@ case "${1-}" in
 esac
 set -- # a sourced script sees these arguments
 . jobs/setup.sh
+stencil_install "${stencil_test_packages[@]}" || echo "test: without them some tests are skipped" >&2
 logs=build/test-logs
 mkdir -p "$logs"
 
