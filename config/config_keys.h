@@ -114,8 +114,10 @@ static const choice schedule_choices[] = {
   WORD("persistent", SCHEDULE_PERSISTENT,
        "up to 1000 steps a launch: small slabs, GPUs of one node, no sources or absorbing faces"), END};
 static const choice io_choices[] = {
-  WORD("auto", IO_AUTO, "collective where HDF5 is parallel and the ranks are on several nodes, else gather"),
-  WORD("collective", IO_COLLECTIVE, "all ranks read and write each file together; needs a parallel HDF5"),
+  WORD("auto", IO_AUTO,
+       "collective where all ranks see the folders (fields: parallel HDF5, several nodes), else gather"),
+  WORD("collective", IO_COLLECTIVE,
+       "every rank reads and writes its own part of each file; fields need a parallel HDF5"),
   WORD("gather", IO_GATHER, "files pass through rank 0, a block at a time"),
   WORD("server", IO_SERVER, "the last rank computes nothing; all files pass through it"), END};
 static const choice backend_choices[] = {WORD("auto", 0, NULL), WORD("cuda", 0, NULL), WORD("host", 0, NULL), END};
@@ -204,7 +206,8 @@ const config_key config_keys[] = {
    .doc = "the wave one step before the start"},
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = default_center,
    .only_with = &GAUSSIAN,
-   .otherwise = "the middle of the grid", .unit = "m", .doc = "x y z of the middle of the gaussian; outside the grid is a warning"},
+   .otherwise = "the middle of the grid", .unit = "m",
+   .doc = "x y z of the middle of the gaussian; outside the grid is a warning"},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = default_width,
    .only_with = &GAUSSIAN,
    .otherwise = "a tenth of the longest side", .unit = "m", .doc = "standard deviation of the gaussian"},
