@@ -5,15 +5,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(ci asan-ubsan tsan)
-# Sanitizers skip tests of other programs, big fields, long runs, and tests of whole processes. TSan also skips what runs
-# in one thread (configuration, errors, file formats) and whole programs: there the writer's thread may receive data inside
-# MPI that the main thread then hands to a stream, and TSan cannot see how MPI orders the two.
-long='end_to_end_marmousi|physics_(bits|space|time|source|mirrors|energy|heat|reciprocity|absorbing|examples)|absorb_waves|config_random'
-long+='|reliability_(signals|kill|disks)|guards|scaling|transports|wavefront_'
-long+='|output_(errors|back|kills|full|restarts|less|signals)|end_to_end_(.*errors|files|progress)'
-long+='|layering|slurm|nodes'
-declare -A leave_out=([ci]='^$' [asan-ubsan]=$long
-  [tsan]="$long|step_np4|end_to_end_|physics_|output_|config|field_|checkpoint|receivers_errors|reliability")
+declare -A label=([ci]=. [asan-ubsan]=asan [tsan]=tsan) # of the tests to run (tests/CMakeLists.txt)
+left_out=slow
+if [[ ! -e /dev/nvidiactl ]]; then left_out+='|gpu'; fi # each would start MPI to find that there is none
 case "${1-}" in
   "") ;;
   --quick) presets=(ci) ;;
@@ -42,7 +36,7 @@ test_preset() {
   run_logged "$logs/$name.configure" cmake --preset "$name" || return
   run_logged "$logs/$name.build" cmake --build --preset "$name" --parallel "$(nproc)" || return
   echo "== $name: built in $((SECONDS - started)) s, testing"
-  "${without_aslr[@]}" ctest --preset "$name" --exclude-regex "${leave_out[$name]}" --label-exclude slow --parallel "$(nproc)" 2>&1 |
+  "${without_aslr[@]}" ctest --preset "$name" --label-regex "${label[$name]}" --label-exclude "$left_out" --parallel "$(nproc)" 2>&1 |
     tee "$logs/$name.ctest"
 }
 

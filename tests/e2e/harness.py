@@ -42,6 +42,10 @@ def check(condition, what):
         raise AssertionError(what)
 
 
+class Hung(AssertionError):
+    pass
+
+
 class Result:
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
@@ -86,18 +90,44 @@ class Program:
         command = [*by, *self.command(args, np, launch)]
         if shell_before:
             command = ["bash", "-c", shell_before + '; exec "$@"', "bash"] + command
-        process = subprocess.Popen(command, cwd=self.folder, env={**self.environment, **(env or {})}, text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   start_new_session=True)
-        try:
-            result = Result(None, *process.communicate(timeout=timeout))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            raise AssertionError(f"{args} on {np} ranks hung for {timeout} s\n{out}\n{err}") from None
-        result.code = process.returncode
+        result = self.finish(command, timeout, env or {})
         check(not CRASH.search(result.out + result.err), f"{args} on {np} ranks crashed: {result}")
         return result
+
+    def finish(self, command, timeout=PATIENCE, env=None):
+        """Runs any command in this folder to its end; one that outlasts `timeout` is killed, with all that it has started,
+        and is Hung. Its words go to files: of a pipe nobody knows the end while a forgotten process holds it."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen([str(word) for word in command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=err, env={**self.environment, **(env or {})}, start_new_session=True)
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                code = None
+                self.kill_all()
+                process.wait()
+            for file in (out, err):
+                file.seek(0)
+            result = Result(code, out.read().decode(), err.read().decode())
+        if code is None:
+            raise Hung(f"{command} hung for {timeout} s: {result}")
+        return result
+
+    def kill_all(self):
+        """Kills whatever was started with this program's environment: ranks, and daemons that are nobody's children."""
+        mark, end = os.fsencode(self.root), time.monotonic() + 20
+        while time.monotonic() < end:
+            found = 0
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    if mark in Path(f"/proc/{pid}/environ").read_bytes() and alive(pid):
+                        os.kill(int(pid), signal.SIGKILL)
+                        found += 1
+                except OSError:  # it has just ended, or is another user's
+                    continue
+            if not found:
+                return
+            time.sleep(0.05)
 
     def succeed(self, *args, **kwargs):
         result = self.run(*args, **kwargs)
@@ -128,10 +158,9 @@ class Program:
     def run_with_mounts(self, script, *args, np=0, **environment):
         """Runs `script` of bash, which may mount file systems (exit 99 where it cannot) and starts the program as "$@"."""
         command = ["unshare", "-rm", "bash", "-c", script, "bash", *self.command(args, np)]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False,
-                              env={**self.environment, **environment})
-        check(done.returncode != 99, f"cannot mount what could be mounted before: {done.stderr}")
-        return Result(done.returncode, done.stdout, done.stderr)
+        result = self.finish(command, env=environment)
+        check(result.code != 99, f"cannot mount what could be mounted before: {result.err}")
+        return result
 
     def preload(self, name, source, *definitions):
         """The environment in which `source`, C, takes the place of functions that the program calls. Ends the case (exit 77) where
@@ -170,6 +199,7 @@ class Program:
             skip("no CUDA")
 
     def close(self):
+        self.kill_all()
         shutil.rmtree(self.root, ignore_errors=True)
 
 
@@ -178,7 +208,8 @@ class Running:
     when it dies. `columns`: it prints to a terminal of that width, stderr too."""
 
     def __init__(self, program, *args, np=0, launch=(), env=None, columns=0):
-        self.np, self.paths, self.terminal = np, [program.root / name for name in ("running.out", "running.err")], None
+        self.program, self.np, self.terminal = program, np, None
+        self.paths = [program.root / name for name in ("running.out", "running.err")]
         with open(self.paths[0], "w") as out, open(self.paths[1], "w") as err:
             if columns:
                 leader, out = pty.openpty()
@@ -197,9 +228,7 @@ class Running:
 
     def __exit__(self, *_):
         if self.process.poll() is None:
-            for pid in self.ranks():
-                send(pid, signal.SIGKILL)
-            send(self.process.pid, signal.SIGKILL)
+            self.program.kill_all()
             self.process.wait()
         if self.terminal:
             self.terminal.join()

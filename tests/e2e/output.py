@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import CASES, Result, Running, case, check, h5py, main, np, same_bits, send, wait_gone
+from harness import CASES, Running, case, check, h5py, main, np, same_bits, send, wait_gone
 from reliability import (ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of,
                          temporaries)
 
@@ -113,10 +113,7 @@ def only_the_server(program):
 
     def apart(*args, code=0):
         rest = [program.path, *args, config, "parallel.io=server"]
-        done = subprocess.run([program.mpiexec, "-np", "3", "-wdir", str(away), *rest, ":", "-np", "1", "-wdir",
-                               str(program.folder), *rest], capture_output=True, text=True, env=program.environment,
-                              timeout=120, check=False)
-        result = Result(done.returncode, done.stdout, done.stderr)
+        result = program.finish([program.mpiexec, "-np", "3", "-wdir", away, *rest, ":", "-np", "1", "-wdir", program.folder, *rest])
         check(result.code == code, f"{args}: expected exit {code}, got {result}")
         check([p.name for p in away.rglob("*")] == [config], f"{args}: a computing rank wrote {list(away.rglob('*'))}")
         return result

@@ -4,7 +4,6 @@
 usage: scaling.py --list | scaling.py CASE STENCIL MPIEXEC
 """
 import json
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -16,8 +15,7 @@ SHIPPED = SOURCE / "docs" / "scaling_h200.json"
 
 
 def call(program, *command):
-    return subprocess.run([str(part) for part in command], cwd=program.folder, env=program.environment, text=True,
-                          capture_output=True, timeout=120)
+    return program.finish(command)
 
 
 def scale(program, *options):
@@ -34,10 +32,10 @@ def model(program, *arguments):
 def script(program):
     """On one and two ranks: a report and a row of the table for each run, with the efficiency of its kind."""
     result = scale(program, "-n", "1 2", "-e", "jacobi", "-t", "sendrecv shared", "-g", "24x20x16", "-s", "4")
-    check(result.returncode == 0 and not result.stderr, f"{result}")
-    lines = [line.split() for line in result.stdout.splitlines() if line.count("%") == 2]
+    check(result.code == 0 and not result.err, f"{result}")
+    lines = [line.split() for line in result.out.splitlines() if line.count("%") == 2]
     rows = {tuple(line[:6]): line[6:] for line in lines}
-    check(len(rows) == 6, f"expected 6 rows:\n{result.stdout}")
+    check(len(rows) == 6, f"expected 6 rows:\n{result.out}")
     for kind in ("weak", "strong"):
         gpts = {}
         for transport, ranks in (("-", 1), ("sendrecv", 2), ("shared", 2)):
@@ -51,9 +49,9 @@ def script(program):
             expected = 100 * gpts[transport] / ranks / gpts["-"]
             check(abs(float(shown[2]) - expected) < 0.06, f"{name}: {shown}, expected {expected:.1f} %")
     fitted = model(program, "s", "--transport", "sendrecv", "--weak", "24x20x16", "--strong", "24x20x16", "--most", "4")
-    check(fitted.returncode == 0 and "jacobi 24x20x32" in fitted.stdout, f"{fitted}")
+    check(fitted.code == 0 and "jacobi 24x20x32" in fitted.out, f"{fitted}")
     saved = model(program, "s", "--transport", "sendrecv", "--save", "list.json")
-    check(saved.returncode == 0, f"{saved}")
+    check(saved.code == 0, f"{saved}")
     from slab_model import read
     for one, other in zip(read(program.folder / "s"), read(program.folder / "list.json"), strict=True):
         other = replace(other, seconds=one.seconds, exposed=one.exposed)  # which are rounded
@@ -84,7 +82,7 @@ def host_peers(program):
     options = ["80", "--only", "stencil,ranks,yask", "--threads", "2", "--turns", "3", "--seconds", "0.01", "--json",
                "p.json", "--mpirun", program.mpiexec, "--yask", ".", "--yask-steps", "0,2,4"]
     result = call(program, *bench, program.path, *options)
-    check(result.returncode == 0, f"{result}")
+    check(result.code == 0, f"{result}")
     found = json.loads((program.folder / "p.json").read_text())
     rows = {(row["equation"], row["name"]): row for row in found["rows"]}
     check(set(rows) == {("jacobi", "stencil"), ("jacobi", "stencil, 2 ranks"), ("jacobi", "YASK"), ("wave", "stencil"),
@@ -105,7 +103,7 @@ def host_peers(program):
         check(abs(ratio["stencil, 2 ranks / one"] * best["stencil"] / best["stencil, 2 ranks"] - 1) < 1e-12, f"{ratio}")
     check(abs(found["ratios"][0]["stencil / best peer"] * 0.25 / rows["jacobi", "stencil"]["best"] - 1) < 1e-12, "peer")
     result = call(program, *bench, "/bin/false", *options)
-    check(result.returncode == 1 and "skipped: stencil" in result.stdout, f"{result}")
+    check(result.code == 1 and "skipped: stencil" in result.out, f"{result}")
 
 
 @case
@@ -114,13 +112,13 @@ def mistakes(program):
     wrong = {("-g", "8x8"): "NXxNYxNZ", ("-m", "odd"): "odd", ("-z",): "-z", ("-n", "two"): "two"}
     for options, word in wrong.items():
         result = scale(program, *options)
-        one_line = result.stderr.count("\n") == 1
-        check(result.returncode == 1 and one_line and word in result.stderr, f"{options}: {result}")
+        one_line = result.err.count("\n") == 1
+        check(result.code == 1 and one_line and word in result.err, f"{options}: {result}")
     result = scale(program, "-n", "2", "-e", "jacobi", "-m", "weak", "-t", "ipc", "-g", "8x8x8", "-s", "1")
-    check(result.returncode == 1 and "it needs a GPU" in result.stderr, f"{result}")
+    check(result.code == 1 and "it needs a GPU" in result.err, f"{result}")
     check(not list((program.folder / "s").glob("*.json")), "a failed run left a report")
     result = model(program, "s")
-    check(result.returncode == 1 and "no reports" in result.stderr, f"{result}")
+    check(result.code == 1 and "no reports" in result.err, f"{result}")
 
 
 @case
@@ -138,8 +136,8 @@ def shipped(program):
             what = f"{schedule}, {run}, {run.ranks} ranks, {run.transport}"
             check(abs(error) < 0.1, f"{what}: off by {100 * error:.1f} %")
     result = model(program, SHIPPED)
-    check(result.returncode == 0, f"{result}")
-    check(sum(line.endswith(" %") for line in result.stdout.splitlines()) == len(runs) + 1, result.stdout)
+    check(result.code == 0, f"{result}")
+    check(sum(line.endswith(" %") for line in result.out.splitlines()) == len(runs) + 1, result.out)
 
 
 @case

@@ -48,21 +48,23 @@ def saved(program):
 RING = "jacobi periodic"  # on 4 ranks as well, whose slabs are all boundary; the other runs there would take long
 
 
-def compare(program, backend, transports, ways=None):
-    for name, changes in RUNS.items():
+def compare(program, backend, transports, ways=None, in_turn=False):
+    """`ways`: of ranks and overlap; every transport runs in all of them, or `in_turn` in one of them for each of RUNS."""
+    for number, (name, changes) in enumerate(RUNS.items()):
         program.fresh()
         config = {**grid(program), **changes, "device.backend": backend, "device.kernel": "auto"}
         program.succeed(program.config(config), "device.backend=host", np=1)
         expected = saved(program)
         check(len(expected) == 4, f"{len(expected)} fields saved")
-        for transport in transports:
-            for count, overlap in ways or [(2, "on"), (3, "off")] + [(4, "on")] * (name == RING):
+        for turn, transport in enumerate(transports, number):
+            every = ways or [(2, "on"), (3, "off")] + [(4, "on")] * (name == RING)
+            for count, overlap in [every[turn % len(every)]] if in_turn else every:
                 result = program.succeed("run.ini", f"parallel.transport={transport}", f"parallel.overlap={overlap}",
                                          np=count)
                 used = re.search(r"transport (\w+), overlap", result.out).group(1)
                 check(used == transport or transport == "auto", f"{transport}: the log says {used}")
-                for mine, theirs in zip(saved(program), expected):
-                    check(same_bits(mine, theirs), f"{name}, {transport}, np {count}, overlap {overlap}: other bits")
+                for field, theirs in zip(saved(program), expected):
+                    check(same_bits(field, theirs), f"{name}, {transport}, np {count}, overlap {overlap}: other bits")
         print(f"{name}: {', '.join(transports)}: the same bits")
 
 
@@ -185,9 +187,9 @@ def death(program):
 def cuda(program):
     """On GPUs: every transport gives the host's bits, with one GPU for several ranks, or some each, in any order."""
     program.skip_without_cuda()
-    compare(program, "cuda", CUDA)
+    compare(program, "cuda", CUDA, in_turn=True)
     persistent(program)
-    deaths(program, "cuda", CUDA[:3] + ("ipc",))
+    deaths(program, "cuda", ("shared", "ipc"))
 
 
 @case
@@ -213,20 +215,21 @@ def nccl(program):
 
 
 def persistent(program):
-    """The persistent schedule gives the host's bits on any number of ranks, and refuses what it cannot do."""
+    """The persistent schedule gives the host's bits on 1 to 7 ranks, and refuses what it cannot do."""
     size = {"grid.nx": 131, "grid.ny": 21, "grid.nz": 37, "time.steps": 9, "output.every": 4, "device.backend": "cuda"}
     receivers = {"receivers.line": "2 3 1 125 14 36 9", "receivers.every": 3}
     wave = {"equation.type": "wave", "medium.velocity": 1800}
-    for changes in ({}, {"boundary.z": "periodic"}, {**wave, **receivers, "boundary.all": "dirichlet"},
-                    {"equation.type": "heat", "medium.diffusivity": "v.h5:/v", "boundary.x": "periodic",
-                     "boundary.y_hi": "neumann", "boundary.z_lo": "dirichlet"}):
+    heat = {"equation.type": "heat", "medium.diffusivity": "v.h5:/v", "boundary.x": "periodic", "boundary.y_hi": "neumann",
+            "boundary.z_lo": "dirichlet"}
+    for changes, counts in (({}, (1, 7)), ({"boundary.z": "periodic"}, (2, 4)),
+                            ({**wave, **receivers, "boundary.all": "dirichlet"}, (3,)), (heat, (2, 4))):
         program.fresh()
         values = 1 + np.random.default_rng(5).random((37, 21, 131))
         write_field(program.folder / "v.h5", values.astype("f4"), "v")
         config = program.config({**size, **changes})
         program.succeed(config, "device.backend=host", np=1)
         expected = saved(program)
-        for count in (1, 2, 3, 4, 7):
+        for count in counts:
             program.succeed(config, "parallel.schedule=persistent", np=count)
             for mine, theirs in zip(saved(program), expected):
                 check(same_bits(mine, theirs), f"persistent, np {count}, {changes}: other bits")

@@ -153,7 +153,7 @@ static size_t stride(void) {
 #elif defined __SANITIZE_ADDRESS__
   return 16;
 #else
-  return getenv("STENCIL_TEST_SMALL") ? 5 : 1;
+  return getenv("STENCIL_TEST_SMALL") ? 10 : 1;
 #endif
 }
 
