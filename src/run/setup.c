@@ -158,7 +158,7 @@ void simulation_remarks(const simulation *s) {
   const config *c = s->config;
   const double *center = c->gaussian_center;
   double ends[2];
-  if (c->idle[0]) log_line(s->log, "without effect here: %s", c->idle);
+  if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
   const int axis = c->initial == INITIAL_GAUSSIAN && !s->from ? config_outside(c, center, ends) : -1;
   if (axis < 0) return;
   log_line(
