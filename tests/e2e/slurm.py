@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import SOURCE, Running, case, check, main, same_bits, skip
+from harness import PATIENCE, SOURCE, Running, case, check, main, same_bits, skip
 
 CONFIG = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -102,11 +102,21 @@ class Cluster:
         said = self.ask("scontrol", "show", "job", job)
         return tuple(re.search(rf"{key}=(\S+)", said).group(1) for key in ("JobState", "ExitCode", "Restarts"))
 
-    def wait(self, job, happened, what, timeout):
-        end = time.monotonic() + timeout
+    def wait(self, job, happened, what):
+        end = time.monotonic() + 2 * PATIENCE  # a job that is put back waits for 2 minutes
         while not happened(self.state(job)):
-            check(time.monotonic() < end, f"job {job}: no {what} within {timeout} s: {self.state(job)}")
+            check(time.monotonic() < end, f"job {job}: no {what} within {2 * PATIENCE} s: {self.state(job)}")
             time.sleep(0.3)
+
+    def start_leg(self, name, config, *options, script=SOURCE / "jobs/restart.sbatch"):
+        """Starts restart.sbatch by LAUNCH=`name`; the job's number, once it steps, and its log."""
+        self.program.environment["LAUNCH"] = name
+        said = self.ask("sbatch", "--ntasks=3", *options, f"--output=out/{name}.log", str(script), config,
+                        f"output.path=out/{name}", f"checkpoint.path=out/{name}")
+        job, log = re.search(r"job (\d+)", said).group(1), self.program.folder / f"out/{name}.log"
+        self.wait(job, lambda _: log.exists() and "kernel auto:" in log.read_text(), "start")
+        time.sleep(0.5)
+        return job, log
 
 
 @case
@@ -117,22 +127,42 @@ def slow_requeue(program):
     with Cluster(program) as cluster:
         jobs = {}
         for launch in ("srun", "mpirun"):  # both at once: Slurm lets a job wait for 2 minutes before its next leg
-            program.environment["LAUNCH"] = launch
-            said = cluster.ask("sbatch", "--ntasks=3", "--time=10", f"--output=out/{launch}.log", f"{SOURCE}/jobs/restart.sbatch",
-                               config, f"output.path=out/{launch}", f"checkpoint.path=out/{launch}")
-            jobs[launch] = re.search(r"job (\d+)", said).group(1)
-            log = program.folder / f"out/{launch}.log"
-            cluster.wait(jobs[launch], lambda _: log.exists() and "kernel auto:" in log.read_text(), "start", 60)
-            time.sleep(0.5)
+            jobs[launch], _ = cluster.start_leg(launch, config, "--time=10")
             cluster.ask("scancel", "--signal=USR1", "--batch", jobs[launch])
         for launch, job in jobs.items():
             log = program.folder / f"out/{launch}.log"
-            cluster.wait(job, lambda s: s[0] in ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL"), "end", 300)
+            cluster.wait(job, lambda s: s[0] in ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL"), "end")
             check(cluster.state(job) == ("COMPLETED", "0:0", "1"), f"{launch}: {cluster.state(job)}: {log.read_text()}")
             check(re.search(r"stopped after step \d+ of 30000: User defined signal 1", log.read_text()), log.read_text())
     program.succeed("-q", config, "output.path=out/ref")
     for launch in jobs:
         check(same_bits(program.field(30000, f"out/{launch}"), program.field(30000, "out/ref")), f"{launch}: other bits")
+
+
+@case
+def slow_cancel(program):
+    """scancel ends jobs/restart.sbatch for good, its checkpoint written; a time limit of Slurm's own puts it back."""
+    config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 64, "time.steps": 10**8, "equation.type": "wave",
+                             "report.progress": "off"})
+    unsignalled = program.folder / "unsignalled.sbatch"
+    text = (SOURCE / "jobs/restart.sbatch").read_text()
+    unsignalled.write_text(re.sub(r"#SBATCH --signal=.*\n", "", text))
+    check(text.count("#SBATCH --signal=") == 1, "the script asks for no signal")
+    with Cluster(program) as cluster:
+        limited, log = cluster.start_leg("srun", config, "--time=1", script=unsignalled)
+        cluster.wait(limited, lambda state: state[2] == "1", "second leg")
+        check("back into the queue" in log.read_text(), log.read_text())
+        cluster.ask("scancel", limited)
+        for launch in ("srun", "mpirun"):
+            for old in program.folder.glob("out/*"):
+                old.unlink()
+            job, log = cluster.start_leg(launch, config, "--time=10")
+            cluster.ask("scancel", job)
+            cluster.wait(job, lambda state: state[0] == "CANCELLED", "end")
+            # Slurm tells mpirun too, which then ends its ranks: the script sees no exit 75.
+            check(launch == "mpirun" or "cancelled; the checkpoint is there" in log.read_text(), log.read_text())
+            check("back into the queue" not in log.read_text() and cluster.state(job)[2] == "0", f"{launch}: {log.read_text()}")
+            check(list(program.folder.glob(f"out/{launch}.*.h5")), f"{launch}: no checkpoint: {program.files()}")
 
 
 @case
