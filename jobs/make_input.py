@@ -8,6 +8,9 @@ depths, km/s, 7.5 m), the same at every y.
 import argparse
 import sys
 
+from packages import require
+
+require("h5py", "numpy")
 import h5py
 import numpy as np
 

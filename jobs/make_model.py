@@ -9,6 +9,9 @@ config/shot.ini on this model.
 import argparse
 import sys
 
+from packages import require
+
+require("h5py", "numpy")
 import numpy as np
 from make_input import marmousi, write
 

@@ -12,6 +12,9 @@ import re
 import sys
 from pathlib import Path
 
+from packages import require
+
+require("h5py", "matplotlib", "numpy")
 import h5py
 import matplotlib
 

@@ -4,6 +4,9 @@ import argparse
 import json
 import sys
 
+from packages import require
+
+require("matplotlib")
 import matplotlib
 
 matplotlib.use("Agg")

@@ -13,6 +13,9 @@ import json
 import math
 from dataclasses import dataclass, replace
 
+from packages import require
+
+require("numpy")
 import numpy as np
 
 DEPTH = 4  # planes of a halo; no slab is thinner
