@@ -300,7 +300,7 @@ const config_key config_keys[] = {
   {"report", "check_every", VALUE_INTEGER, AT(check_every), .min = 0, .max = INT64_MAX, .fallback = "100",
    .unit = "steps", .doc = "steps between checks for NaN and Inf; 0: only before a field is saved"},
   {"report", "histogram", VALUE_INTEGER, AT(histogram), .min = 0, .max = HISTOGRAM_BINS, .fallback = "0",
-   .unit = "bins", .doc = "bins of a histogram of each saved field; 0: none"},
+   .unit = "bins", .doc = "bins of a histogram of each saved field, and its quantiles; 0: none"},
 };
 // clang-format on
 const int config_key_count = sizeof config_keys / sizeof config_keys[0];

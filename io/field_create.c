@@ -29,8 +29,13 @@ static int put_statistics(const field_file *f, const field_statistics *s, error 
   return 0;
 }
 
-/* The dataset /histogram. */
+/* The dataset /histogram, and the root attributes q01 and so on. */
 static int put_histogram(const field_file *f, const field_statistics *s, error *e) {
+  char name[8];
+  for (int i = 0; i < QUANTILES; i++) {
+    quantile_name(i, name);
+    TRY(attribute_double(f->name, f->file, name, 0, &s->quantiles[i], e));
+  }
   const double range[2] = {s->all.min, s->all.max};
   hsize_t shape[1] = {(hsize_t)s->bins};
   hid_t space = H5Screate_simple(1, shape, NULL), counts = H5I_INVALID_HID;

@@ -1,4 +1,5 @@
-/* What a step does to a field besides the star: point sources, absorbing layers, receivers, and ghosts at the start.
+/* What a step does to a field besides the star: point sources, absorbing layers, receivers, and ghosts at the start; and
+ * quantiles of a field that is saved.
  * An operation exists for every backend; device_table.apply enqueues it as it does a launch. All give the same bits
  * on every backend, for every number of threads and every cut of the planes. */
 #ifndef STENCIL_OPERATION_H
@@ -71,6 +72,9 @@ typedef struct sample_args {
   float *samples; /* count; device memory */
 } sample_args;
 extern const operation operation_sample;
+
+/* Args: quantiles_args (statistics.h). */
+extern const operation operation_quantiles;
 
 #ifdef __cplusplus
 }

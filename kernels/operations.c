@@ -3,9 +3,11 @@
 #include "host_share.h"
 #include "operation_points.h"
 #include "persistent.h"
+#include "statistics.h"
 
 #ifdef STENCIL_HAVE_CUDA
-cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda, operation_persistent_cuda;
+cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda, operation_persistent_cuda,
+    operation_quantiles_cuda;
 #define CUDA(function) function
 #else
 #define CUDA(function) NULL
@@ -66,5 +68,7 @@ const operation operation_ghosts = OPERATION("ghosts", kernel_args, ghosts_host,
 const operation operation_inject =
     OPERATION("point sources", inject_args, inject_host, operation_inject_cuda);
 const operation operation_sample = OPERATION("receivers", sample_args, sample_host, operation_sample_cuda);
+const operation operation_quantiles =
+    OPERATION("quantiles", quantiles_args, quantiles_host, operation_quantiles_cuda);
 const operation operation_persistent =
     OPERATION("steps of one launch", persistent_args, NULL, operation_persistent_cuda);

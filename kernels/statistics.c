@@ -2,6 +2,7 @@
  */
 #include "statistics.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LANES = 32 };
@@ -57,7 +58,8 @@ INLINE void add_column(running *r, int k, const float *first, size_t pitch, int 
   mask found = {0};
   for (int y = 0; y < height; y++) {
     memcpy(&u, first + (size_t)y * pitch, (size_t)width * sizeof *first);
-    __builtin_prefetch(first + (size_t)(y + UNIT_HEIGHT) * pitch); /* of the unit above; may be beyond the field */
+    __builtin_prefetch(first +
+                       (size_t)(y + UNIT_HEIGHT) * pitch); /* of the unit above; may be beyond the field */
     mask nonfinite = ((mask)u & 0x7F800000) == 0x7F800000; /* the exponent of NaN and Inf is all ones */
     vector low = CHOOSE(nonfinite, (vector){0} + INFINITY, u);
     vector high = CHOOSE(nonfinite, (vector){0} - INFINITY, u);
@@ -217,4 +219,17 @@ void histogram_host(const histogram_args *a, int part, int parts) {
       if (is_finite(row[x])) mine[histogram_bin(a, row[x])]++;
   }
   for (int i = 0; i < a->bins; i++) __atomic_fetch_add(&a->counts[i], mine[i], __ATOMIC_RELAXED);
+}
+
+/* --- quantiles --------------------------------------------------------------------------------------------------- */
+
+void quantile_name(int i, char name[8]) {
+  snprintf(name, 8, "q%02d", quantile_percent(i));
+}
+
+void quantiles_host(const void *args, int part, int parts) {
+  const quantiles_args *a = args;
+  (void)parts;
+  uint64_t up_to = 0;
+  for (int bin = 0; bin < a->bins && part == 0; bin++) quantiles_in_bin(a, bin, up_to += a->counts[bin]);
 }

@@ -284,3 +284,23 @@ int histogram_cuda(const histogram_args *a, void *stream) {
   count_values<<<blocks, BLOCK, shared, s>>>(*a);
   return cudaGetLastError();
 }
+
+/* --- quantiles: a warp, since their 4096 bins at most are less work than a launch ------------------------------- */
+
+static __global__ void __launch_bounds__(WARP) find_quantiles(const __grid_constant__ quantiles_args a) {
+  const warp_tile warp = cg::tiled_partition<WARP>(cg::this_thread_block());
+  count_t before = 0;
+  for (int begin = 0; begin < a.bins; begin += WARP) {
+    const int bin = begin + (int)warp.thread_rank();
+    const count_t mine = bin < a.bins ? a.counts[bin] : 0;
+    const count_t up_to = before + cg::inclusive_scan(warp, mine, cg::plus<count_t>());
+    if (bin < a.bins) quantiles_in_bin(&a, bin, up_to);
+    before = warp.shfl(up_to, WARP - 1);
+  }
+}
+
+extern "C" int operation_quantiles_cuda(const void *args, void *stream) {
+  find_quantiles<<<1, WARP, 0, static_cast<cudaStream_t>(stream)>>>(
+      *static_cast<const quantiles_args *>(args));
+  return (int)cudaGetLastError();
+}

@@ -1,4 +1,4 @@
-/* Statistics of a field: sum, sum of squares, least and greatest value, what is NaN or Inf, and a histogram.
+/* Statistics of a field: sum, sum of squares, least and greatest value, what is NaN or Inf, a histogram, and quantiles.
  *
  * They are the same bits on every device, for every number of ranks and threads and every launch geometry:
  * least, greatest and counts do not depend on an order, and every float64 sum is formed in one order that nx
@@ -29,7 +29,8 @@ extern "C" {
 enum {
   UNIT_WIDTH = 1024,
   UNIT_HEIGHT = 8,
-  UNIT_SUMS = 128,       /* running sums of a unit: a warp of 32 lanes with four points each */
+  UNIT_SUMS = 128, /* running sums of a unit: a warp of 32 lanes with four points each */
+  QUANTILES = 5,
   BAD_POINTS = 16,       /* at most so many points that are not finite are listed */
   HISTOGRAM_BINS = 4096, /* at most */
 };
@@ -68,6 +69,20 @@ typedef struct histogram_args {
   uint64_t *counts;  /* result: finite own points in each bin */
 } histogram_args;
 
+/* Quantiles of the finite values, from their histogram. The values of a bin are taken to lie evenly over it. With n
+ * values in `bins` bins of width w / bins from `low` on, and C(i) of them in bins 0 .. i, the p % quantile is
+ *
+ *   low + (b + (t - C(b - 1)) / (C(b) - C(b - 1))) / bins * w,   t = p n / 100, b the first bin with C(b) >= t
+ *
+ * in float64, rounded after each operation. So it lies in the bin of the value that p % of all do not exceed. */
+typedef struct quantiles_args {
+  const uint64_t *counts; /* of the histogram, of all ranks */
+  int bins;
+  uint64_t points;   /* n, their sum: at least 1 */
+  double low, width; /* w; 0: all values are `low` */
+  double *values;    /* result: QUANTILES */
+} quantiles_args;
+
 /* The whole field. */
 typedef struct field_statistics {
   int64_t step;
@@ -76,7 +91,8 @@ typedef struct field_statistics {
   int bad_count; /* entries of `bad`: all that are not finite, or the first of them in order */
   bad_point bad[BAD_POINTS];
   int bins; /* of the histogram over [all.min, all.max], the last bin with both ends; 0: none */
-  const uint64_t *histogram; /* owned by who measured, until the next time */
+  const uint64_t *histogram;   /* owned by who measured, until the next time */
+  double quantiles[QUANTILES]; /* of the finite values; where there are bins */
 } field_statistics;
 
 #ifdef __CUDACC__
@@ -117,6 +133,25 @@ STATISTICS_INLINE int histogram_bin(const histogram_args *h, float value) {
   return bin < h->bins ? bin : h->bins - 1;
 }
 
+STATISTICS_INLINE int quantile_percent(int i) {
+  const int percents[QUANTILES] = {1, 5, 50, 95, 99};
+  return percents[i];
+}
+
+/* Sets the quantiles that lie in `bin`, with `up_to` values in it and in those before it: C(bin). */
+STATISTICS_INLINE void quantiles_in_bin(const quantiles_args *a, int bin, uint64_t up_to) {
+  const uint64_t count = a->counts[bin];
+  for (int i = 0; i < QUANTILES; i++) {
+    const double wanted = (double)(a->points * (uint64_t)quantile_percent(i)) / 100.0;
+    const double into = wanted - (double)(up_to - count);
+    if (into > 0 && wanted <= (double)up_to)
+      a->values[i] = a->low + (bin + into / (double)count) / a->bins * a->width;
+  }
+}
+
+/* "q01", "q50": what files and reports call quantile i. */
+void quantile_name(int i, char name[8]);
+
 /* What a plane contributes, added to what the planes below it gave: start from statistics_of_nothing(). */
 partial_statistics statistics_of_nothing(void);
 void statistics_add_plane(partial_statistics *total, const partial_statistics *plane);
@@ -133,6 +168,8 @@ void statistics_host_planes(const statistics_args *a, int part, int parts);
 void statistics_host_bad(const statistics_args *a, int part, int parts);
 /* Adds to counts, which start as 0. */
 void histogram_host(const histogram_args *a, int part, int parts);
+void quantiles_host(const void *args, int part,
+                    int parts); /* a host_operation, for one thread; args: quantiles_args */
 
 /* On a CUDA device: enqueue the work on a cudaStream_t and return a cudaError_t. The statistics are one
  * cooperative launch: cudaErrorNotSupported where the device cannot do those. nz = 0 is allowed. */

@@ -191,8 +191,20 @@ static bool add_histogram(cJSON *root, const field_statistics *s) {
   return ok;
 }
 
+static bool add_quantiles(cJSON *root, const field_statistics *s) {
+  cJSON *to = cJSON_AddObjectToObject(root, "quantiles");
+  bool ok = to != NULL;
+  char name[8];
+  for (int i = 0; ok && i < QUANTILES; i++) {
+    quantile_name(i, name);
+    ok = cJSON_AddNumberToObject(to, name, s->quantiles[i]) != NULL;
+  }
+  return ok;
+}
+
 static bool add_field(cJSON *root, const field_statistics *s) {
-  return !s || (add_statistics(root, s) && (s->bins == 0 || add_histogram(root, s)));
+  return !s ||
+         (add_statistics(root, s) && (s->bins == 0 || (add_histogram(root, s) && add_quantiles(root, s))));
 }
 
 static bool add_writing(cJSON *root, const report *r) {

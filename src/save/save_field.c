@@ -22,6 +22,16 @@ static int refuse_nonfinite(const simulation *s, const field_statistics *f, erro
 
 typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+static void log_quantiles(const simulation *s, const field_statistics *f, log_function *log) {
+  char text[32 * QUANTILES] = "";
+  for (int i = 0; i < QUANTILES; i++) {
+    const size_t length = strlen(text);
+    snprintf(text + length, sizeof text - length, "%s%d %% %.7g", i ? ", " : "", quantile_percent(i),
+             f->quantiles[i]);
+  }
+  log(s->log, "step %" PRId64 ": quantiles %s", f->step, text);
+}
+
 /* Tells the statistics, or which points are not finite besides the one that the error names. */
 static void log_statistics(const simulation *s, const field_statistics *f, log_function *log) {
   uint64_t nx = (uint64_t)s->slab.nx, ny = (uint64_t)s->slab.ny;
@@ -34,6 +44,7 @@ static void log_statistics(const simulation *s, const field_statistics *f, log_f
   if (!f->all.nonfinite)
     log(s->log, "step %" PRId64 ": min %.7g, max %.7g, mean %.7g, L2 norm %.7g", f->step, f->all.min,
         f->all.max, statistics_mean(f), statistics_l2(f));
+  if (!f->all.nonfinite && f->bins > 0) log_quantiles(s, f, log);
 }
 
 /* Measures the newest field where it is. */

@@ -11,10 +11,15 @@ static size_t counts_bytes(const survey *v) {
   return (size_t)v->bins * sizeof(uint64_t);
 }
 
+static size_t quantiles_bytes(const survey *v) {
+  return v->bins > 0 ? QUANTILES * sizeof(double) : 0;
+}
+
 /* The largest of what is ever on its way from the device at once. */
 static size_t host_bytes(const survey *v) {
-  size_t statistics = planes_bytes(v) + BAD_POINTS * sizeof(bad_point);
-  return statistics > counts_bytes(v) ? statistics : counts_bytes(v);
+  size_t statistics = planes_bytes(v) + BAD_POINTS * sizeof(bad_point),
+         counted = counts_bytes(v) + quantiles_bytes(v);
+  return statistics > counted ? statistics : counted;
 }
 
 static int take_host(void **memory, size_t bytes, error *e) {
@@ -46,6 +51,7 @@ int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bin
   TRY(take(v, (void **)&v->args.planes, planes_bytes(v), e));
   TRY(take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
   TRY(take(v, (void **)&v->counts, counts_bytes(v), e));
+  TRY(take(v, (void **)&v->quantiles, quantiles_bytes(v), e));
   if (dev) TRY(dev->table->alloc(dev, &v->on_host, host_bytes(v), MEMORY_PINNED, e));
   TRY(take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
   TRY(take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
@@ -59,7 +65,7 @@ int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bin
 void survey_close(survey *v) {
   error ignored = {0};
   if (!v->slab) return;
-  void *const taken[] = {v->args.units, v->args.planes, v->args.bad, v->counts};
+  void *const taken[] = {v->args.units, v->args.planes, v->args.bad, v->counts, v->quantiles};
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) give(v, taken[i]);
   if (v->dev) v->dev->table->free(v->dev, v->on_host, MEMORY_PINNED, &ignored);
   free(v->gathered);
@@ -98,8 +104,8 @@ static int add_planes(survey *v, const partial_statistics *planes, field_statist
   MPI_Datatype plane;
   MPI_TRY(e, MPI_Type_contiguous(sizeof(partial_statistics), MPI_BYTE, &plane));
   MPI_TRY(e, MPI_Type_commit(&plane));
-  MPI_TRY(e, MPI_Allgatherv(planes, v->slab->nz, plane, v->gathered, v->shares,
-                            v->shares + v->slab->ranks, plane, v->comm));
+  MPI_TRY(e, MPI_Allgatherv(planes, v->slab->nz, plane, v->gathered, v->shares, v->shares + v->slab->ranks,
+                            plane, v->comm));
   MPI_TRY(e, MPI_Type_free(&plane));
   s->all = statistics_of_nothing();
   for (int z = 0; z < v->slab->nz_global; z++) statistics_add_plane(&s->all, &v->gathered[z]);
@@ -142,6 +148,29 @@ static int count_slab(survey *v, const histogram_args *h, uint64_t **counts, err
   return v->dev->table->sync(v->dev, STREAM_INTERIOR, e);
 }
 
+/* From the counts of all ranks, in host memory. Those of a device go back to it. */
+static int find_quantiles(survey *v, const uint64_t *counts, field_statistics *s, error *e) {
+  const quantiles_args q = {.counts = v->counts,
+                            .bins = v->bins,
+                            .points = s->points - s->all.nonfinite,
+                            .low = s->all.min,
+                            .width = (double)s->all.max - (double)s->all.min,
+                            .values = v->quantiles};
+  if (!v->dev) {
+    quantiles_host(&q, 0, 1);
+    memcpy(s->quantiles, v->quantiles, sizeof s->quantiles);
+    return 0;
+  }
+  const device_table *t = v->dev->table;
+  double *found = (double *)v->on_host + v->bins; /* behind the counts */
+  TRY(t->copy(v->dev, STREAM_INTERIOR, v->counts, counts, counts_bytes(v), COPY_TO_DEVICE, e));
+  TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_quantiles, &q, e));
+  TRY(bring(v, found, v->quantiles, quantiles_bytes(v), e));
+  TRY(t->sync(v->dev, STREAM_INTERIOR, e));
+  memcpy(s->quantiles, found, sizeof s->quantiles);
+  return 0;
+}
+
 static int count_values(survey *v, field_statistics *s, error *e) {
   double width = (double)s->all.max - (double)s->all.min;
   histogram_args h = {.field = v->args.field,
@@ -154,7 +183,7 @@ static int count_values(survey *v, field_statistics *s, error *e) {
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, counts, v->bins, MPI_UINT64_T, MPI_SUM, v->comm));
   s->bins = v->bins;
   s->histogram = counts;
-  return 0;
+  return find_quantiles(v, counts, s, e);
 }
 
 int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {

@@ -8,12 +8,14 @@
 #include "halo/slab.h"
 
 typedef struct survey {
-  device *dev;      /* whose memory fields are in; not owned. NULL: the host's, and the calling thread measures them */
+  device *
+      dev; /* whose memory fields are in; not owned. NULL: the host's, and the calling thread measures them */
   const slab *slab; /* not owned */
   MPI_Comm comm;    /* the ranks of the slab's partition, in its order; not owned */
   int bins;         /* of the histogram; 0: there is none */
   statistics_args args;
-  uint64_t *counts;             /* of the histogram; where fields are, as are the pointers of args */
+  uint64_t *counts; /* of the histogram; where fields are, as are the quantiles and the pointers of args */
+  double *quantiles;
   void *on_host;                /* pinned: what comes from the device; NULL where there is none */
   partial_statistics *gathered; /* planes of all ranks */
   int *shares;                  /* planes of each rank, then the first plane of each */
@@ -24,7 +26,7 @@ int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bin
 void survey_close(survey *v);
 
 /* Measures a field, laid out as the slab, which nothing may be writing; `points`: its own point (0, 0, 0). With the
- * histogram where `histogram` is true and the survey has bins. `s` gets the same bits on every rank, all but
+ * histogram and the quantiles where `histogram` is true and the survey has bins. `s` gets the same bits on every rank, all but
  * s->step, which is left alone. Collective. An error means that this rank failed: the others may be waiting
  * for it. */
 int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e);

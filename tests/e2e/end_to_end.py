@@ -280,19 +280,23 @@ def statistics(program):
             seen.append([statistics_of(program, step) for step in (0, 2, 3)])
             check(seen[0] == seen[-1], f"{n} ranks {extra}: {seen[-1]} is not {seen[0]}")
             check([int(i) for i in re.findall(r"step (\d+): min", out)] == [0, 2, 3], f"steps in the log:\n{out}")
-    for (numbers, counts), step in zip(seen[0], (0, 2, 3)):
+    for (numbers, counts, quantiles), step in zip(seen[0], (0, 2, 3)):
         check_statistics(program.field(step), numbers, counts)
+        check_quantiles(program.field(step), numbers, counts, quantiles)
     report = json.loads((program.folder / "r.json").read_text())
-    numbers, counts = seen[0][-1]
+    numbers, counts, quantiles = seen[0][-1]
     found = tuple(report["statistics"][name] for name in ("min", "max", "sum", "l2"))
     check(found == numbers and report["statistics"]["step"] == 3, f"{report['statistics']} is not {numbers}")
     check(report["histogram"] == {"min": numbers[0], "max": numbers[1], "counts": counts}, "histogram of the report")
+    check(report["quantiles"] == quantiles, f"{report['quantiles']} is not {quantiles}")
+    words = ", ".join(f"{percent} % {quantiles[name]:.7g}" for name, percent in QUANTILES.items())
+    check(f"step 3: quantiles {words}\n" in out, f"not the quantiles {words}:\n{out}")
     lines = [int(i) for i in re.findall(r"^  from +\S+ +(\d+)", out, re.MULTILINE)]
     check(lines == [a + b for a, b in zip(counts[::2], counts[1::2])], f"not the histogram, two bins a line:\n{out}")
     check("step 1: min" in program.succeed(config, "-v", np=2).out, "--verbose does not log every check")
     program.succeed(config, "report.histogram=0")
     with h5py.File(program.folder / "out/u.00000003.hdf", "r") as file:
-        check("histogram" not in file and "min" in file.attrs, "histogram = 0 saved a histogram")
+        check("histogram" not in file and "min" in file.attrs and "q50" not in file.attrs, "histogram = 0 saved one")
 
 
 @case
@@ -310,12 +314,30 @@ def subnormals(program):
     check(seen[0][0][0] == 0, f"the least value is {seen[0][0][0]}")
 
 
+QUANTILES = {"q01": 1, "q05": 5, "q50": 50, "q95": 95, "q99": 99}
+
+
 def statistics_of(program, step):
     with h5py.File(program.folder / f"out/u.{step:08d}.hdf", "r") as file:
         numbers, counts = tuple(file.attrs[name] for name in ("min", "max", "sum", "l2")), file["histogram"]
         check(all(n.dtype == np.float64 for n in numbers) and counts.dtype == np.int64, "types of the statistics")
         check(tuple(counts.attrs["range"]) == numbers[:2], "range of the histogram")
-        return tuple(map(float, numbers)), counts[...].tolist()
+        quantiles = {name: file.attrs[name] for name in QUANTILES}
+        check(all(q.dtype == np.float64 for q in quantiles.values()), "types of the quantiles")
+        return tuple(map(float, numbers)), counts[...].tolist(), quantiles
+
+
+def check_quantiles(field, numbers, counts, quantiles):
+    """The formula of kernels/statistics.h, to the bit; and numpy's quantiles of the values themselves, to within a bin."""
+    low, high, width = numbers[0], numbers[1], numbers[1] - numbers[0]
+    up_to = np.cumsum(counts)
+    for name, percent in QUANTILES.items():
+        wanted = field.size * percent / 100
+        b = int(np.argmax(up_to >= wanted))
+        expected = low + (b + (wanted - (up_to[b] - counts[b])) / counts[b]) / len(counts) * width
+        check(quantiles[name] == expected, f"{name} {quantiles[name]} is not {expected}")
+        exact = np.quantile(field.astype(np.float64), percent / 100)
+        check(abs(quantiles[name] - exact) <= width / len(counts), f"{name} {quantiles[name]}, exactly {exact}")
 
 
 def check_statistics(field, numbers, counts):

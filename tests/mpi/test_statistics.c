@@ -114,6 +114,7 @@ static void measure_copy(device *dev, const slab *s, MPI_Comm comm, const float 
   for (int i = 0; i < again.bad_count; i++)
     assert_memory_equal(&again.bad[i], &m->s.bad[i], sizeof again.bad[i].index + sizeof again.bad[i].value);
   for (int i = 0; i < again.bins; i++) assert_int_equal(again.histogram[i], m->histogram[i]);
+  if (again.bins) assert_memory_equal(again.quantiles, m->s.quantiles, sizeof again.quantiles);
   survey_close(&v);
   free(copy);
 }
@@ -223,6 +224,36 @@ static void check_histogram(const float *u, size_t n, int bins, const measured *
   assert_memory_equal(m->histogram, expected, (size_t)bins * sizeof *expected);
 }
 
+static int ascending(const void *a, const void *b) {
+  const float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+/* A quantile lies in the bin of the value that so many do not exceed, and there as far as so many of the bin's values
+ * are of all of them. */
+static void check_quantiles(const float *u, size_t n, const measured *m) {
+  static const int percents[QUANTILES] = {1, 5, 50, 95, 99};
+  const double low = m->s.all.min, width = (m->s.all.max - low) / (m->s.bins ? m->s.bins : 1);
+  size_t finite = 0;
+  if (m->s.bins == 0) return;
+  float *sorted = malloc(n * sizeof *sorted);
+  for (size_t i = 0; i < n; i++)
+    if (isfinite(u[i])) sorted[finite++] = u[i];
+  qsort(sorted, finite, sizeof *sorted, ascending);
+  for (int i = 0; i < QUANTILES; i++) {
+    const double wanted = (double)finite * percents[i] / 100;
+    const float value = sorted[(size_t)ceil(wanted) - 1];
+    const double place = width > 0 ? floor((value - low) / (m->s.all.max - low) * m->s.bins) : 0,
+                 bin = fmin(place, m->s.bins - 1);
+    uint64_t before = 0;
+    for (int k = 0; k < (int)bin; k++) before += m->histogram[k];
+    const double part = (wanted - (double)before) / (double)m->histogram[(int)bin];
+    assert_true(part > 0 && part <= 1);
+    assert_true(fabs(m->s.quantiles[i] - (low + (bin + part) * width)) <= 1e-14 * m->s.bins * width);
+  }
+  free(sorted);
+}
+
 static void check_same_bits(const measured *a, const measured *b) {
   assert_int_equal(a->s.step, b->s.step);
   assert_int_equal(a->s.points, b->s.points);
@@ -234,6 +265,7 @@ static void check_same_bits(const measured *a, const measured *b) {
   }
   assert_int_equal(a->s.bins, b->s.bins);
   if (a->s.bins) assert_memory_equal(a->histogram, b->histogram, (size_t)a->s.bins * sizeof *a->histogram);
+  if (a->s.bins) assert_memory_equal(a->s.quantiles, b->s.quantiles, sizeof a->s.quantiles);
 }
 
 static device *open_device(const char *backend, int threads) {
@@ -255,6 +287,7 @@ static void one_field(device *plain, device *tested, grid g, int number) {
   measure(plain, MPI_COMM_SELF, g, u, bins, &expected);
   check_sums(u, n, &expected.s);
   check_histogram(u, n, bins, &expected);
+  check_quantiles(u, n, &expected);
   assert_true(expected.s.all.sum == ordered_sum(g, u, 1) && expected.s.all.squares == ordered_sum(g, u, 2));
   measure(tested, MPI_COMM_SELF, g, u, bins, &found);
   check_same_bits(&expected, &found);

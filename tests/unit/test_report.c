@@ -32,7 +32,8 @@ static const field_statistics STATISTICS = {.step = 50,
                                             .points = 28,
                                             .all = {.sum = -7, .squares = 6.25, .min = -0.5f, .max = 1.25f},
                                             .bins = 70,
-                                            .histogram = COUNTS};
+                                            .histogram = COUNTS,
+                                            .quantiles = {-0.49, -0.4, 0.125, 1, 1.2}};
 
 static report example(void) {
   return (report){.steps = 50,
@@ -113,6 +114,9 @@ static void json_holds_every_key_and_figure(void **state) {
   const cJSON *counts = cJSON_GetObjectItem(values, "counts");
   assert_int_equal(cJSON_GetArraySize(counts), 70);
   for (int i = 0; i < 70; i++) near(cJSON_GetArrayItem(counts, i)->valuedouble, (double)COUNTS[i]);
+  const cJSON *quantiles = cJSON_GetObjectItem(root, "quantiles");
+  static const char *const names[QUANTILES] = {"q01", "q05", "q50", "q95", "q99"};
+  for (int i = 0; i < QUANTILES; i++) near(number(quantiles, names[i]), STATISTICS.quantiles[i]);
   const cJSON *second = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "per_rank"), 1);
   near(number(second, "device_bytes"), 6 << 20);
   near(number(cJSON_GetObjectItem(second, "phases"), "exposed"), 3e-3);
@@ -175,6 +179,7 @@ static void nothing_is_said_of_what_was_not_measured(void **state) {
     char *text = read_all(f);
     assert_int_equal(strstr(text, "statistics") != NULL, measured);
     assert_null(strstr(text, "histogram"));
+    assert_null(strstr(text, "quantiles"));
     free(text);
     fclose(f);
     f = tmpfile();
