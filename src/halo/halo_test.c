@@ -8,8 +8,9 @@
 enum { ROUNDS = 3, REPEATS_MIN = 5, REPEATS_MAX = 40 };
 static const double MEASURE_SECONDS = 0.02;
 
-/* Float `i` of plane `z` of the grid, which may be counted beyond the grid where it is periodic: never the same one
- * twice, and finite. */
+/* Float `i` of plane `z` of the grid, which may be counted beyond the grid where it is periodic: one of 2^24 whole numbers.
+ * Two floats are the same by chance once in 2^24 times, and two planes, of hundreds of floats, never: what comes from
+ * another plane, field or round is found. */
 static float pattern(const slab *s, int64_t z, int field, int round, size_t i) {
   const int64_t plane = (z + s->nz_global) % s->nz_global;
   const uint64_t place = (uint64_t)plane << 8 | (uint64_t)field << 4 | (uint64_t)round;
@@ -101,8 +102,7 @@ int halo_test(halo *h, error *e) {
   h->dev->table->alloc(h->dev, (void **)&staging, transport_bytes(h->slab), MEMORY_PINNED, e);
   if (!error_agree(e, h->comm)) {
     for (int round = 0; round < ROUNDS && !e->id; round++)
-      for (int i = 0; i < transport_fields(h) && !e->id; i++)
-        one_round(h, i, round, staging, e);
+      for (int i = 0; i < transport_fields(h) && !e->id; i++) one_round(h, i, round, staging, e);
     spoil(h, staging, e->id ? &ignored : e);
   }
   h->dev->table->free(h->dev, staging, MEMORY_PINNED, &ignored);

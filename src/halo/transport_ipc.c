@@ -36,7 +36,8 @@ static int make_offer(halo *h, ipc *p, offer *o, error *e) {
   const device_peer *peer = h->dev->table->peer;
   TRY(h->dev->table->alloc(h->dev, (void **)&p->counters, 2 * COUNTER_STRIDE * sizeof(uint32_t),
                            MEMORY_DEVICE, e));
-  for (int i = 0; i < transport_fields(h); i++) TRY(peer->offer(h->dev, h->setup.fields[i], &o->fields[i], e));
+  for (int i = 0; i < transport_fields(h); i++)
+    TRY(peer->offer(h->dev, h->setup.fields[i], &o->fields[i], e));
   TRY(peer->offer(h->dev, p->counters, &o->counters, e));
   o->slab = *h->slab;
   return 0;
@@ -132,11 +133,19 @@ static int await(halo *h, ipc *p, int index, error *e) {
   return 0;
 }
 
+/* Which of the fields that neighbours have mapped is it? -1: none. */
+static int field_index(const halo *h, const float *field) {
+  const int fields = transport_fields(h);
+  for (int i = 0; i < fields; i++)
+    if (h->setup.fields[i] == field) return i;
+  return -1;
+}
+
 static int ipc_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
   const device_table *t = h->dev->table;
   ipc *p = h->state;
-  int index = 0;
-  while (h->setup.fields[index] != field) index++;
+  const int index = field_index(h, field);
+  if (index < 0) return FAIL(e, TRANSPORT_FIELD);
   if (serial) TRY(meet_neighbours(h, e));
   p->exchanges++;
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));

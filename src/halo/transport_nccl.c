@@ -212,8 +212,6 @@ static int nccl_open(halo *h, error *e) {
   MPI_TRY(e, MPI_Comm_rank(h->comm, &rank));
   MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
   TRY(refuse_shared(h, ranks, e));
-  /* NVLink multicast is for reductions: no memory and no setting up for it, unless asked for. */
-  setenv("NCCL_NVLS_ENABLE", "0", false);
   make_state(h, rank, ranks, e);
   TRY(error_agree(e, h->comm)); /* those that have begun would wait for one that cannot */
   nccl *n = h->state;

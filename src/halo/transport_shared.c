@@ -81,6 +81,16 @@ static void spoil_own(const halo *h, int field, int side) {
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
+/* Is there no page that would be shared at both faces? */
+static bool ranges_apart(const halo *h) {
+  const int fields = transport_fields(h);
+  for (int i = 0; i < fields; i++) {
+    const range lower = range_of(h, i, LOWER), upper = range_of(h, i, UPPER);
+    if (lower.begin + lower.bytes > upper.begin) return false;
+  }
+  return true;
+}
+
 /* Whether this rank's planes can be shared as whole pages. Not collective; fails with the reason. */
 static int check_possible(const halo *h, const shared *p, error *why) {
   const slab *s = h->slab;
@@ -91,17 +101,16 @@ static int check_possible(const halo *h, const shared *p, error *why) {
     snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
   else if (SLAB_PAGE * sizeof(float) % shared_pages_size() != 0)
     snprintf(text, sizeof text, "pages are larger than %zu bytes", SLAB_PAGE * sizeof(float));
-  for (int i = 0; i < transport_fields(h) && p->local[LOWER] && p->local[UPPER] && !text[0]; i++) {
-    const range lower = range_of(h, i, LOWER), upper = range_of(h, i, UPPER);
-    if (lower.begin + lower.bytes > upper.begin)
-      snprintf(text, sizeof text, "%d planes a rank are too few", s->nz);
-  }
+  else if (p->local[LOWER] && p->local[UPPER] && !ranges_apart(h))
+    snprintf(text, sizeof text, "%d planes a rank are too few", s->nz);
   return text[0] ? FAIL(why, TRANSPORT_REFUSED, text) : 0;
 }
 
 /* New pages at the upper face of every field. */
 static int lend_all(const halo *h, shared *p, error *why) {
-  for (int i = 0; i < transport_fields(h) && p->local[UPPER]; i++) {
+  const int fields = transport_fields(h);
+  if (!p->local[UPPER]) return 0;
+  for (int i = 0; i < fields; i++) {
     const range r = range_of(h, i, UPPER);
     TRY(shared_pages_lend(r.begin, r.bytes, &p->lent[i], why));
     p->lent[i].into = into_page(first_shared(h, i, UPPER));
@@ -112,7 +121,9 @@ static int lend_all(const halo *h, shared *p, error *why) {
 
 /* What the lower neighbour has lent, at the lower face. */
 static int borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIELDS], error *why) {
-  for (int i = 0; i < transport_fields(h) && p->local[LOWER]; i++) {
+  const int fields = transport_fields(h);
+  if (!p->local[LOWER]) return 0;
+  for (int i = 0; i < fields; i++) {
     const range r = range_of(h, i, LOWER);
     if (theirs[i].bytes != r.bytes || theirs[i].into != into_page(first_shared(h, i, LOWER)))
       return FAIL(why, TRANSPORT_REFUSED, "planes of the periodic faces lie differently in their pages");
@@ -179,6 +190,7 @@ static void leave_all(const halo *h, shared *p) {
 
 /* Decides how each neighbour is reached. Collective, agreed. */
 static int find_ways(halo *h, shared *p, error *e) {
+  const int fields = transport_fields(h);
   error why = {0};
   for (int side = 0; side < 2; side++) {
     int local = MPI_UNDEFINED;
@@ -192,7 +204,8 @@ static int find_ways(halo *h, shared *p, error *e) {
   if (!p->possible) leave_all(h, p);
   for (int side = 0; side < 2; side++) {
     p->mapped[side] = p->local[side] && p->possible;
-    for (int i = 0; i < transport_fields(h) && p->mapped[side]; i++) spoil_own(h, i, side);
+    if (!p->mapped[side]) continue;
+    for (int i = 0; i < fields; i++) spoil_own(h, i, side);
   }
   h->on_device = p->mapped[LOWER] || p->mapped[UPPER];
   h->mapped = h->on_device;

@@ -112,6 +112,9 @@ static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
   /* Of a path beyond some 240 characters, the parts of Open MPI that share file pointers run over their buffer or hang;
    * HDF5 shares none. */
   setenv("OMPI_MCA_sharedfp", "^sm,lockedfile", 0);
+  /* For NCCL: NVLink multicast is for reductions. No memory and no setting up for it, unless asked for. Here, since later
+   * other threads may be reading the environment. */
+  setenv("NCCL_NVLS_ENABLE", "0", 0);
   MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* saving.c asks what it has got */
   /* ours alone: messages of libraries cannot mix with halos */
   MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, &comm));
