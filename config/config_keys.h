@@ -102,13 +102,10 @@ static const choice points_choices[] = {
 _Static_assert(RECEIVER_LINE_MAX == 1000000 && RECEIVER_POINTS_MAX == 200, "as these two say");
 static const choice transport_choices[] = {
   WORD("auto", TRANSPORT_AUTO, "test and measure all that are possible here, take the fastest"),
-  WORD("sendrecv", TRANSPORT_SENDRECV, "through pinned host buffers and MPI_Sendrecv: the reference"),
-  WORD("chunked", TRANSPORT_CHUNKED, "likewise in up to 8 pieces, so that copies overlap with MPI"),
-  WORD("shared", TRANSPORT_SHARED, "ranks of a node share memory; chunked between nodes"),
-  WORD("ipc", TRANSPORT_IPC, "straight into the neighbour GPU's memory (CUDA IPC); chunked between nodes"),
-  WORD("cuda_aware", TRANSPORT_CUDA_AWARE, "MPI_Sendrecv on device memory; needs an MPI that can do that"),
-  WORD("nccl", TRANSPORT_NCCL,
-       "NCCL, within nodes and between them; needs a program built with it, a GPU a rank"), END};
+#define TRANSPORT(constant, name, note) WORD(#name, TRANSPORT_##constant, note),
+#include "halo/transports.def"
+#undef TRANSPORT
+  END};
 static const choice schedule_choices[] = {
   WORD("steps", SCHEDULE_STEPS, "a few kernels and one exchange a step"),
   WORD("persistent", SCHEDULE_PERSISTENT,

@@ -37,7 +37,7 @@ _stencil() {
     boundary.z_lo) values='fixed dirichlet neumann periodic absorbing' ;;
     boundary.z_hi) values='fixed dirichlet neumann periodic absorbing' ;;
     source.*.wavelet) values='ricker gaussian' ;;
-    parallel.transport) values='auto sendrecv chunked shared ipc cuda_aware nccl' ;;
+    parallel.transport) values='auto sendrecv chunked shared cuda_aware ipc nccl' ;;
     parallel.overlap) values='on off true false yes no' ;;
     parallel.schedule) values='steps persistent' ;;
     parallel.io) values='auto collective gather server' ;;

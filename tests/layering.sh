@@ -10,7 +10,7 @@ tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rooms='
 src/base    |                                                     | mpi:error_mpi
 kernels     | base                                                | cuda
-config      | base kernels                                        |
+config      | base kernels halo                                   |
 src/device  | base kernels                                        | cuda nvtx
 src/halo    | base device kernels                                 | mpi nccl:transport_nccl
 io          | base kernels halo config                            | mpi hdf5

@@ -1,16 +1,20 @@
 /* The transports' table, and which of them runs. */
 #include "halo.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "transport.h"
 
-static const transport *const table[] = {&transport_sendrecv,   &transport_chunked, &transport_shared,
-                                         &transport_cuda_aware, &transport_ipc,     &transport_nccl};
+#define TRANSPORT(constant, name, note) {#name, note, &transport_##name},
+static const transport_entry table[] = {
+#include "transports.def"
+};
+#undef TRANSPORT
 enum { TRANSPORTS = sizeof table / sizeof *table };
 
-/* A more elaborate transport must be so much faster than a simple one for `auto` to take it. */
+/* The first is the reference. A more elaborate transport must be so much faster than a simple one for `auto` to take it. */
 static const double WORTH = 0.95;
 
 int transport_fields(const halo *h) {
@@ -57,13 +61,14 @@ int transport_count(void) {
   return TRANSPORTS;
 }
 
-const transport *transport_at(int i) {
-  return table[i];
+const transport_entry *transport_at(int i) {
+  return &table[i];
 }
 
-const transport *transport_find(const char *name) {
+/* NULL if there is none of that name, as for "auto". */
+static const transport_entry *find(const char *name) {
   for (int i = 0; i < TRANSPORTS; i++)
-    if (strcmp(name, table[i]->name) == 0) return table[i];
+    if (strcmp(name, table[i].name) == 0) return &table[i];
   return NULL;
 }
 
@@ -74,8 +79,8 @@ static bool possible(const halo *h, const transport *t, char why[HALO_WHY]) {
 int transport_check(const char *name, device *dev, error *e) {
   const halo h = {.dev = dev};
   char why[HALO_WHY] = "";
-  const transport *t = transport_find(name);
-  return !t || possible(&h, t, why) ? 0 : FAIL(e, TRANSPORT_IMPOSSIBLE, name, why);
+  const transport_entry *t = find(name);
+  return !t || possible(&h, t->transport, why) ? 0 : FAIL(e, TRANSPORT_IMPOSSIBLE, name, why);
 }
 
 /* --- opening one ------------------------------------------------------------------------------------------------ */
@@ -83,17 +88,20 @@ int transport_check(const char *name, device *dev, error *e) {
 static void leave(halo *h) {
   if (h->transport) h->transport->close(h);
   h->transport = NULL;
+  h->name = NULL;
   h->state = NULL;
   h->on_device = h->mapped = false;
   h->way[0] = 0;
 }
 
-/* Opens transport `t` and tests it. Agreed; after a failure nothing is open. */
-static int enter(halo *h, const transport *t, error *e) {
+/* Opens a transport and tests it. Agreed; after a failure nothing is open. */
+static int enter(halo *h, const transport_entry *entry, error *e) {
   char why[HALO_WHY] = "";
+  const transport *t = entry->transport;
   if (!possible(h, t, why)) FAIL(e, TRANSPORT_REFUSED, why);
   TRY(error_agree(e, h->comm));
   h->transport = t;
+  h->name = entry->name;
   h->on_device = t->on_device;
   t->open(h, e);
   if (!error_agree(e, h->comm) && t != &transport_sendrecv) halo_test(h, e);
@@ -104,10 +112,10 @@ static int enter(halo *h, const transport *t, error *e) {
 /* The transport that was asked for. What keeps it from working is the configuration's fault, but for memory. */
 static int enter_named(halo *h, const char *name, error *e) {
   error reason = {0};
-  const transport *t = transport_find(name);
+  const transport_entry *t = find(name);
   if (!enter(h, t, &reason)) return 0;
   bool memory = reason.id == ERROR_OUT_OF_MEMORY || reason.id == ERROR_DEVICE_MEMORY;
-  if (!memory && t != &transport_sendrecv) return FAIL(e, TRANSPORT_IMPOSSIBLE, name, reason.text);
+  if (!memory && t->transport != &transport_sendrecv) return FAIL(e, TRANSPORT_IMPOSSIBLE, name, reason.text);
   if (!e->id) *e = reason;
   return e->id;
 }
@@ -125,21 +133,21 @@ static void tell(halo *h, const char *format, ...) {
 
 /* Tries one after the other and stays with the fastest. Every rank has the same times, and so the same choice. */
 static int choose(halo *h, error *e) {
-  const transport *best = NULL;
-  double least = 0, seconds;
+  const transport_entry *best = &table[0];
+  double least = INFINITY, seconds;
   for (int i = 0; i < TRANSPORTS; i++) {
     error refused = {0};
-    if (enter(h, table[i], &refused)) {
-      tell(h, "%s%s: %s", i ? "; " : "", table[i]->name, refused.text);
+    if (enter(h, &table[i], &refused)) {
+      tell(h, "%s%s: %s", i ? "; " : "", table[i].name, refused.text);
       continue;
     }
     int failure = halo_measure(h, &seconds, e);
     leave(h);
     if (failure) return failure;
-    tell(h, "%s%s %.3g ms", i ? "; " : "", table[i]->name, 1e3 * seconds);
-    if (!best || seconds < WORTH * least) best = table[i], least = seconds;
+    tell(h, "%s%s %.3g ms", i ? "; " : "", table[i].name, 1e3 * seconds);
+    if (seconds < WORTH * least) best = &table[i], least = seconds;
   }
-  return enter(h, best ? best : &transport_sendrecv, e);
+  return enter(h, best, e);
 }
 
 static int find_node(halo *h, error *e) {
@@ -165,7 +173,7 @@ int halo_open(halo *h, const char *name, const halo_setup *setup, error *e) {
   MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
   TRY(find_node(h, e));
   if (strcmp(name, "auto") != 0) return enter_named(h, name, e);
-  return ranks == 1 ? enter(h, &transport_sendrecv, e) : choose(h, e);
+  return ranks == 1 ? enter(h, &table[0], e) : choose(h, e);
 }
 
 bool halo_needed(const halo *h) {

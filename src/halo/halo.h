@@ -30,8 +30,6 @@ typedef struct halo_setup {
 
 typedef struct halo halo;
 typedef struct transport {
-  const char *name;
-  const char *note; /* one line for --version */
   /* Can this rank use it? `why`: why not. Not collective. NULL: any rank can. */
   bool (*possible)(const halo *h, char why[HALO_WHY]);
   /* Collective. A rank that fails does so after all have arrived: the caller agrees on the failure. */
@@ -42,11 +40,19 @@ typedef struct transport {
   int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed */
   bool on_device;         /* of the halo, unless open finds otherwise */
+  const char *built_with; /* for --version; NULL: nothing to say */
 } transport;
+
+/* A line of transports.def. */
+typedef struct transport_entry {
+  const char *name, *note;
+  const transport *transport;
+} transport_entry;
 
 /* Everything a transport needs. Zero-initialised by halo_open. */
 struct halo {
   const transport *transport;
+  const char *name; /* its, while one is open */
   halo_setup setup;
   device *dev; /* these three as in the setup */
   const slab *slab;
@@ -65,10 +71,7 @@ struct halo {
 
 /* The table, from simple to elaborate. */
 int transport_count(void);
-const transport *transport_at(int i);
-
-/* The transport called `name`, NULL if there is none of that name (as for "auto"). */
-const transport *transport_find(const char *name);
+const transport_entry *transport_at(int i);
 
 /* Exit 1, saying why, if this rank cannot use the transport called `name`. Not collective. */
 int transport_check(const char *name, device *dev, error *e);

@@ -62,7 +62,8 @@ int transport_peers(const halo *h, peers *all, error *e);
 uint32_t transport_passed(halo *h, uint32_t exchanges);
 
 /* --- the table's entries --- */
-extern const transport transport_sendrecv, transport_chunked, transport_shared, transport_cuda_aware,
-    transport_ipc, transport_nccl;
+#define TRANSPORT(constant, name, note) extern const transport transport_##name;
+#include "transports.def"
+#undef TRANSPORT
 
 #endif

@@ -180,11 +180,8 @@ uint32_t transport_passed(halo *h, uint32_t exchanges) {
   return p->exchanges - exchanges;
 }
 
-const transport transport_ipc = {
-    .name = "ipc",
-    .note = "straight into the neighbour GPU's memory (CUDA IPC), the host out of the loop",
-    .possible = ipc_possible,
-    .open = ipc_open,
-    .exchange = ipc_exchange,
-    .close = ipc_close,
-    .on_device = true};
+const transport transport_ipc = {.possible = ipc_possible,
+                                 .open = ipc_open,
+                                 .exchange = ipc_exchange,
+                                 .close = ipc_close,
+                                 .on_device = true};

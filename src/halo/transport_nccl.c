@@ -13,7 +13,7 @@ static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
   return false;
 }
 
-const transport transport_nccl = {.name = "nccl", .note = "not compiled in", .possible = nccl_possible};
+const transport transport_nccl = {.possible = nccl_possible, .built_with = "not compiled in"};
 #else
 #include <nccl.h>
 #include <stdlib.h>
@@ -253,9 +253,7 @@ static int nccl_exchange(halo *h, float *field, const halo_events *events, bool 
 
 #define TEXT(number)                 #number
 #define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
-const transport transport_nccl = {.name = "nccl",
-                                  .note = "grouped sends and receives of NCCL " VERSION(
-                                      NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) ", the host out of the loop",
+const transport transport_nccl = {.built_with = "NCCL " VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH),
                                   .possible = nccl_possible,
                                   .open = nccl_open,
                                   .exchange = nccl_exchange,

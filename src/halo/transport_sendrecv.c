@@ -78,11 +78,8 @@ static int sendrecv_exchange(halo *h, float *field, const halo_events *events, b
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 
-const transport transport_sendrecv = {.name = "sendrecv",
-                                      .note = "pinned bounce buffers and MPI_Sendrecv: the reference",
-                                      .open = sendrecv_open,
-                                      .exchange = sendrecv_exchange,
-                                      .close = sendrecv_close};
+const transport transport_sendrecv = {
+    .open = sendrecv_open, .exchange = sendrecv_exchange, .close = sendrecv_close};
 
 /* --- cuda_aware ------------------------------------------------------------------------------------------------- */
 
@@ -123,9 +120,5 @@ static int aware_exchange(halo *h, float *field, const halo_events *events, bool
   return events ? t->record(h->dev, STREAM_BOUNDARY, events->to_device, e) : 0;
 }
 
-const transport transport_cuda_aware = {.name = "cuda_aware",
-                                        .note = "MPI_Sendrecv on device memory, where MPI can do that",
-                                        .possible = aware_possible,
-                                        .open = aware_open,
-                                        .exchange = aware_exchange,
-                                        .close = aware_close};
+const transport transport_cuda_aware = {
+    .possible = aware_possible, .open = aware_open, .exchange = aware_exchange, .close = aware_close};

@@ -273,9 +273,4 @@ static int shared_exchange(halo *h, float *field, const halo_events *events, boo
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 
-const transport transport_shared = {
-    .name = "shared",
-    .note = "within a node the same pages of memory (host), or pieces through memory; else as chunked",
-    .open = shared_open,
-    .exchange = shared_exchange,
-    .close = shared_close};
+const transport transport_shared = {.open = shared_open, .exchange = shared_exchange, .close = shared_close};

@@ -122,8 +122,12 @@ void cli_version(FILE *to) {
   print_libraries(to);
   print_backends(to);
   fprintf(to, "transports:\n");
-  for (int k = 0; k < transport_count(); k++)
-    fprintf(to, "  %-12s %s\n", transport_at(k)->name, transport_at(k)->note);
+  for (int k = 0; k < transport_count(); k++) {
+    const transport_entry *t = transport_at(k);
+    const char *built = t->transport->built_with;
+    fprintf(to, "  %-12s %s%s%s%s\n", t->name, t->note, built ? " [" : "", built ? built : "",
+            built ? "]" : "");
+  }
   fprintf(to, "kernels:\n");
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];

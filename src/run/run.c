@@ -141,7 +141,7 @@ static report describe(const simulation *s, int64_t steps, double seconds, const
                   .bytes_per_point = physics_bytes(c),
                   .backend = backend_name(s->dev->table->backend),
                   .kernel = s->stepper.kernel->name,
-                  .transport = s->halo.transport->name,
+                  .transport = s->halo.name,
                   .device = s->dev->description,
                   .overlap = c->overlap,
                   .per_rank = per_rank,
@@ -177,10 +177,10 @@ static int announce(simulation *s, error *e) {
              s->from && c->dt <= 0 ? " (of the checkpoint)" : "", s->physics.dt / s->physics.bound,
              s->physics.dt * (double)s->physics.steps);
   log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; schedule %s; io %s", s->dev->description,
-           c->kernel, s->halo.transport->name, c->overlap ? "on" : "off", schedule_name(c->schedule),
+           c->kernel, s->halo.name, c->overlap ? "on" : "off", schedule_name(c->schedule),
            io_name(s->io.mode));
-  if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.transport->name, s->halo.story);
-  if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.transport->name, s->halo.way);
+  if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.name, s->halo.story);
+  if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.name, s->halo.way);
   TRY(cores_log(s->comm, s->threads, s->log, e));
   simulation_remarks(s);
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;

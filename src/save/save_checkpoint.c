@@ -26,7 +26,7 @@ static checkpoint_meta describe(const simulation *s) {
                            .equation = equation_name(s->config->equation),
                            .backend = backend_name(s->dev->table->backend),
                            .kernel = s->stepper.kernel->name,
-                           .transport = s->halo.transport->name,
+                           .transport = s->halo.name,
                            .config_text = s->config_text,
                            .command = s->command};
 }

@@ -80,7 +80,7 @@ static field_meta simulation_meta(const simulation *s) {
                       .mpi_ranks = s->files->started,
                       .backend = backend_name(s->dev->table->backend),
                       .kernel = s->stepper.kernel->name,
-                      .transport = s->halo.transport->name,
+                      .transport = s->halo.name,
                       .equation = equation_name(c->equation),
                       .compress = c->compress};
 }

@@ -98,7 +98,7 @@ static void ring(device *dev, const char *name, grid g) {
     if (rank == 0) printf("%s: %d ranks: refused, %s\n", name, ranks, e.text);
   } else {
     assert_ok(e.id, &e);
-    assert_string_equal(h.transport->name, name);
+    assert_string_equal(h.name, name);
     if (strcmp(name, "shared") == 0) assert_int_equal(strncmp(h.way, "mapped", 6) == 0, maps(dev, &s));
     exchange_all(&h, staging);
     if (strcmp(name, "ipc") == 0) { /* it knows where the neighbours have a field only of those it was given */
