@@ -23,23 +23,23 @@ TARGET INLINE ISA(axis) ISA(axis_of)(const absorb_args *a, int axis) {
  * psi, zeta: before, then after; added: what to add to the second derivative. */
 TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, const float *u, ptrdiff_t step,
                                   const int count, vec psi[PSI_MOST], vec zeta[GROUP], vec added[GROUP]) {
-  const float *at = u;
+  const float *at = u - 4 * step;
+  vec line[8 + GROUP], *const v = line + 4; /* points, from 4 before the first to 4 beyond the last */
+#pragma GCC unroll 12
+  for (int i = 0; i < 8 + count; i++, at += step) line[i] = vec_load(at);
 #pragma GCC unroll 8
-  for (int t = 0; t < count + ABSORB_BEYOND; t++, at += step) {
-    const vec near = vec_mul(c->difference[0], vec_sub(vec_load(at - step), vec_load(at - 2 * step))),
-              far = vec_sub(vec_load(at), vec_load(at - 3 * step));
+  for (int t = 0; t < count + ABSORB_BEYOND; t++) {
+    const vec near = vec_mul(c->difference[0], vec_sub(v[t - 1], v[t - 2])), far = vec_sub(v[t], v[t - 3]);
     psi[t] = vec_fma(p->psi_a[t], psi[t], vec_mul(p->psi_b[t], vec_fma(c->difference[1], far, near)));
   }
-  at = u;
 #pragma GCC unroll 4
-  for (int k = 0; k < count; k++, at += step) {
+  for (int k = 0; k < count; k++) {
     const vec slope = vec_fma(c->slope[1], vec_sub(psi[k + 3], psi[k]),
                               vec_mul(c->slope[0], vec_sub(psi[k + 2], psi[k + 1])));
-    vec second = vec_mul(c->weight[4], vec_add(vec_load(at - 4 * step), vec_load(at + 4 * step)));
+    vec second = vec_mul(c->weight[4], vec_add(v[k - 4], v[k + 4]));
 #pragma GCC unroll 3
-    for (int r = 3; r >= 1; r--)
-      second = vec_fma(c->weight[r], vec_add(vec_load(at - r * step), vec_load(at + r * step)), second);
-    second = vec_fma(c->center, vec_load(at), second);
+    for (int r = 3; r >= 1; r--) second = vec_fma(c->weight[r], vec_add(v[k - r], v[k + r]), second);
+    second = vec_fma(c->center, v[k], second);
     zeta[k] = vec_fma(p->a[k], zeta[k], vec_mul(p->b[k], vec_add(second, slope)));
     added[k] = vec_add(slope, zeta[k]);
   }
@@ -109,43 +109,58 @@ TARGET INLINE vec ISA(profile_x)(const float *c, int inward, int lanes) {
   return vec_pick(vec_load_some(c - (LANES - 1), bits << (LANES - lanes)), reversed + 16 - LANES);
 }
 
-/* Sets the sums of a vector of a layer along x, its other lanes to start. */
+/* What the points of a vector have in common in all rows. */
+typedef struct ISA(x_vector) {
+  ISA(profile) p;
+  int first, last;                /* stored places of the first point, and of the layer's inmost */
+  unsigned own, inside[PSI_MOST]; /* lanes of points, and of those of their psi that are in the layer */
+} ISA(x_vector);
+
+TARGET INLINE void ISA(x_vector_find)(ISA(x_vector) * v, const absorb_args *a, int inward, int x, int lanes) {
+  const absorb_axis *s = &a->axis[0];
+  const bool low = inward > 0;
+  const int outer = low ? x : s->points - 1 - x;
+  const float *c = s->coefficients + outer;
+  v->first = low ? x : x - (s->points - s->lo - s->hi);
+  v->last = low ? s->lo - 1 : s->lo;
+  v->own = (1u << lanes) - 1;
+  v->p.a[0] = ISA(profile_x)(c, inward, lanes);
+  v->p.b[0] = ISA(profile_x)(c + a->width, inward, lanes);
+  for (int t = 0; t <= ABSORB_BEYOND; t++) {
+    v->p.psi_a[t] = ISA(profile_x)(c + 2 * a->width + t, inward, lanes);
+    v->p.psi_b[t] = ISA(profile_x)(c + 3 * a->width + ABSORB_BEYOND + t, inward, lanes);
+    const int beyond = larger(low ? v->first + lanes - 1 + t - v->last : v->last + t - v->first, 0);
+    v->inside[t] = beyond >= lanes ? 0 : low ? v->own >> beyond : v->own & ~0u << beyond;
+  }
+}
+
+/* Sets the sums of a vector of a layer along x, its other lanes to start. Loads zeta of the next plane before it stores
+ * this one's, which may lie at the same place of another page: processors take one for the other. */
 TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, int inward, x_points at,
                               const float start[], float *const sum[]) {
   const absorb_axis *s = &a->axis[0];
   const kernel_args *f = &a->field;
-  const bool low = inward > 0;
-  const int x = at.x, lanes = at.count;
-  const int layers = s->lo + s->hi,
-            first = low ? x : x - (s->points - layers),                /* stored, of the first point */
-      i = low ? x : s->points - 1 - x, last = low ? s->lo - 1 : s->lo; /* stored, of the inmost */
-  const unsigned own = (1u << lanes) - 1;
-  ISA(profile) p;
-  unsigned inside[PSI_MOST]; /* lanes whose psi are in the layer */
-  p.a[0] = ISA(profile_x)(s->coefficients + i, inward, lanes);
-  p.b[0] = ISA(profile_x)(s->coefficients + a->width + i, inward, lanes);
-  for (int t = 0; t <= ABSORB_BEYOND; t++) {
-    p.psi_a[t] = ISA(profile_x)(s->coefficients + 2 * a->width + i + t, inward, lanes);
-    p.psi_b[t] = ISA(profile_x)(s->coefficients + 3 * a->width + ABSORB_BEYOND + i + t, inward, lanes);
-    const int beyond = low ? larger(first + lanes - 1 + t - last, 0) : larger(last - (first - t), 0);
-    inside[t] = beyond >= lanes ? 0 : low ? own >> beyond : own & ~0u << beyond;
-  }
-  for (int k = 0; k < at.planes; k++) {
-    const ptrdiff_t row = ((ptrdiff_t)(at.z + k) * f->ny + at.y) * layers;
-    const float *u = f->in + (ptrdiff_t)f->plane * (at.z + k) + (ptrdiff_t)f->pitch * at.y + x;
+  const ptrdiff_t layers = s->lo + s->hi, plane = layers * f->ny;
+  ISA(x_vector) v;
+  ISA(x_vector_find)(&v, a, inward, at.x, at.count);
+  ptrdiff_t row = at.z * plane + at.y * layers;
+  const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x;
+  vec next = ISA(load_lanes)(s->zeta + row + v.first, at.count);
+  for (int k = 0; k < at.planes; k++, row += plane, u += f->plane) {
     const float *before = s->psi_in + row;
-    vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
-    const ptrdiff_t ahead = row + LAYERS_AHEAD * layers + first;
+    float *zeta_at = s->zeta + row + v.first;
+    vec psi[PSI_MOST], zeta[GROUP] = {next}, added[GROUP];
+    const ptrdiff_t ahead = row + LAYERS_AHEAD * layers + v.first;
     prefetch(s->psi_in + ahead), prefetch(s->psi_out + ahead), prefetch(s->zeta + ahead);
 #pragma GCC unroll 4
     for (int t = 0; t <= ABSORB_BEYOND; t++)
-      psi[t] =
-          vec_where(inside[t], vec_load_some(before + first + t * inward, inside[t]), vec_set(before[last]));
-    zeta[0] = vec_load_some(s->zeta + row + first, own);
-    ISA(add_along)(c, &p, u, inward, 1, psi, zeta, added);
-    vec_store_some(s->psi_out + row + first, psi[0], own);
-    vec_store_some(s->zeta + row + first, zeta[0], own);
-    vec_store(sum[k], vec_where(own, vec_add(vec_set(0), added[0]), vec_set(start[k])));
+      psi[t] = vec_where(v.inside[t], vec_load_some(before + v.first + t * inward, v.inside[t]),
+                         vec_set(before[v.last]));
+    if (k + 1 < at.planes) next = ISA(load_lanes)(zeta_at + plane, at.count);
+    ISA(add_along)(c, &v.p, u, inward, 1, psi, zeta, added);
+    ISA(store_lanes)(s->psi_out + row + v.first, psi[0], at.count);
+    ISA(store_lanes)(zeta_at, zeta[0], at.count);
+    vec_store(sum[k], vec_where(v.own, vec_add(vec_set(0), added[0]), vec_set(start[k])));
   }
 }
 
