@@ -14,8 +14,6 @@
 
 static const double PATIENCE = 5e-3; /* s */
 
-enum { WORK_ARGS_MAX = 832 };
-
 typedef struct host_device {
   device base;
   host_stream *streams[STREAM_COUNT];
@@ -83,43 +81,29 @@ static int host_copy(device *dev, int stream, void *to, const void *from, size_t
   return 0;
 }
 
-/* What computes; not done on a stream that has failed. */
-typedef struct work_task {
-  host_operation *run;
+/* Neither is done on a stream that has failed. */
+typedef struct launch_task {
   const error *failure;
-  _Alignas(16) unsigned char args[WORK_ARGS_MAX];
-} work_task;
-_Static_assert(sizeof(work_task) <= HOST_TASK_PAYLOAD, "work must fit a task");
-
-static void work_run(const void *payload, int part, int parts) {
-  const work_task *t = payload;
-  if (!t->failure->id) t->run(t->args, part, parts);
-}
-
-/* What a stream is given to compute: in `shares` threads, each with `pieces` pieces of its own (host_stream_push). */
-typedef struct host_work {
-  host_operation *run;
-  const void *args;
-  size_t bytes; /* of args, which are copied */
-  int shares, pieces;
-} host_work;
-
-static void push_work(host_device *h, int stream, const host_work *w) {
-  work_task work = {.run = w->run, .failure = &h->failures[stream]};
-  memcpy(work.args, w->args, w->bytes);
-  host_stream_push(h->streams[stream], work_run, &work, offsetof(work_task, args) + w->bytes, w->shares,
-                   w->pieces);
-}
-
-typedef struct launch_args {
   host_kernel *run;
   kernel_args args;
-} launch_args;
-_Static_assert(sizeof(launch_args) <= WORK_ARGS_MAX, "so must a launch");
+} launch_task;
+_Static_assert(sizeof(launch_task) <= HOST_TASK_PAYLOAD, "a launch must fit a task");
 
-static void launch_run(const void *args, int part, int parts) {
-  const launch_args *l = args;
-  l->run(&l->args, part, parts);
+typedef struct operation_task {
+  const error *failure;
+  host_operation *run;
+  _Alignas(16) unsigned char args[HOST_TASK_PAYLOAD - 16];
+} operation_task;
+_Static_assert(sizeof(operation_task) <= HOST_TASK_PAYLOAD, "so must an operation");
+
+static void launch_run(const void *payload, int part, int parts) {
+  const launch_task *t = payload;
+  if (!t->failure->id) t->run(&t->args, part, parts);
+}
+
+static void operation_run(const void *payload, int part, int parts) {
+  const operation_task *t = payload;
+  if (!t->failure->id) t->run(t->args, part, parts);
 }
 
 static int host_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
@@ -127,18 +111,26 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (!k->host) return FAIL(e, DEVICE_FAILED, "host", k->name, "not a kernel of the host device");
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
-  const launch_args launch = {k->host, *args};
-  push_work(
-      h, stream,
-      &(host_work){launch_run, &launch, sizeof launch, h->threads, host_share_pieces(args, h->threads)});
+  const launch_task task = {&h->failures[stream], k->host, *args};
+  host_stream_push(h->streams[stream], launch_run, &task, sizeof task, h->threads,
+                   host_share_pieces(args, h->threads));
   return 0;
+}
+
+/* Work of a device's thread pool: `args`, of `bytes`, are copied. */
+static void push_operation(host_device *h, int stream, host_operation *run, const void *args, size_t bytes,
+                           int threads) {
+  operation_task task = {&h->failures[stream], run, {0}};
+  memcpy(task.args, args, bytes);
+  host_stream_push(h->streams[stream], operation_run, &task, offsetof(operation_task, args) + bytes, threads,
+                   1);
 }
 
 static int host_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
   host_device *h = host_of(dev);
-  if (o->args_bytes > WORK_ARGS_MAX) return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
-  const int pieces = o->pieces ? o->pieces(args, h->threads) : 1;
-  push_work(h, stream, &(host_work){o->host, args, o->args_bytes, h->threads, pieces});
+  if (o->args_bytes > sizeof((operation_task *)0)->args)
+    return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
+  push_operation(h, stream, o->host, args, o->args_bytes, h->threads);
   return 0;
 }
 
@@ -192,9 +184,9 @@ static void find_bad(const void *args, int part, int parts) {
 static int host_statistics(device *dev, int stream, const statistics_args *args, error *e) {
   (void)e;
   host_device *h = host_of(dev);
-  push_work(h, stream, &(host_work){find_units, args, sizeof *args, h->threads, 1});
-  push_work(h, stream, &(host_work){find_planes, args, sizeof *args, h->threads, 1});
-  push_work(h, stream, &(host_work){find_bad, args, sizeof *args, 1, 1});
+  push_operation(h, stream, find_units, args, sizeof *args, h->threads);
+  push_operation(h, stream, find_planes, args, sizeof *args, h->threads);
+  push_operation(h, stream, find_bad, args, sizeof *args, 1);
   return 0;
 }
 
@@ -211,8 +203,8 @@ static void count_values(const void *args, int part, int parts) {
 static int host_histogram(device *dev, int stream, const histogram_args *args, error *e) {
   (void)e;
   host_device *h = host_of(dev);
-  push_work(h, stream, &(host_work){clear_counts, args, sizeof *args, 1, 1});
-  push_work(h, stream, &(host_work){count_values, args, sizeof *args, h->threads, 1});
+  push_operation(h, stream, clear_counts, args, sizeof *args, 1);
+  push_operation(h, stream, count_values, args, sizeof *args, h->threads);
   return 0;
 }
 

@@ -82,19 +82,18 @@ static bool await_call(host_stream *s, size_t seen) {
   return called;
 }
 
-/* Does the pieces of a share that nobody has taken. */
-static void do_share(host_stream *s, const queued_task *q, int share) {
-  for (;;) {
-    const int piece = atomic_fetch_add_explicit(&s->taken[share].pieces, 1, memory_order_relaxed);
-    if (piece >= q->pieces) return;
-    q->task(q->payload, share * q->pieces + piece, q->shares * q->pieces);
-  }
-}
-
-/* One's own share, then what others have left of theirs. */
+/* Does the pieces of its own share, then those that others have left of theirs. */
 static void do_shares(host_stream *s, const queued_task *q, int own) {
-  if (own < q->shares) do_share(s, q, own);
-  for (int i = 1; q->pieces > 1 && i < q->shares; i++) do_share(s, q, (own + i) % q->shares);
+  const int shares = q->pieces > 1 ? q->shares : 1; /* a single piece is taken by its owner */
+  if (own >= q->shares && shares == 1) return;
+  for (int i = 0; i < shares; i++) {
+    const int share = (own + i) % q->shares;
+    for (;;) {
+      const int piece = atomic_fetch_add_explicit(&s->taken[share].pieces, 1, memory_order_relaxed);
+      if (piece >= q->pieces) break;
+      q->task(q->payload, share * q->pieces + piece, q->shares * q->pieces);
+    }
+  }
 }
 
 static void *helper_main(void *argument) {

@@ -162,25 +162,23 @@ static int describe(simulation *s, double *traces, error *e) {
   return 0;
 }
 
-int dry_run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
-            error *e) {
+int dry_run(const job *j, error *e) {
   simulation s;
   checkpoint from = {.file = -1, .fd = -1};
-  stop_end();
-  if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
+  if (j->options->restart) TRY(state_open(&from, j->options->restart, j->config, j->log, j->files, e));
   do {
-    if (from.name[0]) files_checkpoint_verify(files, &from, e);
-  } while (state_pass_over(&from, options->restart, c, log, files, e));
+    if (from.name[0]) files_checkpoint_verify(j->files, &from, e);
+  } while (state_pass_over(&from, j->options->restart, j->config, j->log, j->files, e));
   TRY(e->id);
   if (from.name[0])
-    log_line(log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
-  if (!simulation_plan(&s, c, from.name[0] ? &from : NULL, command, log, files, PLAN_DRY, e)) {
+    log_line(j->log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
+  if (!simulation_plan(&s, j, from.name[0] ? &from : NULL, PLAN_DRY, e)) {
     double traces = 0;
     describe(&s, &traces, e);
-    if (!error_agree(e, files->compute) && !check_files(&s, traces, e))
-      log_line(log, "dry run: everything is in place");
+    if (!error_agree(e, s.comm) && !check_files(&s, traces, e))
+      log_line(j->log, "dry run: everything is in place");
   }
   simulation_close(&s);
-  if (from.name[0]) files_checkpoint_close(files, &from);
+  if (from.name[0]) files_checkpoint_close(j->files, &from);
   return e->id;
 }

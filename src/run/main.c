@@ -68,32 +68,27 @@ static run_log open_log(const cli *options, const config *c, int rank) {
                    .redraw = c->progress == PROGRESS_ON || seen};
 }
 
-/* The computing ranks run; the data server, if there is one, serves them, and ends with the same error. */
-static void share_out(const config *c, const cli *options, const char *command, run_log *log, const files *f,
-                      error *e) {
-  if (f->server) {
-    if (options->dry_run || options->benchmark) stop_end(); /* as the others do */
-    files_serve(f, c, stop_signal, e);
-    return;
-  }
-  if (options->dry_run)
-    dry_run(c, options, command, log, f, e);
-  else
-    run(c, options, command, log, f, e);
-  files_dismiss(f, e);
-}
-
-static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
+/* Does what the options ask for, on all ranks of `comm`. The computing ranks run; the data server, if there is one, serves
+ * them and ends with the same error. */
+static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
   int rank;
   config c = {.nx = 0};
+  files f;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   load_config(&c, options, rank, comm, e);
   char *command = e->id ? NULL : join_command(argc, argv, e);
   if (command) {
     run_log log = open_log(options, &c, rank);
-    files f;
+    const job j = {&c, options, command, &log, &f};
+    if (options->dry_run || options->benchmark) stop_end(); /* nothing of it is worth keeping */
     field_io_start();
-    if (!files_open(&f, comm, c.io, e)) share_out(&c, options, command, &log, &f, e);
+    files_open(&f, comm, c.io, e);
+    if (!e->id && f.server)
+      files_serve(&f, &c, stop_signal, e);
+    else if (!e->id) {
+      options->dry_run ? dry_run(&j, e) : run(&j, e);
+      files_dismiss(&f, e);
+    }
     files_close(&f);
     log_close(&log, e);
     error_agree(e, comm);
@@ -103,9 +98,9 @@ static int start(int argc, char **argv, const cli *options, MPI_Comm comm, error
   return e->id;
 }
 
-static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
-  MPI_Comm comm;
-  int provided, rank = 0;
+/* *comm: a communicator of our own, so that messages of libraries cannot mix with halos. */
+static int start_mpi(MPI_Comm *comm, error *e) {
+  int provided;
   /* While a rank waits in MPI its worker threads compute on the same cores: Open MPI must not spin on one. On the host
    * device with a core a rank that makes the steps 2.4 times as fast. */
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
@@ -115,16 +110,17 @@ static int run_under_mpi(int argc, char **argv, const cli *options, error *e) {
   /* For NCCL: NVLink multicast is for reductions. No memory and no setting up for it, unless asked for. Here, since later
    * other threads may be reading the environment. */
   setenv("NCCL_NVLS_ENABLE", "0", 0);
-  MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* saving.c asks what it has got */
-  /* ours alone: messages of libraries cannot mix with halos */
-  MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-  MPI_TRY(e, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  if (!e->id) start(argc, argv, options, comm, e);
-  if (e->id && rank == 0) error_print(e, options->verbose);
-  MPI_Comm_free(&comm);
+  MPI_TRY(
+      e, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* save_queue.c asks what it has got */
+  MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, comm));
+  MPI_TRY(e, MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN));
+  return 0;
+}
+
+static void end_mpi(MPI_Comm *comm) {
+  if (*comm == MPI_COMM_NULL) return;
+  MPI_Comm_free(comm);
   MPI_Finalize();
-  return e->id;
 }
 
 /* What needs no MPI: once, though under a launcher several processes are asked for it. */
@@ -145,6 +141,10 @@ int main(int argc, char **argv) {
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action != CLI_RUN) return print_only(&options, &e);
   stop_begin();
-  run_under_mpi(argc, argv, &options, &e); /* a usage error too: under mpirun only rank 0 may speak */
+  MPI_Comm comm = MPI_COMM_NULL;
+  if (!start_mpi(&comm, &e) && !e.id) main_job(argc, argv, &options, comm, &e);
+  if (e.id && launcher_rank() == 0)
+    error_print(&e, options.verbose); /* a usage error, too: only one rank may speak */
+  end_mpi(&comm);
   return error_exit_code(e.id);
 }

@@ -275,16 +275,24 @@ static int benchmark(simulation *s, int64_t steps, error *e) {
   return report_all(s, steps, seconds, e);
 }
 
+/* The configuration of a benchmark. The field is random: nothing about it is easy for a cache or the hardware. */
+static config timed_config(const config *c, int64_t steps) {
+  config timed = *c;
+  timed.initial = INITIAL_RANDOM;
+  timed.output_every = timed.check_every = 0;
+  timed.steps = warm_up_of(steps) + steps;
+  timed.end_time = 0;
+  return timed;
+}
+
 /* From the checkpoint, or the start, to the end. */
-static int run_leg(const config *c, const cli *options, const checkpoint *from, const char *command,
-                   run_log *log, const files *files, error *e) {
+static int run_leg(const job *j, const checkpoint *from, error *e) {
   simulation s;
-  const bool seen = !options->quiet || c->report_file[0]; /* the times of the phases */
-  if (!simulation_plan(&s, c, from->name[0] ? from : NULL, command, log, files,
-                       seen ? PLAN_PROFILE : PLAN_RUN, e) &&
+  const bool seen = !j->options->quiet || j->config->report_file[0]; /* the times of the phases */
+  if (!simulation_plan(&s, j, from->name[0] ? from : NULL, seen ? PLAN_PROFILE : PLAN_RUN, e) &&
       !simulation_allocate(&s, e) && !announce(&s, e)) {
-    if (options->benchmark)
-      benchmark(&s, options->benchmark, e);
+    if (j->options->benchmark)
+      benchmark(&s, j->options->benchmark, e);
     else {
       simulate(&s, e);
       simulation_finish_series(&s, e);
@@ -295,20 +303,14 @@ static int run_leg(const config *c, const cli *options, const checkpoint *from, 
   return e->id;
 }
 
-int run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
-        error *e) {
-  config timed = *c;
-  if (options->benchmark) {
-    stop_end();                     /* nothing of it is worth keeping */
-    timed.initial = INITIAL_RANDOM; /* nothing about it is easy for a cache, a compressor or the hardware */
-    timed.output_every = timed.check_every = 0;
-    timed.steps = warm_up_of(options->benchmark) + options->benchmark;
-    timed.end_time = 0;
-  }
+int run(const job *j, error *e) {
+  const config timed = timed_config(j->config, j->options->benchmark);
   checkpoint from = {.file = -1, .fd = -1};
-  if (options->restart) TRY(state_open(&from, options->restart, c, log, files, e));
-  do run_leg(&timed, options, &from, command, log, files, e);
-  while (state_pass_over(&from, options->restart, c, log, files, e));
-  if (from.name[0]) files_checkpoint_close(files, &from);
+  job leg = *j;
+  if (j->options->benchmark) leg.config = &timed;
+  if (j->options->restart) TRY(state_open(&from, j->options->restart, j->config, j->log, j->files, e));
+  do run_leg(&leg, &from, e);
+  while (state_pass_over(&from, j->options->restart, j->config, j->log, j->files, e));
+  if (from.name[0]) files_checkpoint_close(j->files, &from);
   return e->id;
 }

@@ -7,13 +7,21 @@
 #include "cli.h"
 #include "base/log.h"
 
-/* Runs `c` on the computing ranks (or, with cli->benchmark, times it without files). `command` is the command
- * line for the saved files. Collective; the same error on every rank. */
-int run(const config *c, const cli *options, const char *command, run_log *log, const files *files, error *e);
+/* What the user asked for. Nothing of it is owned. */
+typedef struct job {
+  const config *config;
+  const cli *options;
+  const char *command; /* the command line, for the saved files */
+  run_log *log;
+  const files *files;
+} job;
 
-/* --dry-run: checks everything that `run` would need and prints it; runs no step and writes no file.
- * Collective. */
-int dry_run(const config *c, const cli *options, const char *command, run_log *log, const files *files,
-            error *e);
+/* Runs the job on the computing ranks, or with options->benchmark times it without files. Collective over
+ * files->compute; the same error on every rank. */
+int run(const job *j, error *e);
+
+/* --dry-run: checks everything that `run` would need and prints it; runs no step and writes no file. Collective over
+ * files->compute; the same error on every rank. */
+int dry_run(const job *j, error *e);
 
 #endif

@@ -127,13 +127,15 @@ static int open_schedule(simulation *s, error *e) {
   return e->id;
 }
 
-int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
-                    const files *files, enum plan_purpose purpose, error *e) {
+int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose,
+                    error *e) {
+  const config *c = j->config;
+  const files *files = j->files;
   const MPI_Comm comm = files->compute;
   *s = (simulation){.config = c,
                     .from = from,
-                    .command = command,
-                    .log = log,
+                    .command = j->command,
+                    .log = j->log,
                     .comm = comm,
                     .files = files,
                     .checked_step = -1,
@@ -145,7 +147,7 @@ int simulation_plan(simulation *s, const config *c, const checkpoint *from, cons
       !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
     print_config(s, e);
   TRY(error_agree(e, comm));
-  const wavefront_run run = {c, s->threads, comm, s->ranks, log, purpose != PLAN_DRY};
+  const wavefront_run run = {c, s->threads, comm, s->ranks, s->log, purpose != PLAN_DRY};
   TRY(plan_wavefront(&run, &s->stepper, &s->plan, e));
   TRY(plan_slab(s, e));
   TRY(files_field_io(files, &s->io, &s->slab, c, e));

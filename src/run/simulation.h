@@ -7,6 +7,7 @@
 #include "io/files.h"
 #include "base/log.h"
 #include "physics/physics.h"
+#include "run.h"
 #include "save/save_queue.h"
 #include "step/plan_wavefront.h"
 #include "step/step.h"
@@ -70,9 +71,8 @@ typedef struct simulation {
 enum plan_purpose { PLAN_DRY, PLAN_RUN, PLAN_PROFILE };
 
 /* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
- * files->compute, same error everywhere. Close it also after a failure. */
-int simulation_plan(simulation *s, const config *c, const checkpoint *from, const char *command, run_log *log,
-                    const files *files, enum plan_purpose purpose, error *e);
+ * files->compute, same error everywhere. `from`: where the run goes on; NULL: it begins. Close it also after a failure. */
+int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose, error *e);
 /* Tells the log what in the configuration has no effect, or is probably a mistake. */
 void simulation_remarks(const simulation *s);
 /* Takes the memory and opens the transport of a planned simulation. Collective. */

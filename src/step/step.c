@@ -32,15 +32,6 @@ static int step_interior(const stepper *s, zrange interior, error *e) {
   return pass_record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e);
 }
 
-static int step_plain(stepper *s, error *e) {
-  zrange lo, interior, hi;
-  slab_ranges(s->slab, &lo, &interior, &hi);
-  TRY(pass_begin(s, 1, "step", e));
-  TRY(step_boundary(s, lo, hi, e));
-  TRY(step_interior(s, interior, e));
-  return pass_finish(s, 1, e); /* the exchange, and the swap */
-}
-
 /* Receivers are sampled between passes, except those of a wavefront. */
 static int64_t step_limit(const stepper *s, int64_t limit) {
   if (s->front || !s->receivers) return limit;
@@ -53,7 +44,13 @@ int stepper_advance(stepper *s, int64_t limit, error *e) {
   if (s->persistent) return step_persistent(s, limit, e);
   if (s->front && limit > 1) return step_wavefront(s, limit, e);
   if (s->halo->mapped) return step_whole(s, e);
-  return step_plain(s, e);
+
+  zrange lo, interior, hi;
+  slab_ranges(s->slab, &lo, &interior, &hi);
+  TRY(pass_begin(s, 1, "step", e));
+  TRY(step_boundary(s, lo, hi, e));
+  TRY(step_interior(s, interior, e));
+  return pass_finish(s, 1, e); /* the exchange, and the swap */
 }
 
 int stepper_await(const stepper *s, int stream, error *e) {
