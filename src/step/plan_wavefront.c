@@ -11,14 +11,15 @@
 typedef struct wavefront_question {
   const kernel *wavefront; /* of `dev` */
   device *dev;
-  int threads;        /* of the device */
-  int nx, ny, planes; /* of a slab with the fewest planes: the same on every rank */
-  bool medium;        /* at each point */
-  bool neighbours;    /* slabs have them: planes are computed twice */
-  bool always;        /* never answer 1 */
-  bool wraps;         /* y does: tiles must stand upright */
-  int most;           /* steps: never answer more */
-  bool measure;       /* where nothing is remembered; else the answer is then the deepest there may be */
+  int threads;          /* of the device */
+  int nx, ny, planes;   /* of a slab with the fewest planes: the same on every rank */
+  bool medium;          /* at each point */
+  const config *layers; /* the run's absorbing faces and width; NULL: none */
+  bool neighbours;      /* slabs have them: planes are computed twice */
+  bool always;          /* never answer 1 */
+  bool wraps;           /* y does: tiles must stand upright */
+  int most;             /* steps: never answer more */
+  bool measure;         /* where nothing is remembered; else the answer is then the deepest there may be */
 } wavefront_question;
 
 /* --- measuring --------------------------------------------------------------------------------------------------- */
@@ -35,6 +36,7 @@ typedef struct trial {
   halo halo;
   stepper stepper;
   wavefront front;
+  absorb layers;
   float *medium;
   bool warm; /* a pass has touched all memory */
 } trial;
@@ -47,6 +49,16 @@ static int trial_planes(int nx, int ny) {
 /* Of larger planes even the fewest take more memory and time than a trial should. */
 static bool trial_can(int nx, int ny) {
   return trial_planes(nx, ny) >= RADIUS;
+}
+
+/* The run's layers on the trial's slab, but for those that have no room in it. */
+static int trial_layers(trial *t, const config *of_run, error *e) {
+  config c = *of_run;
+  c.nz = t->slab.nz;
+  if (c.nz <= 2 * c.boundary_width) c.boundary[FACE_Z_LO] = c.boundary[FACE_Z_HI] = BOUNDARY_FIXED;
+  TRY(absorb_open(&t->layers, t->stepper.dev, &t->slab, &c, &t->stepper.args, 1, 1, e));
+  t->stepper.absorb = absorb_needed(&t->layers) ? &t->layers : NULL;
+  return 0;
 }
 
 static int trial_open(trial *t, const wavefront_question *q, error *e) {
@@ -64,13 +76,14 @@ static int trial_open(trial *t, const wavefront_question *q, error *e) {
     TRY(q->dev->table->alloc(q->dev, (void **)fields[i], slab_floats(&t->slab) * sizeof(float), MEMORY_DEVICE,
                              e));
   if (q->medium) s->args.medium = t->medium + slab_offset(&t->slab, 0, 0, 0);
-  return 0;
+  return q->layers ? trial_layers(t, q->layers, e) : 0;
 }
 
 static void trial_close(trial *t) {
   error ignored = {0};
   float *const fields[] = {t->stepper.memory[0], t->stepper.memory[1], t->medium};
   wavefront_close(&t->front);
+  absorb_close(&t->layers);
   for (int i = 0; i < 3; i++) t->stepper.dev->table->free(t->stepper.dev, fields[i], MEMORY_DEVICE, &ignored);
 }
 
@@ -162,10 +175,16 @@ static int measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wav
 }
 
 static void make_key(char key[512], const wavefront_question *q) {
-  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s%s",
+  char layers[64] = "";
+  if (q->layers) {
+    int faces = 0; /* a bit for each */
+    for (int f = 0; f < FACE_COUNT; f++) faces |= (q->layers->boundary[f] == BOUNDARY_ABSORBING) << f;
+    snprintf(layers, sizeof layers, ", layers %d at faces %d", q->layers->boundary_width, faces);
+  }
+  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s%s%s",
            q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
            q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "",
-           q->wraps ? ", y wraps" : "");
+           q->wraps ? ", y wraps" : "", layers);
 }
 
 /* Of those that may be. */
@@ -256,6 +275,7 @@ int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, e
                           .medium = physics_medium(c, &number) != NULL,
                           .neighbours = plan_neighbours(c, run->ranks),
                           .always = asked,
+                          .layers = physics_absorbs(c) ? c : NULL,
                           .wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC,
                           .measure = run->measure};
   const bool on_host = p->dev->table->backend == BACKEND_HOST;
