@@ -125,7 +125,7 @@ static int wrap_exchange(halo *h, float *field, const halo_events *events, bool 
   return h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, s->nz, -4, -4),
                              field + slab_offset(s, 0, -4, -4), bytes, COPY_ON_DEVICE, e);
 }
-static const transport WRAP = {.name = "wrap", .exchange = wrap_exchange};
+static const transport WRAP = {.exchange = wrap_exchange};
 
 static int rank, ranks;
 
