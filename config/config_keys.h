@@ -112,9 +112,9 @@ static const choice schedule_choices[] = {
        "up to 1000 steps a launch: small slabs, GPUs of one node, no sources or absorbing faces"), END};
 static const choice io_choices[] = {
   WORD("auto", IO_AUTO,
-       "collective where all ranks see the folders (fields: parallel HDF5, several nodes), else gather"),
+       "collective where all ranks see the folders, else gather"),
   WORD("collective", IO_COLLECTIVE,
-       "every rank reads and writes its own part of each file; fields need a parallel HDF5"),
+       "every rank reads and writes its own part of each file"),
   WORD("gather", IO_GATHER, "files pass through rank 0, a block at a time"),
   WORD("server", IO_SERVER, "the last rank computes nothing; all files pass through it"), END};
 static const choice backend_choices[] = {WORD("auto", 0, NULL), WORD("cuda", 0, NULL), WORD("host", 0, NULL), END};

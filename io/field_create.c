@@ -3,11 +3,7 @@
 #include "io_internal.h"
 #include <string.h>
 
-enum { CHUNK_EDGE = 512 };
-
-int field_disk_failed(const field_file *f, const disk_driver *disk, error *e) {
-  return disk->error ? FAIL(e, FILE_WRITE, f->name, strerror(disk->error)) : 0;
-}
+enum { ALIGNED_BYTES = 1 << 16 /* datasets from this size on begin on pages */, PAGE_BYTES = 4096 };
 
 static int put_texts(const field_file *f, const field_meta *m, error *e) {
   const struct {
@@ -62,7 +58,7 @@ static int put_meta(const field_file *f, const field_meta *m, error *e) {
 
 /* Attributes of group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
 static int put_image(const field_file *f, hid_t group, const field_meta *m, error *e) {
-  const slab *s = f->io->slab;
+  const slab *s = f->slab;
   const int64_t version[2] = {1, 0}, extent[6] = {0, s->nx - 1, 0, s->ny - 1, 0, s->nz_global - 1};
   const double direction[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
   TRY(attribute_int64(f->name, group, "Version", 2, version, e));
@@ -73,12 +69,10 @@ static int put_image(const field_file *f, hid_t group, const field_meta *m, erro
   return attribute_double(f->name, group, "Direction", 9, direction, e);
 }
 
-/* Contiguous by default: all space at once, and no fill values before the data. Compressed: chunks of one
- * plane, so that a slab writes each chunk once and whole, of at most 512 x 512 points (1 MiB, HDF5's chunk
- * cache): reading a slice z = const costs just that plane, and x or y = const a fraction of each. */
+/* Contiguous by default: all space at once, and no fill values before the data. Compressed: chunks of one plane, which the
+ * ranks filter themselves. */
 static hid_t creation_list(const slab *s, int compress) {
-  hsize_t chunk[3] = {1, s->ny < CHUNK_EDGE ? (hsize_t)s->ny : CHUNK_EDGE,
-                      s->nx < CHUNK_EDGE ? (hsize_t)s->nx : CHUNK_EDGE};
+  const hsize_t chunk[3] = {1, (hsize_t)s->ny, (hsize_t)s->nx};
   hid_t list = H5Pcreate(H5P_DATASET_CREATE);
   bool ok = list >= 0 && H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0 &&
             H5Pset_obj_track_times(list, false) >= 0;
@@ -94,7 +88,7 @@ static hid_t creation_list(const slab *s, int compress) {
 
 /* /VTKHDF/PointData/u and its other name /u. */
 static int put_dataset(field_file *f, hid_t group, int compress, error *e) {
-  const slab *s = f->io->slab;
+  const slab *s = f->slab;
   hsize_t shape[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
   if (compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
   hid_t list = creation_list(s, compress), space = H5Screate_simple(3, shape, NULL);
@@ -119,13 +113,25 @@ static int put_groups(field_file *f, const field_meta *m, error *e) {
   return e->id;
 }
 
-int field_create(field_file *f, const char *path, const field_meta *meta, disk_driver *disk, error *e) {
-  if (disk_driver_open(disk)) f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, disk->access);
-  if (f->file < 0) return FAIL(e, FILE_WRITE, f->name, disk->error ? strerror(disk->error) : HDF5_WHY);
+int field_put_statistics(const field_file *f, const field_statistics *s, error *e) {
+  TRY(put_statistics(f, s, e));
+  return s->bins ? put_histogram(f, s, e) : 0;
+}
+
+int field_create(field_file *f, const char *path, const field_meta *meta, error *e) {
+  if (disk_driver_open(&f->disk) && H5Pset_alignment(f->disk.access, ALIGNED_BYTES, PAGE_BYTES) >= 0)
+    f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
+  if (f->file < 0) return FAIL(e, FILE_WRITE, f->name, f->disk.error ? strerror(f->disk.error) : HDF5_WHY);
   TRY(put_meta(f, meta, e));
-  if (meta->statistics) TRY(put_statistics(f, meta->statistics, e));
-  if (meta->statistics && meta->statistics->bins) TRY(put_histogram(f, meta->statistics, e));
   TRY(put_groups(f, meta, e));
   if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
-  return field_disk_failed(f, disk, e);
+  return f->disk.error ? FAIL(e, FILE_WRITE, f->name, strerror(f->disk.error)) : 0;
+}
+
+int field_close(field_file *f, error *e) {
+  if (f->dataset >= 0 && H5Dclose(f->dataset) < 0) FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  if (f->file >= 0 && H5Fclose(f->file) < 0) FAIL(e, FILE_WRITE, f->name, "HDF5 could not close it");
+  f->dataset = f->file = H5I_INVALID_HID;
+  disk_driver_close(&f->disk);
+  return f->disk.error ? FAIL(e, FILE_WRITE, f->name, strerror(f->disk.error)) : e->id;
 }

@@ -1,44 +1,36 @@
-/* Fields on disk. Together with the other files of io/ the only user of HDF5.
+/* Fields on disk.
  *
- * A field is a dataset of shape (nz, ny, nx), x fastest. Each rank owns a z-slab of it; data pass through
- * bounded blocks of whole planes, so a rank's memory never holds a second copy of its slab. With a parallel
- * HDF5 all ranks open the file together and read and write hyperslabs of it (IO_COLLECTIVE); otherwise, or on
- * request (IO_GATHER), rank 0 alone opens the file and the slabs pass through it one block at a time. So it is
- * with a data server (IO_SERVER, files.h), which is a rank 0 of its own, without a slab. The file is the same in
- * any case.
+ * A field is a dataset of shape (nz, ny, nx), x fastest. Each rank owns a z-slab, and reads and writes its planes itself, on
+ * several threads (rows.h); where only rank 0 sees the folder they pass through it (IO_GATHER). A data server (IO_SERVER,
+ * files.h) is a rank 0 of its own, without a slab. The file is the same in any case.
  *
- * All functions that take a communicator are collective over it, and return the same error on every rank. */
+ * All functions that take an io_way or a field_io are collective, and return the same error on every rank. */
 #ifndef STENCIL_FIELD_IO_H
 #define STENCIL_FIELD_IO_H
 
-#include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include "config/config.h"
 #include "kernels/statistics.h"
-#include "base/error.h"
 #include "halo/slab.h"
+#include "rows.h"
 
 typedef struct field_io {
-  /* The computing ranks, in slab order, after the data server where there is one; not owned. */
-  MPI_Comm comm;
-  const slab *slab;   /* this rank's share, of rank -1 and without planes on the data server; not owned */
-  enum io_kind mode;  /* not IO_AUTO after field_io_init */
-  size_t block_bytes; /* at most this much per block, but at least one plane */
-  /* For writing, not owned; NULL or not open: each field_write takes memory of its own. */
-  struct slots *slots;
-  double next_look; /* rank 0: clock_seconds() at which what killed runs left is looked for again */
+  io_way
+      *way; /* of the computing ranks, in slab order, after the data server where there is one; not owned */
+  const slab *slab;  /* this rank's share, of rank -1 and without planes on the data server; not owned */
+  enum io_kind mode; /* not IO_AUTO after field_io_init */
+  double next_look;  /* rank 0: clock_seconds() at which what killed runs left is looked for again */
 } field_io;
 
-/* Chooses the mode (IO_AUTO: collective where HDF5 is parallel and the ranks are on several nodes, else gather).
- * IO_COLLECTIVE with a serial HDF5 is exit 1. Collective over `comm`. */
-int field_io_init(field_io *io, MPI_Comm comm, const slab *slab, enum io_kind mode, error *e);
+/* IO_AUTO becomes collective where every rank sees the folders, else gather. */
+void field_io_init(field_io *io, io_way *way, const slab *slab, enum io_kind mode);
 
-/* Takes `planes` planes of ny x nx values (dense, own planes z .. z + planes - 1) that were read; returns 0
- * or an error id with `e` filled. */
-typedef int field_sink(void *context, int z, int planes, const float *values, error *e);
-/* Puts `planes` planes of ny x nx values, dense, into `values`, to be written. */
+/* Takes `planes` planes of ny x nx values (dense, own planes z .. z + planes - 1) that were read, and may spoil them;
+ * returns 0 or an error id with `e` filled. Any thread may call it, several at a time, in any order. */
+typedef int field_sink(void *context, int z, int planes, float *values, error *e);
+/* Puts `planes` planes of ny x nx values, dense, into `values`, to be written; likewise. */
 typedef int field_source(void *context, int z, int planes, float *values, error *e);
+/* Called when all planes of all ranks were put: makes meta->statistics what they are to be. Collective over the computing
+ * ranks, agreed. */
+typedef int field_measured(void *context, error *e);
 
 /* Reads dataset "FILE:/path" (any integer or float type, converted to float32) and hands each rank its planes
  * in order. Missing file or dataset, wrong rank, shape or type, a NaN or Inf (also: a float64 beyond float32)
@@ -60,6 +52,7 @@ typedef struct field_meta {
   const char *backend, *kernel, *transport, *equation;
   int compress;                       /* gzip level, with shuffle; 0: contiguous */
   const field_statistics *statistics; /* of the field; NULL: say nothing of them */
+  field_measured *measured;           /* NULL: they are known already */
 } field_meta;
 
 /* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, attributes; /histogram
@@ -86,8 +79,6 @@ int series_write(const char *path, const series_entry *entries, int count, const
 
 /* "1.10.8 (parallel)": the HDF5 in use, at most 64 bytes. */
 void field_io_version(char text[64]);
-/* True where HDF5 can do collective I/O. */
-bool field_io_parallel(void);
 /* Call once at start: silences HDF5's own error printing for this thread, and lets a file beyond the limit of
  * `ulimit -f` be an error of the write instead of the signal SIGXFSZ. */
 void field_io_start(void);

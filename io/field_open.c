@@ -1,6 +1,5 @@
 /* Opening an input dataset, a field above all, and comparing its shape. */
 #include <string.h>
-#include "base/error_mpi.h"
 #include "input.h"
 
 int field_name_split(field_name *n, const char *name, error *e) {
@@ -47,45 +46,21 @@ int dataset_open(const char *name, dataset_kind kind, hid_t *file, hid_t *datase
   return found.id;
 }
 
-int field_open(field_file *f, int nx, int ny, int nz, error *e) {
+int field_open(const char *name, const slab *s, hid_t *file, hid_t *dataset, error *e) {
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
   int rank;
-  TRY(dataset_open(f->name, (dataset_kind){3, 3, "3D"}, &f->file, &f->dataset, e));
-  TRY(dataset_shape(f->name, f->dataset, shape, &rank, found, e));
-  if (rank == 3 && shape[0] == (hsize_t)nz && shape[1] == (hsize_t)ny && shape[2] == (hsize_t)nx) return 0;
-  return FAIL(e, FIELD_SHAPE, f->name, nz, ny, nx, found);
+  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, file, dataset, e));
+  TRY(dataset_shape(name, *dataset, shape, &rank, found, e));
+  const hsize_t nz = (hsize_t)s->nz_global, ny = (hsize_t)s->ny, nx = (hsize_t)s->nx;
+  if (rank == 3 && shape[0] == nz && shape[1] == ny && shape[2] == nx) return 0;
+  return FAIL(e, FIELD_SHAPE, name, s->nz_global, s->ny, s->nx, found);
 }
 
 int field_check(const char *dataset, int nx, int ny, int nz, error *e) {
-  field_file f = {.name = dataset, .file = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
-  int rc = field_open(&f, nx, ny, nz, e);
-  field_file_close(&f);
-  return rc;
+  hid_t file = H5I_INVALID_HID, opened = H5I_INVALID_HID;
+  field_open(dataset, &(slab){.nx = nx, .ny = ny, .nz_global = nz}, &file, &opened, e);
+  if (opened >= 0) H5Dclose(opened);
+  if (file >= 0) H5Fclose(file);
+  return e->id;
 }
-
-#ifdef H5_HAVE_PARALLEL
-
-int field_open_parallel(field_file *f, const char *file, const char *dataset, unsigned flags, error *e) {
-  input_check_file(file, e); /* a node may not see the file that rank 0 has checked */
-  TRY(error_agree(e, f->io->comm));
-  hid_t access = hdf5_access();
-  if (access < 0 || H5Pset_fapl_mpio(access, f->io->comm, MPI_INFO_NULL) < 0)
-    FAIL(e, FIELD_PARALLEL, f->name, HDF5_WHY);
-  if (!error_agree(e, f->io->comm)) {
-    f->file = H5Fopen(file, flags, access);
-    f->dataset = f->file < 0 ? H5I_INVALID_HID : H5Dopen2(f->file, dataset, H5P_DEFAULT);
-    if (f->dataset < 0) FAIL(e, FIELD_PARALLEL, f->name, HDF5_WHY);
-  }
-  if (access >= 0) H5Pclose(access);
-  return error_agree(e, f->io->comm);
-}
-
-#else
-
-int field_open_parallel(field_file *f, const char *file, const char *dataset, unsigned flags, error *e) {
-  (void)f, (void)file, (void)dataset, (void)flags;
-  return FAIL(e, IO_NOT_COLLECTIVE); /* field_io_init has refused this mode */
-}
-
-#endif

@@ -1,85 +1,118 @@
-/* Reading a field: blocks of planes come from the file, or through rank 0, and go to the rank's sink. */
+/* Reading a field: every rank reads its planes. Plain values, contiguous float32 of this byte order, are bytes at a place of a
+ * file; all else is read through HDF5. */
 #include "io_internal.h"
+#include <fcntl.h>
 #include <math.h>
+#include <string.h>
+#include <unistd.h>
 #include "base/error_mpi.h"
 
+/* What rank 0 tells of the dataset. */
+typedef struct place {
+  bool plain;
+  uint64_t at;          /* its first byte in */
+  char file[FILE_NAME]; /* where it is, links followed */
+} place;
+
 typedef struct reader {
-  field_file f;
+  const field_io *io;
+  const char *name; /* FILE:/path */
   field_sink *sink;
   void *context;
+  hid_t file, dataset; /* of the ranks that read through HDF5, and rank 0 */
+  int fd;              /* of those that read plain values */
+  place place;
 } reader;
 
-/* Own planes [z, z + planes) are in the buffer: checks them and passes them on. */
-static int deliver(const reader *r, int z, int planes, error *e) {
-  const slab *s = r->f.io->slab;
-  size_t row = (size_t)s->nx, plane = row * (size_t)s->ny, count = plane * (size_t)planes;
-  for (size_t i = 0; i < count; i++) {
-    float value = r->f.buffer[i];
-    if (isfinite(value)) continue;
-    return FAIL(e, FIELD_NONFINITE, r->f.name, isnan(value) ? "NaN" : "Inf, or a value beyond float32,",
-                s->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
-  }
-  return r->sink(r->context, z, planes, r->f.buffer, e);
+static size_t plane_floats(const slab *s) {
+  return (size_t)s->ny * (size_t)s->nx;
 }
 
-static int read_own(reader *r, error *e) {
-  const slab *s = r->f.io->slab;
-  for (int z = 0, planes; z < s->nz; z += planes) {
-    planes = field_block(&r->f, z, s->nz);
-    TRY(field_get(&r->f, s->z0 + z, planes, r->f.buffer, e));
-    TRY(deliver(r, z, planes, e));
-  }
+/* A row_mover: checks planes and passes them on. */
+static int deliver(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const reader *r = context;
+  const slab *s = r->io->slab;
+  const size_t plane = plane_floats(s), count = plane * (size_t)rows;
+  const float *v = values;
+  for (size_t i = 0; i < count; i++)
+    if (!isfinite(v[i]))
+      return FAIL(e, FIELD_NONFINITE, r->name, isnan(v[i]) ? "NaN" : "Inf, or a value beyond float32,",
+                  (int)row + (int)(i / plane), (int)(i % plane / (size_t)s->nx),
+                  (int)(i % plane % (size_t)s->nx));
+  return r->sink(r->context, (int)(row - s->z0), (int)rows, values, e);
+}
+
+/* For row_file: planes through HDF5. `at`: as if values were float32, one plane after another. */
+static int get_planes(void *context, uint64_t at, void *to, size_t bytes, error *e) {
+  const reader *r = context;
+  const slab *s = r->io->slab;
+  const size_t plane = plane_floats(s) * sizeof(float);
+  const hsize_t start[3] = {at / plane, 0, 0}, count[3] = {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx};
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
+  hid_t disk = H5Dget_space(r->dataset), memory = H5Screate_simple(3, count, NULL);
+  if (disk < 0 || memory < 0 || H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+      H5Dread(r->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, to) < 0)
+    FAIL(e, FIELD_VALUES, r->name, (int)start[0], (int)(start[0] + count[0]) - 1, HDF5_WHY);
+  if (memory >= 0) H5Sclose(memory);
+  if (disk >= 0) H5Sclose(disk);
+  return e->id;
+}
+
+/* Rank 0: are the values plain? */
+static void find_place(reader *r) {
+  hid_t list = H5Dget_create_plist(r->dataset), type = H5Dget_type(r->dataset);
+  const haddr_t at = H5Dget_offset(r->dataset);
+  place *p = &r->place;
+  const ssize_t length = H5Fget_name(r->dataset, p->file, sizeof p->file);
+  p->plain = list >= 0 && type >= 0 && H5Pget_layout(list) == H5D_CONTIGUOUS &&
+             H5Pget_external_count(list) == 0 && H5Tequal(type, H5T_IEEE_F32LE) > 0 &&
+             H5Tequal(type, H5T_NATIVE_FLOAT) > 0 && at != HADDR_UNDEF && length > 0 &&
+             length < (ssize_t)sizeof p->file;
+  if (p->plain) r->fd = open(p->file, O_RDONLY | O_CLOEXEC);
+  p->plain = r->fd >= 0;
+  p->at = p->plain ? (uint64_t)at : 0;
+  if (type >= 0) H5Tclose(type);
+  if (list >= 0) H5Pclose(list);
+}
+
+/* Do all ranks have it open? Else rank 0 reads for them. Agreed but for rank 0's errors. */
+static int open_all(reader *r, bool *direct, error *e) {
+  const io_way *way = r->io->way;
+  error unseen = {0};
+  int mine;
+  MPI_TRY(e, MPI_Bcast(&r->place, sizeof r->place, MPI_BYTE, 0, way->comm));
+  const bool other = way->together && way->rank > 0;
+  if (other && r->place.plain) r->fd = open(r->place.file, O_RDONLY | O_CLOEXEC);
+  if (other && !r->place.plain) field_open(r->name, r->io->slab, &r->file, &r->dataset, &unseen);
+  mine = r->place.plain ? r->fd >= 0 : r->dataset >= 0 && !unseen.id;
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, way->comm));
+  *direct = mine;
   return 0;
 }
 
-/* Rank 0: reads everybody's blocks in order and sends them. After a failure each rank still waiting gets an
- * empty one. */
-static int read_and_send(reader *r, error *e) {
-  const field_io *io = r->f.io;
-  read_own(r, e);
-  for (int rank = 1; rank < field_io_ranks(io); rank++) {
-    int end = field_io_first_plane(io, rank + 1), planes;
-    for (int z = field_io_first_plane(io, rank); z < end; z += planes) {
-      planes = field_block(&r->f, z, end);
-      if (!e->id) field_get(&r->f, z, planes, r->f.buffer, e);
-      TRY(field_send(&r->f, rank, e->id ? 0 : planes, e));
-      if (e->id) break;
-    }
-  }
-  return e->id;
-}
-
-/* The other ranks: take what rank 0 sends, also after a failure of their own, which must not stop rank 0. */
-static int receive(reader *r, error *e) {
-  for (int z = 0, planes; z < r->f.io->slab->nz; z += planes) {
-    TRY(field_receive(&r->f, 0, &planes, e));
-    if (planes == 0) return 0; /* rank 0 has failed, and says why when the ranks agree */
-    if (!e->id) deliver(r, z, planes, e);
-  }
-  return e->id;
+static int read_planes(reader *r, error *e) {
+  const slab *s = r->io->slab;
+  bool direct = false;
+  TRY(open_all(r, &direct, e));
+  const row_file f = {.name = r->name, .fd = r->fd, .get = r->place.plain ? NULL : get_planes, .context = r};
+  row_part own = {.array = r->name,
+                  .at = r->place.at,
+                  .row_bytes = plane_floats(s) * sizeof(float),
+                  .first = s->z0,
+                  .count = s->nz,
+                  .move = deliver,
+                  .context = r};
+  rows_read(r->io->way, &f, direct, &own, 1, e);
+  return error_agree(e, r->io->way->comm);
 }
 
 int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e) {
-  const slab *s = io->slab;
-  reader r = {.sink = sink, .context = context};
-  bool collective = io->mode == IO_COLLECTIVE;
-  const bool root = field_io_rank(io) == 0;
-  field_file_init(&r.f, io, dataset);
-  if (!field_file_buffer(&r.f, e) && root) field_open(&r.f, s->nx, s->ny, s->nz_global, e);
-  if (collective) field_file_close(&r.f); /* rank 0 alone has checked it, and now opens it with the others */
-  field_name n;
-  if (!error_agree(e, io->comm) && collective && !field_name_split(&n, dataset, e))
-    field_open_parallel(&r.f, n.file, n.dataset, H5F_ACC_RDONLY, e);
-  if (!e->id) {
-    if (collective)
-      read_own(&r, e);
-    else if (root)
-      read_and_send(&r, e);
-    else
-      receive(&r, e);
-    error_agree(e, io->comm);
-  }
-  field_file_close(&r.f);
-  field_file_free(&r.f);
+  reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
+  r.file = r.dataset = H5I_INVALID_HID;
+  if (io->way->rank == 0 && !field_open(dataset, io->slab, &r.file, &r.dataset, e)) find_place(&r);
+  if (!error_agree(e, io->way->comm)) read_planes(&r, e);
+  if (r.fd >= 0) close(r.fd);
+  if (r.dataset >= 0) H5Dclose(r.dataset);
+  if (r.file >= 0) H5Fclose(r.file);
   return e->id;
 }

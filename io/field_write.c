@@ -1,51 +1,32 @@
-/* Writing a field: rank 0 makes the file with all but the values, then the ranks' sources fill it block by
- * block. */
+/* Writing a field: rank 0 makes the file with all but the values, every rank puts its planes there, rank 0 adds what they
+ * came to and gives the file its name. */
 #include "io_internal.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/error_mpi.h"
 #include "atomic_file.h"
-#include "slots.h"
 #include "space.h"
 
+/* What rank 0 tells the others of the file it has created. */
+typedef struct plan {
+  char temporary[FILE_NAME + TEMPORARY_ENDING];
+  uint64_t at; /* the first byte of the values */
+} plan;
+
 typedef struct writer {
-  field_file f;
+  const field_io *io;
+  const field_meta *meta;
   field_source *source;
   void *context;
-  char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING]; /* temporary: rank 0's */
-  disk_driver disk;                                              /* rank 0: of the file while it is created */
+  char path[FILE_NAME];
+  plan plan;
+  field_file f; /* rank 0 */
+  int fd;       /* of the ranks that use the file; -1 also where it is compressed */
 } writer;
-
-/* All ranks write their planes into the file that all of them have open. */
-static int write_own(writer *w, error *e) {
-  const slab *s = w->f.io->slab;
-  for (int z = 0, planes; z < s->nz; z += planes) {
-    planes = field_block(&w->f, z, s->nz);
-    TRY(w->source(w->context, z, planes, w->f.buffer, e));
-    TRY(field_put(&w->f, s->z0 + z, planes, w->f.buffer, e));
-  }
-  return 0;
-}
-
-/* A field_sink, on rank 0. */
-static int write_planes(void *context, int z, int planes, const float *values, error *e) {
-  const writer *w = context;
-  TRY(field_put(&w->f, z, planes, values, e));
-  return field_disk_failed(&w->f, &w->disk, e);
-}
-
-/* Writes out and closes what this rank has open. The flush comes first because a failure of H5Fclose may go
- * untold; in parallel it also syncs every node's part of the file, and is for all ranks or none. */
-static int finish(writer *w, error *e) {
-  if (w->f.file >= 0 && !e->id && H5Fflush(w->f.file, H5F_SCOPE_GLOBAL) < 0)
-    FAIL(e, FILE_WRITE, w->path, HDF5_WHY);
-  if (field_file_close(&w->f)) FAIL(e, FILE_WRITE, w->path, "HDF5 could not close it");
-  disk_driver_close(&w->disk);
-  return field_disk_failed(&w->f, &w->disk, e);
-}
 
 static int name_files(writer *w, const char *path, int64_t step, error *e) {
   int n = snprintf(w->path, sizeof w->path, "%s.%08" PRId64 ".hdf", path, step);
@@ -56,13 +37,6 @@ bool field_exists(const char *path, int64_t step) {
   writer w;
   error ignored = {0};
   return !name_files(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
-}
-
-/* As for checkpoints: what compressed values take nobody knows. */
-static int check_space(const writer *w, const field_meta *meta, error *e) {
-  const slab *s = w->f.io->slab;
-  const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
-  return meta->compress ? 0 : space_check(w->path, points * sizeof(float), e);
 }
 
 /* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
@@ -78,80 +52,128 @@ static void remove_abandoned(field_io *io, const char *path) {
   temporary_remove(series, NULL);
 }
 
-/* On rank 0. */
-static int create(writer *w, const field_meta *meta, error *e) {
-  TRY(check_space(w, meta, e));
-  temporary_name(w->temporary, sizeof w->temporary, w->path);
-  return field_create(&w->f, w->temporary, meta, &w->disk, e);
+/* On rank 0. What compressed values take nobody knows. */
+static int create(writer *w, error *e) {
+  const slab *s = w->io->slab;
+  const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
+  if (!w->meta->compress) TRY(space_check(w->path, points * sizeof(float), e));
+  temporary_name(w->plan.temporary, sizeof w->plan.temporary, w->path);
+  TRY(field_create(&w->f, w->plan.temporary, w->meta, e));
+  if (!w->meta->compress) w->plan.at = (uint64_t)H5Dget_offset(w->f.dataset);
+  return 0;
 }
 
-/* On rank 0: the file gets its name, or goes. */
-static int settle(const writer *w, bool whole, error *e) {
-  if (whole && !e->id) return atomic_file_commit(w->temporary, w->path, e);
-  unlink(w->temporary);
+/* The ranks that use the file open what rank 0 has created. */
+static int open_created(writer *w, error *e) {
+  const io_way *way = w->io->way;
+  MPI_Request request;
+  MPI_TRY(e, MPI_Ibcast(&w->plan, sizeof w->plan, MPI_BYTE, 0, way->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  if (w->meta->compress || (way->rank > 0 && !way->together)) return 0;
+  w->fd = open(w->plan.temporary, O_WRONLY | O_CLOEXEC);
+  return w->fd < 0 ? FAIL(e, FILE_WRITE, w->path, strerror(errno)) : 0;
+}
+
+/* Each rank makes durable what it has written: on a network's file system another one cannot. */
+static int close_own(writer *w, error *e) {
+  if (w->fd < 0) return e->id;
+  if (!e->id && fsync(w->fd)) FAIL(e, FILE_WRITE, w->path, strerror(errno));
+  if (close(w->fd)) FAIL(e, FILE_WRITE, w->path, strerror(errno));
+  w->fd = -1;
   return e->id;
 }
 
-/* All ranks open the file that rank 0 has created. Agreed if that fails. */
-static int open_together(writer *w, error *e) {
-  MPI_TRY(e, MPI_Bcast(w->temporary, sizeof w->temporary, MPI_CHAR, 0, w->f.io->comm));
-  return field_open_parallel(&w->f, w->temporary, "/u", H5F_ACC_RDWR, e);
+/* A row_mover. */
+static int put_planes(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const writer *w = context;
+  return w->source(w->context, (int)(row - w->io->slab->z0), (int)rows, values, e);
 }
 
-/* Rank 0 creates the file, then all ranks open it. Agreed. */
-static int write_together(writer *w, const field_meta *meta, error *e) {
-  const field_io *io = w->f.io;
-  field_file_buffer(&w->f, e);
-  if (!e->id && field_io_rank(io) == 0) {
-    create(w, meta, e);
-    finish(w, e);
-  }
-  if (!error_agree(e, io->comm) && !open_together(w, e)) {
-    write_own(w, e);
-    error_agree(e, io->comm);
-  }
-  finish(w, e);
-  error_agree(e, io->comm);
-  if (field_io_rank(io) == 0) settle(w, true, e);
-  return error_agree(e, io->comm);
+/* For row_file, on rank 0: a compressed plane, whose chunk is `at`. */
+static int put_chunk(void *context, uint64_t at, const void *from, size_t bytes, error *e) {
+  const writer *w = context;
+  const hsize_t chunk[3] = {at, 0, 0};
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
+  if (H5Dwrite_chunk(w->f.dataset, H5P_DEFAULT, 0, chunk, bytes, from) < 0)
+    return FAIL(e, FILE_WRITE, w->path, HDF5_WHY);
+  return w->f.disk.error ? FAIL(e, FILE_WRITE, w->path, strerror(w->f.disk.error)) : 0;
 }
 
-/* Rank 0 alone has the file. The ranks agree once, at the end: until then what fails on one ends the passing of
- * planes, of which all take their part whatever happens. */
-static int write_gathered(writer *w, const field_meta *meta, error *e) {
-  const field_io *io = w->f.io;
-  const slots_ends ends = {w->source, w->context, write_planes, w};
-  const bool root = field_io_rank(io) == 0;
-  slots own = {.count = 0};
-  const slots *s = io->slots && io->slots->count ? io->slots : &own;
-  bool whole = false;
-  if (s == &own) slots_open(&own, io, false, e);
-  if (!e->id || s != &own) {
-    if (root && !e->id) create(w, meta, e);
-    slots_pass(s, io, &ends, &whole, e);
+/* Collective, agreed. */
+static int write_planes(writer *w, error *e) {
+  io_way *way = w->io->way;
+  const slab *s = w->io->slab;
+  const int compress = w->meta->compress;
+  const bool direct = way->together && !compress;
+  open_created(w, e);
+  TRY(error_agree(e, way->comm));
+  const row_file f = {
+      .name = w->path, .fd = w->fd, .put = compress ? put_chunk : NULL, .context = w, .deflate = compress};
+  row_part own = {.array = "u",
+                  .at = w->plan.at,
+                  .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float),
+                  .first = s->z0,
+                  .count = s->nz,
+                  .move = put_planes,
+                  .context = w};
+  rows_write(way, &f, direct, &own, 1, e);
+  close_own(w, e);
+  return error_agree(e, way->comm);
+}
+
+/* The data server hears of the statistics from the first computing rank. */
+static int tell_statistics(const writer *w, field_statistics *s, uint64_t *histogram, error *e) {
+  enum { TAG_STATISTICS = 7002, SERVER = 0, FIRST = 1 };
+  const io_way *way = w->io->way;
+  const field_statistics *known = w->meta->statistics;
+  if (w->io->mode != IO_SERVER || way->rank > FIRST) return 0;
+  if (way->rank == FIRST) {
+    MPI_TRY(e, MPI_Send(known, sizeof *known, MPI_BYTE, SERVER, TAG_STATISTICS, way->comm));
+    MPI_TRY(e, MPI_Send(known->histogram, known->bins, MPI_UINT64_T, SERVER, TAG_STATISTICS, way->comm));
+    return 0;
   }
-  if (root) {
-    finish(w, e);
-    settle(w, whole, e);
+  MPI_TRY(e, MPI_Recv(s, sizeof *s, MPI_BYTE, FIRST, TAG_STATISTICS, way->comm, MPI_STATUS_IGNORE));
+  MPI_TRY(e, MPI_Recv(histogram, s->bins, MPI_UINT64_T, FIRST, TAG_STATISTICS, way->comm, MPI_STATUS_IGNORE));
+  s->histogram = histogram;
+  return 0;
+}
+
+/* What the planes have come to; then rank 0 knows it, too. Collective, agreed. */
+static int measure(writer *w, error *e) {
+  const field_meta *m = w->meta;
+  const bool server = w->io->slab->rank < 0;
+  uint64_t histogram[HISTOGRAM_BINS];
+  field_statistics told;
+  if (!m->statistics) return 0;
+  if (m->measured) {
+    if (!server) m->measured(w->context, e);
+    TRY(error_agree(e, w->io->way->comm));
+    tell_statistics(w, &told, histogram, e);
   }
-  slots_close(&own);
-  return error_agree(e, io->comm);
+  if (w->io->way->rank == 0 && !e->id)
+    field_put_statistics(&w->f, m->measured && server ? &told : m->statistics, e);
+  return error_agree(e, w->io->way->comm);
+}
+
+/* On rank 0: the file gets its name, or goes. */
+static int settle(writer *w, error *e) {
+  field_close(&w->f, e);
+  if (!e->id) return atomic_file_commit(w->plan.temporary, w->path, e);
+  if (w->plan.temporary[0]) unlink(w->plan.temporary);
+  return e->id;
 }
 
 int field_write(field_io *io, const char *path, const field_meta *meta, field_source *source, void *context,
                 error *e) {
-  writer w = {.source = source, .context = context};
-  /* Compressed chunks go through rank 0 in either mode. HDF5 writes them only in collective calls, which
-   * crash in some versions (HDFGroup/hdf5 issue 265), and a rank that fails leaves such a call alone: on a
-   * full disk the others would wait for ever. */
-  const bool collective = io->mode == IO_COLLECTIVE && meta->compress == 0;
-  field_file_init(&w.f, io, w.path);
+  const io_way *way = io->way;
+  writer w = {.io = io, .meta = meta, .source = source, .context = context, .fd = -1};
+  w.f = (field_file){w.path, io->slab, H5I_INVALID_HID, H5I_INVALID_HID, {0}};
   TRY(name_files(&w, path, meta->step, e)); /* alike on every rank */
-  if (field_io_rank(io) == 0) remove_abandoned(io, path);
-  if (collective)
-    write_together(&w, meta, e);
-  else
-    write_gathered(&w, meta, e);
-  field_file_free(&w.f);
-  return e->id;
+  if (way->rank == 0) {
+    remove_abandoned(io, path);
+    create(&w, e);
+  }
+  if (!error_agree(e, way->comm) && !write_planes(&w, e)) measure(&w, e);
+  if (way->rank == 0) settle(&w, e);
+  return error_agree(e, way->comm);
 }

@@ -15,9 +15,8 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
     f->served = false;
     return FAIL(e, IO_NO_SERVER);
   }
-  f->slots = calloc(1, sizeof *f->slots);
   f->way = calloc(1, sizeof *f->way);
-  if (!f->slots || !f->way) FAIL(e, OUT_OF_MEMORY, sizeof *f->slots, "the way to files");
+  if (!f->way) FAIL(e, OUT_OF_MEMORY, sizeof *f->way, "the way to files");
   TRY(error_agree(e, all));
   f->server = f->served && rank == f->started - 1;
   MPI_TRY(e, MPI_Comm_split(all, f->server ? MPI_UNDEFINED : 0, rank, &f->compute));
@@ -26,8 +25,6 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
 }
 
 void files_close(files *f) {
-  if (f->slots) slots_close(f->slots);
-  free(f->slots);
   if (f->way) io_way_close(f->way);
   free(f->way);
   if (f->compute != MPI_COMM_NULL) MPI_Comm_free(&f->compute);

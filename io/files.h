@@ -21,7 +21,6 @@ typedef struct files {
   bool server;      /* this rank is it */
   int started;      /* all ranks of the run */
   io_way *way;      /* of comm; owned */
-  struct slots *slots; /* that fields pass through on their way to files; owned */
 } files;
 
 /* Shares out the ranks of `all`: with IO_SERVER the last one becomes the data server; a single rank is then exit 1.
@@ -43,8 +42,6 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
 int files_field_read(const files *f, const field_io *io, const char *dataset, field_sink *sink, void *context,
                      error *e);
 int files_field_check(const files *f, const char *dataset, int nx, int ny, int nz, error *e);
-/* Takes memory for writing fields, now rather than at each of them. */
-int files_field_prepare(const files *f, const field_io *io, error *e);
 int files_field_write(const files *f, field_io *io, const char *path, const field_meta *meta,
                       field_source *source, void *context, error *e);
 /* Which of the fields of `count` steps are there under PATH. `steps` is the same on every rank. */

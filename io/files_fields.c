@@ -23,8 +23,7 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
     TRY(see_folder(f, c->output_path, &f->way->together, e));
     TRY(see_folder(f, c->checkpoint_path, &f->way->together, e));
   }
-  TRY(field_io_init(io, f->comm, slab, c->io, e));
-  io->slots = f->slots;
+  field_io_init(io, f->way, slab, c->io);
   return 0;
 }
 
@@ -73,7 +72,7 @@ int serve_field_check(file_server *s, message *m, error *e) {
 static void put_meta(message *m, const field_meta *meta) {
   const char *const texts[] = {meta->config_text, meta->command,   meta->backend,
                                meta->kernel,      meta->transport, meta->equation};
-  const field_statistics *s = meta->statistics;
+  const field_statistics *s = meta->measured ? NULL : meta->statistics; /* else the server is told later */
   message_put(m, meta, sizeof *meta);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_put_text(m, texts[i]);
   if (s) message_put(m, s, sizeof *s);
@@ -85,21 +84,10 @@ static void get_meta(message *m, field_meta *meta, field_statistics *s) {
   const char **const texts[] = {&meta->config_text, &meta->command,   &meta->backend,
                                 &meta->kernel,      &meta->transport, &meta->equation};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = message_get_text(m);
-  if (!meta->statistics) return;
+  if (!meta->statistics || meta->measured) return;
   message_get(m, s, sizeof *s);
   if (s->bins) s->histogram = message_get_bytes(m, (size_t)s->bins * sizeof *s->histogram);
   meta->statistics = s;
-}
-
-int files_field_prepare(const files *f, const field_io *io, error *e) {
-  message m = {0};
-  TRY(files_request(f, REQUEST_FIELD_PREPARE, &m, e));
-  return slots_open(f->slots, io, true, e);
-}
-
-int serve_field_prepare(file_server *s, message *m, error *e) {
-  (void)m;
-  return slots_open(s->files->slots, &s->io, true, e);
 }
 
 int files_field_write(const files *f, field_io *io, const char *path, const field_meta *meta,

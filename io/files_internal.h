@@ -5,13 +5,11 @@
 
 #include "files.h"
 #include "message.h"
-#include "slots.h"
 
 /* Every request, in words of its own, and the twin that serves it. */
 #define REQUESTS(X)                                                                                          \
   X(FIELD_READ, serve_field_read)                                                                            \
   X(FIELD_CHECK, serve_field_check)                                                                          \
-  X(FIELD_PREPARE, serve_field_prepare)                                                                      \
   X(FIELD_WRITE, serve_field_write)                                                                          \
   X(FIELDS_EXIST, serve_fields_exist)                                                                        \
   X(SERIES_WRITE, serve_series_write)                                                                        \

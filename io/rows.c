@@ -8,6 +8,7 @@
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include <zlib.h>
 #include "base/error_mpi.h"
 #include "base/thread.h"
 #include "lanes.h"
@@ -70,7 +71,8 @@ typedef struct moving {
 typedef struct worker {
   moving *m;
   int number;
-  char *block, *packed, *shuffled; /* bytes; what deflate needs */
+  char *block, *shuffled, *packed; /* owned; the last two for deflate */
+  size_t room;                     /* of packed */
   pthread_t thread;
   bool started;
 } worker;
@@ -164,11 +166,25 @@ static int read_bytes(const worker *w, uint64_t at, void *to, size_t bytes, erro
                           : rows_get(m, at, to, bytes, e);
 }
 
+/* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
+static int write_packed(const worker *w, uint64_t at, const char *row, size_t bytes, error *e) {
+  const size_t count = bytes / sizeof(float);
+  uLongf size = w->room;
+  for (size_t k = 0; k < sizeof(float); k++)
+    for (size_t i = 0; i < count; i++) w->shuffled[k * count + i] = row[i * sizeof(float) + k];
+  if (compress2((Bytef *)w->packed, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
+    return FAIL(e, FILE_WRITE, w->m->f->name, "zlib could not compress it");
+  return write_bytes(w, at, w->packed, size, e);
+}
+
 static int write_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
   TRY(p->move(p->context, row, rows, w->block, e));
   for (int64_t i = 0; p->sums && i < rows; i++)
     p->sums[row - p->first + i] = XXH3_64bits(w->block + (size_t)i * bytes, bytes);
+  for (int64_t i = 0; w->m->f->deflate && i < rows; i++)
+    TRY(write_packed(w, p->at + (uint64_t)(row + i), w->block + (size_t)i * bytes, bytes, e));
+  if (w->m->f->deflate) return 0;
   return write_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
 }
 
@@ -197,14 +213,24 @@ static void move_failed(moving *m, int64_t block, const error *e) {
   atomic_store(&m->next, m->blocks);
 }
 
+static int take_memory(worker *w, error *e) {
+  const moving *m = w->m;
+  w->block = malloc(m->bytes);
+  if (m->f->deflate) {
+    const size_t row = (size_t)m->parts[0].row_bytes;
+    w->room = compressBound(row);
+    w->shuffled = malloc(row);
+    w->packed = malloc(w->room);
+  }
+  const bool whole = w->block && (!m->f->deflate || (w->shuffled && w->packed));
+  return whole ? 0 : FAIL(e, OUT_OF_MEMORY, m->bytes, "a block of file data");
+}
+
 static void *worker_main(void *argument) {
   worker *w = argument;
   moving *m = w->m;
   error e = {0};
-  if (m->blocks && !(w->block = malloc(m->bytes))) {
-    FAIL(&e, OUT_OF_MEMORY, m->bytes, "a block of file data");
-    move_failed(m, -1, &e);
-  }
+  if (m->blocks && take_memory(w, &e)) move_failed(m, -1, &e);
   for (int64_t n, row, rows; (n = atomic_fetch_add(&m->next, 1)) < m->blocks;) {
     const row_part *p = find_block(m, n, &row, &rows);
     if (m->write ? write_block(w, p, row, rows, &e) : read_block(w, p, row, rows, &e)) {
@@ -215,6 +241,8 @@ static void *worker_main(void *argument) {
   error ended = {0};
   if (m->through_lanes && lane_end(m->way->lanes, w->number, &ended)) move_failed(m, m->blocks, &ended);
   free(w->block);
+  free(w->shuffled);
+  free(w->packed);
   return NULL;
 }
 

@@ -7,7 +7,7 @@
 stencil_packages=(
   build-essential cmake ninja-build pkg-config
   openmpi-bin libopenmpi-dev libhdf5-openmpi-dev hdf5-tools
-  libinih-dev libcjson-dev libxxhash-dev libcmocka-dev
+  libinih-dev libcjson-dev libxxhash-dev zlib1g-dev libcmocka-dev
   python3 python3-numpy python3-h5py python3-matplotlib)
 
 # Some tests use these, and are skipped without: jobs/test.sh installs them if it can.

@@ -18,8 +18,8 @@ typedef struct host_memory_limits {
 /* What there is now. */
 host_memory_limits host_memory_limits_read(void);
 
-/* Bytes that `ranks` ranks of a node take in all beside the device's memory and its copies, while they use files: slots
- * (io/slots.h), and each of them a block of a file (FILE_BLOCK), MPI's and HDF5's own. Measured, of 2 ranks that
+/* Bytes that `ranks` ranks of a node take in all beside the device's memory and its copies, while they use files: lanes
+ * (io/lanes.h), and each of them a block of a file for each thread, MPI's and HDF5's own. Measured, of 2 ranks that
  * write a checkpoint: 41 MB each. */
 static inline uint64_t host_memory_beside(int ranks) {
   return ((uint64_t)16 << 20) + (uint64_t)ranks * ((uint64_t)56 << 20);

@@ -123,7 +123,7 @@ int transfer_fill(transfer *t, int z, int planes, float value, error *e) {
   return e->id;
 }
 
-int transfer_to_device(void *context, int z, int planes, const float *values, error *e) {
+int transfer_to_device(void *context, int z, int planes, float *values, error *e) {
   const transfer *t = context;
   const slab *s = t->slab;
   int part;

@@ -30,7 +30,7 @@ int transfer_fill(transfer *t, int z, int planes, float value, error *e);
 
 /* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y
  * ghosts. A field_sink (io/field_io.h): `context` is the transfer. */
-int transfer_to_device(void *context, int z, int planes, const float *values, error *e);
+int transfer_to_device(void *context, int z, int planes, float *values, error *e);
 /* The device copies what is no field, too: `bytes` from or to host memory, and waits. */
 int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, copy_direction direction,
                    error *e);

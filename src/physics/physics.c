@@ -1,5 +1,6 @@
 #include "physics.h"
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "fd.h"
@@ -22,28 +23,35 @@ typedef struct extremes {
   const config *config;
   const slab *slab;
   const char *dataset;
+  pthread_mutex_t lock; /* of these: */
   float min, max;
   uint64_t digest; /* a sum, so that it does not depend on the partition */
 } extremes;
 
 /* A field_sink that keeps nothing. A velocity of 0 would divide by 0 where wavelengths are counted. */
-static int take_extremes(void *context, int z, int planes, const float *values, error *e) {
+static int take_extremes(void *context, int z, int planes, float *values, error *e) {
   extremes *x = context;
   const config *c = x->config;
   bool wave = c->equation == EQUATION_WAVE;
   size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
-  uint64_t first = (uint64_t)(x->slab->z0 + z) * plane;
+  uint64_t first = (uint64_t)(x->slab->z0 + z) * plane, digest = 0;
+  float min = INFINITY, max = -INFINITY;
   for (size_t i = 0; i < plane * (size_t)planes; i++) {
     float v = values[i];
     if (v < 0 || (wave && v == 0))
       return FAIL(e, MEDIUM_SIGN, x->dataset, wave ? "a velocity > 0" : "a diffusivity >= 0", (double)v,
                   x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
-    if (v < x->min) x->min = v;
-    if (v > x->max) x->max = v;
+    if (v < min) min = v;
+    if (v > max) max = v;
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
-    x->digest += mix64(mix64(first + i) ^ bits);
+    digest += mix64(mix64(first + i) ^ bits);
   }
+  pthread_mutex_lock(&x->lock);
+  x->min = fminf(x->min, min);
+  x->max = fmaxf(x->max, max);
+  x->digest += digest;
+  pthread_mutex_unlock(&x->lock);
   return 0;
 }
 
@@ -52,7 +60,7 @@ static int medium_range(physics *p, const config *c, const files *files, const f
   const char *dataset = physics_medium(c, &number);
   p->medium_min = p->medium_max = number;
   if (!dataset) return 0;
-  extremes x = {c, io->slab, dataset, INFINITY, -INFINITY, 0};
+  extremes x = {c, io->slab, dataset, PTHREAD_MUTEX_INITIALIZER, INFINITY, -INFINITY, 0};
   TRY(files_field_read(files, io, dataset, take_extremes, &x, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));

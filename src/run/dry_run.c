@@ -53,7 +53,7 @@ static void print_partition(const simulation *s, const needs *n) {
   log_line(s->log,
            "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
            "up to %.1f MiB for copies of what is saved",
-           mib(n->device), mib(n->pinned), mib((double)s->io.block_bytes), mib(n->copies));
+           mib(n->device), mib(n->pinned), mib((double)s->io.way->block_bytes * s->io.way->threads), mib(n->copies));
   if (n->receivers.count)
     log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
              n->receivers.count, mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));

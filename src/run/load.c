@@ -10,43 +10,23 @@ enum { COPY_REPEATS = 10 };
 static const double COPY_SECONDS = 0.1; /* measure the copy at least this long, if it has repeats left */
 static const size_t COPY_BYTES = (size_t)4 << 30; /* a longer copy is no faster */
 
-/* Planes that are computed on their way to the device. */
-typedef struct plane_maker {
-  simulation *s;
-  float *plane; /* ny * nx */
-} plane_maker;
-
-static int take_plane(plane_maker *m, simulation *s, error *e) {
-  size_t bytes = (size_t)s->slab.nx * (size_t)s->slab.ny * sizeof(float);
-  *m = (plane_maker){s, malloc(bytes)};
-  return m->plane ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
-}
-
 /* --- the medium: what multiplies the sum of the star ---------------------------------------------------------- */
 
-/* A field_sink: `context` is a plane_maker. */
-static int medium_to_device(void *context, int z, int planes, const float *values, error *e) {
-  plane_maker *m = context;
-  const size_t points = (size_t)m->s->slab.nx * (size_t)m->s->slab.ny;
-  for (int p = 0; p < planes; p++, values += points) {
-    for (size_t i = 0; i < points; i++) m->plane[i] = physics_factor(&m->s->physics, m->s->config, values[i]);
-    TRY(transfer_to_device(&m->s->transfer, z + p, 1, m->plane, e));
-  }
-  return 0;
+/* A field_sink: `context` is the simulation. */
+static int medium_to_device(void *context, int z, int planes, float *values, error *e) {
+  simulation *s = context;
+  const size_t points = (size_t)s->slab.nx * (size_t)s->slab.ny * (size_t)planes;
+  for (size_t i = 0; i < points; i++) values[i] = physics_factor(&s->physics, s->config, values[i]);
+  return transfer_to_device(&s->transfer, z, planes, values, e);
 }
 
 /* Its ghosts too: a wavefront computes planes of its neighbours. */
 static int load_medium(simulation *s, error *e) {
   double number;
   const char *dataset = physics_medium(s->config, &number);
-  plane_maker m;
   if (!dataset) return 0;
   s->transfer.field = s->medium;
-  take_plane(&m, s, e);
-  TRY(error_agree(e, s->comm));
-  files_field_read(s->files, &s->io, dataset, medium_to_device, &m, e);
-  free(m.plane);
-  TRY(error_agree(e, s->comm));
+  TRY(files_field_read(s->files, &s->io, dataset, medium_to_device, s, e));
   if (halo_exchange(&s->halo, s->medium, NULL, true, e)) error_abort(e, s->comm);
   return 0;
 }
@@ -55,13 +35,14 @@ static int load_medium(simulation *s, error *e) {
 
 /* Computes the initial field plane by plane, as a file would be read. */
 static int compute_initial(simulation *s, error *e) {
-  plane_maker m;
-  TRY(take_plane(&m, s, e));
+  const size_t bytes = (size_t)s->slab.nx * (size_t)s->slab.ny * sizeof(float);
+  float *plane = malloc(bytes);
+  if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
   for (int z = 0; z < s->slab.nz && !e->id; z++) {
-    initial_fill(s->config, s->slab.z0 + z, 1, m.plane);
-    transfer_to_device(&s->transfer, z, 1, m.plane, e);
+    initial_fill(s->config, s->slab.z0 + z, 1, plane);
+    transfer_to_device(&s->transfer, z, 1, plane, e);
   }
-  free(m.plane);
+  free(plane);
   return e->id;
 }
 

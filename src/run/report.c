@@ -136,6 +136,7 @@ void report_print(const report *r, bool verbose, FILE *to) {
   if (w.bytes > 0)
     fprintf(to, "  saved %.1f MiB in %.3g s of writing, %.1f MiB/s\n", w.bytes / 1048576, w.seconds,
             w.rate / 1048576);
+  fprintf(to, "  %.3g s from the last step to this report\n", r->ending);
   if (verbose) print_ranks(r, to);
   if (r->statistics && r->statistics->bins) print_histogram(r->statistics, to);
   fflush(to);
@@ -225,6 +226,7 @@ static bool add_all(cJSON *root, const report *r) {
          cJSON_AddNumberToObject(root, "bytes_per_point", r->bytes_per_point) &&
          cJSON_AddNumberToObject(root, "steps", (double)r->steps) &&
          cJSON_AddNumberToObject(root, "seconds", r->seconds) &&
+         cJSON_AddNumberToObject(root, "ending_seconds", r->ending) &&
          cJSON_AddNumberToObject(root, "ranks", r->ranks) &&
          cJSON_AddStringToObject(root, "backend", r->backend) &&
          cJSON_AddStringToObject(root, "device", r->device) &&

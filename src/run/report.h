@@ -24,6 +24,7 @@ typedef struct report_rank {
 typedef struct report {
   int64_t steps;
   double seconds; /* wall time of the timed loop, between two barriers */
+  double ending;  /* s since then: what the last files took */
   int nx, ny, nz;
   int ranks;
   int bytes_per_point; /* ideal traffic: 8 for jacobi */

@@ -93,6 +93,7 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, MPI_Barrier(s->comm));
   *seconds = MPI_Wtime() - begin;
+  s->loop_end = begin + *seconds;
   s->loop_io_seconds = s->io_seconds;
   s->loop_wait_seconds = s->saving.waited_seconds;
   if (log_progress_due(s->log, steps, steps, *seconds))
@@ -134,6 +135,7 @@ static report describe(const simulation *s, int64_t steps, double seconds, const
   const config *c = s->config;
   return (report){.steps = steps,
                   .seconds = seconds,
+                  .ending = MPI_Wtime() - s->loop_end,
                   .nx = c->nx,
                   .ny = c->ny,
                   .nz = c->nz,

@@ -55,6 +55,7 @@ typedef struct simulation {
   double io_seconds;         /* that saving has kept the steps waiting since the loop began */
   double loop_io_seconds;    /* the same at the end of the loop, */
   double loop_wait_seconds;  /* the part in which the steps waited for the writer */
+  double loop_end;           /* MPI_Wtime() then */
   double checkpoint_seconds; /* that the last checkpoint took */
   checkpoint_mark self;      /* whose the checkpoints are that this run writes */
   stop_watch stop;

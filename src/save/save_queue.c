@@ -11,7 +11,6 @@ int saving_open(simulation *s, error *e) {
   MPI_TRY(e, MPI_Query_thread(&threads));
   MPI_TRY(e, MPI_Comm_dup(s->comm, &w->comm));
   w->open = true;
-  TRY(files_field_prepare(s->files, &s->io, e));
   s->series_told = -INFINITY;
   if (threads == MPI_THREAD_MULTIPLE) {
     if (s->config->output_every > 0) survey_open(&w->survey, NULL, &s->slab, w->comm, s->config->histogram, e);

@@ -88,7 +88,6 @@ static int measure_slab(survey *v, findings *f, error *e) {
   if (!v->dev) {
     statistics_host_units(&v->args, 0, 1);
     statistics_host_planes(&v->args, 0, 1);
-    statistics_host_bad(&v->args, 0, 1);
     return 0;
   }
   const device_table *t = v->dev->table;
@@ -186,15 +185,42 @@ static int count_values(survey *v, field_statistics *s, error *e) {
   return find_quantiles(v, counts, s, e);
 }
 
-int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
+/* From what the planes of all ranks give. */
+static int conclude(survey *v, const findings *own, bool histogram, field_statistics *s, error *e) {
+  TRY(add_planes(v, own->planes, s, e));
+  if (s->all.nonfinite > 0 && !v->dev) statistics_host_bad(&v->args, 0, 1);
+  if (s->all.nonfinite > 0) TRY(gather_bad(v, own->bad, s, e));
+  if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(count_values(v, s, e));
+  return 0;
+}
+
+static void begin(survey *v, const float *points, field_statistics *s) {
   const slab *b = v->slab;
-  findings own;
   *s = (field_statistics){.step = s->step};
   s->points = (uint64_t)b->nx * (uint64_t)b->ny * (uint64_t)b->nz_global;
   v->args.field.points = points;
+}
+
+int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
+  findings own;
+  begin(v, points, s);
   TRY(measure_slab(v, &own, e));
-  TRY(add_planes(v, own.planes, s, e));
-  if (s->all.nonfinite > 0) TRY(gather_bad(v, own.bad, s, e));
-  if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(count_values(v, s, e));
-  return 0;
+  return conclude(v, &own, histogram, s, e);
+}
+
+void survey_plane(survey *v, int z, const float *plane) {
+  const slab *b = v->slab;
+  const size_t pitch = (size_t)b->nx;
+  statistics_args one = v->args;
+  one.field = (field_view){plane, pitch, pitch * (size_t)b->ny, b->nx, b->ny, 1};
+  one.units += units_of_plane(b->nx, b->ny) * z;
+  one.planes += z;
+  statistics_host_units(&one, 0, 1);
+  statistics_host_planes(&one, 0, 1);
+}
+
+int survey_finish(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
+  const findings own = {v->args.planes, v->args.bad};
+  begin(v, points, s);
+  return conclude(v, &own, histogram, s, e);
 }

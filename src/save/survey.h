@@ -31,4 +31,9 @@ void survey_close(survey *v);
  * for it. */
 int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e);
 
+/* The same in two halves, where the fields are in the host's memory: survey_plane for each own plane z, dense, by any
+ * thread, while the plane is in its cache; then survey_finish, collective. `points` as above. */
+void survey_plane(survey *v, int z, const float *plane);
+int survey_finish(survey *v, const float *points, bool histogram, field_statistics *s, error *e);
+
 #endif

@@ -108,7 +108,7 @@ void step_run_open(step_run *r, device *dev, const char *kernel, const char *tra
     if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &e), &e);
     if (r->slab.upper == SLAB_NO_RANK)
       assert_ok(transfer_fill(&r->transfer, r->slab.nz, RADIUS, ghost, &e), &e);
-    assert_ok(transfer_to_device(&r->transfer, 0, r->slab.nz, own, &e), &e);
+    assert_ok(transfer_to_device(&r->transfer, 0, r->slab.nz, (float *)(uintptr_t)own, &e), &e);
   }
   assert_ok(halo_exchange(&r->halo, s->memory[0], NULL, true, &e), &e);
 }

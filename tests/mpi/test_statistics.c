@@ -131,7 +131,7 @@ static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins
   assert_ok(transfer_open(&t, dev, &s, (float[FACE_COUNT]){NAN, NAN, NAN, NAN, NAN, NAN}, &E), &E);
   size_t bytes = slab_floats(&s) * sizeof(float);
   assert_ok(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(transfer_to_device(&t, 0, s.nz, u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E), &E);
+  assert_ok(transfer_to_device(&t, 0, s.nz, (float *)(uintptr_t)u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E), &E);
   assert_ok(survey_open(&v, dev, &s, comm, bins, &E), &E);
   m->s.step = 77;
   assert_ok(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), true, &m->s, &E), &E);

@@ -38,6 +38,7 @@ static const field_statistics STATISTICS = {.step = 50,
 static report example(void) {
   return (report){.steps = 50,
                   .seconds = 0.5,
+                  .ending = 0.125,
                   .nx = 100,
                   .ny = 200,
                   .nz = 300,
@@ -86,6 +87,7 @@ static void json_holds_every_key_and_figure(void **state) {
   near(number(root, "fraction_of_copy"), 4.8 / 40);
   near(number(root, "steps"), 50);
   near(number(root, "seconds"), 0.5);
+  near(number(root, "ending_seconds"), 0.125);
   near(number(root, "ranks"), 2);
   near(number(root, "exposed_comm_fraction"), 2e-3 / 0.01);
   const cJSON *phases = cJSON_GetObjectItem(root, "phases"), *grid = cJSON_GetObjectItem(root, "grid");
