@@ -148,11 +148,11 @@ def reciprocity(program):
 
 @section
 def absorbing(program):
-    angles, widths = (0, 15, 30, 45, 60, 70), (10, 20, 30)
+    angles, widths = (0, 15, 30, 45, 60, 70), (5, 10, 20, 30)
     found = {w: [say(f"absorbing {w} points, {a} degrees", study_absorbing.plane_wave(program, a, w)) for a in angles]
              for w in widths}
     figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
-    for width, color in zip(widths, ("#b4b4b4", "#c1440e", "#2f7d5f")):
+    for width, color in zip(widths, ("#4a6fa5", "#b4b4b4", "#c1440e", "#2f7d5f")):
         axes.plot(angles, found[width], marker="o", color=color, label=f"width = {width}")
     axes.plot([0, 60], [-60, -40], ls="", marker="_", ms=18, mew=2, color="0.2", label="specified, width = 20")
     axes.set(xlabel="angle of incidence (degrees)", ylabel="reflection (dB)")
