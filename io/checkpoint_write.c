@@ -149,48 +149,38 @@ static int check_shares(const writer *w, error *e) {
   return 0;
 }
 
-/* Rank 0: the sums, which have come rank after rank, in the order of the arrays. */
-static void order_sums(const writer *w, const uint64_t *come) {
-  uint64_t *array = w->all_sums;
-  for (int i = 0; i < w->count; array += stored_rows(&w->seal.arrays[i++])) {
-    const uint64_t *from = come;
-    for (int r = 0; r < w->way->ranks; r++)
-      for (int k = 0; k < w->count; k++) {
-        const int64_t *share = &w->shares[2 * (r * w->count + k)];
-        if (k == i && share[1]) memcpy(array + share[0], from, (size_t)share[1] * sizeof *from);
-        from += share[1];
-      }
+/* Rank 0 gets the sums of an array, whose rows the ranks hold in order. */
+static int gather_array(const writer *w, int i, int *counts, uint64_t *to, error *e) {
+  const io_way *way = w->way;
+  MPI_Request request;
+  int *firsts = counts ? counts + way->ranks : NULL;
+  for (int r = 0, first = 0; counts && r < way->ranks; first += counts[r++]) {
+    counts[r] = (int)w->shares[2 * (r * w->count + i) + 1];
+    firsts[r] = first;
   }
+  MPI_TRY(e, MPI_Igatherv(w->parts[i].sums, (int)w->parts[i].count, MPI_UINT64_T, to, counts, firsts,
+                          MPI_UINT64_T, 0, way->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  return 0;
 }
 
-/* Collective. */
+/* Agreed but for MPI's own errors. */
 static int gather_sums(writer *w, int64_t rows, error *e) {
   const io_way *way = w->way;
-  int mine = 0, *counts = NULL, *firsts = NULL;
-  uint64_t *come = NULL;
-  MPI_Request request;
-  for (int i = 0; i < w->count; i++) mine += (int)w->parts[i].count;
+  int *counts = NULL;
   if (way->rank == 0) {
     counts = calloc(2 * (size_t)way->ranks, sizeof *counts);
-    come = malloc(((size_t)rows + 1) * sizeof *come);
-    w->all_sums = malloc(((size_t)rows + 1) * sizeof *come);
-    if (!counts || !come || !w->all_sums)
-      FAIL(e, OUT_OF_MEMORY, 2 * (size_t)rows * sizeof *come, "the sums of a checkpoint");
+    w->all_sums = malloc(((size_t)rows + 1) * sizeof *w->all_sums);
+    if (!counts || !w->all_sums)
+      FAIL(e, OUT_OF_MEMORY, (size_t)rows * sizeof *w->all_sums, "the sums of a checkpoint");
   }
-  if (!error_agree(e, way->comm)) {
-    if (way->rank == 0) firsts = counts + way->ranks;
-    for (int r = 0, first = 0; counts && r < way->ranks; first += counts[r++]) {
-      for (int i = 0; i < w->count; i++) counts[r] += (int)w->shares[2 * (r * w->count + i) + 1];
-      firsts[r] = first;
-    }
-    int rc =
-        MPI_Igatherv(w->sums, mine, MPI_UINT64_T, come, counts, firsts, MPI_UINT64_T, 0, way->comm, &request);
-    if (rc == MPI_SUCCESS) rc = mpi_wait(&request, MPI_STATUS_IGNORE);
-    if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Igatherv");
-    if (way->rank == 0 && !e->id) order_sums(w, come);
+  uint64_t *to = w->all_sums;
+  error_agree(e, way->comm);
+  for (int i = 0; i < w->count && !e->id; i++) {
+    gather_array(w, i, counts, to, e);
+    if (to) to += stored_rows(&w->seal.arrays[i]);
   }
   free(counts);
-  free(come);
   return e->id;
 }
 

@@ -128,6 +128,51 @@ def only_the_server(program):
     compare(program, "u", "ref", "after a restart")
 
 
+# Ranks 1 and 2 in a folder of their own: another one (VIEW empty), or the same one through another mount.
+VIEWS = """if [ "$VIEW" ]; then mount --bind "$PWD" "$AWAY" || exit 99; fi
+exec "$@" """
+
+
+@case
+def views(program):
+    """What ranks see of the folders decides: another folder of the same name is found out, and files pass through the first
+    rank; the same folder, mounted twice, is used by all of them."""
+    rich_input(program)
+    config = program.config(RICH)
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref")
+    away = program.root / "away"
+    (away / "out").mkdir(parents=True)
+
+    def apart(*args, view="", code=0):
+        rest = [program.path, *[a for a in args if "=" not in a], config, *[a for a in args if "=" in a]]
+        command = [program.mpiexec, "-np", "1", "-wdir", program.folder, *rest, ":", "-np", "2", "-wdir", away, *rest]
+        if view:
+            command = ["unshare", "-rm", "bash", "-c", VIEWS, "bash", *command]
+        result = program.finish(command, env={"VIEW": view, "AWAY": str(away)})
+        check(result.code == code, f"{view or 'apart'}, {args}: expected exit {code}, got {result}")
+        return result
+
+    def agree(about):
+        compare(program, "u", "ref", about)
+        compare(program, "c", "cref", about)
+        for old in program.folder.glob("out/[uc].*"):
+            old.unlink()
+
+    check("io gather" in apart().out, "another folder of the same name was taken for the same")
+    check(not list((away / "out").iterdir()), f"left in the other folder: {list((away / 'out').iterdir())}")
+    apart("--restart", "out/c.00000016.h5")
+    agree("folders apart")
+    refused = apart("parallel.io=collective", code=2)
+    check(refused.err.count("error:") == 1 and "No such file" in refused.err, f"collective, folders apart: {refused}")
+    for old in program.folder.glob("out/[uc].*"):
+        old.unlink()
+    if program.may_mount():
+        check("io collective" in apart(view="mounted twice").out, "the same folder was not found out")
+        agree("a folder mounted twice")
+    else:
+        print("no file systems may be mounted here: two mounts of a folder are not checked")
+
+
 @case
 def restarts(program):
     """k steps and N - k steps, each in a mode of its own."""
