@@ -50,7 +50,12 @@ static void launch_share(sweep s, enum equation equation, int lanes, int part, i
   for_each_block(&s, lanes, host_share_of(a, part, parts), run);
 }
 
-#define INLINE             static inline __attribute__((always_inline))
+/* Everything in one function makes the sweep fast; a sanitizer's checks make such functions take gcc minutes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define INLINE static inline
+#else
+#define INLINE static inline __attribute__((always_inline))
+#endif
 #define STENCIL_JOIN(a, b) a##b
 /* Takes from the compiler what it knows of a pointer. */
 #define opaque(p)          __asm__ volatile("" : "+r"(p))
