@@ -62,7 +62,9 @@ class Program:
         self.path, self.mpiexec = str(Path(path).resolve()), mpiexec
         self.root = Path(tempfile.mkdtemp(prefix="stencil-"))
         self.folder = self.root / "work"
-        self.environment = {**os.environ, **ENVIRONMENT, "XDG_CACHE_HOME": str(self.root / "cache")}
+        # Open MPI makes a folder for all of a user's runs in TMPDIR and removes it at their end: of two that start and end
+        # at the same time, one may find it gone.
+        self.environment = {**os.environ, **ENVIRONMENT, "XDG_CACHE_HOME": str(self.root / "cache"), "TMPDIR": str(self.root)}
         self.fresh()
 
     def fresh(self):
