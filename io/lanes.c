@@ -12,7 +12,7 @@
 enum {
   SLOTS = 2,            /* one is filled while the other is emptied */
   SLOT_BYTES = 1 << 20, /* stays in a core's cache */
-  LANES_IN_ALL = 8,     /* threads of rank 0 that are worth having, */
+  LANES_IN_ALL = 16,    /* threads of rank 0 that are worth having, */
   LANES_OF_RANK = 4,    /* and of another rank */
   CONTROL_BYTES = 4096,
   TAG_REQUEST = 7301,

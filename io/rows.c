@@ -14,7 +14,8 @@
 #include "lanes.h"
 
 enum {
-  THREADS_MAX = 4,         /* a rank's: more move no more */
+  THREADS_MAX = 4,         /* a rank's: more move no more, */
+  COMPRESSORS_MAX = 16,    /* but compress more */
   BLOCK_BYTES = 1 << 20,   /* stays in a core's cache */
   LARGE_BYTES = 256 << 20, /* that the blocks of all threads may take */
 };
@@ -22,13 +23,13 @@ enum {
 /* --- the way ---------------------------------------------------------------------------------------------------- */
 
 /* Cores for each rank of a node. Ranks that are bound share theirs with nobody. */
-static int rows_threads(int ranks_of_node) {
+static int rows_cores(int ranks_of_node) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);
   int cores = CPU_COUNT(&mine);
   if (cores >= sysconf(_SC_NPROCESSORS_ONLN)) cores /= ranks_of_node;
-  return cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : cores;
+  return cores < 1 ? 1 : cores > COMPRESSORS_MAX ? COMPRESSORS_MAX : cores;
 }
 
 int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
@@ -40,7 +41,8 @@ int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
   MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &node));
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
   MPI_TRY(e, MPI_Comm_free(&node));
-  w->threads = rows_threads(ranks);
+  w->compressors = rows_cores(ranks);
+  w->threads = w->compressors < THREADS_MAX ? w->compressors : THREADS_MAX;
   return 0;
 }
 
@@ -248,7 +250,7 @@ static void *worker_main(void *argument) {
 
 static int workers_of(const moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
-  int count = m->way->threads;
+  int count = m->f->deflate ? m->way->compressors : m->way->threads;
   if (m->through_lanes) return lanes_own(m->way->lanes); /* each lane must end */
   if ((size_t)count > most) count = most ? (int)most : 1;
   if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;
@@ -257,7 +259,7 @@ static int workers_of(const moving *m) {
 
 /* Starts the threads but for the last, whose work is the calling thread's. One that cannot start is done by it, too. */
 static void run_workers(moving *m, bool serves, error *e) {
-  worker all[THREADS_MAX + 1] = {{0}};
+  worker all[COMPRESSORS_MAX] = {{0}};
   const int count = workers_of(m);
   for (int i = 0; i < count; i++) {
     all[i] = (worker){.m = m, .number = i};

@@ -16,7 +16,8 @@ typedef struct io_way {
   int rank, ranks;     /* of comm */
   bool together;       /* every rank opens files itself; else rank 0 alone */
   bool share;          /* lanes may use common memory */
-  int threads;         /* that move a rank's blocks at once, at least 1 */
+  int threads;         /* that move a rank's blocks at once, at least 1, */
+  int compressors;     /* and that compress them: more are worth having */
   size_t block_bytes;  /* at most this much in a block, but at least one row */
   struct lanes *lanes; /* opened when first needed; owned */
 } io_way;
