@@ -1,5 +1,5 @@
-/* What a step does to a field besides the star: point sources, absorbing layers, receivers, and ghosts at the start; and
- * quantiles of a field that is saved.
+/* What a device does with a field besides the star: point sources, absorbing layers, receivers, ghosts at the start, and
+ * the statistics of a field that is saved (statistics.h).
  * An operation exists for every backend; device_table.apply enqueues it as it does a launch. All give the same bits
  * on every backend, for every number of threads and every cut of the planes. */
 #ifndef STENCIL_OPERATION_H
@@ -20,6 +20,8 @@ typedef struct operation {
   const char *name; /* for messages */
   size_t args_bytes;
   host_operation *host;
+  host_operation
+      *then[2]; /* host: stages that follow; each begins when all parts of the one before are done; or NULL */
   cuda_operation *cuda; /* NULL where CUDA is not compiled in */
   /* Host: into how many pieces to cut each of so many shares, as host_share_pieces; NULL: one. */
   int (*pieces)(const void *args, int shares);
@@ -73,8 +75,11 @@ typedef struct sample_args {
 } sample_args;
 extern const operation operation_sample;
 
-/* Args: quantiles_args (statistics.h). */
-extern const operation operation_quantiles;
+/* --- statistics (statistics.h) ---------------------------------------------------------------------------------- */
+
+/* Args: statistics_args, histogram_args and quantiles_args. A CUDA device that cannot do cooperative launches answers
+ * operation_statistics with cudaErrorNotSupported. */
+extern const operation operation_statistics, operation_histogram, operation_quantiles;
 
 #ifdef __cplusplus
 }

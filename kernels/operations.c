@@ -7,7 +7,7 @@
 
 #ifdef STENCIL_HAVE_CUDA
 cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda, operation_persistent_cuda,
-    operation_quantiles_cuda;
+    operation_statistics_cuda, operation_histogram_cuda, operation_quantiles_cuda;
 #define CUDA(function) function
 #else
 #define CUDA(function) NULL
@@ -68,6 +68,16 @@ const operation operation_ghosts = OPERATION("ghosts", kernel_args, ghosts_host,
 const operation operation_inject =
     OPERATION("point sources", inject_args, inject_host, operation_inject_cuda);
 const operation operation_sample = OPERATION("receivers", sample_args, sample_host, operation_sample_cuda);
+const operation operation_statistics = {.name = "statistics",
+                                        .args_bytes = sizeof(statistics_args),
+                                        .host = statistics_host_units,
+                                        .then = {statistics_host_planes, statistics_host_bad},
+                                        .cuda = CUDA(operation_statistics_cuda)};
+const operation operation_histogram = {.name = "histogram",
+                                       .args_bytes = sizeof(histogram_args),
+                                       .host = histogram_host_clear,
+                                       .then = {histogram_host},
+                                       .cuda = CUDA(operation_histogram_cuda)};
 const operation operation_quantiles =
     OPERATION("quantiles", quantiles_args, quantiles_host, operation_quantiles_cuda);
 const operation operation_persistent =

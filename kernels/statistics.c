@@ -155,7 +155,8 @@ static int64_t share_begin(int64_t n, int part, int parts) {
   return n / parts * part + n % parts * part / parts;
 }
 
-void statistics_host_units(const statistics_args *a, int part, int parts) {
+void statistics_host_units(const void *args, int part, int parts) {
+  const statistics_args *a = args;
   unit_adder *add = best_adder();
   int64_t units = units_of_plane(a->field.nx, a->field.ny) * a->field.nz;
   int64_t begin = share_begin(units, part, parts), end = share_begin(units, part + 1, parts);
@@ -180,7 +181,8 @@ static partial_statistics measure_plane(const partial_statistics *units, int64_t
   return plane;
 }
 
-void statistics_host_planes(const statistics_args *a, int part, int parts) {
+void statistics_host_planes(const void *args, int part, int parts) {
+  const statistics_args *a = args;
   int64_t count = units_of_plane(a->field.nx, a->field.ny);
   int64_t begin = share_begin(a->field.nz, part, parts), end = share_begin(a->field.nz, part + 1, parts);
   for (int64_t z = begin; z < end; z++) a->planes[z] = measure_plane(a->units + z * count, count);
@@ -199,8 +201,10 @@ static int list_row(const statistics_args *a, int z, int y, int found) {
   return found;
 }
 
-void statistics_host_bad(const statistics_args *a, int part, int parts) {
-  (void)part, (void)parts;
+void statistics_host_bad(const void *args, int part, int parts) {
+  const statistics_args *a = args;
+  (void)parts;
+  if (part != 0) return;
   int found = 0;
   for (int z = 0; z < a->field.nz && found < BAD_POINTS; z++)
     for (int y = 0; a->planes[z].nonfinite && y < a->field.ny; y++) found = list_row(a, z, y, found);
@@ -209,7 +213,14 @@ void statistics_host_bad(const statistics_args *a, int part, int parts) {
 /* --- histogram
  * --------------------------------------------------------------------------------------------------- */
 
-void histogram_host(const histogram_args *a, int part, int parts) {
+void histogram_host_clear(const void *args, int part, int parts) {
+  const histogram_args *a = args;
+  (void)parts;
+  if (part == 0) memset(a->counts, 0, (size_t)a->bins * sizeof *a->counts);
+}
+
+void histogram_host(const void *args, int part, int parts) {
+  const histogram_args *a = args;
   const field_view *f = &a->field;
   uint64_t mine[HISTOGRAM_BINS] = {0};
   int64_t rows = (int64_t)f->nz * f->ny, end = share_begin(rows, part + 1, parts);

@@ -215,7 +215,8 @@ static cudaError_t grid_size(const field_view &f, const void *kernel, size_t sha
   return status;
 }
 
-int statistics_cuda(const statistics_args *a, void *stream) {
+extern "C" int operation_statistics_cuda(const void *args, void *stream) {
+  const statistics_args *a = static_cast<const statistics_args *>(args);
   int device = 0, cooperative = 0;
   unsigned blocks = 0;
   cudaError_t status = cudaGetDevice(&device);
@@ -273,7 +274,8 @@ static __global__ void __launch_bounds__(BLOCK) count_values(const __grid_consta
     if (counts[i]) atomicAdd(reinterpret_cast<count_t *>(a.counts + i), (count_t)counts[i]);
 }
 
-int histogram_cuda(const histogram_args *a, void *stream) {
+extern "C" int operation_histogram_cuda(const void *args, void *stream) {
+  const histogram_args *a = static_cast<const histogram_args *>(args);
   const cudaStream_t s = static_cast<cudaStream_t>(stream);
   const size_t shared = (size_t)a->bins * sizeof(unsigned);
   unsigned blocks = 0;

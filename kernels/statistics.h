@@ -161,20 +161,16 @@ void statistics_add_plane(partial_statistics *total, const partial_statistics *p
 double statistics_l2(const field_statistics *s);
 double statistics_mean(const field_statistics *s);
 
-/* On the host, by threads that share the work: each function is run as parts 0 .. parts - 1, and begun when
- * all parts of the one before are done. statistics_host_bad is for one thread. */
-void statistics_host_units(const statistics_args *a, int part, int parts);
-void statistics_host_planes(const statistics_args *a, int part, int parts);
-void statistics_host_bad(const statistics_args *a, int part, int parts);
-/* Adds to counts, which start as 0. */
-void histogram_host(const histogram_args *a, int part, int parts);
-void quantiles_host(const void *args, int part,
-                    int parts); /* a host_operation, for one thread; args: quantiles_args */
-
-/* On a CUDA device: enqueue the work on a cudaStream_t and return a cudaError_t. The statistics are one
- * cooperative launch: cudaErrorNotSupported where the device cannot do those. nz = 0 is allowed. */
-int statistics_cuda(const statistics_args *a, void *stream);
-int histogram_cuda(const histogram_args *a, void *stream);
+/* On the host: the stages of operation_statistics, operation_histogram and operation_quantiles (operation.h), each a
+ * host_operation. A stage begins when all parts of the one before are done. nz = 0 is allowed. */
+void statistics_host_units(const void *args, int part,
+                           int parts); /* args: statistics_args, as of the next two */
+void statistics_host_planes(const void *args, int part, int parts);
+void statistics_host_bad(const void *args, int part, int parts); /* all of it is part 0 */
+void histogram_host_clear(const void *args, int part,
+                          int parts);                       /* args: histogram_args; all of it is part 0 */
+void histogram_host(const void *args, int part, int parts); /* adds to the counts */
+void quantiles_host(const void *args, int part, int parts); /* args: quantiles_args; all of it is part 0 */
 
 #ifdef __cplusplus
 }

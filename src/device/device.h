@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "kernels/kernel.h"
 #include "kernels/operation.h"
-#include "kernels/statistics.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,9 +92,6 @@ typedef struct device_table {
   /* Waits for both events, which must carry times, then gives the seconds from `first` to `last` (both recorded; needs
    * options.profile). */
   int (*seconds)(device *dev, int first, int last, double *seconds, error *e);
-  /* Enqueue the statistics or the histogram of a field (statistics.h), as asynchronous as a launch. */
-  int (*statistics)(device *dev, int stream, const statistics_args *args, error *e);
-  int (*histogram)(device *dev, int stream, const histogram_args *args, error *e);
   /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. */
   int (*pin)(device *dev, void *memory, size_t bytes, error *e);
   int (*unpin)(device *dev, void *memory, error *e);
@@ -112,7 +108,7 @@ struct device {
   size_t total_bytes;       /* memory of the device, 0 if unknown */
   size_t room;              /* what this rank may take: less where others use the same device; 0 if unknown */
   block_counter *counters;  /* CUDA: one a stream, for args of operations that launch kernels; else NULL */
-  unsigned char gpu[16];    /* the same for two devices that are one GPU, whoever opened them; zeros: no GPU */
+  unsigned char gpu[16]; /* the same for two devices that are one GPU, whoever opened them; zeros: no GPU */
 };
 
 /* Opens a device: name "host", "cuda" or "auto" (cuda where it is compiled in and a device is there, else

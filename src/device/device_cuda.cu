@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device.h"
+#include "kernels/statistics.h"
 
 /* What alloc gave out: the runtime does not tell free how large it was. */
 struct allocation {
@@ -269,14 +270,6 @@ static int cuda_seconds(device *dev, int first, int last, double *seconds, error
   return 0;
 }
 
-static int cuda_statistics(device *dev, int stream, const statistics_args *args, error *e) {
-  return launched("launch of the statistics", statistics_cuda(args, cuda_of(dev)->streams[stream]), e);
-}
-
-static int cuda_histogram(device *dev, int stream, const histogram_args *args, error *e) {
-  return launched("launch of the histogram", histogram_cuda(args, cuda_of(dev)->streams[stream]), e);
-}
-
 /* --- opening and closing
  * ------------------------------------------------------------------------------------ */
 
@@ -313,8 +306,6 @@ static const device_table cuda_table = {
     cuda_sync,       // sync
     cuda_sync_event, // sync_event
     cuda_seconds,    // seconds
-    cuda_statistics, // statistics
-    cuda_histogram,  // histogram
     cuda_pin,        // pin
     cuda_unpin,      // unpin
     &cuda_peer,      // peer
@@ -397,7 +388,7 @@ static int take(cuda_device *d, int ordinal, error *e) {
   if (status != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(status));
   TRY(make_streams(d, e));
   const statistics_args nothing = {};
-  const cudaError_t run = static_cast<cudaError_t>(statistics_cuda(&nothing, d->streams[0]));
+  const cudaError_t run = static_cast<cudaError_t>(operation_statistics.cuda(&nothing, d->streams[0]));
   if (run == cudaErrorNotSupported)
     return FAIL(e, DEVICE_ABSENT, "it cannot do cooperative launches, which the statistics need");
   return run == cudaSuccess ? 0 : FAIL(e, DEVICE_ABSENT, cudaGetErrorString(run));

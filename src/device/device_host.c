@@ -117,20 +117,18 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   return 0;
 }
 
-/* Work of a device's thread pool: `args`, of `bytes`, are copied. */
-static void push_operation(host_device *h, int stream, host_operation *run, const void *args, size_t bytes,
-                           int threads) {
-  operation_task task = {&h->failures[stream], run, {0}};
-  memcpy(task.args, args, bytes);
-  host_stream_push(h->streams[stream], operation_run, &task, offsetof(operation_task, args) + bytes, threads,
-                   1);
-}
-
 static int host_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
   host_device *h = host_of(dev);
-  if (o->args_bytes > sizeof((operation_task *)0)->args)
-    return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
-  push_operation(h, stream, o->host, args, o->args_bytes, h->threads);
+  operation_task task = {&h->failures[stream], o->host, {0}};
+  if (o->args_bytes > sizeof task.args) return FAIL(e, DEVICE_FAILED, "host", o->name, "too many arguments");
+  memcpy(task.args, args, o->args_bytes);
+  const size_t bytes = offsetof(operation_task, args) + o->args_bytes;
+  const int pieces = o->pieces ? o->pieces(args, h->threads) : 1;
+  host_stream_push(h->streams[stream], operation_run, &task, bytes, h->threads, pieces);
+  for (size_t i = 0; i < sizeof o->then / sizeof *o->then && o->then[i]; i++) {
+    task.run = o->then[i];
+    host_stream_push(h->streams[stream], operation_run, &task, bytes, h->threads, 1);
+  }
   return 0;
 }
 
@@ -164,48 +162,6 @@ static int host_sync(device *dev, int stream, error *e) {
   if (!h->failures[stream].id) return 0;
   if (!e->id) *e = h->failures[stream]; /* sticky: it stays for the next sync */
   return e->id;
-}
-
-/* --- statistics ----------------------------------------------------------------------------------------- */
-
-static void find_units(const void *args, int part, int parts) {
-  statistics_host_units(args, part, parts);
-}
-
-static void find_planes(const void *args, int part, int parts) {
-  statistics_host_planes(args, part, parts);
-}
-
-static void find_bad(const void *args, int part, int parts) {
-  statistics_host_bad(args, part, parts);
-}
-
-/* One after the other: between them the threads meet. */
-static int host_statistics(device *dev, int stream, const statistics_args *args, error *e) {
-  (void)e;
-  host_device *h = host_of(dev);
-  push_operation(h, stream, find_units, args, sizeof *args, h->threads);
-  push_operation(h, stream, find_planes, args, sizeof *args, h->threads);
-  push_operation(h, stream, find_bad, args, sizeof *args, 1);
-  return 0;
-}
-
-static void clear_counts(const void *args, int part, int parts) {
-  (void)part, (void)parts;
-  const histogram_args *a = args;
-  memset(a->counts, 0, (size_t)a->bins * sizeof *a->counts);
-}
-
-static void count_values(const void *args, int part, int parts) {
-  histogram_host(args, part, parts);
-}
-
-static int host_histogram(device *dev, int stream, const histogram_args *args, error *e) {
-  (void)e;
-  host_device *h = host_of(dev);
-  push_operation(h, stream, clear_counts, args, sizeof *args, 1);
-  push_operation(h, stream, count_values, args, sizeof *args, h->threads);
-  return 0;
 }
 
 /* --- other processes ------------------------------------------------------------------------------------ */
@@ -254,8 +210,6 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .sync = host_sync,
                                         .sync_event = host_sync_event,
                                         .seconds = host_seconds,
-                                        .statistics = host_statistics,
-                                        .histogram = host_histogram,
                                         .pin = host_pin,
                                         .unpin = host_unpin,
                                         .peer = &host_peer};

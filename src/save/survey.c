@@ -92,7 +92,7 @@ static int measure_slab(survey *v, findings *f, error *e) {
   }
   const device_table *t = v->dev->table;
   *f = (findings){v->on_host, (bad_point *)(void *)((char *)v->on_host + planes_bytes(v))};
-  TRY(t->statistics(v->dev, STREAM_INTERIOR, &v->args, e));
+  TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_statistics, &v->args, e));
   TRY(bring(v, f->planes, v->args.planes, planes_bytes(v), e));
   TRY(bring(v, f->bad, v->args.bad, BAD_POINTS * sizeof *f->bad, e));
   return t->sync(v->dev, STREAM_INTERIOR, e);
@@ -142,7 +142,7 @@ static int count_slab(survey *v, const histogram_args *h, uint64_t **counts, err
     return 0;
   }
   *counts = v->on_host;
-  TRY(v->dev->table->histogram(v->dev, STREAM_INTERIOR, h, e));
+  TRY(v->dev->table->apply(v->dev, STREAM_INTERIOR, &operation_histogram, h, e));
   TRY(bring(v, *counts, v->counts, counts_bytes(v), e));
   return v->dev->table->sync(v->dev, STREAM_INTERIOR, e);
 }

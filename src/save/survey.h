@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include "device/device.h"
 #include "halo/slab.h"
+#include "kernels/statistics.h"
 
 typedef struct survey {
   device *

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 #include "device/device.h"
+#include "kernels/statistics.h"
 
 enum {
   COUNT = 3 * 1000 * 1000 + 7
@@ -218,7 +219,7 @@ static void statistics_are_in_stream_order(void **state) {
   own[-PLANE] = own[NZ * PLANE] = own[3 * PLANE - 1] = own[NX] = own[NY * PITCH] = NAN; /* not own points */
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(f->dev->table->statistics(f->dev, STREAM_INTERIOR, &args, &E), &E);
+  assert_ok(f->dev->table->apply(f->dev, STREAM_INTERIOR, &operation_statistics, &args, &E), &E);
   copy(f, STREAM_INTERIOR, f->back, f->b, COPY_TO_HOST);
   sync(f, STREAM_INTERIOR);
   uint64_t nonfinite = 0;
@@ -243,7 +244,7 @@ static void a_histogram_is_in_stream_order(void **state) {
       for (int x = 0; x < NX; x++) expected[(int)(8 * (f->host[FIELD + z * PLANE + y * PITCH + x] + 1))]++;
   delay(f, STREAM_BOUNDARY);
   copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(f->dev->table->histogram(f->dev, STREAM_BOUNDARY, &args, &E), &E);
+  assert_ok(f->dev->table->apply(f->dev, STREAM_BOUNDARY, &operation_histogram, &args, &E), &E);
   copy(f, STREAM_BOUNDARY, f->back, f->b, COPY_TO_HOST);
   sync(f, STREAM_BOUNDARY);
   assert_memory_equal(f->back, expected, sizeof expected);

@@ -85,6 +85,45 @@ static void an_operation_has_only_so_many_arguments(void **state) {
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
 }
 
+/* Stages of an operation, counted: the parts of each, and those that began before the stage before was done. */
+typedef struct staged {
+  atomic_int parts[2], first, early;
+} staged;
+
+static void stage_first(const void *args, int part, int parts) {
+  staged *s = *(staged *const *)args;
+  if (part < parts) atomic_fetch_add(&s->parts[0], 1);
+  sched_yield();
+  atomic_fetch_add(&s->first, 1);
+}
+
+static void stage_second(const void *args, int part, int parts) {
+  staged *s = *(staged *const *)args;
+  if (atomic_load(&s->first) != 12) atomic_fetch_add(&s->early, 1);
+  if (part < parts) atomic_fetch_add(&s->parts[1], 1);
+}
+
+static int four_pieces(const void *args, int shares) {
+  (void)args, (void)shares;
+  return 4;
+}
+
+/* The fixture's 3 threads take 4 pieces each of the first stage, which asks for them, and 1 of the second. */
+static void an_operation_has_pieces_and_stages(void **state) {
+  device *dev = *state;
+  staged counts = {0}, *args = &counts;
+  const operation o = {.name = "staged",
+                       .args_bytes = sizeof args,
+                       .host = stage_first,
+                       .then = {stage_second},
+                       .pieces = four_pieces};
+  assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &o, &args, &E), &E);
+  assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
+  assert_int_equal(counts.parts[0], 12);
+  assert_int_equal(counts.parts[1], 3);
+  assert_int_equal(counts.early, 0);
+}
+
 /* Memory that the node lacks: the system would grant it, and kill the job when it is touched. */
 static void memory_is_no_more_than_the_node_has(void **state) {
   device *dev = *state;
@@ -167,6 +206,6 @@ int main(void) {
       cmocka_unit_test(launches_are_dealt_out_once), cmocka_unit_test(threads_take_what_a_slow_one_leaves),
       ON_HOST(an_event_belongs_to_one_stream),       ON_HOST(every_byte_is_copied),
       ON_HOST(nothing_is_done_after_a_failure),      ON_HOST(an_operation_has_only_so_many_arguments),
-      ON_HOST(memory_is_no_more_than_the_node_has)};
+      ON_HOST(an_operation_has_pieces_and_stages),   ON_HOST(memory_is_no_more_than_the_node_has)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
