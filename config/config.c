@@ -10,7 +10,7 @@ const choice *config_choice(const choice *choices, int value) {
   return choices->name ? choices : NULL;
 }
 
-static void default_center(config *c, source_config *s) {
+static void config_default_center(config *c, source_config *s) {
   (void)s;
   c->gaussian_center[0] = c->origin[0] + (c->nx - 1) / 2.0 * c->dx;
   c->gaussian_center[1] = c->origin[1] + (c->ny - 1) / 2.0 * c->dy;
@@ -18,20 +18,20 @@ static void default_center(config *c, source_config *s) {
 }
 
 /* A tenth of the longest extent, but at least one spacing, or a small grid would hold a spike. */
-static void default_width(config *c, source_config *s) {
+static void config_default_width(config *c, source_config *s) {
   (void)s;
   double longest = fmax((c->nx - 1) * c->dx, fmax((c->ny - 1) * c->dy, (c->nz - 1) * c->dz));
   c->gaussian_width = fmax(longest / 10, fmax(c->dx, fmax(c->dy, c->dz)));
 }
 
 /* By then the wavelet is near enough to 0 at t = 0: e^(-a) of a Ricker is e^-22. */
-static void default_t0(config *c, source_config *s) {
+static void config_default_t0(config *c, source_config *s) {
   (void)c;
   s->t0 = 1.5 / s->f0;
 }
 
 /* Beside the fields, so that runs with paths of their own have checkpoints of their own. Empty where that is too long. */
-static void default_checkpoint(config *c, source_config *s) {
+static void config_default_checkpoint(config *c, source_config *s) {
   (void)s;
   const int n =
       snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%s" CHECKPOINT_ENDING, c->output_path);
@@ -39,7 +39,7 @@ static void default_checkpoint(config *c, source_config *s) {
 }
 
 /* A value without effect must be a good one all the same. */
-static int check_idle(const value *given) {
+static int config_check_idle(const value *given) {
   config scratch = *given->c;
   source_config scratch_source;
   value v = *given;
@@ -56,7 +56,8 @@ static int check_idle(const value *given) {
 }
 
 /* Where a key does not apply its fields have their default all the same, unless that is computed. */
-static int fill_key(config *c, source_config *s, const config_key *key, const config_block *given, error *e) {
+static int config_fill_key(config *c, source_config *s, const config_key *key, const config_block *given,
+                           error *e) {
   const config_entry *entry = &given->entries[key - config_keys];
   char place[PLACE_TEXT], section[SECTION_TEXT];
   config_place(place, c->file, entry->line ? entry->line : given->line);
@@ -66,7 +67,7 @@ static int fill_key(config *c, source_config *s, const config_key *key, const co
     return FAIL(e, CONFIG_ONLY_WITH, place, section, key->name, key->only_with->says);
   value v = {key, section, entry->line ? entry->text : key->fallback, place, c, s, e};
   if (entry->line && !applies) {
-    TRY(check_idle(&v));
+    TRY(config_check_idle(&v));
     v.text = key->fallback;
   }
   if (v.text) return config_parse(&v);
@@ -77,13 +78,13 @@ static int fill_key(config *c, source_config *s, const config_key *key, const co
 }
 
 /* Fills c, or *s if that is not NULL. */
-static int fill_block(config *c, source_config *s, const config_block *given, error *e) {
+static int config_fill_block(config *c, source_config *s, const config_block *given, error *e) {
   for (const config_key *key = config_keys; key < config_keys + config_key_count; key++)
-    if (key->of_source == (s != NULL)) TRY(fill_key(c, s, key, given, e));
+    if (key->of_source == (s != NULL)) TRY(config_fill_key(c, s, key, given, e));
   return 0;
 }
 
-static int fill_sources(config *c, const config_entries *all, error *e) {
+static int config_fill_sources(config *c, const config_entries *all, error *e) {
   int count = all->count - 1;
   if (count == 0) return 0;
   if (c->equation != EQUATION_WAVE) {
@@ -96,17 +97,17 @@ static int fill_sources(config *c, const config_entries *all, error *e) {
   c->source_count = count;
   for (int i = 0; i < count; i++) {
     c->sources[i].number = all->blocks[i + 1]->number;
-    TRY(fill_block(c, &c->sources[i], all->blocks[i + 1], e));
+    TRY(config_fill_block(c, &c->sources[i], all->blocks[i + 1], e));
   }
   return 0;
 }
 
-static int load(config *c, config_entries *all, int count, const char *const overrides[], error *e) {
+static int config_fill(config *c, config_entries *all, int count, const char *const overrides[], error *e) {
   TRY(config_entries_open(all, e));
   TRY(config_read_file(all, c->file, e));
   TRY(config_read_overrides(all, count, overrides, e));
-  TRY(fill_block(c, NULL, all->blocks[0], e));
-  TRY(fill_sources(c, all, e));
+  TRY(config_fill_block(c, NULL, all->blocks[0], e));
+  TRY(config_fill_sources(c, all, e));
   return config_check(c, all, e);
 }
 
@@ -115,7 +116,7 @@ int config_load(config *c, const char *path, int count, const char *const overri
   if (strlen(path) >= sizeof c->file) return FAIL(e, CONFIG_PATH, (int)sizeof c->file - 1, path);
   strcpy(c->file, path);
   config_entries all = {0};
-  int failed = load(c, &all, count, overrides, e);
+  int failed = config_fill(c, &all, count, overrides, e);
   config_entries_close(&all);
   if (failed) config_free(c);
   return failed;

@@ -15,16 +15,16 @@ typedef struct checker {
 
 static const char axis_names[3] = {'x', 'y', 'z'};
 
-static int points_of(const config *c, int axis) {
+static int check_points_of(const config *c, int axis) {
   return axis == 0 ? c->nx : axis == 1 ? c->ny : c->nz;
 }
 
-static double spacing_of(const config *c, int axis) {
+static double check_spacing_of(const config *c, int axis) {
   return axis == 0 ? c->dx : axis == 1 ? c->dy : c->dz;
 }
 
 /* Sets k->place to where a key was given, or to the file. */
-static void look_at(checker *k, const config_block *given, const char *section, const char *name) {
+static void check_look_at(checker *k, const config_block *given, const char *section, const char *name) {
   config_place(k->place, k->c->file, config_entry_of(given, section, name)->line);
 }
 
@@ -38,14 +38,14 @@ static int check_cfl(checker *k) {
   if (k->c->cfl <= 1 || k->c->allow_unstable) return 0;
   const config_block *given = k->all->blocks[0];
   const char *text = config_entry_of(given, "time", "cfl")->text;
-  look_at(k, given, "time", "cfl");
+  check_look_at(k, given, "time", "cfl");
   return FAIL(k->e, CONFIG_VALUE, k->place, "time", "cfl", "a number <= 1 (or allow_unstable = on)", text);
 }
 
 /* --- boundaries -------------------------------------------------------------------------------- */
 
 /* The row of the key that sets a face: the most specific one given, else that of `all`. */
-static const config_key *key_of_face(const checker *k, int face) {
+static const config_key *check_key_of_face(const checker *k, int face) {
   const config_key *found = NULL;
   for (int i = 0; i < config_key_count; i++) {
     const config_key *key = &config_keys[i];
@@ -55,14 +55,14 @@ static const config_key *key_of_face(const checker *k, int face) {
   return found;
 }
 
-static const char *face_name(int face) {
+static const char *check_face_name(int face) {
   const config_key *key = config_keys;
   while (key->faces != 1 << face) key++;
   return key->name;
 }
 
-static const char *kind_name(const checker *k, int face) {
-  return config_choice(key_of_face(k, face)->choices, (int)k->c->boundary[face])->name;
+static const char *check_kind_name(const checker *k, int face) {
+  return config_choice(check_key_of_face(k, face)->choices, (int)k->c->boundary[face])->name;
 }
 
 static int check_periodic(checker *k, int axis) {
@@ -70,34 +70,34 @@ static int check_periodic(checker *k, int axis) {
   int lo = 2 * axis, hi = lo + 1;
   if ((kinds[lo] == BOUNDARY_PERIODIC) == (kinds[hi] == BOUNDARY_PERIODIC)) return 0;
   /* The message is about the key that makes them differ: the more specific one, further down in the table. */
-  int face = key_of_face(k, hi) > key_of_face(k, lo) ? hi : lo, other = lo + hi - face;
-  const char *name = key_of_face(k, face)->name;
-  look_at(k, k->all->blocks[0], "boundary", name);
-  return FAIL(k->e, CONFIG_HALF_PERIODIC, k->place, name, kind_name(k, face), face_name(other),
-              kind_name(k, other));
+  int face = check_key_of_face(k, hi) > check_key_of_face(k, lo) ? hi : lo, other = lo + hi - face;
+  const char *name = check_key_of_face(k, face)->name;
+  check_look_at(k, k->all->blocks[0], "boundary", name);
+  return FAIL(k->e, CONFIG_HALF_PERIODIC, k->place, name, check_kind_name(k, face), check_face_name(other),
+              check_kind_name(k, other));
 }
 
 /* A reflection reaches 4 points inside its face's own; of a periodic axis the ghosts are 4 points of the other side. */
 static int check_points(checker *k, int axis) {
-  int n = points_of(k->c, axis);
+  int n = check_points_of(k->c, axis);
   const char key[] = {'n', axis_names[axis], '\0'};
   for (int face = 2 * axis; face <= 2 * axis + 1; face++) {
     enum boundary_kind kind = k->c->boundary[face];
     int least = config_reflects(k->c, (enum face)face) ? 5 : kind == BOUNDARY_PERIODIC ? 4 : 1;
     if (n >= least) continue;
-    look_at(k, k->all->blocks[0], "grid", key);
-    return FAIL(k->e, CONFIG_FEW_POINTS, k->place, axis_names[axis], least, face_name(face),
-                kind_name(k, face), n);
+    check_look_at(k, k->all->blocks[0], "grid", key);
+    return FAIL(k->e, CONFIG_FEW_POINTS, k->place, axis_names[axis], least, check_face_name(face),
+                check_kind_name(k, face), n);
   }
   return 0;
 }
 
 static int check_layers(checker *k, int axis) {
-  int64_t n = points_of(k->c, axis), inside = n;
+  int64_t n = check_points_of(k->c, axis), inside = n;
   for (int face = 2 * axis; face <= 2 * axis + 1; face++)
     if (k->c->boundary[face] == BOUNDARY_ABSORBING) inside -= k->c->boundary_width;
   if (inside >= 1) return 0;
-  look_at(k, k->all->blocks[0], "boundary", "width");
+  check_look_at(k, k->all->blocks[0], "boundary", "width");
   return FAIL(k->e, CONFIG_LAYERS, k->place, k->c->boundary_width, axis_names[axis], (int)n);
 }
 
@@ -105,8 +105,9 @@ static int check_layers(checker *k, int axis) {
 
 int config_outside(const config *c, const double position[3], double ends[2]) {
   for (int axis = 0; axis < 3; axis++) {
-    const double low = c->origin[axis], high = low + (points_of(c, axis) - 1) * spacing_of(c, axis);
-    const double slack = 1e-9 * spacing_of(c, axis) + 1e-15 * fmax(fabs(low), fabs(high));
+    const double low = c->origin[axis],
+                 high = low + (check_points_of(c, axis) - 1) * check_spacing_of(c, axis);
+    const double slack = 1e-9 * check_spacing_of(c, axis) + 1e-15 * fmax(fabs(low), fabs(high));
     ends[0] = low, ends[1] = high;
     if (position[axis] < low - slack || position[axis] > high + slack) return axis;
   }
@@ -126,14 +127,14 @@ static int check_inside(checker *k, const char *section, const char *name, const
 static int check_source(checker *k, const config_block *given, const source_config *s) {
   char section[SECTION_TEXT];
   snprintf(section, sizeof section, "source.%d", s->number);
-  look_at(k, given, "source.1", "position");
+  check_look_at(k, given, "source.1", "position");
   return check_inside(k, section, "position", "", s->position);
 }
 
 static int check_receivers(checker *k) {
   const config *c = k->c;
   const char *name = c->receivers == RECEIVERS_LINE ? "line" : "points";
-  look_at(k, k->all->blocks[0], "receivers", name);
+  check_look_at(k, k->all->blocks[0], "receivers", name);
   for (int i = 0; i < c->receiver_count; i++) {
     char what[64];
     snprintf(what, sizeof what, "receiver %d of %d, at ", i + 1, c->receiver_count);
@@ -144,12 +145,12 @@ static int check_receivers(checker *k) {
 
 static int check_checkpoint_path(checker *k) {
   if (k->c->checkpoint_path[0]) return 0;
-  look_at(k, k->all->blocks[0], "output", "path");
+  check_look_at(k, k->all->blocks[0], "output", "path");
   return FAIL(k->e, CONFIG_TOO_LONG, k->place, "output", "path", CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
 }
 
 /* Is `file` PATH.STEP followed by `ending`? */
-static bool is_step_of(const char *file, const char *path, const char *ending) {
+static bool check_is_step_of(const char *file, const char *path, const char *ending) {
   const size_t length = strlen(path);
   if (strncmp(file, path, length) != 0 || file[length] != '.') return false;
   const char *rest = file + length + 1;
@@ -157,12 +158,12 @@ static bool is_step_of(const char *file, const char *path, const char *ending) {
   return rest > file + length + 1 && strcmp(rest, ending) == 0;
 }
 
-static bool is_one_of(const char *file, const char *path, const char *ending) {
+static bool check_is_one_of(const char *file, const char *path, const char *ending) {
   const size_t length = strlen(path);
   return strncmp(file, path, length) == 0 && strcmp(file + length, ending) == 0;
 }
 
-static bool same_file(const char *a, const char *b) {
+static bool check_same_file(const char *a, const char *b) {
   struct stat s, t;
   return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
@@ -172,11 +173,12 @@ static int check_report(checker *k) {
   const config *c = k->c;
   const char *file = c->report_file;
   if (!file[0]) return 0;
-  const bool taken = same_file(file, c->file) || is_one_of(file, c->output_path, ".xdmf") ||
-                     is_one_of(file, c->output_path, ".receivers.h5") ||
-                     is_step_of(file, c->output_path, ".hdf") || is_step_of(file, c->checkpoint_path, ".h5");
+  const bool taken = check_same_file(file, c->file) || check_is_one_of(file, c->output_path, ".xdmf") ||
+                     check_is_one_of(file, c->output_path, ".receivers.h5") ||
+                     check_is_step_of(file, c->output_path, ".hdf") ||
+                     check_is_step_of(file, c->checkpoint_path, ".h5");
   if (!taken) return 0;
-  look_at(k, k->all->blocks[0], "report", "file");
+  check_look_at(k, k->all->blocks[0], "report", "file");
   return FAIL(k->e, CONFIG_VALUE, k->place, "report", "file",
               "a name that is neither the config's nor one the run writes to", file);
 }

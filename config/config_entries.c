@@ -18,7 +18,7 @@ void config_entries_close(config_entries *all) {
 }
 
 /* Index of the first block whose number is not below this one; sections mostly come in ascending order. */
-static int position_of(const config_entries *all, int number) {
+static int entries_position_of(const config_entries *all, int number) {
   int low = 0, high = all->count;
   if (high > 0 && all->blocks[high - 1]->number < number) return high;
   while (low < high) {
@@ -31,7 +31,7 @@ static int position_of(const config_entries *all, int number) {
   return low;
 }
 
-static int make_room(config_entries *all, error *e) {
+static int entries_make_room(config_entries *all, error *e) {
   if (all->count < all->room) return 0;
   int room = 2 * all->room + 16;
   config_block **blocks = realloc(all->blocks, (size_t)room * sizeof *blocks);
@@ -42,12 +42,12 @@ static int make_room(config_entries *all, error *e) {
 }
 
 int config_block_of(config_entries *all, int number, int line, config_block **block, error *e) {
-  int at = position_of(all, number);
+  int at = entries_position_of(all, number);
   if (at < all->count && all->blocks[at]->number == number) {
     *block = all->blocks[at];
     return 0;
   }
-  TRY(make_room(all, e));
+  TRY(entries_make_room(all, e));
   size_t bytes = sizeof **block + (size_t)config_key_count * sizeof(config_entry);
   *block = calloc(1, bytes);
   if (!*block) return FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");

@@ -2,7 +2,7 @@
  * here, values are not.
  *
  * inih gives its handler no line numbers and passes over some mistakes in silence, so it reads through
- * read_line, which counts lines and takes comments and blanks away. */
+ * file_read_line, which counts lines and takes comments and blanks away. */
 #include "config_internal.h"
 #include <errno.h>
 #include <ini.h>
@@ -29,14 +29,14 @@ typedef struct reader {
   char text[LINE_LONGEST + 1]; /* without comment, leading and trailing blanks */
 } reader;
 
-static bool is_blank(char c) {
+static bool file_is_blank(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 /* --- names ------------------------------------------------------------------------------------- */
 
 /* N of "source.N", 1 or more without leading zeros; 0 for any other text. */
-static int source_number(const char *section) {
+static int file_source_number(const char *section) {
   static const char stem[] = "source.";
   int64_t number = 0;
   if (strncmp(section, stem, strlen(stem)) != 0) return 0;
@@ -46,12 +46,12 @@ static int source_number(const char *section) {
   return *digit == '\0' && number <= INT32_MAX ? (int)number : 0;
 }
 
-static bool same_section(const config_key *key, const char *section) {
-  return key->of_source ? source_number(section) > 0 : strcmp(key->section, section) == 0;
+static bool file_same_section(const config_key *key, const char *section) {
+  return key->of_source ? file_source_number(section) > 0 : strcmp(key->section, section) == 0;
 }
 
 /* " (did you mean 'nx'?)", or all there is if nothing comes near. */
-static void suggest(char *text, size_t size, const char *name, const char *const names[], int count) {
+static void file_suggest(char *text, size_t size, const char *name, const char *const names[], int count) {
   const char *nearest = nearest_name(name, names, count);
   if (nearest) {
     snprintf(text, size, " (did you mean '%s'?)", nearest);
@@ -62,60 +62,67 @@ static void suggest(char *text, size_t size, const char *name, const char *const
     length += (size_t)snprintf(text + length, size - length, " %s%s", names[i], i < count - 1 ? "," : ")");
 }
 
-static int check_section(const char *place, const char *section, error *e) {
+static int file_check_section(const char *place, const char *section, error *e) {
   const char *names[NAMES_MOST];
   int count = 0;
   for (int i = 0; i < config_key_count; i++) {
     const char *known = config_keys[i].section;
-    if (same_section(&config_keys[i], section)) return 0;
+    if (file_same_section(&config_keys[i], section)) return 0;
     if (count < NAMES_MOST && (count == 0 || strcmp(known, names[count - 1]) != 0)) names[count++] = known;
   }
   char hint[512];
-  suggest(hint, sizeof hint, section, names, count);
+  file_suggest(hint, sizeof hint, section, names, count);
   return FAIL(e, CONFIG_SECTION, place, section, hint);
 }
 
 /* *found is the index of a key in the table. */
-static int find_key(const char *place, const char *section, const char *name, int *found, error *e) {
+static int file_find_key(const char *place, const char *section, const char *name, int *found, error *e) {
   const char *names[NAMES_MOST];
   int count = 0;
-  TRY(check_section(place, section, e));
+  TRY(file_check_section(place, section, e));
   for (*found = 0; *found < config_key_count; ++*found) {
     const config_key *k = &config_keys[*found];
-    if (!same_section(k, section)) continue;
+    if (!file_same_section(k, section)) continue;
     if (count < NAMES_MOST) names[count++] = k->name;
     if (strcmp(k->name, name) != 0) continue;
     return 0;
   }
   char hint[512];
-  suggest(hint, sizeof hint, name, names, count);
+  file_suggest(hint, sizeof hint, name, names, count);
   return FAIL(e, CONFIG_KEY, place, section, name, hint);
 }
 
-/* Keeps the text of the key of that index, without leading and trailing blanks. */
-static int store(config_entries *all, const char *section, int found, int line, const char *place,
-                 const char *text, error *e) {
-  const config_key *key = &config_keys[found];
+/* A key as it was given: where, and which. */
+typedef struct given_key {
+  const char *place, *section;
+  int line;  /* in the file, or ENTRY_OVERRIDE */
+  int index; /* in the table of keys */
+} given_key;
+
+/* Keeps the text of a key, without leading and trailing blanks. */
+static int file_store(config_entries *all, const given_key *given, const char *text, error *e) {
+  const config_key *key = &config_keys[given->index];
   config_block *block;
-  TRY(config_block_of(all, source_number(section), line, &block, e));
-  config_entry *entry = &block->entries[found];
-  if (line != ENTRY_OVERRIDE && entry->line)
-    return FAIL(e, CONFIG_DUPLICATE, place, section, key->name, entry->line);
-  while (is_blank(*text)) text++;
+  TRY(config_block_of(all, file_source_number(given->section), given->line, &block, e));
+  config_entry *entry = &block->entries[given->index];
+  if (given->line != ENTRY_OVERRIDE && entry->line)
+    return FAIL(e, CONFIG_DUPLICATE, given->place, given->section, key->name, entry->line);
+  while (file_is_blank(*text)) text++;
   size_t length = strlen(text), longest = config_text_size(key) - 1;
-  while (length > 0 && is_blank(text[length - 1])) length--;
-  if (length > longest) return FAIL(e, CONFIG_TOO_LONG, place, section, key->name, (int)longest);
+  while (length > 0 && file_is_blank(text[length - 1])) length--;
+  if (length > longest)
+    return FAIL(e, CONFIG_TOO_LONG, given->place, given->section, key->name, (int)longest);
   free(entry->text);
   entry->text = strndup(text, length);
   if (!entry->text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the configuration");
-  entry->line = line;
+  entry->line = given->line;
   return 0;
 }
 
 /* --- the file ---------------------------------------------------------------------------------- */
 
 /* Reads one line into r->text; false at the end of the file and after an error. */
-static bool read_text(reader *r) {
+static bool file_read_text(reader *r) {
   size_t length = 0;
   bool comment = false, any = false;
   int c;
@@ -123,71 +130,73 @@ static bool read_text(reader *r) {
   while ((c = getc(r->file)) != EOF && c != '\n') {
     any = true;
     if (c == '\0') return !FAIL(r->e, CONFIG_NUL, r->place);
-    if ((c == '#' || c == ';') && (length == 0 || is_blank(r->text[length - 1]))) comment = true;
+    if ((c == '#' || c == ';') && (length == 0 || file_is_blank(r->text[length - 1]))) comment = true;
     bool mark = r->line == 1 && (c == 0xEF || c == 0xBB || c == 0xBF); /* UTF-8 byte order mark */
-    if (comment || (length == 0 && (mark || is_blank((char)c)))) continue;
+    if (comment || (length == 0 && (mark || file_is_blank((char)c)))) continue;
     if ((r->cut = length == LINE_LONGEST)) break;
     r->text[length++] = (char)c;
   }
   if (ferror(r->file)) return !FAIL(r->e, CONFIG_READ, r->path, strerror(errno));
-  while (length > 0 && is_blank(r->text[length - 1])) length--;
+  while (length > 0 && file_is_blank(r->text[length - 1])) length--;
   r->text[length] = '\0';
   return c == '\n' || any;
 }
 
 /* Refuses what inih would pass over or misread: "[grid] nx = 3", an unknown section without keys, a key
  * without name or too long for inih's buffer of `size`. */
-static int check_form(reader *r, int size) {
+static int file_check_form(reader *r, int size) {
   const char *equals = strpbrk(r->text, "=:");
   char *end = strchr(r->text, ']');
   bool header = *r->text == '[';
   bool entry = !header && equals && equals != r->text && equals - r->text <= size - 3;
-  if (!*r->text || entry) return 0; /* of an entry, take_entry says what is too long */
+  if (!*r->text || entry) return 0; /* of an entry, file_take_entry says what is too long */
   if (r->cut) return FAIL(r->e, CONFIG_LINE_LONG, r->place, LINE_LONGEST);
   if (!header || !end || end[1]) return FAIL(r->e, CONFIG_SYNTAX, r->place, r->text);
   *end = '\0';
-  TRY(check_section(r->place, r->text + 1, r->e));
+  TRY(file_check_section(r->place, r->text + 1, r->e));
   config_block *block; /* a section without keys counts too: it may lack some */
-  TRY(config_block_of(r->entries, source_number(r->text + 1), r->line, &block, r->e));
+  TRY(config_block_of(r->entries, file_source_number(r->text + 1), r->line, &block, r->e));
   *end = ']';
   return 0;
 }
 
 /* fgets for inih, whose buffer of `size` may be shorter than a path: it gets the head of the line, enough for
- * section and key, and take_entry finds the value in r->text. */
-static char *read_line(char *line, int size, void *context) {
+ * section and key, and file_take_entry finds the value in r->text. */
+static char *file_read_line(char *line, int size, void *context) {
   reader *r = context;
-  if (r->e->id || !read_text(r) || check_form(r, size)) return NULL;
+  if (r->e->id || !file_read_text(r) || file_check_form(r, size)) return NULL;
   snprintf(line, (size_t)size, "%.*s\n", size - 2, r->text);
   return line;
 }
 
 /* inih's handler: 1 for success. */
-static int take_entry(void *context, const char *section, const char *name, const char *head) {
+static int file_take_entry(void *context, const char *section, const char *name, const char *head) {
   reader *r = context;
   (void)head;
   int found;
   if (!*section) return !FAIL(r->e, CONFIG_NO_SECTION, r->place, name);
-  if (find_key(r->place, section, name, &found, r->e)) return 0;
+  if (file_find_key(r->place, section, name, &found, r->e)) return 0;
   int longest = (int)config_text_size(&config_keys[found]) - 1;
   if (r->cut) return !FAIL(r->e, CONFIG_TOO_LONG, r->place, section, name, longest);
   const char *value = strpbrk(r->text, "=:") + 1;
-  return !store(r->entries, section, found, r->line, r->place, value, r->e);
+  const given_key given = {r->place, section, r->line, found};
+  return !file_store(r->entries, &given, value, r->e);
 }
 
 /* A pipe in a folder, at whose other end may be nobody. The pipes that a shell makes, as for <(...), are in none. */
-static bool is_named_pipe(const char *path) {
+static bool file_is_named_pipe(const char *path) {
   struct stat s;
   struct statfs f;
   return stat(path, &s) == 0 && S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC;
 }
 
 int config_read_file(config_entries *all, const char *path, error *e) {
-  if (is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
+  if (file_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
   reader r = {.file = fopen(path, "r"), .path = path, .entries = all, .e = e};
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
-  int failed = ini_parse_stream(read_line, &r, take_entry, &r);
-  if (failed) FAIL(e, CONFIG_SYNTAX, r.place, r.text); /* nothing new where take_entry refused the line */
+  int failed = ini_parse_stream(file_read_line, &r, file_take_entry, &r);
+  if (failed)
+    FAIL(e, CONFIG_SYNTAX, r.place, r.text); /* nothing new where file_take_entry refused the line */
   fclose(r.file);
   return e->id;
 }
@@ -200,7 +209,7 @@ typedef struct override {
 } override;
 
 /* section.key=value, where the section may hold a dot (source.1) and the value anything. */
-static int split(override *o, const char *text, error *e) {
+static int file_split(override *o, const char *text, error *e) {
   const char *equals = strchr(text, '=');
   const char *dot = equals ? memrchr(text, '.', (size_t)(equals - text)) : NULL;
   if (!dot || dot == text || dot + 1 == equals) return FAIL(e, USAGE_OVERRIDE, text);
@@ -212,7 +221,7 @@ static int split(override *o, const char *text, error *e) {
 
 int config_check_override(const char *text, error *e) {
   override o;
-  return split(&o, text, e);
+  return file_split(&o, text, e);
 }
 
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e) {
@@ -221,9 +230,10 @@ int config_read_overrides(config_entries *all, int count, const char *const over
   for (int i = 0; i < count; i++) {
     override o;
     int found;
-    TRY(split(&o, overrides[i], e));
-    TRY(find_key(place, o.section, o.name, &found, e));
-    TRY(store(all, o.section, found, ENTRY_OVERRIDE, place, o.value, e));
+    TRY(file_split(&o, overrides[i], e));
+    TRY(file_find_key(place, o.section, o.name, &found, e));
+    const given_key given = {place, o.section, ENTRY_OVERRIDE, found};
+    TRY(file_store(all, &given, o.value, e));
   }
   return 0;
 }

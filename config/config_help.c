@@ -5,18 +5,18 @@
 #define FOR_EACH_KEY(key)                                                                                    \
   for (const config_key *key = config_keys; key < config_keys + config_key_count; key++)
 
-static const char *section_of(const config_key *key) {
+static const char *help_section_of(const config_key *key) {
   return key->of_source ? "source.N" : key->section;
 }
 
 /* Also true of the end of the table. */
-static bool begins_section(const config_key *key) {
+static bool help_begins_section(const config_key *key) {
   if (key == config_keys || key == config_keys + config_key_count) return true;
   return strcmp(key->section, key[-1].section) != 0;
 }
 
 /* The default as one would type it, or what it is called. */
-static const char *default_of(const config_key *key) {
+static const char *help_default_of(const config_key *key) {
   if (key->otherwise) return key->otherwise;
   if (key->fallback) return key->fallback;
   return key->required ? "required" : "none";
@@ -26,7 +26,7 @@ static bool is_typed(const config_key *key) {
   return !key->otherwise && key->fallback;
 }
 
-static const char *unit_of(const config_key *key) {
+static const char *help_unit_of(const config_key *key) {
   return key->unit ? key->unit : "";
 }
 
@@ -43,7 +43,7 @@ static bool has_documented_values(const config_key *key) {
 }
 
 /* " (a, b or c)", or nothing where there is no list. */
-static void put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
+static void help_put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
   char values[EXPECTED_TEXT];
   *text = 0;
   if (!lists_values(key)) return;
@@ -53,36 +53,36 @@ static void put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
 
 /* --- --help ------------------------------------------------------------------------------------------------------ */
 
-static void print_text(FILE *to) {
+static void help_text(FILE *to) {
   fprintf(to, "\nconfig keys: key = default, unit, meaning (docs/CONFIG.md says more)\n");
   FOR_EACH_KEY(key) {
     char left[64], values[EXPECTED_TEXT + 4];
-    if (begins_section(key)) fprintf(to, "[%s]\n", section_of(key));
-    snprintf(left, sizeof left, is_typed(key) ? "%s = %s" : "%s = (%s)", key->name, default_of(key));
-    put_values(key, values);
-    fprintf(to, "  %-33s %-6s %s%s\n", left, unit_of(key), key->doc, values);
+    if (help_begins_section(key)) fprintf(to, "[%s]\n", help_section_of(key));
+    snprintf(left, sizeof left, is_typed(key) ? "%s = %s" : "%s = (%s)", key->name, help_default_of(key));
+    help_put_values(key, values);
+    fprintf(to, "  %-33s %-6s %s%s\n", left, help_unit_of(key), key->doc, values);
   }
 }
 
 /* --- docs/CONFIG.md ---------------------------------------------------------------------------------------------- */
 
-static void print_key(FILE *to, const config_key *key) {
+static void help_key(FILE *to, const config_key *key) {
   const char *quote = is_typed(key) ? "`" : "";
   char values[EXPECTED_TEXT];
   config_expected(key, false, values);
-  fprintf(to, "| `%s` | %s%s%s | %s | %s | %s", key->name, quote, default_of(key), quote, unit_of(key),
-          values, key->doc);
+  fprintf(to, "| `%s` | %s%s%s | %s | %s | %s", key->name, quote, help_default_of(key), quote,
+          help_unit_of(key), values, key->doc);
   if (key->only_with) fprintf(to, " (%s)", key->only_with->says);
   fprintf(to, " |\n");
 }
 
-static void print_values(FILE *to, const config_key *key) {
-  fprintf(to, "\n| `%s.%s` | meaning |\n|---|---|\n", section_of(key), key->name);
+static void help_values(FILE *to, const config_key *key) {
+  fprintf(to, "\n| `%s.%s` | meaning |\n|---|---|\n", help_section_of(key), key->name);
   for (const choice *k = key->choices; k->name; k++)
     if (k->doc) fprintf(to, "| `%s` | %s |\n", k->name, k->doc);
 }
 
-static void print_markdown(FILE *to) {
+static void help_markdown(FILE *to) {
   fprintf(
       to,
       "# Configuration keys\n\n"
@@ -94,22 +94,22 @@ static void print_markdown(FILE *to) {
       "`section.key=value` wins over the file. An unknown, duplicate or overlong entry is an error.\n");
   for (const config_key *key = config_keys, *begin = key; key < config_keys + config_key_count; begin = key) {
     fprintf(to, "\n## [%s]\n\n| key | default | unit | value | meaning |\n|---|---|---|---|---|\n",
-            section_of(key));
-    for (; key == begin || !begins_section(key); key++) print_key(to, key);
+            help_section_of(key));
+    for (; key == begin || !help_begins_section(key); key++) help_key(to, key);
     for (; begin < key; begin++)
-      if (has_documented_values(begin)) print_values(to, begin);
+      if (has_documented_values(begin)) help_values(to, begin);
   }
 }
 
 /* --- the man page ------------------------------------------------------------------------------------------------ */
 
-static void print_man(FILE *to) {
+static void help_man(FILE *to) {
   FOR_EACH_KEY(key) {
     char values[EXPECTED_TEXT];
-    if (begins_section(key)) fprintf(to, ".SS [%s]\n", section_of(key));
+    if (help_begins_section(key)) fprintf(to, ".SS [%s]\n", help_section_of(key));
     config_expected(key, false, values);
-    fprintf(to, ".TP\n\\fB%s\\fR = %s%s%s%s\n", key->name, default_of(key), key->unit ? " (" : "",
-            unit_of(key), key->unit ? ")" : "");
+    fprintf(to, ".TP\n\\fB%s\\fR = %s%s%s%s\n", key->name, help_default_of(key), key->unit ? " (" : "",
+            help_unit_of(key), key->unit ? ")" : "");
     fprintf(to, "%s: %s%s%s.\n", key->doc, values, key->only_with ? "; " : "",
             key->only_with ? key->only_with->says : "");
     if (has_documented_values(key))
@@ -130,9 +130,10 @@ static bool lists_words(const config_key *key) {
   return false;
 }
 
-static void print_bash(FILE *to) {
+static void help_bash(FILE *to) {
   fprintf(to, "  keys='");
-  FOR_EACH_KEY(key) fprintf(to, "%s%s.%s=", begins_section(key) ? "\n    " : " ", key->section, key->name);
+  FOR_EACH_KEY(key)
+  fprintf(to, "%s%s.%s=", help_begins_section(key) ? "\n    " : " ", key->section, key->name);
   fprintf(to, "'\n  case $key in\n");
   FOR_EACH_KEY(key) {
     if (!lists_words(key)) continue;
@@ -151,16 +152,16 @@ static void print_bash(FILE *to) {
 void config_help(FILE *to, enum help_form form) {
   switch (form) {
   case HELP_TEXT:
-    print_text(to);
+    help_text(to);
     break;
   case HELP_MARKDOWN:
-    print_markdown(to);
+    help_markdown(to);
     break;
   case HELP_MAN:
-    print_man(to);
+    help_man(to);
     break;
   case HELP_BASH:
-    print_bash(to);
+    help_bash(to);
     break;
   }
 }
@@ -181,19 +182,19 @@ static bool is_foreign(const config_key *key, const config *c) {
 }
 
 /* One line of the example: a comment unless the run needs the key. */
-static void print_example(FILE *to, const config_key *key, const char *value, const config *c) {
+static void help_example_line(FILE *to, const config_key *key, const char *value, const config *c) {
   const source_config source = {.wavelet = WAVELET_RICKER};
   const bool active = value && !key->of_source,
              applies = !key->only_with || key->only_with->holds(c, &source);
   char left[96], values[EXPECTED_TEXT + 4];
-  put_values(key, values);
+  help_put_values(key, values);
   snprintf(left, sizeof left, "%s%s = %s", active ? "" : "; ", key->name,
            value           ? value
-           : is_typed(key) ? default_of(key)
+           : is_typed(key) ? help_default_of(key)
                            : "");
-  fprintf(to, "%-32s ; %s%s%s%s", left, unit_of(key), key->unit ? ": " : "", key->doc, values);
+  fprintf(to, "%-32s ; %s%s%s%s", left, help_unit_of(key), key->unit ? ": " : "", key->doc, values);
   if (!applies) fprintf(to, ", %s", key->only_with->says);
-  if (!value && !is_typed(key)) fprintf(to, "; default: %s", default_of(key));
+  if (!value && !is_typed(key)) fprintf(to, "; default: %s", help_default_of(key));
   fprintf(to, "\n");
 }
 
@@ -207,6 +208,6 @@ void config_example(FILE *to, enum equation equation) {
     if (strcmp(open, key->section) != 0) fprintf(to, "\n%s[%s]\n", key->of_source ? "; " : "", key->section);
     open = key->section;
     const bool type = strcmp(key->section, "equation") == 0 && strcmp(key->name, "type") == 0;
-    print_example(to, key, type ? equation_name(equation) : key->example, &c);
+    help_example_line(to, key, type ? equation_name(equation) : key->example, &c);
   }
 }

@@ -12,7 +12,8 @@
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};
 static const range POSITIVE = {1e-20, 1e20};
-static const range SPACING = {1e-15, 1e15}; /* its square, times and over the least weight, is a normal float */
+static const range SPACING = {1e-15,
+                              1e15}; /* its square, times and over the least weight, is a normal float */
 static const range SECONDS = {0, 1e9};
 static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}; /* wide enough for the default on any grid, as is WIDTH */
@@ -36,7 +37,7 @@ static bool has_face(const config *c, enum boundary_kind kind) {
  * effect, but does no harm, as where an override changes the equation: it is taken, and mentioned. */
 #define IDLE_CONDITION(name, expression, says) CONDITION_(name, expression, says, true)
 #define CONDITION(name, expression, says)      CONDITION_(name, expression, says, false)
-#define CONDITION_(name, expression, says, idle)                                                                    \
+#define CONDITION_(name, expression, says, idle)                                                             \
   static bool holds_##name(const config *c, const source_config *s) {                                        \
     (void)c, (void)s;                                                                                        \
     return expression;                                                                                       \
@@ -125,10 +126,10 @@ static const choice switch_choices[] = {
   WORD("yes", true, NULL), WORD("no", false, NULL), END};
 // clang-format on
 
-static void default_center(config *c, source_config *s);
-static void default_width(config *c, source_config *s);
-static void default_t0(config *c, source_config *s);
-static void default_checkpoint(config *c, source_config *s);
+static void config_default_center(config *c, source_config *s);
+static void config_default_width(config *c, source_config *s);
+static void config_default_t0(config *c, source_config *s);
+static void config_default_checkpoint(config *c, source_config *s);
 
 #define FACE(axis, side)      (1 << FACE_##axis##_##side)
 #define AXIS(axis)            (FACE(axis, LO) | FACE(axis, HI))
@@ -201,11 +202,11 @@ const config_key config_keys[] = {
   {"initial", "previous", VALUE_VARIANT, AT(previous_file), TAG(previous, previous_choices), .fallback = "rest",
    .only_with = &WAVE_KEY,
    .doc = "the wave one step before the start"},
-  {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = default_center,
+  {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = config_default_center,
    .only_with = &GAUSSIAN,
    .otherwise = "the middle of the grid", .unit = "m",
    .doc = "x y z of the middle of the gaussian; outside the grid is a warning"},
-  {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = default_width,
+  {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = config_default_width,
    .only_with = &GAUSSIAN,
    .otherwise = "a tenth of the longest side", .unit = "m", .doc = "standard deviation of the gaussian"},
   {"initial", "amplitude", VALUE_NUMBERS, AT(gaussian_amplitude), .range = &FIELD_VALUE, .fallback = "1",
@@ -239,7 +240,7 @@ const config_key config_keys[] = {
    .doc = "what the source emits"},
   {"source.1", "f0", VALUE_NUMBERS, AT_SOURCE(f0), .range = &POSITIVE, .required = true, .only_with = &FORMULA,
    .unit = "Hz", .doc = "peak frequency of the wavelet", .example = "75"},
-  {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = default_t0, .only_with = &FORMULA,
+  {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = config_default_t0, .only_with = &FORMULA,
    .otherwise = "1.5 / f0", .unit = "s", .doc = "time of the peak of the wavelet"},
   {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1",
    .doc = "factor of the wavelet"},
@@ -261,7 +262,7 @@ const config_key config_keys[] = {
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
    .doc = "gzip level of saved fields (with shuffle); 0: none"},
 
-  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .compute = default_checkpoint,
+  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .compute = config_default_checkpoint,
    .otherwise = "(output.path).checkpoint", .doc = "writes PATH.SSSSSSSS.h5 (step)"},
   {"checkpoint", "every_steps", VALUE_INTEGER, AT(checkpoint_every_steps), .min = 0, .max = INT64_MAX,
    .fallback = "0",

@@ -5,7 +5,7 @@
 #include "decimal.h"
 
 /* Sets the list to `count` positions of 0. */
-static int make_positions(const value *v, enum receivers_kind kind, int count) {
+static int lists_make_positions(const value *v, enum receivers_kind kind, int count) {
   config *c = v->c;
   c->receiver_positions = calloc((size_t)count, sizeof *c->receiver_positions);
   if (!c->receiver_positions)
@@ -15,20 +15,20 @@ static int make_positions(const value *v, enum receivers_kind kind, int count) {
   return 0;
 }
 
-static int refuse(const value *v) {
+static int lists_refuse(const value *v) {
   return config_refuse(v, v->key->choices->name);
 }
 
 /* Cuts the next word off *rest; NULL if there is none. */
-static char *take_word(char **rest) {
+static char *lists_take_word(char **rest) {
   char *word = strsep(rest, " \t");
   while (word && !*word) word = strsep(rest, " \t");
   return word;
 }
 
 /* Reads the next word of *rest; false if there is none or it is no coordinate. */
-static bool take_number(const value *v, char **rest, double *number) {
-  char *word = take_word(rest);
+static bool lists_take_number(const value *v, char **rest, double *number) {
+  char *word = lists_take_word(rest);
   return word && decimal_number(word, number) && *number >= v->key->range->low &&
          *number <= v->key->range->high;
 }
@@ -40,11 +40,11 @@ int config_parse_line(const value *v) {
   bool beyond = false;
   snprintf(text, sizeof text, "%s", v->text);
   for (int i = 0; i < 6; i++)
-    if (!take_number(v, &rest, &ends[i])) return refuse(v);
-  char *word = take_word(&rest);
-  if (!word || !decimal_integer(word, &n, &beyond) || take_word(&rest)) return refuse(v);
-  if (beyond || n < 1 || n > RECEIVER_LINE_MAX) return refuse(v);
-  TRY(make_positions(v, RECEIVERS_LINE, (int)n));
+    if (!lists_take_number(v, &rest, &ends[i])) return lists_refuse(v);
+  char *word = lists_take_word(&rest);
+  if (!word || !decimal_integer(word, &n, &beyond) || lists_take_word(&rest)) return lists_refuse(v);
+  if (beyond || n < 1 || n > RECEIVER_LINE_MAX) return lists_refuse(v);
+  TRY(lists_make_positions(v, RECEIVERS_LINE, (int)n));
   for (int i = 0; i < n; i++)
     for (int axis = 0; axis < 3; axis++) {
       double first = ends[axis], last = ends[3 + axis];
@@ -58,15 +58,15 @@ int config_parse_line(const value *v) {
 int config_parse_points(const value *v) {
   int count = 1;
   for (const char *s = v->text; *s; s++) count += *s == ',';
-  if (count > RECEIVER_POINTS_MAX) return refuse(v);
-  TRY(make_positions(v, RECEIVERS_POINTS, count));
+  if (count > RECEIVER_POINTS_MAX) return lists_refuse(v);
+  TRY(lists_make_positions(v, RECEIVERS_POINTS, count));
   char text[CONFIG_LIST_TEXT], *next = text;
   snprintf(text, sizeof text, "%s", v->text);
   for (int i = 0; i < count; i++) {
     char *rest = strsep(&next, ",");
     for (int axis = 0; axis < 3; axis++)
-      if (!take_number(v, &rest, &v->c->receiver_positions[i][axis])) return refuse(v);
-    if (take_word(&rest)) return refuse(v);
+      if (!lists_take_number(v, &rest, &v->c->receiver_positions[i][axis])) return lists_refuse(v);
+    if (lists_take_word(&rest)) return lists_refuse(v);
   }
   return 0;
 }

@@ -11,8 +11,8 @@ typedef struct sink {
   size_t size, length;
 } sink;
 
-static void put(sink *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(sink *s, const char *format, ...) {
+static void print_add(sink *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void print_add(sink *s, const char *format, ...) {
   size_t room = s->size > s->length ? s->size - s->length : 0;
   va_list args;
   va_start(args, format);
@@ -21,104 +21,104 @@ static void put(sink *s, const char *format, ...) {
 }
 
 /* Digits that read back as the same double; 15 are enough for what people write. */
-static void put_number(sink *s, double number) {
+static void print_number(sink *s, double number) {
   char text[32];
   for (int digits = 15; digits <= 17; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, number);
     if (strtod(text, NULL) == number) break;
   }
-  put(s, "%s", text);
+  print_add(s, "%s", text);
 }
 
-static void put_numbers(sink *s, const config_key *key, const double *numbers, size_t count) {
+static void print_numbers(sink *s, const config_key *key, const double *numbers, size_t count) {
   if (key->automatic && *numbers == 0) {
-    put(s, "auto");
+    print_add(s, "auto");
     return;
   }
   for (size_t i = 0; i < count; i++) {
-    if (i > 0) put(s, " ");
-    put_number(s, numbers[i]);
+    if (i > 0) print_add(s, " ");
+    print_number(s, numbers[i]);
   }
 }
 
-static void put_integer(sink *s, const config_key *key, const void *field) {
+static void print_integer(sink *s, const config_key *key, const void *field) {
   int narrow;
   int64_t integer;
   memcpy(key->size == sizeof narrow ? (void *)&narrow : (void *)&integer, field, key->size);
   if (key->size == sizeof narrow) integer = narrow;
   if (key->automatic && integer == 0)
-    put(s, "auto");
+    print_add(s, "auto");
   else
-    put(s, "%" PRId64, integer);
+    print_add(s, "%" PRId64, integer);
 }
 
-static const char *name_of(const config_key *key, int value) {
+static const char *print_name_of(const config_key *key, int value) {
   return config_choice(key->choices, value)->name;
 }
 
 /* The file if there is one, else the word, else the number. */
-static void put_variant(sink *s, const config_key *key, const char *owner) {
+static void print_variant(sink *s, const config_key *key, const char *owner) {
   const char *file = owner + key->offset;
   const choice *chosen = config_choice(key->choices, key->tag ? *(const int *)(owner + key->tag) : 0);
   if (*file)
-    put(s, "%s", file);
+    print_add(s, "%s", file);
   else if (chosen->form == FORM_WORD)
-    put(s, "%s", chosen->name);
+    print_add(s, "%s", chosen->name);
   else
-    put_number(s, *(const double *)(owner + key->number));
+    print_number(s, *(const double *)(owner + key->number));
 }
 
-static void put_line(sink *s, const config *c, const config_key *key) {
-  put_numbers(s, key, c->receiver_positions[0], 3);
-  put(s, " ");
-  put_numbers(s, key, c->receiver_positions[c->receiver_count - 1], 3);
-  put(s, " %d", c->receiver_count);
+static void print_line(sink *s, const config *c, const config_key *key) {
+  print_numbers(s, key, c->receiver_positions[0], 3);
+  print_add(s, " ");
+  print_numbers(s, key, c->receiver_positions[c->receiver_count - 1], 3);
+  print_add(s, " %d", c->receiver_count);
 }
 
-static void put_points(sink *s, const config *c, const config_key *key) {
+static void print_points(sink *s, const config *c, const config_key *key) {
   for (int i = 0; i < c->receiver_count; i++) {
-    if (i > 0) put(s, ", ");
-    put_numbers(s, key, c->receiver_positions[i], 3);
+    if (i > 0) print_add(s, ", ");
+    print_numbers(s, key, c->receiver_positions[i], 3);
   }
 }
 
 /* `owner` is c or the source that the key is of. */
-static void put_value(sink *s, const config *c, const config_key *key, const void *owner) {
+static void print_value(sink *s, const config *c, const config_key *key, const void *owner) {
   const void *field = (const char *)owner + key->offset;
   switch (key->kind) {
   case VALUE_INTEGER:
-    put_integer(s, key, field);
+    print_integer(s, key, field);
     break;
   case VALUE_NUMBERS:
-    put_numbers(s, key, field, key->size / sizeof(double));
+    print_numbers(s, key, field, key->size / sizeof(double));
     break;
   case VALUE_SWITCH:
-    put(s, "%s", name_of(key, *(const bool *)field));
+    print_add(s, "%s", print_name_of(key, *(const bool *)field));
     break;
   case VALUE_CHOICE:
-    put(s, "%s", name_of(key, *(const int *)field));
+    print_add(s, "%s", print_name_of(key, *(const int *)field));
     break;
   case VALUE_TEXT:
-    put(s, "%s", (const char *)field);
+    print_add(s, "%s", (const char *)field);
     break;
   case VALUE_VARIANT:
-    put_variant(s, key, owner);
+    print_variant(s, key, owner);
     break;
   case VALUE_FACES:
-    put(s, "%s", name_of(key, (int)c->boundary[__builtin_ctz((unsigned)key->faces)]));
+    print_add(s, "%s", print_name_of(key, (int)c->boundary[__builtin_ctz((unsigned)key->faces)]));
     break;
   case VALUE_LINE:
-    put_line(s, c, key);
+    print_line(s, c, key);
     break;
   case VALUE_POINTS:
-    put_points(s, c, key);
+    print_points(s, c, key);
     break;
   }
 }
 
 /* Keys that would be refused, that nobody gave, and that stand for several others are left out. */
-static bool is_printed(const config *c, const source_config *source, const config_key *key,
-                       const char *owner) {
+static bool print_wants(const config *c, const source_config *source, const config_key *key,
+                        const char *owner) {
   if (key->kind == VALUE_FACES && (key->faces & (key->faces - 1))) return false;
   if (key->optional && *(const double *)(owner + key->offset) == 0) return false;
   if (key->tag && !config_choice(key->choices, *(const int *)(owner + key->tag))) return false;
@@ -126,20 +126,20 @@ static bool is_printed(const config *c, const source_config *source, const confi
 }
 
 /* The keys from `key` on that share its section, of the config or of one source. Returns the first of the next. */
-static const config_key *put_section(sink *s, const config *c, const source_config *source,
-                                     const config_key *key) {
+static const config_key *print_section(sink *s, const config *c, const source_config *source,
+                                       const config_key *key) {
   const config_key *end = config_keys + config_key_count;
   const void *owner = source ? (const void *)source : c;
   char section[SECTION_TEXT];
   bool begun = false;
   config_section(section, key, source ? source->number : 0);
   for (const char *name = key->section; key < end && strcmp(key->section, name) == 0; key++) {
-    if (!is_printed(c, source, key, owner)) continue;
-    if (!begun) put(s, "%s[%s]\n", s->length > 0 ? "\n" : "", section);
+    if (!print_wants(c, source, key, owner)) continue;
+    if (!begun) print_add(s, "%s[%s]\n", s->length > 0 ? "\n" : "", section);
     begun = true;
-    put(s, "%s = ", key->name);
-    put_value(s, c, key, owner);
-    put(s, "\n");
+    print_add(s, "%s = ", key->name);
+    print_value(s, c, key, owner);
+    print_add(s, "\n");
   }
   return key;
 }
@@ -149,10 +149,10 @@ size_t config_print(const config *c, char *text, size_t size) {
   if (size > 0) *text = '\0';
   for (const config_key *key = config_keys; key < config_keys + config_key_count;) {
     if (!key->of_source) {
-      key = put_section(&s, c, NULL, key);
+      key = print_section(&s, c, NULL, key);
       continue;
     }
-    for (int i = 0; i < c->source_count; i++) put_section(&s, c, &c->sources[i], key);
+    for (int i = 0; i < c->source_count; i++) print_section(&s, c, &c->sources[i], key);
     while (key->of_source) key++; /* never the last section */
   }
   return s.length;

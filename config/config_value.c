@@ -4,22 +4,22 @@
 #include <string.h>
 #include "decimal.h"
 
-_Static_assert(sizeof(enum equation) == sizeof(int), "take_choice writes enums as ints");
+_Static_assert(sizeof(enum equation) == sizeof(int), "value_choice writes enums as ints");
 
 int config_refuse(const value *v, const char *expected) {
   return FAIL(v->e, CONFIG_VALUE, v->place, v->section, v->key->name, expected, v->text);
 }
 
 /* The field at `offset` of what the key belongs to. */
-static void *field_at(const value *v, size_t offset) {
+static void *value_field_at(const value *v, size_t offset) {
   return (v->key->of_source ? (char *)v->source : (char *)v->c) + offset;
 }
 
-static void *field_of(const value *v) {
-  return field_at(v, v->key->offset);
+static void *value_field_of(const value *v) {
+  return value_field_at(v, v->key->offset);
 }
 
-static bool is_auto(const value *v) {
+static bool value_is_auto(const value *v) {
   return v->key->automatic && strcmp(v->text, "auto") == 0;
 }
 
@@ -67,41 +67,41 @@ void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT
     snprintf(text, EXPECTED_TEXT, "%s", key->expected);
 }
 
-static int refuse(const value *v, bool beyond) {
+static int value_refuse(const value *v, bool beyond) {
   char expected[EXPECTED_TEXT];
   config_expected(v->key, beyond, expected);
   return config_refuse(v, expected);
 }
 
-static int parse_integer(const value *v) {
+static int value_integer(const value *v) {
   const config_key *k = v->key;
   int64_t wide = 0;
-  if (!is_auto(v)) {
+  if (!value_is_auto(v)) {
     bool beyond = false;
-    if (!decimal_integer(v->text, &wide, &beyond) || wide < k->min) return refuse(v, false);
-    if (beyond || wide > k->max) return refuse(v, true);
+    if (!decimal_integer(v->text, &wide, &beyond) || wide < k->min) return value_refuse(v, false);
+    if (beyond || wide > k->max) return value_refuse(v, true);
   }
   int narrow = (int)wide;
-  memcpy(field_of(v), k->size == sizeof narrow ? (void *)&narrow : (void *)&wide, k->size);
+  memcpy(value_field_of(v), k->size == sizeof narrow ? (void *)&narrow : (void *)&wide, k->size);
   return 0;
 }
 
-static int parse_numbers(const value *v) {
+static int value_numbers(const value *v) {
   const range *r = v->key->range;
   int count = (int)(v->key->size / sizeof(double)), found = 0;
-  double *numbers = field_of(v), number;
+  double *numbers = value_field_of(v), number;
   char text[CONFIG_TEXT], *rest = NULL;
   snprintf(text, sizeof text, "%s", v->text);
-  if (is_auto(v)) return 0;
+  if (value_is_auto(v)) return 0;
   for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
-    if (found == count || !decimal_number(word, &number)) return refuse(v, false);
-    if (number < r->low || number > r->high) return refuse(v, r->low <= 0 || number > 0);
+    if (found == count || !decimal_number(word, &number)) return value_refuse(v, false);
+    if (number < r->low || number > r->high) return value_refuse(v, r->low <= 0 || number > 0);
     numbers[found++] = number;
   }
-  return found == count ? 0 : refuse(v, false);
+  return found == count ? 0 : value_refuse(v, false);
 }
 
-static bool has_form(const char *text, const choice *k) {
+static bool value_has_form(const char *text, const choice *k) {
   double number;
   const char *dataset = strstr(text, ":/");
   switch (k->form) {
@@ -116,33 +116,33 @@ static bool has_form(const char *text, const choice *k) {
 }
 
 /* The first of the key's choices that v->text is. */
-static int find_choice(const value *v, const choice **found) {
+static int value_find_choice(const value *v, const choice **found) {
   const choice *k = v->key->choices;
-  while (k->name && !has_form(v->text, k)) k++;
-  if (!k->name) return refuse(v, false);
+  while (k->name && !value_has_form(v->text, k)) k++;
+  if (!k->name) return value_refuse(v, false);
   if (k->only_with && !k->only_with->holds(v->c, v->source))
     return FAIL(v->e, CONFIG_ONLY_VALUE, v->place, v->section, v->key->name, v->text, k->only_with->says);
   *found = k;
   return 0;
 }
 
-static int parse_choice(const value *v) {
+static int value_choice(const value *v) {
   const choice *chosen;
-  TRY(find_choice(v, &chosen));
-  *(int *)field_of(v) = chosen->value;
+  TRY(value_find_choice(v, &chosen));
+  *(int *)value_field_of(v) = chosen->value;
   return 0;
 }
 
-static int parse_switch(const value *v) {
+static int value_switch(const value *v) {
   const choice *chosen;
-  TRY(find_choice(v, &chosen));
-  *(bool *)field_of(v) = chosen->value;
+  TRY(value_find_choice(v, &chosen));
+  *(bool *)value_field_of(v) = chosen->value;
   return 0;
 }
 
-static int parse_faces(const value *v) {
+static int value_faces(const value *v) {
   const choice *chosen;
-  TRY(find_choice(v, &chosen));
+  TRY(value_find_choice(v, &chosen));
   for (int face = 0; face < FACE_COUNT; face++)
     if (v->key->faces >> face & 1) v->c->boundary[face] = (enum boundary_kind)chosen->value;
   return 0;
@@ -150,7 +150,7 @@ static int parse_faces(const value *v) {
 
 /* Copies v->text to the key's field. What a command line can hold but a line of a file cannot is refused, so that the
  * effective configuration can always be saved and read back. */
-static int copy_text(const value *v) {
+static int value_copy_text(const value *v) {
   size_t length = strlen(v->text);
   if (length >= v->key->size)
     return FAIL(v->e, CONFIG_TOO_LONG, v->place, v->section, v->key->name, (int)v->key->size - 1);
@@ -159,51 +159,51 @@ static int copy_text(const value *v) {
     bool comment = (sign == '#' || sign == ';') && (i == 0 || v->text[i - 1] == ' ');
     if (iscntrl(sign) || comment) return FAIL(v->e, CONFIG_TEXT_SIGN, v->place, v->section, v->key->name);
   }
-  memcpy(field_of(v), v->text, length + 1);
+  memcpy(value_field_of(v), v->text, length + 1);
   return 0;
 }
 
-static int parse_text(const value *v) {
+static int value_text(const value *v) {
   const choice *ignored;
-  if (v->key->choices) TRY(find_choice(v, &ignored));
-  if (!*v->text && !v->key->may_be_empty) return refuse(v, false);
-  return copy_text(v);
+  if (v->key->choices) TRY(value_find_choice(v, &ignored));
+  if (!*v->text && !v->key->may_be_empty) return value_refuse(v, false);
+  return value_copy_text(v);
 }
 
-static int parse_variant(const value *v) {
+static int value_variant(const value *v) {
   const config_key *k = v->key;
   const choice *chosen;
-  TRY(find_choice(v, &chosen));
-  if (k->tag) *(int *)field_at(v, k->tag) = chosen->value;
-  if (chosen->form == FORM_DATASET) return copy_text(v);
+  TRY(value_find_choice(v, &chosen));
+  if (k->tag) *(int *)value_field_at(v, k->tag) = chosen->value;
+  if (chosen->form == FORM_DATASET) return value_copy_text(v);
   if (chosen->form == FORM_WORD) return 0;
   double number = 0;
-  decimal_number(v->text, &number); /* it is one: has_form saw to that */
+  decimal_number(v->text, &number); /* value_has_form has seen that it is one */
   if (number < k->range->low || number > k->range->high) {
     char expected[EXPECTED_TEXT];
     expected_numbers(k, 1, k->range->low <= 0 || number > 0, expected);
     return config_refuse(v, expected);
   }
-  *(double *)field_at(v, k->number) = number;
+  *(double *)value_field_at(v, k->number) = number;
   return 0;
 }
 
 int config_parse(const value *v) {
   switch (v->key->kind) {
   case VALUE_INTEGER:
-    return parse_integer(v);
+    return value_integer(v);
   case VALUE_NUMBERS:
-    return parse_numbers(v);
+    return value_numbers(v);
   case VALUE_SWITCH:
-    return parse_switch(v);
+    return value_switch(v);
   case VALUE_CHOICE:
-    return parse_choice(v);
+    return value_choice(v);
   case VALUE_TEXT:
-    return parse_text(v);
+    return value_text(v);
   case VALUE_VARIANT:
-    return parse_variant(v);
+    return value_variant(v);
   case VALUE_FACES:
-    return parse_faces(v);
+    return value_faces(v);
   case VALUE_LINE:
     return config_parse_line(v);
   case VALUE_POINTS:

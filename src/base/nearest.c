@@ -5,16 +5,16 @@
 
 enum { LONGEST = 64 }; /* no name in the program is longer, so a longer one resembles none */
 
-static int smaller(int a, int b) {
+static int nearest_smaller(int a, int b) {
   return a < b ? a : b;
 }
 
-static int lower(char c) {
+static int nearest_lower(char c) {
   return tolower((unsigned char)c);
 }
 
 /* Optimal string alignment distance, one row of the table per letter of `a`; both at most LONGEST letters. */
-static int edit_distance(const char *a, int a_length, const char *b, int b_length) {
+static int nearest_edit_distance(const char *a, int a_length, const char *b, int b_length) {
   int row[3][LONGEST + 1]; /* rows i-2, i-1 and i of the table, cyclically */
   for (int j = 0; j <= b_length; j++) row[0][j] = j;
   for (int i = 1; i <= a_length; i++) {
@@ -22,10 +22,11 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
     const int *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
     now[0] = i;
     for (int j = 1; j <= b_length; j++) {
-      int changed = lower(a[i - 1]) != lower(b[j - 1]);
-      now[j] = smaller(last[j - 1] + changed, smaller(last[j], now[j - 1]) + 1);
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
-        now[j] = smaller(now[j], before[j - 2] + 1);
+      int changed = nearest_lower(a[i - 1]) != nearest_lower(b[j - 1]);
+      now[j] = nearest_smaller(last[j - 1] + changed, nearest_smaller(last[j], now[j - 1]) + 1);
+      if (i > 1 && j > 1 && nearest_lower(a[i - 1]) == nearest_lower(b[j - 2]) &&
+          nearest_lower(a[i - 2]) == nearest_lower(b[j - 1]))
+        now[j] = nearest_smaller(now[j], before[j - 2] + 1);
     }
   }
   return row[a_length % 3][b_length];
@@ -41,7 +42,7 @@ const char *nearest_name(const char *name, const char *const names[], int count)
     int known = (int)strnlen(names[n], LONGEST + 1);
     if (known > LONGEST) continue;
     int longer = known > length ? known : length;
-    int distance = edit_distance(name, length, names[n], known);
+    int distance = nearest_edit_distance(name, length, names[n], known);
     /* A distance of the whole length would mean that not one letter is shared. */
     if (distance > 1 + longer / 4 || distance >= longer || distance >= nearest_distance) continue;
     nearest = names[n];

@@ -20,7 +20,7 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
 }
 #endif
 
-static int open_named(const char *name, const device_options *options, device **opened, error *e) {
+static int device_open_named(const char *name, const device_options *options, device **opened, error *e) {
   char why[256];
   if (strcmp(name, "host") == 0) return device_open_host(options, opened, e);
   if (strcmp(name, "cuda") == 0) return device_open_cuda(options, opened, e);
@@ -30,7 +30,7 @@ static int open_named(const char *name, const device_options *options, device **
 }
 
 int device_open(const char *name, const device_options *options, device **opened, error *e) {
-  TRY(open_named(name, options, opened, e));
+  TRY(device_open_named(name, options, opened, e));
   device *dev = *opened;
   if (!dev->room) dev->room = dev->total_bytes;
   return 0;

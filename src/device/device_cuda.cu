@@ -39,7 +39,7 @@ static cuda_device *cuda_of(device *dev) {
 }
 
 /* Records that `call`, spelled as in the source, failed. */
-static int failed(error *e, const char *call, cudaError_t status) {
+static int cuda_failed(error *e, const char *call, cudaError_t status) {
   char name[64];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(call, "("), call);
   (void)cudaGetLastError(); /* it is reported here: the next launch must not report it again */
@@ -49,16 +49,16 @@ static int failed(error *e, const char *call, cudaError_t status) {
 #define CUDA_TRY(e, call)                                                                                    \
   do {                                                                                                       \
     const cudaError_t cuda_status_ = (call);                                                                 \
-    if (cuda_status_ != cudaSuccess) return failed((e), #call, cuda_status_);                                \
+    if (cuda_status_ != cudaSuccess) return cuda_failed((e), #call, cuda_status_);                                \
   } while (0)
 
 #define DRIVER_TRY(e, call, name)                                                                            \
   do {                                                                                                       \
     const CUresult driver_status_ = (call);                                                                  \
-    if (driver_status_ != CUDA_SUCCESS) return driver_failed((e), name, driver_status_);                     \
+    if (driver_status_ != CUDA_SUCCESS) return cuda_driver_failed((e), name, driver_status_);                     \
   } while (0)
 
-static int driver_failed(error *e, const char *name, CUresult status) {
+static int cuda_driver_failed(error *e, const char *name, CUresult status) {
   char text[32];
   snprintf(text, sizeof text, "CUDA driver error %d", (int)status);
   return FAIL(e, DEVICE_FAILED, "cuda", name, text);
@@ -67,18 +67,18 @@ static int driver_failed(error *e, const char *name, CUresult status) {
 /* --- memory
  * ------------------------------------------------------------------------------------------------- */
 
-static cudaError_t release(const allocation *a) {
+static cudaError_t cuda_release(const allocation *a) {
   return a->kind == MEMORY_DEVICE ? cudaFree(a->memory) : cudaFreeHost(a->memory);
 }
 
-static void forget(cuda_device *d, allocation **link) {
+static void cuda_forget(cuda_device *d, allocation **link) {
   allocation *a = *link;
   *(a->kind == MEMORY_DEVICE ? &d->shown.bytes : &d->shown.pinned_bytes) -= a->bytes;
   *link = a->next;
   free(a);
 }
 
-static void remember(cuda_device *d, allocation *a) {
+static void cuda_remember(cuda_device *d, allocation *a) {
   a->next = d->allocations;
   d->allocations = a;
   *(a->kind == MEMORY_DEVICE ? &d->shown.bytes : &d->shown.pinned_bytes) += a->bytes;
@@ -86,7 +86,7 @@ static void remember(cuda_device *d, allocation *a) {
 }
 
 /* NaN everywhere, as on the host device: what nobody wrote shows in the answer. */
-static int fill_with_nan(cuda_device *d, void *memory, size_t bytes, error *e) {
+static int cuda_fill_with_nan(cuda_device *d, void *memory, size_t bytes, error *e) {
   const cudaStream_t stream = d->streams[STREAM_BOUNDARY];
   CUDA_TRY(e, cudaMemsetAsync(memory, 0xFF, bytes, stream));
   CUDA_TRY(e, cudaStreamSynchronize(stream)); /* the other stream may use the memory next */
@@ -107,9 +107,9 @@ static int cuda_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
     return FAIL(e, DEVICE_MEMORY, "cuda", bytes, kind == MEMORY_DEVICE ? "device" : "pinned host",
                 cudaGetErrorString(status));
   }
-  remember(cuda_of(dev), a);
+  cuda_remember(cuda_of(dev), a);
   *memory = a->memory;
-  return kind == MEMORY_DEVICE ? fill_with_nan(cuda_of(dev), a->memory, bytes, e) : 0;
+  return kind == MEMORY_DEVICE ? cuda_fill_with_nan(cuda_of(dev), a->memory, bytes, e) : 0;
 }
 
 static int cuda_free(device *dev, void *memory, memory_kind kind, error *e) {
@@ -118,9 +118,9 @@ static int cuda_free(device *dev, void *memory, memory_kind kind, error *e) {
   allocation **link = &d->allocations;
   while (*link && ((*link)->memory != memory || (*link)->kind != kind)) link = &(*link)->next;
   if (!*link) return FAIL(e, DEVICE_FAILED, "cuda", "free", "this memory is not the device's");
-  const cudaError_t status = release(*link);
-  forget(d, link);
-  return status == cudaSuccess ? 0 : failed(e, kind == MEMORY_DEVICE ? "cudaFree" : "cudaFreeHost", status);
+  const cudaError_t status = cuda_release(*link);
+  cuda_forget(d, link);
+  return status == cudaSuccess ? 0 : cuda_failed(e, kind == MEMORY_DEVICE ? "cudaFree" : "cudaFreeHost", status);
 }
 
 static int cuda_pin(device *dev, void *memory, size_t bytes, error *e) {
@@ -218,8 +218,8 @@ static int cuda_copy(device *dev, int stream, void *to, const void *from, size_t
 }
 
 /* For a launcher's return code. */
-static int launched(const char *what, int status, error *e) {
-  return status == cudaSuccess ? 0 : failed(e, what, static_cast<cudaError_t>(status));
+static int cuda_launched(const char *what, int status, error *e) {
+  return status == cudaSuccess ? 0 : cuda_failed(e, what, static_cast<cudaError_t>(status));
 }
 
 static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
@@ -229,13 +229,13 @@ static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_ar
   kernel_args launch = *args;
   launch.counter = &cuda_of(dev)->counters[stream];
   const int status = k->cuda(&launch, cuda_of(dev)->streams[stream]);
-  if (status != cudaErrorNotSupported) return launched(what, status, e);
+  if (status != cudaErrorNotSupported) return cuda_launched(what, status, e);
   (void)cudaGetLastError();
   return FAIL(e, KERNEL_UNSUPPORTED, k->name, k->note);
 }
 
 static int cuda_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
-  return launched(o->name, o->cuda(args, cuda_of(dev)->streams[stream]), e);
+  return cuda_launched(o->name, o->cuda(args, cuda_of(dev)->streams[stream]), e);
 }
 
 static int cuda_record(device *dev, int stream, int event, error *e) {
@@ -280,8 +280,8 @@ static void cuda_close(device *dev) {
   for (int i = 0; i < STREAM_COUNT; i++)
     if (d->streams[i]) (void)cudaStreamSynchronize(d->streams[i]);
   while (d->allocations) {
-    (void)release(d->allocations);
-    forget(d, &d->allocations);
+    (void)cuda_release(d->allocations);
+    cuda_forget(d, &d->allocations);
   }
   for (int i = 0; i < EVENT_MAX; i++)
     if (d->events[i]) (void)cudaEventDestroy(d->events[i]);
@@ -327,7 +327,7 @@ void device_cuda_version(char text[64]) {
   snprintf(text, 64, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-static int describe(cuda_device *d, int ordinal, int count, int ranks, error *e) {
+static int cuda_describe(cuda_device *d, int ordinal, int count, int ranks, error *e) {
   cudaDeviceProp properties;
   size_t available = 0;
   CUDA_TRY(e, cudaGetDeviceProperties(&properties, ordinal));
@@ -344,7 +344,7 @@ static int describe(cuda_device *d, int ordinal, int count, int ranks, error *e)
   return 0;
 }
 
-static int make_streams(cuda_device *d, error *e) {
+static int cuda_make_streams(cuda_device *d, error *e) {
   int least = 0, greatest = 0;
   CUDA_TRY(e, cudaDeviceGetStreamPriorityRange(&least, &greatest));
   for (int i = 0; i < STREAM_COUNT; i++) { /* the boundary first: the neighbours wait for it */
@@ -361,7 +361,7 @@ static int make_streams(cuda_device *d, error *e) {
   return 0;
 }
 
-template <class Function> static cudaError_t driver_function(const char *name, Function *function) {
+template <class Function> static cudaError_t cuda_driver_function(const char *name, Function *function) {
   void *found = NULL;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
@@ -374,19 +374,19 @@ template <class Function> static cudaError_t driver_function(const char *name, F
   return status;
 }
 
-static int find_driver_functions(cuda_device *d, error *e) {
-  CUDA_TRY(e, driver_function("cuMemGetAddressRange", &d->driver.range));
-  CUDA_TRY(e, driver_function("cuStreamWriteValue32", &d->driver.write));
-  CUDA_TRY(e, driver_function("cuStreamWaitValue32", &d->driver.wait));
+static int cuda_find_driver_functions(cuda_device *d, error *e) {
+  CUDA_TRY(e, cuda_driver_function("cuMemGetAddressRange", &d->driver.range));
+  CUDA_TRY(e, cuda_driver_function("cuStreamWriteValue32", &d->driver.write));
+  CUDA_TRY(e, cuda_driver_function("cuStreamWaitValue32", &d->driver.wait));
   return 0;
 }
 
 /* Takes the device and measures nothing: is this program's code for it, is it free, and can it do cooperative
  * launches? */
-static int take(cuda_device *d, int ordinal, error *e) {
+static int cuda_take(cuda_device *d, int ordinal, error *e) {
   const cudaError_t status = cudaSetDevice(ordinal);
   if (status != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(status));
-  TRY(make_streams(d, e));
+  TRY(cuda_make_streams(d, e));
   const statistics_args nothing = {};
   const cudaError_t run = static_cast<cudaError_t>(operation_statistics.cuda(&nothing, d->streams[0]));
   if (run == cudaErrorNotSupported)
@@ -406,9 +406,9 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
   d->profile = options->profile;
   const int ordinal = options->local_rank % count;
   d->ordinal = ordinal;
-  int failure = take(d, ordinal, e);
-  if (!failure) failure = find_driver_functions(d, e);
-  if (!failure) failure = describe(d, ordinal, count, options->local_ranks, e);
+  int failure = cuda_take(d, ordinal, e);
+  if (!failure) failure = cuda_find_driver_functions(d, e);
+  if (!failure) failure = cuda_describe(d, ordinal, count, options->local_ranks, e);
   if (failure) {
     cuda_close(&d->shown);
     return failure;

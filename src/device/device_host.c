@@ -96,12 +96,12 @@ typedef struct operation_task {
 } operation_task;
 _Static_assert(sizeof(operation_task) <= HOST_TASK_PAYLOAD, "so must an operation");
 
-static void launch_run(const void *payload, int part, int parts) {
+static void host_run_launch(const void *payload, int part, int parts) {
   const launch_task *t = payload;
   if (!t->failure->id) t->run(&t->args, part, parts);
 }
 
-static void operation_run(const void *payload, int part, int parts) {
+static void host_run_operation(const void *payload, int part, int parts) {
   const operation_task *t = payload;
   if (!t->failure->id) t->run(t->args, part, parts);
 }
@@ -112,7 +112,7 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
   const launch_task task = {&h->failures[stream], k->host, *args};
-  host_stream_push(h->streams[stream], launch_run, &task, sizeof task, h->threads,
+  host_stream_push(h->streams[stream], host_run_launch, &task, sizeof task, h->threads,
                    host_share_pieces(args, h->threads));
   return 0;
 }
@@ -124,10 +124,10 @@ static int host_apply(device *dev, int stream, const operation *o, const void *a
   memcpy(task.args, args, o->args_bytes);
   const size_t bytes = offsetof(operation_task, args) + o->args_bytes;
   const int pieces = o->pieces ? o->pieces(args, h->threads) : 1;
-  host_stream_push(h->streams[stream], operation_run, &task, bytes, h->threads, pieces);
+  host_stream_push(h->streams[stream], host_run_operation, &task, bytes, h->threads, pieces);
   for (size_t i = 0; i < sizeof o->then / sizeof *o->then && o->then[i]; i++) {
     task.run = o->then[i];
-    host_stream_push(h->streams[stream], operation_run, &task, bytes, h->threads, 1);
+    host_stream_push(h->streams[stream], host_run_operation, &task, bytes, h->threads, 1);
   }
   return 0;
 }
@@ -190,7 +190,7 @@ static void host_close(device *dev) {
   free(h);
 }
 
-static const char *instruction_set(void) {
+static const char *host_instruction_set(void) {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return "AVX-512";
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "AVX2+FMA";
@@ -216,7 +216,7 @@ static const device_table host_table = {.backend = BACKEND_HOST,
 
 /* In a batch job or a container, processes that take more than there is are killed, so something is left there for what
  * is none of the device's: files, MPI, HDF5. */
-static void find_memory(device *dev, int ranks) {
+static void host_find_memory(device *dev, int ranks) {
   const host_memory_limits m = host_memory_limits_read();
   const uint64_t half = m.left / 2, beside = host_memory_beside(ranks);
   const uint64_t room = m.of_group ? m.left - (beside < half ? beside : half) : m.total;
@@ -231,9 +231,9 @@ int device_open_host(const device_options *options, device **opened, error *e) {
   h->base.table = &host_table;
   h->threads = options->threads > 0 ? options->threads : 1;
   h->patience = options->own_cores ? PATIENCE : 0;
-  find_memory(&h->base, options->local_ranks > 0 ? options->local_ranks : 1);
+  host_find_memory(&h->base, options->local_ranks > 0 ? options->local_ranks : 1);
   snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
-           h->threads == 1 ? "" : "s", instruction_set());
+           h->threads == 1 ? "" : "s", host_instruction_set());
   for (int i = 0; i < EVENT_MAX; i++) host_event_open(&h->events[i]);
   for (int s = 0; s < STREAM_COUNT; s++) {
     /* Only the interior's work follows at once; who looks for more of another stream's keeps a core from it. */

@@ -11,23 +11,23 @@ typedef struct nan_task {
   size_t count;
 } nan_task;
 
-static void share_of(size_t count, int part, int parts, size_t *begin, size_t *end) {
+static void host_copy_share(size_t count, int part, int parts, size_t *begin, size_t *end) {
   size_t share =
       (count / (size_t)parts + 1023) / 1024 * 1024; /* whole pages of floats: first touch places them */
   *begin = share * (size_t)part < count ? share * (size_t)part : count;
   *end = part == parts - 1 || *begin + share > count ? count : *begin + share;
 }
 
-static void nan_run(const void *payload, int part, int parts) {
+static void host_copy_run_nan(const void *payload, int part, int parts) {
   const nan_task *t = payload;
   size_t begin, end;
-  share_of(t->count, part, parts, &begin, &end);
+  host_copy_share(t->count, part, parts, &begin, &end);
   memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
 }
 
 /* Copies past the caches: what is copied on the device is a whole field, and reading a line only to overwrite
  * it would make the measured copy bandwidth a third too low. */
-static void copy_streaming(float *to, const float *from, size_t count) {
+static void host_copy_streaming(float *to, const float *from, size_t count) {
 #ifdef __SSE2__
   size_t i = 0;
   for (; i < count && ((size_t)(to + i) & 15); i++) to[i] = from[i];
@@ -40,7 +40,7 @@ static void copy_streaming(float *to, const float *from, size_t count) {
 #endif
 }
 
-static void copy_run(const void *payload, int part, int parts) {
+static void host_copy_run(const void *payload, int part, int parts) {
   const copy_task *t = payload;
   if (t->failure->id) return;
   if (!t->to || !t->from) {
@@ -54,9 +54,9 @@ static void copy_run(const void *payload, int part, int parts) {
   unsigned char *to = t->to;
   const unsigned char *from = t->from;
   size_t begin, end, whole = t->bytes / sizeof(float) * sizeof(float);
-  share_of(whole / sizeof(float), part, parts, &begin, &end);
+  host_copy_share(whole / sizeof(float), part, parts, &begin, &end);
   if (t->direction == COPY_ON_DEVICE)
-    copy_streaming((float *)t->to + begin, (const float *)t->from + begin, end - begin);
+    host_copy_streaming((float *)t->to + begin, (const float *)t->from + begin, end - begin);
   else
     memcpy(to + begin * sizeof(float), from + begin * sizeof(float), (end - begin) * sizeof(float));
   if (part == parts - 1) memcpy(to + whole, from + whole, t->bytes - whole);
@@ -64,10 +64,10 @@ static void copy_run(const void *payload, int part, int parts) {
 
 void host_copy_push(host_stream *s, const copy_task *copy, int threads) {
   bool shared = copy->bytes >= SHARE_MIN && copy->to && copy->from;
-  host_stream_push(s, copy_run, copy, sizeof *copy, shared ? threads : 1, 1);
+  host_stream_push(s, host_copy_run, copy, sizeof *copy, shared ? threads : 1, 1);
 }
 
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads) {
   nan_task task = {to, count};
-  host_stream_push(s, nan_run, &task, sizeof task, threads, 1);
+  host_stream_push(s, host_copy_run_nan, &task, sizeof task, threads, 1);
 }

@@ -18,7 +18,7 @@ void host_event_close(host_event *ev) {
   pthread_mutex_destroy(&ev->lock);
 }
 
-static void record_run(const void *payload, int part, int parts) {
+static void host_event_run_record(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const event_task *t = payload;
   pthread_mutex_lock(&t->event->lock);
@@ -29,7 +29,7 @@ static void record_run(const void *payload, int part, int parts) {
 }
 
 /* Waits for the record of that number; returns when the latest one so far was reached, s. */
-static double time_after(host_event *ev, size_t record) {
+static double host_event_time_after(host_event *ev, size_t record) {
   pthread_mutex_lock(&ev->lock);
   while (ev->done < record) pthread_cond_wait(&ev->changed, &ev->lock);
   const double time = ev->time;
@@ -37,10 +37,10 @@ static double time_after(host_event *ev, size_t record) {
   return time;
 }
 
-static void wait_run(const void *payload, int part, int parts) {
+static void host_event_run_wait(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const event_task *t = payload;
-  (void)time_after(t->event, t->record);
+  (void)host_event_time_after(t->event, t->record);
 }
 
 int host_event_record(host_event *ev, host_stream *s, error *e) {
@@ -48,24 +48,24 @@ int host_event_record(host_event *ev, host_stream *s, error *e) {
     return FAIL(e, DEVICE_FAILED, "host", "record", "the event belongs to another stream");
   ev->stream = s;
   event_task record = {ev, ++ev->recorded};
-  host_stream_push(s, record_run, &record, sizeof record, 1, 1);
+  host_stream_push(s, host_event_run_record, &record, sizeof record, 1, 1);
   return 0;
 }
 
 void host_event_wait(host_event *ev, host_stream *s) {
   event_task wait = {ev, ev->recorded};
-  if (wait.record) host_stream_push(s, wait_run, &wait, sizeof wait, 1, 1);
+  if (wait.record) host_stream_push(s, host_event_run_wait, &wait, sizeof wait, 1, 1);
 }
 
 void host_event_sync(host_event *ev) {
-  (void)time_after(ev, ev->recorded);
+  (void)host_event_time_after(ev, ev->recorded);
 }
 
 int host_event_seconds(host_event *first, host_event *last, double *seconds, error *e) {
   if (!first->recorded || !last->recorded)
     return FAIL(e, DEVICE_FAILED, "host", "seconds", "the event was never recorded");
-  const double begin = time_after(first, first->recorded);
-  *seconds = time_after(last, last->recorded) - begin;
+  const double begin = host_event_time_after(first, first->recorded);
+  *seconds = host_event_time_after(last, last->recorded) - begin;
   return 0;
 }
 
@@ -77,14 +77,14 @@ typedef struct counter_task {
   double patience; /* s */
 } counter_task;
 
-static void signal_run(const void *payload, int part, int parts) {
+static void host_counter_run_signal(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const counter_task *t = payload;
   __atomic_store_n(t->counter, t->value, __ATOMIC_RELEASE);
 }
 
 /* Leaves the core to others: one of them may be the stream that computes. */
-static void await_run(const void *payload, int part, int parts) {
+static void host_counter_run_await(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const double LONGEST = 200e-6; /* s */
   const counter_task *t = payload;
@@ -94,10 +94,10 @@ static void await_run(const void *payload, int part, int parts) {
 
 void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value) {
   counter_task signal = {counter, value, 0};
-  host_stream_push(s, signal_run, &signal, sizeof signal, 1, 1);
+  host_stream_push(s, host_counter_run_signal, &signal, sizeof signal, 1, 1);
 }
 
 void host_counter_await(host_stream *s, const uint32_t *counter, uint32_t value, double patience) {
   counter_task await = {(uint32_t *)(uintptr_t)counter, value, patience};
-  host_stream_push(s, await_run, &await, sizeof await, 1, 1);
+  host_stream_push(s, host_counter_run_await, &await, sizeof await, 1, 1);
 }

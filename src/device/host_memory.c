@@ -13,7 +13,7 @@
 enum { PAGE = 4096 };
 
 /* Of the machine; UINT64_MAX where the system does not say. */
-static uint64_t available(void) {
+static uint64_t host_memory_available(void) {
   unsigned long long kib = 0;
   char line[128];
   FILE *f = fopen("/proc/meminfo", "r");
@@ -27,34 +27,34 @@ host_memory_limits host_memory_limits_read(void) {
   cgroup_limits group;
   cgroup_limits_read("", &group);
   host_memory_limits m = {.total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
-                          .left = available()};
+                          .left = host_memory_available()};
   m.of_group = group.memory < m.total;
   if (m.of_group) m.total = group.memory;
   if (group.memory_left < m.left) m.left = group.memory_left;
   return m;
 }
 
-static unsigned char *block_of(const void *memory) {
+static unsigned char *host_memory_block(const void *memory) {
   return (unsigned char *)(uintptr_t)memory - PAGE;
 }
 
-static size_t block_bytes(size_t bytes) {
+static size_t host_memory_block_bytes(size_t bytes) {
   return PAGE + (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
 /* AddressSanitizer knows the borders of the heap's memory by itself, not of this. */
-static void guard_borders(unsigned char *block, size_t bytes) {
+static void host_memory_guard(unsigned char *block, size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
   ASAN_POISON_MEMORY_REGION(block + sizeof bytes, PAGE - sizeof bytes);
-  ASAN_POISON_MEMORY_REGION(block + PAGE + bytes, block_bytes(bytes) - PAGE - bytes);
+  ASAN_POISON_MEMORY_REGION(block + PAGE + bytes, host_memory_block_bytes(bytes) - PAGE - bytes);
 #else
   (void)block, (void)bytes;
 #endif
 }
 
-static void unguard_borders(unsigned char *block, size_t bytes) {
+static void host_memory_unguard(unsigned char *block, size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
-  ASAN_UNPOISON_MEMORY_REGION(block, block_bytes(bytes));
+  ASAN_UNPOISON_MEMORY_REGION(block, host_memory_block_bytes(bytes));
 #else
   (void)block, (void)bytes;
 #endif
@@ -62,11 +62,12 @@ static void unguard_borders(unsigned char *block, size_t bytes) {
 
 int host_memory_take(void **memory, size_t bytes) {
   if (bytes > SIZE_MAX - 2 * PAGE) return ENOMEM;
-  void *block = mmap(NULL, block_bytes(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *block =
+      mmap(NULL, host_memory_block_bytes(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) return errno;
   *(size_t *)block = bytes;
   *memory = (unsigned char *)block + PAGE;
-  guard_borders(block, bytes);
+  host_memory_guard(block, bytes);
 #ifdef MADV_HUGEPAGE
   (void)madvise(*memory, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* only a wish */
 #endif
@@ -74,12 +75,12 @@ int host_memory_take(void **memory, size_t bytes) {
 }
 
 size_t host_memory_bytes(const void *memory) {
-  return *(const size_t *)(const void *)block_of(memory);
+  return *(const size_t *)(const void *)host_memory_block(memory);
 }
 
 void host_memory_give_back(void *memory) {
-  unsigned char *block = block_of(memory);
+  unsigned char *block = host_memory_block(memory);
   const size_t bytes = host_memory_bytes(memory);
-  unguard_borders(block, bytes);
-  munmap(block, block_bytes(bytes));
+  host_memory_unguard(block, bytes);
+  munmap(block, host_memory_block_bytes(bytes));
 }

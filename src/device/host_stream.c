@@ -61,7 +61,8 @@ struct host_stream {
 /* Looks for up to s->patience seconds whether `counter` is `value` (until_equal) or no longer is. Waking a thread takes
  * long where threads are many, above all in virtual machines, and all wait for the last one: on 16 cores steps of 256^3
  * and 512^3 took 1.5 times as long without this. */
-static void look(const host_stream *s, const atomic_size_t *counter, size_t value, bool until_equal) {
+static void host_stream_look(const host_stream *s, const atomic_size_t *counter, size_t value,
+                             bool until_equal) {
   pace p = {.begin = clock_seconds(), .eager = INFINITY, .spins = SPINS};
   for (double end = p.begin + s->patience, now = p.begin; now < end; now = clock_seconds()) {
     if ((atomic_load_explicit(counter, memory_order_acquire) == value) == until_equal) return;
@@ -70,8 +71,8 @@ static void look(const host_stream *s, const atomic_size_t *counter, size_t valu
 }
 
 /* Waits for the call after number `seen`; false where none will come. */
-static bool await_call(host_stream *s, size_t seen) {
-  look(s, &s->calls, seen, false);
+static bool host_stream_await_call(host_stream *s, size_t seen) {
+  host_stream_look(s, &s->calls, seen, false);
   if (atomic_load_explicit(&s->calls, memory_order_acquire) != seen) return true;
   pthread_mutex_lock(&s->team_lock);
   s->asleep++;
@@ -83,7 +84,7 @@ static bool await_call(host_stream *s, size_t seen) {
 }
 
 /* Does the pieces of its own share, then those that others have left of theirs. */
-static void do_shares(host_stream *s, const queued_task *q, int own) {
+static void host_stream_do_shares(host_stream *s, const queued_task *q, int own) {
   const int shares = q->pieces > 1 ? q->shares : 1; /* a single piece is taken by its owner */
   if (own >= q->shares && shares == 1) return;
   for (int i = 0; i < shares; i++) {
@@ -96,11 +97,11 @@ static void do_shares(host_stream *s, const queued_task *q, int own) {
   }
 }
 
-static void *helper_main(void *argument) {
+static void *host_stream_helper_main(void *argument) {
   helper *h = argument;
   host_stream *s = h->stream;
-  for (size_t seen = 0; await_call(s, seen); seen++) {
-    do_shares(s, s->shared, h->share);
+  for (size_t seen = 0; host_stream_await_call(s, seen); seen++) {
+    host_stream_do_shares(s, s->shared, h->share);
     if (atomic_fetch_sub_explicit(&s->busy, 1, memory_order_acq_rel) > 1) continue;
     pthread_mutex_lock(&s->team_lock);
     pthread_cond_signal(&s->team_finished);
@@ -109,7 +110,7 @@ static void *helper_main(void *argument) {
   return NULL;
 }
 
-static void run_task(host_stream *s, const queued_task *q) {
+static void host_stream_run_task(host_stream *s, const queued_task *q) {
   if (q->shares == 1) {
     q->task(q->payload, 0, 1);
     return;
@@ -122,20 +123,20 @@ static void run_task(host_stream *s, const queued_task *q) {
   if (s->asleep) pthread_cond_broadcast(&s->team_called);
   pthread_mutex_unlock(&s->team_lock);
 
-  do_shares(s, q, 0);
+  host_stream_do_shares(s, q, 0);
 
-  look(s, &s->busy, 0, true);
+  host_stream_look(s, &s->busy, 0, true);
   pthread_mutex_lock(&s->team_lock);
   while (s->busy > 0) pthread_cond_wait(&s->team_finished, &s->team_lock);
   pthread_mutex_unlock(&s->team_lock);
 }
 
-static void *stream_main(void *argument) {
+static void *host_stream_main(void *argument) {
   host_stream *s = argument;
   for (size_t next = 0;; next++) {
     while (sem_wait(&s->queued) && errno == EINTR) continue;
     const queued_task *q = &s->queue[next % QUEUE_LENGTH];
-    if (q->task) run_task(s, q);
+    if (q->task) host_stream_run_task(s, q);
     bool last = !q->task;
     pthread_mutex_lock(&s->done_lock);
     s->done++; /* from here on the slot may be filled anew */
@@ -145,17 +146,17 @@ static void *stream_main(void *argument) {
   }
 }
 
-static bool start_threads(host_stream *s) {
+static bool host_stream_start_threads(host_stream *s) {
   s->helpers = calloc((size_t)s->threads, sizeof *s->helpers);
   s->taken = aligned_alloc(_Alignof(taken), (size_t)s->threads * sizeof *s->taken);
   if (!s->helpers || !s->taken) return false;
   for (int share = 1; share < s->threads; share++) {
     helper *h = &s->helpers[s->helpers_started];
     *h = (helper){.stream = s, .share = share};
-    if (thread_start(&h->thread, helper_main, h)) return false;
+    if (thread_start(&h->thread, host_stream_helper_main, h)) return false;
     s->helpers_started++;
   }
-  s->thread_started = thread_start(&s->thread, stream_main, s) == 0;
+  s->thread_started = thread_start(&s->thread, host_stream_main, s) == 0;
   return s->thread_started;
 }
 
@@ -170,7 +171,7 @@ host_stream *host_stream_open(int threads, double patience) {
   pthread_mutex_init(&s->team_lock, NULL);
   pthread_cond_init(&s->team_called, NULL);
   pthread_cond_init(&s->team_finished, NULL);
-  if (!start_threads(s)) {
+  if (!host_stream_start_threads(s)) {
     host_stream_close(s);
     return NULL;
   }
@@ -200,7 +201,7 @@ void host_stream_close(host_stream *s) {
   free(s);
 }
 
-static void wait_done(host_stream *s, size_t target) {
+static void host_stream_wait_done(host_stream *s, size_t target) {
   pthread_mutex_lock(&s->done_lock);
   while (s->done < target) pthread_cond_wait(&s->done_changed, &s->done_lock);
   s->known_done = s->done;
@@ -209,7 +210,7 @@ static void wait_done(host_stream *s, size_t target) {
 
 void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int shares,
                       int pieces) {
-  if (s->pushed - s->known_done == QUEUE_LENGTH) wait_done(s, s->pushed - QUEUE_LENGTH / 2);
+  if (s->pushed - s->known_done == QUEUE_LENGTH) host_stream_wait_done(s, s->pushed - QUEUE_LENGTH / 2);
   queued_task *q = &s->queue[s->pushed++ % QUEUE_LENGTH];
   q->task = task;
   q->shares = shares < s->threads ? shares : s->threads;
@@ -219,5 +220,5 @@ void host_stream_push(host_stream *s, host_task *task, const void *payload, size
 }
 
 void host_stream_sync(host_stream *s) {
-  wait_done(s, s->pushed);
+  host_stream_wait_done(s, s->pushed);
 }

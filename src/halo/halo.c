@@ -8,11 +8,11 @@
 #include "transport.h"
 
 #define TRANSPORT(constant, name, note) {#name, note, &transport_##name},
-static const transport_entry table[] = {
+static const transport_entry halo_transports[] = {
 #include "transports.def"
 };
 #undef TRANSPORT
-enum { TRANSPORTS = sizeof table / sizeof *table };
+enum { TRANSPORTS = sizeof halo_transports / sizeof *halo_transports };
 
 /* The first is the reference. A more elaborate transport must be so much faster than a simple one for `auto` to take it. */
 static const double WORTH = 0.95;
@@ -45,16 +45,16 @@ size_t transport_bytes(const slab *s) {
   return (size_t)s->ghost * s->plane * sizeof(float);
 }
 
-static float *planes_at(float *field, const slab *s, int z) {
+static float *halo_planes_at(float *field, const slab *s, int z) {
   return field + slab_offset(s, z, -RADIUS, -RADIUS);
 }
 
 float *transport_own(float *field, const slab *s, int side) {
-  return planes_at(field, s, side == LOWER ? 0 : s->nz - s->ghost);
+  return halo_planes_at(field, s, side == LOWER ? 0 : s->nz - s->ghost);
 }
 
 float *transport_ghosts(float *field, const slab *s, int side) {
-  return planes_at(field, s, side == LOWER ? -s->ghost : s->nz);
+  return halo_planes_at(field, s, side == LOWER ? -s->ghost : s->nz);
 }
 
 int transport_count(void) {
@@ -62,30 +62,30 @@ int transport_count(void) {
 }
 
 const transport_entry *transport_at(int i) {
-  return &table[i];
+  return &halo_transports[i];
 }
 
 /* NULL if there is none of that name, as for "auto". */
-static const transport_entry *find(const char *name) {
+static const transport_entry *halo_find(const char *name) {
   for (int i = 0; i < TRANSPORTS; i++)
-    if (strcmp(name, table[i].name) == 0) return &table[i];
+    if (strcmp(name, halo_transports[i].name) == 0) return &halo_transports[i];
   return NULL;
 }
 
-static bool possible(const halo *h, const transport *t, char why[HALO_WHY]) {
+static bool halo_possible(const halo *h, const transport *t, char why[HALO_WHY]) {
   return !t->possible || t->possible(h, why);
 }
 
 int transport_check(const char *name, device *dev, error *e) {
   const halo h = {.dev = dev};
   char why[HALO_WHY] = "";
-  const transport_entry *t = find(name);
-  return !t || possible(&h, t->transport, why) ? 0 : FAIL(e, TRANSPORT_IMPOSSIBLE, name, why);
+  const transport_entry *t = halo_find(name);
+  return !t || halo_possible(&h, t->transport, why) ? 0 : FAIL(e, TRANSPORT_IMPOSSIBLE, name, why);
 }
 
 /* --- opening one ------------------------------------------------------------------------------------------------ */
 
-static void leave(halo *h) {
+static void halo_leave(halo *h) {
   if (h->transport) h->transport->close(h);
   h->transport = NULL;
   h->name = NULL;
@@ -95,25 +95,25 @@ static void leave(halo *h) {
 }
 
 /* Opens a transport and tests it. Agreed; after a failure nothing is open. */
-static int enter(halo *h, const transport_entry *entry, error *e) {
+static int halo_enter(halo *h, const transport_entry *entry, error *e) {
   char why[HALO_WHY] = "";
   const transport *t = entry->transport;
-  if (!possible(h, t, why)) FAIL(e, TRANSPORT_REFUSED, why);
+  if (!halo_possible(h, t, why)) FAIL(e, TRANSPORT_REFUSED, why);
   TRY(error_agree(e, h->comm));
   h->transport = t;
   h->name = entry->name;
   h->on_device = t->on_device;
   t->open(h, e);
   if (!error_agree(e, h->comm) && t != &transport_sendrecv) halo_test(h, e);
-  if (e->id) leave(h);
+  if (e->id) halo_leave(h);
   return e->id;
 }
 
 /* The transport that was asked for. What keeps it from working is the configuration's fault, but for memory. */
-static int enter_named(halo *h, const char *name, error *e) {
+static int halo_enter_named(halo *h, const char *name, error *e) {
   error reason = {0};
-  const transport_entry *t = find(name);
-  if (!enter(h, t, &reason)) return 0;
+  const transport_entry *t = halo_find(name);
+  if (!halo_enter(h, t, &reason)) return 0;
   bool memory = reason.id == ERROR_OUT_OF_MEMORY || reason.id == ERROR_DEVICE_MEMORY;
   if (!memory && t->transport != &transport_sendrecv) return FAIL(e, TRANSPORT_IMPOSSIBLE, name, reason.text);
   if (!e->id) *e = reason;
@@ -122,8 +122,8 @@ static int enter_named(halo *h, const char *name, error *e) {
 
 /* --- auto ------------------------------------------------------------------------------------------------------- */
 
-static void tell(halo *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void tell(halo *h, const char *format, ...) {
+static void halo_tell(halo *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void halo_tell(halo *h, const char *format, ...) {
   va_list args;
   const size_t length = strlen(h->story);
   va_start(args, format);
@@ -132,25 +132,25 @@ static void tell(halo *h, const char *format, ...) {
 }
 
 /* Tries one after the other and stays with the fastest. Every rank has the same times, and so the same choice. */
-static int choose(halo *h, error *e) {
-  const transport_entry *best = &table[0];
+static int halo_choose(halo *h, error *e) {
+  const transport_entry *best = &halo_transports[0];
   double least = INFINITY, seconds;
   for (int i = 0; i < TRANSPORTS; i++) {
     error refused = {0};
-    if (enter(h, &table[i], &refused)) {
-      tell(h, "%s%s: %s", i ? "; " : "", table[i].name, refused.text);
+    if (halo_enter(h, &halo_transports[i], &refused)) {
+      halo_tell(h, "%s%s: %s", i ? "; " : "", halo_transports[i].name, refused.text);
       continue;
     }
     int failure = halo_measure(h, &seconds, e);
-    leave(h);
+    halo_leave(h);
     if (failure) return failure;
-    tell(h, "%s%s %.3g ms", i ? "; " : "", table[i].name, 1e3 * seconds);
-    if (seconds < WORTH * least) best = &table[i], least = seconds;
+    halo_tell(h, "%s%s %.3g ms", i ? "; " : "", halo_transports[i].name, 1e3 * seconds);
+    if (seconds < WORTH * least) best = &halo_transports[i], least = seconds;
   }
-  return enter(h, best, e);
+  return halo_enter(h, best, e);
 }
 
-static int find_node(halo *h, error *e) {
+static int halo_find_node(halo *h, error *e) {
   int rank, ranks = h->setup.node_ranks;
   MPI_TRY(e, MPI_Comm_rank(h->comm, &rank));
   if (ranks)
@@ -171,9 +171,9 @@ int halo_open(halo *h, const char *name, const halo_setup *setup, error *e) {
   MPI_TRY(e, MPI_Type_contiguous((int)h->slab->pitch, MPI_FLOAT, &h->row));
   MPI_TRY(e, MPI_Type_commit(&h->row));
   MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
-  TRY(find_node(h, e));
-  if (strcmp(name, "auto") != 0) return enter_named(h, name, e);
-  return ranks == 1 ? enter(h, &table[0], e) : choose(h, e);
+  TRY(halo_find_node(h, e));
+  if (strcmp(name, "auto") != 0) return halo_enter_named(h, name, e);
+  return ranks == 1 ? halo_enter(h, &halo_transports[0], e) : halo_choose(h, e);
 }
 
 bool halo_needed(const halo *h) {
@@ -187,7 +187,7 @@ int halo_exchange(halo *h, float *field, const halo_events *events, bool serial,
 
 void halo_close(halo *h) {
   if (!h->dev) return;
-  leave(h);
+  halo_leave(h);
   if (h->row != MPI_DATATYPE_NULL) MPI_Type_free(&h->row);
   if (h->node != MPI_COMM_NULL) MPI_Comm_free(&h->node);
   h->dev = NULL;

@@ -11,63 +11,64 @@ static const double MEASURE_SECONDS = 0.02;
 /* Float `i` of plane `z` of the grid, which may be counted beyond the grid where it is periodic: one of 2^24 whole numbers.
  * Two floats are the same by chance once in 2^24 times, and two planes, of hundreds of floats, never: what comes from
  * another plane, field or round is found. */
-static float pattern(const slab *s, int64_t z, int field, int round, size_t i) {
+static float halo_test_pattern(const slab *s, int64_t z, int field, int round, size_t i) {
   const int64_t plane = (z + s->nz_global) % s->nz_global;
   const uint64_t place = (uint64_t)plane << 8 | (uint64_t)field << 4 | (uint64_t)round;
   return (float)(mix64(place << 24 ^ mix64(i)) >> 40);
 }
 
-static int move(halo *h, float *on_device, float *staging, copy_direction direction, error *e) {
+static int halo_test_move(halo *h, float *on_device, float *staging, copy_direction direction, error *e) {
   const bool in = direction == COPY_TO_DEVICE;
   TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, in ? on_device : staging, in ? staging : on_device,
                           transport_bytes(h->slab), direction, e));
   return h->dev->table->sync(h->dev, STREAM_BOUNDARY, e);
 }
 
-static int fill(halo *h, float *on_device, float *staging, error *e) {
+static int halo_test_fill(halo *h, float *on_device, float *staging, error *e) {
   const size_t count = transport_bytes(h->slab) / sizeof(float);
   for (size_t i = 0; i < count; i++) staging[i] = NAN;
-  return move(h, on_device, staging, COPY_TO_DEVICE, e);
+  return halo_test_move(h, on_device, staging, COPY_TO_DEVICE, e);
 }
 
 /* First plane, of the grid, of those that go to a side, or of the ghosts that come from it. */
-static int64_t first_own(const slab *s, int side) {
+static int64_t halo_test_first_own(const slab *s, int side) {
   return s->z0 + (side == LOWER ? 0 : s->nz - s->ghost);
 }
-static int64_t first_ghost(const slab *s, int side) {
+static int64_t halo_test_first_ghost(const slab *s, int side) {
   return s->z0 + (side == LOWER ? -s->ghost : s->nz);
 }
 
 /* Ghosts may be the neighbours' own planes: all ranks are done with theirs before any fills what it owns. */
-static int empty_ghosts(halo *h, int field, float *staging, error *e) {
+static int halo_test_empty_ghosts(halo *h, int field, float *staging, error *e) {
   for (int side = 0; side < 2; side++)
     if (transport_neighbour(h, side) != MPI_PROC_NULL)
-      TRY(fill(h, transport_ghosts(h->setup.fields[field], h->slab, side), staging, e));
+      TRY(halo_test_fill(h, transport_ghosts(h->setup.fields[field], h->slab, side), staging, e));
   return 0;
 }
 
 /* What the neighbours are to get. The planes for both may be the same. */
-static int prepare(halo *h, int field, int round, float *staging, error *e) {
+static int halo_test_prepare(halo *h, int field, int round, float *staging, error *e) {
   const slab *s = h->slab;
   const size_t count = transport_bytes(s) / sizeof(float);
   for (int side = 0; side < 2; side++) {
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
     for (size_t i = 0; i < count; i++)
-      staging[i] = pattern(s, first_own(s, side) + (int64_t)(i / s->plane), field, round, i % s->plane);
-    TRY(move(h, transport_own(h->setup.fields[field], s, side), staging, COPY_TO_DEVICE, e));
+      staging[i] = halo_test_pattern(s, halo_test_first_own(s, side) + (int64_t)(i / s->plane), field, round,
+                                     i % s->plane);
+    TRY(halo_test_move(h, transport_own(h->setup.fields[field], s, side), staging, COPY_TO_DEVICE, e));
   }
   return 0;
 }
 
-static int check(halo *h, int field, int round, float *staging, error *e) {
+static int halo_test_check(halo *h, int field, int round, float *staging, error *e) {
   const slab *s = h->slab;
   const size_t count = transport_bytes(s) / sizeof(float);
   for (int side = 0; side < 2; side++) {
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
-    TRY(move(h, transport_ghosts(h->setup.fields[field], s, side), staging, COPY_TO_HOST, e));
+    TRY(halo_test_move(h, transport_ghosts(h->setup.fields[field], s, side), staging, COPY_TO_HOST, e));
     for (size_t i = 0; i < count; i++) {
-      const float expected =
-          pattern(s, first_ghost(s, side) + (int64_t)(i / s->plane), field, round, i % s->plane);
+      const float expected = halo_test_pattern(s, halo_test_first_ghost(s, side) + (int64_t)(i / s->plane),
+                                               field, round, i % s->plane);
       if (memcmp(&staging[i], &expected, sizeof expected) != 0)
         return FAIL(e, TRANSPORT_WRONG, s->rank, side == LOWER ? "below" : "above", field, i);
     }
@@ -75,23 +76,23 @@ static int check(halo *h, int field, int round, float *staging, error *e) {
   return 0;
 }
 
-static int one_round(halo *h, int field, int round, float *staging, error *e) {
-  empty_ghosts(h, field, staging, e);
+static int halo_test_round(halo *h, int field, int round, float *staging, error *e) {
+  halo_test_empty_ghosts(h, field, staging, e);
   TRY(error_agree(e, h->comm));
-  prepare(h, field, round, staging, e);
+  halo_test_prepare(h, field, round, staging, e);
   TRY(error_agree(e, h->comm));
   if (halo_exchange(h, h->setup.fields[field], NULL, false, e)) error_abort(e, h->comm);
-  if (!h->dev->table->sync(h->dev, STREAM_BOUNDARY, e)) check(h, field, round, staging, e);
+  if (!h->dev->table->sync(h->dev, STREAM_BOUNDARY, e)) halo_test_check(h, field, round, staging, e);
   return error_agree(e, h->comm);
 }
 
 /* What a test has left where a field comes later must not look like one. */
-static int spoil(halo *h, float *staging, error *e) {
+static int halo_test_spoil(halo *h, float *staging, error *e) {
   for (int i = 0; i < transport_fields(h); i++)
     for (int side = 0; side < 2; side++) {
       if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
-      TRY(fill(h, transport_own(h->setup.fields[i], h->slab, side), staging, e));
-      TRY(fill(h, transport_ghosts(h->setup.fields[i], h->slab, side), staging, e));
+      TRY(halo_test_fill(h, transport_own(h->setup.fields[i], h->slab, side), staging, e));
+      TRY(halo_test_fill(h, transport_ghosts(h->setup.fields[i], h->slab, side), staging, e));
     }
   return 0;
 }
@@ -102,15 +103,15 @@ int halo_test(halo *h, error *e) {
   h->dev->table->alloc(h->dev, (void **)&staging, transport_bytes(h->slab), MEMORY_PINNED, e);
   if (!error_agree(e, h->comm)) {
     for (int round = 0; round < ROUNDS && !e->id; round++)
-      for (int i = 0; i < transport_fields(h) && !e->id; i++) one_round(h, i, round, staging, e);
-    spoil(h, staging, e->id ? &ignored : e);
+      for (int i = 0; i < transport_fields(h) && !e->id; i++) halo_test_round(h, i, round, staging, e);
+    halo_test_spoil(h, staging, e->id ? &ignored : e);
   }
   h->dev->table->free(h->dev, staging, MEMORY_PINNED, &ignored);
   h->exchange_seconds = 0;
   return error_agree(e, h->comm);
 }
 
-static int time_exchange(halo *h, double *seconds, error *e) {
+static int halo_test_time_exchange(halo *h, double *seconds, error *e) {
   MPI_TRY(e, MPI_Barrier(h->comm));
   const double begin = MPI_Wtime();
   TRY(halo_exchange(h, h->setup.fields[0], NULL, false, e));
@@ -124,7 +125,7 @@ int halo_measure(halo *h, double *seconds, error *e) {
   double spent = 0, one;
   *seconds = INFINITY;
   for (int i = 0; i < REPEATS_MAX && (i < REPEATS_MIN || spent < MEASURE_SECONDS); i++) {
-    if (time_exchange(h, &one, e)) error_abort(e, h->comm);
+    if (halo_test_time_exchange(h, &one, e)) error_abort(e, h->comm);
     spent += one;
     if (one < *seconds) *seconds = one;
   }

@@ -3,7 +3,7 @@
 #include <sys/statvfs.h>
 #include "base/error_mpi.h"
 
-static int check_room(MPI_Comm node, size_t bytes, error *e) {
+static int node_window_check_room(MPI_Comm node, size_t bytes, error *e) {
   const double MIB = 1 << 20, OWN = 32 << 10; /* OWN: what MPI keeps there besides, bytes */
   struct statvfs disk;
   int ranks;
@@ -15,7 +15,7 @@ static int check_room(MPI_Comm node, size_t bytes, error *e) {
 }
 
 int node_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e) {
-  check_room(node, bytes, e);
+  node_window_check_room(node, bytes, e);
   TRY(error_agree(e, node));
   MPI_TRY(e, MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node, mine, window));
   return 0;

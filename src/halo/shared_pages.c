@@ -11,24 +11,24 @@ size_t shared_pages_size(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int failed(const char *call, error *e) {
+static int shared_pages_failed(const char *call, error *e) {
   return FAIL(e, SHARED_PAGES, call, strerror(errno));
 }
 
-static int put(void *at, size_t bytes, int flags, int file, error *e) {
-  void *put = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | flags, file, 0);
-  return put == MAP_FAILED ? failed("mmap", e) : 0;
+static int shared_pages_put(void *at, size_t bytes, int flags, int file, error *e) {
+  void *mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | flags, file, 0);
+  return mapped == MAP_FAILED ? shared_pages_failed("mmap", e) : 0;
 }
 
 int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e) {
   struct stat s;
   const int file = memfd_create("stencil planes", MFD_CLOEXEC);
-  if (file < 0) return failed("memfd_create", e);
+  if (file < 0) return shared_pages_failed("memfd_create", e);
   *lent = (lent_pages){.process = getpid(), .descriptor = file, .bytes = bytes};
   if (ftruncate(file, (off_t)bytes) || fstat(file, &s))
-    failed("ftruncate", e);
+    shared_pages_failed("ftruncate", e);
   else
-    put(at, bytes, MAP_SHARED, file, e);
+    shared_pages_put(at, bytes, MAP_SHARED, file, e);
   if (e->id) {
     shared_pages_end(lent);
     return e->id;
@@ -47,18 +47,18 @@ int shared_pages_borrow(void *at, const lent_pages *lent, error *e) {
   char path[64];
   struct stat s;
   snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)lent->process, (long long)lent->descriptor);
-  if (stat(path, &s)) return failed(path, e);
+  if (stat(path, &s)) return shared_pages_failed(path, e);
   if (s.st_ino != lent->file || s.st_dev != lent->node)
     return FAIL(e, SHARED_PAGES, path, "another file than was lent");
   const int file = open(path, O_RDWR | O_CLOEXEC);
-  if (file < 0) return failed(path, e);
-  const int id = put(at, lent->bytes, MAP_SHARED, file, e);
+  if (file < 0) return shared_pages_failed(path, e);
+  const int id = shared_pages_put(at, lent->bytes, MAP_SHARED, file, e);
   close(file);
   return id;
 }
 
 int shared_pages_leave(void *at, size_t bytes, error *e) {
-  TRY(put(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, e));
+  TRY(shared_pages_put(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, e));
 #ifdef MADV_HUGEPAGE
   (void)madvise(at, bytes, MADV_HUGEPAGE); /* as the memory around them */
 #endif

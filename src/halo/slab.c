@@ -17,13 +17,13 @@ void slab_wrap(slab *s, bool own_neighbour) {
   if (s->upper == SLAB_NO_RANK) s->upper = 0;
 }
 
-static size_t round_up(size_t n, size_t to) {
+static size_t slab_round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
 /* Every slab is at least as thick as the ghosts made from it. A reflecting face needs one plane more: its 4 ghosts are
  * the 4 planes beside the face's own. */
-static int check_planes(const slab_shape *shape, int ranks, error *e) {
+static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
   const int nz = shape->nz, ghost = shape->ghost;
   const int faces = ghost > RADIUS ? 0 : shape->reflects[0] + shape->reflects[1], least = ghost + (faces > 0);
   const int most = (nz - faces) / ghost > 1 ? (nz - faces) / ghost : 1;
@@ -37,18 +37,18 @@ static int check_planes(const slab_shape *shape, int ranks, error *e) {
  * are an odd number of SLAB_ALIGN apart, and planes are never a multiple of half a page apart. Four rows are added, not
  * one: ranks can share the pages of a grid periodic in z only if it fills whole pages, as it then does where nz is a
  * multiple of 8. */
-static size_t pitch_of(int nx) {
-  const size_t pitch = round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
+static size_t slab_pitch_of(int nx) {
+  const size_t pitch = slab_round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
   return pitch / SLAB_ALIGN % 2 ? pitch : pitch + SLAB_ALIGN;
 }
 
-static size_t rows_of(int ny) {
+static size_t slab_rows_of(int ny) {
   const size_t rows = (size_t)ny + 2 * RADIUS;
   return rows % (SLAB_PAGE / SLAB_ALIGN / 2) ? rows : rows + 4;
 }
 
 int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
-  TRY(check_planes(shape, ranks, e));
+  TRY(slab_check_planes(shape, ranks, e));
   *s = (slab){.nx = shape->nx,
               .ny = shape->ny,
               .nz_global = shape->nz,
@@ -60,8 +60,8 @@ int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
   s->nz = slab_first_plane(s, rank + 1) - s->z0;
   s->lower = rank > 0 ? rank - 1 : SLAB_NO_RANK;
   s->upper = rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK;
-  s->pitch = pitch_of(s->nx);
-  s->plane = s->pitch * rows_of(s->ny);
+  s->pitch = slab_pitch_of(s->nx);
+  s->plane = s->pitch * slab_rows_of(s->ny);
   s->lead = (size_t)s->z0 * s->plane % SLAB_PAGE;
   return 0;
 }

@@ -11,18 +11,18 @@ struct transfer_lock {
   bool used[PARTS];     /* guarded by lock */
 };
 
-static int staging_planes(const slab *s) {
+static int transfer_staging_planes(const slab *s) {
   size_t planes = STAGING_BYTES / (s->plane * sizeof(float));
   if (planes > (size_t)s->nz) planes = (size_t)s->nz;
   return planes ? (int)planes : 1;
 }
 
 size_t transfer_staging_bytes(const slab *s) {
-  return (size_t)staging_planes(s) * s->plane * sizeof(float);
+  return (size_t)transfer_staging_planes(s) * s->plane * sizeof(float);
 }
 
 int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts[FACE_COUNT], error *e) {
-  const int planes = staging_planes(slab), parts = planes < PARTS ? planes : PARTS;
+  const int planes = transfer_staging_planes(slab), parts = planes < PARTS ? planes : PARTS;
   *t = (transfer){.dev = dev, .slab = slab, .parts = parts, .planes = planes / parts};
   memcpy(t->ghosts, ghosts, sizeof t->ghosts);
   t->lock = calloc(1, sizeof *t->lock);
@@ -44,7 +44,7 @@ void transfer_close(transfer *t) {
 }
 
 /* Takes a part of the staging buffer, whose first plane it returns. */
-static float *staging_take(const transfer *t, int *part) {
+static float *transfer_staging_take(const transfer *t, int *part) {
   pthread_mutex_lock(&t->lock->lock);
   for (*part = 0; t->lock->used[*part]; *part = (*part + 1) % t->parts)
     if (*part == t->parts - 1) pthread_cond_wait(&t->lock->given, &t->lock->lock);
@@ -53,7 +53,7 @@ static float *staging_take(const transfer *t, int *part) {
   return t->staging + (size_t)*part * (size_t)t->planes * t->slab->plane;
 }
 
-static void staging_give(const transfer *t, int part) {
+static void transfer_staging_give(const transfer *t, int part) {
   pthread_mutex_lock(&t->lock->lock);
   t->lock->used[part] = false;
   pthread_cond_signal(&t->lock->given);
@@ -61,7 +61,7 @@ static void staging_give(const transfer *t, int part) {
 }
 
 /* Staging holds whole padded planes, from the first ghost of the first row on. */
-static float *staged_row(const transfer *t, float *staging, int plane, int y) {
+static float *transfer_staged_row(const transfer *t, float *staging, int plane, int y) {
   return staging + (size_t)plane * t->slab->plane + (size_t)(y + RADIUS) * t->slab->pitch + RADIUS;
 }
 
@@ -78,48 +78,48 @@ int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, 
   return e->id;
 }
 
-static int copy_planes(const transfer *t, int z, int planes, float *staging, copy_direction direction,
-                       error *e) {
+static int transfer_copy_planes(const transfer *t, int z, int planes, float *staging,
+                                copy_direction direction, error *e) {
   float *on_device = t->field + slab_offset(t->slab, z, -RADIUS, -RADIUS);
   const size_t bytes = (size_t)planes * t->slab->plane * sizeof(float);
   const bool in = direction == COPY_TO_DEVICE;
   return transfer_bytes(t, in ? on_device : staging, in ? staging : on_device, bytes, direction, e);
 }
 
-static void fill(float *to, size_t count, float value) {
+static void transfer_set_floats(float *to, size_t count, float value) {
   for (size_t i = 0; i < count; i++) to[i] = value;
 }
 
 /* Ghosts in x and y, and padding. A row, from its first ghost on, ends with its right
  * ghosts and padding. */
-static void fill_ghosts(const transfer *t, float *staging, int planes) {
+static void transfer_fill_ghosts(const transfer *t, float *staging, int planes) {
   const slab *s = t->slab;
   const size_t right = RADIUS + (size_t)s->nx;
   for (int p = 0; p < planes; p++)
     for (int y = -RADIUS; y < (int)slab_rows(s) - RADIUS; y++) {
-      float *row = staged_row(t, staging, p, y) - RADIUS;
+      float *row = transfer_staged_row(t, staging, p, y) - RADIUS;
       if (y < 0 || y >= s->ny) {
-        fill(row, s->pitch, t->ghosts[y < 0 ? FACE_Y_LO : FACE_Y_HI]);
+        transfer_set_floats(row, s->pitch, t->ghosts[y < 0 ? FACE_Y_LO : FACE_Y_HI]);
         continue;
       }
-      fill(row, RADIUS, t->ghosts[FACE_X_LO]);
-      fill(row + right, s->pitch - right, t->ghosts[FACE_X_HI]);
+      transfer_set_floats(row, RADIUS, t->ghosts[FACE_X_LO]);
+      transfer_set_floats(row + right, s->pitch - right, t->ghosts[FACE_X_HI]);
     }
 }
 
-static int at_most(int n, int limit) {
+static int transfer_at_most(int n, int limit) {
   return n < limit ? n : limit;
 }
 
 int transfer_fill(transfer *t, int z, int planes, float value, error *e) {
   int part;
-  float *staging = staging_take(t, &part);
-  fill(staging, (size_t)at_most(planes, t->planes) * t->slab->plane, value);
+  float *staging = transfer_staging_take(t, &part);
+  transfer_set_floats(staging, (size_t)transfer_at_most(planes, t->planes) * t->slab->plane, value);
   for (int done = 0, n; done < planes && !e->id; done += n) {
-    n = at_most(planes - done, t->planes);
-    copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
+    n = transfer_at_most(planes - done, t->planes);
+    transfer_copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
   }
-  staging_give(t, part);
+  transfer_staging_give(t, part);
   return e->id;
 }
 
@@ -127,16 +127,16 @@ int transfer_to_device(void *context, int z, int planes, float *values, error *e
   const transfer *t = context;
   const slab *s = t->slab;
   int part;
-  float *staging = staging_take(t, &part);
-  fill_ghosts(t, staging, at_most(planes, t->planes));
+  float *staging = transfer_staging_take(t, &part);
+  transfer_fill_ghosts(t, staging, transfer_at_most(planes, t->planes));
   for (int done = 0, n; done < planes && !e->id; done += n) {
-    n = at_most(planes - done, t->planes);
+    n = transfer_at_most(planes - done, t->planes);
     for (int p = 0; p < n; p++)
       for (int y = 0; y < s->ny; y++, values += s->nx)
-        memcpy(staged_row(t, staging, p, y), values, (size_t)s->nx * sizeof *values);
-    copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
+        memcpy(transfer_staged_row(t, staging, p, y), values, (size_t)s->nx * sizeof *values);
+    transfer_copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
   }
-  staging_give(t, part);
+  transfer_staging_give(t, part);
   return e->id;
 }
 
@@ -144,14 +144,14 @@ int transfer_to_host(void *context, int z, int planes, float *values, error *e) 
   const transfer *t = context;
   const slab *s = t->slab;
   int part;
-  float *staging = staging_take(t, &part);
+  float *staging = transfer_staging_take(t, &part);
   for (int done = 0, n; done < planes && !e->id; done += n) {
-    n = at_most(planes - done, t->planes);
-    if (copy_planes(t, z + done, n, staging, COPY_TO_HOST, e)) break;
+    n = transfer_at_most(planes - done, t->planes);
+    if (transfer_copy_planes(t, z + done, n, staging, COPY_TO_HOST, e)) break;
     for (int p = 0; p < n; p++)
       for (int y = 0; y < s->ny; y++, values += s->nx)
-        memcpy(values, staged_row(t, staging, p, y), (size_t)s->nx * sizeof *values);
+        memcpy(values, transfer_staged_row(t, staging, p, y), (size_t)s->nx * sizeof *values);
   }
-  staging_give(t, part);
+  transfer_staging_give(t, part);
   return e->id;
 }

@@ -12,7 +12,7 @@ int chunks_measure(halo *h, chunks *c, error *e) {
   return chunks_cut(c, best, e);
 }
 
-static int open_chunks(halo *h, error *e) {
+static int chunked_open(halo *h, error *e) {
   const bool sides[2] = {true, true};
   chunks *c = NULL;
   chunks_open(h, sides, false, &c, e);
@@ -21,13 +21,14 @@ static int open_chunks(halo *h, error *e) {
   return chunks_measure(h, c, e);
 }
 
-static int exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+static int chunked_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
   TRY(chunks_exchange(h->state, field, events, e));
   return serial ? h->dev->table->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 
-static void close_chunks(halo *h) {
+static void chunked_close(halo *h) {
   chunks_close(h->state);
 }
 
-const transport transport_chunked = {.open = open_chunks, .exchange = exchange, .close = close_chunks};
+const transport transport_chunked = {
+    .open = chunked_open, .exchange = chunked_exchange, .close = chunked_close};

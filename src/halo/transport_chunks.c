@@ -44,22 +44,23 @@ struct chunks {
 
 /* --- pieces ----------------------------------------------------------------------------------------------------- */
 
-static int rows_before(const chunks *c, int k) {
+static int chunks_rows_before(const chunks *c, int k) {
   const slab *s = c->h->slab;
   return (int)((int64_t)s->ghost * (int64_t)slab_rows(s) * k / c->count);
 }
 
-static size_t floats_before(const chunks *c, int k) {
-  return (size_t)rows_before(c, k) * c->h->slab->pitch;
+static size_t chunks_floats_before(const chunks *c, int k) {
+  return (size_t)chunks_rows_before(c, k) * c->h->slab->pitch;
 }
 
-static int event_of(int side, int k) {
+static int chunks_event_of(int side, int k) {
   return EVENT_TRANSPORT + side * CHUNKS_MAX + k;
 }
 
-static int move_piece(chunks *c, float *on_device, float *on_host, int k, copy_direction direction,
-                      error *e) {
-  const size_t from = floats_before(c, k), bytes = (floats_before(c, k + 1) - from) * sizeof(float);
+static int chunks_move_piece(chunks *c, float *on_device, float *on_host, int k, copy_direction direction,
+                             error *e) {
+  const size_t from = chunks_floats_before(c, k),
+               bytes = (chunks_floats_before(c, k + 1) - from) * sizeof(float);
   device *dev = c->h->dev;
   const bool in = direction == COPY_TO_DEVICE;
   return dev->table->copy(dev, STREAM_BOUNDARY, (in ? on_device : on_host) + from,
@@ -68,7 +69,7 @@ static int move_piece(chunks *c, float *on_device, float *on_host, int k, copy_d
 
 /* --- lanes ------------------------------------------------------------------------------------------------------ */
 
-static int post(chunks *c, lane *l, int k, error *e) {
+static int chunks_post(chunks *c, lane *l, int k, error *e) {
   if (l->posted)
     atomic_store_explicit(l->posted, c->passed + (uint64_t)k + 1, memory_order_release);
   else
@@ -77,28 +78,28 @@ static int post(chunks *c, lane *l, int k, error *e) {
 }
 
 /* A neighbour is seldom late by much. */
-static void wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
+static void chunks_wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
   const double LONGEST = 50e-6; /* s */
   pace p = {.begin = clock_seconds(), .spins = 4000};
   while (atomic_load_explicit(arrived, memory_order_acquire) < count) pace_wait(&p, LONGEST);
 }
 
-static int arrive(chunks *c, lane *l, int k, error *e) {
+static int chunks_arrive(chunks *c, lane *l, int k, error *e) {
   if (l->arrived)
-    wait_for(l->arrived, c->passed + (uint64_t)k + 1);
+    chunks_wait_for(l->arrived, c->passed + (uint64_t)k + 1);
   else
     MPI_TRY(e, MPI_Wait(&l->receives[k], MPI_STATUS_IGNORE));
   return 0;
 }
 
-static int begin_receiving(chunks *c, error *e) {
+static int chunks_begin_receiving(chunks *c, error *e) {
   for (int side = 0; side < 2; side++)
     if (c->lanes[side].open && !c->lanes[side].arrived)
       MPI_TRY(e, MPI_Startall(c->count, c->lanes[side].receives));
   return 0;
 }
 
-static int end_sending(chunks *c, error *e) {
+static int chunks_end_sending(chunks *c, error *e) {
   for (int side = 0; side < 2; side++)
     if (c->lanes[side].open && !c->lanes[side].posted)
       MPI_TRY(e, MPI_Waitall(c->count, c->lanes[side].sends, MPI_STATUSES_IGNORE));
@@ -107,45 +108,45 @@ static int end_sending(chunks *c, error *e) {
 
 /* --- an exchange ------------------------------------------------------------------------------------------------ */
 
-static int leave_device(chunks *c, float *field, error *e) {
+static int chunks_leave_device(chunks *c, float *field, error *e) {
   device *dev = c->h->dev;
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
       if (!c->lanes[side].open) continue;
-      TRY(move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k, COPY_TO_HOST,
-                     e));
-      TRY(dev->table->record(dev, STREAM_BOUNDARY, event_of(side, k), e));
+      TRY(chunks_move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k,
+                            COPY_TO_HOST, e));
+      TRY(dev->table->record(dev, STREAM_BOUNDARY, chunks_event_of(side, k), e));
     }
   return 0;
 }
 
 /* The first event also says that the copies out of the receive buffers, which the exchange before this one left behind
  * on the same stream, are over. */
-static int hand_over(chunks *c, double *begin, error *e) {
+static int chunks_hand_over(chunks *c, double *begin, error *e) {
   device *dev = c->h->dev;
   bool first = true;
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
       if (!c->lanes[side].open) continue;
-      TRY(dev->table->sync_event(dev, event_of(side, k), e));
+      TRY(dev->table->sync_event(dev, chunks_event_of(side, k), e));
       if (first) {
         *begin = MPI_Wtime();
-        TRY(begin_receiving(c, e));
+        TRY(chunks_begin_receiving(c, e));
       }
       first = false;
-      TRY(post(c, &c->lanes[side], k, e));
+      TRY(chunks_post(c, &c->lanes[side], k, e));
     }
   return 0;
 }
 
-static int reach_device(chunks *c, float *field, error *e) {
+static int chunks_reach_device(chunks *c, float *field, error *e) {
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
       lane *l = &c->lanes[side];
       if (!l->open) continue;
-      TRY(arrive(c, l, k, e));
-      TRY(move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k, COPY_TO_DEVICE,
-                     e));
+      TRY(chunks_arrive(c, l, k, e));
+      TRY(chunks_move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k,
+                            COPY_TO_DEVICE, e));
     }
   return 0;
 }
@@ -155,13 +156,13 @@ int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e
   const device_table *t = h->dev->table;
   double begin = 0;
   if (!c->lanes[LOWER].open && !c->lanes[UPPER].open) return 0;
-  TRY(leave_device(c, field, e));
+  TRY(chunks_leave_device(c, field, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
   trace_begin("exchange");
-  TRY(hand_over(c, &begin, e));
+  TRY(chunks_hand_over(c, &begin, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
-  TRY(reach_device(c, field, e));
-  TRY(end_sending(c, e));
+  TRY(chunks_reach_device(c, field, e));
+  TRY(chunks_end_sending(c, e));
   h->exchange_seconds += MPI_Wtime() - begin;
   trace_end();
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
@@ -172,20 +173,20 @@ int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-static void free_requests(lane *l) {
+static void chunks_free_requests(lane *l) {
   for (int k = 0; k < CHUNKS_MAX; k++) {
     if (l->sends[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->sends[k]);
     if (l->receives[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->receives[k]);
   }
 }
 
-static int make_requests(chunks *c, int side, error *e) {
+static int chunks_make_requests(chunks *c, int side, error *e) {
   lane *l = &c->lanes[side];
   const int peer = transport_neighbour(c->h, side);
   const int out = side == LOWER ? TAG_DOWN : TAG_UP, in = side == LOWER ? TAG_UP : TAG_DOWN;
   for (int k = 0; k < c->count; k++) {
-    const int rows = rows_before(c, k + 1) - rows_before(c, k);
-    const size_t at = floats_before(c, k);
+    const int rows = chunks_rows_before(c, k + 1) - chunks_rows_before(c, k);
+    const size_t at = chunks_floats_before(c, k);
     MPI_TRY(e, MPI_Send_init(l->send[0] + at, rows, c->h->row, peer, out, c->h->comm, &l->sends[k]));
     MPI_TRY(e, MPI_Recv_init(l->receive[0] + at, rows, c->h->row, peer, in, c->h->comm, &l->receives[k]));
   }
@@ -198,15 +199,15 @@ int chunks_cut(chunks *c, int count, error *e) {
   c->count = count < most ? count : most;
   for (int side = 0; side < 2; side++) {
     if (!c->lanes[side].open || c->lanes[side].posted) continue;
-    free_requests(&c->lanes[side]);
-    TRY(make_requests(c, side, e));
+    chunks_free_requests(&c->lanes[side]);
+    TRY(chunks_make_requests(c, side, e));
   }
   return 0;
 }
 
 /* --- by MPI --- */
 
-static int open_mpi(chunks *c, int side, error *e) {
+static int chunks_open_mpi(chunks *c, int side, error *e) {
   device *dev = c->h->dev;
   lane *l = &c->lanes[side];
   const size_t bytes = transport_bytes(c->h->slab);
@@ -219,29 +220,29 @@ static int open_mpi(chunks *c, int side, error *e) {
 
 /* --- through the node's memory --- */
 
-static size_t share_bytes(const chunks *c) {
+static size_t chunks_share_bytes(const chunks *c) {
   const size_t bytes = LINE + sizeof(mailbox) + 4 * transport_bytes(c->h->slab), page = 4096;
   return (bytes + page - 1) / page * page;
 }
 
 /* The first cache line that begins in MPI's memory: at the same place for every process, as they map whole pages. */
-static char *aligned(char *memory) {
+static char *chunks_aligned(char *memory) {
   return memory + (LINE - (uintptr_t)memory % LINE) % LINE;
 }
 
-static float *halo_in(char *share, const chunks *c, int side, int turn) {
+static float *chunks_halo_in(char *share, const chunks *c, int side, int turn) {
   return (float *)(void *)(share + sizeof(mailbox) + (size_t)(2 * side + turn) * transport_bytes(c->h->slab));
 }
 
 /* All shares have the same size, but slabs differ by a plane at most and halos not at all: they lie in a row. */
-static int open_memory(chunks *c, error *e) {
+static int chunks_open_memory(chunks *c, error *e) {
   int rank, ranks;
   MPI_Aint size;
   void *mine, *all;
   MPI_Comm node = c->h->node;
   MPI_TRY(e, MPI_Comm_rank(node, &rank));
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
-  const size_t bytes = share_bytes(c);
+  const size_t bytes = chunks_share_bytes(c);
   TRY(node_window(node, bytes, &mine, &c->window, e));
   int unit;
   MPI_TRY(e, MPI_Win_shared_query(c->window, 0, &size, &unit, &all));
@@ -254,13 +255,13 @@ static int open_memory(chunks *c, error *e) {
     int local;
     TRY(transport_local_neighbour(c->h, side, &local, e));
     if (!l->open || local == MPI_UNDEFINED) continue;
-    char *own = aligned(c->memory) + (size_t)rank * bytes,
-         *theirs = aligned(c->memory) + (size_t)local * bytes;
+    char *own = chunks_aligned(c->memory) + (size_t)rank * bytes,
+         *theirs = chunks_aligned(c->memory) + (size_t)local * bytes;
     l->posted = &((mailbox *)(void *)own)->side[side].posted;
     l->arrived = &((mailbox *)(void *)theirs)->side[!side].posted;
     for (int turn = 0; turn < 2; turn++) {
-      l->send[turn] = halo_in(own, c, side, turn);
-      l->receive[turn] = halo_in(theirs, c, !side, turn);
+      l->send[turn] = chunks_halo_in(own, c, side, turn);
+      l->receive[turn] = chunks_halo_in(theirs, c, !side, turn);
     }
   }
   return 0;
@@ -276,9 +277,9 @@ int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened,
     l->open = sides[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
     for (int k = 0; k < CHUNKS_MAX; k++) l->sends[k] = l->receives[k] = MPI_REQUEST_NULL;
   }
-  if (node_memory) TRY(open_memory(c, e));
+  if (node_memory) TRY(chunks_open_memory(c, e));
   for (int side = 0; side < 2; side++)
-    if (c->lanes[side].open && !c->lanes[side].posted) TRY(open_mpi(c, side, e));
+    if (c->lanes[side].open && !c->lanes[side].posted) TRY(chunks_open_mpi(c, side, e));
   return chunks_cut(c, 1, e);
 }
 
@@ -288,7 +289,7 @@ void chunks_close(chunks *c) {
   const device_table *t = c->h->dev->table;
   for (int side = 0; side < 2; side++) {
     lane *l = &c->lanes[side];
-    free_requests(l);
+    chunks_free_requests(l);
     if (l->posted) continue;
     t->free(c->h->dev, l->send[0], MEMORY_PINNED, &ignored);
     t->free(c->h->dev, l->receive[0], MEMORY_PINNED, &ignored);

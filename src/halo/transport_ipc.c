@@ -32,7 +32,7 @@ typedef struct offer {
   slab slab;
 } offer;
 
-static int make_offer(halo *h, ipc *p, offer *o, error *e) {
+static int ipc_make_offer(halo *h, ipc *p, offer *o, error *e) {
   const device_peer *peer = h->dev->table->peer;
   TRY(h->dev->table->alloc(h->dev, (void **)&p->counters, 2 * COUNTER_STRIDE * sizeof(uint32_t),
                            MEMORY_DEVICE, e));
@@ -44,7 +44,7 @@ static int make_offer(halo *h, ipc *p, offer *o, error *e) {
 }
 
 /* Maps what the neighbour on a side has offered. */
-static int map_side(halo *h, ipc *p, int side, const offer *o, error *e) {
+static int ipc_map_side(halo *h, ipc *p, int side, const offer *o, error *e) {
   const device_peer *peer = h->dev->table->peer;
   void *memory;
   p->slabs[side] = o->slab;
@@ -60,7 +60,7 @@ static int map_side(halo *h, ipc *p, int side, const offer *o, error *e) {
 }
 
 /* Sends `mine` to both neighbours and receives theirs, [side]. */
-static int tell_neighbours(halo *h, const void *mine, void *const theirs[2], int bytes, error *e) {
+static int ipc_tell_neighbours(halo *h, const void *mine, void *const theirs[2], int bytes, error *e) {
   for (int side = 0; side < 2; side++)
     MPI_TRY(e,
             MPI_Sendrecv(mine, bytes, MPI_BYTE, transport_neighbour(h, side), TAG_READY, theirs[!side], bytes,
@@ -73,14 +73,14 @@ static int ipc_open(halo *h, error *e) {
   offer mine = {.slab = {.nx = 0}}, theirs[2] = {{.slab = {.nx = 0}}, {.slab = {.nx = 0}}};
   ipc *p = h->state = calloc(1, sizeof *p);
   if (!p) FAIL(e, OUT_OF_MEMORY, sizeof *p, "the transport");
-  if (p) make_offer(h, p, &mine, e);
+  if (p) ipc_make_offer(h, p, &mine, e);
   TRY(error_agree(e, h->comm));
-  TRY(tell_neighbours(h, &mine, (void *[]){&theirs[LOWER], &theirs[UPPER]}, (int)sizeof mine, e));
+  TRY(ipc_tell_neighbours(h, &mine, (void *[]){&theirs[LOWER], &theirs[UPPER]}, (int)sizeof mine, e));
   for (int side = 0; side < 2; side++) {
     int local = MPI_UNDEFINED;
     if (!e->id) transport_local_neighbour(h, side, &local, e);
     elsewhere[side] = local == MPI_UNDEFINED;
-    if (!e->id && !elsewhere[side]) map_side(h, p, side, &theirs[side], e);
+    if (!e->id && !elsewhere[side]) ipc_map_side(h, p, side, &theirs[side], e);
   }
   TRY(error_agree(e, h->comm));
   return chunks_open(h, elsewhere, false, &p->others, e);
@@ -107,13 +107,13 @@ static void ipc_close(halo *h) {
 }
 
 /* Waits until the neighbours have done all that may still use the ghosts that will be written. */
-static int meet_neighbours(halo *h, error *e) {
+static int ipc_meet_neighbours(halo *h, error *e) {
   TRY(h->dev->table->sync(h->dev, STREAM_BOUNDARY, e));
   TRY(h->dev->table->sync(h->dev, STREAM_INTERIOR, e));
-  return tell_neighbours(h, NULL, (void *[]){NULL, NULL}, 0, e);
+  return ipc_tell_neighbours(h, NULL, (void *[]){NULL, NULL}, 0, e);
 }
 
-static int put(halo *h, ipc *p, float *field, int index, error *e) {
+static int ipc_put(halo *h, ipc *p, float *field, int index, error *e) {
   const device_table *t = h->dev->table;
   for (int side = 0; side < 2; side++) {
     if (!p->remote[side][index]) continue;
@@ -125,7 +125,7 @@ static int put(halo *h, ipc *p, float *field, int index, error *e) {
   return 0;
 }
 
-static int await(halo *h, ipc *p, int index, error *e) {
+static int ipc_await(halo *h, ipc *p, int index, error *e) {
   for (int side = 0; side < 2; side++)
     if (p->remote[side][index])
       TRY(h->dev->table->peer->await(h->dev, STREAM_BOUNDARY, p->counters + side * COUNTER_STRIDE,
@@ -134,7 +134,7 @@ static int await(halo *h, ipc *p, int index, error *e) {
 }
 
 /* Which of the fields that neighbours have mapped is it? -1: none. */
-static int field_index(const halo *h, const float *field) {
+static int ipc_field_index(const halo *h, const float *field) {
   const int fields = transport_fields(h);
   for (int i = 0; i < fields; i++)
     if (h->setup.fields[i] == field) return i;
@@ -144,14 +144,14 @@ static int field_index(const halo *h, const float *field) {
 static int ipc_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
   const device_table *t = h->dev->table;
   ipc *p = h->state;
-  const int index = field_index(h, field);
+  const int index = ipc_field_index(h, field);
   if (index < 0) return FAIL(e, TRANSPORT_FIELD);
-  if (serial) TRY(meet_neighbours(h, e));
+  if (serial) TRY(ipc_meet_neighbours(h, e));
   p->exchanges++;
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
-  TRY(put(h, p, field, index, e));
+  TRY(ipc_put(h, p, field, index, e));
   TRY(chunks_exchange(p->others, field, NULL, e));
-  TRY(await(h, p, index, e));
+  TRY(ipc_await(h, p, index, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;

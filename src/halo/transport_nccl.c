@@ -42,7 +42,7 @@ typedef struct nccl {
   bool abandoned; /* and all this is its own */
 } nccl;
 
-static int failed(error *e, const char *call, ncclResult_t result) {
+static int nccl_failed(error *e, const char *call, ncclResult_t result) {
   return result == ncclSuccess ? 0 : FAIL(e, NCCL_FAILED, call, ncclGetErrorString(result));
 }
 
@@ -50,7 +50,7 @@ static int failed(error *e, const char *call, ncclResult_t result) {
 
 /* Of two ranks that are neighbours on both sides, the first planes sent are the first received: what went down comes
  * from above. */
-static ncclResult_t enqueue(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats) {
+static ncclResult_t nccl_enqueue(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats) {
   void *stream = n->dev->table->peer->stream(n->dev, STREAM_BOUNDARY);
   ncclResult_t result = ncclSuccess;
   for (int side = 0; side < 2 && result == ncclSuccess; side++)
@@ -62,18 +62,18 @@ static ncclResult_t enqueue(const nccl *n, float *const own[2], float *const gho
   return result;
 }
 
-static int exchange_planes(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats,
-                           error *e) {
-  TRY(failed(e, "ncclGroupStart", ncclGroupStart()));
-  const ncclResult_t result = enqueue(n, own, ghosts, floats);
-  failed(e, "ncclGroupEnd", ncclGroupEnd()); /* in any case; it knows what went wrong in the group */
-  return e->id ? e->id : failed(e, "ncclSend or ncclRecv", result);
+static int nccl_exchange_planes(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats,
+                                error *e) {
+  TRY(nccl_failed(e, "ncclGroupStart", ncclGroupStart()));
+  const ncclResult_t result = nccl_enqueue(n, own, ghosts, floats);
+  nccl_failed(e, "ncclGroupEnd", ncclGroupEnd()); /* in any case; it knows what went wrong in the group */
+  return e->id ? e->id : nccl_failed(e, "ncclSend or ncclRecv", result);
 }
 
 /* --- the thread ------------------------------------------------------------------------------------------------- */
 
 /* The trial's memory is the device's, which may be gone when an abandoned thread comes to this. */
-static void dispose(nccl *n) {
+static void nccl_dispose(nccl *n) {
   error ignored = {0};
   if (n->comm) (void)(n->sound ? ncclCommDestroy(n->comm) : ncclCommAbort(n->comm));
   if (!n->abandoned) n->dev->table->free(n->dev, n->trial, MEMORY_DEVICE, &ignored);
@@ -85,7 +85,7 @@ static void dispose(nccl *n) {
 /* Says what NCCL has found and ends this process, upon which the launcher ends the job: the main thread waits for the
  * device and cannot. What strikes all ranks at once the lowest tells; before the others would, the launcher has ended
  * them. */
-static void look(nccl *n) {
+static void nccl_look(nccl *n) {
   ncclResult_t found = ncclSuccess;
   error e = {0};
   const ncclResult_t asked = ncclCommGetAsyncError(n->comm, &found);
@@ -98,17 +98,17 @@ static void look(nccl *n) {
 }
 
 /* A first exchange, of single floats: it is now that NCCL connects the neighbours and takes memory for that. */
-static int connect_neighbours(nccl *n, error *e) {
+static int nccl_connect_neighbours(nccl *n, error *e) {
   float *const own[2] = {n->trial, n->trial + 1}, *const ghosts[2] = {n->trial + 2, n->trial + 3};
-  return exchange_planes(n, own, ghosts, 1, e);
+  return nccl_exchange_planes(n, own, ghosts, 1, e);
 }
 
 /* Leaves the mutex locked. */
-static void begin(nccl *n) {
+static void nccl_begin(nccl *n) {
   error failure = {0};
   if (!n->dev->table->peer->adopt(n->dev, &failure) &&
-      !failed(&failure, "ncclCommInitRank", ncclCommInitRank(&n->comm, n->ranks, n->id, n->rank)))
-    connect_neighbours(n, &failure);
+      !nccl_failed(&failure, "ncclCommInitRank", ncclCommInitRank(&n->comm, n->ranks, n->id, n->rank)))
+    nccl_connect_neighbours(n, &failure);
   else
     n->comm = NULL; /* what did not begin is not to be ended */
   pthread_mutex_lock(&n->mutex);
@@ -117,26 +117,26 @@ static void begin(nccl *n) {
   pthread_cond_signal(&n->changed);
 }
 
-static void *attend(void *context) {
+static void *nccl_attend(void *context) {
   nccl *n = context;
-  begin(n);
+  nccl_begin(n);
   while (!n->stop) {
     condition_wait(&n->changed, &n->mutex, clock_seconds() + LOOK_EVERY);
-    if (!n->stop && !n->failure.id) look(n);
+    if (!n->stop && !n->failure.id) nccl_look(n);
   }
   const bool abandoned = n->abandoned;
   pthread_mutex_unlock(&n->mutex);
-  if (abandoned) dispose(n);
+  if (abandoned) nccl_dispose(n);
   return NULL;
 }
 
-static int start_thread(nccl *n, error *e) {
-  const int rc = thread_start(&n->thread, attend, n);
+static int nccl_start_thread(nccl *n, error *e) {
+  const int rc = thread_start(&n->thread, nccl_attend, n);
   n->running = rc == 0;
   return rc ? FAIL(e, NCCL_FAILED, "starting a thread for NCCL", strerror(rc)) : 0;
 }
 
-static void stop_thread(nccl *n) {
+static void nccl_stop_thread(nccl *n) {
   if (!n->running) return;
   pthread_mutex_lock(&n->mutex);
   n->stop = true;
@@ -147,7 +147,7 @@ static void stop_thread(nccl *n) {
 }
 
 /* Until NCCL has begun or failed to. A thread that takes too long is left to itself, with all it has. */
-static void await_thread(halo *h, error *e, error *late) {
+static void nccl_await_thread(halo *h, error *e, error *late) {
   nccl *n = h->state;
   const double end = clock_seconds() + BEGIN_WITHIN;
   pthread_mutex_lock(&n->mutex);
@@ -174,7 +174,7 @@ static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
 }
 
 /* NCCL would refuse ranks that share a GPU, or hang. Agreed. */
-static int refuse_shared(halo *h, int ranks, error *e) {
+static int nccl_refuse_shared(halo *h, int ranks, error *e) {
   enum { BYTES = sizeof h->dev->gpu };
   char why[HALO_WHY];
   unsigned char(*all)[BYTES] = malloc((size_t)ranks * BYTES);
@@ -193,7 +193,7 @@ static int refuse_shared(halo *h, int ranks, error *e) {
   return failure;
 }
 
-static int make_state(halo *h, int rank, int ranks, error *e) {
+static int nccl_make_state(halo *h, int rank, int ranks, error *e) {
   nccl *n = h->state = calloc(1, sizeof *n);
   if (!n) return FAIL(e, OUT_OF_MEMORY, sizeof *n, "the transport");
   n->dev = h->dev;
@@ -203,7 +203,7 @@ static int make_state(halo *h, int rank, int ranks, error *e) {
   pthread_mutex_init(&n->mutex, NULL);
   condition_init(&n->changed);
   TRY(h->dev->table->alloc(h->dev, (void **)&n->trial, 4 * sizeof *n->trial, MEMORY_DEVICE, e));
-  return rank ? 0 : failed(e, "ncclGetUniqueId", ncclGetUniqueId(&n->id));
+  return rank ? 0 : nccl_failed(e, "ncclGetUniqueId", ncclGetUniqueId(&n->id));
 }
 
 static int nccl_open(halo *h, error *e) {
@@ -211,12 +211,12 @@ static int nccl_open(halo *h, error *e) {
   error late = {0};
   MPI_TRY(e, MPI_Comm_rank(h->comm, &rank));
   MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
-  TRY(refuse_shared(h, ranks, e));
-  make_state(h, rank, ranks, e);
+  TRY(nccl_refuse_shared(h, ranks, e));
+  nccl_make_state(h, rank, ranks, e);
   TRY(error_agree(e, h->comm)); /* those that have begun would wait for one that cannot */
   nccl *n = h->state;
   MPI_TRY(e, MPI_Bcast(&n->id, sizeof n->id, MPI_BYTE, 0, h->comm));
-  if (!start_thread(n, e)) await_thread(h, e, &late);
+  if (!nccl_start_thread(n, e)) nccl_await_thread(h, e, &late);
   TRY(error_agree(e, h->comm)); /* what kept a rank from it says more than those that waited for it */
   if (late.id) *e = late;
   TRY(error_agree(e, h->comm));
@@ -231,8 +231,8 @@ static void nccl_close(halo *h) {
   if (n && n->sound) h->dev->table->sync(h->dev, STREAM_BOUNDARY, &ignored);
   MPI_Barrier(h->comm);
   if (!n) return;
-  stop_thread(n);
-  dispose(n);
+  nccl_stop_thread(n);
+  nccl_dispose(n);
 }
 
 static int nccl_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
@@ -242,8 +242,8 @@ static int nccl_exchange(halo *h, float *field, const halo_events *events, bool 
   float *const own[2] = {transport_own(field, s, LOWER), transport_own(field, s, UPPER)};
   float *const ghosts[2] = {transport_ghosts(field, s, LOWER), transport_ghosts(field, s, UPPER)};
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
-  if (exchange_planes(n, own, ghosts, transport_bytes(s) / sizeof(float), e)) {
-    stop_thread(n); /* it would say the same once more */
+  if (nccl_exchange_planes(n, own, ghosts, transport_bytes(s) / sizeof(float), e)) {
+    nccl_stop_thread(n); /* it would say the same once more */
     return e->id;
   }
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));

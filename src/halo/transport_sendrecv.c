@@ -36,7 +36,7 @@ static void sendrecv_close(halo *h) {
 
 /* One direction: everybody sends to one side while receiving from the other. An outer face is MPI_PROC_NULL,
  * for which MPI does nothing, but some versions insist on a buffer unless the count is 0. */
-static int shift(halo *h, const buffers *b, int to, int from, int tag, error *e) {
+static int sendrecv_shift(halo *h, const buffers *b, int to, int from, int tag, error *e) {
   const slab *s = h->slab;
   /* counted in rows, so that the count of a huge plane fits an int */
   int rows = s->ghost * (int)slab_rows(s);
@@ -46,11 +46,11 @@ static int shift(halo *h, const buffers *b, int to, int from, int tag, error *e)
   return 0;
 }
 
-static int shift_both(halo *h, const buffers *b, error *e) {
+static int sendrecv_shift_both(halo *h, const buffers *b, error *e) {
   trace_begin("exchange");
   double begin = MPI_Wtime();
-  TRY(shift(h, b, LOWER, UPPER, TAG_DOWN, e));
-  TRY(shift(h, b, UPPER, LOWER, TAG_UP, e));
+  TRY(sendrecv_shift(h, b, LOWER, UPPER, TAG_DOWN, e));
+  TRY(sendrecv_shift(h, b, UPPER, LOWER, TAG_UP, e));
   h->exchange_seconds += MPI_Wtime() - begin;
   trace_end();
   return 0;
@@ -68,7 +68,7 @@ static int sendrecv_exchange(halo *h, float *field, const halo_events *events, b
   /* The planes must have arrived before MPI reads them; this also ends the copies out of the receive buffers
    * that the exchange before this one left behind, so that MPI may fill these again. */
   TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
-  TRY(shift_both(h, b, e));
+  TRY(sendrecv_shift_both(h, b, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
   for (int side = 0; side < 2; side++)
     if (b->receive[side])
@@ -83,7 +83,7 @@ const transport transport_sendrecv = {
 
 /* --- cuda_aware ------------------------------------------------------------------------------------------------- */
 
-static bool aware_possible(const halo *h, char why[HALO_WHY]) {
+static bool cuda_aware_possible(const halo *h, char why[HALO_WHY]) {
   const char *reason = "it needs a GPU";
   if (h->dev->table->backend == BACKEND_CUDA) {
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
@@ -95,16 +95,16 @@ static bool aware_possible(const halo *h, char why[HALO_WHY]) {
   return false;
 }
 
-static int aware_open(halo *h, error *e) {
+static int cuda_aware_open(halo *h, error *e) {
   (void)h, (void)e;
   return 0;
 }
 
-static void aware_close(halo *h) {
+static void cuda_aware_close(halo *h) {
   (void)h;
 }
 
-static int aware_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+static int cuda_aware_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
   (void)serial; /* MPI_Sendrecv returns when the ghosts are there */
   const device_table *t = h->dev->table;
   buffers b = {{NULL}, {NULL}};
@@ -115,10 +115,12 @@ static int aware_exchange(halo *h, float *field, const halo_events *events, bool
     }
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
   TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
-  TRY(shift_both(h, &b, e));
+  TRY(sendrecv_shift_both(h, &b, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
   return events ? t->record(h->dev, STREAM_BOUNDARY, events->to_device, e) : 0;
 }
 
-const transport transport_cuda_aware = {
-    .possible = aware_possible, .open = aware_open, .exchange = aware_exchange, .close = aware_close};
+const transport transport_cuda_aware = {.possible = cuda_aware_possible,
+                                        .open = cuda_aware_open,
+                                        .exchange = cuda_aware_exchange,
+                                        .close = cuda_aware_close};

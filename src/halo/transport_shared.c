@@ -41,58 +41,58 @@ typedef struct shared {
 /* --- pages ------------------------------------------------------------------------------------------------------ */
 
 /* The face at a side: first plane above it. */
-static int face_at(const slab *s, int side) {
+static int shared_face_at(const slab *s, int side) {
   return side == LOWER ? 0 : s->nz;
 }
 
 /* The first float of what the ranks at both sides of a face share of a field. */
-static float *first_shared(const halo *h, int field, int side) {
-  const int z = face_at(h->slab, side) - RADIUS;
+static float *shared_first(const halo *h, int field, int side) {
+  const int z = shared_face_at(h->slab, side) - RADIUS;
   return h->setup.fields[field] + slab_offset(h->slab, z, -RADIUS, -RADIUS);
 }
 
-static size_t into_page(const void *at) {
+static size_t shared_into_page(const void *at) {
   return (uintptr_t)at % shared_pages_size();
 }
 
-static range range_of(const halo *h, int field, int side) {
+static range shared_range_of(const halo *h, int field, int side) {
   const size_t page = shared_pages_size();
-  float *first = first_shared(h, field, side);
-  const size_t into = into_page(first), bytes = into + 2 * RADIUS * h->slab->plane * sizeof(float);
+  float *first = shared_first(h, field, side);
+  const size_t into = shared_into_page(first), bytes = into + 2 * RADIUS * h->slab->plane * sizeof(float);
   return (range){(char *)first - into, (bytes + page - 1) / page * page};
 }
 
 /* Fresh memory is NaN, as far as the field reaches. */
-static void spoil(const halo *h, int field, char *begin, char *end) {
+static void shared_spoil(const halo *h, int field, char *begin, char *end) {
   char *last = (char *)(h->setup.fields[field] + slab_floats(h->slab));
   if (end > last) end = last;
   memset(begin, 0xFF, (size_t)(end - begin));
 }
 
 /* The part of a range that lies on this rank's side of the face. */
-static void spoil_own(const halo *h, int field, int side) {
-  const range r = range_of(h, field, side);
-  char *face = (char *)(first_shared(h, field, side) + RADIUS * h->slab->plane);
+static void shared_spoil_own(const halo *h, int field, int side) {
+  const range r = shared_range_of(h, field, side);
+  char *face = (char *)(shared_first(h, field, side) + RADIUS * h->slab->plane);
   if (side == LOWER)
-    spoil(h, field, face, r.begin + r.bytes);
+    shared_spoil(h, field, face, r.begin + r.bytes);
   else
-    spoil(h, field, r.begin, face);
+    shared_spoil(h, field, r.begin, face);
 }
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 /* Is there no page that would be shared at both faces? */
-static bool ranges_apart(const halo *h) {
+static bool shared_ranges_apart(const halo *h) {
   const int fields = transport_fields(h);
   for (int i = 0; i < fields; i++) {
-    const range lower = range_of(h, i, LOWER), upper = range_of(h, i, UPPER);
+    const range lower = shared_range_of(h, i, LOWER), upper = shared_range_of(h, i, UPPER);
     if (lower.begin + lower.bytes > upper.begin) return false;
   }
   return true;
 }
 
 /* Whether this rank's planes can be shared as whole pages. Not collective; fails with the reason. */
-static int check_possible(const halo *h, const shared *p, error *why) {
+static int shared_check_possible(const halo *h, const shared *p, error *why) {
   const slab *s = h->slab;
   char text[HALO_WHY] = "";
   if (h->dev->table->backend != BACKEND_HOST || !h->dev->table->peer)
@@ -101,31 +101,31 @@ static int check_possible(const halo *h, const shared *p, error *why) {
     snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
   else if (SLAB_PAGE * sizeof(float) % shared_pages_size() != 0)
     snprintf(text, sizeof text, "pages are larger than %zu bytes", SLAB_PAGE * sizeof(float));
-  else if (p->local[LOWER] && p->local[UPPER] && !ranges_apart(h))
+  else if (p->local[LOWER] && p->local[UPPER] && !shared_ranges_apart(h))
     snprintf(text, sizeof text, "%d planes a rank are too few", s->nz);
   return text[0] ? FAIL(why, TRANSPORT_REFUSED, text) : 0;
 }
 
 /* New pages at the upper face of every field. */
-static int lend_all(const halo *h, shared *p, error *why) {
+static int shared_lend_all(const halo *h, shared *p, error *why) {
   const int fields = transport_fields(h);
   if (!p->local[UPPER]) return 0;
   for (int i = 0; i < fields; i++) {
-    const range r = range_of(h, i, UPPER);
+    const range r = shared_range_of(h, i, UPPER);
     TRY(shared_pages_lend(r.begin, r.bytes, &p->lent[i], why));
-    p->lent[i].into = into_page(first_shared(h, i, UPPER));
+    p->lent[i].into = shared_into_page(shared_first(h, i, UPPER));
     p->ranges[UPPER][i] = r;
   }
   return 0;
 }
 
 /* What the lower neighbour has lent, at the lower face. */
-static int borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIELDS], error *why) {
+static int shared_borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIELDS], error *why) {
   const int fields = transport_fields(h);
   if (!p->local[LOWER]) return 0;
   for (int i = 0; i < fields; i++) {
-    const range r = range_of(h, i, LOWER);
-    if (theirs[i].bytes != r.bytes || theirs[i].into != into_page(first_shared(h, i, LOWER)))
+    const range r = shared_range_of(h, i, LOWER);
+    if (theirs[i].bytes != r.bytes || theirs[i].into != shared_into_page(shared_first(h, i, LOWER)))
       return FAIL(why, TRANSPORT_REFUSED, "planes of the periodic faces lie differently in their pages");
     TRY(shared_pages_borrow(r.begin, &theirs[i], why));
     p->ranges[LOWER][i] = r;
@@ -133,12 +133,12 @@ static int borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIE
   return 0;
 }
 
-static uint32_t *counter_of(void *share, int side) {
+static uint32_t *shared_counter_of(void *share, int side) {
   return (uint32_t *)share + (side + 1) * COUNTER_STRIDE;
 }
 
 /* Counters of this rank, 0, and of its neighbours. Collective. */
-static int open_counters(halo *h, shared *p, error *e) {
+static int shared_open_counters(halo *h, shared *p, error *e) {
   const size_t bytes = 4 * COUNTER_STRIDE * sizeof(uint32_t);
   void *mine, *theirs;
   TRY(node_window(h->node, bytes, &mine, &p->window, e));
@@ -150,46 +150,47 @@ static int open_counters(halo *h, shared *p, error *e) {
     if (!p->local[side]) continue;
     TRY(transport_local_neighbour(h, side, &local, e));
     MPI_TRY(e, MPI_Win_shared_query(p->window, local, &size, &unit, &theirs));
-    p->mine[side] = counter_of(mine, side);
-    p->theirs[side] = counter_of(theirs, !side);
+    p->mine[side] = shared_counter_of(mine, side);
+    p->theirs[side] = shared_counter_of(theirs, !side);
   }
   return 0;
 }
 
-/* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to leave_all.
+/* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to shared_leave_all.
  * Collective, agreed. */
-static int map_all(halo *h, shared *p, error *why) {
+static int shared_map_all(halo *h, shared *p, error *why) {
   lent_pages theirs[HALO_FIELDS];
-  check_possible(h, p, why);
+  shared_check_possible(h, p, why);
   TRY(error_agree(why, h->comm));
-  lend_all(h, p, why);
+  shared_lend_all(h, p, why);
   MPI_TRY(why, MPI_Sendrecv(p->lent, sizeof p->lent, MPI_BYTE, transport_neighbour(h, UPPER), TAG_READY,
                             theirs, sizeof theirs, MPI_BYTE, transport_neighbour(h, LOWER), TAG_READY,
                             h->comm, MPI_STATUS_IGNORE));
-  if (!why->id) borrow_all(h, p, theirs, why);
+  if (!why->id) shared_borrow_all(h, p, theirs, why);
   TRY(error_agree(why, h->comm)); /* from here on nobody needs to borrow */
-  open_counters(h, p, why);
+  shared_open_counters(h, p, why);
   return error_agree(why, h->comm);
 }
 
-static void end_lending(shared *p) {
+static void shared_end_lending(shared *p) {
   for (int i = 0; i < HALO_FIELDS; i++) shared_pages_end(&p->lent[i]);
 }
 
 /* A neighbour that still reads keeps what it sees. */
-static void leave_all(const halo *h, shared *p) {
+static void shared_leave_all(const halo *h, shared *p) {
   error ignored = {0};
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < HALO_FIELDS; i++) {
       range *r = &p->ranges[side][i];
       if (!r->bytes) continue;
-      if (!shared_pages_leave(r->begin, r->bytes, &ignored)) spoil(h, i, r->begin, r->begin + r->bytes);
+      if (!shared_pages_leave(r->begin, r->bytes, &ignored))
+        shared_spoil(h, i, r->begin, r->begin + r->bytes);
       *r = (range){NULL, 0};
     }
 }
 
 /* Decides how each neighbour is reached. Collective, agreed. */
-static int find_ways(halo *h, shared *p, error *e) {
+static int shared_find_ways(halo *h, shared *p, error *e) {
   const int fields = transport_fields(h);
   error why = {0};
   for (int side = 0; side < 2; side++) {
@@ -198,14 +199,14 @@ static int find_ways(halo *h, shared *p, error *e) {
     p->local[side] = local != MPI_UNDEFINED;
   }
   TRY(error_agree(e, h->comm));
-  map_all(h, p, &why);
-  end_lending(p);
+  shared_map_all(h, p, &why);
+  shared_end_lending(p);
   p->possible = !why.id;
-  if (!p->possible) leave_all(h, p);
+  if (!p->possible) shared_leave_all(h, p);
   for (int side = 0; side < 2; side++) {
     p->mapped[side] = p->local[side] && p->possible;
     if (!p->mapped[side]) continue;
-    for (int i = 0; i < fields; i++) spoil_own(h, i, side);
+    for (int i = 0; i < fields; i++) shared_spoil_own(h, i, side);
   }
   h->on_device = p->mapped[LOWER] || p->mapped[UPPER];
   h->mapped = h->on_device;
@@ -224,7 +225,7 @@ static int shared_open(halo *h, error *e) {
   if (!p) FAIL(e, OUT_OF_MEMORY, sizeof *p, "the transport");
   TRY(error_agree(e, h->comm));
   p->window = MPI_WIN_NULL;
-  TRY(find_ways(h, p, e));
+  TRY(shared_find_ways(h, p, e));
   const bool copied[2] = {!p->mapped[LOWER], !p->mapped[UPPER]};
   int any = 0;
   for (int side = 0; side < 2; side++) any |= copied[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
@@ -239,7 +240,7 @@ static void shared_close(halo *h) {
   shared *p = h->state;
   if (!p) return;
   for (int stream = 0; stream < STREAM_COUNT; stream++) h->dev->table->sync(h->dev, stream, &ignored);
-  leave_all(h, p);
+  shared_leave_all(h, p);
   if (p->window != MPI_WIN_NULL) MPI_Win_free(&p->window);
   chunks_close(p->others);
   free(p);
@@ -249,7 +250,7 @@ static void shared_close(halo *h) {
 
 /* Counts the exchange, and what came before it on the stream, as done; later work of the stream waits until the
  * neighbours have, too. */
-static int shake_hands(halo *h, shared *p, float *field, error *e) {
+static int shared_shake_hands(halo *h, shared *p, float *field, error *e) {
   const device_peer *peer = h->dev->table->peer;
   p->exchanges++;
   for (int side = 0; side < 2; side++)
@@ -265,7 +266,7 @@ static int shared_exchange(halo *h, float *field, const halo_events *events, boo
   shared *p = h->state;
   if (h->on_device) {
     if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
-    TRY(shake_hands(h, p, field, e));
+    TRY(shared_shake_hands(h, p, field, e));
     if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
     if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
   } else
