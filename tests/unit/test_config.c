@@ -120,7 +120,7 @@ static void test_values(void **state) {
       {BASE, "equation.type=jacob",
        "command line: [equation] type: expected jacobi, heat or wave, got 'jacob'"},
       {BASE, "parallel.transport=mpi",
-       "command line: [parallel] transport: expected auto, sendrecv, chunked, shared, ipc, cuda_aware or "
+       "command line: [parallel] transport: expected auto, sendrecv, chunked, shared, cuda_aware, ipc or "
        "nccl, got 'mpi'"},
       {BASE, "parallel.io=mpi",
        "command line: [parallel] io: expected auto, collective, gather or server, got 'mpi'"},
