@@ -92,13 +92,18 @@ struct cutting {
 
 constexpr int SHORT = 24; /* planes of a chunk: fewer are not worth keeping step for */
 
+/* What a launch costs, in points that an SM moves; fitted to launches on an H200 (docs/EXPERIMENTS.md). */
+struct prices {
+  double sm_share;     /* of a point, where an SM's own speed is the limit */
+  double latency;      /* of a plane */
+  double extra_planes; /* what the eight before and after a chunk cost, in planes */
+  double start, next;  /* of a wave; more of each but the first */
+};
+constexpr prices SHORT_CHUNKS = {0.95, 500, 5, 15000, 0}, LONG_CHUNKS = {0.78, 500, 8, 15000, 50000};
+
 /* Memory is the limit, so what counts is the points that a wave's blocks move in a plane, halo included, unless
  * so few blocks share it that the speed of an SM is. */
 inline cutting cut_up(const star::variant &v, const star::residency &r, const kernel_args *a, int chunks) {
-  const double SM_SHARE = 0.95;  /* of a point's time, where an SM's own speed is the limit */
-  const double LATENCY = 500;    /* of a plane, in points */
-  const double START = 15000;    /* of a wave, in points */
-  const double EXTRA_PLANES = 5; /* what the eight before and after a chunk cost */
   const int nz = a->z_end - a->z_begin, resident = r.sms * r.blocks;
   cutting c = {&v, star::ceil_div(a->nx, v.tile_x), 0, star::ceil_div(nz, chunks), 0, 1, 0, 0};
   c.tiles = c.tiles_x * star::ceil_div(a->ny, v.tile_y);
@@ -106,10 +111,12 @@ inline cutting cut_up(const star::variant &v, const star::residency &r, const ke
   const int waves = star::ceil_div(c.jobs, resident), together = star::ceil_div(c.jobs, waves);
   if (c.planes > SHORT) c.waves = waves;
   c.size = star::ceil_div(c.jobs, c.waves);
+  const prices &p = c.planes > SHORT ? LONG_CHUNKS : SHORT_CHUNKS;
   const double points = (double)a->nx * a->ny / c.tiles, halo = (double)REACH * (v.tile_x + v.tile_y);
   const double moved = together * (points + halo) / r.sms;
-  const double busiest = star::ceil_div(together, r.sms) * (v.tile_x * v.tile_y + halo) * SM_SHARE + LATENCY;
-  c.cost = waves * ((c.planes + EXTRA_PLANES) * std::max(moved, busiest) + START);
+  const double busiest =
+      star::ceil_div(together, r.sms) * (v.tile_x * v.tile_y + halo) * p.sm_share + p.latency;
+  c.cost = waves * ((c.planes + p.extra_planes) * std::max(moved, busiest) + p.start) + (waves - 1) * p.next;
   return c;
 }
 
@@ -123,7 +130,8 @@ template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args
     for (int waves = 0; waves <= MAX_WAVES; waves++) {
       const int chunks = std::min(std::max(waves * r.sms * r.blocks / tiles, 1), nz);
       const cutting c = cut_up(shapes.shapes[i], r, a, chunks);
-      if (c.cost < best.cost) best = c;
+      const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
+      if (c.cost < best.cost && (!small || c.planes <= SHORT)) best = c;
     }
   }
   return best;
