@@ -8,31 +8,19 @@
  *
  * So a point loads and stores what is its own, once. A thread a point, with all it needs from the caches, took 1.9
  * times as long (512^3, 20 points at all faces, one H200). */
-#include <cuda_runtime.h>
-#include "absorb.h"
+#include "absorb.cuh"
+#include "launch_behind.cuh"
 
 namespace absorbing {
 
 enum {
-  LANES = 32,
   WARPS = 8,
   BLOCK = LANES * WARPS,
-  SEGMENT = LANES - 2 * GHOST_REACH, /* points of a row that a warp takes at a time, beside those it needs for them */
-  ROWS = 4,                          /* that a warp takes one after the other, and asks for together */
-  ENOUGH = 8192, /* warps: where there are fewer, layers are cut into pieces ... */
-  PIECE = 4      /* ... of so many points at least, since each begins with those before and after it */
-};
-
-/* Coordinates of a range that lie in its axis' layers: those below `lo` and those from `hi` on. */
-struct span {
-  int begin, lo, hi, end;
-  __host__ __device__ int between() const { return hi - lo; }
-};
-
-/* The two boxes along z or y: tiles of LANES x WARPS points across the axis, in pieces along it. */
-struct layers {
-  unsigned tiles, pieces;
-  __host__ __device__ unsigned blocks() const { return 2 * tiles * pieces; }
+  SEGMENT = LANES -
+            2 * GHOST_REACH, /* points of a row that a warp takes at a time, beside those it needs for them */
+  ROWS = 4,                  /* that a warp takes one after the other, and asks for together */
+  ENOUGH = 8192,             /* warps: where there are fewer, layers are cut into pieces ... */
+  PIECE = 4 /* ... of so many points at least, since each begins with those before and after it */
 };
 
 struct shell {
@@ -43,55 +31,8 @@ struct shell {
   unsigned blocks_row; /* of a plane of the boxes along x */
 };
 
-/* A block's share of its layers' points: `count` of them, the first at `at` along the axis. */
-struct piece {
-  unsigned tile;
-  int at, count;
-  __device__ __forceinline__ piece(const layers &l, const span &s, unsigned block) {
-    tile = block % l.tiles, block /= l.tiles;
-    const bool high = block >= l.pieces;
-    const int number = (int)(high ? block - l.pieces : block), all = high ? s.end - s.hi : s.lo - s.begin;
-    const int from = all * number / (int)l.pieces;
-    count = all * (number + 1) / (int)l.pieces - from;
-    at = high ? s.end - 1 - from : s.begin + from;
-  }
-};
-
-static span span_of(const absorb_axis &a, int begin, int end) {
-  const int lo = a.lo - a.origin, hi = a.points - a.hi - a.origin;
-  span s = {begin, lo < begin ? begin : lo > end ? end : lo, 0, end};
-  s.hi = hi < s.lo ? s.lo : hi > end ? end : hi;
-  return s;
-}
-
-static unsigned blocks_for(long long n, long long block) {
-  return (unsigned)((n + block - 1) / block);
-}
-
-/* What the layers along x or y add to a point at u, from memory; `state` leads to its row or column of the state. */
-static __device__ __forceinline__ float across(const absorb_args &a, int axis, const float *w, absorb_place p,
-                                               const float *u, ptrdiff_t stride, ptrdiff_t state,
-                                               ptrdiff_t state_stride) {
-  const absorb_axis &s = a.axis[axis];
-  const absorb_line l = absorb_line_of(&s, a.width, p, stride, state_stride);
-  return absorb_add(&s, &l, a.difference, w, u, s.psi_in + state, s.psi_out + state, s.zeta + state);
-}
-
-/* The same of all axes before this one. */
-static __device__ __forceinline__ float before_axis(const absorb_args &a, int axis, int z, int y, int x) {
-  const kernel_args &f = a.field;
-  const ptrdiff_t pitch = (ptrdiff_t)f.pitch, nx = f.nx, ny = f.ny;
-  const absorb_place px = absorb_locate(&a.axis[0], x), py = absorb_locate(&a.axis[1], y);
-  const float *u = f.in + ((ptrdiff_t)f.plane * z + pitch * y + x);
-  float sum = 0;
-  if (px.inward) sum += across(a, 0, f.wx, px, u, 1, (z * ny + y) * (a.axis[0].lo + a.axis[0].hi), 1);
-  if (axis == 2 && py.inward)
-    sum += across(a, 1, f.wy, py, u, pitch, (ptrdiff_t)z * (a.axis[1].lo + a.axis[1].hi) * nx + x, nx);
-  return sum;
-}
-
-static __device__ __forceinline__ void store(const kernel_args &f, bool images, int z, int y, int x, ptrdiff_t at,
-                                             float value) {
+static __device__ __forceinline__ void store(const kernel_args &f, bool images, int z, int y, int x,
+                                             ptrdiff_t at, float value) {
   if (images)
     ghosts_store(&f, z, y, x, value);
   else
@@ -105,8 +46,8 @@ struct operands {
 
 /* Points i = p.i .. p.i + count - 1 of a layer along axis 1 (y) or 2 (z); the first is (z, y, x). */
 template <int AXIS>
-static __device__ __forceinline__ void march(const absorb_args &a, bool images, absorb_place p, int count, int z,
-                                             int y, int x) {
+static __device__ __forceinline__ void march(const absorb_args &a, bool images, absorb_place p, int count,
+                                             int z, int y, int x) {
   const kernel_args &f = a.field;
   const absorb_axis &s = a.axis[AXIS];
   const float *w = AXIS == 1 ? f.wy : f.wz, *c = s.coefficients;
@@ -162,8 +103,11 @@ static __device__ __forceinline__ void march(const absorb_args &a, bool images, 
   }
 }
 
-/* Points of the layers along x of rows [y, y_end), at most ROWS: this lane's of each. */
-static __device__ __forceinline__ void rows(const absorb_args &a, bool images, int z, int y, int y_end, int lane) {
+/* Points of the layers along x of rows [y, y_end), at most ROWS: this lane's of each. TERMS: what absorb_cuda_terms
+ * does. */
+template <bool TERMS>
+static __device__ __forceinline__ void rows(const absorb_args &a, bool images, int z, int y, int y_end,
+                                            int lane) {
   const kernel_args &f = a.field;
   const absorb_axis &s = a.axis[0];
   const float *c = s.coefficients;
@@ -175,8 +119,8 @@ static __device__ __forceinline__ void rows(const absorb_args &a, bool images, i
                  owns = lane >= GHOST_REACH && k < end;
       const int x = inward > 0 ? k : f.nx - 1 - k;
       const ptrdiff_t at = (ptrdiff_t)f.plane * z + (ptrdiff_t)f.pitch * y + x;
-      const ptrdiff_t state = ((ptrdiff_t)z * f.ny + y) * layers +
-                              absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
+      const ptrdiff_t state =
+          ((ptrdiff_t)z * f.ny + y) * layers + absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
       const float psi_a = has_psi ? c[2 * a.width + k] : 0,
                   psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0, zeta_a = owns ? c[k] : 0,
                   zeta_b = owns ? c[a.width + k] : 0;
@@ -188,8 +132,8 @@ static __device__ __forceinline__ void rows(const absorb_args &a, bool images, i
         own[j] = exists && reads ? f.in[row] : 0;
         before[j] = exists && has_psi ? s.psi_in[state + j * layers] : 0;
         memory[j] = exists && owns ? s.zeta[state + j * layers] : 0;
-        out[j] = exists && owns ? f.out[row] : 0;
-        medium[j] = f.medium && exists && owns ? f.medium[row] : f.scale;
+        out[j] = !TERMS && exists && owns ? f.out[row] : 0;
+        medium[j] = !TERMS && f.medium && exists && owns ? f.medium[row] : f.scale;
       }
 #pragma unroll
       for (int j = 0; j < ROWS; j++) {
@@ -209,8 +153,11 @@ static __device__ __forceinline__ void rows(const absorb_args &a, bool images, i
             absorb_zeta(zeta_a, zeta_b, absorb_second(&s, f.wx, u + GHOST_REACH, 1), slope, memory[j]);
         s.psi_out[state + j * layers] = psi[0];
         s.zeta[state + j * layers] = zeta;
-        store(f, images, z, y + j, x, at + j * (ptrdiff_t)f.pitch,
-              fmaf(medium[j], 0.0f + (slope + zeta), out[j]));
+        const float term = 0.0f + (slope + zeta);
+        if (TERMS)
+          s.psi_in[state + j * layers] = term;
+        else
+          store(f, images, z, y + j, x, at + j * (ptrdiff_t)f.pitch, fmaf(medium[j], term, out[j]));
       }
     }
 }
@@ -237,7 +184,17 @@ static __global__ void __launch_bounds__(BLOCK, 3)
   block -= s.along_y.blocks();
   const int z = s.z.lo + (int)(block / s.blocks_row);
   const int y = s.y.lo + ((int)(block % s.blocks_row) * WARPS + warp) * ROWS;
-  if (y < s.y.hi) rows(a, s.images, z, y, s.y.hi, lane);
+  if (y < s.y.hi) rows<false>(a, s.images, z, y, s.y.hi, lane);
+}
+
+static __global__ void __launch_bounds__(BLOCK, 4)
+    leave_terms(const __grid_constant__ absorb_args a, const __grid_constant__ shell s) {
+  const int lane = (int)(threadIdx.x % LANES), warp = (int)(threadIdx.x / LANES);
+  const int z = s.z.lo + (int)(blockIdx.x / s.blocks_row);
+  const int y = s.y.lo + ((int)(blockIdx.x % s.blocks_row) * WARPS + warp) * ROWS;
+  admit_next_launch();
+  await_launch_before();
+  if (y < s.y.hi) rows<true>(a, false, z, y, s.y.hi, lane);
 }
 
 /* Layers of `width` points, across which there are tiles_x tiles of x and `others` points of the third axis. */
@@ -271,4 +228,32 @@ extern "C" int absorb_cuda(const void *args, void *stream) {
   if (blocks == 0) return cudaSuccess;
   add<<<(unsigned)blocks, BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(a, s);
   return (int)cudaGetLastError();
+}
+
+/* The shell's boxes along x alone. */
+static absorbing::shell rows_of(const absorb_args &a, long long *blocks) {
+  absorbing::shell s = absorbing::shell_of(a, blocks);
+  s.along_z = s.along_y = {}, s.images = false;
+  *blocks = (long long)s.blocks_row * s.z.between();
+  return s;
+}
+
+extern "C" int absorb_cuda_along_x(const absorb_args *a, void *stream) {
+  using namespace absorbing;
+  long long blocks = 0;
+  const shell s = rows_of(*a, &blocks);
+  if (blocks == 0) return cudaSuccess;
+  add<<<(unsigned)blocks, BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a, s);
+  return (int)cudaGetLastError();
+}
+
+extern "C" int absorb_cuda_terms(const absorb_args *a, void *stream) {
+  using namespace absorbing;
+  long long blocks = 0;
+  absorb_args args = *a;
+  shell s = rows_of(args, &blocks);
+  void *parameters[] = {&args, &s};
+  if (blocks == 0) return cudaSuccess;
+  return (int)launch_behind(reinterpret_cast<const void *>(leave_terms), dim3((unsigned)blocks), BLOCK, 0,
+                            static_cast<cudaStream_t>(stream), parameters);
 }

@@ -36,7 +36,7 @@ enum { ABSORB_AXES = 3, ABSORB_BEYOND = 3 /* psi planes that a point needs past 
  * ascending order of the coordinate: all of the low layer, then all of the high one (of z: what the slab
  * holds of each). x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
 typedef struct absorb_axis {
-  float *psi_in; /* spacing * du/ds, remembered: as u; only read */
+  float *psi_in; /* spacing * du/ds, remembered: as u; only read, but for absorb_cuda_terms (absorb.cuh) */
   float *psi_out;
   float *zeta; /* as d2u/ds2; own points only are ever used */
   /* a, b: width each; a', b' of psi: width + ABSORB_BEYOND each, the last ones 0 */

@@ -1,6 +1,6 @@
 /* bulk_tensor: its shapes for each equation. 768 x 768 points are 132 tiles of 128 x 36, one for each SM of an
  * H200, and 1024 x 1024 are twice 128 of 128 x 32; the small ones are for thin launches and small grids. */
-#include "bulk_tensor_launch.cuh"
+#include "bulk_tensor_layers.cuh"
 
 using bulk_tensor::shape;
 
@@ -16,8 +16,19 @@ extern "C" int heat_cuda_bulk_tensor(const kernel_args *args, void *stream) {
                              shape<EQUATION_HEAT, 64, 16, 2, 4, 2, 3>>(args, stream);
 }
 
+typedef shape<EQUATION_WAVE, 128, 36, 3, 3, 2, 1> wave_36;
+typedef shape<EQUATION_WAVE, 128, 32, 4, 4, 2, 1> wave_32;
+typedef shape<EQUATION_WAVE, 64, 16, 2, 4, 2, 3> wave_small;
+
 extern "C" int wave_cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  return bulk_tensor::launch<shape<EQUATION_WAVE, 128, 36, 3, 3, 2, 1>,
-                             shape<EQUATION_WAVE, 128, 32, 4, 4, 2, 1>,
-                             shape<EQUATION_WAVE, 64, 16, 2, 4, 2, 3>>(args, stream);
+  return bulk_tensor::launch<wave_36, wave_32, wave_small>(args, stream);
+}
+
+static int wave_with_layers(const void *args, void *stream) {
+  return bulk_tensor::launch_layers<wave_36, wave_32, wave_small>(static_cast<const absorb_args *>(args), stream);
+}
+
+extern "C" {
+extern const operation wave_cuda_bulk_tensor_layers;
+const operation wave_cuda_bulk_tensor_layers = {"bulk_tensor", sizeof(absorb_args), NULL, wave_with_layers, NULL};
 }

@@ -18,7 +18,10 @@
  *
  * VIRTUAL_X (kernel_args.virtual_x): an instance of its own that makes ghosts in x of own points when it reads. Where
  * the axis wraps, the box of halo columns comes from the other face; where a face reflects, the thread at the end of a
- * row has all of its images' sources in registers. */
+ * row has all of its images' sources in registers.
+ *
+ * LAYERS_X: likewise, with what absorbing layers along x add to the ends of rows. A launch before has left these terms in
+ * an array (absorb_cuda_terms); boxes of them come with the other operands, and a thread adds them to its new values. */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
 
@@ -51,6 +54,9 @@ struct shape {
   static constexpr size_t floats =
       STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? REACH * tile : 0);
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
+  /* LAYERS_X: terms lie behind all that, on a 128-byte line. In floats, but for the last. */
+  static constexpr size_t terms = (shared + 127) / 128 * 128 / sizeof(float), terms_slot = TERMS_MOST * TY;
+  static constexpr size_t shared_with_terms = sizeof(float) * (terms + OPERAND_STAGES * terms_slot);
 };
 
 /* The packs beside the thread's own: in the plane, or at the tile's edge in a box of halo columns. */
@@ -85,7 +91,7 @@ template <class S> __device__ __forceinline__ void hold(float done[S::rows][PACK
 }
 
 /* Adds the arms in x and y to `sum`. `own`: the thread's first point in the slot, u its points. */
-template <class S, bool VIRTUAL_X>
+template <class S, bool MIRRORS>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
                                          const float *slot, int own, const beside &left, const beside &right,
                                          const mirror &at, const kernel_args &a) {
@@ -96,24 +102,34 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
     load(row[j] + REACH + PACK, slot + right.at + j * right.pitch);
 #pragma unroll
     for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
-    if (VIRTUAL_X) reflect(row[j], at);
+    if (MIRRORS) reflect(row[j], at);
   }
   star::add_arms_from<S::rows>(sum, row, slot + own, S::pitch, a);
 }
 
+/* What layers add to a thread's points: from `at` on, rows `pitch` floats apart; NULL: nothing. */
+struct own_terms {
+  const float *at;
+  int pitch;
+};
+
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
  * first point of this output plane. */
-template <class S>
+template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
-                                       const kernel_args &a) {
+                                       const own_terms &terms, const kernel_args &a) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    float u[PACK], m[PACK] = {a.scale, a.scale, a.scale, a.scale}, before[PACK] = {};
+    float u[PACK], m[PACK] = {a.scale, a.scale, a.scale, a.scale}, before[PACK] = {}, term[PACK];
     load(u, centres + j * S::tile_x);
     if (a.medium) load(m, operands + j * S::tile_x);
     if (S::equation == EQUATION_WAVE) load(before, operands + S::tile + j * S::tile_x);
 #pragma unroll
     for (int i = 0; i < PACK; i++) done[j][i] = star::update<S::equation>(done[j][i], m[i], u[i], before[i]);
+    if (!LAYERED || !terms.at) continue;
+    load(term, terms.at + j * terms.pitch);
+#pragma unroll
+    for (int i = 0; i < PACK; i++) done[j][i] = __fmaf_rn(m[i], term[i], done[j][i]);
   }
 }
 
@@ -143,47 +159,52 @@ __device__ __forceinline__ void release(barrier *empty) {
   if (threadIdx.x % 32 == 0) arrive(empty);
 }
 
-template <class S, bool VIRTUAL_X>
+template <class S, row_kind ROWS>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
+  constexpr bool MIRRORS = ROWS == VIRTUAL_X, LAYERED = ROWS == LAYERS_X;
   extern __shared__ __align__(128) float shared[];
   __shared__ unsigned alone;
   const layout<S> at(shared);
   const job<S> mine(a, w);
+  const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  admit_next_launch();
   await_launch_before();
+  admit_next_launch(); /* only now: one that runs beside this one relies on what came before it (absorb_whole.cuh) */
   if (threadIdx.x == 0) {
-    for (int i = 0; i < S::ahead; i++) fetch<S, VIRTUAL_X>(at, m, mine, i, t.after(i), a, w.ends);
+    for (int i = 0; i < S::ahead; i++) fetch<S, MIRRORS>(at, m, mine, i, t.after(i), a, w.ends);
     for (int i = 0; i < S::operand_ahead && reads_operands; i++)
-      fetch_operands<S>(at, m, a.medium, mine, 2 * REACH + i, o.after(i));
+      fetch_operands<S>(at, m, boxes, mine, 2 * REACH + i, o.after(i));
   }
   __syncthreads();
 
   const int x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
   const int own = (REACH + y) * S::pitch + x, in_tile = y * S::tile_x + x;
   const beside left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * REACH, REACH};
-  const bool row_end = VIRTUAL_X && mine.x + x + PACK == a.nx, in_column = row_end && w.ends.wraps;
+  const bool row_end = MIRRORS && mine.x + x + PACK == a.nx, in_column = row_end && w.ends.wraps;
   const beside right = x + PACK < S::tile_x && !in_column ? beside{own + PACK, S::pitch}
                                                           : beside{S::plane + S::side + y * REACH, REACH};
-  const bool row_begin = VIRTUAL_X && mine.x + x == 0;
+  const bool row_begin = MIRRORS && mine.x + x == 0;
   const mirror end = {row_begin && w.ends.left != 0, row_end && w.ends.right != 0,
-                            row_begin ? w.ends.left : w.ends.right};
+                      row_begin ? w.ends.left : w.ends.right};
   const int rows = a.ny - (mine.y + y), lanes = a.nx - (mine.x + x); /* that exist; may be < 1 */
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + y) * a.pitch + (size_t)(mine.x + x);
+  const int column =
+      mine.x == 0 ? x : mine.x + x - (a.nx - w.terms.width); /* of terms; there are none elsewhere */
+  const bool has_terms = boxes.columns > 0 && column >= 0 && column < boxes.columns;
   float sums[2 * REACH][S::rows][PACK] = {};
   int until_fetch = threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
     if (until_fetch-- == 0) {
       until_fetch = S::warps - 1;
-      fetch<S, VIRTUAL_X>(at, m, mine, i + S::ahead, t.after(S::ahead), a, w.ends);
+      fetch<S, MIRRORS>(at, m, mine, i + S::ahead, t.after(S::ahead), a, w.ends);
       if (reads_operands && i >= 2 * REACH)
-        fetch_operands<S>(at, m, a.medium, mine, i + S::operand_ahead, o.after(S::operand_ahead));
+        fetch_operands<S>(at, m, boxes, mine, i + S::operand_ahead, o.after(S::operand_ahead));
       if (S::roomy) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
     }
     __syncwarp();
@@ -193,12 +214,14 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
     star::arrive<S>(done, sums, u, a);
-    if (mine.owns(i)) add_arms<S, VIRTUAL_X>(sums[4], u, slot, own, left, right, end, a);
+    if (mine.owns(i)) add_arms<S, MIRRORS>(sums[4], u, slot, own, left, right, end, a);
     if (S::needs_centre) {
       float *centres = at.centres + i % REACH * S::tile + in_tile; /* this thread's alone */
       if (i >= 2 * REACH) {
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
-        finish<S>(done, at.operands + o.slot * S::operand_slot + in_tile, centres, a);
+        const float *terms = at.terms + o.slot * S::terms_slot + y * w.terms.width + column;
+        finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + in_tile, centres,
+                           {has_terms ? terms : nullptr, w.terms.width}, a);
         if (reads_operands) release(at.operands_empty + o.slot);
         o = o.after(1);
       }
@@ -209,7 +232,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       }
     }
     release(at.empty + t.slot);
-    if (VIRTUAL_X) hold<S>(done, end);
+    if (MIRRORS) hold<S>(done, end);
     if (i >= 2 * REACH) store<S>(to, done, rows, lanes, a.pitch);
     if (!S::roomy && until_fetch == S::warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);

@@ -61,11 +61,9 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   return status;
 }
 
-template <class S, bool VIRTUAL_X> star::variant variant_of() {
-  return {"",          reinterpret_cast<const void *>(stream<S, VIRTUAL_X>),
-          S::equation, S::tile_x,
-          S::tile_y,   S::threads,
-          S::shared};
+template <class S, row_kind ROWS> star::variant variant_of() {
+  return {"",         reinterpret_cast<const void *>(stream<S, ROWS>),    S::equation, S::tile_x, S::tile_y,
+          S::threads, ROWS == LAYERS_X ? S::shared_with_terms : S::shared};
 }
 
 /* What images in x are their points times where `face` reflects; else 0. */
@@ -149,11 +147,12 @@ inline unsigned steps_of(const cutting &c, int nz, int first, int end) {
 }
 
 inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args,
-                                cudaStream_t stream) {
+                                const row_terms &terms, cudaStream_t stream) {
   block_counter *const counter = c.planes > SHORT ? args->counter : nullptr;
   cudaError_t status = cudaSuccess;
   wave w = {
-      c.tiles_x, c.tiles, c.planes, 0, counter ? counter->begun : nullptr, 0, ends_of(args, c.v->tile_x)};
+      c.tiles_x, c.tiles, c.planes, 0, counter ? counter->begun : nullptr, 0, ends_of(args, c.v->tile_x),
+      terms};
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
     if (counter) w.before = counter->total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
@@ -166,24 +165,46 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   return status;
 }
 
-/* Ghosts in x: of memory, or VIRTUAL_X. */
-template <bool VIRTUAL_X, class... Shapes> int launch_with(const kernel_args *args, void *stream) {
+/* Terms of layers along x, for make_terms_map: shape (nz, ny, lo + hi) of the slab, the sum a multiple of 4. */
+struct terms_array {
+  row_terms rows;
+  const float *values;
+  int ny, nz;
+};
+
+inline cudaError_t make_terms_map(const encoder &e, maps *m, const star::variant &v, const terms_array &t) {
+  const size_t pitch = sizeof(float) * (size_t)(t.rows.lo + t.rows.hi);
+  const cuuint64_t sizes[3] = {(cuuint64_t)(t.rows.lo + t.rows.hi), (cuuint64_t)t.ny, (cuuint64_t)t.nz},
+                   strides[2] = {pitch, pitch * (size_t)t.ny};
+  const cuuint32_t box[3] = {(cuuint32_t)t.rows.width, (cuuint32_t)v.tile_y, 1}, steps[3] = {1, 1, 1};
+  const CUresult r =
+      e.encode(&m->terms, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(t.values), sizes, strides,
+               box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+/* Rows of one kind, without images. `terms`: of rows LAYERS_X, else NULL. */
+template <row_kind ROWS, class... Shapes>
+cudaError_t launch_with(const kernel_args *args, const terms_array *terms, cudaStream_t stream) {
   static const encoder e; /* asked once: a process has one device */
-  static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, VIRTUAL_X>()...);
+  static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, ROWS>()...);
   maps m = {};
-  if (e.status != cudaSuccess) return (int)e.status; /* no planes either: so a caller can ask */
-  if (shapes.status != cudaSuccess) return (int)shapes.status;
+  if (e.status != cudaSuccess) return e.status; /* no planes either: so a caller can ask */
+  if (shapes.status != cudaSuccess) return shapes.status;
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const cutting c = choose(shapes, args);
   cudaError_t status = make_maps(e, &m, *c.v, args);
-  if (status == cudaSuccess) status = launch_waves(c, m, args, (cudaStream_t)stream);
-  return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
+  if (status == cudaSuccess && terms) status = make_terms_map(e, &m, *c.v, *terms);
+  return status == cudaSuccess ? launch_waves(c, m, args, terms ? terms->rows : row_terms{}, stream) : status;
 }
 
 /* What a cuda_kernel does (kernel.h), with one of these shapes. */
-template <class... Shapes> int launch(const kernel_args *args, void *stream) {
-  return args->virtual_x ? launch_with<true, Shapes...>(args, stream)
-                         : launch_with<false, Shapes...>(args, stream);
+template <class... Shapes> int launch(const kernel_args *args, void *cuda_stream) {
+  const cudaStream_t stream = (cudaStream_t)cuda_stream;
+  const cudaError_t status = args->virtual_x ? launch_with<VIRTUAL_X, Shapes...>(args, nullptr, stream)
+                                             : launch_with<PLAIN, Shapes...>(args, nullptr, stream);
+  return (int)(status == cudaSuccess ? images::launch(args, stream) : status);
 }
 
 } // namespace bulk_tensor

@@ -11,11 +11,23 @@ namespace bulk_tensor {
 
 using star::REACH;
 
-/* The tensors and their boxes. z 0 is plane z_begin - 4 of u and plane z_begin of the others. */
+/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of `before` and `medium`, 0 of `terms`. */
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
   CUtensorMap before, medium;
+  CUtensorMap terms; /* LAYERS_X: what the layers along x add to the rows of the slab */
 };
+
+/* What the rows of a launch are besides points with ghosts at both ends: VIRTUAL_X, see bulk_tensor.cuh; LAYERS_X: with
+ * terms of absorbing layers at one or both ends. */
+enum row_kind { PLAIN, VIRTUAL_X, LAYERS_X };
+
+/* LAYERS_X: a row has terms for its first `lo` points and its last `hi`, multiples of 4, each 0 or `width`; rows are longer
+ * than a tile. Row 0 of the launch is row y of the terms. */
+struct row_terms {
+  int lo, hi, width, y;
+};
+constexpr int TERMS_MOST = 32; /* of `width` */
 
 /* VIRTUAL_X: what stands for the ghosts beyond the first and the last point of a row. */
 struct row_ends {
@@ -32,6 +44,7 @@ struct wave {
   int tiles_x, tiles, planes, first;
   unsigned *progress, before;
   row_ends ends;
+  row_terms terms;
 };
 
 /* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
@@ -44,12 +57,12 @@ template <int SLOTS> struct turn {
 
 /* Where a block's things are in shared memory. */
 template <class S> struct layout {
-  float *ring, *operands, *centres;
+  float *ring, *operands, *centres, *terms;
   barrier *full, *empty, *operands_full, *operands_empty;
 
   __device__ __forceinline__ explicit layout(float *shared)
       : ring(shared), operands(ring + S::stages * S::slot),
-        centres(operands + S::operand_stages * S::operand_slot),
+        centres(operands + S::operand_stages * S::operand_slot), terms(shared + S::terms),
         full(reinterpret_cast<barrier *>(shared + S::floats)), empty(full + S::stages),
         operands_full(empty + S::stages), operands_empty(operands_full + S::operand_stages) {}
 
@@ -79,16 +92,31 @@ template <class S> struct job {
 
 /* --- what one thread at a time does ------------------------------------------------------------------------- */
 
-template <class S, bool VIRTUAL_X>
+/* What is fetched to finish a block's points besides u. */
+struct operand_boxes {
+  bool medium;
+  int columns;      /* of terms; 0: none */
+  int column, y, z; /* where its terms begin in the map: of the first output plane */
+};
+
+template <class S>
+__device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_terms &t, const job<S> &j,
+                                                  bool layered) {
+  const bool low = j.x == 0 && t.lo > 0, high = j.x + S::tile_x >= a.nx && t.hi > 0;
+  return {a.medium != nullptr, layered && (low || high) ? t.width : 0, low ? 0 : t.lo, t.y + j.y,
+          a.z_begin + j.z};
+}
+
+template <class S, bool MIRRORS>
 __device__ __forceinline__ void fetch(const layout<S> &at, const maps &m, const job<S> &j, int step,
                                       turn<S::stages> t, const kernel_args &a, const row_ends &ends) {
   if (step >= j.steps) return;
   float *slot = at.ring + t.slot * S::slot;
   barrier *full = at.full + t.slot;
   const int right_x = j.x + REACH + S::tile_x;
-  const int left_box = VIRTUAL_X && j.x == 0 ? ends.left_box : j.x,
-            right_box = VIRTUAL_X && j.x + S::tile_x >= a.nx ? ends.right_box : right_x;
-  const bool left = !VIRTUAL_X || left_box != NOWHERE, right = !VIRTUAL_X || right_box != NOWHERE;
+  const int left_box = MIRRORS && j.x == 0 ? ends.left_box : j.x,
+            right_box = MIRRORS && j.x + S::tile_x >= a.nx ? ends.right_box : right_x;
+  const bool left = !MIRRORS || left_box != NOWHERE, right = !MIRRORS || right_box != NOWHERE;
   wait(at.empty + t.slot, t.parity ^ 1);
   const int z = j.z + step;
   arrive_and_expect(full, (int)sizeof(float) *
@@ -101,16 +129,17 @@ __device__ __forceinline__ void fetch(const layout<S> &at, const maps &m, const 
 
 /* What finishing the output plane of this step takes besides u. */
 template <class S>
-__device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &m, bool medium,
+__device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &m, const operand_boxes &b,
                                                const job<S> &j, int step, turn<S::operand_stages> t) {
   if (step >= j.steps) return;
   float *slot = at.operands + t.slot * S::operand_slot;
   barrier *full = at.operands_full + t.slot;
   wait(at.operands_empty + t.slot, t.parity ^ 1);
-  const int z = j.z + step - 2 * REACH, boxes = medium + (S::equation == EQUATION_WAVE);
-  arrive_and_expect(full, (int)sizeof(float) * S::tile * boxes);
-  if (medium) copy_box(slot, &m.medium, j.x, j.y, z, full);
-  if (S::equation == EQUATION_WAVE) copy_box(slot + S::tile, &m.before, j.x, j.y, z, full);
+  const int plane = step - 2 * REACH, boxes = b.medium + (S::equation == EQUATION_WAVE);
+  arrive_and_expect(full, (int)sizeof(float) * (S::tile * boxes + b.columns * S::tile_y));
+  if (b.medium) copy_box(slot, &m.medium, j.x, j.y, j.z + plane, full);
+  if (S::equation == EQUATION_WAVE) copy_box(slot + S::tile, &m.before, j.x, j.y, j.z + plane, full);
+  if (b.columns) copy_box(at.terms + t.slot * S::terms_slot, &m.terms, b.column, b.y, b.z + plane, full);
 }
 
 /* Says that this block has begun `step`, and waits until all blocks have begun the step before and, where the ring is

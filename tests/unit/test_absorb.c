@@ -23,10 +23,12 @@ enum { STEPS = 40 };
 
 static const enum boundary_kind MIXES[][FACE_COUNT] = {
     {A, A, A, A, A, A}, {A, D, N, A, D, A}, {A, A, P, P, A, N}, {P, P, A, F, N, A},
-    {D, A, A, A, A, D}, {N, D, F, A, P, P}, {A, A, N, D, F, F}, {F, A, A, F, F, N}};
+    {D, A, A, A, A, D}, {N, D, F, A, P, P}, {A, A, N, D, F, F}, {F, A, A, F, F, N},
+    {A, A, A, A, D, A}, {A, A, N, A, A, A}, {F, A, A, N, F, A}};
 enum {
   MIX_COUNT = sizeof MIXES / sizeof MIXES[0],
-  WIDE = 6 /* mixes from here on have layers of 33 points */
+  WIDE = 6, /* mixes from here on have layers of 33 points, */
+  LONG = 8  /* ... from here on rows of several tiles of the CUDA kernels */
 };
 
 static const cutting CUTS[] = {{1, 1, false, 0}, {1, 3, false, 0}, {1, 2, true, 3}, {2, 2, false, 0},
@@ -36,7 +38,9 @@ enum { CUT_COUNT = sizeof CUTS / sizeof CUTS[0] };
 /* A grid of odd sizes, thin enough in z for layers that several slabs share; or with layers along x and y that are wider
  * than a warp. */
 static config mixed_box(int mix) {
-  config c = mix < WIDE ? box(29, 21, 20, 7, MIXES[mix]) : box(75, 44, 20, 33, MIXES[mix]);
+  config c = mix < WIDE   ? box(29, 21, 20, 7, MIXES[mix])
+             : mix < LONG ? box(75, 44, 20, 33, MIXES[mix])
+                          : box(mix == LONG ? 284 : 160, 61, 110, mix == LONG + 1 ? 17 : 20, MIXES[mix]);
   c.dx = 1.25, c.dz = 0.8;
   c.space_order = mix == 1 ? 4 : mix == 2 ? 2 : 8;
   return c;
