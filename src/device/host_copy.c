@@ -47,7 +47,7 @@ static void host_copy_run(const void *payload, int part, int parts) {
     if (part == 0) FAIL(t->failure, DEVICE_FAILED, "host", "copy", "invalid argument: null pointer");
     return;
   }
-  if (parts == 1) {
+  if (t->bytes < SHARE_MIN) {
     memcpy(t->to, t->from, t->bytes);
     return;
   }
