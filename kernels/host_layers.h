@@ -21,14 +21,17 @@ enum {
 typedef struct layer_sums {
   bool
       whole; /* all points of the rows are set; else those of vectors that begin before low_end or end after high_begin */
-  bool blank;                      /* -0 is at all of them beside the layers along x */
-  int low_end, high_begin, points; /* of the block */
+  bool blank;              /* -0 is at all of them beside the layers along x */
+  int x_begin, points;     /* of the block */
+  int low_end, high_begin; /* of the layers along x, from x_begin on */
+  float start[GROUP];      /* what a row's points hold before anything is added */
   _Alignas(64) float row[GROUP][SUMS_ROW];
 } layer_sums;
 
 static inline void layer_sums_init(layer_sums *s, const absorb_args *a, int x_begin, int x_end) {
   const absorb_axis *x = &a->axis[0];
   s->whole = s->blank = false;
+  s->x_begin = x_begin;
   s->low_end = x->lo - x_begin;
   s->high_begin = x->points - x->hi - x_begin;
   s->points = x_end - x_begin;
@@ -39,17 +42,22 @@ static inline const float *layer_sums_at(const layer_sums *s, int x, int points)
   return s->whole || x < s->low_end || x + points > s->high_begin ? s->row[0] + x : NULL;
 }
 
-/* Sets the sums of `planes` rows before anything is added: all of them, or those beside layers along x. */
-static inline void layer_sums_start(layer_sums *s, int planes, const float start[]) {
+/* Starts the sums of `planes` rows: all of them, or those beside layers along x. */
+static inline void layer_sums_start(layer_sums *s, int planes) {
   const int low = smaller(s->low_end + SUMS_SLACK, s->points), high = larger(s->high_begin - SUMS_SLACK, 0);
   if (s->blank && !s->whole) return;
   s->blank = !s->whole;
   for (int k = 0; k < planes; k++) {
     float *row = s->row[k];
-    for (int x = 0; x < (s->whole ? s->points : low); x++) row[x] = start[k];
-    for (int x = high; x < (s->whole ? 0 : s->points); x++) row[x] = start[k];
+    for (int x = 0; x < (s->whole ? s->points : low); x++) row[x] = s->start[k];
+    for (int x = high; x < (s->whole ? 0 : s->points); x++) row[x] = s->start[k];
   }
 }
+
+/* Points x .. x + count - 1 of rows y of planes z .. z + planes - 1. */
+typedef struct row_points {
+  int z, y, x, count, planes;
+} row_points;
 
 /* Rows of a layer along y or z that follow each other inward; all pointers are to the points of one x. */
 typedef struct course {
@@ -64,18 +72,18 @@ typedef struct course {
   ptrdiff_t ahead; /* floats to what is to be brought to the cache meanwhile */
 } course;
 
-/* The course of `count` rows from (z, y) on, ascending along `axis` (1 or 2), all in place of p, that of the outermost.
- * x: of the first point; sum[k]: of the row k of them. */
-static inline void course_find(course *c, const absorb_args *a, int axis, absorb_place p, int z, int y, int x,
-                               int count, float *const sum[]) {
+/* The course of the rows of `at`, of one plane for axis 1, of ascending planes for axis 2; p: the place of the outermost.
+ * sum[k]: of the row k of them. */
+static inline void course_find(course *c, const absorb_args *a, int axis, absorb_place p, row_points at,
+                               float *const sum[]) {
   const absorb_axis *s = &a->axis[axis];
   const kernel_args *f = &a->field;
-  const ptrdiff_t nx = f->nx, row = axis == 1 ? (ptrdiff_t)z * (s->lo + s->hi) * nx : (ptrdiff_t)y * nx,
-                  stride = axis == 1 ? nx : nx * f->ny;
-  const int outermost = p.inward > 0 ? 0 : count - 1;
-  const int outer_z = axis == 2 ? z + outermost : z, inner_z = axis == 2 ? z + count - 1 - outermost : z;
+  const int count = at.planes, outer_z = p.inward > 0 ? at.z : at.z + count - 1,
+            inner_z = p.inward > 0 ? at.z + count - 1 : at.z;
+  const ptrdiff_t nx = f->nx, stride = axis == 1 ? nx : nx * f->ny,
+                  row = axis == 1 ? (ptrdiff_t)at.z * (s->lo + s->hi) * nx : (ptrdiff_t)at.y * nx;
   c->count = c->stored = count;
-  c->u = f->in + (ptrdiff_t)f->plane * outer_z + (ptrdiff_t)f->pitch * y + x;
+  c->u = f->in + (ptrdiff_t)f->plane * outer_z + (ptrdiff_t)f->pitch * at.y + at.x;
   c->step = p.inward * (ptrdiff_t)(axis == 1 ? f->pitch : f->plane);
   c->coefficients = s->coefficients + p.i;
   c->newest = p.inward > 0 ? ABSORB_BEYOND : 0;
@@ -83,10 +91,10 @@ static inline void course_find(course *c, const absorb_args *a, int axis, absorb
   if (axis == 2)
     c->stored += smaller(absorb_left(a, (absorb_place){p.i + count - 1, p.inward}, inner_z), ABSORB_BEYOND);
   for (int t = 0; t < count + ABSORB_BEYOND; t++) {
-    const ptrdiff_t at = row + x + absorb_stored(s, a->width, p, p.i + t) * stride;
-    c->psi_in[t] = s->psi_in + at;
-    c->psi_out[t] = s->psi_out + at;
-    if (t < count) c->zeta[t] = s->zeta + at, c->sum[t] = sum[p.inward > 0 ? t : count - 1 - t];
+    const ptrdiff_t state = row + at.x + absorb_stored(s, a->width, p, p.i + t) * stride;
+    c->psi_in[t] = s->psi_in + state;
+    c->psi_out[t] = s->psi_out + state;
+    if (t < count) c->zeta[t] = s->zeta + state, c->sum[t] = sum[p.inward > 0 ? t : count - 1 - t];
   }
 }
 
@@ -94,11 +102,6 @@ static inline void course_find(course *c, const absorb_args *a, int axis, absorb
 typedef struct x_layer {
   int begin, end;
 } x_layer;
-
-/* Points x .. x + count - 1 of rows y of planes z .. z + planes - 1. */
-typedef struct x_points {
-  int z, y, x, count, planes;
-} x_points;
 
 static inline x_layer x_layer_of(const absorb_args *a, int inward, int x_begin, int x_end) {
   const absorb_axis *s = &a->axis[0];

@@ -19,10 +19,15 @@ TARGET INLINE ISA(axis) ISA(axis_of)(const absorb_args *a, int axis) {
   return c;
 }
 
-/* The operations of absorb.h at `count` points for each lane, which follow each other inward by `step` from u on.
- * psi, zeta: before, then after; added: what to add to the second derivative. */
+/* psi and zeta before a step, then after it, and what to add to the second derivative. */
+typedef struct ISA(state) {
+  vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
+} ISA(state);
+
+/* The operations of absorb.h at `count` points for each lane, which follow each other inward by `step` from u on. */
 TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, const float *u, ptrdiff_t step,
-                                  const int count, vec psi[PSI_MOST], vec zeta[GROUP], vec added[GROUP]) {
+                                  const int count, ISA(state) * s) {
+  vec *const psi = s->psi;
   const float *at = u - 4 * step;
   vec line[8 + GROUP], *const v = line + 4; /* points, from 4 before the first to 4 beyond the last */
 #pragma GCC unroll 12
@@ -40,8 +45,8 @@ TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, c
 #pragma GCC unroll 3
     for (int r = 3; r >= 1; r--) second = vec_fma(c->weight[r], vec_add(v[k - r], v[k + r]), second);
     second = vec_fma(c->center, v[k], second);
-    zeta[k] = vec_fma(p->a[k], zeta[k], vec_mul(p->b[k], vec_add(second, slope)));
-    added[k] = vec_add(slope, zeta[k]);
+    s->zeta[k] = vec_fma(p->a[k], s->zeta[k], vec_mul(p->b[k], vec_add(second, slope)));
+    s->added[k] = vec_add(slope, s->zeta[k]);
   }
 }
 
@@ -50,17 +55,17 @@ TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, c
 /* Adds to the sums of one vector of a course's rows, `x` points on; `lanes` of it. */
 TARGET INLINE void ISA(add_course)(const ISA(axis) * c, const ISA(profile) * p, const course *r, int x,
                                    const int count, const int lanes) {
-  vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
+  ISA(state) s;
 #pragma GCC unroll 8
-  for (int t = 0; t < count + ABSORB_BEYOND; t++) psi[t] = ISA(load_lanes)(r->psi_in[t] + x, lanes);
+  for (int t = 0; t < count + ABSORB_BEYOND; t++) s.psi[t] = ISA(load_lanes)(r->psi_in[t] + x, lanes);
 #pragma GCC unroll 4
-  for (int k = 0; k < count; k++) zeta[k] = ISA(load_lanes)(r->zeta[k] + x, lanes);
-  ISA(add_along)(c, p, r->u + x, r->step, count, psi, zeta, added);
+  for (int k = 0; k < count; k++) s.zeta[k] = ISA(load_lanes)(r->zeta[k] + x, lanes);
+  ISA(add_along)(c, p, r->u + x, r->step, count, &s);
 #pragma GCC unroll 4
   for (int k = 0; k < count; k++) {
-    ISA(store_lanes)(r->psi_out[k] + x, psi[k], lanes);
-    ISA(store_lanes)(r->zeta[k] + x, zeta[k], lanes);
-    vec_store(r->sum[k] + x, vec_add(vec_load(r->sum[k] + x), added[k]));
+    ISA(store_lanes)(r->psi_out[k] + x, s.psi[k], lanes);
+    ISA(store_lanes)(r->zeta[k] + x, s.zeta[k], lanes);
+    vec_store(r->sum[k] + x, vec_add(vec_load(r->sum[k] + x), s.added[k]));
   }
 #pragma GCC unroll 4
   for (int k = 0; k < count; k++)
@@ -70,7 +75,7 @@ TARGET INLINE void ISA(add_course)(const ISA(axis) * c, const ISA(profile) * p, 
       prefetch(r->psi_out[k] + r->ahead + x + i);
       prefetch(r->zeta[k] + r->ahead + x + i);
     }
-  for (int t = count; t < r->stored; t++) ISA(store_lanes)(r->psi_out[t] + x, psi[t], lanes);
+  for (int t = count; t < r->stored; t++) ISA(store_lanes)(r->psi_out[t] + x, s.psi[t], lanes);
 }
 
 /* Adds to the sums of `points` points of a course's rows; count: r->count, as a constant. */
@@ -134,82 +139,94 @@ TARGET INLINE void ISA(x_vector_find)(ISA(x_vector) * v, const absorb_args *a, i
   }
 }
 
-/* Sets the sums of a vector of a layer along x, its other lanes to start. Loads zeta of the next plane before it stores
- * this one's, which may lie at the same place of another page: processors take one for the other. */
-TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, int inward, x_points at,
-                              const float start[], float *const sum[]) {
-  const absorb_axis *s = &a->axis[0];
+/* Sets the sums of a vector of a layer along x, its other lanes to where they start. Loads zeta of the next plane before
+ * it stores this one's, which may lie at the same place of another page: processors take one for the other. */
+TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, int inward, row_points at,
+                              layer_sums *sums) {
+  const absorb_axis *axis = &a->axis[0];
   const kernel_args *f = &a->field;
-  const ptrdiff_t layers = s->lo + s->hi, plane = layers * f->ny;
+  const ptrdiff_t layers = axis->lo + axis->hi, plane = layers * f->ny;
   ISA(x_vector) v;
   ISA(x_vector_find)(&v, a, inward, at.x, at.count);
   ptrdiff_t row = at.z * plane + at.y * layers;
   const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x;
-  vec next = ISA(load_lanes)(s->zeta + row + v.first, at.count);
+  vec next = ISA(load_lanes)(axis->zeta + row + v.first, at.count);
   for (int k = 0; k < at.planes; k++, row += plane, u += f->plane) {
-    const float *before = s->psi_in + row;
-    float *zeta_at = s->zeta + row + v.first;
-    vec psi[PSI_MOST], zeta[GROUP] = {next}, added[GROUP];
+    const float *before = axis->psi_in + row;
+    float *zeta = axis->zeta + row + v.first, *sum = sums->row[k] + (at.x - sums->x_begin);
     const ptrdiff_t ahead = row + LAYERS_AHEAD * layers + v.first;
-    prefetch(s->psi_in + ahead), prefetch(s->psi_out + ahead), prefetch(s->zeta + ahead);
+    ISA(state) s;
+    s.zeta[0] = next;
+    prefetch(axis->psi_in + ahead), prefetch(axis->psi_out + ahead), prefetch(axis->zeta + ahead);
 #pragma GCC unroll 4
     for (int t = 0; t <= ABSORB_BEYOND; t++)
-      psi[t] = vec_where(v.inside[t], vec_load_some(before + v.first + t * inward, v.inside[t]),
-                         vec_set(before[v.last]));
-    if (k + 1 < at.planes) next = ISA(load_lanes)(zeta_at + plane, at.count);
-    ISA(add_along)(c, &v.p, u, inward, 1, psi, zeta, added);
-    ISA(store_lanes)(s->psi_out + row + v.first, psi[0], at.count);
-    ISA(store_lanes)(zeta_at, zeta[0], at.count);
-    vec_store(sum[k], vec_where(v.own, vec_add(vec_set(0), added[0]), vec_set(start[k])));
+      s.psi[t] = vec_where(v.inside[t], vec_load_some(before + v.first + t * inward, v.inside[t]),
+                           vec_set(before[v.last]));
+    if (k + 1 < at.planes) next = ISA(load_lanes)(zeta + plane, at.count);
+    ISA(add_along)(c, &v.p, u, inward, 1, &s);
+    ISA(store_lanes)(axis->psi_out + row + v.first, s.psi[0], at.count);
+    ISA(store_lanes)(zeta, s.zeta[0], at.count);
+    vec_store(sum, vec_where(v.own, vec_add(vec_set(0), s.added[0]), vec_set(sums->start[k])));
   }
 }
 
-/* Sets the sums of the rows' points in layers along x; `start`: what the others of their vectors hold. */
-TARGET static __attribute__((noinline)) void ISA(add_ends)(const absorb_args *a, block b, int z, int planes,
-                                                           int y, const float start[], layer_sums *sums) {
+/* Sets the sums of the rows' points in layers along x. */
+TARGET static __attribute__((noinline)) void ISA(add_ends)(const absorb_args *a, row_points rows,
+                                                           layer_sums *sums) {
   const ISA(axis) c = ISA(axis_of)(a, 0);
   for (int inward = 1; inward >= -1; inward -= 2) {
-    const x_layer l = x_layer_of(a, inward, b.x_begin, b.x_end);
-    for (int x = l.begin; x < l.end; x += LANES) {
-      float *sum[GROUP];
-      for (int k = 0; k < planes; k++) sum[k] = sums->row[k] + (x - b.x_begin);
-      ISA(add_x)(a, &c, inward, (x_points){z, y, x, smaller(l.end - x, LANES), planes}, start, sum);
+    const x_layer l = x_layer_of(a, inward, rows.x, rows.x + rows.count);
+    row_points at = rows;
+    for (at.x = l.begin; at.x < l.end; at.x += LANES) {
+      at.count = smaller(l.end - at.x, LANES);
+      ISA(add_x)(a, &c, inward, at, sums);
     }
   }
 }
 
 /* --- all axes --------------------------------------------------------------------------------------------------- */
 
+/* Adds what layers along z add to the rows; places: of each. */
+TARGET INLINE void ISA(add_planes)(const absorb_args *a, row_points rows, const absorb_place places[],
+                                   float *const sum[]) {
+  const absorb_place first = places[0], last = places[rows.planes - 1];
+  course c;
+  if (rows.planes == GROUP && first.inward && first.inward == last.inward) {
+    course_find(&c, a, 2, first.inward > 0 ? first : last, rows, sum);
+    ISA(add_group)(a, 2, &c, rows.count);
+    return;
+  }
+  row_points one = rows;
+  one.planes = 1;
+  for (int k = 0; k < rows.planes; k++, one.z++) {
+    if (!places[k].inward) continue;
+    course_find(&c, a, 2, places[k], one, sum + k);
+    ISA(add_row)(a, 2, &c, rows.count);
+  }
+}
+
 /* Finds the sums of rows y of `planes` planes from z on. */
 TARGET INLINE void ISA(add_layers)(const absorb_args *a, block b, int z, const int planes, int y,
                                    layer_sums *sums) {
   const absorb_place at_y = absorb_locate(&a->axis[1], y);
+  const row_points rows = {z, y, b.x_begin, b.x_end - b.x_begin, planes};
+  row_points one = rows;
   absorb_place at_z[GROUP];
-  float start[GROUP], *row[GROUP];
-  sums->whole = at_y.inward;
+  float *sum[GROUP];
+  course c;
+  sums->whole = at_y.inward != 0;
   for (int k = 0; k < planes; k++) {
     at_z[k] = absorb_locate(&a->axis[2], z + k);
-    start[k] = at_y.inward || at_z[k].inward ? 0.0f : -0.0f;
-    row[k] = sums->row[k];
+    sums->start[k] = at_y.inward || at_z[k].inward ? 0.0f : -0.0f;
+    sum[k] = sums->row[k];
     sums->whole |= at_z[k].inward != 0;
   }
-  const int points = b.x_end - b.x_begin, last = planes - 1;
-  const bool group = planes == GROUP && at_z[0].inward && at_z[0].inward == at_z[last].inward;
-  course c;
-  layer_sums_start(sums, planes, start);
-  ISA(add_ends)(a, b, z, planes, y, start, sums);
-  for (int k = 0; k < planes && at_y.inward; k++) {
-    course_find(&c, a, 1, at_y, z + k, y, b.x_begin, 1, row + k);
-    ISA(add_row)(a, 1, &c, points);
+  layer_sums_start(sums, planes);
+  ISA(add_ends)(a, rows, sums);
+  one.planes = 1;
+  for (int k = 0; k < planes && at_y.inward; k++, one.z++) {
+    course_find(&c, a, 1, at_y, one, sum + k);
+    ISA(add_row)(a, 1, &c, rows.count);
   }
-  if (group) {
-    course_find(&c, a, 2, at_z[0].inward > 0 ? at_z[0] : at_z[last], z, y, b.x_begin, GROUP, row);
-    ISA(add_group)(a, 2, &c, points);
-    return;
-  }
-  for (int k = 0; k < planes; k++) {
-    if (!at_z[k].inward) continue;
-    course_find(&c, a, 2, at_z[k], z + k, y, b.x_begin, 1, row + k);
-    ISA(add_row)(a, 2, &c, points);
-  }
+  ISA(add_planes)(a, rows, at_z, sum);
 }
