@@ -10,10 +10,10 @@
 #include "halo/shared_pages.h"
 
 enum {
-  SLOTS = 2,            /* one is filled while the other is emptied */
-  SLOT_BYTES = 1 << 20, /* stays in a core's cache */
-  LANES_IN_ALL = 16,    /* threads of rank 0 that are worth having, */
-  LANES_OF_RANK = 4,    /* and of another rank */
+  SLOTS = 2, /* one is filled while the other is emptied */
+  SLOT_BYTES = LANE_ROOM,
+  LANES_IN_ALL = 16, /* threads of rank 0 that are worth having, */
+  LANES_OF_RANK = 4, /* and of another rank */
   CONTROL_BYTES = 4096,
   TAG_REQUEST = 7301,
   TAG_ANSWER = 7302
@@ -251,6 +251,18 @@ int lane_put(lanes *l, int k, uint64_t at, const void *from, size_t bytes, error
     TRY(lane_send(n, &(piece){LANE_PUT, at, bytes, done, size}, e));
   }
   return 0;
+}
+
+void *lane_take_room(lanes *l, int k) {
+  return lane_next(&l->all[k]);
+}
+
+int lane_send_room(lanes *l, int k, uint64_t at, size_t bytes, error *e) {
+  return lane_send(&l->all[k], &(piece){LANE_PUT, at, bytes, 0, bytes}, e);
+}
+
+void lane_give_room(lanes *l, int k) {
+  if (l->all[k].shared) sem_post(&l->all[k].shared->out.empty);
 }
 
 int lane_get(lanes *l, int k, uint64_t at, void *to, size_t bytes, error *e) {

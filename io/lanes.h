@@ -15,6 +15,8 @@
 
 typedef struct lanes lanes;
 
+enum { LANE_ROOM = 1 << 20 /* bytes of a piece: stays in a core's cache */ };
+
 /* Collective over `comm`, agreed. `shared`: through common memory where a rank is on rank 0's node, and that can be;
  * else all lanes are messages. */
 int lanes_open(lanes **opened, MPI_Comm comm, bool shared, error *e);
@@ -28,6 +30,10 @@ bool lanes_remote(const lanes *l);
 /* Any rank but 0, lane `k`. The bytes of a put that rank 0 takes whole (lanes_keeper) are one request. A get that has failed
  * returns -1. */
 int lane_put(lanes *l, int k, uint64_t at, const void *from, size_t bytes, error *e);
+/* A put without a copy: room for LANE_ROOM bytes, to be filled and then sent, or given back. */
+void *lane_take_room(lanes *l, int k);
+int lane_send_room(lanes *l, int k, uint64_t at, size_t bytes, error *e);
+void lane_give_room(lanes *l, int k);
 int lane_get(lanes *l, int k, uint64_t at, void *to, size_t bytes, error *e);
 /* No more requests on this lane: to be called for each of them, in any case. */
 int lane_end(lanes *l, int k, error *e);

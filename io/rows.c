@@ -179,15 +179,35 @@ static int write_packed(const worker *w, uint64_t at, const char *row, size_t by
   return write_bytes(w, at, w->packed, size, e);
 }
 
+/* Puts rows together at `to`, and sums them. */
+static int make_block(const row_part *p, int64_t row, int64_t rows, char *to, error *e) {
+  const size_t bytes = (size_t)p->row_bytes;
+  TRY(p->move(p->context, row, rows, to, e));
+  for (int64_t i = 0; p->sums && i < rows; i++)
+    p->sums[row - p->first + i] = XXH3_64bits(to + (size_t)i * bytes, bytes);
+  return 0;
+}
+
+/* Straight into a lane. */
+static int send_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
+  struct lanes *lanes = w->m->way->lanes;
+  if (make_block(p, row, rows, lane_take_room(lanes, w->number), e)) {
+    lane_give_room(lanes, w->number);
+    return e->id;
+  }
+  return lane_send_room(lanes, w->number, p->at + (uint64_t)row * p->row_bytes,
+                        (size_t)(rows * (int64_t)p->row_bytes), e);
+}
+
 static int write_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
-  TRY(p->move(p->context, row, rows, w->block, e));
-  for (int64_t i = 0; p->sums && i < rows; i++)
-    p->sums[row - p->first + i] = XXH3_64bits(w->block + (size_t)i * bytes, bytes);
-  for (int64_t i = 0; w->m->f->deflate && i < rows; i++)
+  const bool packs = w->m->f->deflate;
+  if (w->m->through_lanes && !packs && (uint64_t)rows * p->row_bytes <= LANE_ROOM)
+    return send_block(w, p, row, rows, e);
+  TRY(make_block(p, row, rows, w->block, e));
+  for (int64_t i = 0; packs && i < rows; i++)
     TRY(write_packed(w, p->at + (uint64_t)(row + i), w->block + (size_t)i * bytes, bytes, e));
-  if (w->m->f->deflate) return 0;
-  return write_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
+  return packs ? 0 : write_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
 }
 
 static int read_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {

@@ -13,7 +13,8 @@ int saving_open(simulation *s, error *e) {
   w->open = true;
   s->series_told = -INFINITY;
   if (threads == MPI_THREAD_MULTIPLE) {
-    if (s->config->output_every > 0) survey_open(&w->survey, NULL, &s->slab, w->comm, s->config->histogram, e);
+    if (s->config->output_every > 0)
+      survey_open(&w->survey, NULL, &s->slab, w->comm, s->config->histogram, e);
     if (!e->id) output_open(&w->writer, e);
   } else
     log_detail(s->log, "this MPI is for one thread at a time: the steps wait while files are written");
@@ -25,7 +26,14 @@ static bool reserve(const saving *w, snapshot *p, size_t floats) {
   return snapshot_reserve(p, floats, floats <= p->room ? 0 : snapshot_limit(w->local_ranks));
 }
 
+/* One that has to grow grows to what the largest job will need: pinned memory takes long to get. */
+static bool reserve_for(const saving *w, snapshot *p, size_t floats) {
+  const bool grows = p->room < floats && floats < w->most;
+  return (grows && reserve(w, p, w->most)) || reserve(w, p, floats);
+}
+
 void saving_prepare(simulation *s, size_t floats) {
+  s->saving.most = floats;
   if (s->saving.writer) reserve(&s->saving, &s->saving.copies[0], floats);
 }
 
@@ -49,7 +57,7 @@ int saving_begin(simulation *s, size_t floats, snapshot **copy, error *e) {
   const int free_one = unfinished ? !w->latest : 0; /* a second copy only where it is needed */
   snapshot *p = &w->copies[free_one];
   /* Some rank may know of a failure, or lack memory, while the others do not yet. */
-  int mine[2] = {output_failed(w->writer), !reserve(w, p, floats)}, all[2];
+  int mine[2] = {output_failed(w->writer), !reserve_for(w, p, floats)}, all[2];
   MPI_TRY(e, MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, s->comm));
   if (all[0] || all[1]) TRY(saving_finish(s, e));
   if (!all[1]) *copy = p;

@@ -19,6 +19,7 @@ typedef struct saving {
   survey survey;         /* of copies, by the writer's thread; open where fields are saved on the way */
   int latest;            /* the one that the job pushed last saves */
   int local_ranks;       /* of this node */
+  size_t most;           /* floats of the largest copy that will be needed: taken at once */
   bool told;             /* the log knows of jobs that had to be done at once */
   bool last;             /* no steps follow what is saved now: a copy would be of no use */
   double waited_seconds; /* for the writer to have room */
