@@ -98,7 +98,7 @@ def read(path):
 
 
 def write(path, runs):
-    """One file of runs in place of a folder of reports."""
+    """Writes all runs to one file, instead of a folder of reports."""
     lines = [json.dumps({"equation": r.equation, "kind": r.kind, "grid": r.grid, "ranks": r.ranks,
                          "transport": r.transport, "schedule": r.schedule, "gpts": round(r.gpts, 4),
                          **({} if r.exposed is None else {"exposed": round(r.exposed, 4)})}) for r in runs]
@@ -129,7 +129,7 @@ def terms(run):
 
 
 def solve(rows, values):
-    """Least squares with no unknown below 0: while there are such, the lowest becomes 0."""
+    """Least squares with no unknown below 0: as long as one is, the lowest is set to 0."""
     scale = np.linalg.norm(rows, axis=0)
     kept = list(range(rows.shape[1]))
     while True:

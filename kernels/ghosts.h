@@ -1,6 +1,6 @@
-/* Ghosts that are images of own points. A launch leaves the images of the values it stores: host kernels and operations
- * store them with the value, CUDA kernels in a launch of their own behind it (images.cuh), except images in x that a
- * run does without (kernel_args.virtual_x). Ghosts at edges and corners, which no star reads, are left alone. */
+/* Ghosts that are images of own points. A launch also stores the images of its values: host kernels and operations
+ * store them with the value, CUDA kernels in a launch that follows (images.cuh). Images in x that a run does without
+ * (kernel_args.virtual_x) are not stored. Ghosts at edges and corners, which no star reads, are left alone. */
 #ifndef STENCIL_GHOSTS_H
 #define STENCIL_GHOSTS_H
 
@@ -14,7 +14,7 @@ enum { GHOST_REACH = 4 };
 #define GHOSTS_INLINE static inline
 #endif
 
-/* Does any point of index i of n along an axis have an image, or is it held? lo, hi: the rules of the axis' faces. */
+/* Do points with index i of n along an axis have an image, or are they held? lo, hi: the rules of the axis' faces. */
 GHOSTS_INLINE int ghosts_touch(int i, int n, int lo, int hi) {
   return (lo != GHOST_KEEP && (i <= GHOST_REACH || (lo == GHOST_WRAP && i >= n - GHOST_REACH))) ||
          (hi != GHOST_KEEP && (i >= n - 1 - GHOST_REACH || (hi == GHOST_WRAP && i < GHOST_REACH)));
@@ -25,7 +25,8 @@ GHOSTS_INLINE int ghosts_held(int i, int n, int lo, int hi) {
   return (lo == GHOST_ODD && i == 0) || (hi == GHOST_ODD && i == n - 1);
 }
 
-/* Stores the images along one axis of `value`, that of point i of n; `at` is that point, `stride` the axis' own. */
+/* Stores the images, along one axis, of `value` at point i of n. `at` is the point in memory; stride: floats from one
+ * point to the next along the axis. */
 GHOSTS_INLINE void ghosts_store_axis(float *at, ptrdiff_t stride, int i, int n, int lo, int hi, float value) {
   const int mirror = n - 1 - i;
   if (lo == GHOST_WRAP) {

@@ -1,4 +1,4 @@
-/* How the host kernels deal out their work: shares of planes for the threads, each cut into blocks of rows. */
+/* How the host kernels divide their work: each thread gets a share of the planes, cut into blocks of rows. */
 #ifndef STENCIL_HOST_SHARE_H
 #define STENCIL_HOST_SHARE_H
 
@@ -34,15 +34,15 @@ static inline bool host_planes_suffice(const kernel_args *a, int shares) {
   return planes >= 8 * shares || planes >= a->ny;
 }
 
-/* Into how many pieces, blocks of rows, to cut each of so many shares of a launch. A block goes through all planes of
- * its share by itself, so it costs nothing that another thread takes it. */
+/* Into how many pieces (blocks of rows) to cut each of so many shares of a launch. A block goes through all planes of
+ * its share by itself, so any thread may take it at no cost. */
 static inline int host_share_pieces(const kernel_args *a, int shares) {
   const int rows = host_block_rows(a->nx);
   return host_planes_suffice(a, shares) ? larger((a->ny + rows - 1) / rows, 1) : 1;
 }
 
-/* Share `part` of `parts` of a launch: planes where there are plenty, each share cut into its pieces where `parts`
- * allows it; rows of every plane where there are few (a boundary launch has four). May be empty. */
+/* Share `part` of `parts` of a launch. With plenty of planes it is a range of planes, cut into pieces where `parts`
+ * allows it. With few planes (a boundary launch has four) it is rows of every plane. It may be empty. */
 static inline host_share host_share_of(const kernel_args *a, int part, int parts) {
   const int planes = a->z_end - a->z_begin;
   host_share share = {0, a->ny, a->z_begin, a->z_end};

@@ -1,5 +1,4 @@
-/* What every kernel gets and what a kernel is. One list, kernels.def, feeds the table, the declarations and
- * the tests. */
+/* What a kernel is and what arguments it gets. The list kernels.def makes the table, the declarations and the tests. */
 #ifndef STENCIL_KERNEL_H
 #define STENCIL_KERNEL_H
 
@@ -22,8 +21,8 @@ enum ghost_rule {
 enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
 
 /* A counter through which the blocks of a CUDA launch keep step (bulk_tensor_ring.cuh). Whoever owns the stream owns one
- * for it. It is never set back: that would be one more operation in the stream, between launches that can follow each
- * other closely, and what each launch adds is known. Both numbers may wrap around. */
+ * for it. Nobody sets it back to 0: that would be one more operation between launches that can follow each other
+ * closely, and what each launch adds is known. Both numbers may wrap around. */
 typedef struct block_counter {
   unsigned *begun; /* device memory, 0 before the first launch: steps that blocks have begun */
   unsigned total;  /* what *begun will be when all launches so far are done; launchers add to it */
@@ -57,7 +56,7 @@ typedef struct kernel_args {
   float wx[5], wy[5], wz[5];
 } kernel_args;
 
-/* A host kernel computes share `part` of `parts` of the work; the shares together write every point once. */
+/* A host kernel computes share `part` of `parts` of the work. The shares together write every point once. */
 typedef void host_kernel(const kernel_args *args, int part, int parts);
 /* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int;
  * asynchronous. cudaErrorNotSupported says that this GPU or driver lacks what the kernel is made of. */

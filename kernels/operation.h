@@ -1,7 +1,6 @@
-/* What a device does with a field besides the star: point sources, absorbing layers, receivers, ghosts at the start, and
- * the statistics of a field that is saved (statistics.h).
- * An operation exists for every backend; device_table.apply enqueues it as it does a launch. All give the same bits
- * on every backend, for every number of threads and every cut of the planes. */
+/* What a device does with a field besides the star: ghosts at the start, point sources, absorbing layers, receivers, and
+ * the statistics of a saved field (statistics.h). device_table.apply enqueues an operation as it does a launch. An
+ * operation gives the same bits on every backend, for every number of threads and every cut of the planes. */
 #ifndef STENCIL_OPERATION_H
 #define STENCIL_OPERATION_H
 
@@ -27,13 +26,13 @@ typedef struct operation {
   int (*pieces)(const void *args, int shares);
 } operation;
 
-/* Args: kernel_args. Holds and images anew what own points of planes [z_begin, z_end) of `out` say: after a field was
- * loaded. Nothing else of the args is read but the geometry. */
+/* Args: kernel_args. After a field was loaded: stores the images of own points of planes [z_begin, z_end) of `out`, and
+ * 0 at held points. Besides `out` it reads only the geometry. */
 extern const operation operation_ghosts;
 
 /* --- point sources ---------------------------------------------------------------------------------------------- */
 
-/* A grid point that sources act on, and which of the shares are its own. */
+/* A grid point that sources act on, and its range of the list of shares. */
 typedef struct source_point {
   int z, y, x; /* own point */
   int first, count;

@@ -1,4 +1,5 @@
-/* What operations do at one point, the same source for host and CUDA, so that both give the same bits. */
+/* What operations do at one point: inject_point (point sources) and sample_point (receivers). Host and CUDA compile the
+ * same source, so both give the same bits. */
 #ifndef STENCIL_OPERATION_POINTS_H
 #define STENCIL_OPERATION_POINTS_H
 
@@ -6,7 +7,7 @@
 #include "ghosts.h"
 #include "operation.h"
 
-/* Adds its sources to point i of the list. */
+/* Adds to point i of the list what its sources give. */
 GHOSTS_INLINE void inject_point(const inject_args *a, int i) {
   const kernel_args *f = &a->field;
   const source_point p = a->points[i];

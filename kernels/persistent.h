@@ -1,5 +1,5 @@
-/* Many steps in one cooperative launch: the grid's blocks stay, meet after each step, and hand boundary planes to the
- * neighbours' devices themselves. For slabs so small that launches would take longer than steps. */
+/* Many steps in one cooperative launch, for slabs so small that a launch takes longer than a step. The blocks stay on
+ * the GPU, meet after each step, and write boundary planes to the neighbours' devices themselves. */
 #ifndef STENCIL_PERSISTENT_H
 #define STENCIL_PERSISTENT_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* What a launch tells; device memory, all zero before it. */
+/* What a launch reports. In device memory; the launcher sets it to 0. */
 typedef struct persistent_state {
   unsigned done;      /* pieces of boundary planes finished, of all steps */
   unsigned failed;    /* a neighbour's planes did not come in time */
@@ -19,10 +19,10 @@ typedef struct persistent_state {
 
 /* Step i reads fields[i % 2] and writes fields[(i + 1) % 2], own points with their images, as a kernel of one step does
  * (kernel.h). Where there is a neighbour on a side it also writes the 4 planes next to it into the neighbour's ghosts
- * and sets the neighbour's counter, to counter_before + i + 1; and the next step begins when this device's counter of
- * that side has come as far. The counters wrap around. */
+ * and sets the neighbour's counter to counter_before + i + 1. The next step begins when this device's counter of that
+ * side has come as far. The counters wrap around. */
 typedef struct persistent_args {
-  kernel_args constants; /* in, out and the z range are not looked at */
+  kernel_args constants; /* in, out and the z range are ignored */
   float *fields[2];      /* own point (0, 0, 0) */
   enum equation equation;
   int steps;

@@ -1,7 +1,7 @@
-/* A point of jacobi costs 8 sums of two neighbours and 17 products or fused multiply-adds (kernels/host_simd_body.h).
- * Here a turn is that mix, each operation on an accumulator that at least 14 others separate from its next use, so
- * that latency does not bind. On x86 every operation is one instruction of inline assembly: nothing can be merged, left
- * out, or spilled. The clock is that of dependent integer multiplications, 3 cycles each on x86 with AVX2. */
+/* A point of jacobi costs 8 sums of two neighbours and 17 products or fused multiply-adds (kernels/host_simd_body.h). A
+ * turn does these operations. At least 14 others separate an accumulator from its next use, so latency does not bind.
+ * On x86 every operation is one instruction of inline assembly: the compiler can merge, drop or spill none. The clock
+ * is measured by dependent integer multiplications, 3 cycles each on x86 with AVX2. */
 #include "base/clock.h"
 #include "arithmetic.h"
 #include <math.h>
@@ -26,7 +26,7 @@ typedef struct variant {
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Values stay between 0 and 3 where an accumulator is multiplied, and below 2^24 where it is not. */
+/* Accumulators that are multiplied stay between 0 and 3, the others below 2^24. */
 #define MULTIPLY_ADD(x) __asm__ volatile("vfmadd213ps %1, %1, %0" : "+v"(x) : "v"(half));
 #define ADD(x)          __asm__ volatile("vaddps %1, %0, %0" : "+v"(x) : "v"(half));
 
@@ -60,7 +60,8 @@ static void chain(void) {
 #undef ADD
 #endif
 
-/* The compiler fuses where the target can. Every accumulator comes from itself alone: no two turns can become one. */
+/* The compiler fuses where the target can. Every accumulator depends on itself alone, so no two turns can become
+ * one. */
 typedef float four __attribute__((vector_size(16)));
 #define MULTIPLY_ADD(x) x = x * half + half;
 #define ADD(x)          x = x + half;

@@ -1,4 +1,4 @@
-/* What arithmetic alone allows, whatever memory and caches do: the 25 operations of a jacobi point on registers. */
+/* What arithmetic alone allows, without memory and caches: the 25 operations of a jacobi point on registers. */
 #ifndef STENCIL_BENCH_ARITHMETIC_H
 #define STENCIL_BENCH_ARITHMETIC_H
 
@@ -9,13 +9,13 @@ typedef struct arithmetic {
   double per_cycle; /* vector operations a thread completes in each cycle of that clock; 0: not known */
 } arithmetic;
 
-/* Measures it with `threads` threads that run at the same time; the best of many pieces of some milliseconds. Stops the
- * program where no thread can be started. */
+/* Measures it with `threads` threads at the same time: the best of many pieces of some milliseconds. Exits the program
+ * if a thread cannot be started. */
 arithmetic arithmetic_measure(int threads);
 void arithmetic_print(const arithmetic *a);
 
-/* The end of a line: what part of either ceiling `gpts` is, and of the lower one, which bounds it. Memory allows `copy`
- * GB/s where a point moves `bytes`, arithmetic `registers` Gpts/s. */
+/* The end of a line: `gpts` as a part of each ceiling, and of the lower one, which bounds it. Memory allows `copy`
+ * GB/s, where a point moves `bytes`; arithmetic allows `registers` Gpts/s. */
 void ceilings_print(double gpts, double copy, int bytes, double registers);
 
 #endif

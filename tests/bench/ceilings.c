@@ -164,7 +164,7 @@ static double measure_copies(work *w) {
   return best;
 }
 
-/* The same of the two ways that may be fastest, around the caches or through them, without a word. */
+/* The faster of the two copies that may be the fastest, around the caches or through them; prints nothing. */
 static double fastest_copy(work *w) {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx512f"))
@@ -259,7 +259,7 @@ static int positive(const char *text) {
   exit(EXIT_CODE_CONFIG);
 }
 
-/* More threads than these would take turns, and passes be timed while they do not run. */
+/* More threads than these would take turns, and a pass would be timed while some do not run. */
 static int usable_cores(void) {
   cpu_set_t mine;
   CPU_ZERO(&mine);

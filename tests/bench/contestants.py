@@ -1,4 +1,4 @@
-"""Who takes part in host_peers.py."""
+"""The programs that host_peers.py compares."""
 import gc
 import json
 import os
@@ -19,7 +19,7 @@ TUNINGS, TRIALS = 2, 5  # of Devito's tuner; of what tuners found: a machine tha
 
 
 class Skipped(Exception):
-    """Why a contestant does not take part."""
+    """A contestant does not take part; the message says why."""
 
 
 class Contestant:

@@ -1,6 +1,7 @@
-/* bench_kernels --ghosts: what ghosts that are images of points cost. Kernels run with rules that keep every ghost and
- * with others in turn, on 512^3 and 768^3 points; figures are medians over the rounds of the time one takes more than
- * the one that keeps, measured just before it. A row for each way to have images in x. Included by kernels.cu alone. */
+/* bench_kernels --ghosts: what ghosts that are images of points cost, on 512^3 and 768^3 points. A kernel runs in turn
+ * with rules that keep every ghost and with other rules. Figures are medians, over the rounds, of the extra time
+ * against the run just before that keeps them. There is a row for each way to have images in x. Only kernels.cu
+ * includes this. */
 #ifndef STENCIL_BENCH_GHOSTS_CUH
 #define STENCIL_BENCH_GHOSTS_CUH
 
@@ -21,8 +22,8 @@ static const rule_set RULE_SETS[] = {{"x even", {E, E}},
                                      {"all wrap", {W, W, W, W, W, W}}};
 enum { RULES = sizeof RULE_SETS / sizeof RULE_SETS[0] };
 
-/* Ways to have images in x. Behind a kernel that keeps ghosts: every face for itself; both ends of rows together, in
- * whole sectors. Or in no field. */
+/* Ways to have images in x: stored after a kernel that keeps ghosts, face by face or both ends of rows together in
+ * whole sectors; or in no field. */
 enum way { FACES, SECTORS, VIRTUAL, WAYS };
 static const char *const WAY_NAMES[WAYS] = {"faces", "sectors", "virtual"};
 
@@ -58,7 +59,8 @@ static void image_x(const bench &b, kernel_args a, float *field) {
   CHECK(images::launch_faces(&a, images::faces_of(&a, FACE_X_LO), b.stream));
 }
 
-/* Floats, padding aside, of what `k` leaves in this way that differ from what naive and face by face leave. */
+/* The number of floats (padding aside) in which the output of `k` in this way differs from that of naive, face by
+ * face. */
 static unsigned long long wrong_in(const bench &b, const kernel &k, const rule_set &rules, enum way way) {
   error e = {};
   const kernel *naive = NULL;

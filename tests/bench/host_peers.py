@@ -28,7 +28,7 @@ MULTIPLE = 24  # steps of a turn: of all passes over memory that advance several
 
 
 def gather(args, folder, equation, n, skipped):
-    """Those who take part, tuned."""
+    """The contestants that are here, tuned."""
     makers = {"stencil": Ours, "devito": Devito, "yask": Yask}
     if args.threads > 1:
         makers["ranks"] = lambda *rest: Ours(*rest, ranks=args.threads)
@@ -65,7 +65,7 @@ def compete(args, folder, equation, n, skipped):
 
 
 def ratios(rows):
-    """What the best turns come to: the program against the better peer, a rank a thread against one rank."""
+    """Ratios of the best turns: the program to the better peer, a rank for each thread to one rank."""
     best, found = {row["name"]: row["best"] for row in rows}, {}
     ours = best.get("stencil")
     peers = [best[name] for name in best if not name.startswith("stencil")]
@@ -117,7 +117,7 @@ def main():
             show(rows)
             found["rows"] += rows
             found["ratios"].append({"equation": equation, "n": n, **ratios(rows)})
-            if args.json:  # what is known, should the rest take too long for somebody
+            if args.json:  # what is known so far, in case somebody stops the rest
                 Path(args.json).write_text(json.dumps(found, indent=1))
     for one in found["skipped"]:
         print(f"skipped: {one['name']} ({one['equation']} {one['n']}^3): {one['why']}")

@@ -21,7 +21,7 @@
 
 enum { ROUNDS = 7, SAMPLES = 5, THIN = 4 /* planes of a boundary launch */, THIN_REPEATS = 20 };
 static const double SAMPLE_POINTS =
-    4e8; /* small slabs are done again and again: a launch costs microseconds */
+    4e8; /* small slabs run many times: a launch costs microseconds */
 /* A point: u and, as fields, medium and u of the step before are read, u is written. */
 static const double IDEAL_BYTES[EQUATION_COUNT] = {8, 12, 16};
 
@@ -69,7 +69,8 @@ __global__ void count_differences(const float *a, const float *b, size_t n, size
     if (i % pitch < used && __float_as_uint(a[i]) != __float_as_uint(b[i])) atomicAdd(count, 1ull);
 }
 
-/* Median seconds of one `work` in SAMPLES of `repeats`, after one to warm up; it is told which repeat it is. */
+/* Median seconds of one call of `work`, over SAMPLES samples of `repeats` calls, after one call to warm up. `work` gets
+ * the number of the call. */
 template <class Work> static double seconds_of(const bench &b, int repeats, const Work &work) {
   std::vector<double> seconds;
   CHECK(work(0));
@@ -85,7 +86,7 @@ template <class Work> static double seconds_of(const bench &b, int repeats, cons
   return median(seconds);
 }
 
-/* Arguments with weights that differ from one another, so that no two neighbours can be mixed up unseen. */
+/* Arguments with weights that all differ, so that swapped neighbours change the answer. */
 static kernel_args make_args(const bench &b, int z_begin, int z_end) {
   kernel_args a = {};
   const size_t at = slab_offset(&b.s, 0, 0, 0);
@@ -113,7 +114,7 @@ static double points_of(const bench &b) {
   return (double)b.s.nx * b.s.ny * b.s.nz;
 }
 
-/* Lets naive write what the kernels of this equation are to give with these arguments. */
+/* Runs naive: what the kernels of this equation must give with these arguments. */
 static void expect(const bench &b, enum equation equation, kernel_args a) {
   error e = {};
   const kernel *naive = NULL;
@@ -126,7 +127,7 @@ static void expect(const bench &b, enum equation equation, kernel_args a) {
   CHECK((cudaError_t)naive->cuda(&a, b.stream));
 }
 
-/* Runs a kernel and counts the floats, padding aside, that are not what naive wrote. */
+/* Runs a kernel and counts the floats (padding aside) that differ from what naive wrote. */
 static unsigned long long differences(const bench &b, const kernel &k, const kernel_args &a) {
   unsigned long long wrong = 0;
   const size_t ghost = slab_offset(&b.s, -RADIUS, -RADIUS, -RADIUS), used = (size_t)b.s.nx + 2 * RADIUS;
@@ -141,7 +142,7 @@ static unsigned long long differences(const bench &b, const kernel &k, const ker
   return wrong;
 }
 
-/* The first launch: does the device support it, are the bits right, what does it take? */
+/* The first launch: does the device support the kernel, are its bits right, what does a launch use? */
 static result first_look(const bench &b, const kernel &k) {
   result r = {};
   r.k = &k;
@@ -157,7 +158,7 @@ static result first_look(const bench &b, const kernel &k) {
   return r;
 }
 
-/* Boundary launch `n` of THIN_REPEATS: they are spread over the slab, so that none finds its planes in the cache. */
+/* Boundary launch `n` of THIN_REPEATS. They are spread over the slab, so none finds its planes in the cache. */
 static kernel_args thin_args(const bench &b, int n) {
   const int planes = std::min<int>(THIN, b.s.nz), z = (b.s.nz - planes) * n / (THIN_REPEATS - 1);
   return make_args(b, z, z + planes);

@@ -1,5 +1,5 @@
-/* What a launcher launches, found without the launcher's help: its work is captured into a CUDA graph, whose
- * kernel nodes are then asked about. */
+/* What a launcher launches, found without the launcher's help: a CUDA graph captures its work, and the graph's kernel
+ * nodes describe it. */
 #ifndef STENCIL_BENCH_LAUNCH_INFO_CUH
 #define STENCIL_BENCH_LAUNCH_INFO_CUH
 
@@ -19,7 +19,7 @@
 
 /* Of the kernel with the most blocks, where a launcher makes several launches; blocks and waves are the sum. */
 struct launch_info {
-  bool known; /* else only `launches` and `blocks` are: the kernel was launched past the runtime */
+  bool known; /* else only `launches` and `blocks` are known: the launch did not go through the runtime */
   int registers, threads, blocks_per_sm;
   size_t spilled, shared_static, shared_dynamic; /* bytes: of a thread in local memory; of a block */
   double occupancy;                              /* resident threads / the most an SM can hold */
@@ -57,7 +57,7 @@ static inline bool describe(const cudaKernelNodeParams &p, launch_info *info) {
   return true;
 }
 
-/* The kernel launches of a graph; launches past the runtime are counted but not returned. */
+/* The kernel launches of a graph. Launches that did not go through the runtime are counted but not returned. */
 static inline std::vector<cudaKernelNodeParams> kernel_nodes(cudaGraph_t graph, int *launches) {
   std::vector<cudaKernelNodeParams> kernels;
   size_t count = 0;
@@ -77,8 +77,8 @@ static inline std::vector<cudaKernelNodeParams> kernel_nodes(cudaGraph_t graph, 
   return kernels;
 }
 
-/* Describes what `work` enqueues on `stream`. It must have run before: what a launcher does only the first time
- * may not be possible in a capture. */
+/* Describes what `work` enqueues on `stream`. Run `work` once before: a capture may not allow what a launcher does only
+ * the first time. */
 template <class Work> launch_info inspect(cudaStream_t stream, const Work &work) {
   launch_info info = {};
   cudaGraph_t graph = NULL;

@@ -17,20 +17,20 @@ typedef struct wavefront_bench {
 double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium,
                       const wavefront_shape *shape);
 
-/* Best rates of an equation, Gpts/s, one for each shape, and what they are measured against in the same run. */
+/* Best rates of an equation, Gpts/s, one for each shape, and the ceilings of the same run. */
 typedef struct depth_rates {
   enum equation equation;
   bool medium;
   double copy;      /* GB/s */
   double registers; /* Gpts/s that arithmetic allows (arithmetic.h): the other ceiling */
-  double cached;    /* Gpts/s of the sweep itself where all lies in each core's L2 cache */
+  double cached;    /* Gpts/s of the sweep on fields that fit each core's L2 cache */
   double gpts[WAVEFRONT_SHAPES];
 } depth_rates;
 
 /* Prints them, each beside both ceilings, and appends them to the list `json` where it is not NULL. */
 void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json);
 
-/* Takes --json FILE off the front of the arguments, if it is there, and begins a list in FILE; NULL: not asked for. */
+/* Removes --json FILE from the front of the arguments and begins a list in FILE; NULL where the option is missing. */
 FILE *json_begin(int *argc, char ***argv);
 void json_end(FILE *json);
 

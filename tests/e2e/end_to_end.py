@@ -140,7 +140,7 @@ def usage_errors(program):
 
 @case
 def thin_slabs(program):
-    """Any grid with 4 planes for each rank, and 5 where a z face reflects, is dealt; whatever the ranks, the same bits."""
+    """Every grid with 4 planes a rank, 5 where a z face reflects, is partitioned, with the same bits on any number of ranks."""
     u = np.random.default_rng(7).uniform(-1, 1, (14, 12, 20)).astype(np.float32)
     for nz, ranks, faces, planes in ((14, 3, ("dirichlet", "neumann"), (0, 5, 9)), (9, 2, ("fixed", "neumann"), (0, 4)),
                                      (9, 2, ("dirichlet", "fixed"), (0, 5))):
@@ -153,7 +153,7 @@ def thin_slabs(program):
         expected = {step: program.field(step) for step in (0, 3, 6, 7)}
         told = program.succeed("-n", "-v", config, np=ranks).out
         told = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", told)))
-        check(told == planes, f"{nz} planes are dealt from {told}, not {planes}")
+        check(told == planes, f"{nz} planes can be partitioned from {told} on, not {planes}")
         for io, n, begin in (("gather", ranks, []), ("server", ranks + 1, ["time.steps=6"])):
             keys = [f"parallel.io={io}", f"checkpoint.path=out/{io}"]
             program.succeed("-q", config, *keys, *begin, np=n)
@@ -349,7 +349,7 @@ def check_statistics(field, numbers, counts):
 
 @case
 def initial(program):
-    """Computed initial fields: what they are, and the same on any number of ranks."""
+    """Computed initial fields have the values of their formulas, on any number of ranks."""
     gaussian = {"initial.center": "11 7 20", "initial.width": 3, "initial.amplitude": -2, "grid.dx": 2, "grid.origin": "1 2 3"}
     z, y, x = np.meshgrid(*(np.arange(n) for n in (19, 12, 20)), indexing="ij")
     bump = -2 * np.exp(-((1 + 2 * x - 11) ** 2 + (2 + y - 7) ** 2 + (3 + z - 20) ** 2) / (2 * 3**2))
@@ -582,7 +582,7 @@ def progress(program):
 
 
 def check_rates(program, out, steps):
-    """Every line's rate is of the steps done so far: the times that follow from them rise to the report's."""
+    """Every line gives the rate of the steps done so far: the times computed from the rates rise to the report's time."""
     report = json.loads((program.folder / "r.json").read_text())
     done = [(int(n), float(rate)) for n, rate in re.findall(rf"step (\d+) of {steps}  (\S+) Gpts/s  elapsed", out)]
     check(len(done) == 10 and done[-1][0] == steps == report["steps"], f"lines of {steps} steps: {done}")

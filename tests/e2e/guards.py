@@ -80,7 +80,7 @@ class Held:
         os.waitpid(pid, self.ALL)
 
     def has_ended(self):
-        """To be asked until true: mpirun learns of the end of a traced process only then."""
+        """Call this until it is true: mpirun learns of the end of a traced process only then."""
         try:
             return os.waitpid(self.pid, self.ALL | os.WNOHANG)[0] != 0 and not alive(self.pid)
         except ChildProcessError:
@@ -89,7 +89,7 @@ class Held:
 
 @case
 def slow_watchdog_thread(program):
-    """A process that runs on while its main thread is stuck, wherever: it is named, not one that waits for it."""
+    """A process whose main thread is stuck while others run: the watchdog names it, not a rank that waits for it."""
     config = program.config({**LONG, "grid.nx": 150, "grid.ny": 150, "grid.nz": 90})
     for number, transport in enumerate(("sendrecv", "chunked", "shared") * 2):
         rank = 1 + number % 2  # not the first, which is named where nothing distinguishes them
@@ -104,7 +104,7 @@ def slow_watchdog_thread(program):
 
 @case
 def slow_watchdog_patience(program):
-    """It leaves alone: a healthy run, slow saves, a job that is suspended as a whole; and without it nothing happens."""
+    """The watchdog does not end a healthy run, slow saves, or a job that is suspended as a whole; turned off, it does nothing."""
     config = program.config({**LONG, "time.steps": 3000, "output.every": 1000, "checkpoint.every_steps": 700})
     program.succeed("-q", config, "parallel.watchdog_seconds=2", np=3)
     program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/ref")
@@ -165,7 +165,7 @@ ROOM = {"grid.nx": 40, "grid.ny": 40, "grid.nz": 40, "time.steps": 20, "output.p
 
 
 def check_refused(result, paths, fields, about):
-    """Exit 2 before the first step: what is needed is so many fields, and a little."""
+    """Exit 2 before the first step: the message names the size of so many fields, and a little more."""
     check(result.code == 2 and len(result.errors) == 1, f"{about}: expected exit 2 and one error, got {result}")
     said = re.search(r"error: (.*): the run needs (\d+) bytes on disk, (\d+) are available$", result.errors[0])
     check(said and said.group(1) == paths, f"{about}: expected '{paths}' in {result.errors}")
@@ -291,7 +291,7 @@ MOMENTS = [
 
 @case
 def deaths(program):
-    """SIGKILL or SIGSEGV of any rank, whatever it is doing: all ranks end soon, with few words, and only whole files are left."""
+    """SIGKILL or SIGSEGV of any rank at any moment: all ranks end soon, with a short message, and only whole files are left."""
     kill_ranks(program, 5, lambda i: [(signal.SIGKILL, signal.SIGSEGV)[i % 2]])
 
 
@@ -302,7 +302,7 @@ def slow_deaths(program):
 
 
 def kill_ranks(program, least, numbers):
-    """numbers(i): the signals for the i-th of MOMENTS; `least`: how many there are to be in all."""
+    """numbers(i): the signals for the i-th of MOMENTS; `least`: how many kills there must be in all."""
     dice, count = random.Random(8), 0
     for i, (name, changes, begun) in enumerate(MOMENTS):
         for number in numbers(i):

@@ -98,7 +98,7 @@ class Program:
 
     def finish(self, command, timeout=PATIENCE, env=None):
         """Runs any command in this folder to its end; one that outlasts `timeout` is killed, with all that it has started,
-        and is Hung. Its words go to files: of a pipe nobody knows the end while a forgotten process holds it."""
+        and is Hung. Its output goes to files: of a pipe nobody knows the end while a forgotten process holds it."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen([str(word) for word in command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=err, env={**self.environment, **(env or {})}, start_new_session=True)
@@ -151,7 +151,7 @@ class Program:
         return result
 
     def may_mount(self):
-        """May this user mount file systems of his own here, as run_with_mounts does?"""
+        """May this user mount file systems here, as run_with_mounts does?"""
         if not shutil.which("unshare"):
             return False
         trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", self.folder]
@@ -254,7 +254,7 @@ class Running:
         return sorted(found)
 
     def wait_for(self, happened, what, may_end=False):
-        """Until happened() is true; the run must still be there then, unless it may end."""
+        """Waits until happened() is true; the run must still be there then, unless it may end."""
         end = time.monotonic() + PATIENCE
         while not happened():
             check(may_end or self.process.poll() is None, f"ended before {what}: {self.result()}")
@@ -262,7 +262,7 @@ class Running:
             time.sleep(0.005)
 
     def may_step(self):
-        """Has the run, whose kernel is chosen by measurement, said the last that it says before its loop?"""
+        """Has a run that measures its kernels printed its last line before the loop?"""
         return "kernel auto:" in self.out()
 
     def wait_until_it_steps(self):
@@ -311,7 +311,7 @@ def alive(pid):
 
 
 def wait_gone(pids, about):
-    """Until all these processes have ended."""
+    """Waits until all these processes have ended."""
     end = time.monotonic() + PATIENCE
     while any(map(alive, pids)):
         check(time.monotonic() < end, f"{about}: still there after {PATIENCE} s: {[p for p in pids if alive(p)]}")
@@ -375,7 +375,7 @@ def jacobi_step(u, center, weights, value):
 
 
 def jacobi_step_float64(u, center, weights, value):
-    """The same step as the formula says it, in float64 and in no particular order."""
+    """The same step by the formula, in float64 and in no particular order."""
     padded = np.pad(u.astype(np.float64), 4, constant_values=value)
     result = center * u.astype(np.float64)
     for axis, axis_weights in zip((2, 1, 0), weights):

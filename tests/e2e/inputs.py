@@ -68,7 +68,7 @@ def elsewhere(program):
 
 @case
 def missing_sources(program):
-    """What HDF5 would read as zeros, wait for, or follow until its stack is full."""
+    """Files that HDF5 would read as zeros, wait for, or follow until its stack is full are refused."""
     u, folder = random_field(), program.folder
     os.mkfifo(folder / "pipe")
     u[:-1].tofile(folder / "short")
@@ -120,7 +120,7 @@ def listing(program):
 
 @case
 def types(program):
-    """Numbers of every size and order that there is; none beyond."""
+    """Numbers of every size and byte order are read; values beyond float32 are refused."""
     whole = np.random.default_rng(3).integers(-100, 100, SHAPE)
     for kind in ("i1", ">i2", "<i4", ">i8", "<f2", ">f4", "<f8", np.longdouble):
         with h5py.File(program.folder / "type.h5", "w") as file:
@@ -139,7 +139,7 @@ def types(program):
 
 @case
 def huge_tables(program):
-    """More rows than memory holds, of which nothing is stored."""
+    """More rows than memory holds, with nothing stored."""
     with h5py.File(program.folder / "huge.h5", "w") as file:
         for name, rows in (("p", 2**61), ("q", 2**33)):
             file.create_dataset(name, (rows, 3), "f4", chunks=(1000, 3))

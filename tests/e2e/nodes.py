@@ -57,7 +57,7 @@ def config_of(program, changes):
 
 
 def results(program):
-    """Fields and traces, whose old files go away."""
+    """Fields and traces; old files are removed first."""
     found = [read_field(path, program.path) for path in sorted((program.folder / "out").glob("u.*.hdf"))]
     traces = program.folder / "out/u.receivers.h5"
     if traces.exists():
@@ -130,7 +130,7 @@ def parent(pid):
 
 
 def end_of(program, transport, signal_number, victims):
-    """What a run says that ends because of the signal, which some of its processes get while it steps; all must be gone."""
+    """What a run prints when some of its processes get the signal while it steps; all processes must have ended."""
     program.fresh()
     nodes = two_nodes(program)
     config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 96, "time.steps": 10**7,

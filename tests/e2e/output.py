@@ -103,7 +103,7 @@ def same_files(program):
 
 @case
 def only_the_server(program):
-    """The computing ranks never touch a file: theirs is a folder without any."""
+    """The computing ranks never touch a file: they run in a folder of their own, which stays empty."""
     rich_input(program)
     config = program.config(RICH)
     program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref")
@@ -205,7 +205,7 @@ ERRORS = (
 
 @case
 def errors(program):
-    """What the server finds wrong, and what only a computing rank can: one line, the right code, nobody waits for ever."""
+    """Errors that the server finds, and errors that only a computing rank can find: one line, the right code, no hang."""
     rich_input(program)
     config = program.config(RICH)
     server = ["-q", config, "parallel.io=server"]
@@ -377,7 +377,7 @@ def hold_up(program, leg):
 
 @case
 def two_runs(program):
-    """Two runs into the same files, one held up in the middle of writing one: both end, and every file is whole and one's."""
+    """Two runs into the same files, one delayed while it writes: both end, and every file is whole and of one run."""
     for io, ranks, compress in (("gather", 2, 9), ("server", 3, 9), ("auto", 2, 0)):
         program.fresh()
         config = program.config({**SLOW, "initial.u": "random"})

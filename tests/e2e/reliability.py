@@ -57,7 +57,7 @@ def check_same(program, path, reference, receivers, about, ends=()):
 
 
 def checkpoints(program, path="out/c"):
-    """Names by step, relative to the working folder."""
+    """Checkpoints by step: names relative to the working folder."""
     base = program.folder / path
     return {int(p.name.split(".")[-2]): str(p.relative_to(program.folder))
             for p in base.parent.iterdir() if re.fullmatch(re.escape(base.name) + r"\.\d{8,}\.h5", p.name)}
@@ -152,7 +152,7 @@ MOVED = re.compile(r"moved aside (\d+) \w+ of an earlier one to (\S+)\.\*\.h5, t
 
 
 def contents(program):
-    """All that lies in out/ by name, to see what is still there."""
+    """All files in out/ by name, to see later what is still there."""
     return {name: (program.folder / name).read_bytes() for name in program.files() if name.startswith("out/")}
 
 
@@ -203,7 +203,7 @@ def one_path(program, config, expected, ranks, io):
 
 @case
 def ownership_text(program):
-    """A file that is no checkpoint has the name of one: it is neither deleted nor replaced."""
+    """A file that has a checkpoint's name but is none is neither deleted nor replaced."""
     config = program.config({**SHARED, "checkpoint.path": "out/c", "checkpoint.every_steps": 2})
     program.succeed("-q", config, "time.steps=20", "output.path=out/ref", "checkpoint.every_steps=0")
     program.succeed("-q", config, "time.steps=4")
@@ -298,7 +298,7 @@ def restart_refused(program):
 
 
 def fall_back(program, config, good):
-    """The newest is damaged: from the one before; all are: from the start."""
+    """If the newest is damaged, the run goes on from the one before; if all are, from the start."""
     for broken, told in (([8], "step 4\n"), ([8, 4], "from the start")):
         for step in broken:
             os.truncate(program.folder / good[step], 2000)
@@ -379,7 +379,7 @@ def signals(program):
 
 @case
 def slow_signals(program):
-    """Likewise, with every signal, from every side."""
+    """Likewise, with every signal, sent to every process."""
     config = program.config(ENDLESS)
     in_3_s = {"SLURM_JOB_END_TIME": lambda: str(int(time.time()) + 4)}
     legs = [Leg(f"{number.name} to {'mpirun' if to == 'mpirun' else 'one rank'} of {ranks}{' with patience' if launch else ''}",
@@ -478,7 +478,7 @@ KILLED = {**ENDLESS, "grid.nx": 96, "grid.ny": 96, "grid.nz": 96, "time.steps": 
 
 
 class Killer:
-    """Kills runs, each of which goes on from the one before, and keeps the books."""
+    """Kills runs, each of which goes on from the one before, and counts."""
 
     def __init__(self, program, seed, longest=0.7):
         self.program, self.config, self.random = program, program.config(KILLED), random.Random(seed)

@@ -80,7 +80,7 @@ def traces(program):
 
 
 def way(program, *args, **kwargs):
-    """Runs with `shared`; which of its ways the log names."""
+    """Runs with `shared`; returns which of its ways the log names."""
     out = program.succeed("-v", *args, "parallel.transport=shared", **kwargs).out
     return re.search(r"^transport shared: (\w+):", out, re.M).group(1)
 

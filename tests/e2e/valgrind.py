@@ -49,7 +49,7 @@ def restart(program):
 
 @case
 def freed_memory_changes(program):
-    """glibc overwrites memory that is freed, at once: who uses it afterwards fails without Valgrind, too."""
+    """glibc overwrites freed memory at once: whoever uses it afterwards fails without Valgrind, too."""
     overwritten = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "MALLOC_PERTURB_": "85"}
     program.succeed("-q", program.config({**RUN, **CHECKPOINTS}), env=overwritten)
 

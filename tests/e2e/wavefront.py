@@ -177,7 +177,7 @@ def receivers(program):
 
 @case
 def falls_back(program):
-    """Where a wavefront cannot be, one step a pass it is: the log says why, and the bits are the same."""
+    """Where a wavefront is impossible the run takes one step a pass: the log says why, and the bits are the same."""
     prepare(program)
     for why, changes, ranks in (
             ("absorbing layers", {**WAVE, "boundary.all": "absorbing", "boundary.width": 5}, 2),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Input files damaged at random: bytes flipped, taken out, put in, cut off. Any ends as documented: a run, or one line of error.
+"""Input files damaged at random: bytes flipped, taken out, put in, cut off. Each ends as documented: with a run or one line of error.
 mutations.py CASE STENCIL MPIEXEC   |   mutations.py --list   STENCIL_MUTATIONS=FIRST-END: only these
 
 To be run with a program built under AddressSanitizer. Exit 0: as specified; 1: not, keeping the file in question.

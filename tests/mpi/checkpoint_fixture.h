@@ -1,4 +1,4 @@
-/* What the tests of checkpoints share: a state of arrays of all kinds, dealt out to the ranks in several ways. */
+/* What the tests of checkpoints share: a state of arrays of all kinds, divided among the ranks in several ways. */
 #ifndef STENCIL_CHECKPOINT_FIXTURE_H
 #define STENCIL_CHECKPOINT_FIXTURE_H
 
@@ -31,7 +31,7 @@ static inline int64_t row_values(const checkpoint_array *a) {
   return (a->axes > 1 ? a->shape[1] : 1) * (a->axes > 2 ? a->shape[2] : 1);
 }
 
-/* Any bits, NaNs and all: they must come back. Returns the number of bytes. */
+/* Fills it with random bits, NaNs included, which must come back. Returns the number of bytes. */
 static inline size_t part_values(const part *p, int64_t row, int64_t rows, unsigned char *to) {
   const checkpoint_array *a = p->array;
   int64_t width = row_values(a);
@@ -73,8 +73,8 @@ static inline int part_sink(void *context, int64_t row, int64_t rows, void *valu
   return part_advance(context, row, rows, e);
 }
 
-/* Where the rows of rank `rank` begin, of `rows` dealt out in way `way`: evenly; all to the last rank; all to the
- * first; unevenly, some ranks having none. */
+/* The first row of rank `rank`, of `rows` rows divided in way `way`: evenly; all to the last rank; all to the first;
+ * unevenly, with none for some ranks. */
 static inline int64_t first_row(int way, int64_t rows, int rank, int ranks) {
   if (rank >= ranks) return rows;
   return way == 0   ? rows * rank / ranks
@@ -83,7 +83,7 @@ static inline int64_t first_row(int way, int64_t rows, int rank, int ranks) {
                     : rows * (rank - rank % 2) * rank / (ranks * ranks);
 }
 
-/* The state with values `salt`, dealt out in way `way`; every rank adds `ghosts` rows on either side of its own. */
+/* The state with values `salt`, divided in way `way`; every rank adds `ghosts` rows on either side of its own. */
 static inline void state_init(state *s, int salt, int way, int ghosts, int rank, int ranks) {
   static const checkpoint_array arrays[ARRAYS] = {
       {.name = "u", .axes = 3, .shape = {NZ, NY, NX}},
@@ -202,13 +202,13 @@ static inline void store(const image *m, size_t size) {
   assert_int_equal(fclose(f), 0);
 }
 
-/* As if only the byte `at` had changed, or changed back: quicker than `store`. */
+/* Stores only the byte `at`, changed or changed back: quicker than `store`. */
 static inline void store_byte(const image *m, size_t at) {
   int fd = open(m->name, O_WRONLY);
   assert_true(fd >= 0 && pwrite(fd, m->bytes + at, 1, (off_t)at) == 1 && close(fd) == 0);
 }
 
-/* Opens it and reads all: what is not refused must be what was written. Returns the error's id. */
+/* Opens the checkpoint and reads all. What is not refused must be what was written. Returns the error's id. */
 static inline int judge(fixture *x, const char *name, int64_t step, error *e) {
   checkpoint c;
   state s;

@@ -19,7 +19,8 @@
 
 enum { NX = 7, NY = 5, NZ = 17, POINTS = NX * NY * NZ, PLANE_BYTES = NX * NY * 4 };
 
-/* Ways to files: all ranks together, on one thread and on several; through rank 0, by common memory and by messages. */
+/* Ways to write and read: all ranks together, on one thread and on several; through rank 0, by shared memory and by
+ * messages. */
 enum { WAYS = 4 };
 
 typedef struct fixture {

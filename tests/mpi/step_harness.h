@@ -1,5 +1,5 @@
-/* A small parallel run for the tests of the step loop: a random field on this rank's slab, and the same steps
- * done the obvious way on the whole grid to compare with. */
+/* A small parallel run for the tests of the step loop: a random field on this rank's slab, and the same steps on the
+ * whole grid by plain loops, to compare with. */
 #ifndef STENCIL_STEP_HARNESS_H
 #define STENCIL_STEP_HARNESS_H
 

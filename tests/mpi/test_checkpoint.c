@@ -31,7 +31,7 @@ static void round_trip(fixture *x, const char *path, int out, int in, io_way *wr
   checkpoint_close(&c);
 }
 
-/* In every way out and every way in, from every partition to every other. */
+/* Every way to write and to read, from every partition to every other. */
 static void test_round_trip(void **st) {
   fixture *x = *st;
   const size_t blocks[] = {1, 1000, 1 << 20, 1 << 16};
@@ -46,8 +46,8 @@ static void test_round_trip(void **st) {
   assert_int_equal(count_files(x, path), 1);
 }
 
-/* The file is the same, byte by byte but for its date and generation, however many ranks wrote it and in which way: of the
- * arrays and their sums that is so for every byte. */
+/* However many ranks wrote the file and in which way, it is the same byte by byte, except its date and generation.
+ * Arrays and their sums are the same in every byte. */
 static void test_same_bytes(void **st) {
   fixture *x = *st;
   static image first, m;
@@ -77,7 +77,7 @@ static void test_same_bytes(void **st) {
   }
 }
 
-/* What a reader that knows nothing of us finds: contiguous arrays, and the sums of their rows. */
+/* What a plain HDF5 reader finds: contiguous arrays, and the sums of their rows. */
 static void test_layout(void **st) {
   fixture *x = *st;
   char path[128], name[160];
@@ -170,7 +170,7 @@ static void test_rotation(void **st) {
       int here = keep == 1 ? 1 : step >= 30 ? 3 : (int)step / 10;
       assert_int_equal(count_files(x, path), others + here);
     }
-  /* A run that has gone back counts by what it writes, not by what others had reached. */
+  /* After going back to an earlier step, a run keeps the checkpoints that it writes, not later ones of a run before. */
   WRITE(x, path, 20, 2);
   expect_step(x, path, 20);
   WRITE(x, path, 30, 2);
@@ -180,7 +180,7 @@ static void test_rotation(void **st) {
   assert_int_equal(count_files(x, path), others + 2);
 }
 
-/* Half-written files: of this process and of one that is gone they are removed, of others once they are old. */
+/* Half-written files of this process or of one that is gone are removed at once, those of others when they are old. */
 static void test_abandoned(void **st) {
   fixture *x = *st;
   char path[128], name[256], host[65];

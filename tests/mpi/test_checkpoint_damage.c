@@ -1,5 +1,5 @@
-/* Checkpoints that are damaged, cut short or foreign: refused or passed over, never believed. What is the same however
- * many ranks there are is tested with one. */
+/* Damaged, truncated or foreign checkpoints are refused or skipped, never believed. What does not depend on the number
+ * of ranks is tested with one. */
 #include "checkpoint_fixture.h"
 
 /* One byte is not what it was, somewhere in the file. */
@@ -46,8 +46,8 @@ static void test_truncation(void **st) {
   assert_int_equal(judge(x, m.name, 9, &e), 0);
 }
 
-/* Sectors that were never written, and one array's values, checksum and all, in the place of another's: all that HDF5
- * itself would take for good. */
+/* Damage that HDF5 itself accepts: sectors that were never written, and an array's values with their checksum in the
+ * place of another's. */
 static void test_blocks(void **st) {
   fixture *x = *st;
   static image m, good;
@@ -145,7 +145,7 @@ static void expect_newest(fixture *x, const char *path, int64_t step, int skippe
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* From one damaged file to the one before, and in the end to none; the next one written takes the place of those. */
+/* A damaged file makes the run take the one before, in the end none; the next checkpoint replaces the damaged ones. */
 static void test_fallback(void **st) {
   fixture *x = *st;
   static image m;

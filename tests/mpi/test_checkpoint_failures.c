@@ -1,5 +1,5 @@
-/* Writing a checkpoint that fails or is killed: the same line on every rank, nothing left behind, and those that were
- * there are as they were. What is the same however many ranks there are is tested with one. */
+/* Writing a checkpoint fails or is killed: every rank gives the same line, nothing is left behind, and older
+ * checkpoints are unchanged. What does not depend on the number of ranks is tested with one. */
 #include "checkpoint_fixture.h"
 #include <signal.h>
 #include <sys/resource.h>
@@ -8,8 +8,8 @@
 
 enum { KILLS = 60 };
 
-/* The source or the sink of one rank fails, at its first row or its last: the same words everywhere, the checkpoint
- * before is as it was, and nothing else is left. */
+/* The source or the sink of one rank fails, at its first row or its last: every rank gives the same message, the
+ * checkpoint before is unchanged, and nothing else is left. */
 static void test_one_rank_fails(void **st) {
   fixture *x = *st;
   const int which[] = {0, 5, 7};
@@ -68,7 +68,8 @@ static void limit_file_size(rlim_t bytes) {
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* Full at every stage: the same line each time, the one before is intact, and then there is room again. */
+/* The disk is full at each stage: the same line each time, and the checkpoint before is intact. Then there is room
+ * again. */
 static void test_disk_full(void **st) {
   fixture *x = *st;
   static image before, after;
@@ -101,7 +102,7 @@ static int no_source(void *context, int64_t row, int64_t rows, void *values, err
   return 0;
 }
 
-/* More than any disk has, up to more than 64 bits can count: said before any harm. */
+/* More than any disk has, up to more than 64 bits can count: refused before anything is written. */
 static void test_space(void **st) {
   fixture *x = *st;
   const int64_t shapes[][3] = {{1 << 30, 1 << 20, 100}, {INT64_MAX, INT64_MAX, INT64_MAX}};

@@ -1,7 +1,6 @@
-/* Is every wait of the step loop needed, and would its loss be noticed? A device wrapper drops one kind of
- * ordering at a time while it makes the stream that should be waited for late; the answer must then be wrong. Steps
- * one by one, and as a wavefront of two.
- * Run on 2 ranks. */
+/* Is every wait of the step loop needed, and would a test notice its loss? A device wrapper drops one kind of ordering
+ * at a time and delays the stream that should be waited for. The answer must then be wrong. Runs step by step, and as a
+ * wavefront of two steps, on 2 ranks. */
 #include "step_harness.h"
 #include <time.h>
 
@@ -113,9 +112,8 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .unpin = f_unpin,
                                     .peer = &FAULTY_PEER};
 
-/* A transport without any host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the
- * host waits for the boundary stream in every step, which hides what only a wait between the streams should
- * order. */
+/* A transport without host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the host waits for
+ * the boundary stream in every step, which would hide a missing wait between the streams. */
 static int wrap_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
   (void)events, (void)serial;
   const slab *s = h->slab;
@@ -142,7 +140,7 @@ static void open_slab(step_run *r, device *dev, int depth, const char *transport
   }
 }
 
-/* The transport `shared` where it cannot map planes, since the device knows no work between processes. */
+/* The transport `shared` where it cannot map planes, because the device cannot order work between processes. */
 static const char *const SHARED_COPIES = "shared, with copies";
 
 /* Points that came out wrong, over all ranks, when `fault` is injected and stream `late` is slow. */
@@ -190,8 +188,8 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
   return all;
 }
 
-/* Whether the fault shows. On a busy machine the stream that should have waited may be later still than the late one:
- * then a longer nap. */
+/* Does the fault show? On a busy machine the stream that should have waited may be even later than the delayed one;
+ * then the nap is made longer. */
 static bool noticed(fault fault, int late, const char *transport, int depth) {
   bool wrong = false;
   for (nap_milliseconds = 10; !wrong && nap_milliseconds < 5000; nap_milliseconds *= 5)

@@ -155,7 +155,7 @@ static void test_types(void **state) {
   H5Tclose(enumeration);
 }
 
-/* Several bad values, in slabs of several ranks: the first in the order of the file is named. */
+/* Several bad values in slabs of several ranks: the message names the first in the order of the file. */
 static void test_nonfinite(void **state) {
   fixture *x = *state;
   const double bad[] = {NAN, INFINITY, -INFINITY, 1e300};
@@ -257,8 +257,8 @@ static int filling_source(void *context, int z, int planes, float *values, error
   return random_source(context, z, planes, values, e);
 }
 
-/* Full before the first value, then in the middle of them. The same process goes on writing afterwards, and
- * ends well. */
+/* The disk is full before the first value, then in the middle. Afterwards the same process writes again and
+ * succeeds. */
 static void test_disk_full(void **state) {
   fixture *x = *state;
   const int count = WAYS;

@@ -33,7 +33,7 @@ static void write_then_read(fixture *x, const slab *s, const char *path, const i
   assert_int_equal(sink.moved, s->nz);
 }
 
-/* What a reader that knows nothing of us finds in /u: the same whatever mode and rank count wrote it. */
+/* What a plain HDF5 reader finds in /u is the same for every mode and rank count. */
 static void check_values(fixture *x, const char *path) {
   char name[160];
   static float values[POINTS];
@@ -61,7 +61,7 @@ static void test_round_trip(void **state) {
   }
 }
 
-/* Shapes with nothing in common, down to single points along an axis, and chunks narrower than a plane. */
+/* Very different shapes, down to single points along an axis, and chunks narrower than a plane. */
 static void test_shapes(void **state) {
   fixture *x = *state;
   const int shapes[][3] = {{1, 1, 4}, {1, 9, 5}, {13, 1, 11}, {600, 3, 6}, {3, 1030, 7}};
@@ -305,8 +305,8 @@ static void test_check_writable(void **state) {
   expect_path("", "expected the beginning of a file name, not a folder");
 }
 
-/* The longest name of a field is refused beforehand if its temporary name would be too long; of a checkpoint, likewise,
- * and that is shorter by one. */
+/* A field's name is refused beforehand if its temporary name would be too long. So is a checkpoint's, whose limit is
+ * shorter by one. */
 static void test_check_longest_name(void **state) {
   fixture *x = *state;
   char path[512], ending[128];
@@ -353,7 +353,7 @@ static void expect_left(const char *path, const leftover *left, int count, bool 
   }
 }
 
-/* What killed runs left, of any step and of the series, goes with the first field of a run; then nobody looks for a
+/* The first field of a run removes what killed runs left behind, of any step and of the series. Then nobody looks for a
  * while. */
 static void test_abandoned(void **state) {
   fixture *x = *state;

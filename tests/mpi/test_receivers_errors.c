@@ -58,7 +58,7 @@ static void limit_file_size(rlim_t bytes) {
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* On a disk that is full from the start, or no folder at all: one line, the same on every rank, and no file. */
+/* The disk is full from the start, or the folder is missing: one line, the same on every rank, and no file. */
 static void a_full_disk_is_an_error(void) {
   const rlim_t limits[] = {0, 100, 3000, 6000, RLIM_INFINITY};
   config c = make_random(100, 1);

@@ -1,5 +1,5 @@
-/* Receivers record what an obvious interpolation gives, bit for bit and for every number of ranks, and the file holds
- * it in the user's order. */
+/* Receivers record what a plain interpolation gives, bit for bit and for every number of ranks. The file has them in
+ * the user's order. */
 #include "io/atomic_file.h"
 #include "receivers_fixture.h"
 
@@ -84,7 +84,7 @@ static void check_memory(const problem *on, receivers_span span, size_t device_b
   assert_int_equal(dev->pinned_bytes - pinned_before, size.pinned);
 }
 
-/* The receivers are in order, and what a wavefront is told of them is true. */
+/* The receivers are in order, and the lists that a wavefront gets describe them. */
 static void check_order(const receivers *r) {
   const slab *b = r->slab;
   const size_t bytes = (size_t)r->local * sizeof(receiver);
@@ -103,7 +103,7 @@ static void check_order(const receivers *r) {
   free(places);
 }
 
-/* Does what a wavefront does between `steps` steps from `step` on, of which it leaves the last. */
+/* Samples as a wavefront does between `steps` steps from `step` on: after each but the last. */
 static void record_pass(receivers *r, int64_t step, int steps, float *memory, float *staging,
                         field_values *values) {
   wavefront_receivers pass;

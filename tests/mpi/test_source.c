@@ -129,8 +129,8 @@ static void bad_files_are_refused(void) {
 
 /* --- sources ---------------------------------------------------------------------------------------------------- */
 
-/* On points, among them the last of all axes and those on both sides of every cut between ranks, and between points;
- * several at one place, far more than distinct wavelets; some on faces that are held. */
+/* Sources on points (the last of all axes and both sides of every cut between ranks included) and between points;
+ * several at one place, far more than wavelets; some on faces that are held. */
 static source_config *make_sources(int count) {
   source_config *list = calloc((size_t)count, sizeof *list);
   uint64_t seed = 11;

@@ -1,5 +1,5 @@
-/* Statistics of a field are those of an obvious computation, and the same bits for every number of ranks and
- * threads, on every backend of this machine. */
+/* Statistics of a field equal those of a plain computation, with the same bits for every number of ranks and threads,
+ * on every backend of this machine. */
 #include "test.h"
 #include "mpi_main.h"
 #include <float.h>
@@ -16,8 +16,8 @@ typedef struct grid {
   int nx, ny, nz;
 } grid;
 
-/* Less and more than a unit (1024 x 8 points) and than the 128 running sums and 32 lanes within it, and what
- * divides by none of them; units enough for several in a lane. */
+/* Sizes below and above a unit (1024 x 8 points), its 128 running sums and its 32 lanes; sizes that none of these
+ * divides; and enough units for several in a lane. */
 static const grid GRIDS[] = {{13, 9, 16},  {5, 3, 19},     {1, 1, 29},    {129, 8, 17},
                              {3, 700, 16}, {1029, 19, 16}, {130, 70, 21}, {2305, 17, 16}};
 
@@ -229,8 +229,8 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* A quantile lies in the bin of the value that so many do not exceed, and there as far as so many of the bin's values
- * are of all of them. */
+/* A quantile lies in the bin of the value that p % of all do not exceed. Within the bin its place is linear in the
+ * number of values. */
 static void check_quantiles(const float *u, size_t n, const measured *m) {
   static const int percents[QUANTILES] = {1, 5, 50, 95, 99};
   const double low = m->s.all.min, width = (m->s.all.max - low) / (m->s.bins ? m->s.bins : 1);
@@ -275,7 +275,8 @@ static device *open_device(const char *backend, int threads) {
   return dev;
 }
 
-/* Whole on one thread of the host, as an obvious computation has it; then on `backend`, whole and divided. */
+/* First the whole field on one thread of the host, against a plain computation; then on `backend`, whole and
+ * divided. */
 static void one_field(device *plain, device *tested, grid g, int number) {
   static measured expected, found;
   size_t n = points_of(g);

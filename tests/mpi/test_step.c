@@ -48,7 +48,8 @@ static void set_rules_x(step_run *r, const unsigned char rules[2]) {
   s->virtual_x = kernel_virtual_x(s->kernel, &s->args);
 }
 
-/* A grid, what its faces in x ask for, and the whole field after some steps, which costs more than the steps. */
+/* A grid, the rules of its faces in x, and the whole field after some steps, computed once because that costs more than
+ * the steps. */
 typedef struct step_problem {
   grid g;
   const unsigned char *rules;
@@ -148,7 +149,7 @@ static void all_runs(const char *backend) {
   dev->table->close(dev);
 }
 
-/* Takes its time before a copy for a file, as a slow bus would. */
+/* Sleeps before a copy for a file, like a slow bus. */
 static void linger(const void *args, int part, int parts) {
   (void)args, (void)parts;
   const struct timespec t = {0, 30 * 1000 * 1000};
@@ -177,8 +178,8 @@ static size_t copy_mismatches(const slab *s, const float *copy, const float *exp
   return wrong;
 }
 
-/* Steps that follow at once do not overwrite what is still being copied: neither the older field, which the next step
- * does, nor the newer one, which the step after that does. */
+/* Steps that follow at once do not overwrite a field that is still being copied: neither the older field (the next step
+ * would) nor the newer one (the step after that would). */
 static void copies_are_not_overwritten(void) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
   step_run r;

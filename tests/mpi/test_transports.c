@@ -9,8 +9,8 @@
 static int rank, ranks;
 enum { FIELDS = 2 };
 
-/* Of a rank. Slabs so thin that planes for both neighbours share pages; rings that close at the same place within a
- * page or not, by the number of ranks; and always. */
+/* Planes of a rank: slabs so thin that planes for both neighbours share pages; rings that close at the same place
+ * within a page for some numbers of ranks, and for all. */
 typedef struct grid {
   int nx, ny, nz;
 } grid;
@@ -48,7 +48,7 @@ static void copy(device *dev, const slab *s, float *to, const float *from, int b
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &e), &e);
 }
 
-/* Ghosts may be the neighbours' own planes: everybody has emptied the ghosts before anybody fills what it owns. */
+/* Ghosts may be the neighbours' own planes, so all ranks empty their ghosts before any rank fills what it owns. */
 static void exchange_all(halo *h, float *staging) {
   error e = {0};
   const slab *s = h->slab;
@@ -73,7 +73,7 @@ static bool maps(const device *dev, const slab *s) {
          (size_t)s->nz_global * s->plane % SLAB_PAGE == 0;
 }
 
-/* NCCL refuses ranks that share a GPU: rank i opens GPU i, counted round. */
+/* NCCL refuses ranks that share a GPU, so rank i opens GPU i modulo their number. */
 static bool must_refuse(const device *dev, const char *name) {
   char why[256];
   return strcmp(name, "nccl") == 0 && dev->table->backend == BACKEND_CUDA && ranks > device_cuda_count(why);
@@ -101,7 +101,7 @@ static void ring(device *dev, const char *name, grid g) {
     assert_string_equal(h.name, name);
     if (strcmp(name, "shared") == 0) assert_int_equal(strncmp(h.way, "mapped", 6) == 0, maps(dev, &s));
     exchange_all(&h, staging);
-    if (strcmp(name, "ipc") == 0) { /* it knows where the neighbours have a field only of those it was given */
+    if (strcmp(name, "ipc") == 0) { /* it knows the neighbours' addresses only of the fields it was given */
       assert_int_equal(halo_exchange(&h, staging, NULL, false, &e), ERROR_TRANSPORT_FIELD);
       e = (error){0};
     }

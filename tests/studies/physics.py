@@ -93,7 +93,7 @@ def energy(program):
 
 @case
 def mean(program):
-    """Weights that do not sum to 0 but for rounding would move the mean by some 10 % here."""
+    """Weights whose sum is 0 only up to rounding would move the mean by some 10 % here."""
     for boundary, spacing, order in (("periodic", 10, 8), ("periodic", (12.5, 12.5, 10), 8), ("periodic", (7, 5, 3), 4),
                                      ("neumann", 0.001, 8)):
         change = study_waves.mean_of_wave(program, boundary, spacing, order, 3000)
@@ -102,7 +102,7 @@ def mean(program):
 
 @case
 def heat_content(program):
-    """Heat in a box that lets none through."""
+    """Heat in an insulated box stays what it was."""
     for field in (False, True):
         name = "a diffusivity field" if field else "one diffusivity"
         change = study_waves.heat_content(program, field, 2000)

@@ -19,11 +19,11 @@ enum { SLABS_MAX = 4 };
 #define P BOUNDARY_PERIODIC
 #define F BOUNDARY_FIXED
 
-/* How the work of a step is cut up; the answer must not depend on it. */
+/* How the work of a step is divided; the answer must not depend on it. */
 typedef struct cutting {
   int slabs, threads;
   bool reversed; /* ranges are enqueued from the top down */
-  int planes;    /* > 0: the interior is enqueued so many planes at a time, on both streams in turn */
+  int planes;    /* > 0: planes of the interior enqueued at a time, on both streams in turn */
 } cutting;
 
 typedef struct piece {
@@ -80,7 +80,7 @@ static inline void move_memory(world *w, const piece *p, float *memory, float *h
   assert_ok(t->sync(w->dev, STREAM_BOUNDARY, &E), &E);
 }
 
-/* Own and neighbours' points as `f` has them, what is beyond the grid 0. `squared`: as a medium, dt^2 f^2. */
+/* Own and neighbours' points have the values of `f`, points beyond the grid 0. `squared`: as a medium, dt^2 f^2. */
 static inline void piece_put(world *w, const piece *p, float *memory, const grid_field *f, bool squared) {
   float *host = calloc(slab_floats(&p->s), sizeof *host);
   assert_non_null(host);

@@ -78,7 +78,7 @@ static inline void run_refused(const refused *cases, int count) {
   for (int i = 0; i < count; i++) expect_refused(cases[i].text, cases[i].override, cases[i].message);
 }
 
-/* Is this the message of a rule that concerns several keys? Such are in a row in error.def. */
+/* Is this the message of a rule that concerns several keys? These messages follow each other in error.def. */
 static inline bool is_rule(int id) {
   return id >= ERROR_CONFIG_ONLY_WITH && id <= ERROR_CONFIG_OUTSIDE;
 }

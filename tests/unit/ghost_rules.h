@@ -1,5 +1,5 @@
-/* Random ghost rules for tests of kernels, and what they ask of a field said the other way round than in
- * kernels/ghosts.h: which point a ghost is an image of. */
+/* Random ghost rules for tests of kernels, and what they require of a field. kernels/ghosts.h goes from a point to its
+ * images; this goes from a ghost to the point it is an image of. */
 #ifndef STENCIL_TEST_GHOST_RULES_H
 #define STENCIL_TEST_GHOST_RULES_H
 
@@ -41,13 +41,13 @@ static inline void rules_hold(const slab *s, const kernel_args *a, float *field)
             field[rules_offset(s, at)] = 0;
 }
 
-/* The index, along an axis of n points, of what the depth-th ghost (1 .. 4) beyond a face is the image of. */
+/* The index, along an axis of n points, of the point whose image is the depth-th ghost (1 .. 4) beyond a face. */
 static inline int rules_source(enum ghost_rule rule, bool upper, int depth, int n) {
   if (rule == GHOST_WRAP) return upper ? depth - 1 : n - depth;
   return upper ? n - 1 - depth : depth;
 }
 
-/* Sets every ghost straight beyond `face` that is an image of a point of planes [z_begin, z_end). */
+/* Sets every ghost beyond `face` that is an image of a point of planes [z_begin, z_end). */
 static inline void rules_image(const slab *s, const kernel_args *a, int face, float *field) {
   const int axis = face / 2, n[3] = {a->nx, a->ny, a->nz}, rule = a->ghosts[face];
   const int across = axis == 0 ? 1 : 0, along = axis == 2 ? 1 : 2;

@@ -107,7 +107,8 @@ static inline void free_case(launch_case *c) {
   }
 }
 
-/* Lets the padding, which a kernel may write, be as expected: what lies between the ghosts of a row and of the next. */
+/* Sets the padding (between the ghosts of a row and those of the next) to what is expected, since a kernel may write
+ * it. */
 static inline void forgive_padding(const launch_case *c, const float *expected) {
   const slab *s = &c->s;
   for (int z = -s->ghost; z < s->nz + s->ghost; z++)

@@ -156,8 +156,8 @@ static void check_outcome(const world *w, const piece *p, host_operation *run, i
   outcome_free(&got);
 }
 
-/* The kernel with layers of every instruction set gives what the reference kernel and each point's layers by themselves
- * give, whatever the shares. */
+/* For every instruction set and number of shares, the kernel with layers gives the bits of the reference kernel
+ * followed by the layers point by point. */
 static void check_slab(const world *w, const piece *p, int parts) {
   const kernel *reference;
   const host_isa *isa;
@@ -209,7 +209,7 @@ static void move_state(world *w, const piece *p, int which, float *whole, copy_d
   world_sync(w);
 }
 
-/* Saves the state of one cut as global arrays, loads them into another, and goes on. */
+/* Saves the state of one partition as global arrays, loads it into another partition, and goes on. */
 static void state_moves_between_cuts(void **state) {
   (void)state;
   for (int from = 0; from < CUT_COUNT; from++) {

@@ -105,7 +105,7 @@ static void oblique_incidence_is_absorbed(void **state) {
   }
 }
 
-/* What the two above measure is there to be measured: a wall sends it back. */
+/* The two tests above can fail: a wall reflects what they measure. */
 static void walls_reflect(void **state) {
   (void)state;
   assert_true(packet_reflection(F, 0, 1, 0, 4, 16, 480) > -3);
@@ -129,8 +129,7 @@ static void blob_open(world *w, int nx, int ny, int y, int x) {
   free(u.values);
 }
 
-/* The greatest value at a receiver, and the greatest difference to what a grid without faces near has there.
- */
+/* The greatest value at a receiver, and the greatest difference to a grid whose faces are far away. */
 typedef struct heard {
   double most, off;
 } heard;
@@ -183,8 +182,7 @@ static void point_source_is_absorbed(void **state) {
 
 /* --- stability ------------------------------------------------------------------------------------------ */
 
-/* All faces absorb, velocities differ from point to point, every wave there can be is there: it must all
- * leave. */
+/* All faces absorb, velocities differ from point to point, and the start is random: every wave must leave. */
 static void twenty_thousand_steps_are_stable(void **state) {
   (void)state;
   const enum boundary_kind all[FACE_COUNT] = {A, A, A, A, A, A};

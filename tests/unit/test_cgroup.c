@@ -94,7 +94,7 @@ static void version_1(void **state) {
   expect(3000, 900, 1.5);
 }
 
-/* The name of the group is that outside the container, whose own files lie at the mount. */
+/* The group's name is the one outside the container; the container's own files lie at the mount. */
 static void container(void **state) {
   (void)state;
   put("proc/self/cgroup", "2:memory:/docker/0123\n1:cpu:/docker/0123\n0::/docker/0123\n");

@@ -254,7 +254,7 @@ static void test_size(void **state) {
       e.text, "t.ini: [grid] 2147483583 x 2147483583 x 3 points are more than 64-bit numbers can count");
 }
 
-/* Runs last: a message that no test above provokes is untested; rules are test_config_rules'. */
+/* Runs last and finds messages that no test above provokes. test_config_rules tests the rules. */
 static void test_every_message_was_seen(void **state) {
   (void)state;
   for (int id = 1; id < ERROR_COUNT; id++)

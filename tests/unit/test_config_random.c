@@ -116,7 +116,7 @@ static void expect_round_trip(const config *c) {
   config_free(&again);
 }
 
-/* Overrides that grow one by one: what the rules refuse is taken away again. */
+/* Overrides that grow one by one; those that the rules refuse are taken away again. */
 typedef struct growth {
   const char *file;
   char texts[200][CONFIG_TEXT];

@@ -65,7 +65,7 @@ static void test_report_of_its_own(void **state) {
 #define SOURCE_3         "command line: [source.3] "
 #define JACOBI_ONLY(key) "command line: [jacobi] " key ": only with type = jacobi"
 
-/* Keys without effect in this configuration are taken and named, their fields keep the default. */
+/* Keys without effect in this configuration are accepted and named; their fields keep the default. */
 static void test_idle(void **state) {
   (void)state;
   static const refused cases[] = {

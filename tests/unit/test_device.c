@@ -111,7 +111,7 @@ static void a_stream_is_a_fifo(void **state) {
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
 }
 
-/* More pushes than any queue holds must neither be lost nor block for ever. */
+/* More pushes than a queue holds are neither lost nor block for ever. */
 static void many_small_operations(void **state) {
   fixture *f = *state;
   for (int i = 0; i < 5000; i++)
@@ -156,9 +156,8 @@ static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
   sync(f, STREAM_BOUNDARY);
 }
 
-/* wait captures the latest record at the time of the call: a record made later must not hold it back. The
- * stream recorded on waits itself for the waiting one, so the wrong rule would hang (and the test's timeout
- * would end it). */
+/* wait captures the latest record at the time of the call; a later record must not delay it. The recorded stream itself
+ * waits for the waiting one, so the wrong rule would hang until the test's time-out. */
 static void wait_captures_the_record_at_call_time(void **state) {
   fixture *f = *state;
   const device_table *t = f->dev->table;
@@ -207,7 +206,7 @@ static statistics_args statistics_of(fixture *f) {
                            .bad = (void *)f->b};
 }
 
-/* Like work of any kind, measuring waits for what the stream holds, and nothing waits for it before sync. */
+/* Like all work, measuring waits for what the stream holds, and nothing waits for it before sync. */
 static void statistics_are_in_stream_order(void **state) {
   fixture *f = *state;
   statistics_args args = statistics_of(f);

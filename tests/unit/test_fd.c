@@ -73,7 +73,8 @@ static double sum_of(float center, const float w[3][5]) {
   return sum;
 }
 
-/* Rounded as physics.c does, then balanced: the Laplacian of a constant is 0 again, and hardly a weight has moved. */
+/* Weights rounded as physics.c does, then balanced: the Laplacian of a constant is 0, and the weights have hardly
+ * changed. */
 static void balanced_weights_sum_exactly(void **state) {
   (void)state;
   bool rounding_showed = false;

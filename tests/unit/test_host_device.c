@@ -1,4 +1,4 @@
-/* What the host device does beyond the rules that test_device.c asks of every backend. */
+/* What the host device does beyond the rules that test_device.c tests on every backend. */
 #include "test.h"
 #include "kernels/host_share.h"
 #include "device/device.h"
@@ -57,7 +57,8 @@ static void mark_launched(const kernel_args *args, int part, int parts) {
   if (part == 0) args->out[0] = 1;
 }
 
-/* Work that follows a failure finds what the failed work left: it is not done. That of other streams is. */
+/* Work that follows a failure in its stream is not done, since it would find a half-done result. Work of other streams
+ * is. */
 static void nothing_is_done_after_a_failure(void **state) {
   device *dev = *state;
   const device_table *t = dev->table;
@@ -124,7 +125,7 @@ static void an_operation_has_pieces_and_stages(void **state) {
   assert_int_equal(counts.early, 0);
 }
 
-/* Memory that the node lacks: the system would grant it, and kill the job when it is touched. */
+/* More memory than the node has: the system would grant it and kill the job when it is touched. */
 static void memory_is_no_more_than_the_node_has(void **state) {
   device *dev = *state;
   const device_table *t = dev->table;
@@ -146,7 +147,7 @@ static void memory_is_no_more_than_the_node_has(void **state) {
   shared->table->close(shared);
 }
 
-/* Every point of a launch is in one part, whatever is cut into what. */
+/* Every point of a launch is in exactly one part, for every way to divide it. */
 static void check_dealt(int nx, int ny, int planes, int shares) {
   const kernel_args a = {.nx = nx, .ny = ny, .nz = planes, .z_begin = 2, .z_end = 2 + planes};
   const int pieces = host_share_pieces(&a, shares), parts = shares * pieces;
@@ -175,7 +176,7 @@ typedef struct held_up {
   atomic_int *times, *done;
 } held_up;
 
-/* The first piece of the last share ends when all others have been done: never, if nobody takes them. */
+/* The first piece of the last share ends when all others are done; if no thread took them, it would never end. */
 static void hold_up(const void *payload, int part, int parts) {
   const held_up *h = payload;
   h->times[part]++;

@@ -92,7 +92,7 @@ static void set_x_images(const launch_case *c, float *field, const float *from) 
       }
 }
 
-/* Turns a case into one whose images in x are in no field. False where no kernel is up to it. */
+/* Turns a case into one whose images in x are in no field. False where no kernel supports it. */
 static bool make_virtual(launch_case *c) {
   bool any = false;
   for (int i = 0; i < kernel_table_size; i++) any = any || kernel_virtual_x(&kernel_table[i], &c->args);
@@ -145,8 +145,8 @@ static void run_case(test_device *d, int devices, const int n[3], int z_begin, i
   free_case(&c);
 }
 
-/* How much of the sizes to try: all of them, or where a sanitizer makes it slow every n-th in each axis.
- * STENCIL_TEST_SMALL is for sanitizers that the compiler does not know of. */
+/* Which sizes to try: all, or every n-th of each axis where a sanitizer makes the test slow. STENCIL_TEST_SMALL is for
+ * sanitizers that the compiler does not know. */
 static size_t stride(void) {
 #if defined __SANITIZE_THREAD__
   return 40;
@@ -157,8 +157,8 @@ static size_t stride(void) {
 #endif
 }
 
-/* Every how many-th z of the small sizes goes with an x and a y: 5 leave every pair of sizes along two of the axes.
- * STENCIL_TEST_ALL asks for all. */
+/* Of the small sizes, an x and a y go with every n-th z. With 5 every pair of sizes along two axes remains.
+ * STENCIL_TEST_ALL tries all. */
 static size_t stride_z(void) {
   return stride() > 1 ? stride() : getenv("STENCIL_TEST_ALL") ? 1 : 5;
 }
@@ -208,8 +208,8 @@ static void every_kernel_large_sizes(void **unused) {
   for (int i = 0; i < devices; i++) test_device_close(&d[i]);
 }
 
-/* Rules of all faces where a kernel's packs of 4 points and its tiles meet faces in every way: rows that do and do not
- * end with a pack, that end with the first pack of a tile, with free padding beside their ghosts and without. */
+/* All rules on sizes where packs of 4 points and tiles meet the faces differently: rows that end with a pack or not,
+ * that end with the first pack of a tile, with padding beside their ghosts or without. */
 static void every_kernel_and_rule(void **unused) {
   (void)unused;
   static const int xs[] = {5,  7,  8,   12,  16,  20,  24,  28,  32,  36, 64,

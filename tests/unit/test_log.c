@@ -57,7 +57,7 @@ static void nothing_done_or_no_time_is_no_rate(void **state) {
   page_close(&p);
 }
 
-/* In a file: at every 10 %, however steps lie to these, whatever the time; and at the end. */
+/* In a file: a line at every 10 % and at the end, for any number of steps and any speed. */
 static void lines_come_every_tenth(void **state) {
   (void)state;
   for (int steps = 1; steps <= 137; steps++) {
@@ -77,7 +77,8 @@ static void lines_come_every_tenth(void **state) {
   }
 }
 
-/* On a terminal: in place, again after 0.1 s; a line between begins on a row of its own, and the last one ends. */
+/* On a terminal: one line redrawn in place every 0.1 s. Another line begins on a row of its own; the last one ends its
+ * row. */
 static void a_terminal_is_redrawn(void **state) {
   (void)state;
   page p;
@@ -126,7 +127,7 @@ static void a_line_is_cut_to_the_terminal(void **state) {
   close(leader);
 }
 
-/* An error, which goes elsewhere, begins on a row of its own: so does what a signal handler writes. */
+/* An error goes to stderr and begins on a row of its own. So does what a signal handler writes. */
 static void what_follows_has_a_line_of_its_own(void **state) {
   (void)state;
   page p;
@@ -144,7 +145,7 @@ static void what_follows_has_a_line_of_its_own(void **state) {
   close(ends[1]);
 }
 
-/* A disk that is full is an error at the end of the run; a pipe that nobody reads ends the log and nothing else. */
+/* A full disk is an error at the end of the run. A pipe that nobody reads ends only the log. */
 static void what_cannot_be_written_ends_the_log(void **state) {
   (void)state;
   int ends[2];

@@ -1,5 +1,5 @@
-/* Ghosts and point sources as kernels/operation.h has them, computed the obvious way and compared bit for
- * bit: for every cut of the planes, on the host and, with the argument "cuda", on CUDA. */
+/* Ghosts and point sources of kernels/operation.h against plain loops, bit for bit: for every cut of the planes, on the
+ * host or, with the argument "cuda", on CUDA. */
 #include "test.h"
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static float *point(const field *f, float *memory, int z, int y, int x) {
   return memory + slab_offset(&f->slab, z, y, x);
 }
 
-/* Random numbers everywhere, ghosts and padding too: they must stay. */
+/* Random numbers everywhere, also in ghosts and padding, which must stay. */
 static void open_field(field *f, int nx, int ny, int nz, const unsigned char ghosts[FACE_COUNT],
                        uint64_t seed) {
   assert_ok(slab_init(&f->slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E), &E);
@@ -83,8 +83,8 @@ static void hold(field *f, int begin, int end) {
         }
 }
 
-/* Fills one ghost, `g` beyond a face, of the line through (z, y, x), if the point it is the image of is in a plane of
- * [begin, end). */
+/* Fills one ghost, `g` beyond a face on the line through (z, y, x), if it is the image of a point in planes [begin,
+ * end). */
 static void fill_ghost(field *f, int face, int g, int z, int y, int x, int begin, int end) {
   const kernel_args *a = &f->args;
   const int axis = face / 2, n[3] = {a->nx, a->ny, a->nz};
@@ -159,7 +159,7 @@ static int below(int n, uint64_t *seed) {
   return (int)((0.5 + 0.5 * (double)test_random(seed)) * n);
 }
 
-/* About one point in three, near all faces too, each with up to 5 shares. */
+/* About one point in three, also near all faces, each with up to 5 shares. */
 static void make_sources(const field *f, source_lists *l, bool medium, uint64_t seed) {
   const kernel_args *a = &f->args;
   const size_t most = (size_t)a->nx * (size_t)a->ny * (size_t)a->nz;

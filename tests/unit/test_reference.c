@@ -114,7 +114,7 @@ static void reference_of_each_equation(void **unused) {
   }
 }
 
-/* The oracle's ghosts, one point after another, are those that the rules ask for, one ghost after another. */
+/* The oracle goes from point to point; its ghosts are those that the rules give, ghost by ghost. */
 static void reference_of_each_rule(void **unused) {
   (void)unused;
   uint64_t random = 31u;

@@ -194,7 +194,7 @@ static void nothing_is_said_of_what_was_not_measured(void **state) {
   unlink(path);
 }
 
-/* Only some passes are measured: they may have been slower than the mean of all. */
+/* Only some passes are measured, and these may be slower than the mean of all. */
 static void no_more_than_a_whole_step_is_exposed(void **state) {
   (void)state;
   char path[] = "/tmp/stencil-report-XXXXXX";
@@ -213,7 +213,7 @@ static void no_more_than_a_whole_step_is_exposed(void **state) {
   unlink(path);
 }
 
-/* What report_write cannot write, and what it can, said before the first step. */
+/* What report_write can and cannot write is known before the first step. */
 static void where_a_report_cannot_be_is_said_before(void **state) {
   (void)state;
   char folder[] = "/tmp/stencil-report-XXXXXX", path[64], name[64];

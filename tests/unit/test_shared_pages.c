@@ -1,5 +1,5 @@
-/* Pages lent from one process to another: both see the same, and only in the range that was lent, until one of them
- * leaves it. */
+/* Pages that one process lends to another: both see the same values in the range that was lent, and only there, until
+ * one leaves it. */
 #include "test.h"
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { PAGES = 5, FIRST = 1, LENT = 2 /* pages, of those */ };
 
 static size_t page;
 
-/* Never the same twice in a range, and another one for every `seed`. */
+/* Values that do not repeat within a range and differ for every `seed`. */
 static unsigned char value(size_t i, int seed) {
   return (unsigned char)(i * 7 + i / 251 + (size_t)seed * 31 + 1);
 }
@@ -53,8 +53,8 @@ static int descriptors(void) {
   return count;
 }
 
-/* In a process of its own: what it reads is the lender's, what it writes the lender sees, until it leaves. 0, or the
- * number of what went wrong. */
+/* Runs in a process of its own: it reads the lender's values, and the lender sees what it writes, until it leaves.
+ * Returns 0, or the number of the check that failed. */
 static int borrow_and_answer(const lent_pages *lent) {
   error e = {0};
   unsigned char *memory = take(5), *shared = memory + FIRST * page;

@@ -3,7 +3,7 @@
 #include "test.h"
 #include "halo/slab.h"
 
-/* Planes that a rank needs where faces of the grid reflect: one more than its ghosts, if these are 4. */
+/* The planes that a rank needs where faces of the grid reflect: one more than its 4 ghosts. */
 static int needed(int rank, int ranks, int ghost, const bool reflects[2]) {
   const bool face = (rank == 0 && reflects[0]) || (rank == ranks - 1 && reflects[1]);
   return face && ghost < 5 ? 5 : ghost;
@@ -37,7 +37,8 @@ static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
   assert_int_equal(next, nz);
 }
 
-/* Every grid is dealt that can be; where one cannot, the number of ranks named fits, and not one more. */
+/* Every grid that can be partitioned is accepted. Where one cannot, the number of ranks that the error names fits, and
+ * one more does not. */
 static void every_plane_has_one_owner(void **state) {
   (void)state;
   int refused = 0;
@@ -111,7 +112,7 @@ static void ranges_cover_the_slab_once(void **state) {
         assert_int_equal(lo.end, interior.begin);
         assert_int_equal(interior.end, hi.begin);
         assert_int_equal(hi.end, nz);
-        /* What is sent must come from the boundary kernels, and what is not sent should not. */
+        /* The boundary kernels compute the planes that are sent, and no others. */
         assert_int_equal(zrange_planes(lo), sides & 1 ? ghost : 0);
         if (!(sides & 2)) assert_int_equal(zrange_planes(hi), 0);
         if ((sides & 2) && nz >= 2 * ghost) assert_int_equal(zrange_planes(hi), ghost);
@@ -142,8 +143,8 @@ static void points_and_ghosts_do_not_overlap(void **state) {
   }
 }
 
-/* What a group of four planes reads about a point, 12 planes and 9 rows, must not meet in one place of a first-level
- * cache, which is a place within SLAB_PAGE: it keeps 8 lines there. */
+/* A group of four planes reads 12 planes and 9 rows around a point. These must not share one set of a first-level cache
+ * (a place within SLAB_PAGE), which keeps 8 lines. */
 static void rows_and_planes_lie_apart_in_caches(void **state) {
   (void)state;
   for (int nx = 1; nx <= 2100; nx += nx < 300 ? 1 : 13)
@@ -161,7 +162,7 @@ static void rows_and_planes_lie_apart_in_caches(void **state) {
     }
 }
 
-/* Going up from rank to rank comes back to the start, every edge plane is exchanged, and what was inside stays. */
+/* Going up from rank to rank comes back to the start; every edge plane is exchanged, and planes inside stay. */
 static void wrapped_ranks_form_a_ring(void **state) {
   (void)state;
   for (int ranks = 1; ranks <= 5; ranks++) {

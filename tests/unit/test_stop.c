@@ -1,5 +1,5 @@
-/* Signals that end a run: the first one counts and is answered, what comes within a moment is the same wish, and a later
- * one ends the process; on a clock of the test's own. */
+/* Signals that end a run, on a clock of the test's own: the first one stops the run, others at the same moment count as
+ * one, and a later one ends the process. */
 #include "test.h"
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int clock_gettime(clockid_t clock, struct timespec *t) {
   return 0;
 }
 
-/* What a run of its own does, and how it ended: by a signal, or with its exit code. */
+/* Runs `life` in a process of its own and returns how it ended: by a signal, or with its exit code. */
 static int in_a_child(int (*life)(void)) {
   int status;
   fflush(NULL);

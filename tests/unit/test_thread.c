@@ -1,4 +1,4 @@
-/* Helper threads leave signals to the main thread, and conditions keep to the clock that only goes forward. */
+/* Helper threads leave signals to the main thread, and conditions use the monotonic clock. */
 #include "test.h"
 #include <dirent.h>
 #include <errno.h>
@@ -83,7 +83,7 @@ static void forget(output_job *job, bool written) {
   (void)job, (void)written;
 }
 
-/* Has every helper take part in something: until a thread really runs it blocks all signals. */
+/* Gives every helper some work: a thread blocks all signals until it really runs. */
 static void busy_all(device *dev, output *writer) {
   static const kernel nothing = {.name = "nothing", .backend = BACKEND_HOST, .host = do_nothing};
   const kernel_args args = {.z_end = 1};
@@ -136,7 +136,7 @@ static void *keep(void *argument) {
   return NULL;
 }
 
-/* On the clock of the day the latest time that is waited for would be long past. */
+/* On the clock of the day, the latest time to wait for would be long past. */
 static void conditions_keep_to_the_clock(void **state) {
   (void)state;
   promise p = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -155,7 +155,7 @@ static void conditions_keep_to_the_clock(void **state) {
 }
 
 int main(void) {
-  /* The first of them looks at all threads: none that is just ending may be left of another test. */
+  /* Runs first because it looks at all threads: one of an earlier test might just be ending. */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_helper_leaves_signals_alone), cmocka_unit_test(faults_alone_are_taken),
       cmocka_unit_test(subnormals_count_as_zero), cmocka_unit_test(conditions_keep_to_the_clock)};

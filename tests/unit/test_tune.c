@@ -1,5 +1,5 @@
-/* What kernel = auto measures, and its memory: what is remembered is recalled, and a cache file that is missing,
- * damaged, foreign or unwritable costs a measurement and nothing else. */
+/* What kernel = auto measures and remembers. A cache file that is missing, damaged, foreign or read-only costs a
+ * measurement and nothing else. */
 #include "test.h"
 #include <stdio.h>
 #include <sys/stat.h>

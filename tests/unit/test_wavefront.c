@@ -1,7 +1,7 @@
-/* A wavefront gives the bits of the reference, one step after the other, in both fields, with their ghosts: for every
- * equation, depth, size, kind and height of tiles, number of threads and rule of faces it is for, with and without
- * sources, neighbours and absorbing layers. Own points and ghosts are random everywhere; padding is NaN. Receivers record in it what they
- * do between the steps. */
+/* A wavefront gives the bits of single steps of the reference, in both fields and their ghosts: for every equation,
+ * depth, size, kind and height of tiles, number of threads and rule of faces it supports, with and without sources,
+ * neighbours and absorbing layers. Own points and ghosts are random everywhere; padding is NaN. Receivers record what
+ * they do between single steps. */
 #include "ghost_rules.h"
 #include "wavefront_receivers.h"
 #include "device/device.h"
@@ -46,7 +46,7 @@ static float *copy_of(const slab *s, const float *field) {
   return copy;
 }
 
-/* The rules that a wavefront knows: z does not wrap, y neither but where tiles are upright; a neighbour's face keeps
+/* The rules that a wavefront supports: z does not wrap, y wraps only where tiles are upright; a neighbour's face keeps
  * what it holds. */
 static void rules_of(pass_case *c, uint64_t *random) {
   kernel_args *f = &c->args.field;
@@ -96,7 +96,7 @@ static void sources_of(pass_case *c, uint64_t *random) {
   }
 }
 
-/* Some faces of the wave that hold their ghosts absorb, where there is room and no neighbour. */
+/* Some faces of the wave that keep their ghosts absorb, where there is room and no neighbour. */
 static void layers_of(pass_case *c, device *dev, uint64_t *random) {
   const int n[3] = {c->s.nx, c->s.ny, c->s.nz};
   error e = {0};
@@ -246,8 +246,8 @@ static void gives_the_bits_of_the_reference(void **unused) {
   }
 }
 
-/* Every own point is computed once by each step, at the position that the schedule promises, and every place for a
- * receiver sampled once; the highest layer only where there are planes above it, which the last step lacks. */
+/* Each step computes every own point once, at the position that the schedule promises. Every place for a receiver is
+ * sampled once; the highest layer only where there are planes above it, which the last step lacks. */
 static void check_cover(const wavefront_args *a, int k) {
   const int tiles = a->tiles, positions = wavefront_positions(a);
   const int layers = 2 * a->field.nz - (k == a->steps - 1 || !a->upper);

@@ -1,5 +1,4 @@
-/* The writer's thread and its queue, with jobs that do nothing but take time; then snapshots of a field while the steps
- * go on. */
+/* The writer's thread and its queue, with jobs that only take time; then snapshots of a field while the steps go on. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -61,7 +60,7 @@ static output *open_writer(void) {
   return o;
 }
 
-/* All jobs, once each, one at a time, in order; `done` in the same order, for each of them. */
+/* Every job runs once, one at a time, in order; `done` is called for each, in the same order. */
 static void jobs_are_done_in_order(void **state) {
   (void)state;
   journal j = {0};
@@ -87,7 +86,7 @@ static void jobs_are_done_in_order(void **state) {
   output_close(o);
 }
 
-/* Room is made by waiting: while the first job stands still, no more than OUTPUT_ROOM are unfinished. */
+/* A full queue waits: while the first job stands still, at most OUTPUT_ROOM jobs are unfinished. */
 static void the_queue_is_bounded(void **state) {
   (void)state;
   journal j = {0};
@@ -108,7 +107,7 @@ static void the_queue_is_bounded(void **state) {
   assert_int_equal(j.dones, OUTPUT_ROOM);
 }
 
-/* What follows a failure is not written, but freed; its error is told, again and again. */
+/* Jobs after a failure are freed and not written. Every later call reports the error. */
 static void a_failure_ends_it(void **state) {
   (void)state;
   journal j = {0};
@@ -174,8 +173,8 @@ static void expect_planes(const slab *s, const float *copy, int z, int planes) {
   free(values);
 }
 
-/* A copy holds what the field was when it was asked for, if whoever overwrites the field waits for the mark; and the
- * snapshot's wait is over only then. */
+/* A copy holds the field as it was when it was asked for, if whoever overwrites the field waits for the mark. The
+ * snapshot's wait ends only then. */
 static void a_snapshot_is_what_was(void **state) {
   (void)state;
   error e = {0};
@@ -216,7 +215,7 @@ static void a_snapshot_is_what_was(void **state) {
   dev->table->close(dev);
 }
 
-/* No more than it may take, and nothing is lost by having been refused. */
+/* It takes no more memory than it may, and a refused request loses nothing. */
 static void a_snapshot_is_bounded(void **state) {
   (void)state;
   error e = {0};

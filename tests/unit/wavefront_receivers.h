@@ -26,8 +26,8 @@ static int by_layer(const void *a, const void *b) {
   return p->layer != q->layer ? p->layer - q->layer : p->row - q->row;
 }
 
-/* A point of an axis of n, and a fraction of the way to the next one, if there is one: anywhere, at the end, or about
- * `meet`, where others begin. */
+/* A point of an axis of n and a fraction of the way to the next point, if there is one: anywhere, at the end, or near
+ * `meet`, where other tiles or chunks begin. */
 static int some_place(int n, int meet, bool beyond, float *fraction, uint64_t *random) {
   const int kind = random_below(random, 8);
   int at = kind == 0 ? n - 1 : kind < 4 ? meet - random_below(random, 2) : random_below(random, n);
@@ -51,8 +51,7 @@ static placed some_receiver(const wavefront_args *a, uint64_t *random) {
   return (placed){2 * z + (r.fz != 0), y + (r.fy != 0), r};
 }
 
-/* Gives the pass `a`, which is complete but for them, up to RECEIVERS_MAX receivers, some at one place, and most of its
- * steps a row to sample to. */
+/* Adds to the pass `a` up to RECEIVERS_MAX receivers, some at one place, and a row of samples for most of its steps. */
 static void recorders_open(recorders *r, wavefront_args *a, uint64_t *random) {
   placed all[RECEIVERS_MAX];
   const int layers = 2 * a->field.nz;
@@ -76,7 +75,7 @@ static void recorders_close(recorders *r) {
   free(r->layer_begin);
 }
 
-/* Before a pass: rows that are not asked for are to keep their NaN. */
+/* Before a pass: fills all rows with NaN, which rows that are not sampled must keep. */
 static void recorders_clear(recorders *r) {
   for (int k = 0; k < WAVEFRONT_DEPTH_MAX; k++)
     for (int i = 0; i < RECEIVERS_MAX; i++) r->got[k][i] = NAN;
