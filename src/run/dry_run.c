@@ -53,7 +53,8 @@ static void print_partition(const simulation *s, const needs *n) {
   log_line(s->log,
            "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
            "up to %.1f MiB for copies of what is saved",
-           mib(n->device), mib(n->pinned), mib((double)s->io.way->block_bytes * s->io.way->threads), mib(n->copies));
+           mib(n->device), mib(n->pinned), mib((double)s->io.way->block_bytes * s->io.way->threads),
+           mib(n->copies));
   if (n->receivers.count)
     log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
              n->receivers.count, mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));
@@ -116,7 +117,7 @@ static void print_output(const simulation *s) {
   int64_t files = 1;
   const int64_t steps = s->physics.steps;
   if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
-  const double bytes = storage_field_bytes(s);
+  const double bytes = storage_field_bytes(&s->saving);
   log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
            files == 1 ? "" : "s", c->output_path, mib(bytes), c->compress ? " before compression" : "",
            mib(bytes * (double)files));
@@ -143,13 +144,13 @@ static int check_files(const simulation *s, double traces, error *e) {
   if (s->rank == 0 && c->report_file[0]) report_check(c->report_file, e);
   TRY(error_agree(e, files->compute));
   log_line(log, "output paths are writable");
-  return storage_check(s, traces, true, e);
+  return storage_check(&s->saving, traces, true, e);
 }
 
 static int describe(simulation *s, double *traces, error *e) {
   const config *c = s->config;
   needs n;
-  log_line(s->log, "%s", s->config_text);
+  log_line(s->log, "%s", s->saving.config_text);
   simulation_remarks(s);
   print_physics(s);
   TRY(count_needs(s, &n, e));

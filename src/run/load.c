@@ -144,7 +144,7 @@ static int begin(simulation *s, error *e) {
  * needs the ghosts of the first. */
 static int resume(simulation *s, error *e) {
   double seconds;
-  TRY(state_restore(s, s->from, e));
+  TRY(state_restore(&s->saving, s->from, e));
   TRY(complete_field(s, e));
   if (s->config->equation != EQUATION_WAVE)
     copy_fields(s, slab_floats(&s->slab) * sizeof(float), 1, &seconds, e);

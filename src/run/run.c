@@ -10,6 +10,7 @@
 #include "report.h"
 #include "simulation.h"
 #include "save/save_checkpoint.h"
+#include "save/save_field.h"
 #include "save/checkpoint_arrays.h"
 #include "stop.h"
 #include "save/storage.h"
@@ -38,24 +39,25 @@ static int look_after(simulation *s, int64_t last, enum stop_reason *reason, err
   bool checkpoint = false;
   const bool field = due(step, c->output_every);
   s->saving.last = step == last;
+  s->saving.clock = s->stop.known;
   if (field)
-    TRY(simulation_save(s, e));
+    TRY(save_field(&s->saving, e));
   else if (due(step, c->check_every) && step < last) /* the last is checked when it is saved */
-    TRY(simulation_check(s, e));
+    TRY(save_field_check(&s->saving, e));
   watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
   if (s->saving.writer) output_collect(s->saving.writer);
   s->stop.trouble = s->saving.writer && output_failed(s->saving.writer);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
-  if (*reason == STOP_TROUBLE) return saving_finish(s, e);
+  if (*reason == STOP_TROUBLE) return saving_finish(&s->saving, e);
   if (step == last) *reason = STOP_NOT;           /* done all the same */
   if (*reason == STOP_SIGNAL && !stop_answered()) /* another rank has got it */
     log_line(s->log, "%s received: writing a checkpoint after step %" PRId64,
              stop_signal_name(s->stop.signal), step);
   checkpoint = checkpoint || due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
   s->saving.last = s->saving.last || *reason != STOP_NOT;
-  if (checkpoint) TRY(state_save(s, e));
+  if (checkpoint) TRY(state_save(&s->saving, e));
   if (!checkpoint && !field) return 0;
-  return stop_checkpointed(&s->stop, s->checkpoint_seconds + saving_backlog(s), e);
+  return stop_checkpointed(&s->stop, s->saving.checkpoint_seconds + saving_backlog(&s->saving), e);
 }
 
 static int stopped(const simulation *s, enum stop_reason reason, error *e) {
@@ -80,7 +82,7 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   enum stop_reason reason = STOP_NOT;
   MPI_TRY(e, MPI_Barrier(s->comm));
   double begin = MPI_Wtime();
-  s->io_seconds = s->saving.waited_seconds = 0;
+  s->saving.io_seconds = s->saving.waited_seconds = 0;
   const int64_t first = s->stepper.step, steps = last - first;
   while (s->stepper.step < last && reason == STOP_NOT) {
     if (stepper_advance(&s->stepper, stop_after(c, s->stepper.step, last) - s->stepper.step, e))
@@ -94,7 +96,7 @@ static int loop(simulation *s, int64_t last, bool watched, double *seconds, erro
   MPI_TRY(e, MPI_Barrier(s->comm));
   *seconds = MPI_Wtime() - begin;
   s->loop_end = begin + *seconds;
-  s->loop_io_seconds = s->io_seconds;
+  s->loop_io_seconds = s->saving.io_seconds;
   s->loop_wait_seconds = s->saving.waited_seconds;
   if (log_progress_due(s->log, steps, steps, *seconds))
     log_progress(s->log, steps, steps, *seconds, config_points(c));
@@ -115,7 +117,7 @@ static report_rank measured(const simulation *s, int64_t steps) {
   double measured_steps = p->steps ? (double)p->steps : 1;
   struct rusage usage = {0};
   getrusage(RUSAGE_SELF, &usage);
-  const output_totals writer = saving_totals(s);
+  const output_totals writer = saving_totals(&s->saving);
   return (report_rank){.boundary = p->boundary / measured_steps,
                        .to_host = p->to_host / measured_steps,
                        .exchange = p->exchange / measured_steps,
@@ -147,7 +149,7 @@ static report describe(const simulation *s, int64_t steps, double seconds, const
                   .device = s->dev->description,
                   .overlap = c->overlap,
                   .per_rank = per_rank,
-                  .statistics = s->statistics.points ? &s->statistics : NULL};
+                  .statistics = s->saving.statistics.points ? &s->saving.statistics : NULL};
 }
 
 /* Gathers what all ranks measured; rank 0 prints it and writes the JSON file. */
@@ -162,7 +164,7 @@ static int report_all(simulation *s, int64_t steps, double seconds, error *e) {
     report r = describe(s, steps, seconds, all);
     if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
     log_flush(s->log);
-    if (s->config->report_file[0]) s->written.report = !report_write(&r, s->config->report_file, e);
+    if (s->config->report_file[0]) s->saving.written.report = !report_write(&r, s->config->report_file, e);
   }
   free(all);
   return error_agree(e, s->comm);
@@ -208,26 +210,27 @@ static int simulate(simulation *s, error *e) {
   const config *c = s->config;
   double seconds;
   TRY(check_paths(s, true, e));
-  TRY(storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e));
+  TRY(storage_check(&s->saving, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
-  TRY(state_begin(s, e));
+  TRY(state_begin(&s->saving, e));
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
-    saving_prepare(s, state_floats(s));
+    saving_prepare(&s->saving, state_floats(&s->saving));
   else if (c->output_every > 0)
-    saving_prepare(s, snapshot_field_floats(&s->slab));
-  if (c->output_every > 0 && !s->from) TRY(simulation_save(s, e));
+    saving_prepare(&s->saving, snapshot_field_floats(&s->slab));
+  if (c->output_every > 0 && !s->from) TRY(save_field(&s->saving, e));
   const int64_t first = s->stepper.step, last = s->physics.steps > first ? s->physics.steps : first;
-  TRY(stop_open(&s->stop, s->comm, c->max_seconds, c->checkpoint_every_seconds, state_seconds(s), first, e));
-  s->checkpoint_seconds = state_seconds(s);
+  TRY(stop_open(&s->stop, s->comm, c->max_seconds, c->checkpoint_every_seconds, state_seconds(&s->saving),
+                first, e));
+  s->saving.checkpoint_seconds = state_seconds(&s->saving);
   s->stop.heard = files_signal;
   s->stop.context = (void *)(uintptr_t)s->files;
   TRY(guarded_loop(s, last, true, &seconds, e));
   TRY(stop_close(&s->stop, e));
-  TRY(saving_finish(s, e));
+  TRY(saving_finish(&s->saving, e));
   s->saving.last = true;
-  if (c->output_every == 0 || last % c->output_every != 0) TRY(simulation_save(s, e));
+  if (c->output_every == 0 || last % c->output_every != 0) TRY(save_field(&s->saving, e));
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, s->physics.dt, e));
-  s->written.receivers = s->stepper.receivers;
+  s->saving.written.receivers = s->stepper.receivers;
   return report_all(s, last - first, seconds, e);
 }
 
@@ -244,7 +247,7 @@ static void list_file(char list[FILES_TEXT], const char *format, ...) {
 
 /* The end of the log: the files written. Older checkpoints of the run may be there, too. */
 static void log_files(const simulation *s) {
-  const written_files *w = &s->written;
+  const written_files *w = &s->saving.written;
   const char *path = s->config->output_path;
   char list[FILES_TEXT] = "";
   if (w->fields == 1) list_file(list, "%s.%08" PRId64 ".hdf", path, w->last);
@@ -297,7 +300,7 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
       benchmark(&s, j->options->benchmark, e);
     else {
       simulate(&s, e);
-      simulation_finish_series(&s, e);
+      save_field_finish(&s.saving, e);
     }
     log_files(&s);
   }

@@ -62,15 +62,16 @@ static int open_device(simulation *s, bool profile, error *e) {
   s->saving.local_ranks = options.local_ranks;
   s->threads = options.threads;
   TRY(device_open(s->config->backend, &options, &s->dev, e));
+  s->saving.dev = s->dev;
   if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options, granted);
   return 0;
 }
 
 static int print_config(simulation *s, error *e) {
   size_t length = config_print(s->config, NULL, 0);
-  s->config_text = malloc(length + 1);
-  if (!s->config_text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the text of the config");
-  config_print(s->config, s->config_text, length + 1);
+  s->saving.config_text = malloc(length + 1);
+  if (!s->saving.config_text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the text of the config");
+  config_print(s->config, s->saving.config_text, length + 1);
   return 0;
 }
 
@@ -127,22 +128,36 @@ static int open_schedule(simulation *s, error *e) {
   return e->id;
 }
 
+/* What is saved of this run; the device follows when it is open. */
+static saving plan_saving(simulation *s, const char *command) {
+  return (saving){.config = s->config,
+                  .files = s->files,
+                  .from = s->from,
+                  .command = command,
+                  .log = s->log,
+                  .comm = s->comm,
+                  .rank = s->rank,
+                  .slab = &s->slab,
+                  .physics = &s->physics,
+                  .io = &s->io,
+                  .stepper = &s->stepper,
+                  .transfer = &s->transfer,
+                  .receivers = &s->receivers,
+                  .absorb = &s->absorb,
+                  .checked_step = -1,
+                  .written.checkpoint = -1};
+}
+
 int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose,
                     error *e) {
   const config *c = j->config;
   const files *files = j->files;
   const MPI_Comm comm = files->compute;
-  *s = (simulation){.config = c,
-                    .from = from,
-                    .command = j->command,
-                    .log = j->log,
-                    .comm = comm,
-                    .files = files,
-                    .checked_step = -1,
-                    .written.checkpoint = -1};
+  *s = (simulation){.config = c, .from = from, .log = j->log, .comm = comm, .files = files};
   const bool profile = purpose == PLAN_PROFILE;
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
+  s->saving = plan_saving(s, j->command);
   if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&
       !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
     print_config(s, e);
@@ -180,7 +195,7 @@ static int allocate_fields(simulation *s, error *e) {
   }
   float ghosts[FACE_COUNT];
   physics_ghosts(s->config, ghosts);
-  TRY(survey_open(&s->survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
+  TRY(survey_open(&s->saving.survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
   return transfer_open(&s->transfer, s->dev, &s->slab, ghosts, e);
 }
 
@@ -224,19 +239,19 @@ int simulation_allocate(simulation *s, error *e) {
   halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
   if (!e->id) open_schedule(s, e);
   TRY(error_agree(e, s->comm));
-  return saving_open(s, e);
+  return saving_open(&s->saving, e);
 }
 
 void simulation_close(simulation *s) {
   error ignored = {0};
-  saving_close(s);
-  free(s->series);
-  free(s->config_text);
+  saving_close(&s->saving);
+  free(s->saving.series.entries);
+  free(s->saving.config_text);
   if (!s->dev) return;
   persistent_close(&s->persistent);
   halo_close(&s->halo);
   transfer_close(&s->transfer);
-  survey_close(&s->survey);
+  survey_close(&s->saving.survey);
   receivers_close(&s->receivers);
   sources_close(&s->sources);
   absorb_close(&s->absorb);

@@ -96,10 +96,10 @@ static int steps_to(void *context, int64_t row, int64_t rows, void *values, erro
   return 0;
 }
 
-static void add_field(state *t, simulation *s, const char *name, float *memory) {
-  const slab *z = &s->slab;
+static void add_field(state *t, saving *s, const char *name, float *memory) {
+  const slab *z = s->slab;
   field_part *part = &t->fields[t->count];
-  *part = (field_part){.transfer = &s->transfer, .memory = memory};
+  *part = (field_part){.transfer = s->transfer, .memory = memory};
   t->arrays[t->count++] = (checkpoint_array){.name = name,
                                              .type = CHECKPOINT_FLOAT,
                                              .axes = 3,
@@ -111,12 +111,12 @@ static void add_field(state *t, simulation *s, const char *name, float *memory) 
                                              .context = part};
 }
 
-static void add_layers(state *t, simulation *s, bool write) {
+static void add_layers(state *t, saving *s, bool write) {
   absorb_state states[ABSORB_STATES];
-  t->layer_count = absorb_states(&s->absorb, states);
+  t->layer_count = absorb_states(s->absorb, states);
   for (int i = 0; i < t->layer_count; i++) {
     layer_part *part = &t->layers[i];
-    *part = (layer_part){.transfer = &s->transfer, .state = states[i]};
+    *part = (layer_part){.transfer = s->transfer, .state = states[i]};
     const absorb_state *a = &part->state;
     checkpoint_array *array = &t->arrays[t->count++];
     *array = (checkpoint_array){.name = a->name,
@@ -147,8 +147,8 @@ static void copy_layer(layer_part *p, snapshot *to, error *e) {
 }
 
 /* The newest field last: the next step overwrites all else, and only the one after it this one. */
-static int copy_state(state *t, simulation *s, snapshot *to, error *e) {
-  stepper *p = &s->stepper;
+static int copy_state(state *t, saving *s, snapshot *to, error *e) {
+  stepper *p = s->stepper;
   for (int i = 0; i < t->layer_count; i++) copy_layer(&t->layers[i], to, e);
   if (t->fields[1].memory) t->fields[1].copy = snapshot_field(to, t->fields[1].memory, e);
   if (to->used) p->copying[!p->current] = snapshot_mark(to, e);
@@ -157,9 +157,9 @@ static int copy_state(state *t, simulation *s, snapshot *to, error *e) {
   return e->id;
 }
 
-int state_describe(state *t, simulation *s, bool write, snapshot *copy, error *e) {
-  receivers *r = &s->receivers;
-  const stepper *p = &s->stepper;
+int state_describe(state *t, saving *s, bool write, snapshot *copy, error *e) {
+  receivers *r = s->receivers;
+  const stepper *p = s->stepper;
   *t = (state){0};
   add_field(t, s, "u", p->memory[p->current]);
   if (s->config->equation == EQUATION_WAVE) add_field(t, s, "previous", p->memory[!p->current]);
@@ -190,10 +190,10 @@ void state_add_series(state *t, int64_t count, bool mine, int64_t *steps) {
                                              .context = &t->series};
 }
 
-size_t state_floats(const simulation *s) {
+size_t state_floats(const saving *s) {
   absorb_state states[ABSORB_STATES];
-  const int layers = absorb_states(&s->absorb, states);
-  size_t floats = snapshot_field_floats(&s->slab) * (s->config->equation == EQUATION_WAVE ? 2 : 1);
+  const int layers = absorb_states(s->absorb, states);
+  size_t floats = snapshot_field_floats(s->slab) * (s->config->equation == EQUATION_WAVE ? 2 : 1);
   for (int i = 0; i < layers; i++)
     for (int k = 0; k < states[i].count; k++)
       floats += (size_t)states[i].slices[k].owned * plane_of(&states[i]);

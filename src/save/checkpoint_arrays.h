@@ -4,7 +4,7 @@
 #define STENCIL_STATE_ARRAYS_H
 
 #include "io/checkpoint.h"
-#include "run/simulation.h"
+#include "save_queue.h"
 
 enum { STATE_ARRAYS = ABSORB_STATES + 4 };
 
@@ -48,11 +48,11 @@ typedef struct state {
 
 /* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
  * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
-int state_describe(state *t, simulation *s, bool write, snapshot *copy, error *e);
+int state_describe(state *t, saving *s, bool write, snapshot *copy, error *e);
 /* One more array, of one row: the `count` steps of the series, which this rank writes or reads where it is `mine`. */
 void state_add_series(state *t, int64_t count, bool mine, int64_t *steps);
 
 /* Floats of a snapshot that holds the state. */
-size_t state_floats(const simulation *s);
+size_t state_floats(const saving *s);
 
 #endif

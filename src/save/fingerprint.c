@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mix.h"
-#include "run/simulation.h"
+#include "save_queue.h"
 
 void fingerprint_free(fingerprint *f) {
   for (int i = 0; i < f->count; i++) {
@@ -56,9 +56,9 @@ static void add_boundaries(fingerprint *f, const config *c, error *e) {
   }
 }
 
-static void add_physics(fingerprint *f, const simulation *s, error *e) {
+static void add_physics(fingerprint *f, const saving *s, error *e) {
   const config *c = s->config;
-  add_key(f, e, "[time] dt", "%.17g", s->physics.dt);
+  add_key(f, e, "[time] dt", "%.17g", s->physics->dt);
   if (c->equation == EQUATION_JACOBI) {
     add_key(f, e, "[jacobi] center", "%.17g", c->jacobi_center);
     const double *axes[3] = {c->jacobi_x, c->jacobi_y, c->jacobi_z};
@@ -70,8 +70,8 @@ static void add_physics(fingerprint *f, const simulation *s, error *e) {
   double number;
   const char *key = c->equation == EQUATION_HEAT ? "[medium] diffusivity" : "[medium] velocity";
   if (physics_medium(c, &number))
-    add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, s->physics.medium_min,
-            s->physics.medium_max, s->physics.medium_digest);
+    add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, s->physics->medium_min,
+            s->physics->medium_max, s->physics->medium_digest);
   else
     add_key(f, e, key, "%.17g", number);
   add_key(f, e, "[equation] space_order", "%d", c->space_order);
@@ -99,9 +99,9 @@ static uint64_t digest(const double *values, int count) {
   return sum;
 }
 
-void fingerprint_make(fingerprint *f, const simulation *s, error *e) {
+void fingerprint_make(fingerprint *f, const saving *s, error *e) {
   const config *c = s->config;
-  const receivers *r = &s->receivers;
+  const receivers *r = s->receivers;
   *f = (fingerprint){0};
   add_key(f, e, "[grid] nx", "%d", c->nx);
   add_key(f, e, "[grid] ny", "%d", c->ny);
@@ -112,7 +112,7 @@ void fingerprint_make(fingerprint *f, const simulation *s, error *e) {
   add_physics(f, s, e);
   add_boundaries(f, c, e);
   add_sources(f, c, e);
-  if (s->stepper.receivers)
+  if (s->stepper->receivers)
     add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count, r->every,
             digest(&r->positions[0][0], 3 * r->count));
 }

@@ -3,8 +3,7 @@
 #define STENCIL_FINGERPRINT_H
 
 #include "io/checkpoint.h"
-
-struct simulation;
+#include "save_queue.h"
 
 typedef struct fingerprint {
   checkpoint_key *keys; /* owned, as are their texts */
@@ -12,7 +11,7 @@ typedef struct fingerprint {
 } fingerprint;
 
 /* Also to be freed after a failure. */
-void fingerprint_make(fingerprint *f, const struct simulation *s, error *e);
+void fingerprint_make(fingerprint *f, const saving *s, error *e);
 void fingerprint_free(fingerprint *f);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "fingerprint.h"
+#include "save_field.h"
 #include "checkpoint_arrays.h"
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
@@ -10,7 +11,7 @@
 /* A checkpoint to be written, with all that the run will have changed by then. */
 typedef struct state_job {
   output_job job; /* first */
-  simulation *s;
+  saving *s;
   const snapshot *copy; /* NULL: from the device */
   state arrays;
   fingerprint fingerprint;
@@ -18,15 +19,15 @@ typedef struct state_job {
   int64_t *steps; /* of the series; owned */
 } state_job;
 
-static checkpoint_meta describe(const simulation *s) {
-  return (checkpoint_meta){.step = s->stepper.step,
-                           .time = (double)s->stepper.step * s->physics.dt,
-                           .dt = s->physics.dt,
+static checkpoint_meta describe(const saving *s) {
+  return (checkpoint_meta){.step = s->stepper->step,
+                           .time = (double)s->stepper->step * s->physics->dt,
+                           .dt = s->physics->dt,
                            .mpi_ranks = s->files->started,
                            .equation = equation_name(s->config->equation),
                            .backend = backend_name(s->dev->table->backend),
-                           .kernel = s->stepper.kernel->name,
-                           .transport = s->halo.name,
+                           .kernel = s->stepper->kernel->name,
+                           .transport = s->stepper->halo->name,
                            .config_text = s->config_text,
                            .command = s->command};
 }
@@ -57,7 +58,7 @@ static void state_done(output_job *job, bool written) {
 }
 
 /* `saved`: fields in the series; rank 0 knows their steps. Agreed. */
-static state_job *make_job(simulation *s, int64_t saved, error *e) {
+static state_job *make_job(saving *s, int64_t saved, error *e) {
   state_job *j = calloc(1, sizeof *j);
   const size_t mine = s->rank == 0 ? (size_t)saved : 0;
   if (j) j->steps = calloc(mine + 1, sizeof *j->steps);
@@ -65,7 +66,7 @@ static state_job *make_job(simulation *s, int64_t saved, error *e) {
     j->job.write = write_state;
     j->job.done = state_done;
     j->s = s;
-    for (size_t i = 0; i < mine; i++) j->steps[i] = s->series[i].step;
+    for (size_t i = 0; i < mine; i++) j->steps[i] = s->series.entries[i].step;
     fingerprint_make(&j->fingerprint, s, e);
     j->meta = describe(s);
     j->meta.keys = j->fingerprint.keys;
@@ -77,7 +78,7 @@ static state_job *make_job(simulation *s, int64_t saved, error *e) {
   return NULL;
 }
 
-int state_begin(simulation *s, error *e) {
+int state_begin(saving *s, error *e) {
   checkpoint_leg leg;
   const char *path = s->config->checkpoint_path;
   TRY(files_checkpoint_begin(s->files, path, s->from, &leg, e));
@@ -95,14 +96,14 @@ int state_begin(simulation *s, error *e) {
   return 0;
 }
 
-double state_seconds(const simulation *s) {
+double state_seconds(const saving *s) {
   const double SLOW_DISK = 2e8; /* bytes/s */
-  const slab *z = &s->slab;
+  const slab *z = s->slab;
   return 0.5 + 2.0 * z->nx * z->ny * z->nz_global * sizeof(float) / SLOW_DISK;
 }
 
-static int save(simulation *s, error *e) {
-  int64_t saved = s->series_count;
+static int save(saving *s, error *e) {
+  int64_t saved = s->series.count;
   snapshot *copy;
   const size_t floats = state_floats(s);
   TRY(saving_begin(s, floats, &copy, e));
@@ -112,19 +113,19 @@ static int save(simulation *s, error *e) {
   j->copy = copy;
   j->job.bytes = floats * sizeof(float);
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
-  if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
-  if (s->stepper.receivers && receivers_flush(&s->receivers, e)) error_abort(e, s->comm);
+  if (!copy && stepper_sync(s->stepper, e)) error_abort(e, s->comm);
+  if (s->stepper->receivers && receivers_flush(s->receivers, e)) error_abort(e, s->comm);
   if (state_describe(&j->arrays, s, true, copy, e)) error_abort(e, s->comm);
   state_add_series(&j->arrays, saved, s->rank == 0, j->steps);
   return saving_submit(s, copy, &j->job, e);
 }
 
-int state_save(simulation *s, error *e) {
-  TRY(simulation_check(s, e));
+int state_save(saving *s, error *e) {
+  TRY(save_field_check(s, e));
   double begin = MPI_Wtime();
-  watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
+  watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
   save(s, e);
-  watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
+  watchdog_tell(s->stepper->watch, WATCH_COMPUTE, s->stepper->step);
   s->io_seconds += MPI_Wtime() - begin;
   return e->id;
 }
@@ -161,7 +162,7 @@ bool state_pass_over(checkpoint *c, const char *restart, const config *cfg, run_
   return !open_newest(c, before, cfg, log, files, e);
 }
 
-static int match(simulation *s, const checkpoint *c, error *e) {
+static int match(saving *s, const checkpoint *c, error *e) {
   fingerprint f;
   fingerprint_make(&f, s, e);
   error_agree(e, s->comm);
@@ -172,7 +173,7 @@ static int match(simulation *s, const checkpoint *c, error *e) {
 
 /* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
  * under another path than the one before it. */
-static int restore_series(simulation *s, const checkpoint *c, error *e) {
+static int restore_series(saving *s, const checkpoint *c, error *e) {
   enum checkpoint_type type;
   int axes;
   int64_t shape[3];
@@ -183,15 +184,15 @@ static int restore_series(simulation *s, const checkpoint *c, error *e) {
   if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)shape[1] * sizeof *steps, "the list of saved fields");
   state_add_series(&t, shape[1], true, steps);
   if (!error_agree(e, s->comm) && !files_checkpoint_read(s->files, c, t.arrays, 1, e))
-    simulation_list(s, steps, shape[1], e);
+    save_field_list(s, steps, shape[1], e);
   free(steps);
   return e->id;
 }
 
-int state_restore(simulation *s, const checkpoint *c, error *e) {
+int state_restore(saving *s, const checkpoint *c, error *e) {
   state t;
   TRY(match(s, c, e));
-  s->stepper.step = s->stepper.measured_from = c->step;
+  s->stepper->step = s->stepper->measured_from = c->step;
   TRY(state_describe(&t, s, false, NULL, e));
   TRY(files_checkpoint_read(s->files, c, t.arrays, t.count, e));
   TRY(restore_series(s, c, e));

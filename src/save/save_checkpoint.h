@@ -3,19 +3,19 @@
 #define STENCIL_STATE_H
 
 #include "io/checkpoint.h"
-#include "run/simulation.h"
+#include "save_queue.h"
 
 /* Makes the run the owner of the checkpoints it will write, and of those of the run it goes on from. One from the start moves
  * aside all that is under its path; the log tells. Nothing but the steps may come between this and the run's end.
  * Collective. */
-int state_begin(simulation *s, error *e);
+int state_begin(saving *s, error *e);
 
 /* What writing a checkpoint will probably take, s: before one was written. */
-double state_seconds(const simulation *s);
+double state_seconds(const saving *s);
 
-/* Saves a checkpoint of the present step, after simulation_check: beside the steps where that can be (saving.h). The
+/* Saves a checkpoint of the present step, after save_field_check: beside the steps where that can be (saving.h). The
  * log names it, and s->checkpoint_seconds is what it took, when it is written. Collective. */
-int state_save(simulation *s, error *e);
+int state_save(saving *s, error *e);
 
 /* Opens what --restart names: a file, or "auto", the newest checkpoint under the configured path, telling the log of those
  * passed over. c->name is empty where auto finds none. Whether its arrays are intact is seen when they are read.
@@ -29,7 +29,7 @@ bool state_pass_over(checkpoint *c, const char *restart, const config *cfg, run_
                      error *e);
 
 /* Refuses a checkpoint of another run, naming what differs; then fills the fields, layers, traces and the series from
- * it, in place of simulation_load's initial field. Ghosts are the caller's. Collective. */
-int state_restore(simulation *s, const checkpoint *c, error *e);
+ * it, in place of the initial field. Ghosts are the caller's. Collective. */
+int state_restore(saving *s, const checkpoint *c, error *e);
 
 #endif

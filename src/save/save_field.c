@@ -1,5 +1,4 @@
-/* Looking after the newest field: checking and saving it. */
-#include "run/simulation.h"
+#include "save_field.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +11,8 @@ static const char *text_of(float bad, char text[16]) {
 }
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
-static int refuse_nonfinite(const simulation *s, const field_statistics *f, error *e) {
-  uint64_t nx = (uint64_t)s->slab.nx, ny = (uint64_t)s->slab.ny, first = f->bad[0].index;
+static int refuse_nonfinite(const saving *s, const field_statistics *f, error *e) {
+  uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny, first = f->bad[0].index;
   char text[16];
   if (!f->all.nonfinite) return 0;
   return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, first % nx, first / nx % ny,
@@ -22,7 +21,7 @@ static int refuse_nonfinite(const simulation *s, const field_statistics *f, erro
 
 typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void log_quantiles(const simulation *s, const field_statistics *f, log_function *log) {
+static void log_quantiles(const saving *s, const field_statistics *f, log_function *log) {
   char text[32 * QUANTILES] = "";
   for (int i = 0; i < QUANTILES; i++) {
     const size_t length = strlen(text);
@@ -33,8 +32,8 @@ static void log_quantiles(const simulation *s, const field_statistics *f, log_fu
 }
 
 /* Tells the statistics, or which points are not finite besides the one that the error names. */
-static void log_statistics(const simulation *s, const field_statistics *f, log_function *log) {
-  uint64_t nx = (uint64_t)s->slab.nx, ny = (uint64_t)s->slab.ny;
+static void log_statistics(const saving *s, const field_statistics *f, log_function *log) {
+  uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny;
   char text[16];
   for (int i = 1; i < f->bad_count; i++) {
     uint64_t at = f->bad[i].index;
@@ -48,8 +47,8 @@ static void log_statistics(const simulation *s, const field_statistics *f, log_f
 }
 
 /* Measures the newest field where it is. */
-static int measure(simulation *s, bool histogram, error *e) {
-  stepper *p = &s->stepper;
+static int measure(saving *s, bool histogram, error *e) {
+  stepper *p = s->stepper;
   field_statistics *f = &s->statistics;
   f->step = p->step;
   watchdog_tell(p->watch, WATCH_CHECK, p->step);
@@ -60,58 +59,58 @@ static int measure(simulation *s, bool histogram, error *e) {
   return 0;
 }
 
-int simulation_check(simulation *s, error *e) {
-  if (s->checked_step == s->stepper.step) return 0; /* saved a moment ago */
+int save_field_check(saving *s, error *e) {
+  if (s->checked_step == s->stepper->step) return 0; /* saved a moment ago */
   TRY(measure(s, false, e));
   log_statistics(s, &s->statistics, log_detail);
   return refuse_nonfinite(s, &s->statistics, e);
 }
 
 /* What the saved file says about this run at its present step. */
-static field_meta simulation_meta(const simulation *s) {
+static field_meta field_meta_of(const saving *s) {
   const config *c = s->config;
-  return (field_meta){.step = s->stepper.step,
-                      .time = (double)s->stepper.step * s->physics.dt,
-                      .dt = s->physics.dt,
+  return (field_meta){.step = s->stepper->step,
+                      .time = (double)s->stepper->step * s->physics->dt,
+                      .dt = s->physics->dt,
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
                       .spacing = {c->dx, c->dy, c->dz},
                       .config_text = s->config_text,
                       .command = s->command,
                       .mpi_ranks = s->files->started,
                       .backend = backend_name(s->dev->table->backend),
-                      .kernel = s->stepper.kernel->name,
-                      .transport = s->halo.name,
+                      .kernel = s->stepper->kernel->name,
+                      .transport = s->stepper->halo->name,
                       .equation = equation_name(c->equation),
                       .compress = c->compress};
 }
 
-static int list_step(simulation *s, int64_t step, error *e) {
-  size_t bytes = (size_t)(s->series_count + 1) * sizeof *s->series;
-  series_entry *series = realloc(s->series, bytes);
+static int list_step(saving *s, int64_t step, error *e) {
+  size_t bytes = (size_t)(s->series.count + 1) * sizeof *s->series.entries;
+  series_entry *series = realloc(s->series.entries, bytes);
   if (!series) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
-  s->series = series;
-  s->series[s->series_count++] = (series_entry){step, (double)step * s->physics.dt};
+  s->series.entries = series;
+  s->series.entries[s->series.count++] = (series_entry){step, (double)step * s->physics->dt};
   return 0;
 }
 
-int simulation_list(simulation *s, const int64_t *steps, int64_t count, error *e) {
+int save_field_list(saving *s, const int64_t *steps, int64_t count, error *e) {
   bool *exist = calloc((size_t)count + 1, sizeof *exist);
   if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
   if (!error_agree(e, s->comm)) files_fields_exist(s->files, s->config->output_path, steps, count, exist, e);
   for (int64_t i = 0; i < count && !e->id; i++)
     if (exist[i]) {
       if (s->rank == 0) list_step(s, steps[i], e);
-      s->series_behind = true; /* the run before may not have come to list them */
+      s->series.behind = true; /* the run before may not have come to list them */
     }
   free(exist);
-  s->series_whole = s->series_count;
+  s->series.whole = s->series.count;
   return error_agree(e, s->comm);
 }
 
 /* A field to be saved, with all that the run will have changed by then. */
 typedef struct field_job {
   output_job job; /* first */
-  simulation *s;
+  saving *s;
   const snapshot *copy; /* NULL: from the device */
   const float *planes;  /* of the copy */
   field_meta meta;
@@ -124,34 +123,34 @@ typedef struct field_job {
 /* A field_source: the copy is measured on the way. */
 static int copied_planes(void *context, int z, int planes, float *values, error *e) {
   field_job *j = context;
-  const slab *s = &j->s->slab;
+  const slab *s = j->s->slab;
   const size_t points = (size_t)s->nx * (size_t)s->ny;
   (void)e;
   snapshot_planes(s, j->planes, z, planes, values);
-  for (int i = 0; i < planes; i++) survey_plane(&j->s->saving.survey, z + i, values + (size_t)i * points);
+  for (int i = 0; i < planes; i++) survey_plane(&j->s->copy_survey, z + i, values + (size_t)i * points);
   return 0;
 }
 
 /* A field_measured. On the device it would keep the steps waiting: on 3 ranks of a GPU for 0.2 to 0.4 ms a field. */
 static int copy_measured(void *context, error *e) {
   field_job *j = context;
-  simulation *s = j->s;
+  saving *s = j->s;
   j->statistics.step = j->meta.step;
-  if (survey_finish(&s->saving.survey, snapshot_points(&s->slab, j->planes), true, &j->statistics, e))
+  if (survey_finish(&s->copy_survey, snapshot_points(s->slab, j->planes), true, &j->statistics, e))
     error_abort(e, s->comm);
   return refuse_nonfinite(s, &j->statistics, e);
 }
 
 static int write_field(output_job *job, error *e) {
   field_job *j = (field_job *)job;
-  simulation *s = j->s;
+  saving *s = j->s;
   const char *path = s->config->output_path;
   TRY(saving_wait(s, j->copy, e));
   if (j->copy) j->meta.measured = copy_measured;
-  files_field_write(s->files, &s->io, path, &j->meta, j->copy ? copied_planes : transfer_to_host,
-                    j->copy ? (void *)j : &s->transfer, e);
+  files_field_write(s->files, s->io, path, &j->meta, j->copy ? copied_planes : transfer_to_host,
+                    j->copy ? (void *)j : s->transfer, e);
   TRY(e->id);
-  return j->lists ? files_series_write(s->files, path, j->series, j->series_count, &s->slab, &j->meta, e) : 0;
+  return j->lists ? files_series_write(s->files, path, j->series, j->series_count, s->slab, &j->meta, e) : 0;
 }
 
 static void free_job(field_job *j) {
@@ -161,47 +160,47 @@ static void free_job(field_job *j) {
 
 static void field_done(output_job *job, bool written) {
   field_job *j = (field_job *)job;
-  simulation *s = j->s;
+  saving *s = j->s;
   if (j->copy && j->statistics.points) log_statistics(s, &j->statistics, log_line);
   if (written) {
     log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.step);
     if (s->written.fields++ == 0) s->written.first = j->meta.step;
     s->written.last = j->meta.step;
-    s->series_whole++;
-    s->series_behind = !j->lists;
+    s->series.whole++;
+    s->series.behind = !j->lists;
   }
   free_job(j);
 }
 
 /* The list can be made anew from the files, and is long where fields are many: while the run goes on, once a second is
  * enough. By a clock that is the same on every rank. */
-static bool list_is_due(simulation *s) {
+static bool list_is_due(saving *s) {
   const double SECONDS = 1;
-  if (!s->saving.last && s->stop.known - s->series_told < SECONDS) return false;
-  s->series_told = s->stop.known;
+  if (!s->last && s->clock - s->series.told < SECONDS) return false;
+  s->series.told = s->clock;
   return true;
 }
 
 static int keep_series(field_job *j, error *e) {
-  simulation *s = j->s;
+  saving *s = j->s;
   TRY(list_step(s, j->meta.step, e));
   if (!j->lists) return 0;
-  size_t bytes = (size_t)s->series_count * sizeof *s->series;
+  size_t bytes = (size_t)s->series.count * sizeof *s->series.entries;
   if (!(j->series = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
-  memcpy(j->series, s->series, bytes);
-  j->series_count = s->series_count;
+  memcpy(j->series, s->series.entries, bytes);
+  j->series_count = s->series.count;
   return 0;
 }
 
 /* Agreed. */
-static field_job *make_job(simulation *s, error *e) {
+static field_job *make_job(saving *s, error *e) {
   const bool lists = list_is_due(s);
   field_job *j = calloc(1, sizeof *j);
   if (j) {
     j->job.write = write_field;
     j->job.done = field_done;
     j->s = s;
-    j->meta = simulation_meta(s);
+    j->meta = field_meta_of(s);
     j->meta.statistics = &j->statistics;
     j->lists = lists;
     if (s->rank == 0) keep_series(j, e);
@@ -213,13 +212,13 @@ static field_job *make_job(simulation *s, error *e) {
 }
 
 /* The field in the device, which is idle, or what it will hold when the steps enqueued so far are done. */
-static int submit(simulation *s, snapshot *copy, error *e) {
-  stepper *p = &s->stepper;
+static int submit(saving *s, snapshot *copy, error *e) {
+  stepper *p = s->stepper;
   field_job *j = make_job(s, e);
   TRY(e->id);
-  j->job.bytes = snapshot_field_floats(&s->slab) * sizeof(float);
+  j->job.bytes = snapshot_field_floats(s->slab) * sizeof(float);
   if (!copy) j->statistics = s->statistics;
-  s->transfer.field = p->memory[p->current];
+  s->transfer->field = p->memory[p->current];
   if (copy) {
     j->copy = copy;
     j->planes = snapshot_field(copy, p->memory[p->current], e);
@@ -230,33 +229,34 @@ static int submit(simulation *s, snapshot *copy, error *e) {
   return saving_submit(s, copy, &j->job, e);
 }
 
-int simulation_save(simulation *s, error *e) {
+int save_field(saving *s, error *e) {
   snapshot *copy;
   double begin = MPI_Wtime();
-  watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
-  TRY(saving_begin(s, snapshot_field_floats(&s->slab), &copy, e));
+  watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
+  TRY(saving_begin(s, snapshot_field_floats(s->slab), &copy, e));
   if (!copy) {
     s->io_seconds += MPI_Wtime() - begin;
     TRY(measure(s, true, e));
     log_statistics(s, &s->statistics, log_line);
     TRY(refuse_nonfinite(s, &s->statistics, e));
     begin = MPI_Wtime(); /* measuring has waited for the steps under way: they are not I/O */
-    watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
+    watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
   }
   submit(s, copy, e);
-  watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
+  watchdog_tell(s->stepper->watch, WATCH_COMPUTE, s->stepper->step);
   s->io_seconds += MPI_Wtime() - begin;
   return e->id;
 }
 
-int simulation_finish_series(simulation *s, error *e) {
+int save_field_finish(saving *s, error *e) {
   error known = {0}, mine = {0};
-  if (!s->saving.open) return e->id;
+  if (!s->open) return e->id;
   saving_finish(s, &known); /* its failure is in `e` already */
-  if (!s->series_behind) return e->id;
-  const field_meta meta = simulation_meta(s);
-  files_series_write(s->files, s->config->output_path, s->series, s->series_whole, &s->slab, &meta, &mine);
+  if (!s->series.behind) return e->id;
+  const field_meta meta = field_meta_of(s);
+  files_series_write(s->files, s->config->output_path, s->series.entries, s->series.whole, s->slab, &meta,
+                     &mine);
   if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
-  s->series_behind = false;
+  s->series.behind = false;
   return e->id;
 }

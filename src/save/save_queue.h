@@ -1,53 +1,100 @@
-/* Saving beside the steps: jobs of output (output.h) that save copies (snapshot.h) of a simulation's state. Where that
- * cannot be, a job is done at once, from the state itself. */
-#ifndef STENCIL_SAVING_H
-#define STENCIL_SAVING_H
+/* What is saved of a run, and when: jobs of the writer (writer.h) that save copies (snapshot.h) beside the steps. Where
+ * that cannot be, a job is done at once, from the device. */
+#ifndef STENCIL_SAVE_QUEUE_H
+#define STENCIL_SAVE_QUEUE_H
 
 #include <mpi.h>
-#include "writer.h"
+#include "base/log.h"
+#include "halo/transfer.h"
+#include "io/files.h"
+#include "physics/physics.h"
 #include "snapshot.h"
+#include "step/step.h"
 #include "survey.h"
+#include "writer.h"
 
-struct simulation;
+/* The files that a run has completed. */
+typedef struct written_files {
+  int fields;
+  int64_t first, last; /* steps of the fields */
+  int64_t checkpoint;  /* step of the newest one; -1: none */
+  bool receivers, report;
+} written_files;
 
-/* Part of a simulation. */
+/* The fields saved so far or given to the writer. */
+typedef struct saved_series {
+  series_entry *entries; /* owned; rank 0 only, as are the counts */
+  int count;
+  int whole;   /* the first ones, whose files are complete */
+  double told; /* saving.clock when a list was last given to the writer, s */
+  bool behind; /* PATH.xdmf does not list all of them; known on every rank, as is `told` */
+} saved_series;
+
 typedef struct saving {
+  /* The run. Nothing of it is owned; all of it outlives this. */
+  const config *config;
+  const files *files;
+  const checkpoint *from; /* where the run goes on; NULL: it began */
+  const char *command;    /* the command line */
+  run_log *log;
+  MPI_Comm comm; /* the computing ranks, in slab order */
+  int rank;
+  device *dev;
+  const slab *slab;
+  const physics *physics;
+  field_io *io;
+  stepper *stepper;
+  transfer *transfer;
+  receivers *receivers;
+  absorb *absorb;
+  double clock;    /* that all ranks know, s; the caller keeps it up to date */
+  bool last;       /* the caller's: no steps follow what is saved now, so a copy would be of no use */
+  int local_ranks; /* of this node */
+
+  char *config_text;           /* the effective config, owned */
+  survey survey;               /* of fields on the device */
+  field_statistics statistics; /* of the field when it was last measured there */
+  int64_t checked_step; /* whose field is known to be finite, or the writer will know before it saves more */
+  double io_seconds;    /* that saving has kept the steps waiting since the loop began */
+  double checkpoint_seconds; /* that the last checkpoint took */
+  checkpoint_mark self;      /* whose the checkpoints are that this run writes */
+  saved_series series;
+  written_files written;
+
   bool open;
-  MPI_Comm comm;  /* the jobs' own, of the computing ranks */
+  MPI_Comm jobs;  /* the jobs' own communicator, of the computing ranks */
   output *writer; /* NULL: every job is done at once */
   snapshot copies[OUTPUT_ROOM];
-  survey survey;         /* of copies, by the writer's thread; open where fields are saved on the way */
-  int latest;            /* the one that the job pushed last saves */
-  int local_ranks;       /* of this node */
+  survey copy_survey;    /* of copies, by the writer's thread; open where fields are saved on the way */
+  int latest;            /* the copy that the job pushed last saves */
   size_t most;           /* floats of the largest copy that will be needed: taken at once */
   bool told;             /* the log knows of jobs that had to be done at once */
-  bool last;             /* no steps follow what is saved now: a copy would be of no use */
   double waited_seconds; /* for the writer to have room */
   output_totals at_once; /* jobs done without the writer */
 } saving;
 
 /* Starts the writer where MPI can be used by two threads. Collective, agreed. */
-int saving_open(struct simulation *s, error *e);
+int saving_open(saving *s, error *e);
 /* Takes memory for the copies of a job of so many floats now, where there is enough: it takes time. */
-void saving_prepare(struct simulation *s, size_t floats);
+void saving_prepare(saving *s, size_t floats);
 /* Waits for the writer. */
-void saving_close(struct simulation *s);
+void saving_close(saving *s);
 
 /* The snapshot to fill, with room for so many floats, for the next job: with the state after the steps enqueued so far,
  * for which STREAM_OUTPUT waits. NULL: do it at once. Waits for the writer.
  * Fails if an earlier job has failed. Collective, agreed. */
-int saving_begin(struct simulation *s, size_t floats, snapshot **copy, error *e);
+int saving_begin(saving *s, size_t floats, snapshot **copy, error *e);
 /* Does the job: `copy` is saving_begin's. Collective; agreed. The job is freed by its `done` in any case. */
-int saving_submit(struct simulation *s, const snapshot *copy, output_job *job, error *e);
+int saving_submit(saving *s, const snapshot *copy, output_job *job, error *e);
 /* Waits until all is saved, and takes over the error of a job that failed. Collective, agreed. */
-int saving_finish(struct simulation *s, error *e);
+int saving_finish(saving *s, error *e);
 
 /* For a job: makes the writer's thread ready to use files and waits until its copy, which may be NULL, is complete.
  * Collective over the ranks' jobs; agreed. */
-int saving_wait(struct simulation *s, const snapshot *copy, error *e);
+int saving_wait(saving *s, const snapshot *copy, error *e);
 
 /* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */
-double saving_backlog(const struct simulation *s);
-output_totals saving_totals(const struct simulation *s);
+double saving_backlog(const saving *s);
+output_totals saving_totals(const saving *s);
 
 #endif

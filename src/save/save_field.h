@@ -1,0 +1,24 @@
+/* Looking after the newest field: checking and saving it. */
+#ifndef STENCIL_SAVE_FIELD_H
+#define STENCIL_SAVE_FIELD_H
+
+#include "save_queue.h"
+
+/* Saves the newest field with its statistics and histogram, unless it holds NaN or Inf; logs them, and lists the
+ * field in the series: beside the steps where that can be (save_queue.h), measuring included, and then what fails does so
+ * at a later call. Collective. */
+int save_field(saving *s, error *e);
+
+/* Brings PATH.xdmf up to date where it is behind, as it may be by a second or so while the run goes on. After a failure,
+ * `e`, too, which stays what it is unless the run was only stopped. Collective, agreed. */
+int save_field_finish(saving *s, error *e);
+
+/* Lists in the series those fields that the run before a restart saved at these steps and that are still there. `steps`
+ * is the same on every rank. Collective, agreed. */
+int save_field_list(saving *s, const int64_t *steps, int64_t count, error *e);
+
+/* Measures the newest field (but for the histogram). ERROR_NONFINITE, naming the step and the first bad
+ * point, if it holds NaN or Inf. Collective. */
+int save_field_check(saving *s, error *e);
+
+#endif
