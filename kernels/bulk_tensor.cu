@@ -28,7 +28,14 @@ static int wave_with_layers(const void *args, void *stream) {
   return bulk_tensor::launch_layers<wave_36, wave_32, wave_small>(static_cast<const absorb_args *>(args), stream);
 }
 
+/* An operation of this backend alone. */
+static constexpr operation operation_of(const char *name, size_t args_bytes, cuda_operation *cuda) {
+  operation o = {};
+  o.name = name, o.args_bytes = args_bytes, o.cuda = cuda;
+  return o;
+}
+
 extern "C" {
 extern const operation wave_cuda_bulk_tensor_layers;
-const operation wave_cuda_bulk_tensor_layers = {"bulk_tensor", sizeof(absorb_args), NULL, wave_with_layers, NULL};
+const operation wave_cuda_bulk_tensor_layers = operation_of("bulk_tensor", sizeof(absorb_args), wave_with_layers);
 }
