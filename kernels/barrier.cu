@@ -1,5 +1,5 @@
-/* barrier: a pair of cuda::barrier for each stage, `full` and `empty`: what a partitioned cuda::pipeline is
- * made of, spelled out. Whole warps of producers copy with __pipeline_memcpy_async; __pipeline_arrive_on makes
+/* barrier: a pair of cuda::barrier for each stage, `full` and `empty`. This spells out what a partitioned
+ * cuda::pipeline is made of. Whole warps of producers copy with __pipeline_memcpy_async; __pipeline_arrive_on makes
  * the stage's full barrier wait for the copies of the calling thread, besides its own arrival.
  *
  *   producers   wait empty[z+2], copy, arrive_on and arrive full[z+2] | wait empty[z+3], ...
@@ -8,10 +8,10 @@
  *                                              |
  *   consumers   wait full[z], add z, arrive empty[z] | wait full[z+1], ...
  *
- * Phases are counted by hand: one bit that flips each time round the ring of stages. Expect the speed of
- * partitioned, which hides exactly this. (cuda::memcpy_async bound to a barrier would be shorter: on Hopper it
- * becomes bulk copies, a row of the tile each. Tried, and slower for jacobi: such a row of 544 bytes takes the
- * copy engine 45 ns, however many warps issue them, so that a plane takes 1.7 us instead of 1.2.) */
+ * The kernel counts phases by hand: one bit flips each time round the ring of stages. Expect the speed of partitioned,
+ * which hides exactly this. (cuda::memcpy_async bound to a barrier would be shorter, but on Hopper it becomes one bulk
+ * copy for each row of the tile. A row of 544 bytes takes the copy engine 45 ns, however many warps issue them, so a
+ * plane of jacobi takes 1.7 us instead of 1.2.) */
 #include <cuda_pipeline_primitives.h>
 #include <cuda/barrier>
 #include "star.cuh"
@@ -34,8 +34,8 @@ template <class S> struct turn {
 };
 
 template <class S>
-static __device__ __forceinline__ void produce(const kernel_args &a, const star::place<S> &tile, float *ring,
-                                               block_barrier *full, block_barrier *empty) {
+static __device__ __forceinline__ void fill_stages(const kernel_args &a, const star::place<S> &tile,
+                                                   float *ring, block_barrier *full, block_barrier *empty) {
   const star::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
   turn<S> t;
   for (int z = tile.z_begin - star::REACH, slot = 0; z < tile.z_end + star::REACH; z++) {
@@ -51,8 +51,9 @@ static __device__ __forceinline__ void produce(const kernel_args &a, const star:
 }
 
 template <class S>
-static __device__ __forceinline__ void consume(const kernel_args &a, const star::place<S> &tile,
-                                               const float *ring, block_barrier *full, block_barrier *empty) {
+static __device__ __forceinline__ void add_stages(const kernel_args &a, const star::place<S> &tile,
+                                                  const float *ring, block_barrier *full,
+                                                  block_barrier *empty) {
   star::points<S> points(a, tile, (int)threadIdx.x);
   turn<S> t;
   for (int z = tile.z_begin - star::REACH, slot = 0; z < tile.z_end + star::REACH; z++) {
@@ -79,9 +80,9 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   __syncthreads();
   const star::place<S> tile(a, c);
   if (threadIdx.x >= S::workers)
-    produce<S>(a, tile, ring, full, empty);
+    fill_stages<S>(a, tile, ring, full, empty);
   else
-    consume<S>(a, tile, ring, full, empty);
+    add_stages<S>(a, tile, ring, full, empty);
 }
 
 template <enum equation Q> static const star::choice<2> &shapes() {

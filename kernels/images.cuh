@@ -1,9 +1,12 @@
-/* Images of new values in ghosts (ghosts.h): a launch of its own behind the one that stored the values, made by every
- * launcher of one step, and by none where all ghosts keep their value or images are in no field (virtual_x). That the
- * threads that store a value store its images too was tried and is slower by far. A step is a chain of planes that each
- * warp adds one after another, a few hundred instructions long; those at a face need more of them for their images, and
- * as blocks keep step all wait (bulk_tensor on one H200, 512^3, all faces even: jacobi + 45 %, heat + 28 %, wave + 20 %
- * of the time; at 768^3 even a test that is never true costs jacobi 6 %). */
+/* Images of new values in ghosts (ghosts.h). Every launcher of one step enqueues them behind the launch that stored the
+ * values. There is no such launch where all ghosts keep their value or images are in no field (virtual_x).
+ *
+ *   row_ends     the ghosts of one row beyond a face in x
+ *   store_pack   four ghosts in x of a row beyond a face in y or z
+ *   fill_gaps    both ends of rows at once, in whole sectors
+ *
+ * Why not in the kernel itself: warps at a face then have more to do for each plane, and as blocks keep step all others
+ * wait for them (docs/EXPERIMENTS.md). */
 #ifndef STENCIL_IMAGES_CUH
 #define STENCIL_IMAGES_CUH
 
@@ -43,7 +46,7 @@ static __device__ __forceinline__ bool held(const kernel_args &a, int z, int y, 
 }
 
 /* Four points of a row from x on, 16-byte aligned; those past the row's end are 0. */
-static __device__ __forceinline__ void load(float v[PACK], const float *row, int x, int nx) {
+static __device__ __forceinline__ void load_pack(float v[PACK], const float *row, int x, int nx) {
   if (x + PACK <= nx) {
     const float4 p = *reinterpret_cast<const float4 *>(row + x);
     v[0] = p.x, v[1] = p.y, v[2] = p.z, v[3] = p.w;
@@ -59,7 +62,7 @@ static __device__ __forceinline__ float image_of(float value, bool is_held, int 
 }
 
 /* Stores four floats, or the first `count` of them; as one where they are aligned. */
-static __device__ __forceinline__ void store(float *to, const float v[PACK], int count) {
+static __device__ __forceinline__ void store_floats(float *to, const float v[PACK], int count) {
   if (count >= PACK && reinterpret_cast<size_t>(to) % sizeof(float4) == 0)
     *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
   else
@@ -76,13 +79,14 @@ static __device__ __forceinline__ void row_ends(const kernel_args &a, int face, 
     const int x = source_of(rule, upper, upper ? i + 1 : PACK - i, a.nx);
     v[i] = image_of(row[x], held(a, z, y, x), rule);
   }
-  store(row + (upper ? a.nx : -PACK), v, PACK);
+  store_floats(row + (upper ? a.nx : -PACK), v, PACK);
   if (rule == GHOST_ODD) row[upper ? a.nx - 1 : 0] = 0;
 }
 
 /* The pack from x on of the row `depth` beyond a face in y, in plane z, or beyond one in z, at y; or of the held
  * row. */
-static __device__ __forceinline__ void pack(const kernel_args &a, int face, int depth, int z, int y, int x) {
+static __device__ __forceinline__ void store_pack(const kernel_args &a, int face, int depth, int z, int y,
+                                                  int x) {
   const int rule = a.ghosts[face], n = face >= FACE_Z_LO ? a.nz : a.ny;
   const bool upper = face & 1, hold = depth == 0;
   if (hold && rule != GHOST_ODD) return;
@@ -91,28 +95,29 @@ static __device__ __forceinline__ void pack(const kernel_args &a, int face, int 
   if (from_z < a.z_begin || from_z >= a.z_end) return;
   float *row = a.out + (ptrdiff_t)a.plane * from_z + (ptrdiff_t)a.pitch * from_y, v[PACK] = {};
   if (!hold) {
-    load(v, row, x, a.nx);
+    load_pack(v, row, x, a.nx);
     for (int i = 0; i < PACK; i++) v[i] = image_of(v[i], held(a, from_z, from_y, x + i), rule);
   }
   const ptrdiff_t stride = (ptrdiff_t)(face >= FACE_Z_LO ? a.plane : a.pitch);
-  store(row + x + stride * (ghost_of(upper, depth, n) - source), v, a.nx - x);
+  store_floats(row + x + stride * (ghost_of(upper, depth, n) - source), v, a.nx - x);
 }
 
-/* Work is numbered by `across`, the planes of the launch or for faces in z the rows of the slab, and along these. */
+/* An item has two numbers: `across`, a plane of the launch (for faces in z a row of the slab), and its place along
+ * it. */
 static __host__ __device__ __forceinline__ int items_across(const kernel_args &a, int face) {
   return face >= FACE_Z_LO ? a.ny : a.z_end - a.z_begin;
 }
 static __host__ __device__ __forceinline__ int items_along(const kernel_args &a, int face) {
   return face <= FACE_X_HI ? a.ny : DEPTHS * ((a.nx + PACK - 1) / PACK);
 }
-static __device__ __forceinline__ void item(const kernel_args &a, int face, int across, int i) {
+static __device__ __forceinline__ void fill_item(const kernel_args &a, int face, int across, int i) {
   const int packs = (a.nx + PACK - 1) / PACK;
   if (face <= FACE_X_HI)
     row_ends(a, face, a.z_begin + across, i);
   else if (face <= FACE_Y_HI)
-    pack(a, face, i / packs, a.z_begin + across, 0, i % packs * PACK);
+    store_pack(a, face, i / packs, a.z_begin + across, 0, i % packs * PACK);
   else
-    pack(a, face, i / packs, 0, across, i % packs * PACK);
+    store_pack(a, face, i / packs, 0, across, i % packs * PACK);
 }
 
 /* Block (i, j, k) does items from i * BLOCK on, of j (and every gridDim.y-th) across, of the k-th face. */
@@ -123,7 +128,7 @@ __global__ void __launch_bounds__(BLOCK)
   const int face = list.faces[blockIdx.z], i = (int)(blockIdx.x * BLOCK + threadIdx.x);
   if (i >= items_along(a, face)) return;
   for (int across = (int)blockIdx.y; across < items_across(a, face); across += (int)gridDim.y)
-    item(a, face, across, i);
+    fill_item(a, face, across, i);
 }
 
 /* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
@@ -134,20 +139,21 @@ __global__ void __launch_bounds__(BLOCK)
  * them before it stores. */
 enum { GAPS = 4, GAP_LANES = 4, GAP_BLOCK = 128, SECTOR = 8 };
 
-/* Do the gaps of this launch hold nothing but images and padding? */
+/* Do the gaps of this launch hold only images and padding? */
 inline bool gaps_fit(const kernel_args *a) {
   const size_t gap = a->pitch - (size_t)a->nx;
   return !a->virtual_x && a->nx % SECTOR == 0 && gap >= SECTOR && gap <= 4 * SECTOR &&
          a->ghosts[FACE_X_LO] != GHOST_KEEP && a->ghosts[FACE_X_HI] != GHOST_KEEP;
 }
 
-/* What the 4 ghosts at an end of a row are the images of: in two packs, from `offset` on. */
+/* x of the first of the two packs whose points have their images at this end of a row. */
 static __device__ __forceinline__ int sources_at(const kernel_args &a, bool upper) {
   const bool wraps = a.ghosts[FACE_X_LO] == GHOST_WRAP;
   return upper == wraps ? 0 : a.nx - 2 * PACK;
 }
 static __device__ __forceinline__ float4 ghosts_from(const float4 v[2], bool upper, int rule, bool is_held) {
-  float4 g = upper ? make_float4(v[1].z, v[1].y, v[1].x, v[0].w) : make_float4(v[1].x, v[0].w, v[0].z, v[0].y);
+  float4 g =
+      upper ? make_float4(v[1].z, v[1].y, v[1].x, v[0].w) : make_float4(v[1].x, v[0].w, v[0].z, v[0].y);
   if (rule == GHOST_WRAP) g = upper ? v[0] : v[1];
   return make_float4(image_of(g.x, is_held, rule), image_of(g.y, is_held, rule), image_of(g.z, is_held, rule),
                      image_of(g.w, is_held, rule));
@@ -169,7 +175,8 @@ static __global__ void __launch_bounds__(GAP_BLOCK) fill_gaps(const __grid_const
     for (int k = 0; k < GAPS; k++) {
       const int y = first + k * ACROSS - upper;
       if (!ghosts || y < 0 || y >= a.ny) continue;
-      const float4 *from = reinterpret_cast<const float4 *>(plane + (ptrdiff_t)a.pitch * y + sources_at(a, upper));
+      const float4 *from =
+          reinterpret_cast<const float4 *>(plane + (ptrdiff_t)a.pitch * y + sources_at(a, upper));
       v[k][0] = __ldcs(from), v[k][1] = __ldcs(from + 1);
     }
 #pragma unroll
@@ -230,7 +237,7 @@ inline cudaError_t launch_faces(const kernel_args *a, const face_list &list, cud
   return launch_behind(reinterpret_cast<const void *>(sweep<BLOCK>), grid, BLOCK, 0, stream, parameters);
 }
 
-/* Enqueues what images the own points of planes [z_begin, z_end) of `out` have, and holds those that are held. */
+/* Enqueues the images of the own points of planes [z_begin, z_end) of `out`, and sets held points to 0. */
 inline cudaError_t launch(const kernel_args *a, cudaStream_t stream) {
   if (a->z_end <= a->z_begin) return cudaSuccess;
   if (a->virtual_x) return launch_faces(a, faces_of(a, FACE_Y_LO), stream);

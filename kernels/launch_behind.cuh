@@ -1,6 +1,10 @@
-/* Launches that, on Hopper and later, get onto the GPU while the launch before them in the stream ends ("programmatic
- * dependent launch"): what a launch costs is then a part of the microsecond or two that it would take. The kernel sees to
- * the order itself: before it touches device memory it calls await_launch_before. */
+/* Launches that start on the GPU while the launch before them in the stream ends ("programmatic dependent launch",
+ * Hopper and later). This hides most of the one or two microseconds that a launch costs. The kernel keeps the order
+ * itself: it calls await_launch_before before it touches device memory.
+ *
+ *   launch_behind         host: enqueues such a launch
+ *   await_launch_before   device: waits until the launch before has ended
+ *   admit_next_launch     device: lets the next such launch start */
 #ifndef STENCIL_LAUNCH_BEHIND_CUH
 #define STENCIL_LAUNCH_BEHIND_CUH
 
@@ -34,15 +38,15 @@ inline cudaError_t launch_behind(const void *kernel, dim3 grid, unsigned block, 
   return cudaLaunchKernelExC(&config, kernel, parameters);
 }
 
-/* All that the launch before stored can be read, and what it read be overwritten. */
+/* Waits for the launch before: what it stored can now be read, and what it read can be overwritten. */
 static __device__ __forceinline__ void await_launch_before() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
 #endif
 }
 
-/* The next launch in the stream, if it is such a one, may take what this one leaves free as soon as all blocks of this
- * one have begun; else when they end. */
+/* If launch_behind enqueues the next launch, its blocks may start on free multiprocessors as soon as all blocks of this
+ * launch have called this. Without the call they start when these blocks have ended. */
 static __device__ __forceinline__ void admit_next_launch() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();

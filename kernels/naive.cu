@@ -1,5 +1,5 @@
-/* naive: one thread a point, every neighbour from global memory, caches do the rest. It is what every other
- * CUDA kernel must agree with bit for bit, so it spells out the canonical order and nothing else. */
+/* naive: one thread a point, every neighbour from global memory, through the caches. The tests compare every other CUDA
+ * kernel with it bit for bit, so it spells out the order of operations and nothing else. */
 #include "star.cuh"
 
 namespace naive {
@@ -32,7 +32,7 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
     }
 }
 
-template <enum equation Q> static int launch(const kernel_args *args, void *stream) {
+template <enum equation Q> static int launch_sweep(const kernel_args *args, void *stream) {
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const int blocks_y = (args->ny - 1) / BLOCK_Y + 1, planes = args->z_end - args->z_begin;
   const dim3 grid((unsigned)((args->nx - 1) / BLOCK_X + 1),
@@ -46,11 +46,11 @@ template <enum equation Q> static int launch(const kernel_args *args, void *stre
 } // namespace naive
 
 extern "C" int jacobi_cuda_naive(const kernel_args *args, void *stream) {
-  return naive::launch<EQUATION_JACOBI>(args, stream);
+  return naive::launch_sweep<EQUATION_JACOBI>(args, stream);
 }
 extern "C" int heat_cuda_naive(const kernel_args *args, void *stream) {
-  return naive::launch<EQUATION_HEAT>(args, stream);
+  return naive::launch_sweep<EQUATION_HEAT>(args, stream);
 }
 extern "C" int wave_cuda_naive(const kernel_args *args, void *stream) {
-  return naive::launch<EQUATION_WAVE>(args, stream);
+  return naive::launch_sweep<EQUATION_WAVE>(args, stream);
 }

@@ -1,5 +1,5 @@
-/* The operations, and what they do on the host: each thread takes a share of the rows, points or receivers. No two of
- * those write the same place. */
+/* The table of operations (operation.h) and their host functions. Each thread takes a share of the rows, points or
+ * receivers; no two of these write to the same place. */
 #include "host_share.h"
 #include "operation_points.h"
 #include "persistent.h"
@@ -13,27 +13,28 @@ cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cu
 #define CUDA(function) NULL
 #endif
 
-/* Holds and images anew own point (z, y, x) of a->out. */
+/* Stores own point (z, y, x) of a->out again: its images, and 0 where it is held. */
 static void ghosts_renew(const kernel_args *a, int z, int y, int x) {
   ghosts_store(a, z, y, x, a->out[(ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x]);
 }
 
-/* Has every point of row (z, y) an image along y or z, or is it held? Otherwise only points near the ends of the row
- * can be: ghosts_end_points. */
+/* Must every point of row (z, y) be stored again, since it is held or has an image along y or z? In other rows only
+ * points near the ends can have images (ghosts_end_points). */
 static int ghosts_whole_row(const kernel_args *a, int z, int y) {
   const unsigned char *g = a->ghosts;
   return ghosts_touch(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]) ||
          ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);
 }
 
-/* Points at the two ends of any other row that may have images in x, both ends together: at most nx, 0 without rules
- * in x. ghosts_end_point gives them their x. */
+/* How many points at the two ends of a row may have images in x, both ends together: at most nx, 0 without rules in
+ * x. */
 static int ghosts_end_points(const kernel_args *a) {
   const int both = 2 * (GHOST_REACH + 1);
   if (a->ghosts[FACE_X_LO] == GHOST_KEEP && a->ghosts[FACE_X_HI] == GHOST_KEEP) return 0;
   return a->nx < both ? a->nx : both;
 }
 
+/* x of end point i. */
 static int ghosts_end_point(const kernel_args *a, int i) {
   return i <= GHOST_REACH ? i : a->nx - ghosts_end_points(a) + i;
 }

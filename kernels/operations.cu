@@ -1,5 +1,8 @@
-/* The operations on CUDA: the images that a kernel's launch leaves, a thread a point, a thread a receiver. Few points,
- * no reuse: nothing here is worth shared memory. */
+/* The operations on CUDA (operation.h). Points are few and nothing is read twice, so none of them uses shared memory.
+ *
+ *   ghosts           the launches of images.cuh
+ *   point sources    a thread for each point
+ *   receivers        a thread for each receiver */
 #include <cuda_runtime.h>
 #include "images.cuh"
 #include "operation_points.h"
@@ -7,26 +10,28 @@
 constexpr int BLOCK = 128;
 constexpr long long BLOCKS_MAX = 1 << 16;
 
-/* Blocks for `count` threads; the kernels go round where that are more than BLOCKS_MAX blocks. */
-static unsigned blocks_for(long long count) {
+/* Blocks for `count` threads, at most BLOCKS_MAX: a thread then does several items. */
+static unsigned operation_blocks(long long count) {
   const long long blocks = (count + BLOCK - 1) / BLOCK;
   return (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
 }
 
-static __device__ __forceinline__ long long first_thread() {
+static __device__ __forceinline__ long long operation_first_thread() {
   return (long long)blockIdx.x * BLOCK + threadIdx.x;
 }
 
-static __device__ __forceinline__ long long all_threads() {
+static __device__ __forceinline__ long long operation_all_threads() {
   return (long long)gridDim.x * BLOCK;
 }
 
 static __global__ void __launch_bounds__(BLOCK) inject(const __grid_constant__ inject_args a) {
-  for (long long i = first_thread(); i < a.count; i += all_threads()) inject_point(&a, (int)i);
+  for (long long i = operation_first_thread(); i < a.count; i += operation_all_threads())
+    inject_point(&a, (int)i);
 }
 
 static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ sample_args a) {
-  for (long long i = first_thread(); i < a.count; i += all_threads()) a.samples[i] = sample_point(&a, (int)i);
+  for (long long i = operation_first_thread(); i < a.count; i += operation_all_threads())
+    a.samples[i] = sample_point(&a, (int)i);
 }
 
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
@@ -36,13 +41,13 @@ extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
 extern "C" int operation_inject_cuda(const void *args, void *stream) {
   const inject_args *a = static_cast<const inject_args *>(args);
   if (a->count <= 0) return cudaSuccess;
-  inject<<<blocks_for(a->count), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
+  inject<<<operation_blocks(a->count), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
   return (int)cudaGetLastError();
 }
 
 extern "C" int operation_sample_cuda(const void *args, void *stream) {
   const sample_args *a = static_cast<const sample_args *>(args);
   if (a->count <= 0) return cudaSuccess;
-  sample<<<blocks_for(a->count), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
+  sample<<<operation_blocks(a->count), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
   return (int)cudaGetLastError();
 }

@@ -8,11 +8,11 @@
  *                          full \      / empty
  *   consumers       wait z, add z, release | wait z+1, add z+1, release | ...
  *
- * A thread arrives only for its own role, and a warp that is late does not hold up the copies of others. But
- * a multiprocessor's four schedulers own its registers a quarter each: one warp more than a multiple of four
- * takes from all threads of that quarter. So producers replace workers: 12 warps of 168 registers, or 16 of
- * 128, less the producers'. All lanes of a producer warp commit together, converged. Producers leave early:
- * quit() says so; it takes back no arrival, which is sound because every plane has been committed by then. */
+ * A thread arrives only for its own role, and a late warp does not delay the copies of others. But each of a
+ * multiprocessor's four schedulers owns a quarter of its registers: one warp more than a multiple of four takes
+ * registers from all threads of a quarter. So producers replace workers: 12 warps of 168 registers, or 16 of 128, less
+ * the producers'. All lanes of a producer warp commit together. Producers leave early and say so with quit(). It takes
+ * back no arrival, which is sound because every plane has been committed by then. */
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
 #include "star.cuh"
@@ -22,8 +22,9 @@
 namespace partitioned {
 
 template <class S>
-static __device__ __forceinline__ void produce(const kernel_args &a, const star::place<S> &tile, float *ring,
-                                               cuda::pipeline<cuda::thread_scope_block> &pipe) {
+static __device__ __forceinline__ void copy_planes(const kernel_args &a, const star::place<S> &tile,
+                                                   float *ring,
+                                                   cuda::pipeline<cuda::thread_scope_block> &pipe) {
   const star::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
   for (int z = tile.z_begin - star::REACH, slot = 0; z < tile.z_end + star::REACH; z++) {
     pipe.producer_acquire();
@@ -39,9 +40,9 @@ static __device__ __forceinline__ void produce(const kernel_args &a, const star:
 }
 
 template <class S>
-static __device__ __forceinline__ void consume(const kernel_args &a, const star::place<S> &tile,
-                                               const float *ring,
-                                               cuda::pipeline<cuda::thread_scope_block> &pipe) {
+static __device__ __forceinline__ void add_planes(const kernel_args &a, const star::place<S> &tile,
+                                                  const float *ring,
+                                                  cuda::pipeline<cuda::thread_scope_block> &pipe) {
   star::points<S> points(a, tile, (int)threadIdx.x);
   for (int z = tile.z_begin - star::REACH, slot = 0; z < tile.z_end + star::REACH; z++) {
     pipe.consumer_wait();
@@ -62,9 +63,9 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       cuda::make_pipeline(cooperative_groups::this_thread_block(), &state, role);
   const star::place<S> tile(a, c);
   if (role == cuda::pipeline_role::producer)
-    produce<S>(a, tile, ring, pipe);
+    copy_planes<S>(a, tile, ring, pipe);
   else
-    consume<S>(a, tile, ring, pipe);
+    add_planes<S>(a, tile, ring, pipe);
 }
 
 template <enum equation Q> static const star::choice<2> &shapes() {

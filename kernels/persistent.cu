@@ -1,7 +1,8 @@
 /* persistent: one cooperative launch advances many steps, with grid.sync() between them. A warp owns 128 points of a
- * row and marches up in z, sums in registers, neighbours from the caches: fields this small stay in L2, and there is no
- * pipeline to fill again in every step. Pieces of the planes that neighbours wait for come first; the last of them
- * done says so with a release at system scope, which the neighbour's blocks acquire before their next step. */
+ * row and marches up in z. It keeps sums in registers and reads neighbours through the caches: fields this small stay
+ * in L2, and no pipeline must be filled again in every step. Pieces of the planes that neighbours wait for come first.
+ * The block that finishes the last of them sets the neighbour's counter with a release at system scope; the neighbour's
+ * blocks acquire it before their next step. */
 #include <cooperative_groups.h>
 #include <cuda/atomic>
 #include "ghosts.h"
@@ -31,7 +32,7 @@ struct zspan {
   int begin, end;
 };
 
-static __device__ __forceinline__ zspan span_of(const cutting &c, int piece, int nz) {
+static __device__ __forceinline__ zspan piece_span(const cutting &c, int piece, int nz) {
   if (piece >= c.boundary) {
     const int begin = c.lo + (piece - c.boundary) / c.tiles * c.planes;
     return {begin, min(begin + c.planes, c.hi)};
@@ -41,38 +42,39 @@ static __device__ __forceinline__ zspan span_of(const cutting &c, int piece, int
 
 /* --- a piece ---------------------------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ bool touches(const kernel_args &a, int z, int y, int x) {
+static __device__ __forceinline__ bool has_images(const kernel_args &a, int z, int y, int x) {
   const unsigned char *g = a.ghosts;
   return ghosts_touch(x, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
          ghosts_touch(x + PACK - 1, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
-         ghosts_touch(y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_touch(z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
+         ghosts_touch(y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) ||
+         ghosts_touch(z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
 }
 
-static __device__ __forceinline__ void store(float *to, const float v[PACK], int lanes) {
+static __device__ __forceinline__ void store_lanes(float *to, const float v[PACK], int lanes) {
   if (lanes >= PACK)
     *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
   else
     for (int i = 0; i < lanes; i++) to[i] = v[i];
 }
 
-/* Stores new values here and, of planes they wait for, in the neighbours' ghosts. */
-static __device__ __forceinline__ void put(const kernel_args &a, float *const remote[2], int z, int y, int x,
-                                           const float v[PACK], bool images) {
+/* Stores new values here, and in the neighbours' ghosts where the plane is one that they wait for. */
+static __device__ __forceinline__ void store_everywhere(const kernel_args &a, float *const remote[2], int z,
+                                                        int y, int x, const float v[PACK], bool images) {
   const ptrdiff_t at = (ptrdiff_t)a.pitch * y + x, plane = (ptrdiff_t)a.plane;
   const int lanes = a.nx - x;
   float *to = a.out + plane * z + at;
-  if (images && touches(a, z, y, x)) {
+  if (images && has_images(a, z, y, x)) {
     for (int i = 0; i < PACK && i < lanes; i++) ghosts_store(&a, z, y, x + i, v[i]);
-    for (int side = 0; side < 2; side++) { /* what is held 0 is so there too */
+    for (int side = 0; side < 2; side++) { /* what is held 0 here is 0 there too */
       const int ghost = side ? z - (a.nz - REACH) : z;
       if (remote[side] && ghost >= 0 && ghost < REACH)
         for (int i = 0; i < PACK && i < lanes; i++) remote[side][plane * ghost + at + i] = to[i];
     }
     return;
   }
-  store(to, v, lanes);
-  if (remote[0] && z < REACH) store(remote[0] + plane * z + at, v, lanes);
-  if (remote[1] && z >= a.nz - REACH) store(remote[1] + plane * (z - (a.nz - REACH)) + at, v, lanes);
+  store_lanes(to, v, lanes);
+  if (remote[0] && z < REACH) store_lanes(remote[0] + plane * z + at, v, lanes);
+  if (remote[1] && z >= a.nz - REACH) store_lanes(remote[1] + plane * (z - (a.nz - REACH)) + at, v, lanes);
 }
 
 /* Adds the arms in x and y of the four points at `own`, which are u. */
@@ -96,8 +98,8 @@ static __device__ __forceinline__ void add_arms(float sum[PACK], const float u[P
 }
 
 template <enum equation Q>
-static __device__ __forceinline__ void finish(const kernel_args &a, float *const remote[2], int z, int y, int x,
-                                              float done[PACK], bool images) {
+static __device__ __forceinline__ void finish_plane(const kernel_args &a, float *const remote[2], int z,
+                                                    int y, int x, float done[PACK], bool images) {
   const ptrdiff_t at = (ptrdiff_t)a.plane * z + (ptrdiff_t)a.pitch * y + x;
   float u[PACK], m[PACK], before[PACK] = {};
   if (Q != EQUATION_JACOBI) {
@@ -108,11 +110,12 @@ static __device__ __forceinline__ void finish(const kernel_args &a, float *const
     for (int i = 0; i < PACK; i++)
       done[i] = star::update<Q>(done[i], a.medium ? m[i] : a.scale, u[i], before[i]);
   }
-  put(a, remote, z, y, x, done, images);
+  store_everywhere(a, remote, z, y, x, done, images);
 }
 
 template <enum equation Q>
-static __device__ void march(const kernel_args &a, float *const remote[2], int y, int x, zspan z, bool images) {
+static __device__ void march_piece(const kernel_args &a, float *const remote[2], int y, int x, zspan z,
+                                   bool images) {
   const float *own = a.in + (ptrdiff_t)a.pitch * y + x;
   const ptrdiff_t plane = (ptrdiff_t)a.plane;
   float sums[2 * REACH][1][PACK] = {}, u[1][PACK], next[PACK], done[1][PACK];
@@ -123,7 +126,7 @@ static __device__ void march(const kernel_args &a, float *const remote[2], int y
     if (p + 1 < z.end + REACH) star::load(next, own + plane * (p + 1));
     star::arrive<one_row>(done, sums, u, a);
     if (p >= z.begin && p < z.end) add_arms(sums[4][0], u[0], own + plane * p, a);
-    if (p - REACH >= z.begin) finish<Q>(a, remote, p - REACH, y, x, done[0], images);
+    if (p - REACH >= z.begin) finish_plane<Q>(a, remote, p - REACH, y, x, done[0], images);
   }
 }
 
@@ -135,7 +138,7 @@ static __device__ __forceinline__ unsigned long long now_ns() {
   return t;
 }
 
-/* The block has finished a piece that neighbours wait for; the last to do so in a step tells them. */
+/* Counts a finished piece that neighbours wait for. The block that finishes a step's last piece tells them. */
 static __device__ void piece_done(const persistent_args &p, const cutting &c, int step) {
   __syncthreads();
   if (threadIdx.x || threadIdx.y) return;
@@ -149,14 +152,15 @@ static __device__ void piece_done(const persistent_args &p, const cutting &c, in
           .store(p.counter_before + (uint32_t)step + 1, cuda::memory_order_release);
 }
 
-/* Until both neighbours have sent what the next step reads. */
-static __device__ void await(const persistent_args &p, int step) {
+/* Waits until both neighbours have sent what the next step reads. */
+static __device__ void await_neighbours(const persistent_args &p, int step) {
   if (threadIdx.x || threadIdx.y) return;
   const unsigned long long begin = now_ns();
   for (int side = 0; side < 2; side++) {
     if (!p.counter[side]) continue;
     cuda::atomic_ref<uint32_t, cuda::thread_scope_system> counter(*const_cast<uint32_t *>(p.counter[side]));
-    while ((int32_t)(counter.load(cuda::memory_order_acquire) - (p.counter_before + (uint32_t)step + 1)) < 0) {
+    while ((int32_t)(counter.load(cuda::memory_order_acquire) - (p.counter_before + (uint32_t)step + 1)) <
+           0) {
       if (now_ns() - begin > PATIENCE) {
         atomicExch(&p.state->failed, 1u);
         return;
@@ -180,11 +184,12 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     a.in = p.fields[!out], a.out = p.fields[out];
     for (int piece = (int)blockIdx.x; piece < c.pieces; piece += (int)gridDim.x) {
       const int tile = piece % c.tiles;
-      const int x = tile % c.tiles_x * TILE_X + (int)threadIdx.x * PACK, y = tile / c.tiles_x * ROWS + (int)threadIdx.y;
-      if (x < a.nx && y < a.ny) march<Q>(a, remote, y, x, span_of(c, piece, a.nz), images);
+      const int x = tile % c.tiles_x * TILE_X + (int)threadIdx.x * PACK,
+                y = tile / c.tiles_x * ROWS + (int)threadIdx.y;
+      if (x < a.nx && y < a.ny) march_piece<Q>(a, remote, y, x, piece_span(c, piece, a.nz), images);
       if (piece < c.boundary) piece_done(p, c, step);
     }
-    await(p, step);
+    await_neighbours(p, step);
     grid.sync();
     if (*(volatile unsigned *)&p.state->failed) return;
   }
@@ -192,8 +197,9 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 /* --- the host's half -------------------------------------------------------------------------------------------- */
 
-/* Chunks so thick that reading 8 planes more than they write hurts little, and so thin that all blocks have work. */
-static void cut(cutting *c, const persistent_args *p, int blocks) {
+/* Chooses chunks thick enough that the 8 extra planes they read cost little, and thin enough that all blocks have
+ * work. */
+static void cut_pieces(cutting *c, const persistent_args *p, int blocks) {
   const kernel_args &a = p->constants;
   const double EXTRA = 2.5; /* what the 8 planes cost, in planes */
   const bool lower = p->remote_counter[0], upper = p->remote_counter[1];
@@ -241,7 +247,7 @@ extern "C" int operation_persistent_cuda(const void *args, void *stream) {
   cutting c = {};
   cudaError_t status = blocks_of(function, &blocks);
   if (status != cudaSuccess) return (int)status;
-  cut(&c, &p, blocks);
+  cut_pieces(&c, &p, blocks);
   status = cudaMemsetAsync(p.state, 0, sizeof *p.state, (cudaStream_t)stream);
   if (status != cudaSuccess) return (int)status;
   void *parameters[] = {&p, &c};

@@ -1,5 +1,5 @@
-/* How a launch is cut into blocks, and which of a kernel's shapes is the cheapest for it: the host's half of
- * every kernel that streams planes through tiles. Such a kernel takes (kernel_args, cut) and nothing else. */
+/* The host's half of every kernel that streams planes through tiles: how a launch is cut into blocks, and which of the
+ * kernel's shapes is the cheapest for it. Such a kernel takes the arguments (kernel_args, cut). */
 #ifndef STENCIL_PLAN_CUH
 #define STENCIL_PLAN_CUH
 
@@ -52,8 +52,8 @@ inline int ceil_div(long long a, long long b) {
   return (int)((a + b - 1) / b);
 }
 
-/* Cost of cutting into `chunks` chunks of planes. Blocks run in waves, and a wave that fills few SMs lasts as
- * long as a full one; every chunk reads eight planes more than it writes. */
+/* The cost of `chunks` chunks of planes. Blocks run in waves, and a wave that fills few SMs lasts as long as a full
+ * one. Every chunk reads eight planes more than it writes. */
 inline plan plan_chunks(const variant &v, const residency &r, const kernel_args *a, int chunks) {
   /* What the eight cost, and the start, in full planes: the less, the more a full plane has to move. */
   const double EXTRA_PLANES[EQUATION_COUNT] = {4, 3, 2};
@@ -73,7 +73,7 @@ inline plan plan_chunks(const variant &v, const residency &r, const kernel_args 
   return p;
 }
 
-/* The cheapest cut of a launch for this variant: only chunk counts that fill their waves are worth a look. */
+/* The cheapest cut of a launch for this variant, among the numbers of chunks that fill their waves. */
 inline plan plan_variant(const variant &v, const residency &r, const kernel_args *a) {
   const int MAX_WAVES = 16, planes = a->z_end - a->z_begin;
   const long long tiles = (long long)ceil_div(a->nx, v.tile_x) * ceil_div(a->ny, v.tile_y);
@@ -94,13 +94,13 @@ inline cudaError_t launch_plan(const variant &v, const plan &p, const kernel_arg
   return cudaLaunchKernel(v.function, dim3(p.grid), dim3((unsigned)v.threads), parameters, v.shared, stream);
 }
 
-/* A variant and how it would be launched. `v` is as long-lived as the choice it came from. */
+/* A variant and how it would be launched. `v` lives as long as the choice it came from. */
 struct selection {
   const variant *v;
   plan p;
 };
 
-/* A kernel's N shapes and what the device makes of them: for a static variable, since it asks once and a
+/* A kernel's N shapes and what the device says about them. Meant for a static variable: it asks the device once, and a
  * process has one device. */
 template <int N> struct choice {
   variant shapes[N];

@@ -1,8 +1,7 @@
-/* primitives: the C interface under cuda::pipeline, __pipeline_memcpy_async, __pipeline_commit and
- * __pipeline_wait_prior. The stages are those of thread_scope, which the compiler turns into the same
- * instructions; what the C interface has more is zero-fill: the last bytes of a copy can be zeros instead of
- * what lies in memory. Here it keeps the kernel from reading past the last ghost of a row, where a pack of 16
- * bytes holds the last readable points and padding.
+/* primitives: the C interface under cuda::pipeline: __pipeline_memcpy_async, __pipeline_commit, __pipeline_wait_prior.
+ * The stages are those of thread_scope, and so are the instructions. The C interface adds zero-fill: the last bytes of
+ * a copy can be zeros instead of what lies in memory. So this kernel never reads past the last ghost of a row, where a
+ * pack of 16 bytes holds the last readable points and padding.
  *
  *   row        ... | u u u u | u u g g | g g . . |        u own, g ghost, . padding: not read
  *   copies         |   16    |   16    | 8 + 8 zeros

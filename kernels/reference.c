@@ -1,5 +1,5 @@
-/* The oracle: every kernel must give the bits of this one. Written to be read against the canonical order of
- * operations (docs/DESIGN.md), one line a step, and not for speed. */
+/* The oracle: every kernel must give the bits of this one. It is written to be read beside the order of operations in
+ * docs/DESIGN.md, one line a step, and not for speed. */
 #include "reference.h"
 #include "ghosts.h"
 #include "host_share.h"
@@ -8,13 +8,13 @@
 
 host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
 
-static const float *point(const kernel_args *a, int z, int y, int x) {
+static const float *reference_point(const kernel_args *a, int z, int y, int x) {
   return a->in + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
 }
 
 /* The weighted sum of the 25 points. */
-static float star(const kernel_args *a, int z, int y, int x) {
-  const float *u = point(a, z, y, x);
+static float reference_star(const kernel_args *a, int z, int y, int x) {
+  const float *u = reference_point(a, z, y, x);
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
 
   float acc = a->wz[4] * u[-4 * plane];
@@ -28,41 +28,43 @@ static float star(const kernel_args *a, int z, int y, int x) {
   return acc;
 }
 
-static float update(enum equation equation, float star, float m, float u, float before) {
+static float reference_update(enum equation equation, float star, float m, float u, float before) {
   if (equation == EQUATION_HEAT) return fmaf(m, star, u);
   if (equation == EQUATION_WAVE) return fmaf(m, star, fmaf(2, u, -before));
   return star;
 }
 
-static float medium_at(const kernel_args *a, ptrdiff_t at) {
+static float reference_medium(const kernel_args *a, ptrdiff_t at) {
   return a->medium ? a->medium[at] : a->scale;
 }
 
-static void sweep(enum equation equation, const kernel_args *a, int part, int parts) {
+static void reference_sweep(enum equation equation, const kernel_args *a, int part, int parts) {
   host_share share = host_share_of(a, part, parts);
   for (int z = share.z_begin; z < share.z_end; z++)
     for (int y = share.y_begin; y < share.y_end; y++) {
       ptrdiff_t row = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y;
       for (int x = 0; x < a->nx; x++) {
         float before = equation == EQUATION_WAVE ? a->out[row + x] : 0;
-        float m = equation == EQUATION_JACOBI ? 0 : medium_at(a, row + x);
-        ghosts_store(a, z, y, x, update(equation, star(a, z, y, x), m, *point(a, z, y, x), before));
+        float m = equation == EQUATION_JACOBI ? 0 : reference_medium(a, row + x);
+        ghosts_store(
+            a, z, y, x,
+            reference_update(equation, reference_star(a, z, y, x), m, *reference_point(a, z, y, x), before));
       }
     }
 }
 
 void jacobi_host_reference(const kernel_args *a, int part, int parts) {
-  sweep(EQUATION_JACOBI, a, part, parts);
+  reference_sweep(EQUATION_JACOBI, a, part, parts);
 }
 void heat_host_reference(const kernel_args *a, int part, int parts) {
-  sweep(EQUATION_HEAT, a, part, parts);
+  reference_sweep(EQUATION_HEAT, a, part, parts);
 }
 void wave_host_reference(const kernel_args *a, int part, int parts) {
-  sweep(EQUATION_WAVE, a, part, parts);
+  reference_sweep(EQUATION_WAVE, a, part, parts);
 }
 
 double jacobi_reference_f64(const kernel_args *a, int z, int y, int x) {
-  const float *u = point(a, z, y, x);
+  const float *u = reference_point(a, z, y, x);
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   double acc = (double)a->center * u[0];
   for (int r = 1; r <= 4; r++) {

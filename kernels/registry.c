@@ -59,7 +59,7 @@ int kernel_virtual_x(const kernel *k, const kernel_args *args) {
   return (k->flags & KERNEL_VIRTUAL_X) && any && args->nx % pack == 0 && args->nx >= 8;
 }
 
-static int unknown(const char *name, enum equation equation, enum backend backend, error *e) {
+static int registry_unknown(const char *name, enum equation equation, enum backend backend, error *e) {
   const char *names[KERNEL_COUNT];
   int count = 0;
   for (int i = 0; i < KERNEL_COUNT; i++)
@@ -82,5 +82,5 @@ int kernel_find(const char *name, enum equation equation, enum backend backend, 
     *found = k;
     return 0;
   }
-  return unknown(name, equation, backend, e);
+  return registry_unknown(name, equation, backend, e);
 }

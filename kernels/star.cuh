@@ -1,8 +1,11 @@
-/* The 25-point star, streamed in z: what every staging technique does with a plane once it is in shared
- * memory. A block owns a tile in x and y and a chunk of planes, which come in one after another through a
- * ring of shared-memory slots. A thread owns ROWS x 4 points and keeps, for each, the partial sums of the
- * eight output planes that a plane adds to and that are not finished: so every plane is read once, from
- * shared memory. How planes get into the ring, and who waits for whom, is what the techniques differ in. */
+/* The 25-point star, streamed in z: what every staging technique does with a plane in shared memory. A block owns a
+ * tile in x and y and a chunk of planes. The planes come in one after another through a ring of shared-memory slots. A
+ * thread owns ROWS x 4 points. For each of them it keeps the partial sums of the eight output planes that are not
+ * finished, so it reads every plane once. The techniques differ in how planes get into the ring, and in who waits for
+ * whom.
+ *
+ *   shape     a tile's size, its threads and its ring        place    where a block is
+ *   copier    a thread's share of the copies of a plane      points   a thread's points and their sums */
 #ifndef STENCIL_STAR_CUH
 #define STENCIL_STAR_CUH
 
@@ -64,9 +67,9 @@ template <class S> struct place {
   __device__ __forceinline__ bool owns(int z) const { return z >= z_begin && z < z_end; }
 };
 
-/* A thread's share, of THREADS, of the 16-byte packs of a plane: pack number thread + i * THREADS of the
- * slot. Which of them to copy is the same for every plane; packs that no stored point reads are left out
- * (corners, and what lies beyond the ghosts), and so is the halo where a plane only adds to sums in z. */
+/* The 16-byte packs of a plane that one of THREADS threads copies: packs thread + i * THREADS of the slot. They are the
+ * same for every plane. Packs that no stored point reads are left out: corners, what lies beyond the ghosts, and the
+ * halo where a plane only adds to sums in z. */
 template <class S, int THREADS = S::threads> struct copier {
   static constexpr int copies = (S::packs + THREADS - 1) / THREADS;
   static_assert(copies <= 64, "a bit each");
@@ -152,9 +155,9 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
   add_arms_from<S::rows>(sum, row, own, S::pitch, a);
 }
 
-/* Plane z, of which the thread's points are u, arrives. sums[k] belongs to output plane z + 3 - k, to which
- * k + 1 planes were added before this one: in the canonical order, for planes come in ascending. Afterwards
- * `done` is output plane z - 4, each sum has moved up by one, and sums[4], plane z, waits for its arms. */
+/* Adds plane z, whose points of this thread are u. sums[k] belongs to output plane z + 3 - k, to which k + 1 planes
+ * were added before this one; planes come in ascending, so this is the order of operations of docs/DESIGN.md.
+ * Afterwards `done` is output plane z - 4, each sum has moved up by one, and sums[4], plane z, waits for its arms. */
 template <class S>
 __device__ __forceinline__ void arrive(float done[S::rows][PACK], float sums[2 * REACH][S::rows][PACK],
                                        const float u[S::rows][PACK], const kernel_args &a) {
@@ -182,8 +185,8 @@ __device__ __forceinline__ float update(float sum, float m, float u, float befor
   return sum;
 }
 
-/* Nothing reads these points again before the next step: loads and stores go first when the caches are full.
- * `lanes` of the four exist (fewer than 1: none); the others' values are not touched. */
+/* Nothing reads these points again before the next step, so the caches may drop them first. `lanes` of the four exist
+ * (fewer than 1: none); the others are not touched. */
 __device__ __forceinline__ void load_once(float to[PACK], const float *from, int lanes) {
   if (lanes >= PACK)
     unpack(to, __ldcs(reinterpret_cast<const float4 *>(from)));
@@ -203,9 +206,8 @@ __device__ __forceinline__ void store_once(float *to, const float v[PACK], int l
 }
 
 /* The points a thread owns and their sums. add() is called for each plane z of [z_begin - REACH,
- * z_end + REACH), in order, once the plane is in shared memory; it stores output plane z - 4. What else that
- * needs from global memory (medium, the step before) was asked for a plane earlier, so that it need not be
- * waited for. */
+ * z_end + REACH), in order, once the plane is in shared memory; it stores output plane z - 4. What else that plane
+ * needs from global memory (medium, the step before) was loaded a plane earlier, so that nothing waits for it. */
 template <class S> struct points {
   const kernel_args &a;
   const place<S> &tile;

@@ -1,5 +1,9 @@
-/* Statistics of a field on the host, and what both devices leave to it. The orders are those of statistics.h.
- */
+/* Statistics of a field on the host, and what both backends share. statistics.h gives the orders of sums.
+ *
+ *   statistics_host_units    sums, least and greatest value of each unit
+ *   statistics_host_planes   units added up to planes
+ *   statistics_host_bad      where the first values are that are not finite
+ *   histogram_host, quantiles_host */
 #include "statistics.h"
 #include <math.h>
 #include <stdio.h>
@@ -31,8 +35,7 @@ double statistics_mean(const field_statistics *s) {
   return finite ? s->all.sum / (double)finite : 0;
 }
 
-/* --- units
- * ---------------------------------------------------------------------------------------------------- */
+/* --- units ------------------------------------------------------------------------------------------------------- */
 
 /* Vectors of the compiler's own: it makes the widest instructions of the target out of them. */
 enum { VECTOR = 8 };
@@ -40,7 +43,7 @@ typedef float vector __attribute__((vector_size(VECTOR * sizeof(float))));
 typedef int32_t mask __attribute__((vector_size(VECTOR * sizeof(int32_t))));
 typedef double wide __attribute__((vector_size(VECTOR * sizeof(double))));
 
-/* The running sums of a unit, and an extreme for each. */
+/* The running sums of a unit, and the least and greatest value beside each sum. */
 typedef struct running {
   wide sum[UNIT_SUMS / VECTOR], squares[UNIT_SUMS / VECTOR];
   vector min[UNIT_SUMS / VECTOR], max[UNIT_SUMS / VECTOR];
@@ -51,8 +54,8 @@ typedef struct running {
 /* Adds the column of vectors below `first` to vector `k` of the running sums, which stay in registers while y
  * grows. The last column of a unit may be less than VECTOR points wide: NaN stands in for what is missing and
  * adds nothing. `bad` gets -1 for each point that is not finite. */
-INLINE void add_column(running *r, int k, const float *first, size_t pitch, int height, int width,
-                       mask *bad) {
+INLINE void statistics_add_column(running *r, int k, const float *first, size_t pitch, int height, int width,
+                                  mask *bad) {
   wide sum = r->sum[k], squares = r->squares[k];
   vector min = r->min[k], max = r->max[k], u = (vector){0} + NAN;
   mask found = {0};
@@ -75,13 +78,13 @@ INLINE void add_column(running *r, int k, const float *first, size_t pitch, int 
 }
 
 /* Adds all points of a unit; returns how many of them are not finite. */
-INLINE int64_t add_unit(running *r, const float *first, size_t pitch, int width, int height) {
+INLINE int64_t statistics_add_unit(running *r, const float *first, size_t pitch, int width, int height) {
   mask bad = {0};
   int x = 0;
   for (; x + VECTOR <= width; x += VECTOR)
-    add_column(r, x % UNIT_SUMS / VECTOR, first + x, pitch, height, VECTOR, &bad);
+    statistics_add_column(r, x % UNIT_SUMS / VECTOR, first + x, pitch, height, VECTOR, &bad);
   if (x < width) {
-    add_column(r, x % UNIT_SUMS / VECTOR, first + x, pitch, height, width - x, &bad);
+    statistics_add_column(r, x % UNIT_SUMS / VECTOR, first + x, pitch, height, width - x, &bad);
     for (int i = width - x; i < VECTOR; i++) bad[i] += height; /* what stood in was no point */
   }
   int64_t count = 0;
@@ -93,36 +96,37 @@ typedef int64_t unit_adder(running *r, const float *first, size_t pitch, int wid
 
 #define ADDER(name, target)                                                                                  \
   target static int64_t name(running *r, const float *first, size_t pitch, int width, int height) {          \
-    return add_unit(r, first, pitch, width, height);                                                         \
+    return statistics_add_unit(r, first, pitch, width, height);                                              \
   }
-ADDER(add_unit_portable, )
+ADDER(statistics_add_unit_portable, )
 #ifdef __x86_64__
-ADDER(add_unit_avx512, __attribute__((target("avx512f,avx512vl"))))
-ADDER(add_unit_avx2, __attribute__((target("avx2"))))
+ADDER(statistics_add_unit_avx512, __attribute__((target("avx512f,avx512vl"))))
+ADDER(statistics_add_unit_avx2, __attribute__((target("avx2"))))
 #endif
 
-static unit_adder *best_adder(void) {
+static unit_adder *statistics_best_adder(void) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return add_unit_avx512;
-  if (__builtin_cpu_supports("avx2")) return add_unit_avx2;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+    return statistics_add_unit_avx512;
+  if (__builtin_cpu_supports("avx2")) return statistics_add_unit_avx2;
 #endif
-  return add_unit_portable;
+  return statistics_add_unit_portable;
 }
 
-static double add_tree(double lanes[LANES]) {
+static double statistics_add_tree(double lanes[LANES]) {
   for (int n = LANES / 2; n > 0; n /= 2)
     for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
   return lanes[0];
 }
 
-static double add_running(const wide sums[UNIT_SUMS / VECTOR]) {
+static double statistics_add_running(const wide sums[UNIT_SUMS / VECTOR]) {
   double s[UNIT_SUMS], lanes[LANES];
   memcpy(s, sums, sizeof s);
   for (int i = 0; i < LANES; i++) lanes[i] = (s[4 * i] + s[4 * i + 1]) + (s[4 * i + 2] + s[4 * i + 3]);
-  return add_tree(lanes);
+  return statistics_add_tree(lanes);
 }
 
-static partial_statistics measure_unit(const field_view *f, int64_t i, unit_adder *add) {
+static partial_statistics statistics_measure_unit(const field_view *f, int64_t i, unit_adder *add) {
   running r = {0};
   for (int k = 0; k < UNIT_SUMS / VECTOR; k++) {
     r.min[k] += INFINITY;
@@ -132,8 +136,8 @@ static partial_statistics measure_unit(const field_view *f, int64_t i, unit_adde
   const float *first = f->points + (size_t)u.z * f->plane + (size_t)u.y * f->pitch + u.x;
   partial_statistics unit = statistics_of_nothing();
   unit.nonfinite = (uint64_t)add(&r, first, f->pitch, u.width, u.height);
-  unit.sum = add_running(r.sum);
-  unit.squares = add_running(r.squares);
+  unit.sum = statistics_add_running(r.sum);
+  unit.squares = statistics_add_running(r.squares);
   for (int k = 1; k < UNIT_SUMS / VECTOR; k++) {
     r.min[0] = CHOOSE(r.min[k] < r.min[0], r.min[k], r.min[0]);
     r.max[0] = CHOOSE(r.max[k] > r.max[0], r.max[k], r.max[0]);
@@ -145,28 +149,28 @@ static partial_statistics measure_unit(const field_view *f, int64_t i, unit_adde
   return unit;
 }
 
-static int is_finite(float value) {
+static int statistics_is_finite(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return (bits & 0x7F800000u) != 0x7F800000u;
 }
 
-static int64_t share_begin(int64_t n, int part, int parts) {
+static int64_t statistics_share_begin(int64_t n, int part, int parts) {
   return n / parts * part + n % parts * part / parts;
 }
 
 void statistics_host_units(const void *args, int part, int parts) {
   const statistics_args *a = args;
-  unit_adder *add = best_adder();
+  unit_adder *add = statistics_best_adder();
   int64_t units = units_of_plane(a->field.nx, a->field.ny) * a->field.nz;
-  int64_t begin = share_begin(units, part, parts), end = share_begin(units, part + 1, parts);
-  for (int64_t i = begin; i < end; i++) a->units[i] = measure_unit(&a->field, i, add);
+  int64_t begin = statistics_share_begin(units, part, parts),
+          end = statistics_share_begin(units, part + 1, parts);
+  for (int64_t i = begin; i < end; i++) a->units[i] = statistics_measure_unit(&a->field, i, add);
 }
 
-/* --- planes
- * --------------------------------------------------------------------------------------------------- */
+/* --- planes ------------------------------------------------------------------------------------------------------ */
 
-static partial_statistics measure_plane(const partial_statistics *units, int64_t count) {
+static partial_statistics statistics_measure_plane(const partial_statistics *units, int64_t count) {
   double sum[LANES] = {0}, squares[LANES] = {0};
   partial_statistics plane = statistics_of_nothing();
   for (int64_t i = 0; i < count; i++) {
@@ -176,28 +180,28 @@ static partial_statistics measure_plane(const partial_statistics *units, int64_t
     plane.max = fmaxf(plane.max, units[i].max);
     plane.nonfinite += units[i].nonfinite;
   }
-  plane.sum = add_tree(sum);
-  plane.squares = add_tree(squares);
+  plane.sum = statistics_add_tree(sum);
+  plane.squares = statistics_add_tree(squares);
   return plane;
 }
 
 void statistics_host_planes(const void *args, int part, int parts) {
   const statistics_args *a = args;
   int64_t count = units_of_plane(a->field.nx, a->field.ny);
-  int64_t begin = share_begin(a->field.nz, part, parts), end = share_begin(a->field.nz, part + 1, parts);
-  for (int64_t z = begin; z < end; z++) a->planes[z] = measure_plane(a->units + z * count, count);
+  int64_t begin = statistics_share_begin(a->field.nz, part, parts),
+          end = statistics_share_begin(a->field.nz, part + 1, parts);
+  for (int64_t z = begin; z < end; z++) a->planes[z] = statistics_measure_plane(a->units + z * count, count);
 }
 
-/* --- points that are not finite
- * -------------------------------------------------------------------------------------------- */
+/* --- points that are not finite ---------------------------------------------------------------------------------- */
 
 /* Lists the bad points of one row; returns the new length of the list. */
-static int list_row(const statistics_args *a, int z, int y, int found) {
+static int statistics_list_row(const statistics_args *a, int z, int y, int found) {
   const field_view *f = &a->field;
   const float *row = f->points + (size_t)z * f->plane + (size_t)y * f->pitch;
   uint64_t first = ((uint64_t)z * (uint64_t)f->ny + (uint64_t)y) * (uint64_t)f->nx;
   for (int x = 0; x < f->nx && found < BAD_POINTS; x++)
-    if (!is_finite(row[x])) a->bad[found++] = (bad_point){first + (uint64_t)x, row[x]};
+    if (!statistics_is_finite(row[x])) a->bad[found++] = (bad_point){first + (uint64_t)x, row[x]};
   return found;
 }
 
@@ -207,11 +211,11 @@ void statistics_host_bad(const void *args, int part, int parts) {
   if (part != 0) return;
   int found = 0;
   for (int z = 0; z < a->field.nz && found < BAD_POINTS; z++)
-    for (int y = 0; a->planes[z].nonfinite && y < a->field.ny; y++) found = list_row(a, z, y, found);
+    for (int y = 0; a->planes[z].nonfinite && y < a->field.ny; y++)
+      found = statistics_list_row(a, z, y, found);
 }
 
-/* --- histogram
- * --------------------------------------------------------------------------------------------------- */
+/* --- histogram --------------------------------------------------------------------------------------------------- */
 
 void histogram_host_clear(const void *args, int part, int parts) {
   const histogram_args *a = args;
@@ -223,11 +227,11 @@ void histogram_host(const void *args, int part, int parts) {
   const histogram_args *a = args;
   const field_view *f = &a->field;
   uint64_t mine[HISTOGRAM_BINS] = {0};
-  int64_t rows = (int64_t)f->nz * f->ny, end = share_begin(rows, part + 1, parts);
-  for (int64_t i = share_begin(rows, part, parts); i < end; i++) {
+  int64_t rows = (int64_t)f->nz * f->ny, end = statistics_share_begin(rows, part + 1, parts);
+  for (int64_t i = statistics_share_begin(rows, part, parts); i < end; i++) {
     const float *row = f->points + (size_t)(i / f->ny) * f->plane + (size_t)(i % f->ny) * f->pitch;
     for (int x = 0; x < f->nx; x++)
-      if (is_finite(row[x])) mine[histogram_bin(a, row[x])]++;
+      if (statistics_is_finite(row[x])) mine[histogram_bin(a, row[x])]++;
   }
   for (int i = 0; i < a->bins; i++) __atomic_fetch_add(&a->counts[i], mine[i], __ATOMIC_RELAXED);
 }

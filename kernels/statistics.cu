@@ -1,7 +1,13 @@
-/* Statistics of a field on a CUDA device, in one cooperative launch: a warp measures a unit; the whole grid
- * meets; a warp adds up a plane's units; the grid meets again; and if anything is not finite, one warp lists
- * where. Sums are formed in the order that statistics.h sets down, which is why they go through shuffles of
- * our own; what does not depend on an order (extremes, counts) is left to cg::reduce and to atomics. */
+/* Statistics of a field on a CUDA device.
+ *
+ *   measure          one cooperative launch: a warp measures a unit; the grid meets; a warp adds up a plane's units;
+ * the
+ *                    grid meets again; one warp lists the first values that are not finite
+ *   count_values     the histogram: each block counts in shared memory
+ *   find_quantiles   one warp goes through the bins
+ *
+ * Sums have the order of statistics.h, so they go through shuffles of our own. Extremes and counts do not depend on an
+ * order and use cg::reduce and atomics. */
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
@@ -15,8 +21,7 @@ enum {
   BLOCK = 256, /* threads */
   BLOCKS_A_SM = 4,
   PER_LANE = UNIT_SUMS / WARP,
-  ROWS_AT_ONCE =
-      4 /* rows whose points a lane asks for before it adds the first: hides the latency of memory */
+  ROWS_AT_ONCE = 4 /* rows that a lane loads before it adds the first: hides the latency of memory */
 };
 static_assert(PER_LANE == 4, "a lane loads a float4");
 static_assert(UNIT_HEIGHT % ROWS_AT_ONCE == 0, "so that no unit but the lowest in a plane has a rest");
@@ -29,8 +34,7 @@ struct running {
   float min, max;
 };
 
-/* --- units
- * ---------------------------------------------------------------------------------------------------- */
+/* --- units ------------------------------------------------------------------------------------------------------- */
 
 static __device__ void add_point(running &r, int sum, float u) {
   const double wide = u;
@@ -40,8 +44,8 @@ static __device__ void add_point(running &r, int sum, float u) {
   r.max = fmaxf(r.max, u);
 }
 
-/* Adds the first `count` of four neighbours. Lanes that met something that is not finite come here together
- * by chance: whoever they are, one of them adds what all have found. */
+/* Adds the first `count` of four neighbours. Of the lanes that find values that are not finite at the same moment, one
+ * adds the number that all of them have found. */
 static __device__ void add_points(running &r, float4 four, int count, count_t *nonfinite) {
   const float u[PER_LANE] = {four.x, four.y, four.z, four.w};
   if (count >= PER_LANE && isfinite(u[0]) && isfinite(u[1]) && isfinite(u[2]) && isfinite(u[3])) {
@@ -109,8 +113,7 @@ static __device__ void measure_unit(const warp_tile &warp, const field_view &f, 
                 (r.squares[0] + r.squares[1]) + (r.squares[2] + r.squares[3]), r.min, r.max);
 }
 
-/* --- planes
- * --------------------------------------------------------------------------------------------------- */
+/* --- planes ------------------------------------------------------------------------------------------------------ */
 
 static __device__ void measure_plane(const warp_tile &warp, const partial_statistics *units, int64_t count,
                                      partial_statistics *plane) {
@@ -129,11 +132,10 @@ static __device__ void measure_plane(const warp_tile &warp, const partial_statis
   if (warp.thread_rank() == 0) plane->nonfinite = nonfinite;
 }
 
-/* --- points that are not finite
- * ------------------------------------------------------------------------------- */
+/* --- points that are not finite ---------------------------------------------------------------------------------- */
 
-/* Lists those of one row; `place` is the place of the first in the list, and is moved on. The warp splits in
- * two, and a lane's rank among its like is its place among the points that are not finite. */
+/* Lists those of one row. `place` is the first one's place in the list, and moves on. The warp splits in two groups,
+ * finite and not; a lane's rank in its group is its place among the points that are not finite. */
 static __device__ void list_row(const warp_tile &warp, const statistics_args &a, int z, int y,
                                 count_t &place) {
   const field_view &f = a.field;
@@ -183,8 +185,7 @@ static __device__ void list_bad(const warp_tile &warp, const statistics_args &a)
   }
 }
 
-/* --- the launch
- * ----------------------------------------------------------------------------------------------- */
+/* --- the launch -------------------------------------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(BLOCK, BLOCKS_A_SM)
     measure(const __grid_constant__ statistics_args a) {
@@ -231,11 +232,10 @@ extern "C" int operation_statistics_cuda(const void *args, void *stream) {
                                      arguments, 0, static_cast<cudaStream_t>(stream));
 }
 
-/* --- histogram: a launch of its own, since its range is known only when all ranks have been measured
- * --------------- */
+/* --- histogram: a launch of its own, since its range is known only when all ranks have been measured ------------- */
 
-/* Neighbours in space often share a bin: one atomic for all lanes of a warp that do. Finding them costs more
- * than Hopper's atomics on shared memory by themselves, which is no matter for a field that is being saved:
+/* Neighbours in space often share a bin, so one atomic serves all lanes of a warp that do. On Hopper finding them costs
+ * more than plain atomics on shared memory would, which does not matter for a field that is being saved:
  * 0.8 ms (smooth field) to 3.7 ms (random, 4096 bins) at 768^3 on an H200, against 0.5 ms without. */
 static __device__ void count_point(unsigned *counts, const histogram_args &a, float u) {
   if (!isfinite(u)) return;

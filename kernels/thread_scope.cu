@@ -1,7 +1,7 @@
-/* thread_scope: a cuda::pipeline of thread scope. Each thread copies its share of every plane, 16 bytes at a
- * time, and its pipeline tells it when its own copies have landed; a pipeline of thread scope knows nothing
- * of other threads (its producer_acquire and consumer_release do nothing), so one block barrier a plane says
- * that everyone's have, and that the slot to be refilled has been read by all.
+/* thread_scope: a cuda::pipeline of thread scope. Each thread copies its share of every plane, 16 bytes at a time, and
+ * its pipeline tells it when its own copies have landed. Such a pipeline knows nothing of other threads (its
+ * producer_acquire and consumer_release do nothing). So one block barrier a plane makes sure that all copies have
+ * landed, and that all threads have read the slot to be refilled.
  *
  *   plane      z-1     z      z+1    z+2   ...  z+STAGES-1
  *   wait             |wait|                                  own copies: consumer_wait_prior<STAGES - 2>
@@ -9,10 +9,9 @@
  *   copies     slot of z-1 is refilled ........ |issue------->
  *   sums             |add to nine output planes|
  *
- * STAGES - 1 planes are on their way at any time. It costs one barrier a plane and the copies themselves (a
- * pack of 16 bytes is one LDGSTS and its predicate). What it cannot do is let warps drift: at the barrier all
- * wait for the slowest, every plane. Where arithmetic is what limits (jacobi), expect a few percent less than
- * multi_stage; where memory does (wave), as much as any. */
+ * STAGES - 1 planes are on their way at any time. It costs one barrier a plane and the copies themselves (a pack of 16
+ * bytes is one LDGSTS and its predicate). Warps cannot drift apart: at every barrier all wait for the slowest. Where
+ * arithmetic limits (jacobi), expect a few percent less than multi_stage; where memory does (wave), as much as any. */
 #include <cuda/pipeline>
 #include "star.cuh"
 
