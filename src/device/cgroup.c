@@ -7,7 +7,7 @@
 
 enum { FOLDER = 4096, FILE_PATH = FOLDER + 64 };
 
-/* Opens FOLDER/NAME, a file of a control group, to be read. */
+/* Opens FOLDER/NAME, a file of a control group, for reading. */
 static FILE *cgroup_open(const char *folder, const char *name) {
   char path[FILE_PATH];
   snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -39,7 +39,7 @@ static uint64_t cgroup_least(uint64_t a, double b) {
 }
 
 static void cgroup_limit_memory(cgroup_limits *l, double most, double used, double of_files) {
-  if (!(most < 0x1p62)) return; /* version 1 says so that there is none */
+  if (!(most < 0x1p62)) return; /* in version 1 so large a number means that there is no limit */
   l->memory = cgroup_least(l->memory, most);
   l->memory_left = cgroup_least(l->memory_left, most - used + of_files);
 }
@@ -65,8 +65,8 @@ static void cgroup_read_version_2(cgroup_limits *l, const char *folder) {
                       cgroup_statistic(folder, "inactive_file") + cgroup_statistic(folder, "active_file"));
 }
 
-/* Folder MOUNT GROUP and those above it up to MOUNT. Inside a container GROUP may be a name that only holds outside:
- * then MOUNT itself is the container's group. */
+/* Reads the folder MOUNT/GROUP and its parents up to MOUNT. Inside a container GROUP may be a path that exists only
+ * outside: then MOUNT itself is the container's group. */
 static void cgroup_read_upwards(cgroup_limits *l, const char *root, const char *mount, const char *group,
                                 void (*read)(cgroup_limits *, const char *)) {
   char folder[FOLDER];
@@ -80,7 +80,7 @@ static void cgroup_read_upwards(cgroup_limits *l, const char *root, const char *
   }
 }
 
-/* Is `name` one of a list "cpu,cpuacct"? */
+/* True if `name` is in a list such as "cpu,cpuacct". */
 static bool cgroup_listed(const char *list, const char *name) {
   const size_t length = strlen(name);
   for (const char *at = list; (at = strstr(at, name)); at += length)

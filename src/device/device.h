@@ -21,8 +21,8 @@ extern "C" {
 #endif
 
 enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_OUTPUT = 2, STREAM_COUNT = 3 };
-/* Events are numbered. Who uses which: the step loop, receivers, output, transports. Those from EVENT_ORDER on carry no
- * times. */
+/* Events are numbered. The step loop, receivers, output and transports each have a range of their own. Events from
+ * EVENT_ORDER on carry no times. */
 enum {
   EVENT_ORDER = 24,
   EVENT_STEP_END = 32,
@@ -39,7 +39,7 @@ typedef struct device_options {
   int local_rank;  /* this rank among the ranks of its node */
   int local_ranks; /* ranks on this node */
   int threads;     /* host device: threads a stream computes with, >= 1 */
-  bool own_cores;  /* host device: there is a core for each of them that no other rank uses */
+  bool own_cores;  /* host device: each of them has a core that no other rank uses */
   bool profile;    /* events carry times, so that `seconds` works */
 } device_options;
 
@@ -50,18 +50,18 @@ typedef struct peer_memory {
   unsigned char bytes[80];
 } peer_memory;
 
-/* Work between the devices of several processes. The host has `signal` and `await` only, the rest is NULL. */
+/* Work between the devices of several processes. The host device has only `signal` and `await`; the others are NULL. */
 typedef struct device_peer {
   /* Describes `memory`, the beginning of an allocation, for another process. */
   int (*offer)(device *dev, void *memory, peer_memory *offered, error *e);
   /* Maps memory that another process has offered and not freed; unmap it before that process frees it. */
   int (*map)(device *dev, const peer_memory *offered, void **memory, error *e);
   int (*unmap)(device *dev, const peer_memory *offered, void *memory, error *e);
-  /* Enqueues: sets the counter, in this device's memory or mapped, when all earlier work of the stream is done and can
-   * be seen by its readers. */
+  /* Enqueues a write of `value` to the counter, which is in this device's memory or mapped. It happens when all earlier
+   * work of the stream is done and visible to readers of the counter. */
   int (*signal)(device *dev, int stream, uint32_t *counter, uint32_t value, error *e);
-  /* Holds back later work of the stream until the counter, in this device's memory (of the host: or mapped), has
-   * reached `value`, which may wrap around. Fresh memory counts as -1. */
+  /* Holds back later work of the stream until the counter has reached `value`, which may wrap around. The counter is in
+   * this device's memory; for the host device it may also be mapped. Fresh memory counts as -1. */
   int (*await)(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e);
   /* The stream as CUDA knows it, a cudaStream_t, for a library that enqueues work of its own. */
   void *(*stream)(device *dev, int stream);
@@ -69,22 +69,27 @@ typedef struct device_peer {
   int (*adopt)(device *dev, error *e);
 } device_peer;
 
-/* The table. All functions return 0 or an error id with `e` filled; `dev` is the device the table belongs to.
- */
+/* The table. All functions but `close` return 0 or an error id with `e` filled; `dev` is the device the table belongs
+ * to. After a failed `alloc` there is nothing to free. */
 typedef struct device_table {
   enum backend backend;
+  /* Waits for all streams, then frees the device. Free its memory first. */
   void (*close)(device *dev);
   /* Allocates `bytes` of device or pinned host memory, aligned to 256 bytes; the host's in whole pages. Owned by the
    * caller: free it. */
   int (*alloc)(device *dev, void **memory, size_t bytes, memory_kind kind, error *e);
   int (*free)(device *dev, void *memory, memory_kind kind, error *e);
+  /* Enqueues a copy of `bytes`. Both ranges must stay allocated until it is done. */
   int (*copy)(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,
               error *e);
+  /* Enqueues a kernel of this backend on the planes [z_begin, z_end) of `args`, at least one; `args` is copied. */
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
   int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
+  /* Events: `event` < EVENT_MAX. On the host device an event belongs to the first stream that records it. */
   int (*record)(device *dev, int stream, int event, error *e);
   int (*wait)(device *dev, int stream, int event, error *e);
+  /* Waits until all work of the stream is done. DEVICE_FAILED if any of it has failed, now or earlier. */
   int (*sync)(device *dev, int stream, error *e);
   /* Waits until the work before the latest record of `event` is done; returns at once if it was never
    * recorded. Any thread may call it, alone of all functions, while nobody records the event. */
@@ -95,7 +100,7 @@ typedef struct device_table {
   /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. */
   int (*pin)(device *dev, void *memory, size_t bytes, error *e);
   int (*unpin)(device *dev, void *memory, error *e);
-  const device_peer *peer; /* NULL: the device cannot do that */
+  const device_peer *peer; /* NULL: none */
 } device_table;
 
 /* The part of a device that its users may read. Implementations put it first in a struct of their own. */
@@ -106,19 +111,19 @@ struct device {
   size_t bytes, peak_bytes; /* device memory in use now and at most */
   size_t pinned_bytes;      /* pinned host memory in use now */
   size_t total_bytes;       /* memory of the device, 0 if unknown */
-  size_t room;              /* what this rank may take: less where others use the same device; 0 if unknown */
-  block_counter *counters;  /* CUDA: one a stream, for args of operations that launch kernels; else NULL */
-  unsigned char gpu[16]; /* the same for two devices that are one GPU, whoever opened them; zeros: no GPU */
+  size_t room;              /* bytes this rank may use: less where ranks share the device; 0 if unknown */
+  block_counter *counters;  /* CUDA: one for each stream, for operations that launch; else NULL */
+  unsigned char gpu[16];    /* identifies the GPU, the same in every process; zeros: no GPU */
 };
 
-/* Opens a device: name "host", "cuda" or "auto" (cuda where it is compiled in and a device is there, else
- * host). A backend this program or machine cannot do is exit 1 saying why. The caller closes it with
- * dev->table->close. */
+/* Opens a device: name "host", "cuda" or "auto" (cuda where it is compiled in and a device is there, else host). A
+ * backend that this program or machine does not have is exit 1 with the reason; no device is open then. The caller
+ * closes the device with dev->table->close. */
 int device_open(const char *name, const device_options *options, device **opened, error *e);
 int device_open_host(const device_options *options, device **opened, error *e);
 int device_open_cuda(const device_options *options, device **opened, error *e);
 
-/* Number of CUDA devices this process sees, with `why` saying why there is none. 0 in a program without CUDA.
+/* Number of CUDA devices that this process sees. `why` gets the reason if there is none. 0 in a program without CUDA.
  */
 int device_cuda_count(char why[256]);
 /* "13.0" etc: the CUDA runtime compiled in; "none" in a program without CUDA. Writes at most 64 bytes. */

@@ -8,7 +8,7 @@
 #include "device.h"
 #include "kernels/statistics.h"
 
-/* What alloc gave out: the runtime does not tell free how large it was. */
+/* An allocation. free needs its size, which the runtime does not tell. */
 struct allocation {
   void *memory;
   size_t bytes;
@@ -16,7 +16,8 @@ struct allocation {
   allocation *next;
 };
 
-/* What the runtime lacks, asked of the driver at run time so that the program also starts where there is none. */
+/* Functions of the driver that the runtime lacks. They are looked up at run time, so that the program also starts where
+ * there is no driver. */
 struct driver_functions {
   CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr);
   CUresult (*write)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
@@ -85,7 +86,7 @@ static void cuda_remember(cuda_device *d, allocation *a) {
   if (d->shown.bytes > d->shown.peak_bytes) d->shown.peak_bytes = d->shown.bytes;
 }
 
-/* NaN everywhere, as on the host device: what nobody wrote shows in the answer. */
+/* Fills memory with NaN, like the host device, so that values that nobody wrote show in the result. */
 static int cuda_fill_with_nan(cuda_device *d, void *memory, size_t bytes, error *e) {
   const cudaStream_t stream = d->streams[STREAM_BOUNDARY];
   CUDA_TRY(e, cudaMemsetAsync(memory, 0xFF, bytes, stream));
@@ -103,7 +104,7 @@ static int cuda_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
                                                    : cudaHostAlloc(&a->memory, ask, cudaHostAllocPortable);
   if (status != cudaSuccess) {
     free(a);
-    (void)cudaGetLastError(); /* a failed allocation is no reason for the next launch to fail */
+    (void)cudaGetLastError(); /* otherwise the next launch would report it */
     return FAIL(e, DEVICE_MEMORY, "cuda", bytes, kind == MEMORY_DEVICE ? "device" : "pinned host",
                 cudaGetErrorString(status));
   }
@@ -138,7 +139,7 @@ static int cuda_unpin(device *dev, void *memory, error *e) {
 /* --- other processes
  * ----------------------------------------------------------------------------------------- */
 
-/* Small allocations share a block: what is sent is the block and where in it the memory lies. */
+/* Small allocations share a block, so the block's handle and the offset in it are sent. */
 struct offered_memory {
   cudaIpcMemHandle_t block;
   uint64_t offset;
@@ -175,7 +176,7 @@ static int cuda_unmap(device *dev, const peer_memory *offered, void *memory, err
   return 0;
 }
 
-/* Neither takes a multiprocessor, so that kernels that fill the device cannot hold up a halo. */
+/* Neither signal nor await occupies a multiprocessor, so kernels that fill the device cannot hold up a halo. */
 static int cuda_signal(device *dev, int stream, uint32_t *counter, uint32_t value, error *e) {
   const cuda_device *d = cuda_of(dev);
   DRIVER_TRY(e,
@@ -217,7 +218,7 @@ static int cuda_copy(device *dev, int stream, void *to, const void *from, size_t
   return 0;
 }
 
-/* For a launcher's return code. */
+/* Turns a launcher's return code into an error. */
 static int cuda_launched(const char *what, int status, error *e) {
   return status == cudaSuccess ? 0 : cuda_failed(e, what, static_cast<cudaError_t>(status));
 }
@@ -254,7 +255,7 @@ static int cuda_sync(device *dev, int stream, error *e) {
 }
 
 static int cuda_sync_event(device *dev, int event, error *e) {
-  TRY(cuda_adopt(dev, e)); /* the calling thread may be one that knows no device yet */
+  TRY(cuda_adopt(dev, e)); /* the calling thread may not have chosen a device yet */
   CUDA_TRY(e, cudaEventSynchronize(cuda_of(dev)->events[event]));
   return 0;
 }
@@ -273,7 +274,7 @@ static int cuda_seconds(device *dev, int first, int last, double *seconds, error
 /* --- opening and closing
  * ------------------------------------------------------------------------------------ */
 
-/* Also for a device whose opening failed half-way. What fails here has nobody left to tell. */
+/* Also closes a device that is only partly open. Errors are ignored: nobody is left to tell. */
 static void cuda_close(device *dev) {
   if (!dev) return;
   cuda_device *d = cuda_of(dev);
@@ -334,9 +335,9 @@ static int cuda_describe(cuda_device *d, int ordinal, int count, int ranks, erro
   CUDA_TRY(e, cudaMemGetInfo(&available, &d->shown.total_bytes));
   snprintf(d->shown.description, sizeof d->shown.description, "%.200s, %d SMs, %.0f GiB", properties.name,
            properties.multiProcessorCount, (double)d->shown.total_bytes / (double)(1 << 30));
-  static_assert(sizeof properties.uuid == sizeof d->shown.gpu, "it is all of it");
+  static_assert(sizeof properties.uuid == sizeof d->shown.gpu, "the whole id is kept");
   memcpy(d->shown.gpu, &properties.uuid, sizeof d->shown.gpu);
-  if (ranks > count) /* with one device visible to each rank they may well be different ones */
+  if (ranks > count) /* with one visible device for each rank they may be different devices */
     snprintf(d->shown.warning, sizeof d->shown.warning,
              "%d ranks on this node and %d CUDA device%s visible: ranks share a device unless each was given "
              "its own",
@@ -351,7 +352,7 @@ static int cuda_make_streams(cuda_device *d, error *e) {
     CUDA_TRY(e, cudaStreamCreateWithPriority(&d->streams[i], cudaStreamNonBlocking,
                                              i == STREAM_BOUNDARY ? greatest : least));
     unsigned **const begun = &d->counters[i].begun;
-    CUDA_TRY(e, cudaMalloc(begun, sizeof **begun)); /* each in a line of its own */
+    CUDA_TRY(e, cudaMalloc(begun, sizeof **begun)); /* each in a cache line of its own */
     CUDA_TRY(e, cudaMemsetAsync(*begun, 0, sizeof **begun, d->streams[i]));
   }
   for (int i = 0; i < EVENT_MAX; i++)
@@ -381,8 +382,8 @@ static int cuda_find_driver_functions(cuda_device *d, error *e) {
   return 0;
 }
 
-/* Takes the device and measures nothing: is this program's code for it, is it free, and can it do cooperative
- * launches? */
+/* Chooses the device and measures an empty field. That fails if the program has no code for this GPU, if the GPU is not
+ * free, or if it cannot do cooperative launches. */
 static int cuda_take(cuda_device *d, int ordinal, error *e) {
   const cudaError_t status = cudaSetDevice(ordinal);
   if (status != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(status));

@@ -21,7 +21,7 @@ typedef struct host_device {
   error failures[STREAM_COUNT];
   host_event events[EVENT_MAX];
   int threads;
-  double patience; /* s that those wait awake who have cores of their own */
+  double patience; /* s that a thread polls before it sleeps; 0 where ranks share cores */
 } host_device;
 
 static host_device *host_of(device *dev) {
@@ -34,7 +34,7 @@ static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
   host_device *h = host_of(dev);
   const char *name = kind == MEMORY_DEVICE ? "device" : "pinned host";
   const size_t taken = dev->bytes + dev->pinned_bytes;
-  /* The system grants more, and kills who uses it. */
+  /* The system would grant more and kill the process that uses it. */
   int failed = taken + bytes > dev->room ? ENOMEM : host_memory_take(memory, bytes);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
   host_copy_push_nan(h->streams[STREAM_INTERIOR], *memory, bytes / sizeof(float), h->threads);
@@ -61,7 +61,7 @@ static int host_free(device *dev, void *memory, memory_kind kind, error *e) {
 }
 
 static int host_pin(device *dev, void *memory, size_t bytes, error *e) {
-  (void)dev, (void)memory, (void)bytes, (void)e; /* all memory is alike to the host */
+  (void)dev, (void)memory, (void)bytes, (void)e; /* pinning makes no difference on the host */
   return 0;
 }
 
@@ -81,7 +81,7 @@ static int host_copy(device *dev, int stream, void *to, const void *from, size_t
   return 0;
 }
 
-/* Neither is done on a stream that has failed. */
+/* Launches and operations are skipped on a stream that has failed. */
 typedef struct launch_task {
   const error *failure;
   host_kernel *run;
@@ -94,7 +94,7 @@ typedef struct operation_task {
   host_operation *run;
   _Alignas(16) unsigned char args[HOST_TASK_PAYLOAD - 16];
 } operation_task;
-_Static_assert(sizeof(operation_task) <= HOST_TASK_PAYLOAD, "so must an operation");
+_Static_assert(sizeof(operation_task) <= HOST_TASK_PAYLOAD, "an operation must fit a task");
 
 static void host_run_launch(const void *payload, int part, int parts) {
   const launch_task *t = payload;
@@ -214,15 +214,15 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .unpin = host_unpin,
                                         .peer = &host_peer};
 
-/* In a batch job or a container, processes that take more than there is are killed, so something is left there for what
- * is none of the device's: files, MPI, HDF5. */
+/* In a batch job or a container, a process that exceeds the limit is killed. So some memory is left for files, MPI and
+ * HDF5, which the device does not count. */
 static void host_find_memory(device *dev, int ranks) {
   const host_memory_limits m = host_memory_limits_read();
   const uint64_t half = m.left / 2, beside = host_memory_beside(ranks);
   const uint64_t room = m.of_group ? m.left - (beside < half ? beside : half) : m.total;
   dev->total_bytes = (size_t)m.total;
   dev->room = (size_t)(room / (uint64_t)ranks);
-  if (!dev->room) dev->room = 1; /* 0 would mean that it is not known */
+  if (!dev->room) dev->room = 1; /* 0 would mean unknown */
 }
 
 int device_open_host(const device_options *options, device **opened, error *e) {
@@ -236,9 +236,10 @@ int device_open_host(const device_options *options, device **opened, error *e) {
            h->threads == 1 ? "" : "s", host_instruction_set());
   for (int i = 0; i < EVENT_MAX; i++) host_event_open(&h->events[i]);
   for (int s = 0; s < STREAM_COUNT; s++) {
-    /* Only the interior's work follows at once; who looks for more of another stream's keeps a core from it. */
+    /* Only the interior's next task follows at once. A thread that polled for another stream's would keep a core from
+     * it. */
     const double patience = s == STREAM_INTERIOR ? h->patience : 0;
-    const int threads = s == STREAM_OUTPUT ? 1 : h->threads; /* copies, beside the steps */
+    const int threads = s == STREAM_OUTPUT ? 1 : h->threads; /* it only copies, while steps run */
     h->streams[s] = host_stream_open(threads, patience);
     if (h->streams[s]) continue;
     host_close(&h->base);

@@ -25,8 +25,8 @@ static void host_copy_run_nan(const void *payload, int part, int parts) {
   memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
 }
 
-/* Copies past the caches: what is copied on the device is a whole field, and reading a line only to overwrite
- * it would make the measured copy bandwidth a third too low. */
+/* Writes past the caches: a copy on the device is a whole field, and reading each line before it is overwritten would
+ * make the measured copy bandwidth a third too low. */
 static void host_copy_streaming(float *to, const float *from, size_t count) {
 #ifdef __SSE2__
   size_t i = 0;

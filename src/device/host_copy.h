@@ -1,4 +1,4 @@
-/* Copies of the host device, and the NaN its memory begins with: tasks of a stream, shared among threads. */
+/* Tasks of the host device's streams: copies, and filling new memory with NaN. Threads share a task. */
 #ifndef STENCIL_HOST_COPY_H
 #define STENCIL_HOST_COPY_H
 
@@ -10,12 +10,14 @@ typedef struct copy_task {
   const void *from;
   size_t bytes;
   copy_direction direction;
-  error *failure; /* of the stream: nothing is copied after it, and a null pointer makes it */
+  error *failure; /* of the stream: nothing is copied once it is set; a null pointer sets it */
 } copy_task;
 
+/* Enqueues a copy in at most `threads` shares. */
 void host_copy_push(host_stream *s, const copy_task *copy, int threads);
 
-/* Every float is NaN then. The threads that compute touch the memory first: that places its pages near them. */
+/* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near
+ * them. */
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads);
 
 #endif

@@ -28,7 +28,7 @@ static void host_event_run_record(const void *payload, int part, int parts) {
   pthread_mutex_unlock(&t->event->lock);
 }
 
-/* Waits for the record of that number; returns when the latest one so far was reached, s. */
+/* Waits for record number `record`. Returns the time of the latest record so far, s. */
 static double host_event_time_after(host_event *ev, size_t record) {
   pthread_mutex_lock(&ev->lock);
   while (ev->done < record) pthread_cond_wait(&ev->changed, &ev->lock);
@@ -83,7 +83,7 @@ static void host_counter_run_signal(const void *payload, int part, int parts) {
   __atomic_store_n(t->counter, t->value, __ATOMIC_RELEASE);
 }
 
-/* Leaves the core to others: one of them may be the stream that computes. */
+/* Yields the core, because the stream that computes may need it. */
 static void host_counter_run_await(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const double LONGEST = 200e-6; /* s */

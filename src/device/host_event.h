@@ -17,9 +17,9 @@ typedef struct host_event {
 } host_event;
 
 void host_event_open(host_event *ev);
-/* No stream may still work on it. */
+/* No stream may still use it. */
 void host_event_close(host_event *ev);
-/* DEVICE_FAILED if it belongs to another stream. */
+/* Enqueues a record. DEVICE_FAILED if the event belongs to another stream. */
 int host_event_record(host_event *ev, host_stream *s, error *e);
 /* Holds back later work of `s` until the latest record, as of this call, is reached. */
 void host_event_wait(host_event *ev, host_stream *s);

@@ -9,10 +9,10 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* A page before the memory remembers its size. */
+/* The page before the memory holds its size. */
 enum { PAGE = 4096 };
 
-/* Of the machine; UINT64_MAX where the system does not say. */
+/* Bytes available on the machine; UINT64_MAX where the system does not say. */
 static uint64_t host_memory_available(void) {
   unsigned long long kib = 0;
   char line[128];
@@ -42,7 +42,7 @@ static size_t host_memory_block_bytes(size_t bytes) {
   return PAGE + (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* AddressSanitizer knows the borders of the heap's memory by itself, not of this. */
+/* AddressSanitizer guards the borders of the heap by itself, but not those of this memory. */
 static void host_memory_guard(unsigned char *block, size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
   ASAN_POISON_MEMORY_REGION(block + sizeof bytes, PAGE - sizeof bytes);
@@ -69,7 +69,7 @@ int host_memory_take(void **memory, size_t bytes) {
   *memory = (unsigned char *)block + PAGE;
   host_memory_guard(block, bytes);
 #ifdef MADV_HUGEPAGE
-  (void)madvise(*memory, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* only a wish */
+  (void)madvise(*memory, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* only a hint */
 #endif
   return 0;
 }

@@ -1,5 +1,5 @@
-/* Memory of the host device: pages of its own, which go back to the system whole, whatever has been put in the place of
- * some of them meanwhile (shared_pages.h). Huge ones where the system has them. And how much of it there is. */
+/* Memory of the host device, and how much of it there is. Each allocation has pages of its own, huge ones where the
+ * system has them. All of them go back to the system, even if shared pages (shared_pages.h) have replaced some. */
 #ifndef STENCIL_HOST_MEMORY_H
 #define STENCIL_HOST_MEMORY_H
 
@@ -7,27 +7,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory of all processes together, bytes: the machine's, or where that is less what its control group (cgroup.h), a
- * batch job or a container, may have of it. */
+/* Bytes for all processes together: the machine's memory, or the limit of the control group (cgroup.h) where that is
+ * less, as in a batch job or a container. */
 typedef struct host_memory_limits {
   uint64_t total;
-  uint64_t left; /* the part that is free or only holds files that can be read again; UINT64_MAX: not known */
-  bool of_group; /* the group's: processes that take more are killed. `left` is known then */
+  uint64_t left; /* the part that is free or only caches files; UINT64_MAX: unknown */
+  bool of_group; /* it is the group's limit: processes that exceed it are killed. `left` is known */
 } host_memory_limits;
 
-/* What there is now. */
+/* Reads the limits as they are now. */
 host_memory_limits host_memory_limits_read(void);
 
-/* Bytes that `ranks` ranks of a node take in all beside the device's memory and its copies, while they use files: lanes
- * (io/lanes.h), and each of them a block of a file for each thread, MPI's and HDF5's own. Measured, of 2 ranks that
- * write a checkpoint: 41 MB each. */
+/* Bytes that `ranks` ranks of a node need in all besides the device's memory and its copies while they use files: the
+ * lanes (io/lanes.h), and for each rank a block of a file for each thread and what MPI and HDF5 allocate. Measured: 41
+ * MB for each of 2 ranks that write a checkpoint. */
 static inline uint64_t host_memory_beside(int ranks) {
   return ((uint64_t)16 << 20) + (uint64_t)ranks * ((uint64_t)56 << 20);
 }
 
-/* Takes `bytes`, which begin on a page of 4096 bytes; zeros. Returns 0 or an errno. Give it back. */
+/* Allocates `bytes` of zeros, aligned to 4096. Returns 0 or an errno; after an errno *memory is unchanged. The caller
+ * gives it back. */
 int host_memory_take(void **memory, size_t bytes);
-/* How many were asked for. */
+/* The bytes that were asked for. */
 size_t host_memory_bytes(const void *memory);
 void host_memory_give_back(void *memory);
 

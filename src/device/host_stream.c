@@ -58,9 +58,9 @@ struct host_stream {
   bool dismissed;
 };
 
-/* Looks for up to s->patience seconds whether `counter` is `value` (until_equal) or no longer is. Waking a thread takes
- * long where threads are many, above all in virtual machines, and all wait for the last one: on 16 cores steps of 256^3
- * and 512^3 took 1.5 times as long without this. */
+/* Polls for up to s->patience seconds until `counter` is `value` (until_equal) or no longer is. Waking many threads is
+ * slow, above all in virtual machines, and all wait for the last one: on 16 cores steps of 256^3 and 512^3 took 1.5
+ * times as long without polling. */
 static void host_stream_look(const host_stream *s, const atomic_size_t *counter, size_t value,
                              bool until_equal) {
   pace p = {.begin = clock_seconds(), .eager = INFINITY, .spins = SPINS};
@@ -70,7 +70,7 @@ static void host_stream_look(const host_stream *s, const atomic_size_t *counter,
   }
 }
 
-/* Waits for the call after number `seen`; false where none will come. */
+/* Waits for the call after number `seen`; false if the stream ends first. */
 static bool host_stream_await_call(host_stream *s, size_t seen) {
   host_stream_look(s, &s->calls, seen, false);
   if (atomic_load_explicit(&s->calls, memory_order_acquire) != seen) return true;
@@ -83,7 +83,7 @@ static bool host_stream_await_call(host_stream *s, size_t seen) {
   return called;
 }
 
-/* Does the pieces of its own share, then those that others have left of theirs. */
+/* Does the pieces of the thread's own share, then those that other threads have left. */
 static void host_stream_do_shares(host_stream *s, const queued_task *q, int own) {
   const int shares = q->pieces > 1 ? q->shares : 1; /* a single piece is taken by its owner */
   if (own >= q->shares && shares == 1) return;

@@ -16,13 +16,14 @@ enum { HOST_TASK_PAYLOAD = 896 };
 typedef void host_task(const void *payload, int part, int parts);
 
 /* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
- * which a thread that has done its share looks for the next one before it sleeps; 0 where cores are shared. */
+ * which a thread that has done its share polls for the next one before it sleeps; 0 where cores are shared. */
 host_stream *host_stream_open(int threads, double patience);
 /* Runs what is queued, then stops the threads and frees the stream. NULL is allowed. */
 void host_stream_close(host_stream *s);
-/* Appends a task that runs in `shares` (at most the stream's threads), each of `pieces`, so in shares x pieces parts. A
- * share is a thread's own, but of a share of several pieces others take what is left when they have done theirs: so
- * nobody waits long for a core that is slower, or busy with something else. Waits while the queue is full. */
+/* Appends a task of `shares` shares (at most the stream's threads), each cut into `pieces`: shares x pieces parts.
+ * `bytes` of `payload`, at most HOST_TASK_PAYLOAD, are copied. Each thread does a share of its own. Where shares have
+ * several pieces, a thread that is done takes pieces that others have left, so that nobody waits long for a slow or
+ * busy core. Waits while the queue is full. */
 void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int shares,
                       int pieces);
 /* Waits until everything pushed so far has run. */
