@@ -14,7 +14,8 @@ static const transport_entry halo_transports[] = {
 #undef TRANSPORT
 enum { TRANSPORTS = sizeof halo_transports / sizeof *halo_transports };
 
-/* The first is the reference. A more elaborate transport must be so much faster than a simple one for `auto` to take it. */
+/* The first is the reference. A more elaborate transport must be so much faster than a simple one for `auto` to take
+ * it. */
 static const double WORTH = 0.95;
 
 int transport_fields(const halo *h) {
@@ -109,7 +110,7 @@ static int halo_enter(halo *h, const transport_entry *entry, error *e) {
   return e->id;
 }
 
-/* The transport that was asked for. What keeps it from working is the configuration's fault, but for memory. */
+/* Opens the transport that was asked for. A failure is an error of the configuration, unless memory ran out. */
 static int halo_enter_named(halo *h, const char *name, error *e) {
   error reason = {0};
   const transport_entry *t = halo_find(name);
@@ -131,7 +132,7 @@ static void halo_tell(halo *h, const char *format, ...) {
   va_end(args);
 }
 
-/* Tries one after the other and stays with the fastest. Every rank has the same times, and so the same choice. */
+/* Tries every transport and keeps the fastest. Every rank has the same times and so makes the same choice. */
 static int halo_choose(halo *h, error *e) {
   const transport_entry *best = &halo_transports[0];
   double least = INFINITY, seconds;

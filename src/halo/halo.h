@@ -22,24 +22,24 @@ typedef struct halo_setup {
   device *dev;
   const slab *slab;
   MPI_Comm comm; /* the computing ranks, in slab order */
-  /* All that are ever exchanged: device memory, slab_floats each; in the same order on every rank. Those after the
-   * first NULL do not count. */
+  /* All fields that are ever exchanged: device memory of slab_floats each, in the same order on every rank. The first
+   * NULL ends the list. */
   float *fields[HALO_FIELDS];
-  int node_ranks; /* 0: which ranks share a node is asked of MPI. Else so many in a row do, for tests */
+  int node_ranks; /* 0: MPI says which ranks share a node. Else, for tests, so many ranks in a row do */
 } halo_setup;
 
 typedef struct halo halo;
 typedef struct transport {
-  /* Can this rank use it? `why`: why not. Not collective. NULL: any rank can. */
+  /* True if this rank can use it; else `why` gets the reason. Not collective. NULL: any rank can. */
   bool (*possible)(const halo *h, char why[HALO_WHY]);
-  /* Collective. A rank that fails does so after all have arrived: the caller agrees on the failure. */
+  /* Collective. A rank that fails still takes part in all collective calls; the caller makes the ranks agree. */
   int (*open)(halo *h, error *e);
-  /* Sends the boundary planes of `field` and fills its ghost planes. In order after what STREAM_BOUNDARY
-   * holds; on return the ghosts' arrival is enqueued there, later work on that stream may use them. `events`
-   * may be NULL. `serial` also waits for the ghosts (overlap = off). */
+  /* Sends the boundary planes of `field` and fills its ghost planes. It runs after the earlier work of STREAM_BOUNDARY.
+   * On return the arrival of the ghosts is enqueued there, so later work of that stream may use them. `events` may be
+   * NULL. `serial` also waits for the ghosts (overlap = off). */
   int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed */
-  bool on_device;         /* of the halo, unless open finds otherwise */
+  bool on_device;         /* first value of halo.on_device; open may change it */
   const char *built_with; /* for --version; NULL: nothing to say */
 } transport;
 
@@ -52,7 +52,7 @@ typedef struct transport_entry {
 /* Everything a transport needs. Zero-initialised by halo_open. */
 struct halo {
   const transport *transport;
-  const char *name; /* its, while one is open */
+  const char *name; /* the open transport's name; NULL: none is open */
   halo_setup setup;
   device *dev; /* these three as in the setup */
   const slab *slab;
@@ -60,12 +60,12 @@ struct halo {
   MPI_Comm node;    /* the ranks of this node */
   MPI_Datatype row; /* one row of the slab, pitch floats */
   void *state;      /* of the transport, owned by it */
-  /* The host's, from the first plane on its way to the last that came, since opened. */
+  /* Seconds from the first plane sent to the last received, as the host sees it, summed since the halo was opened. */
   double exchange_seconds;
-  /* What happens between the events to_host and to_device_begin is the exchange itself, and the host is not in it. */
+  /* The whole exchange runs on the device, between the events to_host and to_device_begin, without the host. */
   bool on_device;
   bool mapped;            /* ghosts are the neighbours' own planes: an exchange moves nothing */
-  char way[HALO_WHY];     /* which of its ways the transport goes, for the log; empty if it has only one */
+  char way[HALO_WHY];     /* which of its methods the transport uses, for the log; empty if it has only one */
   char story[HALO_STORY]; /* how `auto` chose, for the log; empty if it had nothing to choose */
 };
 
@@ -76,18 +76,24 @@ const transport_entry *transport_at(int i);
 /* Exit 1, saying why, if this rank cannot use the transport called `name`. Not collective. */
 int transport_check(const char *name, device *dev, error *e);
 
-/* Opens the transport called `name`. One that this program or machine cannot do is exit 1 saying why. Any but
+/* Opens the transport called `name`. One that this program or machine cannot use is exit 1 with the reason. Any but
  * `sendrecv` must pass a test with patterns in all fields. "auto": the fastest by measurement of those that pass.
  * Collective over the setup's comm, and agreed. What the setup names must outlive the halo.
  *
- * Opening and closing leave NaN in and beside the planes that are exchanged: fields are filled between them. From then
- * on ghosts towards a neighbour may be the neighbour's own planes, seen by both (transport_shared.c). So nobody writes
- * them but the exchange, unless with what the neighbour has there; and own planes change in steps that take turns with
- * exchanges, or when all ranks are known to be done with the field. */
+ * After a failure no transport is open; halo_close frees the rest.
+ *
+ * Opening and closing leave NaN in and beside the planes that are exchanged: load fields after opening and read them
+ * before closing. While the halo is open, ghosts towards a neighbour may be the same memory as the neighbour's own
+ * planes (transport_shared.c). So only the exchange may write ghosts, unless with the values that the neighbour has
+ * there. Own planes may change only in steps that alternate with exchanges, or when all ranks are known to be done with
+ * the field. */
 int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 /* True where this slab has a neighbour: otherwise an exchange does nothing and records no event. */
 bool halo_needed(const halo *h);
+/* Exchanges the planes of `field`, one of the setup's: see transport.exchange. Collective. After a failure neighbours
+ * may wait for ever: end the job (error_abort). */
 int halo_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e);
+/* Collective. Also after a failed halo_open, or of a zero-initialised halo. */
 void halo_close(halo *h);
 
 #endif

@@ -1,4 +1,4 @@
-/* Does a transport do what it should, and how fast? */
+/* Tests whether a transport brings the right planes, and measures how fast it is. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 enum { ROUNDS = 3, REPEATS_MIN = 5, REPEATS_MAX = 40 };
 static const double MEASURE_SECONDS = 0.02;
 
-/* Float `i` of plane `z` of the grid, which may be counted beyond the grid where it is periodic: one of 2^24 whole numbers.
- * Two floats are the same by chance once in 2^24 times, and two planes, of hundreds of floats, never: what comes from
- * another plane, field or round is found. */
+/* The value of float `i` in plane `z` of the grid, one of 2^24 whole numbers; `z` may lie beyond a periodic grid. Two
+ * floats are equal by chance once in 2^24 times, and two planes of hundreds of floats never: values from a wrong plane,
+ * field or round are found. */
 static float halo_test_pattern(const slab *s, int64_t z, int field, int round, size_t i) {
   const int64_t plane = (z + s->nz_global) % s->nz_global;
   const uint64_t place = (uint64_t)plane << 8 | (uint64_t)field << 4 | (uint64_t)round;
@@ -30,7 +30,7 @@ static int halo_test_fill(halo *h, float *on_device, float *staging, error *e) {
   return halo_test_move(h, on_device, staging, COPY_TO_DEVICE, e);
 }
 
-/* First plane, of the grid, of those that go to a side, or of the ghosts that come from it. */
+/* The first plane, counted in the grid, that goes to a side, and the first ghost plane that comes from it. */
 static int64_t halo_test_first_own(const slab *s, int side) {
   return s->z0 + (side == LOWER ? 0 : s->nz - s->ghost);
 }
@@ -38,7 +38,7 @@ static int64_t halo_test_first_ghost(const slab *s, int side) {
   return s->z0 + (side == LOWER ? -s->ghost : s->nz);
 }
 
-/* Ghosts may be the neighbours' own planes: all ranks are done with theirs before any fills what it owns. */
+/* Sets the ghosts to NaN. They may be the neighbours' own planes, so all ranks finish this before any fills its own. */
 static int halo_test_empty_ghosts(halo *h, int field, float *staging, error *e) {
   for (int side = 0; side < 2; side++)
     if (transport_neighbour(h, side) != MPI_PROC_NULL)
@@ -46,7 +46,7 @@ static int halo_test_empty_ghosts(halo *h, int field, float *staging, error *e) 
   return 0;
 }
 
-/* What the neighbours are to get. The planes for both may be the same. */
+/* Writes the planes that the neighbours will get. The planes for both sides may be the same. */
 static int halo_test_prepare(halo *h, int field, int round, float *staging, error *e) {
   const slab *s = h->slab;
   const size_t count = transport_bytes(s) / sizeof(float);
@@ -86,7 +86,7 @@ static int halo_test_round(halo *h, int field, int round, float *staging, error 
   return error_agree(e, h->comm);
 }
 
-/* What a test has left where a field comes later must not look like one. */
+/* Sets the tested planes to NaN, so that nothing mistakes what a test has left for a field. */
 static int halo_test_spoil(halo *h, float *staging, error *e) {
   for (int i = 0; i < transport_fields(h); i++)
     for (int side = 0; side < 2; side++) {

@@ -49,7 +49,7 @@ int shared_pages_borrow(void *at, const lent_pages *lent, error *e) {
   snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)lent->process, (long long)lent->descriptor);
   if (stat(path, &s)) return shared_pages_failed(path, e);
   if (s.st_ino != lent->file || s.st_dev != lent->node)
-    return FAIL(e, SHARED_PAGES, path, "another file than was lent");
+    return FAIL(e, SHARED_PAGES, path, "it is not the file that was lent");
   const int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return shared_pages_failed(path, e);
   const int id = shared_pages_put(at, lent->bytes, MAP_SHARED, file, e);

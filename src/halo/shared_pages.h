@@ -1,5 +1,6 @@
-/* Pages that two processes of a node see at once: one lends pages of its memory, the other puts them in the place of
- * its own. They have no name that a killed run could leave behind. Ranges begin and end on pages. */
+/* Pages that two processes of a node see at once: one lends pages of its memory, the other maps them in place of its
+ * own. They have no file name, so a killed run leaves nothing behind. Ranges begin and end at page boundaries. A
+ * failure is SHARED_PAGES. */
 #ifndef STENCIL_SHARED_PAGES_H
 #define STENCIL_SHARED_PAGES_H
 
@@ -7,24 +8,26 @@
 #include <stdint.h>
 #include "base/error.h"
 
-/* What a process tells the one that borrows; plain bytes. Start from `{0}`: nothing is lent. */
+/* What the lender sends to the borrower; plain bytes. Start from `{0}`: nothing is lent. */
 typedef struct lent_pages {
   int64_t process;      /* 0: nothing is lent */
   int64_t descriptor;   /* of that process */
   uint64_t file, node;  /* inode and device: a process may have another number in another container */
-  uint64_t bytes, into; /* how far into a page what is shared begins: for the users */
+  uint64_t bytes, into; /* offset of the first shared byte in its page: for the callers */
 } lent_pages;
 
 /* Bytes of a page. */
 size_t shared_pages_size(void);
 
-/* Puts new pages, zeros, in the place of those at `at`, which are lent until shared_pages_end. */
+/* Replaces the pages at `at` by new pages of zeros, which can be borrowed until shared_pages_end. After a failure
+ * nothing is lent. */
 int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e);
-/* No process can borrow them any more; who has, and the lender, keep them. Nothing lent: nothing to do. */
+/* From now on no process can borrow the pages. The lender and those that have borrowed keep them. Does nothing if
+ * nothing is lent. */
 void shared_pages_end(lent_pages *lent);
-/* Puts the pages that another process has lent in the place of those at `at`. */
+/* Replaces the pages at `at` by those that another process has lent. */
 int shared_pages_borrow(void *at, const lent_pages *lent, error *e);
-/* Puts pages of this process alone, zeros, there again. The other process keeps what it sees. */
+/* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
 
 #endif

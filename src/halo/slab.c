@@ -3,7 +3,7 @@
 int slab_first_plane(const slab *s, int rank) {
   int share = s->nz_global / s->ranks, extra = s->nz_global % s->ranks;
   if (rank == s->ranks) return s->nz_global;
-  if (s->upper_reflects && extra > 0) extra--; /* one is the last rank's */
+  if (s->upper_reflects && extra > 0) extra--; /* the last rank gets one */
   return rank * share + (rank < extra ? rank : extra);
 }
 
@@ -33,10 +33,10 @@ static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
 }
 
 /* A first-level cache finds a line by its place within SLAB_PAGE and keeps 8 or 12 lines per place. The rows and planes
- * of a star must not share one place: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So rows
- * are an odd number of SLAB_ALIGN apart, and planes are never a multiple of half a page apart. Four rows are added, not
- * one: ranks can share the pages of a grid periodic in z only if it fills whole pages, as it then does where nz is a
- * multiple of 8. */
+ * of a star must not share one place: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So
+ * rows are an odd number of SLAB_ALIGN apart, and planes are never a multiple of half a page apart. Four rows are
+ * added, not one: ranks can share the pages of a grid periodic in z only if it fills whole pages, as it then does where
+ * nz is a multiple of 8. */
 static size_t slab_pitch_of(int nx) {
   const size_t pitch = slab_round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
   return pitch / SLAB_ALIGN % 2 ? pitch : pitch + SLAB_ALIGN;

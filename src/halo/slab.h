@@ -24,15 +24,15 @@ typedef struct zrange {
   int begin, end;
 } zrange;
 
-/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of slab_rows rows of `pitch` floats; a row's 4
- * left ghosts lie just before its first point and its 4 right ghosts just after its last, in what is the
- * padding of the next row, so every row starts aligned and no space is lost twice. Before them lie `lead` floats, so
- * many that a plane and its copy among a neighbour's ghosts begin at the same place within a page (SLAB_PAGE) where the
- * memory of both begins on a page: ranks of a node can then share the pages. */
+/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of slab_rows rows of `pitch` floats; a row's 4 left
+ * ghosts lie just before its first point and its 4 right ghosts just after its last, in the padding of the next row: so
+ * every row starts aligned and shares its padding with its neighbour. Before them lie `lead` floats. They make a plane
+ * and its copy among a neighbour's ghosts begin at the same place within a page (SLAB_PAGE) if the memory of both
+ * begins on a page: ranks of a node can then share the pages. */
 typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
-  bool upper_reflects;   /* the grid's upper z face does: planes left over are the last rank's first */
+  bool upper_reflects;   /* the grid's upper z face reflects: the last rank gets the first plane left over */
   int z0, nz;            /* first global plane and number of planes this rank owns */
   int ghost;             /* planes of ghost on each side: RADIUS x steps per exchange */
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
@@ -69,7 +69,7 @@ int slab_largest(const slab *s);
  */
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
 
-/* Rows of a plane in memory: ny, 8 of ghosts and at times 4 that keep planes apart in caches. */
+/* Rows of a plane in memory: ny, 8 ghost rows, and for some ny 4 more that keep planes apart in caches. */
 size_t slab_rows(const slab *s);
 
 /* Floats to allocate for one field of this slab: the same whatever its lead. */

@@ -26,7 +26,7 @@ int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts
   *t = (transfer){.dev = dev, .slab = slab, .parts = parts, .planes = planes / parts};
   memcpy(t->ghosts, ghosts, sizeof t->ghosts);
   t->lock = calloc(1, sizeof *t->lock);
-  if (!t->lock) return FAIL(e, OUT_OF_MEMORY, sizeof *t->lock, "the way to the device");
+  if (!t->lock) return FAIL(e, OUT_OF_MEMORY, sizeof *t->lock, "a lock of the staging buffer");
   pthread_mutex_init(&t->lock->lock, NULL);
   pthread_cond_init(&t->lock->given, NULL);
   return dev->table->alloc(dev, (void **)&t->staging, transfer_staging_bytes(slab), MEMORY_PINNED, e);
@@ -43,7 +43,7 @@ void transfer_close(transfer *t) {
   t->lock = NULL;
 }
 
-/* Takes a part of the staging buffer, whose first plane it returns. */
+/* Takes a part of the staging buffer and returns its first plane. */
 static float *transfer_staging_take(const transfer *t, int *part) {
   pthread_mutex_lock(&t->lock->lock);
   for (*part = 0; t->lock->used[*part]; *part = (*part + 1) % t->parts)
@@ -69,7 +69,7 @@ int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, 
                    error *e) {
   const device_table *d = t->dev->table;
   pthread_mutex_lock(&t->lock->lock);
-  /* The thread may be one that knows no device yet. */
+  /* The calling thread may not have chosen a device yet. */
   const bool adopts = d->peer && d->peer->adopt;
   if ((!adopts || !d->peer->adopt(t->dev, e)) &&
       !d->copy(t->dev, STREAM_BOUNDARY, to, from, bytes, direction, e))

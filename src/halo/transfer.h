@@ -12,18 +12,20 @@ typedef struct transfer {
   float *field;               /* device memory of the field moved, slab_floats long; set it before each use */
   float ghosts[FACE_COUNT];   /* what the x and y ghosts of planes that come in are set to */
   float *staging;             /* pinned: */
-  int parts, planes;          /* so many parts, of so many padded planes each */
-  struct transfer_lock *lock; /* who uses which part; owned */
+  int parts, planes;          /* number of parts, and padded planes in each */
+  struct transfer_lock *lock; /* which parts are in use; owned */
 } transfer;
 
-/* Several threads may call the functions below at a time, each with a copy of the struct, for fields of their own; but for
- * them nothing may use STREAM_BOUNDARY meanwhile. */
+/* Several threads may call the functions below at the same time, each with a copy of the struct and for its own field.
+ * Nothing else may use STREAM_BOUNDARY meanwhile. */
 
 /* Bytes of the staging buffer for this slab: at most 32 MiB, but at least one plane. */
 size_t transfer_staging_bytes(const slab *s);
 
+/* Allocates the staging buffer. After a failure, too, transfer_close frees what there is. */
 int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts[FACE_COUNT], error *e);
-void transfer_close(transfer *t); /* the last copy */
+/* Frees the staging buffer and the lock. Call it for one copy of the struct, when all others are done. */
+void transfer_close(transfer *t);
 
 /* Sets planes [z, z + planes) of the field, ghosts, padding and all, to `value`. */
 int transfer_fill(transfer *t, int z, int planes, float value, error *e);
@@ -31,7 +33,7 @@ int transfer_fill(transfer *t, int z, int planes, float value, error *e);
 /* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y
  * ghosts. A field_sink (io/field_io.h): `context` is the transfer. */
 int transfer_to_device(void *context, int z, int planes, float *values, error *e);
-/* The device copies what is no field, too: `bytes` from or to host memory, and waits. */
+/* Copies `bytes` between the device and host memory, for data that is not a field, and waits until they are copied. */
 int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, copy_direction direction,
                    error *e);
 

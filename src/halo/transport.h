@@ -11,11 +11,11 @@ enum { TAG_DOWN = 1, TAG_UP = 2, TAG_READY = 3 };
 /* uint32_t from one side's counter of exchanges to the next: cache lines of their own, which hosts fetch in pairs. */
 enum { COUNTER_STRIDE = 32 };
 
-/* Fields that are ever exchanged. */
+/* Number of fields that are ever exchanged. */
 int transport_fields(const halo *h);
 /* The neighbour on a side, or MPI_PROC_NULL. */
 int transport_neighbour(const halo *h, int side);
-/* Its rank among those of this node, or MPI_UNDEFINED where it is on another. */
+/* Sets *local to the neighbour's rank in h->node, or to MPI_UNDEFINED where it is on another node or there is none. */
 int transport_local_neighbour(const halo *h, int side, int *local, error *e);
 
 /* Bytes of a halo: of the whole planes that one side sends or receives, ghosts of x and y included, so that it is one
@@ -27,10 +27,10 @@ float *transport_ghosts(float *field, const slab *s, int side);
 
 /* --- halo_test.c --- */
 
-/* Exchanges patterns in all fields and looks at what came: TRANSPORT_WRONG where it is something else. Collective,
+/* Exchanges patterns in all fields and checks what arrives: TRANSPORT_WRONG if a value differs. Collective,
  * agreed. */
 int halo_test(halo *h, error *e);
-/* Seconds an exchange of the first field takes, the slowest rank's. Collective, agreed. */
+/* Sets *seconds to the time of an exchange of the first field on the slowest rank. Collective, agreed. */
 int halo_measure(halo *h, double *seconds, error *e);
 
 /* --- transport_chunks.c: halos in pieces through the host, used by other transports for neighbours elsewhere --- */
@@ -40,10 +40,10 @@ enum { CHUNKS_MAX = 8 /* pieces of a halo */ };
 /* Opens the path to the neighbours on `sides`; `node_memory`: where a neighbour is on this node, through memory that
  * both share. Collective, also for ranks without such sides. */
 int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened, error *e);
-/* How many pieces a halo is sent in. */
+/* Sends halos in `count` pieces from now on, or in fewer where pieces would be too small. */
 int chunks_cut(chunks *c, int count, error *e);
-/* Into how many pieces? More of them overlap better, and each costs. What wins is measured, with the exchange of `h`,
- * which is open but for this; all ranks see the same times. Collective. */
+/* Chooses the number of pieces. More of them overlap better, but each has a cost, so exchanges of `h` are measured; all
+ * else in `h` must be open. All ranks see the same times. Collective. */
 int chunks_measure(halo *h, chunks *c, error *e);
 int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e);
 void chunks_close(chunks *c);

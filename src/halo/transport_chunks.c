@@ -14,8 +14,8 @@ enum { CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
 _Static_assert(EVENT_TRANSPORT + 2 * CHUNKS_MAX <= EVENT_MAX, "an event for each piece");
 
 /* A rank's share of the node's memory: how many pieces it has put there for each side, since opened, and the pieces
- * themselves: for each side two halos, used in turn. The neighbour still reads one while the next is written; that it
- * has read both of the last two exchanges is known when its pieces of the one between have come. */
+ * themselves: for each side two halos, used in turn. The neighbour may still read one while the next is written. It has
+ * read the halo of two exchanges ago once its pieces of the exchange between have come. */
 typedef struct mailbox {
   struct {
     _Atomic uint64_t posted;
@@ -77,7 +77,7 @@ static int chunks_post(chunks *c, lane *l, int k, error *e) {
   return 0;
 }
 
-/* A neighbour is seldom late by much. */
+/* A neighbour is seldom very late. */
 static void chunks_wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
   const double LONGEST = 50e-6; /* s */
   pace p = {.begin = clock_seconds(), .spins = 4000};
@@ -120,8 +120,8 @@ static int chunks_leave_device(chunks *c, float *field, error *e) {
   return 0;
 }
 
-/* The first event also says that the copies out of the receive buffers, which the exchange before this one left behind
- * on the same stream, are over. */
+/* The first event also shows that the previous exchange's copies out of the receive buffers are done: they are earlier
+ * on the same stream. */
 static int chunks_hand_over(chunks *c, double *begin, error *e) {
   device *dev = c->h->dev;
   bool first = true;
@@ -234,7 +234,7 @@ static float *chunks_halo_in(char *share, const chunks *c, int side, int turn) {
   return (float *)(void *)(share + sizeof(mailbox) + (size_t)(2 * side + turn) * transport_bytes(c->h->slab));
 }
 
-/* All shares have the same size, but slabs differ by a plane at most and halos not at all: they lie in a row. */
+/* All ranks' halos have the same size, so all shares have, too: they lie one after another. */
 static int chunks_open_memory(chunks *c, error *e) {
   int rank, ranks;
   MPI_Aint size;

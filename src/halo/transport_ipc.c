@@ -1,5 +1,6 @@
 /* ipc: boundary planes go straight from one GPU's memory into the ghost planes of its neighbour's, over NVLink where
- * there is one, and counters in the neighbour's memory say so. Everything is enqueued: the host waits for nothing.
+ * there is one, and counters in the neighbour's memory announce them. Everything is enqueued: the host waits for
+ * nothing.
  *
  * Exchange n of a rank writes the neighbours' ghosts of the field that they compute in step n. That field was input
  * when the neighbour last read these ghosts, in step n - 1. It had finished that when it enqueued its own counter
@@ -86,7 +87,7 @@ static int ipc_open(halo *h, error *e) {
   return chunks_open(h, elsewhere, false, &p->others, e);
 }
 
-/* What this rank writes into stays mapped until its neighbours have closed too. */
+/* All ranks stop writing before any unmaps, and all unmap before any frees. */
 static void ipc_close(halo *h) {
   error ignored = {0};
   ipc *p = h->state;
@@ -133,7 +134,7 @@ static int ipc_await(halo *h, ipc *p, int index, error *e) {
   return 0;
 }
 
-/* Which of the fields that neighbours have mapped is it? -1: none. */
+/* Index of `field` among the fields that neighbours have mapped; -1: it is none of them. */
 static int ipc_field_index(const halo *h, const float *field) {
   const int fields = transport_fields(h);
   for (int i = 0; i < fields; i++)

@@ -1,8 +1,8 @@
 /* nccl: an exchange is one group of NCCL's sends and receives on the boundary's stream. Everything is enqueued: the
  * host waits for nothing.
  *
- * A thread of each rank begins with NCCL, which may take for ever where ranks cannot reach one another, and looks after
- * it from then on: a failure that NCCL notices later finds the host waiting for planes that will never come. */
+ * A thread of each rank starts NCCL, which may hang where ranks cannot reach one another. Then it watches NCCL: when
+ * that fails later, the main thread waits for planes that will never come and cannot report the failure. */
 #include <stdio.h>
 #include "transport.h"
 
@@ -31,15 +31,15 @@ typedef struct nccl {
   int neighbours[2];
   float *trial; /* device memory: four floats */
   bool sound;   /* it began on all ranks */
-  bool running; /* the thread, */
+  bool running; /* the thread runs */
   pthread_t thread;
-  ncclComm_t comm; /* whose these are until `begun`; NULL: did not begin */
+  ncclComm_t comm; /* this and `failure` belong to the thread until `begun`; NULL: NCCL did not start */
   error failure;
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
   bool begun;     /* or failed to */
-  bool stop;      /* the thread is to end, */
-  bool abandoned; /* and all this is its own */
+  bool stop;      /* the thread must end */
+  bool abandoned; /* the thread owns this struct and frees it */
 } nccl;
 
 static int nccl_failed(error *e, const char *call, ncclResult_t result) {
@@ -48,8 +48,8 @@ static int nccl_failed(error *e, const char *call, ncclResult_t result) {
 
 /* --- exchanging ------------------------------------------------------------------------------------------------- */
 
-/* Of two ranks that are neighbours on both sides, the first planes sent are the first received: what went down comes
- * from above. */
+/* Two ranks may be neighbours on both sides. NCCL pairs their sends and receives in order, so receives begin with the
+ * upper side: what one rank sends down, the other receives from above. */
 static ncclResult_t nccl_enqueue(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats) {
   void *stream = n->dev->table->peer->stream(n->dev, STREAM_BOUNDARY);
   ncclResult_t result = ncclSuccess;
@@ -72,7 +72,7 @@ static int nccl_exchange_planes(const nccl *n, float *const own[2], float *const
 
 /* --- the thread ------------------------------------------------------------------------------------------------- */
 
-/* The trial's memory is the device's, which may be gone when an abandoned thread comes to this. */
+/* An abandoned thread may get here after the device, and with it the memory of `trial`, is gone. */
 static void nccl_dispose(nccl *n) {
   error ignored = {0};
   if (n->comm) (void)(n->sound ? ncclCommDestroy(n->comm) : ncclCommAbort(n->comm));
@@ -82,9 +82,9 @@ static void nccl_dispose(nccl *n) {
   free(n);
 }
 
-/* Says what NCCL has found and ends this process, upon which the launcher ends the job: the main thread waits for the
- * device and cannot. What strikes all ranks at once the lowest tells; before the others would, the launcher has ended
- * them. */
+/* If NCCL has failed, reports it and ends this process; the launcher then ends the job. The main thread cannot: it
+ * waits for the device. A failure often hits all ranks at once: the lowest rank reports it first, and the launcher ends
+ * the others before they do. */
 static void nccl_look(nccl *n) {
   ncclResult_t found = ncclSuccess;
   error e = {0};
@@ -97,20 +97,20 @@ static void nccl_look(nccl *n) {
   thread_end_process(&e);
 }
 
-/* A first exchange, of single floats: it is now that NCCL connects the neighbours and takes memory for that. */
+/* Makes a first exchange, of single floats. In it NCCL connects the neighbours and allocates memory for that. */
 static int nccl_connect_neighbours(nccl *n, error *e) {
   float *const own[2] = {n->trial, n->trial + 1}, *const ghosts[2] = {n->trial + 2, n->trial + 3};
   return nccl_exchange_planes(n, own, ghosts, 1, e);
 }
 
-/* Leaves the mutex locked. */
+/* Starts NCCL. Returns with the mutex locked. */
 static void nccl_begin(nccl *n) {
   error failure = {0};
   if (!n->dev->table->peer->adopt(n->dev, &failure) &&
       !nccl_failed(&failure, "ncclCommInitRank", ncclCommInitRank(&n->comm, n->ranks, n->id, n->rank)))
     nccl_connect_neighbours(n, &failure);
   else
-    n->comm = NULL; /* what did not begin is not to be ended */
+    n->comm = NULL; /* NCCL did not start, so it must not be ended */
   pthread_mutex_lock(&n->mutex);
   n->failure = failure;
   n->begun = true;
@@ -146,7 +146,8 @@ static void nccl_stop_thread(nccl *n) {
   n->running = false;
 }
 
-/* Until NCCL has begun or failed to. A thread that takes too long is left to itself, with all it has. */
+/* Waits until NCCL has started or failed to. A thread that takes too long is abandoned and owns the state from then
+ * on. */
 static void nccl_await_thread(halo *h, error *e, error *late) {
   nccl *n = h->state;
   const double end = clock_seconds() + BEGIN_WITHIN;
@@ -160,7 +161,7 @@ static void nccl_await_thread(halo *h, error *e, error *late) {
   pthread_detach(n->thread);
   h->state = NULL;
   char text[64];
-  snprintf(text, sizeof text, "not all ranks came within %g s", BEGIN_WITHIN);
+  snprintf(text, sizeof text, "not all ranks started NCCL within %g s", BEGIN_WITHIN);
   FAIL(late, NCCL_FAILED, "ncclCommInitRank", text);
 }
 
@@ -213,18 +214,19 @@ static int nccl_open(halo *h, error *e) {
   MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
   TRY(nccl_refuse_shared(h, ranks, e));
   nccl_make_state(h, rank, ranks, e);
-  TRY(error_agree(e, h->comm)); /* those that have begun would wait for one that cannot */
+  TRY(error_agree(e, h->comm)); /* else ranks that start would wait for one that cannot */
   nccl *n = h->state;
   MPI_TRY(e, MPI_Bcast(&n->id, sizeof n->id, MPI_BYTE, 0, h->comm));
   if (!nccl_start_thread(n, e)) nccl_await_thread(h, e, &late);
-  TRY(error_agree(e, h->comm)); /* what kept a rank from it says more than those that waited for it */
+  /* First the error of a rank that failed: it says more than those of ranks that waited for it. */
+  TRY(error_agree(e, h->comm));
   if (late.id) *e = late;
   TRY(error_agree(e, h->comm));
   n->sound = true;
   return 0;
 }
 
-/* What NCCL has of a rank goes when its neighbours use it no more. */
+/* Ends NCCL on a rank only when its neighbours no longer use it. */
 static void nccl_close(halo *h) {
   error ignored = {0};
   nccl *n = h->state;
@@ -243,7 +245,7 @@ static int nccl_exchange(halo *h, float *field, const halo_events *events, bool 
   float *const ghosts[2] = {transport_ghosts(field, s, LOWER), transport_ghosts(field, s, UPPER)};
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
   if (nccl_exchange_planes(n, own, ghosts, transport_bytes(s) / sizeof(float), e)) {
-    nccl_stop_thread(n); /* it would say the same once more */
+    nccl_stop_thread(n); /* the thread would report the same failure again */
     return e->id;
   }
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));

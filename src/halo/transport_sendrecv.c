@@ -25,7 +25,7 @@ static int sendrecv_open(halo *h, error *e) {
 }
 
 static void sendrecv_close(halo *h) {
-  error ignored = {0}; /* closing happens after failures too */
+  error ignored = {0}; /* close also follows failures */
   buffers *b = h->state;
   for (int side = 0; b && side < 2; side++) {
     h->dev->table->free(h->dev, b->send[side], MEMORY_PINNED, &ignored);

@@ -6,12 +6,12 @@
  * last page reach beyond it, they hold planes of one rank, and nothing of the other.
  *
  * An exchange is a handshake. After step n a rank says: my planes of step n are there, and I have read yours of step
- * n - 1, which lie where you will put those of step n + 1. Whoever reads ghosts does so on STREAM_BOUNDARY, before the
- * next exchange there: boundary kernels and receivers. Kernels of the interior touch neither ghosts nor planes that a
- * neighbour reads, and copies for files only what is the rank's own. Nothing more has to be known while the ranks step,
- * nor when a field was just loaded: halo.h says when that may be done.
+ * n - 1, which lie where you will put those of step n + 1. Boundary kernels and receivers are all that reads ghosts,
+ * and they do so on STREAM_BOUNDARY, before the next exchange there. Kernels of the interior touch neither ghosts nor
+ * planes that a neighbour reads, and copies for files only what is the rank's own. No other synchronisation is needed
+ * while the ranks step. halo.h says when fields may be loaded.
  *
- * Elsewhere, and with ghosts for several steps, which are written between exchanges: copies in pieces. */
+ * On GPUs, and where a pass of several steps writes ghosts between exchanges, planes are copied in pieces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +26,10 @@ typedef struct range {
 } range;
 
 typedef struct shared {
-  bool local[2];                /* [side]: the neighbour is on this node, */
-  bool mapped[2];               /* and its planes are this rank's ghosts; */
-  bool possible;                /* that they are, of all such neighbours of all ranks */
-  range ranges[2][HALO_FIELDS]; /* of own memory, of those that are shared; bytes 0: not */
+  bool local[2];                /* [side]: the neighbour is on this node */
+  bool mapped[2];               /* its planes are this rank's ghosts */
+  bool possible;                /* planes of all neighbours on a node are mapped, on all ranks */
+  range ranges[2][HALO_FIELDS]; /* the shared pages in this rank's memory; bytes 0: none */
   lent_pages lent[HALO_FIELDS]; /* to the upper neighbour */
   uint32_t *mine[2];            /* counters of exchanges, in the node's memory */
   const uint32_t *theirs[2];    /* the neighbours' */
@@ -45,7 +45,7 @@ static int shared_face_at(const slab *s, int side) {
   return side == LOWER ? 0 : s->nz;
 }
 
-/* The first float of what the ranks at both sides of a face share of a field. */
+/* The first float of a field that the ranks at both sides of a face share. */
 static float *shared_first(const halo *h, int field, int side) {
   const int z = shared_face_at(h->slab, side) - RADIUS;
   return h->setup.fields[field] + slab_offset(h->slab, z, -RADIUS, -RADIUS);
@@ -62,7 +62,7 @@ static range shared_range_of(const halo *h, int field, int side) {
   return (range){(char *)first - into, (bytes + page - 1) / page * page};
 }
 
-/* Fresh memory is NaN, as far as the field reaches. */
+/* Sets a range to NaN, like fresh memory, as far as the field reaches. */
 static void shared_spoil(const halo *h, int field, char *begin, char *end) {
   char *last = (char *)(h->setup.fields[field] + slab_floats(h->slab));
   if (end > last) end = last;
@@ -81,7 +81,7 @@ static void shared_spoil_own(const halo *h, int field, int side) {
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
-/* Is there no page that would be shared at both faces? */
+/* True if no page would be shared at both faces. */
 static bool shared_ranges_apart(const halo *h) {
   const int fields = transport_fields(h);
   for (int i = 0; i < fields; i++) {
@@ -91,12 +91,12 @@ static bool shared_ranges_apart(const halo *h) {
   return true;
 }
 
-/* Whether this rank's planes can be shared as whole pages. Not collective; fails with the reason. */
+/* Fails with the reason if this rank's planes cannot be shared as whole pages. Not collective. */
 static int shared_check_possible(const halo *h, const shared *p, error *why) {
   const slab *s = h->slab;
   char text[HALO_WHY] = "";
   if (h->dev->table->backend != BACKEND_HOST || !h->dev->table->peer)
-    snprintf(text, sizeof text, "only fields in the host's memory can be mapped");
+    snprintf(text, sizeof text, "only fields in host memory can be mapped");
   else if (s->ghost != RADIUS)
     snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
   else if (SLAB_PAGE * sizeof(float) % shared_pages_size() != 0)
@@ -106,7 +106,7 @@ static int shared_check_possible(const halo *h, const shared *p, error *why) {
   return text[0] ? FAIL(why, TRANSPORT_REFUSED, text) : 0;
 }
 
-/* New pages at the upper face of every field. */
+/* Puts new pages at the upper face of every field and lends them. */
 static int shared_lend_all(const halo *h, shared *p, error *why) {
   const int fields = transport_fields(h);
   if (!p->local[UPPER]) return 0;
@@ -119,14 +119,15 @@ static int shared_lend_all(const halo *h, shared *p, error *why) {
   return 0;
 }
 
-/* What the lower neighbour has lent, at the lower face. */
+/* Puts the pages that the lower neighbour has lent at the lower face of every field. */
 static int shared_borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIELDS], error *why) {
   const int fields = transport_fields(h);
   if (!p->local[LOWER]) return 0;
   for (int i = 0; i < fields; i++) {
     const range r = shared_range_of(h, i, LOWER);
     if (theirs[i].bytes != r.bytes || theirs[i].into != shared_into_page(shared_first(h, i, LOWER)))
-      return FAIL(why, TRANSPORT_REFUSED, "planes of the periodic faces lie differently in their pages");
+      return FAIL(why, TRANSPORT_REFUSED,
+                  "the planes of the periodic faces do not begin at the same place within a page");
     TRY(shared_pages_borrow(r.begin, &theirs[i], why));
     p->ranges[LOWER][i] = r;
   }
@@ -156,8 +157,8 @@ static int shared_open_counters(halo *h, shared *p, error *e) {
   return 0;
 }
 
-/* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to shared_leave_all.
- * Collective, agreed. */
+/* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to
+ * shared_leave_all. Collective, agreed. */
 static int shared_map_all(halo *h, shared *p, error *why) {
   lent_pages theirs[HALO_FIELDS];
   shared_check_possible(h, p, why);
@@ -167,7 +168,7 @@ static int shared_map_all(halo *h, shared *p, error *why) {
                             theirs, sizeof theirs, MPI_BYTE, transport_neighbour(h, LOWER), TAG_READY,
                             h->comm, MPI_STATUS_IGNORE));
   if (!why->id) shared_borrow_all(h, p, theirs, why);
-  TRY(error_agree(why, h->comm)); /* from here on nobody needs to borrow */
+  TRY(error_agree(why, h->comm)); /* every rank has borrowed by now */
   shared_open_counters(h, p, why);
   return error_agree(why, h->comm);
 }
@@ -176,7 +177,7 @@ static void shared_end_lending(shared *p) {
   for (int i = 0; i < HALO_FIELDS; i++) shared_pages_end(&p->lent[i]);
 }
 
-/* A neighbour that still reads keeps what it sees. */
+/* A neighbour that still reads keeps the shared pages. */
 static void shared_leave_all(const halo *h, shared *p) {
   error ignored = {0};
   for (int side = 0; side < 2; side++)
@@ -248,8 +249,8 @@ static void shared_close(halo *h) {
 
 /* --- an exchange ------------------------------------------------------------------------------------------------ */
 
-/* Counts the exchange, and what came before it on the stream, as done; later work of the stream waits until the
- * neighbours have, too. */
+/* Announces that the earlier work of the stream is done, and makes later work wait until the neighbours have done the
+ * same. */
 static int shared_shake_hands(halo *h, shared *p, float *field, error *e) {
   const device_peer *peer = h->dev->table->peer;
   p->exchanges++;
