@@ -17,20 +17,21 @@ static void config_default_center(config *c, source_config *s) {
   c->gaussian_center[2] = c->origin[2] + (c->nz - 1) / 2.0 * c->dz;
 }
 
-/* A tenth of the longest extent, but at least one spacing, or a small grid would hold a spike. */
+/* A tenth of the longest extent, but at least one spacing, so that a small grid does not hold a spike. */
 static void config_default_width(config *c, source_config *s) {
   (void)s;
   double longest = fmax((c->nx - 1) * c->dx, fmax((c->ny - 1) * c->dy, (c->nz - 1) * c->dz));
   c->gaussian_width = fmax(longest / 10, fmax(c->dx, fmax(c->dy, c->dz)));
 }
 
-/* By then the wavelet is near enough to 0 at t = 0: e^(-a) of a Ricker is e^-22. */
+/* With this t0 the wavelet is practically 0 at t = 0: e^(-a) of a Ricker is e^-22. */
 static void config_default_t0(config *c, source_config *s) {
   (void)c;
   s->t0 = 1.5 / s->f0;
 }
 
-/* Beside the fields, so that runs with paths of their own have checkpoints of their own. Empty where that is too long. */
+/* Beside the fields, so that runs with different paths have different checkpoints. Empty if the path would be too
+ * long. */
 static void config_default_checkpoint(config *c, source_config *s) {
   (void)s;
   const int n =
@@ -38,7 +39,7 @@ static void config_default_checkpoint(config *c, source_config *s) {
   if (n >= (int)sizeof c->checkpoint_path) c->checkpoint_path[0] = '\0';
 }
 
-/* A value without effect must be a good one all the same. */
+/* A value without effect must still be valid. */
 static int config_check_idle(const value *given) {
   config scratch = *given->c;
   source_config scratch_source;
@@ -55,7 +56,7 @@ static int config_check_idle(const value *given) {
   return 0;
 }
 
-/* Where a key does not apply its fields have their default all the same, unless that is computed. */
+/* Where a key does not apply, its fields still get their default, unless that is computed. */
 static int config_fill_key(config *c, source_config *s, const config_key *key, const config_block *given,
                            error *e) {
   const config_entry *entry = &given->entries[key - config_keys];

@@ -9,7 +9,7 @@
 #include "kernels/kernel.h"
 #include "base/error.h"
 
-enum { CONFIG_TEXT = 1024 }; /* longest text value, with its final 0 */
+enum { CONFIG_TEXT = 1024 }; /* longest text value, including its final 0 */
 
 enum initial_kind { INITIAL_ZERO, INITIAL_NUMBER, INITIAL_GAUSSIAN, INITIAL_RANDOM, INITIAL_FILE };
 enum previous_kind { PREVIOUS_REST, PREVIOUS_FILE };
@@ -35,7 +35,7 @@ enum progress_kind { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 /* [source.N] */
 typedef struct source_config {
   int number;         /* the N of its section */
-  double position[3]; /* m, x y z; inside the grid, but for rounding (1e-9 of a spacing) */
+  double position[3]; /* m, x y z; inside the grid, give or take rounding (1e-9 of a spacing) */
   enum wavelet_kind wavelet;
   char wavelet_file[CONFIG_TEXT]; /* WAVELET_FILE: FILE:/dataset */
   double f0;                      /* Hz, > 0; not with WAVELET_FILE */
@@ -46,16 +46,16 @@ typedef struct source_config {
 typedef struct config {
   char file[CONFIG_TEXT]; /* the file this came from, for messages */
 
-  char idle[CONFIG_TEXT]; /* keys that were given and have no effect, for the log; empty: none */
+  char idle[CONFIG_TEXT]; /* keys that were given but have no effect, for the log; empty: none */
 
   /* [grid] */
   int nx, ny, nz;
   double dx, dy, dz; /* m */
   double origin[3];  /* m; x y z of point (0, 0, 0) */
   /* [time] */
-  int64_t steps;   /* 0 where only end_time says when to stop; of both, what comes first */
+  int64_t steps;   /* 0: only end_time says when to stop; with both, the earlier one counts */
   double end_time; /* s; 0: `steps` says it */
-  double dt;       /* s; 0: auto; of jacobi, where it only labels the steps, auto is 1 */
+  double dt;       /* s; 0: auto; jacobi: dt only labels the steps, and auto is 1 */
   double cfl;
   double max_seconds; /* wall time, s; 0: no limit */
   bool allow_unstable;
@@ -67,7 +67,7 @@ typedef struct config {
   double jacobi_x[4], jacobi_y[4], jacobi_z[4]; /* weights of offsets 1..4 */
   /* [medium] */
   double diffusivity;                 /* m^2/s; heat */
-  double velocity;                    /* m/s; wave; 0 where the file counts, as is diffusivity */
+  double velocity;                    /* m/s; wave. Both are 0 where the file counts */
   char diffusivity_file[CONFIG_TEXT]; /* FILE:/dataset, or empty: the number counts */
   char velocity_file[CONFIG_TEXT];
   /* [initial] */
@@ -119,16 +119,16 @@ typedef struct config {
   int histogram;       /* bins of the histogram of saved fields; 0: none */
 } config;
 
-/* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win), fills what
- * is left with defaults and checks the whole. Every error is one line that begins with FILE:LINE or "command
- * line" and names section, key, what was expected and what was found; unknown names come with the nearest
- * known one. All of them, also a file that is missing or cannot be read, are exit 1; after one, `c` holds
- * nothing of use. */
+/* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win), fills what is left
+ * with defaults and checks the whole. Every error is one line that begins with FILE:LINE or "command line" and names
+ * the section, the key, what was expected and what was found; for an unknown name it suggests the nearest known one.
+ * All errors are exit 1, also a file that is missing or cannot be read. After an error `c` owns nothing and its values
+ * are undefined. */
 int config_load(config *c, const char *path, int count, const char *const overrides[], error *e);
 /* Frees the lists. Also after a failed load, or of a zero-initialised config. */
 void config_free(config *c);
 
-/* Fails unless `text` has the form section.key=value; which sections and keys there are, config_load knows.
+/* Fails (USAGE_OVERRIDE) unless `text` has the form section.key=value. config_load checks the section and the key.
  */
 int config_check_override(const char *text, error *e);
 
@@ -150,13 +150,13 @@ const char *schedule_name(enum schedule_kind k);
 
 /* Points of the grid. */
 double config_points(const config *c);
-/* The first axis along which a position is outside the grid, but for what rounding may do to one on a face; its `ends` are
- * then those of the grid, m. -1: it is inside. */
+/* Returns the first axis along which a position is outside the grid, with some slack for rounding, and sets `ends` to
+ * the grid's ends along it, m; -1: the position is inside. */
 int config_outside(const config *c, const double position[3], double ends[2]);
-/* Is the face's boundary one of the two that reflect? */
+/* True if the face's boundary reflects: dirichlet or neumann. */
 bool config_reflects(const config *c, enum face f);
-/* Steps from one to the next at which something is due: saving, checking, a checkpoint; 0: never. Samples of
- * receivers are the step loop's own affair. */
+/* Sets the intervals, in steps, at which the run saves a field, checks it and writes a checkpoint; 0: never. Receivers
+ * are not among them: the step loop samples them itself. */
 enum { CONFIG_INTERVALS = 3 };
 void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]);
 const char *io_name(enum io_kind io);

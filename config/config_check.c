@@ -1,4 +1,4 @@
-/* What concerns several keys of the configuration: each value is good by itself, do they fit together? */
+/* Checks that concern several keys: each value is valid by itself, but do they fit together? */
 #include "config_internal.h"
 #include <ctype.h>
 #include <math.h>
@@ -10,7 +10,7 @@ typedef struct checker {
   const config *c;
   const config_entries *all;
   error *e;
-  char place[PLACE_TEXT]; /* of the entry last looked at */
+  char place[PLACE_TEXT]; /* of the entry that check_look_at saw last */
 } checker;
 
 static const char axis_names[3] = {'x', 'y', 'z'};
@@ -77,7 +77,8 @@ static int check_periodic(checker *k, int axis) {
               check_kind_name(k, other));
 }
 
-/* A reflection reaches 4 points inside its face's own; of a periodic axis the ghosts are 4 points of the other side. */
+/* A reflection reaches 4 points inside its face's own; along a periodic axis the ghosts are 4 points of the other
+ * side. */
 static int check_points(checker *k, int axis) {
   int n = check_points_of(k->c, axis);
   const char key[] = {'n', axis_names[axis], '\0'};
@@ -168,7 +169,7 @@ static bool check_same_file(const char *a, const char *b) {
   return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
-/* The report replaces what is there. */
+/* The report must not replace a file that the run needs. */
 static int check_report(checker *k) {
   const config *c = k->c;
   const char *file = c->report_file;

@@ -1,4 +1,4 @@
-/* What the user gave, not yet parsed: blocks of entries, one a source and one for all else. */
+/* What the user gave, not yet parsed: blocks of entries, one for each source and one for everything else. */
 #include "config_internal.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* From text to entries: the INI file, through inih, and the overrides of the command line. Names are checked
- * here, values are not.
+/* From text to entries: the INI file, through inih, and the overrides of the command line. Names are checked here,
+ * values are not.
  *
- * inih gives its handler no line numbers and passes over some mistakes in silence, so it reads through
- * file_read_line, which counts lines and takes comments and blanks away. */
+ * inih gives its handler no line numbers and passes over some mistakes in silence, so it reads through file_read_line,
+ * which counts lines and takes comments and blanks away. */
 #include "config_internal.h"
 #include <errno.h>
 #include <ini.h>
@@ -24,8 +24,8 @@ typedef struct reader {
   config_entries *entries;
   error *e;
   int line;                    /* number of the line in `text` */
-  bool cut;                    /* it is longer than that */
-  char place[PLACE_TEXT];      /* and its name */
+  bool cut;                    /* the line is longer than `text` */
+  char place[PLACE_TEXT];      /* the line's name for messages */
   char text[LINE_LONGEST + 1]; /* without comment, leading and trailing blanks */
 } reader;
 
@@ -50,7 +50,7 @@ static bool file_same_section(const config_key *key, const char *section) {
   return key->of_source ? file_source_number(section) > 0 : strcmp(key->section, section) == 0;
 }
 
-/* " (did you mean 'nx'?)", or all there is if nothing comes near. */
+/* " (did you mean 'nx'?)", or all known names if none is near. */
 static void file_suggest(char *text, size_t size, const char *name, const char *const names[], int count) {
   const char *nearest = nearest_name(name, names, count);
   if (nearest) {
@@ -149,12 +149,12 @@ static int file_check_form(reader *r, int size) {
   char *end = strchr(r->text, ']');
   bool header = *r->text == '[';
   bool entry = !header && equals && equals != r->text && equals - r->text <= size - 3;
-  if (!*r->text || entry) return 0; /* of an entry, file_take_entry says what is too long */
+  if (!*r->text || entry) return 0; /* where an entry is too long, file_take_entry says so */
   if (r->cut) return FAIL(r->e, CONFIG_LINE_LONG, r->place, LINE_LONGEST);
   if (!header || !end || end[1]) return FAIL(r->e, CONFIG_SYNTAX, r->place, r->text);
   *end = '\0';
   TRY(file_check_section(r->place, r->text + 1, r->e));
-  config_block *block; /* a section without keys counts too: it may lack some */
+  config_block *block; /* a section without keys counts too, because required keys may be missing */
   TRY(config_block_of(r->entries, file_source_number(r->text + 1), r->line, &block, r->e));
   *end = ']';
   return 0;
@@ -183,7 +183,8 @@ static int file_take_entry(void *context, const char *section, const char *name,
   return !file_store(r->entries, &given, value, r->e);
 }
 
-/* A pipe in a folder, at whose other end may be nobody. The pipes that a shell makes, as for <(...), are in none. */
+/* True for a pipe in a folder, which nobody may ever write to. Pipes that a shell makes, as for <(...), are in no
+ * folder. */
 static bool file_is_named_pipe(const char *path) {
   struct stat s;
   struct statfs f;
@@ -196,7 +197,7 @@ int config_read_file(config_entries *all, const char *path, error *e) {
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
   int failed = ini_parse_stream(file_read_line, &r, file_take_entry, &r);
   if (failed)
-    FAIL(e, CONFIG_SYNTAX, r.place, r.text); /* nothing new where file_take_entry refused the line */
+    FAIL(e, CONFIG_SYNTAX, r.place, r.text); /* changes nothing where file_take_entry has refused the line */
   fclose(r.file);
   return e->id;
 }
@@ -204,7 +205,7 @@ int config_read_file(config_entries *all, const char *path, error *e) {
 /* --- the command line -------------------------------------------------------------------------- */
 
 typedef struct override {
-  char section[64], name[64]; /* longer ones are cut, and unknown all the same */
+  char section[64], name[64]; /* longer ones are cut; they are unknown anyway */
   const char *value;
 } override;
 

@@ -1,4 +1,5 @@
-/* The table of keys for people: the list of --help, docs/CONFIG.md, the man page, bash's completion, an example. */
+/* Prints the table of keys for people: the list of --help, docs/CONFIG.md, the man page, bash's completion, an
+ * example. */
 #include "config_internal.h"
 #include <string.h>
 
@@ -15,7 +16,7 @@ static bool help_begins_section(const config_key *key) {
   return strcmp(key->section, key[-1].section) != 0;
 }
 
-/* The default as one would type it, or what it is called. */
+/* The default as one would type it, or a description of it. */
 static const char *help_default_of(const config_key *key) {
   if (key->otherwise) return key->otherwise;
   if (key->fallback) return key->fallback;
@@ -30,7 +31,8 @@ static const char *help_unit_of(const config_key *key) {
   return key->unit ? key->unit : "";
 }
 
-/* Are the spellings of its values worth a list? They are told once for the faces; everyone knows those of a switch. */
+/* True if the spellings of its values are worth a list. For the faces they are listed once; those of a switch are well
+ * known. */
 static bool lists_values(const config_key *key) {
   return key->choices && key->kind != VALUE_SWITCH && !(key->kind == VALUE_FACES && !key->fallback);
 }
@@ -168,7 +170,7 @@ void config_help(FILE *to, enum help_form form) {
 
 /* --- an example -------------------------------------------------------------------------------------------------- */
 
-/* Does the key have no place in a run of c's equation, though it has one in others'? */
+/* True if the key never applies to c's equation but does to another. */
 static bool is_foreign(const config_key *key, const config *c) {
   const source_config source = {.wavelet = WAVELET_RICKER};
   if (key->of_source) return c->equation != EQUATION_WAVE;

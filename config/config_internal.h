@@ -13,7 +13,8 @@ enum {
   POSITION_TEXT = 3 * 24 + 4,   /* longest "x y z, " that config_print writes */
   CONFIG_LIST_TEXT = 16 * 1024, /* longest list as one value, with its final 0 */
 };
-_Static_assert(CONFIG_LIST_TEXT > RECEIVER_POINTS_MAX * POSITION_TEXT, "what is printed can be read back");
+_Static_assert(CONFIG_LIST_TEXT > RECEIVER_POINTS_MAX * POSITION_TEXT,
+               "config_print's text can be read back");
 
 enum value_kind {
   VALUE_INTEGER, /* int or int64_t, by size */
@@ -27,11 +28,11 @@ enum value_kind {
   VALUE_POINTS /* receivers one by one */
 };
 
-/* When something applies, and how a message says so: "only " and then `says`. */
+/* When something applies. A message says "only " followed by `says`. */
 typedef struct condition {
   bool (*holds)(const config *c, const source_config *s); /* s: NULL but for keys of a source */
   const char *says;
-  bool idle; /* a key for which it does not hold has no effect, and is taken; otherwise it is refused */
+  bool idle; /* where it does not hold, true: a key is accepted without effect; false: it is refused */
 } condition;
 
 enum choice_form { FORM_WORD, FORM_NUMBER, FORM_DATASET };
@@ -41,8 +42,8 @@ typedef struct choice {
   const char *name; /* what to type; of a number or dataset, what to call it in a message */
   int value;
   enum choice_form form;
-  const condition *only_with; /* refused unless it holds; NULL: always taken */
-  const char *doc;            /* one line on what it does; NULL: its name says it */
+  const condition *only_with; /* refused unless it holds; NULL: always accepted */
+  const char *doc;            /* one line on what it does; NULL: its name says enough */
 } choice;
 
 typedef struct range {
@@ -70,16 +71,16 @@ typedef struct config_key {
   bool required;                                /* where it applies, */
   const condition *unless;                      /* ... but not where this holds */
   const condition *only_with;                   /* refused unless it holds; NULL: always applies */
-  const char *otherwise;                        /* what the documentation calls the default, where that is no text */
-  const char *unit;                             /* NULL: a pure number, a word or a text */
-  const char *doc;                              /* one line */
-  const char *example;                          /* what config_example sets; NULL: the default will do */
+  const char *otherwise; /* what the documentation calls the default, where that is no text */
+  const char *unit;      /* NULL: a pure number, a word or a text */
+  const char *doc;       /* one line */
+  const char *example;   /* what config_example sets; NULL: the default will do */
 } config_key;
 
 extern const config_key config_keys[];
 extern const int config_key_count;
 
-/* The choice that stands for `value`: the first in the list; NULL if none does. */
+/* The first choice in the list that stands for `value`; NULL if none does. */
 const choice *config_choice(const choice *choices, int value);
 
 /* What the user gave for a key. */
@@ -105,13 +106,13 @@ typedef struct config_entries {
 int config_entries_open(config_entries *all, error *e);
 void config_entries_close(config_entries *all);
 
-/* The block of that number, made if there is none yet, with the line it is first seen at. */
+/* Finds the block of that number, or makes it with the line where it is first seen. */
 int config_block_of(config_entries *all, int number, int line, config_block **block, error *e);
 
-/* Bytes that the text of a key's value may have, with its final 0. */
+/* Bytes that the text of a key's value may have, including its final 0. */
 size_t config_text_size(const config_key *key);
 
-/* The entry of the key that the table calls that. */
+/* The entry of a key, which must be in the table. */
 const config_entry *config_entry_of(const config_block *given, const char *section, const char *name);
 
 /* Begins every message: "FILE:LINE", "FILE" for line 0, or "command line". */
@@ -122,7 +123,7 @@ void config_place(char place[PLACE_TEXT], const char *file, int line);
 enum { SECTION_TEXT = 32 };
 void config_section(char section[SECTION_TEXT], const config_key *key, int number);
 
-/* Fill `all` from a file, and from overrides, which replace what is there. Values are not looked at. */
+/* Fill `all` from a file, and from overrides, which replace what is there. Values are not checked. */
 int config_read_file(config_entries *all, const char *path, error *e);
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e);
 
@@ -152,7 +153,7 @@ int config_parse_points(const value *v);
 /* Added to [output] path it is the default of [checkpoint] path. */
 #define CHECKPOINT_ENDING ".checkpoint"
 
-/* What concerns several keys. Every key has its value by now. */
+/* Checks that concern several keys. All keys must have their values. */
 int config_check(const config *c, const config_entries *all, error *e);
 
 #endif

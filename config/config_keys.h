@@ -16,10 +16,10 @@ static const range SPACING = {1e-15,
                               1e15}; /* its square, times and over the least weight, is a normal float */
 static const range SECONDS = {0, 1e9};
 static const range POSITION = {-1e20, 1e20};
-static const range CENTER = {-1e30, 1e30}; /* wide enough for the default on any grid, as is WIDTH */
+static const range CENTER = {-1e30, 1e30}; /* CENTER and WIDTH are wide enough for the defaults on any grid */
 static const range WIDTH = {1e-30, 1e30};
 static const range DURATION = {1e-30, 1e30};
-static const range DELAY = {-1e30, 1e30}; /* likewise, at any frequency */
+static const range DELAY = {-1e30, 1e30}; /* wide enough for the default at any frequency */
 
 enum {
   POINTS_MAX = INT32_MAX - 64, /* of an axis: indices stay int with ghosts and padding added */
@@ -33,8 +33,8 @@ static bool has_face(const config *c, enum boundary_kind kind) {
   return false;
 }
 
-/* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: a key for which it does not hold has no
- * effect, but does no harm, as where an override changes the equation: it is taken, and mentioned. */
+/* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: a key for which it does not hold has no effect
+ * and does no harm, for example after an override has changed the equation. It is accepted, and the log mentions it. */
 #define IDLE_CONDITION(name, expression, says) CONDITION_(name, expression, says, true)
 #define CONDITION(name, expression, says)      CONDITION_(name, expression, says, false)
 #define CONDITION_(name, expression, says, idle)                                                             \
@@ -65,7 +65,7 @@ IDLE_CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
 IDLE_CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
 IDLE_CONDITION(ABSORBING_FACE, has_face(c, BOUNDARY_ABSORBING), "where a face is absorbing")
 IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or gaussian")
-/* Of these three keys the first in the table sets c->receivers; printing asks again. */
+/* Of these three keys the first in the table sets c->receivers; config_print asks the conditions again. */
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
 CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
 IDLE_CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
@@ -100,7 +100,7 @@ static const choice positions_choices[] = {A_DATASET(RECEIVERS_FILE), END};
 static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
 static const choice points_choices[] = {
   WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS, NULL), END};
-_Static_assert(RECEIVER_LINE_MAX == 1000000 && RECEIVER_POINTS_MAX == 200, "as these two say");
+_Static_assert(RECEIVER_LINE_MAX == 1000000 && RECEIVER_POINTS_MAX == 200, "these two choices name the limits");
 static const choice transport_choices[] = {
   WORD("auto", TRANSPORT_AUTO, "test and measure all that are possible here, take the fastest"),
 #define TRANSPORT(constant, name, note) WORD(#name, TRANSPORT_##constant, note),

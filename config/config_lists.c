@@ -48,7 +48,7 @@ int config_parse_line(const value *v) {
   for (int i = 0; i < n; i++)
     for (int axis = 0; axis < 3; axis++) {
       double first = ends[axis], last = ends[3 + axis];
-      bool is_last = i > 0 && i == n - 1; /* exactly, so that config_print can write it back */
+      bool is_last = i > 0 && i == n - 1; /* exactly `last`, so that config_print can write it back */
       v->c->receiver_positions[i][axis] =
           is_last ? last : first + (last - first) * i / fmax((double)n - 1, 1);
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text that is built like snprintf does: cut to `size`, while `length` counts on. */
+/* Text that is built as snprintf does: cut to `size`, while `length` goes on counting. */
 typedef struct sink {
   char *text;
   size_t size, length;
@@ -116,7 +116,7 @@ static void print_value(sink *s, const config *c, const config_key *key, const v
   }
 }
 
-/* Keys that would be refused, that nobody gave, and that stand for several others are left out. */
+/* False for keys that would be refused, that nobody gave, or that stand for several others. */
 static bool print_wants(const config *c, const source_config *source, const config_key *key,
                         const char *owner) {
   if (key->kind == VALUE_FACES && (key->faces & (key->faces - 1))) return false;
@@ -125,7 +125,8 @@ static bool print_wants(const config *c, const source_config *source, const conf
   return !key->only_with || key->only_with->holds(c, source);
 }
 
-/* The keys from `key` on that share its section, of the config or of one source. Returns the first of the next. */
+/* Prints the keys from `key` on that share its section, of the config or of one source. Returns the first key of the
+ * next section. */
 static const config_key *print_section(sink *s, const config *c, const source_config *source,
                                        const config_key *key) {
   const config_key *end = config_keys + config_key_count;

@@ -24,7 +24,7 @@ static bool value_is_auto(const value *v) {
 }
 
 static void expected_integer(const config_key *k, bool too_large, char text[EXPECTED_TEXT]) {
-  enum { NARROW = 1000 }; /* limits this close are better told together */
+  enum { NARROW = 1000 }; /* limits this close are clearer together */
   const char *automatic = k->automatic ? "auto or " : "";
   if (k->max < NARROW)
     snprintf(text, EXPECTED_TEXT, "%san integer from %" PRId64 " to %" PRId64, automatic, k->min, k->max);
@@ -47,7 +47,7 @@ static void expected_numbers(const config_key *k, int count, bool beyond, char t
     snprintf(text, EXPECTED_TEXT, "%d numbers%s", count, each);
 }
 
-/* Lists the spellings that are taken: "auto or sendrecv". */
+/* Lists the accepted spellings: "auto or sendrecv". */
 static void expected_choice(const choice *next, char text[EXPECTED_TEXT]) {
   for (size_t length = 0; next->name && length < EXPECTED_TEXT;) {
     const char *name = next++->name;
@@ -115,7 +115,7 @@ static bool value_has_form(const char *text, const choice *k) {
   return dataset && dataset > text && dataset[2];
 }
 
-/* The first of the key's choices that v->text is. */
+/* Finds the first of the key's choices that v->text matches. */
 static int value_find_choice(const value *v, const choice **found) {
   const choice *k = v->key->choices;
   while (k->name && !value_has_form(v->text, k)) k++;
@@ -148,8 +148,8 @@ static int value_faces(const value *v) {
   return 0;
 }
 
-/* Copies v->text to the key's field. What a command line can hold but a line of a file cannot is refused, so that the
- * effective configuration can always be saved and read back. */
+/* Copies v->text to the key's field. Text that a command line can hold but a line of a file cannot is refused, so that
+ * the effective configuration can always be saved and read back. */
 static int value_copy_text(const value *v) {
   size_t length = strlen(v->text);
   if (length >= v->key->size)

@@ -1,5 +1,5 @@
 /* Strict numbers for what users type: plain or scientific decimal notation and nothing else, the whole text
- * consumed. (strtod alone would take nan, inf, hex, blanks and what follows the number.) */
+ * consumed. (strtod alone would accept nan, inf, hex, blanks and text after the number.) */
 #ifndef STENCIL_DECIMAL_H
 #define STENCIL_DECIMAL_H
 
@@ -30,7 +30,7 @@ static inline bool decimal_is(const char *s) {
   return *s == '\0';
 }
 
-/* False unless `text` is a number that a double can hold; too small to be told from 0 does not count. */
+/* False unless `text` is a number that a double can hold. A number too small to be told from 0 is not. */
 static inline bool decimal_number(const char *text, double *number) {
   if (!decimal_is(text)) return false;
   errno = 0;
