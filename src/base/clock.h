@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* What any clock shows, s. */
+/* The time of a clock, s. */
 static inline double clock_read(clockid_t clock) {
   struct timespec t = {0};
   clock_gettime(clock, &t);

@@ -11,13 +11,13 @@ static const char *error_file(const char *path) {
 }
 
 int error_set(error *e, error_place at, int id, const char *format, ...) {
-  if (e->id) return e->id; /* what failed first is the cause, the rest follows from it */
+  if (e->id) return e->id; /* the first failure is the cause of the later ones */
   va_list args;
   va_start(args, format);
   vsnprintf(e->text, sizeof e->text, format, args);
   va_end(args);
   for (char *c = e->text; *c;
-       c++) { /* what users and libraries wrote may hold anything: keep it one harmless line */
+       c++) { /* texts of users and libraries may contain anything: make it one harmless line */
     if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
     if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
   }

@@ -1,6 +1,6 @@
-/* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY
- * passes it up. Nothing in the program prints and exits on the spot: only main reports, once for all ranks
- * (error_mpi.h), but for a thread that finds it stuck (thread.h). */
+/* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY passes it up.
+ * Only main reports an error, once for all ranks (error_mpi.h), and exits. The one exception is a thread that finds the
+ * main thread stuck (thread.h). */
 #ifndef STENCIL_ERROR_H
 #define STENCIL_ERROR_H
 
@@ -20,7 +20,7 @@ enum exit_code {
   EXIT_CODE_STOPPED = 75 /* stopped early, checkpoint written */
 };
 
-/* One id a message: ERROR_<id> in error.def. 0 is "no error". */
+/* One id for each message of error.def: ERROR_<id>. 0 is "no error". */
 enum error_id {
   ERROR_NONE = 0,
 #define X(id, exit, format) ERROR_##id,
@@ -51,10 +51,10 @@ typedef struct error_place {
  */
 typedef struct error {
   int id;                /* enum error_id; 0 while nothing has failed */
-  char text[ERROR_TEXT]; /* one line without newline; too long a text is cut */
+  char text[ERROR_TEXT]; /* one line without newline; a longer text is cut */
   char place[128];       /* where it was found: "halo/slab.c:85 slab_init" */
-  int rank;              /* the one that found it, once ranks have agreed on it */
-  int agreed;            /* not 0: they have */
+  int rank;              /* the rank that found it; set when ranks agree on it */
+  int agreed;            /* not 0: ranks have agreed on this error */
 } error;
 
 /* Records a failure found at a place unless `e` already holds an earlier one, and returns its id. Use through FAIL. */

@@ -11,7 +11,7 @@ int error_from_mpi_at(error *e, error_place at, int rc, const char *call) {
   if (rc == MPI_SUCCESS) return 0;
   MPI_Error_string(rc, text, &length);
   int name = 0;
-  while (call[name] && call[name] != '(') name++; /* the call's name is enough, its arguments are ours */
+  while (call[name] && call[name] != '(') name++; /* name the call without its arguments */
   char function[64];
   snprintf(function, sizeof function, "%.*s", name < 63 ? name : 63, call);
   return error_set(e, at, ERROR_MPI_FAILED, ERROR_FORMAT_MPI_FAILED, function, text);
@@ -45,7 +45,7 @@ int error_agree(error *e, MPI_Comm comm) {
 void error_print(const error *e, bool place) {
   fflush(stdout);
   log_end_line();
-  bool stopped = error_exit_code(e->id) == EXIT_CODE_STOPPED; /* no error: as asked */
+  bool stopped = error_exit_code(e->id) == EXIT_CODE_STOPPED; /* not an error: the user asked for it */
   fprintf(stderr, "stencil: %s%s", stopped ? "" : "error: ", e->text);
   if (place) fprintf(stderr, " [rank %d, %s]", e->rank, e->place);
   fprintf(stderr, "\n");
@@ -55,8 +55,8 @@ void error_print(const error *e, bool place) {
 void error_abort(const error *e, MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
-  /* The same fault often strikes all ranks at once: the lowest speaks first, and its abort silences the
-   * others. */
+  /* The same fault often hits all ranks at once: the lowest rank prints first, and its abort ends the others before
+   * they print. */
   usleep((useconds_t)(rank < 20 ? rank : 20) * 100000);
   error told = *e;
   if (!told.agreed) told.rank = rank;

@@ -18,13 +18,13 @@ int error_from_mpi_at(error *e, error_place at, int rc, const char *call);
     if (mpi_rc_ != MPI_SUCCESS) return error_from_mpi((e), mpi_rc_, #call);                                  \
   } while (0)
 
-/* Waits for a request as MPI_Wait does, but lets the core go to whoever computes on it: MPI would spin. For waits that
- * may be long, and whenever another thread computes meanwhile. Returns MPI's code. */
+/* Waits for a request like MPI_Wait, but yields the core to other threads, where MPI would spin. For waits that may be
+ * long, and for those during which another thread computes. Returns MPI's code. */
 int mpi_wait(MPI_Request *request, MPI_Status *status);
 
-/* Collective. If any rank of `comm` holds an error, every rank returns with the error of the lowest such rank
- * (the same everywhere, with that rank's number); otherwise returns 0. Call it where ranks may have failed differently but all
- * of them arrive: after parsing, opening files, allocating. */
+/* Collective. If any rank of `comm` holds an error, every rank returns with the error of the lowest such rank (the same
+ * everywhere, with that rank's number); otherwise returns 0. Call it where ranks may have failed differently but all of
+ * them arrive: after parsing, opening files, allocating. */
 int error_agree(error *e, MPI_Comm comm);
 
 /* For a failure inside the step loop, where the other ranks may never arrive at an agreement: prints the
@@ -32,7 +32,7 @@ int error_agree(error *e, MPI_Comm comm);
 void error_abort(const error *e, MPI_Comm comm);
 
 /* Prints "stencil: error: TEXT" on stderr, with `place` also where it was found: " [rank 2, halo/slab.c:85 slab_init]".
- * Called by one rank only. */
+ * Only one rank may call it. */
 void error_print(const error *e, bool place);
 
 #endif

@@ -26,11 +26,12 @@ pid_t launcher_mpirun(void) {
 }
 
 double launcher_patience(void) {
-  const char *text = getenv("OMPI_MCA_odls_base_sigkill_timeout"); /* --mca sets it for the ranks too */
+  const char *text =
+      getenv("OMPI_MCA_odls_base_sigkill_timeout"); /* mpirun --mca sets it for the ranks, too */
   return text ? atof(text) : 1;
 }
 
-/* What a descriptor of that mpirun is; false where it is no terminal. */
+/* Finds the terminal behind a descriptor of that mpirun; false if it is not a terminal. */
 static bool launcher_terminal(int descriptor, char path[64]) {
   const pid_t mpirun = launcher_mpirun();
   char target[64];
@@ -52,8 +53,8 @@ bool launcher_use_terminal(void) {
   const int terminal =
       launcher_terminal(STDOUT_FILENO, path) ? open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC) : -1;
   if (terminal < 0) return false;
-  signal(SIGTTOU,
-         SIG_IGN); /* mpirun is the terminal's job, its ranks are not: `stty tostop` would stop this one */
+  /* mpirun is the terminal's foreground job, its ranks are not: `stty tostop` would stop this rank. */
+  signal(SIGTTOU, SIG_IGN);
   const bool used = dup2(terminal, STDOUT_FILENO) >= 0;
   close(terminal);
   return used;

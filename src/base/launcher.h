@@ -1,22 +1,23 @@
-/* Who started this process: mpirun, which passes on what is printed and signals in its own way, or somebody else. */
+/* Finds out what started this process. An mpirun forwards output and signals in its own way. */
 #ifndef STENCIL_LAUNCHER_H
 #define STENCIL_LAUNCHER_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* This process's rank as the launcher says it, before MPI_Init too; 0 without a launcher. */
+/* This process's rank according to the launcher, also before MPI_Init; 0 without a launcher. */
 int launcher_rank(void);
-/* Process id of the mpirun of Open MPI that started this process itself; 0: none did, or it runs on another node. */
+/* Process id of the mpirun of Open MPI that is this process's parent; 0: there is none, or it runs on another node. */
 pid_t launcher_mpirun(void);
-/* Seconds that such an mpirun leaves its ranks between SIGTERM and SIGKILL. Before SIGTERM it waits as long. */
+/* Seconds that such an mpirun waits between SIGTERM and SIGKILL when it ends its ranks. It waits as long before
+ * SIGTERM. */
 double launcher_patience(void);
 
-/* Does what this process writes to stderr appear on the terminal of such an mpirun? */
+/* True if this process's stderr appears on the terminal of such an mpirun. */
 bool launcher_shows_errors(void);
-/* Is stdout a terminal that somebody sees? From now on it is the one of such an mpirun, if that prints to one, and not
- * the one that Open MPI makes for its rank 0 whatever it prints to itself, which has no width: mpirun shows stdout and
- * stderr in any order, and nothing once it ends its ranks. */
+/* True if stdout is a terminal that a user sees. Under such an mpirun, stdout is first redirected to mpirun's own
+ * terminal, if it has one. The pseudo-terminal that Open MPI makes for rank 0 will not do: it has no width, mpirun
+ * mixes the order of stdout and stderr, and it prints nothing once it ends its ranks. */
 bool launcher_use_terminal(void);
 
 #endif

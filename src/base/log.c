@@ -11,15 +11,15 @@
 static const double REDRAW_SECONDS = 0.1;
 enum { PROGRESS_LENGTH = 160 };
 
-/* A redrawn line has not been ended yet. Signal handlers and threads that end the process must know, and they reach
- * nothing but what is static. */
+/* True while a redrawn line has no newline yet. It is static because signal handlers and threads that end the process
+ * need it. */
 static volatile sig_atomic_t log_line_open;
 
 void log_flush(run_log *l) {
   if (!l->to) return;
   errno = 0;
   if (fflush(l->to) == 0 && !ferror(l->to)) return;
-  l->failed = errno ? errno : EIO; /* no errno: stdio has written before, by itself */
+  l->failed = errno ? errno : EIO; /* errno is 0 where an earlier write by stdio failed */
   l->to = NULL;
 }
 
@@ -31,7 +31,7 @@ int log_close(run_log *l, error *e) {
   return l->failed && l->failed != EPIPE ? FAIL(e, STDOUT_WRITE, strerror(l->failed)) : 0;
 }
 
-/* Where the other end of a descriptor is gone, nobody misses the text. */
+/* Gives up silently where the other end of the descriptor is gone. */
 static void log_write_all(int descriptor, const char *text, size_t length) {
   while (length > 0) {
     const ssize_t written = write(descriptor, text, length);
@@ -48,7 +48,7 @@ void log_write_at_once(int descriptor, const char *line, size_t length) {
   log_write_all(descriptor, line, length);
 }
 
-/* The line that rank 0 may have open is not another rank's to end, but to replace. */
+/* Rank 0 may have left its progress line open. Another rank cannot end that line, so it erases it. */
 void log_end_line(void) {
   static const char ERASE[] = "\r\033[K";
   if (log_line_open) log_write_at_once(STDOUT_FILENO, NULL, 0);
@@ -89,8 +89,8 @@ static const char *log_duration(char text[32], double seconds) {
   return text;
 }
 
-/* Characters that fit on a line: one less than there are columns, as some terminals begin a new line after the last.
- * Asked each time: the window may have changed. */
+/* Characters that fit on a line: one fewer than the columns, because some terminals begin a new line after the last.
+ * Asked each time, because the window may have been resized. */
 static int log_columns(const run_log *l) {
   struct winsize size;
   if (ioctl(fileno(l->to), TIOCGWINSZ, &size) || size.ws_col < 2) return PROGRESS_LENGTH;
@@ -114,7 +114,7 @@ void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, doubl
            log_duration(remaining, step ? seconds * (double)(steps - step) / (double)step : 0));
   if (!l->redraw) {
     fprintf(l->to, "%s\n", text);
-  } else { /* and erase what a longer line left behind */
+  } else { /* this also erases the rest of a longer line */
     log_line_open = step < steps;
     fprintf(l->to, "\r%.*s\033[K%s", log_columns(l), text, log_line_open ? "" : "\n");
   }

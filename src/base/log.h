@@ -13,30 +13,30 @@ typedef struct run_log {
   bool verbose;
   bool progress; /* show progress at all */
   bool redraw;   /* a terminal: the progress line is redrawn in place */
-  int failed;    /* errno of the write that failed and so ended the log; 0: none has */
+  int failed;    /* errno of the write that ended the log; 0: no write has failed */
   double next;   /* when to show progress again: seconds since the start if redrawn, else the fraction done */
 } run_log;
 
-/* One line, with newline. */
+/* Prints one line and adds the newline. */
 void log_line(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same, with --verbose only. */
 void log_detail(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes out what has been printed to `to`. What cannot be written ends the log: `to` becomes NULL. */
+/* Flushes `to`. A write error ends the log: `to` becomes NULL. */
 void log_flush(run_log *l);
-/* Ends the log. Exit 2 if something could not be written; a pipe that nobody reads any more is no error. */
+/* Ends the log. Exit 2 if something could not be written; a pipe whose reader has gone is not an error. */
 int log_close(run_log *l, error *e);
 
-/* Is progress to be shown at this step, `seconds` after the loop began? On a terminal several times a second, else at
+/* True if progress is due at this step, `seconds` after the loop began: several times a second on a terminal, else
  * every 10 %. */
 bool log_progress_due(const run_log *l, int64_t step, int64_t steps, double seconds);
-/* Shows percent, step, Gpts/s, elapsed and remaining time: redrawn on a terminal and cut to its width, else a line. `step`
- * steps are done, not only begun; `points` are updated in one step by all ranks. */
+/* Shows percent, step, Gpts/s, elapsed and remaining time: redrawn on a terminal and cut to its width, else as a line.
+ * `step`: steps that are done. `points`: points that all ranks together update in a step. */
 void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, double points);
 
-/* For those who cannot know the log, signal handlers and other threads too: what is written next, to stdout or stderr,
- * begins on a line of its own. */
+/* For signal handlers and other threads, which have no run_log: ends an open progress line, so that the next text on
+ * stdout or stderr begins on a new line. */
 void log_end_line(void);
-/* The same before `length` characters that go to a descriptor at once. For the main thread's signal handlers. */
+/* Does the same, then writes `length` characters to a descriptor, unbuffered. For the main thread's signal handlers. */
 void log_write_at_once(int descriptor, const char *line, size_t length);
 
 #endif

@@ -1,4 +1,4 @@
-/* A number that looks random, from any other: every bit of `x` changes half the bits of the result. */
+/* Turns any number into one that looks random: every bit of `x` changes half the bits of the result. */
 #ifndef STENCIL_MIX_H
 #define STENCIL_MIX_H
 

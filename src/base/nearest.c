@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { LONGEST = 64 }; /* no name in the program is longer, so a longer one resembles none */
+enum { LONGEST = 64 }; /* no name in the program is longer, so a longer one matches none */
 
 static int nearest_smaller(int a, int b) {
   return a < b ? a : b;

@@ -1,4 +1,4 @@
-/* How a thread waits for a value that another thread or process will change. All such loops pace themselves here. */
+/* How a thread waits for a value that another thread or process will change. All such loops use pace_wait. */
 #ifndef STENCIL_PACE_H
 #define STENCIL_PACE_H
 
@@ -10,11 +10,11 @@
 typedef struct pace {
   double begin; /* s */
   double eager; /* s during which it never sleeps; at least 0.1 ms. INFINITY: it never sleeps */
-  int spins;    /* first looks during which it keeps the core */
+  int spins;    /* how many first looks keep the core */
 } pace;
 
-/* Call between two looks at the value. Keeps the core for the first looks, then yields it, then sleeps for a sixteenth of
- * the time waited so far, at most `longest` s: what comes soon is seen soon, and a long wait costs little. */
+/* Call between two looks at the value. Keeps the core for the first looks, then yields it, then sleeps for a sixteenth
+ * of the time waited so far, at most `longest` s: a short wait ends promptly, and a long one costs little. */
 static inline void pace_wait(pace *p, double longest) {
   const double EAGER = 100e-6, SHORTEST = 20e-6; /* s */
   if (p->spins > 0) {

@@ -8,7 +8,7 @@
 #include <xmmintrin.h>
 #endif
 
-/* The register that says how this thread rounds and what it does with subnormal numbers. */
+/* The register with this thread's rounding mode and treatment of subnormal numbers. */
 #if defined __SSE2__
 enum { FLUSH = 0x8040 }; /* flush to zero, and denormals are zeros */
 static unsigned thread_mode(void) {
@@ -42,14 +42,14 @@ void thread_flush_subnormals(void) {
 }
 
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
-  /* A fault that is blocked ends the process without the words of who handles it, as sanitizers and MPI do. */
+  /* A blocked fault would end the process before the handlers of sanitizers and MPI could report it. */
   static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
   sigset_t others, before;
   sigfillset(&others);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&others, faults[i]);
   pthread_sigmask(SIG_SETMASK, &others, &before);
   const unsigned mode = thread_mode();
-  thread_flush_subnormals(); /* it inherits both from who starts it */
+  thread_flush_subnormals(); /* the new thread inherits the signal mask and this mode */
   const int rc = pthread_create(thread, NULL, run, argument);
   thread_set_mode(mode);
   pthread_sigmask(SIG_SETMASK, &before, NULL);

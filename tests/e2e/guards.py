@@ -32,7 +32,7 @@ def start(leg, ranks=3):
 
 def check_barked(result, rank, limit, about):
     check(result.code == 4, f"{about}: expected exit 4, got {result}")
-    said = re.fullmatch(rf"stencil: error: rank (\d+) has not finished step (\d+) for {limit} s \((.+)\)", "".join(result.errors))
+    said = re.fullmatch(rf"stencil: error: rank (\d+) has not finished step (\d+) after {limit} s \((.+)\)", "".join(result.errors))
     check(said, f"{about}: expected one line of the watchdog, got {result}")
     check(int(said.group(1)) == rank, f"{about}: it was rank {rank}: {result.errors}")
     return int(said.group(2)), said.group(3)

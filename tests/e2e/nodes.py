@@ -118,7 +118,7 @@ def small_shm(program):
     program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 48, "time.steps": 6, "device.kernel": "wavefront"})
     program.succeed("run.ini", "device.kernel=simd", np=1)
     expected = results(program)
-    said = r"\d+\.\d+ MiB of memory that ranks share are needed, and /dev/shm has room for [0-9]\."
+    said = r"\d+\.\d+ MiB of memory shared by the ranks are needed, but /dev/shm has room for only [0-9]\."
     result = program.run("run.ini", "parallel.transport=shared", np=4, launch=nodes)
     check(result.code == 1 and len(result.errors) == 1 and re.search(said, result.err), str(result))
     out = compare(program, nodes, expected)
@@ -159,7 +159,7 @@ def death(program):
 def watchdog(program):
     """A rank of the other node stands still: the watchdog names it, exit 4."""
     result = end_of(program, "shared", signal.SIGSTOP, lambda ranks: [ranks[2]])
-    check(result.code == 4 and re.search(r"error: rank 2 has not finished step \d+ for 5 s", result.err), str(result))
+    check(result.code == 4 and re.search(r"error: rank 2 has not finished step \d+ after 5 s", result.err), str(result))
 
 
 if __name__ == "__main__":

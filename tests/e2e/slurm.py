@@ -177,7 +177,7 @@ def slow_srun(program):
         program.mpiexec = str(launcher)
         for number, to, codes, words in ((signal.SIGUSR1, "srun", [75], "stopped after step"),
                                          (signal.SIGKILL, "rank", [137], "Killed"),
-                                         (signal.SIGSTOP, "rank", [4, 137], r"rank 1 has not finished step \d+ for 2 s")):
+                                         (signal.SIGSTOP, "rank", [4, 137], r"rank 1 has not finished step \d+ after 2 s")):
             with Running(program, config, "parallel.watchdog_seconds=2", np=3) as leg:
                 leg.wait_until_it_steps()
                 pids = program.processes("SLURM_PROCID")

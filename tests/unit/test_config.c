@@ -4,7 +4,7 @@
 static void test_syntax(void **state) {
   (void)state;
   static const refused cases[] = {
-      {"nx = 3\n", NULL, "t.ini:1: nx: stands before any [section]"},
+      {"nx = 3\n", NULL, "t.ini:1: nx: comes before any [section]"},
       {"[grid]\nnx\n", NULL, "t.ini:2: expected [section] or key = value, got 'nx'"},
       {"[grid]\n= 3\n", NULL, "t.ini:2: expected [section] or key = value, got '= 3'"},
       {"[grid]\n : 3\n", NULL, "t.ini:2: expected [section] or key = value, got ': 3'"},
@@ -23,15 +23,15 @@ static void test_syntax(void **state) {
        "boundary, source.1, receivers, output, checkpoint, parallel, device, report)"},
       {"[source.7]\nfo = 1\n", NULL, "t.ini:2: [source.7] fo: unknown key (did you mean 'f0'?)"},
       {"[source.7]\nf0 = 1\n[source.8]\nf0 = 1\n[source.7]\nf0 = 1\n", NULL,
-       "t.ini:6: [source.7] f0: given before, on line 2"},
+       "t.ini:6: [source.7] f0: already given on line 2"},
       {"[source.1x]\n", NULL, "t.ini:1: [source.1x]: unknown section (did you mean 'source.1'?)"},
       {"[time]\nstep = 3\n", NULL, "t.ini:2: [time] step: unknown key (did you mean 'steps'?)"},
       {"[time]\nSteps = 3\n", NULL, "t.ini:2: [time] Steps: unknown key (did you mean 'steps'?)"},
       {"[output]\nprefix = 3\n", NULL,
        "t.ini:2: [output] prefix: unknown key (known: path, every, compress)"},
-      {BASE "steps = 4\n", NULL, "t.ini:7: [time] steps: given before, on line 6"},
-      {BASE "[grid]\nnx = 8\n", NULL, "t.ini:8: [grid] nx: given before, on line 2"},
-      {BASE "[time]\nsteps = 3 = 4\n", "time.steps=1", "t.ini:8: [time] steps: given before, on line 6"},
+      {BASE "steps = 4\n", NULL, "t.ini:7: [time] steps: already given on line 6"},
+      {BASE "[grid]\nnx = 8\n", NULL, "t.ini:8: [grid] nx: already given on line 2"},
+      {BASE "[time]\nsteps = 3 = 4\n", "time.steps=1", "t.ini:8: [time] steps: already given on line 6"},
       /* counted: comments, empty lines, CRLF, byte order mark, no final newline */
       {"; c\n\n# c\n[grid]\n  ; c\n\t# c = d\nny = 1\nnx = a ; c", NULL,
        "t.ini:8: [grid] nx: expected an integer >= 1, got 'a'"},
@@ -53,8 +53,8 @@ static void test_syntax(void **state) {
 static void test_values(void **state) {
   (void)state;
   static const refused cases[] = {
-      {"", NULL, "t.ini: [grid] nx: missing, it is required"},
-      {"[grid]\nnx = 1\nny = 1\nnz = 1\n", NULL, "t.ini: [time] steps: missing, it is required"},
+      {"", NULL, "t.ini: [grid] nx: required, but missing"},
+      {"[grid]\nnx = 1\nny = 1\nnz = 1\n", NULL, "t.ini: [time] steps: required, but missing"},
       {BASE, "grid.nx=abc", "command line: [grid] nx: expected an integer >= 1, got 'abc'"},
       {BASE, "grid.nx=", "command line: [grid] nx: expected an integer >= 1, got ''"},
       {BASE, "grid.nx=0", "command line: [grid] nx: expected an integer >= 1, got '0'"},
@@ -223,7 +223,7 @@ static void test_files(void **state) {
   error e = {0};
   write_file(binary, sizeof binary - 1);
   seen[load_file(&c, NULL, &e)] = true;
-  assert_string_equal(e.text, "t.ini:8: a zero byte: this is not a text file");
+  assert_string_equal(e.text, "t.ini:8: not a text file: it contains a zero byte");
 
   unlink(path);
   seen[load_file(&c, NULL, &e)] = true;

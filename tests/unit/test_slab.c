@@ -87,7 +87,7 @@ static void thin_slabs_at_reflecting_faces_are_told(void **state) {
   assert_int_equal(
       slab_init(&s, &(slab_shape){8, 8, 13, .ghost = 4, .reflects = {both[0], both[1]}}, 1, 3, &e),
       ERROR_SLAB_REFLECTS);
-  assert_string_equal(e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, not 5: "
+  assert_string_equal(e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, where 5 are needed: "
                               "at most 2 ranks fit this grid");
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
   e = (error){0};
