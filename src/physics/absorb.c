@@ -1,4 +1,4 @@
-/* Profiles: chosen by the reflection of discrete plane waves and the eigenvalues of discrete steps
+/* The profiles were chosen by the reflection of discrete plane waves and the eigenvalues of discrete steps
  * (docs/ACCURACY.md). */
 #include "absorb.h"
 #include <math.h>
@@ -6,41 +6,52 @@
 #include <string.h>
 #include "kernels/order.h"
 
-/* d = D_MAX depth^POWER, such that a wave that goes to the outer edge and back keeps R in the continuum. R is
- * as small as the steps of the profile, width points long, let it be without reflecting by themselves. alpha
- * falls from ALPHA_MAX at the inner edge to 0: it damps what does not propagate, trapped in slow beds near a
- * layer, which would grow for ever without; waves longer than 100 points leave less well for it. */
+/* d = d_max depth^POWER. d_max is chosen so that a wave that goes to the outer edge and back keeps the fraction R of
+ * its amplitude in the continuum. R is as small as it can be before the jumps of the profile from point to point
+ * reflect by themselves. alpha falls from its greatest value at the inner edge to 0 at the outer one. It damps
+ * evanescent waves, which slow beds near a layer trap, and which would otherwise grow for ever. Its price: waves longer
+ * than 100 points are absorbed less well. */
 enum { POWER = 3 };
 static const double DECADES_A_POINT = 0.5, DECADES_MAX = 12; /* of R */
-static const double POINTS_A_WAVE = 10; /* of the wave of angular frequency 2 ALPHA_MAX */
+static const double POINTS_A_WAVE = 10; /* of the wave whose angular frequency is twice the greatest alpha */
 static const double PI = 3.14159265358979323846;
 
-/* Where a layer begins and ends, in points from its outer edge: the first place inward whose psi and zeta are
- * 0, and the first zero beyond. */
-static double inner_edge(int width) {
+/* Where a layer begins and ends, in points from its outer edge: psi and zeta are 0 from the inner edge inward and from
+ * the outer edge outward. */
+static double absorb_inner_edge(int width) {
   return width - 1.5;
 }
 static const double OUTER_EDGE = -1;
 
-static void coefficients_at(double x, int width, double spacing, double v_max, double dt, float *a,
-                            float *b) {
-  const double thick = inner_edge(width) - OUTER_EDGE;
-  double depth = (inner_edge(width) - x) / thick, decades = DECADES_A_POINT * width;
+/* What a layer's coefficients are computed from. */
+typedef struct absorb_profile {
+  int width;      /* points */
+  double spacing; /* m */
+  double v_max;   /* m/s */
+  double dt;      /* s */
+} absorb_profile;
+
+/* *a and *b at `x`, in points from the outer edge. */
+static void absorb_coefficients(const absorb_profile *p, double x, float *a, float *b) {
+  const int width = p->width;
+  const double thick = absorb_inner_edge(width) - OUTER_EDGE;
+  double depth = (absorb_inner_edge(width) - x) / thick, decades = DECADES_A_POINT * width;
   *a = *b = 0;
   if (depth <= 0) return;
   if (depth > 1) depth = 1;
   if (decades > DECADES_MAX) decades = DECADES_MAX;
-  const double d_max = (POWER + 1) * v_max * decades * log(10) / (2 * thick * spacing);
-  const double d = d_max * pow(depth, POWER), alpha = (1 - depth) * PI * v_max / (POINTS_A_WAVE * spacing);
-  const double decay = exp(-(d + alpha) * dt);
+  const double d_max = (POWER + 1) * p->v_max * decades * log(10) / (2 * thick * p->spacing);
+  const double d = d_max * pow(depth, POWER),
+               alpha = (1 - depth) * PI * p->v_max / (POINTS_A_WAVE * p->spacing);
+  const double decay = exp(-(d + alpha) * p->dt);
   *a = (float)decay;
   *b = (float)(d / (d + alpha) * (decay - 1));
 }
 
-/* Weights of a first derivative at a half point, from 1/2 and 3/2 away: fourth order, or as near to it as
- * keeps the square of its wave number below that of the star: the layer would pump the shortest waves
- * otherwise. */
-static void difference_weights(int space_order, double weights[2]) {
+/* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Fourth order where the star is
+ * accurate enough. Else as near to it as keeps the square of its wave number below the star's: a layer would amplify
+ * the shortest waves otherwise. */
+static void absorb_difference_weights(int space_order, double weights[2]) {
   const double outer = space_order >= 6 ? 1.0 / 24 : space_order == 4 ? 0.03863 : 0;
   weights[0] = 1 + 3 * outer;
   weights[1] = -outer;
@@ -48,38 +59,39 @@ static void difference_weights(int space_order, double weights[2]) {
 
 /* --- memory --------------------------------------------------------------------------------------------- */
 
-static size_t coefficient_count(int width) {
+static size_t absorb_coefficient_count(int width) {
   return 4 * (size_t)width + 2 * ABSORB_BEYOND;
 }
 
-static int width_at(const config *c, enum face face) {
+static int absorb_width(const config *c, enum face face) {
   return c->boundary[face] == BOUNDARY_ABSORBING ? c->boundary_width : 0;
 }
 
-/* Of the psi of a layer whose point 0 is `first` points before the slab's first (counted inward), what the
- * slab holds: psi[begin .. end), of which it owns those before `own`. */
-typedef struct held {
+/* The part of a layer's psi that a slab holds: psi[begin .. end), of which it owns psi[begin .. own). */
+typedef struct absorb_held {
   int begin, own, end;
-} held;
+} absorb_held;
 
-static held held_of(int width, int first, int points) {
-  held h = {larger(first, 0), smaller(first + points, width), 0};
-  if (h.own <= h.begin) return (held){0};
+/* first: the slab's first point, in points from the outer edge, counted inward; points: of the slab. */
+static absorb_held absorb_held_of(int width, int first, int points) {
+  absorb_held h = {larger(first, 0), smaller(first + points, width), 0};
+  if (h.own <= h.begin) return (absorb_held){0};
   h.end = smaller(h.own + ABSORB_BEYOND, width);
   return h;
 }
 
 /* Geometry alone: no pointers, no weights. */
-static absorb_axis axis_of(const config *c, const slab *s, int axis) {
+static absorb_axis absorb_axis_of(const config *c, const slab *s, int axis) {
   const int points[ABSORB_AXES] = {s->nx, s->ny, s->nz_global};
-  absorb_axis a = {.lo = width_at(c, (enum face)(2 * axis)),
-                   .hi = width_at(c, (enum face)(2 * axis + 1)),
+  absorb_axis a = {.lo = absorb_width(c, (enum face)(2 * axis)),
+                   .hi = absorb_width(c, (enum face)(2 * axis + 1)),
                    .points = points[axis]};
   if (axis < 2) {
     a.hi_last = a.lo + a.hi - 1;
     return a;
   }
-  const held lo = held_of(a.lo, s->z0, s->nz), hi = held_of(a.hi, s->nz_global - s->z0 - s->nz, s->nz);
+  const absorb_held lo = absorb_held_of(a.lo, s->z0, s->nz),
+                    hi = absorb_held_of(a.hi, s->nz_global - s->z0 - s->nz, s->nz);
   a.origin = s->z0;
   a.lo_first = lo.begin;
   a.hi_last = lo.end - lo.begin + hi.end - 1;
@@ -87,66 +99,67 @@ static absorb_axis axis_of(const config *c, const slab *s, int axis) {
 }
 
 /* Floats of a state array of the axis. */
-static size_t state_floats(const absorb_axis *a, const slab *s, int axis) {
+static size_t absorb_state_floats(const absorb_axis *a, const slab *s, int axis) {
   const size_t nx = (size_t)s->nx, ny = (size_t)s->ny, nz = (size_t)s->nz, layers = (size_t)(a->lo + a->hi);
   if (axis == 0) return nz * ny * layers;
   if (axis == 1) return nz * layers * nx;
-  const held lo = held_of(a->lo, s->z0, s->nz), hi = held_of(a->hi, s->nz_global - s->z0 - s->nz, s->nz);
+  const absorb_held lo = absorb_held_of(a->lo, s->z0, s->nz),
+                    hi = absorb_held_of(a->hi, s->nz_global - s->z0 - s->nz, s->nz);
   return (size_t)(lo.end - lo.begin + hi.end - hi.begin) * ny * nx;
 }
 
-static size_t aligned(size_t floats) {
+static size_t absorb_aligned(size_t floats) {
   return (floats + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
 }
 
-/* A state array's floats and some more, so that arrays next to each other lie a third of a page apart: processors take
- * a load for one of what was just stored where the last 12 bits of the addresses agree. */
-static size_t apart(size_t floats) {
+/* A state array's floats, padded so that neighbouring arrays begin a third of a page apart: processors mistake a load
+ * for one of what was just stored where the last 12 bits of the addresses agree. */
+static size_t absorb_apart(size_t floats) {
   const size_t page = 1024, third = page / 3 / SLAB_ALIGN * SLAB_ALIGN;
   return (floats + page - 1) / page * page + third;
 }
 
-/* Deals out `memory` among the arrays of the axes, or only counts where it is NULL. Returns the floats taken.
- */
-static size_t deal_out(absorb_axis axes[ABSORB_AXES], const config *c, const slab *s, float *memory) {
+/* Divides `memory` among the arrays of the axes; NULL: only counts. Returns the number of floats. */
+static size_t absorb_deal_out(absorb_axis axes[ABSORB_AXES], const config *c, const slab *s, float *memory) {
   size_t taken = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
-    axes[i] = axis_of(c, s, i);
+    axes[i] = absorb_axis_of(c, s, i);
     if (axes[i].lo + axes[i].hi == 0) continue;
-    const size_t state = apart(state_floats(&axes[i], s, i));
+    const size_t state = absorb_apart(absorb_state_floats(&axes[i], s, i));
     if (memory) {
       axes[i].psi_in = memory + taken;
       axes[i].psi_out = memory + taken + state;
       axes[i].zeta = memory + taken + 2 * state;
       axes[i].coefficients = memory + taken + 3 * state;
     }
-    taken += 3 * state + aligned(coefficient_count(c->boundary_width));
+    taken += 3 * state + absorb_aligned(absorb_coefficient_count(c->boundary_width));
   }
   return taken;
 }
 
 size_t absorb_bytes(const config *c, const slab *s) {
   absorb_axis axes[ABSORB_AXES];
-  return deal_out(axes, c, s, NULL) * sizeof(float);
+  return absorb_deal_out(axes, c, s, NULL) * sizeof(float);
 }
 
 /* --- open and close ------------------------------------------------------------------------------------- */
 
 /* Layout: absorb_axis. */
-static void fill_coefficients(float *to, int width, double spacing, double v_max, double dt) {
+static void absorb_fill_coefficients(float *to, const absorb_profile *p) {
+  const int width = p->width;
   float *psi_a = to + 2 * width, *psi_b = psi_a + width + ABSORB_BEYOND;
   for (int i = 0; i < width; i++) {
-    coefficients_at(i, width, spacing, v_max, dt, to + i, to + width + i);
-    coefficients_at(i - 1.5, width, spacing, v_max, dt, psi_a + i, psi_b + i);
+    absorb_coefficients(p, i, to + i, to + width + i);
+    absorb_coefficients(p, i - 1.5, psi_a + i, psi_b + i);
   }
   for (int i = width; i < width + ABSORB_BEYOND; i++) psi_a[i] = psi_b[i] = 0;
 }
 
-static void set_weights(absorb *a, const config *c, const kernel_args *weights) {
+static void absorb_set_weights(absorb *a, const config *c, const kernel_args *weights) {
   const float *const star[ABSORB_AXES] = {weights->wx, weights->wy, weights->wz};
   const double spacing[ABSORB_AXES] = {c->dx, c->dy, c->dz};
   double difference[2];
-  difference_weights(c->space_order, difference);
+  absorb_difference_weights(c->space_order, difference);
   for (int k = 0; k < 2; k++) a->args.difference[k] = (float)difference[k];
   for (int i = 0; i < ABSORB_AXES; i++) {
     double sum = 0;
@@ -156,42 +169,51 @@ static void set_weights(absorb *a, const config *c, const kernel_args *weights) 
   }
 }
 
-/* Zeroes into all of the memory, a block at a time, then the coefficients. */
-static int fill_memory(absorb *a, const config *c, double v_max, double dt, float *block, size_t block_floats,
-                       size_t floats, error *e) {
-  const device_table *t = a->dev->table;
-  const double spacing[ABSORB_AXES] = {c->dx, c->dy, c->dz};
+/* Sets all of the memory to 0, a block at a time. `block`: pinned. */
+static int absorb_zero(absorb *a, size_t floats, float *block, size_t block_floats, error *e) {
   memset(block, 0, block_floats * sizeof *block);
   for (size_t at = 0; at < floats; at += block_floats) {
     const size_t count = floats - at < block_floats ? floats - at : block_floats;
-    TRY(t->copy(a->dev, STREAM_BOUNDARY, a->memory + at, block, count * sizeof *block, COPY_TO_DEVICE, e));
+    TRY(a->dev->table->copy(a->dev, STREAM_BOUNDARY, a->memory + at, block, count * sizeof *block,
+                            COPY_TO_DEVICE, e));
   }
-  for (int i = 0; i < ABSORB_AXES; i++) {
-    if (!a->args.axis[i].coefficients) continue;
-    TRY(t->sync(a->dev, STREAM_BOUNDARY, e)); /* the block is about to change */
-    fill_coefficients(block, a->args.width, spacing[i], v_max, dt);
-    float *to = a->memory + (a->args.axis[i].coefficients - a->memory);
-    TRY(t->copy(a->dev, STREAM_BOUNDARY, to, block, coefficient_count(a->args.width) * sizeof *block,
-                COPY_TO_DEVICE, e));
-  }
-  return t->sync(a->dev, STREAM_BOUNDARY, e);
+  return a->dev->table->sync(a->dev, STREAM_BOUNDARY, e); /* the caller writes to the block */
 }
 
-int absorb_open(absorb *a, device *dev, const slab *s, const config *c, const kernel_args *weights,
-                double v_max, double dt, error *e) {
+/* Copies the coefficients of all axes to the device, through `block`. */
+static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion motion, float *block,
+                                    error *e) {
+  const device_table *t = a->dev->table;
+  const double spacing[ABSORB_AXES] = {c->dx, c->dy, c->dz};
+  const size_t bytes = absorb_coefficient_count(a->args.width) * sizeof *block;
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    if (!a->args.axis[i].coefficients) continue;
+    const absorb_profile profile = {a->args.width, spacing[i], motion.v_max, motion.dt};
+    absorb_fill_coefficients(block, &profile);
+    float *to = a->memory + (a->args.axis[i].coefficients - a->memory);
+    TRY(t->copy(a->dev, STREAM_BOUNDARY, to, block, bytes, COPY_TO_DEVICE, e));
+    TRY(t->sync(a->dev, STREAM_BOUNDARY, e)); /* the block is about to change */
+  }
+  return 0;
+}
+
+int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e) {
   enum { BLOCK_FLOATS = 1 << 18 };
-  const size_t floats = absorb_bytes(c, s) / sizeof(float),
-               coefficients = coefficient_count(c->boundary_width);
+  const config *c = on->config;
+  device *dev = on->dev;
+  const size_t floats = absorb_bytes(c, on->slab) / sizeof(float),
+               coefficients = absorb_coefficient_count(c->boundary_width);
   const size_t block_floats = coefficients > BLOCK_FLOATS ? coefficients : BLOCK_FLOATS;
   void *memory, *block;
-  *a = (absorb){.dev = dev, .args.width = c->boundary_width, .z0 = s->z0, .nz = s->nz};
+  *a = (absorb){.dev = dev, .args.width = c->boundary_width, .z0 = on->slab->z0, .nz = on->slab->nz};
   if (floats == 0) return 0;
   TRY(dev->table->alloc(dev, &memory, floats * sizeof(float), MEMORY_DEVICE, e));
   a->memory = memory;
-  deal_out(a->args.axis, c, s, a->memory);
-  set_weights(a, c, weights);
+  absorb_deal_out(a->args.axis, c, on->slab, a->memory);
+  absorb_set_weights(a, c, weights);
   TRY(dev->table->alloc(dev, &block, block_floats * sizeof(float), MEMORY_PINNED, e));
-  int failed = fill_memory(a, c, v_max, dt, block, block_floats, floats, e);
+  int failed = absorb_zero(a, floats, block, block_floats, e);
+  if (!failed) failed = absorb_load_coefficients(a, c, motion, block, e);
   int not_freed = dev->table->free(dev, block, MEMORY_PINNED, e);
   return failed ? failed : not_freed;
 }
@@ -226,8 +248,9 @@ void absorb_advance(absorb *a, int steps) {
 /* --- what checkpoints save ------------------------------------------------------------------------------ */
 
 /* The slices of a layer along z; the high layer's are mirrored. */
-static void add_slices(absorb_state *state, const absorb_axis *z, int nz) {
-  const held lo = held_of(z->lo, z->origin, nz), hi = held_of(z->hi, z->points - z->origin - nz, nz);
+static void absorb_add_slices(absorb_state *state, const absorb_axis *z, int nz) {
+  const absorb_held lo = absorb_held_of(z->lo, z->origin, nz),
+                    hi = absorb_held_of(z->hi, z->points - z->origin - nz, nz);
   const int local = lo.end - lo.begin;
   if (lo.end) state->slices[state->count++] = (absorb_slice){0, lo.begin, local, 0, lo.own - lo.begin};
   if (hi.end)
@@ -248,7 +271,7 @@ int absorb_states(const absorb *a, absorb_state states[ABSORB_STATES]) {
     if (i < 2)
       s.slices[s.count++] = (absorb_slice){0, a->z0, a->nz, 0, a->nz};
     else
-      add_slices(&s, &axes[i], a->nz);
+      absorb_add_slices(&s, &axes[i], a->nz);
     states[count++] = s;
     memcpy(s.name, (char[]){'z', 'e', 't', 'a', '_', (char)('x' + i), 0}, 7);
     s.values = axes[i].zeta;

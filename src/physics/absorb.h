@@ -1,5 +1,5 @@
-/* Absorbing layers of a run: their profiles, their state in device memory, and the operation at work. What a
- * layer is and computes: kernels/absorb.h. */
+/* Absorbing layers of a run: their profiles, their state in device memory, their launches. kernels/absorb.h says what a
+ * layer computes. */
 #ifndef STENCIL_ABSORB_STATE_H
 #define STENCIL_ABSORB_STATE_H
 
@@ -8,57 +8,65 @@
 #include "kernels/absorb.h"
 #include "device/device.h"
 #include "halo/slab.h"
+#include "physics.h"
 
-/* The layers of one slab. Zero-initialised: none, and everything below does nothing. */
+/* The layers of one slab. Zero-initialised it has none, and every function below does nothing. */
 typedef struct absorb {
   device *dev;      /* not owned */
-  absorb_args args; /* all but the field; axis[].psi_in is the current psi */
+  absorb_args args; /* of the launches, without the field; axis[].psi_in is the current psi */
   float *memory;    /* device memory: psi twice, zeta, coefficients */
   int z0, nz;       /* of the slab */
 } absorb;
 
 enum { ABSORB_STATES = 2 * ABSORB_AXES, ABSORB_SLICES = 2 };
 
-/* What a slab holds of a state array: planes [local, local + held) of it are planes [global, ...) of the
- * whole. Of them [own, own + owned), counted from the first held, are no other slab's: they are to be saved;
- * all are to be loaded. */
+/* A part of a state array that a slab holds: its planes [local, local + held) are planes [global, global + held) of the
+ * global array. A checkpoint loads all of them. It saves planes [own, own + owned), counted from the first one held: no
+ * other slab owns these. */
 typedef struct absorb_slice {
   int local, global, held;
   int own, owned;
 } absorb_slice;
 
-/* A state array, for checkpoints. As a global array it has shape `shape`, the layers of both faces next to
- * each other (the low one first) in place of the axis: the same for every number of slabs. */
+/* A state array, for checkpoints. The shape of the global array is the same for every number of slabs. Along the
+ * layers' axis it holds the layers of both faces, the low one first. */
 typedef struct absorb_state {
   char name[8]; /* "psi_x", "zeta_x" ... */
   int64_t shape[3];
-  float *values; /* device memory, planes of shape[1] x shape[2], as many as the slices hold */
+  float *values; /* device memory, not owned; as many planes of shape[1] x shape[2] as the slices hold */
   int count;
   absorb_slice slices[ABSORB_SLICES];
 } absorb_state;
 
-/* Device memory, bytes, that absorb_open takes on this slab: 0 without a layer. */
+/* Bytes of device memory that absorb_open takes on this slab; 0 without absorbing faces. */
 size_t absorb_bytes(const config *c, const slab *s);
 
-/* Takes the memory and makes all state 0. weights: of the star, per square of the spacing (wx, wy, wz).
- * v_max: the greatest velocity of the grid, m/s; dt in s: both the same on every slab. `dev` must outlive it.
- * Close it also after a failure. */
-int absorb_open(absorb *a, device *dev, const slab *s, const config *c, const kernel_args *weights,
-                double v_max, double dt, error *e);
+/* How fast waves are, and how long a step is: the same on every slab. */
+typedef struct absorb_motion {
+  double v_max; /* the greatest velocity of the grid, m/s */
+  double dt;    /* s */
+} absorb_motion;
+
+/* Takes device memory for the layers of on->slab and sets all state to 0. weights: wx, wy, wz of the star, 1/m^2. Takes
+ * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
+ * also after a failure. */
+int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
+/* Has this slab absorbing layers? */
 bool absorb_needed(const absorb *a);
 
-/* Enqueues kernel `k` on planes [field->z_begin, field->z_end), with their layers: in one launch where the kernel can
- * (kernel.layers), else the layers behind it. Ranges of a step may run at the same time; a range must not be split
- * further along x, y. */
+/* Enqueues kernel `k` and the layers on planes [field->z_begin, field->z_end): in one launch where the kernel can do
+ * both (kernel.layers), else the layers after the kernel. Launches of one step may run at the same time if their planes
+ * differ; each must cover all of x and y. */
 int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e);
 
-/* Steps are enqueued: what the last one wrote is what the next one reads. */
+/* Call after `steps` steps are enqueued: the psi that the last one wrote becomes the current one. */
 void absorb_advance(absorb *a, int steps);
 
-/* Fills states[ABSORB_STATES] and returns how many there are. psi's `values` are the current ones: ask anew
- * after each step. */
+/* Fills `states` and returns how many there are. `values` of psi point to the current one, which changes with each
+ * step. */
 int absorb_states(const absorb *a, absorb_state states[ABSORB_STATES]);
 
+/* Frees the device memory; all steps must be done. */
 void absorb_close(absorb *a);
 
 #endif

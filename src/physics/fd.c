@@ -10,19 +10,20 @@ void fd_weights(int order, double w[5]) {
   memcpy(w, table[order / 2 - 1], sizeof table[0]);
 }
 
-static double excess(double sum, float center, float *const axes[3]) {
+/* By how much the star's sum is above `sum`. */
+static double fd_excess(double sum, float center, float *const axes[3]) {
   double all = center - sum;
   for (int axis = 0; axis < 3; axis++)
     for (int r = 1; r <= 4; r++) all += 2 * (double)axes[axis][r];
   return all;
 }
 
-/* From the largest weights, which have the coarsest last bits, to the smallest, which take what those cannot. */
+/* Moves the largest weights first, whose last bits are coarse; the smallest ones correct what remains. */
 void fd_balance(double sum, float *center, float *const axes[3]) {
-  *center = (float)(*center - excess(sum, *center, axes));
+  *center = (float)(*center - fd_excess(sum, *center, axes));
   for (int r = 1; r <= 4; r++)
     for (int axis = 0; axis < 3; axis++) {
-      double move = -excess(sum, *center, axes) / 2;
+      double move = -fd_excess(sum, *center, axes) / 2;
       if (fabs(move) <= 1e-6 * fabs(axes[axis][r])) axes[axis][r] = (float)(axes[axis][r] + move);
     }
 }

@@ -2,12 +2,12 @@
 #include <math.h>
 #include "base/mix.h"
 
-static float random_value(uint64_t seed, uint64_t index) {
+static float initial_random(uint64_t seed, uint64_t index) {
   uint64_t bits = mix64(mix64(seed) ^ index) >> 40; /* 24 bits: what a float holds exactly */
   return (float)bits * 0x1p-23f - 1.0f;
 }
 
-static float gaussian_value(const config *c, int z, int y, int x) {
+static float initial_gaussian(const config *c, int z, int y, int x) {
   double rx = c->origin[0] + x * c->dx - c->gaussian_center[0];
   double ry = c->origin[1] + y * c->dy - c->gaussian_center[1];
   double rz = c->origin[2] + z * c->dz - c->gaussian_center[2];
@@ -22,8 +22,8 @@ void initial_fill(const config *c, int z, int planes, float *values) {
         uint64_t global = ((uint64_t)(z + p) * (uint64_t)c->ny + (uint64_t)y) * (uint64_t)c->nx + (uint64_t)x;
         float value = 0;
         if (c->initial == INITIAL_NUMBER) value = (float)c->initial_number;
-        if (c->initial == INITIAL_GAUSSIAN) value = gaussian_value(c, z + p, y, x);
-        if (c->initial == INITIAL_RANDOM) value = random_value(c->seed, global);
+        if (c->initial == INITIAL_GAUSSIAN) value = initial_gaussian(c, z + p, y, x);
+        if (c->initial == INITIAL_RANDOM) value = initial_random(c->seed, global);
         *values++ = value;
       }
 }

@@ -4,10 +4,10 @@
 
 #include "config/config.h"
 
-/* Fills `planes` planes of ny x nx values from global plane z on with the configured initial field (anything
- * but INITIAL_FILE). A value depends on its global position only, so the field is the same for every
- * partition. gaussian: amplitude * exp(-r^2 / (2 width^2)), r the distance (m) from the centre random:
- * uniform in [-1, 1), a hash of seed and global index */
+/* Fills `values`, `planes` planes of ny x nx, with the configured initial field from global plane z on (not for
+ * INITIAL_FILE). A value depends on its global position only, so the field is the same for every partition:
+ *   gaussian   amplitude exp(-r^2 / (2 width^2)), r the distance from the centre, m
+ *   random     uniform in [-1, 1), a hash of seed and global index */
 void initial_fill(const config *c, int z, int planes, float *values);
 
 #endif

@@ -19,18 +19,18 @@ const char *physics_medium(const config *c, double *number) {
 
 /* --- the range of a medium that is read from a file ----------------------------------------------------------- */
 
-typedef struct extremes {
+typedef struct medium_extremes {
   const config *config;
   const slab *slab;
   const char *dataset;
   pthread_mutex_t lock; /* of these: */
   float min, max;
   uint64_t digest; /* a sum, so that it does not depend on the partition */
-} extremes;
+} medium_extremes;
 
-/* A field_sink that keeps nothing. A velocity of 0 would divide by 0 where wavelengths are counted. */
-static int take_extremes(void *context, int z, int planes, float *values, error *e) {
-  extremes *x = context;
+/* A field_sink that keeps only the extremes. It refuses a velocity of 0: the points per wavelength divide by it. */
+static int physics_take_extremes(void *context, int z, int planes, float *values, error *e) {
+  medium_extremes *x = context;
   const config *c = x->config;
   bool wave = c->equation == EQUATION_WAVE;
   size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
@@ -55,13 +55,14 @@ static int take_extremes(void *context, int z, int planes, float *values, error 
   return 0;
 }
 
-static int medium_range(physics *p, const config *c, const files *files, const field_io *io, error *e) {
+static int physics_medium_range(physics *p, const config *c, const files *files, const field_io *io,
+                                error *e) {
   double number;
   const char *dataset = physics_medium(c, &number);
   p->medium_min = p->medium_max = number;
   if (!dataset) return 0;
-  extremes x = {c, io->slab, dataset, PTHREAD_MUTEX_INITIALIZER, INFINITY, -INFINITY, 0};
-  TRY(files_field_read(files, io, dataset, take_extremes, &x, e));
+  medium_extremes x = {c, io->slab, dataset, PTHREAD_MUTEX_INITIALIZER, INFINITY, -INFINITY, 0};
+  TRY(files_field_read(files, io, dataset, physics_take_extremes, &x, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
   MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
@@ -72,17 +73,17 @@ static int medium_range(physics *p, const config *c, const files *files, const f
 
 /* --- time ----------------------------------------------------------------------------------------------------- */
 
-static double bound_of(const physics *p, const config *c) {
+static double physics_bound(const physics *p, const config *c) {
   if (c->equation == EQUATION_JACOBI || p->medium_max <= 0) return INFINITY;
   double sum = fd_sum(c->space_order, (double[]){c->dx, c->dy, c->dz});
   return c->equation == EQUATION_HEAT ? 2 / (p->medium_max * sum) : 2 / (p->medium_max * sqrt(sum));
 }
 
-/* An automatic dt is shortened so that a step ends at end_time; with a given one the run ends at the first step that is
- * not before it; in any case after `steps`, where both are given. */
-static int plan_time(physics *p, const config *c, double dt_before, error *e) {
-  const double ROUNDING = 1e-9; /* end_time / dt that is a whole number but for rounding is that number */
-  p->bound = bound_of(p, c);
+/* Sets bound, dt and steps. An automatic dt is shortened so that a step ends at end_time. With a given dt the run ends
+ * at the first step at or after end_time. Where `steps` is given, too, it is a limit. */
+static int physics_plan_time(physics *p, const config *c, double dt_before, error *e) {
+  const double ROUNDING = 1e-9; /* an end_time / dt this close to a whole number is that number */
+  p->bound = physics_bound(p, c);
   double automatic = isinf(p->bound) ? 1 : c->cfl * p->bound;
   p->dt = c->dt > 0 ? c->dt : dt_before > 0 ? dt_before : automatic;
   p->steps = c->steps;
@@ -100,9 +101,9 @@ static int plan_time(physics *p, const config *c, double dt_before, error *e) {
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e) {
   *p = (physics){.form = physics_form(c)};
-  medium_range(p, c, files, io, e);
+  physics_medium_range(p, c, files, io, e);
   TRY(error_agree(e, files->compute));
-  return plan_time(p, c, dt_before, e); /* from the same numbers on every rank */
+  return physics_plan_time(p, c, dt_before, e); /* from the same numbers on every rank */
 }
 
 /* --- what kernels get ------------------------------------------------------------------------------------------- */
@@ -111,7 +112,7 @@ float physics_factor(const physics *p, const config *c, double medium) {
   return (float)(c->equation == EQUATION_WAVE ? p->dt * p->dt * medium * medium : p->dt * medium);
 }
 
-static void jacobi_weights(const config *c, kernel_args *a) {
+static void physics_jacobi_weights(const config *c, kernel_args *a) {
   a->center = (float)c->jacobi_center;
   for (int r = 1; r <= RADIUS; r++) {
     a->wx[r] = (float)c->jacobi_x[r - 1];
@@ -120,8 +121,8 @@ static void jacobi_weights(const config *c, kernel_args *a) {
   }
 }
 
-/* The Laplacian; with one diffusivity u + dt alpha times it. */
-static void laplacian_weights(const physics *p, const config *c, kernel_args *a) {
+/* Weights of the Laplacian; for heat with one diffusivity of u + dt alpha times the Laplacian. */
+static void physics_laplacian_weights(const physics *p, const config *c, kernel_args *a) {
   bool folded = c->equation == EQUATION_HEAT && p->form == EQUATION_JACOBI;
   double w[5], scale = folded ? p->dt * c->diffusivity : 1, center = 0;
   const double spacing[3] = {c->dx, c->dy, c->dz};
@@ -142,8 +143,8 @@ bool physics_absorbs(const config *c) {
   return false;
 }
 
-/* Where a slab has a neighbour, that one sends the ghosts. */
-static void ghost_rules(const config *c, const slab *s, unsigned char rules[FACE_COUNT]) {
+/* Ghosts towards a neighbour have no rule: it sends them. */
+static void physics_ghost_rules(const config *c, const slab *s, unsigned char rules[FACE_COUNT]) {
   for (int f = 0; f < FACE_COUNT; f++) {
     bool inner = (f == FACE_Z_LO && s->lower != SLAB_NO_RANK) || (f == FACE_Z_HI && s->upper != SLAB_NO_RANK);
     rules[f] = GHOST_KEEP;
@@ -160,10 +161,10 @@ void physics_args(const physics *p, const config *c, const slab *s, kernel_args 
   *a = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
   a->scale = physics_factor(p, c, number);
   if (c->equation == EQUATION_JACOBI)
-    jacobi_weights(c, a);
+    physics_jacobi_weights(c, a);
   else
-    laplacian_weights(p, c, a);
-  ghost_rules(c, s, a->ghosts);
+    physics_laplacian_weights(p, c, a);
+  physics_ghost_rules(c, s, a->ghosts);
 }
 
 void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
@@ -171,7 +172,7 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
     ghosts[f] = c->boundary[f] == BOUNDARY_FIXED ? (float)c->boundary_value
                 : c->boundary[f] == BOUNDARY_ABSORBING
                     ? 0
-                    : NAN; /* an image that is missing shows in the answer */
+                    : NAN; /* a ghost that nothing fills shows in the answer */
 }
 
 int physics_bytes(const config *c) {

@@ -7,9 +7,10 @@
 #include "base/error_mpi.h"
 #include "place.h"
 
-enum { BATCH_BYTES = 8 << 20 /* of a half */ };
+enum { BATCH_BYTES = 8 << 20 /* a half */ };
 
-static void *take(size_t count, size_t size, error *e) {
+/* Zeroed memory; the caller frees it. */
+static void *receivers_alloc(size_t count, size_t size, error *e) {
   void *memory = calloc(count ? count : 1, size);
   if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the receivers");
   return memory;
@@ -17,17 +18,17 @@ static void *take(size_t count, size_t size, error *e) {
 
 /* --- where they are --------------------------------------------------------------------------------------------- */
 
-/* x, y, z; false outside the grid. */
-static bool place_receiver(const config *c, const double position[3], place p[3]) {
+/* Places a receiver on the axes x, y, z; false outside the grid. */
+static bool receivers_place(const config *c, const double position[3], place p[3]) {
   bool x = place_on_axis(position[0], c->origin[0], c->dx, c->nx, &p[0]);
   bool y = place_on_axis(position[1], c->origin[1], c->dy, c->ny, &p[1]);
   bool z = place_on_axis(position[2], c->origin[2], c->dz, c->nz, &p[2]);
   for (int axis = 0; axis < 3; axis++)
-    if ((float)p[axis].fraction == 1) p[axis] = (place){p[axis].index + 1, 0}; /* it is rounded to float32 */
+    if ((float)p[axis].fraction == 1) p[axis] = (place){p[axis].index + 1, 0}; /* kernels take float32 */
   return x && y && z;
 }
 
-static int read_positions(receivers *r, const config *c, error *e) {
+static int receivers_read_positions(receivers *r, const config *c, error *e) {
   table t;
   TRY(files_table_read(r->files, c->receivers_file, (table_form){.columns = 3}, &t, e));
   r->positions = (double(*)[3])t.values;
@@ -36,56 +37,56 @@ static int read_positions(receivers *r, const config *c, error *e) {
   for (int i = 0; i < r->count; i++) {
     const double *p = r->positions[i];
     place places[3];
-    if (!place_receiver(c, p, places))
+    if (!receivers_place(c, p, places))
       return FAIL(e, RECEIVERS_OUTSIDE, c->receivers_file, (int64_t)i, p[0], p[1], p[2]);
   }
   return 0;
 }
 
 /* Fills `positions` on every rank. */
-static int find_positions(receivers *r, const config *c, error *e) {
-  if (c->receivers == RECEIVERS_FILE) return read_positions(r, c, e);
-  r->positions = take((size_t)c->receiver_count, sizeof *r->positions, e);
+static int receivers_find_positions(receivers *r, const config *c, error *e) {
+  if (c->receivers == RECEIVERS_FILE) return receivers_read_positions(r, c, e);
+  r->positions = receivers_alloc((size_t)c->receiver_count, sizeof *r->positions, e);
   if (r->positions)
     memcpy(r->positions, c->receiver_positions, (size_t)c->receiver_count * sizeof *r->positions);
   r->count = c->receiver_count;
   return error_agree(e, r->files->compute);
 }
 
-/* A receiver and what puts it in order. */
-typedef struct placed {
+/* A receiver and its sort key. */
+typedef struct receivers_placed {
   int layer, row, index; /* wavefront_receivers; receivers.index */
   receiver place;
-} placed;
+} receivers_placed;
 
-static int by_layer(const void *a, const void *b) {
-  const placed *p = a, *q = b;
+static int receivers_by_layer(const void *a, const void *b) {
+  const receivers_placed *p = a, *q = b;
   if (p->layer != q->layer) return p->layer < q->layer ? -1 : 1;
   if (p->row != q->row) return p->row < q->row ? -1 : 1;
   return p->index < q->index ? -1 : 1;
 }
 
-/* False where it is another rank's. */
-static bool place_own(const receivers *r, const config *c, int index, placed *own) {
+/* Places one receiver on this slab; false where it belongs to another rank. */
+static bool receivers_place_own(const receivers *r, const config *c, int index, receivers_placed *own) {
   const slab *b = r->slab;
   place p[3];
-  place_receiver(c, r->positions[index], p);
+  receivers_place(c, r->positions[index], p);
   const int z = p[2].index - b->z0;
   const ptrdiff_t at = z * (ptrdiff_t)b->plane + p[1].index * (ptrdiff_t)b->pitch + p[0].index;
   const receiver place = {at, (float)p[2].fraction, (float)p[1].fraction, (float)p[0].fraction};
-  *own = (placed){2 * z + (place.fz != 0), p[1].index + (place.fy != 0), index, place};
+  *own = (receivers_placed){2 * z + (place.fz != 0), p[1].index + (place.fy != 0), index, place};
   return z >= 0 && z < b->nz;
 }
 
 /* Lists this rank's receivers, sorted. */
-static int find_own(receivers *r, const config *c, placed **own, error *e) {
+static int receivers_find_own(receivers *r, const config *c, receivers_placed **own, error *e) {
   const int layers = 2 * r->slab->nz;
-  if (!(*own = take((size_t)r->count, sizeof **own, e))) return e->id;
-  for (int i = 0; i < r->count; i++) r->local += place_own(r, c, i, &(*own)[r->local]);
-  qsort(*own, (size_t)r->local, sizeof **own, by_layer);
-  if (!(r->index = take((size_t)r->local, sizeof *r->index, e))) return e->id;
-  if (!(r->row = take((size_t)r->local, sizeof *r->row, e))) return e->id;
-  if (!(r->layer_begin = take((size_t)layers + 1, sizeof *r->layer_begin, e))) return e->id;
+  if (!(*own = receivers_alloc((size_t)r->count, sizeof **own, e))) return e->id;
+  for (int i = 0; i < r->count; i++) r->local += receivers_place_own(r, c, i, &(*own)[r->local]);
+  qsort(*own, (size_t)r->local, sizeof **own, receivers_by_layer);
+  if (!(r->index = receivers_alloc((size_t)r->local, sizeof *r->index, e))) return e->id;
+  if (!(r->row = receivers_alloc((size_t)r->local, sizeof *r->row, e))) return e->id;
+  if (!(r->layer_begin = receivers_alloc((size_t)layers + 1, sizeof *r->layer_begin, e))) return e->id;
   for (int i = 0; i < r->local; i++) {
     r->index[i] = (*own)[i].index;
     r->row[i] = (*own)[i].row;
@@ -98,19 +99,20 @@ static int find_own(receivers *r, const config *c, placed **own, error *e) {
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-static size_t row_bytes(const receivers *r) {
+static size_t receivers_row_bytes(const receivers *r) {
   return (size_t)r->local * sizeof(float);
 }
 
-/* All that needs no device. Collective, agreed. */
-static int plan(receivers *r, const config *c, placed **own, receivers_span span, error *e) {
-  TRY(find_positions(r, c, e));
-  find_own(r, c, own, e);
+/* Does all that needs no device. Collective, agreed. */
+static int receivers_plan(receivers *r, const config *c, receivers_placed **own, receivers_span span,
+                          error *e) {
+  TRY(receivers_find_positions(r, c, e));
+  receivers_find_own(r, c, own, e);
   r->every = c->receivers_every;
   r->first_step = span.first;
   r->rows = span.last / r->every + 1;
   r->taken = (r->first_step + r->every - 1) / r->every;
-  r->batch_rows = r->local ? BATCH_BYTES / (int64_t)row_bytes(r) : 1;
+  r->batch_rows = r->local ? BATCH_BYTES / (int64_t)receivers_row_bytes(r) : 1;
   if (r->batch_rows < span.pass) r->batch_rows = span.pass;
   if (r->batch_rows > r->rows) r->batch_rows = r->rows;
   MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, r->files->compute));
@@ -118,11 +120,11 @@ static int plan(receivers *r, const config *c, placed **own, receivers_span span
   return error_agree(e, r->files->compute);
 }
 
-/* Brings the places to the device. */
-static int upload(receivers *r, const placed *own, error *e) {
+/* Copies the places to the device. */
+static int receivers_upload(receivers *r, const receivers_placed *own, error *e) {
   const device_table *t = r->dev->table;
   const size_t bytes = (size_t)r->local * sizeof(receiver);
-  receiver *places = take((size_t)r->local, sizeof *places, e);
+  receiver *places = receivers_alloc((size_t)r->local, sizeof *places, e);
   for (int i = 0; places && i < r->local; i++) places[i] = own[i].place;
   if (places && !t->alloc(r->dev, (void **)&r->places, bytes, MEMORY_DEVICE, e) &&
       !t->copy(r->dev, STREAM_BOUNDARY, r->places, places, bytes, COPY_TO_DEVICE, e))
@@ -131,23 +133,23 @@ static int upload(receivers *r, const placed *own, error *e) {
   return e->id;
 }
 
-static int allocate(receivers *r, const placed *own, error *e) {
+static int receivers_allocate(receivers *r, const receivers_placed *own, error *e) {
   const device_table *t = r->dev->table;
-  const size_t batch = (size_t)r->batch_rows * row_bytes(r);
+  const size_t batch = (size_t)r->batch_rows * receivers_row_bytes(r);
   if (r->local == 0) return 0;
-  if (!(r->traces = take((size_t)r->rows, row_bytes(r), e))) return e->id;
+  if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
   for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
-  TRY(upload(r, own, e));
+  TRY(receivers_upload(r, own, e));
   TRY(t->alloc(r->dev, (void **)&r->batch, 2 * batch, MEMORY_DEVICE, e));
   return t->alloc(r->dev, (void **)&r->staging, 2 * batch, MEMORY_PINNED, e);
 }
 
 int receivers_open(receivers *r, const problem *on, receivers_span span, error *e) {
-  placed *own = NULL;
+  receivers_placed *own = NULL;
   *r = (receivers){.dev = on->dev, .slab = on->slab, .files = on->files};
   if (on->config->receivers == RECEIVERS_NONE) return 0;
-  if (!plan(r, on->config, &own, span, e)) {
-    allocate(r, own, e);
+  if (!receivers_plan(r, on->config, &own, span, e)) {
+    receivers_allocate(r, own, e);
     error_agree(e, on->files->compute);
   }
   free(own);
@@ -155,15 +157,15 @@ int receivers_open(receivers *r, const problem *on, receivers_span span, error *
 }
 
 int receivers_bytes(const problem *on, receivers_span span, receivers_size *size, error *e) {
-  placed *own = NULL;
+  receivers_placed *own = NULL;
   receivers r = {.slab = on->slab, .files = on->files};
   *size = (receivers_size){0};
   if (on->config->receivers == RECEIVERS_NONE) return 0;
-  if (!plan(&r, on->config, &own, span, e)) {
+  if (!receivers_plan(&r, on->config, &own, span, e)) {
     size->count = r.count;
-    size->pinned = 2 * (size_t)r.batch_rows * row_bytes(&r);
+    size->pinned = 2 * (size_t)r.batch_rows * receivers_row_bytes(&r);
     size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);
-    size->on_host = (size_t)r.rows * row_bytes(&r) + (size_t)r.count * sizeof *r.positions;
+    size->on_host = (size_t)r.rows * receivers_row_bytes(&r) + (size_t)r.count * sizeof *r.positions;
     size->on_disk = receivers_file_bytes(&r);
   }
   free(own);
@@ -192,29 +194,29 @@ bool receivers_due(const receivers *r, int64_t step) {
   return r->count > 0 && step >= r->first_step && step % r->every == 0 && step / r->every < r->rows;
 }
 
-/* Offset of a half, floats. */
-static size_t half_at(const receivers *r, int half) {
+/* Where a half begins, in floats. */
+static size_t receivers_half(const receivers *r, int half) {
   return half ? (size_t)r->batch_rows * (size_t)r->local : 0;
 }
 
-/* Adds the next `rows` rows of the half that was copied last to the traces. */
-static int move_rows(receivers *r, int64_t rows, error *e) {
+/* Adds the next `rows` rows of the other half to the traces, once its copy has come. */
+static int receivers_move_rows(receivers *r, int64_t rows, error *e) {
   if (rows == 0) return 0;
   TRY(r->dev->table->sync_event(r->dev, EVENT_RECEIVERS + !r->half, e));
   const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
-  memcpy(r->traces + first * local, r->staging + half_at(r, !r->half) + (size_t)r->moved * local,
+  memcpy(r->traces + first * local, r->staging + receivers_half(r, !r->half) + (size_t)r->moved * local,
          (size_t)rows * local * sizeof(float));
   r->moved += rows;
   return 0;
 }
 
-/* Sends the half being filled on its way, once the other has arrived, and begins with that one. */
-static int turn_over(receivers *r, error *e) {
+/* Begins to copy the half that is full to the host, and to fill the other one, whose rows are first moved out. */
+static int receivers_turn_over(receivers *r, error *e) {
   const device_table *t = r->dev->table;
-  const size_t at = half_at(r, r->half);
-  TRY(move_rows(r, r->moving - r->moved, e));
-  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging + at, r->batch + at, (size_t)r->batched * row_bytes(r),
-              COPY_TO_HOST, e));
+  const size_t at = receivers_half(r, r->half);
+  TRY(receivers_move_rows(r, r->moving - r->moved, e));
+  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging + at, r->batch + at,
+              (size_t)r->batched * receivers_row_bytes(r), COPY_TO_HOST, e));
   TRY(t->record(r->dev, STREAM_BOUNDARY, EVENT_RECEIVERS + r->half, e));
   r->moving = r->batched;
   r->moved = r->batched = 0;
@@ -223,49 +225,50 @@ static int turn_over(receivers *r, error *e) {
 }
 
 int receivers_flush(receivers *r, error *e) {
-  if (r->batched > 0) TRY(turn_over(r, e));
-  return move_rows(r, r->moving - r->moved, e);
+  if (r->batched > 0) TRY(receivers_turn_over(r, e));
+  return receivers_move_rows(r, r->moving - r->moved, e);
 }
 
-/* The half being filled gets room for that many rows. */
-static int make_room(receivers *r, int64_t rows, error *e) {
-  return r->batched + rows > r->batch_rows ? turn_over(r, e) : 0;
+/* Makes room for so many rows in the half being filled. */
+static int receivers_make_room(receivers *r, int64_t rows, error *e) {
+  return r->batched + rows > r->batch_rows ? receivers_turn_over(r, e) : 0;
 }
 
-/* Its next row, for the sample of `step`. */
-static float *next_row(receivers *r, int64_t step) {
+/* The next row of the half being filled, for the samples of `step`; NULL where this rank has no receivers. */
+static float *receivers_next_row(receivers *r, int64_t step) {
   r->taken = step / r->every + 1;
-  return r->local ? r->batch + half_at(r, r->half) + (size_t)r->batched++ * (size_t)r->local : NULL;
+  return r->local ? r->batch + receivers_half(r, r->half) + (size_t)r->batched++ * (size_t)r->local : NULL;
 }
 
-/* As many rows as come in, so that the host is not long away from the steps. A copy has had time since two rows ago. */
-static int move_some(receivers *r, int64_t rows, error *e) {
+/* Moves as many rows to the traces as were just sampled: one at a time keeps the host away from the steps only briefly.
+ * After two rows the copy has had time to end. */
+static int receivers_move_some(receivers *r, int64_t rows, error *e) {
   const int64_t left = r->moving - r->moved;
-  return r->batched > 1 + rows ? move_rows(r, rows < left ? rows : left, e) : 0;
+  return r->batched > 1 + rows ? receivers_move_rows(r, rows < left ? rows : left, e) : 0;
 }
 
 int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers *pass, error *e) {
   int rows = 0;
   *pass = (wavefront_receivers){.places = r->places, .row = r->row, .layer_begin = r->layer_begin};
   for (int k = 0; k < steps - 1; k++) rows += receivers_due(r, step + k + 1);
-  if (r->local) TRY(make_room(r, rows, e));
+  if (r->local) TRY(receivers_make_room(r, rows, e));
   for (int k = 0; k < steps - 1; k++)
-    if (receivers_due(r, step + k + 1)) pass->samples[k] = next_row(r, step + k + 1);
-  return move_some(r, rows, e);
+    if (receivers_due(r, step + k + 1)) pass->samples[k] = receivers_next_row(r, step + k + 1);
+  return receivers_move_some(r, rows, e);
 }
 
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
   if (!receivers_due(r, step)) return 0;
-  if (r->local) TRY(make_room(r, 1, e));
+  if (r->local) TRY(receivers_make_room(r, 1, e));
   const sample_args sample = {.field = field,
                               .pitch = r->slab->pitch,
                               .plane = r->slab->plane,
                               .receivers = r->places,
                               .count = r->local,
-                              .samples = next_row(r, step)};
+                              .samples = receivers_next_row(r, step)};
   if (r->local == 0) return 0;
   TRY(r->dev->table->apply(r->dev, STREAM_BOUNDARY, &operation_sample, &sample, e));
-  return move_some(r, 1, e);
+  return receivers_move_some(r, 1, e);
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */

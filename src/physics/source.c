@@ -11,53 +11,54 @@ enum { SOURCE_RING = 32 /* steps */ };
 /* --- the points ------------------------------------------------------------------------------------------------- */
 
 /* One source's share of one point. */
-typedef struct corner {
+typedef struct source_corner {
   int z, y, x;
   int source; /* index into the config's list */
   float weight;
-} corner;
+} source_corner;
 
-/* What is known before any memory of the device is taken. */
-typedef struct spread {
-  corner *corners; /* sorted by z, y, x, source */
+/* All that is known before device memory is taken. Its arrays are owned (sources_spread_free). */
+typedef struct source_spread {
+  source_corner *corners; /* sorted by z, y, x, source */
   int count;
   int *signal_of; /* of each source of the config */
   source_point *points;
   source_share *shares;
-} spread;
+} source_spread;
 
-static void *take(size_t count, size_t size, error *e) {
+/* Zeroed memory; the caller frees it. */
+static void *sources_alloc(size_t count, size_t size, error *e) {
   void *memory = calloc(count ? count : 1, size);
   if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the sources");
   return memory;
 }
 
-static int by_place(const void *a, const void *b) {
-  const corner *p = a, *q = b;
+static int sources_by_place(const void *a, const void *b) {
+  const source_corner *p = a, *q = b;
   if (p->z != q->z) return p->z < q->z ? -1 : 1;
   if (p->y != q->y) return p->y < q->y ? -1 : 1;
   if (p->x != q->x) return p->x < q->x ? -1 : 1;
   return p->source < q->source ? -1 : p->source > q->source;
 }
 
-/* Ghost planes towards neighbours in which sources act: those that a wavefront computes (wavefront.h). */
-static int reach_of(const slab *b) {
+/* Ghost planes towards neighbours in which sources act (sources.reach). */
+static int sources_reach(const slab *b) {
   return b->ghost - RADIUS;
 }
 
-/* Appends a point of global plane z wherever the slab has that plane: as its own, which exactly one slab does, and in
- * its ghosts, of which those beyond a face where the grid is periodic are planes of the other end. */
-static void spread_point(spread *w, const slab *b, int z, corner at) {
-  const int begin = b->lower == SLAB_NO_RANK ? 0 : -reach_of(b);
-  const int end = b->nz + (b->upper == SLAB_NO_RANK ? 0 : reach_of(b));
+/* Appends a point of global plane z wherever the slab holds that plane: as its own plane (exactly one slab owns it), or
+ * as a ghost. Ghosts beyond a periodic face are planes of the other end of the grid. */
+static void sources_spread_point(source_spread *w, const slab *b, int z, source_corner at) {
+  const int begin = b->lower == SLAB_NO_RANK ? 0 : -sources_reach(b);
+  const int end = b->nz + (b->upper == SLAB_NO_RANK ? 0 : sources_reach(b));
   for (int turn = -1; turn <= 1; turn++) {
     at.z = z - b->z0 + turn * b->nz_global;
     if (at.z >= begin && at.z < end) w->corners[w->count++] = at;
   }
 }
 
-/* Appends those of the 8 points around a source that lie in planes of the slab and have a weight. */
-static void spread_source(spread *w, const config *c, const slab *b, int source) {
+/* Appends the points around a source that lie in planes of the slab and whose weight is not 0. */
+static void sources_spread_one(source_spread *w, const config *c, const slab *b, int source) {
   const double *position = c->sources[source].position;
   place x, y, z; /* inside the grid: the config has been checked */
   place_on_axis(position[0], c->origin[0], c->dx, c->nx, &x);
@@ -68,25 +69,26 @@ static void spread_source(spread *w, const config *c, const slab *b, int source)
     const double weight = (dz ? z.fraction : 1 - z.fraction) * (dy ? y.fraction : 1 - y.fraction) *
                           (dx ? x.fraction : 1 - x.fraction);
     if ((float)weight != 0)
-      spread_point(w, b, z.index + dz, (corner){0, y.index + dy, x.index + dx, source, (float)weight});
+      sources_spread_point(w, b, z.index + dz,
+                           (source_corner){0, y.index + dy, x.index + dx, source, (float)weight});
   }
 }
 
-static int spread_all(spread *w, const config *c, const slab *b, error *e) {
-  const size_t most = reach_of(b) > 0 ? 3 * 8 : 8; /* of a source */
-  if (!(w->corners = take((size_t)c->source_count, most * sizeof(corner), e))) return e->id;
-  for (int i = 0; i < c->source_count; i++) spread_source(w, c, b, i);
-  qsort(w->corners, (size_t)w->count, sizeof(corner), by_place);
+static int sources_spread_all(source_spread *w, const config *c, const slab *b, error *e) {
+  const size_t most = sources_reach(b) > 0 ? 3 * 8 : 8; /* of a source */
+  if (!(w->corners = sources_alloc((size_t)c->source_count, most * sizeof(source_corner), e))) return e->id;
+  for (int i = 0; i < c->source_count; i++) sources_spread_one(w, c, b, i);
+  qsort(w->corners, (size_t)w->count, sizeof(source_corner), sources_by_place);
   return 0;
 }
 
 /* From sorted corners to points and their shares. */
-static int list_points(sources *s, spread *w, error *e) {
-  const corner *k = w->corners;
-  if (!(w->points = take((size_t)w->count, sizeof *w->points, e))) return e->id;
-  if (!(w->shares = take((size_t)w->count, sizeof *w->shares, e))) return e->id;
-  const int planes = s->slab->nz + 2 * (s->reach = reach_of(s->slab));
-  if (!(s->plane_begin = take((size_t)planes + 1, sizeof *s->plane_begin, e))) return e->id;
+static int sources_list_points(sources *s, source_spread *w, error *e) {
+  const source_corner *k = w->corners;
+  if (!(w->points = sources_alloc((size_t)w->count, sizeof *w->points, e))) return e->id;
+  if (!(w->shares = sources_alloc((size_t)w->count, sizeof *w->shares, e))) return e->id;
+  const int planes = s->slab->nz + 2 * (s->reach = sources_reach(s->slab));
+  if (!(s->plane_begin = sources_alloc((size_t)planes + 1, sizeof *s->plane_begin, e))) return e->id;
   for (int i = 0; i < w->count; i++, k++) {
     if (i == 0 || k->z != k[-1].z || k->y != k[-1].y || k->x != k[-1].x) {
       w->points[s->point_count++] = (source_point){k->z, k->y, k->x, i, 0};
@@ -103,51 +105,52 @@ static int list_points(sources *s, spread *w, error *e) {
 
 /* --- the signals ------------------------------------------------------------------------------------------------ */
 
-static int compare(double a, double b) {
+static int sources_compare(double a, double b) {
   return a < b ? -1 : a > b;
 }
 
-/* Orders sources by their time functions, those of one file next to each other; equal: the same function. */
-static int by_wavelet(const void *a, const void *b) {
+/* Orders sources by their time functions; 0: the same function. Sources of one file are next to each other. */
+static int sources_by_wavelet(const void *a, const void *b) {
   const source_config *p = *(const source_config *const *)a, *q = *(const source_config *const *)b;
   if (p->wavelet != q->wavelet) return p->wavelet < q->wavelet ? -1 : 1;
   const int file = p->wavelet == WAVELET_FILE ? strcmp(p->wavelet_file, q->wavelet_file) : 0;
   if (file) return file;
-  const int f0 = p->wavelet == WAVELET_FILE ? 0 : compare(p->f0, q->f0);
+  const int f0 = p->wavelet == WAVELET_FILE ? 0 : sources_compare(p->f0, q->f0);
   if (f0) return f0;
-  const int t0 = p->wavelet == WAVELET_FILE ? 0 : compare(p->t0, q->t0);
-  return t0 ? t0 : compare(p->amplitude, q->amplitude);
+  const int t0 = p->wavelet == WAVELET_FILE ? 0 : sources_compare(p->t0, q->t0);
+  return t0 ? t0 : sources_compare(p->amplitude, q->amplitude);
 }
 
-static bool same_file(const source_config *p, const source_config *q) {
+static bool sources_same_file(const source_config *p, const source_config *q) {
   return p->wavelet == WAVELET_FILE && q->wavelet == WAVELET_FILE &&
          strcmp(p->wavelet_file, q->wavelet_file) == 0;
 }
 
-/* Reads each file once; `sorted` are the sources, by_wavelet. Collective. */
-static int read_tables(sources *s, const source_config *const sorted[], int count, const files *files,
-                       error *e) {
-  s->tables = take((size_t)count, sizeof *s->tables, e);
+/* Reads each file once; `sorted`: the sources in the order of sources_by_wavelet. Collective. */
+static int sources_read_tables(sources *s, const source_config *const sorted[], int count, const files *files,
+                               error *e) {
+  s->tables = sources_alloc((size_t)count, sizeof *s->tables, e);
   TRY(error_agree(e, files->compute));
   for (int i = 0; i < count; i++)
-    if (sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !same_file(sorted[i], sorted[i - 1])))
+    if (sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1])))
       TRY(wavelet_read(files, sorted[i], &s->tables[s->table_count++], e));
   return 0;
 }
 
-/* Finds which sources are alike, and numbers their signals in the order in which this rank's points first need them,
- * so that neighbouring threads read neighbouring numbers. What no point here needs has no number and is dropped. */
-static int number_signals(sources *s, spread *w, const config *c, const source_config *const sorted[],
-                          error *e) {
+/* Finds equal sources, and numbers their signals in the order in which this rank's points first need them, so that
+ * neighbouring threads read neighbouring values. Signals that no point needs get no number. */
+static int sources_number_signals(sources *s, source_spread *w, const config *c,
+                                  const source_config *const sorted[], error *e) {
   const int count = c->source_count;
-  int *like =
-      take((size_t)count, sizeof *like, e); /* of each source: the first in `sorted` that is like it */
-  int *table_of = take((size_t)count, sizeof *table_of, e), *number = take((size_t)count, sizeof *number, e);
-  s->signals = take((size_t)count, sizeof *s->signals, e);
-  w->signal_of = take((size_t)count, sizeof *w->signal_of, e);
+  int *like = sources_alloc((size_t)count, sizeof *like,
+                            e); /* of each source: the first one in `sorted` that is equal */
+  int *table_of = sources_alloc((size_t)count, sizeof *table_of, e),
+      *number = sources_alloc((size_t)count, sizeof *number, e);
+  s->signals = sources_alloc((size_t)count, sizeof *s->signals, e);
+  w->signal_of = sources_alloc((size_t)count, sizeof *w->signal_of, e);
   for (int i = 0, first = 0, files = 0; i < count && !e->id; i++) {
-    if (i == 0 || by_wavelet(&sorted[i], &sorted[first])) first = i;
-    files += sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !same_file(sorted[i], sorted[i - 1]));
+    if (i == 0 || sources_by_wavelet(&sorted[i], &sorted[first])) first = i;
+    files += sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1]));
     like[sorted[i] - c->sources] = first;
     table_of[first] = sorted[i]->wavelet == WAVELET_FILE ? files - 1 : -1;
     number[i] = -1;
@@ -168,8 +171,8 @@ static int number_signals(sources *s, spread *w, const config *c, const source_c
 }
 
 /* Frees the tables that no signal of this rank is made of. */
-static int drop_tables(sources *s, error *e) {
-  bool *used = take((size_t)s->table_count, sizeof *used, e);
+static int sources_drop_tables(sources *s, error *e) {
+  bool *used = sources_alloc((size_t)s->table_count, sizeof *used, e);
   if (!used) return e->id;
   for (int i = 0; i < s->signal_count; i++)
     if (s->signals[i].table) used[s->signals[i].table - s->tables] = true;
@@ -181,41 +184,42 @@ static int drop_tables(sources *s, error *e) {
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-/* All that needs no device. Collective and agreed. */
-static int plan(sources *s, spread *w, const config *c, const files *files, error *e) {
+/* Does all that needs no device. Collective, agreed. */
+static int sources_plan(sources *s, source_spread *w, const config *c, const files *files, error *e) {
   const int count = c->source_count;
-  const source_config **sorted = take((size_t)count, sizeof *sorted, e);
+  const source_config **sorted = sources_alloc((size_t)count, sizeof *sorted, e);
   for (int i = 0; sorted && i < count; i++) sorted[i] = &c->sources[i];
-  if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, by_wavelet);
-  if (sorted) spread_all(w, c, s->slab, e);
-  if (!error_agree(e, files->compute) && !read_tables(s, sorted, count, files, e)) {
-    if (!number_signals(s, w, c, sorted, e) && !list_points(s, w, e)) drop_tables(s, e);
+  if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, sources_by_wavelet);
+  if (sorted) sources_spread_all(w, c, s->slab, e);
+  if (!error_agree(e, files->compute) && !sources_read_tables(s, sorted, count, files, e)) {
+    if (!sources_number_signals(s, w, c, sorted, e) && !sources_list_points(s, w, e))
+      sources_drop_tables(s, e);
     error_agree(e, files->compute);
   }
   free(sorted);
   return e->id;
 }
 
-static void spread_free(spread *w) {
+static void sources_spread_free(source_spread *w) {
   free(w->corners);
   free(w->signal_of);
   free(w->points);
   free(w->shares);
 }
 
-static size_t ring_bytes(const sources *s) {
+static size_t sources_ring_bytes(const sources *s) {
   return SOURCE_RING * (size_t)s->signal_count * sizeof *s->ring;
 }
 
-static int upload(sources *s, const spread *w, error *e) {
+static int sources_upload(sources *s, const source_spread *w, error *e) {
   const device_table *t = s->dev->table;
   const size_t points = (size_t)s->point_count * sizeof *s->points,
                shares = (size_t)s->share_count * sizeof *s->shares;
   if (s->point_count == 0) return 0;
   TRY(t->alloc(s->dev, (void **)&s->points, points, MEMORY_DEVICE, e));
   TRY(t->alloc(s->dev, (void **)&s->shares, shares, MEMORY_DEVICE, e));
-  TRY(t->alloc(s->dev, (void **)&s->ring, ring_bytes(s), MEMORY_PINNED, e));
-  if (!(s->ring_step = take(SOURCE_RING, sizeof *s->ring_step, e))) return e->id;
+  TRY(t->alloc(s->dev, (void **)&s->ring, sources_ring_bytes(s), MEMORY_PINNED, e));
+  if (!(s->ring_step = sources_alloc(SOURCE_RING, sizeof *s->ring_step, e))) return e->id;
   for (int i = 0; i < SOURCE_RING; i++) s->ring_step[i] = -1;
   TRY(t->copy(s->dev, STREAM_BOUNDARY, s->points, w->points, points, COPY_TO_DEVICE, e));
   TRY(t->copy(s->dev, STREAM_BOUNDARY, s->shares, w->shares, shares, COPY_TO_DEVICE, e));
@@ -223,27 +227,27 @@ static int upload(sources *s, const spread *w, error *e) {
 }
 
 int sources_open(sources *s, const problem *on, double dt, error *e) {
-  spread w = {0};
+  source_spread w = {0};
   *s = (sources){.dev = on->dev, .slab = on->slab, .dt = dt};
   if (on->config->source_count == 0) return 0;
-  if (!plan(s, &w, on->config, on->files, e)) {
-    upload(s, &w, e);
+  if (!sources_plan(s, &w, on->config, on->files, e)) {
+    sources_upload(s, &w, e);
     error_agree(e, on->files->compute);
   }
-  spread_free(&w);
+  sources_spread_free(&w);
   return e->id;
 }
 
 int sources_bytes(const problem *on, size_t *on_device, size_t *pinned, error *e) {
-  spread w = {0};
+  source_spread w = {0};
   sources s = {.slab = on->slab};
   *on_device = *pinned = 0;
   if (on->config->source_count == 0) return 0;
-  if (!plan(&s, &w, on->config, on->files, e)) {
+  if (!sources_plan(&s, &w, on->config, on->files, e)) {
     *on_device = (size_t)s.point_count * sizeof *s.points + (size_t)s.share_count * sizeof *s.shares;
-    *pinned = ring_bytes(&s);
+    *pinned = sources_ring_bytes(&s);
   }
-  spread_free(&w);
+  sources_spread_free(&w);
   sources_close(&s);
   return e->id;
 }
@@ -265,11 +269,10 @@ void sources_close(sources *s) {
 
 /* --- a step ----------------------------------------------------------------------------------------------------- */
 
-/* The signals of a step, computed when it is first asked for. Kernels read them where they are, in pinned memory: a
- * copy would need a stream of its own to wait for. They read late, but nothing they still have to read is overwritten:
- * the place of `step` held the step SOURCE_RING before it, and at most 16 steps are unfinished (a pass has at most
- * WAVEFRONT_DEPTH_MAX steps, and the step loop lets at most two passes run ahead). */
-static const float *signals_at(sources *s, int64_t step) {
+/* The signals of a step, computed at the first call for it. Kernels read them from pinned memory: a copy would need a
+ * stream of its own to wait for. Kernels run late, but no signal is overwritten before it is read: the place of `step`
+ * held step - SOURCE_RING, and at most 16 steps are unfinished (two passes of at most WAVEFRONT_DEPTH_MAX steps). */
+static const float *sources_signals(sources *s, int64_t step) {
   const int slot = (int)(step % SOURCE_RING);
   float *signals = s->ring + (size_t)slot * (size_t)s->signal_count;
   if (s->ring_step[slot] == step) return signals;
@@ -286,7 +289,7 @@ int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step,
                               .points = s->points + begin,
                               .count = end - begin,
                               .shares = s->shares,
-                              .signal = signals_at(s, step)};
+                              .signal = sources_signals(s, step)};
   return s->dev->table->apply(s->dev, stream, &operation_inject, &inject, e);
 }
 
@@ -294,5 +297,5 @@ void sources_of_pass(sources *s, int64_t step, int steps, wavefront_sources *pas
   *pass = (wavefront_sources){.points = s->points, .shares = s->shares};
   if (s->point_count == 0) return;
   pass->plane_begin = s->plane_begin + s->reach;
-  for (int k = 0; k < steps; k++) pass->signal[k] = signals_at(s, step + k);
+  for (int k = 0; k < steps; k++) pass->signal[k] = sources_signals(s, step + k);
 }

@@ -4,7 +4,7 @@
 static const table_form FORM = {.flat = true, .columns = 2};
 static const double PI = 3.14159265358979323846;
 
-static int check_times(const char *dataset, const table *t, error *e) {
+static int wavelet_check_times(const char *dataset, const table *t, error *e) {
   const double *v = t->values;
   for (int64_t i = 1; t->columns == 2 && i < t->rows; i++)
     if (v[2 * i] <= v[2 * i - 2]) return FAIL(e, WAVELET_TIMES, dataset, i, v[2 * i], v[2 * i - 2]);
@@ -13,18 +13,19 @@ static int check_times(const char *dataset, const table *t, error *e) {
 
 int wavelet_load(const source_config *s, table *t, error *e) {
   TRY(table_load(s->wavelet_file, FORM, t, e));
-  if (check_times(s->wavelet_file, t, e)) table_free(t);
+  if (wavelet_check_times(s->wavelet_file, t, e)) table_free(t);
   return e->id;
 }
 
 int wavelet_read(const files *files, const source_config *s, table *t, error *e) {
   TRY(files_table_read(files, s->wavelet_file, FORM, t, e));
-  if (check_times(s->wavelet_file, t, e)) table_free(t); /* all ranks have the same table, so all fail */
+  if (wavelet_check_times(s->wavelet_file, t, e))
+    table_free(t); /* all ranks have the same table, so all fail */
   return e->id;
 }
 
 /* Linear between the two rows around `time`. */
-static double interpolate(const table *t, double time) {
+static double wavelet_interpolate(const table *t, double time) {
   const double *v = t->values;
   int64_t lo = 0, hi = t->rows - 1; /* time of row lo <= time <= time of row hi */
   if (!(time >= v[0] && time <= v[2 * hi])) return 0;
@@ -52,7 +53,7 @@ float wavelet_value(const wavelet *w, double dt, int64_t step) {
   else if (w->kind == WAVELET_GAUSSIAN)
     value = exp(-a);
   else if (w->kind == WAVELET_FILE && w->table->columns == 2)
-    value = interpolate(w->table, time);
+    value = wavelet_interpolate(w->table, time);
   else if (w->kind == WAVELET_FILE && step < w->table->rows)
     value = w->table->values[step];
   return (float)(w->amplitude * value);

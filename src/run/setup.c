@@ -215,9 +215,9 @@ static int allocate_actors(simulation *s, error *e) {
     step->front = &s->front;
   }
   TRY(error_agree(e, s->comm));
-  absorb_open(&s->absorb, s->dev, &s->slab, c, &step->args, p->medium_max, p->dt, e);
-  TRY(error_agree(e, s->comm));
   const problem on = simulation_problem(s);
+  absorb_open(&s->absorb, &on, &step->args, (absorb_motion){p->medium_max, p->dt}, e);
+  TRY(error_agree(e, s->comm));
   const receivers_span span = {s->plan.shape.depth, s->from ? s->from->step + 1 : 0, last};
   TRY(sources_open(&s->sources, &on, p->dt, e));
   TRY(receivers_open(&s->receivers, &on, span, e));

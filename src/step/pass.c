@@ -56,7 +56,7 @@ int pass_begin(stepper *s, int steps, const char *name, error *e) {
   return 0;
 }
 
-/* The kernels that overwrite this field, two passes on, wait for work that STREAM_BOUNDARY does after this. */
+/* Nothing overwrites the field too early: kernels of the pass after the next wait for later work of STREAM_BOUNDARY. */
 static int pass_sample(stepper *s, error *e) {
   if (!s->receivers || !receivers_due(s->receivers, s->step)) return 0;
   TRY(pass_wait(s, STREAM_BOUNDARY, s->pass, INTERIOR_DONE, e));

@@ -1,18 +1,18 @@
-/* Passes of many steps in one launch, on the boundary's stream alone: all later work there finds it done. */
+/* Passes of many steps in one launch, on the stream of the boundary only: later work on that stream follows them. */
 #include "persistent.h"
 #include <string.h>
 #include "halo/transport.h"
 #include "pass.h"
 
-/* Points a launch updates, about: so much that its start does not count, and so little that the run looks up for
- * signals and progress several times a second. */
+/* Points that a launch updates, about: so many that the time to start it does not matter, and so few that the run
+ * checks for signals and progress several times a second. */
 static const double BATCH_POINTS = 1e10;
 enum { BATCH_MAX = 1000 };
 
 const kernel persistent_kernel = {
     .name = "persistent", .backend = BACKEND_CUDA, .note = "many steps a cooperative launch"};
 
-static int find_neighbours(persistent *p, error *e) {
+static int persistent_find_neighbours(persistent *p, error *e) {
   halo *h = p->halo;
   peers all;
   if (!halo_needed(h)) return 0;
@@ -39,7 +39,7 @@ int persistent_open(persistent *p, halo *h, const kernel_args *constants, enum e
                            e));
   memset(p->outcome, 0, PERSISTENT_SETS * sizeof *p->outcome);
   p->args.state = p->state;
-  return find_neighbours(p, e);
+  return persistent_find_neighbours(p, e);
 }
 
 void persistent_close(persistent *p) {
@@ -50,7 +50,7 @@ void persistent_close(persistent *p) {
   dev->table->free(dev, p->outcome, MEMORY_PINNED, &ignored);
 }
 
-/* Enqueues `steps` steps from fields[current]; the outcome goes to place `set`. */
+/* Enqueues `steps` steps from fields[current]; their outcome goes to p->outcome[set]. */
 static int persistent_advance(persistent *p, int current, int steps, int set, error *e) {
   device *dev = p->halo->dev;
   persistent_args args = p->args;

@@ -1,62 +1,63 @@
+/* The times of the phases, measured with events in some passes. */
 #include "pass.h"
 #include <math.h>
 
 enum { FIRST = 4, EVERY = 16 };
 static const double LONG = 2e-3; /* s, a pass */
 
-/* Events cost a microsecond each, which counts where a step takes ten: the phases of the first passes are measured, for
- * short runs, and then of some; of all from the one on before which they were seen to be long. */
+/* An event costs a microsecond, which matters where a step takes ten. So the first passes are measured, for short runs,
+ * and later one in EVERY. Where passes turn out to be long all are measured. */
 bool phases_measured(const stepper *s, int64_t pass) {
   return s->profile && (pass - s->measured_pass < FIRST || pass % EVERY == 0 ||
                         (s->measured_always > 0 && pass >= s->measured_always));
 }
 
-/* Not of this pass: some of its events may have been passed over. */
-static void see_how_long(stepper *s) {
+/* Measures all passes from the next one on, if they are long: some events of this pass may not have been recorded. */
+static void phases_see_how_long(stepper *s) {
   const double seconds = s->sampled.interior + s->sampled.boundary;
   if (!s->measured_always && s->sampled.steps >= FIRST && seconds > LONG * (double)s->sampled.steps)
     s->measured_always = s->pass + 1;
 }
 
-/* Seconds from an event of a pass to another. */
-static int between(const stepper *s, int64_t pass, int first, int last, double *seconds, error *e) {
+/* Seconds from one event of a pass to another. */
+static int phases_between(const stepper *s, int64_t pass, int first, int last, double *seconds, error *e) {
   return s->dev->table->seconds(s->dev, event_of(pass, first), event_of(pass, last), seconds, e);
 }
 
-/* Seconds from the beginning of a pass, which is that of its boundary kernels. */
-static int since(const stepper *s, int64_t pass, int event, double *seconds, error *e) {
+/* Seconds from the beginning of a pass, that is of its boundary kernels, to an event. */
+static int phases_since(const stepper *s, int64_t pass, int event, double *seconds, error *e) {
   return s->dev->table->seconds(s->dev, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
 }
 
-/* The time in which nothing was computed because halos were on their way: from the end of what this pass computed to
- * the beginning of what the next one did; after the last one there is, to the arrival of its ghosts. Kernels of the
- * interior, which need no ghosts, may begin before this pass's exchange has ended. */
-static int exposed(const stepper *s, int64_t pass, bool last, double *seconds, error *e) {
+/* The time in which nothing was computed because of the exchange: from the end of this pass's kernels to the beginning
+ * of the next one's, or after the last pass to the arrival of its ghosts. The interior's kernel needs no ghosts and may
+ * begin before the exchange has ended. */
+static int phases_exposed(const stepper *s, int64_t pass, bool last, double *seconds, error *e) {
   double boundary_end, interior_end, boundary_begin, interior_begin;
-  TRY(since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
-  TRY(since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
-  TRY(since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN), &boundary_begin,
-            e));
+  TRY(phases_since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
+  TRY(phases_since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
+  TRY(phases_since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN),
+                   &boundary_begin, e));
   interior_begin = boundary_begin;
-  if (!last) TRY(since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
+  if (!last) TRY(phases_since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
   const double begin = interior_begin < boundary_begin ? interior_begin : boundary_begin;
   *seconds = fmax(0, begin - fmax(boundary_end, interior_end));
   return 0;
 }
 
-/* Adds the times of a pass to those measured. */
-static int harvest(stepper *s, int64_t pass, error *e) {
+/* Adds the times of one measured pass. */
+static int phases_add(stepper *s, int64_t pass, error *e) {
   double boundary, interior, to_host, to_device, exchange, gap;
-  TRY(between(s, pass, BOUNDARY_BEGIN, BOUNDARY_END, &boundary, e));
-  TRY(between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &interior, e));
+  TRY(phases_between(s, pass, BOUNDARY_BEGIN, BOUNDARY_END, &boundary, e));
+  TRY(phases_between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &interior, e));
   s->sampled.steps++;
   s->sampled.boundary += boundary;
   s->sampled.interior += interior;
   if (!halo_needed(s->halo)) return 0;
-  TRY(between(s, pass, BOUNDARY_END, TO_HOST, &to_host, e));
-  TRY(between(s, pass, TO_HOST, TO_DEVICE_BEGIN, &exchange, e));
-  TRY(between(s, pass, TO_DEVICE_BEGIN, TO_DEVICE, &to_device, e));
-  TRY(exposed(s, pass, pass + 1 == s->pass, &gap, e));
+  TRY(phases_between(s, pass, BOUNDARY_END, TO_HOST, &to_host, e));
+  TRY(phases_between(s, pass, TO_HOST, TO_DEVICE_BEGIN, &exchange, e));
+  TRY(phases_between(s, pass, TO_DEVICE_BEGIN, TO_DEVICE, &to_device, e));
+  TRY(phases_exposed(s, pass, pass + 1 == s->pass, &gap, e));
   s->sampled.to_host += to_host;
   s->sampled.to_device += to_device;
   s->sampled.exposed += gap;
@@ -64,11 +65,11 @@ static int harvest(stepper *s, int64_t pass, error *e) {
   return 0;
 }
 
-/* The outcome of a pass of the persistent schedule. */
-static int take_outcome(stepper *s, int64_t pass, error *e) {
+/* Adds the times of a pass of the persistent schedule. */
+static int phases_add_batch(stepper *s, int64_t pass, error *e) {
   double waited, seconds = 0;
   TRY(persistent_outcome(s->persistent, set_of(pass), &waited, e));
-  if (s->profile) TRY(between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &seconds, e));
+  if (s->profile) TRY(phases_between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &seconds, e));
   s->phases.interior += seconds - waited;
   s->phases.exchange += waited;
   s->phases.exposed += waited;
@@ -78,15 +79,15 @@ static int take_outcome(stepper *s, int64_t pass, error *e) {
 int phases_take(stepper *s, int64_t end, error *e) {
   for (; s->harvested < end; s->harvested++)
     if (s->persistent)
-      TRY(take_outcome(s, s->harvested, e));
+      TRY(phases_add_batch(s, s->harvested, e));
     else if (phases_measured(s, s->harvested))
-      TRY(harvest(s, s->harvested, e));
-  see_how_long(s);
+      TRY(phases_add(s, s->harvested, e));
+  phases_see_how_long(s);
   return 0;
 }
 
-/* What the measured passes say of all. */
-static void extrapolate(stepper *s) {
+/* Estimates the times of all passes from those measured. */
+static void phases_extrapolate(stepper *s) {
   const double factor =
       s->sampled.steps ? (double)(s->pass - s->measured_pass) / (double)s->sampled.steps : 0;
   s->phases = (step_phases){.boundary = factor * s->sampled.boundary,
@@ -99,7 +100,7 @@ static void extrapolate(stepper *s) {
 }
 
 void phases_complete(stepper *s) {
-  if (!s->persistent) extrapolate(s);
+  if (!s->persistent) phases_extrapolate(s);
   s->phases.steps = s->step - s->measured_from;
 }
 

@@ -7,31 +7,31 @@
 #include "tune.h"
 #include "version.h"
 
-/* What is asked of a measurement: a wavefront in any case, or only where it is faster than one step a pass. */
+/* What decides the shape of passes; runs that agree in all of it share a measurement. */
 typedef struct wavefront_question {
   const kernel *wavefront; /* of `dev` */
   device *dev;
   int threads;          /* of the device */
   int nx, ny, planes;   /* of a slab with the fewest planes: the same on every rank */
   bool medium;          /* at each point */
-  const config *layers; /* the run's absorbing faces and width; NULL: none */
-  bool neighbours;      /* slabs have them: planes are computed twice */
-  bool always;          /* never answer 1 */
-  bool wraps;           /* y does: tiles must stand upright */
-  int most;             /* steps: never answer more */
-  bool measure;         /* where nothing is remembered; else the answer is then the deepest there may be */
+  const config *layers; /* the run's absorbing faces and their width; NULL: none */
+  bool neighbours;      /* slabs have them, so planes are computed twice */
+  bool always;          /* the depth may not be 1: the user asked for a wavefront */
+  bool wraps;           /* y is periodic: tiles must be upright */
+  int most;             /* the greatest depth */
+  bool measure;         /* where nothing is remembered; else the deepest shape is the answer */
 } wavefront_question;
 
 /* --- measuring --------------------------------------------------------------------------------------------------- */
 
-/* So many points are more than any L3 cache holds: in one of 300 MiB a wavefront of jacobi won that was slower in
- * memory. */
+/* Points of a trial: more than any L3 cache holds. With fewer, in a cache of 300 MiB, a wavefront of jacobi won that
+ * was slower in memory. */
 enum { POINTS_MAX = 1 << 27 };
-static const double MEASURE_SECONDS = 0.06, /* a shape, two passes at least ... */
-    ENOUGH_SECONDS = 0.3;                   /* ... but where one takes so long */
+static const double MEASURE_SECONDS = 0.06, /* for each shape, at least two passes ... */
+    ENOUGH_SECONDS = 0.3;                   /* ... unless one takes this long */
 
-/* A stepper over a slab without neighbours. Fresh memory is NaN, which takes no longer than numbers do. */
-typedef struct trial {
+/* A stepper on a slab without neighbours. Its memory is NaN, which takes no longer than numbers do. */
+typedef struct plan_trial {
   slab slab;
   halo halo;
   stepper stepper;
@@ -39,31 +39,32 @@ typedef struct trial {
   absorb layers;
   float *medium;
   bool warm; /* a pass has touched all memory */
-} trial;
+} plan_trial;
 
-/* Planes of a trial, if the slab has so many. */
-static int trial_planes(int nx, int ny) {
+/* The most planes of a trial. */
+static int plan_trial_planes(int nx, int ny) {
   return (int)(POINTS_MAX / ((double)nx * ny)) + 1;
 }
 
-/* Of larger planes even the fewest take more memory and time than a trial should. */
-static bool trial_can(int nx, int ny) {
-  return trial_planes(nx, ny) >= RADIUS;
+/* May planes of this size be tried? Of larger ones even the fewest take too much memory and time. */
+static bool plan_trial_can(int nx, int ny) {
+  return plan_trial_planes(nx, ny) >= RADIUS;
 }
 
-/* The run's layers on the trial's slab, but for those that have no room in it. */
-static int trial_layers(trial *t, const config *of_run, error *e) {
+/* Opens the run's layers on the trial's slab, except those in z where they do not fit. */
+static int plan_trial_layers(plan_trial *t, const config *of_run, error *e) {
   config c = *of_run;
   c.nz = t->slab.nz;
   if (c.nz <= 2 * c.boundary_width) c.boundary[FACE_Z_LO] = c.boundary[FACE_Z_HI] = BOUNDARY_FIXED;
-  TRY(absorb_open(&t->layers, t->stepper.dev, &t->slab, &c, &t->stepper.args, 1, 1, e));
+  const problem on = {.dev = t->stepper.dev, .slab = &t->slab, .config = &c};
+  TRY(absorb_open(&t->layers, &on, &t->stepper.args, (absorb_motion){1, 1}, e));
   t->stepper.absorb = absorb_needed(&t->layers) ? &t->layers : NULL;
   return 0;
 }
 
-static int trial_open(trial *t, const wavefront_question *q, error *e) {
-  const int most = trial_planes(q->nx, q->ny);
-  *t = (trial){.halo = {.slab = &t->slab, .dev = q->dev}};
+static int plan_trial_open(plan_trial *t, const wavefront_question *q, error *e) {
+  const int most = plan_trial_planes(q->nx, q->ny);
+  *t = (plan_trial){.halo = {.slab = &t->slab, .dev = q->dev}};
   TRY(slab_init(&t->slab, &(slab_shape){q->nx, q->ny, q->planes < most ? q->planes : most, .ghost = RADIUS},
                 0, 1, e));
   stepper *s = &t->stepper;
@@ -76,10 +77,10 @@ static int trial_open(trial *t, const wavefront_question *q, error *e) {
     TRY(q->dev->table->alloc(q->dev, (void **)fields[i], slab_floats(&t->slab) * sizeof(float), MEMORY_DEVICE,
                              e));
   if (q->medium) s->args.medium = t->medium + slab_offset(&t->slab, 0, 0, 0);
-  return q->layers ? trial_layers(t, q->layers, e) : 0;
+  return q->layers ? plan_trial_layers(t, q->layers, e) : 0;
 }
 
-static void trial_close(trial *t) {
+static void plan_trial_close(plan_trial *t) {
   error ignored = {0};
   float *const fields[] = {t->stepper.memory[0], t->stepper.memory[1], t->medium};
   wavefront_close(&t->front);
@@ -87,9 +88,9 @@ static void trial_close(trial *t) {
   for (int i = 0; i < 3; i++) t->stepper.dev->table->free(t->stepper.dev, fields[i], MEMORY_DEVICE, &ignored);
 }
 
-/* Seconds a step of the fastest pass with the stepper's kernel. */
-static int time_shape(trial *t, const wavefront_question *q, const wavefront_shape *shape, double *best,
-                      error *e) {
+/* *best: seconds of a step in the fastest pass with the stepper's kernel. */
+static int plan_time_shape(plan_trial *t, const wavefront_question *q, const wavefront_shape *shape,
+                           double *best, error *e) {
   double spent = 0;
   stepper *s = &t->stepper;
   const int depth = shape->depth;
@@ -111,70 +112,70 @@ static int time_shape(trial *t, const wavefront_question *q, const wavefront_sha
   return 0;
 }
 
-/* The same of one step a pass, with whichever kernel is fastest. */
-static int time_single(trial *t, const wavefront_question *q, double *best, error *e) {
+/* The same for one step a pass, with the fastest kernel. */
+static int plan_time_single(plan_trial *t, const wavefront_question *q, double *best, error *e) {
   stepper *s = &t->stepper;
   *best = 1e30;
   for (int i = 0; i < kernel_table_size; i++) {
     double seconds;
     if (!tune_candidate(&kernel_table[i], q->wavefront->equation, BACKEND_HOST)) continue;
     s->kernel = &kernel_table[i];
-    TRY(time_shape(t, q, &wavefront_shapes[0], &seconds, e));
+    TRY(plan_time_shape(t, q, &wavefront_shapes[0], &seconds, e));
     if (seconds < *best) *best = seconds;
   }
   s->kernel = q->wavefront;
   return 0;
 }
 
-static bool allowed(const wavefront_question *q, const wavefront_shape *shape) {
+static bool plan_allows(const wavefront_question *q, const wavefront_shape *shape) {
   if (shape->depth == 1) return !q->always;
   return shape->depth <= q->most && (shape->upright || !q->wraps);
 }
 
-/* Planes computed per own plane: a pass of d steps with neighbours does 4 (d - 1) more planes a step, both sides
- * together. */
-static double repeated(const wavefront_question *q, int depth) {
+/* Planes computed for each own plane: with neighbours a pass of d steps computes 4 (d - 1) more planes a step, on both
+ * sides together. */
+static double plan_repeated(const wavefront_question *q, int depth) {
   return q->neighbours ? 1 + RADIUS * (depth - 1.0) / q->planes : 1;
 }
 
 /* "4", "4 in upright tiles": for people, and to remember. */
-static const char *words_of(const wavefront_shape *shape, char words[64]) {
+static const char *plan_shape_words(const wavefront_shape *shape, char words[64]) {
   snprintf(words, 64, "%d%s", shape->depth, shape->upright ? " in upright tiles" : "");
   return words;
 }
 
-static wavefront_shape shape_of(const char *words) {
+static wavefront_shape plan_shape_of(const char *words) {
   return (wavefront_shape){.depth = atoi(words), .upright = strstr(words, "upright") != NULL};
 }
 
-static int measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
-                   error *e) {
+static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
+                        error *e) {
   double seconds[WAVEFRONT_SHAPES], slowest[WAVEFRONT_SHAPES], best = 1e30;
   char words[64];
-  trial t;
+  plan_trial t;
   for (int i = 0; i < WAVEFRONT_SHAPES; i++) seconds[i] = 1e30;
-  trial_open(&t, q, e);
+  plan_trial_open(&t, q, e);
   for (int i = 0; i < WAVEFRONT_SHAPES && !e->id; i++) {
-    if (!allowed(q, &wavefront_shapes[i])) continue;
+    if (!plan_allows(q, &wavefront_shapes[i])) continue;
     if (wavefront_shapes[i].depth == 1)
-      time_single(&t, q, &seconds[i], e);
+      plan_time_single(&t, q, &seconds[i], e);
     else
-      time_shape(&t, q, &wavefront_shapes[i], &seconds[i], e);
+      plan_time_shape(&t, q, &wavefront_shapes[i], &seconds[i], e);
   }
-  trial_close(&t);
+  plan_trial_close(&t);
   TRY(error_agree(e, comm));
   MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_SHAPES, MPI_DOUBLE, MPI_MAX, comm));
   for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
-    if (!allowed(q, &wavefront_shapes[i])) continue;
-    slowest[i] *= repeated(q, wavefront_shapes[i].depth);
-    log_detail(log, "  steps a pass %-18s: %9.1f us a step", words_of(&wavefront_shapes[i], words),
+    if (!plan_allows(q, &wavefront_shapes[i])) continue;
+    slowest[i] *= plan_repeated(q, wavefront_shapes[i].depth);
+    log_detail(log, "  steps a pass %-18s: %9.1f us a step", plan_shape_words(&wavefront_shapes[i], words),
                1e6 * slowest[i]);
     if (slowest[i] < best) best = slowest[i], *fastest = wavefront_shapes[i];
   }
   return 0;
 }
 
-static void make_key(char key[512], const wavefront_question *q) {
+static void plan_key(char key[512], const wavefront_question *q) {
   char layers[64] = "";
   if (q->layers) {
     int faces = 0; /* a bit for each */
@@ -187,55 +188,56 @@ static void make_key(char key[512], const wavefront_question *q) {
            q->wraps ? ", y wraps" : "", layers);
 }
 
-/* Of those that may be. */
-static wavefront_shape deepest(const wavefront_question *q) {
+/* The deepest shape that is allowed. */
+static wavefront_shape plan_deepest(const wavefront_question *q) {
   wavefront_shape deepest = {0};
   for (int i = 0; i < WAVEFRONT_SHAPES; i++)
-    if (allowed(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > deepest.depth)
+    if (plan_allows(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > deepest.depth)
       deepest = wavefront_shapes[i];
   return deepest;
 }
 
-/* Times passes of several depths, in both kinds of tiles, on all ranks at once, with fields of its own, for a second or
- * two. The fastest is the answer, the same on every rank, unless rank 0's cache file has one (tune.h). Collective. */
-static int find_shape(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape,
-                      error *e) {
+/* Finds the fastest shape: in rank 0's cache file (tune.h), or by timing passes of several depths in both kinds of
+ * tiles on all ranks at once, with fields of its own, for a second or two. Collective, same answer and error
+ * everywhere. */
+static int plan_find_shape(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape,
+                           error *e) {
   char path[1024] = "", key[512], answer[64] = "", unused[64];
   int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  make_key(key, q);
+  plan_key(key, q);
   const bool cached = rank == 0 && tune_cache_path(path);
   if (cached && !tune_recall(path, key, answer, unused)) answer[0] = 0;
   MPI_TRY(e, MPI_Bcast(answer, sizeof answer, MPI_CHAR, 0, comm));
-  *shape = shape_of(answer);
-  const bool remembered = shape->depth >= 1 && allowed(q, shape);
+  *shape = plan_shape_of(answer);
+  const bool remembered = shape->depth >= 1 && plan_allows(q, shape);
   if (!remembered && !q->measure) {
-    *shape = deepest(q);
+    *shape = plan_deepest(q);
     log_line(log, "steps a pass: up to %d (a run measures, and remembers)", shape->depth);
     return 0;
   }
   if (!remembered) {
-    TRY(measure(q, comm, log, shape, e));
-    words_of(shape, answer);
+    TRY(plan_measure(q, comm, log, shape, e));
+    plan_shape_words(shape, answer);
     if (cached && !tune_remember(path, key, answer, answer))
       log_detail(log, "%s cannot be written, the next run measures again", path);
   }
-  log_line(log, "steps a pass: %s (%s%s)", words_of(shape, answer),
+  log_line(log, "steps a pass: %s (%s%s)", plan_shape_words(shape, answer),
            remembered ? "as remembered in " : "measured now", remembered ? path : "");
   return 0;
 }
 
 /* --- planning ---------------------------------------------------------------------------------------------------- */
 
-/* Fields of fewer bytes, all together, stay in some cache from one pass to the next. */
+/* Fields of fewer bytes in total stay in a cache from one pass to the next. */
 static const double CACHED_BYTES = 16 << 20;
 
 bool plan_neighbours(const config *c, int ranks) {
   return ranks > 1 || c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC;
 }
 
-/* A pass ends where something is due. */
-static int least_interval(const config *c) {
+/* Steps between two that end a pass because something is due. */
+static int plan_least_interval(const config *c) {
   int64_t every[CONFIG_INTERVALS], least = WAVEFRONT_DEPTH_MAX;
   config_intervals(c, every);
   if (c->steps > 0 && c->steps < least) least = c->steps;
@@ -244,20 +246,20 @@ static int least_interval(const config *c) {
   return (int)least;
 }
 
-/* Most steps a pass; where that is 1, `why` says why. */
-static int most_steps(const config *c, int ranks, char why[128]) {
+/* The most steps of a pass; where that is 1, `why` says why. */
+static int plan_most_steps(const config *c, int ranks, char why[128]) {
   if (physics_absorbs(c) && plan_neighbours(c, ranks))
-    snprintf(why, 128, "absorbing layers of a neighbour's planes are not known here");
-  if (!trial_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure others");
+    snprintf(why, 128, "a rank does not have the absorbing layers of its neighbour's planes");
+  if (!plan_trial_can(c->nx, c->ny)) snprintf(why, 128, "planes are too large to measure deeper passes");
   if (why[0]) return 1;
-  const int interval = least_interval(c), planes = c->nz / ranks / RADIUS;
+  const int interval = plan_least_interval(c), planes = c->nz / ranks / RADIUS;
   if (interval == 1) snprintf(why, 128, "something is to be saved or checked after every step");
   if (!plan_neighbours(c, ranks) || interval <= planes) return interval;
   if (planes < 2) snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, ranks);
   return planes > 1 ? planes : 1;
 }
 
-static bool worth_measuring(const config *c, int ranks, bool medium) {
+static bool plan_worth_measuring(const config *c, int ranks, bool medium) {
   return (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz / ranks > CACHED_BYTES;
 }
 
@@ -279,11 +281,11 @@ int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, e
                           .wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC,
                           .measure = run->measure};
   const bool on_host = p->dev->table->backend == BACKEND_HOST;
-  if (!asked && !(automatic && on_host && worth_measuring(c, run->ranks, q.medium))) return 0;
+  if (!asked && !(automatic && on_host && plan_worth_measuring(c, run->ranks, q.medium))) return 0;
   TRY(kernel_find("wavefront", physics_form(c), BACKEND_HOST, &q.wavefront, e));
-  q.most = most_steps(c, run->ranks, why);
+  q.most = plan_most_steps(c, run->ranks, why);
   if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
-  if (q.most > 1) TRY(find_shape(&q, run->comm, run->log, &plan->shape, e));
+  if (q.most > 1) TRY(plan_find_shape(&q, run->comm, run->log, &plan->shape, e));
   if (q.most <= 1) log_line(run->log, "kernel %s: one step a pass, since %s", c->kernel, why);
   const bool several = plan->shape.depth > 1;
   TRY(kernel_find(several ? "wavefront" : "auto", physics_form(c), BACKEND_HOST, &p->kernel, e));

@@ -1,4 +1,4 @@
-/* Whether a run advances several steps a pass on the host device: how many, and in which tiles. */
+/* Plans how many steps a run advances a pass on the host device, and in which tiles. */
 #ifndef STENCIL_PLAN_WAVEFRONT_H
 #define STENCIL_PLAN_WAVEFRONT_H
 
@@ -7,7 +7,7 @@
 #include "config/config.h"
 #include "step.h"
 
-/* The run that is planned. Nothing of it is owned. */
+/* The run that is planned. It owns nothing. */
 typedef struct wavefront_run {
   const config *config;
   int threads; /* of the host device, a stream's */
@@ -15,7 +15,7 @@ typedef struct wavefront_run {
   int ranks;
   run_log *log;
   bool
-      measure; /* where nothing is remembered; else the plan is the deepest pass there may be: it takes most memory */
+      measure; /* where nothing is remembered; else the plan is the deepest pass possible, which takes most memory */
 } wavefront_run;
 
 typedef struct wavefront_plan {
@@ -24,12 +24,13 @@ typedef struct wavefront_plan {
 } wavefront_plan;
 
 /* Makes the plan, and sets the kernels of the stepper, whose device is open, where a pass has several steps. `kernel =
- * auto` takes a wavefront only where it is measured to be faster and no cache holds the fields; `wavefront` takes the
- * fastest depth. Where a pass cannot have several steps the log says why. Collective over comm, same plan everywhere. */
+ * auto` takes a wavefront only where no cache holds the fields and a measurement finds it faster; `kernel = wavefront`
+ * takes the fastest depth. Where a pass cannot have several steps the log says why. Collective over run->comm, same
+ * plan and error everywhere. */
 int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, error *e);
 
-/* Do slabs of this run have neighbours in z? A single rank is its own neighbour where the grid is periodic and a pass has
- * several steps: its ghosts are then deeper than kernels wrap. */
+/* Do slabs of this run have neighbours in z? Where the grid is periodic and a pass has several steps, a single rank is
+ * its own neighbour: kernels wrap fewer ghosts than such a pass needs. */
 bool plan_neighbours(const config *c, int ranks);
 
 #endif

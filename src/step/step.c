@@ -1,17 +1,17 @@
-/* The step loop's one step, as README draws it:
+/* One step of the step loop, as README draws it:
  *
  *   stream 0: wait interior(n-1) | hi boundary | lo boundary | D2H both -sync-> MPI_Sendrecv x2 -> H2D both ghosts
  *   stream 1: wait boundary(n-1)* | ------------- interior -----------------------------------
  *   * boundary(n) where the host takes part in the exchange
  *   then the two buffers swap roles
  *
- * Passes of other shapes stand beside it: step_whole.c (no boundary) and step_persistent.c (many steps a launch). */
+ * Other kinds of passes: step_whole.c (without a boundary) and persistent.c (many steps a launch). */
 #include "step.h"
 #include "pass.h"
 
-/* The planes the neighbours wait for. They read what the interior kernel of the pass before wrote, and overwrite what it
- * read: hence the wait. The upper ones first: the interior kernel ended there, so the GPU's cache still holds what they
- * read (jacobi on 4 H200, 768^3 each: 0.2 % of a step). */
+/* The planes the neighbours wait for. Their kernels read what the interior's kernel of the pass before wrote, and
+ * overwrite what it read: so they wait for it. The upper planes come first: the interior's kernel ended there, and the
+ * GPU's cache still holds what they read (jacobi on 4 H200, 768^3 each: 0.2 % of a step). */
 static int step_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
   TRY(pass_record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
@@ -20,10 +20,10 @@ static int step_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   return pass_record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e);
 }
 
-/* The rest, in the same relation to the boundary kernels of the pass before. It touches no ghost plane that is exchanged,
- * so it waits for nothing from MPI. Where the host takes part in the exchange it waits for this pass's boundary: the
- * boundary kernels wait for ghosts that come late. They would find a GPU full of the interior's blocks, and the exchange
- * would begin only when those are done. */
+/* The other planes. Their kernel waits for the boundary kernels of the pass before, for the same reason. It touches no
+ * ghost plane that is exchanged, so it waits for nothing from MPI. Where the host takes part in the exchange it waits
+ * for this pass's boundary kernels: those start late, when their ghosts have come, and would find the GPU full of the
+ * interior's blocks. */
 static int step_interior(const stepper *s, zrange interior, error *e) {
   const bool boundary_first = halo_needed(s->halo) && !s->halo->on_device;
   TRY(pass_wait(s, STREAM_INTERIOR, boundary_first ? s->pass : s->pass - 1, BOUNDARY_DONE, e));
@@ -32,7 +32,7 @@ static int step_interior(const stepper *s, zrange interior, error *e) {
   return pass_record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e);
 }
 
-/* Receivers are sampled between passes, except those of a wavefront. */
+/* Receivers are sampled between passes, so a pass ends where they are due. A wavefront samples within its passes. */
 static int64_t step_limit(const stepper *s, int64_t limit) {
   if (s->front || !s->receivers) return limit;
   const int64_t ahead = receivers_ahead(s->receivers, s->step);

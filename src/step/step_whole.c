@@ -1,8 +1,9 @@
-/* Passes without a boundary: one launch over all planes, which begins when the ghosts have come. */
+/* Passes without a boundary: one launch over all planes, which waits for the ghosts. */
 #include "pass.h"
 
-/* Waits for the ghosts, runs `launch` on STREAM_INTERIOR, and exchanges what it computed. */
-static int whole_pass(stepper *s, int steps, int (*launch)(const stepper *s, int steps, error *e), error *e) {
+/* Waits for the ghosts, runs `launch` on STREAM_INTERIOR, and exchanges the ghosts of what it computed. */
+static int step_whole_pass(stepper *s, int steps, int (*launch)(const stepper *s, int steps, error *e),
+                           error *e) {
   TRY(pass_record(s, STREAM_BOUNDARY, GHOSTS, e));
   TRY(pass_wait(s, STREAM_INTERIOR, s->pass, GHOSTS, e));
   TRY(pass_record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
@@ -14,19 +15,19 @@ static int whole_pass(stepper *s, int steps, int (*launch)(const stepper *s, int
   return pass_finish(s, steps, e);
 }
 
-static int whole_launch(const stepper *s, int steps, error *e) {
+static int step_whole_launch(const stepper *s, int steps, error *e) {
   (void)steps;
   return pass_launch(s, STREAM_INTERIOR, s->kernel, (zrange){0, s->slab->nz}, e);
 }
 
-/* Boundary kernels would read 12 planes to compute 4. */
+/* One step, where the exchange moves nothing: kernels for the boundary would read 12 planes to compute 4. */
 int step_whole(stepper *s, error *e) {
   TRY(pass_begin(s, 1, "step", e));
   TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
-  return whole_pass(s, 1, whole_launch, e);
+  return step_whole_pass(s, 1, step_whole_launch, e);
 }
 
-static int wavefront_launch(const stepper *s, int steps, error *e) {
+static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   wavefront *w = s->front;
   wavefront_args args = {.field = s->args,
                          .u = {stepper_field(s, s->current), stepper_field(s, !s->current)},
@@ -48,13 +49,12 @@ static int wavefront_launch(const stepper *s, int steps, error *e) {
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
 
-/* Several steps a pass. The wave overwrites its older field first, ghosts included: the neighbours' values of that field
- * must be in place, too. */
+/* Several steps a pass. A wave's first step reads the older field, in the ghosts too: they are exchanged as well. */
 int step_wavefront(stepper *s, int64_t limit, error *e) {
   const int depth = s->front->shape.depth, steps = limit < depth ? (int)limit : depth;
   TRY(pass_begin(s, steps, "pass", e));
   TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
   if (s->kernel->equation == EQUATION_WAVE)
     TRY(halo_exchange(s->halo, s->memory[!s->current], NULL, !s->overlap, e));
-  return whole_pass(s, steps, wavefront_launch, e);
+  return step_whole_pass(s, steps, step_wavefront_launch, e);
 }

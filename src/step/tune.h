@@ -1,4 +1,4 @@
-/* `kernel = auto`: which kernel is fastest on this device for this slab, measured once and remembered. */
+/* `kernel = auto`: finds the fastest kernel for this device and slab by measurement, once, and remembers it. */
 #ifndef STENCIL_TUNE_H
 #define STENCIL_TUNE_H
 
@@ -7,27 +7,27 @@
 #include "base/log.h"
 #include "step.h"
 
-/* Does "auto" measure this kernel of kernels.def for a run with this equation and backend? All but
- * the oracle and wavefronts, whose depth decides the ghosts and is measured before there are fields (plan_wavefront.h). */
+/* Does "auto" measure this kernel of kernels.def for this equation and backend? It does not measure the oracle, nor
+ * wavefronts: their depth decides the ghosts, so it is measured before there are fields (plan_wavefront.h). */
 bool tune_candidate(const kernel *k, enum equation equation, enum backend backend);
 
-/* Sets s->kernel, s->boundary_kernel and s->virtual_x. A named kernel serves for both; "auto" measures every candidate
- * on this slab, for a whole launch and for the thin ones at the boundary, in less than a second; rank 0's result counts
- * for all, and is kept in a cache file per device model, equation and slab (tune_cache_path). All kernels give the same
- * bits, so the choice shows in the time only. Needs both fields of `s` allocated, and writes to memory[1]. Collective
- * over `comm`; says in `log` what it chose and why. */
+/* Sets s->kernel, s->boundary_kernel and s->virtual_x. A named kernel serves for both. "auto" measures every candidate
+ * on this slab, for the interior and for the thin launches at the boundary, in less than a second. Rank 0's result
+ * counts for all; a cache file keeps it for each device model, equation and slab (tune_cache_path). All kernels give
+ * the same bits, so the choice affects the time only. Both fields of `s` must be allocated; memory[1] is overwritten.
+ * The log names the choice. Collective over `comm`, same choice and error everywhere. */
 int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log, error *e);
 
 /* The cache file: $XDG_CACHE_HOME/stencil/kernels.json or ~/.cache/stencil/kernels.json; false if neither is
  * known. */
 bool tune_cache_path(char path[1024]);
 
-/* The choice remembered in file `path` under `key`: names of kernels, at most 64 bytes each. False if there
- * is none, or the file is missing or damaged. */
+/* Reads the choice that file `path` holds under `key`: the names of two kernels. False if there is none, or the file is
+ * missing or damaged. */
 bool tune_recall(const char *path, const char *key, char interior[64], char boundary[64]);
 
-/* Adds or replaces the choice for `key` in `path`, which appears whole or not at all; the folder is made if
- * need be. Losing it costs a measurement: returns false where it cannot be written, and is no error. */
+/* Adds or replaces the choice for `key` in file `path`, and makes its folder where there is none. The new file appears
+ * whole or not at all. False where it cannot be written: the next run then measures again. */
 bool tune_remember(const char *path, const char *key, const char *interior, const char *boundary);
 
 #endif

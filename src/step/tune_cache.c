@@ -1,4 +1,4 @@
-/* The file in which tuning results are kept: a JSON object, one member a key. */
+/* The file that keeps the results of tuning: a JSON object with one member for each key. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
@@ -22,10 +22,10 @@ bool tune_cache_path(char path[1024]) {
 
 /* The file's object, or an empty one where it is missing or damaged; NULL without memory. The caller deletes
  * it. */
-static cJSON *read_cache(const char *path) {
+static cJSON *tune_cache_read(const char *path) {
   FILE *f = fopen(path, "r");
   char *text = f ? calloc(1, FILE_MAX + 1) : NULL;
-  if (text && fread(text, 1, FILE_MAX, f) == FILE_MAX) text[0] = 0; /* no file of ours grows like that */
+  if (text && fread(text, 1, FILE_MAX, f) == FILE_MAX) text[0] = 0; /* too long: it is not ours */
   if (f) fclose(f);
   cJSON *root = text ? cJSON_Parse(text) : NULL;
   free(text);
@@ -34,20 +34,20 @@ static cJSON *read_cache(const char *path) {
   return cJSON_CreateObject();
 }
 
-static bool take_name(const cJSON *entry, const char *key, char name[64]) {
+static bool tune_cache_name(const cJSON *entry, const char *key, char name[64]) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(entry, key);
   return cJSON_IsString(item) && snprintf(name, 64, "%s", item->valuestring) < 64;
 }
 
 bool tune_recall(const char *path, const char *key, char interior[64], char boundary[64]) {
-  cJSON *root = read_cache(path);
+  cJSON *root = tune_cache_read(path);
   const cJSON *entry = cJSON_GetObjectItemCaseSensitive(root, key);
-  bool found = take_name(entry, "interior", interior) && take_name(entry, "boundary", boundary);
+  bool found = tune_cache_name(entry, "interior", interior) && tune_cache_name(entry, "boundary", boundary);
   cJSON_Delete(root);
   return found;
 }
 
-static void make_folders(const char *path) {
+static void tune_cache_folders(const char *path) {
   char part[1024];
   for (const char *c = strchr(path + 1, '/'); c; c = strchr(c + 1, '/')) {
     snprintf(part, sizeof part, "%.*s", (int)(c - path), path);
@@ -55,8 +55,8 @@ static void make_folders(const char *path) {
   }
 }
 
-/* Several runs may write at once: each under a name of its own, and the last rename wins. */
-static bool write_cache(const char *path, const char *text) {
+/* Several runs may write at once: each writes a file of its own, and the last one to rename it wins. */
+static bool tune_cache_write(const char *path, const char *text) {
   char temporary[1100];
   snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
   FILE *f = fopen(temporary, "w");
@@ -69,7 +69,7 @@ static bool write_cache(const char *path, const char *text) {
 }
 
 bool tune_remember(const char *path, const char *key, const char *interior, const char *boundary) {
-  cJSON *root = read_cache(path), *entry = cJSON_CreateObject();
+  cJSON *root = tune_cache_read(path), *entry = cJSON_CreateObject();
   while (cJSON_GetArraySize(root) >= ENTRIES_MAX) cJSON_DeleteItemFromArray(root, 0); /* the oldest */
   cJSON_DeleteItemFromObjectCaseSensitive(root, key);
   bool ok = cJSON_AddStringToObject(entry, "interior", interior) &&
@@ -77,8 +77,8 @@ bool tune_remember(const char *path, const char *key, const char *interior, cons
   char *text = ok ? cJSON_Print(root) : NULL;
   if (!ok) cJSON_Delete(entry);
   cJSON_Delete(root);
-  make_folders(path);
-  ok = text && write_cache(path, text);
+  tune_cache_folders(path);
+  ok = text && tune_cache_write(path, text);
   cJSON_free(text);
   return ok;
 }

@@ -9,19 +9,19 @@
 #include "halo/node_window.h"
 #include "base/thread.h"
 
-/* What a rank tells the others of its node; a cache line of its own. */
-typedef struct rank_state {
+/* What a rank tells the others of its node. A cache line. */
+typedef struct watchdog_rank {
   _Atomic int64_t step;
   _Atomic int doing;     /* enum watch_doing */
-  _Atomic uint32_t told; /* times that it has told something */
-  _Atomic uint32_t beat; /* times that its thread has looked: stands still where the process does not run */
-  _Atomic uint32_t ran;  /* looks before which its main thread had run: not where that is stuck or asleep */
+  _Atomic uint32_t told; /* calls of watchdog_tell */
+  _Atomic uint32_t beat; /* looks of its thread: stands still where the process is stopped */
+  _Atomic uint32_t ran;  /* looks that found its main thread had run: stands still where that sleeps */
   _Atomic int closed;    /* it watches no more */
-  _Atomic int spoken;    /* of the first rank: somebody of this node has written the message */
+  _Atomic int spoken;    /* in the first rank's: a rank of this node has written the message */
   int rank;              /* in the run */
   char padding[28];
-} rank_state;
-_Static_assert(sizeof(rank_state) == 64, "a cache line");
+} watchdog_rank;
+_Static_assert(sizeof(watchdog_rank) == 64, "a cache line");
 
 /* What this rank has seen of another. */
 typedef struct seen {
@@ -30,13 +30,13 @@ typedef struct seen {
 } seen;
 
 struct watchdog {
-  rank_state *mine, **all; /* in the window; all: by rank of the node; owned list */
-  seen *seen;              /* by rank of the node; owned */
-  int count, ranks;        /* of the node, of the run */
+  watchdog_rank *mine, **all; /* in the window; all: by rank of the node, the list is owned */
+  seen *seen;                 /* by rank of the node; owned */
+  int count, ranks;           /* of the node, of the run */
   MPI_Comm node;
   MPI_Win window;
   double limit, period; /* s */
-  double time;          /* s that this thread has watched; not while this process was stopped */
+  double time;          /* s that this thread has watched, without those in which this process was stopped */
   clockid_t main_clock; /* processor time of the thread that opened this */
   double main_time;     /* s, at the last look */
   double noticed;       /* watchdog time of the first look that found a rank late; < 0: none */
@@ -48,30 +48,30 @@ struct watchdog {
 
 /* --- who is late ------------------------------------------------------------------------------------------------ */
 
-static bool frozen(const watchdog *w, int i) {
+static bool watchdog_frozen(const watchdog *w, int i) {
   return !atomic_load(&w->all[i]->closed) && w->time - w->seen[i].beat_at > w->limit;
 }
 
-/* Something is missing since watchdog time `since`, but not for long enough to name a rank for that alone. */
-static bool missing(const watchdog *w, double since) {
+/* Has nothing changed since watchdog time `since`, for half the limit? That alone makes no rank late. */
+static bool watchdog_missing(const watchdog *w, double since) {
   return w->time - since > w->limit / 2 && w->time - since > 2 * w->period;
 }
 
-static bool faint(const watchdog *w, int i) {
-  return missing(w, w->seen[i].beat_at);
+static bool watchdog_faint(const watchdog *w, int i) {
+  return watchdog_missing(w, w->seen[i].beat_at);
 }
 
-/* Its main thread waits for the device or the system: MPI looks again and again. */
-static bool asleep(const watchdog *w, int i) {
-  return missing(w, w->seen[i].ran_at);
+/* Does its main thread sleep? It waits for the device or the system then: in MPI it would poll. */
+static bool watchdog_asleep(const watchdog *w, int i) {
+  return watchdog_missing(w, w->seen[i].ran_at);
 }
 
-static bool late(const watchdog *w, int i) {
+static bool watchdog_late(const watchdog *w, int i) {
   const bool watched = atomic_load(&w->all[i]->doing) != WATCH_NOT;
-  return frozen(w, i) || (watched && w->time - w->seen[i].told_at > w->limit);
+  return watchdog_frozen(w, i) || (watched && w->time - w->seen[i].told_at > w->limit);
 }
 
-static void look(watchdog *w) {
+static void watchdog_look(watchdog *w) {
   for (int i = 0; i < w->count; i++) {
     const uint32_t told = atomic_load(&w->all[i]->told), beat = atomic_load(&w->all[i]->beat),
                    ran = atomic_load(&w->all[i]->ran);
@@ -85,54 +85,53 @@ static void look(watchdog *w) {
   }
 }
 
-/* Is it rank i that holds the others up, rather than rank k? A process that does not run comes first; then the rank that
- * is behind, for the others have all they needed from it; then one that computes; then one that does not look whether
- * something has come. */
-static bool rather(const watchdog *w, int i, int k) {
-  const rank_state *a = w->all[i], *b = w->all[k];
+/* Is rank i the cause, rather than rank k? First comes a stopped process; then the rank with fewer steps, since those
+ * ahead have sent it all that it needs; then one that computes; then one that sleeps. */
+static bool watchdog_rather(const watchdog *w, int i, int k) {
+  const watchdog_rank *a = w->all[i], *b = w->all[k];
   const int doing[2] = {atomic_load(&a->doing), atomic_load(&b->doing)};
-  if (faint(w, i) != faint(w, k)) return faint(w, i);
+  if (watchdog_faint(w, i) != watchdog_faint(w, k)) return watchdog_faint(w, i);
   const int64_t step[2] = {atomic_load(&a->step), atomic_load(&b->step)};
   if (step[0] != step[1]) return step[0] < step[1];
   if (doing[0] != doing[1]) return doing[0] < doing[1];
-  return asleep(w, i) && !asleep(w, k);
+  return watchdog_asleep(w, i) && !watchdog_asleep(w, k);
 }
 
-/* The rank of this node that holds the job up; -1: none is late. */
-static int latest(const watchdog *w) {
+/* The late rank of this node that is the cause; -1: none is late. */
+static int watchdog_latest(const watchdog *w) {
   int found = -1;
   for (int i = 0; i < w->count; i++)
-    if (late(w, i) && (found < 0 || rather(w, i, found))) found = i;
+    if (watchdog_late(w, i) && (found < 0 || watchdog_rather(w, i, found))) found = i;
   return found;
 }
 
 /* --- speaking --------------------------------------------------------------------------------------------------- */
 
-static const char *describe(const watchdog *w, int i) {
+static const char *watchdog_words(const watchdog *w, int i) {
   static const char *const words[] = {"computing", "checking the field", "waiting in the exchange",
                                       "waiting for the other ranks", "saving"};
-  return faint(w, i) ? "its process does not run" : words[atomic_load(&w->all[i]->doing)];
+  return watchdog_faint(w, i) ? "its process does not run" : words[atomic_load(&w->all[i]->doing)];
 }
 
-/* Ranks that only wait leave the word for a moment to the node of the one they wait for; of several nodes the one with
- * the lowest rank speaks first, and the launcher then silences the others. */
-static double patience(const watchdog *w, int i) {
+/* Seconds to wait before speaking. Where the late rank only waits, the node of the rank it waits for shall speak first.
+ * Of several nodes the one with the lowest rank speaks first, and the launcher then ends the others. */
+static double watchdog_patience(const watchdog *w, int i) {
   const int first = w->all[0]->rank, doing = atomic_load(&w->all[i]->doing);
-  const bool waits = !faint(w, i) && (doing == WATCH_EXCHANGE || doing == WATCH_AGREE);
+  const bool waits = !watchdog_faint(w, i) && (doing == WATCH_EXCHANGE || doing == WATCH_AGREE);
   return (waits && w->count < w->ranks ? 2 : 0) + 0.1 * (first < 20 ? first : 20);
 }
 
-static void speak(watchdog *w, int i) {
+static void watchdog_speak(watchdog *w, int i) {
   error e = {0};
-  if (atomic_exchange(&w->all[0]->spoken, 1)) return; /* another rank has, and ends the job */
-  FAIL(&e, WATCHDOG, w->all[i]->rank, atomic_load(&w->all[i]->step) + 1, w->limit, describe(w, i));
+  if (atomic_exchange(&w->all[0]->spoken, 1)) return; /* another rank has spoken, and ends the job */
+  FAIL(&e, WATCHDOG, w->all[i]->rank, atomic_load(&w->all[i]->step) + 1, w->limit, watchdog_words(w, i));
   thread_end_process(&e);
 }
 
 /* --- the thread ------------------------------------------------------------------------------------------------- */
 
-/* Sleeps for a period, or until watchdog_close. Time in which this whole process was stopped does not count. */
-static bool nap(watchdog *w) {
+/* Sleeps for a period; false at watchdog_close. Time in which this process was stopped does not count. */
+static bool watchdog_nap(watchdog *w) {
   const double begin = clock_seconds();
   pthread_mutex_lock(&w->mutex);
   while (!w->stop && condition_wait(&w->wake, &w->mutex, begin + w->period) == 0) continue;
@@ -143,42 +142,42 @@ static bool nap(watchdog *w) {
   return !stop;
 }
 
-/* That this process runs, and whether its main thread does. */
-static void show_life(watchdog *w) {
+/* Tells that this process runs, and whether its main thread does. */
+static void watchdog_show_life(watchdog *w) {
   const double time = clock_read(w->main_clock);
   atomic_fetch_add(&w->mine->beat, 1);
   if (time > w->main_time) atomic_fetch_add(&w->mine->ran, 1);
   w->main_time = time;
 }
 
-static void *watch(void *context) {
+static void *watchdog_main(void *context) {
   watchdog *w = context;
-  while (nap(w)) {
-    show_life(w);
-    look(w);
-    const int i = latest(w);
+  while (watchdog_nap(w)) {
+    watchdog_show_life(w);
+    watchdog_look(w);
+    const int i = watchdog_latest(w);
     if (i < 0)
       w->noticed = -1;
     else if (w->noticed < 0)
       w->noticed = w->time;
-    if (i >= 0 && w->time - w->noticed >= patience(w, i)) speak(w, i);
+    if (i >= 0 && w->time - w->noticed >= watchdog_patience(w, i)) watchdog_speak(w, i);
   }
   return NULL;
 }
 
-static int start(watchdog *w, error *e) {
+static int watchdog_start(watchdog *w, error *e) {
   pthread_mutex_init(&w->mutex, NULL);
   condition_init(&w->wake);
   pthread_getcpuclockid(pthread_self(), &w->main_clock);
-  const int rc = thread_start(&w->thread, watch, w);
+  const int rc = thread_start(&w->thread, watchdog_main, w);
   w->running = rc == 0;
   return rc ? FAIL(e, WATCHDOG_THREAD, strerror(rc)) : 0;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-/* Memory that all ranks of the node see. */
-static int share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
+/* Opens the memory that all ranks of the node see. */
+static int watchdog_share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
   int rank, unit;
   MPI_Aint bytes;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
@@ -187,7 +186,7 @@ static int share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
   MPI_TRY(e, MPI_Comm_size(w->node, &w->count));
   MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
   TRY(node_window(w->node, sizeof *w->mine, (void **)&w->mine, &w->window, e));
-  *w->mine = (rank_state){.step = step, .doing = WATCH_NOT, .rank = rank};
+  *w->mine = (watchdog_rank){.step = step, .doing = WATCH_NOT, .rank = rank};
   MPI_TRY(e, MPI_Barrier(w->node));
   w->all = calloc((size_t)w->count, sizeof *w->all);
   w->seen = calloc((size_t)w->count, sizeof *w->seen);
@@ -206,9 +205,9 @@ int watchdog_open(watchdog **opened, MPI_Comm comm, double seconds, int64_t step
   TRY(error_agree(e, comm));
   *w = (watchdog){.limit = seconds, .noticed = -1, .node = MPI_COMM_NULL, .window = MPI_WIN_NULL};
   w->period = seconds / 8 < LONGEST ? seconds / 8 : LONGEST;
-  share(w, comm, step, e);
-  TRY(error_agree(e, comm)); /* the thread must not look before all ranks have said who they are */
-  start(w, e);
+  watchdog_share(w, comm, step, e);
+  TRY(error_agree(e, comm)); /* the thread must not look before all ranks have written their number */
+  watchdog_start(w, e);
   return error_agree(e, comm);
 }
 
@@ -219,7 +218,7 @@ void watchdog_tell(watchdog *w, enum watch_doing doing, int64_t step) {
   atomic_fetch_add_explicit(&w->mine->told, 1, memory_order_release);
 }
 
-static void stop(watchdog *w) {
+static void watchdog_stop_thread(watchdog *w) {
   if (!w->running) return;
   pthread_mutex_lock(&w->mutex);
   w->stop = true;
@@ -238,7 +237,7 @@ void watchdog_close(watchdog **closed) {
     atomic_store(&w->mine->doing, WATCH_NOT);
     atomic_store(&w->mine->closed, 1);
   }
-  stop(w);
+  watchdog_stop_thread(w);
   if (w->window != MPI_WIN_NULL) MPI_Win_free(&w->window);
   if (w->node != MPI_COMM_NULL) MPI_Comm_free(&w->node);
   free(w->all);

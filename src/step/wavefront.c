@@ -13,13 +13,13 @@ const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES] = {{.depth = 1},
                                                             {.depth = 6, .upright = true},
                                                             {.depth = WAVEFRONT_DEPTH_MAX, .upright = true}};
 
-/* Of the L2 cache, what a tile may fill: the rest is for what passes through. */
+/* The part of the L2 cache that a tile may fill. The rest is for data that is used once. */
 static const double L2_SHARE = 0.75;
 static const long L2_BYTES = 1 << 20; /* where the system does not say */
 
-/* Rows of a tile so that the planes between the first step's highest and the last step's lowest stay in the cache; and
- * no fewer tiles than threads of a chunk, as far as images let them be that small. */
-static int rows_of(const slab *s, int depth, bool medium, int threads) {
+/* Rows of a leaning tile: so few that its planes from the first step's highest to the last step's lowest stay in the
+ * cache, and that there is a tile for each thread of a chunk; but as many as images need. */
+static int wavefront_rows_for(const slab *s, int depth, bool medium, int threads) {
   const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
   const int between = WAVEFRONT_LAG * (depth - 1) + WAVEFRONT_PLANES;
   const double planes = 2 * (between + 2 * RADIUS) + (medium ? between : 0);
@@ -28,8 +28,8 @@ static int rows_of(const slab *s, int depth, bool medium, int threads) {
   return larger(smaller(rows, (s->ny + threads - 1) / threads), wavefront_rows_least(depth));
 }
 
-/* Upright tiles, one for each thread, with the rows that they need at least. */
-static int upright_tiles(int ny, int threads) {
+/* Number of upright tiles: one for each thread, unless they would have too few rows. */
+static int wavefront_upright_tiles(int ny, int threads) {
   return larger(smaller(threads, ny / WAVEFRONT_LEAN), 1);
 }
 
@@ -37,11 +37,11 @@ int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bo
                    error *e) {
   *w = (wavefront){.shape = *shape, .chunks = 1};
   if (shape->upright) {
-    w->tiles = upright_tiles(s->ny, threads);
+    w->tiles = wavefront_upright_tiles(s->ny, threads);
   } else {
     w->chunks = smaller(threads, wavefront_chunks_most(s->nz, shape->depth));
     if (shape->rows <= 0)
-      w->shape.rows = rows_of(s, shape->depth, medium, (threads + w->chunks - 1) / w->chunks);
+      w->shape.rows = wavefront_rows_for(s, shape->depth, medium, (threads + w->chunks - 1) / w->chunks);
     w->tiles = wavefront_tiles(s->ny, w->shape.rows);
   }
   const size_t counters = (size_t)w->tiles * (size_t)w->chunks;

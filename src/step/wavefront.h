@@ -1,4 +1,4 @@
-/* The step loop's side of kernels/wavefront.h: several steps a pass on the host device. */
+/* What the step loop needs for kernels/wavefront.h: several steps a pass on the host device. */
 #ifndef STENCIL_WAVEFRONT_H
 #define STENCIL_WAVEFRONT_H
 
@@ -20,15 +20,15 @@ enum { WAVEFRONT_SHAPES = 9 };
 extern const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES];
 
 typedef struct wavefront {
-  wavefront_shape shape; /* of the deepest passes; rows are never 0 where tiles lean */
+  wavefront_shape shape; /* of the deepest passes; rows > 0 where tiles lean */
   int tiles, chunks;
-  atomic_llong *done; /* one for each tile of each chunk */
+  atomic_llong *done; /* a counter for each tile of each chunk, owned */
   long long before;   /* what `done` counts from: positions of all passes so far, times their steps */
 } wavefront;
 
-/* Readies passes of up to shape->depth (2 or more) steps on a slab by `threads` threads; ghosts towards neighbours are
- * to be RADIUS planes for each step. medium: the equation reads one at each point. Close it also after a failure;
- * zero-initialised it can be closed. */
+/* Prepares passes of up to shape->depth (2 or more) steps on a slab by `threads` threads. The slab has RADIUS ghost
+ * planes towards neighbours for each step. medium: the equation reads one at each point. Not collective.
+ * wavefront_close it, also after a failure; zero-initialised it can be closed, too. */
 int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,
                    error *e);
 void wavefront_close(wavefront *w);

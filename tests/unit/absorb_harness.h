@@ -170,7 +170,8 @@ static inline void world_open(world *w, const char *backend, const config *c, cu
                                      MEMORY_DEVICE, &E),
                 &E);
     if (velocity) piece_put(w, q, q->medium, velocity, true);
-    assert_ok(absorb_open(&q->layers, w->dev, &q->s, &w->c, &q->args, v_max, w->dt, &E), &E);
+    const problem on = {.dev = w->dev, .slab = &q->s, .config = &w->c};
+    assert_ok(absorb_open(&q->layers, &on, &q->args, (absorb_motion){v_max, w->dt}, &E), &E);
   }
 }
 

@@ -258,7 +258,8 @@ static void memory_is_as_announced(void **state) {
       slab s;
       assert_ok(device_open(backend, &options, &dev, &E), &E);
       assert_ok(slab_init(&s, &(slab_shape){c.nx, c.ny, c.nz, .ghost = RADIUS}, slabs - 1, slabs, &E), &E);
-      assert_ok(absorb_open(&a, dev, &s, &c, &weights, 1, 0.1, &E), &E);
+      const problem on = {.dev = dev, .slab = &s, .config = &c};
+      assert_ok(absorb_open(&a, &on, &weights, (absorb_motion){1, 0.1}, &E), &E);
       assert_int_equal(dev->bytes, absorb_bytes(&c, &s));
       assert_int_equal(dev->pinned_bytes, 0);
       assert_true(absorb_needed(&a) == (i < MIX_COUNT));

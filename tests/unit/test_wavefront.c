@@ -107,8 +107,9 @@ static void layers_of(pass_case *c, device *dev, uint64_t *random) {
     const bool room = n[face / 2] > 2 * c->c.boundary_width && c->args.field.ghosts[face] == GHOST_KEEP;
     c->c.boundary[face] = some && room && random_below(random, 2) ? BOUNDARY_ABSORBING : BOUNDARY_FIXED;
   }
+  const problem on = {.dev = dev, .slab = &c->s, .config = &c->c};
   for (int i = 0; i < 2; i++)
-    assert_ok(absorb_open(&c->layers[i], dev, &c->s, &c->c, &c->args.field, 1, 0.3, &e), &e);
+    assert_ok(absorb_open(&c->layers[i], &on, &c->args.field, (absorb_motion){1, 0.3}, &e), &e);
 }
 
 static void case_open(pass_case *c, enum equation equation, const wavefront_shape *shape, const int n[3],
