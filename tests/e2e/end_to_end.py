@@ -163,7 +163,7 @@ def thin_slabs(program):
                 check(same_bits(program.field(step), field), f"{nz} planes on {ranks} ranks, {io}: step {step} differs")
                 (program.folder / f"out/u.{step:08d}.hdf").unlink()
     keys = ["boundary.z_lo=neumann", "boundary.z_hi=dirichlet"]
-    program.fail(1, ["nz = 13", "3 ranks only 4", "not 5", "at most 2"], program.config({"grid.nz": 13}), *keys, np=3)
+    program.fail(1, ["nz = 13", "3 ranks only 4", "5 are needed", "at most 2"], program.config({"grid.nz": 13}), *keys, np=3)
     program.fail(1, ["nz = 17", "5 ranks fewer than 4", "at most 3"], program.config({"grid.nz": 17}), *keys, np=5)
 
 

@@ -156,14 +156,14 @@ static void test_boundaries_refused(void **state) {
   (void)state;
   static const refused cases[] = {
       {WAVE "[boundary]\nx_hi = periodic\n", NULL,
-       "t.ini:14: [boundary] x_hi = periodic: x_lo is fixed, but both faces of an axis are periodic or "
-       "neither"},
+       "t.ini:14: [boundary] x_hi = periodic: x_lo is fixed, but either both faces of an axis are "
+       "periodic or neither is"},
       {WAVE "[boundary]\nz_lo = periodic\n", "boundary.z_hi=neumann",
-       "command line: [boundary] z_hi = neumann: z_lo is periodic, but both faces of an axis are periodic or "
-       "neither"},
+       "command line: [boundary] z_hi = neumann: z_lo is periodic, but either both faces of an axis are "
+       "periodic or neither is"},
       {HEAT "[boundary]\ny_lo = dirichlet\nall = periodic\n", NULL,
-       "t.ini:14: [boundary] y_lo = dirichlet: y_hi is periodic, but both faces of an axis are periodic or "
-       "neither"},
+       "t.ini:14: [boundary] y_lo = dirichlet: y_hi is periodic, but either both faces of an axis are "
+       "periodic or neither is"},
       {WAVE "[boundary]\ny = absorbing\nwidth = 33\n", NULL,
        "t.ini:15: [boundary] width = 33: with ny = 65 no point is left between the absorbing layers"},
       {WAVE "[boundary]\nz_lo = absorbing\n", "boundary.width=66",
