@@ -25,7 +25,7 @@ RUNS = {
 
 
 def has_nccl(program):
-    return re.search(r"nccl +grouped", program.succeed("--version").out) is not None
+    return re.search(r"nccl .*\[NCCL \d", program.succeed("--version").out) is not None
 
 
 def gpus(program):
