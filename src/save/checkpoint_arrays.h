@@ -1,7 +1,7 @@
 /* The complete state of a run as arrays of a checkpoint: everything that its next step depends on, and what its outputs
  * have been so far. */
-#ifndef STENCIL_STATE_ARRAYS_H
-#define STENCIL_STATE_ARRAYS_H
+#ifndef STENCIL_CHECKPOINT_ARRAYS_H
+#define STENCIL_CHECKPOINT_ARRAYS_H
 
 #include "io/checkpoint.h"
 #include "save_queue.h"

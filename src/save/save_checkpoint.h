@@ -1,6 +1,6 @@
 /* The complete state of a run: to a checkpoint and back. */
-#ifndef STENCIL_STATE_H
-#define STENCIL_STATE_H
+#ifndef STENCIL_SAVE_CHECKPOINT_H
+#define STENCIL_SAVE_CHECKPOINT_H
 
 #include "io/checkpoint.h"
 #include "save_queue.h"
@@ -13,7 +13,7 @@ int state_begin(saving *s, error *e);
 /* What writing a checkpoint will probably take, s: before one was written. */
 double state_seconds(const saving *s);
 
-/* Saves a checkpoint of the present step, after save_field_check: beside the steps where that can be (saving.h). The
+/* Saves a checkpoint of the present step, after save_field_check: beside the steps where that can be (save_queue.h). The
  * log names it, and s->checkpoint_seconds is what it took, when it is written. Collective. */
 int state_save(saving *s, error *e);
 

@@ -2,8 +2,8 @@
  * where ranks do one together, each of them pushes the same jobs in the same order.
  *
  * All functions are for the one thread that opened it. */
-#ifndef STENCIL_OUTPUT_H
-#define STENCIL_OUTPUT_H
+#ifndef STENCIL_WRITER_H
+#define STENCIL_WRITER_H
 
 #include <stdbool.h>
 #include <stdint.h>
