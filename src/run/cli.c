@@ -41,15 +41,14 @@ enum {
 
 /* --- parsing ----------------------------------------------------------------------------------- */
 
-static int refuse(error *e, const char *before, const char *what, const char *after) {
+static int cli_refuse(error *e, const char *before, const char *what, const char *after) {
   char text[ERROR_TEXT];
   snprintf(text, sizeof text, "%s%s%s", before, what, after);
   return FAIL(e, USAGE_OPTION, text);
 }
 
-/* A long option that getopt does not know, or that begins several names. `given` is "--name" or
- * "--name=value". */
-static int refuse_long(error *e, const char *given) {
+/* Refuses a long option that getopt does not know, or that abbreviates several. `given`: "--name" or "--name=value". */
+static int cli_refuse_long(error *e, const char *given) {
   const char *names[OPTION_COUNT];
   char name[64], known[256] = "";
   size_t length = strcspn(given + 2, "=");
@@ -61,37 +60,37 @@ static int refuse_long(error *e, const char *given) {
     size_t used = strlen(known);
     snprintf(known + used, sizeof known - used, "%s--%s", begun++ ? " or " : "; ", cli_options[i].name);
   }
-  if (begun > 1) return refuse(e, "ambiguous option ", given, known);
+  if (begun > 1) return cli_refuse(e, "ambiguous option ", given, known);
   const char *nearest = nearest_name(name, names, OPTION_COUNT);
   char hint[96] = "";
   if (nearest) snprintf(hint, sizeof hint, ", did you mean --%s?", nearest);
-  return refuse(e, "unknown option ", given, hint);
+  return cli_refuse(e, "unknown option ", given, hint);
 }
 
-/* What getopt answered '?' or ':' to. optopt is the option's value or letter, 0 for an unknown name. */
-static int refuse_option(error *e, int answer, const char *given) {
+/* Refuses an option where getopt answered '?' or ':'. optopt: its value or letter; 0: an unknown name. */
+static int cli_refuse_option(error *e, int answer, const char *given) {
   char name[64] = "";
   if (optopt >= LONG_FIRST) snprintf(name, sizeof name, "--%s", cli_options[optopt - LONG_FIRST].name);
   for (int i = 0; i < OPTION_COUNT; i++)
     if (optopt && optopt == cli_options[i].letter) snprintf(name, sizeof name, "--%s", cli_options[i].name);
-  if (answer == ':') return refuse(e, name, "", ": its argument is missing");
-  if (optopt >= LONG_FIRST) return refuse(e, name, "", ": takes no argument");
-  if (optopt == 0) return refuse_long(e, given);
+  if (answer == ':') return cli_refuse(e, name, "", ": its argument is missing");
+  if (optopt >= LONG_FIRST) return cli_refuse(e, name, "", ": takes no argument");
+  if (optopt == 0) return cli_refuse_long(e, given);
   snprintf(name, sizeof name, "-%c", optopt);
-  return refuse(e, "unknown option ", name, "");
+  return cli_refuse(e, "unknown option ", name, "");
 }
 
-typedef struct word {
+typedef struct cli_word {
   const char *name;
   int value;
-} word;
-static const word help_forms[] = {
+} cli_word;
+static const cli_word help_forms[] = {
     {"text", HELP_TEXT}, {"man", HELP_MAN}, {"markdown", HELP_MARKDOWN}, {"bash", HELP_BASH}, {NULL, 0}};
-static const word equations[] = {
+static const cli_word equations[] = {
     {"jacobi", EQUATION_JACOBI}, {"heat", EQUATION_HEAT}, {"wave", EQUATION_WAVE}, {NULL, 0}};
 
-/* Sets *value to that of the word. */
-static int take_word(int id, const char *argument, const word *words, int *value, error *e) {
+/* Sets *value to that of the word, or refuses it and names all words. */
+static int cli_take_word(int id, const char *argument, const cli_word *words, int *value, error *e) {
   char known[64] = "";
   for (; words->name; words++) {
     if (strcmp(words->name, argument) == 0) return *value = words->value, 0;
@@ -101,23 +100,23 @@ static int take_word(int id, const char *argument, const word *words, int *value
   }
   char before[96];
   snprintf(before, sizeof before, "--%s: expected %s, got '", cli_options[id].name, known);
-  return refuse(e, before, argument, "'");
+  return cli_refuse(e, before, argument, "'");
 }
 
-static int take_option(cli *c, int id, const char *argument, error *e) {
+static int cli_take_option(cli *c, int id, const char *argument, error *e) {
   bool beyond = false;
   if (cli_options[id].argument && argument && !*argument)
-    return refuse(e, "--", cli_options[id].name, ": its argument is empty");
+    return cli_refuse(e, "--", cli_options[id].name, ": its argument is empty");
   switch ((enum option_id)id) {
   case OPTION_HELP:
     c->action = CLI_HELP;
-    return take_word(id, argument ? argument : "text", help_forms, (int *)&c->help, e);
+    return cli_take_word(id, argument ? argument : "text", help_forms, (int *)&c->help, e);
   case OPTION_VERSION:
     c->action = CLI_VERSION;
     break;
   case OPTION_EXAMPLE:
     c->action = CLI_EXAMPLE;
-    return take_word(id, argument, equations, (int *)&c->example, e);
+    return cli_take_word(id, argument, equations, (int *)&c->example, e);
   case OPTION_DRY_RUN:
     c->dry_run = true;
     break;
@@ -140,30 +139,30 @@ static int take_option(cli *c, int id, const char *argument, error *e) {
   case OPTION_COUNT:
     break;
   }
-  if (c->benchmark && c->restart) return refuse(e, "--benchmark and --restart", "", ": only one of them");
-  if (c->quiet && c->verbose) return refuse(e, "--quiet and --verbose", "", ": only one of them");
+  if (c->benchmark && c->restart) return cli_refuse(e, "--benchmark and --restart", "", ": only one of them");
+  if (c->quiet && c->verbose) return cli_refuse(e, "--quiet and --verbose", "", ": only one of them");
   return 0;
 }
 
-static int argument_of(int id) {
+static int cli_argument_of(int id) {
   const char *argument = cli_options[id].argument;
   return !argument ? no_argument : *argument == '[' ? optional_argument : required_argument;
 }
 
-/* Both forms that getopt_long wants, from the table. */
-static void make_options(char letters[2 * OPTION_COUNT + 2], struct option names[OPTION_COUNT + 1]) {
+/* Makes both tables of getopt_long from ours. */
+static void cli_getopt_tables(char letters[2 * OPTION_COUNT + 2], struct option names[OPTION_COUNT + 1]) {
   *letters++ = ':'; /* tell a missing argument from an unknown option */
   memset(names, 0, sizeof names[0] * (OPTION_COUNT + 1));
   for (int i = 0; i < OPTION_COUNT; i++) {
-    names[i] = (struct option){cli_options[i].name, argument_of(i), NULL, LONG_FIRST + i};
+    names[i] = (struct option){cli_options[i].name, cli_argument_of(i), NULL, LONG_FIRST + i};
     if (!cli_options[i].letter) continue;
     *letters++ = cli_options[i].letter;
-    if (argument_of(i) == required_argument) *letters++ = ':'; /* -h takes none */
+    if (cli_argument_of(i) == required_argument) *letters++ = ':'; /* -h takes none */
   }
   *letters = '\0';
 }
 
-static int option_of(int answer) {
+static int cli_option_of(int answer) {
   if (answer >= LONG_FIRST) return answer - LONG_FIRST;
   int i = 0;
   while (cli_options[i].letter != answer) i++;
@@ -174,13 +173,13 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
   char letters[2 * OPTION_COUNT + 2];
   struct option names[OPTION_COUNT + 1];
   int answer;
-  make_options(letters, names);
+  cli_getopt_tables(letters, names);
   *c = (cli){.action = CLI_RUN};
   opterr = 0;
-  optind = 0; /* start afresh, whoever parsed before */
+  optind = 0; /* start again: something may have parsed before */
   while ((answer = getopt_long(argc, argv, letters, names, NULL)) != -1) {
-    if (answer == '?' || answer == ':') return refuse_option(e, answer, argv[optind - 1]);
-    TRY(take_option(c, option_of(answer), optarg, e));
+    if (answer == '?' || answer == ':') return cli_refuse_option(e, answer, argv[optind - 1]);
+    TRY(cli_take_option(c, cli_option_of(answer), optarg, e));
     if (c->action != CLI_RUN) return 0;
   }
   if (optind >= argc) return FAIL(e, USAGE_NO_CONFIG);

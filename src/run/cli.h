@@ -14,7 +14,7 @@ enum cli_action { CLI_RUN, CLI_HELP, CLI_VERSION, CLI_EXAMPLE };
 typedef struct cli_option {
   char letter;          /* 0: long form only */
   const char *name;     /* without the dashes */
-  const char *argument; /* NULL: none; in brackets: may be left out */
+  const char *argument; /* NULL: none; in brackets: optional */
   const char *help;
 } cli_option;
 extern const cli_option cli_options[];
@@ -34,12 +34,13 @@ typedef struct cli {
   const char **overrides; /* points into argv's (reordered) array */
 } cli;
 
-/* Parses argv (which getopt_long reorders). Exit 1 for anything unknown, missing or not available yet. Prints
- * nothing. */
+/* Fills *c from argv, which getopt_long reorders and which must outlive *c. Exit 1 for what is unknown, missing or
+ * malformed. Prints nothing. */
 int cli_parse(cli *c, int argc, char **argv, error *e);
-/* Writes the options and config keys, with usage and exit codes: as text, as the man page, as the completion of bash;
- * as MARKDOWN, docs/CONFIG.md, the keys alone. */
+/* Prints the options and config keys with usage and exit codes, as text or man page; the completion of bash; or as
+ * MARKDOWN the config keys alone (docs/CONFIG.md). */
 void cli_help(FILE *to, enum help_form form);
+/* Prints versions, backends, transports and kernels. */
 void cli_version(FILE *to);
 
 #endif

@@ -11,7 +11,7 @@
   "0 done, 1 usage or config, 2 input or output file, 3 numerical failure, 4 device or MPI failure,\n"       \
   "75 stopped early after writing a checkpoint (run again with --restart auto)"
 
-static void print_text(FILE *to) {
+static void cli_print_text(FILE *to) {
   fprintf(
       to,
       "usage: mpirun -np N stencil [options] config.ini [section.key=value ...]\n\n"
@@ -29,7 +29,7 @@ static void print_text(FILE *to) {
   fprintf(to, "\nexit codes: " EXIT_CODES "\n");
 }
 
-static void print_man(FILE *to) {
+static void cli_print_man(FILE *to) {
   fprintf(
       to,
       ".\\\" Printed by stencil --help=man.\n.TH STENCIL 1\n.SH NAME\n"
@@ -51,7 +51,7 @@ static void print_man(FILE *to) {
   fprintf(to, ".SH EXIT STATUS\n" EXIT_CODES ".\n");
 }
 
-static void print_bash(FILE *to) {
+static void cli_print_bash(FILE *to) {
   fprintf(to,
           "# Completion of stencil for bash, printed by stencil --help=bash. To use it: source this file.\n"
           "_stencil() {\n  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} "
@@ -73,21 +73,21 @@ static void print_bash(FILE *to) {
 void cli_help(FILE *to, enum help_form form) {
   switch (form) {
   case HELP_TEXT:
-    print_text(to);
+    cli_print_text(to);
     break;
   case HELP_MARKDOWN:
     config_help(to, HELP_MARKDOWN);
     break;
   case HELP_MAN:
-    print_man(to);
+    cli_print_man(to);
     break;
   case HELP_BASH:
-    print_bash(to);
+    cli_print_bash(to);
     break;
   }
 }
 
-static void print_libraries(FILE *to) {
+static void cli_print_libraries(FILE *to) {
   char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "unknown", cuda[64], hdf5[64];
   int length;
   MPI_Get_library_version(mpi, &length); /* on failure "unknown" stays */
@@ -102,7 +102,7 @@ static void print_libraries(FILE *to) {
   fprintf(to, "CUDA toolkit: %s\nMPI: %s\nHDF5: %s\n", cuda, mpi, hdf5);
 }
 
-static void print_backends(FILE *to) {
+static void cli_print_backends(FILE *to) {
   char why[256] = "";
   int devices = device_cuda_count(why);
   fprintf(to, "backends:\n  host\n");
@@ -119,8 +119,8 @@ static void print_backends(FILE *to) {
 
 void cli_version(FILE *to) {
   fprintf(to, "stencil %s (git %s)\nbuild: %s\n", STENCIL_VERSION, STENCIL_GIT_HASH, STENCIL_BUILD_TYPE);
-  print_libraries(to);
-  print_backends(to);
+  cli_print_libraries(to);
+  cli_print_backends(to);
   fprintf(to, "transports:\n");
   for (int k = 0; k < transport_count(); k++) {
     const transport_entry *t = transport_at(k);

@@ -1,33 +1,34 @@
-/* --dry-run: what a run would do and need, without doing it. */
+/* --dry-run: prints what a run would do and need. */
 #include "run.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "physics/fd.h"
+#include "announce.h"
 #include "report.h"
 #include "simulation.h"
 #include "save/save_checkpoint.h"
 #include "stop.h"
 #include "save/storage.h"
 
-static double mib(double bytes) {
+static double dry_run_mib(double bytes) {
   return bytes / 1048576;
 }
 
-/* What a rank needs, bytes, and what there is of receivers. */
-typedef struct needs {
+/* What a rank needs, in bytes. */
+typedef struct run_needs {
   double device, pinned;
-  double copies; /* of what is saved, pinned, at most */
+  double copies; /* of what is saved: pinned, at most */
   receivers_size receivers;
-} needs;
+} run_needs;
 
 /* Collective: wavelets and positions may come from files. */
-static int count_needs(const simulation *s, needs *n, error *e) {
+static int dry_run_needs(const simulation *s, run_needs *n, error *e) {
   const config *c = s->config;
   const slab *z = &s->slab;
   size_t on_device = 0, pinned = 0;
   double number, field = (double)slab_floats(z) * sizeof(float);
-  *n = (needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
+  *n = (run_needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
   const problem on = simulation_problem(s);
   TRY(sources_bytes(&on, &on_device, &pinned, e));
   TRY(receivers_bytes(&on, (receivers_span){.pass = s->plan.shape.depth, .last = s->physics.steps},
@@ -42,7 +43,7 @@ static int count_needs(const simulation *s, needs *n, error *e) {
   return 0;
 }
 
-static void print_partition(const simulation *s, const needs *n) {
+static void dry_run_partition(const simulation *s, const run_needs *n) {
   slab z = s->slab;
   log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->ranks, s->ranks == 1 ? "" : "s",
            z.nz_global / z.ranks, slab_largest(&z),
@@ -53,24 +54,26 @@ static void print_partition(const simulation *s, const needs *n) {
   log_line(s->log,
            "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
            "up to %.1f MiB for copies of what is saved",
-           mib(n->device), mib(n->pinned), mib((double)s->io.way->block_bytes * s->io.way->threads),
-           mib(n->copies));
+           dry_run_mib(n->device), dry_run_mib(n->pinned),
+           dry_run_mib((double)s->io.way->block_bytes * s->io.way->threads), dry_run_mib(n->copies));
   if (n->receivers.count)
     log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
-             n->receivers.count, mib((double)n->receivers.on_host), mib((double)n->receivers.on_disk));
+             n->receivers.count, dry_run_mib((double)n->receivers.on_host),
+             dry_run_mib((double)n->receivers.on_disk));
 }
 
-static double largest(double a, double b) {
+static double dry_run_largest(double a, double b) {
   return a > b ? a : b;
 }
 
-/* A Ricker wavelet's spectrum is 6 % of its peak at 2.5 times its peak frequency: what lies above hardly matters. */
-static void print_wavelengths(const simulation *s) {
+/* At 2.5 times its peak frequency a Ricker wavelet's spectrum is down to 6 % of its peak: higher frequencies hardly
+ * matter. */
+static void dry_run_wavelengths(const simulation *s) {
   const double ABOVE_PEAK = 2.5, TOLERATED = 0.01;
   const config *c = s->config;
   const physics *p = &s->physics;
-  double f0 = 0, h = largest(c->dx, largest(c->dy, c->dz));
-  for (int i = 0; i < c->source_count; i++) f0 = largest(f0, c->sources[i].f0);
+  double f0 = 0, h = dry_run_largest(c->dx, dry_run_largest(c->dy, c->dz));
+  for (int i = 0; i < c->source_count; i++) f0 = dry_run_largest(f0, c->sources[i].f0);
   if (f0 <= 0) return;
   double points = p->medium_min / (f0 * h), least = points / ABOVE_PEAK, courant = p->medium_min * p->dt / h;
   log_line(s->log, "points per wavelength: %.1f at f0 = %g Hz, %.1f at %g f0", points, f0, least, ABOVE_PEAK);
@@ -89,7 +92,7 @@ static void print_wavelengths(const simulation *s) {
              100 * TOLERATED, ABOVE_PEAK);
 }
 
-static void print_physics(const simulation *s) {
+static void dry_run_physics(const simulation *s) {
   const config *c = s->config;
   const physics *p = &s->physics;
   if (c->equation == EQUATION_JACOBI) return;
@@ -97,48 +100,49 @@ static void print_physics(const simulation *s) {
            p->medium_min, p->medium_max, c->equation == EQUATION_HEAT ? "m^2/s" : "m/s");
   log_line(s->log, "stability bound %.6g s, dt = %.6g s, %lld steps, ends at %.6g s", p->bound, p->dt,
            (long long)p->steps, p->dt * (double)p->steps);
-  if (c->equation == EQUATION_WAVE) print_wavelengths(s);
+  if (c->equation == EQUATION_WAVE) dry_run_wavelengths(s);
 }
 
-/* Ranks may share a GPU; what counts then is the sum. */
-static int print_device(simulation *s, const needs *n, error *e) {
+/* Prints the sum over ranks, too: ranks may share a GPU. */
+static int dry_run_device(simulation *s, const run_needs *n, error *e) {
   double all = 0;
   MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->comm));
   log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", s->dev->description,
-           mib((double)s->dev->total_bytes), mib(all));
+           dry_run_mib((double)s->dev->total_bytes), dry_run_mib(all));
   if (s->dev->room > 0 && n->device > (double)s->dev->room)
-    log_line(s->log, "warning: that is more than there is on this device: here the run would fail");
+    log_line(s->log, "warning: that is more than this device has: the run would fail here");
   if (s->dev->warning[0]) log_line(s->log, "warning: %s", s->dev->warning);
   return 0;
 }
 
-static void print_output(const simulation *s) {
+static void dry_run_output(const simulation *s) {
   const config *c = s->config;
   int64_t files = 1;
   const int64_t steps = s->physics.steps;
   if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
   const double bytes = storage_field_bytes(&s->saving);
   log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
-           files == 1 ? "" : "s", c->output_path, mib(bytes), c->compress ? " before compression" : "",
-           mib(bytes * (double)files));
+           files == 1 ? "" : "s", c->output_path, dry_run_mib(bytes),
+           c->compress ? " before compression" : "", dry_run_mib(bytes * (double)files));
 }
 
-static int check_input(const config *c, const char *dataset, const files *files, run_log *log, error *e) {
+static int dry_run_check_input(const config *c, const char *dataset, const files *files, run_log *log,
+                               error *e) {
   TRY(files_field_check(files, dataset, c->nx, c->ny, c->nz, e));
   log_line(log, "input: %s is there and has shape (%d, %d, %d)", dataset, c->nz, c->ny, c->nx);
   return 0;
 }
 
 /* Collective, agreed. */
-static int check_files(const simulation *s, double traces, error *e) {
+static int dry_run_check_files(const simulation *s, double traces, error *e) {
   const config *c = s->config;
   const files *files = s->files;
   run_log *log = s->log;
   double number;
   const char *medium = physics_medium(c, &number);
-  if (medium) TRY(check_input(c, medium, files, log, e));
-  if (c->initial == INITIAL_FILE) TRY(check_input(c, c->initial_file, files, log, e));
-  if (c->previous == PREVIOUS_FILE) TRY(check_input(c, c->previous_file, files, log, e));
+  if (medium) TRY(dry_run_check_input(c, medium, files, log, e));
+  if (c->initial == INITIAL_FILE) TRY(dry_run_check_input(c, c->initial_file, files, log, e));
+  if (c->previous == PREVIOUS_FILE) TRY(dry_run_check_input(c, c->previous_file, files, log, e));
   TRY(files_path_check(files, c->output_path, false, e));
   TRY(files_path_check(files, c->checkpoint_path, true, e));
   if (s->rank == 0 && c->report_file[0]) report_check(c->report_file, e);
@@ -147,18 +151,18 @@ static int check_files(const simulation *s, double traces, error *e) {
   return storage_check(&s->saving, traces, true, e);
 }
 
-static int describe(simulation *s, double *traces, error *e) {
+static int dry_run_describe(simulation *s, double *traces, error *e) {
   const config *c = s->config;
-  needs n;
+  run_needs n;
   log_line(s->log, "%s", s->saving.config_text);
-  simulation_remarks(s);
-  print_physics(s);
-  TRY(count_needs(s, &n, e));
-  print_partition(s, &n);
-  TRY(print_device(s, &n, e));
+  announce_remarks(s);
+  dry_run_physics(s);
+  TRY(dry_run_needs(s, &n, e));
+  dry_run_partition(s, &n);
+  TRY(dry_run_device(s, &n, e));
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
            c->overlap ? "on" : "off", io_name(s->io.mode));
-  print_output(s);
+  dry_run_output(s);
   *traces = (double)n.receivers.on_disk;
   return 0;
 }
@@ -175,8 +179,8 @@ int dry_run(const job *j, error *e) {
     log_line(j->log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
   if (!simulation_plan(&s, j, from.name[0] ? &from : NULL, PLAN_DRY, e)) {
     double traces = 0;
-    describe(&s, &traces, e);
-    if (!error_agree(e, s.comm) && !check_files(&s, traces, e))
+    dry_run_describe(&s, &traces, e);
+    if (!error_agree(e, s.comm) && !dry_run_check_files(&s, traces, e))
       log_line(j->log, "dry run: everything is in place");
   }
   simulation_close(&s);

@@ -1,4 +1,4 @@
-/* Filling the fields at the start. */
+/* Fills the fields at the start of a run. */
 #include "simulation.h"
 #include <stdlib.h>
 #include "base/error_mpi.h"
@@ -8,33 +8,33 @@
 
 enum { COPY_REPEATS = 10 };
 static const double COPY_SECONDS = 0.1; /* measure the copy at least this long, if it has repeats left */
-static const size_t COPY_BYTES = (size_t)4 << 30; /* a longer copy is no faster */
+static const size_t COPY_BYTES = (size_t)4 << 30; /* copy no more: a longer copy is no faster */
 
-/* --- the medium: what multiplies the sum of the star ---------------------------------------------------------- */
+/* --- the medium: what the sum of the star is multiplied by ------------------------------------------------------ */
 
-/* A field_sink: `context` is the simulation. */
-static int medium_to_device(void *context, int z, int planes, float *values, error *e) {
+/* A field_sink: turns planes of the medium into what kernels read. `context`: the simulation. */
+static int load_medium_planes(void *context, int z, int planes, float *values, error *e) {
   simulation *s = context;
   const size_t points = (size_t)s->slab.nx * (size_t)s->slab.ny * (size_t)planes;
   for (size_t i = 0; i < points; i++) values[i] = physics_factor(&s->physics, s->config, values[i]);
   return transfer_to_device(&s->transfer, z, planes, values, e);
 }
 
-/* Its ghosts too: a wavefront computes planes of its neighbours. */
+/* Fills the ghosts, too: a wavefront computes planes of its neighbours. */
 static int load_medium(simulation *s, error *e) {
   double number;
   const char *dataset = physics_medium(s->config, &number);
   if (!dataset) return 0;
   s->transfer.field = s->medium;
-  TRY(files_field_read(s->files, &s->io, dataset, medium_to_device, s, e));
+  TRY(files_field_read(s->files, &s->io, dataset, load_medium_planes, s, e));
   if (halo_exchange(&s->halo, s->medium, NULL, true, e)) error_abort(e, s->comm);
   return 0;
 }
 
 /* --- the field -------------------------------------------------------------------------------------------------- */
 
-/* Computes the initial field plane by plane, as a file would be read. */
-static int compute_initial(simulation *s, error *e) {
+/* Computes the initial field plane by plane. */
+static int load_initial(simulation *s, error *e) {
   const size_t bytes = (size_t)s->slab.nx * (size_t)s->slab.ny * sizeof(float);
   float *plane = malloc(bytes);
   if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
@@ -46,8 +46,8 @@ static int compute_initial(simulation *s, error *e) {
   return e->id;
 }
 
-/* Fixed faces hold their value for ever; ghosts towards a neighbour come by exchange, images from the field. */
-static int fill_outer_ghosts(simulation *s, error *e) {
+/* Fills the ghosts beyond the ends of the grid. Fixed ones keep their value for ever; images are computed later. */
+static int load_outer_ghosts(simulation *s, error *e) {
   const slab *z = &s->slab;
   transfer *t = &s->transfer;
   if (z->lower == SLAB_NO_RANK) TRY(transfer_fill(t, -z->ghost, z->ghost, t->ghosts[FACE_Z_LO], e));
@@ -55,7 +55,7 @@ static int fill_outer_ghosts(simulation *s, error *e) {
   return 0;
 }
 
-static int make_images(simulation *s, error *e) {
+static int load_images(simulation *s, error *e) {
   kernel_args args = s->stepper.args;
   args.out = stepper_field(&s->stepper, 0);
   args.z_begin = 0, args.z_end = s->slab.nz;
@@ -63,25 +63,25 @@ static int make_images(simulation *s, error *e) {
   return s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
 }
 
-/* The initial field, own points. Collective, agreed. */
+/* Fills the own points with the initial field. Collective, agreed. */
 static int load_field(simulation *s, error *e) {
   s->transfer.field = s->stepper.memory[0];
   if (s->config->initial == INITIAL_FILE)
     return files_field_read(s->files, &s->io, s->config->initial_file, transfer_to_device, &s->transfer, e);
-  compute_initial(s, e);
+  load_initial(s, e);
   return error_agree(e, s->comm);
 }
 
-/* All ghosts of memory[0] that are not fixed. Collective, agreed. */
-static int complete_field(simulation *s, error *e) {
-  make_images(s, e);
+/* Fills all ghosts of memory[0] that are not fixed. Collective, agreed. */
+static int load_ghosts(simulation *s, error *e) {
+  load_images(s, e);
   TRY(error_agree(e, s->comm));
   if (halo_exchange(&s->halo, s->stepper.memory[0], NULL, true, e)) error_abort(e, s->comm);
   s->halo.exchange_seconds = 0;
   return 0;
 }
 
-static int copy_fields(simulation *s, size_t bytes, int repeats, double *seconds, error *e) {
+static int load_copy_fields(simulation *s, size_t bytes, int repeats, double *seconds, error *e) {
   stepper *p = &s->stepper;
   double begin = MPI_Wtime();
   for (int i = 0; i < repeats; i++)
@@ -91,17 +91,16 @@ static int copy_fields(simulation *s, size_t bytes, int repeats, double *seconds
   return 0;
 }
 
-/* The second field starts as a copy of the first: its ghosts must hold the same values. Where they are a neighbour's
- * own planes (transport_shared.c) both ranks write the same there, since both see the same in the first field, and
- * nobody goes on before all have (error_agree behind every copy). Copying on the device
- * is also the yardstick of the performance report, so it is timed here, on all ranks at once, as the steps
- * will run. */
-static int copy_and_measure(simulation *s, error *e) {
+/* Copies the first field to the second, whose ghosts must hold the same values. Where these are a neighbour's own
+ * planes (transport_shared.c), both ranks write the same values, and none continues before all have (error_agree after
+ * every copy). The report compares steps with copies on the device: so they are timed here, on all ranks at once, as
+ * steps run. */
+static int load_second_field(simulation *s, error *e) {
   size_t bytes = slab_floats(&s->slab) * sizeof(float), timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
   double best = 0, seconds, spent = 0;
-  TRY(copy_fields(s, bytes, 1, &seconds, e));
+  TRY(load_copy_fields(s, bytes, 1, &seconds, e));
   for (int i = 0; i < COPY_REPEATS && spent < COPY_SECONDS; i++) {
-    TRY(copy_fields(s, timed, 5, &seconds, e));
+    TRY(load_copy_fields(s, timed, 5, &seconds, e));
     spent += 5 * seconds;
     if (i == 0 || seconds < best) best = seconds;
   }
@@ -111,11 +110,11 @@ static int copy_and_measure(simulation *s, error *e) {
 
 /* --- the wave one step before the first ------------------------------------------------------------------------- */
 
-/* With zero initial velocity u(-dt) = u(dt), so that both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is.
- * That is a step of heat with half the medium; halving the weights instead rounds nothing. */
-static int start_at_rest(simulation *s, error *e) {
+/* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is
+ * a step of heat with half the medium; halving the weights instead does not round. */
+static int load_at_rest(simulation *s, error *e) {
   const enum backend backend = s->dev->table->backend;
-  const kernel *k; /* any will do, all have the same bits; `naive` runs on every GPU */
+  const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU */
   TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", EQUATION_HEAT, backend, &k, e));
   kernel_args args = s->stepper.args;
   args.center /= 2;
@@ -128,44 +127,44 @@ static int start_at_rest(simulation *s, error *e) {
 }
 
 static int load_previous(simulation *s, error *e) {
-  if (s->config->previous == PREVIOUS_REST) return start_at_rest(s, e);
+  if (s->config->previous == PREVIOUS_REST) return load_at_rest(s, e);
   s->transfer.field = s->stepper.memory[1];
   return files_field_read(s->files, &s->io, s->config->previous_file, transfer_to_device, &s->transfer, e);
 }
 
-/* The step before the first, and what is recorded of the first. */
-static int begin(simulation *s, error *e) {
+/* Fills the field of the step before the first one, and samples the receivers at step 0. */
+static int load_first_step(simulation *s, error *e) {
   if (s->config->equation == EQUATION_WAVE) load_previous(s, e);
   if (!e->id && s->stepper.receivers) receivers_sample(&s->receivers, stepper_field(&s->stepper, 0), 0, e);
   return error_agree(e, s->comm);
 }
 
-/* In place of the initial field, what a checkpoint holds. The wave's second field comes from there too; the others'
- * needs the ghosts of the first. */
-static int resume(simulation *s, error *e) {
+/* Fills the fields from the checkpoint instead. It holds both fields of the wave; other equations copy the first one,
+ * with its ghosts, to the second. */
+static int load_checkpoint(simulation *s, error *e) {
   double seconds;
   TRY(state_restore(&s->saving, s->from, e));
-  TRY(complete_field(s, e));
+  TRY(load_ghosts(s, e));
   if (s->config->equation != EQUATION_WAVE)
-    copy_fields(s, slab_floats(&s->slab) * sizeof(float), 1, &seconds, e);
+    load_copy_fields(s, slab_floats(&s->slab) * sizeof(float), 1, &seconds, e);
   return error_agree(e, s->comm);
 }
 
 int simulation_load(simulation *s, error *e) {
   TRY(load_medium(s, e));
   s->transfer.field = s->stepper.memory[0];
-  fill_outer_ghosts(s, e);
+  load_outer_ghosts(s, e);
   TRY(error_agree(e, s->comm));
   if (!s->from) {
     TRY(load_field(s, e));
-    TRY(complete_field(s, e));
+    TRY(load_ghosts(s, e));
   }
   MPI_TRY(e, MPI_Barrier(s->comm));
-  /* Measuring kernels spoils the second field, and so comes before it is filled. */
+  /* Measuring kernels overwrites the second field, so it comes before that is filled. */
   if (!s->stepper.persistent)
     TRY(tune_kernels(&s->stepper, s->plan.kernel, s->physics.form, s->comm, s->log, e));
-  copy_and_measure(s, e);
+  load_second_field(s, e);
   TRY(error_agree(e, s->comm));
-  if (!s->from) return begin(s, e);
-  return resume(s, e);
+  if (!s->from) return load_first_step(s, e);
+  return load_checkpoint(s, e);
 }

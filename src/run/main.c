@@ -13,7 +13,7 @@
 #include "stop.h"
 
 /* The command line as one string, for the saved files. The caller frees it. */
-static char *join_command(int argc, char **argv, error *e) {
+static char *main_join_command(int argc, char **argv, error *e) {
   size_t length = 1;
   for (int i = 0; i < argc; i++) length += strlen(argv[i]) + 1;
   char *text = malloc(length), *end = text;
@@ -26,8 +26,8 @@ static char *join_command(int argc, char **argv, error *e) {
   return text;
 }
 
-/* Gives the other ranks a copy of a list of rank 0; theirs is NULL before, and after a failure. */
-static int share_list(void **list, size_t count, size_t size, int rank, MPI_Comm comm, error *e) {
+/* Gives the other ranks a copy of a list of rank 0, which they own. Theirs is NULL before. Collective, agreed. */
+static int main_share_list(void **list, size_t count, size_t size, int rank, MPI_Comm comm, error *e) {
   size_t bytes = count * size;
   if (bytes == 0) return 0;
   if (rank != 0 && !(*list = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");
@@ -40,9 +40,9 @@ static int share_list(void **list, size_t count, size_t size, int rank, MPI_Comm
   return 0;
 }
 
-/* Rank 0 alone reads the file: all ranks then run the same configuration, and a mistake in it is reported
- * once. */
-static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
+/* Loads the configuration on rank 0 and shares it: all ranks run the same one, and a mistake in it is reported once.
+ * Collective, agreed. */
+static int main_load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
   if (rank == 0 && !config_load(c, options->config_file, options->override_count, options->overrides, e) &&
       options->report_file) { /* --report wins over [report] file */
     int n = snprintf(c->report_file, sizeof c->report_file, "%s", options->report_file);
@@ -53,12 +53,12 @@ static int load_config(config *c, const cli *options, int rank, MPI_Comm comm, e
   shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory: not another rank's to free */
   MPI_TRY(e, MPI_Bcast(&shared, (int)sizeof shared, MPI_BYTE, 0, comm));
   if (rank != 0) *c = shared;
-  TRY(share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
-  return share_list((void **)&c->receiver_positions, (size_t)c->receiver_count, sizeof *c->receiver_positions,
-                    rank, comm, e);
+  TRY(main_share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
+  return main_share_list((void **)&c->receiver_positions, (size_t)c->receiver_count,
+                         sizeof *c->receiver_positions, rank, comm, e);
 }
 
-static run_log open_log(const cli *options, const config *c, int rank) {
+static run_log main_open_log(const cli *options, const config *c, int rank) {
   const bool speaks = rank == 0 && !options->quiet;
   const bool seen = speaks && launcher_use_terminal();
   if (speaks && !options->dry_run && !options->benchmark) stop_answer(STDOUT_FILENO);
@@ -68,19 +68,20 @@ static run_log open_log(const cli *options, const config *c, int rank) {
                    .redraw = c->progress == PROGRESS_ON || seen};
 }
 
-/* Does what the options ask for, on all ranks of `comm`. The computing ranks run; the data server, if there is one, serves
- * them and ends with the same error. */
+/* Does what the options ask for. The computing ranks run; the data server, if there is one, serves them. Collective,
+ * same error everywhere. */
 static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
   int rank;
   config c = {.nx = 0};
   files f;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  load_config(&c, options, rank, comm, e);
-  char *command = e->id ? NULL : join_command(argc, argv, e);
+  main_load_config(&c, options, rank, comm, e);
+  char *command = e->id ? NULL : main_join_command(argc, argv, e);
   if (command) {
-    run_log log = open_log(options, &c, rank);
+    run_log log = main_open_log(options, &c, rank);
     const job j = {&c, options, command, &log, &f};
-    if (options->dry_run || options->benchmark) stop_end(); /* nothing of it is worth keeping */
+    if (options->dry_run || options->benchmark)
+      stop_end(); /* there is nothing to save: a signal ends it at once */
     field_io_start();
     files_open(&f, comm, c.io, e);
     if (!e->id && f.server)
@@ -98,33 +99,33 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   return e->id;
 }
 
-/* *comm: a communicator of our own, so that messages of libraries cannot mix with halos. */
-static int start_mpi(MPI_Comm *comm, error *e) {
+/* Starts MPI. *comm: all ranks, as a communicator of our own: messages of libraries cannot mix with halos. */
+static int main_start_mpi(MPI_Comm *comm, error *e) {
   int provided;
-  /* While a rank waits in MPI its worker threads compute on the same cores: Open MPI must not spin on one. On the host
-   * device with a core a rank that makes the steps 2.4 times as fast. */
+  /* A rank that waits in MPI must not spin: its worker threads compute on the same cores. With one core a rank this
+   * makes steps on the host device 2.4 times as fast. */
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-  /* Of a path beyond some 240 characters, the parts of Open MPI that share file pointers run over their buffer or hang;
-   * HDF5 shares none. */
+  /* Open MPI's components for shared file pointers overrun their buffer, or hang, where a path has more than some 240
+   * characters. HDF5 needs none of them. */
   setenv("OMPI_MCA_sharedfp", "^sm,lockedfile", 0);
-  /* For NCCL: NVLink multicast is for reductions. No memory and no setting up for it, unless asked for. Here, since later
-   * other threads may be reading the environment. */
+  /* NCCL: NVLink multicast serves reductions only, and takes memory and time to set up. Set here, since other threads
+   * may read the environment later. */
   setenv("NCCL_NVLS_ENABLE", "0", 0);
-  MPI_TRY(
-      e, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* save_queue.c asks what it has got */
+  MPI_TRY(e,
+          MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* save_queue.c asks for the level */
   MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, comm));
   MPI_TRY(e, MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN));
   return 0;
 }
 
-static void end_mpi(MPI_Comm *comm) {
+static void main_end_mpi(MPI_Comm *comm) {
   if (*comm == MPI_COMM_NULL) return;
   MPI_Comm_free(comm);
   MPI_Finalize();
 }
 
-/* What needs no MPI: once, though under a launcher several processes are asked for it. */
-static int print_only(const cli *options, error *e) {
+/* --help, --example, --version, without MPI. Under a launcher only the first process prints. */
+static int main_print_only(const cli *options, error *e) {
   run_log log = {.to = launcher_rank() == 0 ? stdout : NULL};
   if (log.to && options->action == CLI_HELP) cli_help(log.to, options->help);
   if (log.to && options->action == CLI_EXAMPLE) config_example(log.to, options->example);
@@ -137,14 +138,14 @@ int main(int argc, char **argv) {
   error e = {0};
   cli options;
   thread_flush_subnormals();
-  signal(SIGPIPE, SIG_IGN); /* who has read enough of the log ends the log, not the run */
+  signal(SIGPIPE, SIG_IGN); /* a reader who closes the log does not end the run */
   cli_parse(&options, argc, argv, &e);
-  if (!e.id && options.action != CLI_RUN) return print_only(&options, &e);
+  if (!e.id && options.action != CLI_RUN) return main_print_only(&options, &e);
   stop_begin();
   MPI_Comm comm = MPI_COMM_NULL;
-  if (!start_mpi(&comm, &e) && !e.id) main_job(argc, argv, &options, comm, &e);
+  if (!main_start_mpi(&comm, &e) && !e.id) main_job(argc, argv, &options, comm, &e);
   if (e.id && launcher_rank() == 0)
-    error_print(&e, options.verbose); /* a usage error, too: only one rank may speak */
-  end_mpi(&comm);
+    error_print(&e, options.verbose); /* one rank prints, also a usage error */
+  main_end_mpi(&comm);
   return error_exit_code(e.id);
 }

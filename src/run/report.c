@@ -6,17 +6,20 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include "base/error_mpi.h"
 #include "io/atomic_file.h"
+#include "simulation.h"
 
-typedef struct phase_row {
+typedef struct report_phase {
   const char *key, *label;
   size_t offset; /* in report_rank */
-} phase_row;
+} report_phase;
 
-static const phase_row PHASES[] = {
+static const report_phase PHASES[] = {
     {"boundary", "boundary compute", offsetof(report_rank, boundary)},
     {"to_host", "copy to host", offsetof(report_rank, to_host)},
     {"exchange", "exchange (MPI)", offsetof(report_rank, exchange)},
@@ -30,20 +33,20 @@ enum { PHASE_COUNT = sizeof PHASES / sizeof *PHASES };
 enum { HISTOGRAM_LINES = 32, HISTOGRAM_STARS = 50 };
 static const char STARS[HISTOGRAM_STARS + 1] = "**************************************************";
 
-static double value_at(const report *r, int rank, size_t offset) {
+static double report_value(const report *r, int rank, size_t offset) {
   double value;
   memcpy(&value, (const char *)&r->per_rank[rank] + offset, sizeof value);
   return value;
 }
 
-typedef struct spread {
+typedef struct report_spread {
   double least, mean, most, sum;
-} spread;
+} report_spread;
 
-static spread over_ranks(const report *r, size_t offset) {
-  spread s = {.least = value_at(r, 0, offset), .most = value_at(r, 0, offset)};
+static report_spread report_over_ranks(const report *r, size_t offset) {
+  report_spread s = {.least = report_value(r, 0, offset), .most = report_value(r, 0, offset)};
   for (int i = 0; i < r->ranks; i++) {
-    double v = value_at(r, i, offset);
+    double v = report_value(r, i, offset);
     if (v < s.least) s.least = v;
     if (v > s.most) s.most = v;
     s.sum += v;
@@ -52,37 +55,37 @@ static spread over_ranks(const report *r, size_t offset) {
   return s;
 }
 
-typedef struct figures {
+typedef struct report_figures {
   double gpts, gbs, copy_gbs, fraction, step, exposed_fraction;
-} figures;
+} report_figures;
 
-static figures figures_of(const report *r) {
+static report_figures report_figures_of(const report *r) {
   double points = (double)r->nx * r->ny * r->nz * (double)r->steps;
-  figures f = {.gpts = r->seconds > 0 ? points * 1e-9 / r->seconds : 0,
-               .copy_gbs = over_ranks(r, offsetof(report_rank, copy_gbs)).sum,
-               .step = r->steps ? r->seconds / (double)r->steps : 0};
+  report_figures f = {.gpts = r->seconds > 0 ? points * 1e-9 / r->seconds : 0,
+                      .copy_gbs = report_over_ranks(r, offsetof(report_rank, copy_gbs)).sum,
+                      .step = r->steps ? r->seconds / (double)r->steps : 0};
   f.gbs = f.gpts * r->bytes_per_point;
   f.fraction = f.copy_gbs > 0 ? f.gbs / f.copy_gbs : 0;
-  f.exposed_fraction = f.step > 0 ? over_ranks(r, offsetof(report_rank, exposed)).mean / f.step : 0;
+  f.exposed_fraction = f.step > 0 ? report_over_ranks(r, offsetof(report_rank, exposed)).mean / f.step : 0;
   if (f.exposed_fraction > 1)
     f.exposed_fraction = 1; /* the passes that are measured may have been slower than most */
   return f;
 }
 
-static void print_ranks(const report *r, FILE *to) {
+static void report_print_ranks(const report *r, FILE *to) {
   fprintf(to, "  per rank, ms per step\n  %6s", "rank");
   for (int p = 0; p < PHASE_COUNT; p++) fprintf(to, " %10s", PHASES[p].key);
   fprintf(to, " %10s %10s %10s\n", "copy GB/s", "host MiB", "dev MiB");
   for (int i = 0; i < r->ranks; i++) {
     fprintf(to, "  %6d", i);
-    for (int p = 0; p < PHASE_COUNT; p++) fprintf(to, " %10.4f", 1e3 * value_at(r, i, PHASES[p].offset));
+    for (int p = 0; p < PHASE_COUNT; p++) fprintf(to, " %10.4f", 1e3 * report_value(r, i, PHASES[p].offset));
     const report_rank *k = &r->per_rank[i];
     fprintf(to, " %10.1f %10.1f %10.1f\n", k->copy_gbs, k->host_bytes / 1048576, k->device_bytes / 1048576);
   }
 }
 
-/* At most HISTOGRAM_LINES lines: each may stand for several bins. */
-static void print_histogram(const field_statistics *s, FILE *to) {
+/* Prints at most HISTOGRAM_LINES lines, each for one bin or several. */
+static void report_print_histogram(const field_statistics *s, FILE *to) {
   const double width = ((double)s->all.max - (double)s->all.min) / s->bins;
   int bins = (s->bins - 1) / HISTOGRAM_LINES + 1; /* a line */
   uint64_t counts[HISTOGRAM_LINES] = {0}, most = 1;
@@ -99,22 +102,22 @@ static void print_histogram(const field_statistics *s, FILE *to) {
   fprintf(to, "  to   %13.6g\n", s->all.max);
 }
 
-/* Ranks write together: the slowest tells how long it took. */
-typedef struct writing {
+/* Ranks write at the same time: the slowest one counts. */
+typedef struct report_writing {
   double seconds, bytes, rate;
-} writing;
+} report_writing;
 
-static writing writing_of(const report *r) {
-  writing w = {.seconds = over_ranks(r, offsetof(report_rank, writer_seconds)).most,
-               .bytes = over_ranks(r, offsetof(report_rank, writer_bytes)).sum};
+static report_writing report_writing_of(const report *r) {
+  report_writing w = {.seconds = report_over_ranks(r, offsetof(report_rank, writer_seconds)).most,
+                      .bytes = report_over_ranks(r, offsetof(report_rank, writer_bytes)).sum};
   w.rate = w.seconds > 0 ? w.bytes / w.seconds : 0;
   return w;
 }
 
 void report_print(const report *r, bool verbose, FILE *to) {
-  figures f = figures_of(r);
-  spread host = over_ranks(r, offsetof(report_rank, host_bytes));
-  spread dev = over_ranks(r, offsetof(report_rank, device_bytes));
+  report_figures f = report_figures_of(r);
+  report_spread host = report_over_ranks(r, offsetof(report_rank, host_bytes));
+  report_spread dev = report_over_ranks(r, offsetof(report_rank, device_bytes));
   fprintf(to, "performance\n");
   fprintf(to,
           "  grid %d x %d x %d, %lld steps in %.4g s on %d rank%s, %s, kernel %s, transport %s, overlap %s\n",
@@ -124,7 +127,7 @@ void report_print(const report *r, bool verbose, FILE *to) {
           f.gpts, f.gbs, r->bytes_per_point, 100 * f.fraction, f.copy_gbs);
   fprintf(to, "  %-24s %10s %10s %10s\n", "ms per step", "least", "mean", "most");
   for (int p = 0; p < PHASE_COUNT; p++) {
-    spread s = over_ranks(r, PHASES[p].offset);
+    report_spread s = report_over_ranks(r, PHASES[p].offset);
     fprintf(to, "  %-24s %10.4f %10.4f %10.4f\n", PHASES[p].label, 1e3 * s.least, 1e3 * s.mean, 1e3 * s.most);
   }
   fprintf(to, "  %-24s %10s %10.4f\n", "whole step", "", 1e3 * f.step);
@@ -132,35 +135,35 @@ void report_print(const report *r, bool verbose, FILE *to) {
           "  memory high-water: host %.1f MiB at most a rank, %.1f in all; device %.1f MiB at most a rank, "
           "%.1f in all\n",
           host.most / 1048576, host.sum / 1048576, dev.most / 1048576, dev.sum / 1048576);
-  const writing w = writing_of(r);
+  const report_writing w = report_writing_of(r);
   if (w.bytes > 0)
     fprintf(to, "  saved %.1f MiB in %.3g s of writing, %.1f MiB/s\n", w.bytes / 1048576, w.seconds,
             w.rate / 1048576);
   fprintf(to, "  %.3g s from the last step to this report\n", r->ending);
-  if (verbose) print_ranks(r, to);
-  if (r->statistics && r->statistics->bins) print_histogram(r->statistics, to);
+  if (verbose) report_print_ranks(r, to);
+  if (r->statistics && r->statistics->bins) report_print_histogram(r->statistics, to);
   fflush(to);
 }
 
-/* --- JSON
- * ------------------------------------------------------------------------------------------------------ */
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
 
-static bool add_phases(cJSON *to, const report *r, const char *name, int rank) {
+static bool report_add_phases(cJSON *to, const report *r, const char *name, int rank) {
   cJSON *phases = cJSON_AddObjectToObject(to, name);
   bool ok = phases != NULL;
   for (int p = 0; ok && p < PHASE_COUNT; p++) {
-    double v = rank < 0 ? over_ranks(r, PHASES[p].offset).mean : value_at(r, rank, PHASES[p].offset);
+    double v =
+        rank < 0 ? report_over_ranks(r, PHASES[p].offset).mean : report_value(r, rank, PHASES[p].offset);
     ok = cJSON_AddNumberToObject(phases, PHASES[p].key, v) != NULL;
   }
   return ok;
 }
 
-static bool add_ranks(cJSON *root, const report *r) {
+static bool report_add_ranks(cJSON *root, const report *r) {
   cJSON *list = cJSON_AddArrayToObject(root, "per_rank");
   bool ok = list != NULL;
   for (int i = 0; ok && i < r->ranks; i++) {
     cJSON *rank = cJSON_CreateObject();
-    ok = rank && cJSON_AddItemToArray(list, rank) && add_phases(rank, r, "phases", i) &&
+    ok = rank && cJSON_AddItemToArray(list, rank) && report_add_phases(rank, r, "phases", i) &&
          cJSON_AddNumberToObject(rank, "writer_seconds", r->per_rank[i].writer_seconds) &&
          cJSON_AddNumberToObject(rank, "writer_bytes", r->per_rank[i].writer_bytes) &&
          cJSON_AddNumberToObject(rank, "copy_gbs", r->per_rank[i].copy_gbs) &&
@@ -170,8 +173,8 @@ static bool add_ranks(cJSON *root, const report *r) {
   return ok;
 }
 
-/* What is not finite has no number in JSON: cJSON writes null. */
-static bool add_statistics(cJSON *root, const field_statistics *s) {
+/* JSON has no numbers that are not finite: cJSON writes null. */
+static bool report_add_statistics(cJSON *root, const field_statistics *s) {
   cJSON *to = cJSON_AddObjectToObject(root, "statistics");
   return to && cJSON_AddNumberToObject(to, "step", (double)s->step) &&
          cJSON_AddNumberToObject(to, "min", s->all.min) && cJSON_AddNumberToObject(to, "max", s->all.max) &&
@@ -180,7 +183,7 @@ static bool add_statistics(cJSON *root, const field_statistics *s) {
          cJSON_AddNumberToObject(to, "l2", statistics_l2(s));
 }
 
-static bool add_histogram(cJSON *root, const field_statistics *s) {
+static bool report_add_histogram(cJSON *root, const field_statistics *s) {
   cJSON *to = cJSON_AddObjectToObject(root, "histogram");
   cJSON *counts = to ? cJSON_AddArrayToObject(to, "counts") : NULL;
   bool ok = counts && cJSON_AddNumberToObject(to, "min", s->all.min) &&
@@ -192,7 +195,7 @@ static bool add_histogram(cJSON *root, const field_statistics *s) {
   return ok;
 }
 
-static bool add_quantiles(cJSON *root, const field_statistics *s) {
+static bool report_add_quantiles(cJSON *root, const field_statistics *s) {
   cJSON *to = cJSON_AddObjectToObject(root, "quantiles");
   bool ok = to != NULL;
   char name[8];
@@ -203,20 +206,20 @@ static bool add_quantiles(cJSON *root, const field_statistics *s) {
   return ok;
 }
 
-static bool add_field(cJSON *root, const field_statistics *s) {
-  return !s ||
-         (add_statistics(root, s) && (s->bins == 0 || (add_histogram(root, s) && add_quantiles(root, s))));
+static bool report_add_field(cJSON *root, const field_statistics *s) {
+  return !s || (report_add_statistics(root, s) &&
+                (s->bins == 0 || (report_add_histogram(root, s) && report_add_quantiles(root, s))));
 }
 
-static bool add_writing(cJSON *root, const report *r) {
-  const writing w = writing_of(r);
+static bool report_add_writing(cJSON *root, const report *r) {
+  const report_writing w = report_writing_of(r);
   cJSON *to = cJSON_AddObjectToObject(root, "writer");
   return to && cJSON_AddNumberToObject(to, "seconds", w.seconds) &&
          cJSON_AddNumberToObject(to, "bytes", w.bytes) && cJSON_AddNumberToObject(to, "rate", w.rate);
 }
 
-static bool add_all(cJSON *root, const report *r) {
-  figures f = figures_of(r);
+static bool report_add_all(cJSON *root, const report *r) {
+  report_figures f = report_figures_of(r);
   const int grid[3] = {r->nx, r->ny, r->nz};
   cJSON *points = cJSON_CreateIntArray(grid, 3);
   return root && points && cJSON_AddNumberToObject(root, "gpts", f.gpts) &&
@@ -233,12 +236,14 @@ static bool add_all(cJSON *root, const report *r) {
          cJSON_AddStringToObject(root, "kernel", r->kernel) &&
          cJSON_AddStringToObject(root, "transport", r->transport) &&
          cJSON_AddBoolToObject(root, "overlap", r->overlap) && cJSON_AddItemToObject(root, "grid", points) &&
-         add_phases(root, r, "phases", -1) && add_writing(root, r) && add_field(root, r->statistics) &&
-         cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) && add_ranks(root, r);
+         report_add_phases(root, r, "phases", -1) && report_add_writing(root, r) &&
+         report_add_field(root, r->statistics) &&
+         cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) &&
+         report_add_ranks(root, r);
 }
 
-/* Into `file`, which is `path` or going to be. */
-static int write_text(const char *file, const char *path, const char *text, error *e) {
+/* Writes to `file`: `path` itself, or a temporary file that will be renamed to it. */
+static int report_write_text(const char *file, const char *path, const char *text, error *e) {
   FILE *f = fopen(file, "w");
   if (!f) return FAIL(e, REPORT_WRITE, path, strerror(errno));
   bool failed = fprintf(f, "%s\n", text) < 0;
@@ -251,33 +256,93 @@ int report_check(const char *path, error *e) {
   struct stat s;
   struct statfs f;
   if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable((named_path){key, path}, e);
-  /* At the other end of a pipe in a folder may be nobody. Those that a shell makes are in none. */
+  /* A named pipe may have no reader, and would block. Pipes that a shell makes are in no folder. */
   if (S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC)
     return FAIL(e, PATH_UNUSABLE, key, path, "it is a named pipe");
   if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, key, path, strerror(EISDIR));
   return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, key, path, strerror(errno)) : 0;
 }
 
-/* A report appears whole or not at all, unless it goes to a terminal, pipe or device, which must not be
- * replaced. */
-static int write_whole(const char *path, const char *text, error *e) {
+/* Writes the file whole or not at all; terminals, pipes and devices directly, since they must not be replaced. */
+static int report_write_whole(const char *path, const char *text, error *e) {
   struct stat s;
   char temporary[PATH_MAX];
-  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return write_text(path, path, text, e);
+  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return report_write_text(path, path, text, e);
   if (strlen(path) + TEMPORARY_ENDING > sizeof temporary)
     return FAIL(e, REPORT_WRITE, path, strerror(ENAMETOOLONG));
   temporary_begin(temporary, sizeof temporary, path);
-  if (!write_text(temporary, path, text, e)) return atomic_file_commit(temporary, path, e);
+  if (!report_write_text(temporary, path, text, e)) return atomic_file_commit(temporary, path, e);
   remove(temporary);
   return e->id;
 }
 
 int report_write(const report *r, const char *path, error *e) {
   cJSON *root = cJSON_CreateObject();
-  char *text = add_all(root, r) ? cJSON_Print(root) : NULL;
+  char *text = report_add_all(root, r) ? cJSON_Print(root) : NULL;
   cJSON_Delete(root);
   if (!text) return FAIL(e, OUT_OF_MEMORY, (size_t)r->ranks * sizeof *r->per_rank, "the report");
-  int failed = write_whole(path, text, e);
+  int failed = report_write_whole(path, text, e);
   cJSON_free(text);
   return failed;
+}
+
+/* --- a run ------------------------------------------------------------------------------------------------------- */
+
+/* What this rank measured. */
+static report_rank report_measured(const simulation *s) {
+  const step_phases *p = &s->stepper.phases;
+  double measured_steps = p->steps ? (double)p->steps : 1;
+  double loop_steps = s->loop.steps ? (double)s->loop.steps : 1;
+  struct rusage usage = {0};
+  getrusage(RUSAGE_SELF, &usage);
+  const output_totals writer = saving_totals(&s->saving);
+  return (report_rank){.boundary = p->boundary / measured_steps,
+                       .to_host = p->to_host / measured_steps,
+                       .exchange = p->exchange / measured_steps,
+                       .to_device = p->to_device / measured_steps,
+                       .interior = p->interior / measured_steps,
+                       .exposed = p->exposed / measured_steps,
+                       .io = s->loop.io_seconds / loop_steps,
+                       .io_wait = s->loop.wait_seconds / loop_steps,
+                       .writer_seconds = writer.seconds,
+                       .writer_bytes = (double)writer.bytes,
+                       .copy_gbs = s->copy_gbs,
+                       .host_bytes = (double)usage.ru_maxrss * 1024,
+                       .device_bytes = (double)s->dev->peak_bytes};
+}
+
+static report report_of(const simulation *s, const report_rank *per_rank) {
+  const config *c = s->config;
+  return (report){.steps = s->loop.steps,
+                  .seconds = s->loop.seconds,
+                  .ending = MPI_Wtime() - s->loop.end,
+                  .nx = c->nx,
+                  .ny = c->ny,
+                  .nz = c->nz,
+                  .ranks = s->ranks,
+                  .bytes_per_point = physics_bytes(c),
+                  .backend = backend_name(s->dev->table->backend),
+                  .kernel = s->stepper.kernel->name,
+                  .transport = s->halo.name,
+                  .device = s->dev->description,
+                  .overlap = c->overlap,
+                  .per_rank = per_rank,
+                  .statistics = s->saving.statistics.points ? &s->saving.statistics : NULL};
+}
+
+int report_run(simulation *s, error *e) {
+  report_rank mine = report_measured(s), *all = NULL;
+  size_t bytes = (size_t)s->ranks * sizeof *all;
+  if (s->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
+  TRY(error_agree(e, s->comm));
+  int rc = MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->comm);
+  if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Gather");
+  if (s->rank == 0 && !e->id) {
+    report r = report_of(s, all);
+    if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
+    log_flush(s->log);
+    if (s->config->report_file[0]) s->saving.written.report = !report_write(&r, s->config->report_file, e);
+  }
+  free(all);
+  return error_agree(e, s->comm);
 }

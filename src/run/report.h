@@ -1,5 +1,5 @@
-/* The performance report: gathered from all ranks, printed as a table, written as JSON; with the
- * statistics of the final field. */
+/* The performance report: gathered from all ranks, printed as a table, written as JSON, with the statistics of the
+ * final field. */
 #ifndef STENCIL_REPORT_H
 #define STENCIL_REPORT_H
 
@@ -9,11 +9,13 @@
 #include "kernels/statistics.h"
 #include "base/error.h"
 
+struct simulation;
+
 /* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
 typedef struct report_rank {
   double boundary, to_host, exchange, to_device, interior, exposed;
-  double io;      /* that saving kept the steps waiting, */
-  double io_wait; /* the part in which the steps waited for the writer */
+  double io;      /* in which saving kept the steps waiting, */
+  double io_wait; /* and of that the part in which they waited for the writer */
   double writer_seconds,
       writer_bytes;    /* of the whole run: that writing took, beside the steps or not, and of how much */
   double copy_gbs;     /* device copy bandwidth of this rank's device, read + write, GB/s */
@@ -24,7 +26,7 @@ typedef struct report_rank {
 typedef struct report {
   int64_t steps;
   double seconds; /* wall time of the timed loop, between two barriers */
-  double ending;  /* s since then: what the last files took */
+  double ending;  /* s from then to this report: what the last files took */
   int nx, ny, nz;
   int ranks;
   int bytes_per_point; /* ideal traffic: 8 for jacobi */
@@ -34,11 +36,16 @@ typedef struct report {
   const field_statistics *statistics; /* of the final field; NULL: not measured */
 } report;
 
-/* Prints the table; `verbose` adds a line a rank. */
+/* Gathers what all ranks measured of the run, whose loop is done; rank 0 prints the table and writes the JSON file, if
+ * they are asked for, and notes in s->written that it has. Collective over s->comm, same error everywhere: exit 2 where
+ * the file cannot be written. */
+int report_run(struct simulation *s, error *e);
+
+/* Prints the table; `verbose` adds a line for each rank. */
 void report_print(const report *r, bool verbose, FILE *to);
-/* Exit 2 unless the JSON file can be written there. Leaves nothing behind. */
+/* Checks that the JSON file can be written: exit 2 if not. Leaves no file behind. */
 int report_check(const char *path, error *e);
-/* Writes the JSON file (exit 2 if it cannot). */
+/* Writes the JSON file, which appears whole or not at all; exit 2 if it cannot be written. */
 int report_write(const report *r, const char *path, error *e);
 
 #endif

@@ -7,7 +7,7 @@
 #include "cli.h"
 #include "base/log.h"
 
-/* What the user asked for. Nothing of it is owned. */
+/* What the user asked for. It owns nothing. */
 typedef struct job {
   const config *config;
   const cli *options;
@@ -16,12 +16,12 @@ typedef struct job {
   const files *files;
 } job;
 
-/* Runs the job on the computing ranks, or with options->benchmark times it without files. Collective over
- * files->compute; the same error on every rank. */
+/* Runs the job, or with options->benchmark times it without writing files. STOPPED where a signal or the wall time
+ * ended it after a checkpoint. Collective over files->compute, same error everywhere. */
 int run(const job *j, error *e);
 
-/* --dry-run: checks everything that `run` would need and prints it; runs no step and writes no file. Collective over
- * files->compute; the same error on every rank. */
+/* --dry-run: checks all that `run` needs and prints it; runs no step and writes no file. Collective over
+ * files->compute, same error everywhere. */
 int dry_run(const job *j, error *e);
 
 #endif

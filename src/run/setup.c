@@ -9,17 +9,17 @@
 #include "device/cgroup.h"
 #include "base/error_mpi.h"
 
-/* Cores' worth of processor time that the batch job or the container gets: of more threads all would be stopped, again
- * and again. */
-static double cores_granted(void) {
+/* The processor time that the batch job or the container may use, in cores. With more threads the system would stop all
+ * of them again and again. */
+static double setup_cores_granted(void) {
   cgroup_limits group;
   cgroup_limits_read("", &group);
   return fmax(1, floor(group.cores));
 }
 
-/* Host threads a rank should compute with: the cores it may use, divided among the ranks of the node that share them,
- * and no more than its share of those `granted`. Collective over `node`, the ranks of one node. */
-static int threads_auto(MPI_Comm node, double granted, int *threads, error *e) {
+/* *threads: how many host threads a rank should compute with: the cores it may use, divided among the ranks of the node
+ * that share them, and no more than its share of those `granted`. Collective over `node`, the ranks of one node. */
+static int setup_threads(MPI_Comm node, double granted, int *threads, error *e) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);
@@ -36,8 +36,8 @@ static int threads_auto(MPI_Comm node, double granted, int *threads, error *e) {
   return 0;
 }
 
-/* By default mpirun binds a rank to one core, and its threads with it: easily overlooked, and slow. */
-static void warn_of_idle_cores(device *dev, const device_options *options, double granted) {
+/* mpirun by default binds a rank, and its threads, to one core: that is slow, and easy to overlook. */
+static void setup_warn_of_idle_cores(device *dev, const device_options *options, double granted) {
   long cores = (long)fmin(granted, (double)sysconf(_SC_NPROCESSORS_ONLN)),
        used = (long)options->threads * options->local_ranks;
   if (dev->table->backend != BACKEND_HOST || used >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
@@ -47,15 +47,15 @@ static void warn_of_idle_cores(device *dev, const device_options *options, doubl
            used, cores);
 }
 
-static int open_device(simulation *s, bool profile, error *e) {
-  const double granted = cores_granted();
+static int setup_device(simulation *s, bool profile, error *e) {
+  const double granted = setup_cores_granted();
   MPI_Comm node;
   int share = 1;
   device_options options = {.threads = s->config->threads, .profile = profile};
   MPI_TRY(e, MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, s->rank, MPI_INFO_NULL, &node));
   MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
   MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
-  TRY(threads_auto(node, granted, &share, e));
+  TRY(setup_threads(node, granted, &share, e));
   if (options.threads == 0) options.threads = share;
   options.own_cores = options.threads <= share;
   MPI_TRY(e, MPI_Comm_free(&node));
@@ -63,11 +63,11 @@ static int open_device(simulation *s, bool profile, error *e) {
   s->threads = options.threads;
   TRY(device_open(s->config->backend, &options, &s->dev, e));
   s->saving.dev = s->dev;
-  if (s->config->threads == 0) warn_of_idle_cores(s->dev, &options, granted);
+  if (s->config->threads == 0) setup_warn_of_idle_cores(s->dev, &options, granted);
   return 0;
 }
 
-static int print_config(simulation *s, error *e) {
+static int setup_config_text(simulation *s, error *e) {
   size_t length = config_print(s->config, NULL, 0);
   s->saving.config_text = malloc(length + 1);
   if (!s->saving.config_text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the text of the config");
@@ -75,8 +75,8 @@ static int print_config(simulation *s, error *e) {
   return 0;
 }
 
-/* The kernel this run was told to take. `auto` measures later. */
-static int plan_kernel(simulation *s, bool profile, error *e) {
+/* Finds the kernel that the configuration names. `auto` measures later. */
+static int setup_kernel(simulation *s, bool profile, error *e) {
   const enum equation form = physics_form(s->config);
   stepper *p = &s->stepper;
   enum backend backend = s->dev->table->backend;
@@ -87,7 +87,7 @@ static int plan_kernel(simulation *s, bool profile, error *e) {
   return 0;
 }
 
-static int plan_slab(simulation *s, error *e) {
+static int setup_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
   const int depth = s->plan.shape.depth > 1 && plan_neighbours(c, s->ranks) ? s->plan.shape.depth : 1;
@@ -101,15 +101,15 @@ static int plan_slab(simulation *s, error *e) {
   return 0;
 }
 
-/* The persistent schedule: what it cannot do is said before anything is loaded. */
-static int plan_schedule(simulation *s, error *e) {
+/* Refuses what the persistent schedule cannot do before anything is loaded. */
+static int setup_schedule(simulation *s, error *e) {
   const config *c = s->config;
   const char *why = NULL;
   if (c->schedule != SCHEDULE_PERSISTENT) return 0;
   bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
   if (physics_absorbs(c)) why = "absorbing faces need schedule = steps";
   if (c->source_count) why = "sources need schedule = steps";
-  if (s->ranks > 1 && !ipc) why = "more than one rank need transport = ipc";
+  if (s->ranks > 1 && !ipc) why = "more than one rank needs transport = ipc";
   if (strcmp(c->kernel, "auto") != 0) why = "it has a kernel of its own: kernel = auto";
   if (s->dev->table->backend != BACKEND_CUDA) why = "it needs a GPU";
   if (why) return FAIL(e, SCHEDULE_IMPOSSIBLE, why);
@@ -117,7 +117,7 @@ static int plan_schedule(simulation *s, error *e) {
   return 0;
 }
 
-static int open_schedule(simulation *s, error *e) {
+static int setup_open_schedule(simulation *s, error *e) {
   if (s->config->schedule != SCHEDULE_PERSISTENT) return 0;
   error reason = {0};
   float *const fields[2] = {stepper_field(&s->stepper, 0), stepper_field(&s->stepper, 1)};
@@ -129,7 +129,7 @@ static int open_schedule(simulation *s, error *e) {
 }
 
 /* What is saved of this run; the device follows when it is open. */
-static saving plan_saving(simulation *s, const char *command) {
+static saving setup_saving(simulation *s, const char *command) {
   return (saving){.config = s->config,
                   .files = s->files,
                   .from = s->from,
@@ -157,34 +157,21 @@ int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum pl
   const bool profile = purpose == PLAN_PROFILE;
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
-  s->saving = plan_saving(s, j->command);
-  if (!open_device(s, profile, e) && !plan_kernel(s, profile, e) &&
-      !transport_check(transport_name(c->transport), s->dev, e) && !plan_schedule(s, e))
-    print_config(s, e);
+  s->saving = setup_saving(s, j->command);
+  if (!setup_device(s, profile, e) && !setup_kernel(s, profile, e) &&
+      !transport_check(transport_name(c->transport), s->dev, e) && !setup_schedule(s, e))
+    setup_config_text(s, e);
   TRY(error_agree(e, comm));
   const wavefront_run run = {c, s->threads, comm, s->ranks, s->log, purpose != PLAN_DRY};
   TRY(plan_wavefront(&run, &s->stepper, &s->plan, e));
-  TRY(plan_slab(s, e));
+  TRY(setup_slab(s, e));
   TRY(files_field_io(files, &s->io, &s->slab, c, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
   physics_args(&s->physics, c, &s->slab, &s->stepper.args);
   return 0;
 }
 
-void simulation_remarks(const simulation *s) {
-  const config *c = s->config;
-  const double *center = c->gaussian_center;
-  double ends[2];
-  if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
-  const int axis = c->initial == INITIAL_GAUSSIAN && !s->from ? config_outside(c, center, ends) : -1;
-  if (axis < 0) return;
-  log_line(
-      s->log,
-      "warning: [initial] center = %.15g %.15g %.15g is outside the grid, where %c is from %.15g to %.15g",
-      center[0], center[1], center[2], "xyz"[axis], ends[0], ends[1]);
-}
-
-static int allocate_fields(simulation *s, error *e) {
+static int setup_fields(simulation *s, error *e) {
   size_t bytes = slab_floats(&s->slab) * sizeof(float);
   for (int i = 0; i < 2; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&s->stepper.memory[i], bytes, MEMORY_DEVICE, e));
@@ -203,12 +190,12 @@ problem simulation_problem(const simulation *s) {
   return (problem){.dev = s->dev, .slab = &s->slab, .config = s->config, .files = s->files};
 }
 
-/* Layers, sources, receivers: what acts on the field besides the star. */
-static int allocate_actors(simulation *s, error *e) {
+/* Opens wavefront, layers, sources and receivers. */
+static int setup_actors(simulation *s, error *e) {
   const config *c = s->config;
   const physics *p = &s->physics;
   stepper *step = &s->stepper;
-  /* A checkpoint may be further on than this run wants to come. */
+  /* A checkpoint may be beyond the last step of this run. */
   const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
   if (s->plan.shape.depth > 1) {
     wavefront_open(&s->front, &s->slab, &s->plan.shape, step->args.medium != NULL, s->threads, e);
@@ -228,16 +215,16 @@ static int allocate_actors(simulation *s, error *e) {
 }
 
 int simulation_allocate(simulation *s, error *e) {
-  allocate_fields(s, e);
+  setup_fields(s, e);
   TRY(error_agree(e, s->comm));
-  TRY(allocate_actors(s, e));
+  TRY(setup_actors(s, e));
   const halo_setup exchanged = {.dev = s->dev,
                                 .slab = &s->slab,
                                 .comm = s->comm,
                                 .fields = {s->stepper.memory[0], s->stepper.memory[1], s->medium}};
   bool persistent = s->config->schedule == SCHEDULE_PERSISTENT && s->ranks > 1;
   halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
-  if (!e->id) open_schedule(s, e);
+  if (!e->id) setup_open_schedule(s, e);
   TRY(error_agree(e, s->comm));
   return saving_open(&s->saving, e);
 }

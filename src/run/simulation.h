@@ -15,53 +15,60 @@
 #include "save/survey.h"
 #include "halo/transfer.h"
 
+/* What the step loop took on this rank. */
+typedef struct loop_times {
+  int64_t steps;
+  double seconds;      /* between two barriers */
+  double io_seconds;   /* part of them in which saving kept the steps waiting, */
+  double wait_seconds; /* and of that the part in which they waited for the writer */
+  double end;          /* MPI_Wtime() at the end */
+} loop_times;
+
 typedef struct simulation {
-  const config *config; /* not owned, as are command and log */
-  int threads;          /* of the host device, a stream's */
+  const config *config; /* not owned, as is log */
+  int threads;          /* of a stream of the host device */
   wavefront_plan plan;
-  const checkpoint *from; /* where it goes on from; NULL: from the initial field */
+  const checkpoint *from; /* not owned; where the run continues; NULL: it begins with the initial field */
   run_log *log;
   MPI_Comm comm;      /* the computing ranks, in slab order */
-  const files *files; /* not owned; whose `compute` that is */
+  const files *files; /* not owned; its `compute` is `comm` */
   int rank, ranks;
   slab slab;
   device *dev;
   halo halo;
-  persistent persistent; /* open where the schedule is */
+  persistent persistent; /* open where the schedule is persistent */
   transfer transfer;
   field_io io;
   stepper stepper;
   wavefront front;
   physics physics;
-  float *medium; /* the kernels' medium, device memory, slab_floats; NULL where it is one number */
+  float *medium; /* slab_floats of device memory, owned; NULL where the medium is one number */
   absorb absorb;
   sources sources;
   receivers receivers;
-  double copy_gbs;          /* measured copy bandwidth of this rank's device, GB/s read + write */
-  saving saving;            /* what is saved of all this, and what was */
-  double loop_io_seconds;   /* saving.io_seconds at the end of the loop, */
-  double loop_wait_seconds; /* the part in which the steps waited for the writer */
-  double loop_end;          /* MPI_Wtime() then */
+  double copy_gbs; /* measured copy bandwidth of this rank's device, GB/s read + write */
+  saving saving;   /* what is saved of all this, and what was */
+  loop_times loop;
   stop_watch stop;
 } simulation;
 
-/* What is planned: a dry run, for which nothing is measured; a run; or one whose phases are measured. */
+/* What is planned: a dry run, for which nothing is measured; a run; a run whose phases are measured. */
 enum plan_purpose { PLAN_DRY, PLAN_RUN, PLAN_PROFILE };
 
-/* Partition, device, kernel, mode of I/O: all that can be said before memory is taken. Collective over
- * files->compute, same error everywhere. `from`: where the run goes on; NULL: it begins. Close it also after a failure. */
+/* Decides partition, device, kernel, mode of I/O: all that needs no memory for fields. `from`: where the run continues;
+ * NULL: it begins; `j` and `from` must outlive *s. Collective over files->compute, same error everywhere.
+ * simulation_close it, also after a failure. */
 int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose, error *e);
-/* Tells the log what in the configuration has no effect, or is probably a mistake. */
-void simulation_remarks(const simulation *s);
-/* Takes the memory and opens the transport of a planned simulation. Collective. */
+/* Takes the memory and opens the transport of a planned simulation. Collective, same error everywhere. */
 int simulation_allocate(simulation *s, error *e);
+/* Frees what *s owns and closes its device. Collective. */
 void simulation_close(simulation *s);
 
 /* What sources, receivers and layers work on. */
 problem simulation_problem(const simulation *s);
 
-/* Fills both fields with the initial field and all ghosts; measures the copy bandwidth on the way.
- * Collective. */
+/* Fills both fields and all ghosts: with the initial field, or from the checkpoint. Chooses the kernel and measures the
+ * copy bandwidth on the way. Collective, same error everywhere. */
 int simulation_load(simulation *s, error *e);
 
 #endif

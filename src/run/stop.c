@@ -11,12 +11,12 @@
 #include "base/launcher.h"
 #include "base/log.h"
 
-/* Steps that a reduction has to run in the background: long ones give it time enough. */
+/* Steps that a reduction has to run in the background: one long step is time enough. */
 enum { LAG_LONG = 1, LAG_SHORT = 4 };
 static const double SHORT_STEP = 1e-3; /* s */
 static const double PERIOD = 0.2;      /* s between reductions */
-/* The host runs ahead of the device: what a few steps took says little of what many will. So the steps between
- * reductions grow at most by this factor each time. */
+/* The steps between reductions grow at most by this factor: the host runs ahead of the device, so the time of a few
+ * steps says little about that of many. */
 static const double GROWTH = 4;
 static const double MARGIN = 1.5; /* a checkpoint may take longer than the last one */
 
@@ -26,25 +26,26 @@ static const struct {
 } SIGNALS[] = {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}};
 enum { SIGNAL_COUNT = sizeof SIGNALS / sizeof *SIGNALS };
 
-/* Ctrl-C reaches the ranks and mpirun, which then sends a signal of its own; schedulers do likewise. What comes within
- * a moment is one wish. */
+/* Ctrl-C reaches the ranks and mpirun, which then sends a signal of its own; schedulers do likewise. So signals within
+ * a moment count as one. */
 static const int64_t MOMENT = 250000000; /* ns */
 
-/* A signal handler can reach nothing but what is static. It may run in a thread of MPI's while another one runs here: so
- * one exchange of `stop_caught_at` decides which signal was the first. */
+/* Static, since a signal handler can reach nothing else. Two handlers may run at once, one in a thread of MPI: an
+ * atomic exchange of `stop_caught_at` decides which signal came first. */
 static _Atomic int64_t stop_caught_at; /* clock, ns; 0: none was caught */
 static _Atomic int stop_caught;        /* its number; 0: none */
 static struct sigaction stop_before[SIGNAL_COUNT];
 static double stop_clock_begin;
 
-/* The answer: prepared, but for the number of the step. */
+/* The answer to a signal: prepared, except for the number of the step. */
 enum { NO_STEP = -1, NO_STEPS_LEFT = -2 };
 static _Atomic bool stop_done_answering = true;
 static _Atomic int64_t stop_next;           /* the step under way, or one of the above */
 static volatile sig_atomic_t stop_terminal; /* where the answer goes */
 static volatile sig_atomic_t stop_mpirun;   /* process id of the mpirun above this process; 0: none */
-static char stop_limits[2][256]; /* what to know of a signal that mpirun sends: the one being read, and ... */
-static _Atomic int stop_limit;   /* which that is */
+static char stop_limits[2]
+                       [256];  /* the text about a signal that mpirun sends: one to read, one to write; ... */
+static _Atomic int stop_limit; /* ... the one to read */
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "for signal handlers");
 
 int stop_signal(void) {
@@ -61,7 +62,7 @@ const char *stop_signal_name(int number) {
   return "a signal";
 }
 
-/* Appends to a line of `room` characters, as much as fits: snprintf is not for signal handlers. */
+/* Appends what fits to a line of `room` characters: signal handlers may not call snprintf. */
 static size_t stop_put(char *line, size_t used, size_t room, const char *text) {
   while (*text && used < room) line[used++] = *text++;
   return used;
@@ -127,8 +128,8 @@ void stop_end(void) {
   for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i].number, &stop_before[i], NULL);
 }
 
-/* mpirun that is told to end counts down, whatever its ranks do, but it passes on SIGUSR1 and waits: said before it
- * matters again. `reserve`: s that a checkpoint may take. */
+/* Prepares the text about a signal from mpirun: it kills its ranks after a while, unless it was sent SIGUSR1, which it
+ * only passes on. `reserve`: s that a checkpoint may take. */
 static void stop_prepare(double reserve) {
   if (!stop_mpirun) return;
   const int other = !stop_limit;
@@ -153,7 +154,7 @@ bool stop_answered(void) {
   return atomic_exchange(&stop_done_answering, true);
 }
 
-/* When the job ends, s since stop_begin, as Slurm says in seconds since 1970. */
+/* When the job ends by Slurm, which says so in seconds since 1970: s since stop_begin; INFINITY: it does not end. */
 static double stop_slurm_limit(void) {
   const char *text = getenv("SLURM_JOB_END_TIME");
   char *end;
@@ -162,11 +163,12 @@ static double stop_slurm_limit(void) {
   return stop_clock() + at - (double)time(NULL);
 }
 
-int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoint_every, double reserve,
-              int64_t step, error *e) {
-  *w = (stop_watch){
-      .comm = comm, .checkpoint_every = checkpoint_every, .reserve = reserve, .request = MPI_REQUEST_NULL};
-  double limits[2] = {max_seconds > 0 ? max_seconds : INFINITY, stop_slurm_limit()}, clock = stop_clock();
+int stop_open(stop_watch *w, MPI_Comm comm, stop_times times, int64_t step, error *e) {
+  *w = (stop_watch){.comm = comm,
+                    .checkpoint_every = times.checkpoint_every,
+                    .reserve = times.reserve,
+                    .request = MPI_REQUEST_NULL};
+  double limits[2] = {times.most > 0 ? times.most : INFINITY, stop_slurm_limit()}, clock = stop_clock();
   w->limit = limits[0] < limits[1] ? limits[0] : limits[1];
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &w->limit, 1, MPI_DOUBLE, MPI_MIN, comm));
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &clock, 1, MPI_DOUBLE, MPI_MAX, comm));
@@ -175,7 +177,7 @@ int stop_open(stop_watch *w, MPI_Comm comm, double max_seconds, double checkpoin
   w->ask_at = step + 1;
   w->lag = LAG_LONG;
   stop_next = step + 1;
-  stop_prepare(reserve);
+  stop_prepare(times.reserve);
   return 0;
 }
 
@@ -190,7 +192,7 @@ static int stop_ask(stop_watch *w, int64_t step, error *e) {
   return 0;
 }
 
-/* How long the steps take decides how many of them pass until the next question. */
+/* Plans the next reduction by the time that steps take. Returns the seconds until its result. */
 static double stop_plan_next(stop_watch *w, int64_t step) {
   const int64_t since = step - w->known_step;
   const double a_step = (w->all[1] - w->known) / (double)since, most = GROWTH * (double)since;

@@ -404,9 +404,9 @@ def options(program):
         check(word in out, f"--dry-run does not say {word}:\n{out}")
     check(re.search(r"3 ranks.*\b6\b.*\b7\b", out), f"--dry-run does not show the partition into 7 + 6 + 6 planes:\n{out}")
     large = program.run("--dry-run", config, "grid.nx=30000", "grid.ny=30000", "grid.nz=400", "output.every=0")
-    check("memory per rank: 28" in large.out and "more than there is" in large.out,
+    check("memory per rank: 28" in large.out and "more than this device has" in large.out,
           f"--dry-run of what no machine holds does not say what it needs: {large}")
-    check("more than there is" not in out, f"--dry-run warns of a small grid:\n{out}")
+    check("more than this device has" not in out, f"--dry-run warns of a small grid:\n{out}")
     check(program.files() == before, "--dry-run wrote something")
     program.fail(2, ["no/such"], "-n", config, "output.path=no/such/u")
     place = re.compile(r" \[rank 0, config/config_value\.c:\d+ config_refuse\]$")

@@ -1,0 +1,134 @@
+#include "announce.h"
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/error_mpi.h"
+
+enum { RANK_TEXT = 192, FILES_TEXT = 6 * CONFIG_TEXT + 256 /* all names of the files written */ };
+
+/* --- at the start ------------------------------------------------------------------------------------------------ */
+
+/* Prints the set as ranges: "0-3,8". What does not fit is left out. */
+static void announce_core_set(const cpu_set_t *set, char *to, size_t bytes) {
+  size_t length = 0;
+  to[0] = 0;
+  for (int first = 0; first < CPU_SETSIZE && length + 1 < bytes; first++) {
+    if (!CPU_ISSET(first, set)) continue;
+    int last = first;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set)) last++;
+    const char *comma = length ? "," : "";
+    const int added = last > first ? snprintf(to + length, bytes - length, "%s%d-%d", comma, first, last)
+                                   : snprintf(to + length, bytes - length, "%s%d", comma, first);
+    length += (size_t)added;
+    first = last;
+  }
+}
+
+static void announce_rank(char text[RANK_TEXT], int threads) {
+  cpu_set_t mine;
+  char host[64] = "", cores[96];
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  gethostname(host, sizeof host - 1);
+  announce_core_set(&mine, cores, sizeof cores);
+  snprintf(text, RANK_TEXT, "%s, %d thread%s on core%s %s", host, threads, threads == 1 ? "" : "s",
+           CPU_COUNT(&mine) == 1 ? "" : "s", cores);
+}
+
+/* With --verbose a line for each rank: its host, its threads (of the host device), the cores they may run on.
+ * Collective. */
+static int announce_cores(MPI_Comm comm, int threads, run_log *log, error *e) {
+  char mine[RANK_TEXT] = "", *all = NULL;
+  int rank, ranks;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &ranks));
+  announce_rank(mine, threads);
+  const size_t bytes = (size_t)ranks * RANK_TEXT;
+  if (rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the list of cores");
+  TRY(error_agree(e, comm));
+  const int rc = MPI_Gather(mine, RANK_TEXT, MPI_CHAR, all, RANK_TEXT, MPI_CHAR, 0, comm);
+  for (int r = 0; rank == 0 && rc == MPI_SUCCESS && r < ranks; r++)
+    log_detail(log, "  rank %d: %s", r, all + (size_t)r * RANK_TEXT);
+  free(all);
+  MPI_TRY(e, rc);
+  return 0;
+}
+
+void announce_remarks(const simulation *s) {
+  const config *c = s->config;
+  const double *center = c->gaussian_center;
+  double ends[2];
+  if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
+  const int axis = c->initial == INITIAL_GAUSSIAN && !s->from ? config_outside(c, center, ends) : -1;
+  if (axis < 0) return;
+  log_line(
+      s->log,
+      "warning: [initial] center = %.15g %.15g %.15g is outside the grid, where %c is from %.15g to %.15g",
+      center[0], center[1], center[2], "xyz"[axis], ends[0], ends[1]);
+}
+
+/* Logs one warning of the devices: the first rank's that has one. Collective. */
+static int announce_warning(const simulation *s, error *e) {
+  int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
+  char text[sizeof s->dev->warning];
+  snprintf(text, sizeof text, "%s", s->dev->warning);
+  MPI_TRY(e, MPI_Allreduce(&warned, &first, 1, MPI_INT, MPI_MIN, s->comm));
+  if (first == s->ranks) return 0;
+  MPI_TRY(e, MPI_Bcast(text, sizeof text, MPI_CHAR, first, s->comm));
+  log_line(s->log, "warning: %s", text);
+  return 0;
+}
+
+int announce(const simulation *s, error *e) {
+  const config *c = s->config;
+  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx,
+           c->ny, c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s",
+           s->files->served ? " and a data server" : "");
+  if (c->equation != EQUATION_JACOBI)
+    log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
+             s->from && c->dt <= 0 ? " (of the checkpoint)" : "", s->physics.dt / s->physics.bound,
+             s->physics.dt * (double)s->physics.steps);
+  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; schedule %s; io %s", s->dev->description,
+           c->kernel, s->halo.name, c->overlap ? "on" : "off", schedule_name(c->schedule),
+           io_name(s->io.mode));
+  if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.name, s->halo.story);
+  if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.name, s->halo.way);
+  TRY(announce_cores(s->comm, s->threads, s->log, e));
+  announce_remarks(s);
+  return announce_warning(s, e);
+}
+
+/* --- at the end -------------------------------------------------------------------------------------------------- */
+
+/* Appends a file to the list. */
+static void announce_list(char list[FILES_TEXT], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void announce_list(char list[FILES_TEXT], const char *format, ...) {
+  size_t used = strlen(list);
+  va_list args;
+  if (used) used += (size_t)snprintf(list + used, FILES_TEXT - used, ", ");
+  va_start(args, format);
+  vsnprintf(list + used, FILES_TEXT - used, format, args);
+  va_end(args);
+}
+
+void announce_files(const simulation *s) {
+  const written_files *w = &s->saving.written;
+  const char *path = s->config->output_path;
+  char list[FILES_TEXT] = "";
+  if (w->fields == 1) announce_list(list, "%s.%08" PRId64 ".hdf", path, w->last);
+  if (w->fields > 1)
+    announce_list(list, "%s.%08" PRId64 ".hdf to %s.%08" PRId64 ".hdf (%d fields)", path, w->first, path,
+                  w->last, w->fields);
+  if (w->fields) announce_list(list, "%s.xdmf", path);
+  if (w->receivers) announce_list(list, "%s.receivers.h5", path);
+  if (w->checkpoint >= 0)
+    announce_list(list, "%s.%08" PRId64 ".h5 (the newest checkpoint)", s->config->checkpoint_path,
+                  w->checkpoint);
+  if (w->report) announce_list(list, "%s", s->config->report_file);
+  if (list[0]) log_line(s->log, "written: %s", list);
+}

@@ -1,0 +1,17 @@
+/* What the log says of a run before its first step and after its last. */
+#ifndef STENCIL_ANNOUNCE_H
+#define STENCIL_ANNOUNCE_H
+
+#include "simulation.h"
+
+/* Logs what runs and where: equation, grid, time step, device, kernel, transport; with --verbose the cores of each
+ * rank. Warns once of what devices warn of. Collective over s->comm; an error of MPI is not agreed. */
+int announce(const simulation *s, error *e);
+
+/* Logs the settings of the configuration that are ignored, and what is probably a mistake in it. */
+void announce_remarks(const simulation *s);
+
+/* Logs the names of the files written. Older checkpoints of the run may be there, too. */
+void announce_files(const simulation *s);
+
+#endif
