@@ -30,6 +30,7 @@ static const report_phase PHASES[] = {
     {"io_wait", "of which waiting for the writer", offsetof(report_rank, io_wait)},
 };
 enum { PHASE_COUNT = sizeof PHASES / sizeof *PHASES };
+enum { LABEL_WIDTH = 31 }; /* of the longest label */
 enum { HISTOGRAM_LINES = 32, HISTOGRAM_STARS = 50 };
 static const char STARS[HISTOGRAM_STARS + 1] = "**************************************************";
 
@@ -125,12 +126,13 @@ void report_print(const report *r, bool verbose, FILE *to) {
           r->backend, r->kernel, r->transport, r->overlap ? "on" : "off");
   fprintf(to, "  %.4g Gpts/s   %.4g GB/s at %d bytes a point   %.1f %% of the copy bandwidth, %.4g GB/s\n",
           f.gpts, f.gbs, r->bytes_per_point, 100 * f.fraction, f.copy_gbs);
-  fprintf(to, "  %-24s %10s %10s %10s\n", "ms per step", "least", "mean", "most");
+  fprintf(to, "  %-*s %10s %10s %10s\n", LABEL_WIDTH, "ms per step", "least", "mean", "most");
   for (int p = 0; p < PHASE_COUNT; p++) {
     report_spread s = report_over_ranks(r, PHASES[p].offset);
-    fprintf(to, "  %-24s %10.4f %10.4f %10.4f\n", PHASES[p].label, 1e3 * s.least, 1e3 * s.mean, 1e3 * s.most);
+    fprintf(to, "  %-*s %10.4f %10.4f %10.4f\n", LABEL_WIDTH, PHASES[p].label, 1e3 * s.least, 1e3 * s.mean,
+            1e3 * s.most);
   }
-  fprintf(to, "  %-24s %10s %10.4f\n", "whole step", "", 1e3 * f.step);
+  fprintf(to, "  %-*s %10s %10.4f\n", LABEL_WIDTH, "whole step", "", 1e3 * f.step);
   fprintf(to,
           "  memory high-water: host %.1f MiB at most a rank, %.1f in all; device %.1f MiB at most a rank, "
           "%.1f in all\n",

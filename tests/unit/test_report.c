@@ -128,6 +128,22 @@ static void json_holds_every_key_and_figure(void **state) {
   unlink(path);
 }
 
+/* The rows from "ms per step" to the one before "whole step" are equally long: numbers stand under their headings. */
+static void table_is_aligned(void **state) {
+  (void)state;
+  report r = example();
+  FILE *f = tmpfile();
+  report_print(&r, false, f);
+  char *text = read_all(f);
+  const char *row = strstr(text, "  ms per step"), *last = strstr(text, "  whole step");
+  assert_non_null(row);
+  assert_non_null(last);
+  const size_t length = strcspn(row, "\n");
+  for (; row < last; row += length + 1) assert_int_equal(strcspn(row, "\n"), length);
+  free(text);
+  fclose(f);
+}
+
 static void table_holds_the_figures(void **state) {
   (void)state;
   report r = example();
@@ -136,8 +152,8 @@ static void table_holds_the_figures(void **state) {
   char *text = read_all(f);
   assert_non_null(strstr(text, "0.6 Gpts/s"));
   assert_non_null(strstr(text, "12.0 % of the copy bandwidth, 40 GB/s"));
-  assert_non_null(strstr(text, "exposed communication        1.0000     2.0000     3.0000"));
-  assert_non_null(strstr(text, "whole step                             10.0000"));
+  assert_non_null(strstr(text, "exposed communication               1.0000     2.0000     3.0000"));
+  assert_non_null(strstr(text, "whole step                                    10.0000"));
   assert_non_null(
       strstr(text, "host 4.0 MiB at most a rank, 7.0 in all; device 6.0 MiB at most a rank, 11.0 in all"));
   /* 70 bins of 0.025 are too many: three a line */
@@ -247,6 +263,7 @@ static void an_unwritable_file_is_an_error(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(json_holds_every_key_and_figure),
+                                     cmocka_unit_test(table_is_aligned),
                                      cmocka_unit_test(table_holds_the_figures),
                                      cmocka_unit_test(no_steps_and_no_copy_divide_nothing_by_zero),
                                      cmocka_unit_test(nothing_is_said_of_what_was_not_measured),
