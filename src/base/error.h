@@ -1,6 +1,6 @@
 /* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY passes it up.
- * Only main reports an error, once for all ranks (error_mpi.h), and exits. The one exception is a thread that finds the
- * main thread stuck (thread.h). */
+ * main reports an error, once for all ranks, and exits. Two others end the job themselves: error_abort, for a rank that
+ * fails alone while the others wait in MPI (error_mpi.h), and a thread that finds the main thread stuck (thread.h). */
 #ifndef STENCIL_ERROR_H
 #define STENCIL_ERROR_H
 

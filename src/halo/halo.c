@@ -14,8 +14,8 @@ static const transport_entry halo_transports[] = {
 #undef TRANSPORT
 enum { TRANSPORTS = sizeof halo_transports / sizeof *halo_transports };
 
-/* The first is the reference. A more elaborate transport must be so much faster than a simple one for `auto` to take
- * it. */
+/* `auto` goes through transports.def from simple to elaborate. It leaves its choice for a more elaborate transport only if
+ * that takes less than this share of the time. */
 static const double WORTH = 0.95;
 
 int transport_fields(const halo *h) {
