@@ -4,8 +4,8 @@
 #include <time.h>
 #include "version.h"
 
-static int put(const char *file, hid_t object, const char *name, hid_t type, int count, const void *values,
-               error *e) {
+static int attribute_put_value(const char *file, hid_t object, const char *name, hid_t type, int count,
+                               const void *values, error *e) {
   hsize_t shape[1] = {(hsize_t)count};
   hid_t space = count ? H5Screate_simple(1, shape, NULL) : H5Screate(H5S_SCALAR);
   hid_t attribute = space < 0 ? -1 : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
@@ -17,12 +17,12 @@ static int put(const char *file, hid_t object, const char *name, hid_t type, int
 
 int attribute_int64(const char *file, hid_t object, const char *name, int count, const int64_t *values,
                     error *e) {
-  return put(file, object, name, H5T_NATIVE_INT64, count, values, e);
+  return attribute_put_value(file, object, name, H5T_NATIVE_INT64, count, values, e);
 }
 
 int attribute_double(const char *file, hid_t object, const char *name, int count, const double *values,
                      error *e) {
-  return put(file, object, name, H5T_NATIVE_DOUBLE, count, values, e);
+  return attribute_put_value(file, object, name, H5T_NATIVE_DOUBLE, count, values, e);
 }
 
 int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
@@ -35,7 +35,7 @@ int attribute_string(const char *file, hid_t object, const char *name, size_t si
       H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) < 0)
     FAIL(e, FILE_WRITE, file, HDF5_WHY);
   else
-    put(file, object, name, type, 0, variable ? (const void *)&text : text, e);
+    attribute_put_value(file, object, name, type, 0, variable ? (const void *)&text : text, e);
   if (type >= 0) H5Tclose(type);
   return e->id;
 }

@@ -8,7 +8,7 @@ static int put_text(const char *name, hid_t object, const char *attribute, const
   return attribute_string(name, object, attribute, H5T_VARIABLE, text, e);
 }
 
-static int put_keys(const char *name, hid_t file, const checkpoint_meta *m, error *e) {
+static int checkpoint_file_put_keys(const char *name, hid_t file, const checkpoint_meta *m, error *e) {
   hid_t group = H5Gcreate2(file, CHECKPOINT_KEYS, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (group < 0) return FAIL(e, FILE_WRITE, name, HDF5_WHY);
   for (int i = 0; i < m->key_count && !e->id; i++) put_text(name, group, m->keys[i].key, m->keys[i].value, e);
@@ -16,7 +16,7 @@ static int put_keys(const char *name, hid_t file, const checkpoint_meta *m, erro
   return e->id;
 }
 
-static int put_meta(const char *name, hid_t file, const checkpoint_meta *m, error *e) {
+static int checkpoint_file_put_meta(const char *name, hid_t file, const checkpoint_meta *m, error *e) {
   const int64_t ranks = m->mpi_ranks;
   const checkpoint_key texts[] = {{"config", m->config_text},  {"command", m->command},
                                   {"backend", m->backend},     {"kernel", m->kernel},
@@ -28,12 +28,12 @@ static int put_meta(const char *name, hid_t file, const checkpoint_meta *m, erro
   TRY(attribute_origin(name, file, e));
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     TRY(put_text(name, file, texts[i].key, texts[i].value, e));
-  return put_keys(name, file, m, e);
+  return checkpoint_file_put_keys(name, file, m, e);
 }
 
 /* A contiguous dataset whose space is taken now; nothing fills it. *at: its first byte. */
-static int put_array(const char *name, hid_t file, const char *array, hid_t type, int axes,
-                     const int64_t *shape, uint64_t *at, error *e) {
+static int checkpoint_file_put_array(const char *name, hid_t file, const char *array, hid_t type, int axes,
+                                     const int64_t *shape, uint64_t *at, error *e) {
   hsize_t extent[3] = {0};
   for (int i = 0; i < axes; i++) extent[i] = (hsize_t)shape[i];
   hid_t list = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(axes, extent, NULL), dataset = -1;
@@ -48,15 +48,15 @@ static int put_array(const char *name, hid_t file, const char *array, hid_t type
   return e->id;
 }
 
-static int put_arrays(const char *name, hid_t file, checkpoint_seal *s, error *e) {
+static int checkpoint_file_put_arrays(const char *name, hid_t file, checkpoint_seal *s, error *e) {
   const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_I64LE};
   int64_t rows = 0;
   for (int i = 0; i < s->count; i++) {
     stored_array *a = &s->arrays[i];
-    TRY(put_array(name, file, a->name, types[a->type], a->axes, a->shape, &a->at, e));
+    TRY(checkpoint_file_put_array(name, file, a->name, types[a->type], a->axes, a->shape, &a->at, e));
     rows += stored_rows(a);
   }
-  return put_array(name, file, CHECKPOINT_SUMS, H5T_STD_U64LE, 1, &rows, &s->sums_at, e);
+  return checkpoint_file_put_array(name, file, CHECKPOINT_SUMS, H5T_STD_U64LE, 1, &rows, &s->sums_at, e);
 }
 
 int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, checkpoint_seal *s,
@@ -70,7 +70,7 @@ int checkpoint_create(const char *name, const char *temporary, const checkpoint_
     file = H5Fcreate(temporary, H5F_ACC_TRUNC, list, disk.access);
   if (file < 0) FAIL(e, FILE_WRITE, name, disk.error ? strerror(disk.error) : HDF5_WHY);
   if (list >= 0) H5Pclose(list);
-  if (!e->id && !put_meta(name, file, m, e)) put_arrays(name, file, s, e);
+  if (!e->id && !checkpoint_file_put_meta(name, file, m, e)) checkpoint_file_put_arrays(name, file, s, e);
   if (file >= 0 && H5Fclose(file) < 0) FAIL(e, FILE_WRITE, name, "HDF5 could not close it");
   disk_driver_close(&disk);
   return disk.error && !e->id ? FAIL(e, FILE_WRITE, name, strerror(disk.error)) : e->id;
@@ -85,7 +85,8 @@ int checkpoint_open_file(const char *name, const char *file, hid_t *opened, erro
 }
 
 /* Reads a scalar attribute as values of `type`, whose memory is then the caller's. */
-static int get(const char *name, hid_t object, const char *attribute, hid_t type, void *value, error *e) {
+static int checkpoint_file_get(const char *name, hid_t object, const char *attribute, hid_t type, void *value,
+                               error *e) {
   hid_t a = H5Aopen(object, attribute, H5P_DEFAULT);
   if (a < 0 || H5Aread(a, type, value) < 0) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
   if (a >= 0) H5Aclose(a);
@@ -93,9 +94,9 @@ static int get(const char *name, hid_t object, const char *attribute, hid_t type
 }
 
 int checkpoint_get_meta(const char *name, hid_t file, int64_t *step, double *time, double *dt, error *e) {
-  TRY(get(name, file, "step", H5T_NATIVE_INT64, step, e));
-  TRY(get(name, file, "time", H5T_NATIVE_DOUBLE, time, e));
-  return get(name, file, "dt", H5T_NATIVE_DOUBLE, dt, e);
+  TRY(checkpoint_file_get(name, file, "step", H5T_NATIVE_INT64, step, e));
+  TRY(checkpoint_file_get(name, file, "time", H5T_NATIVE_DOUBLE, time, e));
+  return checkpoint_file_get(name, file, "dt", H5T_NATIVE_DOUBLE, dt, e);
 }
 
 int checkpoint_get_text(const char *name, hid_t object, const char *attribute, char **text, error *e) {
@@ -104,7 +105,7 @@ int checkpoint_get_text(const char *name, hid_t object, const char *attribute, c
   if (type < 0 || H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0)
     FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
   else
-    get(name, object, attribute, type, text, e);
+    checkpoint_file_get(name, object, attribute, type, text, e);
   if (type >= 0) H5Tclose(type);
   if (!e->id && !*text) FAIL(e, FIELD_DAMAGED, name, attribute);
   return e->id;

@@ -25,7 +25,7 @@ static int64_t sum_count(const checkpoint *c) {
   return rows;
 }
 
-static int take_sums(checkpoint *c, error *e) {
+static int checkpoint_read_take_sums(checkpoint *c, error *e) {
   const size_t bytes = ((size_t)sum_count(c) + 1) * sizeof *c->sums;
   c->sums = malloc(bytes);
   return c->sums ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the sums of a checkpoint");
@@ -41,7 +41,7 @@ static int open_here(checkpoint *c, const char *file, error *e) {
   c->mark = s.mark;
   c->count = s.count;
   memcpy(c->arrays, s.arrays, sizeof c->arrays);
-  TRY(take_sums(c, e));
+  TRY(checkpoint_read_take_sums(c, e));
   const row_file f = {.name = file, .fd = c->fd, .checkpoint = true};
   TRY(row_file_get(&f, s.sums_at, c->sums, (size_t)sum_count(c) * sizeof *c->sums, e));
   TRY(checkpoint_open_file(file, file, &opened, e));
@@ -94,7 +94,7 @@ static int share_opened(checkpoint *c, error *e) {
   if (c->way->rank > 0) {
     told.way = c->way, told.file = H5I_INVALID_HID, told.fd = -1, told.sums = NULL;
     *c = told;
-    if (c->name[0]) take_sums(c, e);
+    if (c->name[0]) checkpoint_read_take_sums(c, e);
   }
   TRY(error_agree(e, comm));
   if (!c->name[0]) return 0;

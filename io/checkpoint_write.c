@@ -23,7 +23,8 @@ static uint64_t new_number(void) {
 }
 
 /* Rank 0: all files of the list get one number, unless another run that begins at the same time has taken it. */
-static int move_all(const checkpoint_list *list, const char *path, checkpoint_leg *leg, error *e) {
+static int checkpoint_write_move_all(const checkpoint_list *list, const char *path, checkpoint_leg *leg,
+                                     error *e) {
   leg->number = list->aside + 1;
   if (list->count && list->entries[0].mark.generation >= 0) leg->newest = list->entries[0].step;
   /* The newest last: a kill on the way leaves it where it is looked for. */
@@ -43,7 +44,7 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
     checkpoint_list_files(&list, path, e);
     const int64_t newest = checkpoint_list_newest(&list);
     if (newest > leg->self.generation) leg->self.generation = newest;
-    if (!e->id && !from) move_all(&list, path, leg, e);
+    if (!e->id && !from) checkpoint_write_move_all(&list, path, leg, e);
     checkpoint_list_free(&list);
   }
   TRY(error_agree(e, way->comm));
@@ -78,7 +79,7 @@ typedef struct writer {
 } writer;
 
 /* An array as it will be in the file. */
-static stored_array describe(const checkpoint_array *a) {
+static stored_array checkpoint_write_describe(const checkpoint_array *a) {
   stored_array s = {.type = a->type, .axes = a->axes};
   snprintf(s.name, sizeof s.name, "%s", a->name);
   for (int i = 0; i < a->axes; i++) s.shape[i] = a->shape[i];
@@ -88,7 +89,7 @@ static stored_array describe(const checkpoint_array *a) {
 uint64_t checkpoint_bytes(const checkpoint_array *arrays, int count) {
   uint64_t bytes = 1 << 18; /* attributes, HDF5's own records, and what lies between arrays */
   for (int i = 0; i < count; i++) {
-    const stored_array s = describe(&arrays[i]);
+    const stored_array s = checkpoint_write_describe(&arrays[i]);
     const uint64_t more[] = {stored_bytes(&s, s.shape[0]), 8 * (uint64_t)stored_rows(&s)};
     for (int k = 0; k < 2; k++)
       if (__builtin_add_overflow(bytes, more[k], &bytes)) return UINT64_MAX;
@@ -98,7 +99,7 @@ uint64_t checkpoint_bytes(const checkpoint_array *arrays, int count) {
 
 /* This rank's rows of an array; none where rows have no values. */
 static row_part own_rows(const checkpoint_array *a) {
-  const stored_array s = describe(a);
+  const stored_array s = checkpoint_write_describe(a);
   const int64_t count = stored_rows(&s) ? a->count : 0;
   return (row_part){.array = a->name,
                     .row_bytes = stored_bytes(&s, 1),
@@ -109,7 +110,7 @@ static row_part own_rows(const checkpoint_array *a) {
 }
 
 /* Where this rank's sums go. */
-static int take_sums(writer *w, error *e) {
+static int checkpoint_write_take_sums(writer *w, error *e) {
   int64_t rows = 0;
   for (int i = 0; i < w->count; i++) rows += w->parts[i].count;
   w->sums = malloc(((size_t)rows + 1) * sizeof *w->sums);
@@ -187,10 +188,10 @@ static int gather_sums(writer *w, int64_t rows, error *e) {
 /* --- the file --- */
 
 /* Rank 0: everything up to the first row. */
-static int begin(writer *w, const checkpoint_meta *m, error *e) {
+static int checkpoint_write_begin(writer *w, const checkpoint_meta *m, error *e) {
   const char *path = w->place->path;
   w->seal.count = w->count;
-  for (int i = 0; i < w->count; i++) w->seal.arrays[i] = describe(&w->arrays[i]);
+  for (int i = 0; i < w->count; i++) w->seal.arrays[i] = checkpoint_write_describe(&w->arrays[i]);
   TRY(check_shares(w, e));
   temporary_name(w->plan.temporary, sizeof w->plan.temporary, w->name);
   temporary_remove(path, ".h5");
@@ -206,7 +207,7 @@ static int begin(writer *w, const checkpoint_meta *m, error *e) {
 }
 
 /* The ranks that use files open the one that rank 0 has created. */
-static int open_created(writer *w, error *e) {
+static int checkpoint_write_open(writer *w, error *e) {
   MPI_Request request;
   MPI_TRY(e, MPI_Ibcast(&w->plan, sizeof w->plan, MPI_BYTE, 0, w->way->comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
@@ -239,7 +240,7 @@ static int take_name(const writer *w, int64_t step, error *e) {
 }
 
 /* Rank 0: the sums and the seal; after a failure, only tidies up. */
-static int finish(writer *w, int64_t step, int64_t rows, error *e) {
+static int checkpoint_write_finish(writer *w, int64_t step, int64_t rows, error *e) {
   const row_file f = {.name = w->name, .fd = w->fd};
   if (!e->id && !row_file_put(&f, w->seal.sums_at, w->all_sums, (size_t)rows * sizeof *w->all_sums, e))
     checkpoint_write_seal(w->name, w->fd, &w->seal, e);
@@ -253,8 +254,8 @@ static int finish(writer *w, int64_t step, int64_t rows, error *e) {
 
 /* Rank 0 has begun. Collective. */
 static int write_rows(writer *w, error *e) {
-  take_sums(w, e);
-  open_created(w, e);
+  checkpoint_write_take_sums(w, e);
+  checkpoint_write_open(w, e);
   if (w->way->together ? e->id : error_agree(e, w->way->comm)) return e->id;
   const row_file f = {.name = w->name, .fd = w->fd};
   return rows_write(w->way, &f, w->way->together, w->parts, w->count, e);
@@ -267,14 +268,14 @@ int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoin
   for (int i = 0; i < count; i++) w.parts[i] = own_rows(&arrays[i]);
   checkpoint_file_name(w.name, place->path, meta->step, e);
   if (!gather_shares(&w, e)) {
-    if (way->rank == 0) begin(&w, meta, e);
+    if (way->rank == 0) checkpoint_write_begin(&w, meta, e);
     for (int i = 0; i < w.seal.count; i++) rows += stored_rows(&w.seal.arrays[i]);
     if (!error_agree(e, way->comm)) {
       write_rows(&w, e);
       if (way->rank > 0) close_file(&w, true, e);
       gather_sums(&w, rows, e);
     }
-    if (way->rank == 0) finish(&w, meta->step, rows, e);
+    if (way->rank == 0) checkpoint_write_finish(&w, meta->step, rows, e);
     error_agree(e, way->comm);
   }
   checkpoint_list_free(&w.before);

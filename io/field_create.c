@@ -47,7 +47,7 @@ static int put_histogram(const field_file *f, const field_statistics *s, error *
 }
 
 /* Root attributes. */
-static int put_meta(const field_file *f, const field_meta *m, error *e) {
+static int field_create_put_meta(const field_file *f, const field_meta *m, error *e) {
   const int64_t ranks = m->mpi_ranks;
   TRY(attribute_int64(f->name, f->file, "step", 0, &m->step, e));
   TRY(attribute_double(f->name, f->file, "time", 0, &m->time, e));
@@ -122,7 +122,7 @@ int field_create(field_file *f, const char *path, const field_meta *meta, error 
   if (disk_driver_open(&f->disk) && H5Pset_alignment(f->disk.access, ALIGNED_BYTES, PAGE_BYTES) >= 0)
     f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
   if (f->file < 0) return FAIL(e, FILE_WRITE, f->name, f->disk.error ? strerror(f->disk.error) : HDF5_WHY);
-  TRY(put_meta(f, meta, e));
+  TRY(field_create_put_meta(f, meta, e));
   TRY(put_groups(f, meta, e));
   if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
   return f->disk.error ? FAIL(e, FILE_WRITE, f->name, strerror(f->disk.error)) : 0;

@@ -28,7 +28,7 @@ typedef struct writer {
   int fd;       /* of the ranks that use the file; -1 also where it is compressed */
 } writer;
 
-static int name_files(writer *w, const char *path, int64_t step, error *e) {
+static int field_write_names(writer *w, const char *path, int64_t step, error *e) {
   int n = snprintf(w->path, sizeof w->path, "%s.%08" PRId64 ".hdf", path, step);
   return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
@@ -36,7 +36,7 @@ static int name_files(writer *w, const char *path, int64_t step, error *e) {
 bool field_exists(const char *path, int64_t step) {
   writer w;
   error ignored = {0};
-  return !name_files(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
+  return !field_write_names(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
 }
 
 /* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
@@ -53,7 +53,7 @@ static void remove_abandoned(field_io *io, const char *path) {
 }
 
 /* On rank 0. What compressed values take nobody knows. */
-static int create(writer *w, error *e) {
+static int field_write_create(writer *w, error *e) {
   const slab *s = w->io->slab;
   const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
   if (!w->meta->compress) TRY(space_check(w->path, points * sizeof(float), e));
@@ -64,7 +64,7 @@ static int create(writer *w, error *e) {
 }
 
 /* The ranks that use the file open what rank 0 has created. */
-static int open_created(writer *w, error *e) {
+static int field_write_open(writer *w, error *e) {
   const io_way *way = w->io->way;
   MPI_Request request;
   MPI_TRY(e, MPI_Ibcast(&w->plan, sizeof w->plan, MPI_BYTE, 0, way->comm, &request));
@@ -105,7 +105,7 @@ static int write_planes(writer *w, error *e) {
   const slab *s = w->io->slab;
   const int compress = w->meta->compress;
   const bool direct = way->together && !compress;
-  open_created(w, e);
+  field_write_open(w, e);
   TRY(error_agree(e, way->comm));
   const row_file f = {
       .name = w->path, .fd = w->fd, .put = compress ? put_chunk : NULL, .context = w, .deflate = compress};
@@ -139,7 +139,7 @@ static int tell_statistics(const writer *w, field_statistics *s, uint64_t *histo
 }
 
 /* What the planes have come to; then rank 0 knows it, too. Collective, agreed. */
-static int measure(writer *w, error *e) {
+static int field_write_measure(writer *w, error *e) {
   const field_meta *m = w->meta;
   const bool server = w->io->slab->rank < 0;
   uint64_t histogram[HISTOGRAM_BINS];
@@ -168,12 +168,12 @@ int field_write(field_io *io, const char *path, const field_meta *meta, field_so
   const io_way *way = io->way;
   writer w = {.io = io, .meta = meta, .source = source, .context = context, .fd = -1};
   w.f = (field_file){w.path, io->slab, H5I_INVALID_HID, H5I_INVALID_HID, {0}};
-  TRY(name_files(&w, path, meta->step, e)); /* alike on every rank */
+  TRY(field_write_names(&w, path, meta->step, e)); /* alike on every rank */
   if (way->rank == 0) {
     remove_abandoned(io, path);
-    create(&w, e);
+    field_write_create(&w, e);
   }
-  if (!error_agree(e, way->comm) && !write_planes(&w, e)) measure(&w, e);
+  if (!error_agree(e, way->comm) && !write_planes(&w, e)) field_write_measure(&w, e);
   if (way->rank == 0) settle(&w, e);
   return error_agree(e, way->comm);
 }

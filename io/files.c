@@ -109,7 +109,7 @@ static int next_request(const files *f, int (*signalled)(void), int *told, messa
 }
 
 /* What was put last, the kind of the request. */
-static enum request kind_of(message *m) {
+static enum request files_kind_of(message *m) {
   int kind;
   m->length -= sizeof(int64_t);
   memcpy(&kind, m->bytes + m->length, sizeof kind);
@@ -131,7 +131,7 @@ int files_serve(const files *f, const config *c, int (*signalled)(void), error *
     message m = {0};
     error mine = {0}, known = {0};
     if (next_request(f, signalled, &told, &m, &mine)) error_abort(&mine, f->comm);
-    const enum request kind = kind_of(&m);
+    const enum request kind = files_kind_of(&m);
     over = kind == REQUEST_END;
     if (over)
       message_get(&m, e, sizeof *e);

@@ -69,7 +69,7 @@ int serve_field_check(file_server *s, message *m, error *e) {
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-static void put_meta(message *m, const field_meta *meta) {
+static void fields_put_meta(message *m, const field_meta *meta) {
   const char *const texts[] = {meta->config_text, meta->command,   meta->backend,
                                meta->kernel,      meta->transport, meta->equation};
   const field_statistics *s = meta->measured ? NULL : meta->statistics; /* else the server is told later */
@@ -79,7 +79,7 @@ static void put_meta(message *m, const field_meta *meta) {
   if (s && s->bins) message_put(m, s->histogram, (size_t)s->bins * sizeof *s->histogram);
 }
 
-static void get_meta(message *m, field_meta *meta, field_statistics *s) {
+static void fields_get_meta(message *m, field_meta *meta, field_statistics *s) {
   message_get(m, meta, sizeof *meta);
   const char **const texts[] = {&meta->config_text, &meta->command,   &meta->backend,
                                 &meta->kernel,      &meta->transport, &meta->equation};
@@ -94,7 +94,7 @@ int files_field_write(const files *f, field_io *io, const char *path, const fiel
                       field_source *source, void *context, error *e) {
   message m = {0};
   MPI_Request request;
-  if (files_tell(f)) message_put_text(&m, path), put_meta(&m, meta);
+  if (files_tell(f)) message_put_text(&m, path), fields_put_meta(&m, meta);
   TRY(files_request_begin(f, REQUEST_FIELD_WRITE, &m, &request, e));
   field_write(io, path, meta, source, context, e);
   files_request_end(&m, &request, e);
@@ -105,7 +105,7 @@ int serve_field_write(file_server *s, message *m, error *e) {
   field_meta meta;
   field_statistics statistics;
   const char *path = message_get_text(m);
-  get_meta(m, &meta, &statistics);
+  fields_get_meta(m, &meta, &statistics);
   return field_write(&s->io, path, &meta, NULL, NULL, e); /* no planes, no source */
 }
 
@@ -159,7 +159,7 @@ int files_series_write(const files *f, const char *path, const series_entry *ent
   message m = {0};
   if (files_tell(f)) {
     message_put_text(&m, path);
-    put_meta(&m, meta);
+    fields_put_meta(&m, meta);
     message_put(&m, &count, sizeof count);
     message_put(&m, entries, (size_t)count * sizeof *entries);
   }
@@ -172,7 +172,7 @@ int serve_series_write(file_server *s, message *m, error *e) {
   field_statistics statistics;
   int count;
   const char *path = message_get_text(m);
-  get_meta(m, &meta, &statistics);
+  fields_get_meta(m, &meta, &statistics);
   message_get(m, &count, sizeof count);
   const series_entry *entries = message_get_bytes(m, (size_t)count * sizeof *entries);
   return write_series(s->files, path, entries, count, &s->slab, &meta, e);

@@ -43,7 +43,7 @@ int serve_receivers_write(file_server *s, message *m, error *e) {
 
 /* --- writing checkpoints ---------------------------------------------------------------------------------------- */
 
-static void put_keys(message *m, const checkpoint_key *keys, int count) {
+static void state_put_keys(message *m, const checkpoint_key *keys, int count) {
   message_put(m, &count, sizeof count);
   for (int i = 0; i < count; i++) message_put_text(m, keys[i].key), message_put_text(m, keys[i].value);
 }
@@ -57,7 +57,7 @@ static checkpoint_key *get_keys(message *m, int *count) {
   return keys;
 }
 
-static void put_arrays(message *m, const checkpoint_array *arrays, int count) {
+static void state_put_arrays(message *m, const checkpoint_array *arrays, int count) {
   message_put(m, &count, sizeof count);
   for (int i = 0; i < count; i++)
     message_put(m, &arrays[i], sizeof arrays[i]), message_put_text(m, arrays[i].name);
@@ -94,14 +94,14 @@ int serve_checkpoint_begin(file_server *s, message *m, error *e) {
   return checkpoint_begin(s->files->way, path, restarts ? &s->from : NULL, &leg, e);
 }
 
-static void put_meta(message *m, const checkpoint_meta *meta) {
+static void state_put_meta(message *m, const checkpoint_meta *meta) {
   const char *const texts[] = {meta->equation,  meta->backend,     meta->kernel,
                                meta->transport, meta->config_text, meta->command};
   message_put(m, meta, sizeof *meta);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_put_text(m, texts[i]);
 }
 
-static void get_meta(message *m, checkpoint_meta *meta) {
+static void state_get_meta(message *m, checkpoint_meta *meta) {
   message_get(m, meta, sizeof *meta);
   const char **const texts[] = {&meta->equation,  &meta->backend,     &meta->kernel,
                                 &meta->transport, &meta->config_text, &meta->command};
@@ -114,9 +114,9 @@ int files_checkpoint_write(const files *f, const checkpoint_place *place, const 
   if (files_tell(f)) {
     message_put(&m, place, sizeof *place);
     message_put_text(&m, place->path);
-    put_meta(&m, meta);
-    put_keys(&m, meta->keys, meta->key_count);
-    put_arrays(&m, arrays, count);
+    state_put_meta(&m, meta);
+    state_put_keys(&m, meta->keys, meta->key_count);
+    state_put_arrays(&m, arrays, count);
   }
   TRY(files_request(f, REQUEST_CHECKPOINT_WRITE, &m, e));
   return checkpoint_write(f->way, place, meta, arrays, count, e);
@@ -136,7 +136,7 @@ int serve_checkpoint_write(file_server *s, message *m, error *e) {
   int count;
   message_get(m, &place, sizeof place);
   place.path = message_get_text(m);
-  get_meta(m, &meta);
+  state_get_meta(m, &meta);
   checkpoint_key *keys = get_keys(m, &meta.key_count);
   checkpoint_array *arrays = get_arrays(m, &count);
   need(s, keys);
@@ -207,7 +207,7 @@ int serve_checkpoint_open_newest(file_server *s, message *m, error *e) {
 int files_checkpoint_match(const files *f, const checkpoint *c, const checkpoint_key *keys, int count,
                            error *e) {
   message m = {0};
-  if (files_tell(f)) put_keys(&m, keys, count);
+  if (files_tell(f)) state_put_keys(&m, keys, count);
   TRY(files_request(f, REQUEST_CHECKPOINT_MATCH, &m, e));
   return checkpoint_match(c, keys, count, e);
 }

@@ -19,20 +19,20 @@ typedef struct gathering {
   int64_t block_rows;
 } gathering;
 
-static void *take(size_t count, size_t size, error *e) {
+static void *gather_take(size_t count, size_t size, error *e) {
   void *memory = calloc(count ? count : 1, size);
   if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the receivers");
   return memory;
 }
 
 /* Rank 0. */
-static int begin(gathering *g, const char *path, error *e) {
+static int gather_begin(gathering *g, const char *path, error *e) {
   const size_t ranks = (size_t)g->ranks, receivers = (size_t)g->meta->receivers;
-  g->counts = take(2 * ranks, sizeof *g->counts, e);
-  g->firsts = take(2 * ranks, sizeof *g->firsts, e);
-  g->index = take(receivers, sizeof *g->index, e);
-  g->blocks = take((size_t)g->block_rows * receivers, sizeof *g->blocks, e);
-  g->rows = take((size_t)g->block_rows * receivers, sizeof *g->rows, e);
+  g->counts = gather_take(2 * ranks, sizeof *g->counts, e);
+  g->firsts = gather_take(2 * ranks, sizeof *g->firsts, e);
+  g->index = gather_take(receivers, sizeof *g->index, e);
+  g->blocks = gather_take((size_t)g->block_rows * receivers, sizeof *g->blocks, e);
+  g->rows = gather_take((size_t)g->block_rows * receivers, sizeof *g->rows, e);
   return e->id ? e->id : receivers_file_create(&g->file, path, g->meta, e);
 }
 
@@ -54,7 +54,7 @@ static int gather_index(gathering *g, error *e) {
 }
 
 /* Rank 0: sorts a gathered block into the user's order and writes it. */
-static int write_block(const gathering *g, int64_t first, int64_t rows, error *e) {
+static int gather_write_block(const gathering *g, int64_t first, int64_t rows, error *e) {
   const size_t receivers = (size_t)g->meta->receivers;
   for (int rank = 0; rank < g->ranks; rank++) {
     const float *from = g->blocks + (size_t)g->firsts[rank] * (size_t)rows;
@@ -77,7 +77,7 @@ static int gather_rows(const gathering *g, error *e) {
     const float *mine = p->count ? p->traces + (size_t)row * (size_t)p->count : NULL;
     MPI_TRY(e, MPI_Gatherv(mine, p->count * (int)rows, MPI_FLOAT, g->blocks, counts, firsts, MPI_FLOAT, 0,
                            g->comm));
-    if (root) stop = write_block(g, row, rows, e) != 0;
+    if (root) stop = gather_write_block(g, row, rows, e) != 0;
     MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, g->comm));
   }
   return e->id;
@@ -90,7 +90,7 @@ int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *
   MPI_TRY(e, MPI_Comm_size(comm, &g.ranks));
   const int64_t fit = GATHER_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
   g.block_rows = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples;
-  if (g.rank == 0 && !e->id) begin(&g, path, e);
+  if (g.rank == 0 && !e->id) gather_begin(&g, path, e);
   if (!error_agree(e, comm) && !gather_index(&g, e)) gather_rows(&g, e);
   error_agree(e, comm);
   if (g.rank == 0) end(&g, e);

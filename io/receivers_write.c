@@ -18,13 +18,14 @@ static int failed(const receivers_file *f, error *e) {
   return FAIL(e, FILE_WRITE, f->path, f->disk.error ? strerror(f->disk.error) : HDF5_WHY);
 }
 
-static int name_files(receivers_file *f, const char *path, error *e) {
+static int receivers_write_names(receivers_file *f, const char *path, error *e) {
   int n = snprintf(f->path, sizeof f->path, "%s.receivers.h5", path);
   return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
 
 /* A dataset, contiguous: all its space at once, and no fill values before the data. Negative on failure. */
-static hid_t create(const receivers_file *f, const char *name, hid_t type, int rank, const hsize_t *shape) {
+static hid_t receivers_write_create(const receivers_file *f, const char *name, hid_t type, int rank,
+                                    const hsize_t *shape) {
   hid_t space = H5Screate_simple(rank, shape, NULL), list = H5Pcreate(H5P_DATASET_CREATE);
   hid_t dataset = H5I_INVALID_HID;
   if (space >= 0 && list >= 0 && H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
@@ -37,7 +38,7 @@ static hid_t create(const receivers_file *f, const char *name, hid_t type, int r
 
 static int put_doubles(const receivers_file *f, const char *name, int rank, const hsize_t *shape,
                        const double *values, error *e) {
-  hid_t dataset = create(f, name, H5T_IEEE_F64LE, rank, shape);
+  hid_t dataset = receivers_write_create(f, name, H5T_IEEE_F64LE, rank, shape);
   if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
     failed(f, e);
   if (dataset >= 0) H5Dclose(dataset);
@@ -54,7 +55,7 @@ static int put_times(const receivers_file *f, const receivers_meta *m, error *e)
   return e->id;
 }
 
-static int put_meta(const receivers_file *f, const receivers_meta *m, error *e) {
+static int receivers_write_put_meta(const receivers_file *f, const receivers_meta *m, error *e) {
   const hsize_t shape[2] = {f->receivers, 3};
   TRY(attribute_origin(f->path, f->file, e));
   TRY(attribute_double(f->path, f->file, "dt", 0, &m->dt, e));
@@ -69,13 +70,13 @@ int receivers_file_create(receivers_file **created, const char *path, const rece
   const hsize_t shape[2] = {(hsize_t)m->samples, (hsize_t)m->receivers};
   f->file = f->traces = H5I_INVALID_HID;
   f->receivers = shape[1];
-  TRY(name_files(f, path, e));
+  TRY(receivers_write_names(f, path, e));
   temporary_begin(f->temporary, sizeof f->temporary, f->path);
   f->created = disk_driver_open(&f->disk);
   if (f->created) f->file = H5Fcreate(f->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
   if (f->file < 0) return failed(f, e);
-  TRY(put_meta(f, m, e));
-  f->traces = create(f, "u", H5T_IEEE_F32LE, 2, shape);
+  TRY(receivers_write_put_meta(f, m, e));
+  f->traces = receivers_write_create(f, "u", H5T_IEEE_F32LE, 2, shape);
   if (f->traces < 0 || H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0 || f->disk.error) return failed(f, e);
   return 0;
 }

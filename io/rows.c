@@ -199,7 +199,7 @@ static int send_block(const worker *w, const row_part *p, int64_t row, int64_t r
                         (size_t)(rows * (int64_t)p->row_bytes), e);
 }
 
-static int write_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
+static int rows_write_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
   const bool packs = w->m->f->deflate;
   if (w->m->through_lanes && !packs && (uint64_t)rows * p->row_bytes <= LANE_ROOM)
@@ -255,7 +255,7 @@ static void *worker_main(void *argument) {
   if (m->blocks && take_memory(w, &e)) move_failed(m, -1, &e);
   for (int64_t n, row, rows; (n = atomic_fetch_add(&m->next, 1)) < m->blocks;) {
     const row_part *p = find_block(m, n, &row, &rows);
-    if (m->write ? write_block(w, p, row, rows, &e) : read_block(w, p, row, rows, &e)) {
+    if (m->write ? rows_write_block(w, p, row, rows, &e) : read_block(w, p, row, rows, &e)) {
       move_failed(m, n, &e);
       break;
     }
@@ -298,7 +298,7 @@ static int lanes_ready(io_way *w, error *e) {
   return w->lanes ? 0 : lanes_open(&w->lanes, w->comm, w->share, e);
 }
 
-static int move_all(io_way *w, moving *m, bool direct, error *e) {
+static int rows_move_all(io_way *w, moving *m, bool direct, error *e) {
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
   const lanes_keeper keeper = {rows_put, rows_get, m, m->f->put || m->f->get};
   error mine = {0};
@@ -319,10 +319,10 @@ static int move_all(io_way *w, moving *m, bool direct, error *e) {
 
 int rows_write(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
   moving m = {.f = f, .parts = parts, .count = count, .write = true};
-  return move_all(w, &m, direct, e);
+  return rows_move_all(w, &m, direct, e);
 }
 
 int rows_read(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
   moving m = {.f = f, .parts = parts, .count = count};
-  return move_all(w, &m, direct, e);
+  return rows_move_all(w, &m, direct, e);
 }

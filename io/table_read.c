@@ -7,7 +7,7 @@
 enum { BROADCAST_MAX = 1 << 27 /* values at once: MPI counts in an int */ };
 static const uint64_t VALUES_MOST = (uint64_t)1 << 27; /* 1 GiB */
 
-static dataset_kind kind_of(table_form form) {
+static dataset_kind table_kind_of(table_form form) {
   return (dataset_kind){form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
 }
 
@@ -44,7 +44,8 @@ static int read_values(const char *name, hid_t dataset, table *t, error *e) {
 int table_load(const char *dataset, table_form form, table *t, error *e) {
   hid_t file = H5I_INVALID_HID, values = H5I_INVALID_HID;
   *t = (table){0};
-  if (!dataset_open(dataset, kind_of(form), &file, &values, e) && !check_shape(dataset, values, form, t, e))
+  if (!dataset_open(dataset, table_kind_of(form), &file, &values, e) &&
+      !check_shape(dataset, values, form, t, e))
     read_values(dataset, values, t, e);
   if (values >= 0) H5Dclose(values);
   if (file >= 0) H5Fclose(file);

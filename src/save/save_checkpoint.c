@@ -19,7 +19,7 @@ typedef struct state_job {
   int64_t *steps; /* of the series; owned */
 } state_job;
 
-static checkpoint_meta describe(const saving *s) {
+static checkpoint_meta state_meta(const saving *s) {
   return (checkpoint_meta){.step = s->stepper->step,
                            .time = (double)s->stepper->step * s->physics->dt,
                            .dt = s->physics->dt,
@@ -40,7 +40,7 @@ static int write_state(output_job *job, error *e) {
   return files_checkpoint_write(j->s->files, &place, &j->meta, j->arrays.arrays, j->arrays.count, e);
 }
 
-static void free_job(state_job *j) {
+static void state_free_job(state_job *j) {
   fingerprint_free(&j->fingerprint);
   free(j->steps);
   free(j);
@@ -54,11 +54,11 @@ static void state_done(output_job *job, bool written) {
     log_line(j->s->log, "checkpoint %s.%08lld.h5 (%.1f s)", j->s->config->checkpoint_path,
              (long long)j->meta.step, job->seconds);
   }
-  free_job(j);
+  state_free_job(j);
 }
 
 /* `saved`: fields in the series; rank 0 knows their steps. Agreed. */
-static state_job *make_job(saving *s, int64_t saved, error *e) {
+static state_job *state_make_job(saving *s, int64_t saved, error *e) {
   state_job *j = calloc(1, sizeof *j);
   const size_t mine = s->rank == 0 ? (size_t)saved : 0;
   if (j) j->steps = calloc(mine + 1, sizeof *j->steps);
@@ -68,13 +68,13 @@ static state_job *make_job(saving *s, int64_t saved, error *e) {
     j->s = s;
     for (size_t i = 0; i < mine; i++) j->steps[i] = s->series.entries[i].step;
     fingerprint_make(&j->fingerprint, s, e);
-    j->meta = describe(s);
+    j->meta = state_meta(s);
     j->meta.keys = j->fingerprint.keys;
     j->meta.key_count = j->fingerprint.count;
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j + (mine + 1) * sizeof *j->steps, "a checkpoint");
   if (!error_agree(e, s->comm)) return j;
-  if (j) free_job(j);
+  if (j) state_free_job(j);
   return NULL;
 }
 
@@ -108,7 +108,7 @@ static int save(saving *s, error *e) {
   const size_t floats = state_floats(s);
   TRY(saving_begin(s, floats, &copy, e));
   MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->comm));
-  state_job *j = make_job(s, saved, e);
+  state_job *j = state_make_job(s, saved, e);
   TRY(e->id);
   j->copy = copy;
   j->job.bytes = floats * sizeof(float);

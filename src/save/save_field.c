@@ -47,7 +47,7 @@ static void log_statistics(const saving *s, const field_statistics *f, log_funct
 }
 
 /* Measures the newest field where it is. */
-static int measure(saving *s, bool histogram, error *e) {
+static int field_measure(saving *s, bool histogram, error *e) {
   stepper *p = s->stepper;
   field_statistics *f = &s->statistics;
   f->step = p->step;
@@ -61,7 +61,7 @@ static int measure(saving *s, bool histogram, error *e) {
 
 int save_field_check(saving *s, error *e) {
   if (s->checked_step == s->stepper->step) return 0; /* saved a moment ago */
-  TRY(measure(s, false, e));
+  TRY(field_measure(s, false, e));
   log_statistics(s, &s->statistics, log_detail);
   return refuse_nonfinite(s, &s->statistics, e);
 }
@@ -153,7 +153,7 @@ static int write_field(output_job *job, error *e) {
   return j->lists ? files_series_write(s->files, path, j->series, j->series_count, s->slab, &j->meta, e) : 0;
 }
 
-static void free_job(field_job *j) {
+static void field_free_job(field_job *j) {
   free(j->series);
   free(j);
 }
@@ -169,7 +169,7 @@ static void field_done(output_job *job, bool written) {
     s->series.whole++;
     s->series.behind = !j->lists;
   }
-  free_job(j);
+  field_free_job(j);
 }
 
 /* The list can be made anew from the files, and is long where fields are many: while the run goes on, once a second is
@@ -193,7 +193,7 @@ static int keep_series(field_job *j, error *e) {
 }
 
 /* Agreed. */
-static field_job *make_job(saving *s, error *e) {
+static field_job *field_make_job(saving *s, error *e) {
   const bool lists = list_is_due(s);
   field_job *j = calloc(1, sizeof *j);
   if (j) {
@@ -207,14 +207,14 @@ static field_job *make_job(saving *s, error *e) {
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j, "a field to be saved");
   if (!error_agree(e, s->comm)) return j;
-  if (j) free_job(j);
+  if (j) field_free_job(j);
   return NULL;
 }
 
 /* The field in the device, which is idle, or what it will hold when the steps enqueued so far are done. */
 static int submit(saving *s, snapshot *copy, error *e) {
   stepper *p = s->stepper;
-  field_job *j = make_job(s, e);
+  field_job *j = field_make_job(s, e);
   TRY(e->id);
   j->job.bytes = snapshot_field_floats(s->slab) * sizeof(float);
   if (!copy) j->statistics = s->statistics;
@@ -236,7 +236,7 @@ int save_field(saving *s, error *e) {
   TRY(saving_begin(s, snapshot_field_floats(s->slab), &copy, e));
   if (!copy) {
     s->io_seconds += MPI_Wtime() - begin;
-    TRY(measure(s, true, e));
+    TRY(field_measure(s, true, e));
     log_statistics(s, &s->statistics, log_line);
     TRY(refuse_nonfinite(s, &s->statistics, e));
     begin = MPI_Wtime(); /* measuring has waited for the steps under way: they are not I/O */

@@ -28,7 +28,7 @@ static int take_host(void **memory, size_t bytes, error *e) {
 }
 
 /* Memory where the fields are. */
-static int take(survey *v, void **memory, size_t bytes, error *e) {
+static int survey_take(survey *v, void **memory, size_t bytes, error *e) {
   if (!bytes) return 0;
   return v->dev ? v->dev->table->alloc(v->dev, memory, bytes, MEMORY_DEVICE, e) : take_host(memory, bytes, e);
 }
@@ -47,11 +47,11 @@ int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bin
   size_t ranks = (size_t)slab->ranks;
   v->args.field = (field_view){
       .pitch = slab->pitch, .plane = slab->plane, .nx = slab->nx, .ny = slab->ny, .nz = slab->nz};
-  TRY(take(v, (void **)&v->args.units, units * sizeof *v->args.units, e));
-  TRY(take(v, (void **)&v->args.planes, planes_bytes(v), e));
-  TRY(take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
-  TRY(take(v, (void **)&v->counts, counts_bytes(v), e));
-  TRY(take(v, (void **)&v->quantiles, quantiles_bytes(v), e));
+  TRY(survey_take(v, (void **)&v->args.units, units * sizeof *v->args.units, e));
+  TRY(survey_take(v, (void **)&v->args.planes, planes_bytes(v), e));
+  TRY(survey_take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
+  TRY(survey_take(v, (void **)&v->counts, counts_bytes(v), e));
+  TRY(survey_take(v, (void **)&v->quantiles, quantiles_bytes(v), e));
   if (dev) TRY(dev->table->alloc(dev, &v->on_host, host_bytes(v), MEMORY_PINNED, e));
   TRY(take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
   TRY(take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
@@ -99,7 +99,7 @@ static int measure_slab(survey *v, findings *f, error *e) {
 }
 
 /* Every rank gets all planes and adds them in the same order. */
-static int add_planes(survey *v, const partial_statistics *planes, field_statistics *s, error *e) {
+static int survey_add_planes(survey *v, const partial_statistics *planes, field_statistics *s, error *e) {
   MPI_Datatype plane;
   MPI_TRY(e, MPI_Type_contiguous(sizeof(partial_statistics), MPI_BYTE, &plane));
   MPI_TRY(e, MPI_Type_commit(&plane));
@@ -187,14 +187,14 @@ static int count_values(survey *v, field_statistics *s, error *e) {
 
 /* From what the planes of all ranks give. */
 static int conclude(survey *v, const findings *own, bool histogram, field_statistics *s, error *e) {
-  TRY(add_planes(v, own->planes, s, e));
+  TRY(survey_add_planes(v, own->planes, s, e));
   if (s->all.nonfinite > 0 && !v->dev) statistics_host_bad(&v->args, 0, 1);
   if (s->all.nonfinite > 0) TRY(gather_bad(v, own->bad, s, e));
   if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(count_values(v, s, e));
   return 0;
 }
 
-static void begin(survey *v, const float *points, field_statistics *s) {
+static void survey_begin(survey *v, const float *points, field_statistics *s) {
   const slab *b = v->slab;
   *s = (field_statistics){.step = s->step};
   s->points = (uint64_t)b->nx * (uint64_t)b->ny * (uint64_t)b->nz_global;
@@ -203,7 +203,7 @@ static void begin(survey *v, const float *points, field_statistics *s) {
 
 int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
   findings own;
-  begin(v, points, s);
+  survey_begin(v, points, s);
   TRY(measure_slab(v, &own, e));
   return conclude(v, &own, histogram, s, e);
 }
@@ -221,6 +221,6 @@ void survey_plane(survey *v, int z, const float *plane) {
 
 int survey_finish(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
   const findings own = {v->args.planes, v->args.bad};
-  begin(v, points, s);
+  survey_begin(v, points, s);
   return conclude(v, &own, histogram, s, e);
 }
