@@ -75,7 +75,8 @@ static int setup_config_text(simulation *s, error *e) {
   return 0;
 }
 
-/* Finds the kernel that the configuration names. `auto` measures later. */
+/* Finds the kernel that the configuration names. `auto` measures later: wavefronts in plan_wavefront, single steps when
+ * the fields are loaded (tune.h). */
 static int setup_kernel(simulation *s, bool profile, error *e) {
   const enum equation form = physics_form(s->config);
   stepper *p = &s->stepper;
