@@ -27,11 +27,10 @@ inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell 
 /* Can the sweep add what layers along x do? Layers of whole packs of points, in rows of more than one tile, of which the
  * last has all of the high layer. */
 inline bool terms_fit(const absorb_args &a) {
-  constexpr bool IN_SWEEP = true;             /* false: always a second visit */
   constexpr int NARROWEST = 64, WIDEST = 128; /* tiles */
   const absorb_axis &x = a.axis[0];
   const int nx = a.field.nx, last = (nx - 1) % NARROWEST + 1;
-  return IN_SWEEP && x.lo + x.hi > 0 && a.width % star::PACK == 0 && a.width <= TERMS_MOST &&
+  return x.lo + x.hi > 0 && a.width % star::PACK == 0 && a.width <= TERMS_MOST &&
          nx % star::PACK == 0 && nx > WIDEST && last >= x.hi;
 }
 
