@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
-#include "base/mix.h"
+#include "base/numbers.h"
 #include "atomic_file.h"
 #include "checkpoint_internal.h"
 #include "space.h"

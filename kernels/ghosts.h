@@ -25,18 +25,24 @@ GHOSTS_INLINE int ghosts_held(int i, int n, int lo, int hi) {
   return (lo == GHOST_ODD && i == 0) || (hi == GHOST_ODD && i == n - 1);
 }
 
-/* Stores the images, along one axis, of `value` at point i of n. `at` is the point in memory; stride: floats from one
- * point to the next along the axis. */
-GHOSTS_INLINE void ghosts_store_axis(float *at, ptrdiff_t stride, int i, int n, int lo, int hi, float value) {
-  const int mirror = n - 1 - i;
-  if (lo == GHOST_WRAP) {
-    if (i >= n - GHOST_REACH) at[-n * stride] = value;
-    if (i < GHOST_REACH) at[n * stride] = value;
+/* An axis of n points. */
+typedef struct ghosts_axis {
+  ptrdiff_t stride; /* floats from one point to the next */
+  int n, lo, hi;    /* lo, hi: the rules of its faces */
+} ghosts_axis;
+
+/* Stores the images along an axis of `value` at its point i. `at` is the point in memory. */
+GHOSTS_INLINE void ghosts_store_axis(float *at, ghosts_axis a, int i, float value) {
+  const int mirror = a.n - 1 - i;
+  if (a.lo == GHOST_WRAP) {
+    if (i >= a.n - GHOST_REACH) at[-a.n * a.stride] = value;
+    if (i < GHOST_REACH) at[a.n * a.stride] = value;
     return;
   }
-  if (lo != GHOST_KEEP && i >= 1 && i <= GHOST_REACH) at[-2 * i * stride] = lo == GHOST_ODD ? -value : value;
-  if (hi != GHOST_KEEP && mirror >= 1 && mirror <= GHOST_REACH)
-    at[2 * mirror * stride] = hi == GHOST_ODD ? -value : value;
+  if (a.lo != GHOST_KEEP && i >= 1 && i <= GHOST_REACH)
+    at[-2 * i * a.stride] = a.lo == GHOST_ODD ? -value : value;
+  if (a.hi != GHOST_KEEP && mirror >= 1 && mirror <= GHOST_REACH)
+    at[2 * mirror * a.stride] = a.hi == GHOST_ODD ? -value : value;
 }
 
 /* Stores `value` as point (z, y, x) of a->out, with its images; 0 where the point is held. */
@@ -48,9 +54,12 @@ GHOSTS_INLINE void ghosts_store(const kernel_args *a, int z, int y, int x, float
       ghosts_held(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_held(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]))
     value = 0;
   *at = value;
-  ghosts_store_axis(at, 1, x, a->nx, g[FACE_X_LO], g[FACE_X_HI], value);
-  ghosts_store_axis(at, pitch, y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI], value);
-  ghosts_store_axis(at, plane, z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI], value);
+  const ghosts_axis along_x = {1, a->nx, g[FACE_X_LO], g[FACE_X_HI]};
+  ghosts_store_axis(at, along_x, x, value);
+  const ghosts_axis along_y = {pitch, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]};
+  ghosts_store_axis(at, along_y, y, value);
+  const ghosts_axis along_z = {plane, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]};
+  ghosts_store_axis(at, along_z, z, value);
 }
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "host_layers.h"
 #include "host_simd.h"
-#include "order.h"
+#include "base/numbers.h"
 #include <stdbool.h>
 
 enum {

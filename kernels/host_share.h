@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include "kernel.h"
-#include "order.h"
+#include "base/numbers.h"
 
 enum {
   GROUP = 4,      /* planes computed together; four is also what a boundary launch has */

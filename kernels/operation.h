@@ -1,10 +1,13 @@
-/* What a device does with a field besides the star: ghosts at the start, point sources, absorbing layers, receivers, and
- * the statistics of a saved field (statistics.h). device_table.apply enqueues an operation as it does a launch. An
- * operation gives the same bits on every backend, for every number of threads and every cut of the planes. */
+/* What a device does with a field besides the star: ghosts at the start, point sources, receivers, many steps in one
+ * launch, absorbing layers (absorb.h), and the statistics of a saved field (statistics.h). device_table.apply enqueues an
+ * operation as it does a launch. An operation gives the same bits on every backend, for every number of threads and every
+ * cut of the planes: inject_point and sample_point are one source for the host and CUDA. */
 #ifndef STENCIL_OPERATION_H
 #define STENCIL_OPERATION_H
 
-#include "kernel.h"
+#include <math.h>
+#include <stdint.h>
+#include "ghosts.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,9 +22,8 @@ typedef struct operation {
   const char *name; /* for messages */
   size_t args_bytes;
   host_operation *host;
-  host_operation
-      *then[2]; /* host: stages that follow; each begins when all parts of the one before are done; or NULL */
-  cuda_operation *cuda; /* NULL where CUDA is not compiled in */
+  host_operation *then[2]; /* stages that follow, each when all parts of the one before are done; or NULL */
+  cuda_operation *cuda;    /* NULL where CUDA is not compiled in */
   /* Host: into how many pieces to cut each of so many shares, as host_share_pieces; NULL: one. */
   int (*pieces)(const void *args, int shares);
 } operation;
@@ -54,6 +56,17 @@ typedef struct inject_args {
 } inject_args;
 extern const operation operation_inject;
 
+/* Adds to point i of the list what its sources give. */
+GHOSTS_INLINE void inject_point(const inject_args *a, int i) {
+  const kernel_args *f = &a->field;
+  const source_point p = a->points[i];
+  const ptrdiff_t at = (ptrdiff_t)f->plane * p.z + (ptrdiff_t)f->pitch * p.y + p.x;
+  float s = 0;
+  for (int k = p.first; k < p.first + p.count; k++)
+    s = fmaf(a->shares[k].weight, a->signal[a->shares[k].source], s);
+  ghosts_store(f, p.z, p.y, p.x, fmaf(f->medium ? f->medium[at] : f->scale, s, f->out[at]));
+}
+
 /* --- receivers -------------------------------------------------------------------------------------------------- */
 
 /* A place between 8 grid points. */
@@ -73,6 +86,51 @@ typedef struct sample_args {
   float *samples; /* count; device memory */
 } sample_args;
 extern const operation operation_sample;
+
+/* Interpolates the field at receiver i of the list. */
+GHOSTS_INLINE float sample_point(const sample_args *a, int i) {
+  const receiver r = a->receivers[i];
+  const float wz[2] = {1 - r.fz, r.fz}, wy[2] = {1 - r.fy, r.fy}, wx[2] = {1 - r.fx, r.fx};
+  float s = 0;
+  for (int corner = 0; corner < 8; corner++) {
+    const int z = corner >> 2, y = corner >> 1 & 1, x = corner & 1;
+    const float weight = (wz[z] * wy[y]) * wx[x];
+    if (weight != 0)
+      s = fmaf(weight, a->field[r.at + z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch + x], s);
+  }
+  return s;
+}
+
+/* --- many steps in one launch ----------------------------------------------------------------------------------- */
+
+/* What a launch reports. In device memory; the launcher sets it to 0. */
+typedef struct persistent_state {
+  unsigned done;      /* pieces of boundary planes finished, of all steps */
+  unsigned failed;    /* a neighbour's planes did not come in time */
+  uint64_t waited_ns; /* in which one block, done with its step, waited for neighbours' planes */
+} persistent_state;
+
+/* Step i reads fields[i % 2] and writes fields[(i + 1) % 2], own points with their images, as a kernel of one step does
+ * (kernel.h). Where there is a neighbour on a side it also writes the 4 planes next to it into the neighbour's ghosts
+ * and sets the neighbour's counter to counter_before + i + 1. The next step begins when this device's counter of that
+ * side has come as far. The counters wrap around. */
+typedef struct persistent_args {
+  kernel_args constants; /* in, out and the z range are ignored */
+  float *fields[2];      /* own point (0, 0, 0) */
+  enum equation equation;
+  int steps;
+  /* [side][which field]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none. */
+  float *remote[2][2];
+  uint32_t *remote_counter[2]; /* in the neighbour's memory */
+  const uint32_t *counter[2];  /* in this device's */
+  uint32_t counter_before;
+  persistent_state *state;
+} persistent_args;
+
+/* For slabs so small that a launch takes longer than a step: the blocks stay on the GPU, meet after each step, and write
+ * boundary planes to the neighbours' devices themselves. CUDA only. cudaErrorNotSupported: the device cannot do
+ * cooperative launches. */
+extern const operation operation_persistent;
 
 /* --- statistics (statistics.h) ---------------------------------------------------------------------------------- */
 

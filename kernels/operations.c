@@ -1,8 +1,7 @@
 /* The table of operations (operation.h) and their host functions. Each thread takes a share of the rows, points or
  * receivers; no two of these write to the same place. */
 #include "host_share.h"
-#include "operation_points.h"
-#include "persistent.h"
+#include "operation.h"
 #include "statistics.h"
 
 #ifdef STENCIL_HAVE_CUDA

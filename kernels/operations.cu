@@ -5,7 +5,7 @@
  *   receivers        a thread for each receiver */
 #include <cuda_runtime.h>
 #include "images.cuh"
-#include "operation_points.h"
+#include "operation.h"
 
 constexpr int BLOCK = 128;
 constexpr long long BLOCKS_MAX = 1 << 16;

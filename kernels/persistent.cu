@@ -5,8 +5,7 @@
  * blocks acquire it before their next step. */
 #include <cooperative_groups.h>
 #include <cuda/atomic>
-#include "ghosts.h"
-#include "persistent.h"
+#include "operation.h"
 #include "star.cuh"
 
 namespace cg = cooperative_groups;
@@ -32,6 +31,16 @@ struct zspan {
   int begin, end;
 };
 
+struct point {
+  int z, y, x;
+};
+
+/* Where a step's new values go besides its output: into the neighbours' ghosts, and images into ghosts of its own. */
+struct copies {
+  float *remote[2]; /* [side]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none */
+  bool images;
+};
+
 static __device__ __forceinline__ zspan piece_span(const cutting &c, int piece, int nz) {
   if (piece >= c.boundary) {
     const int begin = c.lo + (piece - c.boundary) / c.tiles * c.planes;
@@ -42,12 +51,12 @@ static __device__ __forceinline__ zspan piece_span(const cutting &c, int piece, 
 
 /* --- a piece ---------------------------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ bool has_images(const kernel_args &a, int z, int y, int x) {
+static __device__ __forceinline__ bool has_images(const kernel_args &a, point p) {
   const unsigned char *g = a.ghosts;
-  return ghosts_touch(x, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
-         ghosts_touch(x + PACK - 1, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
-         ghosts_touch(y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) ||
-         ghosts_touch(z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
+  return ghosts_touch(p.x, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
+         ghosts_touch(p.x + PACK - 1, a.nx, g[FACE_X_LO], g[FACE_X_HI]) ||
+         ghosts_touch(p.y, a.ny, g[FACE_Y_LO], g[FACE_Y_HI]) ||
+         ghosts_touch(p.z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
 }
 
 static __device__ __forceinline__ void store_lanes(float *to, const float v[PACK], int lanes) {
@@ -58,23 +67,24 @@ static __device__ __forceinline__ void store_lanes(float *to, const float v[PACK
 }
 
 /* Stores new values here, and in the neighbours' ghosts where the plane is one that they wait for. */
-static __device__ __forceinline__ void store_everywhere(const kernel_args &a, float *const remote[2], int z,
-                                                        int y, int x, const float v[PACK], bool images) {
-  const ptrdiff_t at = (ptrdiff_t)a.pitch * y + x, plane = (ptrdiff_t)a.plane;
-  const int lanes = a.nx - x;
-  float *to = a.out + plane * z + at;
-  if (images && has_images(a, z, y, x)) {
-    for (int i = 0; i < PACK && i < lanes; i++) ghosts_store(&a, z, y, x + i, v[i]);
+static __device__ __forceinline__ void store_everywhere(const kernel_args &a, const copies &c, point p,
+                                                        const float v[PACK]) {
+  const ptrdiff_t at = (ptrdiff_t)a.pitch * p.y + p.x, plane = (ptrdiff_t)a.plane;
+  const int lanes = a.nx - p.x;
+  float *to = a.out + plane * p.z + at;
+  if (c.images && has_images(a, p)) {
+    for (int i = 0; i < PACK && i < lanes; i++) ghosts_store(&a, p.z, p.y, p.x + i, v[i]);
     for (int side = 0; side < 2; side++) { /* what is held 0 here is 0 there too */
-      const int ghost = side ? z - (a.nz - REACH) : z;
-      if (remote[side] && ghost >= 0 && ghost < REACH)
-        for (int i = 0; i < PACK && i < lanes; i++) remote[side][plane * ghost + at + i] = to[i];
+      const int ghost = side ? p.z - (a.nz - REACH) : p.z;
+      if (c.remote[side] && ghost >= 0 && ghost < REACH)
+        for (int i = 0; i < PACK && i < lanes; i++) c.remote[side][plane * ghost + at + i] = to[i];
     }
     return;
   }
   store_lanes(to, v, lanes);
-  if (remote[0] && z < REACH) store_lanes(remote[0] + plane * z + at, v, lanes);
-  if (remote[1] && z >= a.nz - REACH) store_lanes(remote[1] + plane * (z - (a.nz - REACH)) + at, v, lanes);
+  if (c.remote[0] && p.z < REACH) store_lanes(c.remote[0] + plane * p.z + at, v, lanes);
+  if (c.remote[1] && p.z >= a.nz - REACH)
+    store_lanes(c.remote[1] + plane * (p.z - (a.nz - REACH)) + at, v, lanes);
 }
 
 /* Adds the arms in x and y of the four points at `own`, which are u. */
@@ -98,9 +108,9 @@ static __device__ __forceinline__ void add_arms(float sum[PACK], const float u[P
 }
 
 template <enum equation Q>
-static __device__ __forceinline__ void finish_plane(const kernel_args &a, float *const remote[2], int z,
-                                                    int y, int x, float done[PACK], bool images) {
-  const ptrdiff_t at = (ptrdiff_t)a.plane * z + (ptrdiff_t)a.pitch * y + x;
+static __device__ __forceinline__ void finish_plane(const kernel_args &a, const copies &c, point p,
+                                                    float done[PACK]) {
+  const ptrdiff_t at = (ptrdiff_t)a.plane * p.z + (ptrdiff_t)a.pitch * p.y + p.x;
   float u[PACK], m[PACK], before[PACK] = {};
   if (Q != EQUATION_JACOBI) {
     star::load(u, a.in + at);
@@ -110,12 +120,11 @@ static __device__ __forceinline__ void finish_plane(const kernel_args &a, float 
     for (int i = 0; i < PACK; i++)
       done[i] = star::update<Q>(done[i], a.medium ? m[i] : a.scale, u[i], before[i]);
   }
-  store_everywhere(a, remote, z, y, x, done, images);
+  store_everywhere(a, c, p, done);
 }
 
 template <enum equation Q>
-static __device__ void march_piece(const kernel_args &a, float *const remote[2], int y, int x, zspan z,
-                                   bool images) {
+static __device__ void march_piece(const kernel_args &a, const copies &c, int y, int x, zspan z) {
   const float *own = a.in + (ptrdiff_t)a.pitch * y + x;
   const ptrdiff_t plane = (ptrdiff_t)a.plane;
   float sums[2 * REACH][1][PACK] = {}, u[1][PACK], next[PACK], done[1][PACK];
@@ -126,7 +135,7 @@ static __device__ void march_piece(const kernel_args &a, float *const remote[2],
     if (p + 1 < z.end + REACH) star::load(next, own + plane * (p + 1));
     star::arrive<one_row>(done, sums, u, a);
     if (p >= z.begin && p < z.end) add_arms(sums[4][0], u[0], own + plane * p, a);
-    if (p - REACH >= z.begin) finish_plane<Q>(a, remote, p - REACH, y, x, done[0], images);
+    if (p - REACH >= z.begin) finish_plane<Q>(a, c, {p - REACH, y, x}, done[0]);
   }
 }
 
@@ -180,13 +189,13 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   for (int f = 0; f < FACE_COUNT; f++) images = images || a.ghosts[f] != GHOST_KEEP;
   for (int step = 0; step < p.steps; step++) {
     const int out = (step + 1) & 1;
-    float *const remote[2] = {p.remote[0][out], p.remote[1][out]};
+    const copies others = {{p.remote[0][out], p.remote[1][out]}, images};
     a.in = p.fields[!out], a.out = p.fields[out];
     for (int piece = (int)blockIdx.x; piece < c.pieces; piece += (int)gridDim.x) {
       const int tile = piece % c.tiles;
       const int x = tile % c.tiles_x * TILE_X + (int)threadIdx.x * PACK,
                 y = tile / c.tiles_x * ROWS + (int)threadIdx.y;
-      if (x < a.nx && y < a.ny) march_piece<Q>(a, remote, y, x, piece_span(c, piece, a.nz), images);
+      if (x < a.nx && y < a.ny) march_piece<Q>(a, others, y, x, piece_span(c, piece, a.nz));
       if (piece < c.boundary) piece_done(p, c, step);
     }
     await_neighbours(p, step);

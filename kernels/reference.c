@@ -1,10 +1,8 @@
 /* The oracle: every kernel must give the bits of this one. It is written to be read beside the order of operations in
  * docs/DESIGN.md, one line a step, and not for speed. */
-#include "reference.h"
 #include "ghosts.h"
 #include "host_share.h"
 #include <math.h>
-#include <stdbool.h>
 
 host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
 
@@ -61,16 +59,4 @@ void heat_host_reference(const kernel_args *a, int part, int parts) {
 }
 void wave_host_reference(const kernel_args *a, int part, int parts) {
   reference_sweep(EQUATION_WAVE, a, part, parts);
-}
-
-double jacobi_reference_f64(const kernel_args *a, int z, int y, int x) {
-  const float *u = reference_point(a, z, y, x);
-  ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
-  double acc = (double)a->center * u[0];
-  for (int r = 1; r <= 4; r++) {
-    acc += (double)a->wz[r] * ((double)u[-r * plane] + u[r * plane]);
-    acc += (double)a->wy[r] * ((double)u[-r * row] + u[r * row]);
-    acc += (double)a->wx[r] * ((double)u[-r] + u[r]);
-  }
-  return acc;
 }

@@ -51,18 +51,26 @@ typedef struct running {
 
 #define CHOOSE(which, yes, no) ((vector)(((which) & (mask)(yes)) | (~(which) & (mask)(no))))
 
-/* Adds the column of vectors below `first` to vector `k` of the running sums, which stay in registers while y
- * grows. The last column of a unit may be less than VECTOR points wide: NaN stands in for what is missing and
- * adds nothing. `bad` gets -1 for each point that is not finite. */
-INLINE void statistics_add_column(running *r, int k, const float *first, size_t pitch, int height, int width,
-                                  mask *bad) {
+/* A unit's points: `height` rows of `width` points, `pitch` floats apart. */
+typedef struct unit_points {
+  const float *first;
+  size_t pitch;
+  int width, height;
+} unit_points;
+
+/* Adds the vectors of column x of a unit to the running sums, which stay in registers while y grows. The last column
+ * may be less than VECTOR points wide (`width`): NaN stands in for what is missing and adds nothing. `bad` gets -1 for
+ * each point that is not finite. */
+INLINE void statistics_add_column(running *r, unit_points p, int x, int width, mask *bad) {
+  const int k = x % UNIT_SUMS / VECTOR;
+  const float *first = p.first + x;
   wide sum = r->sum[k], squares = r->squares[k];
   vector min = r->min[k], max = r->max[k], u = (vector){0} + NAN;
   mask found = {0};
-  for (int y = 0; y < height; y++) {
-    memcpy(&u, first + (size_t)y * pitch, (size_t)width * sizeof *first);
-    __builtin_prefetch(first +
-                       (size_t)(y + UNIT_HEIGHT) * pitch); /* of the unit above; may be beyond the field */
+  for (int y = 0; y < p.height; y++) {
+    memcpy(&u, first + (size_t)y * p.pitch, (size_t)width * sizeof *first);
+    /* of the unit above; may be beyond the field */
+    __builtin_prefetch(first + (size_t)(y + UNIT_HEIGHT) * p.pitch);
     mask nonfinite = ((mask)u & 0x7F800000) == 0x7F800000; /* the exponent of NaN and Inf is all ones */
     vector low = CHOOSE(nonfinite, (vector){0} + INFINITY, u);
     vector high = CHOOSE(nonfinite, (vector){0} - INFINITY, u);
@@ -78,25 +86,24 @@ INLINE void statistics_add_column(running *r, int k, const float *first, size_t 
 }
 
 /* Adds all points of a unit; returns how many of them are not finite. */
-INLINE int64_t statistics_add_unit(running *r, const float *first, size_t pitch, int width, int height) {
+INLINE int64_t statistics_add_unit(running *r, unit_points p) {
   mask bad = {0};
   int x = 0;
-  for (; x + VECTOR <= width; x += VECTOR)
-    statistics_add_column(r, x % UNIT_SUMS / VECTOR, first + x, pitch, height, VECTOR, &bad);
-  if (x < width) {
-    statistics_add_column(r, x % UNIT_SUMS / VECTOR, first + x, pitch, height, width - x, &bad);
-    for (int i = width - x; i < VECTOR; i++) bad[i] += height; /* what stood in was no point */
+  for (; x + VECTOR <= p.width; x += VECTOR) statistics_add_column(r, p, x, VECTOR, &bad);
+  if (x < p.width) {
+    statistics_add_column(r, p, x, p.width - x, &bad);
+    for (int i = p.width - x; i < VECTOR; i++) bad[i] += p.height; /* what stood in was no point */
   }
   int64_t count = 0;
   for (int i = 0; i < VECTOR; i++) count -= bad[i];
   return count;
 }
 
-typedef int64_t unit_adder(running *r, const float *first, size_t pitch, int width, int height);
+typedef int64_t unit_adder(running *r, unit_points p);
 
 #define ADDER(name, target)                                                                                  \
-  target static int64_t name(running *r, const float *first, size_t pitch, int width, int height) {          \
-    return statistics_add_unit(r, first, pitch, width, height);                                              \
+  target static int64_t name(running *r, unit_points p) {                                                    \
+    return statistics_add_unit(r, p);                                                                        \
   }
 ADDER(statistics_add_unit_portable, )
 #ifdef __x86_64__
@@ -133,9 +140,10 @@ static partial_statistics statistics_measure_unit(const field_view *f, int64_t i
     r.max[k] -= INFINITY;
   }
   unit_place u = unit_at(f, i);
-  const float *first = f->points + (size_t)u.z * f->plane + (size_t)u.y * f->pitch + u.x;
+  unit_points points = {f->points + (size_t)u.z * f->plane + (size_t)u.y * f->pitch + u.x, f->pitch, u.width,
+                        u.height};
   partial_statistics unit = statistics_of_nothing();
-  unit.nonfinite = (uint64_t)add(&r, first, f->pitch, u.width, u.height);
+  unit.nonfinite = (uint64_t)add(&r, points);
   unit.sum = statistics_add_running(r.sum);
   unit.squares = statistics_add_running(r.squares);
   for (int k = 1; k < UNIT_SUMS / VECTOR; k++) {

@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include "base/pace.h"
 #include "host_simd.h"
-#include "operation_points.h"
-#include "order.h"
+#include "operation.h"
+#include "base/numbers.h"
 
 _Static_assert((int)WAVEFRONT_LAG >= (int)GHOST_REACH && (int)WAVEFRONT_LEAN > (int)GHOST_REACH,
                "what a step reads is there");

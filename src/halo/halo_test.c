@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#include "base/mix.h"
+#include "base/numbers.h"
 #include "transport.h"
 
 enum { ROUNDS = 3, REPEATS_MIN = 5, REPEATS_MAX = 40 };

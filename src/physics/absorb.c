@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "kernels/order.h"
+#include "base/numbers.h"
 
 /* d = d_max depth^POWER. d_max is chosen so that a wave that goes to the outer edge and back keeps the fraction R of
  * its amplitude in the continuum. R is as small as it can be before the jumps of the profile from point to point

@@ -1,6 +1,6 @@
 #include "initial.h"
 #include <math.h>
-#include "base/mix.h"
+#include "base/numbers.h"
 
 static float initial_random(uint64_t seed, uint64_t index) {
   uint64_t bits = mix64(mix64(seed) ^ index) >> 40; /* 24 bits: what a float holds exactly */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "fd.h"
-#include "base/mix.h"
+#include "base/numbers.h"
 
 enum equation physics_form(const config *c) {
   return c->equation == EQUATION_HEAT && !c->diffusivity_file[0] ? EQUATION_JACOBI : c->equation;

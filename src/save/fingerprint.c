@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/mix.h"
+#include "base/numbers.h"
 #include "save_queue.h"
 
 void fingerprint_free(fingerprint *f) {

@@ -1,7 +1,7 @@
 #include "wavefront.h"
 #include <stdlib.h>
 #include <unistd.h>
-#include "kernels/order.h"
+#include "base/numbers.h"
 
 const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES] = {{.depth = 1},
                                                             {.depth = 2},

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include "ghost_rules.h"
 #include "halo/slab.h"
-#include "kernels/reference.h"
+#include "kernels/kernel.h"
 
 host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
 static host_kernel *const REFERENCE[EQUATION_COUNT] = {jacobi_host_reference, heat_host_reference,

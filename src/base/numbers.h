@@ -1,0 +1,24 @@
+/* Small functions of numbers. */
+#ifndef STENCIL_NUMBERS_H
+#define STENCIL_NUMBERS_H
+
+#include <stdint.h>
+
+static inline int smaller(int a, int b) {
+  return a < b ? a : b;
+}
+
+static inline int larger(int a, int b) {
+  return a > b ? a : b;
+}
+
+/* Turns any number into one that looks random: every bit of `x` changes half the bits of the result. SplitMix64
+ * (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter is enough as state. */
+static inline uint64_t mix64(uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+#endif
