@@ -35,6 +35,14 @@ enum {
 typedef enum memory_kind { MEMORY_DEVICE, MEMORY_PINNED } memory_kind;
 typedef enum copy_direction { COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE } copy_direction;
 
+/* `bytes` from `from` to `to`. */
+typedef struct copy_args {
+  void *to;
+  const void *from;
+  size_t bytes;
+  copy_direction direction;
+} copy_args;
+
 typedef struct device_options {
   int local_rank;  /* this rank among the ranks of its node */
   int local_ranks; /* ranks on this node */
@@ -79,9 +87,8 @@ typedef struct device_table {
    * caller: free it. */
   int (*alloc)(device *dev, void **memory, size_t bytes, memory_kind kind, error *e);
   int (*free)(device *dev, void *memory, memory_kind kind, error *e);
-  /* Enqueues a copy of `bytes`. Both ranges must stay allocated until it is done. */
-  int (*copy)(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,
-              error *e);
+  /* Enqueues a copy. Both ranges must stay allocated until it is done. */
+  int (*copy)(device *dev, int stream, const copy_args *copy, error *e);
   /* Enqueues a kernel of this backend on the planes [z_begin, z_end) of `args`, at least one; `args` is copied. */
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */

@@ -210,11 +210,11 @@ static const device_peer cuda_peer = {cuda_offer, cuda_map,    cuda_unmap, cuda_
 /* --- streams
  * ------------------------------------------------------------------------------------------------ */
 
-static int cuda_copy(device *dev, int stream, void *to, const void *from, size_t bytes, copy_direction dir,
-                     error *e) {
+static int cuda_copy(device *dev, int stream, const copy_args *c, error *e) {
   static const cudaMemcpyKind kinds[] = {cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice,
                                          cudaMemcpyDeviceToDevice};
-  if (bytes) CUDA_TRY(e, cudaMemcpyAsync(to, from, bytes, kinds[dir], cuda_of(dev)->streams[stream]));
+  const cudaStream_t on = cuda_of(dev)->streams[stream];
+  if (c->bytes) CUDA_TRY(e, cudaMemcpyAsync(c->to, c->from, c->bytes, kinds[c->direction], on));
   return 0;
 }
 

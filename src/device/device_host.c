@@ -72,12 +72,10 @@ static int host_unpin(device *dev, void *memory, error *e) {
 
 /* --- copies and work ------------------------------------------------------------------------------------ */
 
-static int host_copy(device *dev, int stream, void *to, const void *from, size_t bytes,
-                     copy_direction direction, error *e) {
+static int host_copy(device *dev, int stream, const copy_args *copy, error *e) {
   (void)e;
   host_device *h = host_of(dev);
-  copy_task copy = {to, from, bytes, direction, &h->failures[stream]};
-  host_copy_push(h->streams[stream], &copy, h->threads);
+  host_copy_push(h->streams[stream], &(copy_task){*copy, &h->failures[stream]}, h->threads);
   return 0;
 }
 

@@ -41,30 +41,31 @@ static void host_copy_streaming(float *to, const float *from, size_t count) {
 }
 
 static void host_copy_run(const void *payload, int part, int parts) {
-  const copy_task *t = payload;
-  if (t->failure->id) return;
-  if (!t->to || !t->from) {
-    if (part == 0) FAIL(t->failure, DEVICE_FAILED, "host", "copy", "invalid argument: null pointer");
+  error *failure = ((const copy_task *)payload)->failure;
+  const copy_args *c = &((const copy_task *)payload)->copy;
+  if (failure->id) return;
+  if (!c->to || !c->from) {
+    if (part == 0) FAIL(failure, DEVICE_FAILED, "host", "copy", "invalid argument: null pointer");
     return;
   }
-  if (t->bytes < SHARE_MIN) {
-    memcpy(t->to, t->from, t->bytes);
+  if (c->bytes < SHARE_MIN) {
+    memcpy(c->to, c->from, c->bytes);
     return;
   }
-  unsigned char *to = t->to;
-  const unsigned char *from = t->from;
-  size_t begin, end, whole = t->bytes / sizeof(float) * sizeof(float);
+  unsigned char *to = c->to;
+  const unsigned char *from = c->from;
+  size_t begin, end, whole = c->bytes / sizeof(float) * sizeof(float);
   host_copy_share(whole / sizeof(float), part, parts, &begin, &end);
-  if (t->direction == COPY_ON_DEVICE)
-    host_copy_streaming((float *)t->to + begin, (const float *)t->from + begin, end - begin);
+  if (c->direction == COPY_ON_DEVICE)
+    host_copy_streaming((float *)c->to + begin, (const float *)c->from + begin, end - begin);
   else
     memcpy(to + begin * sizeof(float), from + begin * sizeof(float), (end - begin) * sizeof(float));
-  if (part == parts - 1) memcpy(to + whole, from + whole, t->bytes - whole);
+  if (part == parts - 1) memcpy(to + whole, from + whole, c->bytes - whole);
 }
 
-void host_copy_push(host_stream *s, const copy_task *copy, int threads) {
-  bool shared = copy->bytes >= SHARE_MIN && copy->to && copy->from;
-  host_stream_push(s, host_copy_run, copy, sizeof *copy, shared ? threads : 1, 1);
+void host_copy_push(host_stream *s, const copy_task *task, int threads) {
+  bool shared = task->copy.bytes >= SHARE_MIN && task->copy.to && task->copy.from;
+  host_stream_push(s, host_copy_run, task, sizeof *task, shared ? threads : 1, 1);
 }
 
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads) {

@@ -6,15 +6,12 @@
 #include "host_stream.h"
 
 typedef struct copy_task {
-  void *to;
-  const void *from;
-  size_t bytes;
-  copy_direction direction;
+  copy_args copy;
   error *failure; /* of the stream: nothing is copied once it is set; a null pointer sets it */
 } copy_task;
 
 /* Enqueues a copy in at most `threads` shares. */
-void host_copy_push(host_stream *s, const copy_task *copy, int threads);
+void host_copy_push(host_stream *s, const copy_task *task, int threads);
 
 /* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near
  * them. */

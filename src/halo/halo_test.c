@@ -19,8 +19,9 @@ static float halo_test_pattern(const slab *s, int64_t z, int field, int round, s
 
 static int halo_test_move(halo *h, float *on_device, float *staging, copy_direction direction, error *e) {
   const bool in = direction == COPY_TO_DEVICE;
-  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, in ? on_device : staging, in ? staging : on_device,
-                          transport_bytes(h->slab), direction, e));
+  const copy_args plane = {in ? on_device : staging, in ? staging : on_device, transport_bytes(h->slab),
+                           direction};
+  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, &plane, e));
   return h->dev->table->sync(h->dev, STREAM_BOUNDARY, e);
 }
 

@@ -72,7 +72,7 @@ int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, 
   /* The calling thread may not have chosen a device yet. */
   const bool adopts = d->peer && d->peer->adopt;
   if ((!adopts || !d->peer->adopt(t->dev, e)) &&
-      !d->copy(t->dev, STREAM_BOUNDARY, to, from, bytes, direction, e))
+      !d->copy(t->dev, STREAM_BOUNDARY, &(copy_args){to, from, bytes, direction}, e))
     d->sync(t->dev, STREAM_BOUNDARY, e);
   pthread_mutex_unlock(&t->lock->lock);
   return e->id;

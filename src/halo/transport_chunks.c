@@ -63,8 +63,9 @@ static int chunks_move_piece(chunks *c, float *on_device, float *on_host, int k,
                bytes = (chunks_floats_before(c, k + 1) - from) * sizeof(float);
   device *dev = c->h->dev;
   const bool in = direction == COPY_TO_DEVICE;
-  return dev->table->copy(dev, STREAM_BOUNDARY, (in ? on_device : on_host) + from,
-                          (in ? on_host : on_device) + from, bytes, direction, e);
+  const copy_args piece = {(in ? on_device : on_host) + from, (in ? on_host : on_device) + from, bytes,
+                           direction};
+  return dev->table->copy(dev, STREAM_BOUNDARY, &piece, e);
 }
 
 /* --- lanes ------------------------------------------------------------------------------------------------------ */

@@ -118,8 +118,11 @@ static int ipc_put(halo *h, ipc *p, float *field, int index, error *e) {
   const device_table *t = h->dev->table;
   for (int side = 0; side < 2; side++) {
     if (!p->remote[side][index]) continue;
-    TRY(t->copy(h->dev, STREAM_BOUNDARY, transport_ghosts(p->remote[side][index], &p->slabs[side], !side),
-                transport_own(field, h->slab, side), transport_bytes(h->slab), COPY_ON_DEVICE, e));
+    const copy_args planes = {.to = transport_ghosts(p->remote[side][index], &p->slabs[side], !side),
+                              .from = transport_own(field, h->slab, side),
+                              .bytes = transport_bytes(h->slab),
+                              .direction = COPY_ON_DEVICE};
+    TRY(t->copy(h->dev, STREAM_BOUNDARY, &planes, e));
     TRY(t->peer->signal(h->dev, STREAM_BOUNDARY, p->remote_counters[side] + !side * COUNTER_STRIDE,
                         p->exchanges, e));
   }

@@ -60,20 +60,21 @@ static int sendrecv_exchange(halo *h, float *field, const halo_events *events, b
   const device_table *t = h->dev->table;
   const slab *s = h->slab;
   const buffers *b = h->state;
-  for (int side = 0; side < 2; side++)
-    if (b->send[side])
-      TRY(t->copy(h->dev, STREAM_BOUNDARY, b->send[side], transport_own(field, s, side), transport_bytes(s),
-                  COPY_TO_HOST, e));
+  for (int side = 0; side < 2; side++) {
+    const copy_args own = {b->send[side], transport_own(field, s, side), transport_bytes(s), COPY_TO_HOST};
+    if (own.to) TRY(t->copy(h->dev, STREAM_BOUNDARY, &own, e));
+  }
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
   /* The planes must have arrived before MPI reads them; this also ends the copies out of the receive buffers
    * that the exchange before this one left behind, so that MPI may fill these again. */
   TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
   TRY(sendrecv_shift_both(h, b, e));
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
-  for (int side = 0; side < 2; side++)
-    if (b->receive[side])
-      TRY(t->copy(h->dev, STREAM_BOUNDARY, transport_ghosts(field, s, side), b->receive[side],
-                  transport_bytes(s), COPY_TO_DEVICE, e));
+  for (int side = 0; side < 2; side++) {
+    const copy_args ghosts = {transport_ghosts(field, s, side), b->receive[side], transport_bytes(s),
+                              COPY_TO_DEVICE};
+    if (ghosts.from) TRY(t->copy(h->dev, STREAM_BOUNDARY, &ghosts, e));
+  }
   if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }

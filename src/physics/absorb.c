@@ -174,8 +174,8 @@ static int absorb_zero(absorb *a, size_t floats, float *block, size_t block_floa
   memset(block, 0, block_floats * sizeof *block);
   for (size_t at = 0; at < floats; at += block_floats) {
     const size_t count = floats - at < block_floats ? floats - at : block_floats;
-    TRY(a->dev->table->copy(a->dev, STREAM_BOUNDARY, a->memory + at, block, count * sizeof *block,
-                            COPY_TO_DEVICE, e));
+    const copy_args zeros = {a->memory + at, block, count * sizeof *block, COPY_TO_DEVICE};
+    TRY(a->dev->table->copy(a->dev, STREAM_BOUNDARY, &zeros, e));
   }
   return a->dev->table->sync(a->dev, STREAM_BOUNDARY, e); /* the caller writes to the block */
 }
@@ -191,7 +191,7 @@ static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion mo
     const absorb_profile profile = {a->args.width, spacing[i], motion.v_max, motion.dt};
     absorb_fill_coefficients(block, &profile);
     float *to = a->memory + (a->args.axis[i].coefficients - a->memory);
-    TRY(t->copy(a->dev, STREAM_BOUNDARY, to, block, bytes, COPY_TO_DEVICE, e));
+    TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, block, bytes, COPY_TO_DEVICE}, e));
     TRY(t->sync(a->dev, STREAM_BOUNDARY, e)); /* the block is about to change */
   }
   return 0;

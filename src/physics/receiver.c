@@ -127,7 +127,7 @@ static int receivers_upload(receivers *r, const receivers_placed *own, error *e)
   receiver *places = receivers_alloc((size_t)r->local, sizeof *places, e);
   for (int i = 0; places && i < r->local; i++) places[i] = own[i].place;
   if (places && !t->alloc(r->dev, (void **)&r->places, bytes, MEMORY_DEVICE, e) &&
-      !t->copy(r->dev, STREAM_BOUNDARY, r->places, places, bytes, COPY_TO_DEVICE, e))
+      !t->copy(r->dev, STREAM_BOUNDARY, &(copy_args){r->places, places, bytes, COPY_TO_DEVICE}, e))
     t->sync(r->dev, STREAM_BOUNDARY, e);
   free(places);
   return e->id;
@@ -213,10 +213,9 @@ static int receivers_move_rows(receivers *r, int64_t rows, error *e) {
 /* Begins to copy the half that is full to the host, and to fill the other one, whose rows are first moved out. */
 static int receivers_turn_over(receivers *r, error *e) {
   const device_table *t = r->dev->table;
-  const size_t at = receivers_half(r, r->half);
+  const size_t at = receivers_half(r, r->half), bytes = (size_t)r->batched * receivers_row_bytes(r);
   TRY(receivers_move_rows(r, r->moving - r->moved, e));
-  TRY(t->copy(r->dev, STREAM_BOUNDARY, r->staging + at, r->batch + at,
-              (size_t)r->batched * receivers_row_bytes(r), COPY_TO_HOST, e));
+  TRY(t->copy(r->dev, STREAM_BOUNDARY, &(copy_args){r->staging + at, r->batch + at, bytes, COPY_TO_HOST}, e));
   TRY(t->record(r->dev, STREAM_BOUNDARY, EVENT_RECEIVERS + r->half, e));
   r->moving = r->batched;
   r->moved = r->batched = 0;

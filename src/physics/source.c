@@ -221,8 +221,8 @@ static int sources_upload(sources *s, const source_spread *w, error *e) {
   TRY(t->alloc(s->dev, (void **)&s->ring, sources_ring_bytes(s), MEMORY_PINNED, e));
   if (!(s->ring_step = sources_alloc(SOURCE_RING, sizeof *s->ring_step, e))) return e->id;
   for (int i = 0; i < SOURCE_RING; i++) s->ring_step[i] = -1;
-  TRY(t->copy(s->dev, STREAM_BOUNDARY, s->points, w->points, points, COPY_TO_DEVICE, e));
-  TRY(t->copy(s->dev, STREAM_BOUNDARY, s->shares, w->shares, shares, COPY_TO_DEVICE, e));
+  TRY(t->copy(s->dev, STREAM_BOUNDARY, &(copy_args){s->points, w->points, points, COPY_TO_DEVICE}, e));
+  TRY(t->copy(s->dev, STREAM_BOUNDARY, &(copy_args){s->shares, w->shares, shares, COPY_TO_DEVICE}, e));
   return t->sync(s->dev, STREAM_BOUNDARY, e);
 }
 

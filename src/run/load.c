@@ -84,8 +84,8 @@ static int load_ghosts(simulation *s, error *e) {
 static int load_copy_fields(simulation *s, size_t bytes, int repeats, double *seconds, error *e) {
   stepper *p = &s->stepper;
   double begin = MPI_Wtime();
-  for (int i = 0; i < repeats; i++)
-    TRY(s->dev->table->copy(s->dev, STREAM_INTERIOR, p->memory[1], p->memory[0], bytes, COPY_ON_DEVICE, e));
+  const copy_args field = {p->memory[1], p->memory[0], bytes, COPY_ON_DEVICE};
+  for (int i = 0; i < repeats; i++) TRY(s->dev->table->copy(s->dev, STREAM_INTERIOR, &field, e));
   TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
   *seconds = (MPI_Wtime() - begin) / repeats;
   return 0;

@@ -44,7 +44,8 @@ const float *snapshot_floats(snapshot *p, const float *from, size_t floats, erro
   if (piece < floats / PIECES) piece = floats / PIECES;
   for (size_t at = 0, n; at < floats && !e->id; at += n) {
     n = floats - at < piece ? floats - at : piece;
-    p->dev->table->copy(p->dev, STREAM_OUTPUT, to + at, from + at, n * sizeof(float), COPY_TO_HOST, e);
+    const copy_args next = {to + at, from + at, n * sizeof(float), COPY_TO_HOST};
+    p->dev->table->copy(p->dev, STREAM_OUTPUT, &next, e);
   }
   return to;
 }

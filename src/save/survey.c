@@ -74,7 +74,7 @@ void survey_close(survey *v) {
 }
 
 static int bring(survey *v, void *to, const void *from, size_t bytes, error *e) {
-  return v->dev->table->copy(v->dev, STREAM_INTERIOR, to, from, bytes, COPY_TO_HOST, e);
+  return v->dev->table->copy(v->dev, STREAM_INTERIOR, &(copy_args){to, from, bytes, COPY_TO_HOST}, e);
 }
 
 /* What a rank's own slab gives, in host memory. */
@@ -162,7 +162,7 @@ static int find_quantiles(survey *v, const uint64_t *counts, field_statistics *s
   }
   const device_table *t = v->dev->table;
   double *found = (double *)v->on_host + v->bins; /* behind the counts */
-  TRY(t->copy(v->dev, STREAM_INTERIOR, v->counts, counts, counts_bytes(v), COPY_TO_DEVICE, e));
+  TRY(t->copy(v->dev, STREAM_INTERIOR, &(copy_args){v->counts, counts, counts_bytes(v), COPY_TO_DEVICE}, e));
   TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_quantiles, &q, e));
   TRY(bring(v, found, v->quantiles, quantiles_bytes(v), e));
   TRY(t->sync(v->dev, STREAM_INTERIOR, e));

@@ -61,8 +61,8 @@ static int persistent_advance(persistent *p, int current, int steps, int set, er
     for (int side = 0; side < 2; side++) args.remote[side][i] = p->args.remote[side][i ^ current];
   }
   TRY(dev->table->apply(dev, STREAM_BOUNDARY, &operation_persistent, &args, e));
-  return dev->table->copy(dev, STREAM_BOUNDARY, &p->outcome[set], p->state, sizeof *p->state, COPY_TO_HOST,
-                          e);
+  const copy_args outcome = {&p->outcome[set], p->state, sizeof *p->state, COPY_TO_HOST};
+  return dev->table->copy(dev, STREAM_BOUNDARY, &outcome, e);
 }
 
 int persistent_outcome(const persistent *p, int set, double *waited, error *e) {

@@ -44,11 +44,11 @@ static int f_alloc(device *d, void **m, size_t n, memory_kind k, error *e) {
 static int f_free(device *d, void *m, memory_kind k, error *e) {
   return faulty(d)->inner->table->free(faulty(d)->inner, m, k, e);
 }
-static int f_copy(device *d, int s, void *to, const void *from, size_t n, copy_direction dir, error *e) {
+static int f_copy(device *d, int s, const copy_args *c, error *e) {
   const device_table *t = faulty(d)->inner->table;
-  if (s == faulty(d)->late && dir == COPY_TO_DEVICE)
+  if (s == faulty(d)->late && c->direction == COPY_TO_DEVICE)
     TRY(t->launch(faulty(d)->inner, s, &NAP, &(kernel_args){.z_end = 1}, e));
-  return t->copy(faulty(d)->inner, s, to, from, n, dir, e);
+  return t->copy(faulty(d)->inner, s, c, e);
 }
 static int f_launch(device *d, int s, const kernel *k, const kernel_args *a, error *e) {
   const device_table *t = faulty(d)->inner->table;
@@ -118,10 +118,12 @@ static int wrap_exchange(halo *h, float *field, const halo_events *events, bool 
   (void)events, (void)serial;
   const slab *s = h->slab;
   size_t bytes = (size_t)s->ghost * s->plane * sizeof(float);
-  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, -s->ghost, -4, -4),
-                          field + slab_offset(s, s->nz - s->ghost, -4, -4), bytes, COPY_ON_DEVICE, e));
-  return h->dev->table->copy(h->dev, STREAM_BOUNDARY, field + slab_offset(s, s->nz, -4, -4),
-                             field + slab_offset(s, 0, -4, -4), bytes, COPY_ON_DEVICE, e);
+  const copy_args down = {field + slab_offset(s, -s->ghost, -4, -4),
+                          field + slab_offset(s, s->nz - s->ghost, -4, -4), bytes, COPY_ON_DEVICE};
+  const copy_args up = {field + slab_offset(s, s->nz, -4, -4), field + slab_offset(s, 0, -4, -4), bytes,
+                        COPY_ON_DEVICE};
+  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, &down, e));
+  return h->dev->table->copy(h->dev, STREAM_BOUNDARY, &up, e);
 }
 static const transport WRAP = {.exchange = wrap_exchange};
 

@@ -25,7 +25,8 @@ static void load_field(const slab *b, float *memory, float *staging, int64_t ste
     for (int y = 0; y < NY && b->z0 + z >= 0 && b->z0 + z < NZ; y++)
       for (int x = 0; x < NX; x++) staging[slab_offset(b, z, y, x)] = values(step, b->z0 + z, y, x);
   const size_t bytes = slab_floats(b) * sizeof(float);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, memory, staging, bytes, COPY_TO_DEVICE, &E), &E);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, staging, bytes, COPY_TO_DEVICE}, &E),
+            &E);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
 }
 
@@ -90,7 +91,8 @@ static void check_order(const receivers *r) {
   const size_t bytes = (size_t)r->local * sizeof(receiver);
   receiver *places = malloc(bytes + 1);
   if (r->local)
-    assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, places, r->places, bytes, COPY_TO_HOST, &E), &E);
+    assert_ok(
+        dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){places, r->places, bytes, COPY_TO_HOST}, &E), &E);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
   assert_true(r->layer_begin[0] == 0 && r->layer_begin[2 * b->nz] == r->local);
   for (int layer = 0; layer < 2 * b->nz; layer++)

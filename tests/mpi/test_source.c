@@ -213,7 +213,7 @@ static void check_planes(device *dev, const slab *b, const float *memory, const 
   float *back;
   assert_ok(dev->table->alloc(dev, (void **)&back, bytes, MEMORY_PINNED, &E), &E);
   for (int s = 0; s < STREAM_COUNT; s++) assert_ok(dev->table->sync(dev, s, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, back, memory, bytes, COPY_TO_HOST, &E), &E);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){back, memory, bytes, COPY_TO_HOST}, &E), &E);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
   for (int z = 0; z < b->nz; z++)
     for (int y = 0; y < NY; y++)
@@ -241,7 +241,8 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   assert_int_equal(dev->bytes - device_before, on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, memory, zeros, bytes, COPY_TO_DEVICE, &E), &E);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, zeros, bytes, COPY_TO_DEVICE}, &E),
+            &E);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
   kernel_args args = {
       .out = memory + slab_offset(&b, 0, 0, 0), .scale = 0.7f, .pitch = b.pitch, .plane = b.plane};

@@ -103,9 +103,8 @@ static void measure_copy(device *dev, const slab *s, MPI_Comm comm, const float 
   float *copy = malloc(bytes);
   field_statistics again = {.step = 79};
   assert_non_null(copy);
-  assert_ok(dev->table->copy(dev, STREAM_INTERIOR, copy, field + slab_offset(s, 0, -RADIUS, -RADIUS), bytes,
-                             COPY_TO_HOST, &E),
-            &E);
+  const copy_args planes = {copy, field + slab_offset(s, 0, -RADIUS, -RADIUS), bytes, COPY_TO_HOST};
+  assert_ok(dev->table->copy(dev, STREAM_INTERIOR, &planes, &E), &E);
   assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
   assert_ok(survey_open(&v, NULL, s, comm, m->s.bins, &E), &E);
   assert_ok(survey_field(&v, snapshot_points(s, copy), true, &again, &E), &E);
@@ -131,7 +130,9 @@ static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins
   assert_ok(transfer_open(&t, dev, &s, (float[FACE_COUNT]){NAN, NAN, NAN, NAN, NAN, NAN}, &E), &E);
   size_t bytes = slab_floats(&s) * sizeof(float);
   assert_ok(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(transfer_to_device(&t, 0, s.nz, (float *)(uintptr_t)u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E), &E);
+  assert_ok(
+      transfer_to_device(&t, 0, s.nz, (float *)(uintptr_t)u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E),
+      &E);
   assert_ok(survey_open(&v, dev, &s, comm, bins, &E), &E);
   m->s.step = 77;
   assert_ok(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), true, &m->s, &E), &E);

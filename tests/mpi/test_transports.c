@@ -44,7 +44,7 @@ static void copy(device *dev, const slab *s, float *to, const float *from, int b
   error e = {0};
   const size_t at = slab_offset(s, begin, -RADIUS, -RADIUS),
                bytes = (size_t)(end - begin) * s->plane * sizeof *to;
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, to + at, from + at, bytes, way, &e), &e);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){to + at, from + at, bytes, way}, &e), &e);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &e), &e);
 }
 

@@ -75,7 +75,8 @@ static inline void move_memory(world *w, const piece *p, float *memory, float *h
   const device_table *t = w->dev->table;
   bool up = direction == COPY_TO_DEVICE;
   size_t bytes = slab_floats(&p->s) * sizeof(float);
-  assert_ok(t->copy(w->dev, STREAM_BOUNDARY, up ? memory : host, up ? host : memory, bytes, direction, &E),
+  assert_ok(t->copy(w->dev, STREAM_BOUNDARY,
+                    &(copy_args){up ? memory : host, up ? host : memory, bytes, direction}, &E),
             &E);
   assert_ok(t->sync(w->dev, STREAM_BOUNDARY, &E), &E);
 }
@@ -220,7 +221,9 @@ static inline void copy_planes(const world *w, int from, int z, int to, int to_z
   const float *source = p->field[!w->current] + slab_offset(&p->s, z, -RADIUS, -RADIUS);
   float *target = q->field[!w->current] + slab_offset(&q->s, to_z, -RADIUS, -RADIUS);
   size_t bytes = RADIUS * p->s.plane * sizeof(float);
-  assert_ok(w->dev->table->copy(w->dev, STREAM_BOUNDARY, target, source, bytes, COPY_ON_DEVICE, &E), &E);
+  assert_ok(
+      w->dev->table->copy(w->dev, STREAM_BOUNDARY, &(copy_args){target, source, bytes, COPY_ON_DEVICE}, &E),
+      &E);
 }
 
 static inline void world_step(world *w, int steps) {

@@ -209,8 +209,10 @@ static void move_state(world *w, const piece *p, int which, float *whole, copy_d
           *global = whole + (size_t)(l.global + skip) * plane;
     assert_true(l.global >= 0 && l.global + l.held <= s[which].shape[0] && l.own >= 0 &&
                 l.own + l.owned <= l.held);
-    assert_ok(w->dev->table->copy(w->dev, STREAM_BOUNDARY, up ? local : global, up ? global : local,
-                                  (size_t)planes * plane * sizeof(float), direction, &E),
+    assert_ok(w->dev->table->copy(w->dev, STREAM_BOUNDARY,
+                                  &(copy_args){up ? local : global, up ? global : local,
+                                               (size_t)planes * plane * sizeof(float), direction},
+                                  &E),
               &E);
   }
   world_sync(w);

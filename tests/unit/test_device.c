@@ -33,7 +33,8 @@ static void delay(fixture *f, int stream) {
 }
 
 static void copy(fixture *f, int stream, float *to, const float *from, copy_direction direction) {
-  assert_ok(f->dev->table->copy(f->dev, stream, to, from, COUNT * sizeof(float), direction, &E), &E);
+  assert_ok(f->dev->table->copy(f->dev, stream, &(copy_args){to, from, COUNT * sizeof(float), direction}, &E),
+            &E);
 }
 
 static void sync(fixture *f, int stream) {
@@ -115,8 +116,8 @@ static void a_stream_is_a_fifo(void **state) {
 static void many_small_operations(void **state) {
   fixture *f = *state;
   for (int i = 0; i < 5000; i++)
-    assert_ok(f->dev->table->copy(f->dev, STREAM_INTERIOR, f->a + i, f->host + i, sizeof(float),
-                                  COPY_TO_DEVICE, &E),
+    assert_ok(f->dev->table->copy(f->dev, STREAM_INTERIOR,
+                                  &(copy_args){f->a + i, f->host + i, sizeof(float), COPY_TO_DEVICE}, &E),
               &E);
   sync(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->back, f->a, COPY_TO_HOST);
@@ -253,7 +254,7 @@ static void a_histogram_is_in_stream_order(void **state) {
 static void a_failure_is_sticky(void **state) {
   fixture *f = *state;
   error e = {0};
-  if (!f->dev->table->copy(f->dev, STREAM_BOUNDARY, NULL, f->host, 64, COPY_TO_DEVICE, &e)) {
+  if (!f->dev->table->copy(f->dev, STREAM_BOUNDARY, &(copy_args){NULL, f->host, 64, COPY_TO_DEVICE}, &e)) {
     assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);
     e = (error){0};
     assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);

@@ -40,7 +40,7 @@ static void every_byte_is_copied(void **state) {
   for (int i = 0; i < 4; i++) assert_ok(t->alloc(dev, (void **)&memory[i], BYTES, MEMORY_DEVICE, &E), &E);
   for (int i = 0; i < BYTES; i++) memory[0][i] = (unsigned char)(100 + 100 * test_random(&seed));
   for (int i = 0; i < 3; i++)
-    assert_ok(t->copy(dev, STREAM_BOUNDARY, memory[i + 1], memory[i], BYTES, way[i], &E), &E);
+    assert_ok(t->copy(dev, STREAM_BOUNDARY, &(copy_args){memory[i + 1], memory[i], BYTES, way[i]}, &E), &E);
   assert_ok(t->sync(dev, STREAM_BOUNDARY, &E), &E);
   for (int i = 1; i < 4; i++) assert_memory_equal(memory[i], memory[0], BYTES);
   for (int i = 0; i < 4; i++) assert_ok(t->free(dev, memory[i], MEMORY_DEVICE, &E), &E);
@@ -68,7 +68,7 @@ static void nothing_is_done_after_a_failure(void **state) {
     bool ran = false, *args = &ran, failed = s == STREAM_BOUNDARY;
     float out = 0;
     error e = {0};
-    if (failed) assert_ok(t->copy(dev, s, NULL, &out, sizeof out, COPY_TO_DEVICE, &E), &E);
+    if (failed) assert_ok(t->copy(dev, s, &(copy_args){NULL, &out, sizeof out, COPY_TO_DEVICE}, &E), &E);
     assert_ok(t->apply(dev, s, &applied, &args, &E), &E);
     assert_ok(t->launch(dev, s, &launched, &(kernel_args){.out = &out, .z_end = 1}, &E), &E);
     assert_int_equal(t->sync(dev, s, &e), failed ? ERROR_DEVICE_FAILED : 0);

@@ -49,7 +49,8 @@ static void test_device_close(test_device *d) {
 static void transfer(test_device *d, const launch_case *c, float *to, const float *from,
                      copy_direction direction) {
   error e = {0};
-  assert_ok(d->dev->table->copy(d->dev, STREAM_INTERIOR, to, from, c->floats * sizeof(float), direction, &e),
+  assert_ok(d->dev->table->copy(d->dev, STREAM_INTERIOR,
+                                &(copy_args){to, from, c->floats * sizeof(float), direction}, &e),
             &e);
 }
 

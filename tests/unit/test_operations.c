@@ -25,7 +25,8 @@ static float *pinned(size_t floats) {
 static void *on_device(const void *from, size_t bytes) {
   void *memory;
   assert_ok(dev->table->alloc(dev, &memory, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, memory, from, bytes, COPY_TO_DEVICE, &E), &E);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, from, bytes, COPY_TO_DEVICE}, &E),
+            &E);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
   return memory;
 }
@@ -62,7 +63,8 @@ static void close_field(field *f) {
 static void check_field(field *f) {
   const size_t bytes = slab_floats(&f->slab) * sizeof(float);
   for (int s = 0; s < STREAM_COUNT; s++) assert_ok(dev->table->sync(dev, s, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, f->back, f->memory, bytes, COPY_TO_HOST, &E), &E);
+  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){f->back, f->memory, bytes, COPY_TO_HOST}, &E),
+            &E);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
   assert_memory_equal(f->back, f->expected, bytes);
 }

@@ -201,7 +201,9 @@ static void a_snapshot_is_what_was(void **state) {
     for (int stream = 0; stream < 2; stream++) { /* as the next step does */
       assert_int_equal(dev->table->wait(dev, stream, event, &e), 0);
       float *row = field + slab_offset(&s, 0, 2 * stream, 0);
-      assert_int_equal(dev->table->copy(dev, stream, row, row + s.pitch, sizeof *row, COPY_ON_DEVICE, &e), 0);
+      assert_int_equal(
+          dev->table->copy(dev, stream, &(copy_args){row, row + s.pitch, sizeof *row, COPY_ON_DEVICE}, &e),
+          0);
     }
     assert_int_equal(snapshot_wait(&p, &e), 0);
     for (int i = 0; i < 5; i++) assert_true(few[i] == value_at(2, 3, 4 + i));
