@@ -12,7 +12,7 @@ src/base    |                                                     | mpi:error_mp
 kernels     | base                                                | cuda
 config      | base kernels halo                                   |
 src/device  | base kernels                                        | cuda nvtx
-src/halo    | base device kernels                                 | mpi nccl:transport_nccl
+src/halo    | base device kernels                                 | mpi
 io          | base kernels halo config                            | mpi hdf5
 src/physics | base device halo kernels config io                  | mpi
 src/step    | base device halo physics kernels config             | mpi
@@ -31,7 +31,6 @@ library_of() { # HEADER -> name of a library that not every room may use
   case $1 in
     '<mpi.h' | '"mpi.h') echo mpi ;;
     [\<\"]*hdf5.h | [\<\"]*H5*.h) echo hdf5 ;;
-    [\<\"]*nccl*.h) echo nccl ;;
     [\<\"]nvtx3/*) echo nvtx ;;
     [\<\"]cuda* | [\<\"]cooperative_groups*) echo cuda ;;
   esac
@@ -84,7 +83,7 @@ self_test() {
   local plant file header room
   local plants=('src/base/error.c "device/device.h"' 'src/base/error.c <mpi.h>' 'kernels/reference.c "halo/slab.h"'
     'config/config.c "device/device.h"' 'src/device/device.c "halo/halo.h"' 'src/halo/slab.c "step/step.h"'
-    'src/halo/transport_ipc.c <nccl.h>' 'io/field_io.c "step/step.h"' 'src/physics/fd.c "save/survey.h"'
+    'src/halo/transport_ipc.c <hdf5.h>' 'io/field_io.c "step/step.h"' 'src/physics/fd.c "save/survey.h"'
     'src/step/step.c "io/files.h"' 'src/save/survey.c "run/run.h"' 'src/run/report.c <hdf5.h>'
     'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../save/survey.h"')
   for room in "${!may_use[@]}"; do

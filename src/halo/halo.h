@@ -40,7 +40,8 @@ typedef struct transport {
   int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed */
   bool on_device;         /* first value of halo.on_device; open may change it */
-  const char *built_with; /* for --version; NULL: nothing to say */
+  /* For --version: the library that it needs, or why there is none. NULL: it needs none. */
+  void (*describe)(char text[HALO_WHY]);
 } transport;
 
 /* A line of transports.def. */

@@ -3,37 +3,88 @@
  *
  * A thread of each rank starts NCCL, which may hang where ranks cannot reach one another. Then it watches NCCL: when
  * that fails later, the main thread waits for planes that will never come and cannot report the failure. */
+#include <dlfcn.h>
 #include <stdio.h>
-#include "transport.h"
-
-#ifndef STENCIL_HAVE_NCCL
-static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
-  (void)h;
-  snprintf(why, HALO_WHY, "this program was built without NCCL");
-  return false;
-}
-
-const transport transport_nccl = {.possible = nccl_possible, .built_with = "not compiled in"};
-#else
-#include <nccl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/thread.h"
+#include "transport.h"
+
+/* --- the library ------------------------------------------------------------------------------------------------- */
+
+/* NCCL 2's binary interface, declared here: the program is built without NCCL and runs without it. ncclSend, of 2.7, is
+ * the youngest function. */
+static const char NCCL_LIBRARY[] = "libnccl.so.2";
+enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 }; /* ncclResult_t */
+enum { NCCL_FLOAT = 7 };                         /* ncclDataType_t */
+typedef struct nccl_comm nccl_comm;
+typedef struct nccl_id {
+  char bytes[128];
+} nccl_id;
+
+/* X(name, result, parameters) */
+#define NCCL_FUNCTIONS(X)                                                                                    \
+  X(GetVersion, int, (int *version))                                                                         \
+  X(GetErrorString, const char *, (int result))                                                              \
+  X(GetUniqueId, int, (nccl_id * id))                                                                        \
+  X(CommInitRank, int, (nccl_comm * *comm, int ranks, nccl_id id, int rank))                                 \
+  X(CommDestroy, int, (nccl_comm * comm))                                                                    \
+  X(CommAbort, int, (nccl_comm * comm))                                                                      \
+  X(CommGetAsyncError, int, (nccl_comm * comm, int *found))                                                  \
+  X(GroupStart, int, (void))                                                                                 \
+  X(GroupEnd, int, (void))                                                                                   \
+  X(Send, int, (const void *from, size_t count, int type, int peer, nccl_comm *comm, void *stream))          \
+  X(Recv, int, (void *to, size_t count, int type, int peer, nccl_comm *comm, void *stream))
+
+typedef struct nccl_library {
+#define X(name, result, parameters) result(*name) parameters;
+  NCCL_FUNCTIONS(X)
+#undef X
+} nccl_library;
+
+/* Loads NCCL, which then stays in memory; false: it cannot be, `why` says why. Further calls cost little. */
+static bool nccl_load(nccl_library *library, char why[HALO_WHY]) {
+  void *handle = dlopen(NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    snprintf(why, HALO_WHY, "%s", dlerror());
+    return false;
+  }
+#define X(name, result, parameters)                                                                          \
+  *(void **)&library->name = dlsym(handle, "nccl" #name);                                                    \
+  if (!library->name) {                                                                                      \
+    snprintf(why, HALO_WHY, "%s has no nccl" #name, NCCL_LIBRARY);                                           \
+    return false;                                                                                            \
+  }
+  NCCL_FUNCTIONS(X)
+#undef X
+  return true;
+}
+
+static void nccl_describe(char text[HALO_WHY]) {
+  nccl_library library;
+  int version = 0;
+  if (!nccl_load(&library, text)) return;
+  library.GetVersion(&version); /* 10000 major + 100 minor + patch */
+  snprintf(text, HALO_WHY, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+}
+
+/* --- the transport ----------------------------------------------------------------------------------------------- */
 
 static const double LOOK_EVERY = 0.25, BEGIN_WITHIN = 60; /* s */
 
 typedef struct nccl {
+  nccl_library library;
   device *dev;
   int rank, ranks;
-  ncclUniqueId id;
+  nccl_id id;
   int neighbours[2];
   float *trial; /* device memory: four floats */
   bool sound;   /* it began on all ranks */
   bool running; /* the thread runs */
   pthread_t thread;
-  ncclComm_t comm; /* this and `failure` belong to the thread until `begun`; NULL: NCCL did not start */
+  nccl_comm *comm; /* this and `failure` belong to the thread until `begun`; NULL: NCCL did not start */
   error failure;
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
@@ -42,32 +93,33 @@ typedef struct nccl {
   bool abandoned; /* the thread owns this struct and frees it */
 } nccl;
 
-static int nccl_failed(error *e, const char *call, ncclResult_t result) {
-  return result == ncclSuccess ? 0 : FAIL(e, NCCL_FAILED, call, ncclGetErrorString(result));
+static int nccl_failed(const nccl *n, error *e, const char *call, int result) {
+  return result == NCCL_SUCCESS ? 0 : FAIL(e, NCCL_FAILED, call, n->library.GetErrorString(result));
 }
 
 /* --- exchanging ------------------------------------------------------------------------------------------------- */
 
 /* Two ranks may be neighbours on both sides. NCCL pairs their sends and receives in order, so receives begin with the
  * upper side: what one rank sends down, the other receives from above. */
-static ncclResult_t nccl_enqueue(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats) {
+static int nccl_enqueue(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats) {
   void *stream = n->dev->table->peer->stream(n->dev, STREAM_BOUNDARY);
-  ncclResult_t result = ncclSuccess;
-  for (int side = 0; side < 2 && result == ncclSuccess; side++)
+  int result = NCCL_SUCCESS;
+  for (int side = 0; side < 2 && result == NCCL_SUCCESS; side++)
     if (n->neighbours[side] != MPI_PROC_NULL)
-      result = ncclSend(own[side], floats, ncclFloat, n->neighbours[side], n->comm, stream);
-  for (int side = 1; side >= 0 && result == ncclSuccess; side--)
+      result = n->library.Send(own[side], floats, NCCL_FLOAT, n->neighbours[side], n->comm, stream);
+  for (int side = 1; side >= 0 && result == NCCL_SUCCESS; side--)
     if (n->neighbours[side] != MPI_PROC_NULL)
-      result = ncclRecv(ghosts[side], floats, ncclFloat, n->neighbours[side], n->comm, stream);
+      result = n->library.Recv(ghosts[side], floats, NCCL_FLOAT, n->neighbours[side], n->comm, stream);
   return result;
 }
 
 static int nccl_exchange_planes(const nccl *n, float *const own[2], float *const ghosts[2], size_t floats,
                                 error *e) {
-  TRY(nccl_failed(e, "ncclGroupStart", ncclGroupStart()));
-  const ncclResult_t result = nccl_enqueue(n, own, ghosts, floats);
-  nccl_failed(e, "ncclGroupEnd", ncclGroupEnd()); /* in any case; it knows what went wrong in the group */
-  return e->id ? e->id : nccl_failed(e, "ncclSend or ncclRecv", result);
+  TRY(nccl_failed(n, e, "ncclGroupStart", n->library.GroupStart()));
+  const int result = nccl_enqueue(n, own, ghosts, floats);
+  nccl_failed(n, e, "ncclGroupEnd",
+              n->library.GroupEnd()); /* in any case; it knows what went wrong in the group */
+  return e->id ? e->id : nccl_failed(n, e, "ncclSend or ncclRecv", result);
 }
 
 /* --- the thread ------------------------------------------------------------------------------------------------- */
@@ -75,7 +127,7 @@ static int nccl_exchange_planes(const nccl *n, float *const own[2], float *const
 /* An abandoned thread may get here after the device, and with it the memory of `trial`, is gone. */
 static void nccl_dispose(nccl *n) {
   error ignored = {0};
-  if (n->comm) (void)(n->sound ? ncclCommDestroy(n->comm) : ncclCommAbort(n->comm));
+  if (n->comm) (void)(n->sound ? n->library.CommDestroy(n->comm) : n->library.CommAbort(n->comm));
   if (!n->abandoned) n->dev->table->free(n->dev, n->trial, MEMORY_DEVICE, &ignored);
   pthread_cond_destroy(&n->changed);
   pthread_mutex_destroy(&n->mutex);
@@ -86,14 +138,14 @@ static void nccl_dispose(nccl *n) {
  * waits for the device. A failure often hits all ranks at once: the lowest rank reports it first, and the launcher ends
  * the others before they do. */
 static void nccl_look(nccl *n) {
-  ncclResult_t found = ncclSuccess;
+  int found = NCCL_SUCCESS;
   error e = {0};
-  const ncclResult_t asked = ncclCommGetAsyncError(n->comm, &found);
-  if (asked != ncclSuccess) found = asked;
-  if (found == ncclSuccess || found == ncclInProgress) return;
+  const int asked = n->library.CommGetAsyncError(n->comm, &found);
+  if (asked != NCCL_SUCCESS) found = asked;
+  if (found == NCCL_SUCCESS || found == NCCL_IN_PROGRESS) return;
   if (n->rank) sleep(4);
   usleep((useconds_t)(n->rank < 20 ? n->rank : 20) * 100000);
-  FAIL(&e, NCCL_BROKEN, n->rank, ncclGetErrorString(found));
+  FAIL(&e, NCCL_BROKEN, n->rank, n->library.GetErrorString(found));
   thread_end_process(&e);
 }
 
@@ -107,7 +159,8 @@ static int nccl_connect_neighbours(nccl *n, error *e) {
 static void nccl_begin(nccl *n) {
   error failure = {0};
   if (!n->dev->table->peer->adopt(n->dev, &failure) &&
-      !nccl_failed(&failure, "ncclCommInitRank", ncclCommInitRank(&n->comm, n->ranks, n->id, n->rank)))
+      !nccl_failed(n, &failure, "ncclCommInitRank",
+                   n->library.CommInitRank(&n->comm, n->ranks, n->id, n->rank)))
     nccl_connect_neighbours(n, &failure);
   else
     n->comm = NULL; /* NCCL did not start, so it must not be ended */
@@ -169,7 +222,8 @@ static void nccl_await_thread(halo *h, error *e, error *late) {
 
 static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
   const device_peer *peer = h->dev->table->peer;
-  if (peer && peer->stream) return true;
+  nccl_library library;
+  if (peer && peer->stream) return nccl_load(&library, why);
   snprintf(why, HALO_WHY, "it needs a GPU");
   return false;
 }
@@ -195,6 +249,7 @@ static int nccl_refuse_shared(halo *h, int ranks, error *e) {
 }
 
 static int nccl_make_state(halo *h, int rank, int ranks, error *e) {
+  char why[HALO_WHY];
   nccl *n = h->state = calloc(1, sizeof *n);
   if (!n) return FAIL(e, OUT_OF_MEMORY, sizeof *n, "the transport");
   n->dev = h->dev;
@@ -203,8 +258,9 @@ static int nccl_make_state(halo *h, int rank, int ranks, error *e) {
   for (int side = 0; side < 2; side++) n->neighbours[side] = transport_neighbour(h, side);
   pthread_mutex_init(&n->mutex, NULL);
   condition_init(&n->changed);
+  if (!nccl_load(&n->library, why)) return FAIL(e, TRANSPORT_REFUSED, why);
   TRY(h->dev->table->alloc(h->dev, (void **)&n->trial, 4 * sizeof *n->trial, MEMORY_DEVICE, e));
-  return rank ? 0 : nccl_failed(e, "ncclGetUniqueId", ncclGetUniqueId(&n->id));
+  return rank ? 0 : nccl_failed(n, e, "ncclGetUniqueId", n->library.GetUniqueId(&n->id));
 }
 
 static int nccl_open(halo *h, error *e) {
@@ -253,12 +309,9 @@ static int nccl_exchange(halo *h, float *field, const halo_events *events, bool 
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 
-#define TEXT(number)                 #number
-#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
-const transport transport_nccl = {.built_with = "NCCL " VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH),
+const transport transport_nccl = {.describe = nccl_describe,
                                   .possible = nccl_possible,
                                   .open = nccl_open,
                                   .exchange = nccl_exchange,
                                   .close = nccl_close,
                                   .on_device = true};
-#endif

@@ -124,9 +124,13 @@ void cli_version(FILE *to) {
   fprintf(to, "transports:\n");
   for (int k = 0; k < transport_count(); k++) {
     const transport_entry *t = transport_at(k);
-    const char *built = t->transport->built_with;
-    fprintf(to, "  %-12s %s%s%s%s\n", t->name, t->note, built ? " [" : "", built ? built : "",
-            built ? "]" : "");
+    char library[HALO_WHY];
+    fprintf(to, "  %-12s %s", t->name, t->note);
+    if (t->transport->describe) {
+      t->transport->describe(library);
+      fprintf(to, " [%s]", library);
+    }
+    fprintf(to, "\n");
   }
   fprintf(to, "kernels:\n");
   for (int i = 0; i < kernel_table_size; i++) {

@@ -5,7 +5,9 @@ usage: transports.py --list | transports.py CASE STENCIL MPIEXEC
 """
 import random
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -132,8 +134,7 @@ def refused(program):
     config = program.config({**grid(program), "equation.type": "jacobi"})
     program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", np=2)
     program.fail(1, ["transport = cuda_aware", "GPU"], config, "parallel.transport=cuda_aware", np=2)
-    program.fail(1, ["transport = nccl", "GPU" if has_nccl(program) else "without NCCL"], config,
-                 "parallel.transport=nccl", np=2)
+    program.fail(1, ["transport = nccl", "GPU"], config, "parallel.transport=nccl", np=2)
     program.fail(1, ["transport = nccl"], config, "parallel.transport=nccl", "--dry-run")
     program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", "--dry-run")
     program.fail(1, ["schedule = persistent", "GPU"], config, "parallel.schedule=persistent", np=2)
@@ -193,10 +194,32 @@ def cuda(program):
 
 
 @case
+def nccl_library(program):
+    """Where libnccl.so.2 is no library, or lacks a function, the program runs and says why nccl cannot be."""
+    folder = program.root / "library"
+    library, found = folder / "libnccl.so.2", {"LD_LIBRARY_PATH": folder}
+
+    def refuses(reason):
+        out = program.succeed("--version", env=found).out
+        check(re.search(rf"  nccl .*\[.*libnccl.so.2{reason}\]\n", out), f"--version does not say '{reason}': {out}")
+        program.fail(1, ["transport = nccl", reason if gpus(program) else "GPU"],
+                     program.config({"device.backend": "auto"}), "parallel.transport=nccl", np=2, env=found)
+
+    folder.mkdir()
+    library.write_text("no library\n")
+    refuses(": file too short")
+    if not shutil.which("cc"):
+        skip("there is no C compiler to make a library that lacks functions")
+    (folder / "stub.c").write_text("int ncclGetVersion(int *version) { return *version = 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, folder / "stub.c"], check=True)
+    refuses(" has no ncclGetErrorString")
+
+
+@case
 def nccl(program):
     """With NCCL and a GPU for each rank: the host's bits, a refusal where ranks share a GPU, and a rank that dies."""
     if not has_nccl(program):
-        skip("the program was built without NCCL")
+        skip("there is no libnccl.so.2")
     most = gpus(program)
     if not most:
         skip("no usable CUDA device")
