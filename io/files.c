@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
-#include "base/pace.h"
+#include "base/clock.h"
 #include "files_internal.h"
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {

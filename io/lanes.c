@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/error_mpi.h"
-#include "base/pace.h"
+#include "base/clock.h"
 #include "base/thread.h"
-#include "halo/shared_pages.h"
+#include "halo/shared_memory.h"
 
 enum {
   SLOTS = 2, /* one is filled while the other is emptied */

@@ -1,7 +1,7 @@
 #include "wavefront.h"
 #include <math.h>
 #include <stdbool.h>
-#include "base/pace.h"
+#include "base/clock.h"
 #include "host_simd.h"
 #include "operation.h"
 #include "base/numbers.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "log.h"
-#include "pace.h"
+#include "clock.h"
 
 int error_from_mpi_at(error *e, error_place at, int rc, const char *call) {
   char text[MPI_MAX_ERROR_STRING] = "";

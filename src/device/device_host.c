@@ -1,10 +1,9 @@
 /* The host device: streams are worker threads, "device" memory is ordinary memory filled with NaN. See device.h for the
  * rules, which are CUDA's. */
 #include "device.h"
-#include "host_copy.h"
-#include "host_event.h"
 #include "host_memory.h"
 #include "host_stream.h"
+#include "host_tasks.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -176,7 +175,7 @@ static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t
   return 0;
 }
 
-/* Memory is shared by pages (shared_pages.h), not by handles. */
+/* Memory is shared by pages (shared_memory.h), not by handles. */
 static const device_peer host_peer = {.signal = host_signal, .await = host_await};
 
 /* --- open and close ------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Memory of the host device, and how much of it there is. Each allocation has pages of its own, huge ones where the
- * system has them. All of them go back to the system, even if shared pages (shared_pages.h) have replaced some. */
+ * system has them. All of them go back to the system, even if shared pages (shared_memory.h) have replaced some. */
 #ifndef STENCIL_HOST_MEMORY_H
 #define STENCIL_HOST_MEMORY_H
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/pace.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 enum { QUEUE_LENGTH = 128, SPINS = 400 /* looks before a waiting thread yields its core: about 20 us */ };

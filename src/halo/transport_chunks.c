@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/pace.h"
-#include "node_window.h"
+#include "base/clock.h"
+#include "shared_memory.h"
 #include "device/trace.h"
 #include "transport.h"
 
@@ -244,7 +244,7 @@ static int chunks_open_memory(chunks *c, error *e) {
   MPI_TRY(e, MPI_Comm_rank(node, &rank));
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
   const size_t bytes = chunks_share_bytes(c);
-  TRY(node_window(node, bytes, &mine, &c->window, e));
+  TRY(shared_window(node, bytes, &mine, &c->window, e));
   int unit;
   MPI_TRY(e, MPI_Win_shared_query(c->window, 0, &size, &unit, &all));
   memset(mine, 0, bytes); /* first touch: near this rank */

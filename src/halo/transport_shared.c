@@ -15,8 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "node_window.h"
-#include "shared_pages.h"
+#include "shared_memory.h"
 #include "transport.h"
 
 /* Whole pages. */
@@ -142,7 +141,7 @@ static uint32_t *shared_counter_of(void *share, int side) {
 static int shared_open_counters(halo *h, shared *p, error *e) {
   const size_t bytes = 4 * COUNTER_STRIDE * sizeof(uint32_t);
   void *mine, *theirs;
-  TRY(node_window(h->node, bytes, &mine, &p->window, e));
+  TRY(shared_window(h->node, bytes, &mine, &p->window, e));
   memset(mine, 0, bytes);
   MPI_TRY(e, MPI_Barrier(h->node));
   for (int side = 0; side < 2; side++) {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/error_mpi.h"
-#include "halo/node_window.h"
+#include "halo/shared_memory.h"
 #include "base/thread.h"
 
 /* What a rank tells the others of its node. A cache line. */
@@ -185,7 +185,7 @@ static int watchdog_share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
   MPI_TRY(e, MPI_Comm_set_errhandler(w->node, MPI_ERRORS_RETURN));
   MPI_TRY(e, MPI_Comm_size(w->node, &w->count));
   MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
-  TRY(node_window(w->node, sizeof *w->mine, (void **)&w->mine, &w->window, e));
+  TRY(shared_window(w->node, sizeof *w->mine, (void **)&w->mine, &w->window, e));
   *w->mine = (watchdog_rank){.step = step, .doing = WATCH_NOT, .rank = rank};
   MPI_TRY(e, MPI_Barrier(w->node));
   w->all = calloc((size_t)w->count, sizeof *w->all);

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "device/host_memory.h"
-#include "halo/shared_pages.h"
+#include "halo/shared_memory.h"
 
 enum { PAGES = 5, FIRST = 1, LENT = 2 /* pages, of those */ };
 

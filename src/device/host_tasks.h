@@ -1,11 +1,29 @@
-/* What a stream of the host device waits for: events of this device, and counters in memory that other processes see.
- * The rules are CUDA's (device.h), with one more: an event belongs to the first stream it is recorded on. */
-#ifndef STENCIL_HOST_EVENT_H
-#define STENCIL_HOST_EVENT_H
+/* What the streams of the host device do besides kernels: copies, filling new memory with NaN, events of this device, and
+ * counters in memory that other processes see. The rules are CUDA's (device.h), with one more: an event belongs to the
+ * first stream it is recorded on. */
+#ifndef STENCIL_HOST_TASKS_H
+#define STENCIL_HOST_TASKS_H
 
 #include <pthread.h>
 #include <stdint.h>
+#include "device.h"
 #include "host_stream.h"
+
+/* --- copies ------------------------------------------------------------------------------------------------------ */
+
+typedef struct copy_task {
+  copy_args copy;
+  error *failure; /* of the stream: nothing is copied once it is set; a null pointer sets it */
+} copy_task;
+
+/* Enqueues a copy in at most `threads` shares. */
+void host_copy_push(host_stream *s, const copy_task *task, int threads);
+
+/* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near
+ * them. */
+void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads);
+
+/* --- events ------------------------------------------------------------------------------------------------------ */
 
 typedef struct host_event {
   pthread_mutex_t lock;
@@ -27,6 +45,8 @@ void host_event_wait(host_event *ev, host_stream *s);
 void host_event_sync(host_event *ev);
 /* Waits for both, then gives the seconds from `first` to `last`; DEVICE_FAILED if one was never recorded. */
 int host_event_seconds(host_event *first, host_event *last, double *seconds, error *e);
+
+/* --- counters of other processes ---------------------------------------------------------------------------------- */
 
 /* Sets the counter when all earlier work of the stream is done. A process that awaits it then sees that work. */
 void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value);

@@ -1,9 +1,14 @@
-/* Pages that two processes of a node see at once: one lends pages of its memory, the other maps them in place of its
- * own. They have no file name, so a killed run leaves nothing behind. Ranges begin and end at page boundaries. A
- * failure is SHARED_PAGES. */
-#ifndef STENCIL_SHARED_PAGES_H
-#define STENCIL_SHARED_PAGES_H
+/* Memory that processes of a node share.
+ *
+ * Pages that two of them see at once: one lends pages of its memory, the other maps them in place of its own. They have
+ * no file name, so a killed run leaves nothing behind. Ranges begin and end at page boundaries. A failure is
+ * SHARED_PAGES.
+ *
+ * MPI's windows: memory of every rank of a node that all of them map. */
+#ifndef STENCIL_SHARED_MEMORY_H
+#define STENCIL_SHARED_MEMORY_H
 
+#include <mpi.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -29,5 +34,10 @@ void shared_pages_end(lent_pages *lent);
 int shared_pages_borrow(void *at, const lent_pages *lent, error *e);
 /* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
+
+/* Allocates `bytes` for this rank, the same on all ranks of `node`; MPI_Win_shared_query finds the others' memory.
+ * NODE_MEMORY if there is too little room for all: Open MPI 4 takes windows from /dev/shm, which is small in containers
+ * and may be full, and then hangs. The caller frees the window. Collective, agreed. */
+int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e);
 
 #endif

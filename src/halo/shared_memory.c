@@ -1,11 +1,15 @@
-#include "shared_pages.h"
+#include "shared_memory.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+#include "base/error_mpi.h"
+
+/* --- pages ------------------------------------------------------------------------------------------------------- */
 
 size_t shared_pages_size(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
@@ -62,5 +66,25 @@ int shared_pages_leave(void *at, size_t bytes, error *e) {
 #ifdef MADV_HUGEPAGE
   (void)madvise(at, bytes, MADV_HUGEPAGE); /* as the memory around them */
 #endif
+  return 0;
+}
+
+/* --- windows ----------------------------------------------------------------------------------------------------- */
+
+static int shared_window_check_room(MPI_Comm node, size_t bytes, error *e) {
+  const double MIB = 1 << 20, OWN = 32 << 10; /* OWN: what MPI keeps there besides, bytes */
+  struct statvfs disk;
+  int ranks;
+  MPI_TRY(e, MPI_Comm_size(node, &ranks));
+  const double needed = OWN + (double)ranks * (double)bytes;
+  const bool known = statvfs("/dev/shm", &disk) == 0;
+  const double room = known ? (double)disk.f_bavail * (double)disk.f_frsize : 0;
+  return known && room < needed ? FAIL(e, NODE_MEMORY, needed / MIB, room / MIB) : 0;
+}
+
+int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e) {
+  shared_window_check_room(node, bytes, e);
+  TRY(error_agree(e, node));
+  MPI_TRY(e, MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node, mine, window));
   return 0;
 }
