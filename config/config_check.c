@@ -175,6 +175,7 @@ static int check_report(checker *k) {
   const char *file = c->report_file;
   if (!file[0]) return 0;
   const bool taken = check_same_file(file, c->file) || check_is_one_of(file, c->output_path, ".xdmf") ||
+                     check_is_one_of(file, c->output_path, ".hdf.series") ||
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||
                      check_is_step_of(file, c->checkpoint_path, ".h5");

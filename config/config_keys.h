@@ -256,7 +256,7 @@ const config_key config_keys[] = {
    .unit = "steps", .doc = "steps between samples, from step 0 on"},
 
   {"output", "path", VALUE_TEXT, AT(output_path), .expected = "a path", .fallback = "output",
-   .doc = "writes PATH.SSSSSSSS.hdf (step), PATH.xdmf and PATH.receivers.h5"},
+   .doc = "writes PATH.SSSSSSSS.hdf (step), lists of them, PATH.receivers.h5"},
   {"output", "every", VALUE_INTEGER, AT(output_every), .min = 0, .max = INT64_MAX, .fallback = "0",
    .unit = "steps", .doc = "steps between saved fields, from step 0 on; 0: only the final field"},
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",

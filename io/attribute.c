@@ -4,12 +4,17 @@
 #include <time.h>
 #include "version.h"
 
-static int attribute_put_value(const char *file, hid_t object, const char *name, hid_t type, int count,
-                               const void *values, error *e) {
-  hsize_t shape[1] = {(hsize_t)count};
-  hid_t space = count ? H5Screate_simple(1, shape, NULL) : H5Screate(H5S_SCALAR);
-  hid_t attribute = space < 0 ? -1 : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  if (attribute < 0 || H5Awrite(attribute, type, values) < 0) FAIL(e, FILE_WRITE, file, HDF5_WHY);
+typedef struct attribute_values {
+  hid_t type;
+  int count; /* 0: a scalar */
+  const void *at;
+} attribute_values;
+
+static int attribute_put(const char *file, hid_t object, const char *name, attribute_values v, error *e) {
+  hsize_t shape[1] = {(hsize_t)v.count};
+  hid_t space = v.count ? H5Screate_simple(1, shape, NULL) : H5Screate(H5S_SCALAR);
+  hid_t attribute = space < 0 ? -1 : H5Acreate2(object, name, v.type, space, H5P_DEFAULT, H5P_DEFAULT);
+  if (attribute < 0 || H5Awrite(attribute, v.type, v.at) < 0) FAIL(e, FILE_WRITE, file, HDF5_WHY);
   if (attribute >= 0) H5Aclose(attribute);
   if (space >= 0) H5Sclose(space);
   return e->id;
@@ -17,12 +22,12 @@ static int attribute_put_value(const char *file, hid_t object, const char *name,
 
 int attribute_int64(const char *file, hid_t object, const char *name, int count, const int64_t *values,
                     error *e) {
-  return attribute_put_value(file, object, name, H5T_NATIVE_INT64, count, values, e);
+  return attribute_put(file, object, name, (attribute_values){H5T_NATIVE_INT64, count, values}, e);
 }
 
 int attribute_double(const char *file, hid_t object, const char *name, int count, const double *values,
                      error *e) {
-  return attribute_put_value(file, object, name, H5T_NATIVE_DOUBLE, count, values, e);
+  return attribute_put(file, object, name, (attribute_values){H5T_NATIVE_DOUBLE, count, values}, e);
 }
 
 int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
@@ -35,17 +40,36 @@ int attribute_string(const char *file, hid_t object, const char *name, size_t si
       H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) < 0)
     FAIL(e, FILE_WRITE, file, HDF5_WHY);
   else
-    attribute_put_value(file, object, name, type, 0, variable ? (const void *)&text : text, e);
+    attribute_put(file, object, name, (attribute_values){type, 0, variable ? (const void *)&text : text}, e);
   if (type >= 0) H5Tclose(type);
   return e->id;
 }
 
-int attribute_origin(const char *file, hid_t object, error *e) {
+int attribute_text(const char *file, hid_t object, const char *name, const char *text, error *e) {
+  return attribute_string(file, object, name, H5T_VARIABLE, text, e);
+}
+
+static int attribute_origin(const char *file, hid_t object, error *e) {
   char date[32] = "";
   time_t now = time(NULL);
   struct tm utc;
   if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  TRY(attribute_string(file, object, "created_by", H5T_VARIABLE, "stencil " STENCIL_VERSION, e));
-  TRY(attribute_string(file, object, "creation_date", H5T_VARIABLE, date, e));
-  return attribute_string(file, object, "git_hash", H5T_VARIABLE, STENCIL_GIT_HASH, e);
+  TRY(attribute_text(file, object, "created_by", "stencil " STENCIL_VERSION, e));
+  TRY(attribute_text(file, object, "creation_date", date, e));
+  return attribute_text(file, object, "git_hash", STENCIL_GIT_HASH, e);
+}
+
+int attribute_run(const char *file, hid_t object, const run_meta *m, error *e) {
+  const int64_t ranks = m->mpi_ranks;
+  const struct {
+    const char *name, *text;
+  } texts[] = {{"config", m->config_text}, {"command", m->command},     {"backend", m->backend},
+               {"kernel", m->kernel},      {"transport", m->transport}, {"equation", m->equation}};
+  TRY(attribute_int64(file, object, "step", 0, &m->step, e));
+  TRY(attribute_double(file, object, "time", 0, &m->time, e));
+  TRY(attribute_double(file, object, "dt", 0, &m->dt, e));
+  TRY(attribute_int64(file, object, "mpi_ranks", 0, &ranks, e));
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    TRY(attribute_text(file, object, texts[i].name, texts[i].text, e));
+  return attribute_origin(file, object, e);
 }

@@ -11,6 +11,7 @@
 #define STENCIL_CHECKPOINT_H
 
 #include "rows.h"
+#include "run_meta.h"
 
 enum {
   CHECKPOINT_NAME = CONFIG_TEXT + 32 /* longest name of a file, with its final 0 */,
@@ -49,13 +50,9 @@ typedef struct checkpoint_key {
   const char *key, *value; /* "[grid] nx", "512" */
 } checkpoint_key;
 
-/* What a checkpoint says of itself: root attributes. Texts may be NULL: empty. */
+/* What a checkpoint says of itself. */
 typedef struct checkpoint_meta {
-  int64_t step;
-  double time, dt; /* s; jacobi: a step is one unit of time */
-  int mpi_ranks;
-  const char *equation, *backend, *kernel, *transport;
-  const char *config_text, *command;
+  run_meta run;
   const checkpoint_key *keys; /* the fingerprint; no two keys are the same, none is empty */
   int key_count;
 } checkpoint_meta;

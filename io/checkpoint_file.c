@@ -4,47 +4,24 @@
 
 enum { ALIGNED_BYTES = 1 << 16 /* arrays from this size on */, PAGE_BYTES = CHECKPOINT_SEAL };
 
-static int put_text(const char *name, hid_t object, const char *attribute, const char *text, error *e) {
-  return attribute_string(name, object, attribute, H5T_VARIABLE, text, e);
-}
-
 static int checkpoint_file_put_keys(const char *name, hid_t file, const checkpoint_meta *m, error *e) {
   hid_t group = H5Gcreate2(file, CHECKPOINT_KEYS, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (group < 0) return FAIL(e, FILE_WRITE, name, HDF5_WHY);
-  for (int i = 0; i < m->key_count && !e->id; i++) put_text(name, group, m->keys[i].key, m->keys[i].value, e);
+  for (int i = 0; i < m->key_count && !e->id; i++)
+    attribute_text(name, group, m->keys[i].key, m->keys[i].value, e);
   H5Gclose(group);
   return e->id;
 }
 
-static int checkpoint_file_put_meta(const char *name, hid_t file, const checkpoint_meta *m, error *e) {
-  const int64_t ranks = m->mpi_ranks;
-  const checkpoint_key texts[] = {{"config", m->config_text},  {"command", m->command},
-                                  {"backend", m->backend},     {"kernel", m->kernel},
-                                  {"transport", m->transport}, {"equation", m->equation}};
-  TRY(attribute_int64(name, file, "step", 0, &m->step, e));
-  TRY(attribute_double(name, file, "time", 0, &m->time, e));
-  TRY(attribute_double(name, file, "dt", 0, &m->dt, e));
-  TRY(attribute_int64(name, file, "mpi_ranks", 0, &ranks, e));
-  TRY(attribute_origin(name, file, e));
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    TRY(put_text(name, file, texts[i].key, texts[i].value, e));
-  return checkpoint_file_put_keys(name, file, m, e);
-}
-
-/* A contiguous dataset whose space is taken now; nothing fills it. *at: its first byte. */
+/* Creates the dataset of an array. *at: its first byte. */
 static int checkpoint_file_put_array(const char *name, hid_t file, const char *array, hid_t type, int axes,
                                      const int64_t *shape, uint64_t *at, error *e) {
   hsize_t extent[3] = {0};
   for (int i = 0; i < axes; i++) extent[i] = (hsize_t)shape[i];
-  hid_t list = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(axes, extent, NULL), dataset = -1;
-  if (list >= 0 && space >= 0 && H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
-      H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(list, false) >= 0)
-    dataset = H5Dcreate2(file, array, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  hid_t dataset = dataset_create(file, array, type, axes, extent);
   const haddr_t place = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
   *at = place == HADDR_UNDEF ? 0 : (uint64_t)place; /* no place: no values */
   if (dataset < 0 || H5Dclose(dataset) < 0) FAIL(e, FILE_WRITE, name, HDF5_WHY);
-  if (space >= 0) H5Sclose(space);
-  if (list >= 0) H5Pclose(list);
   return e->id;
 }
 
@@ -70,7 +47,8 @@ int checkpoint_create(const char *name, const char *temporary, const checkpoint_
     file = H5Fcreate(temporary, H5F_ACC_TRUNC, list, disk.access);
   if (file < 0) FAIL(e, FILE_WRITE, name, disk.error ? strerror(disk.error) : HDF5_WHY);
   if (list >= 0) H5Pclose(list);
-  if (!e->id && !checkpoint_file_put_meta(name, file, m, e)) checkpoint_file_put_arrays(name, file, s, e);
+  if (!e->id && !attribute_run(name, file, &m->run, e) && !checkpoint_file_put_keys(name, file, m, e))
+    checkpoint_file_put_arrays(name, file, s, e);
   if (file >= 0 && H5Fclose(file) < 0) FAIL(e, FILE_WRITE, name, "HDF5 could not close it");
   disk_driver_close(&disk);
   return disk.error && !e->id ? FAIL(e, FILE_WRITE, name, strerror(disk.error)) : e->id;

@@ -266,7 +266,7 @@ int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoin
   writer w = {.way = way, .place = place, .arrays = arrays, .count = count, .fd = -1};
   int64_t rows = 0;
   for (int i = 0; i < count; i++) w.parts[i] = own_rows(&arrays[i]);
-  checkpoint_file_name(w.name, place->path, meta->step, e);
+  checkpoint_file_name(w.name, place->path, meta->run.step, e);
   if (!gather_shares(&w, e)) {
     if (way->rank == 0) checkpoint_write_begin(&w, meta, e);
     for (int i = 0; i < w.seal.count; i++) rows += stored_rows(&w.seal.arrays[i]);
@@ -275,7 +275,7 @@ int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoin
       if (way->rank > 0) close_file(&w, true, e);
       gather_sums(&w, rows, e);
     }
-    if (way->rank == 0) checkpoint_write_finish(&w, meta->step, rows, e);
+    if (way->rank == 0) checkpoint_write_finish(&w, meta->run.step, rows, e);
     error_agree(e, way->comm);
   }
   checkpoint_list_free(&w.before);

@@ -5,16 +5,6 @@
 
 enum { ALIGNED_BYTES = 1 << 16 /* datasets from this size on begin on pages */, PAGE_BYTES = 4096 };
 
-static int put_texts(const field_file *f, const field_meta *m, error *e) {
-  const struct {
-    const char *name, *text;
-  } texts[] = {{"config", m->config_text}, {"command", m->command},     {"backend", m->backend},
-               {"kernel", m->kernel},      {"transport", m->transport}, {"equation", m->equation}};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    TRY(attribute_string(f->name, f->file, texts[i].name, H5T_VARIABLE, texts[i].text, e));
-  return attribute_origin(f->name, f->file, e);
-}
-
 static int put_statistics(const field_file *f, const field_statistics *s, error *e) {
   const struct {
     const char *name;
@@ -25,35 +15,28 @@ static int put_statistics(const field_file *f, const field_statistics *s, error 
   return 0;
 }
 
-/* The dataset /histogram, and the root attributes q01 and so on. */
+/* The dataset /histogram with its axis /bin, and the root attributes q01 and so on. */
 static int put_histogram(const field_file *f, const field_statistics *s, error *e) {
   char name[8];
   for (int i = 0; i < QUANTILES; i++) {
     quantile_name(i, name);
     TRY(attribute_double(f->name, f->file, name, 0, &s->quantiles[i], e));
   }
-  const double range[2] = {s->all.min, s->all.max};
-  hsize_t shape[1] = {(hsize_t)s->bins};
-  hid_t space = H5Screate_simple(1, shape, NULL), counts = H5I_INVALID_HID;
-  if (space >= 0)
-    counts = H5Dcreate2(f->file, "histogram", H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const double range[2] = {s->all.min, s->all.max}, width = (range[1] - range[0]) / s->bins;
+  const axis bins = {.name = "bin",
+                     .words = {FIELD_UNITS, "centre of the bin"},
+                     .points = (hsize_t)s->bins,
+                     .first = range[0] + width / 2,
+                     .spacing = width};
+  TRY(axis_create(f->name, f->file, &bins, e));
+  hid_t counts = dataset_create(f->file, "histogram", H5T_STD_I64LE, 1, &bins.points);
   if (counts < 0 || H5Dwrite(counts, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->histogram) < 0)
     FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
-  else
+  else if (!axes_attach(f->name, f->file, counts, 1, &bins.name, e) &&
+           !dataset_describe(f->name, counts, (dataset_words){"1", "points in the bin"}, e))
     attribute_double(f->name, counts, "range", 2, range, e);
   if (counts >= 0) H5Dclose(counts);
-  if (space >= 0) H5Sclose(space);
   return e->id;
-}
-
-/* Root attributes. */
-static int field_create_put_meta(const field_file *f, const field_meta *m, error *e) {
-  const int64_t ranks = m->mpi_ranks;
-  TRY(attribute_int64(f->name, f->file, "step", 0, &m->step, e));
-  TRY(attribute_double(f->name, f->file, "time", 0, &m->time, e));
-  TRY(attribute_double(f->name, f->file, "dt", 0, &m->dt, e));
-  TRY(attribute_int64(f->name, f->file, "mpi_ranks", 0, &ranks, e));
-  return put_texts(f, m, e);
 }
 
 /* Attributes of group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
@@ -101,6 +84,35 @@ static int put_dataset(field_file *f, hid_t group, int compress, error *e) {
   return e->id;
 }
 
+/* The scalar /time, which is a coordinate of /u as well. */
+static int put_time(const field_file *f, const double *time, error *e) {
+  hid_t dataset = dataset_create(f->file, "time", H5T_IEEE_F64LE, 0, NULL);
+  if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, time) < 0)
+    FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  else
+    dataset_describe(f->name, dataset, (dataset_words){"s", "time"}, e);
+  if (dataset >= 0) H5Dclose(dataset);
+  TRY(e->id);
+  return attribute_text(f->name, f->dataset, "coordinates", "time", e);
+}
+
+static int put_axes(const field_file *f, const field_meta *m, error *e) {
+  static const char *const names[] = {"z", "y", "x"};
+  static const char *const long_names[] = {"position along z", "position along y", "position along x"};
+  const int points[] = {f->slab->nz_global, f->slab->ny, f->slab->nx};
+  for (int i = 0; i < 3; i++) {
+    const axis a = {.name = names[i],
+                    .words = {"m", long_names[i]},
+                    .points = (hsize_t)points[i],
+                    .first = m->origin[2 - i],
+                    .spacing = m->spacing[2 - i]};
+    TRY(axis_create(f->name, f->file, &a, e));
+  }
+  TRY(axes_attach(f->name, f->file, f->dataset, 3, names, e));
+  TRY(field_describe(f->name, f->dataset, &m->run, e));
+  return put_time(f, &m->run.time, e);
+}
+
 static int put_groups(field_file *f, const field_meta *m, error *e) {
   hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
@@ -122,8 +134,9 @@ int field_create(field_file *f, const char *path, const field_meta *meta, error 
   if (disk_driver_open(&f->disk) && H5Pset_alignment(f->disk.access, ALIGNED_BYTES, PAGE_BYTES) >= 0)
     f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
   if (f->file < 0) return FAIL(e, FILE_WRITE, f->name, f->disk.error ? strerror(f->disk.error) : HDF5_WHY);
-  TRY(field_create_put_meta(f, meta, e));
+  TRY(attribute_run(f->name, f->file, &meta->run, e));
   TRY(put_groups(f, meta, e));
+  TRY(put_axes(f, meta, e));
   if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
   return f->disk.error ? FAIL(e, FILE_WRITE, f->name, strerror(f->disk.error)) : 0;
 }

@@ -11,6 +11,7 @@
 #include "kernels/statistics.h"
 #include "halo/slab.h"
 #include "rows.h"
+#include "run_meta.h"
 
 typedef struct field_io {
   io_way
@@ -40,23 +41,18 @@ int field_read(const field_io *io, const char *dataset, field_sink *sink, void *
 /* Rank 0 only, not collective: the checks of field_read short of reading the values. */
 int field_check(const char *dataset, int nx, int ny, int nz, error *e);
 
-/* What a saved field says of itself: root attributes and the geometry of the grid. */
+/* What a saved field says of itself. */
 typedef struct field_meta {
-  int64_t step;
-  double time, dt;         /* s; jacobi: a step is one unit of time */
-  double origin[3];        /* m, x y z */
-  double spacing[3];       /* m, x y z */
-  const char *config_text; /* the effective config */
-  const char *command;     /* the command line */
-  int mpi_ranks;
-  const char *backend, *kernel, *transport, *equation;
+  run_meta run;
+  double origin[3];                   /* m, x y z */
+  double spacing[3];                  /* m, x y z */
   int compress;                       /* gzip level, with shuffle; 0: contiguous */
   const field_statistics *statistics; /* of the field; NULL: say nothing of them */
   field_measured *measured;           /* NULL: they are known already */
 } field_meta;
 
-/* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, attributes; /histogram
- * where there is one: counts, int64, with the attribute `range`, of equal bins over [min, max]. Written
+/* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and /x, /time,
+ * attributes; /histogram where there is one: counts, int64, of equal bins over [min, max], with the axis /bin. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
  * under either name. What killed runs left half written under PATH, of all steps and the series, goes: at the
  * first call, and again after ten minutes. So all calls with one `io` have the same path. */
@@ -72,8 +68,8 @@ typedef struct series_entry {
   double time;
 } series_entry;
 
-/* Rank 0 only: writes PATH.xdmf, the list of saved steps with their times, atomically. What killed runs left of it is
- * for field_write. */
+/* Rank 0 only: writes the list of saved steps with their times, twice: PATH.xdmf for readers of XDMF and PATH.hdf.series
+ * for ParaView, each atomically. What killed runs left of them is for field_write. */
 int series_write(const char *path, const series_entry *entries, int count, const slab *slab,
                  const field_meta *meta, error *e);
 

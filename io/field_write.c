@@ -43,13 +43,16 @@ bool field_exists(const char *path, int64_t step) {
  * process has left cannot be told at first. */
 static void remove_abandoned(field_io *io, const char *path) {
   const double BETWEEN = 600; /* s */
+  static const char *const lists[] = {SERIES_XDMF, SERIES_PARAVIEW};
   char series[FILE_NAME];
   const double now = clock_seconds();
   if (now < io->next_look) return;
   io->next_look = now + BETWEEN;
   temporary_remove(path, ".hdf");
-  snprintf(series, sizeof series, "%s.xdmf", path);
-  temporary_remove(series, NULL);
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    snprintf(series, sizeof series, "%s%s", path, lists[i]);
+    temporary_remove(series, NULL);
+  }
 }
 
 /* On rank 0. What compressed values take nobody knows. */
@@ -168,7 +171,7 @@ int field_write(field_io *io, const char *path, const field_meta *meta, field_so
   const io_way *way = io->way;
   writer w = {.io = io, .meta = meta, .source = source, .context = context, .fd = -1};
   w.f = (field_file){w.path, io->slab, H5I_INVALID_HID, H5I_INVALID_HID, {0}};
-  TRY(field_write_names(&w, path, meta->step, e)); /* alike on every rank */
+  TRY(field_write_names(&w, path, meta->run.step, e)); /* alike on every rank */
   if (way->rank == 0) {
     remove_abandoned(io, path);
     field_write_create(&w, e);

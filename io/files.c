@@ -64,6 +64,19 @@ int files_broadcast(const files *f, void *bytes, size_t count, error *e) {
   return 0;
 }
 
+void files_put_run(message *m, const run_meta *r) {
+  run_meta same = *r;
+  const char **texts[RUN_TEXTS];
+  run_meta_texts(&same, texts);
+  for (int i = 0; i < RUN_TEXTS; i++) message_put_text(m, *texts[i]);
+}
+
+void files_get_run(message *m, run_meta *r) {
+  const char **texts[RUN_TEXTS];
+  run_meta_texts(r, texts);
+  for (int i = 0; i < RUN_TEXTS; i++) *texts[i] = message_get_text(m);
+}
+
 void files_dismiss(const files *f, const error *e) {
   message m = {0};
   error ignored = {0};

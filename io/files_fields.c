@@ -70,20 +70,16 @@ int serve_field_check(file_server *s, message *m, error *e) {
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 static void fields_put_meta(message *m, const field_meta *meta) {
-  const char *const texts[] = {meta->config_text, meta->command,   meta->backend,
-                               meta->kernel,      meta->transport, meta->equation};
   const field_statistics *s = meta->measured ? NULL : meta->statistics; /* else the server is told later */
   message_put(m, meta, sizeof *meta);
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_put_text(m, texts[i]);
+  files_put_run(m, &meta->run);
   if (s) message_put(m, s, sizeof *s);
   if (s && s->bins) message_put(m, s->histogram, (size_t)s->bins * sizeof *s->histogram);
 }
 
 static void fields_get_meta(message *m, field_meta *meta, field_statistics *s) {
   message_get(m, meta, sizeof *meta);
-  const char **const texts[] = {&meta->config_text, &meta->command,   &meta->backend,
-                                &meta->kernel,      &meta->transport, &meta->equation};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = message_get_text(m);
+  files_get_run(m, &meta->run);
   if (!meta->statistics || meta->measured) return;
   message_get(m, s, sizeof *s);
   if (s->bins) s->histogram = message_get_bytes(m, (size_t)s->bins * sizeof *s->histogram);

@@ -60,6 +60,10 @@ int files_request_begin(const files *f, enum request what, message *m, MPI_Reque
 int files_request_end(message *m, MPI_Request *request, error *e);
 int files_request(const files *f, enum request what, message *m, error *e);
 
+/* The texts of *r, which itself travels in the struct around it. They stay in the message that they are got from. */
+void files_put_run(message *m, const run_meta *r);
+void files_get_run(message *m, run_meta *r);
+
 /* Tells every rank a few bytes of files.comm's rank 0. */
 int files_broadcast(const files *f, void *bytes, size_t count, error *e);
 

@@ -26,7 +26,9 @@ int files_receivers_write(const files *f, const char *path, const receivers_meta
   if (files_tell(f)) {
     message_put_text(&m, path);
     message_put(&m, meta, sizeof *meta);
+    files_put_run(&m, &meta->run);
     message_put(&m, meta->positions, (size_t)meta->receivers * sizeof *meta->positions);
+    message_put(&m, meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
   }
   TRY(files_request(f, REQUEST_RECEIVERS_WRITE, &m, e));
   return receivers_file_write(f->comm, path, meta, part, e);
@@ -37,7 +39,9 @@ int serve_receivers_write(file_server *s, message *m, error *e) {
   const receivers_part none = {0};
   const char *path = message_get_text(m);
   message_get(m, &meta, sizeof meta);
+  files_get_run(m, &meta.run);
   meta.positions = message_get_bytes(m, (size_t)meta.receivers * sizeof *meta.positions);
+  meta.source_positions = message_get_bytes(m, (size_t)meta.sources * sizeof *meta.source_positions);
   return receivers_file_write(s->files->comm, path, &meta, &none, e);
 }
 
@@ -95,17 +99,13 @@ int serve_checkpoint_begin(file_server *s, message *m, error *e) {
 }
 
 static void state_put_meta(message *m, const checkpoint_meta *meta) {
-  const char *const texts[] = {meta->equation,  meta->backend,     meta->kernel,
-                               meta->transport, meta->config_text, meta->command};
   message_put(m, meta, sizeof *meta);
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_put_text(m, texts[i]);
+  files_put_run(m, &meta->run);
 }
 
 static void state_get_meta(message *m, checkpoint_meta *meta) {
   message_get(m, meta, sizeof *meta);
-  const char **const texts[] = {&meta->equation,  &meta->backend,     &meta->kernel,
-                                &meta->transport, &meta->config_text, &meta->command};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = message_get_text(m);
+  files_get_run(m, &meta->run);
 }
 
 int files_checkpoint_write(const files *f, const checkpoint_place *place, const checkpoint_meta *meta,

@@ -63,8 +63,42 @@ int attribute_double(const char *file, hid_t object, const char *name, int count
  * 64 KiB limit, and are what h5py gives back as str. NULL: empty. */
 int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
                      error *e);
-/* Which program made this, and when: created_by, creation_date, git_hash. */
-int attribute_origin(const char *file, hid_t object, error *e);
+int attribute_text(const char *file, hid_t object, const char *name, const char *text, error *e);
+/* The run that made this, which program, and when: step, time, dt, mpi_ranks, config, command, backend, kernel, transport,
+ * equation, created_by, creation_date, git_hash. */
+int attribute_run(const char *file, hid_t object, const run_meta *m, error *e);
+
+/* A contiguous dataset (scalar for rank 0) whose space is taken now; nothing fills it. Negative on failure. */
+hid_t dataset_create(hid_t file, const char *name, hid_t type, int rank, const hsize_t *shape);
+
+/* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
+#define FIELD_UNITS "1"
+
+/* What a dataset says of itself. NULL: nothing. */
+typedef struct dataset_words {
+  const char *units, *long_name;
+} dataset_words;
+int dataset_describe(const char *file, hid_t dataset, dataset_words words, error *e);
+/* The same of values of u. */
+int field_describe(const char *file, hid_t dataset, const run_meta *m, error *e);
+
+/* An axis that datasets of a file share: the dataset `name` of its coordinates, an HDF5 dimension scale. */
+typedef struct axis {
+  const char *name;
+  dataset_words words;
+  hsize_t points;
+  double first, spacing;     /* coordinate i is first + (i every) spacing, */
+  int64_t every;             /* 0 means 1; */
+  bool whole;                /* stored as int64, not as float64 */
+  const char *const *labels; /* or texts instead; NULL: none */
+} axis;
+int axis_create(const char *file, hid_t in, const axis *a, error *e);
+/* Says which axes of group `in` the `count` axes of the dataset are. */
+int axes_attach(const char *file, hid_t in, hid_t dataset, int count, const char *const *names, error *e);
+
+/* Endings of the lists of saved fields. */
+#define SERIES_XDMF     ".xdmf"
+#define SERIES_PARAVIEW ".hdf.series"
 
 /* A saved field while it is written: rank 0's. */
 typedef struct field_file {

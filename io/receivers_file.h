@@ -5,20 +5,24 @@
 #include <mpi.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "run_meta.h"
 
 typedef struct receivers_file receivers_file;
 
+/* It owns nothing. */
 typedef struct receivers_meta {
+  run_meta run;
   int64_t samples; /* of each receiver: sample i is of time i every dt */
-  int receivers;
-  const double (*positions)[3]; /* receivers: x y z, m */
-  double dt;                    /* s */
-  int64_t every;                /* steps */
+  int64_t every;   /* steps */
+  int receivers, sources;
+  const double (*positions)[3];        /* receivers: x y z, m */
+  const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;
 
 /* One process alone, not collective: creates PATH.receivers.h5 under a temporary name, with /position (receivers, 3)
- * and /time (samples), float64, attributes, and /u (samples, receivers), float32, to be filled. Its space is reserved
- * where the file system can, so that a full disk is seen here (exit 2). receivers_file_close it, also after a failure.
+ * and /source_position (sources, 3), float64, attributes, and /u (samples, receivers), float32, to be filled; their axes
+ * are /time, /receiver, /source and /xyz. Its space is reserved where the file system can, so that a full disk is seen
+ * here (exit 2). receivers_file_close it, also after a failure.
  */
 int receivers_file_create(receivers_file **f, const char *path, const receivers_meta *m, error *e);
 

@@ -23,61 +23,82 @@ static int receivers_write_names(receivers_file *f, const char *path, error *e) 
   return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
 
-/* A dataset, contiguous: all its space at once, and no fill values before the data. Negative on failure. */
-static hid_t receivers_write_create(const receivers_file *f, const char *name, hid_t type, int rank,
-                                    const hsize_t *shape) {
-  hid_t space = H5Screate_simple(rank, shape, NULL), list = H5Pcreate(H5P_DATASET_CREATE);
-  hid_t dataset = H5I_INVALID_HID;
-  if (space >= 0 && list >= 0 && H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
-      H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(list, false) >= 0)
-    dataset = H5Dcreate2(f->file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
-  if (list >= 0) H5Pclose(list);
-  if (space >= 0) H5Sclose(space);
-  return dataset;
+/* The axes of all datasets. */
+static int receivers_write_axes(const receivers_file *f, const receivers_meta *m, error *e) {
+  static const char *const xyz[] = {"x", "y", "z"};
+  const axis axes[] = {{.name = "time",
+                        .words = {"s", "time"},
+                        .points = (hsize_t)m->samples,
+                        .spacing = m->run.dt,
+                        .every = m->every},
+                       {.name = "receiver",
+                        .words = {NULL, "number of the receiver"},
+                        .points = f->receivers,
+                        .spacing = 1,
+                        .whole = true},
+                       {.name = "source",
+                        .words = {NULL, "number of the source, in the order of their sections"},
+                        .points = (hsize_t)m->sources,
+                        .spacing = 1,
+                        .whole = true},
+                       {.name = "xyz", .words = {NULL, "component"}, .points = 3, .labels = xyz}};
+  for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) TRY(axis_create(f->path, f->file, &axes[i], e));
+  return 0;
 }
 
-static int put_doubles(const receivers_file *f, const char *name, int rank, const hsize_t *shape,
-                       const double *values, error *e) {
-  hid_t dataset = receivers_write_create(f, name, H5T_IEEE_F64LE, rank, shape);
-  if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+typedef struct receivers_places {
+  const char *name, *of, *long_name;
+  int count;
+  const double (*positions)[3];
+} receivers_places;
+
+static int receivers_write_places(const receivers_file *f, receivers_places p, error *e) {
+  const hsize_t shape[2] = {(hsize_t)p.count, 3};
+  const char *const axes[2] = {p.of, "xyz"};
+  hid_t dataset = dataset_create(f->file, p.name, H5T_IEEE_F64LE, 2, shape);
+  if (dataset < 0 ||
+      (p.count && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, p.positions) < 0))
     failed(f, e);
+  else if (!axes_attach(f->path, f->file, dataset, 2, axes, e))
+    dataset_describe(f->path, dataset, (dataset_words){"m", p.long_name}, e);
   if (dataset >= 0) H5Dclose(dataset);
   return e->id;
 }
 
-static int put_times(const receivers_file *f, const receivers_meta *m, error *e) {
-  const hsize_t shape[1] = {(hsize_t)m->samples};
-  double *times = malloc(((size_t)m->samples + 1) * sizeof *times);
-  if (!times) return FAIL(e, OUT_OF_MEMORY, (size_t)m->samples * sizeof *times, "the times of the receivers");
-  for (int64_t i = 0; i < m->samples; i++) times[i] = (double)(i * m->every) * m->dt;
-  put_doubles(f, "time", 1, shape, times, e);
-  free(times);
-  return e->id;
+static int receivers_write_traces(receivers_file *f, const receivers_meta *m, error *e) {
+  static const char *const axes[2] = {"time", "receiver"};
+  const hsize_t shape[2] = {(hsize_t)m->samples, f->receivers};
+  f->traces = dataset_create(f->file, "u", H5T_IEEE_F32LE, 2, shape);
+  if (f->traces < 0) return failed(f, e);
+  TRY(axes_attach(f->path, f->file, f->traces, 2, axes, e));
+  return field_describe(f->path, f->traces, &m->run, e);
 }
 
-static int receivers_write_put_meta(const receivers_file *f, const receivers_meta *m, error *e) {
-  const hsize_t shape[2] = {f->receivers, 3};
-  TRY(attribute_origin(f->path, f->file, e));
-  TRY(attribute_double(f->path, f->file, "dt", 0, &m->dt, e));
+static int receivers_write_all(receivers_file *f, const receivers_meta *m, error *e) {
+  const receivers_places receivers = {"position", "receiver", "position of the receiver", m->receivers,
+                                      m->positions},
+                         sources = {"source_position", "source", "position of the source", m->sources,
+                                    m->source_positions};
+  TRY(attribute_run(f->path, f->file, &m->run, e));
   TRY(attribute_int64(f->path, f->file, "every", 0, &m->every, e));
-  TRY(put_doubles(f, "position", 2, shape, &m->positions[0][0], e));
-  return put_times(f, m, e);
+  TRY(receivers_write_axes(f, m, e));
+  TRY(receivers_write_places(f, receivers, e));
+  TRY(receivers_write_places(f, sources, e));
+  return receivers_write_traces(f, m, e);
 }
 
 int receivers_file_create(receivers_file **created, const char *path, const receivers_meta *m, error *e) {
   receivers_file *f = *created = calloc(1, sizeof *f);
   if (!f) return FAIL(e, OUT_OF_MEMORY, sizeof *f, "the file of the receivers");
-  const hsize_t shape[2] = {(hsize_t)m->samples, (hsize_t)m->receivers};
   f->file = f->traces = H5I_INVALID_HID;
-  f->receivers = shape[1];
+  f->receivers = (hsize_t)m->receivers;
   TRY(receivers_write_names(f, path, e));
   temporary_begin(f->temporary, sizeof f->temporary, f->path);
   f->created = disk_driver_open(&f->disk);
   if (f->created) f->file = H5Fcreate(f->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
   if (f->file < 0) return failed(f, e);
-  TRY(receivers_write_put_meta(f, m, e));
-  f->traces = receivers_write_create(f, "u", H5T_IEEE_F32LE, 2, shape);
-  if (f->traces < 0 || H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0 || f->disk.error) return failed(f, e);
+  TRY(receivers_write_all(f, m, e));
+  if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0 || f->disk.error) return failed(f, e);
   return 0;
 }
 

@@ -1,10 +1,19 @@
-/* PATH.xdmf: the list of saved fields for readers of XDMF 3, with their times. */
+/* The list of saved fields with their times, for two kinds of readers: PATH.xdmf for those of XDMF 3, PATH.hdf.series for
+ * ParaView, which finds the times of a series nowhere else. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "atomic_file.h"
 #include "io_internal.h"
+
+typedef struct series_list {
+  const char *base; /* of the names of the files */
+  const series_entry *entries;
+  int count;
+  const slab *slab;
+  const field_meta *meta;
+} series_list;
 
 static void print_escaped(FILE *to, const char *text) {
   for (; *text; text++) switch (*text) {
@@ -32,49 +41,71 @@ static void print_triple(FILE *to, const char *indent, const double xyz[3]) {
           indent, xyz[2], xyz[1], xyz[0]); /* XDMF, too, counts z first */
 }
 
-static void print_grid(FILE *to, const char *base, const series_entry *entry, const slab *s,
-                       const field_meta *m) {
+static void print_grid(FILE *to, const series_list *l, const series_entry *entry) {
   char shape[64];
-  snprintf(shape, sizeof shape, "%d %d %d", s->nz_global, s->ny, s->nx);
+  snprintf(shape, sizeof shape, "%d %d %d", l->slab->nz_global, l->slab->ny, l->slab->nx);
   fprintf(to, "      <Grid Name=\"step %" PRId64 "\" GridType=\"Uniform\">\n", entry->step);
   fprintf(to, "        <Time Value=\"%.17g\"/>\n", entry->time);
   fprintf(to, "        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"%s\"/>\n", shape);
   fprintf(to, "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n");
-  print_triple(to, "          ", m->origin);
-  print_triple(to, "          ", m->spacing);
+  print_triple(to, "          ", l->meta->origin);
+  print_triple(to, "          ", l->meta->spacing);
   fprintf(to,
           "        </Geometry>\n        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n");
   fprintf(to, "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"%s\">",
           shape);
-  print_escaped(to, base);
+  print_escaped(to, l->base);
   fprintf(to, ".%08" PRId64 ".hdf:/u</DataItem>\n        </Attribute>\n      </Grid>\n", entry->step);
 }
 
-/* Returns 0 or an errno. */
-static int print_series(const char *file, const char *base, const series_entry *entries, int count,
-                        const slab *s, const field_meta *m) {
-  FILE *to = fopen(file, "w");
-  if (!to) return errno;
+static void print_xdmf(FILE *to, const series_list *l) {
   fprintf(to, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<Xdmf Version=\"3.0\">\n  <Domain>\n");
   fprintf(to, "    <Grid Name=\"series\" GridType=\"Collection\" CollectionType=\"Temporal\">\n");
-  for (int i = 0; i < count; i++) print_grid(to, base, &entries[i], s, m);
+  for (int i = 0; i < l->count; i++) print_grid(to, l, &l->entries[i]);
   fprintf(to, "    </Grid>\n  </Domain>\n</Xdmf>\n");
+}
+
+static void print_json(FILE *to, const series_list *l) {
+  fprintf(to, "{\n  \"file-series-version\": \"1.0\",\n  \"files\": [");
+  for (int i = 0; i < l->count; i++) {
+    fprintf(to, "%s\n    {\"name\": \"", i ? "," : "");
+    for (const char *c = l->base; *c; c++)
+      fprintf(to, (unsigned char)*c < ' ' ? "\\u%04x" : *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    fprintf(to, ".%08" PRId64 ".hdf\", \"time\": %.17g}", l->entries[i].step, l->entries[i].time);
+  }
+  fprintf(to, "\n  ]\n}\n");
+}
+
+typedef void series_printer(FILE *to, const series_list *l);
+
+/* Returns 0 or an errno. */
+static int print_series(const char *file, series_printer *print, const series_list *l) {
+  FILE *to = fopen(file, "w");
+  if (!to) return errno;
+  print(to, l);
   int rc = fflush(to) ? errno : ferror(to) ? EIO : 0;
   if (fclose(to) && !rc) rc = errno;
   return rc;
 }
 
-int series_write(const char *path, const series_entry *entries, int count, const slab *s,
-                 const field_meta *meta, error *e) {
+static int series_put(const char *path, const char *ending, series_printer *print, const series_list *l,
+                      error *e) {
   char file[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING];
-  const char *slash = strrchr(path, '/');
-  int n = snprintf(file, sizeof file, "%s.xdmf", path);
+  int n = snprintf(file, sizeof file, "%s%s", path, ending);
   if (n >= FILE_NAME) return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(temporary, sizeof temporary, file);
-  int rc = print_series(temporary, slash ? slash + 1 : path, entries, count, s, meta);
+  int rc = print_series(temporary, print, l);
   if (rc) {
     remove(temporary);
     return FAIL(e, FILE_WRITE, file, strerror(rc));
   }
   return atomic_file_commit(temporary, file, e);
+}
+
+int series_write(const char *path, const series_entry *entries, int count, const slab *s,
+                 const field_meta *meta, error *e) {
+  const char *slash = strrchr(path, '/');
+  const series_list l = {slash ? slash + 1 : path, entries, count, s, meta};
+  TRY(series_put(path, SERIES_XDMF, print_xdmf, &l, e));
+  return series_put(path, SERIES_PARAVIEW, print_json, &l, e);
 }

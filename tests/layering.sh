@@ -30,7 +30,7 @@ includes() {
 library_of() { # HEADER -> name of a library that not every room may use
   case $1 in
     '<mpi.h' | '"mpi.h') echo mpi ;;
-    [\<\"]*hdf5.h | [\<\"]*H5*.h) echo hdf5 ;;
+    [\<\"]*hdf5.h | [\<\"]*hdf5_hl.h | [\<\"]*H5*.h) echo hdf5 ;;
     [\<\"]nvtx3/*) echo nvtx ;;
     [\<\"]cuda* | [\<\"]cooperative_groups*) echo cuda ;;
   esac

@@ -146,7 +146,7 @@ static int receivers_allocate(receivers *r, const receivers_placed *own, error *
 
 int receivers_open(receivers *r, const problem *on, receivers_span span, error *e) {
   receivers_placed *own = NULL;
-  *r = (receivers){.dev = on->dev, .slab = on->slab, .files = on->files};
+  *r = (receivers){.dev = on->dev, .slab = on->slab, .config = on->config, .files = on->files};
   if (on->config->receivers == RECEIVERS_NONE) return 0;
   if (!receivers_plan(r, on->config, &own, span, e)) {
     receivers_allocate(r, own, e);
@@ -158,7 +158,7 @@ int receivers_open(receivers *r, const problem *on, receivers_span span, error *
 
 int receivers_bytes(const problem *on, receivers_span span, receivers_size *size, error *e) {
   receivers_placed *own = NULL;
-  receivers r = {.slab = on->slab, .files = on->files};
+  receivers r = {.slab = on->slab, .config = on->config, .files = on->files};
   *size = (receivers_size){0};
   if (on->config->receivers == RECEIVERS_NONE) return 0;
   if (!receivers_plan(&r, on->config, &own, span, e)) {
@@ -272,15 +272,27 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-int receivers_write(receivers *r, const char *path, double dt, error *e) {
-  const receivers_meta meta = {.samples = r->taken,
-                               .receivers = r->count,
-                               .positions = (const double(*)[3])r->positions,
-                               .dt = dt,
-                               .every = r->every};
+/* Positions of the sources, x y z; the caller's to free. */
+static double (*receivers_sources(const config *c, error *e))[3] {
+  double(*positions)[3] = receivers_alloc((size_t)c->source_count, sizeof *positions, e);
+  for (int i = 0; positions && i < c->source_count; i++)
+    memcpy(positions[i], c->sources[i].position, sizeof positions[i]);
+  return positions;
+}
+
+int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
   receivers_flush(r, e);
-  TRY(error_agree(e, r->files->compute));
+  double(*sources)[3] = receivers_sources(r->config, e);
+  const receivers_meta meta = {.run = *run,
+                               .samples = r->taken,
+                               .every = r->every,
+                               .receivers = r->count,
+                               .sources = r->config->source_count,
+                               .positions = (const double(*)[3])r->positions,
+                               .source_positions = (const double(*)[3])sources};
   const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};
-  return files_receivers_write(r->files, path, &meta, &part, e);
+  if (!error_agree(e, r->files->compute)) files_receivers_write(r->files, path, &meta, &part, e);
+  free(sources);
+  return e->id;
 }

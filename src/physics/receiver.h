@@ -12,6 +12,7 @@
 typedef struct receivers {
   device *dev;            /* not owned */
   const slab *slab;       /* not owned */
+  const config *config;   /* not owned */
   const files *files;     /* not owned */
   int count;              /* of all ranks */
   int64_t every;          /* steps */
@@ -59,7 +60,7 @@ int receivers_bytes(const problem *on, receivers_span span, receivers_size *size
 /* Bytes of the file that holds the traces of the whole run. */
 static inline size_t receivers_file_bytes(const receivers *r) {
   return (size_t)r->rows * ((size_t)r->count * sizeof(float) + sizeof(double)) +
-         (size_t)r->count * sizeof *r->positions;
+         ((size_t)r->count + (size_t)r->config->source_count) * (sizeof *r->positions + sizeof(int64_t));
 }
 
 /* Is this step to be sampled? The same on every rank. */
@@ -84,9 +85,9 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
  * */
 int receivers_flush(receivers *r, error *e);
 
-/* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; `dt`: s. Does
+/* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order. Does
  * nothing where there are no receivers. Collective over files->compute, same error everywhere: exit 2 where the file
  * cannot be written. */
-int receivers_write(receivers *r, const char *path, double dt, error *e);
+int receivers_write(receivers *r, const char *path, const run_meta *run, error *e);
 
 #endif

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "base/error_mpi.h"
 
-enum { RANK_TEXT = 192, FILES_TEXT = 6 * CONFIG_TEXT + 256 /* all names of the files written */ };
+enum { RANK_TEXT = 192, FILES_TEXT = 7 * CONFIG_TEXT + 256 /* all names of the files written */ };
 
 /* --- at the start ------------------------------------------------------------------------------------------------ */
 
@@ -124,7 +124,7 @@ void announce_files(const simulation *s) {
   if (w->fields > 1)
     announce_list(list, "%s.%08" PRId64 ".hdf to %s.%08" PRId64 ".hdf (%d fields)", path, w->first, path,
                   w->last, w->fields);
-  if (w->fields) announce_list(list, "%s.xdmf", path);
+  if (w->fields) announce_list(list, "%s.xdmf", path), announce_list(list, "%s.hdf.series", path);
   if (w->receivers) announce_list(list, "%s.receivers.h5", path);
   if (w->checkpoint >= 0)
     announce_list(list, "%s.%08" PRId64 ".h5 (the newest checkpoint)", s->config->checkpoint_path,

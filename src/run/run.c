@@ -146,7 +146,8 @@ static int run_finish(simulation *s, error *e) {
   TRY(saving_finish(&s->saving, e));
   s->saving.last = true;
   if (c->output_every == 0 || s->stepper.step % c->output_every != 0) TRY(save_field(&s->saving, e));
-  if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, s->physics.dt, e));
+  const run_meta about = saving_run(&s->saving);
+  if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, &about, e));
   s->saving.written.receivers = s->stepper.receivers;
   return 0;
 }

@@ -19,19 +19,6 @@ typedef struct state_job {
   int64_t *steps; /* of the series; owned */
 } state_job;
 
-static checkpoint_meta state_meta(const saving *s) {
-  return (checkpoint_meta){.step = s->stepper->step,
-                           .time = (double)s->stepper->step * s->physics->dt,
-                           .dt = s->physics->dt,
-                           .mpi_ranks = s->files->started,
-                           .equation = equation_name(s->config->equation),
-                           .backend = backend_name(s->dev->table->backend),
-                           .kernel = s->stepper->kernel->name,
-                           .transport = s->stepper->halo->name,
-                           .config_text = s->config_text,
-                           .command = s->command};
-}
-
 static int write_state(output_job *job, error *e) {
   state_job *j = (state_job *)job;
   const config *c = j->s->config;
@@ -50,9 +37,9 @@ static void state_done(output_job *job, bool written) {
   state_job *j = (state_job *)job;
   if (written) {
     j->s->checkpoint_seconds = job->seconds;
-    j->s->written.checkpoint = j->meta.step;
+    j->s->written.checkpoint = j->meta.run.step;
     log_line(j->s->log, "checkpoint %s.%08lld.h5 (%.1f s)", j->s->config->checkpoint_path,
-             (long long)j->meta.step, job->seconds);
+             (long long)j->meta.run.step, job->seconds);
   }
   state_free_job(j);
 }
@@ -68,9 +55,7 @@ static state_job *state_make_job(saving *s, int64_t saved, error *e) {
     j->s = s;
     for (size_t i = 0; i < mine; i++) j->steps[i] = s->series.entries[i].step;
     fingerprint_make(&j->fingerprint, s, e);
-    j->meta = state_meta(s);
-    j->meta.keys = j->fingerprint.keys;
-    j->meta.key_count = j->fingerprint.count;
+    j->meta = (checkpoint_meta){saving_run(s), j->fingerprint.keys, j->fingerprint.count};
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j + (mine + 1) * sizeof *j->steps, "a checkpoint");
   if (!error_agree(e, s->comm)) return j;

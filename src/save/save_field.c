@@ -66,21 +66,12 @@ int save_field_check(saving *s, error *e) {
   return refuse_nonfinite(s, &s->statistics, e);
 }
 
-/* What the saved file says about this run at its present step. */
+/* What the saved file says of itself. */
 static field_meta field_meta_of(const saving *s) {
   const config *c = s->config;
-  return (field_meta){.step = s->stepper->step,
-                      .time = (double)s->stepper->step * s->physics->dt,
-                      .dt = s->physics->dt,
+  return (field_meta){.run = saving_run(s),
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
                       .spacing = {c->dx, c->dy, c->dz},
-                      .config_text = s->config_text,
-                      .command = s->command,
-                      .mpi_ranks = s->files->started,
-                      .backend = backend_name(s->dev->table->backend),
-                      .kernel = s->stepper->kernel->name,
-                      .transport = s->stepper->halo->name,
-                      .equation = equation_name(c->equation),
                       .compress = c->compress};
 }
 
@@ -135,7 +126,7 @@ static int copied_planes(void *context, int z, int planes, float *values, error 
 static int copy_measured(void *context, error *e) {
   field_job *j = context;
   saving *s = j->s;
-  j->statistics.step = j->meta.step;
+  j->statistics.step = j->meta.run.step;
   if (survey_finish(&s->copy_survey, snapshot_points(s->slab, j->planes), true, &j->statistics, e))
     error_abort(e, s->comm);
   return refuse_nonfinite(s, &j->statistics, e);
@@ -163,9 +154,9 @@ static void field_done(output_job *job, bool written) {
   saving *s = j->s;
   if (j->copy && j->statistics.points) log_statistics(s, &j->statistics, log_line);
   if (written) {
-    log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.step);
-    if (s->written.fields++ == 0) s->written.first = j->meta.step;
-    s->written.last = j->meta.step;
+    log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.run.step);
+    if (s->written.fields++ == 0) s->written.first = j->meta.run.step;
+    s->written.last = j->meta.run.step;
     s->series.whole++;
     s->series.behind = !j->lists;
   }
@@ -183,7 +174,7 @@ static bool list_is_due(saving *s) {
 
 static int keep_series(field_job *j, error *e) {
   saving *s = j->s;
-  TRY(list_step(s, j->meta.step, e));
+  TRY(list_step(s, j->meta.run.step, e));
   if (!j->lists) return 0;
   size_t bytes = (size_t)s->series.count * sizeof *s->series.entries;
   if (!(j->series = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");

@@ -9,7 +9,7 @@
  * at a later call. Collective. */
 int save_field(saving *s, error *e);
 
-/* Brings PATH.xdmf up to date where it is behind, as it may be by a second or so while the run goes on. After a failure,
+/* Brings the lists of saved fields up to date where they are behind, as they may be by a second or so while the run goes on. After a failure,
  * `e`, too, which stays what it is unless the run was only stopped. Collective, agreed. */
 int save_field_finish(saving *s, error *e);
 

@@ -97,6 +97,19 @@ int saving_wait(saving *s, const snapshot *copy, error *e) {
   return error_agree(e, s->jobs);
 }
 
+run_meta saving_run(const saving *s) {
+  return (run_meta){.step = s->stepper->step,
+                    .time = (double)s->stepper->step * s->physics->dt,
+                    .dt = s->physics->dt,
+                    .mpi_ranks = s->files->started,
+                    .config_text = s->config_text,
+                    .command = s->command,
+                    .backend = backend_name(s->dev->table->backend),
+                    .kernel = s->stepper->kernel->name,
+                    .transport = s->stepper->halo->name,
+                    .equation = equation_name(s->config->equation)};
+}
+
 double saving_backlog(const saving *s) {
   return s->writer ? OUTPUT_ROOM * output_sum(s->writer).longest : 0;
 }

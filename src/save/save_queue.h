@@ -27,7 +27,7 @@ typedef struct saved_series {
   int count;
   int whole;   /* the first ones, whose files are complete */
   double told; /* saving.clock when a list was last given to the writer, s */
-  bool behind; /* PATH.xdmf does not list all of them; known on every rank, as is `told` */
+  bool behind; /* its lists (series_write) do not name all of them; known on every rank, as is `told` */
 } saved_series;
 
 typedef struct saving {
@@ -92,6 +92,9 @@ int saving_finish(saving *s, error *e);
 /* For a job: makes the writer's thread ready to use files and waits until its copy, which may be NULL, is complete.
  * Collective over the ranks' jobs; agreed. */
 int saving_wait(saving *s, const snapshot *copy, error *e);
+
+/* What a file saved now says of this run. */
+run_meta saving_run(const saving *s);
 
 /* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */
 double saving_backlog(const saving *s);

@@ -18,13 +18,14 @@ static double multiples(int64_t first, int64_t last, int64_t every) {
 
 /* What a file holds besides values: HDF5's own records, attributes and the config. */
 static double metadata(const saving *s) {
-  const double RECORDS = 9000;
+  const double RECORDS = 14000;
   return RECORDS + (double)strlen(s->config_text);
 }
 
 double storage_field_bytes(const saving *s) {
   const config *c = s->config;
-  return config_points(c) * sizeof(float) + c->histogram * (double)sizeof(uint64_t) + metadata(s);
+  const double axes = (double)c->nx + c->ny + c->nz + c->histogram;
+  return config_points(c) * sizeof(float) + (axes + c->histogram) * sizeof(double) + metadata(s);
 }
 
 /* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */

@@ -152,7 +152,7 @@ static checkpoint_array bench_array(bench *b) {
 static double checkpoint_time(bench *b, io_way *way, bool write) {
   char path[512];
   error e = {0};
-  const checkpoint_meta meta = {.step = 1};
+  const checkpoint_meta meta = {.run.step = 1};
   checkpoint c;
   const checkpoint_array array = bench_array(b);
   snprintf(path, sizeof path, "%s/checkpoint", b->folder);

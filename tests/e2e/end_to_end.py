@@ -260,7 +260,7 @@ def nonfinite(program):
     saved = list(program.folder.glob("out/*"))
     check(any(p.suffix == ".hdf" for p in saved), "the finite fields before it were not saved")
     for path in saved:
-        check(path.suffix in (".hdf", ".xdmf"), f"{path.name} was left behind")
+        check(path.suffix in (".hdf", ".xdmf", ".series"), f"{path.name} was left behind")
         if path.suffix == ".hdf":
             check(np.isfinite(read_field(path, program.path)).all(), f"{path.name} holds non-finite values")
 
@@ -419,7 +419,7 @@ def options(program):
         check(result.out == "", f"{quiet} printed {result.out}")
     program.fresh()
     program.succeed(program.config(), "time.steps=9", "output.path=out/last", "time.steps=2")
-    check(program.files() == {"run.ini", "out/last.00000002.hdf", "out/last.xdmf"}, f"found {program.files()}")
+    check(program.files() == {"run.ini", "out/last.00000002.hdf", "out/last.xdmf", "out/last.hdf.series"}, f"found {program.files()}")
 
 
 @case
@@ -430,7 +430,7 @@ def benchmark(program):
         program.fresh()
         program.config({"grid.nx": 64, "grid.ny": 48, "grid.nz": 40})
         out = program.succeed(*args, "--report", "r.json", config, np=n).out
-        fields = {"out/u.00000003.hdf", "out/u.xdmf"} if not args else set()
+        fields = {"out/u.00000003.hdf", "out/u.xdmf", "out/u.hdf.series"} if not args else set()
         check(program.files() == {"run.ini", "r.json"} | fields, f"{args} left {program.files()}")
         check("Gpts/s" in out and "GB/s" in out, f"no report on stdout:\n{out}")
         check_report(json.loads((program.folder / "r.json").read_text()), n or 1, steps, 64 * 48 * 40)
@@ -486,7 +486,7 @@ def files(program):
         program.succeed(program.config({**geometry, "output.every": every, "time.steps": steps}),
                         "parallel.transport=chunked", np=2)
         names = {f"out/u.{step:08d}.hdf" for step in expected}
-        check(program.files() == names | {"run.ini", "out/u.xdmf"}, f"every {every}: found {program.files()}")
+        check(program.files() == names | {"run.ini", "out/u.xdmf", "out/u.hdf.series"}, f"every {every}: found {program.files()}")
         check_series(program.folder / "out", sorted(expected))
     path = program.folder / "out/u.00000004.hdf"
     with h5py.File(path, "r") as file:
@@ -507,15 +507,15 @@ def written(program):
     """The log ends with the files written: the first and last field, the newest checkpoint, and whatever else there is."""
     keys = {"equation.type": "wave", "output.every": 2, "time.steps": 5, "receivers.points": "3 4 5", "checkpoint.every_steps": 2,
             "report.file": "out/r.json"}
-    names = ["out/u.00000000.hdf to out/u.00000005.hdf (4 fields)", "out/u.xdmf", "out/u.receivers.h5",
+    names = ["out/u.00000000.hdf to out/u.00000005.hdf (4 fields)", "out/u.xdmf", "out/u.hdf.series", "out/u.receivers.h5",
              "out/u.checkpoint.00000004.h5 (the newest checkpoint)", "out/r.json"]
     for ranks, io in ((0, "gather"), (3, "server")):
         program.fresh()
         out = program.succeed(program.config(keys), f"parallel.io={io}", np=ranks).out
         check(out.splitlines()[-1] == "written: " + ", ".join(names), f"{io}: the log ends otherwise: {out}")
-        check(len(program.files()) == 1 + 4 + 1 + 1 + 2 + 1, f"{io}: {sorted(program.files())}")
+        check(len(program.files()) == 1 + 4 + 2 + 1 + 2 + 1, f"{io}: {sorted(program.files())}")
     out = program.succeed(program.config(), "output.path=out/v").out
-    check(out.splitlines()[-1] == "written: out/v.00000003.hdf, out/v.xdmf", f"the log ends otherwise: {out}")
+    check(out.splitlines()[-1] == "written: out/v.00000003.hdf, out/v.xdmf, out/v.hdf.series", f"the log ends otherwise: {out}")
     check("written:" not in program.succeed("-b", "3", program.config()).out, "a benchmark without a file")
 
 

@@ -324,7 +324,7 @@ def read_field(path, program):
         with h5py.File(path, "r") as file:
             return file["u"][...]
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    hdf5 = ctypes.CDLL(re.search(r"=> (\S*libhdf5\S*)", libraries).group(1))
+    hdf5 = ctypes.CDLL(re.search(r"=> (\S*libhdf5(?!\S*_hl)\S*)", libraries).group(1))
     handle = ctypes.c_int64
     hdf5.H5open()
     for name in ("H5Fopen", "H5Dopen2"):

@@ -4,6 +4,7 @@ reliability.py CASE STENCIL MPIEXEC   |   reliability.py --list
 
 Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
+import json
 import os
 import random
 import re
@@ -31,6 +32,9 @@ def series_of(program, path):
     items = [i.text.strip() for i in root.iter("DataItem") if i.get("Format") == "HDF"]
     steps = [int(re.fullmatch(r".*\.(\d{8,})\.hdf:.*", item).group(1)) for item in items]
     check(len(times) == len(steps), f"{path}.xdmf: {len(times)} times, {len(steps)} fields")
+    names = [re.sub(":.*", "", item) for item in items]
+    listed = json.loads((program.folder / f"{path}.hdf.series").read_text())["files"]
+    check(listed == [{"name": n, "time": t} for n, t in zip(names, times)], f"{path}.hdf.series and .xdmf differ: {listed}")
     return list(zip(steps, times))
 
 

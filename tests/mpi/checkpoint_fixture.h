@@ -124,15 +124,15 @@ static const checkpoint_key KEYS[] = {
 enum { KEY_COUNT = sizeof KEYS / sizeof *KEYS };
 
 static inline checkpoint_meta checkpoint_meta_of(int64_t step) {
-  return (checkpoint_meta){.step = step,
-                           .time = 0.125 * (double)step,
-                           .dt = 0.125,
-                           .mpi_ranks = 3,
-                           .equation = "wave",
-                           .backend = "host",
-                           .kernel = "simd",
-                           .transport = "sendrecv",
-                           .config_text = "[grid]\nnx = 7\n",
+  return (checkpoint_meta){.run = {.step = step,
+                                   .time = 0.125 * (double)step,
+                                   .dt = 0.125,
+                                   .mpi_ranks = 3,
+                                   .config_text = "[grid]\nnx = 7\n",
+                                   .backend = "host",
+                                   .kernel = "simd",
+                                   .transport = "sendrecv",
+                                   .equation = "wave"},
                            .keys = KEYS,
                            .key_count = KEY_COUNT};
 }

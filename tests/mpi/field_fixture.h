@@ -121,18 +121,18 @@ static inline int random_sink(void *context, int z, int planes, float *values, e
 }
 
 static inline field_meta some_meta(int ranks, int compress) {
-  return (field_meta){.step = 42,
-                      .time = 0.125,
-                      .dt = 0.5,
+  return (field_meta){.run = {.step = 42,
+                              .time = 0.125,
+                              .dt = 0.5,
+                              .mpi_ranks = ranks,
+                              .config_text = "[grid]\nnx = 7\n",
+                              .command = "stencil a.ini",
+                              .backend = "host",
+                              .kernel = "simd",
+                              .transport = "sendrecv",
+                              .equation = "jacobi"},
                       .origin = {1, -2, 3.5},
                       .spacing = {0.25, 0.5, 2},
-                      .config_text = "[grid]\nnx = 7\n",
-                      .command = "stencil a.ini",
-                      .mpi_ranks = ranks,
-                      .backend = "host",
-                      .kernel = "simd",
-                      .transport = "sendrecv",
-                      .equation = "jacobi",
                       .compress = compress};
 }
 

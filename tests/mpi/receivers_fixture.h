@@ -17,6 +17,8 @@ static char folder[64];
 
 enum { NX = 14, NY = 9, NZ = 25 };
 static const double DT = 0.25, H[3] = {0.1, 0.25, 2}, ORIGIN[3] = {-5.1, 3, 100};
+static const run_meta ABOUT = {
+    .step = 77, .time = 77 * 0.25, .dt = 0.25, .config_text = "[grid]\n", .equation = "wave"};
 static const int N[3] = {NX, NY, NZ};
 
 static inline config some_config(int count, int64_t every) {

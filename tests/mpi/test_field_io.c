@@ -193,7 +193,7 @@ static void test_layout(void **state) {
     field_meta meta = some_meta(x->ranks, i % 2);
     stream source = {&x->s, 0, -1, 0};
     error e = {0};
-    meta.config_text = text;
+    meta.run.config_text = text;
     assert_int_equal(field_write(&io, path, &meta, random_source, &source, &e), 0);
     if (x->rank == 0) {
       hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -221,9 +221,23 @@ static void test_layout(void **state) {
   free(text);
 }
 
+static void expect_text(const char *path, const char *ending, const char *expected) {
+  char file[160], text[8192] = "";
+  snprintf(file, sizeof file, "%s%s", path, ending);
+  FILE *f = fopen(file, "r");
+  assert_non_null(f);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  assert_string_equal(text, expected);
+}
+
 static void test_series(void **state) {
   fixture *x = *state;
-  static const char expected[] =
+  static const char paraview[] =
+      "{\n  \"file-series-version\": \"1.0\",\n  \"files\": [\n"
+      "    {\"name\": \"a&<b>\\\"\\\\\\u0009.00000003.hdf\", \"time\": 0.375},\n"
+      "    {\"name\": \"a&<b>\\\"\\\\\\u0009.00000010.hdf\", \"time\": 1.25}\n  ]\n}\n";
+  static const char xdmf[] =
       "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<Xdmf Version=\"3.0\">\n  <Domain>\n"
       "    <Grid Name=\"series\" GridType=\"Collection\" CollectionType=\"Temporal\">\n"
       "      <Grid Name=\"step 3\" GridType=\"Uniform\">\n"
@@ -237,22 +251,18 @@ static void test_series(void **state) {
       "        </Geometry>\n"
       "        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n"
       "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"17 5 7\">"
-      "a&amp;&lt;b&gt;&quot;.00000003.hdf:/u</DataItem>\n"
+      "a&amp;&lt;b&gt;&quot;\\\t.00000003.hdf:/u</DataItem>\n"
       "        </Attribute>\n      </Grid>\n    </Grid>\n  </Domain>\n</Xdmf>\n";
   const series_entry entries[] = {{3, 0.375}, {10, 1.25}};
   field_meta meta = some_meta(1, 0);
-  char path[128], file[160], text[8192] = "";
+  char path[128], text[256];
   error e = {0};
   if (x->rank) return;
-  snprintf(path, sizeof path, "%s/a&<b>\"", x->folder);
-  snprintf(file, sizeof file, "%s.xdmf", path);
+  snprintf(path, sizeof path, "%s/a&<b>\"\\\t", x->folder);
   assert_int_equal(series_write(path, entries, 2, &x->s, &meta, &e), 0);
+  expect_text(path, ".hdf.series", paraview);
   assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), 0); /* replaces the earlier list */
-  FILE *f = fopen(file, "r");
-  assert_non_null(f);
-  text[fread(text, 1, sizeof text - 1, f)] = 0;
-  fclose(f);
-  assert_string_equal(text, expected);
+  expect_text(path, ".xdmf", xdmf);
   snprintf(path, sizeof path, "%s/none/a", x->folder);
   snprintf(text, sizeof text, "%s.xdmf: cannot write: No such file or directory", path);
   assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), ERROR_FILE_WRITE);
@@ -362,6 +372,7 @@ static void test_abandoned(void **state) {
   const leftover left[] = {{".00000007.hdf", host, false, true},
                            {".00000042.hdf", host, false, true},
                            {".xdmf", host, false, true},
+                           {".hdf.series", host, false, true},
                            {".00000008.hdf", "another", true, true},
                            {".00000009.hdf", "another", false, false},
                            {".xdmf", "another", false, false},

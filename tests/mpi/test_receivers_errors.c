@@ -76,7 +76,7 @@ static void a_full_disk_is_an_error(void) {
     snprintf(text, sizeof text, "%s: cannot write: %s", name,
              none ? "No such file or directory" : "File too large");
     limit_file_size(limits[i]);
-    const int id = receivers_write(&r, path, DT, &e);
+    const int id = receivers_write(&r, path, &ABOUT, &e);
     limit_file_size(RLIM_INFINITY);
     assert_int_equal(id, ERROR_FILE_WRITE);
     assert_string_equal(e.text, text);

@@ -152,8 +152,8 @@ static void record(const config *c, recording how, const char *path) {
     assert_ok(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E), &E);
     assert_true(r.batched <= r.batch_rows);
   }
-  assert_ok(receivers_write(&r, path, DT, &E), &E);
-  assert_ok(receivers_write(&r, path, DT, &E), &E); /* over the file that is there */
+  assert_ok(receivers_write(&r, path, &ABOUT, &E), &E);
+  assert_ok(receivers_write(&r, path, &ABOUT, &E), &E); /* over the file that is there */
   receivers_close(&r);
   assert_ok(dev->table->free(dev, memory, MEMORY_DEVICE, &E), &E);
   assert_ok(dev->table->free(dev, staging, MEMORY_PINNED, &E), &E);

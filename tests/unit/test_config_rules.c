@@ -38,6 +38,7 @@ static void test_positions_on_faces(void **state) {
 static void test_report_of_its_own(void **state) {
   (void)state;
   static const char *const taken[] = {"report.file=a/b.xdmf",
+                                      "report.file=a/b.hdf.series",
                                       "report.file=a/b.receivers.h5",
                                       "report.file=a/b.00000010.hdf",
                                       "report.file=c.00000010.h5",

@@ -1,0 +1,75 @@
+/* Datasets that explain themselves: axes with names and coordinates, as HDF5's dimension scales, and units. Readers of
+ * netCDF find them. */
+#include <hdf5_hl.h>
+#include <stdlib.h>
+#include <string.h>
+#include "io_internal.h"
+
+hid_t dataset_create(hid_t file, const char *name, hid_t type, int rank, const hsize_t *shape) {
+  hid_t space = rank ? H5Screate_simple(rank, shape, NULL) : H5Screate(H5S_SCALAR);
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE), dataset = H5I_INVALID_HID;
+  /* HDF5 wants texts of variable length filled. */
+  const H5D_fill_time_t fill = H5Tis_variable_str(type) > 0 ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER;
+  if (space >= 0 && list >= 0 && H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
+      H5Pset_fill_time(list, fill) >= 0 && H5Pset_obj_track_times(list, false) >= 0)
+    dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  if (list >= 0) H5Pclose(list);
+  if (space >= 0) H5Sclose(space);
+  return dataset;
+}
+
+int dataset_describe(const char *file, hid_t dataset, dataset_words words, error *e) {
+  if (words.units) TRY(attribute_text(file, dataset, "units", words.units, e));
+  return attribute_text(file, dataset, "long_name", words.long_name, e);
+}
+
+int field_describe(const char *file, hid_t dataset, const run_meta *m, error *e) {
+  const char *const names[][2] = {{"heat", "temperature"}, {"wave", "pressure"}};
+  dataset_words words = {FIELD_UNITS, "field"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (m->equation && strcmp(m->equation, names[i][0]) == 0) words.long_name = names[i][1];
+  return dataset_describe(file, dataset, words, e);
+}
+
+/* Its values, float64 or texts, are of type `type` in memory. */
+static int axis_put(const char *file, hid_t in, const axis *a, hid_t type, const void *values, error *e) {
+  const hid_t stored = a->labels ? type : a->whole ? H5T_STD_I64LE : H5T_IEEE_F64LE;
+  hid_t dataset = dataset_create(in, a->name, stored, 1, &a->points);
+  if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0 ||
+      H5DSset_scale(dataset, a->name) < 0)
+    FAIL(e, FILE_WRITE, file, HDF5_WHY);
+  else
+    dataset_describe(file, dataset, a->words, e);
+  if (dataset >= 0) H5Dclose(dataset);
+  return e->id;
+}
+
+static int axis_put_labels(const char *file, hid_t in, const axis *a, error *e) {
+  hid_t type = H5Tcopy(H5T_C_S1);
+  if (type < 0 || H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0)
+    FAIL(e, FILE_WRITE, file, HDF5_WHY);
+  else
+    axis_put(file, in, a, type, a->labels, e);
+  if (type >= 0) H5Tclose(type);
+  return e->id;
+}
+
+int axis_create(const char *file, hid_t in, const axis *a, error *e) {
+  if (a->labels) return axis_put_labels(file, in, a, e);
+  double *values = malloc(((size_t)a->points + 1) * sizeof *values);
+  if (!values) return FAIL(e, OUT_OF_MEMORY, (size_t)a->points * sizeof *values, "coordinates");
+  for (hsize_t i = 0; i < a->points; i++)
+    values[i] = a->first + (double)((int64_t)i * (a->every ? a->every : 1)) * a->spacing;
+  axis_put(file, in, a, H5T_NATIVE_DOUBLE, values, e);
+  free(values);
+  return e->id;
+}
+
+int axes_attach(const char *file, hid_t in, hid_t dataset, int count, const char *const *names, error *e) {
+  for (int i = 0; i < count && !e->id; i++) {
+    hid_t scale = H5Dopen2(in, names[i], H5P_DEFAULT);
+    if (scale < 0 || H5DSattach_scale(dataset, scale, (unsigned)i) < 0) FAIL(e, FILE_WRITE, file, HDF5_WHY);
+    if (scale >= 0) H5Dclose(scale);
+  }
+  return e->id;
+}

@@ -1,0 +1,25 @@
+/* What every file that a run writes says of that run. */
+#ifndef STENCIL_RUN_META_H
+#define STENCIL_RUN_META_H
+
+#include <stdint.h>
+
+/* Root attributes. Texts may be NULL: empty. It owns nothing. */
+typedef struct run_meta {
+  int64_t step;            /* that the run has done */
+  double time, dt;         /* s; jacobi: a step is one unit of time */
+  int mpi_ranks;           /* all that were started */
+  const char *config_text; /* the effective config */
+  const char *command;     /* the command line */
+  const char *backend, *kernel, *transport, *equation;
+} run_meta;
+
+enum { RUN_TEXTS = 6 };
+/* The texts of *m, to be read or set one after the other. */
+static inline void run_meta_texts(run_meta *m, const char **texts[RUN_TEXTS]) {
+  const char **const all[RUN_TEXTS] = {&m->config_text, &m->command,   &m->backend,
+                                       &m->kernel,      &m->transport, &m->equation};
+  for (int i = 0; i < RUN_TEXTS; i++) texts[i] = all[i];
+}
+
+#endif
