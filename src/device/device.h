@@ -21,9 +21,10 @@ extern "C" {
 #endif
 
 enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_OUTPUT = 2, STREAM_COUNT = 3 };
-/* Events are numbered. The step loop, receivers, output and transports each have a range of their own. Events from
- * EVENT_ORDER on carry no times. */
+/* Events are numbered. The step loop (from 0, and from EVENT_ORDER), the exchange, receivers, output and transports each
+ * have a range of their own. Events from EVENT_ORDER on carry no times. */
 enum {
+  EVENT_HALO = 15,
   EVENT_ORDER = 24,
   EVENT_STEP_END = 32,
   EVENT_RECEIVERS = 32,

@@ -58,6 +58,11 @@ float *transport_ghosts(float *field, const slab *s, int side) {
   return halo_planes_at(field, s, side == LOWER ? -s->ghost : s->nz);
 }
 
+int transport_record(const halo *h, int set, enum halo_event event, error *e) {
+  if (set == HALO_UNTIMED) return 0;
+  return h->dev->table->record(h->dev, STREAM_BOUNDARY, halo_event_of(set, event), e);
+}
+
 int transport_count(void) {
   return TRANSPORTS;
 }
@@ -181,9 +186,9 @@ bool halo_needed(const halo *h) {
   return transport_neighbour(h, LOWER) != MPI_PROC_NULL || transport_neighbour(h, UPPER) != MPI_PROC_NULL;
 }
 
-int halo_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+int halo_exchange(halo *h, float *field, int set, bool serial, error *e) {
   if (!halo_needed(h)) return 0;
-  return h->transport->exchange(h, field, events, serial, e);
+  return h->transport->exchange(h, field, set, serial, e);
 }
 
 void halo_close(halo *h) {

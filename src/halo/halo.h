@@ -9,11 +9,23 @@
 #include "device/device.h"
 #include "slab.h"
 
-/* Events a transport records on STREAM_BOUNDARY for the report. */
-typedef struct halo_events {
-  int to_host;                    /* after the copies to the host */
-  int to_device_begin, to_device; /* around the copies of the ghosts to the device */
-} halo_events;
+/* What an exchange that is timed records on STREAM_BOUNDARY. */
+enum halo_event {
+  HALO_TO_HOST,         /* after the copies to the host */
+  HALO_TO_DEVICE_BEGIN, /* before the copies of the ghosts to the device, */
+  HALO_TO_DEVICE,       /* and after them */
+  HALO_EVENTS
+};
+enum {
+  HALO_SETS = 3,    /* sets of events, 0 to 2: of so many exchanges the times are known */
+  HALO_UNTIMED = -1 /* in place of a set: no events */
+};
+_Static_assert((int)EVENT_HALO + (int)HALO_SETS * (int)HALO_EVENTS <= (int)EVENT_ORDER, "they carry times");
+
+/* The device's number of an event. */
+static inline int halo_event_of(int set, enum halo_event event) {
+  return EVENT_HALO + set * HALO_EVENTS + event;
+}
 
 enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 3 };
 
@@ -35,9 +47,9 @@ typedef struct transport {
   /* Collective. A rank that fails still takes part in all collective calls; the caller makes the ranks agree. */
   int (*open)(halo *h, error *e);
   /* Sends the boundary planes of `field` and fills its ghost planes. It runs after the earlier work of STREAM_BOUNDARY.
-   * On return the arrival of the ghosts is enqueued there, so later work of that stream may use them. `events` may be
-   * NULL. `serial` also waits for the ghosts (overlap = off). */
-  int (*exchange)(halo *h, float *field, const halo_events *events, bool serial, error *e);
+   * On return the arrival of the ghosts is enqueued there, so later work of that stream may use them. `set`: of the
+   * events to record, or HALO_UNTIMED. `serial` also waits for the ghosts (overlap = off). */
+  int (*exchange)(halo *h, float *field, int set, bool serial, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed */
   bool on_device;         /* first value of halo.on_device; open may change it */
   /* For --version: the library that it needs, or why there is none. NULL: it needs none. */
@@ -63,7 +75,7 @@ struct halo {
   void *state;      /* of the transport, owned by it */
   /* Seconds from the first plane sent to the last received, as the host sees it, summed since the halo was opened. */
   double exchange_seconds;
-  /* The whole exchange runs on the device, between the events to_host and to_device_begin, without the host. */
+  /* The whole exchange runs on the device, between HALO_TO_HOST and HALO_TO_DEVICE_BEGIN, without the host. */
   bool on_device;
   bool mapped;            /* ghosts are the neighbours' own planes: an exchange moves nothing */
   char way[HALO_WHY];     /* which of its methods the transport uses, for the log; empty if it has only one */
@@ -93,7 +105,7 @@ int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 bool halo_needed(const halo *h);
 /* Exchanges the planes of `field`, one of the setup's: see transport.exchange. Collective. After a failure neighbours
  * may wait for ever: end the job (error_abort). */
-int halo_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e);
+int halo_exchange(halo *h, float *field, int set, bool serial, error *e);
 /* Collective. Also after a failed halo_open, or of a zero-initialised halo. */
 void halo_close(halo *h);
 

@@ -82,7 +82,7 @@ static int halo_test_round(halo *h, int field, int round, float *staging, error 
   TRY(error_agree(e, h->comm));
   halo_test_prepare(h, field, round, staging, e);
   TRY(error_agree(e, h->comm));
-  if (halo_exchange(h, h->setup.fields[field], NULL, false, e)) error_abort(e, h->comm);
+  if (halo_exchange(h, h->setup.fields[field], HALO_UNTIMED, false, e)) error_abort(e, h->comm);
   if (!h->dev->table->sync(h->dev, STREAM_BOUNDARY, e)) halo_test_check(h, field, round, staging, e);
   return error_agree(e, h->comm);
 }
@@ -115,7 +115,7 @@ int halo_test(halo *h, error *e) {
 static int halo_test_time_exchange(halo *h, double *seconds, error *e) {
   MPI_TRY(e, MPI_Barrier(h->comm));
   const double begin = MPI_Wtime();
-  TRY(halo_exchange(h, h->setup.fields[0], NULL, false, e));
+  TRY(halo_exchange(h, h->setup.fields[0], HALO_UNTIMED, false, e));
   TRY(h->dev->table->sync(h->dev, STREAM_BOUNDARY, e));
   *seconds = MPI_Wtime() - begin;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, seconds, 1, MPI_DOUBLE, MPI_MAX, h->comm));

@@ -25,6 +25,9 @@ size_t transport_bytes(const slab *s);
 float *transport_own(float *field, const slab *s, int side);
 float *transport_ghosts(float *field, const slab *s, int side);
 
+/* Records an event of an exchange; nothing where `set` is HALO_UNTIMED. */
+int transport_record(const halo *h, int set, enum halo_event event, error *e);
+
 /* --- halo_test.c --- */
 
 /* Exchanges patterns in all fields and checks what arrives: TRANSPORT_WRONG if a value differs. Collective,
@@ -45,7 +48,7 @@ int chunks_cut(chunks *c, int count, error *e);
 /* Chooses the number of pieces. More of them overlap better, but each has a cost, so exchanges of `h` are measured; all
  * else in `h` must be open. All ranks see the same times. Collective. */
 int chunks_measure(halo *h, chunks *c, error *e);
-int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e);
+int chunks_exchange(chunks *c, float *field, int set, error *e);
 void chunks_close(chunks *c);
 
 /* --- transport_ipc.c: for kernels that hand over planes by themselves --- */

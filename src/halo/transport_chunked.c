@@ -21,8 +21,8 @@ static int chunked_open(halo *h, error *e) {
   return chunks_measure(h, c, e);
 }
 
-static int chunked_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
-  TRY(chunks_exchange(h->state, field, events, e));
+static int chunked_exchange(halo *h, float *field, int set, bool serial, error *e) {
+  TRY(chunks_exchange(h->state, field, set, e));
   return serial ? h->dev->table->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 

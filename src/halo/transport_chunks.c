@@ -152,21 +152,20 @@ static int chunks_reach_device(chunks *c, float *field, error *e) {
   return 0;
 }
 
-int chunks_exchange(chunks *c, float *field, const halo_events *events, error *e) {
+int chunks_exchange(chunks *c, float *field, int set, error *e) {
   halo *h = c->h;
-  const device_table *t = h->dev->table;
   double begin = 0;
   if (!c->lanes[LOWER].open && !c->lanes[UPPER].open) return 0;
   TRY(chunks_leave_device(c, field, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  TRY(transport_record(h, set, HALO_TO_HOST, e));
   trace_begin("exchange");
   TRY(chunks_hand_over(c, &begin, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
   TRY(chunks_reach_device(c, field, e));
   TRY(chunks_end_sending(c, e));
   h->exchange_seconds += MPI_Wtime() - begin;
   trace_end();
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
   c->passed += (uint64_t)c->count;
   c->turn = !c->turn;
   return 0;

@@ -145,19 +145,19 @@ static int ipc_field_index(const halo *h, const float *field) {
   return -1;
 }
 
-static int ipc_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+static int ipc_exchange(halo *h, float *field, int set, bool serial, error *e) {
   const device_table *t = h->dev->table;
   ipc *p = h->state;
   const int index = ipc_field_index(h, field);
   if (index < 0) return FAIL(e, TRANSPORT_FIELD);
   if (serial) TRY(ipc_meet_neighbours(h, e));
   p->exchanges++;
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  TRY(transport_record(h, set, HALO_TO_HOST, e));
   TRY(ipc_put(h, p, field, index, e));
-  TRY(chunks_exchange(p->others, field, NULL, e));
+  TRY(chunks_exchange(p->others, field, HALO_UNTIMED, e));
   TRY(ipc_await(h, p, index, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 

@@ -293,19 +293,19 @@ static void nccl_close(halo *h) {
   nccl_dispose(n);
 }
 
-static int nccl_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+static int nccl_exchange(halo *h, float *field, int set, bool serial, error *e) {
   const device_table *t = h->dev->table;
   const slab *s = h->slab;
   nccl *n = h->state;
   float *const own[2] = {transport_own(field, s, LOWER), transport_own(field, s, UPPER)};
   float *const ghosts[2] = {transport_ghosts(field, s, LOWER), transport_ghosts(field, s, UPPER)};
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  TRY(transport_record(h, set, HALO_TO_HOST, e));
   if (nccl_exchange_planes(n, own, ghosts, transport_bytes(s) / sizeof(float), e)) {
     nccl_stop_thread(n); /* the thread would report the same failure again */
     return e->id;
   }
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 

@@ -56,7 +56,7 @@ static int sendrecv_shift_both(halo *h, const buffers *b, error *e) {
   return 0;
 }
 
-static int sendrecv_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+static int sendrecv_exchange(halo *h, float *field, int set, bool serial, error *e) {
   const device_table *t = h->dev->table;
   const slab *s = h->slab;
   const buffers *b = h->state;
@@ -64,18 +64,18 @@ static int sendrecv_exchange(halo *h, float *field, const halo_events *events, b
     const copy_args own = {b->send[side], transport_own(field, s, side), transport_bytes(s), COPY_TO_HOST};
     if (own.to) TRY(t->copy(h->dev, STREAM_BOUNDARY, &own, e));
   }
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  TRY(transport_record(h, set, HALO_TO_HOST, e));
   /* The planes must have arrived before MPI reads them; this also ends the copies out of the receive buffers
    * that the exchange before this one left behind, so that MPI may fill these again. */
   TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
   TRY(sendrecv_shift_both(h, b, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
   for (int side = 0; side < 2; side++) {
     const copy_args ghosts = {transport_ghosts(field, s, side), b->receive[side], transport_bytes(s),
                               COPY_TO_DEVICE};
     if (ghosts.from) TRY(t->copy(h->dev, STREAM_BOUNDARY, &ghosts, e));
   }
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 
@@ -105,7 +105,7 @@ static void cuda_aware_close(halo *h) {
   (void)h;
 }
 
-static int cuda_aware_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+static int cuda_aware_exchange(halo *h, float *field, int set, bool serial, error *e) {
   (void)serial; /* MPI_Sendrecv returns when the ghosts are there */
   const device_table *t = h->dev->table;
   buffers b = {{NULL}, {NULL}};
@@ -114,11 +114,11 @@ static int cuda_aware_exchange(halo *h, float *field, const halo_events *events,
       b.send[side] = transport_own(field, h->slab, side);
       b.receive[side] = transport_ghosts(field, h->slab, side);
     }
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+  TRY(transport_record(h, set, HALO_TO_HOST, e));
   TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
   TRY(sendrecv_shift_both(h, &b, e));
-  if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
-  return events ? t->record(h->dev, STREAM_BOUNDARY, events->to_device, e) : 0;
+  TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
+  return transport_record(h, set, HALO_TO_DEVICE, e);
 }
 
 const transport transport_cuda_aware = {.possible = cuda_aware_possible,

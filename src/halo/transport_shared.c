@@ -255,22 +255,22 @@ static int shared_shake_hands(halo *h, shared *p, float *field, error *e) {
   p->exchanges++;
   for (int side = 0; side < 2; side++)
     if (p->mapped[side]) TRY(peer->signal(h->dev, STREAM_BOUNDARY, p->mine[side], p->exchanges, e));
-  TRY(chunks_exchange(p->others, field, NULL, e));
+  TRY(chunks_exchange(p->others, field, HALO_UNTIMED, e));
   for (int side = 0; side < 2; side++)
     if (p->mapped[side]) TRY(peer->await(h->dev, STREAM_BOUNDARY, p->theirs[side], p->exchanges, e));
   return 0;
 }
 
-static int shared_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
+static int shared_exchange(halo *h, float *field, int set, bool serial, error *e) {
   const device_table *t = h->dev->table;
   shared *p = h->state;
   if (h->on_device) {
-    if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_host, e));
+    TRY(transport_record(h, set, HALO_TO_HOST, e));
     TRY(shared_shake_hands(h, p, field, e));
-    if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device_begin, e));
-    if (events) TRY(t->record(h->dev, STREAM_BOUNDARY, events->to_device, e));
+    TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
+    TRY(transport_record(h, set, HALO_TO_DEVICE, e));
   } else
-    TRY(chunks_exchange(p->others, field, events, e));
+    TRY(chunks_exchange(p->others, field, set, e));
   return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
 }
 

@@ -1,6 +1,7 @@
 #include "initial.h"
 #include <math.h>
 #include "base/numbers.h"
+#include "halo/slab.h"
 
 static float initial_random(uint64_t seed, uint64_t index) {
   uint64_t bits = mix64(mix64(seed) ^ index) >> 40; /* 24 bits: what a float holds exactly */
@@ -26,4 +27,17 @@ void initial_fill(const config *c, int z, int planes, float *values) {
         if (c->initial == INITIAL_RANDOM) value = initial_random(c->seed, global);
         *values++ = value;
       }
+}
+
+/* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is
+ * a step of heat with half the medium; halving the weights instead does not round. */
+int initial_at_rest(device *dev, const kernel_args *step, error *e) {
+  const enum backend backend = dev->table->backend;
+  const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU */
+  TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", EQUATION_HEAT, backend, &k, e));
+  kernel_args half = *step;
+  half.center /= 2;
+  for (int r = 1; r <= RADIUS; r++) half.wx[r] /= 2, half.wy[r] /= 2, half.wz[r] /= 2;
+  TRY(dev->table->launch(dev, STREAM_INTERIOR, k, &half, e));
+  return dev->table->sync(dev, STREAM_INTERIOR, e);
 }

@@ -1,13 +1,18 @@
-/* Initial fields that are computed rather than read. */
+/* The fields at the start, where they are computed rather than read. */
 #ifndef STENCIL_INITIAL_H
 #define STENCIL_INITIAL_H
 
 #include "config/config.h"
+#include "device/device.h"
 
 /* Fills `values`, `planes` planes of ny x nx, with the configured initial field from global plane z on (not for
  * INITIAL_FILE). A value depends on its global position only, so the field is the same for every partition:
  *   gaussian   amplitude exp(-r^2 / (2 width^2)), r the distance from the centre, m
  *   random     uniform in [-1, 1), a hash of seed and global index */
 void initial_fill(const config *c, int z, int planes, float *values);
+
+/* Computes the field one step before the first, of a wave at rest, from the initial one: step->out from step->in, whose
+ * ghosts are up to date. `step`: the arguments of a step of this wave. Waits until it is done. */
+int initial_at_rest(device *dev, const kernel_args *step, error *e);
 
 #endif

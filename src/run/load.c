@@ -27,7 +27,7 @@ static int load_medium(simulation *s, error *e) {
   if (!dataset) return 0;
   s->transfer.field = s->medium;
   TRY(files_field_read(s->files, &s->io, dataset, load_medium_planes, s, e));
-  if (halo_exchange(&s->halo, s->medium, NULL, true, e)) error_abort(e, s->comm);
+  if (halo_exchange(&s->halo, s->medium, HALO_UNTIMED, true, e)) error_abort(e, s->comm);
   return 0;
 }
 
@@ -76,7 +76,7 @@ static int load_field(simulation *s, error *e) {
 static int load_ghosts(simulation *s, error *e) {
   load_images(s, e);
   TRY(error_agree(e, s->comm));
-  if (halo_exchange(&s->halo, s->stepper.memory[0], NULL, true, e)) error_abort(e, s->comm);
+  if (halo_exchange(&s->halo, s->stepper.memory[0], HALO_UNTIMED, true, e)) error_abort(e, s->comm);
   s->halo.exchange_seconds = 0;
   return 0;
 }
@@ -110,24 +110,14 @@ static int load_second_field(simulation *s, error *e) {
 
 /* --- the wave one step before the first ------------------------------------------------------------------------- */
 
-/* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is
- * a step of heat with half the medium; halving the weights instead does not round. */
-static int load_at_rest(simulation *s, error *e) {
-  const enum backend backend = s->dev->table->backend;
-  const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU */
-  TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", EQUATION_HEAT, backend, &k, e));
-  kernel_args args = s->stepper.args;
-  args.center /= 2;
-  for (int r = 1; r <= RADIUS; r++) args.wx[r] /= 2, args.wy[r] /= 2, args.wz[r] /= 2;
-  args.in = stepper_field(&s->stepper, 0);
-  args.out = stepper_field(&s->stepper, 1);
-  args.z_begin = 0, args.z_end = s->slab.nz;
-  TRY(s->dev->table->launch(s->dev, STREAM_INTERIOR, k, &args, e));
-  return s->dev->table->sync(s->dev, STREAM_INTERIOR, e);
-}
-
 static int load_previous(simulation *s, error *e) {
-  if (s->config->previous == PREVIOUS_REST) return load_at_rest(s, e);
+  if (s->config->previous == PREVIOUS_REST) {
+    kernel_args args = s->stepper.args;
+    args.in = stepper_field(&s->stepper, 0);
+    args.out = stepper_field(&s->stepper, 1);
+    args.z_begin = 0, args.z_end = s->slab.nz;
+    return initial_at_rest(s->dev, &args, e);
+  }
   s->transfer.field = s->stepper.memory[1];
   return files_field_read(s->files, &s->io, s->config->previous_file, transfer_to_device, &s->transfer, e);
 }

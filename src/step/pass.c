@@ -74,11 +74,9 @@ int pass_end(stepper *s, int steps, error *e) {
 }
 
 int pass_finish(stepper *s, int steps, error *e) {
-  const halo_events events = {event_of(s->pass, TO_HOST), event_of(s->pass, TO_DEVICE_BEGIN),
-                              event_of(s->pass, TO_DEVICE)};
+  const int set = phases_measured(s, s->pass) ? set_of(s->pass) : HALO_UNTIMED;
   watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
-  TRY(halo_exchange(s->halo, s->memory[s->current ^ (steps & 1)],
-                    phases_measured(s, s->pass) ? &events : NULL, !s->overlap, e));
+  TRY(halo_exchange(s->halo, s->memory[s->current ^ (steps & 1)], set, !s->overlap, e));
   TRY(pass_end(s, steps, e));
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   return 0;

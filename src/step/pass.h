@@ -10,18 +10,15 @@
 enum {
   BOUNDARY_BEGIN,
   BOUNDARY_END,
-  TO_HOST,
-  TO_DEVICE_BEGIN,
-  TO_DEVICE,
   INTERIOR_BEGIN,
   INTERIOR_END,
   GHOSTS, /* a pass without a boundary may now read its ghosts */
   EVENTS_A_PASS,
-  SETS = 3
+  SETS = HALO_SETS
 };
 /* Passes wait for these events, which carry no times. */
 enum { BOUNDARY_DONE = EVENT_ORDER, INTERIOR_DONE = BOUNDARY_DONE + SETS };
-_Static_assert((int)SETS *(int)EVENTS_A_PASS <= (int)EVENT_ORDER, "they must not be others' events");
+_Static_assert((int)SETS *(int)EVENTS_A_PASS <= (int)EVENT_HALO, "they must not be others' events");
 _Static_assert((int)INTERIOR_DONE + (int)SETS <= (int)EVENT_STEP_END, "nor these");
 
 static inline int set_of(int64_t pass) {

@@ -19,14 +19,14 @@ static void phases_see_how_long(stepper *s) {
     s->measured_always = s->pass + 1;
 }
 
-/* Seconds from one event of a pass to another. */
-static int phases_between(const stepper *s, int64_t pass, int first, int last, double *seconds, error *e) {
-  return s->dev->table->seconds(s->dev, event_of(pass, first), event_of(pass, last), seconds, e);
+/* Seconds from one event of the device to another. */
+static int phases_between(const stepper *s, int first, int last, double *seconds, error *e) {
+  return s->dev->table->seconds(s->dev, first, last, seconds, e);
 }
 
-/* Seconds from the beginning of a pass, that is of its boundary kernels, to an event. */
+/* Seconds from the beginning of a pass, that is of its boundary kernels, to an event of the device. */
 static int phases_since(const stepper *s, int64_t pass, int event, double *seconds, error *e) {
-  return s->dev->table->seconds(s->dev, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
+  return phases_between(s, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
 }
 
 /* The time in which nothing was computed because of the exchange: from the end of this pass's kernels to the beginning
@@ -36,7 +36,8 @@ static int phases_exposed(const stepper *s, int64_t pass, bool last, double *sec
   double boundary_end, interior_end, boundary_begin, interior_begin;
   TRY(phases_since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
   TRY(phases_since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
-  TRY(phases_since(s, pass, last ? event_of(pass, TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN),
+  TRY(phases_since(s, pass,
+                   last ? halo_event_of(set_of(pass), HALO_TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN),
                    &boundary_begin, e));
   interior_begin = boundary_begin;
   if (!last) TRY(phases_since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
@@ -48,15 +49,18 @@ static int phases_exposed(const stepper *s, int64_t pass, bool last, double *sec
 /* Adds the times of one measured pass. */
 static int phases_add(stepper *s, int64_t pass, error *e) {
   double boundary, interior, to_host, to_device, exchange, gap;
-  TRY(phases_between(s, pass, BOUNDARY_BEGIN, BOUNDARY_END, &boundary, e));
-  TRY(phases_between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &interior, e));
+  const int boundary_end = event_of(pass, BOUNDARY_END), set = set_of(pass),
+            sent = halo_event_of(set, HALO_TO_HOST), arriving = halo_event_of(set, HALO_TO_DEVICE_BEGIN),
+            arrived = halo_event_of(set, HALO_TO_DEVICE);
+  TRY(phases_since(s, pass, boundary_end, &boundary, e));
+  TRY(phases_between(s, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &interior, e));
   s->sampled.steps++;
   s->sampled.boundary += boundary;
   s->sampled.interior += interior;
   if (!halo_needed(s->halo)) return 0;
-  TRY(phases_between(s, pass, BOUNDARY_END, TO_HOST, &to_host, e));
-  TRY(phases_between(s, pass, TO_HOST, TO_DEVICE_BEGIN, &exchange, e));
-  TRY(phases_between(s, pass, TO_DEVICE_BEGIN, TO_DEVICE, &to_device, e));
+  TRY(phases_between(s, boundary_end, sent, &to_host, e));
+  TRY(phases_between(s, sent, arriving, &exchange, e));
+  TRY(phases_between(s, arriving, arrived, &to_device, e));
   TRY(phases_exposed(s, pass, pass + 1 == s->pass, &gap, e));
   s->sampled.to_host += to_host;
   s->sampled.to_device += to_device;
@@ -69,7 +73,8 @@ static int phases_add(stepper *s, int64_t pass, error *e) {
 static int phases_add_batch(stepper *s, int64_t pass, error *e) {
   double waited, seconds = 0;
   TRY(persistent_outcome(s->persistent, set_of(pass), &waited, e));
-  if (s->profile) TRY(phases_between(s, pass, INTERIOR_BEGIN, INTERIOR_END, &seconds, e));
+  if (s->profile)
+    TRY(phases_between(s, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &seconds, e));
   s->phases.interior += seconds - waited;
   s->phases.exchange += waited;
   s->phases.exposed += waited;

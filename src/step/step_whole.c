@@ -55,6 +55,6 @@ int step_wavefront(stepper *s, int64_t limit, error *e) {
   TRY(pass_begin(s, steps, "pass", e));
   TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
   if (s->kernel->equation == EQUATION_WAVE)
-    TRY(halo_exchange(s->halo, s->memory[!s->current], NULL, !s->overlap, e));
+    TRY(halo_exchange(s->halo, s->memory[!s->current], HALO_UNTIMED, !s->overlap, e));
   return step_whole_pass(s, steps, step_wavefront_launch, e);
 }

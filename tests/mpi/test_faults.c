@@ -114,8 +114,8 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
 
 /* A transport without host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the host waits for
  * the boundary stream in every step, which would hide a missing wait between the streams. */
-static int wrap_exchange(halo *h, float *field, const halo_events *events, bool serial, error *e) {
-  (void)events, (void)serial;
+static int wrap_exchange(halo *h, float *field, int set, bool serial, error *e) {
+  (void)set, (void)serial;
   const slab *s = h->slab;
   size_t bytes = (size_t)s->ghost * s->plane * sizeof(float);
   const copy_args down = {field + slab_offset(s, -s->ghost, -4, -4),
@@ -171,7 +171,7 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
         wavefront_open(r.stepper.front = &front, &r.slab, &(wavefront_shape){.depth = depth}, false, 1, &e),
         &e);
     /* Its second step reads ghosts in x and y of the neighbour's planes. */
-    assert_ok(halo_exchange(&r.halo, r.stepper.memory[1], NULL, true, &e), &e);
+    assert_ok(halo_exchange(&r.halo, r.stepper.memory[1], HALO_UNTIMED, true, &e), &e);
   }
 
   dev.fault = fault;

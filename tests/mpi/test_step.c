@@ -44,7 +44,7 @@ static void set_rules_x(step_run *r, const unsigned char rules[2]) {
   args.out = stepper_field(s, 0), args.z_begin = 0, args.z_end = r->slab.nz;
   assert_ok(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &e), &e);
   assert_ok(s->dev->table->sync(s->dev, STREAM_BOUNDARY, &e), &e);
-  assert_ok(halo_exchange(&r->halo, s->memory[0], NULL, true, &e), &e);
+  assert_ok(halo_exchange(&r->halo, s->memory[0], HALO_UNTIMED, true, &e), &e);
   s->virtual_x = kernel_virtual_x(s->kernel, &s->args);
 }
 

@@ -61,7 +61,7 @@ static void exchange_all(halo *h, float *staging) {
       copy(h->dev, s, field, staging, s->nz, s->nz + s->ghost, COPY_TO_DEVICE);
       MPI_Barrier(MPI_COMM_WORLD);
       copy(h->dev, s, field, staging, 0, s->nz, COPY_TO_DEVICE);
-      assert_ok(halo_exchange(h, field, NULL, true, &e), &e);
+      assert_ok(halo_exchange(h, field, HALO_UNTIMED, true, &e), &e);
       copy(h->dev, s, staging, field, -s->ghost, s->nz + s->ghost, COPY_TO_HOST);
       assert_int_equal(wrong_values(s, staging, i, round), 0);
     }
@@ -102,7 +102,7 @@ static void ring(device *dev, const char *name, grid g) {
     if (strcmp(name, "shared") == 0) assert_int_equal(strncmp(h.way, "mapped", 6) == 0, maps(dev, &s));
     exchange_all(&h, staging);
     if (strcmp(name, "ipc") == 0) { /* it knows the neighbours' addresses only of the fields it was given */
-      assert_int_equal(halo_exchange(&h, staging, NULL, false, &e), ERROR_TRANSPORT_FIELD);
+      assert_int_equal(halo_exchange(&h, staging, HALO_UNTIMED, false, &e), ERROR_TRANSPORT_FIELD);
       e = (error){0};
     }
     if (rank == 0) printf("%s: %d ranks in a ring; %s\n", name, ranks, h.way);
