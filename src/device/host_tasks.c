@@ -1,8 +1,9 @@
 #include "host_tasks.h"
+#include <stdint.h>
 #include <string.h>
 #include "base/clock.h"
-#ifdef __SSE2__
-#include <emmintrin.h>
+#ifdef __x86_64__
+#include <immintrin.h>
 #endif
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
@@ -28,19 +29,43 @@ static void host_copy_run_nan(const void *payload, int part, int parts) {
   memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
 }
 
-/* Writes past the caches: a copy on the device is a whole field, and reading each line before it is overwritten would
- * make the measured copy bandwidth a third too low. */
-static void host_copy_streaming(float *to, const float *from, size_t count) {
-#ifdef __SSE2__
-  size_t i = 0;
-  for (; i < count && ((size_t)(to + i) & 15); i++) to[i] = from[i];
-  for (; i + 16 <= count; i += 16)
-    for (size_t k = 0; k < 16; k += 4) _mm_stream_ps(to + i + k, _mm_loadu_ps(from + i + k));
-  _mm_sfence();
-  for (; i < count; i++) to[i] = from[i];
+/* Copies on the device write past the caches: a copy is a whole field, and reading each line before it is overwritten
+ * would make the measured copy bandwidth a third too low. The wider the stores, the better: where a processor gives
+ * up a line before all its pieces have come, it is half as fast with 16 bytes as with 64. `to` is at a line's start. */
+enum { LINE = 16 /* floats */ };
+typedef void host_copy_lines(float *to, const float *from, size_t lines);
+
+#ifdef __x86_64__
+#define LINES(name, isa, lanes, load, stream)                                                                \
+  __attribute__((target(isa))) static void name(float *to, const float *from, size_t lines) {                \
+    for (const float *end = from + lines * LINE; from < end; from += LINE, to += LINE)                       \
+      for (int k = 0; k < LINE; k += lanes) stream(to + k, load(from + k));                                  \
+    _mm_sfence();                                                                                            \
+  }
+LINES(host_copy_lines_avx512, "avx512f", 16, _mm512_loadu_ps, _mm512_stream_ps)
+LINES(host_copy_lines_avx, "avx", 8, _mm256_loadu_ps, _mm256_stream_ps)
+LINES(host_copy_lines_sse, "sse2", 4, _mm_loadu_ps, _mm_stream_ps)
+#undef LINES
+
+static host_copy_lines *host_copy_lines_best(void) {
+  if (__builtin_cpu_supports("avx512f")) return host_copy_lines_avx512;
+  return __builtin_cpu_supports("avx") ? host_copy_lines_avx : host_copy_lines_sse;
+}
 #else
-  memcpy(to, from, count * sizeof *to);
+static void host_copy_lines_plain(float *to, const float *from, size_t lines) {
+  memcpy(to, from, lines * LINE * sizeof *to);
+}
+
+static host_copy_lines *host_copy_lines_best(void) {
+  return host_copy_lines_plain;
+}
 #endif
+
+static void host_copy_streaming(float *to, const float *from, size_t count) {
+  for (; count > 0 && (uintptr_t)to % (LINE * sizeof *to); count--) *to++ = *from++;
+  const size_t lines = count / LINE;
+  host_copy_lines_best()(to, from, lines);
+  for (size_t i = lines * LINE; i < count; i++) to[i] = from[i];
 }
 
 static void host_copy_run(const void *payload, int part, int parts) {

@@ -17,53 +17,61 @@ static double setup_cores_granted(void) {
   return fmax(1, floor(group.cores));
 }
 
-/* *threads: how many host threads a rank should compute with: the cores it may use, divided among the ranks of the node
- * that share them, and no more than its share of those `granted`. Collective over `node`, the ranks of one node. */
-static int setup_threads(MPI_Comm node, double granted, int *threads, error *e) {
-  cpu_set_t mine;
+/* What the ranks of a node may compute with. */
+typedef struct node_cores {
+  int threads; /* of this rank: its cores, divided among the ranks that share them, and its share of those `granted` */
+  int allowed; /* cores that some rank may use */
+} node_cores;
+
+/* Collective over `node`, the ranks of one node. */
+static int setup_cores(MPI_Comm node, double granted, node_cores *found, error *e) {
+  cpu_set_t mine, any;
   CPU_ZERO(&mine);
+  CPU_ZERO(&any);
   sched_getaffinity(0, sizeof mine, &mine);
   int ranks, sharing = 0;
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
   cpu_set_t *all = malloc((size_t)ranks * sizeof *all);
   if (!all) return FAIL(e, OUT_OF_MEMORY, (size_t)ranks * sizeof *all, "the core masks of this node");
   int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, node);
-  for (int i = 0; i < ranks; i++) sharing += CPU_EQUAL(&mine, &all[i]) != 0;
+  for (int i = 0; i < ranks; i++) {
+    sharing += CPU_EQUAL(&mine, &all[i]) != 0;
+    CPU_OR(&any, &any, &all[i]);
+  }
   free(all);
   MPI_TRY(e, rc);
   const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, granted / ranks);
-  *threads = share > 1 ? (int)share : 1;
+  *found = (node_cores){.threads = share > 1 ? (int)share : 1, .allowed = CPU_COUNT(&any)};
   return 0;
 }
 
 /* mpirun by default binds a rank, and its threads, to one core: that is slow, and easy to overlook. */
-static void setup_warn_of_idle_cores(device *dev, const device_options *options, double granted) {
-  long cores = (long)fmin(granted, (double)sysconf(_SC_NPROCESSORS_ONLN)),
-       used = (long)options->threads * options->local_ranks;
-  if (dev->table->backend != BACKEND_HOST || used >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
+static void setup_warn_of_idle_cores(device *dev, int allowed, double granted) {
+  const int cores = (int)fmin(granted, (double)sysconf(_SC_NPROCESSORS_ONLN));
+  if (dev->table->backend != BACKEND_HOST || allowed >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
   snprintf(dev->warning, sizeof dev->warning,
-           "the ranks of this node compute on %ld of its %ld cores: mpirun binds them; --bind-to none lets "
-           "them use all",
-           used, cores);
+           "the ranks of this node may use %d of its %d cores: mpirun binds them; --bind-to none lets them "
+           "use all",
+           allowed, cores);
 }
 
 static int setup_device(simulation *s, bool profile, error *e) {
   const double granted = setup_cores_granted();
   MPI_Comm node;
-  int share = 1;
+  node_cores cores = {.threads = 1};
   device_options options = {.threads = s->config->threads, .profile = profile};
   MPI_TRY(e, MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, s->rank, MPI_INFO_NULL, &node));
   MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
   MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
-  TRY(setup_threads(node, granted, &share, e));
-  if (options.threads == 0) options.threads = share;
-  options.own_cores = options.threads <= share;
+  TRY(setup_cores(node, granted, &cores, e));
+  if (options.threads == 0) options.threads = cores.threads;
+  options.own_cores = options.threads <= cores.threads;
   MPI_TRY(e, MPI_Comm_free(&node));
   s->saving.local_ranks = options.local_ranks;
   s->threads = options.threads;
   TRY(device_open(s->config->backend, &options, &s->dev, e));
   s->saving.dev = s->dev;
-  if (s->config->threads == 0) setup_warn_of_idle_cores(s->dev, &options, granted);
+  if (s->config->threads == 0) setup_warn_of_idle_cores(s->dev, cores.allowed, granted);
   return 0;
 }
 

@@ -636,6 +636,17 @@ def lost_output(program):
 
 
 @case
+def bound_cores(program):
+    """A warning where mpirun leaves cores of the node to no rank, and only there: not where ranks divide them unevenly."""
+    if len(os.sched_getaffinity(0)) < 2:
+        skip("one core")
+    for n, launch in ((1, ["--bind-to", "core"]), (1, ()), (3, ())):
+        run = program.run(program.config(), np=n, launch=launch)
+        warned = "--bind-to none lets them use all" in run.out + run.err
+        check(run.code == 0 and warned == bool(launch), f"{n} ranks, {launch}: {run}")
+
+
+@case
 def marmousi(program):
     """A real velocity model on 1 to 4 ranks."""
     section = SOURCE.parent / "shared/data/marmousi_vp_1601x401.f32"
