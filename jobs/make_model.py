@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """Writes a velocity model for stencil: HDF5, dataset /vp, float32, m/s, shape (nz, ny, nx), x fastest.
 
-By default a made-up basin: water, dipping and folded layers whose velocity grows with depth, and a salt dome of 4500 m/s
-that has dragged them up. With --marmousi the classic section (raw float32, 1601 positions by 401 depths, km/s, 7.5 m),
-the same at every y. Prints what to put into a config: a source frequency that the grid resolves, and overrides that run
-config/shot.ini on this model.
+A made-up basin: water, dipping and folded layers whose velocity grows with depth, and a salt dome of 4500 m/s that has
+dragged them up. With --config also the configuration of a shot over it, its source no faster than the grid resolves.
 """
 import argparse
 import sys
@@ -13,13 +11,12 @@ from packages import require
 
 require("h5py", "numpy")
 import numpy as np
-from make_input import marmousi, write
+import stencil_io as st
 
 WATER, SALT = 1500.0, 4500.0  # m/s
 DEPTHS = np.array([0.10, 0.22, 0.34, 0.48, 0.62, 0.78])  # of the interfaces, as parts of the whole; first the sea floor
 VELOCITIES = np.array([WATER, 1750, 2050, 2350, 2200, 2750, 3200])  # below each of them; the fifth is a slow layer
 GRADIENT = 350.0  # m/s from the sea floor to the bottom
-PEAK_TO_HIGHEST = 2.5  # a Ricker wavelet of peak frequency f0 holds next to nothing above 2.5 f0
 
 
 def basin(nx, ny, nz):
@@ -53,45 +50,23 @@ def salt(x, y, z):
     return ((x - center) / 0.17)**2 + ((y - 0.5) / 0.45)**2 < radius**2
 
 
-def advice(path, size, spacing, velocities, points):
-    """What to put into a config, as text. The run lasts as long as an echo from the bottom, or a wave across."""
-    slowest, fastest = velocities
-    highest = slowest / (points * max(spacing))
-    f0 = float(f"{highest / PEAK_TO_HIGHEST:.2g}")
-    x, y, z = extent = [(n - 1) * h for n, h in zip(size, spacing)]
-    seconds = float(f"{2 * max(2.2 * z, 0.6 * x) / (slowest + fastest) + 2 / f0:.2g}")
-    down, edge = 2 * spacing[2], 0.1 * x
-    overrides = [*(f"grid.n{a}={n}" for a, n in zip("xyz", size)), *(f"grid.d{a}={h:g}" for a, h in zip("xyz", spacing)),
-                 f"medium.velocity={path}:/vp", f"time.end_time={seconds:g}", f"source.1.f0={f0:g}",
-                 f'source.1.position="{x / 2:g} {y / 2:g} {down:g}"',
-                 f'receivers.line="{edge:g} {y / 2:g} {down:g} {x - edge:g} {y / 2:g} {down:g} {min(size[0], 401)}"']
-    return f"""{' x '.join(f'{e:g}' for e in extent)} m, spacing {' x '.join(f'{h:g}' for h in spacing)} m
-{points:g} points per wavelength at {slowest:.0f} m/s: up to {highest:.3g} Hz, the end of a Ricker wavelet of f0 = {f0:g} Hz
-run config/shot.ini on it with
-  {' '.join(overrides)}"""
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", help="file to write")
     for axis, default in (("nx", 241), ("ny", 81), ("nz", 141)):
         parser.add_argument(axis, type=int, nargs="?", default=default, help=f"points (default {default})")
-    parser.add_argument("--spacing", type=float, default=8, help="m, of the basin (default 8)")
-    parser.add_argument("--marmousi", metavar="FILE.f32", help="raw section to make the model of")
-    parser.add_argument("--crop", nargs=2, type=int, metavar=("X0", "Z0"),
-                        help="with --marmousi: cut samples out of the section instead of resampling it")
-    parser.add_argument("--points", type=float, default=5, help="per shortest wavelength, for the advice (default 5)")
+    parser.add_argument("--spacing", type=float, default=8, help="m (default 8)")
+    parser.add_argument("--config", metavar="FILE.ini", help="also write the configuration of a shot over the model")
+    parser.add_argument("--points", type=float, default=5, help="per shortest wavelength of the shot (default 5)")
     args = parser.parse_args()
     if min(args.nx, args.ny, args.nz) < 2 or args.spacing <= 0 or args.points <= 0:
         parser.error("nx, ny and nz must be at least 2, spacing and points positive")
-    size, spacing = (args.nx, args.ny, args.nz), (args.spacing,) * 3
     try:
-        if args.marmousi:
-            planes, (dx, dz) = marmousi(args.marmousi, *size, args.crop)
-            spacing = dx, dx, dz
-        else:
-            planes = basin(*size)
-        print(advice(args.out, size, spacing, write(args.out, size[::-1], planes, "vp", spacing), args.points))
+        planes, shape = basin(args.nx, args.ny, args.nz), (args.nz, args.ny, args.nx)
+        name = st.write_model(args.out, planes, shape=shape, spacing=(args.spacing,) * 3)
+        print(st.Field(name).summary())
+        if args.config:
+            print(st.write_shot(args.config, name, points=args.points))
     except (OSError, ValueError) as error:
         sys.exit(f"make_model.py: error: {error}")
 

@@ -11,7 +11,8 @@ def require(*names):
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if not missing:
         return
-    cure = "apt install " + " ".join(f"python3-{name}" for name in missing) + f", and start it with {SYSTEM}"
+    cure = ("apt install " + " ".join(f"python3-{name}" for name in missing) + f" and start it with {SYSTEM}, or "
+            f"{sys.executable} -m pip install " + " ".join(missing))
     try:
         if subprocess.run([SYSTEM, "-c", "import " + ", ".join(names)], capture_output=True, check=False).returncode == 0:
             cure = f"start it with {SYSTEM}, which has what it needs"

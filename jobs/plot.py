@@ -8,20 +8,19 @@
 FILE may be FILE:/dataset; a plain FILE means its dataset /u.
 """
 import argparse
-import re
 import sys
 from pathlib import Path
 
 from packages import require
 
 require("h5py", "matplotlib", "numpy")
-import h5py
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.animation
 import matplotlib.pyplot as plt
 import numpy as np
+import stencil_io as st
 
 AXES = "xyz"
 LABELS = {"heat": "temperature u", "wave": "pressure u"}
@@ -30,43 +29,26 @@ OVER_MODEL = matplotlib.colors.LinearSegmentedColormap.from_list("over", ["#0530
 DPI = 130
 
 
-def open_dataset(name):
-    """(file, dataset) of FILE or FILE:/dataset."""
-    path, _, inside = name.partition(":/") if ":/" in name else (name, "", "u")
-    file = h5py.File(path, "r")
-    if inside not in file:
-        raise KeyError(f"{path} has no dataset /{inside}")
-    return file, file[inside]
-
-
 class Slice:
     """Points of one plane across `axis`: values (rows, columns) and the coordinates of both, in metres."""
 
     def __init__(self, name, axis, index):
-        file, data = open_dataset(name)
-        with file:
-            if data.ndim != 3:
-                raise ValueError(f"{name}: expected shape (nz, ny, nx), found {data.shape}")
-            origin, spacing = [0.0] * 3, data.attrs.get("spacing", [1.0] * 3)
-            if "VTKHDF" in file:
-                origin, spacing = file["VTKHDF"].attrs["Origin"], file["VTKHDF"].attrs["Spacing"]
-            points = dict(zip("zyx", data.shape))
-            self.index = points[axis] // 2 if index is None else index
-            if not 0 <= self.index < points[axis]:
-                raise ValueError(f"--index {index}: {name} has {points[axis]} points along {axis}")
-            self.values = data[tuple(self.index if a == axis else slice(None) for a in "zyx")]
-            self.columns, self.rows = [a for a in AXES if a != axis]
-            self.coordinate = {a: origin[i] + spacing[i] * np.arange(points[a]) for i, a in enumerate(AXES)}
-            self.place = f"{axis} = {self.coordinate[axis][self.index]:g} m"
-            self.title = Path(name.split(":/")[0]).name
-            self.equation = str(file.attrs.get("equation", ""))
-            if "step" in file.attrs:
-                self.title = f"step {file.attrs['step']}, t = {file.attrs['time']:.4g}"
-                self.title += " s" if self.equation in LABELS else ""
-            units = data.attrs.get("units", "")
-            self.label = f"velocity ({units})" if units == "m/s" else data.name.rsplit("/", 1)[-1]
-            self.label = LABELS.get(self.equation, self.label)
-            self.dx, self.dy = (spacing[AXES.index(a)] for a in (self.columns, self.rows))
+        field = st.Field(name)
+        points = dict(zip("zyx", field.shape))
+        self.index = points[axis] // 2 if index is None else index
+        if not 0 <= self.index < points[axis]:
+            raise st.Error(f"--index {index}: {name} has {points[axis]} points along {axis}")
+        self.values = field[tuple(self.index if a == axis else slice(None) for a in "zyx")]
+        self.columns, self.rows = [a for a in AXES if a != axis]
+        self.coordinate = dict(zip(AXES, field.coordinates()))
+        self.place = f"{axis} = {self.coordinate[axis][self.index]:g} m"
+        self.title = field.path.name
+        self.equation = field.attributes.get("equation", "")
+        if field.step is not None:
+            self.title = f"step {field.step}, t = {field.time:.4g}" + (" s" if self.equation in LABELS else "")
+        units = field.attributes.get("units", "")
+        self.label = LABELS.get(self.equation, f"velocity ({units})" if units == "m/s" else field.dataset.rsplit("/", 1)[-1])
+        self.dx, self.dy = (field.spacing[AXES.index(a)] for a in (self.columns, self.rows))
 
     def extent(self, unit):
         """Edges of the image: half a cell around the outermost points; depth grows downwards."""
@@ -108,7 +90,7 @@ def draw_panel(axes, piece, unit, unit_name, colors, model=None):
     shown = dict(colors)
     if model is not None:
         if model.values.shape != piece.values.shape:
-            raise ValueError(f"the model has a slice of {model.values.shape}, the field of {piece.values.shape}")
+            raise st.Error(f"the model has a slice of {model.values.shape}, the field of {piece.values.shape}")
         low, high = model.values.min(), model.values.max()
         span = high - low or 1
         axes.imshow(model.values, cmap="Greys", vmin=low - 0.2 * span, vmax=high + 0.7 * span, **view)
@@ -172,10 +154,8 @@ def slice_command(args):
 
 
 def gather_command(args):
-    with h5py.File(args.file, "r") as file:
-        traces, position, time = file["u"][...], file["position"][...], file["time"][...]
-    if traces.size == 0 or len(time) < 2:
-        raise ValueError(f"{args.file}: no traces")
+    receivers = st.Receivers(args.file)
+    traces, position, time = receivers.u, receivers.position, receivers.time
     across = int(np.argmax(np.ptp(position, axis=0)))
     order = np.argsort(position[:, across], kind="stable")
     shown = traces[:, order] * (np.maximum(time, 0)[:, None] / time[-1])**args.gain
@@ -194,22 +174,15 @@ def gather_command(args):
     print(f"{out}: {traces.shape[1]} receivers, {traces.shape[0]} samples, {time[0]:g} to {time[-1]:g} s")
 
 
-def series_files(path):
-    """The files that PATH.xdmf lists, which leaves out those of earlier runs; without it, all that bear the name."""
-    index = path.with_name(path.name + ".xdmf")
-    names = re.findall(r"([^/<>\s]+[.]\d{8}[.]hdf):", index.read_text()) if index.exists() else []
-    return [path.with_name(name) for name in dict.fromkeys(names)] or sorted(path.parent.glob(path.name + ".????????.hdf"))
-
-
 def animation_command(args):
-    files = series_files(Path(args.file))
+    files = st.Fields(args.file).paths
     if len(files) < 2:
-        raise ValueError(f"{args.file}: expected a series PATH.SSSSSSSS.hdf, found {len(files)} files (set output.every)")
+        raise st.Error(f"{args.file}: expected a series PATH.SSSSSSSS.hdf, found {len(files)} files (set output.every)")
     out = args.out or args.file + ".gif"
     if Path(out).suffix not in (".gif", ".mp4"):
-        raise ValueError(f"--out {out}: expected a name that ends in .gif or .mp4")
+        raise st.Error(f"--out {out}: expected a name that ends in .gif or .mp4")
     if out.endswith(".mp4") and not matplotlib.animation.FFMpegWriter.isAvailable():
-        raise ValueError(f"--out {out}: MP4 needs ffmpeg, which is not installed; a name that ends in .gif does not")
+        raise st.Error(f"--out {out}: MP4 needs ffmpeg, which is not installed; a name that ends in .gif does not")
     pieces = [Slice(str(path), args.axis, args.index) for path in files]
     colors = colors_of(pieces, args.clip)
     figure, image, model = draw_slices(pieces[-1:], colors, args)
@@ -259,11 +232,10 @@ def main():
     args = parser_of_commands().parse_args(arguments)
     try:
         if args.clip is not None and not 0 < args.clip <= 100:
-            raise ValueError(f"--clip {args.clip:g}: expected more than 0, at most 100")
+            raise st.Error(f"--clip {args.clip:g}: expected more than 0, at most 100")
         args.run(args)
-    except (OSError, KeyError, ValueError) as error:
-        said = error.args[0] if isinstance(error, KeyError) else error
-        sys.exit(f"plot.py: error: {said}")
+    except (OSError, ValueError) as error:
+        sys.exit(f"plot.py: error: {error}")
 
 
 if __name__ == "__main__":

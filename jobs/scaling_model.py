@@ -13,6 +13,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from packages import require
 from slab_model import (DEPTH, ON_DEVICE, Machine, efficiency, fit, grown, measured_efficiency, predict, reach, read,
                         terms, write)
 
@@ -93,7 +94,8 @@ def draw_case(panel, case, color, runs, parameters, ways, transport, most):
 
 
 def draw(path, runs, parameters, cases, ways, transport, most):
-    import matplotlib  # not needed for the figures
+    require("matplotlib")  # not needed for the figures
+    import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     figure, panels = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True, layout="constrained")

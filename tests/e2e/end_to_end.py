@@ -653,12 +653,13 @@ def marmousi(program):
     if not section.exists():
         skip(f"there is no {section.name} beside the source tree")
     model = program.folder / "model.h5"
-    subprocess.run([sys.executable, SOURCE / "jobs/make_input.py", model, "401", "96", "401", "--marmousi", section,
-                    "--crop", "600", "0"], check=True)
-    u = read_field(model, program.path)
+    subprocess.run([sys.executable, SOURCE / "jobs/convert.py", "model", section, model, "--shape", "1601", "401", "--axes",
+                    "xz", *"--spacing 7.5 7.5 7.5 --scale 1000 --x 4500 7500 --z 0 3000 --ny 96".split()], check=True)
+    with h5py.File(model) as file:
+        u = file["vp"][...]
     raw = np.fromfile(section, "<f4").reshape(1601, 401)
     check(u.shape == (401, 96, 401) and np.array_equal(u[37, 11], 1000 * raw[600:1001, 37]), "the model is not the data")
-    config = program.config({"grid.nx": 401, "grid.ny": 96, "grid.nz": 401, "grid.dx": 7.5, "initial.u": "model.h5:/u",
+    config = program.config({"grid.nx": 401, "grid.ny": 96, "grid.nz": 401, "grid.dx": 7.5, "initial.u": "model.h5:/vp",
                              "boundary.value": 2500})
     fields = []
     for n in (1, 2, 3, 4):

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Brings models and other programs' files into stencil, and traces out of it.
+
+  convert.py model my.sgy my.h5 --config my.ini      a velocity model: SEG-Y, .npy or raw binary; my.ini runs a shot over it
+  convert.py segy PATH shot.sgy                      the traces of the run with [output] path = PATH as SEG-Y
+  convert.py kwave input.h5 PREFIX                   an input file of k-Wave: PREFIX.ini and the fields that it names
+"""
+import argparse
+import sys
+
+from packages import require
+
+require("h5py", "numpy")
+import numpy as np
+import stencil_io as st
+
+
+def model_of(args):
+    if args.file.lower().endswith((".sgy", ".segy")):
+        return st.from_segy(args.file, args.spacing)
+    if not args.spacing:
+        raise st.Error(f"{args.file}: it does not say its spacing: --spacing DX DY DZ")
+    if not args.file.endswith(".npy") and not args.shape:
+        raise st.Error(f"{args.file}: a raw file does not say its shape: --shape, in the order of --axes")
+    return st.Model(st.from_raw(args.file, args.shape, args.axes, args.dtype), tuple(args.spacing))
+
+
+def cut(model, ranges):
+    """The part of a model between these places (from, to; m, or None) along x, y, z, its origin where the file's is."""
+    parts = []
+    for axis, n, h, between in zip("xyz", reversed(model.values.shape), model.spacing, ranges):
+        first, last = (round(place / h) for place in between or (0, (n - 1) * h))
+        if not 0 <= first < last + 1 <= n:
+            raise st.Error(f"--{axis} {between[0]:g} {between[1]:g}: the model reaches from 0 to {(n - 1) * h:g} m")
+        parts.append(slice(first, last + 1))
+    return model._replace(values=model.values[tuple(reversed(parts))])
+
+
+def model_command(args):
+    model = cut(model_of(args), (args.x, args.y, args.z))
+    values, spacing = args.scale * model.values, model.spacing
+    if args.resample:
+        values, spacing = st.resample(values, spacing, args.resample), args.resample
+    if values.shape[1] == 1:
+        values = np.broadcast_to(values, (len(values), args.ny, values.shape[2]))
+    if model.note:
+        print(f"{args.file}: {model.note}")
+    name = st.write_model(args.out, values, spacing=spacing)
+    print(st.Field(name).summary())
+    if values.max() < 100:
+        print("velocities below 100 m/s: if the file has km/s, --scale 1000")
+    if args.config:
+        print(st.write_shot(args.config, name))
+
+
+def segy_command(args):
+    print(st.to_segy(args.path, args.out))
+
+
+def kwave_command(args):
+    st.write_config(f"{args.prefix}.ini", st.from_kwave(args.file, args.prefix), f"from {args.file}")
+    print(f"{args.prefix}.ini: run it with mpirun -np 2 stencil {args.prefix}.ini")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    model = commands.add_parser("model", help="SEG-Y, .npy or raw binary to a model")
+    model.add_argument("file", help="a name that ends in .sgy, .segy or .npy; any other is raw binary")
+    model.add_argument("out", help="HDF5 file to write: /vp, shape (nz, ny, nx)")
+    model.add_argument("--spacing", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m, of the file; SEG-Y may say it itself")
+    model.add_argument("--resample", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m, of the model (default: as the file)")
+    for axis in "xyz":
+        model.add_argument(f"--{axis}", nargs=2, type=float, metavar=("FROM", "TO"), help=f"m: cut this part out along {axis}")
+    model.add_argument("--scale", type=float, default=1, help="multiply velocities by it: 1000 for km/s")
+    model.add_argument("--ny", type=int, default=4, help="points along y of a 2D section (default 4, a 2D run)")
+    model.add_argument("--shape", nargs="+", type=int, metavar="N", help="of a raw file")
+    model.add_argument("--axes", default="zyx", help="order of .npy and raw files, the slowest first (default zyx); zx or xz: 2D")
+    model.add_argument("--dtype", default="<f4", help="of a raw file, as NumPy says it (default <f4)")
+    model.add_argument("--config", metavar="FILE.ini", help="also write the configuration of a shot over the model")
+    model.set_defaults(run=model_command)
+    segy = commands.add_parser("segy", help="traces to SEG-Y")
+    segy.add_argument("path", help="as [output] path says")
+    segy.add_argument("out", help="SEG-Y file to write")
+    segy.set_defaults(run=segy_command)
+    kwave = commands.add_parser("kwave", help="k-Wave's input file to a configuration and fields")
+    kwave.add_argument("file", help="as kspaceFirstOrder3D(..., 'SaveToDisk', file) writes it")
+    kwave.add_argument("prefix", help="of the files to write")
+    kwave.set_defaults(run=kwave_command)
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    try:
+        args.run(args)
+    except (OSError, ValueError) as error:
+        sys.exit(f"convert.py: error: {error}")
+
+
+if __name__ == "__main__":
+    main()

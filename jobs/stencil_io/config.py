@@ -1,0 +1,47 @@
+"""Configurations. Flat: {"grid.nx": 100, "source.1.f0": 15}, as overrides are written; in sections: {"grid": {"nx": "100"}}."""
+import configparser
+from pathlib import Path
+
+from .errors import Error
+
+
+def parse_config(text, name="configuration"):
+    """The sections of a configuration's text, with every value as its text."""
+    parser = configparser.RawConfigParser(delimiters="=", comment_prefixes=(";", "#"), inline_comment_prefixes=(";", "#"))
+    parser.optionxform = str
+    try:
+        parser.read_string(text, name)
+    except configparser.Error as error:
+        raise Error(" ".join(str(error).split())) from None
+    return {section: dict(parser[section]) for section in parser.sections()}
+
+
+def read_config(path):
+    """The sections of a configuration file."""
+    try:
+        return parse_config(Path(path).read_text(), str(path))
+    except UnicodeDecodeError:
+        raise Error(f"{path}: not a text file") from None
+
+
+def write_config(path, keys, comment=""):
+    """Writes flat `keys`, the sections in the order of their first key."""
+    sections = {}
+    for key, value in keys.items():
+        section, _, name = key.rpartition(".")
+        if not section:
+            raise Error(f"{key}: expected section.key")
+        sections.setdefault(section, []).append(f"{name} = {text_of(value)}\n")
+    head = f"; {comment}\n\n" if comment else ""
+    Path(path).write_text(head + "\n".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items()))
+
+
+def text_of(value):
+    """A value as the program reads it: sequences as their parts with spaces between, truth as on or off."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (str, Path)):
+        return str(value)
+    if hasattr(value, "__iter__"):
+        return " ".join(text_of(part) for part in value)
+    return repr(value.item() if hasattr(value, "item") else value)

@@ -1,0 +1,172 @@
+"""What a run has saved. Opening reads names and attributes; values are read when they are asked for."""
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from .config import parse_config
+from .errors import Error
+
+
+def open_hdf5(path):
+    """An open HDF5 file, to be used in a `with`."""
+    if not Path(path).is_file():
+        raise Error(f"{path}: no such file")
+    try:
+        return h5py.File(path, "r")
+    except OSError:
+        raise Error(f"{path}: not an HDF5 file, or a damaged one") from None
+
+
+def dataset_of(file, name):
+    if not isinstance(file.get(name), h5py.Dataset):
+        raise Error(f"{file.filename} has no dataset /{name.lstrip('/')}")
+    return file[name]
+
+
+def plain(value):
+    """An attribute as Python's own type."""
+    value = value.decode() if isinstance(value, bytes) else value
+    return value.item() if np.ndim(value) == 0 and hasattr(value, "item") else value
+
+
+class Field:
+    """A saved field, or any dataset of shape (nz, ny, nx): `name` is FILE or FILE:/dataset, and a plain FILE means its /u.
+
+    shape (nz, ny, nx); spacing and origin: dx dy dz and x y z, m; attributes: those of the file and of the dataset.
+    values: all of it, float32 as saved; field[z, y, x]: a part.
+    """
+
+    def __init__(self, name):
+        path, _, inside = str(name).partition(":/")
+        self.name, self.path, self.dataset = str(name), Path(path), inside or "u"
+        with open_hdf5(self.path) as file:
+            data = dataset_of(file, self.dataset)
+            if data.ndim != 3:
+                raise Error(f"{name}: expected shape (nz, ny, nx), found {data.shape}")
+            self.shape = data.shape
+            self.attributes = {key: plain(node.attrs[key]) for node in (file, data) for key in node.attrs
+                               if not key.isupper()}  # HDF5's own, as CLASS and DIMENSION_LIST
+            image = file["VTKHDF"].attrs if "VTKHDF" in file else {}
+            self.spacing, self.origin = (tuple(map(float, image.get(key.title(), data.attrs.get(key, default))))
+                                         for key, default in (("spacing", (1, 1, 1)), ("origin", (0, 0, 0))))
+
+    def __getitem__(self, index):
+        with open_hdf5(self.path) as file:
+            return file[self.dataset][index]
+
+    def __repr__(self):
+        return f"<Field {self.name} {self.shape}>"
+
+    @property
+    def values(self):
+        return self[...]
+
+    @property
+    def step(self):
+        return self.attributes.get("step")
+
+    @property
+    def time(self):
+        return self.attributes.get("time")
+
+    @property
+    def config(self):
+        """The effective configuration, in sections."""
+        return parse_config(self.attributes.get("config", ""))
+
+    def coordinates(self):
+        """x, y and z of the points, m."""
+        return tuple(self.origin[i] + self.spacing[i] * np.arange(n) for i, n in enumerate(reversed(self.shape)))
+
+    def limits(self):
+        """Least and greatest value, read plane by plane."""
+        planes = (self[z] for z in range(self.shape[0]))
+        low, high = zip(*((plane.min(), plane.max()) for plane in planes))
+        return float(min(low)), float(max(high))
+
+    def summary(self):
+        """One line: name, points, range of values."""
+        (low, high), points = self.limits(), " x ".join(map(str, reversed(self.shape)))
+        return f"{self.name}: {points} points (x, y, z), {low:.5g} to {high:.5g} {self.attributes.get('units', '')}".rstrip()
+
+
+class Fields(Sequence):
+    """The saved fields of PATH, a sequence of Field: those that PATH.xdmf lists, which leaves out files of earlier runs;
+    without it, all that bear the name. times: s; steps."""
+
+    def __init__(self, path):
+        path = Path(path)
+        index = path.with_name(path.name + ".xdmf")
+        names = re.findall(r"([^/<>\s]+[.]\d{8}[.]hdf):", index.read_text()) if index.exists() else []
+        self.paths = ([path.with_name(name) for name in dict.fromkeys(names)]
+                      or sorted(path.parent.glob(path.name + ".[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9].hdf")))
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return [Field(path) for path in self.paths[index]] if isinstance(index, slice) else Field(self.paths[index])
+
+    @cached_property
+    def times(self):
+        return np.array([field.time for field in self])
+
+    @cached_property
+    def steps(self):
+        return np.array([int(path.name[-12:-4]) for path in self.paths])
+
+
+class Receivers:
+    """The traces of FILE: u (samples, receivers) float32, position (receivers, 3) m, time (samples) s, and
+    source_position (sources, 3) m."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        with open_hdf5(path) as file:
+            self.u, self.position, self.time = (dataset_of(file, name)[...] for name in ("u", "position", "time"))
+            self.attributes = {key: plain(value) for key, value in file.attrs.items()}
+            self.source_position = file["source_position"][...] if "source_position" in file else np.empty((0, 3))
+        if self.u.size == 0 or len(self.time) < 2:
+            raise Error(f"{path}: no traces")
+
+    @property
+    def interval(self):
+        """Time between samples, s."""
+        return float(self.time[-1] - self.time[0]) / (len(self.time) - 1)
+
+
+class Run:
+    """What the run with `[output] path` = `path` has saved: fields, receivers, config (in sections), report."""
+
+    def __init__(self, path):
+        self.path, self.fields = Path(path), Fields(path)
+        if not self.fields:
+            raise Error(f"{path}: no saved fields {path}.SSSSSSSS.hdf")
+        last = self.fields[-1]
+        self.shape, self.spacing, self.origin, self.config = last.shape, last.spacing, last.origin, last.config
+
+    def __repr__(self):
+        return f"<Run {self.path}: {len(self.fields)} fields {self.shape}>"
+
+    @cached_property
+    def receivers(self):
+        return Receivers(f"{self.path}.receivers.h5")
+
+    @cached_property
+    def report(self):
+        """The performance report. [report] file must have named one; it is looked for there, then beside the fields."""
+        name = self.config.get("report", {}).get("file", "")
+        for path in (Path(name), self.path.parent / Path(name).name):
+            if name and path.is_file():
+                return json.loads(path.read_text())
+        raise Error(f"{self.path}: no report: run it with --report FILE.json, or [report] file")
+
+
+def open_run(path):
+    """The run that saved PATH.SSSSSSSS.hdf; `path` may be one of these files, or PATH.receivers.h5, as well."""
+    return Run(re.sub(r"[.](\d{8}[.]hdf|receivers[.]h5|xdmf)$", "", str(path)))

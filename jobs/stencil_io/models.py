@@ -1,0 +1,87 @@
+"""Models and wavelets: arrays, raw files, another spacing; the files that [medium], [initial] and [source.N] read."""
+import os
+from typing import NamedTuple
+
+import h5py
+import numpy as np
+
+from .errors import Error
+
+
+class Model(NamedTuple):
+    values: np.ndarray  # (nz, ny, nx) float32
+    spacing: tuple = (1.0, 1.0, 1.0)  # dx dy dz, m
+    origin: tuple = (0.0, 0.0, 0.0)  # x y z of the first point, m
+    note: str = ""  # what was assumed of the file that it comes from
+
+
+def volume(values, axes="zyx"):
+    """An array whose axes are these, the slowest first, as (nz, ny, nx) float32; one without y has ny = 1."""
+    values, present = np.asarray(values), [a for a in "zyx" if a in axes]
+    if len(axes) != values.ndim or len(present) != len(axes) or not {"z", "x"} <= set(axes):
+        raise Error(f"axes {axes}: expected an order of zyx or of zx, for an array of shape {values.shape}")
+    ordered = values.transpose([axes.index(a) for a in present])
+    return (ordered if "y" in axes else ordered[:, None, :]).astype(np.float32, copy=False)
+
+
+def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
+    """A .npy file, or a raw binary one of this shape (in the order of `axes`, the slowest first), as (nz, ny, nx); see volume()."""
+    if str(path).endswith(".npy"):
+        return volume(np.load(path), axes)
+    values = np.fromfile(path, dtype)
+    if values.size != np.prod(shape):
+        raise Error(f"{path}: expected {np.prod(shape)} values of {np.dtype(dtype)}, found {values.size}")
+    return volume(values.reshape(shape), axes)
+
+
+def resample(values, spacing, wanted):
+    """Values (nz, ny, nx) of spacing dx dy dz on a grid of another one, which begins at the same point: linear interpolation.
+    An axis of one point stays."""
+    for axis, old, new in zip((2, 1, 0), spacing, wanted):
+        if old <= 0 or new <= 0:
+            raise Error(f"spacing {old:g} to {new:g} m: expected more than 0")
+        last = values.shape[axis] - 1
+        if old != new and last > 0:
+            at = np.minimum(np.arange(int(last * old / new + 1e-6) + 1) * (new / old), last)
+            low = np.minimum(at.astype(int), last - 1)
+            part = (at - low).astype(np.float32).reshape([-1 if i == axis else 1 for i in range(3)])
+            values = (1 - part) * values.take(low, axis) + part * values.take(low + 1, axis)
+    return values.astype(np.float32, copy=False)
+
+
+def write_model(path, values, name="vp", shape=None, **attributes):
+    """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for the
+    configuration. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said)."""
+    shape = np.shape(values) if shape is None else tuple(shape)
+    if len(shape) != 3 or min(shape) < 1:
+        raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")
+    temporary = f"{path}.tmp.{os.getpid()}"
+    try:
+        with h5py.File(temporary, "w") as file:
+            data = file.create_dataset(name, shape, "<f4")
+            data.attrs.update({"units": "m/s", **attributes})
+            for z, plane in enumerate(values):
+                plane = np.asarray(plane, np.float32)
+                if not np.isfinite(plane).all():
+                    raise Error(f"{path}: NaN or Inf in plane {z}")
+                data[z] = plane
+        os.replace(temporary, path)
+    except BaseException as error:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise Error(f"{path}: cannot write: {error.strerror or error}") from None
+        raise
+    return f"{path}:/{name}"
+
+
+def write_wavelet(path, time, values, name="wavelet"):
+    """Writes a table of times (s, ascending) and values; returns FILE:/dataset for [source.N] wavelet."""
+    table = np.column_stack([time, values]).astype(np.float64)
+    if len(table) < 2 or not np.isfinite(table).all() or (np.diff(table[:, 0]) <= 0).any():
+        raise Error(f"{path}: expected two or more finite samples at ascending times")
+    with h5py.File(path, "a") as file:
+        if name in file:
+            del file[name]
+        file[name] = table
+    return f"{path}:/{name}"
