@@ -11,7 +11,7 @@ stencil_packages=(
   python3 python3-numpy python3-h5py python3-matplotlib)
 
 # Some tests use these, and are skipped without: jobs/test.sh installs them if it can.
-stencil_test_packages=(valgrind clang libclang-rt-dev)
+stencil_test_packages=(valgrind clang libclang-rt-dev python3-segyio python3-nbconvert python3-ipykernel)
 
 stencil_missing_packages() { # PACKAGE...
   local package

@@ -38,7 +38,7 @@ class Field:
     """A saved field, or any dataset of shape (nz, ny, nx): `name` is FILE or FILE:/dataset, and a plain FILE means its /u.
 
     shape (nz, ny, nx); spacing and origin: dx dy dz and x y z, m; attributes: those of the file and of the dataset.
-    values: all of it, float32 as saved; field[z, y, x]: a part.
+    values: the whole array, float32 as saved; field[z, y, x]: a part.
     """
 
     def __init__(self, name):

@@ -69,6 +69,7 @@ def to_segy(run, path):
     segyio = need_segyio()
     run = open_run(run) if not hasattr(run, "receivers") else run
     traces, interval, note = whole_interval(run.receivers)
+    lines = np.ascontiguousarray(traces.T, np.float32)
     sources, position = sources_of(run), run.receivers.position
     largest = np.abs(np.concatenate([sources, position])).max()
     scale = next((s for s in SCALARS if s * largest < 2**31), None)
@@ -89,7 +90,7 @@ def to_segy(run, path):
             for number in range(traces.shape[1]):
                 file.header[number] = trace_header(segyio.TraceField, number, sources[0], position[number], scale,
                                                    (len(traces), interval))
-                file.trace[number] = np.ascontiguousarray(traces[:, number], np.float32)
+                file.trace[number] = lines[number]
     except OSError as error:
         raise Error(f"{path}: cannot write: {error.strerror or error}") from None
     return f"{path}: {traces.shape[1]} traces, {len(traces)} samples of {interval} us{note}"

@@ -4,7 +4,6 @@
 usage: scaling.py --list | scaling.py CASE STENCIL MPIEXEC
 """
 import json
-import re
 import sys
 from dataclasses import replace
 
@@ -27,15 +26,6 @@ def scale(program, *options):
 
 def model(program, *arguments):
     return call(program, sys.executable, "-B", SOURCE / "jobs" / "scaling_model.py", *arguments)
-
-
-@case
-def packages(program):
-    """A Python that lacks what a script needs: one line that says what to do."""
-    for script in ("make_input", "make_model", "plot", "plot_kernels", "slab_model"):
-        result = call(program, sys.executable, "-B", "-S", SOURCE / f"jobs/{script}.py")  # -S: without packages
-        lines = result.err.splitlines()
-        check(result.code == 1 and len(lines) == 1 and re.search(r"error: .* has no .*: (apt install|start it with)", lines[0]), f"{script}: {result}")
 
 
 @case

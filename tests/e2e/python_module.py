@@ -1,0 +1,354 @@
+#!/usr/bin/env python3
+"""The Python module of jobs/ (stencil_io), the tools that use it and the notebooks.
+
+usage: python_module.py --list | python_module.py CASE STENCIL MPIEXEC
+"""
+import importlib.util
+import io
+import os
+import re
+import sys
+from contextlib import contextmanager, redirect_stdout
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import ENVIRONMENT, SOURCE, case, check, h5py, main, np, same_bits, skip
+
+sys.path.insert(0, str(SOURCE / "jobs"))
+if h5py:
+    import stencil_io as st
+TOOLS = ["convert", "make_input", "make_model", "plot", "plot_kernels", "scaling_model"]
+WAVE = {"grid.nx": 40, "grid.ny": 22, "grid.nz": 30, **{f"grid.d{a}": 0.5 * (i + 2) for i, a in enumerate("xyz")},
+        "grid.origin": "100 -7 3", "equation.type": "wave", "initial.u": "zero", "source.1.position": "110.25 0.5 20",
+        "source.1.wavelet": "ricker", "source.1.f0": 100, "time.steps": 60, "output.every": 20,
+        "receivers.line": "101 0 6.5 119 0 6.5 7", "receivers.every": 3}
+
+
+def expect(words, call, *args, kind=None, **kwargs):
+    """An Error of one line with these words."""
+    try:
+        call(*args, **kwargs)
+    except (kind or st.Error) as error:
+        check("\n" not in str(error) and all(word in str(error) for word in words), f"expected {words} in one line: {error}")
+        return error
+    raise AssertionError(f"{args}: expected an error with {words}")
+
+
+@contextmanager
+def inside(program):
+    """The program's folder and environment as this process's own."""
+    before, folder = dict(os.environ), os.getcwd()
+    os.environ.update(ENVIRONMENT, STENCIL=program.path, MPIRUN=program.mpiexec, TMPDIR=str(program.root))
+    os.chdir(program.folder)
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def need(package, name=None):
+    if importlib.util.find_spec(package) is None:
+        skip(f"python3 has no {name or package}")
+
+
+def tool(program, name, *args, code=0, **env):
+    result = program.finish([sys.executable, "-B", SOURCE / f"jobs/{name}.py", *args], env=env)
+    check(result.code == code and len(result.err.splitlines()) == (1 if code else 0), f"{name}.py {args}: {result}")
+    return result
+
+
+@case
+def reading(program):
+    """What was saved is what is read: fields in their order, traces, configuration; earlier runs' files do not count."""
+    program.succeed("-q", program.config({**WAVE, "time.steps": 100}), np=0)
+    program.succeed("-q", "--report", "out/r.json", program.config(WAVE), np=2)
+    with inside(program):
+        run = st.open_run("out/u")
+        check(run.fields.steps.tolist() == [0, 20, 40, 60] and len(run.fields) == 4, f"steps {run.fields.steps}")
+        check(run.shape == (30, 22, 40) and run.spacing == (1, 1.5, 2) and run.origin == (100, -7, 3), f"{run} {run.spacing}")
+        last = run.fields[-1]
+        check(same_bits(last.values, program.field(60)) and np.ptp(last.values) > 0, "other values")
+        check(same_bits(last[3:5, 7], program.field(60)[3:5, 7]), "another part")
+        check([f.step for f in run.fields[1:3]] == [20, 40] and run.fields.times[3] == last.time > 0, "slices, times")
+        check(last.coordinates()[2][[0, -1]].tolist() == [3, 61], f"z: {last.coordinates()[2]}")
+        check(run.config["source.1"]["f0"] == "100" and run.config["grid"]["nx"] == "40", f"{run.config}")
+        check(run.report["ranks"] == 2, "another report")
+        traces = run.receivers
+        check(traces.u.shape == (21, 7) and np.ptp(traces.u) > 0 and traces.position[-1].tolist() == [119, 0, 6.5], "traces")
+        check(np.isclose(traces.interval, 3 * last.attributes["dt"]), f"interval {traces.interval}")
+        for name in ("out/u.00000020.hdf", "out/u.receivers.h5", "out/u.xdmf"):
+            check(len(st.open_run(name).fields) == 4, name)
+        (program.folder / "text.h5").write_text("no HDF5")
+        with h5py.File("flat.h5", "w") as file:
+            file["u"] = np.arange(6.0).reshape(2, 3)
+        expect(["out/v"], st.open_run, "out/v")
+        expect(["none.h5", "no such file"], st.Field, "none.h5")
+        expect(["text.h5", "not an HDF5 file"], st.Field, "text.h5")
+        expect(["no dataset /v"], st.Field, "flat.h5:/v")
+        expect(["(nz, ny, nx)", "(2, 3)"], st.Field, "flat.h5")
+
+
+@case
+def running(program):
+    """A run from Python: ranks, overrides, progress, and the program's one error line."""
+    program.config(WAVE)
+    with inside(program):
+        for ranks in (1, 2):
+            with redirect_stdout(io.StringIO()) as out:
+                run = st.run("run.ini", {"output.path": "out/v", "time.steps": 40, "grid.origin": (101, -7, 4)}, ranks)
+            check(out.getvalue().count("%") == 10 and "100 %" in out.getvalue(), f"progress: {out.getvalue()}")
+            check(run.report["ranks"] == ranks and run.fields.steps[-1] == 40 and run.origin == (101, -7, 4), f"{run}")
+        for code, words, keys in ((1, "[grid] nx", {"grid.nx": "abc"}), (2, "none/u", {"output.path": "none/u"}),
+                                  (3, "stability", {"time.dt": 1})):
+            failed = expect(["stencil: error: ", words], st.run, "run.ini", keys, 2, kind=st.RunFailed)
+            check(failed.code == code, f"exit code {failed.code} of {keys}")
+        os.environ["STENCIL"] = "nowhere"
+        expect(["nowhere", "STENCIL"], st.run, "run.ini")
+
+
+@case
+def models(program):
+    """Arrays and raw files become what the program reads; a grid of another spacing keeps what is linear."""
+    z, y, x = np.meshgrid(np.arange(30), np.arange(22), np.arange(40), indexing="ij")
+    u = (2 * z - 3 * y + 5 * x + np.sin(x * y + z)).astype(np.float32)
+    with inside(program):
+        name = st.write_model("m.h5", u, "a", spacing=(1, 1.5, 2), units="Pa")
+        st.write_wavelet("w.h5", [0, 0.01, 0.02], [0, 1, -0.5])
+        keys = {**WAVE, "initial.u": name, "source.1.wavelet": st.write_wavelet("w.h5", [0, 0.01, 0.03], [0, 2, -1], "b"),
+                "source.1.f0": None}
+        program.succeed("-q", program.config(keys))
+        check(same_bits(program.field(0), u), "the program read other values")
+        check(st.Field(name).limits() == (u.min(), u.max()) and st.Field(name).spacing == (1, 1.5, 2), st.Field(name).summary())
+        files = program.files()
+        expect(["NaN", "plane 2"], st.write_model, "m.h5", np.where(z == 2, np.nan, u))
+        expect(["(nz, ny, nx)"], st.write_model, "m.h5", u[0])
+        expect(["ascending"], st.write_wavelet, "w.h5", [0, 0], [1, 2])
+        check(program.files() == files and same_bits(st.Field(name).values, u), "a refused model left something behind")
+        u.transpose(2, 0, 1).astype(">f8").tofile("raw")
+        np.save("u.npy", u[:, 3].T)
+        check(same_bits(st.from_raw("raw", (40, 30, 22), "xzy", ">f8"), u), "raw")
+        check(same_bits(st.from_raw("u.npy", axes="xz"), u[:, 3:4]), "npy")
+        expect(["expected 26401", "found 26400"], st.from_raw, "raw", (26401,), dtype=">f8")
+        expect(["axes zz"], st.volume, u[0], "zz")
+    line = (2 * z - 3 * y + 5 * x).astype(np.float32)
+    for new in ((0.5, 1.5, 2), (1, 4, 3), (1.25, 1.5, 2.5)):
+        got = st.resample(line, (1, 1.5, 2), new)
+        points = [int(s * (n - 1) / h + 1e-9) + 1 for n, s, h in zip((30, 22, 40), (2, 1.5, 1), reversed(new))]
+        Z, Y, X = np.meshgrid(*(np.arange(n) * h / s for n, s, h in zip(points, (2, 1.5, 1), reversed(new))), indexing="ij")
+        check(got.shape == tuple(points) and np.allclose(got, 2 * Z - 3 * Y + 5 * X, atol=1e-3), f"resampled to {new}")
+
+
+def gather_headers(segyio, run, path):
+    """The headers and traces of a gather are those of the run."""
+    traces = run.receivers
+    with segyio.open(path, ignore_geometry=True) as file:
+        for number, header in enumerate(file.header):
+            scale = {-10000: 1e-4}[header[segyio.TraceField.SourceGroupScalar]]
+            found = [scale * header[key] for key in (segyio.su.sx, segyio.su.sy, segyio.su.sdepth, segyio.su.gx, segyio.su.gy)]
+            found.append(-scale * header[segyio.su.gelev])
+            check(np.allclose(found, [110.25, 0.5, 20, *traces.position[number]], atol=1e-4), f"trace {number}: {found}")
+        return file.trace.raw[:].T, segyio.tools.dt(file)
+
+
+@case
+def segy_traces(program):
+    """Gathers in SEG-Y: coordinates, whole microseconds exactly, others resampled with the note that says so."""
+    need("segyio")
+    import segyio
+    exact = program.config({**WAVE, "time.dt": 2e-4, "receivers.every": 2})
+    with inside(program):
+        run = st.run(exact, quiet=True)
+        said = st.to_segy(run, "exact.sgy")
+        traces, interval = gather_headers(segyio, run, "exact.sgy")
+        check(interval == 400 and np.array_equal(traces, run.receivers.u) and "resampled" not in said, said)
+        run = st.run(exact, {"time.dt": 1.234567e-4, "time.steps": 240, "output.path": "out/v"}, quiet=True)
+        said = st.to_segy("out/v", "other.sgy")
+        traces, interval = gather_headers(segyio, run, "other.sgy")
+        check(interval == 246 and "246.9134" in said, said)
+        time = interval * 1e-6 * np.arange(len(traces))
+        fine = np.stack([np.interp(time, run.receivers.time, trace) for trace in run.receivers.u.T], axis=-1)
+        check(np.abs(traces - fine).max() < 0.01 * np.abs(fine).max(), "resampled to something else")
+        run = st.run(exact, {"time.dt": 1e-7, "receivers.every": 1}, quiet=True)
+        expect(["0.1 us", "receivers.every"], st.to_segy, run, "short.sgy")
+    pulse = np.linspace(0, 20, 401)[:, None]
+    check(np.abs(st.segy.resample_time(np.sin(pulse), 0.05, 0.03)[20:-20, 0] - np.sin(0.03 * np.arange(667))[20:-20]).max() < 1e-4,
+          "a sine is another after resampling")
+
+
+@case
+def segy_models(program):
+    """Models from SEG-Y: volumes in any order of traces, lines, and what headers do not say."""
+    need("segyio")
+    import segyio
+    u = np.random.default_rng(3).uniform(1500, 4000, (7, 5, 6)).astype(np.float32)
+    order = np.random.default_rng(4).permutation(30)
+
+    def write(path, traces, **headers):
+        traces = np.ascontiguousarray(traces)
+        spec = segyio.spec()
+        spec.format, spec.samples, spec.tracecount = 5, np.arange(traces.shape[1]) * 12.5, len(traces)
+        with segyio.create(path, spec) as file:
+            file.bin[segyio.BinField.Interval] = 12500
+            for i, trace in enumerate(traces):
+                file.header[i] = {segyio.TraceField.TRACE_SAMPLE_INTERVAL: 12500,
+                                  **{getattr(segyio.TraceField, key): int(values[i]) for key, values in headers.items()}}
+                file.trace[i] = trace
+
+    with inside(program):
+        y, x = np.divmod(order, 6)
+        places = {"INLINE_3D": 10 + y, "CROSSLINE_3D": 100 + 2 * x, "CDP_X": 30000 + 250 * x, "CDP_Y": 400 * y,
+                  "SourceGroupScalar": [-10] * 30}
+        write("volume.sgy", u[:, y, x].T, **places)
+        model = st.from_segy("volume.sgy")
+        check(same_bits(model.values, u) and model.spacing == (25, 40, 12.5), f"{model.spacing} {model.note}")
+        check(st.from_segy("volume.sgy", (1, 2, 3)).spacing == (1, 2, 3), "spacing was not taken")
+        write("line.sgy", u[:, 2].T, GroupX=[20 * i for i in range(6)])
+        model = st.from_segy("line.sgy")
+        check(same_bits(model.values, u[:, 2:3]) and model.spacing == (20, 20, 12.5), f"{model.spacing}")
+        write("part.sgy", u[:, y, x].T[:-1], **{key: values[:-1] for key, values in places.items()})
+        expect(["29 traces", "5 inlines", "6 crosslines"], st.from_segy, "part.sgy")
+        write("bare.sgy", u[:, 2].T)
+        expect(["do not say dx"], st.from_segy, "bare.sgy")
+        (program.folder / "text.sgy").write_text("no SEG-Y")
+        expect(["text.sgy", "SEG-Y"], st.from_segy, "text.sgy")
+        said = tool(program, "convert", "model", "volume.sgy", "m.h5", "--resample", "12.5", "40", "12.5").out
+        check("11 x 5 x 7 points" in said and "5 inlines" in said, said)
+        check(same_bits(st.Field("m.h5:/vp").values[..., ::2], u), "resampled points that were there are others")
+
+
+KWAVE = {"Nx": 40, "Ny": 36, "Nz": 32, "dx": 1e-3, "dy": 1e-3, "dz": 1e-3, "Nt": 90, "dt": 1e-7, "c0": 1500.0, "rho0": 1000.0,
+         "pml_x_size": 0, "pml_y_size": 0, "pml_z_size": 0, "p0_source_flag": 0, "p_source_flag": 0, "nonlinear_flag": 0,
+         "absorbing_flag": 0, "sensor_mask_type": 0}
+
+
+def write_kwave(path, **changes):
+    with h5py.File(path, "w") as file:
+        for name, value in {**KWAVE, **changes}.items():
+            value = np.asarray(value)
+            file[name] = (value.reshape((1,) * (3 - value.ndim) + value.shape)).astype("f4" if value.dtype.kind == "f" else "u8")
+
+
+def indices(*points):
+    """As k-Wave counts: from 1, x fastest."""
+    return [1 + x + 40 * (y + 36 * z) for x, y, z in points]
+
+
+@case
+def kwave(program):
+    """k-Wave's input: p0 and medium bit for bit, a pressure source with the amplitude of the wave it sends, refusals."""
+    rng = np.random.default_rng(7)
+    c0 = rng.uniform(1400, 1600, (32, 36, 40)).astype(np.float32)
+    p0 = rng.uniform(-1, 1, c0.shape).astype(np.float32)
+    with inside(program):
+        write_kwave("in.h5", c0=c0, p0_source_flag=1, p0_source_input=p0, pml_x_size=10, pml_z_size=8,
+                    sensor_mask_index=indices((3, 4, 5), (39, 0, 31)))
+        tool(program, "convert", "kwave", "in.h5", "k")
+        run = st.run("k.ini", {"time.steps": 2, "output.every": 1}, quiet=True)
+        check(same_bits(run.fields[0].values, p0) and same_bits(st.Field("k.c0.h5:/c0").values, c0), "p0 or c0")
+        check(np.allclose(run.receivers.position, [[3e-3, 4e-3, 5e-3], [39e-3, 0, 31e-3]]), f"{run.receivers.position}")
+        check(run.receivers.u[0].tolist() == [p0[5, 4, 3], p0[31, 0, 39]], "traces")
+        faces = run.config["boundary"]
+        check((faces["x_lo"], faces["y_hi"], faces["z_hi"], faces["width"]) == ("absorbing", "periodic", "absorbing", "10"), faces)
+
+        # A mass source in free space: r p(r, t) = 3 h^3 / (4 pi dt) ds/dt(t - r/c), up to when the periodic image arrives.
+        time = 1e-7 * np.arange(120)
+        signal = 1e-3 * np.exp(-((time - 6e-6) / 1.7e-6)**2)
+        write_kwave("in.h5", p_source_flag=1, p_source_mode=1, p_source_many=0, p_source_index=indices((12, 13, 14)),
+                    p_source_input=signal[:, None], sensor_mask_type=1, sensor_mask_corners=[[17, 14, 15, 18, 14, 15]], Nt=150)
+        st.write_config("s.ini", st.from_kwave("in.h5", "s"))
+        run = st.run("s.ini", quiet=True)
+        check(np.allclose(run.receivers.position[:, 0], [16e-3, 17e-3]), f"box: {run.receivers.position}")
+        for place, trace in zip(run.receivers.position, run.receivers.u.T):
+            r = np.linalg.norm(place - [12e-3, 13e-3, 14e-3])
+            late = run.receivers.time - 0.5e-7 - r / 1500  # step n + 1 holds s[n] - s[n - 1], the slope half a step earlier
+            slope = np.interp(late, time[:-1] + 0.5e-7, np.diff(signal) / 1e-7, 0, 0)
+            expected = 3e-9 / (4 * np.pi * r * 1e-7) * slope
+            error = np.abs(trace - expected).max() / np.abs(expected).max()
+            check(error < 0.05, f"source: at {r:.4g} m off by {100 * error:.1f} %")
+        for word, changes in (("absorbing_flag", {"absorbing_flag": 1}), ("rho0", {"rho0": c0}), ("three dimensions", {"Nz": 1}),
+                              ("p_source_mode", {"p_source_flag": 1, "p_source_mode": 0, "p_source_index": [1]})):
+            write_kwave("in.h5", **changes)
+            expect(["in.h5", word], st.from_kwave, "in.h5", "k")
+        with h5py.File("empty.h5", "w"):
+            pass
+        said = tool(program, "convert", "kwave", "empty.h5", "k", code=1).err
+        check("empty.h5: no dataset /Nx" in said, said)
+
+
+@case
+def tools(program):
+    """Every tool has --help, and its mistakes are one line; a model of one's own becomes a gather with three commands."""
+    for name in TOOLS:
+        check("usage:" in tool(program, name, "--help").out, f"{name} --help")
+    tool(program, "make_input", "in.h5", 9, 8, 7)
+    tool(program, "make_model", "m.h5", 41, 31, 36, "--config", "m.ini")
+    with h5py.File(program.folder / "in.h5") as file:
+        check(file["u"].shape == (7, 8, 9), "make_input's shape")
+    np.save(program.folder / "own.npy", np.linspace(1.5, 3, 60 * 50, dtype=np.float32).reshape(60, 50))
+    own = ["convert", "model", "own.npy", "own.h5"]
+    said = tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10, "--scale", 1000, "--x", 50, 500, "--config", "own.ini").out
+    check("46 x 4 x 50 points" in said and "Ricker" in said, said)
+    check("km/s" in tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10).out, "km/s passed for m/s")
+    tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10, "--scale", 1000, "--config", "own.ini")
+    for name in ("m", "own"):
+        program.succeed("-q", f"{name}.ini", "output.every=50", np=2)
+        if importlib.util.find_spec("matplotlib"):
+            tool(program, "plot", "gather", f"{name}.receivers.h5")
+            tool(program, "plot", "animation", name)
+            check((program.folder / f"{name}.receivers.png").stat().st_size > 5000, "no picture")
+    for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]), (["no such"], ["convert", "kwave", "x", "k"]),
+                        (["--x 0 9000", "590"], [*own, "--axes", "xz", "--spacing", 10, 10, 10, "--x", 0, 9000])):
+        said = tool(program, *args, code=1).err
+        check("convert.py: error:" in said and all(word in said for word in words), said)
+
+
+@case
+def packages(program):
+    """A Python that lacks what a tool needs: one line that says what to install, with the names of Debian and of pip."""
+    cure = re.compile(r"error: .* has no .*: (apt install python3-\w+.* pip install \w+|start it with)")
+    for name in [*TOOLS, "slab_model"]:
+        result = program.finish([sys.executable, "-B", "-S", SOURCE / f"jobs/{name}.py"])  # -S: without packages
+        lines = result.err.splitlines()
+        check(result.code == 1 and len(lines) == 1 and cure.search(lines[0]), f"{name}: {result}")
+    (program.folder / "segyio.py").write_text("raise ImportError\n")
+    said = tool(program, "convert", "model", "a.sgy", "b.h5", code=1, PYTHONPATH=str(program.folder)).err
+    check("apt install python3-segyio, or pip install segyio" in said, said)
+
+
+@case
+def installs(program):
+    """pip installs the module from the source tree, without a network."""
+    need("pip")
+    need("setuptools")
+    need("wheel")
+    copy = program.folder / "jobs"  # setuptools writes beside what it builds
+    program.finish(["cp", "-r", SOURCE / "jobs", copy])
+    result = program.finish([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation",
+                             "--target", program.folder / "site", copy])
+    check(result.code == 0, f"{result}")
+    result = program.finish([sys.executable, "-c", "import stencil_io; print(stencil_io.__file__)"],
+                            env={"PYTHONPATH": str(program.folder / "site")})
+    check(result.out.strip() == str(program.folder / "site/stencil_io/__init__.py"), f"{result}")
+
+
+@case
+def notebooks(program):
+    """The notebooks run from their first cell to their last, and are kept without output."""
+    paths = sorted((SOURCE / "jobs/notebooks").glob("*.ipynb"))
+    check(len(paths) == 2, f"{paths}")
+    for path in paths:
+        check('"output_type"' not in path.read_text() and '"execution_count": null' in path.read_text(), f"{path.name} holds output")
+    for package in ("nbconvert", "ipykernel", "matplotlib"):
+        need(package)
+    for path in paths:
+        result = program.finish([sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", program.folder, path],
+                                timeout=600, env={"PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path,
+                                                  "MPIRUN": program.mpiexec, "HOME": str(program.root)})
+        done = program.folder / path.name
+        check(result.code == 0 and done.exists(), f"{path.name}: {result.err[-3000:]}")
+        check(done.read_text().count('"image/png"') >= 2, f"{path.name} drew nothing")
+
+
+if __name__ == "__main__":
+    main()
