@@ -1,8 +1,9 @@
-/* How fast io/ writes and reads, in GiB/s, beside the least that such a file can cost (the stick): positioned writes by as many
- * threads, an XXH3 sum of each plane in the same pass, one fsync. In turns, medians. Host memory only.
+/* How fast io/ writes and reads beside the least that such a file can cost (the stick): positioned writes by as many
+ * threads, an XXH3 sum of each plane in the same pass, one fsync. Host memory only.
  *
- *   mpirun -np N bench_files FOLDER [GIB [ROUNDS]]
+ *   mpirun -np N bench_files FOLDER GIB GZIP [MODE ...]      GZIP: the level of compressed fields; 0: none are written
  *
+ * A line a mode: its name, threads a rank, and the seconds of each COLUMN. files.py makes medians and the table.
  * server: the first rank holds nothing, as a data server. */
 #include <fcntl.h>
 #include <mpi.h>
@@ -17,7 +18,7 @@
 #include "io/field_io.h"
 #include "save/survey.h"
 
-enum { EDGE = 512, ROUNDS_MAX = 9 };
+enum { EDGE = 512 };
 #define PLANE ((size_t)EDGE * EDGE)
 
 typedef struct bench {
@@ -169,39 +170,7 @@ static double checkpoint_time(bench *b, io_way *way, bool write) {
   return MPI_Wtime() - begin;
 }
 
-/* --- the table -------------------------------------------------------------------------------------------------- */
-
-enum { COLUMNS = 6 };
-static const char *const COLUMN[COLUMNS] = {"stick, write", "field",   "checkpoint",
-                                            "stick, read",  "restart", "gzip 1"};
-
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
-static void bench_mode(bench *b, enum io_kind mode, int rounds, int rank) {
-  static const char *const names[] = {"auto", "collective", "gather", "server"};
-  double seconds[COLUMNS][ROUNDS_MAX];
-  io_way way;
-  error e = {0};
-  io_way_open(&way, b->comm, mode == IO_COLLECTIVE, &e);
-  bench_stop(&e);
-  for (int i = -1; i < rounds; i++) {
-    const double now[COLUMNS] = {stick_time(b, way.threads, true), field_time(b, &way, mode, 0),
-                                 checkpoint_time(b, &way, true),   stick_time(b, way.threads, false),
-                                 checkpoint_time(b, &way, false),  i < 0 ? 1 : field_time(b, &way, mode, 1)};
-    for (int k = 0; i >= 0 && k < COLUMNS; k++) seconds[k][i] = now[k];
-  }
-  const double gib = (double)b->slab.nz_global * (double)(PLANE * sizeof(float)) / (1 << 30);
-  if (rank == 0) printf("%-10s x %d threads", names[mode], way.threads);
-  for (int k = 0; k < COLUMNS; k++) {
-    qsort(seconds[k], (size_t)rounds, sizeof(double), by_value);
-    if (rank == 0) printf(" | %s %.2f", COLUMN[k], gib / seconds[k][rounds / 2]);
-  }
-  if (rank == 0) printf("\n"), fflush(stdout);
-  io_way_close(&way);
-}
+/* --- one turn ---------------------------------------------------------------------------------------------------- */
 
 /* This rank's planes, where the first `servers` ranks hold none. */
 static void bench_open(bench *b, int nz, int servers, int rank, int ranks) {
@@ -228,20 +197,51 @@ static void bench_close(bench *b) {
   free(b->back);
 }
 
-int main(int argc, char **argv) {
-  int rank, ranks, threads;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  bench b = {.comm = MPI_COMM_WORLD, .folder = argc > 1 ? argv[1] : "."};
-  const int nz = (int)(1024 * (argc > 2 ? atof(argv[2]) : 1)), rounds = argc > 3 ? atoi(argv[3]) : 3;
-  field_io_start();
-  if (rank == 0) printf("%d ranks, %.2f GiB, GiB/s\n", ranks, nz / 1024.);
-  for (enum io_kind mode = IO_COLLECTIVE; mode <= IO_SERVER; mode++) {
-    if (mode == IO_SERVER && ranks == 1) continue;
-    bench_open(&b, nz, mode == IO_SERVER, rank, ranks);
-    bench_mode(&b, mode, rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX, rank);
-    bench_close(&b);
+enum {
+  COLUMNS = 6
+}; /* as files.py names them: stick, write; field; checkpoint; stick, read; restart; gzip */
+
+static void bench_mode(bench *b, enum io_kind mode, int nz, int gzip) {
+  static const char *const names[] = {"auto", "collective", "gather", "server"};
+  double seconds[COLUMNS] = {0};
+  int rank, ranks;
+  io_way way;
+  error e = {0};
+  MPI_Comm_rank(b->comm, &rank);
+  MPI_Comm_size(b->comm, &ranks);
+  io_way_open(&way, b->comm, mode == IO_COLLECTIVE, &e);
+  bench_stop(&e);
+  for (int warm = 0; warm < 2; warm++) { /* a small one first, for what is taken once */
+    bench_open(b, warm ? nz : nz / 8, mode == IO_SERVER, rank, ranks);
+    const double now[COLUMNS] = {
+        stick_time(b, way.threads, true), field_time(b, &way, mode, 0),
+        checkpoint_time(b, &way, true),   stick_time(b, way.threads, false),
+        checkpoint_time(b, &way, false),  gzip ? field_time(b, &way, mode, gzip) : 0};
+    memcpy(seconds, now, sizeof now);
+    bench_close(b);
   }
+  if (rank == 0) printf("%s %d", names[mode], way.threads);
+  for (int k = 0; rank == 0 && k < COLUMNS; k++) printf(" %.5f", seconds[k]);
+  if (rank == 0) printf("\n"), fflush(stdout);
+  io_way_close(&way);
+}
+
+static bool bench_wanted(int count, char **modes, const char *name) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(modes[i], name) == 0) return true;
+  return count == 0;
+}
+
+int main(int argc, char **argv) {
+  int ranks, threads;
+  if (argc < 4) return fprintf(stderr, "bench_files FOLDER GIB GZIP [MODE ...]\n"), 1;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  bench b = {.comm = MPI_COMM_WORLD, .folder = argv[1]};
+  const int nz = (int)(1024 * atof(argv[2])), gzip = atoi(argv[3]);
+  field_io_start();
+  if (bench_wanted(argc - 4, argv + 4, "collective")) bench_mode(&b, IO_COLLECTIVE, nz, gzip);
+  if (bench_wanted(argc - 4, argv + 4, "gather")) bench_mode(&b, IO_GATHER, nz, gzip);
+  if (bench_wanted(argc - 4, argv + 4, "server") && ranks > 1) bench_mode(&b, IO_SERVER, nz, gzip);
   MPI_Finalize();
 }
