@@ -6,10 +6,12 @@
  * rank writes and reads its own rows (rows.h). Each row has a checksum, and the seal holds one of all the rest: a file of
  * which any byte has changed is refused.
  *
- * Functions that take an io_way are collective over it, and return the same error on every rank. */
+ * Functions that take an io_way, or an open checkpoint unless they say otherwise, are collective over it, and return the
+ * same error on every rank. */
 #ifndef STENCIL_CHECKPOINT_H
 #define STENCIL_CHECKPOINT_H
 
+#include "message.h"
 #include "rows.h"
 #include "run_meta.h"
 
@@ -88,28 +90,36 @@ typedef struct checkpoint {
   int64_t step;
   double time, dt;
   checkpoint_mark mark;
-  int64_t file; /* rank 0: HDF5's handle, or negative */
-  int fd;       /* of the ranks that use files: of the same file, or -1 */
-  bool direct;  /* every rank does */
+  int fd;      /* of the ranks that use files, or -1 */
+  bool direct; /* every rank does */
   int count;
   stored_array arrays[CHECKPOINT_ARRAYS];
-  uint64_t *sums; /* of all their rows; owned */
+  message held;   /* what rank 0 told of the file: */
+  uint64_t *sums; /* of all rows, a part of it; */
+  int key_count;  /* the fingerprint is the rest */
 } checkpoint;
 
 /* Opens a checkpoint: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2.
  * After a failure nothing is open. */
 int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e);
 
-/* Told on rank 0 of a file that cannot be used, and why. */
-typedef void checkpoint_skipped(void *context, const char *file, const char *reason);
-
 /* Exit 2 unless checkpoints PATH.*.h5 can be written. Not collective; leaves nothing behind. */
 int checkpoint_path_check(const char *path, error *e);
 
-/* Opens the newest one of PATH.*.h5 that checkpoint_open takes, the one that was written last, passing over others; of
- * those written before generation `before`, unless that is negative. None: that is no error, c->name is empty. */
-int checkpoint_open_newest(checkpoint *c, io_way *way, const char *path, int64_t before,
-                           checkpoint_skipped *skipped, void *context, error *e);
+/* Told, on every rank, why a file cannot be used; the reason begins with its name. */
+typedef void checkpoint_skipped(void *context, const char *reason);
+
+/* Which checkpoint is looked for. */
+typedef struct checkpoint_search {
+  const char *path;
+  int64_t before;              /* only those written before this generation; negative: all */
+  checkpoint_skipped *skipped; /* or NULL */
+  void *context;
+} checkpoint_search;
+
+/* Opens the newest of PATH.*.h5, the one that was written last, that checkpoint_open takes, passing over others. None: that
+ * is no error, c->name is empty. */
+int checkpoint_open_newest(checkpoint *c, io_way *way, const checkpoint_search *search, error *e);
 
 /* What a leg is told when it begins. */
 typedef struct checkpoint_leg {
@@ -122,12 +132,11 @@ typedef struct checkpoint_leg {
  * moves aside all that is there already. A kill on the way loses nothing: each file has one name or the other. */
 int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e);
 
-/* Exit 2, naming file, key, expected and found, unless the fingerprint is this one. */
+/* Exit 2, naming file, key, expected and found, unless the fingerprint is this one. Not collective. */
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e);
 
-/* Shape and type of an array; `*axes` is 0 where there is none of this name. Not collective. */
-void checkpoint_find_array(const checkpoint *c, const char *name, enum checkpoint_type *type, int *axes,
-                           int64_t shape[3]);
+/* NULL where there is none of this name. Not collective. */
+const stored_array *checkpoint_find_array(const checkpoint *c, const char *name);
 
 /* Reads this rank's parts of arrays into their sinks, and compares each row with its sum on the way: damage is exit 2
  * (CHECKPOINT_DAMAGED) and names array and row. Not there, or of another shape or type: exit 2. */

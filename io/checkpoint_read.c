@@ -13,10 +13,9 @@ _Static_assert((int)CHECKPOINT_NAME == (int)FILE_NAME, "both are the longest nam
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 void checkpoint_close(checkpoint *c) {
-  if (c->file >= 0) H5Fclose(c->file); /* it was only read: nothing can be lost */
-  if (c->fd >= 0) close(c->fd);
-  free(c->sums);
-  *c = (checkpoint){.way = c->way, .file = H5I_INVALID_HID, .fd = -1};
+  if (c->fd >= 0) close(c->fd); /* it was only read: nothing can be lost */
+  message_free(&c->held);
+  *c = (checkpoint){.way = c->way, .fd = -1};
 }
 
 static int64_t sum_count(const checkpoint *c) {
@@ -25,48 +24,80 @@ static int64_t sum_count(const checkpoint *c) {
   return rows;
 }
 
-static int checkpoint_read_take_sums(checkpoint *c, error *e) {
-  const size_t bytes = ((size_t)sum_count(c) + 1) * sizeof *c->sums;
-  c->sums = malloc(bytes);
-  return c->sums ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the sums of a checkpoint");
-}
-
-/* Rank 0. */
-static int open_here(checkpoint *c, const char *file, error *e) {
-  checkpoint_seal s;
-  hid_t opened;
-  if (strlen(file) >= sizeof c->name) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
-  TRY(checkpoint_read_seal(file, &s, &c->fd, e));
-  TRY(checkpoint_check_seal(file, c->fd, &s, e));
-  c->mark = s.mark;
-  c->count = s.count;
-  memcpy(c->arrays, s.arrays, sizeof c->arrays);
-  TRY(checkpoint_read_take_sums(c, e));
-  const row_file f = {.name = file, .fd = c->fd, .checkpoint = true};
-  TRY(row_file_get(&f, s.sums_at, c->sums, (size_t)sum_count(c) * sizeof *c->sums, e));
-  TRY(checkpoint_open_file(file, file, &opened, e));
-  c->file = opened;
-  TRY(checkpoint_get_meta(file, opened, &c->step, &c->time, &c->dt, e));
-  strcpy(c->name, file);
+/* Adds a key of the fingerprint to the message, for H5Aiterate2. */
+static herr_t read_key(hid_t group, const char *name, const H5A_info_t *info, void *context) {
+  checkpoint *c = context;
+  char *found;
+  error why = {0};
+  (void)info;
+  if (checkpoint_get_text(c->name, group, name, &found, &why)) return -1;
+  const char *value = found;
+  message_text(&c->held, &name);
+  message_text(&c->held, &value);
+  H5free_memory(found);
+  c->key_count++;
   return 0;
 }
 
-static int open_newest_here(checkpoint *c, const char *path, int64_t before, checkpoint_skipped *skipped,
-                            void *context, error *e) {
+static int read_keys(checkpoint *c, hid_t file, error *e) {
+  hid_t group = H5Gopen2(file, CHECKPOINT_KEYS, H5P_DEFAULT);
+  hsize_t at = 0;
+  if (group < 0 || H5Aiterate2(group, H5_INDEX_NAME, H5_ITER_INC, &at, read_key, c) < 0)
+    FAIL(e, FIELD_DAMAGED, c->name, HDF5_WHY);
+  if (group >= 0) H5Gclose(group);
+  return e->id;
+}
+
+/* What HDF5 knows of it. */
+static int read_file(checkpoint *c, error *e) {
+  hid_t file;
+  TRY(checkpoint_open_file(c->name, c->name, &file, e));
+  if (!checkpoint_get_meta(c->name, file, &c->step, &c->time, &c->dt, e)) read_keys(c, file, e);
+  H5Fclose(file);
+  return e->id;
+}
+
+static int read_sums(checkpoint *c, uint64_t at, error *e) {
+  const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
+  const size_t bytes = (size_t)sum_count(c) * sizeof *c->sums;
+  uint64_t *sums = malloc(bytes + 1);
+  if (!sums) return FAIL(e, OUT_OF_MEMORY, bytes, "the sums of a checkpoint");
+  if (!row_file_get(&f, at, sums, bytes, e)) message_array(&c->held, &sums, bytes);
+  free(sums);
+  return e->id;
+}
+
+/* Rank 0. What the others are to know goes into c->held: the sums, then the keys. */
+static int open_here(checkpoint *c, const char *file, error *e) {
+  checkpoint_seal s;
+  if (strlen(file) >= sizeof c->name) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
+  TRY(checkpoint_read_seal(file, &s, &c->fd, e));
+  TRY(checkpoint_check_seal(file, c->fd, &s, e));
+  strcpy(c->name, file);
+  c->mark = s.mark;
+  c->count = s.count;
+  memcpy(c->arrays, s.arrays, sizeof c->arrays);
+  TRY(read_sums(c, s.sums_at, e));
+  return read_file(c, e);
+}
+
+static int open_newest_here(checkpoint *c, const checkpoint_search *search, message *skipped, error *e) {
   checkpoint_list list;
   char file[CHECKPOINT_NAME];
-  checkpoint_list_files(&list, path, e);
+  checkpoint_list_files(&list, search->path, e);
   /* Those whose age cannot be told stand last in the list but come first here: nobody can use them, but one may have
    * been the newest. */
   int unknown = list.count;
   while (unknown > 0 && list.entries[unknown - 1].mark.generation < 0) unknown--;
   for (int i = 0; i < list.count && !e->id; i++) {
     error why = {0};
+    const char *reason = why.text;
     const checkpoint_entry *entry = &list.entries[(unknown + i) % list.count];
-    if (before >= 0 && (entry->mark.generation < 0 || entry->mark.generation >= before)) continue;
-    if (checkpoint_file_name(file, path, entry->step, e) || !open_here(c, file, &why)) break;
+    if (search->before >= 0 && (entry->mark.generation < 0 || entry->mark.generation >= search->before))
+      continue;
+    if (checkpoint_file_name(file, search->path, entry->step, e) || !open_here(c, file, &why)) break;
     checkpoint_close(c);
-    if (skipped) skipped(context, file, why.text);
+    message_text(skipped, &reason);
   }
   checkpoint_list_free(&list);
   return e->id;
@@ -91,95 +122,82 @@ static int share_opened(checkpoint *c, error *e) {
     return e->id;
   }
   MPI_TRY(e, MPI_Bcast(&told, sizeof told, MPI_BYTE, 0, comm));
-  if (c->way->rank > 0) {
-    told.way = c->way, told.file = H5I_INVALID_HID, told.fd = -1, told.sums = NULL;
-    *c = told;
-    if (c->name[0]) checkpoint_read_take_sums(c, e);
-  }
-  TRY(error_agree(e, comm));
+  told.way = c->way, told.fd = c->fd, told.held = c->held;
+  *c = told;
   if (!c->name[0]) return 0;
-  MPI_TRY(e, MPI_Bcast(c->sums, (int)sum_count(c), MPI_UINT64_T, 0, comm));
+  if (message_share(&c->held, comm, e)) {
+    checkpoint_close(c);
+    return e->id;
+  }
+  message_array(&c->held, &c->sums, (size_t)sum_count(c) * sizeof *c->sums);
   return open_directly(c, e);
 }
 
 int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e) {
-  *c = (checkpoint){.way = way, .file = H5I_INVALID_HID, .fd = -1};
+  *c = (checkpoint){.way = way, .fd = -1};
   if (way->rank == 0) open_here(c, file, e);
   return share_opened(c, e);
 }
 
-int checkpoint_open_newest(checkpoint *c, io_way *way, const char *path, int64_t before,
-                           checkpoint_skipped *skipped, void *context, error *e) {
-  *c = (checkpoint){.way = way, .file = H5I_INVALID_HID, .fd = -1};
-  if (way->rank == 0) open_newest_here(c, path, before, skipped, context, e);
-  return share_opened(c, e);
+/* Every rank tells of the files that rank 0 has passed over. */
+static int share_skipped(const checkpoint_search *search, message *skipped, MPI_Comm comm, error *e) {
+  const char *reason;
+  TRY(message_share(skipped, comm, e));
+  while (skipped->at < skipped->length) {
+    message_text(skipped, &reason);
+    if (search->skipped && reason) search->skipped(search->context, reason);
+  }
+  return 0;
+}
+
+int checkpoint_open_newest(checkpoint *c, io_way *way, const checkpoint_search *search, error *e) {
+  message skipped = {0};
+  *c = (checkpoint){.way = way, .fd = -1};
+  if (way->rank == 0) open_newest_here(c, search, &skipped, e);
+  if (!share_opened(c, e) && share_skipped(search, &skipped, way->comm, e)) checkpoint_close(c);
+  message_free(&skipped);
+  return e->id;
 }
 
 /* --- the fingerprint -------------------------------------------------------------------------------------------- */
 
-static int match_key(const checkpoint *c, hid_t group, const checkpoint_key *key, error *e) {
-  const char *expected = key->value ? key->value : "";
-  char *found;
-  if (H5Aexists(group, key->key) == 0) return FAIL(e, CHECKPOINT_DIFFERS, c->name, key->key, expected, "");
-  TRY(checkpoint_get_text(c->name, group, key->key, &found, e));
-  if (strcmp(found, expected)) FAIL(e, CHECKPOINT_DIFFERS, c->name, key->key, expected, found);
-  H5free_memory(found);
-  return e->id;
+static const char *find_value(const checkpoint_key *keys, int count, const char *key) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(keys[i].key, key) == 0) return keys[i].value ? keys[i].value : "";
+  return NULL;
 }
 
-/* Context of find_unexpected. */
-typedef struct expected_keys {
-  const checkpoint *c;
-  const checkpoint_key *keys;
-  int count;
-  error *e;
-} expected_keys;
-
-/* For H5Aiterate2: a key that this run does not have. */
-static herr_t find_unexpected(hid_t group, const char *name, const H5A_info_t *info, void *context) {
-  const expected_keys *x = context;
-  char *found;
-  (void)info;
-  for (int i = 0; i < x->count; i++)
-    if (strcmp(x->keys[i].key, name) == 0) return 0;
-  if (checkpoint_get_text(x->c->name, group, name, &found, x->e)) return -1;
-  FAIL(x->e, CHECKPOINT_DIFFERS, x->c->name, name, "", found);
-  H5free_memory(found);
-  return 1;
-}
-
-/* Rank 0. */
-static int match_here(const checkpoint *c, const checkpoint_key *keys, int count, error *e) {
-  hid_t group = H5Gopen2(c->file, CHECKPOINT_KEYS, H5P_DEFAULT);
-  if (group < 0) return FAIL(e, FIELD_DAMAGED, c->name, HDF5_WHY);
-  for (int i = 0; i < count && !e->id; i++) match_key(c, group, &keys[i], e);
-  expected_keys x = {c, keys, count, e};
-  hsize_t at = 0;
-  if (!e->id && H5Aiterate2(group, H5_INDEX_NAME, H5_ITER_INC, &at, find_unexpected, &x) < 0)
-    FAIL(e, FIELD_DAMAGED, c->name, HDF5_WHY);
-  H5Gclose(group);
-  return e->id;
+/* Those of the file, which follow the sums in c->held. To be freed. */
+static checkpoint_key *keys_found(const checkpoint *c, error *e) {
+  checkpoint_key *keys = calloc((size_t)c->key_count + 1, sizeof *keys);
+  message m = c->held; /* read anew each time */
+  if (!keys) FAIL(e, OUT_OF_MEMORY, (size_t)c->key_count * sizeof *keys, "the fingerprint of the run");
+  for (int i = 0; keys && i < c->key_count; i++)
+    message_text(&m, &keys[i].key), message_text(&m, &keys[i].value);
+  return keys;
 }
 
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e) {
-  if (c->file >= 0) match_here(c, keys, count, e);
-  return error_agree(e, c->way->comm);
+  checkpoint_key *there = keys_found(c, e);
+  for (int i = 0; i < count && !e->id; i++) {
+    const char *expected = keys[i].value ? keys[i].value : "";
+    const char *found = find_value(there, c->key_count, keys[i].key);
+    if (!found || strcmp(found, expected))
+      FAIL(e, CHECKPOINT_DIFFERS, c->name, keys[i].key, expected, found ? found : "");
+  }
+  for (int i = 0; i < c->key_count && !e->id; i++)
+    if (!find_value(keys, count, there[i].key))
+      FAIL(e, CHECKPOINT_DIFFERS, c->name, there[i].key, "", there[i].value);
+  free(there);
+  return e->id;
 }
 
 /* --- arrays ----------------------------------------------------------------------------------------------------- */
 
-static const stored_array *find_array(const checkpoint *c, const char *name) {
+const stored_array *checkpoint_find_array(const checkpoint *c, const char *name) {
   for (int i = 0; i < c->count; i++)
     if (strcmp(c->arrays[i].name, name) == 0) return &c->arrays[i];
   return NULL;
-}
-
-void checkpoint_find_array(const checkpoint *c, const char *name, enum checkpoint_type *type, int *axes,
-                           int64_t shape[3]) {
-  const stored_array *s = find_array(c, name);
-  *axes = s ? s->axes : 0;
-  *type = s ? s->type : CHECKPOINT_FLOAT;
-  for (int i = 0; i < 3; i++) shape[i] = s ? s->shape[i] : 0;
 }
 
 /* (2, 3, 4) */
@@ -227,7 +245,7 @@ int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int cou
   row_part parts[CHECKPOINT_ARRAYS];
   for (int i = 0; i < count; i++) {
     const checkpoint_array *a = &arrays[i];
-    const stored_array *s = find_array(c, a->name);
+    const stored_array *s = checkpoint_find_array(c, a->name);
     if (match_array(c, a, s, e)) break;
     parts[i] = part_of(c, s, a->first, a->count);
     parts[i].move = a->sink;

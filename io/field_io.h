@@ -18,7 +18,7 @@ typedef struct field_io {
       *way; /* of the computing ranks, in slab order, after the data server where there is one; not owned */
   const slab *slab;  /* this rank's share, of rank -1 and without planes on the data server; not owned */
   enum io_kind mode; /* not IO_AUTO after field_io_init */
-  double next_look;  /* rank 0: clock_seconds() at which what killed runs left is looked for again */
+  const char *path;  /* of saved fields, PATH.*; the caller's, and not owned */
 } field_io;
 
 /* IO_AUTO becomes collective where every rank sees the folders, else gather. */
@@ -51,13 +51,12 @@ typedef struct field_meta {
   field_measured *measured;           /* NULL: they are known already */
 } field_meta;
 
-/* Writes PATH.SSSSSSSS.hdf: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and /x, /time,
+/* Writes PATH.SSSSSSSS.hdf, of io->path: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and /x, /time,
  * attributes; /histogram where there is one: counts, int64, of equal bins over [min, max], with the axis /bin. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
  * under either name. What killed runs left half written under PATH, of all steps and the series, goes: at the
- * first call, and again after ten minutes. So all calls with one `io` have the same path. */
-int field_write(field_io *io, const char *path, const field_meta *meta, field_source *source, void *context,
-                error *e);
+ * first call, and again after ten minutes. */
+int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e);
 
 /* Is the field saved at this step under PATH there? Not collective. */
 bool field_exists(const char *path, int64_t step);

@@ -41,16 +41,16 @@ bool field_exists(const char *path, int64_t step) {
 
 /* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
  * process has left cannot be told at first. */
-static void remove_abandoned(field_io *io, const char *path) {
+static void remove_abandoned(const field_io *io) {
   const double BETWEEN = 600; /* s */
   static const char *const lists[] = {SERIES_XDMF, SERIES_PARAVIEW};
   char series[FILE_NAME];
   const double now = clock_seconds();
-  if (now < io->next_look) return;
-  io->next_look = now + BETWEEN;
-  temporary_remove(path, ".hdf");
+  if (now < io->way->next_look) return;
+  io->way->next_look = now + BETWEEN;
+  temporary_remove(io->path, ".hdf");
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-    snprintf(series, sizeof series, "%s%s", path, lists[i]);
+    snprintf(series, sizeof series, "%s%s", io->path, lists[i]);
     temporary_remove(series, NULL);
   }
 }
@@ -166,14 +166,13 @@ static int settle(writer *w, error *e) {
   return e->id;
 }
 
-int field_write(field_io *io, const char *path, const field_meta *meta, field_source *source, void *context,
-                error *e) {
+int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e) {
   const io_way *way = io->way;
   writer w = {.io = io, .meta = meta, .source = source, .context = context, .fd = -1};
   w.f = (field_file){w.path, io->slab, H5I_INVALID_HID, H5I_INVALID_HID, {0}};
-  TRY(field_write_names(&w, path, meta->run.step, e)); /* alike on every rank */
+  TRY(field_write_names(&w, io->path, meta->run.step, e)); /* alike on every rank */
   if (way->rank == 0) {
-    remove_abandoned(io, path);
+    remove_abandoned(io);
     field_write_create(&w, e);
   }
   if (!error_agree(e, way->comm) && !write_planes(&w, e)) field_write_measure(&w, e);

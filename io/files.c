@@ -1,9 +1,10 @@
 /* The ranks of a run and their data server: who is who, and how they talk. */
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 #include "base/error_mpi.h"
 #include "base/clock.h"
+#include "atomic_file.h"
 #include "files_internal.h"
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
@@ -31,57 +32,46 @@ void files_close(files *f) {
   if (f->comm != MPI_COMM_NULL) MPI_Comm_free(&f->comm);
 }
 
-int files_request_begin(const files *f, enum request what, message *m, MPI_Request *request, error *e) {
-  const int kind = (int)what;
-  *request = MPI_REQUEST_NULL;
-  if (!files_tell(f)) return 0;
-  message_put(m, &kind, sizeof kind);
+/* --- requests --------------------------------------------------------------------------------------------------- */
+
+enum { TAG_REQUEST = 7201, TAG_SIGNAL = 7202 };
+
+/* Does this rank tell the server? */
+static bool files_tell(const files *f) {
+  return f->served && f->way->rank == 1;
+}
+
+/* The message must stay as it is until it is sent. */
+static int files_send(const files *f, const request *r, message *m, MPI_Request *sent, error *e) {
+  request copy = *r;
+  files_carry(m, &copy);
   /* The server waits for this, and the other ranks for the server. */
   if (m->failed || m->length > INT_MAX) {
     FAIL(e, OUT_OF_MEMORY, m->length, "a request to the data server");
     error_abort(e, f->comm);
   }
-  MPI_TRY(e, MPI_Isend(m->bytes, (int)m->length, MPI_BYTE, 0, TAG_REQUEST, f->comm, request));
+  MPI_TRY(e, MPI_Isend(m->bytes, (int)m->length, MPI_BYTE, 0, TAG_REQUEST, f->comm, sent));
   return 0;
 }
 
-int files_request_end(message *m, MPI_Request *request, error *e) {
-  const int rc = *request == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(request, MPI_STATUS_IGNORE);
-  message_free(m);
-  return error_from_mpi(e, rc, "MPI_Isend");
-}
-
-int files_request(const files *f, enum request what, message *m, error *e) {
-  MPI_Request request;
-  TRY(files_request_begin(f, what, m, &request, e));
-  return files_request_end(m, &request, e);
-}
-
-int files_broadcast(const files *f, void *bytes, size_t count, error *e) {
-  MPI_Request request;
-  MPI_TRY(e, MPI_Ibcast(bytes, (int)count, MPI_BYTE, 0, f->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  return 0;
-}
-
-void files_put_run(message *m, const run_meta *r) {
-  run_meta same = *r;
-  const char **texts[RUN_TEXTS];
-  run_meta_texts(&same, texts);
-  for (int i = 0; i < RUN_TEXTS; i++) message_put_text(m, *texts[i]);
-}
-
-void files_get_run(message *m, run_meta *r) {
-  const char **texts[RUN_TEXTS];
-  run_meta_texts(r, texts);
-  for (int i = 0; i < RUN_TEXTS; i++) *texts[i] = message_get_text(m);
+int files_do(const files *f, const request *r, error *e) {
+  message m = {0};
+  MPI_Request sent = MPI_REQUEST_NULL;
+  if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
+  files_perform(f, r, e);
+  const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
+  message_free(&m);
+  return e->id ? e->id : error_from_mpi(e, rc, "MPI_Isend");
 }
 
 void files_dismiss(const files *f, const error *e) {
   message m = {0};
+  MPI_Request sent;
   error ignored = {0};
-  if (files_tell(f)) message_put(&m, e, sizeof *e);
-  files_request(f, REQUEST_END, &m, &ignored);
+  if (!files_tell(f)) return;
+  if (!files_send(f, &(request){.kind = REQUEST_END, .ended = *e}, &m, &sent, &ignored))
+    mpi_wait(&sent, MPI_STATUS_IGNORE);
+  message_free(&m);
 }
 
 int files_signal(void *context) {
@@ -92,10 +82,35 @@ int files_signal(void *context) {
   return number;
 }
 
+/* --- the folders ------------------------------------------------------------------------------------------------ */
+
+/* Does every rank see the folder of files PATH.*? Where none can be created, another check says so. */
+static int files_see_folder(const files *f, const char *path, bool *seen, error *e) {
+  char probe[PATH_PROBE] = "";
+  int mine;
+  if (f->way->rank == 0) path_probe_create(path, probe);
+  MPI_TRY(e, MPI_Bcast(probe, sizeof probe, MPI_CHAR, 0, f->comm));
+  mine = !probe[0] || access(probe, F_OK) == 0;
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, f->comm));
+  if (f->way->rank == 0 && probe[0]) unlink(probe);
+  *seen = *seen && mine;
+  return 0;
+}
+
+int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e) {
+  if (c->io == IO_AUTO) {
+    TRY(files_see_folder(f, c->output_path, &f->way->together, e));
+    TRY(files_see_folder(f, c->checkpoint_path, &f->way->together, e));
+  }
+  field_io_init(io, f->way, slab, c->io);
+  io->path = c->output_path;
+  return 0;
+}
+
 /* --- the server ------------------------------------------------------------------------------------------------- */
 
 /* Waits for a request without keeping a core busy, and takes it. A signal is passed on once. */
-static int next_request(const files *f, int (*signalled)(void), int *told, message *m, error *e) {
+static int files_receive(const files *f, int (*signalled)(void), int *told, message *m, error *e) {
   const double LONGEST = 2e-3; /* s */
   pace p = {.begin = clock_seconds()};
   MPI_Message found;
@@ -118,38 +133,54 @@ static int next_request(const files *f, int (*signalled)(void), int *told, messa
   m->length = m->room = (size_t)bytes;
   MPI_TRY(e, MPI_Imrecv(m->bytes, bytes, MPI_BYTE, &found, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  m->reading = true;
   return 0;
 }
 
-/* What was put last, the kind of the request. */
-static enum request files_kind_of(message *m) {
-  int kind;
-  m->length -= sizeof(int64_t);
-  memcpy(&kind, m->bytes + m->length, sizeof kind);
-  return (enum request)kind;
+/* What the server has of its own. */
+typedef struct file_server {
+  slab slab; /* of the partition, with no planes */
+  field_io io;
+  checkpoint from; /* open, or not */
+} file_server;
+
+static int server_open(file_server *s, const files *f, const config *c, error *e) {
+  *s = (file_server){.from = {.way = f->way, .fd = -1}};
+  s->slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->started - 1};
+  s->slab.upper_reflects = config_reflects(c, FACE_Z_HI);
+  s->slab.lower = s->slab.upper = SLAB_NO_RANK;
+  return files_field_io(f, &s->io, &s->slab, c, e);
+}
+
+/* The server's part in a request. It agrees with the computing ranks on what has failed: what it returns they know. */
+static void server_perform(file_server *s, const files *f, request *r) {
+  const receivers_part none = {0};
+  checkpoint_leg leg;
+  table table = {0};
+  error known = {0};
+  r->own = (request_own){.io = &s->io, .part = &none, .table = &table, .from = &s->from, .leg = &leg};
+  r->own.opened = &s->from;
+  r->own.search = (checkpoint_search){.path = r->path, .before = r->before};
+  if (r->kind == REQUEST_CHECKPOINT_OPEN || r->kind == REQUEST_CHECKPOINT_OPEN_NEWEST)
+    checkpoint_close(&s->from);
+  files_perform(f, r, &known);
+  table_free(&table);
 }
 
 int files_serve(const files *f, const config *c, int (*signalled)(void), error *e) {
-  static int (*const twins[])(file_server *, message *, error *) = {NULL,
-#define X(name, twin) twin,
-                                                                    REQUESTS(X)
-#undef X
-  };
-  file_server s = {.files = f, .from = {.way = f->way, .file = -1, .fd = -1}};
-  s.slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->started - 1};
-  s.slab.upper_reflects = config_reflects(c, FACE_Z_HI);
-  s.slab.lower = s.slab.upper = SLAB_NO_RANK;
-  TRY(files_field_io(f, &s.io, &s.slab, c, e));
+  file_server s;
+  TRY(server_open(&s, f, c, e));
   for (int told = 0, over = 0; !over;) {
     message m = {0};
-    error mine = {0}, known = {0};
-    if (next_request(f, signalled, &told, &m, &mine)) error_abort(&mine, f->comm);
-    const enum request kind = files_kind_of(&m);
-    over = kind == REQUEST_END;
+    request r;
+    error mine = {0};
+    if (files_receive(f, signalled, &told, &m, &mine)) error_abort(&mine, f->comm);
+    files_carry(&m, &r);
+    over = r.kind == REQUEST_END;
     if (over)
-      message_get(&m, e, sizeof *e);
+      *e = r.ended;
     else
-      twins[kind](&s, &m, &known);
+      server_perform(&s, f, &r);
     message_free(&m);
   }
   checkpoint_close(&s.from);

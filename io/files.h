@@ -42,14 +42,14 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
 int files_field_read(const files *f, const field_io *io, const char *dataset, field_sink *sink, void *context,
                      error *e);
 int files_field_check(const files *f, const char *dataset, int nx, int ny, int nz, error *e);
-int files_field_write(const files *f, field_io *io, const char *path, const field_meta *meta,
-                      field_source *source, void *context, error *e);
+int files_field_write(const files *f, const field_io *io, const field_meta *meta, field_source *source,
+                      void *context, error *e);
 /* Which of the fields of `count` steps are there under PATH. `steps` is the same on every rank. */
 int files_fields_exist(const files *f, const char *path, const int64_t *steps, int64_t count, bool *exist,
                        error *e);
 /* The entries are those of the first computing rank. */
-int files_series_write(const files *f, const char *path, const series_entry *entries, int count,
-                       const slab *slab, const field_meta *meta, error *e);
+int files_series_write(const files *f, const field_io *io, const series_entry *entries, int count,
+                       const field_meta *meta, error *e);
 /* Can fields (or, `checkpoints`, checkpoints) be saved under PATH? */
 int files_path_check(const files *f, const char *path, bool checkpoints, error *e);
 int files_space(const files *f, const char *path, const char *ending, const space_steps *which,
@@ -64,14 +64,9 @@ int files_checkpoint_begin(const files *f, const char *path, const checkpoint *f
 int files_checkpoint_write(const files *f, const checkpoint_place *place, const checkpoint_meta *meta,
                            const checkpoint_array *arrays, int count, error *e);
 int files_checkpoint_open(const files *f, checkpoint *c, const char *file, error *e);
-/* `skipped` is told on every computing rank, or on the first alone. */
-int files_checkpoint_open_newest(const files *f, checkpoint *c, const char *path, int64_t before,
-                                 checkpoint_skipped *skipped, void *context, error *e);
-int files_checkpoint_match(const files *f, const checkpoint *c, const checkpoint_key *keys, int count,
-                           error *e);
+int files_checkpoint_open_newest(const files *f, checkpoint *c, const checkpoint_search *search, error *e);
 int files_checkpoint_read(const files *f, const checkpoint *c, const checkpoint_array *arrays, int count,
                           error *e);
 int files_checkpoint_verify(const files *f, const checkpoint *c, error *e);
-void files_checkpoint_close(const files *f, checkpoint *c);
 
 #endif

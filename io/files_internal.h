@@ -1,70 +1,74 @@
-/* What the two sides of the data server share: each function of files.h that uses a file has a twin here, which the
- * server runs; what the one puts into the request the other gets out of it. */
+/* A request: what the ranks do together with files, in one struct. Every computing rank fills it alike and calls
+ * files_perform; where there is a data server, one of them sends it the struct, and the server calls files_perform, too. */
 #ifndef STENCIL_FILES_INTERNAL_H
 #define STENCIL_FILES_INTERNAL_H
 
 #include "files.h"
 #include "message.h"
 
-/* Every request, in words of its own, and the twin that serves it. */
-#define REQUESTS(X)                                                                                          \
-  X(FIELD_READ, serve_field_read)                                                                            \
-  X(FIELD_CHECK, serve_field_check)                                                                          \
-  X(FIELD_WRITE, serve_field_write)                                                                          \
-  X(FIELDS_EXIST, serve_fields_exist)                                                                        \
-  X(SERIES_WRITE, serve_series_write)                                                                        \
-  X(PATH_CHECK, serve_path_check)                                                                            \
-  X(SPACE, serve_space)                                                                                      \
-  X(TABLE_READ, serve_table_read)                                                                            \
-  X(RECEIVERS_WRITE, serve_receivers_write)                                                                  \
-  X(CHECKPOINT_BEGIN, serve_checkpoint_begin)                                                                \
-  X(CHECKPOINT_WRITE, serve_checkpoint_write)                                                                \
-  X(CHECKPOINT_OPEN, serve_checkpoint_open)                                                                  \
-  X(CHECKPOINT_OPEN_NEWEST, serve_checkpoint_open_newest)                                                    \
-  X(CHECKPOINT_MATCH, serve_checkpoint_match)                                                                \
-  X(CHECKPOINT_READ, serve_checkpoint_read)                                                                  \
-  X(CHECKPOINT_VERIFY, serve_checkpoint_verify)                                                              \
-  X(CHECKPOINT_CLOSE, serve_checkpoint_close)
-
-enum request {
+enum request_kind {
   REQUEST_END,
-#define X(name, twin) REQUEST_##name,
-  REQUESTS(X)
-#undef X
+  REQUEST_FIELD_READ,
+  REQUEST_FIELD_WRITE,
+  REQUEST_TABLE_READ,
+  REQUEST_RECEIVERS_WRITE,
+  REQUEST_CHECKPOINT_BEGIN,
+  REQUEST_CHECKPOINT_WRITE,
+  REQUEST_CHECKPOINT_OPEN,
+  REQUEST_CHECKPOINT_OPEN_NEWEST,
+  REQUEST_CHECKPOINT_READ,
+  REQUEST_CHECKPOINT_VERIFY,
+  /* Rank 0 does these alone, and tells the others the answer: */
+  REQUEST_FIELD_CHECK,
+  REQUEST_FIELDS_EXIST,
+  REQUEST_SERIES_WRITE,
+  REQUEST_PATH_CHECK,
+  REQUEST_SPACE,
 };
 
-enum { TAG_REQUEST = 7201, TAG_SIGNAL = 7202 };
+/* What this rank brings along or gets. The server has its own: no planes, no rows, its open checkpoint. */
+typedef struct request_own {
+  const field_io *io;
+  field_sink *sink;
+  field_source *source;
+  void *context; /* of the two */
+  const receivers_part *part;
+  table *table;
+  checkpoint *opened;
+  const checkpoint *from;
+  checkpoint_search search;
+  checkpoint_leg *leg;
+  void *answer; /* answer_bytes; NULL: nobody here wants it */
+} request_own;
 
-/* The server's side. */
-typedef struct file_server {
-  const files *files;
-  slab slab; /* of the partition, with no planes */
-  field_io io;
-  checkpoint from; /* open, or not */
-} file_server;
+/* Only what the kind needs is set; pointers may be NULL. */
+typedef struct request {
+  enum request_kind kind;
+  const char *path, *ending; /* of files; of a dataset, FILE:/path */
+  int shape[3];              /* nx ny nz */
+  bool checkpoints, restarts;
+  table_form form;
+  space_steps which;
+  int64_t before, count;
+  const int64_t *steps;        /* count */
+  const series_entry *entries; /* count */
+  const field_meta *field;
+  const receivers_meta *receivers;
+  const checkpoint_place *place;
+  const checkpoint_meta *checkpoint;
+  const checkpoint_array *arrays; /* count; the server has no rows of them */
+  size_t answer_bytes;
+  error ended; /* what the run ended with */
+  request_own own;
+} request;
 
-/* A twin: the server's part of a request. It agrees with the computing ranks on what has failed, so what it returns is
- * known to them. */
-#define X(name, twin) int twin(file_server *s, message *m, error *e);
-REQUESTS(X)
-#undef X
+/* Collective over files.comm; agreed. */
+int files_perform(const files *f, const request *r, error *e);
 
-/* Does this rank tell the server? The others have nothing to put into the message. */
-static inline bool files_tell(const files *f) {
-  int rank = -1;
-  return f->served && !f->server && MPI_Comm_rank(f->comm, &rank) == MPI_SUCCESS && rank == 1;
-}
-/* Sends the request, where this rank is the one to tell the server, and frees the message. In two parts: the message
- * stays as it is between them. */
-int files_request_begin(const files *f, enum request what, message *m, MPI_Request *request, error *e);
-int files_request_end(message *m, MPI_Request *request, error *e);
-int files_request(const files *f, enum request what, message *m, error *e);
+/* Puts the request into a message, or gets it out, all but `own`. */
+void files_carry(message *m, request *r);
 
-/* The texts of *r, which itself travels in the struct around it. They stay in the message that they are got from. */
-void files_put_run(message *m, const run_meta *r);
-void files_get_run(message *m, run_meta *r);
-
-/* Tells every rank a few bytes of files.comm's rank 0. */
-int files_broadcast(const files *f, void *bytes, size_t count, error *e);
+/* Tells the server where this rank is the one to do so, and performs the request. */
+int files_do(const files *f, const request *r, error *e);
 
 #endif

@@ -1,61 +1,80 @@
 #include "message.h"
 #include <stdlib.h>
 #include <string.h>
+#include "base/error_mpi.h"
 
 enum { ALIGN = 8 /* everything begins at a multiple, so that numbers can be read in place */ };
 
-static size_t padded(size_t bytes) {
-  return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+static bool message_grow(message *m, size_t length) {
+  if (length <= m->room) return true;
+  const size_t room = 2 * length;
+  char *longer = realloc(m->bytes, room);
+  if (!longer) return false;
+  m->bytes = longer;
+  m->room = room;
+  return true;
 }
 
-void message_put(message *m, const void *from, size_t bytes) {
-  const size_t length = m->length + padded(bytes);
-  if (length > m->room) {
-    const size_t room = 2 * length;
-    char *longer = realloc(m->bytes, room);
-    if (!longer) {
-      m->failed = true;
-      return;
-    }
-    m->bytes = longer;
-    m->room = room;
+/* Where the next bytes are, or will be; NULL where there is no memory. */
+static char *message_place(message *m, size_t bytes) {
+  const size_t padded = (bytes + ALIGN - 1) / ALIGN * ALIGN, at = m->reading ? m->at : m->length;
+  if (m->reading) {
+    m->at += padded;
+    return m->bytes + at;
   }
-  if (bytes) memcpy(m->bytes + m->length, from, bytes);
-  memset(m->bytes + m->length + bytes, 0, padded(bytes) - bytes);
+  if (!message_grow(m, at + padded)) m->failed = true;
+  if (m->failed) return NULL;
+  memset(m->bytes + at, 0, padded);
+  m->length += padded;
+  return m->bytes + at;
+}
+
+void message_value(message *m, void *value, size_t bytes) {
+  char *place = message_place(m, bytes);
+  if (m->reading)
+    memcpy(value, place, bytes);
+  else if (place && bytes)
+    memcpy(place, value, bytes);
+}
+
+void *message_array(message *m, void *pointer, size_t bytes) {
+  void *array;
+  char *place = message_place(m, bytes);
+  memcpy(&array, pointer, sizeof array);
+  if (!m->reading && place && bytes) memcpy(place, array, bytes);
+  if (!m->reading) return array;
+  memcpy(pointer, &place, sizeof place);
+  return place;
+}
+
+void message_text(message *m, const char **text) {
+  size_t bytes = !m->reading && *text ? strlen(*text) + 1 : 0;
+  message_value(m, &bytes, sizeof bytes);
+  message_array(m, text, bytes);
+  if (m->reading && !bytes) *text = NULL;
+}
+
+static int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
+  enum { MOST = 1 << 30 /* at once: MPI counts in an int */ };
+  MPI_Request request;
+  for (size_t at = 0; at < count; at += MOST) {
+    const int piece = (int)(count - at < MOST ? count - at : MOST);
+    MPI_TRY(e, MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request));
+    MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE)); /* the ranks may wait long for rank 0 */
+  }
+  return 0;
+}
+
+int message_share(message *m, MPI_Comm comm, error *e) {
+  size_t length = m->failed ? SIZE_MAX : m->length;
+  TRY(message_broadcast(&length, sizeof length, comm, e));
+  if (length == SIZE_MAX || !message_grow(m, length))
+    FAIL(e, OUT_OF_MEMORY, length, "what rank 0 tells the others");
+  TRY(error_agree(e, comm));
   m->length = length;
-}
-
-void message_put_text(message *m, const char *text) {
-  const size_t bytes = text ? strlen(text) + 1 : 1;
-  message_put(m, &bytes, sizeof bytes);
-  message_put(m, text ? text : "", bytes);
-}
-
-const void *message_get_bytes(message *m, size_t bytes) {
-  if (m->failed || bytes > m->length - m->at || padded(bytes) > m->length - m->at) {
-    m->failed = true;
-    return NULL;
-  }
-  const void *found = m->bytes + m->at;
-  m->at += padded(bytes);
-  return found;
-}
-
-void message_get(message *m, void *to, size_t bytes) {
-  const void *found = message_get_bytes(m, bytes);
-  if (found)
-    memcpy(to, found, bytes);
-  else
-    memset(to, 0, bytes);
-}
-
-const char *message_get_text(message *m) {
-  size_t bytes;
-  message_get(m, &bytes, sizeof bytes);
-  const char *text = bytes ? message_get_bytes(m, bytes) : NULL;
-  if (text && text[bytes - 1] == 0) return text;
-  m->failed = true;
-  return NULL;
+  m->reading = true;
+  m->at = 0;
+  return message_broadcast(m->bytes, length, comm, e);
 }
 
 void message_free(message *m) {

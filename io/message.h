@@ -1,28 +1,33 @@
-/* A request to the data server, as bytes: what is put in on one side is got out, in the same order, on the other. Both
- * are the same program on machines of one kind: numbers and structs travel as they lie in memory. */
+/* Structs of one process as bytes for others, which are the same program on machines of one kind. One function carries a
+ * struct both ways: where the message is being written, the calls below add what they are given; where it is read, in the
+ * same order, they bring it back. So there is one description of what is sent, and it cannot differ on the two sides. */
 #ifndef STENCIL_MESSAGE_H
 #define STENCIL_MESSAGE_H
 
+#include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "base/error.h"
 
 typedef struct message {
   char *bytes; /* owned: message_free */
   size_t length, room;
-  size_t at;   /* what is got next */
-  bool failed; /* no memory for what was put, or nothing left to get */
+  size_t at;    /* what is read next */
+  bool reading; /* else it is being written */
+  bool failed;  /* there was no memory for what was written */
 } message;
 
-void message_put(message *m, const void *from, size_t bytes);
-/* NULL is put as an empty text. */
-void message_put_text(message *m, const char *text);
+/* A value that is sent as it lies in memory. */
+void message_value(message *m, void *value, size_t bytes);
+/* What a pointer leads to: `pointer` is its address. When read it is set to a place in the message, which must outlive it
+ * and may be changed. Returns the pointer. */
+void *message_array(message *m, void *pointer, size_t bytes);
+/* A text, which may be NULL; likewise. */
+void message_text(message *m, const char **text);
 
-/* Zeros where nothing is left. */
-void message_get(message *m, void *to, size_t bytes);
-/* These stay in the message, which must outlive them. NULL where nothing is left. */
-const void *message_get_bytes(message *m, size_t bytes);
-const char *message_get_text(message *m);
-
+/* Every rank of `comm` gets rank 0's message, and all of them, rank 0 as well, read it from the beginning. The others' must
+ * be empty. Collective, agreed. */
+int message_share(message *m, MPI_Comm comm, error *e);
 void message_free(message *m);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct io_way {
   int compressors;     /* and that compress them: more are worth having */
   size_t block_bytes;  /* at most this much in a block, but at least one row */
   struct lanes *lanes; /* opened when first needed; owned */
+  double next_look; /* rank 0: clock_seconds() at which field_write looks again for what killed runs left */
 } io_way;
 
 /* `together`: files are seen by every rank. Collective over `comm`. Close it also after a failure. */

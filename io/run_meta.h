@@ -14,12 +14,4 @@ typedef struct run_meta {
   const char *backend, *kernel, *transport, *equation;
 } run_meta;
 
-enum { RUN_TEXTS = 6 };
-/* The texts of *m, to be read or set one after the other. */
-static inline void run_meta_texts(run_meta *m, const char **texts[RUN_TEXTS]) {
-  const char **const all[RUN_TEXTS] = {&m->config_text, &m->command,   &m->backend,
-                                       &m->kernel,      &m->transport, &m->equation};
-  for (int i = 0; i < RUN_TEXTS; i++) texts[i] = all[i];
-}
-
 #endif

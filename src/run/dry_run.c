@@ -169,7 +169,7 @@ static int dry_run_describe(simulation *s, double *traces, error *e) {
 
 int dry_run(const job *j, error *e) {
   simulation s;
-  checkpoint from = {.file = -1, .fd = -1};
+  checkpoint from = {.fd = -1};
   if (j->options->restart) TRY(state_open(&from, j->options->restart, j->config, j->log, j->files, e));
   do {
     if (from.name[0]) files_checkpoint_verify(j->files, &from, e);
@@ -184,6 +184,6 @@ int dry_run(const job *j, error *e) {
       log_line(j->log, "dry run: everything is in place");
   }
   simulation_close(&s);
-  if (from.name[0]) files_checkpoint_close(j->files, &from);
+  checkpoint_close(&from);
   return e->id;
 }

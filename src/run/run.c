@@ -202,12 +202,12 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
 
 int run(const job *j, error *e) {
   const config timed = run_timed_config(j->config, j->options->benchmark);
-  checkpoint from = {.file = -1, .fd = -1};
+  checkpoint from = {.fd = -1};
   job leg = *j;
   if (j->options->benchmark) leg.config = &timed;
   if (j->options->restart) TRY(state_open(&from, j->options->restart, j->config, j->log, j->files, e));
   do run_leg(&leg, &from, e);
   while (state_pass_over(&from, j->options->restart, j->config, j->log, j->files, e));
-  if (from.name[0]) files_checkpoint_close(j->files, &from);
+  checkpoint_close(&from);
   return e->id;
 }

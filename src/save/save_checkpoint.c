@@ -117,15 +117,15 @@ int state_save(saving *s, error *e) {
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
-static void tell_skipped(void *context, const char *file, const char *reason) {
-  (void)file; /* the reason names it */
+static void tell_skipped(void *context, const char *reason) {
   log_line(context, "warning: passed over: %s", reason);
 }
 
 /* The newest checkpoint under the path that was written before generation `before`; of all, where that is negative. */
 static int open_newest(checkpoint *c, int64_t before, const config *cfg, run_log *log, const files *files,
                        error *e) {
-  TRY(files_checkpoint_open_newest(files, c, cfg->checkpoint_path, before, tell_skipped, log, e));
+  const checkpoint_search search = {cfg->checkpoint_path, before, tell_skipped, log};
+  TRY(files_checkpoint_open_newest(files, c, &search, e));
   if (!c->name[0])
     log_line(log, "restart auto: no intact checkpoint %s.*.h5: from the start", cfg->checkpoint_path);
   return 0;
@@ -141,8 +141,8 @@ bool state_pass_over(checkpoint *c, const char *restart, const config *cfg, run_
                      error *e) {
   if (e->id != ERROR_CHECKPOINT_DAMAGED || !c->name[0] || strcmp(restart, "auto") != 0) return false;
   const int64_t before = c->mark.generation;
-  tell_skipped(log, c->name, e->text);
-  files_checkpoint_close(files, c);
+  tell_skipped(log, e->text);
+  checkpoint_close(c);
   *e = (error){0};
   return !open_newest(c, before, cfg, log, files, e);
 }
@@ -150,26 +150,23 @@ bool state_pass_over(checkpoint *c, const char *restart, const config *cfg, run_
 static int match(saving *s, const checkpoint *c, error *e) {
   fingerprint f;
   fingerprint_make(&f, s, e);
-  error_agree(e, s->comm);
-  if (!e->id) files_checkpoint_match(s->files, c, f.keys, f.count, e);
+  if (!e->id) checkpoint_match(c, f.keys, f.count, e);
   fingerprint_free(&f);
-  return e->id;
+  return error_agree(e, s->comm);
 }
 
 /* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
  * under another path than the one before it. */
 static int restore_series(saving *s, const checkpoint *c, error *e) {
-  enum checkpoint_type type;
-  int axes;
-  int64_t shape[3];
+  const stored_array *a = checkpoint_find_array(c, "saved_steps");
   state t = {0};
-  checkpoint_find_array(c, "saved_steps", &type, &axes, shape);
-  if (axes != 2) return 0;
-  int64_t *steps = calloc((size_t)shape[1] + 1, sizeof *steps);
-  if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)shape[1] * sizeof *steps, "the list of saved fields");
-  state_add_series(&t, shape[1], true, steps);
+  if (!a || a->axes != 2) return 0;
+  const int64_t count = a->shape[1];
+  int64_t *steps = calloc((size_t)count + 1, sizeof *steps);
+  if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *steps, "the list of saved fields");
+  state_add_series(&t, count, true, steps);
   if (!error_agree(e, s->comm) && !files_checkpoint_read(s->files, c, t.arrays, 1, e))
-    save_field_list(s, steps, shape[1], e);
+    save_field_list(s, steps, count, e);
   free(steps);
   return e->id;
 }

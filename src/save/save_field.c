@@ -135,13 +135,12 @@ static int copy_measured(void *context, error *e) {
 static int write_field(output_job *job, error *e) {
   field_job *j = (field_job *)job;
   saving *s = j->s;
-  const char *path = s->config->output_path;
   TRY(saving_wait(s, j->copy, e));
   if (j->copy) j->meta.measured = copy_measured;
-  files_field_write(s->files, s->io, path, &j->meta, j->copy ? copied_planes : transfer_to_host,
+  files_field_write(s->files, s->io, &j->meta, j->copy ? copied_planes : transfer_to_host,
                     j->copy ? (void *)j : s->transfer, e);
   TRY(e->id);
-  return j->lists ? files_series_write(s->files, path, j->series, j->series_count, s->slab, &j->meta, e) : 0;
+  return j->lists ? files_series_write(s->files, s->io, j->series, j->series_count, &j->meta, e) : 0;
 }
 
 static void field_free_job(field_job *j) {
@@ -245,8 +244,7 @@ int save_field_finish(saving *s, error *e) {
   saving_finish(s, &known); /* its failure is in `e` already */
   if (!s->series.behind) return e->id;
   const field_meta meta = field_meta_of(s);
-  files_series_write(s->files, s->config->output_path, s->series.entries, s->series.whole, s->slab, &meta,
-                     &mine);
+  files_series_write(s->files, s->io, s->series.entries, s->series.whole, &meta, &mine);
   if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
   s->series.behind = false;
   return e->id;

@@ -129,10 +129,11 @@ static double field_time(bench *b, io_way *way, enum io_kind mode, int compress)
       .spacing = {1, 1, 1}, .compress = compress, .statistics = &b->statistics, .measured = bench_measured};
   snprintf(path, sizeof path, "%s/field", b->folder);
   field_io_init(&io, way, &b->slab, mode);
+  io.path = path;
   bench_remove(b, "field.00000000.hdf");
   MPI_Barrier(b->comm);
   const double begin = MPI_Wtime();
-  field_write(&io, path, &meta, bench_source, b, &e);
+  field_write(&io, &meta, bench_source, b, &e);
   bench_stop(&e);
   MPI_Barrier(b->comm);
   return MPI_Wtime() - begin;
@@ -163,7 +164,7 @@ static double checkpoint_time(bench *b, io_way *way, bool write) {
   const double begin = MPI_Wtime();
   if (write)
     checkpoint_write(way, &place, &meta, &array, 1, &e);
-  else if (!checkpoint_open_newest(&c, way, path, -1, NULL, NULL, &e) && !checkpoint_read(&c, &array, 1, &e))
+  else if (!checkpoint_open_newest(&c, way, &(checkpoint_search){path, -1, NULL, NULL}, &e) && !checkpoint_read(&c, &array, 1, &e))
     checkpoint_close(&c);
   bench_stop(&e);
   MPI_Barrier(b->comm);

@@ -6,7 +6,8 @@
 static void expect_step(fixture *x, const char *path, int64_t step) {
   checkpoint c;
   error e = {0};
-  assert_int_equal(checkpoint_open_newest(&c, &x->ways[0], path, -1, NULL, NULL, &e), 0);
+  assert_int_equal(checkpoint_open_newest(&c, &x->ways[0], &(checkpoint_search){path, -1, NULL, NULL}, &e),
+                   0);
   if (step < 0) assert_string_equal(c.name, "");
   if (step >= 0) assert_int_equal(c.step, step);
   checkpoint_close(&c);
@@ -24,7 +25,8 @@ static void round_trip(fixture *x, const char *path, int out, int in, io_way *wr
   for (int i = 0; i < s.count; i++)
     assert_int_equal(s.parts[i].moved, row_values(&s.arrays[i]) ? s.arrays[i].count : 0);
   state_init(&s, salt, in, in, x->rank, x->ranks);
-  if (checkpoint_open_newest(&c, read, path, -1, NULL, NULL, &e)) fail_msg("%s", e.text);
+  if (checkpoint_open_newest(&c, read, &(checkpoint_search){path, -1, NULL, NULL}, &e))
+    fail_msg("%s", e.text);
   assert_true(c.step == 42 && c.time == 5.25 && c.dt == 0.125);
   if (state_read(&c, &s, &e) || checkpoint_verify(&c, &e)) fail_msg("%s", e.text);
   assert_int_equal(checkpoint_match(&c, KEYS, KEY_COUNT, &e), 0);
@@ -136,7 +138,8 @@ static void test_checksums(void **st) {
       found[at] ^= 1 << i % 8;
       store(&m, m.size);
     }
-    assert_int_equal(checkpoint_open_newest(&c, &x->ways[i % WAYS], path, -1, NULL, NULL, &e), 0);
+    assert_int_equal(
+        checkpoint_open_newest(&c, &x->ways[i % WAYS], &(checkpoint_search){path, -1, NULL, NULL}, &e), 0);
     snprintf(text, sizeof text,
              "%s.00000005.h5: damaged checkpoint: array %s, row %d has changed since it was written", path,
              a->name, (int)(at / ((size_t)row_values(a) * value_bytes(a))));
@@ -261,7 +264,8 @@ static void test_arrays(void **st) {
   error e = {0};
   snprintf(path, sizeof path, "%s/arrays", x->folder);
   WRITE(x, path, 7, 1);
-  assert_int_equal(checkpoint_open_newest(&c, &x->ways[1], path, -1, NULL, NULL, &e), 0);
+  assert_int_equal(checkpoint_open_newest(&c, &x->ways[1], &(checkpoint_search){path, -1, NULL, NULL}, &e),
+                   0);
   state_init(&s, 7, 0, 0, x->rank, x->ranks);
   checkpoint_array a = s.arrays[0];
   a.name = "v";
@@ -274,15 +278,12 @@ static void test_arrays(void **st) {
   expect_read(&c, &a, ERROR_CHECKPOINT_ARRAY, ": array u: expected type int64, found float32");
   a = s.arrays[0], a.first = x->rank == x->ranks - 1 ? 10 : 0, a.count = 8;
   expect_read(&c, &a, ERROR_CHECKPOINT_SHARES, "checkpoint: the ranks' parts of array u do not fit together");
-  enum checkpoint_type type;
-  int axes;
-  int64_t shape[3];
-  checkpoint_find_array(&c, "times", &type, &axes, shape);
-  assert_true(type == CHECKPOINT_DOUBLE && axes == 1 && shape[0] == 6);
-  checkpoint_find_array(&c, "traces", &type, &axes, shape);
-  assert_true(type == CHECKPOINT_FLOAT && axes == 2 && shape[0] == 13 && shape[1] == 11);
-  checkpoint_find_array(&c, "v", &type, &axes, shape);
-  assert_int_equal(axes, 0);
+  const stored_array *times = checkpoint_find_array(&c, "times"),
+                     *traces = checkpoint_find_array(&c, "traces");
+  assert_true(times && times->type == CHECKPOINT_DOUBLE && times->axes == 1 && times->shape[0] == 6);
+  assert_true(traces && traces->type == CHECKPOINT_FLOAT && traces->axes == 2);
+  assert_true(traces->shape[0] == 13 && traces->shape[1] == 11);
+  assert_null(checkpoint_find_array(&c, "v"));
   checkpoint_close(&c);
 }
 

@@ -33,7 +33,7 @@ static void test_one_rank_fails(void **st) {
     assert_int_equal(checkpoint_write(way, &place, &m, s.arrays, s.count, &e), ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     assert_int_equal(count_files(x, path), 1);
-    assert_int_equal(checkpoint_open_newest(&c, way, path, -1, NULL, NULL, &o), 0);
+    assert_int_equal(checkpoint_open_newest(&c, way, &(checkpoint_search){path, -1, NULL, NULL}, &o), 0);
     assert_int_equal(c.step, 1);
     assert_int_equal(state_read(&c, &s, &r), ERROR_DEVICE_FAILED);
     assert_string_equal(r.text, e.text);
@@ -175,7 +175,8 @@ static void test_kill(void **st) {
     checkpoint c;
     notes n = {0};
     error e = {0};
-    assert_int_equal(checkpoint_open_newest(&c, &x->alone, path, -1, note_skipped, &n, &e), 0);
+    assert_int_equal(
+        checkpoint_open_newest(&c, &x->alone, &(checkpoint_search){path, -1, note_skipped, &n}, &e), 0);
     assert_true(c.name[0] && c.step >= step && n.count == 0);
     step = c.step;
     checkpoint_close(&c);

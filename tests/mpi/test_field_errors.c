@@ -235,7 +235,8 @@ static void test_one_rank_fails(void **state) {
     field_meta meta = some_meta(x->ranks, rest / 6 / count % 2);
     stream t = {&x->s, 0, rank, z};
     error e = {0}, r = {0};
-    assert_int_equal(field_write(&io, path, &meta, random_source, &t, &e), ERROR_DEVICE_FAILED);
+    io.path = path;
+    assert_int_equal(field_write(&io, &meta, random_source, &t, &e), ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     expect_nothing(x, path);
     t.moved = 0;
@@ -274,7 +275,8 @@ static void test_disk_full(void **state) {
     stream t = {&x->s, 0, -1, 0};
     error e = {0};
     limit_file_size(limit);
-    int id = field_write(&io, path, &meta, limit == RLIM_INFINITY ? filling_source : random_source, &t, &e);
+    io.path = path;
+    int id = field_write(&io, &meta, limit == RLIM_INFINITY ? filling_source : random_source, &t, &e);
     limit_file_size(RLIM_INFINITY);
     assert_int_equal(id, ERROR_FILE_WRITE);
     assert_string_equal(e.text, text);
@@ -296,7 +298,8 @@ static void test_write_paths(void **state) {
     if (i % 2 && x->rank == 0) assert_int_equal(mkdir(name, 0777), 0);
     snprintf(text, sizeof text, "%s: cannot write: %s", name,
              i % 2 ? "Is a directory" : "No such file or directory");
-    assert_int_equal(field_write(&io, path, &meta, random_source, &t, &e), ERROR_FILE_WRITE);
+    io.path = path;
+    assert_int_equal(field_write(&io, &meta, random_source, &t, &e), ERROR_FILE_WRITE);
     assert_string_equal(e.text, text);
     temporary_name(temporary, sizeof temporary, name);
     assert_int_equal(access(temporary, F_OK), -1);

@@ -24,7 +24,8 @@ static void write_then_read(fixture *x, const slab *s, const char *path, const i
   assert_true(s->rank || (left >= 0 && close(left) == 0));
   field_meta meta = some_meta(s->ranks, compress);
   stream source = {s, 0, -1, 0}, sink = {s, 0, -1, 0};
-  assert_int_equal(field_write(&out, path, &meta, random_source, &source, &e), 0);
+  out.path = path;
+  assert_int_equal(field_write(&out, &meta, random_source, &source, &e), 0);
   assert_int_equal(source.moved, s->nz);
   if (s->rank == 0) assert_int_equal(access(temporary, F_OK), -1);
   if (s->rank == 0) assert_int_equal(access(abandoned, F_OK), -1);
@@ -194,7 +195,8 @@ static void test_layout(void **state) {
     stream source = {&x->s, 0, -1, 0};
     error e = {0};
     meta.run.config_text = text;
-    assert_int_equal(field_write(&io, path, &meta, random_source, &source, &e), 0);
+    io.path = path;
+    assert_int_equal(field_write(&io, &meta, random_source, &source, &e), 0);
     if (x->rank == 0) {
       hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
       assert_true(f >= 0);
@@ -387,8 +389,9 @@ static void test_abandoned(void **state) {
     stream source = {&x->s, 0, -1, 0};
     error e = {0};
     leave(path, left, count);
-    if (round == 2) io.next_look = 0; /* the while is over */
-    assert_int_equal(field_write(&io, path, &meta, random_source, &source, &e), 0);
+    if (round == 2) io.way->next_look = 0; /* the while is over */
+    io.path = path;
+    assert_int_equal(field_write(&io, &meta, random_source, &source, &e), 0);
     expect_left(path, left, count, round != 1);
   }
 }

@@ -67,7 +67,8 @@ static void test_round_trip(void **state) {
   stream source = {&s, 0, -1, 0};
   field_io out = io_with(x, &s, (int)(0), 64 << 20);
   snprintf(path, sizeof path, "%s/large", x->folder);
-  assert_int_equal(field_write(&out, path, &meta, large_source, &source, &e), 0);
+  out.path = path;
+  assert_int_equal(field_write(&out, &meta, large_source, &source, &e), 0);
   snprintf(name, sizeof name, "%s.00000042.hdf:/u", path);
   for (int i = 0; i < count; i++) {
     stream sink = {&s, 0, -1, 0};
