@@ -90,21 +90,42 @@ template <class S> __device__ __forceinline__ void hold(float done[S::rows][PACK
   }
 }
 
-/* Adds the arms in x and y to `sum`. `own`: the thread's first point in the slot, u its points. */
+/* Where a thread's points are, S::rows rows of a pack: in the tile, in a slot, and which of them exist. */
+template <class S, bool MIRRORS> struct place {
+  int x, y;           /* of the first point in the tile */
+  int own, in_tile;   /* of the first point in a slot and in a plane of operands, floats */
+  beside left, right; /* neighbours in x */
+  mirror end;
+  int rows, lanes; /* that exist; may be < 1 */
+
+  __device__ __forceinline__ place(const kernel_args &a, const row_ends &ends, const job<S> &mine) {
+    x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
+    own = (REACH + y) * S::pitch + x, in_tile = y * S::tile_x + x;
+    left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * REACH, REACH};
+    const bool row_end = MIRRORS && mine.x + x + PACK == a.nx, in_column = row_end && ends.wraps;
+    right = x + PACK < S::tile_x && !in_column ? beside{own + PACK, S::pitch}
+                                               : beside{S::plane + S::side + y * REACH, REACH};
+    const bool row_begin = MIRRORS && mine.x + x == 0;
+    end = {row_begin && ends.left != 0, row_end && ends.right != 0, row_begin ? ends.left : ends.right};
+    rows = a.ny - (mine.y + y), lanes = a.nx - (mine.x + x);
+  }
+};
+
+/* Adds the arms in x and y to `sum`. u: the thread's points. */
 template <class S, bool MIRRORS>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
-                                         const float *slot, int own, const beside &left, const beside &right,
-                                         const mirror &at, const kernel_args &a) {
+                                         const float *slot, const place<S, MIRRORS> &own,
+                                         const kernel_args &a) {
   float row[S::rows][PACK + 2 * REACH];
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    load(row[j], slot + left.at + j * left.pitch);
-    load(row[j] + REACH + PACK, slot + right.at + j * right.pitch);
+    load(row[j], slot + own.left.at + j * own.left.pitch);
+    load(row[j] + REACH + PACK, slot + own.right.at + j * own.right.pitch);
 #pragma unroll
     for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
-    if (MIRRORS) reflect(row[j], at);
+    if (MIRRORS) reflect(row[j], own.end);
   }
-  star::add_arms_from<S::rows>(sum, row, slot + own, S::pitch, a);
+  star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
 
 /* What layers add to a thread's points: from `at` on, rows `pitch` floats apart; NULL: nothing. */
@@ -169,42 +190,32 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const job<S> mine(a, w);
   const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
+  const filler<S, MIRRORS> fill = {at, m, mine, boxes, a, w.ends, reads_operands};
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
   await_launch_before();
   admit_next_launch(); /* only now: one that runs beside this one relies on what came before it (absorb_whole.cuh) */
   if (threadIdx.x == 0) {
-    for (int i = 0; i < S::ahead; i++) fetch<S, MIRRORS>(at, m, mine, i, t.after(i), a, w.ends);
-    for (int i = 0; i < S::operand_ahead && reads_operands; i++)
-      fetch_operands<S>(at, m, boxes, mine, 2 * REACH + i, o.after(i));
+    for (int i = 0; i < S::ahead; i++) fill.plane(i, t.after(i));
+    for (int i = 0; i < S::operand_ahead && reads_operands; i++) fill.operands(2 * REACH + i, o.after(i));
   }
   __syncthreads();
 
-  const int x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
-  const int own = (REACH + y) * S::pitch + x, in_tile = y * S::tile_x + x;
-  const beside left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * REACH, REACH};
-  const bool row_end = MIRRORS && mine.x + x + PACK == a.nx, in_column = row_end && w.ends.wraps;
-  const beside right = x + PACK < S::tile_x && !in_column ? beside{own + PACK, S::pitch}
-                                                          : beside{S::plane + S::side + y * REACH, REACH};
-  const bool row_begin = MIRRORS && mine.x + x == 0;
-  const mirror end = {row_begin && w.ends.left != 0, row_end && w.ends.right != 0,
-                      row_begin ? w.ends.left : w.ends.right};
-  const int rows = a.ny - (mine.y + y), lanes = a.nx - (mine.x + x); /* that exist; may be < 1 */
+  const place<S, MIRRORS> own(a, w.ends, mine);
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
-              (size_t)(mine.y + y) * a.pitch + (size_t)(mine.x + x);
+              (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
   const int column =
-      mine.x == 0 ? x : mine.x + x - (a.nx - w.terms.width); /* of terms; there are none elsewhere */
+      mine.x == 0 ? own.x : mine.x + own.x - (a.nx - w.terms.width); /* of terms; there are none elsewhere */
   const bool has_terms = boxes.columns > 0 && column >= 0 && column < boxes.columns;
   float sums[2 * REACH][S::rows][PACK] = {};
-  int until_fetch = threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
+  int until_fetch =
+      threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
     if (until_fetch-- == 0) {
       until_fetch = S::warps - 1;
-      fetch<S, MIRRORS>(at, m, mine, i + S::ahead, t.after(S::ahead), a, w.ends);
-      if (reads_operands && i >= 2 * REACH)
-        fetch_operands<S>(at, m, boxes, mine, i + S::operand_ahead, o.after(S::operand_ahead));
+      fill.next(i, t, o);
       if (S::roomy) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
     }
     __syncwarp();
@@ -212,28 +223,28 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     wait(at.full + t.slot, t.parity);
     float u[S::rows][PACK], done[S::rows][PACK];
 #pragma unroll
-    for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
+    for (int j = 0; j < S::rows; j++) load(u[j], slot + own.own + j * S::pitch);
     star::arrive<S>(done, sums, u, a);
-    if (mine.owns(i)) add_arms<S, MIRRORS>(sums[4], u, slot, own, left, right, end, a);
+    if (mine.owns(i)) add_arms(sums[4], u, slot, own, a);
     if (S::needs_centre) {
-      float *centres = at.centres + i % REACH * S::tile + in_tile; /* this thread's alone */
+      float *centres = at.centres + i % REACH * S::tile + own.in_tile; /* this thread's alone */
       if (i >= 2 * REACH) {
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
-        const float *terms = at.terms + o.slot * S::terms_slot + y * w.terms.width + column;
-        finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + in_tile, centres,
+        const float *terms = at.terms + o.slot * S::terms_slot + own.y * w.terms.width + column;
+        finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
                            {has_terms ? terms : nullptr, w.terms.width}, a);
         if (reads_operands) release(at.operands_empty + o.slot);
         o = o.after(1);
       }
 #pragma unroll
       for (int j = 0; j < S::rows; j++) { /* read again: u would take the registers that `done` needs */
-        load(u[j], slot + own + j * S::pitch);
+        load(u[j], slot + own.own + j * S::pitch);
         put(centres + j * S::tile_x, u[j]);
       }
     }
     release(at.empty + t.slot);
-    if (MIRRORS) hold<S>(done, end);
-    if (i >= 2 * REACH) store<S>(to, done, rows, lanes, a.pitch);
+    if (MIRRORS) hold<S>(done, own.end);
+    if (i >= 2 * REACH) store<S>(to, done, own.rows, own.lanes, a.pitch);
     if (!S::roomy && until_fetch == S::warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }

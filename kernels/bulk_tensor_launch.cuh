@@ -33,15 +33,24 @@ struct encoder {
   }
 };
 
-/* A map of nx x ny x nz floats from `first` on, laid out as the fields of `a`, read in boxes of one plane. */
-inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const float *first, size_t nx, size_t ny,
-                            size_t nz, int box_x, int box_y, const kernel_args *a) {
-  const cuuint64_t sizes[3] = {nx, ny, nz}, strides[2] = {a->pitch * sizeof(float), a->plane * sizeof(float)};
-  const cuuint32_t box[3] = {(cuuint32_t)box_x, (cuuint32_t)box_y, 1}, steps[3] = {1, 1, 1};
+/* Floats from `first` on: nx of a row, rows `pitch` apart, planes `plane` apart. */
+struct tensor {
+  const float *first;
+  size_t nx, ny, nz, pitch, plane;
+};
+struct box {
+  int x, y; /* points of one plane */
+};
+
+inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const tensor &t, const box &b) {
+  const cuuint64_t sizes[3] = {t.nx, t.ny, t.nz},
+                   strides[2] = {t.pitch * sizeof(float), t.plane * sizeof(float)};
+  const cuuint32_t boxes[3] = {(cuuint32_t)b.x, (cuuint32_t)b.y, 1}, steps[3] = {1, 1, 1};
   /* No promotion to larger L2 reads: it fetches what a neighbour has fetched. */
-  const CUresult r = e.encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(first), sizes,
-                              strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult r =
+      e.encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(t.first), sizes, strides, boxes,
+               steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
@@ -50,14 +59,14 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
                ghosts = 2 * REACH;
   const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
   const float *ghost = a->in + first - REACH * (ptrdiff_t)(a->plane + a->pitch + 1);
-  cudaError_t status =
-      make_map(e, &m->plane, ghost, nx + ghosts, ny + ghosts, nz + ghosts, v.tile_x, v.tile_y + 2 * REACH, a);
-  if (status == cudaSuccess)
-    status = make_map(e, &m->side, ghost, nx + ghosts, ny + ghosts, nz + ghosts, REACH, v.tile_y, a);
+  const tensor u = {ghost, nx + ghosts, ny + ghosts, nz + ghosts, a->pitch, a->plane};
+  const box tile = {v.tile_x, v.tile_y};
+  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, v.tile_y + 2 * REACH});
+  if (status == cudaSuccess) status = make_map(e, &m->side, u, {REACH, v.tile_y});
   if (status == cudaSuccess && v.equation == EQUATION_WAVE)
-    status = make_map(e, &m->before, a->out + first, nx, ny, nz, v.tile_x, v.tile_y, a);
+    status = make_map(e, &m->before, {a->out + first, nx, ny, nz, a->pitch, a->plane}, tile);
   if (status == cudaSuccess && v.equation != EQUATION_JACOBI && a->medium)
-    status = make_map(e, &m->medium, a->medium + first, nx, ny, nz, v.tile_x, v.tile_y, a);
+    status = make_map(e, &m->medium, {a->medium + first, nx, ny, nz, a->pitch, a->plane}, tile);
   return status;
 }
 
@@ -173,15 +182,8 @@ struct terms_array {
 };
 
 inline cudaError_t make_terms_map(const encoder &e, maps *m, const star::variant &v, const terms_array &t) {
-  const size_t pitch = sizeof(float) * (size_t)(t.rows.lo + t.rows.hi);
-  const cuuint64_t sizes[3] = {(cuuint64_t)(t.rows.lo + t.rows.hi), (cuuint64_t)t.ny, (cuuint64_t)t.nz},
-                   strides[2] = {pitch, pitch * (size_t)t.ny};
-  const cuuint32_t box[3] = {(cuuint32_t)t.rows.width, (cuuint32_t)v.tile_y, 1}, steps[3] = {1, 1, 1};
-  const CUresult r =
-      e.encode(&m->terms, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(t.values), sizes, strides,
-               box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  const size_t nx = (size_t)(t.rows.lo + t.rows.hi), ny = (size_t)t.ny;
+  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.nz, nx, nx * ny}, {t.rows.width, v.tile_y});
 }
 
 /* Rows of one kind, without images. `terms`: of rows LAYERS_X, else NULL. */

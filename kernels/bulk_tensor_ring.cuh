@@ -31,7 +31,8 @@ constexpr int TERMS_MOST = 32; /* of `width` */
 
 /* VIRTUAL_X: what stands for the ghosts beyond the first and the last point of a row. */
 struct row_ends {
-  int left_box, right_box; /* where the box of halo columns starts in the map `side`; NOWHERE: nobody reads it */
+  int left_box,
+      right_box; /* where the box of halo columns starts in the map `side`; NOWHERE: nobody reads it */
   bool wraps;
   float left, right; /* reflection: what images are their points times; 0: ghosts are read */
 };
@@ -107,40 +108,62 @@ __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const ro
           a.z_begin + j.z};
 }
 
-template <class S, bool MIRRORS>
-__device__ __forceinline__ void fetch(const layout<S> &at, const maps &m, const job<S> &j, int step,
-                                      turn<S::stages> t, const kernel_args &a, const row_ends &ends) {
-  if (step >= j.steps) return;
-  float *slot = at.ring + t.slot * S::slot;
-  barrier *full = at.full + t.slot;
-  const int right_x = j.x + REACH + S::tile_x;
-  const int left_box = MIRRORS && j.x == 0 ? ends.left_box : j.x,
-            right_box = MIRRORS && j.x + S::tile_x >= a.nx ? ends.right_box : right_x;
-  const bool left = !MIRRORS || left_box != NOWHERE, right = !MIRRORS || right_box != NOWHERE;
-  wait(at.empty + t.slot, t.parity ^ 1);
-  const int z = j.z + step;
-  arrive_and_expect(full, (int)sizeof(float) *
-                              (S::plane + (j.owns(step) ? (left + right) * REACH * S::tile_y : 0)));
-  copy_box(slot, &m.plane, j.x + REACH, j.y, z, full);
-  if (!j.owns(step)) return;
-  if (left) copy_box(slot + S::plane, &m.side, left_box, j.y + REACH, z, full);
-  if (right) copy_box(slot + S::plane + S::side, &m.side, right_box, j.y + REACH, z, full);
-}
+/* Keeps the rings of a block full. */
+template <class S, bool MIRRORS> struct filler {
+  const layout<S> &at;
+  const maps &m;
+  const job<S> &mine;
+  const operand_boxes &boxes;
+  const kernel_args &a;
+  const row_ends &ends;
+  bool reads_operands;
 
-/* What finishing the output plane of this step takes besides u. */
-template <class S>
-__device__ __forceinline__ void fetch_operands(const layout<S> &at, const maps &m, const operand_boxes &b,
-                                               const job<S> &j, int step, turn<S::operand_stages> t) {
-  if (step >= j.steps) return;
-  float *slot = at.operands + t.slot * S::operand_slot;
-  barrier *full = at.operands_full + t.slot;
-  wait(at.operands_empty + t.slot, t.parity ^ 1);
-  const int plane = step - 2 * REACH, boxes = b.medium + (S::equation == EQUATION_WAVE);
-  arrive_and_expect(full, (int)sizeof(float) * (S::tile * boxes + b.columns * S::tile_y));
-  if (b.medium) copy_box(slot, &m.medium, j.x, j.y, j.z + plane, full);
-  if (S::equation == EQUATION_WAVE) copy_box(slot + S::tile, &m.before, j.x, j.y, j.z + plane, full);
-  if (b.columns) copy_box(at.terms + t.slot * S::terms_slot, &m.terms, b.column, b.y, b.z + plane, full);
-}
+  /* What comes before the loop, by one thread; step 8 finishes the first output plane. */
+  __device__ __forceinline__ void begin(turn<S::stages> t, turn<S::operand_stages> o) const {
+    for (int i = 0; i < S::ahead; i++) plane(i, t.after(i));
+    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * REACH + i, o.after(i));
+  }
+
+  /* What a warp does whose turn it is. */
+  __device__ __forceinline__ void next(int step, turn<S::stages> t, turn<S::operand_stages> o) const {
+    plane(step + S::ahead, t.after(S::ahead));
+    if (reads_operands && step >= 2 * REACH) operands(step + S::operand_ahead, o.after(S::operand_ahead));
+  }
+
+  /* Fetches the plane of u of this step, with its halo where it is an output plane. */
+  __device__ __forceinline__ void plane(int step, turn<S::stages> t) const {
+    if (step >= mine.steps) return;
+    float *slot = at.ring + t.slot * S::slot;
+    barrier *full = at.full + t.slot;
+    const int right_x = mine.x + REACH + S::tile_x;
+    const int left_box = MIRRORS && mine.x == 0 ? ends.left_box : mine.x,
+              right_box = MIRRORS && mine.x + S::tile_x >= a.nx ? ends.right_box : right_x;
+    const bool left = !MIRRORS || left_box != NOWHERE, right = !MIRRORS || right_box != NOWHERE;
+    wait(at.empty + t.slot, t.parity ^ 1);
+    const int z = mine.z + step;
+    arrive_and_expect(full, (int)sizeof(float) *
+                                (S::plane + (mine.owns(step) ? (left + right) * REACH * S::tile_y : 0)));
+    copy_box(slot, &m.plane, mine.x + REACH, mine.y, z, full);
+    if (!mine.owns(step)) return;
+    if (left) copy_box(slot + S::plane, &m.side, left_box, mine.y + REACH, z, full);
+    if (right) copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + REACH, z, full);
+  }
+
+  /* Fetches what finishing the output plane of this step takes besides u. */
+  __device__ __forceinline__ void operands(int step, turn<S::operand_stages> t) const {
+    if (step >= mine.steps) return;
+    float *slot = at.operands + t.slot * S::operand_slot;
+    barrier *full = at.operands_full + t.slot;
+    wait(at.operands_empty + t.slot, t.parity ^ 1);
+    const int plane = step - 2 * REACH, count = boxes.medium + (S::equation == EQUATION_WAVE);
+    arrive_and_expect(full, (int)sizeof(float) * (S::tile * count + boxes.columns * S::tile_y));
+    if (boxes.medium) copy_box(slot, &m.medium, mine.x, mine.y, mine.z + plane, full);
+    if (S::equation == EQUATION_WAVE)
+      copy_box(slot + S::tile, &m.before, mine.x, mine.y, mine.z + plane, full);
+    if (boxes.columns)
+      copy_box(at.terms + t.slot * S::terms_slot, &m.terms, boxes.column, boxes.y, boxes.z + plane, full);
+  }
+};
 
 /* Says that this block has begun `step`, and waits until all blocks have begun the step before and, where the ring is
  * roomy, a quarter of them this one: tiles that drift apart read each other's halos from DRAM. To ask more makes the
