@@ -18,7 +18,7 @@ enum {
   NAMES_MOST = 32                       /* sections, and keys of a section: at most */
 };
 
-typedef struct reader {
+typedef struct file_reader {
   FILE *file;
   const char *path;
   config_entries *entries;
@@ -27,7 +27,7 @@ typedef struct reader {
   bool cut;                    /* the line is longer than `text` */
   char place[PLACE_TEXT];      /* the line's name for messages */
   char text[LINE_LONGEST + 1]; /* without comment, leading and trailing blanks */
-} reader;
+} file_reader;
 
 static bool file_is_blank(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
@@ -122,7 +122,7 @@ static int file_store(config_entries *all, const given_key *given, const char *t
 /* --- the file ---------------------------------------------------------------------------------- */
 
 /* Reads one line into r->text; false at the end of the file and after an error. */
-static bool file_read_text(reader *r) {
+static bool file_read_text(file_reader *r) {
   size_t length = 0;
   bool comment = false, any = false;
   int c;
@@ -144,7 +144,7 @@ static bool file_read_text(reader *r) {
 
 /* Refuses what inih would pass over or misread: "[grid] nx = 3", an unknown section without keys, a key
  * without name or too long for inih's buffer of `size`. */
-static int file_check_form(reader *r, int size) {
+static int file_check_form(file_reader *r, int size) {
   const char *equals = strpbrk(r->text, "=:");
   char *end = strchr(r->text, ']');
   bool header = *r->text == '[';
@@ -163,7 +163,7 @@ static int file_check_form(reader *r, int size) {
 /* fgets for inih, whose buffer of `size` may be shorter than a path: it gets the head of the line, enough for
  * section and key, and file_take_entry finds the value in r->text. */
 static char *file_read_line(char *line, int size, void *context) {
-  reader *r = context;
+  file_reader *r = context;
   if (r->e->id || !file_read_text(r) || file_check_form(r, size)) return NULL;
   snprintf(line, (size_t)size, "%.*s\n", size - 2, r->text);
   return line;
@@ -171,7 +171,7 @@ static char *file_read_line(char *line, int size, void *context) {
 
 /* inih's handler: 1 for success. */
 static int file_take_entry(void *context, const char *section, const char *name, const char *head) {
-  reader *r = context;
+  file_reader *r = context;
   (void)head;
   int found;
   if (!*section) return !FAIL(r->e, CONFIG_NO_SECTION, r->place, name);
@@ -193,7 +193,7 @@ static bool file_is_named_pipe(const char *path) {
 
 int config_read_file(config_entries *all, const char *path, error *e) {
   if (file_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
-  reader r = {.file = fopen(path, "r"), .path = path, .entries = all, .e = e};
+  file_reader r = {.file = fopen(path, "r"), .path = path, .entries = all, .e = e};
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
   int failed = ini_parse_stream(file_read_line, &r, file_take_entry, &r);
   if (failed)

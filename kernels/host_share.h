@@ -1,4 +1,5 @@
-/* How the host kernels divide their work: each thread gets a share of the planes, cut into blocks of rows. */
+/* How the work of host kernels is cut into parts: each thread gets a share of the planes, cut into pieces (blocks of
+ * rows). */
 #ifndef STENCIL_HOST_SHARE_H
 #define STENCIL_HOST_SHARE_H
 
@@ -13,12 +14,12 @@ enum {
   BLOCK_Y_LEAST = 8        /* rows: fewer would mostly load their neighbours */
 };
 
-/* Points x in [0, nx), y in [y_begin, y_end), z in [z_begin, z_end). */
+/* What a part computes: points x in [0, nx), y in [y_begin, y_end), z in [z_begin, z_end). */
 typedef struct host_share {
   int y_begin, y_end, z_begin, z_end;
 } host_share;
 
-/* First of `n` items that share `part` of `parts` owns; n for part == parts. */
+/* First of `n` items that part `part` of `parts` has; n for part == parts. */
 static inline int host_share_begin(int n, int part, int parts) {
   return (int)((long long)n * part / parts);
 }
@@ -29,29 +30,30 @@ static inline int host_block_rows(int nx) {
   return larger(BLOCK_BYTES / row_bytes - 8, BLOCK_Y_LEAST);
 }
 
-static inline bool host_planes_suffice(const kernel_args *a, int shares) {
+static inline bool host_planes_suffice(const kernel_args *a, int threads) {
   const int planes = a->z_end - a->z_begin;
-  return planes >= 8 * shares || planes >= a->ny;
+  return planes >= 8 * threads || planes >= a->ny;
 }
 
-/* Into how many pieces (blocks of rows) to cut each of so many shares of a launch. A block goes through all planes of
- * its share by itself, so any thread may take it at no cost. */
-static inline int host_share_pieces(const kernel_args *a, int shares) {
+/* Into how many pieces (blocks of rows) to cut the planes of each of `threads` threads. A block goes through all of them
+ * by itself, so any thread may take it at no cost. */
+static inline int host_share_pieces(const kernel_args *a, int threads) {
   const int rows = host_block_rows(a->nx);
-  return host_planes_suffice(a, shares) ? larger((a->ny + rows - 1) / rows, 1) : 1;
+  return host_planes_suffice(a, threads) ? larger((a->ny + rows - 1) / rows, 1) : 1;
 }
 
-/* Share `part` of `parts` of a launch. With plenty of planes it is a range of planes, cut into pieces where `parts`
- * allows it. With few planes (a boundary launch has four) it is rows of every plane. It may be empty. */
+/* What part `part` of `parts` of a launch computes. With plenty of planes each thread has a range of planes, cut into
+ * pieces where `parts` allows it. With few planes (a boundary launch has four) a part is rows of every plane. It may be
+ * empty. */
 static inline host_share host_share_of(const kernel_args *a, int part, int parts) {
   const int planes = a->z_end - a->z_begin;
   host_share share = {0, a->ny, a->z_begin, a->z_end};
   int pieces = host_share_pieces(a, 1);
   if (parts % pieces || !host_planes_suffice(a, parts / pieces)) pieces = 1;
-  const int shares = parts / pieces;
-  if (host_planes_suffice(a, shares)) {
-    share.z_begin = a->z_begin + host_share_begin(planes, part / pieces, shares);
-    share.z_end = a->z_begin + host_share_begin(planes, part / pieces + 1, shares);
+  const int threads = parts / pieces;
+  if (host_planes_suffice(a, threads)) {
+    share.z_begin = a->z_begin + host_share_begin(planes, part / pieces, threads);
+    share.z_end = a->z_begin + host_share_begin(planes, part / pieces + 1, threads);
     share.y_begin = host_share_begin(a->ny, part % pieces, pieces);
     share.y_end = host_share_begin(a->ny, part % pieces + 1, pieces);
   } else {

@@ -56,7 +56,7 @@ typedef struct kernel_args {
   float wx[5], wy[5], wz[5];
 } kernel_args;
 
-/* A host kernel computes share `part` of `parts` of the work. The shares together write every point once. */
+/* A host kernel does part `part` of `parts` of the work. The parts together write every point once. */
 typedef void host_kernel(const kernel_args *args, int part, int parts);
 /* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int;
  * asynchronous. cudaErrorNotSupported says that this GPU or driver lacks what the kernel is made of. */

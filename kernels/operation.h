@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Does share `part` of `parts` of the work; `args` is of the operation's own type. */
+/* Does part `part` of `parts` of the work; `args` is of the operation's own type. */
 typedef void host_operation(const void *args, int part, int parts);
 /* Enqueues the work on a cudaStream_t and returns a cudaError_t. */
 typedef int cuda_operation(const void *args, void *stream);
@@ -24,8 +24,8 @@ typedef struct operation {
   host_operation *host;
   host_operation *then[2]; /* stages that follow, each when all parts of the one before are done; or NULL */
   cuda_operation *cuda;    /* NULL where CUDA is not compiled in */
-  /* Host: into how many pieces to cut each of so many shares, as host_share_pieces; NULL: one. */
-  int (*pieces)(const void *args, int shares);
+  /* Host: how many parts to make for each of `threads` threads, as host_share_pieces; NULL: one. */
+  int (*pieces)(const void *args, int threads);
 } operation;
 
 /* Args: kernel_args. After a field was loaded: stores the images of own points of planes [z_begin, z_end) of `out`, and

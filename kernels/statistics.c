@@ -44,10 +44,10 @@ typedef int32_t mask __attribute__((vector_size(VECTOR * sizeof(int32_t))));
 typedef double wide __attribute__((vector_size(VECTOR * sizeof(double))));
 
 /* The running sums of a unit, and the least and greatest value beside each sum. */
-typedef struct running {
+typedef struct unit_running {
   wide sum[UNIT_SUMS / VECTOR], squares[UNIT_SUMS / VECTOR];
   vector min[UNIT_SUMS / VECTOR], max[UNIT_SUMS / VECTOR];
-} running;
+} unit_running;
 
 #define CHOOSE(which, yes, no) ((vector)(((which) & (mask)(yes)) | (~(which) & (mask)(no))))
 
@@ -61,7 +61,7 @@ typedef struct unit_points {
 /* Adds the vectors of column x of a unit to the running sums, which stay in registers while y grows. The last column
  * may be less than VECTOR points wide (`width`): NaN stands in for what is missing and adds nothing. `bad` gets -1 for
  * each point that is not finite. */
-INLINE void statistics_add_column(running *r, unit_points p, int x, int width, mask *bad) {
+INLINE void statistics_add_column(unit_running *r, unit_points p, int x, int width, mask *bad) {
   const int k = x % UNIT_SUMS / VECTOR;
   const float *first = p.first + x;
   wide sum = r->sum[k], squares = r->squares[k];
@@ -86,7 +86,7 @@ INLINE void statistics_add_column(running *r, unit_points p, int x, int width, m
 }
 
 /* Adds all points of a unit; returns how many of them are not finite. */
-INLINE int64_t statistics_add_unit(running *r, unit_points p) {
+INLINE int64_t statistics_add_unit(unit_running *r, unit_points p) {
   mask bad = {0};
   int x = 0;
   for (; x + VECTOR <= p.width; x += VECTOR) statistics_add_column(r, p, x, VECTOR, &bad);
@@ -99,10 +99,10 @@ INLINE int64_t statistics_add_unit(running *r, unit_points p) {
   return count;
 }
 
-typedef int64_t unit_adder(running *r, unit_points p);
+typedef int64_t unit_adder(unit_running *r, unit_points p);
 
 #define ADDER(name, target)                                                                                  \
-  target static int64_t name(running *r, unit_points p) {                                                    \
+  target static int64_t name(unit_running *r, unit_points p) {                                               \
     return statistics_add_unit(r, p);                                                                        \
   }
 ADDER(statistics_add_unit_portable, )
@@ -134,7 +134,7 @@ static double statistics_add_running(const wide sums[UNIT_SUMS / VECTOR]) {
 }
 
 static partial_statistics statistics_measure_unit(const field_view *f, int64_t i, unit_adder *add) {
-  running r = {0};
+  unit_running r = {0};
   for (int k = 0; k < UNIT_SUMS / VECTOR; k++) {
     r.min[k] += INFINITY;
     r.max[k] -= INFINITY;

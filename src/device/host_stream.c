@@ -13,19 +13,19 @@ enum { QUEUE_LENGTH = 128, SPINS = 400 /* looks before a waiting thread yields i
 
 typedef struct queued_task {
   host_task *task;
-  int shares, pieces;
+  int threads, pieces; /* how many threads work on it, and parts for each of them */
   _Alignas(16) unsigned char payload[HOST_TASK_PAYLOAD];
 } queued_task;
 
 typedef struct helper {
   host_stream *stream;
   pthread_t thread;
-  int share; /* 1 .. threads - 1; the stream's own thread does share 0 */
+  int number; /* 1 .. threads - 1; the stream's own thread is number 0 */
 } helper;
 
-/* How many pieces of a share have been taken; in a cache line of its own. */
+/* How many of a thread's parts have been taken; in a cache line of its own. */
 typedef struct taken {
-  _Alignas(64) atomic_int pieces;
+  _Alignas(64) atomic_int parts;
 } taken;
 
 struct host_stream {
@@ -35,7 +35,7 @@ struct host_stream {
   bool thread_started;
   int helpers_started;
   helper *helpers;
-  taken *taken; /* of each share of what the helpers work on */
+  taken *taken; /* of each thread, of what the helpers work on */
 
   /* The queue is written by the one thread that uses the device and read by the stream's own thread. The
    * semaphore orders them one way only: if pushing also looked at what is done, every push would order the
@@ -83,16 +83,16 @@ static bool host_stream_await_call(host_stream *s, size_t seen) {
   return called;
 }
 
-/* Does the pieces of the thread's own share, then those that other threads have left. */
-static void host_stream_do_shares(host_stream *s, const queued_task *q, int own) {
-  const int shares = q->pieces > 1 ? q->shares : 1; /* a single piece is taken by its owner */
-  if (own >= q->shares && shares == 1) return;
-  for (int i = 0; i < shares; i++) {
-    const int share = (own + i) % q->shares;
+/* Does the thread's own parts, then those that other threads have left. */
+static void host_stream_do_parts(host_stream *s, const queued_task *q, int own) {
+  const int owners = q->pieces > 1 ? q->threads : 1; /* a single part is done by its owner */
+  if (own >= q->threads && owners == 1) return;
+  for (int i = 0; i < owners; i++) {
+    const int owner = (own + i) % q->threads;
     for (;;) {
-      const int piece = atomic_fetch_add_explicit(&s->taken[share].pieces, 1, memory_order_relaxed);
+      const int piece = atomic_fetch_add_explicit(&s->taken[owner].parts, 1, memory_order_relaxed);
       if (piece >= q->pieces) break;
-      q->task(q->payload, share * q->pieces + piece, q->shares * q->pieces);
+      q->task(q->payload, owner * q->pieces + piece, q->threads * q->pieces);
     }
   }
 }
@@ -101,7 +101,7 @@ static void *host_stream_helper_main(void *argument) {
   helper *h = argument;
   host_stream *s = h->stream;
   for (size_t seen = 0; host_stream_await_call(s, seen); seen++) {
-    host_stream_do_shares(s, s->shared, h->share);
+    host_stream_do_parts(s, s->shared, h->number);
     if (atomic_fetch_sub_explicit(&s->busy, 1, memory_order_acq_rel) > 1) continue;
     pthread_mutex_lock(&s->team_lock);
     pthread_cond_signal(&s->team_finished);
@@ -111,11 +111,11 @@ static void *host_stream_helper_main(void *argument) {
 }
 
 static void host_stream_run_task(host_stream *s, const queued_task *q) {
-  if (q->shares == 1) {
+  if (q->threads == 1) {
     q->task(q->payload, 0, 1);
     return;
   }
-  for (int share = 0; share < q->shares; share++) s->taken[share].pieces = 0;
+  for (int i = 0; i < q->threads; i++) s->taken[i].parts = 0;
   pthread_mutex_lock(&s->team_lock);
   s->shared = q;
   s->busy = (size_t)s->threads - 1;
@@ -123,7 +123,7 @@ static void host_stream_run_task(host_stream *s, const queued_task *q) {
   if (s->asleep) pthread_cond_broadcast(&s->team_called);
   pthread_mutex_unlock(&s->team_lock);
 
-  host_stream_do_shares(s, q, 0);
+  host_stream_do_parts(s, q, 0);
 
   host_stream_look(s, &s->busy, 0, true);
   pthread_mutex_lock(&s->team_lock);
@@ -150,9 +150,9 @@ static bool host_stream_start_threads(host_stream *s) {
   s->helpers = calloc((size_t)s->threads, sizeof *s->helpers);
   s->taken = aligned_alloc(_Alignof(taken), (size_t)s->threads * sizeof *s->taken);
   if (!s->helpers || !s->taken) return false;
-  for (int share = 1; share < s->threads; share++) {
+  for (int number = 1; number < s->threads; number++) {
     helper *h = &s->helpers[s->helpers_started];
-    *h = (helper){.stream = s, .share = share};
+    *h = (helper){.stream = s, .number = number};
     if (thread_start(&h->thread, host_stream_helper_main, h)) return false;
     s->helpers_started++;
   }
@@ -208,12 +208,12 @@ static void host_stream_wait_done(host_stream *s, size_t target) {
   pthread_mutex_unlock(&s->done_lock);
 }
 
-void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int shares,
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
                       int pieces) {
   if (s->pushed - s->known_done == QUEUE_LENGTH) host_stream_wait_done(s, s->pushed - QUEUE_LENGTH / 2);
   queued_task *q = &s->queue[s->pushed++ % QUEUE_LENGTH];
   q->task = task;
-  q->shares = shares < s->threads ? shares : s->threads;
+  q->threads = threads < s->threads ? threads : s->threads;
   q->pieces = pieces;
   if (bytes) memcpy(q->payload, payload, bytes);
   sem_post(&s->queued);

@@ -12,19 +12,19 @@ typedef struct host_stream host_stream;
 /* Largest payload of a task, bytes; the payload is copied when the task is pushed. */
 enum { HOST_TASK_PAYLOAD = 896 };
 
-/* A task computes part `part` of `parts`. It must not push to any stream. */
+/* A task is cut into parts: this does part `part` of `parts`. It must not push to any stream. */
 typedef void host_task(const void *payload, int part, int parts);
 
 /* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
- * which a thread that has done its share polls for the next one before it sleeps; 0 where cores are shared. */
+ * which a thread that has nothing to do polls for the next one before it sleeps; 0 where cores are shared. */
 host_stream *host_stream_open(int threads, double patience);
 /* Runs what is queued, then stops the threads and frees the stream. NULL is allowed. */
 void host_stream_close(host_stream *s);
-/* Appends a task of `shares` shares (at most the stream's threads), each cut into `pieces`: shares x pieces parts.
- * `bytes` of `payload`, at most HOST_TASK_PAYLOAD, are copied. Each thread does a share of its own. Where shares have
- * several pieces, a thread that is done takes pieces that others have left, so that nobody waits long for a slow or
- * busy core. Waits while the queue is full. */
-void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int shares,
+/* Appends a task for `threads` threads (at most the stream's), `pieces` parts for each: threads x pieces parts in all.
+ * `bytes` of `payload`, at most HOST_TASK_PAYLOAD, are copied. Each thread does its own parts. Where it has several, a
+ * thread that is done takes parts that others have left, so that nobody waits long for a slow or busy core. Waits while
+ * the queue is full. */
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
                       int pieces);
 /* Waits until everything pushed so far has run. */
 void host_stream_sync(host_stream *s);

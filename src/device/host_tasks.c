@@ -15,17 +15,17 @@ typedef struct nan_task {
   size_t count;
 } nan_task;
 
-static void host_copy_share(size_t count, int part, int parts, size_t *begin, size_t *end) {
-  size_t share =
-      (count / (size_t)parts + 1023) / 1024 * 1024; /* whole pages of floats: first touch places them */
-  *begin = share * (size_t)part < count ? share * (size_t)part : count;
-  *end = part == parts - 1 || *begin + share > count ? count : *begin + share;
+static void host_copy_part(size_t count, int part, int parts, size_t *begin, size_t *end) {
+  /* Whole pages of floats: first touch places them. */
+  const size_t length = (count / (size_t)parts + 1023) / 1024 * 1024;
+  *begin = length * (size_t)part < count ? length * (size_t)part : count;
+  *end = part == parts - 1 || *begin + length > count ? count : *begin + length;
 }
 
 static void host_copy_run_nan(const void *payload, int part, int parts) {
   const nan_task *t = payload;
   size_t begin, end;
-  host_copy_share(t->count, part, parts, &begin, &end);
+  host_copy_part(t->count, part, parts, &begin, &end);
   memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
 }
 
@@ -83,7 +83,7 @@ static void host_copy_run(const void *payload, int part, int parts) {
   unsigned char *to = c->to;
   const unsigned char *from = c->from;
   size_t begin, end, whole = c->bytes / sizeof(float) * sizeof(float);
-  host_copy_share(whole / sizeof(float), part, parts, &begin, &end);
+  host_copy_part(whole / sizeof(float), part, parts, &begin, &end);
   if (c->direction == COPY_ON_DEVICE)
     host_copy_streaming((float *)c->to + begin, (const float *)c->from + begin, end - begin);
   else

@@ -16,7 +16,7 @@ typedef struct copy_task {
   error *failure; /* of the stream: nothing is copied once it is set; a null pointer sets it */
 } copy_task;
 
-/* Enqueues a copy in at most `threads` shares. */
+/* Enqueues a copy on at most `threads` threads. */
 void host_copy_push(host_stream *s, const copy_task *task, int threads);
 
 /* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near

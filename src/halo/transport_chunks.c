@@ -24,17 +24,17 @@ typedef struct mailbox {
 } mailbox;
 
 /* The way to one neighbour. */
-typedef struct lane {
+typedef struct chunks_lane {
   bool open;
   float *send[2], *receive[2]; /* by turn; MPI's, pinned, is the same for both turns */
   _Atomic uint64_t *posted;    /* node memory: mine and the neighbour's; NULL: by MPI */
   const _Atomic uint64_t *arrived;
   MPI_Request sends[CHUNKS_MAX], receives[CHUNKS_MAX];
-} lane;
+} chunks_lane;
 
 struct chunks {
   halo *h; /* not owned */
-  lane lanes[2];
+  chunks_lane lanes[2];
   int count;       /* pieces a halo */
   uint64_t passed; /* pieces to either side before this exchange */
   int turn;
@@ -70,7 +70,7 @@ static int chunks_move_piece(chunks *c, float *on_device, float *on_host, int k,
 
 /* --- lanes ------------------------------------------------------------------------------------------------------ */
 
-static int chunks_post(chunks *c, lane *l, int k, error *e) {
+static int chunks_post(chunks *c, chunks_lane *l, int k, error *e) {
   if (l->posted)
     atomic_store_explicit(l->posted, c->passed + (uint64_t)k + 1, memory_order_release);
   else
@@ -85,7 +85,7 @@ static void chunks_wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
   while (atomic_load_explicit(arrived, memory_order_acquire) < count) pace_wait(&p, LONGEST);
 }
 
-static int chunks_arrive(chunks *c, lane *l, int k, error *e) {
+static int chunks_arrive(chunks *c, chunks_lane *l, int k, error *e) {
   if (l->arrived)
     chunks_wait_for(l->arrived, c->passed + (uint64_t)k + 1);
   else
@@ -143,7 +143,7 @@ static int chunks_hand_over(chunks *c, double *begin, error *e) {
 static int chunks_reach_device(chunks *c, float *field, error *e) {
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
-      lane *l = &c->lanes[side];
+      chunks_lane *l = &c->lanes[side];
       if (!l->open) continue;
       TRY(chunks_arrive(c, l, k, e));
       TRY(chunks_move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k,
@@ -173,7 +173,7 @@ int chunks_exchange(chunks *c, float *field, int set, error *e) {
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-static void chunks_free_requests(lane *l) {
+static void chunks_free_requests(chunks_lane *l) {
   for (int k = 0; k < CHUNKS_MAX; k++) {
     if (l->sends[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->sends[k]);
     if (l->receives[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->receives[k]);
@@ -181,7 +181,7 @@ static void chunks_free_requests(lane *l) {
 }
 
 static int chunks_make_requests(chunks *c, int side, error *e) {
-  lane *l = &c->lanes[side];
+  chunks_lane *l = &c->lanes[side];
   const int peer = transport_neighbour(c->h, side);
   const int out = side == LOWER ? TAG_DOWN : TAG_UP, in = side == LOWER ? TAG_UP : TAG_DOWN;
   for (int k = 0; k < c->count; k++) {
@@ -209,7 +209,7 @@ int chunks_cut(chunks *c, int count, error *e) {
 
 static int chunks_open_mpi(chunks *c, int side, error *e) {
   device *dev = c->h->dev;
-  lane *l = &c->lanes[side];
+  chunks_lane *l = &c->lanes[side];
   const size_t bytes = transport_bytes(c->h->slab);
   TRY(dev->table->alloc(dev, (void **)&l->send[0], bytes, MEMORY_PINNED, e));
   TRY(dev->table->alloc(dev, (void **)&l->receive[0], bytes, MEMORY_PINNED, e));
@@ -251,7 +251,7 @@ static int chunks_open_memory(chunks *c, error *e) {
   TRY(c->h->dev->table->pin(c->h->dev, all, (size_t)ranks * bytes, e));
   c->memory = all;
   for (int side = 0; side < 2; side++) {
-    lane *l = &c->lanes[side];
+    chunks_lane *l = &c->lanes[side];
     int local;
     TRY(transport_local_neighbour(c->h, side, &local, e));
     if (!l->open || local == MPI_UNDEFINED) continue;
@@ -273,7 +273,7 @@ int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened,
   TRY(error_agree(e, h->comm));
   *c = (chunks){.h = h, .count = 1, .window = MPI_WIN_NULL};
   for (int side = 0; side < 2; side++) {
-    lane *l = &c->lanes[side];
+    chunks_lane *l = &c->lanes[side];
     l->open = sides[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
     for (int k = 0; k < CHUNKS_MAX; k++) l->sends[k] = l->receives[k] = MPI_REQUEST_NULL;
   }
@@ -288,7 +288,7 @@ void chunks_close(chunks *c) {
   if (!c) return;
   const device_table *t = c->h->dev->table;
   for (int side = 0; side < 2; side++) {
-    lane *l = &c->lanes[side];
+    chunks_lane *l = &c->lanes[side];
     chunks_free_requests(l);
     if (l->posted) continue;
     t->free(c->h->dev, l->send[0], MEMORY_PINNED, &ignored);

@@ -19,19 +19,19 @@
 #include "transport.h"
 
 /* Whole pages. */
-typedef struct range {
+typedef struct shared_range {
   char *begin;
   size_t bytes;
-} range;
+} shared_range;
 
 typedef struct shared {
-  bool local[2];                /* [side]: the neighbour is on this node */
-  bool mapped[2];               /* its planes are this rank's ghosts */
-  bool possible;                /* planes of all neighbours on a node are mapped, on all ranks */
-  range ranges[2][HALO_FIELDS]; /* the shared pages in this rank's memory; bytes 0: none */
-  lent_pages lent[HALO_FIELDS]; /* to the upper neighbour */
-  uint32_t *mine[2];            /* counters of exchanges, in the node's memory */
-  const uint32_t *theirs[2];    /* the neighbours' */
+  bool local[2];                       /* [side]: the neighbour is on this node */
+  bool mapped[2];                      /* its planes are this rank's ghosts */
+  bool possible;                       /* planes of all neighbours on a node are mapped, on all ranks */
+  shared_range ranges[2][HALO_FIELDS]; /* the shared pages in this rank's memory; bytes 0: none */
+  lent_pages lent[HALO_FIELDS];        /* to the upper neighbour */
+  uint32_t *mine[2];                   /* counters of exchanges, in the node's memory */
+  const uint32_t *theirs[2];           /* the neighbours' */
   uint32_t exchanges;
   MPI_Win window; /* of the counters */
   chunks *others; /* to neighbours whose planes are copied */
@@ -54,11 +54,11 @@ static size_t shared_into_page(const void *at) {
   return (uintptr_t)at % shared_pages_size();
 }
 
-static range shared_range_of(const halo *h, int field, int side) {
+static shared_range shared_range_of(const halo *h, int field, int side) {
   const size_t page = shared_pages_size();
   float *first = shared_first(h, field, side);
   const size_t into = shared_into_page(first), bytes = into + 2 * RADIUS * h->slab->plane * sizeof(float);
-  return (range){(char *)first - into, (bytes + page - 1) / page * page};
+  return (shared_range){(char *)first - into, (bytes + page - 1) / page * page};
 }
 
 /* Sets a range to NaN, like fresh memory, as far as the field reaches. */
@@ -70,7 +70,7 @@ static void shared_spoil(const halo *h, int field, char *begin, char *end) {
 
 /* The part of a range that lies on this rank's side of the face. */
 static void shared_spoil_own(const halo *h, int field, int side) {
-  const range r = shared_range_of(h, field, side);
+  const shared_range r = shared_range_of(h, field, side);
   char *face = (char *)(shared_first(h, field, side) + RADIUS * h->slab->plane);
   if (side == LOWER)
     shared_spoil(h, field, face, r.begin + r.bytes);
@@ -84,7 +84,7 @@ static void shared_spoil_own(const halo *h, int field, int side) {
 static bool shared_ranges_apart(const halo *h) {
   const int fields = transport_fields(h);
   for (int i = 0; i < fields; i++) {
-    const range lower = shared_range_of(h, i, LOWER), upper = shared_range_of(h, i, UPPER);
+    const shared_range lower = shared_range_of(h, i, LOWER), upper = shared_range_of(h, i, UPPER);
     if (lower.begin + lower.bytes > upper.begin) return false;
   }
   return true;
@@ -110,7 +110,7 @@ static int shared_lend_all(const halo *h, shared *p, error *why) {
   const int fields = transport_fields(h);
   if (!p->local[UPPER]) return 0;
   for (int i = 0; i < fields; i++) {
-    const range r = shared_range_of(h, i, UPPER);
+    const shared_range r = shared_range_of(h, i, UPPER);
     TRY(shared_pages_lend(r.begin, r.bytes, &p->lent[i], why));
     p->lent[i].into = shared_into_page(shared_first(h, i, UPPER));
     p->ranges[UPPER][i] = r;
@@ -123,7 +123,7 @@ static int shared_borrow_all(const halo *h, shared *p, const lent_pages theirs[H
   const int fields = transport_fields(h);
   if (!p->local[LOWER]) return 0;
   for (int i = 0; i < fields; i++) {
-    const range r = shared_range_of(h, i, LOWER);
+    const shared_range r = shared_range_of(h, i, LOWER);
     if (theirs[i].bytes != r.bytes || theirs[i].into != shared_into_page(shared_first(h, i, LOWER)))
       return FAIL(why, TRANSPORT_REFUSED,
                   "the planes of the periodic faces do not begin at the same place within a page");
@@ -181,11 +181,11 @@ static void shared_leave_all(const halo *h, shared *p) {
   error ignored = {0};
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < HALO_FIELDS; i++) {
-      range *r = &p->ranges[side][i];
+      shared_range *r = &p->ranges[side][i];
       if (!r->bytes) continue;
       if (!shared_pages_leave(r->begin, r->bytes, &ignored))
         shared_spoil(h, i, r->begin, r->begin + r->bytes);
-      *r = (range){NULL, 0};
+      *r = (shared_range){NULL, 0};
     }
 }
 
