@@ -110,9 +110,9 @@ def cuda(program):
     nodes = two_nodes(program)
     program.config({"device.backend": "cuda"})
     try:  # some machines' drivers do not start in a namespace of their own
-        program.succeed("run.ini", np=1, launch=nodes, timeout=20)
+        program.succeed("run.ini", np=1, launch=nodes, timeout=10)
     except Hung:
-        skip("one rank alone does not get its GPU for 20 s where hosts are simulated")
+        skip("one rank alone does not get its GPU for 10 s where hosts are simulated")
     compare_all(program, [["device.backend=cuda", f"parallel.transport={transport}"]
                           for transport in ("shared", "ipc", "auto")], ["wave"])
 
