@@ -13,27 +13,28 @@ static int checkpoint_file_put_keys(const char *name, hid_t file, const checkpoi
   return e->id;
 }
 
-/* Creates the dataset of an array. *at: its first byte. */
-static int checkpoint_file_put_array(const char *name, hid_t file, const char *array, hid_t type, int axes,
-                                     const int64_t *shape, uint64_t *at, error *e) {
+/* Creates the dataset of an array, and fills its place. */
+static int checkpoint_file_put_array(const char *name, hid_t file, stored_array *a, hid_t type, error *e) {
   hsize_t extent[3] = {0};
-  for (int i = 0; i < axes; i++) extent[i] = (hsize_t)shape[i];
-  hid_t dataset = dataset_create(file, array, type, axes, extent);
+  for (int i = 0; i < a->axes; i++) extent[i] = (hsize_t)a->shape[i];
+  hid_t dataset = dataset_create(file, a->name, type, a->axes, extent);
   const haddr_t place = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
-  *at = place == HADDR_UNDEF ? 0 : (uint64_t)place; /* no place: no values */
+  a->at = place == HADDR_UNDEF ? 0 : (uint64_t)place; /* no place: no values */
   if (dataset < 0 || H5Dclose(dataset) < 0) FAIL(e, FILE_WRITE, name, HDF5_WHY);
   return e->id;
 }
 
 static int checkpoint_file_put_arrays(const char *name, hid_t file, checkpoint_seal *s, error *e) {
   const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_I64LE};
-  int64_t rows = 0;
+  stored_array sums = {.name = CHECKPOINT_SUMS, .axes = 1};
   for (int i = 0; i < s->count; i++) {
     stored_array *a = &s->arrays[i];
-    TRY(checkpoint_file_put_array(name, file, a->name, types[a->type], a->axes, a->shape, &a->at, e));
-    rows += stored_rows(a);
+    TRY(checkpoint_file_put_array(name, file, a, types[a->type], e));
+    sums.shape[0] += stored_rows(a);
   }
-  return checkpoint_file_put_array(name, file, CHECKPOINT_SUMS, H5T_STD_U64LE, 1, &rows, &s->sums_at, e);
+  TRY(checkpoint_file_put_array(name, file, &sums, H5T_STD_U64LE, e));
+  s->sums_at = sums.at;
+  return 0;
 }
 
 int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, checkpoint_seal *s,

@@ -88,8 +88,8 @@ int64_t stored_rows(const stored_array *s) {
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* Opens a file for reading. */
-static int seal_open(const char *file, int *fd, error *e) {
+/* Opens a file for reading; *bytes: its length. */
+static int seal_open(const char *file, int *fd, uint64_t *bytes, error *e) {
   struct stat s;
   *fd = open(file,
              O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whoever names a pipe must not wait for its other end */
@@ -97,28 +97,17 @@ static int seal_open(const char *file, int *fd, error *e) {
                : S_ISDIR(s.st_mode)      ? EISDIR
                : !S_ISREG(s.st_mode)     ? EINVAL
                                          : 0;
+  if (!reason) *bytes = (uint64_t)s.st_size;
   return reason ? FAIL(e, FIELD_FILE, file, strerror(reason)) : 0;
 }
 
-/* Reads up to `size` bytes; fewer only at the end of the file. */
-static int seal_get(const char *name, int fd, uint64_t at, void *to, size_t size, size_t *found, error *e) {
-  for (*found = 0; *found < size;) {
-    ssize_t n = pread(fd, (char *)to + *found, size - *found, (off_t)(at + *found));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FAIL(e, CHECKPOINT_DAMAGED, name, strerror(errno));
-    if (n == 0) break;
-    *found += (size_t)n;
-  }
-  return 0;
-}
-
 int checkpoint_read_seal(const char *file, checkpoint_seal *s, int *fd, error *e) {
-  uint64_t digest;
-  size_t found;
+  uint64_t digest, bytes = 0;
   int format;
   char block[CHECKPOINT_SEAL] = "";
-  TRY(seal_open(file, fd, e));
-  TRY(seal_get(file, *fd, 0, block, sizeof block, &found, e));
+  TRY(seal_open(file, fd, &bytes, e));
+  const row_file f = {.name = file, .fd = *fd, .checkpoint = true};
+  TRY(row_file_get(&f, 0, block, bytes < sizeof block ? bytes : sizeof block, e));
   if (!seal_parse(block, s, &format, &digest)) return FAIL(e, CHECKPOINT_FOREIGN, file);
   return format == CHECKPOINT_FORMAT ? 0 : FAIL(e, CHECKPOINT_VERSION, file, format, CHECKPOINT_FORMAT);
 }
@@ -133,25 +122,24 @@ checkpoint_mark checkpoint_read_mark(const char *file) {
 }
 
 /* The bytes from `from` to `to`. */
-static int sum_bytes(const char *name, int fd, uint64_t from, uint64_t to, XXH3_state_t *sum, error *e) {
-  size_t found = 1;
+static int seal_sum(const row_file *f, uint64_t from, uint64_t to, XXH3_state_t *sum, error *e) {
   char *block = malloc(READ_BYTES);
   if (!block) return FAIL(e, OUT_OF_MEMORY, (size_t)READ_BYTES, "a block of a checkpoint");
-  for (uint64_t at = from; at < to && found && !e->id; at += found) {
-    const size_t size = to - at < READ_BYTES ? (size_t)(to - at) : READ_BYTES;
-    if (!seal_get(name, fd, at, block, size, &found, e)) XXH3_64bits_update(sum, block, found);
+  for (uint64_t at = from, size; at < to && !e->id; at += size) {
+    size = to - at < READ_BYTES ? to - at : READ_BYTES;
+    if (!row_file_get(f, at, block, size, e)) XXH3_64bits_update(sum, block, size);
   }
   free(block);
   return e->id;
 }
 
-static int by_place(const void *a, const void *b) {
+static int seal_by_place(const void *a, const void *b) {
   const stored_array *x = a, *y = b;
   return x->at < y->at ? -1 : x->at > y->at;
 }
 
 /* The digest of the seal, without itself, and of all that lies before, between and behind the arrays. */
-static int seal_digest(const char *name, int fd, const checkpoint_seal *s, uint64_t *digest, error *e) {
+static int seal_digest(const row_file *f, const checkpoint_seal *s, uint64_t *digest, error *e) {
   char block[CHECKPOINT_SEAL];
   stored_array arrays[CHECKPOINT_ARRAYS];
   uint64_t at = CHECKPOINT_SEAL;
@@ -160,22 +148,22 @@ static int seal_digest(const char *name, int fd, const checkpoint_seal *s, uint6
   seal_print(block, s, 0);
   XXH3_64bits_update(&sum, block, sizeof block);
   memcpy(arrays, s->arrays, sizeof arrays);
-  qsort(arrays, (size_t)s->count, sizeof *arrays, by_place);
+  qsort(arrays, (size_t)s->count, sizeof *arrays, seal_by_place);
   for (int i = 0; i < s->count; i++) {
     const uint64_t bytes = stored_bytes(&arrays[i], arrays[i].shape[0]);
     if (!bytes) continue;
-    TRY(sum_bytes(name, fd, at, arrays[i].at, &sum, e));
+    TRY(seal_sum(f, at, arrays[i].at, &sum, e));
     at = arrays[i].at + bytes;
   }
-  TRY(sum_bytes(name, fd, at, s->bytes, &sum, e));
+  TRY(seal_sum(f, at, s->bytes, &sum, e));
   *digest = XXH3_64bits_digest(&sum);
   return 0;
 }
 
 int checkpoint_check_seal(const char *file, int fd, const checkpoint_seal *s, error *e) {
+  const row_file f = {.name = file, .fd = fd, .checkpoint = true};
   char block[CHECKPOINT_SEAL], expected[CHECKPOINT_SEAL], reason[128];
   struct stat status;
-  size_t found;
   uint64_t digest;
   if (fstat(fd, &status)) return FAIL(e, CHECKPOINT_DAMAGED, file, strerror(errno));
   if (s->bytes != (uint64_t)status.st_size) {
@@ -183,9 +171,9 @@ int checkpoint_check_seal(const char *file, int fd, const checkpoint_seal *s, er
              s->bytes);
     return FAIL(e, CHECKPOINT_DAMAGED, file, reason);
   }
-  TRY(seal_digest(file, fd, s, &digest, e));
+  TRY(seal_digest(&f, s, &digest, e));
   seal_print(expected, s, digest); /* so that the seal itself is compared byte by byte */
-  TRY(seal_get(file, fd, 0, block, sizeof block, &found, e));
+  TRY(row_file_get(&f, 0, block, sizeof block, e));
   bool same = memcmp(expected, block, sizeof block) == 0;
   return same ? 0
               : FAIL(e, CHECKPOINT_DAMAGED, file,
@@ -193,15 +181,13 @@ int checkpoint_check_seal(const char *file, int fd, const checkpoint_seal *s, er
 }
 
 int checkpoint_write_seal(const char *name, int fd, checkpoint_seal *s, error *e) {
+  const row_file f = {.name = name, .fd = fd};
   char block[CHECKPOINT_SEAL];
   struct stat status;
   uint64_t digest;
   if (fstat(fd, &status)) return FAIL(e, FILE_WRITE, name, strerror(errno));
   s->bytes = (uint64_t)status.st_size;
-  TRY(seal_digest(name, fd, s, &digest, e));
+  TRY(seal_digest(&f, s, &digest, e));
   seal_print(block, s, digest);
-  ssize_t n;
-  do n = pwrite(fd, block, sizeof block, 0);
-  while (n < 0 && errno == EINTR);
-  return n == sizeof block ? 0 : FAIL(e, FILE_WRITE, name, strerror(n < 0 ? errno : ENOSPC));
+  return row_file_put(&f, 0, block, sizeof block, e);
 }
