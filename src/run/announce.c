@@ -117,7 +117,7 @@ static void announce_list(char list[FILES_TEXT], const char *format, ...) {
 }
 
 void announce_files(const simulation *s) {
-  const written_files *w = &s->saving.written;
+  const written_files *w = &s->saves.written;
   const char *path = s->config->output_path;
   char list[FILES_TEXT] = "";
   if (w->fields == 1) announce_list(list, "%s.%08" PRId64 ".hdf", path, w->last);

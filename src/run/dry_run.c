@@ -7,7 +7,7 @@
 #include "announce.h"
 #include "report.h"
 #include "simulation.h"
-#include "save/save_checkpoint.h"
+#include "save/restart.h"
 #include "stop.h"
 #include "save/storage.h"
 
@@ -36,7 +36,7 @@ static int dry_run_needs(const simulation *s, run_needs *n, error *e) {
   n->device += (double)on_device + (double)n->receivers.on_device;
   double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
   n->copies =
-      OUTPUT_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
+      WRITER_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
   n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)n->receivers.pinned;
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
@@ -120,7 +120,7 @@ static void dry_run_output(const simulation *s) {
   int64_t files = 1;
   const int64_t steps = s->physics.steps;
   if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
-  const double bytes = storage_field_bytes(&s->saving);
+  const double bytes = storage_field_bytes(&s->saves);
   log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
            files == 1 ? "" : "s", c->output_path, dry_run_mib(bytes),
            c->compress ? " before compression" : "", dry_run_mib(bytes * (double)files));
@@ -148,13 +148,13 @@ static int dry_run_check_files(const simulation *s, double traces, error *e) {
   if (s->rank == 0 && c->report_file[0]) report_check(c->report_file, e);
   TRY(error_agree(e, files->compute));
   log_line(log, "output paths are writable");
-  return storage_check(&s->saving, traces, true, e);
+  return storage_check(&s->saves, traces, true, e);
 }
 
 static int dry_run_describe(simulation *s, double *traces, error *e) {
   const config *c = s->config;
   run_needs n;
-  log_line(s->log, "%s", s->saving.config_text);
+  log_line(s->log, "%s", s->saves.config_text);
   announce_remarks(s);
   dry_run_physics(s);
   TRY(dry_run_needs(s, &n, e));
@@ -169,21 +169,23 @@ static int dry_run_describe(simulation *s, double *traces, error *e) {
 
 int dry_run(const job *j, error *e) {
   simulation s;
-  checkpoint from = {.fd = -1};
-  if (j->options->restart) TRY(state_open(&from, j->options->restart, j->config, j->log, j->files, e));
+  restart r = {
+      .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
+  const checkpoint *from = &r.from;
+  TRY(restart_open(&r, e));
   do {
-    if (from.name[0]) files_checkpoint_verify(j->files, &from, e);
-  } while (state_pass_over(&from, j->options->restart, j->config, j->log, j->files, e));
+    if (from->name[0]) files_checkpoint_verify(j->files, from, e);
+  } while (restart_pass_over(&r, e));
   TRY(e->id);
-  if (from.name[0])
-    log_line(j->log, "restart from %s, step %lld: it is intact", from.name, (long long)from.step);
-  if (!simulation_plan(&s, j, from.name[0] ? &from : NULL, PLAN_DRY, e)) {
+  if (from->name[0])
+    log_line(j->log, "restart from %s, step %lld: it is intact", from->name, (long long)from->step);
+  if (!simulation_plan(&s, j, from->name[0] ? from : NULL, PLAN_DRY, e)) {
     double traces = 0;
     dry_run_describe(&s, &traces, e);
     if (!error_agree(e, s.comm) && !dry_run_check_files(&s, traces, e))
       log_line(j->log, "dry run: everything is in place");
   }
   simulation_close(&s);
-  checkpoint_close(&from);
+  restart_close(&r);
   return e->id;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "physics/initial.h"
-#include "save/save_checkpoint.h"
+#include "save/restart.h"
 #include "step/tune.h"
 
 enum { COPY_REPEATS = 10 };
@@ -133,7 +133,7 @@ static int load_first_step(simulation *s, error *e) {
  * with its ghosts, to the second. */
 static int load_checkpoint(simulation *s, error *e) {
   double seconds;
-  TRY(state_restore(&s->saving, s->from, e));
+  TRY(restart_fill(&s->saves, s->from, e));
   TRY(load_ghosts(s, e));
   if (s->config->equation != EQUATION_WAVE)
     load_copy_fields(s, slab_floats(&s->slab) * sizeof(float), 1, &seconds, e);

@@ -297,7 +297,7 @@ static report_rank report_measured(const simulation *s) {
   double loop_steps = s->loop.steps ? (double)s->loop.steps : 1;
   struct rusage usage = {0};
   getrusage(RUSAGE_SELF, &usage);
-  const output_totals writer = saving_totals(&s->saving);
+  const writer_totals writer = save_queue_totals(&s->saves);
   return (report_rank){.boundary = p->boundary / measured_steps,
                        .to_host = p->to_host / measured_steps,
                        .exchange = p->exchange / measured_steps,
@@ -329,7 +329,7 @@ static report report_of(const simulation *s, const report_rank *per_rank) {
                   .device = s->dev->description,
                   .overlap = c->overlap,
                   .per_rank = per_rank,
-                  .statistics = s->saving.statistics.points ? &s->saving.statistics : NULL};
+                  .statistics = s->saves.statistics.points ? &s->saves.statistics : NULL};
 }
 
 int report_run(simulation *s, error *e) {
@@ -343,7 +343,7 @@ int report_run(simulation *s, error *e) {
     report r = report_of(s, all);
     if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
     log_flush(s->log);
-    if (s->config->report_file[0]) s->saving.written.report = !report_write(&r, s->config->report_file, e);
+    if (s->config->report_file[0]) s->saves.written.report = !report_write(&r, s->config->report_file, e);
   }
   free(all);
   return error_agree(e, s->comm);

@@ -6,6 +6,7 @@
 #include "base/error_mpi.h"
 #include "report.h"
 #include "simulation.h"
+#include "save/restart.h"
 #include "save/save_checkpoint.h"
 #include "save/save_field.h"
 #include "save/checkpoint_arrays.h"
@@ -36,26 +37,26 @@ static int run_save_due(simulation *s, int64_t last, enum stop_reason *reason, e
   const int64_t step = s->stepper.step;
   bool checkpoint = false;
   const bool field = run_due(step, c->output_every);
-  s->saving.last = step == last;
-  s->saving.clock = s->stop.known;
+  s->saves.last = step == last;
+  s->saves.clock = s->stop.known;
   if (field)
-    TRY(save_field(&s->saving, e));
+    TRY(save_field(&s->saves, e));
   else if (run_due(step, c->check_every) && step < last) /* the last is checked when it is saved */
-    TRY(save_field_check(&s->saving, e));
+    TRY(save_field_check(&s->saves, e));
   watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
-  if (s->saving.writer) output_collect(s->saving.writer);
-  s->stop.trouble = s->saving.writer && output_failed(s->saving.writer);
+  if (s->saves.writer) writer_collect(s->saves.writer);
+  s->stop.trouble = s->saves.writer && writer_failed(s->saves.writer);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
-  if (*reason == STOP_TROUBLE) return saving_finish(&s->saving, e);
+  if (*reason == STOP_TROUBLE) return save_queue_finish(&s->saves, e);
   if (step == last) *reason = STOP_NOT;           /* all steps are done anyway */
   if (*reason == STOP_SIGNAL && !stop_answered()) /* another rank has got it */
     log_line(s->log, "%s received: writing a checkpoint after step %" PRId64,
              stop_signal_name(s->stop.signal), step);
   checkpoint = checkpoint || run_due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
-  s->saving.last = s->saving.last || *reason != STOP_NOT;
-  if (checkpoint) TRY(state_save(&s->saving, e));
+  s->saves.last = s->saves.last || *reason != STOP_NOT;
+  if (checkpoint) TRY(save_checkpoint(&s->saves, e));
   if (!checkpoint && !field) return 0;
-  return stop_checkpointed(&s->stop, s->saving.checkpoint_seconds + saving_backlog(&s->saving), e);
+  return stop_checkpointed(&s->stop, s->saves.checkpoint_seconds + save_queue_backlog(&s->saves), e);
 }
 
 static int run_stopped(const simulation *s, enum stop_reason reason, error *e) {
@@ -81,7 +82,7 @@ static int run_steps(simulation *s, int64_t last, bool watched, error *e) {
   enum stop_reason reason = STOP_NOT;
   MPI_TRY(e, MPI_Barrier(s->comm));
   const double begin = MPI_Wtime();
-  s->saving.io_seconds = s->saving.waited_seconds = 0;
+  s->saves.io_seconds = s->saves.waited_seconds = 0;
   while (s->stepper.step < last && reason == STOP_NOT) {
     const int64_t stop = run_next_stop(c, s->stepper.step, last);
     if (stepper_advance(&s->stepper, stop - s->stepper.step, e)) error_abort(e, s->comm);
@@ -93,7 +94,7 @@ static int run_steps(simulation *s, int64_t last, bool watched, error *e) {
   watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, MPI_Barrier(s->comm));
   const double end = MPI_Wtime(), seconds = end - begin;
-  s->loop = (loop_times){last - first, seconds, s->saving.io_seconds, s->saving.waited_seconds, end};
+  s->loop = (loop_times){last - first, seconds, s->saves.io_seconds, s->saves.waited_seconds, end};
   if (log_progress_due(s->log, last - first, last - first, seconds))
     log_progress(s->log, last - first, last - first, seconds, config_points(c));
   return 0;
@@ -123,17 +124,17 @@ static int run_check_paths(const simulation *s, bool files, error *e) {
 static int run_begin(simulation *s, error *e) {
   const config *c = s->config;
   TRY(run_check_paths(s, true, e));
-  TRY(storage_check(&s->saving, (double)receivers_file_bytes(&s->receivers), false, e));
+  TRY(storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
-  TRY(state_begin(&s->saving, e));
+  TRY(save_checkpoint_begin(&s->saves, e));
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
-    saving_prepare(&s->saving, state_floats(&s->saving));
+    save_queue_prepare(&s->saves, checkpoint_arrays_floats(&s->saves));
   else if (c->output_every > 0)
-    saving_prepare(&s->saving, snapshot_field_floats(&s->slab));
-  if (c->output_every > 0 && !s->from) TRY(save_field(&s->saving, e));
-  const stop_times times = {c->max_seconds, c->checkpoint_every_seconds, state_seconds(&s->saving)};
+    save_queue_prepare(&s->saves, snapshot_field_floats(&s->slab));
+  if (c->output_every > 0 && !s->from) TRY(save_field(&s->saves, e));
+  const stop_times times = {c->max_seconds, c->checkpoint_every_seconds, save_checkpoint_seconds(&s->saves)};
   TRY(stop_open(&s->stop, s->comm, times, s->stepper.step, e));
-  s->saving.checkpoint_seconds = state_seconds(&s->saving);
+  s->saves.checkpoint_seconds = save_checkpoint_seconds(&s->saves);
   s->stop.heard = files_signal;
   s->stop.context = (void *)(uintptr_t)s->files;
   return 0;
@@ -143,12 +144,12 @@ static int run_begin(simulation *s, error *e) {
 static int run_finish(simulation *s, error *e) {
   const config *c = s->config;
   TRY(stop_close(&s->stop, e));
-  TRY(saving_finish(&s->saving, e));
-  s->saving.last = true;
-  if (c->output_every == 0 || s->stepper.step % c->output_every != 0) TRY(save_field(&s->saving, e));
-  const run_meta about = saving_run(&s->saving);
+  TRY(save_queue_finish(&s->saves, e));
+  s->saves.last = true;
+  if (c->output_every == 0 || s->stepper.step % c->output_every != 0) TRY(save_field(&s->saves, e));
+  const run_meta about = saving_run(&s->saves);
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, &about, e));
-  s->saving.written.receivers = s->stepper.receivers;
+  s->saves.written.receivers = s->stepper.receivers;
   return 0;
 }
 
@@ -193,7 +194,7 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
     if (!e->id) run_loop(&s, !timed, e);
     if (!e->id && !timed) run_finish(&s, e);
     if (!e->id) report_run(&s, e);
-    if (!timed) save_field_finish(&s.saving, e);
+    if (!timed) save_field_finish(&s.saves, e);
     announce_files(&s);
   }
   simulation_close(&s);
@@ -202,12 +203,13 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
 
 int run(const job *j, error *e) {
   const config timed = run_timed_config(j->config, j->options->benchmark);
-  checkpoint from = {.fd = -1};
+  restart r = {
+      .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
   job leg = *j;
   if (j->options->benchmark) leg.config = &timed;
-  if (j->options->restart) TRY(state_open(&from, j->options->restart, j->config, j->log, j->files, e));
-  do run_leg(&leg, &from, e);
-  while (state_pass_over(&from, j->options->restart, j->config, j->log, j->files, e));
-  checkpoint_close(&from);
+  TRY(restart_open(&r, e));
+  do run_leg(&leg, &r.from, e);
+  while (restart_pass_over(&r, e));
+  restart_close(&r);
   return e->id;
 }

@@ -67,19 +67,19 @@ static int setup_device(simulation *s, bool profile, error *e) {
   if (options.threads == 0) options.threads = cores.threads;
   options.own_cores = options.threads <= cores.threads;
   MPI_TRY(e, MPI_Comm_free(&node));
-  s->saving.local_ranks = options.local_ranks;
+  s->saves.local_ranks = options.local_ranks;
   s->threads = options.threads;
   TRY(device_open(s->config->backend, &options, &s->dev, e));
-  s->saving.dev = s->dev;
+  s->saves.dev = s->dev;
   if (s->config->threads == 0) setup_warn_of_idle_cores(s->dev, cores.allowed, granted);
   return 0;
 }
 
 static int setup_config_text(simulation *s, error *e) {
   size_t length = config_print(s->config, NULL, 0);
-  s->saving.config_text = malloc(length + 1);
-  if (!s->saving.config_text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the text of the config");
-  config_print(s->config, s->saving.config_text, length + 1);
+  s->saves.config_text = malloc(length + 1);
+  if (!s->saves.config_text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the text of the config");
+  config_print(s->config, s->saves.config_text, length + 1);
   return 0;
 }
 
@@ -138,8 +138,8 @@ static int setup_open_schedule(simulation *s, error *e) {
 }
 
 /* What is saved of this run; the device follows when it is open. */
-static saving setup_saving(simulation *s, const char *command) {
-  return (saving){.config = s->config,
+static save_queue setup_saving(simulation *s, const char *command) {
+  return (save_queue){.config = s->config,
                   .files = s->files,
                   .from = s->from,
                   .command = command,
@@ -166,7 +166,7 @@ int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum pl
   const bool profile = purpose == PLAN_PROFILE;
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
-  s->saving = setup_saving(s, j->command);
+  s->saves = setup_saving(s, j->command);
   if (!setup_device(s, profile, e) && !setup_kernel(s, profile, e) &&
       !transport_check(transport_name(c->transport), s->dev, e) && !setup_schedule(s, e))
     setup_config_text(s, e);
@@ -191,7 +191,7 @@ static int setup_fields(simulation *s, error *e) {
   }
   float ghosts[FACE_COUNT];
   physics_ghosts(s->config, ghosts);
-  TRY(survey_open(&s->saving.survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
+  TRY(survey_open(&s->saves.survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
   return transfer_open(&s->transfer, s->dev, &s->slab, ghosts, e);
 }
 
@@ -235,19 +235,19 @@ int simulation_allocate(simulation *s, error *e) {
   halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
   if (!e->id) setup_open_schedule(s, e);
   TRY(error_agree(e, s->comm));
-  return saving_open(&s->saving, e);
+  return save_queue_open(&s->saves, e);
 }
 
 void simulation_close(simulation *s) {
   error ignored = {0};
-  saving_close(&s->saving);
-  free(s->saving.series.entries);
-  free(s->saving.config_text);
+  save_queue_close(&s->saves);
+  free(s->saves.series.entries);
+  free(s->saves.config_text);
   if (!s->dev) return;
   persistent_close(&s->persistent);
   halo_close(&s->halo);
   transfer_close(&s->transfer);
-  survey_close(&s->saving.survey);
+  survey_close(&s->saves.survey);
   receivers_close(&s->receivers);
   sources_close(&s->sources);
   absorb_close(&s->absorb);

@@ -47,7 +47,7 @@ typedef struct simulation {
   sources sources;
   receivers receivers;
   double copy_gbs; /* measured copy bandwidth of this rank's device, GB/s read + write */
-  saving saving;   /* what is saved of all this, and what was */
+  save_queue saves;   /* what is saved of all this, and what was */
   loop_times loop;
   stop_watch stop;
 } simulation;

@@ -1,7 +1,7 @@
 #include "checkpoint_arrays.h"
 #include <string.h>
 
-static int field_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_field_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   field_part *p = context;
   const slab *s = p->transfer->slab;
   const int z = (int)(row - s->z0);
@@ -14,20 +14,20 @@ static int field_from(void *context, int64_t row, int64_t rows, void *values, er
   return transfer_to_host(&t, z, (int)rows, values, e);
 }
 
-static int field_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_field_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   field_part *p = context;
   transfer t = *p->transfer;
   t.field = p->memory;
   return transfer_to_device(&t, (int)(row - t.slab->z0), (int)rows, values, e);
 }
 
-static size_t plane_of(const absorb_state *s) {
+static size_t arrays_plane_of(const absorb_state *s) {
   return (size_t)s->shape[1] * (size_t)s->shape[2];
 }
 
-static int layer_copy(layer_part *p, int64_t row, void *values, bool in, error *e) {
+static int arrays_layer_copy(layer_part *p, int64_t row, void *values, bool in, error *e) {
   const absorb_state *s = &p->state;
-  const size_t plane = plane_of(s);
+  const size_t plane = arrays_plane_of(s);
   for (int i = 0; i < s->count; i++) {
     const absorb_slice *l = &s->slices[i];
     if (row < l->global || row >= l->global + l->held) continue;
@@ -38,29 +38,29 @@ static int layer_copy(layer_part *p, int64_t row, void *values, bool in, error *
   return 0;
 }
 
-static int layer_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_layer_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   layer_part *p = context;
-  const size_t plane = plane_of(&p->state);
+  const size_t plane = arrays_plane_of(&p->state);
   if (p->copy) {
     memcpy(values, p->copy + (size_t)(row - p->first) * plane, (size_t)rows * plane * sizeof(float));
     return 0;
   }
   for (int64_t i = 0; i < rows; i++)
-    TRY(layer_copy(p, row + i, (float *)values + (size_t)i * plane, false, e));
+    TRY(arrays_layer_copy(p, row + i, (float *)values + (size_t)i * plane, false, e));
   return 0;
 }
 
-static int layer_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_layer_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   layer_part *p = context;
-  const size_t plane = plane_of(&p->state);
+  const size_t plane = arrays_plane_of(&p->state);
   for (int64_t i = 0; i < rows; i++)
-    TRY(layer_copy(p, row + i, (float *)values + (size_t)i * plane, true, e));
+    TRY(arrays_layer_copy(p, row + i, (float *)values + (size_t)i * plane, true, e));
   return 0;
 }
 
 /* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile.
  */
-static int traces_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_traces_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const traces_part *p = context;
   const receivers *r = p->receivers;
   const float *from = r->traces + (row - r->before);
@@ -71,7 +71,7 @@ static int traces_from(void *context, int64_t row, int64_t rows, void *values, e
   return 0;
 }
 
-static int traces_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_traces_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const traces_part *p = context;
   const receivers *r = p->receivers;
   const float *from = values;
@@ -82,21 +82,21 @@ static int traces_to(void *context, int64_t row, int64_t rows, void *values, err
   return 0;
 }
 
-static int steps_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_steps_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const series_part *p = context;
   (void)row, (void)rows, (void)e;
   memcpy(values, p->steps, (size_t)p->count * sizeof *p->steps);
   return 0;
 }
 
-static int steps_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+static int arrays_steps_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const series_part *p = context;
   (void)row, (void)rows, (void)e;
   memcpy(p->steps, values, (size_t)p->count * sizeof *p->steps);
   return 0;
 }
 
-static void add_field(state *t, saving *s, const char *name, float *memory) {
+static void arrays_add_field(checkpoint_arrays *t, save_queue *s, const char *name, float *memory) {
   const slab *z = s->slab;
   field_part *part = &t->fields[t->count];
   *part = (field_part){.transfer = s->transfer, .memory = memory};
@@ -106,12 +106,12 @@ static void add_field(state *t, saving *s, const char *name, float *memory) {
                                              .shape = {z->nz_global, z->ny, z->nx},
                                              .first = z->z0,
                                              .count = z->nz,
-                                             .source = field_from,
-                                             .sink = field_to,
+                                             .source = arrays_field_from,
+                                             .sink = arrays_field_to,
                                              .context = part};
 }
 
-static void add_layers(state *t, saving *s, bool write) {
+static void arrays_add_layers(checkpoint_arrays *t, save_queue *s, bool write) {
   absorb_state states[ABSORB_STATES];
   t->layer_count = absorb_states(s->absorb, states);
   for (int i = 0; i < t->layer_count; i++) {
@@ -123,8 +123,8 @@ static void add_layers(state *t, saving *s, bool write) {
                                 .type = CHECKPOINT_FLOAT,
                                 .axes = 3,
                                 .shape = {a->shape[0], a->shape[1], a->shape[2]},
-                                .source = layer_from,
-                                .sink = layer_to,
+                                .source = arrays_layer_from,
+                                .sink = arrays_layer_to,
                                 .context = part};
     for (int k = 0; k < a->count; k++) {
       const absorb_slice *l = &a->slices[k];
@@ -136,8 +136,8 @@ static void add_layers(state *t, saving *s, bool write) {
   }
 }
 
-static void copy_layer(layer_part *p, snapshot *to, error *e) {
-  const size_t plane = plane_of(&p->state);
+static void arrays_copy_layer(layer_part *p, snapshot *to, error *e) {
+  const size_t plane = arrays_plane_of(&p->state);
   for (int k = 0; k < p->state.count; k++) {
     const absorb_slice *l = &p->state.slices[k];
     const float *rows = p->state.values + (size_t)(l->local + l->own) * plane;
@@ -147,9 +147,9 @@ static void copy_layer(layer_part *p, snapshot *to, error *e) {
 }
 
 /* The newest field last: the next step overwrites all else, and only the one after it this one. */
-static int copy_state(state *t, saving *s, snapshot *to, error *e) {
+static int arrays_copy_state(checkpoint_arrays *t, save_queue *s, snapshot *to, error *e) {
   stepper *p = s->stepper;
-  for (int i = 0; i < t->layer_count; i++) copy_layer(&t->layers[i], to, e);
+  for (int i = 0; i < t->layer_count; i++) arrays_copy_layer(&t->layers[i], to, e);
   if (t->fields[1].memory) t->fields[1].copy = snapshot_field(to, t->fields[1].memory, e);
   if (to->used) p->copying[!p->current] = snapshot_mark(to, e);
   t->fields[0].copy = snapshot_field(to, t->fields[0].memory, e);
@@ -157,13 +157,13 @@ static int copy_state(state *t, saving *s, snapshot *to, error *e) {
   return e->id;
 }
 
-int state_describe(state *t, saving *s, bool write, snapshot *copy, error *e) {
+int checkpoint_arrays_make(checkpoint_arrays *t, save_queue *s, bool write, snapshot *copy, error *e) {
   receivers *r = s->receivers;
   const stepper *p = s->stepper;
-  *t = (state){0};
-  add_field(t, s, "u", p->memory[p->current]);
-  if (s->config->equation == EQUATION_WAVE) add_field(t, s, "previous", p->memory[!p->current]);
-  add_layers(t, s, write);
+  *t = (checkpoint_arrays){0};
+  arrays_add_field(t, s, "u", p->memory[p->current]);
+  if (s->config->equation == EQUATION_WAVE) arrays_add_field(t, s, "previous", p->memory[!p->current]);
+  arrays_add_layers(t, s, write);
   t->traces = (traces_part){r, r->taken};
   if (p->receivers)
     t->arrays[t->count++] = (checkpoint_array){.name = "traces",
@@ -172,30 +172,30 @@ int state_describe(state *t, saving *s, bool write, snapshot *copy, error *e) {
                                                .shape = {r->count, r->taken},
                                                .first = r->before,
                                                .count = r->local,
-                                               .source = traces_from,
-                                               .sink = traces_to,
+                                               .source = arrays_traces_from,
+                                               .sink = arrays_traces_to,
                                                .context = &t->traces};
-  return copy ? copy_state(t, s, copy, e) : 0;
+  return copy ? arrays_copy_state(t, s, copy, e) : 0;
 }
 
-void state_add_series(state *t, int64_t count, bool mine, int64_t *steps) {
+void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine, int64_t *steps) {
   t->series = (series_part){steps, count};
   t->arrays[t->count++] = (checkpoint_array){.name = "saved_steps",
                                              .type = CHECKPOINT_INT64,
                                              .axes = 2,
                                              .shape = {1, count},
                                              .count = mine,
-                                             .source = steps_from,
-                                             .sink = steps_to,
+                                             .source = arrays_steps_from,
+                                             .sink = arrays_steps_to,
                                              .context = &t->series};
 }
 
-size_t state_floats(const saving *s) {
+size_t checkpoint_arrays_floats(const save_queue *s) {
   absorb_state states[ABSORB_STATES];
   const int layers = absorb_states(s->absorb, states);
   size_t floats = snapshot_field_floats(s->slab) * (s->config->equation == EQUATION_WAVE ? 2 : 1);
   for (int i = 0; i < layers; i++)
     for (int k = 0; k < states[i].count; k++)
-      floats += (size_t)states[i].slices[k].owned * plane_of(&states[i]);
+      floats += (size_t)states[i].slices[k].owned * arrays_plane_of(&states[i]);
   return floats;
 }

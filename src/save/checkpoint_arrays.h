@@ -6,7 +6,7 @@
 #include "io/checkpoint.h"
 #include "save_queue.h"
 
-enum { STATE_ARRAYS = ABSORB_STATES + 4 };
+enum { RUN_ARRAYS = ABSORB_STATES + 4 };
 
 /* A field of the slab. */
 typedef struct field_part {
@@ -35,24 +35,24 @@ typedef struct series_part {
   int64_t count;
 } series_part;
 
-typedef struct state {
-  /* Their contexts are the parts below: a state must stay where it is. */
-  checkpoint_array arrays[STATE_ARRAYS];
+typedef struct checkpoint_arrays {
+  /* Their contexts are the parts below: this must stay where it is. */
+  checkpoint_array arrays[RUN_ARRAYS];
   int count;
   field_part fields[2];
   layer_part layers[ABSORB_STATES];
   int layer_count;
   traces_part traces;
   series_part series;
-} state;
+} checkpoint_arrays;
 
 /* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
  * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
-int state_describe(state *t, saving *s, bool write, snapshot *copy, error *e);
+int checkpoint_arrays_make(checkpoint_arrays *t, save_queue *s, bool write, snapshot *copy, error *e);
 /* One more array, of one row: the `count` steps of the series, which this rank writes or reads where it is `mine`. */
-void state_add_series(state *t, int64_t count, bool mine, int64_t *steps);
+void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine, int64_t *steps);
 
 /* Floats of a snapshot that holds the state. */
-size_t state_floats(const saving *s);
+size_t checkpoint_arrays_floats(const save_queue *s);
 
 #endif

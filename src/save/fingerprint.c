@@ -56,7 +56,7 @@ static void add_boundaries(fingerprint *f, const config *c, error *e) {
   }
 }
 
-static void add_physics(fingerprint *f, const saving *s, error *e) {
+static void add_physics(fingerprint *f, const save_queue *s, error *e) {
   const config *c = s->config;
   add_key(f, e, "[time] dt", "%.17g", s->physics->dt);
   if (c->equation == EQUATION_JACOBI) {
@@ -99,7 +99,7 @@ static uint64_t digest(const double *values, int count) {
   return sum;
 }
 
-void fingerprint_make(fingerprint *f, const saving *s, error *e) {
+void fingerprint_make(fingerprint *f, const save_queue *s, error *e) {
   const config *c = s->config;
   const receivers *r = s->receivers;
   *f = (fingerprint){0};

@@ -11,7 +11,7 @@ typedef struct fingerprint {
 } fingerprint;
 
 /* Also to be freed after a failure. */
-void fingerprint_make(fingerprint *f, const saving *s, error *e);
+void fingerprint_make(fingerprint *f, const save_queue *s, error *e);
 void fingerprint_free(fingerprint *f);
 
 #endif

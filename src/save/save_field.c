@@ -11,7 +11,7 @@ static const char *text_of(float bad, char text[16]) {
 }
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
-static int refuse_nonfinite(const saving *s, const field_statistics *f, error *e) {
+static int refuse_nonfinite(const save_queue *s, const field_statistics *f, error *e) {
   uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny, first = f->bad[0].index;
   char text[16];
   if (!f->all.nonfinite) return 0;
@@ -21,7 +21,7 @@ static int refuse_nonfinite(const saving *s, const field_statistics *f, error *e
 
 typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void log_quantiles(const saving *s, const field_statistics *f, log_function *log) {
+static void log_quantiles(const save_queue *s, const field_statistics *f, log_function *log) {
   char text[32 * QUANTILES] = "";
   for (int i = 0; i < QUANTILES; i++) {
     const size_t length = strlen(text);
@@ -32,7 +32,7 @@ static void log_quantiles(const saving *s, const field_statistics *f, log_functi
 }
 
 /* Tells the statistics, or which points are not finite besides the one that the error names. */
-static void log_statistics(const saving *s, const field_statistics *f, log_function *log) {
+static void log_statistics(const save_queue *s, const field_statistics *f, log_function *log) {
   uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny;
   char text[16];
   for (int i = 1; i < f->bad_count; i++) {
@@ -47,7 +47,7 @@ static void log_statistics(const saving *s, const field_statistics *f, log_funct
 }
 
 /* Measures the newest field where it is. */
-static int field_measure(saving *s, bool histogram, error *e) {
+static int field_measure(save_queue *s, bool histogram, error *e) {
   stepper *p = s->stepper;
   field_statistics *f = &s->statistics;
   f->step = p->step;
@@ -59,7 +59,7 @@ static int field_measure(saving *s, bool histogram, error *e) {
   return 0;
 }
 
-int save_field_check(saving *s, error *e) {
+int save_field_check(save_queue *s, error *e) {
   if (s->checked_step == s->stepper->step) return 0; /* saved a moment ago */
   TRY(field_measure(s, false, e));
   log_statistics(s, &s->statistics, log_detail);
@@ -67,7 +67,7 @@ int save_field_check(saving *s, error *e) {
 }
 
 /* What the saved file says of itself. */
-static field_meta field_meta_of(const saving *s) {
+static field_meta field_meta_of(const save_queue *s) {
   const config *c = s->config;
   return (field_meta){.run = saving_run(s),
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
@@ -75,7 +75,7 @@ static field_meta field_meta_of(const saving *s) {
                       .compress = c->compress};
 }
 
-static int list_step(saving *s, int64_t step, error *e) {
+static int list_step(save_queue *s, int64_t step, error *e) {
   size_t bytes = (size_t)(s->series.count + 1) * sizeof *s->series.entries;
   series_entry *series = realloc(s->series.entries, bytes);
   if (!series) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
@@ -84,7 +84,7 @@ static int list_step(saving *s, int64_t step, error *e) {
   return 0;
 }
 
-int save_field_list(saving *s, const int64_t *steps, int64_t count, error *e) {
+int save_field_list(save_queue *s, const int64_t *steps, int64_t count, error *e) {
   bool *exist = calloc((size_t)count + 1, sizeof *exist);
   if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
   if (!error_agree(e, s->comm)) files_fields_exist(s->files, s->config->output_path, steps, count, exist, e);
@@ -100,8 +100,8 @@ int save_field_list(saving *s, const int64_t *steps, int64_t count, error *e) {
 
 /* A field to be saved, with all that the run will have changed by then. */
 typedef struct field_job {
-  output_job job; /* first */
-  saving *s;
+  writer_job job; /* first */
+  save_queue *s;
   const snapshot *copy; /* NULL: from the device */
   const float *planes;  /* of the copy */
   field_meta meta;
@@ -125,17 +125,17 @@ static int copied_planes(void *context, int z, int planes, float *values, error 
 /* A field_measured. On the device it would keep the steps waiting: on 3 ranks of a GPU for 0.2 to 0.4 ms a field. */
 static int copy_measured(void *context, error *e) {
   field_job *j = context;
-  saving *s = j->s;
+  save_queue *s = j->s;
   j->statistics.step = j->meta.run.step;
   if (survey_finish(&s->copy_survey, snapshot_points(s->slab, j->planes), true, &j->statistics, e))
     error_abort(e, s->comm);
   return refuse_nonfinite(s, &j->statistics, e);
 }
 
-static int write_field(output_job *job, error *e) {
+static int write_field(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
-  saving *s = j->s;
-  TRY(saving_wait(s, j->copy, e));
+  save_queue *s = j->s;
+  TRY(save_queue_wait(s, j->copy, e));
   if (j->copy) j->meta.measured = copy_measured;
   files_field_write(s->files, s->io, &j->meta, j->copy ? copied_planes : transfer_to_host,
                     j->copy ? (void *)j : s->transfer, e);
@@ -148,9 +148,9 @@ static void field_free_job(field_job *j) {
   free(j);
 }
 
-static void field_done(output_job *job, bool written) {
+static void field_done(writer_job *job, bool written) {
   field_job *j = (field_job *)job;
-  saving *s = j->s;
+  save_queue *s = j->s;
   if (j->copy && j->statistics.points) log_statistics(s, &j->statistics, log_line);
   if (written) {
     log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.run.step);
@@ -164,7 +164,7 @@ static void field_done(output_job *job, bool written) {
 
 /* The list can be made anew from the files, and is long where fields are many: while the run goes on, once a second is
  * enough. By a clock that is the same on every rank. */
-static bool list_is_due(saving *s) {
+static bool list_is_due(save_queue *s) {
   const double SECONDS = 1;
   if (!s->last && s->clock - s->series.told < SECONDS) return false;
   s->series.told = s->clock;
@@ -172,7 +172,7 @@ static bool list_is_due(saving *s) {
 }
 
 static int keep_series(field_job *j, error *e) {
-  saving *s = j->s;
+  save_queue *s = j->s;
   TRY(list_step(s, j->meta.run.step, e));
   if (!j->lists) return 0;
   size_t bytes = (size_t)s->series.count * sizeof *s->series.entries;
@@ -183,7 +183,7 @@ static int keep_series(field_job *j, error *e) {
 }
 
 /* Agreed. */
-static field_job *field_make_job(saving *s, error *e) {
+static field_job *field_make_job(save_queue *s, error *e) {
   const bool lists = list_is_due(s);
   field_job *j = calloc(1, sizeof *j);
   if (j) {
@@ -202,7 +202,7 @@ static field_job *field_make_job(saving *s, error *e) {
 }
 
 /* The field in the device, which is idle, or what it will hold when the steps enqueued so far are done. */
-static int submit(saving *s, snapshot *copy, error *e) {
+static int submit(save_queue *s, snapshot *copy, error *e) {
   stepper *p = s->stepper;
   field_job *j = field_make_job(s, e);
   TRY(e->id);
@@ -216,14 +216,14 @@ static int submit(saving *s, snapshot *copy, error *e) {
     if (e->id) error_abort(e, s->comm); /* a device may fail alone */
     s->checked_step = p->step;
   }
-  return saving_submit(s, copy, &j->job, e);
+  return save_queue_submit(s, copy, &j->job, e);
 }
 
-int save_field(saving *s, error *e) {
+int save_field(save_queue *s, error *e) {
   snapshot *copy;
   double begin = MPI_Wtime();
   watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
-  TRY(saving_begin(s, snapshot_field_floats(s->slab), &copy, e));
+  TRY(save_queue_begin(s, snapshot_field_floats(s->slab), &copy, e));
   if (!copy) {
     s->io_seconds += MPI_Wtime() - begin;
     TRY(field_measure(s, true, e));
@@ -238,10 +238,10 @@ int save_field(saving *s, error *e) {
   return e->id;
 }
 
-int save_field_finish(saving *s, error *e) {
+int save_field_finish(save_queue *s, error *e) {
   error known = {0}, mine = {0};
   if (!s->open) return e->id;
-  saving_finish(s, &known); /* its failure is in `e` already */
+  save_queue_finish(s, &known); /* its failure is in `e` already */
   if (!s->series.behind) return e->id;
   const field_meta meta = field_meta_of(s);
   files_series_write(s->files, s->io, s->series.entries, s->series.whole, &meta, &mine);

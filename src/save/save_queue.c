@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 
-int saving_open(saving *s, error *e) {
+int save_queue_open(save_queue *s, error *e) {
   int threads;
-  for (int i = 0; i < OUTPUT_ROOM; i++) snapshot_open(&s->copies[i], s->dev, s->slab, i);
+  for (int i = 0; i < WRITER_ROOM; i++) snapshot_open(&s->copies[i], s->dev, s->slab, i);
   MPI_TRY(e, MPI_Query_thread(&threads));
   MPI_TRY(e, MPI_Comm_dup(s->comm, &s->jobs));
   s->open = true;
@@ -13,50 +13,50 @@ int saving_open(saving *s, error *e) {
   if (threads == MPI_THREAD_MULTIPLE) {
     if (s->config->output_every > 0)
       survey_open(&s->copy_survey, NULL, s->slab, s->jobs, s->config->histogram, e);
-    if (!e->id) output_open(&s->writer, e);
+    if (!e->id) writer_open(&s->writer, e);
   } else
     log_detail(s->log, "this MPI is for one thread at a time: the steps wait while files are written");
   return error_agree(e, s->comm);
 }
 
 /* Where the copy holds so much already, nobody need look how much memory is left. */
-static bool reserve(const saving *w, snapshot *p, size_t floats) {
+static bool save_queue_reserve(const save_queue *w, snapshot *p, size_t floats) {
   return snapshot_reserve(p, floats, floats <= p->room ? 0 : snapshot_limit(w->local_ranks));
 }
 
 /* One that has to grow grows to what the largest job will need: pinned memory takes long to get. */
-static bool reserve_for(const saving *s, snapshot *p, size_t floats) {
+static bool save_queue_reserve_for(const save_queue *s, snapshot *p, size_t floats) {
   const bool grows = p->room < floats && floats < s->most;
-  return (grows && reserve(s, p, s->most)) || reserve(s, p, floats);
+  return (grows && save_queue_reserve(s, p, s->most)) || save_queue_reserve(s, p, floats);
 }
 
-void saving_prepare(saving *s, size_t floats) {
+void save_queue_prepare(save_queue *s, size_t floats) {
   s->most = floats;
-  if (s->writer) reserve(s, &s->copies[0], floats);
+  if (s->writer) save_queue_reserve(s, &s->copies[0], floats);
 }
 
-void saving_close(saving *s) {
-  output_close(s->writer);
+void save_queue_close(save_queue *s) {
+  writer_close(s->writer);
   s->writer = NULL;
   survey_close(&s->copy_survey);
   if (s->open) MPI_Comm_free(&s->jobs);
   s->open = false;
-  for (int i = 0; i < OUTPUT_ROOM; i++) snapshot_close(&s->copies[i]);
+  for (int i = 0; i < WRITER_ROOM; i++) snapshot_close(&s->copies[i]);
 }
 
-int saving_begin(saving *s, size_t floats, snapshot **copy, error *e) {
+int save_queue_begin(save_queue *s, size_t floats, snapshot **copy, error *e) {
   *copy = NULL;
-  if (!s->writer || s->last) return saving_finish(s, e);
+  if (!s->writer || s->last) return save_queue_finish(s, e);
   double begin = MPI_Wtime();
-  const int unfinished = output_make_room(s->writer);
+  const int unfinished = writer_make_room(s->writer);
   s->waited_seconds += MPI_Wtime() - begin;
-  _Static_assert(OUTPUT_ROOM == 2, "one other job can be unfinished, the latest");
+  _Static_assert(WRITER_ROOM == 2, "one other job can be unfinished, the latest");
   const int free_one = unfinished ? !s->latest : 0; /* a second copy only where it is needed */
   snapshot *p = &s->copies[free_one];
   /* Some rank may know of a failure, or lack memory, while the others do not yet. */
-  int mine[2] = {output_failed(s->writer), !reserve_for(s, p, floats)}, all[2];
+  int mine[2] = {writer_failed(s->writer), !save_queue_reserve_for(s, p, floats)}, all[2];
   MPI_TRY(e, MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, s->comm));
-  if (all[0] || all[1]) TRY(saving_finish(s, e));
+  if (all[0] || all[1]) TRY(save_queue_finish(s, e));
   if (!all[1]) *copy = p;
   /* A device that fails here may fail alone. */
   if (*copy && stepper_await(s->stepper, STREAM_OUTPUT, e)) error_abort(e, s->comm);
@@ -66,10 +66,10 @@ int saving_begin(saving *s, size_t floats, snapshot **copy, error *e) {
   return 0;
 }
 
-int saving_submit(saving *s, const snapshot *copy, output_job *job, error *e) {
+int save_queue_submit(save_queue *s, const snapshot *copy, writer_job *job, error *e) {
   if (copy) {
     s->latest = copy->number;
-    output_push(s->writer, job);
+    writer_push(s->writer, job);
     return 0;
   }
   double begin = MPI_Wtime();
@@ -81,15 +81,15 @@ int saving_submit(saving *s, const snapshot *copy, output_job *job, error *e) {
   return e->id;
 }
 
-int saving_finish(saving *s, error *e) {
+int save_queue_finish(save_queue *s, error *e) {
   if (!s->writer) return e->id;
-  output_drain(s->writer, e);
+  writer_drain(s->writer, e);
   return error_agree(e, s->comm);
 }
 
 /* The jobs agree by themselves: the steps may be agreeing on something else, and the data server knows nothing of
  * it. */
-int saving_wait(saving *s, const snapshot *copy, error *e) {
+int save_queue_wait(save_queue *s, const snapshot *copy, error *e) {
   if (!copy) return 0;
   if (!s->files->served)
     field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
@@ -97,7 +97,7 @@ int saving_wait(saving *s, const snapshot *copy, error *e) {
   return error_agree(e, s->jobs);
 }
 
-run_meta saving_run(const saving *s) {
+run_meta saving_run(const save_queue *s) {
   return (run_meta){.step = s->stepper->step,
                     .time = (double)s->stepper->step * s->physics->dt,
                     .dt = s->physics->dt,
@@ -110,14 +110,14 @@ run_meta saving_run(const saving *s) {
                     .equation = equation_name(s->config->equation)};
 }
 
-double saving_backlog(const saving *s) {
-  return s->writer ? OUTPUT_ROOM * output_sum(s->writer).longest : 0;
+double save_queue_backlog(const save_queue *s) {
+  return s->writer ? WRITER_ROOM * writer_sum(s->writer).longest : 0;
 }
 
-output_totals saving_totals(const saving *s) {
-  output_totals t = s->at_once;
+writer_totals save_queue_totals(const save_queue *s) {
+  writer_totals t = s->at_once;
   if (!s->writer) return t;
-  output_totals w = output_sum(s->writer);
+  writer_totals w = writer_sum(s->writer);
   t.seconds += w.seconds;
   t.bytes += w.bytes;
   return t;

@@ -26,11 +26,11 @@ typedef struct saved_series {
   series_entry *entries; /* owned; rank 0 only, as are the counts */
   int count;
   int whole;   /* the first ones, whose files are complete */
-  double told; /* saving.clock when a list was last given to the writer, s */
+  double told; /* save_queue.clock when a list was last given to the writer, s */
   bool behind; /* its lists (series_write) do not name all of them; known on every rank, as is `told` */
 } saved_series;
 
-typedef struct saving {
+typedef struct save_queue {
   /* The run. Nothing of it is owned; all of it outlives this. */
   const config *config;
   const files *files;
@@ -63,41 +63,41 @@ typedef struct saving {
 
   bool open;
   MPI_Comm jobs;  /* the jobs' own communicator, of the computing ranks */
-  output *writer; /* NULL: every job is done at once */
-  snapshot copies[OUTPUT_ROOM];
+  writer *writer; /* NULL: every job is done at once */
+  snapshot copies[WRITER_ROOM];
   survey copy_survey;    /* of copies, by the writer's thread; open where fields are saved on the way */
   int latest;            /* the copy that the job pushed last saves */
   size_t most;           /* floats of the largest copy that will be needed: taken at once */
   bool told;             /* the log knows of jobs that had to be done at once */
   double waited_seconds; /* for the writer to have room */
-  output_totals at_once; /* jobs done without the writer */
-} saving;
+  writer_totals at_once; /* jobs done without the writer */
+} save_queue;
 
 /* Starts the writer where MPI can be used by two threads. Collective, agreed. */
-int saving_open(saving *s, error *e);
+int save_queue_open(save_queue *s, error *e);
 /* Takes memory for the copies of a job of so many floats now, where there is enough: it takes time. */
-void saving_prepare(saving *s, size_t floats);
+void save_queue_prepare(save_queue *s, size_t floats);
 /* Waits for the writer. */
-void saving_close(saving *s);
+void save_queue_close(save_queue *s);
 
 /* The snapshot to fill, with room for so many floats, for the next job: with the state after the steps enqueued so far,
  * for which STREAM_OUTPUT waits. NULL: do it at once. Waits for the writer.
  * Fails if an earlier job has failed. Collective, agreed. */
-int saving_begin(saving *s, size_t floats, snapshot **copy, error *e);
-/* Does the job: `copy` is saving_begin's. Collective; agreed. The job is freed by its `done` in any case. */
-int saving_submit(saving *s, const snapshot *copy, output_job *job, error *e);
+int save_queue_begin(save_queue *s, size_t floats, snapshot **copy, error *e);
+/* Does the job: `copy` is save_queue_begin's. Collective; agreed. The job is freed by its `done` in any case. */
+int save_queue_submit(save_queue *s, const snapshot *copy, writer_job *job, error *e);
 /* Waits until all is saved, and takes over the error of a job that failed. Collective, agreed. */
-int saving_finish(saving *s, error *e);
+int save_queue_finish(save_queue *s, error *e);
 
 /* For a job: makes the writer's thread ready to use files and waits until its copy, which may be NULL, is complete.
  * Collective over the ranks' jobs; agreed. */
-int saving_wait(saving *s, const snapshot *copy, error *e);
+int save_queue_wait(save_queue *s, const snapshot *copy, error *e);
 
 /* What a file saved now says of this run. */
-run_meta saving_run(const saving *s);
+run_meta saving_run(const save_queue *s);
 
 /* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */
-double saving_backlog(const saving *s);
-output_totals saving_totals(const saving *s);
+double save_queue_backlog(const save_queue *s);
+writer_totals save_queue_totals(const save_queue *s);
 
 #endif

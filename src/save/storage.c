@@ -17,19 +17,19 @@ static double multiples(int64_t first, int64_t last, int64_t every) {
 }
 
 /* What a file holds besides values: HDF5's own records, attributes and the config. */
-static double metadata(const saving *s) {
+static double metadata(const save_queue *s) {
   const double RECORDS = 14000;
   return RECORDS + (double)strlen(s->config_text);
 }
 
-double storage_field_bytes(const saving *s) {
+double storage_field_bytes(const save_queue *s) {
   const config *c = s->config;
   const double axes = (double)c->nx + c->ny + c->nz + c->histogram;
   return config_points(c) * sizeof(float) + (axes + c->histogram) * sizeof(double) + metadata(s);
 }
 
 /* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */
-static double checkpoint_size(const saving *s) {
+static double checkpoint_size(const save_queue *s) {
   const config *c = s->config;
   const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
   double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
@@ -38,7 +38,7 @@ static double checkpoint_size(const saving *s) {
   return floats * sizeof(float) + metadata(s);
 }
 
-static need need_of_fields(const saving *s, const space_steps *r, double traces, const space_use *use) {
+static need need_of_fields(const save_queue *s, const space_steps *r, double traces, const space_use *use) {
   const config *c = s->config;
   const double one = storage_field_bytes(s);
   const bool last_besides = r->every == 0 || r->last % r->every != 0;
@@ -47,7 +47,7 @@ static need need_of_fields(const saving *s, const space_steps *r, double traces,
   return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
 }
 
-static need need_of_checkpoints(const saving *s, const space_steps *r, const space_use *use) {
+static need need_of_checkpoints(const save_queue *s, const space_steps *r, const space_use *use) {
   const config *c = s->config;
   const double one = checkpoint_size(s), keep = c->checkpoint_keep;
   const double taken = (double)use->taken, old = use->files;
@@ -77,7 +77,7 @@ static int check_disk(run_log *log, const char *names, const need *n, const disk
   return 0;
 }
 
-int storage_check(const saving *s, double traces, bool tell, error *e) {
+int storage_check(const save_queue *s, double traces, bool tell, error *e) {
   const config *c = s->config;
   const int64_t from = s->from ? s->from->step : 0, steps = s->physics->steps;
   const space_steps all = {.all = true}, r = {.first = from,

@@ -5,13 +5,13 @@
 #include "save_queue.h"
 
 /* Bytes of a saved field's file, about, without compression. */
-double storage_field_bytes(const saving *s);
+double storage_field_bytes(const save_queue *s);
 
 /* Counts all that a planned run leaves: the saved fields, the receivers' file of `traces` bytes, the checkpoints that
  * `every_steps` asks for, up to `keep` and the one being written; by the clock alone, one. Old files that are replaced
  * make room. What is compressed counts as nothing, and gets a warning where it would not fit as it is. Exit 2, naming
  * path, needed and available, where that cannot fit; paths of one file system add up. With `tell` the log says it all.
  * Collective, same error everywhere. */
-int storage_check(const saving *s, double traces, bool tell, error *e);
+int storage_check(const save_queue *s, double traces, bool tell, error *e);
 
 #endif

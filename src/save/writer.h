@@ -9,43 +9,43 @@
 #include <stdint.h>
 #include "base/error.h"
 
-enum { OUTPUT_ROOM = 2 /* jobs that may be unfinished */ };
+enum { WRITER_ROOM = 2 /* jobs that may be unfinished */ };
 
 /* The beginning of a struct that holds all the job needs. */
-typedef struct output_job output_job;
-struct output_job {
+typedef struct writer_job writer_job;
+struct writer_job {
   /* On the writer's thread. */
-  int (*write)(output_job *job, error *e);
+  int (*write)(writer_job *job, error *e);
   /* On the thread that pushed it, in order, after `write` or, with `written` false, in place of it: tells and frees. */
-  void (*done)(output_job *job, bool written);
+  void (*done)(writer_job *job, bool written);
   uint64_t bytes; /* that it is about */
   double seconds; /* that `write` took */
 };
 
-typedef struct output_totals {
+typedef struct writer_totals {
   double seconds; /* the writer's, in jobs */
   uint64_t bytes; /* of jobs that were written */
   double longest; /* s that a job has taken */
-} output_totals;
+} writer_totals;
 
-typedef struct output output;
+typedef struct writer writer;
 
-int output_open(output **opened, error *e);
+int writer_open(writer **opened, error *e);
 /* Waits for the jobs, then ends the thread. NULL is allowed. */
-void output_close(output *o);
+void writer_close(writer *w);
 
-/* Calls `done` of the jobs that are finished, and waits until fewer than OUTPUT_ROOM are not. Returns how many are
+/* Calls `done` of the jobs that are finished, and waits until fewer than WRITER_ROOM are not. Returns how many are
  * not. */
-int output_make_room(output *o);
+int writer_make_room(writer *w);
 /* Calls `done` of the jobs that are finished. */
-void output_collect(output *o);
-/* Queues a job; output_make_room must have made room. After a job that failed no other is written. */
-void output_push(output *o, output_job *job);
+void writer_collect(writer *w);
+/* Queues a job; writer_make_room must have made room. After a job that failed no other is written. */
+void writer_push(writer *w, writer_job *job);
 /* Waits until all jobs are finished. Fails as the first job that failed did, now and every later time. */
-int output_drain(output *o, error *e);
+int writer_drain(writer *w, error *e);
 
 /* Has a job failed? */
-bool output_failed(output *o);
-output_totals output_sum(output *o);
+bool writer_failed(writer *w);
+writer_totals writer_sum(writer *w);
 
 #endif

@@ -201,8 +201,13 @@ def one_path(program, config, expected, ranks, io):
         check(moved == before[name], f"{io}: another {name} was moved aside")
     check([sorted(checkpoints(program, p)) for p in ("out/c", "out/c.old1", "out/c.old2")] == [[11, 12], [8, 12], [11, 12]],
           f"{io}: {sorted(program.files())}")
+    program.fail(2, ["out/c.00000012.h5", "[medium] velocity"], "-q", "--restart", "auto", config, path, np=ranks)
     go_on_from(program, config, "out/c.old1.00000012.h5", "out/A", expected, path)
     check({11, 12} <= set(checkpoints(program)), f"{io}: a restart took others' checkpoints: {sorted(program.files())}")
+    result = program.succeed("--restart", "auto", config, *OTHER, path, "time.steps=14", f"parallel.io={io}", np=ranks)
+    check("step 12\n" in result.out and result.out.count("passed over: out/c.00000") == 2,  # A's, of steps 16 and 20
+          f"{io}: not from the newest of its own: {result}")
+    check(sorted(checkpoints(program)) == [13, 14, 16, 20], f"{io}: others' checkpoints are gone: {sorted(program.files())}")
 
 
 @case

@@ -75,26 +75,26 @@ static bool blocks_sigterm(const char *id) {
 static void do_nothing(const kernel_args *args, int part, int parts) {
   (void)args, (void)part, (void)parts;
 }
-static int write_nothing(output_job *job, error *e) {
+static int write_nothing(writer_job *job, error *e) {
   (void)job, (void)e;
   return 0;
 }
-static void forget(output_job *job, bool written) {
+static void forget(writer_job *job, bool written) {
   (void)job, (void)written;
 }
 
 /* Gives every helper some work: a thread blocks all signals until it really runs. */
-static void busy_all(device *dev, output *writer) {
+static void busy_all(device *dev, writer *writer) {
   static const kernel nothing = {.name = "nothing", .backend = BACKEND_HOST, .host = do_nothing};
   const kernel_args args = {.z_end = 1};
-  output_job job = {.write = write_nothing, .done = forget};
+  writer_job job = {.write = write_nothing, .done = forget};
   error e = {0};
   for (int stream = 0; stream < STREAM_COUNT; stream++) {
     assert_ok(dev->table->launch(dev, stream, &nothing, &args, &e), &e);
     assert_ok(dev->table->sync(dev, stream, &e), &e);
   }
-  output_push(writer, &job);
-  assert_ok(output_drain(writer, &e), &e);
+  writer_push(writer, &job);
+  assert_ok(writer_drain(writer, &e), &e);
 }
 
 static void every_helper_leaves_signals_alone(void **state) {
@@ -102,10 +102,10 @@ static void every_helper_leaves_signals_alone(void **state) {
   int helpers = 0;
   error e = {0};
   device *dev;
-  output *writer;
+  writer *writer;
   const device_options options = {.local_ranks = 1, .threads = 3};
   assert_ok(device_open_host(&options, &dev, &e), &e);
-  assert_ok(output_open(&writer, &e), &e);
+  assert_ok(writer_open(&writer, &e), &e);
   busy_all(dev, writer);
   DIR *tasks = opendir("/proc/self/task");
   assert_non_null(tasks);
@@ -117,7 +117,7 @@ static void every_helper_leaves_signals_alone(void **state) {
   }
   closedir(tasks);
   assert_true(helpers >= 4); /* the writer; of each stream, its own thread at least */
-  output_close(writer);
+  writer_close(writer);
   dev->table->close(dev);
 }
 

@@ -15,7 +15,7 @@ typedef struct journal {
 } journal;
 
 typedef struct fake {
-  output_job job; /* first */
+  writer_job job; /* first */
   journal *journal;
   int number, microseconds, fails;
   atomic_bool *gate; /* NULL, or: it waits until this is true */
@@ -26,7 +26,7 @@ static void pause_us(int microseconds) {
   nanosleep(&t, NULL);
 }
 
-static int fake_write(output_job *job, error *e) {
+static int fake_write(writer_job *job, error *e) {
   fake *f = (fake *)job;
   journal *j = f->journal;
   int now = atomic_fetch_add(&j->writing, 1) + 1;
@@ -38,7 +38,7 @@ static int fake_write(output_job *job, error *e) {
   return f->fails ? FAIL(e, FILE_WRITE, "fake", "as it was told") : 0;
 }
 
-static void fake_done(output_job *job, bool written) {
+static void fake_done(writer_job *job, bool written) {
   fake *f = (fake *)job;
   journal *j = f->journal;
   j->dropped[j->dones] = !written;
@@ -53,10 +53,10 @@ static fake *make(journal *j, int number, int microseconds, int fails) {
   return f;
 }
 
-static output *open_writer(void) {
-  output *o;
+static writer *open_writer(void) {
+  writer *o;
   error e = {0};
-  assert_int_equal(output_open(&o, &e), 0);
+  assert_int_equal(writer_open(&o, &e), 0);
   return o;
 }
 
@@ -65,13 +65,13 @@ static void jobs_are_done_in_order(void **state) {
   (void)state;
   journal j = {0};
   error e = {0};
-  output *o = open_writer();
+  writer *o = open_writer();
   for (int i = 0; i < 50; i++) {
-    output_make_room(o);
-    output_push(o, &make(&j, i, i % 3 ? 0 : 300, 0)->job);
-    if (i % 4 == 0) output_collect(o);
+    writer_make_room(o);
+    writer_push(o, &make(&j, i, i % 3 ? 0 : 300, 0)->job);
+    if (i % 4 == 0) writer_collect(o);
   }
-  assert_int_equal(output_drain(o, &e), 0);
+  assert_int_equal(writer_drain(o, &e), 0);
   assert_int_equal(j.count, 50);
   assert_int_equal(j.dones, 50);
   for (int i = 0; i < 50; i++) {
@@ -80,31 +80,31 @@ static void jobs_are_done_in_order(void **state) {
     assert_int_equal(j.dropped[i], 0);
   }
   assert_int_equal(atomic_load(&j.most), 1);
-  const output_totals t = output_sum(o);
+  const writer_totals t = writer_sum(o);
   assert_int_equal(t.bytes, 5000);
   assert_true(t.longest >= 300e-6 && t.seconds >= t.longest);
-  output_close(o);
+  writer_close(o);
 }
 
-/* A full queue waits: while the first job stands still, at most OUTPUT_ROOM jobs are unfinished. */
+/* A full queue waits: while the first job stands still, at most WRITER_ROOM jobs are unfinished. */
 static void the_queue_is_bounded(void **state) {
   (void)state;
   journal j = {0};
   atomic_bool gate = false;
-  output *o = open_writer();
-  for (int i = 0; i < OUTPUT_ROOM; i++) {
-    assert_int_equal(output_make_room(o), i); /* does not wait */
+  writer *o = open_writer();
+  for (int i = 0; i < WRITER_ROOM; i++) {
+    assert_int_equal(writer_make_room(o), i); /* does not wait */
     fake *f = make(&j, i, 0, 0);
     f->gate = &gate;
-    output_push(o, &f->job);
+    writer_push(o, &f->job);
   }
-  output_collect(o); /* nor does this */
+  writer_collect(o); /* nor does this */
   assert_int_equal(j.dones, 0);
   atomic_store(&gate, true);
-  assert_true(output_make_room(o) < OUTPUT_ROOM);
+  assert_true(writer_make_room(o) < WRITER_ROOM);
   assert_true(j.dones >= 1);
-  output_close(o);
-  assert_int_equal(j.dones, OUTPUT_ROOM);
+  writer_close(o);
+  assert_int_equal(j.dones, WRITER_ROOM);
 }
 
 /* Jobs after a failure are freed and not written. Every later call reports the error. */
@@ -112,33 +112,33 @@ static void a_failure_ends_it(void **state) {
   (void)state;
   journal j = {0};
   error e = {0}, again = {0};
-  output *o = open_writer();
-  assert_false(output_failed(o));
+  writer *o = open_writer();
+  assert_false(writer_failed(o));
   for (int i = 0; i < 6; i++) {
-    output_make_room(o);
-    output_push(o, &make(&j, i, 200, i == 2)->job);
+    writer_make_room(o);
+    writer_push(o, &make(&j, i, 200, i == 2)->job);
   }
-  assert_int_equal(output_drain(o, &e), ERROR_FILE_WRITE);
+  assert_int_equal(writer_drain(o, &e), ERROR_FILE_WRITE);
   assert_string_equal(e.text, "fake: cannot write: as it was told");
-  assert_int_equal(output_drain(o, &again), ERROR_FILE_WRITE);
-  assert_true(output_failed(o));
+  assert_int_equal(writer_drain(o, &again), ERROR_FILE_WRITE);
+  assert_true(writer_failed(o));
   assert_int_equal(j.count, 3);
   assert_int_equal(j.dones, 6);
   for (int i = 0; i < 6; i++) assert_int_equal(j.dropped[i], i >= 2);
-  assert_int_equal(output_sum(o).bytes, 200);
-  output_close(o);
+  assert_int_equal(writer_sum(o).bytes, 200);
+  writer_close(o);
 }
 
 /* Closing waits for what is queued. */
 static void closing_loses_nothing(void **state) {
   (void)state;
   journal j = {0};
-  output *o = open_writer();
-  output_push(o, &make(&j, 0, 3000, 0)->job);
-  output_push(o, &make(&j, 1, 0, 0)->job);
-  output_close(o);
+  writer *o = open_writer();
+  writer_push(o, &make(&j, 0, 3000, 0)->job);
+  writer_push(o, &make(&j, 1, 0, 0)->job);
+  writer_close(o);
   assert_int_equal(j.dones, 2);
-  output_close(NULL);
+  writer_close(NULL);
 }
 
 /* --- snapshots -------------------------------------------------------------------------------------------------- */

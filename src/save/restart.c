@@ -1,0 +1,87 @@
+#include "restart.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "checkpoint_arrays.h"
+#include "fingerprint.h"
+#include "save_field.h"
+
+/* --- finding ---------------------------------------------------------------------------------------------------- */
+
+static void restart_tell(void *context, const char *reason) {
+  log_line(context, "warning: passed over: %s", reason);
+}
+
+static bool restart_automatic(const restart *r) {
+  return r->name && strcmp(r->name, "auto") == 0;
+}
+
+/* The newest that was written before generation `before`; of all, where that is negative. */
+static int restart_open_newest(restart *r, int64_t before, error *e) {
+  const checkpoint_search search = {r->path, before, restart_tell, r->log};
+  TRY(files_checkpoint_open_newest(r->files, &r->from, &search, e));
+  if (r->from.name[0]) return 0;
+  if (r->refused.id) *e = r->refused;
+  if (!e->id) log_line(r->log, "restart auto: no intact checkpoint %s.*.h5: from the start", r->path);
+  return e->id;
+}
+
+int restart_open(restart *r, error *e) {
+  r->from = (checkpoint){.fd = -1};
+  if (!r->name) return 0;
+  if (restart_automatic(r)) return restart_open_newest(r, -1, e);
+  return files_checkpoint_open(r->files, &r->from, r->name, e);
+}
+
+bool restart_pass_over(restart *r, error *e) {
+  const bool another = e->id == ERROR_CHECKPOINT_DIFFERS;
+  if (!restart_automatic(r) || !r->from.name[0] || (!another && e->id != ERROR_CHECKPOINT_DAMAGED))
+    return false;
+  const int64_t before = r->from.mark.generation;
+  if (another && !r->refused.id) r->refused = *e;
+  restart_tell(r->log, e->text);
+  checkpoint_close(&r->from);
+  *e = (error){0};
+  return !restart_open_newest(r, before, e);
+}
+
+void restart_close(restart *r) {
+  checkpoint_close(&r->from);
+}
+
+/* --- filling ---------------------------------------------------------------------------------------------------- */
+
+static int restart_match(save_queue *s, const checkpoint *c, error *e) {
+  fingerprint f;
+  fingerprint_make(&f, s, e);
+  if (!e->id) checkpoint_match(c, f.keys, f.count, e);
+  fingerprint_free(&f);
+  return error_agree(e, s->comm);
+}
+
+/* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
+ * under another path than the one before it. */
+static int restart_fill_series(save_queue *s, const checkpoint *c, error *e) {
+  const stored_array *a = checkpoint_find_array(c, "saved_steps");
+  checkpoint_arrays t = {0};
+  if (!a || a->axes != 2) return 0;
+  const int64_t count = a->shape[1];
+  int64_t *steps = calloc((size_t)count + 1, sizeof *steps);
+  if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *steps, "the list of saved fields");
+  checkpoint_arrays_add_series(&t, count, true, steps);
+  if (!error_agree(e, s->comm) && !files_checkpoint_read(s->files, c, t.arrays, 1, e))
+    save_field_list(s, steps, count, e);
+  free(steps);
+  return e->id;
+}
+
+int restart_fill(save_queue *s, const checkpoint *c, error *e) {
+  checkpoint_arrays t;
+  TRY(restart_match(s, c, e));
+  s->stepper->step = s->stepper->measured_from = c->step;
+  TRY(checkpoint_arrays_make(&t, s, false, NULL, e));
+  TRY(files_checkpoint_read(s->files, c, t.arrays, t.count, e));
+  TRY(restart_fill_series(s, c, e));
+  log_line(s->log, "restart from %s, step %lld", c->name, (long long)c->step);
+  return 0;
+}
