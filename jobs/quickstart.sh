@@ -30,7 +30,8 @@ echo "[2/4] making the input field"
 /usr/bin/python3 jobs/make_input.py "$out/input.h5" "$(grid nx)" "$(grid ny)" "$(grid nz)"
 
 echo "[3/4] mpirun -np $ranks build/release/stencil $config ${overrides[*]}"
-mpirun -np "$ranks" build/release/stencil --report "$out/report.json" "$config" "${overrides[@]}"
+here=("initial.u=$out/input.h5:/u" "output.path=$out/field")
+mpirun -np "$ranks" build/release/stencil --report "$out/report.json" "$config" "${here[@]}" "${overrides[@]}"
 
 echo "[4/4] drawing"
 fields=("$out"/field.*.hdf)
@@ -42,5 +43,5 @@ cat <<END
   picture      $out/slice.png
   fields       $out/field.xdmf and field.*.hdf (ParaView 5.11 or later opens them)
   report       $out/report.json
-  next         edit $config, or try: build/release/stencil --dry-run $config
+  next         build/release/stencil --dry-run $config ${here[*]}; or edit the .ini
 END
