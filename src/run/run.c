@@ -74,11 +74,12 @@ static int run_progress(simulation *s, int64_t first, int64_t last, double begin
   return 0;
 }
 
-/* Advances to step `last`; where the run is `watched` it saves, checks and writes checkpoints as configured, and may
- * stop early, which is STOPPED. A rank that fails alone ends the job: the others may be waiting for it. */
-static int run_steps(simulation *s, int64_t last, bool watched, error *e) {
+/* Does the steps that are left; a restart may begin beyond the last one. A run that `saves` also checks and writes
+ * checkpoints as configured, and may stop early, which is STOPPED. A rank that fails alone ends the job: the others may
+ * be waiting for it. */
+static int run_steps(simulation *s, bool saves, error *e) {
   const config *c = s->config;
-  const int64_t first = s->stepper.step;
+  const int64_t first = s->stepper.step, last = s->physics.steps > first ? s->physics.steps : first;
   enum stop_reason reason = STOP_NOT;
   MPI_TRY(e, MPI_Barrier(s->comm));
   const double begin = MPI_Wtime();
@@ -86,7 +87,7 @@ static int run_steps(simulation *s, int64_t last, bool watched, error *e) {
   while (s->stepper.step < last && reason == STOP_NOT) {
     const int64_t stop = run_next_stop(c, s->stepper.step, last);
     if (stepper_advance(&s->stepper, stop - s->stepper.step, e)) error_abort(e, s->comm);
-    if (watched) TRY(run_save_due(s, last, &reason, e));
+    if (saves) TRY(run_save_due(s, last, &reason, e));
     if (s->stepper.step < last && run_progress(s, first, last, begin, e)) error_abort(e, s->comm);
   }
   if (reason != STOP_NOT) return run_stopped(s, reason, e);
@@ -98,15 +99,6 @@ static int run_steps(simulation *s, int64_t last, bool watched, error *e) {
   if (log_progress_due(s->log, last - first, last - first, seconds))
     log_progress(s->log, last - first, last - first, seconds, config_points(c));
   return 0;
-}
-
-/* The steps that are left, under the watchdog. A restart may begin beyond the last step: then none are left. */
-static int run_loop(simulation *s, bool watched, error *e) {
-  const int64_t step = s->stepper.step, last = s->physics.steps > step ? s->physics.steps : step;
-  watchdog **watch = &s->stepper.watch;
-  if (!watchdog_open(watch, s->comm, s->config->watchdog_seconds, step, e)) run_steps(s, last, watched, e);
-  watchdog_close(watch);
-  return e->id;
 }
 
 /* --- before and after the loop ----------------------------------------------------------------------------------- */
@@ -191,7 +183,9 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   if (!simulation_plan(&s, j, from->name[0] ? from : NULL, profile ? PLAN_PROFILE : PLAN_RUN, e) &&
       !simulation_allocate(&s, e) && !announce(&s, e)) {
     timed ? run_begin_benchmark(&s, timed, e) : run_begin(&s, e);
-    if (!e->id) run_loop(&s, !timed, e);
+    if (!e->id) watchdog_open(&s.stepper.watch, s.comm, j->config->watchdog_seconds, s.stepper.step, e);
+    if (!e->id) run_steps(&s, !timed, e);
+    watchdog_close(&s.stepper.watch);
     if (!e->id && !timed) run_finish(&s, e);
     if (!e->id) report_run(&s, e);
     if (!timed) save_field_finish(&s.saves, e);
