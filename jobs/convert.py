@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Brings models and other programs' files into stencil, and traces out of it.
 
-  convert.py model my.sgy my.h5 --config my.ini      a velocity model: SEG-Y, .npy or raw binary; my.ini runs a shot over it
+  convert.py model my.sgy my.h5 --config my.ini      a model: SEG-Y, .npy or raw binary; my.ini runs a shot over it
   convert.py segy PATH shot.sgy                      the traces of the run with [output] path = PATH as SEG-Y
   convert.py kwave input.h5 PREFIX                   an input file of k-Wave: PREFIX.ini and the fields that it names
 """
@@ -68,14 +68,14 @@ def arguments():
     model = commands.add_parser("model", help="SEG-Y, .npy or raw binary to a model")
     model.add_argument("file", help="a name that ends in .sgy, .segy or .npy; any other is raw binary")
     model.add_argument("out", help="HDF5 file to write: /vp, shape (nz, ny, nx)")
-    model.add_argument("--spacing", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m, of the file; SEG-Y may say it itself")
-    model.add_argument("--resample", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m, of the model (default: as the file)")
+    model.add_argument("--spacing", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m; SEG-Y may say it itself")
+    model.add_argument("--resample", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m, to interpolate to")
     for axis in "xyz":
-        model.add_argument(f"--{axis}", nargs=2, type=float, metavar=("FROM", "TO"), help=f"m: cut this part out along {axis}")
+        model.add_argument(f"--{axis}", nargs=2, type=float, metavar=("FROM", "TO"), help=f"m: only this part along {axis}")
     model.add_argument("--scale", type=float, default=1, help="multiply velocities by it: 1000 for km/s")
     model.add_argument("--ny", type=int, default=4, help="points along y of a 2D section (default 4, a 2D run)")
     model.add_argument("--shape", nargs="+", type=int, metavar="N", help="of a raw file")
-    model.add_argument("--axes", default="zyx", help="order of .npy and raw files, the slowest first (default zyx); zx or xz: 2D")
+    model.add_argument("--axes", default="zyx", help="of .npy and raw files, the slowest first (default zyx); zx or xz: 2D")
     model.add_argument("--dtype", default="<f4", help="of a raw file, as NumPy says it (default <f4)")
     model.add_argument("--config", metavar="FILE.ini", help="also write the configuration of a shot over the model")
     model.set_defaults(run=model_command)

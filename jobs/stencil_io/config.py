@@ -1,4 +1,4 @@
-"""Configurations. Flat: {"grid.nx": 100, "source.1.f0": 15}, as overrides are written; in sections: {"grid": {"nx": "100"}}."""
+"""Configurations. Flat: {"grid.nx": 100, "source.1.f0": 15}, as overrides; in sections: {"grid": {"nx": "100"}}."""
 import configparser
 from pathlib import Path
 
@@ -7,7 +7,8 @@ from .errors import Error
 
 def parse_config(text, name="configuration"):
     """The sections of a configuration's text, with every value as its text."""
-    parser = configparser.RawConfigParser(delimiters="=", comment_prefixes=(";", "#"), inline_comment_prefixes=(";", "#"))
+    comments = (";", "#")
+    parser = configparser.RawConfigParser(delimiters="=", comment_prefixes=comments, inline_comment_prefixes=comments)
     parser.optionxform = str
     try:
         parser.read_string(text, name)

@@ -6,8 +6,8 @@ class Error(ValueError):
 
 
 class RunFailed(Error):
-    """The program's own error line; `code` is its exit code: 1 usage or configuration, 2 files, 3 numerics, 4 device or MPI, 75
-    stopped early with a checkpoint."""
+    """The program's own error line; `code` is its exit code: 1 usage or configuration, 2 files, 3 numerics, 4 device or
+    MPI, 75 stopped early with a checkpoint."""
 
     def __init__(self, line, code):
         super().__init__(line)

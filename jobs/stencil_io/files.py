@@ -35,7 +35,7 @@ def plain(value):
 
 
 class Field:
-    """A saved field, or any dataset of shape (nz, ny, nx): `name` is FILE or FILE:/dataset, and a plain FILE means its /u.
+    """A saved field, or any dataset of shape (nz, ny, nx): `name` is FILE or FILE:/dataset; a plain FILE means its /u.
 
     shape (nz, ny, nx); spacing and origin: dx dy dz and x y z, m; attributes: those of the file and of the dataset.
     values: the whole array, float32 as saved; field[z, y, x]: a part.
@@ -92,19 +92,21 @@ class Field:
     def summary(self):
         """One line: name, points, range of values."""
         (low, high), points = self.limits(), " x ".join(map(str, reversed(self.shape)))
-        return f"{self.name}: {points} points (x, y, z), {low:.5g} to {high:.5g} {self.attributes.get('units', '')}".rstrip()
+        units = self.attributes.get("units", "1")
+        return f"{self.name}: {points} points (x, y, z), {low:.5g} to {high:.5g}" + (f" {units}" if units != "1" else "")
 
 
 class Fields(Sequence):
-    """The saved fields of PATH, a sequence of Field: those that PATH.xdmf lists, which leaves out files of earlier runs;
-    without it, all that bear the name. times: s; steps."""
+    """The saved fields of PATH, a sequence of Field: those that PATH.hdf.series lists, which leaves out files of earlier
+    runs; without it, all that bear the name. steps; times, s."""
 
     def __init__(self, path):
         path = Path(path)
-        index = path.with_name(path.name + ".xdmf")
-        names = re.findall(r"([^/<>\s]+[.]\d{8}[.]hdf):", index.read_text()) if index.exists() else []
-        self.paths = ([path.with_name(name) for name in dict.fromkeys(names)]
-                      or sorted(path.parent.glob(path.name + ".[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9].hdf")))
+        series = path.with_name(path.name + ".hdf.series")
+        if series.exists():
+            self.paths = [path.with_name(file["name"]) for file in json.loads(series.read_text())["files"]]
+        else:
+            self.paths = sorted(path.parent.glob(path.name + "." + 8 * "[0-9]" + ".hdf"))
 
     def __len__(self):
         return len(self.paths)
@@ -128,9 +130,9 @@ class Receivers:
     def __init__(self, path):
         self.path = Path(path)
         with open_hdf5(path) as file:
-            self.u, self.position, self.time = (dataset_of(file, name)[...] for name in ("u", "position", "time"))
+            self.u, self.position, self.time, self.source_position = (
+                dataset_of(file, name)[...] for name in ("u", "position", "time", "source_position"))
             self.attributes = {key: plain(value) for key, value in file.attrs.items()}
-            self.source_position = file["source_position"][...] if "source_position" in file else np.empty((0, 3))
         if self.u.size == 0 or len(self.time) < 2:
             raise Error(f"{path}: no traces")
 
@@ -169,4 +171,4 @@ class Run:
 
 def open_run(path):
     """The run that saved PATH.SSSSSSSS.hdf; `path` may be one of these files, or PATH.receivers.h5, as well."""
-    return Run(re.sub(r"[.](\d{8}[.]hdf|receivers[.]h5|xdmf)$", "", str(path)))
+    return Run(re.sub(r"[.](\d{8}[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", "", str(path)))

@@ -31,12 +31,13 @@ class Input:
 
 
 def from_kwave(path, prefix):
-    """Writes PREFIX.c0.h5, .p0.h5, .source.h5 and .sensor.h5 with what `path` has of sound speed, initial pressure, pressure
-    sources and sensor points; returns the configuration (flat, for write_config) that runs it and saves to PREFIX.
+    """Writes PREFIX.c0.h5, .p0.h5, .source.h5 and .sensor.h5 with what `path` has of sound speed, initial pressure,
+    pressure sources and sensor points; returns the configuration (flat, for write_config) that saves to PREFIX.
 
-    Layers of k-Wave's greatest PML size on every axis that has one, the others periodic; grid, steps and dt as they are. A
-    pressure source, which k-Wave adds to the density, becomes its time derivative: sample n + 1 of stencil is sample n of
-    k-Wave. Refused: media that absorb, are nonlinear or differ in density, sources of velocity or imposed pressure, 2D files.
+    Layers of k-Wave's greatest PML size on every axis that has one, the others periodic; grid, steps and dt as they are.
+    A pressure source, which k-Wave adds to the density, becomes its time derivative: sample n + 1 of stencil is sample n
+    of k-Wave. Refused: media that absorb, are nonlinear or differ in density, sources of velocity or imposed pressure,
+    2D files.
     """
     with open_hdf5(path) as file:
         data = Input(path, file)
@@ -59,7 +60,8 @@ def field(data, name, prefix, label, units):
     values = data.array(name)
     if values.size == 1:
         return data.number(name)
-    return write_model(f"{prefix}.{label}.h5", values, label, units=units, spacing=[data.number(f"d{a}") for a in "xyz"])
+    spacing = [data.number(f"d{a}") for a in "xyz"]
+    return write_model(f"{prefix}.{label}.h5", values, label, units=units, spacing=spacing)
 
 
 def medium(data, prefix):
@@ -84,8 +86,8 @@ def places(data, name):
 
 
 def sources(data, prefix):
-    """Each step adds p_source_input to the density along each of three axes, so 3 c^2 times it to the pressure. stencil adds
-    dt^2 c^2 s(t) to the second difference of the pressure: s is 3 / dt^2 times the difference of two samples."""
+    """Each step of k-Wave adds p_source_input to the density of each of three axes, so 3 c^2 times it to the pressure.
+    stencil adds dt^2 c^2 s(t) to the second difference of the pressure: s is 3 / dt^2 times the difference of two samples."""
     if not data.number("p_source_flag", 0):
         return {}
     if not data.number("p_source_mode", 1):
@@ -110,8 +112,8 @@ def sensor(data, prefix):
     """Sensor points, or those of boxes given by two corners."""
     if data.number("sensor_mask_type", 0):
         corners = data.array("sensor_mask_corners").reshape(-1, 6).astype(np.int64) - 1
-        boxes = [np.stack(np.meshgrid(*(np.arange(c[i], c[i + 3] + 1) for i in range(3)), indexing="ij"), -1).reshape(-1, 3)
-                 for c in corners]
+        ranges = [[np.arange(c[i], c[i + 3] + 1) for i in range(3)] for c in corners]
+        boxes = [np.stack(np.meshgrid(*box, indexing="ij"), axis=-1).reshape(-1, 3) for box in ranges]
         where = np.concatenate(boxes) * [data.number(f"d{a}") for a in "xyz"]
     elif "sensor_mask_index" in data.file:
         where = places(data, "sensor_mask_index")

@@ -31,7 +31,7 @@ def environment():
 
 
 def run(config, overrides=None, ranks=1, options=(), quiet=False):
-    """Runs the file `config` with `overrides` ({"section.key": value}) and returns what it has saved, a Run with its report.
+    """Runs the file `config` with `overrides` ({"section.key": value}); returns what it has saved, a Run with its report.
 
     One rank starts without mpirun; $MPIRUN may name another launcher with its options. `options` are the program's, as
     ("--restart", "auto"). Progress goes to the terminal as the program draws it, elsewhere a line every 10 %. An
@@ -52,13 +52,13 @@ def run(config, overrides=None, ranks=1, options=(), quiet=False):
         errors.seek(0)
         said = errors.read().splitlines()
     if code:
-        lines = [line for line in said if line.startswith("stencil: error: ")] or [line for line in said if line.strip()]
+        lines = [line for line in said if line.startswith("stencil: error: ")] or list(filter(str.strip, said))
         raise RunFailed(lines[0] if lines else f"{Path(command[0]).name}: exit code {code}", code)
     return Run(path)
 
 
 def watch(command, errors):
-    """Runs the command to its end, returns its exit code. In a session of its own, so that Ctrl-C reaches this program only."""
+    """Runs the command to its end, returns its exit code. Its session is its own, so that Ctrl-C reaches only this one."""
     terminal = sys.stdout.isatty()
     try:
         process = subprocess.Popen(command, stdout=None if terminal else subprocess.PIPE, stderr=errors, text=True,

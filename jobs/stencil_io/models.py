@@ -25,7 +25,7 @@ def volume(values, axes="zyx"):
 
 
 def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
-    """A .npy file, or a raw binary one of this shape (in the order of `axes`, the slowest first), as (nz, ny, nx); see volume()."""
+    """A .npy file, or a raw binary one of this shape (in the order of `axes`, the slowest first), as (nz, ny, nx)."""
     if str(path).endswith(".npy"):
         return volume(np.load(path), axes)
     values = np.fromfile(path, dtype)
@@ -35,8 +35,8 @@ def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
 
 
 def resample(values, spacing, wanted):
-    """Values (nz, ny, nx) of spacing dx dy dz on a grid of another one, which begins at the same point: linear interpolation.
-    An axis of one point stays."""
+    """Values (nz, ny, nx) of spacing dx dy dz on a grid of another one, which begins at the same point: linear
+    interpolation. An axis of one point stays."""
     for axis, old, new in zip((2, 1, 0), spacing, wanted):
         if old <= 0 or new <= 0:
             raise Error(f"spacing {old:g} to {new:g} m: expected more than 0")
@@ -50,8 +50,8 @@ def resample(values, spacing, wanted):
 
 
 def write_model(path, values, name="vp", shape=None, **attributes):
-    """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for the
-    configuration. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said)."""
+    """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
+    the configuration. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said)."""
     shape = np.shape(values) if shape is None else tuple(shape)
     if len(shape) != 3 or min(shape) < 1:
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")

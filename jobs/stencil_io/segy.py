@@ -20,8 +20,8 @@ def need_segyio():
 
 
 def resample_time(values, old, new):
-    """Samples along axis 0 at interval `new` <= `old`: a sinc of 16 samples under a Kaiser window. An error of 1e-4 at 4 samples a
-    period; a wavelet well sampled by the grid has ten times as many."""
+    """Samples along axis 0 at interval `new` <= `old`: a sinc of 16 samples under a Kaiser window. Its error is below 1e-4 at
+    4 samples a period; a wavelet that the grid resolves has ten times as many."""
     half = 8
     at = np.arange(int((len(values) - 1) * old / new + 1e-6) + 1) * (new / old)
     low = at.astype(int)
@@ -39,7 +39,7 @@ def whole_interval(receivers):
     exact = 1e6 * receivers.interval
     interval = round(exact)
     if interval < 1 or exact < 1:
-        raise Error(f"{receivers.path}: samples every {exact:.4g} us, and SEG-Y counts whole microseconds: set a longer time.dt or "
+        raise Error(f"{receivers.path}: samples every {exact:.4g} us, and SEG-Y counts whole microseconds: set a greater "
                     "receivers.every")
     traces, note = receivers.u, ""
     if interval > LONGEST or abs(exact - interval) * len(traces) > 0.01 * interval:  # the last sample's time would be wrong
@@ -50,18 +50,8 @@ def whole_interval(receivers):
     return traces, interval, note
 
 
-def sources_of(run):
-    """Positions (sources, 3): from the receivers' file, or from the configuration."""
-    found = run.receivers.source_position
-    if not len(found):
-        found = [list(map(float, keys["position"].split())) for name, keys in run.config.items() if name.startswith("source.")]
-    if not len(found):
-        raise Error(f"{run.path}: no source, whose position SEG-Y's headers hold")
-    return np.asarray(found, float)
-
-
 def to_segy(run, path):
-    """Writes the traces of `run` (a Run, or its PATH) as a shot gather, IEEE float; returns a line that says what was written.
+    """Writes the traces of `run` (a Run, or its PATH) as a shot gather, IEEE float; returns a line about what it wrote.
 
     Headers hold source and receiver x and y, depths (z) and offset with a scalar, down to 0.1 mm; of several sources the
     first. SEG-Y counts time in whole microseconds: traces of another interval are resampled to the next shorter one.
@@ -70,7 +60,9 @@ def to_segy(run, path):
     run = open_run(run) if not hasattr(run, "receivers") else run
     traces, interval, note = whole_interval(run.receivers)
     lines = np.ascontiguousarray(traces.T, np.float32)
-    sources, position = sources_of(run), run.receivers.position
+    sources, position = run.receivers.source_position, run.receivers.position
+    if not len(sources):
+        raise Error(f"{run.path}: no source, whose position SEG-Y's headers hold")
     largest = np.abs(np.concatenate([sources, position])).max()
     scale = next((s for s in SCALARS if s * largest < 2**31), None)
     if scale is None:
@@ -111,9 +103,9 @@ def trace_header(keys, number, source, receiver, scale, samples):
 # --- models ---------------------------------------------------------------------------------------------------------
 
 def from_segy(path, spacing=None):
-    """A model from a volume (inline, crossline, depth), its crosslines along x and inlines along y, or from a 2D line (ny = 1).
-    Distances are those of the headers' coordinates and depth interval; `spacing` (dx dy dz, m) replaces them. Returns a Model
-    whose note says what was found."""
+    """A model from a volume (inline, crossline, depth), its crosslines along x and inlines along y, or from a 2D line
+    (ny = 1). Distances are those of the headers' coordinates and depth interval; `spacing` (dx dy dz, m) replaces them.
+    Returns a Model whose note says what was found."""
     segyio = need_segyio()
     try:
         with segyio.open(str(path), ignore_geometry=True) as file:
@@ -135,13 +127,13 @@ def from_segy(path, spacing=None):
         model, kind = volume(traces, "xz"), f"a line of {len(traces)} traces (x)"
         found = (grid_steps(places[None])[0], None)
     else:
-        raise Error(f"{path}: {len(traces)} traces with {counts[0]} inlines and {counts[1]} crosslines are neither a whole volume "
-                    "nor a line")
+        raise Error(f"{path}: {len(traces)} traces with {counts[0]} inlines and {counts[1]} crosslines are neither a whole "
+                    "volume nor a line")
     dx, dy = found
     steps = tuple(map(float, spacing)) if spacing else (dx, dy or dx, depth)
-    if not all(steps):
-        raise Error(f"{path}: its headers do not say {'dx dy dz'.split()[steps.index(next(s for s in steps if not s))]}: give the "
-                    "spacing (dx dy dz, m)")
+    unknown = [name for name, step in zip(("dx", "dy", "dz"), steps) if not step]
+    if unknown:
+        raise Error(f"{path}: its headers do not say {' '.join(unknown)}: give the spacing, dx dy dz in m")
     return Model(model, steps, note=f"{kind} x {traces.shape[1]} depths, {' x '.join(f'{s:g}' for s in steps)} m"
                                     + ("" if spacing else " by its headers"))
 
@@ -158,7 +150,7 @@ def trace_places(file, keys):
 
 
 def grid_steps(places):
-    """Mean distance of neighbours along the second and the first axis of places (ny, nx, 2); None where it is 0 or uneven."""
+    """Mean distances of neighbours along the second and the first axis of places (ny, nx, 2); None where 0 or uneven."""
     found = []
     for axis in (1, 0):
         if places.shape[axis] < 2:

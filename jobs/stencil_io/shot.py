@@ -8,9 +8,9 @@ PERIODIC = LAYER  # an axis y of fewer points is periodic: it has no room for la
 
 
 def shot(model, path="shot", points=5):
-    """The configuration (flat) of a shot over `model`, FILE:/dataset: source in the middle and receivers along x, two points deep
-    below a free surface. `points` per shortest wavelength of what the source sends. It lasts as long as an echo from the
-    bottom, or a wave across."""
+    """The configuration (flat) of a shot over `model`, FILE:/dataset: source in the middle and receivers along x, two points
+    below a free surface. `points` per shortest wavelength of what the source sends. It lasts as long as an echo from
+    the bottom, or a wave across."""
     field = Field(model)
     (slowest, fastest), spacing, origin = field.limits(), field.spacing, field.origin
     size = field.shape[::-1]
@@ -36,9 +36,9 @@ def shot(model, path="shot", points=5):
 
 
 def write_shot(path, model, output=None, points=5):
-    """Writes the configuration of a shot over `model` to `path` and returns a line about it; it saves to `output`, or what `path`
-    is without .ini."""
+    """Writes the configuration of a shot over `model` to `path` and returns a line about it. The run saves to `output`, or
+    what `path` is without .ini."""
     keys = shot(model, output or str(path).removesuffix(".ini"), points)
-    write_config(path, keys, f"A shot over {model}, written by stencil_io: source, receivers and time are only a beginning.")
-    return (f"{path}: a Ricker wavelet of {keys['source.1.f0']:g} Hz ({points:g} points per wavelength at its highest frequency), "
-            f"{keys['time.end_time']:g} s")
+    write_config(path, keys, f"A shot over {model}, written by stencil_io: a start; source, receivers and time are yours.")
+    return (f"{path}: a Ricker wavelet of {keys['source.1.f0']:g} Hz ({points:g} points per wavelength at its highest "
+            f"frequency), {keys['time.end_time']:g} s")

@@ -7,11 +7,14 @@ import importlib.util
 import io
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from contextlib import contextmanager, redirect_stdout
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import ENVIRONMENT, SOURCE, case, check, h5py, main, np, same_bits, skip
+from harness import ENVIRONMENT, PATIENCE, SOURCE, case, check, h5py, main, np, same_bits, skip
 
 sys.path.insert(0, str(SOURCE / "jobs"))
 if h5py:
@@ -108,6 +111,25 @@ def running(program):
 
 
 @case
+def interrupted(program):
+    """An interruption of Python lets the run write its checkpoint; only then does KeyboardInterrupt go on."""
+    program.config({**WAVE, "time.steps": 100000000, "output.every": 100000000, "receivers.line": None, "receivers.every": None,
+                    "time.dt": 1e-12})
+    script = "import stencil_io as st\ntry: st.run('run.ini', ranks=2)\nexcept KeyboardInterrupt: print('interrupted')"
+    env = {**program.environment, "PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path, "MPIRUN": program.mpiexec}
+    command = [sys.executable, "-B", "-c", script]
+    with subprocess.Popen(command, cwd=program.folder, env=env, stdout=subprocess.PIPE, text=True) as run:
+        end = time.monotonic() + PATIENCE
+        while not (program.folder / "out/u.00000000.hdf").exists():  # then the ranks take signals
+            check(time.monotonic() < end and run.poll() is None, "the run did not start")
+            time.sleep(0.1)
+        run.send_signal(signal.SIGINT)
+        out = run.communicate(timeout=PATIENCE)[0]
+    check(run.returncode == 0 and "interrupted" in out, f"exit {run.returncode}: {out}")
+    check(any(".checkpoint." in name for name in program.files()), f"no checkpoint: {program.files()}")
+
+
+@case
 def models(program):
     """Arrays and raw files become what the program reads; a grid of another spacing keeps what is linear."""
     z, y, x = np.meshgrid(np.arange(30), np.arange(22), np.arange(40), indexing="ij")
@@ -171,9 +193,11 @@ def segy_traces(program):
         check(np.abs(traces - fine).max() < 0.01 * np.abs(fine).max(), "resampled to something else")
         run = st.run(exact, {"time.dt": 1e-7, "receivers.every": 1}, quiet=True)
         expect(["0.1 us", "receivers.every"], st.to_segy, run, "short.sgy")
+        none = {"source.1.position": None, "source.1.wavelet": None, "source.1.f0": None, "initial.u": "gaussian"}
+        expect(["no source"], st.to_segy, st.run(program.config({**WAVE, **none}), quiet=True), "none.sgy")
     pulse = np.linspace(0, 20, 401)[:, None]
-    check(np.abs(st.segy.resample_time(np.sin(pulse), 0.05, 0.03)[20:-20, 0] - np.sin(0.03 * np.arange(667))[20:-20]).max() < 1e-4,
-          "a sine is another after resampling")
+    got, expected = st.segy.resample_time(np.sin(pulse), 0.05, 0.03)[:, 0], np.sin(0.03 * np.arange(667))
+    check(np.abs(got - expected)[20:-20].max() < 1e-4, "a sine is another after resampling")
 
 
 @case
@@ -297,7 +321,8 @@ def tools(program):
             tool(program, "plot", "gather", f"{name}.receivers.h5")
             tool(program, "plot", "animation", name)
             check((program.folder / f"{name}.receivers.png").stat().st_size > 5000, "no picture")
-    for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]), (["no such"], ["convert", "kwave", "x", "k"]),
+    for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]),
+                        (["no such"], ["convert", "kwave", "x", "k"]),
                         (["--x 0 9000", "590"], [*own, "--axes", "xz", "--spacing", 10, 10, 10, "--x", 0, 9000])):
         said = tool(program, *args, code=1).err
         check("convert.py: error:" in said and all(word in said for word in words), said)
@@ -338,13 +363,14 @@ def notebooks(program):
     paths = sorted((SOURCE / "jobs/notebooks").glob("*.ipynb"))
     check(len(paths) == 2, f"{paths}")
     for path in paths:
-        check('"output_type"' not in path.read_text() and '"execution_count": null' in path.read_text(), f"{path.name} holds output")
+        text = path.read_text()
+        check('"output_type"' not in text and '"execution_count": null' in text, f"{path.name} holds output")
     for package in ("nbconvert", "ipykernel", "matplotlib"):
         need(package)
     for path in paths:
-        result = program.finish([sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", program.folder, path],
-                                timeout=600, env={"PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path,
-                                                  "MPIRUN": program.mpiexec, "HOME": str(program.root)})
+        convert = ["nbconvert", "--to", "notebook", "--execute", "--output-dir", program.folder, path]
+        env = {"PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path, "MPIRUN": program.mpiexec, "HOME": str(program.root)}
+        result = program.finish([sys.executable, "-m", *convert], timeout=600, env=env)
         done = program.folder / path.name
         check(result.code == 0 and done.exists(), f"{path.name}: {result.err[-3000:]}")
         check(done.read_text().count('"image/png"') >= 2, f"{path.name} drew nothing")
