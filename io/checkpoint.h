@@ -30,7 +30,7 @@ typedef struct checkpoint_array {
   int axes;         /* 1 to 3 */
   int64_t shape[3]; /* slowest first; any may be 0 */
 
-  /* This rank's rows. Written: those of the ranks, in order, are all of the array's, each once; a rank may have none.
+  /* This rank's rows. Written: those of the ranks are all of the array's, each once; a rank may have none.
    * Read: any rows, the same ones on several ranks too. */
   int64_t first, count;
 

@@ -60,7 +60,7 @@ typedef struct plan {
   uint64_t at[CHECKPOINT_ARRAYS];
 } plan;
 
-typedef struct writer {
+typedef struct checkpoint_writer {
   io_way *way;
   const checkpoint_place *place;
   const checkpoint_array *arrays;
@@ -68,15 +68,14 @@ typedef struct writer {
   char name[CHECKPOINT_NAME];
   plan plan;
   int fd;                            /* of the ranks that use files */
-  row_part parts[CHECKPOINT_ARRAYS]; /* this rank's, and */
-  uint64_t *sums;                    /* their sums; owned */
+  row_part parts[CHECKPOINT_ARRAYS]; /* this rank's */
+  checkpoint_seal seal;              /* complete on rank 0 */
+  uint64_t *sums;                    /* of all rows, of which this rank fills its own; owned */
+  int64_t rows;
   /* rank 0: */
   checkpoint_list before; /* those that were there */
-  checkpoint_seal seal;
-  int64_t *shares;    /* of all arrays, of every rank: first row and rows; owned, as are */
-  uint64_t *all_sums; /* of all rows */
-  bool created;       /* the temporary file may be there */
-} writer;
+  bool created;           /* the temporary file may be there */
+} checkpoint_writer;
 
 /* An array as it will be in the file. */
 static stored_array checkpoint_write_describe(const checkpoint_array *a) {
@@ -97,106 +96,65 @@ uint64_t checkpoint_bytes(const checkpoint_array *arrays, int count) {
   return bytes;
 }
 
-/* This rank's rows of an array; none where rows have no values. */
-static row_part own_rows(const checkpoint_array *a) {
-  const stored_array s = checkpoint_write_describe(a);
-  const int64_t count = stored_rows(&s) ? a->count : 0;
-  return (row_part){.array = a->name,
-                    .row_bytes = stored_bytes(&s, 1),
-                    .first = a->first,
-                    .count = count,
-                    .move = a->source,
-                    .context = a->context};
-}
+/* --- rows and their sums ---------------------------------------------------------------------------------------- */
 
-/* Where this rank's sums go. */
-static int checkpoint_write_take_sums(writer *w, error *e) {
-  int64_t rows = 0;
-  for (int i = 0; i < w->count; i++) rows += w->parts[i].count;
-  w->sums = malloc(((size_t)rows + 1) * sizeof *w->sums);
-  if (!w->sums) return FAIL(e, OUT_OF_MEMORY, (size_t)rows * sizeof *w->sums, "the sums of a checkpoint");
-  rows = 0;
-  for (int i = 0; i < w->count; rows += w->parts[i++].count) w->parts[i].sums = w->sums + rows;
-  return 0;
-}
-
-/* --- who has what --- */
-
-/* Rank 0 learns everybody's rows. Agreed. */
-static int gather_shares(writer *w, error *e) {
-  const int each = 2 * w->count;
-  MPI_Request request;
-  int64_t mine[2 * CHECKPOINT_ARRAYS] = {0};
-  for (int i = 0; i < w->count; i++) mine[2 * i] = w->parts[i].first, mine[2 * i + 1] = w->parts[i].count;
-  if (w->way->rank == 0 && !(w->shares = calloc((size_t)(w->way->ranks * each) + 1, sizeof *w->shares)))
-    FAIL(e, OUT_OF_MEMORY, (size_t)(w->way->ranks * each) * sizeof *w->shares, "a checkpoint");
-  TRY(error_agree(e, w->way->comm));
-  MPI_TRY(e, MPI_Igather(mine, each, MPI_INT64_T, w->shares, each, MPI_INT64_T, 0, w->way->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  return 0;
-}
-
-/* Rank 0: is every row held by one rank, in order? */
-static int check_shares(const writer *w, error *e) {
+/* This rank's rows of each array; none where rows have no values. */
+static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
+  checkpoint_seal *s = &w->seal;
+  s->count = w->count;
   for (int i = 0; i < w->count; i++) {
-    int64_t next = 0;
-    for (int r = 0; r < w->way->ranks; r++) {
-      const int64_t *share = &w->shares[2 * (r * w->count + i)];
-      if (share[1] && share[0] != next) return FAIL(e, CHECKPOINT_SHARES, w->arrays[i].name);
-      next += share[1];
-    }
-    if (next != stored_rows(&w->seal.arrays[i])) return FAIL(e, CHECKPOINT_SHARES, w->arrays[i].name);
+    const checkpoint_array *a = &w->arrays[i];
+    s->arrays[i] = checkpoint_write_describe(a);
+    w->parts[i] = (row_part){.array = a->name,
+                             .row_bytes = stored_bytes(&s->arrays[i], 1),
+                             .first = a->count ? a->first : 0,
+                             .count = stored_rows(&s->arrays[i]) ? a->count : 0,
+                             .move = a->source,
+                             .context = a->context};
+    const row_part *p = &w->parts[i];
+    if (p->first < 0 || p->count < 0 || p->first > a->shape[0] || p->count > a->shape[0] - p->first)
+      FAIL(e, CHECKPOINT_SHARES, a->name);
+    w->rows += stored_rows(&s->arrays[i]);
   }
-  return 0;
+  w->sums = calloc((size_t)w->rows + 1, sizeof *w->sums);
+  if (!w->sums) return FAIL(e, OUT_OF_MEMORY, (size_t)w->rows * sizeof *w->sums, "the sums of a checkpoint");
+  int64_t before = 0;
+  for (int i = 0; i < w->count; before += stored_rows(&s->arrays[i++]))
+    w->parts[i].sums = w->sums + before + w->parts[i].first;
+  return e->id;
 }
 
-/* Rank 0 gets the sums of an array, whose rows the ranks hold in order. */
-static int gather_array(const writer *w, int i, int *counts, uint64_t *to, error *e) {
-  const io_way *way = w->way;
+/* Adds up what the ranks have for each row, on rank 0. */
+static int checkpoint_write_add(checkpoint_writer *w, error *e) {
   MPI_Request request;
-  int *firsts = counts ? counts + way->ranks : NULL;
-  for (int r = 0, first = 0; counts && r < way->ranks; first += counts[r++]) {
-    counts[r] = (int)w->shares[2 * (r * w->count + i) + 1];
-    firsts[r] = first;
-  }
-  MPI_TRY(e, MPI_Igatherv(w->parts[i].sums, (int)w->parts[i].count, MPI_UINT64_T, to, counts, firsts,
-                          MPI_UINT64_T, 0, way->comm, &request));
+  const void *from = w->way->rank ? w->sums : MPI_IN_PLACE;
+  MPI_TRY(e, MPI_Ireduce(from, w->sums, (int)w->rows, MPI_UINT64_T, MPI_SUM, 0, w->way->comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   return 0;
 }
 
-/* Agreed but for MPI's own errors. */
-static int gather_sums(writer *w, int64_t rows, error *e) {
-  const io_way *way = w->way;
-  int *counts = NULL;
-  if (way->rank == 0) {
-    counts = calloc(2 * (size_t)way->ranks, sizeof *counts);
-    w->all_sums = malloc(((size_t)rows + 1) * sizeof *w->all_sums);
-    if (!counts || !w->all_sums)
-      FAIL(e, OUT_OF_MEMORY, (size_t)rows * sizeof *w->all_sums, "the sums of a checkpoint");
-  }
-  uint64_t *to = w->all_sums;
-  error_agree(e, way->comm);
-  for (int i = 0; i < w->count && !e->id; i++) {
-    gather_array(w, i, counts, to, e);
-    if (to) to += stored_rows(&w->seal.arrays[i]);
-  }
-  free(counts);
+/* Is every row held by one rank? Then w->sums is zeros again. Agreed but for rank 0's errors. */
+static int checkpoint_write_check(checkpoint_writer *w, error *e) {
+  TRY(error_agree(e, w->way->comm));
+  for (int i = 0; i < w->count; i++)
+    for (int64_t row = 0; row < w->parts[i].count; row++) w->parts[i].sums[row] = 1;
+  TRY(checkpoint_write_add(w, e));
+  const uint64_t *held = w->sums;
+  for (int i = 0; w->way->rank == 0 && i < w->count; i++)
+    for (int64_t row = 0; row < stored_rows(&w->seal.arrays[i]); row++)
+      if (*held++ != 1 && !e->id) FAIL(e, CHECKPOINT_SHARES, w->arrays[i].name);
+  memset(w->sums, 0, (size_t)w->rows * sizeof *w->sums);
   return e->id;
 }
 
 /* --- the file --- */
 
 /* Rank 0: everything up to the first row. */
-static int checkpoint_write_begin(writer *w, const checkpoint_meta *m, error *e) {
+static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m, error *e) {
   const char *path = w->place->path;
-  w->seal.count = w->count;
-  for (int i = 0; i < w->count; i++) w->seal.arrays[i] = checkpoint_write_describe(&w->arrays[i]);
-  TRY(check_shares(w, e));
   temporary_name(w->plan.temporary, sizeof w->plan.temporary, w->name);
   temporary_remove(path, ".h5");
   TRY(checkpoint_list_files(&w->before, path, e));
-  TRY(space_check(w->name, checkpoint_bytes(w->arrays, w->count), e));
   w->seal.mark = w->place->self;
   const int64_t newest = checkpoint_list_newest(&w->before);
   w->seal.mark.generation = (newest > w->seal.mark.generation ? newest : w->seal.mark.generation) + 1;
@@ -207,7 +165,7 @@ static int checkpoint_write_begin(writer *w, const checkpoint_meta *m, error *e)
 }
 
 /* The ranks that use files open the one that rank 0 has created. */
-static int checkpoint_write_open(writer *w, error *e) {
+static int checkpoint_write_open(checkpoint_writer *w, error *e) {
   MPI_Request request;
   MPI_TRY(e, MPI_Ibcast(&w->plan, sizeof w->plan, MPI_BYTE, 0, w->way->comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
@@ -218,7 +176,7 @@ static int checkpoint_write_open(writer *w, error *e) {
 }
 
 /* Each rank makes durable what it has written: on a network's file system another one cannot. */
-static int close_file(writer *w, bool sync, error *e) {
+static int checkpoint_write_close(checkpoint_writer *w, bool sync, error *e) {
   if (w->fd < 0) return e->id;
   if (sync && !e->id && fsync(w->fd)) FAIL(e, FILE_WRITE, w->name, strerror(errno));
   if (close(w->fd)) FAIL(e, FILE_WRITE, w->name, strerror(errno));
@@ -227,7 +185,7 @@ static int close_file(writer *w, bool sync, error *e) {
 }
 
 /* Rank 0: gives the file its name. Another run's file of that name is moved aside first. */
-static int take_name(const writer *w, int64_t step, error *e) {
+static int checkpoint_write_rename(const checkpoint_writer *w, int64_t step, error *e) {
   bool taken = true;
   const char *temporary = w->plan.temporary;
   for (int number = w->before.aside + 1; taken && !e->id;) {
@@ -240,21 +198,20 @@ static int take_name(const writer *w, int64_t step, error *e) {
 }
 
 /* Rank 0: the sums and the seal; after a failure, only tidies up. */
-static int checkpoint_write_finish(writer *w, int64_t step, int64_t rows, error *e) {
+static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e) {
   const row_file f = {.name = w->name, .fd = w->fd};
-  if (!e->id && !row_file_put(&f, w->seal.sums_at, w->all_sums, (size_t)rows * sizeof *w->all_sums, e))
+  if (!e->id && !row_file_put(&f, w->seal.sums_at, w->sums, (size_t)w->rows * sizeof *w->sums, e))
     checkpoint_write_seal(w->name, w->fd, &w->seal, e);
-  close_file(w, false, e); /* taking the name makes it durable */
+  checkpoint_write_close(w, false, e); /* taking the name makes it durable */
   if (e->id && w->created)
     unlink(w->plan.temporary);
-  else if (!e->id && !take_name(w, step, e))
+  else if (!e->id && !checkpoint_write_rename(w, step, e))
     checkpoint_rotate(&w->before, w->place, step);
   return e->id;
 }
 
 /* Rank 0 has begun. Collective. */
-static int write_rows(writer *w, error *e) {
-  checkpoint_write_take_sums(w, e);
+static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
   checkpoint_write_open(w, e);
   if (w->way->together ? e->id : error_agree(e, w->way->comm)) return e->id;
   const row_file f = {.name = w->name, .fd = w->fd};
@@ -263,24 +220,20 @@ static int write_rows(writer *w, error *e) {
 
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e) {
-  writer w = {.way = way, .place = place, .arrays = arrays, .count = count, .fd = -1};
-  int64_t rows = 0;
-  for (int i = 0; i < count; i++) w.parts[i] = own_rows(&arrays[i]);
+  checkpoint_writer w = {.way = way, .place = place, .arrays = arrays, .count = count, .fd = -1};
   checkpoint_file_name(w.name, place->path, meta->run.step, e);
-  if (!gather_shares(&w, e)) {
-    if (way->rank == 0) checkpoint_write_begin(&w, meta, e);
-    for (int i = 0; i < w.seal.count; i++) rows += stored_rows(&w.seal.arrays[i]);
-    if (!error_agree(e, way->comm)) {
-      write_rows(&w, e);
-      if (way->rank > 0) close_file(&w, true, e);
-      gather_sums(&w, rows, e);
-    }
-    if (way->rank == 0) checkpoint_write_finish(&w, meta->run.step, rows, e);
-    error_agree(e, way->comm);
+  if (way->rank == 0 && !e->id) space_check(w.name, checkpoint_bytes(arrays, count), e);
+  if (!e->id) checkpoint_write_parts(&w, e);
+  checkpoint_write_check(&w, e);
+  if (way->rank == 0 && !e->id) checkpoint_write_begin(&w, meta, e);
+  if (!error_agree(e, way->comm)) {
+    checkpoint_write_rows(&w, e);
+    if (way->rank > 0) checkpoint_write_close(&w, true, e);
+    if (!error_agree(e, way->comm)) checkpoint_write_add(&w, e);
   }
+  if (way->rank == 0) checkpoint_write_finish(&w, meta->run.step, e);
+  error_agree(e, way->comm);
   checkpoint_list_free(&w.before);
   free(w.sums);
-  free(w.all_sums);
-  free(w.shares);
   return e->id;
 }

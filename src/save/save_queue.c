@@ -32,7 +32,7 @@ static bool save_queue_reserve_for(const save_queue *s, snapshot *p, size_t floa
 
 void save_queue_prepare(save_queue *s, size_t floats) {
   s->most = floats;
-  if (s->writer) save_queue_reserve(s, &s->copies[0], floats);
+  for (int i = 0; s->writer && i < WRITER_ROOM; i++) save_queue_reserve(s, &s->copies[i], floats);
 }
 
 void save_queue_close(save_queue *s) {
