@@ -11,7 +11,7 @@ stencil_packages=(
   python3 python3-numpy python3-h5py python3-matplotlib)
 
 # Some tests use these, and are skipped without: jobs/test.sh installs them if it can.
-# The test of ParaView needs paraview, python3-paraview and xvfb, which nobody should be given unasked: they take 1.5 GB.
+# The test of ParaView needs paraview, python3-paraview and xvfb: more than half a GB, to be asked for by hand.
 stencil_test_packages=(valgrind clang libclang-rt-dev python3-segyio python3-nbconvert python3-ipykernel
   python3-xarray python3-h5netcdf python3-netcdf4)
 

@@ -58,19 +58,6 @@ static int announce_cores(MPI_Comm comm, int threads, run_log *log, error *e) {
   return 0;
 }
 
-void announce_remarks(const simulation *s) {
-  const config *c = s->config;
-  const double *center = c->gaussian_center;
-  double ends[2];
-  if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
-  const int axis = c->initial == INITIAL_GAUSSIAN && !s->from ? config_outside(c, center, ends) : -1;
-  if (axis < 0) return;
-  log_line(
-      s->log,
-      "warning: [initial] center = %.15g %.15g %.15g is outside the grid, where %c is from %.15g to %.15g",
-      center[0], center[1], center[2], "xyz"[axis], ends[0], ends[1]);
-}
-
 /* Logs one warning of the devices: the first rank's that has one. Collective. */
 static int announce_warning(const simulation *s, error *e) {
   int warned = s->dev->warning[0] ? s->rank : s->ranks, first;

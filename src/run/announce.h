@@ -8,7 +8,8 @@
  * rank. Warns once of what devices warn of. Collective over s->comm; an error of MPI is not agreed. */
 int announce(const simulation *s, error *e);
 
-/* Logs the settings of the configuration that are ignored, and what is probably a mistake in it. */
+/* Logs the settings of the configuration that are ignored, and what is probably a mistake in it: that a gaussian is outside
+ * the grid, that nothing can happen, that receivers can record nothing. */
 void announce_remarks(const simulation *s);
 
 /* Logs the names of the files written. Older checkpoints of the run may be there, too. */

@@ -11,6 +11,7 @@ enum option_id {
   OPTION_VERSION,
   OPTION_EXAMPLE,
   OPTION_DRY_RUN,
+  OPTION_MEASURE,
   OPTION_RESTART,
   OPTION_BENCHMARK,
   OPTION_REPORT,
@@ -26,6 +27,7 @@ const cli_option cli_options[] = {
   [OPTION_EXAMPLE] = {0, "example", "EQUATION", "print a config to start from and exit: jacobi, heat or wave"},
   [OPTION_DRY_RUN] = {'n', "dry-run", NULL,
                       "check everything, print the effective config, the partition and the memory, run no step"},
+  [OPTION_MEASURE] = {0, "measure", NULL, "with --dry-run: time some steps and estimate how long the run will take"},
   [OPTION_RESTART] = {'r', "restart", "FILE|auto",
                       "continue from a checkpoint; auto: the newest intact one, or from the start"},
   [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS", "random field, no files: time STEPS steps after a warm-up"},
@@ -120,6 +122,9 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
   case OPTION_DRY_RUN:
     c->dry_run = true;
     break;
+  case OPTION_MEASURE:
+    c->measure = true;
+    break;
   case OPTION_RESTART:
     c->restart = argument;
     break;
@@ -182,6 +187,7 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
     TRY(cli_take_option(c, cli_option_of(answer), optarg, e));
     if (c->action != CLI_RUN) return 0;
   }
+  if (c->measure && !c->dry_run) return cli_refuse(e, "--measure", "", ": only with --dry-run");
   if (optind >= argc) return FAIL(e, USAGE_NO_CONFIG);
   c->config_file = argv[optind++];
   c->override_count = argc - optind;

@@ -185,7 +185,9 @@ int dry_run(const job *j, error *e) {
     if (!error_agree(e, s.comm) && !dry_run_check_files(&s, traces, e))
       log_line(j->log, "dry run: everything is in place");
   }
+  const int64_t left = s.physics.steps - (from->name[0] ? from->step : 0);
   simulation_close(&s);
+  if (!e->id && j->options->measure) run_estimate(j, left > 0 ? left : 0, e);
   restart_close(&r);
   return e->id;
 }

@@ -1,6 +1,7 @@
 /* A run: open, announce, step, finish. What is due between steps: saved fields, checks, checkpoints, progress. */
 #include "run.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include "announce.h"
 #include "base/error_mpi.h"
@@ -171,6 +172,62 @@ static config run_timed_config(const config *c, int64_t steps) {
   timed.steps = run_warm_up(steps) + steps;
   timed.end_time = 0;
   return timed;
+}
+
+/* Does so many steps, and sets s->loop to their time, which is the same on every rank. */
+static int run_time(simulation *s, int64_t steps, error *e) {
+  const int64_t last = s->stepper.step + steps;
+  MPI_TRY(e, MPI_Barrier(s->comm));
+  double seconds = -MPI_Wtime();
+  while (s->stepper.step < last)
+    if (stepper_advance(&s->stepper, last - s->stepper.step, e)) error_abort(e, s->comm);
+  if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
+  seconds += MPI_Wtime();
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, s->comm));
+  s->loop = (loop_times){.steps = steps, .seconds = seconds};
+  return 0;
+}
+
+/* Times as many steps as take about two seconds, judged by the first few, and no more than are left. */
+static int run_sample(simulation *s, error *e) {
+  const double SECONDS = 2;
+  const int64_t few = run_warm_up(s->physics.steps);
+  TRY(run_time(s, few, e));
+  const double more = floor(SECONDS * (double)few / fmax(s->loop.seconds, 1e-9));
+  const int64_t left = s->physics.steps - s->stepper.step;
+  if (left < 1 || more < 1) return 0;
+  return run_time(s, more < (double)left ? (int64_t)more : left, e);
+}
+
+static void run_log_estimate(const simulation *s, const config *c, int64_t steps) {
+  const loop_times *t = &s->loop;
+  const double each = t->seconds / (double)t->steps, all = each * (double)steps;
+  log_line(s->log, "measured: %" PRId64 " steps in %.4g s, %.4g Gpts/s", t->steps, t->seconds,
+           config_points(c) / each * 1e-9);
+  log_line(s->log,
+           "estimate: %" PRId64 " steps take %.4g s (%" PRId64
+           ":%02d:%02d), longer where saving keeps them waiting",
+           steps, all, (int64_t)(all / 3600), (int)fmod(all / 60, 60), (int)fmod(all, 60));
+  if (c->max_seconds > 0 && all > c->max_seconds)
+    log_line(s->log, "warning: [time] max_seconds = %g ends the run before, after a checkpoint",
+             c->max_seconds);
+}
+
+int run_estimate(const job *j, int64_t steps, error *e) {
+  const int64_t LEAST = 20; /* steps: fewer tell nothing */
+  const int64_t timed = steps > LEAST ? steps : LEAST;
+  const config c = run_timed_config(j->config, timed);
+  const bool progress = j->log->progress;
+  job sample = *j;
+  simulation s;
+  sample.config = &c;
+  j->log->progress = false;
+  if (!simulation_plan(&s, &sample, NULL, PLAN_RUN, e) && !simulation_allocate(&s, e) &&
+      !run_begin_benchmark(&s, timed, e) && !run_sample(&s, e))
+    run_log_estimate(&s, j->config, steps);
+  j->log->progress = progress;
+  simulation_close(&s);
+  return e->id;
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */

@@ -20,7 +20,12 @@ typedef struct job {
  * ended it after a checkpoint. Collective over files->compute, same error everywhere. */
 int run(const job *j, error *e);
 
-/* --dry-run: checks all that `run` needs and prints it; runs no step and writes no file. Collective over
+/* Times some steps of the configuration and logs how long `steps` of them will take, without what saving keeps them
+ * waiting. Uses the memory of a run, and writes no file. Collective over files->compute, same error everywhere. */
+int run_estimate(const job *j, int64_t steps, error *e);
+
+/* --dry-run: checks all that `run` needs and prints it; runs no step, but with --measure those of run_estimate, and
+ * writes no file. Collective over
  * files->compute, same error everywhere. */
 int dry_run(const job *j, error *e);
 

@@ -384,6 +384,65 @@ def warn_of_center(program, gaussian):
             check(warned == told, f"{args} center = {center}: {warned}, not {told}")
 
 
+SHOT = {"equation.type": "wave", "initial.u": "zero", "source.1.position": "9 6 9", "source.1.f0": 90, "time.dt": 2e-4,
+        "time.steps": 100, "receivers.points": "9 2 9, 15 6 9"}
+SILENT = "nothing can happen: the initial field is 0, and nothing changes it"
+SOURCES = "every source has amplitude 0 or lies on a dirichlet face, where the field is 0"
+RECEIVERS = "every receiver lies on a dirichlet face, where the field is 0"
+REMARKS = (  # changes to SHOT, and what the run warns of
+    ({}, []), ({"source.1.amplitude": 0}, [SOURCES, SILENT]),
+    ({"source.1.amplitude": 0, "boundary.value": 1}, [SOURCES]), ({"source.1.amplitude": 0, "initial.u": "random"}, [SOURCES]),
+    ({"source.1.position": "9 6 18", "boundary.z_hi": "dirichlet"}, [SOURCES, SILENT]),
+    ({"source.1.position": "9 6 17.9", "boundary.z_hi": "dirichlet"}, []),
+    ({"receivers.points": "9 0 9, 9 0 10", "boundary.y_lo": "dirichlet"}, [RECEIVERS]),
+    ({"receivers.points": "9 0 9, 9 1 10", "boundary.y_lo": "dirichlet"}, []),
+    ({"source.1.t0": 0.04}, ["no wave comes to a receiver: the first one would at about 0.03156 s, the run ends at 0.02 s"]),
+    ({"source.1.t0": 0.04, "initial.u": "random"}, []), ({"source.1.t0": 0.04, "time.steps": 200}, []),
+    ({"medium.velocity": 150, "source.1.t0": 0}, ["no wave comes to a receiver: the first one would at about 0.02667 s, "
+                                                  "the run ends at 0.02 s"]))
+
+
+@case
+def remarks(program):
+    """Runs in which nothing can happen are warned of, dry or not; those in which something can are not."""
+    for changes, expected in REMARKS:
+        for args in ([], ["-n"]):
+            out = program.succeed(*args, program.config({**SHOT, **changes})).out
+            warned = [w for w in re.findall(r"^warning: (.*)$", out, re.M) if "wavelength" not in w and "dispersion" not in w]
+            check(warned == expected, f"{args} {changes}: warned {warned}, not {expected}")
+    for equation in ("jacobi", "heat"):
+        for initial, expected in (("zero", [SILENT]), ("0", [SILENT]), ("0.5", [])):
+            out = program.succeed("-n", program.config({"equation.type": equation, "initial.u": initial})).out
+            check(re.findall(r"^warning: (.*)$", out, re.M) == expected, f"{equation}, u = {initial}: {out}")
+    # A checkpoint says what the field is.
+    quiet = program.config({"initial.u": "random", "checkpoint.every_steps": 3})
+    program.succeed("-q", quiet)
+    out = program.succeed("-n", "-r", "out/u.checkpoint.00000003.h5", quiet, "initial.u=zero", "time.steps=5").out
+    check("warning:" not in out, f"warned of a run that goes on: {out}")
+
+
+@case
+def estimate(program):
+    """--dry-run --measure times steps and tells how long all of them take; it writes nothing."""
+    points = 64 * 48 * 40
+    config = program.config({**SHOT, "initial.u": "random", "grid.nx": 64, "grid.ny": 48, "grid.nz": 40, "time.steps": 70000,
+                             "output.every": 10, "checkpoint.every_steps": 5, "time.max_seconds": 0.01})
+    before = program.files()
+    for ranks, options, steps in ((0, [], 70000), (3, ["parallel.io=server"], 70000), (2, ["time.steps=3", "time.max_seconds=0"], 3),
+                                  (0, ["time.steps=0", "time.max_seconds=0"], 0)):
+        out = program.succeed("-n", "--measure", config, *options, np=ranks).out
+        check("everything is in place" in out and " %  step" not in out, f"{options}: {out}")
+        done, seconds, rate = re.search(r"^measured: (\d+) steps in (\S+) s, (\S+) Gpts/s$", out, re.M).groups()
+        said, whole = re.search(r"^estimate: (\d+) steps take (\S+) s ", out, re.M).groups()
+        each = float(seconds) / int(done)
+        check(int(done) >= 10 and int(said) == steps, f"{options}: {done} steps timed, {said} estimated: {out}")
+        check(abs(points / each * 1e-9 / float(rate) - 1) < 2e-3, f"{options}: {rate} Gpts/s, but {each} s a step")
+        check(abs(float(whole) - each * steps) <= 2e-3 * each * steps, f"{options}: {whole} s for {steps} steps of {each} s")
+        check(("[time] max_seconds = 0.01 ends the run before" in out) == (steps == 70000), f"{options}: {out}")
+        check(program.files() == before, f"{options} wrote {sorted(program.files() - before)}")
+    program.fail(1, ["--measure", "--dry-run"], "--measure", config)
+
+
 @case
 def options(program):
     """--help, --version, --dry-run, --quiet, overrides."""

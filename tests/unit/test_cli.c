@@ -52,8 +52,8 @@ static void test_refused(void **state) {
       {{"--ver"}, ERROR_USAGE_OPTION, "ambiguous option --ver; --version or --verbose (see stencil --help)"},
       {{"--=3"},
        ERROR_USAGE_OPTION,
-       "ambiguous option --=3; --help or --version or --example or --dry-run or --restart or --benchmark or "
-       "--report or "
+       "ambiguous option --=3; --help or --version or --example or --dry-run or --measure or --restart or "
+       "--benchmark or --report or "
        "--quiet or "
        "--verbose (see stencil --help)"},
       {{"-x", "a.ini"}, ERROR_USAGE_OPTION, "unknown option -x (see stencil --help)"},
@@ -70,6 +70,7 @@ static void test_refused(void **state) {
       {{"a.ini", "-b"}, ERROR_USAGE_OPTION, "--benchmark: its argument is missing (see stencil --help)"},
       {{"a.ini", "--report"}, ERROR_USAGE_OPTION, "--report: its argument is missing (see stencil --help)"},
       {{"a.ini", "--report="}, ERROR_USAGE_OPTION, "--report: its argument is empty (see stencil --help)"},
+      {{"--measure", "a.ini"}, ERROR_USAGE_OPTION, "--measure: only with --dry-run (see stencil --help)"},
       {{"-q", "--verbose", "a.ini"},
        ERROR_USAGE_OPTION,
        "--quiet and --verbose: only one of them (see stencil --help)"},
@@ -113,7 +114,7 @@ static void test_plain(void **state) {
   assert_int_equal(c.override_count, 0);
   assert_null(c.report_file);
   assert_int_equal(c.benchmark, 0);
-  assert_false(c.dry_run || c.quiet || c.verbose);
+  assert_false(c.dry_run || c.measure || c.quiet || c.verbose);
 }
 
 /* Options may stand anywhere; the order of what is not an option stays. */
