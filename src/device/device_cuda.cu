@@ -65,8 +65,7 @@ static int cuda_driver_failed(error *e, const char *name, CUresult status) {
   return FAIL(e, DEVICE_FAILED, "cuda", name, text);
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------ */
 
 static cudaError_t cuda_release(const allocation *a) {
   return a->kind == MEMORY_DEVICE ? cudaFree(a->memory) : cudaFreeHost(a->memory);
@@ -136,8 +135,7 @@ static int cuda_unpin(device *dev, void *memory, error *e) {
   return 0;
 }
 
-/* --- other processes
- * ----------------------------------------------------------------------------------------- */
+/* --- other processes --------------------------------------------------------------------------------------------- */
 
 /* Small allocations share a block, so the block's handle and the offset in it are sent. */
 struct offered_memory {
@@ -207,8 +205,7 @@ static int cuda_adopt(device *dev, error *e) {
 static const device_peer cuda_peer = {cuda_offer, cuda_map,    cuda_unmap, cuda_signal,
                                       cuda_await, cuda_stream, cuda_adopt};
 
-/* --- streams
- * ------------------------------------------------------------------------------------------------ */
+/* --- streams ----------------------------------------------------------------------------------------------------- */
 
 static int cuda_copy(device *dev, int stream, const copy_args *c, error *e) {
   static const cudaMemcpyKind kinds[] = {cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice,
@@ -271,8 +268,7 @@ static int cuda_seconds(device *dev, int first, int last, double *seconds, error
   return 0;
 }
 
-/* --- opening and closing
- * ------------------------------------------------------------------------------------ */
+/* --- opening and closing ----------------------------------------------------------------------------------------- */
 
 /* Also closes a device that is only partly open. Errors are ignored: nobody is left to tell. */
 static void cuda_close(device *dev) {

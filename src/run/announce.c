@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
+#include "report.h"
 
 enum { RANK_TEXT = 192, FILES_TEXT = 7 * CONFIG_TEXT + 256 /* all names of the files written */ };
 
@@ -90,6 +92,65 @@ int announce(const simulation *s, error *e) {
 }
 
 /* --- at the end -------------------------------------------------------------------------------------------------- */
+
+/* What this rank measured. */
+static report_rank announce_measured(const simulation *s) {
+  const step_phases *p = &s->stepper.phases;
+  double measured_steps = p->steps ? (double)p->steps : 1;
+  double loop_steps = s->loop.steps ? (double)s->loop.steps : 1;
+  struct rusage usage = {0};
+  getrusage(RUSAGE_SELF, &usage);
+  const writer_totals writer = save_queue_totals(&s->saves);
+  return (report_rank){.boundary = p->boundary / measured_steps,
+                       .to_host = p->to_host / measured_steps,
+                       .exchange = p->exchange / measured_steps,
+                       .to_device = p->to_device / measured_steps,
+                       .interior = p->interior / measured_steps,
+                       .exposed = p->exposed / measured_steps,
+                       .io = s->loop.io_seconds / loop_steps,
+                       .io_wait = s->loop.wait_seconds / loop_steps,
+                       .writer_seconds = writer.seconds,
+                       .writer_bytes = (double)writer.bytes,
+                       .copy_gbs = s->copy_gbs,
+                       .host_bytes = (double)usage.ru_maxrss * 1024,
+                       .device_bytes = (double)s->dev->peak_bytes};
+}
+
+static report announce_report_of(const simulation *s, const report_rank *per_rank) {
+  const config *c = s->config;
+  return (report){.steps = s->loop.steps,
+                  .seconds = s->loop.seconds,
+                  .ending = MPI_Wtime() - s->loop.end,
+                  .nx = c->nx,
+                  .ny = c->ny,
+                  .nz = c->nz,
+                  .ranks = s->ranks,
+                  .bytes_per_point = physics_bytes(c),
+                  .backend = backend_name(s->dev->table->backend),
+                  .kernel = s->stepper.kernel->name,
+                  .transport = s->halo.name,
+                  .device = s->dev->description,
+                  .overlap = c->overlap,
+                  .per_rank = per_rank,
+                  .statistics = s->saves.statistics.points ? &s->saves.statistics : NULL};
+}
+
+int announce_report(simulation *s, error *e) {
+  report_rank mine = announce_measured(s), *all = NULL;
+  size_t bytes = (size_t)s->ranks * sizeof *all;
+  if (s->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
+  TRY(error_agree(e, s->comm));
+  int rc = MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->comm);
+  if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Gather");
+  if (s->rank == 0 && !e->id) {
+    report r = announce_report_of(s, all);
+    if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
+    log_flush(s->log);
+    if (s->config->report_file[0]) s->saves.written.report = !report_write(&r, s->config->report_file, e);
+  }
+  free(all);
+  return error_agree(e, s->comm);
+}
 
 /* Appends a file to the list. */
 static void announce_list(char list[FILES_TEXT], const char *format, ...)

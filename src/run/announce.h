@@ -12,6 +12,11 @@ int announce(const simulation *s, error *e);
  * the grid, that nothing can happen, that receivers can record nothing. */
 void announce_remarks(const simulation *s);
 
+/* Gathers what all ranks measured of the run, whose loop is done; rank 0 prints the table and writes the JSON file, if
+ * they are asked for, and notes in s->saves.written that it has. Collective over s->comm, same error everywhere: exit 2 where
+ * the file cannot be written. */
+int announce_report(simulation *s, error *e);
+
 /* Logs the names of the files written. Older checkpoints of the run may be there, too. */
 void announce_files(const simulation *s);
 

@@ -1,18 +1,17 @@
 #include "report.h"
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
 #include "io/atomic_file.h"
-#include "simulation.h"
 
 typedef struct report_phase {
   const char *key, *label;
@@ -286,65 +285,4 @@ int report_write(const report *r, const char *path, error *e) {
   int failed = report_write_whole(path, text, e);
   cJSON_free(text);
   return failed;
-}
-
-/* --- a run ------------------------------------------------------------------------------------------------------- */
-
-/* What this rank measured. */
-static report_rank report_measured(const simulation *s) {
-  const step_phases *p = &s->stepper.phases;
-  double measured_steps = p->steps ? (double)p->steps : 1;
-  double loop_steps = s->loop.steps ? (double)s->loop.steps : 1;
-  struct rusage usage = {0};
-  getrusage(RUSAGE_SELF, &usage);
-  const writer_totals writer = save_queue_totals(&s->saves);
-  return (report_rank){.boundary = p->boundary / measured_steps,
-                       .to_host = p->to_host / measured_steps,
-                       .exchange = p->exchange / measured_steps,
-                       .to_device = p->to_device / measured_steps,
-                       .interior = p->interior / measured_steps,
-                       .exposed = p->exposed / measured_steps,
-                       .io = s->loop.io_seconds / loop_steps,
-                       .io_wait = s->loop.wait_seconds / loop_steps,
-                       .writer_seconds = writer.seconds,
-                       .writer_bytes = (double)writer.bytes,
-                       .copy_gbs = s->copy_gbs,
-                       .host_bytes = (double)usage.ru_maxrss * 1024,
-                       .device_bytes = (double)s->dev->peak_bytes};
-}
-
-static report report_of(const simulation *s, const report_rank *per_rank) {
-  const config *c = s->config;
-  return (report){.steps = s->loop.steps,
-                  .seconds = s->loop.seconds,
-                  .ending = MPI_Wtime() - s->loop.end,
-                  .nx = c->nx,
-                  .ny = c->ny,
-                  .nz = c->nz,
-                  .ranks = s->ranks,
-                  .bytes_per_point = physics_bytes(c),
-                  .backend = backend_name(s->dev->table->backend),
-                  .kernel = s->stepper.kernel->name,
-                  .transport = s->halo.name,
-                  .device = s->dev->description,
-                  .overlap = c->overlap,
-                  .per_rank = per_rank,
-                  .statistics = s->saves.statistics.points ? &s->saves.statistics : NULL};
-}
-
-int report_run(simulation *s, error *e) {
-  report_rank mine = report_measured(s), *all = NULL;
-  size_t bytes = (size_t)s->ranks * sizeof *all;
-  if (s->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
-  TRY(error_agree(e, s->comm));
-  int rc = MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->comm);
-  if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Gather");
-  if (s->rank == 0 && !e->id) {
-    report r = report_of(s, all);
-    if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
-    log_flush(s->log);
-    if (s->config->report_file[0]) s->saves.written.report = !report_write(&r, s->config->report_file, e);
-  }
-  free(all);
-  return error_agree(e, s->comm);
 }

@@ -1,5 +1,4 @@
-/* The performance report: gathered from all ranks, printed as a table, written as JSON, with the statistics of the
- * final field. */
+/* The performance report of all ranks: printed as a table, written as JSON, with the statistics of the final field. */
 #ifndef STENCIL_REPORT_H
 #define STENCIL_REPORT_H
 
@@ -8,8 +7,6 @@
 #include <stdio.h>
 #include "kernels/statistics.h"
 #include "base/error.h"
-
-struct simulation;
 
 /* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
 typedef struct report_rank {
@@ -35,11 +32,6 @@ typedef struct report {
   const report_rank *per_rank;        /* `ranks` of them */
   const field_statistics *statistics; /* of the final field; NULL: not measured */
 } report;
-
-/* Gathers what all ranks measured of the run, whose loop is done; rank 0 prints the table and writes the JSON file, if
- * they are asked for, and notes in s->written that it has. Collective over s->comm, same error everywhere: exit 2 where
- * the file cannot be written. */
-int report_run(struct simulation *s, error *e);
 
 /* Prints the table; `verbose` adds a line for each rank. */
 void report_print(const report *r, bool verbose, FILE *to);

@@ -244,7 +244,7 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
     if (!e->id) run_steps(&s, !timed, e);
     watchdog_close(&s.stepper.watch);
     if (!e->id && !timed) run_finish(&s, e);
-    if (!e->id) report_run(&s, e);
+    if (!e->id) announce_report(&s, e);
     if (!timed) save_field_finish(&s.saves, e);
     announce_files(&s);
   }
