@@ -40,7 +40,7 @@ const char *path_step(const char *path, const char *extension, const char *file,
 }
 
 /* Returns 0 or an errno. */
-static int sync_path(const char *path, int flags) {
+static int atomic_file_sync(const char *path, int flags) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
   if (fd < 0) return errno;
   int rc = fsync(fd) ? errno : 0;
@@ -49,55 +49,55 @@ static int sync_path(const char *path, int flags) {
 }
 
 /* Gives a file its name unless there is one of that name: EEXIST. Returns 0 or an errno. */
-static int rename_new(const char *temporary, const char *path) {
+static int atomic_file_rename_new(const char *temporary, const char *path) {
   if (link(temporary, path) == 0) return unlink(temporary) ? errno : 0;
   if (errno == EEXIST) return EEXIST;
   if (access(path, F_OK) == 0) return EEXIST; /* a file system without links: next to as good */
   return rename(temporary, path) ? errno : 0;
 }
 
-static int commit(const char *temporary, const char *path, bool *taken, error *e) {
+static int atomic_file_take_name(const char *temporary, const char *path, bool *taken, error *e) {
   char folder[FILE_NAME];
   path_folder(path, folder);
-  int rc = sync_path(temporary, 0);
-  if (!rc) rc = taken ? rename_new(temporary, path) : rename(temporary, path) ? errno : 0;
+  int rc = atomic_file_sync(temporary, 0);
+  if (!rc) rc = taken ? atomic_file_rename_new(temporary, path) : rename(temporary, path) ? errno : 0;
   if (taken) *taken = rc == EEXIST;
   if (taken && *taken) return 0;
   if (rc) {
     unlink(temporary);
     return FAIL(e, FILE_WRITE, path, strerror(rc));
   }
-  rc = sync_path(folder, O_DIRECTORY);
+  rc = atomic_file_sync(folder, O_DIRECTORY);
   if (rc == EINVAL || rc == EACCES)
     rc = 0; /* some file systems cannot, and a folder may be writable but unreadable */
   return rc ? FAIL(e, FILE_WRITE, path, strerror(rc)) : 0;
 }
 
 int atomic_file_commit(const char *temporary, const char *path, error *e) {
-  return commit(temporary, path, NULL, e);
+  return atomic_file_take_name(temporary, path, NULL, e);
 }
 
 int atomic_file_add(const char *temporary, const char *path, bool *taken, error *e) {
-  return commit(temporary, path, taken, e);
+  return atomic_file_take_name(temporary, path, taken, e);
 }
 
 /* --- temporary names --- */
 
 enum { HOST_TEXT = 65, ABANDONED_SECONDS = 3600 };
 
-static void host_name(char host[HOST_TEXT]) {
+static void temporary_host(char host[HOST_TEXT]) {
   if (gethostname(host, HOST_TEXT)) strcpy(host, "unknown");
   host[HOST_TEXT - 1] = 0;
 }
 
 void temporary_name(char *temporary, size_t bytes, const char *name) {
   char host[HOST_TEXT];
-  host_name(host);
+  temporary_host(host);
   snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host, (long)getpid()); /* as long for all */
 }
 
 /* Also where its parent has not asked yet how: a zombie, which some containers keep for long. */
-static bool ended(long pid) {
+static bool temporary_process_ended(long pid) {
   char path[64], text[512] = "";
   if (kill((pid_t)pid, 0) && errno == ESRCH) return true;
   snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -111,15 +111,15 @@ static bool ended(long pid) {
 
 /* Is nobody writing `file`, whose name ends in `ending`, temporary_name's? By a process of this machine that is gone, or by
  * one elsewhere but left alone for an hour: such a process cannot be asked, but writes all the time. */
-static bool abandoned(const char *file, const char *ending) {
+static bool temporary_abandoned(const char *file, const char *ending) {
   static const char mark[] = ".tmp.";
   char host[HOST_TEXT];
   const char *dot = strrchr(ending, '.'), *theirs = ending + strlen(mark);
   if (strncmp(ending, mark, strlen(mark)) || dot < theirs) return false;
-  host_name(host);
+  temporary_host(host);
   long pid = strtol(dot + 1, NULL, 10);
   bool here = strlen(host) == (size_t)(dot - theirs) && memcmp(host, theirs, strlen(host)) == 0;
-  if (here && pid > 0 && (pid == (long)getpid() || ended(pid))) return true;
+  if (here && pid > 0 && (pid == (long)getpid() || temporary_process_ended(pid))) return true;
   struct stat s;
   return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
 }
@@ -134,7 +134,7 @@ void temporary_remove(const char *path, const char *extension) {
     const char *rest = extension ? path_step(path, extension, d->d_name, &step) : path_rest(path, d->d_name);
     if (!rest) continue;
     snprintf(file, sizeof file, "%s/%s", folder, d->d_name);
-    if (abandoned(file, rest)) unlink(file);
+    if (temporary_abandoned(file, rest)) unlink(file);
   }
   closedir(open);
 }

@@ -18,7 +18,7 @@ void checkpoint_close(checkpoint *c) {
   *c = (checkpoint){.way = c->way, .fd = -1};
 }
 
-static int64_t sum_count(const checkpoint *c) {
+static int64_t read_sum_count(const checkpoint *c) {
   int64_t rows = 0;
   for (int i = 0; i < c->count; i++) rows += stored_rows(&c->arrays[i]);
   return rows;
@@ -59,7 +59,7 @@ static int read_file(checkpoint *c, error *e) {
 
 static int read_sums(checkpoint *c, uint64_t at, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
-  const size_t bytes = (size_t)sum_count(c) * sizeof *c->sums;
+  const size_t bytes = (size_t)read_sum_count(c) * sizeof *c->sums;
   uint64_t *sums = malloc(bytes + 1);
   if (!sums) return FAIL(e, OUT_OF_MEMORY, bytes, "the sums of a checkpoint");
   if (!row_file_get(&f, at, sums, bytes, e)) message_array(&c->held, &sums, bytes);
@@ -68,7 +68,7 @@ static int read_sums(checkpoint *c, uint64_t at, error *e) {
 }
 
 /* Rank 0. What the others are to know goes into c->held: the sums, then the keys. */
-static int open_here(checkpoint *c, const char *file, error *e) {
+static int read_open_here(checkpoint *c, const char *file, error *e) {
   checkpoint_seal s;
   if (strlen(file) >= sizeof c->name) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
   TRY(checkpoint_read_seal(file, &s, &c->fd, e));
@@ -81,7 +81,7 @@ static int open_here(checkpoint *c, const char *file, error *e) {
   return read_file(c, e);
 }
 
-static int open_newest_here(checkpoint *c, const checkpoint_search *search, message *skipped, error *e) {
+static int read_open_newest(checkpoint *c, const checkpoint_search *search, message *skipped, error *e) {
   checkpoint_list list;
   char file[CHECKPOINT_NAME];
   checkpoint_list_files(&list, search->path, e);
@@ -95,7 +95,7 @@ static int open_newest_here(checkpoint *c, const checkpoint_search *search, mess
     const checkpoint_entry *entry = &list.entries[(unknown + i) % list.count];
     if (search->before >= 0 && (entry->mark.generation < 0 || entry->mark.generation >= search->before))
       continue;
-    if (checkpoint_file_name(file, search->path, entry->step, e) || !open_here(c, file, &why)) break;
+    if (checkpoint_file_name(file, search->path, entry->step, e) || !read_open_here(c, file, &why)) break;
     checkpoint_close(c);
     message_text(skipped, &reason);
   }
@@ -104,7 +104,7 @@ static int open_newest_here(checkpoint *c, const checkpoint_search *search, mess
 }
 
 /* Do all ranks have the file open? Else rank 0 reads for them. */
-static int open_directly(checkpoint *c, error *e) {
+static int read_open_directly(checkpoint *c, error *e) {
   int all, mine;
   if (c->way->rank > 0 && c->way->together) c->fd = open(c->name, O_RDONLY | O_CLOEXEC);
   mine = c->fd >= 0;
@@ -114,7 +114,7 @@ static int open_directly(checkpoint *c, error *e) {
 }
 
 /* Tells everybody what rank 0 has opened. Collective, and agreed. */
-static int share_opened(checkpoint *c, error *e) {
+static int read_share(checkpoint *c, error *e) {
   const MPI_Comm comm = c->way->comm;
   checkpoint told = *c;
   if (error_agree(e, comm)) {
@@ -129,18 +129,18 @@ static int share_opened(checkpoint *c, error *e) {
     checkpoint_close(c);
     return e->id;
   }
-  message_array(&c->held, &c->sums, (size_t)sum_count(c) * sizeof *c->sums);
-  return open_directly(c, e);
+  message_array(&c->held, &c->sums, (size_t)read_sum_count(c) * sizeof *c->sums);
+  return read_open_directly(c, e);
 }
 
 int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e) {
   *c = (checkpoint){.way = way, .fd = -1};
-  if (way->rank == 0) open_here(c, file, e);
-  return share_opened(c, e);
+  if (way->rank == 0) read_open_here(c, file, e);
+  return read_share(c, e);
 }
 
 /* Every rank tells of the files that rank 0 has passed over. */
-static int share_skipped(const checkpoint_search *search, message *skipped, MPI_Comm comm, error *e) {
+static int read_share_skipped(const checkpoint_search *search, message *skipped, MPI_Comm comm, error *e) {
   const char *reason;
   TRY(message_share(skipped, comm, e));
   while (skipped->at < skipped->length) {
@@ -153,22 +153,22 @@ static int share_skipped(const checkpoint_search *search, message *skipped, MPI_
 int checkpoint_open_newest(checkpoint *c, io_way *way, const checkpoint_search *search, error *e) {
   message skipped = {0};
   *c = (checkpoint){.way = way, .fd = -1};
-  if (way->rank == 0) open_newest_here(c, search, &skipped, e);
-  if (!share_opened(c, e) && share_skipped(search, &skipped, way->comm, e)) checkpoint_close(c);
+  if (way->rank == 0) read_open_newest(c, search, &skipped, e);
+  if (!read_share(c, e) && read_share_skipped(search, &skipped, way->comm, e)) checkpoint_close(c);
   message_free(&skipped);
   return e->id;
 }
 
 /* --- the fingerprint -------------------------------------------------------------------------------------------- */
 
-static const char *find_value(const checkpoint_key *keys, int count, const char *key) {
+static const char *read_value_of(const checkpoint_key *keys, int count, const char *key) {
   for (int i = 0; i < count; i++)
     if (strcmp(keys[i].key, key) == 0) return keys[i].value ? keys[i].value : "";
   return NULL;
 }
 
 /* Those of the file, which follow the sums in c->held. To be freed. */
-static checkpoint_key *keys_found(const checkpoint *c, error *e) {
+static checkpoint_key *read_fingerprint(const checkpoint *c, error *e) {
   checkpoint_key *keys = calloc((size_t)c->key_count + 1, sizeof *keys);
   message m = c->held; /* read anew each time */
   if (!keys) FAIL(e, OUT_OF_MEMORY, (size_t)c->key_count * sizeof *keys, "the fingerprint of the run");
@@ -178,15 +178,15 @@ static checkpoint_key *keys_found(const checkpoint *c, error *e) {
 }
 
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e) {
-  checkpoint_key *there = keys_found(c, e);
+  checkpoint_key *there = read_fingerprint(c, e);
   for (int i = 0; i < count && !e->id; i++) {
     const char *expected = keys[i].value ? keys[i].value : "";
-    const char *found = find_value(there, c->key_count, keys[i].key);
+    const char *found = read_value_of(there, c->key_count, keys[i].key);
     if (!found || strcmp(found, expected))
       FAIL(e, CHECKPOINT_DIFFERS, c->name, keys[i].key, expected, found ? found : "");
   }
   for (int i = 0; i < c->key_count && !e->id; i++)
-    if (!find_value(keys, count, there[i].key))
+    if (!read_value_of(keys, count, there[i].key))
       FAIL(e, CHECKPOINT_DIFFERS, c->name, there[i].key, "", there[i].value);
   free(there);
   return e->id;
@@ -201,7 +201,7 @@ const stored_array *checkpoint_find_array(const checkpoint *c, const char *name)
 }
 
 /* (2, 3, 4) */
-static void shape_text(int axes, const int64_t shape[3], char text[SHAPE_TEXT]) {
+static void read_shape_text(int axes, const int64_t shape[3], char text[SHAPE_TEXT]) {
   int used = snprintf(text, SHAPE_TEXT, "(");
   for (int i = 0; i < axes; i++)
     used += snprintf(text + used, (size_t)(SHAPE_TEXT - used), "%" PRId64 "%s", shape[i],
@@ -210,12 +210,12 @@ static void shape_text(int axes, const int64_t shape[3], char text[SHAPE_TEXT]) 
                                   : ")");
 }
 
-static int match_array(const checkpoint *c, const checkpoint_array *a, const stored_array *s, error *e) {
+static int read_match_array(const checkpoint *c, const checkpoint_array *a, const stored_array *s, error *e) {
   static const char *const types[] = {"float32", "float64", "int64"};
   char expected[SHAPE_TEXT], found[SHAPE_TEXT];
   if (!s) return FAIL(e, CHECKPOINT_NO_ARRAY, c->name, a->name);
-  shape_text(a->axes, a->shape, expected);
-  shape_text(s->axes, s->shape, found);
+  read_shape_text(a->axes, a->shape, expected);
+  read_shape_text(s->axes, s->shape, found);
   if (strcmp(expected, found)) return FAIL(e, CHECKPOINT_ARRAY, c->name, s->name, "shape", expected, found);
   if (s->type != a->type)
     return FAIL(e, CHECKPOINT_ARRAY, c->name, s->name, "type", types[a->type], types[s->type]);
@@ -225,7 +225,7 @@ static int match_array(const checkpoint *c, const checkpoint_array *a, const sto
 }
 
 /* Rows of an array that is there. */
-static row_part part_of(const checkpoint *c, const stored_array *s, int64_t first, int64_t count) {
+static row_part read_part_of(const checkpoint *c, const stored_array *s, int64_t first, int64_t count) {
   row_part p = {.array = s->name, .at = s->at, .row_bytes = stored_bytes(s, 1), .first = first};
   p.count = stored_rows(s) ? count : 0;
   p.sums = c->sums + first;
@@ -246,8 +246,8 @@ int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int cou
   for (int i = 0; i < count; i++) {
     const checkpoint_array *a = &arrays[i];
     const stored_array *s = checkpoint_find_array(c, a->name);
-    if (match_array(c, a, s, e)) break;
-    parts[i] = part_of(c, s, a->first, a->count);
+    if (read_match_array(c, a, s, e)) break;
+    parts[i] = read_part_of(c, s, a->first, a->count);
     parts[i].move = a->sink;
     parts[i].context = a->context;
   }
@@ -258,7 +258,7 @@ int checkpoint_verify(const checkpoint *c, error *e) {
   row_part parts[CHECKPOINT_ARRAYS];
   for (int i = 0; i < c->count; i++) {
     const int64_t rows = c->arrays[i].shape[0], first = rows * c->way->rank / c->way->ranks;
-    parts[i] = part_of(c, &c->arrays[i], first, rows * (c->way->rank + 1) / c->way->ranks - first);
+    parts[i] = read_part_of(c, &c->arrays[i], first, rows * (c->way->rank + 1) / c->way->ranks - first);
   }
   return read_parts(c, parts, c->count, e);
 }

@@ -15,7 +15,7 @@
 /* --- the beginning of a leg ------------------------------------------------------------------------------------- */
 
 /* A number that no other leg has; not 0. */
-static uint64_t new_number(void) {
+static uint64_t checkpoint_write_number(void) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number || !number)
     number = mix64((uint64_t)getpid() ^ mix64((uint64_t)time(NULL))) | 1;
@@ -39,8 +39,8 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
   *leg = (checkpoint_leg){.newest = -1};
   if (way->rank == 0) {
     checkpoint_list list;
-    leg->self = from ? from->mark : (checkpoint_mark){.run = new_number()};
-    leg->self.leg = new_number();
+    leg->self = from ? from->mark : (checkpoint_mark){.run = checkpoint_write_number()};
+    leg->self.leg = checkpoint_write_number();
     checkpoint_list_files(&list, path, e);
     const int64_t newest = checkpoint_list_newest(&list);
     if (newest > leg->self.generation) leg->self.generation = newest;
@@ -55,10 +55,10 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 /* What rank 0 tells the others of the file it has created. */
-typedef struct plan {
+typedef struct checkpoint_plan {
   char temporary[CHECKPOINT_TEMPORARY];
   uint64_t at[CHECKPOINT_ARRAYS];
-} plan;
+} checkpoint_plan;
 
 typedef struct checkpoint_writer {
   io_way *way;
@@ -66,7 +66,7 @@ typedef struct checkpoint_writer {
   const checkpoint_array *arrays;
   int count;
   char name[CHECKPOINT_NAME];
-  plan plan;
+  checkpoint_plan plan;
   int fd;                            /* of the ranks that use files */
   row_part parts[CHECKPOINT_ARRAYS]; /* this rank's */
   checkpoint_seal seal;              /* complete on rank 0 */

@@ -22,7 +22,7 @@ typedef struct disk_file {
   int *first_error;
 } disk_file;
 
-static void remember(disk_file *f, int error_number) {
+static void disk_remember(disk_file *f, int error_number) {
   if (!*f->first_error) *f->first_error = error_number ? error_number : EIO;
 }
 
@@ -38,7 +38,7 @@ static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t
   f->fd = open(name, mode | O_CLOEXEC, 0666);
   off_t size = f->fd < 0 ? -1 : lseek(f->fd, 0, SEEK_END);
   if (size < 0) {
-    remember(f, errno);
+    disk_remember(f, errno);
     if (f->fd >= 0) close(f->fd);
     free(f);
     return NULL;
@@ -49,7 +49,7 @@ static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t
 
 static herr_t disk_close(H5FD_t *base) {
   disk_file *f = (disk_file *)base;
-  if (close(f->fd)) remember(f, errno); /* network file systems report late */
+  if (close(f->fd)) disk_remember(f, errno); /* network file systems report late */
   free(f);
   return 0;
 }
@@ -77,7 +77,7 @@ static haddr_t disk_get_eof(const H5FD_t *base, H5FD_mem_t type) {
   return ((const disk_file *)base)->eof;
 }
 
-static int read_at(const disk_file *f, haddr_t at, size_t size, char *to) {
+static int disk_read_at(const disk_file *f, haddr_t at, size_t size, char *to) {
   for (char *p = to; size;) {
     ssize_t n = pread(f->fd, p, size, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
@@ -93,7 +93,7 @@ static int read_at(const disk_file *f, haddr_t at, size_t size, char *to) {
 
 static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size, void *to) {
   (void)type, (void)transfer;
-  return read_at((const disk_file *)base, at, size, to);
+  return disk_read_at((const disk_file *)base, at, size, to);
 }
 
 static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size,
@@ -105,7 +105,7 @@ static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t 
     ssize_t n = pwrite(f->fd, p, size, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      remember(f, n ? errno : ENOSPC);
+      disk_remember(f, n ? errno : ENOSPC);
       break;
     }
     p += n, at += (haddr_t)n, size -= (size_t)n;
@@ -119,7 +119,7 @@ static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t 
 static herr_t disk_truncate(H5FD_t *base, hid_t transfer, hbool_t closing) {
   (void)transfer, (void)closing;
   disk_file *f = (disk_file *)base;
-  if (f->eoa != f->eof && !*f->first_error && ftruncate(f->fd, (off_t)f->eoa)) remember(f, errno);
+  if (f->eoa != f->eof && !*f->first_error && ftruncate(f->fd, (off_t)f->eoa)) disk_remember(f, errno);
   f->eof = f->eoa;
   return 0;
 }

@@ -5,7 +5,7 @@
 
 enum { ALIGNED_BYTES = 1 << 16 /* datasets from this size on begin on pages */, PAGE_BYTES = 4096 };
 
-static int put_statistics(const field_file *f, const field_statistics *s, error *e) {
+static int create_statistics(const field_file *f, const field_statistics *s, error *e) {
   const struct {
     const char *name;
     double value;
@@ -16,7 +16,7 @@ static int put_statistics(const field_file *f, const field_statistics *s, error 
 }
 
 /* The dataset /histogram with its axis /bin, and the root attributes q01 and so on. */
-static int put_histogram(const field_file *f, const field_statistics *s, error *e) {
+static int create_histogram(const field_file *f, const field_statistics *s, error *e) {
   char name[8];
   for (int i = 0; i < QUANTILES; i++) {
     quantile_name(i, name);
@@ -40,7 +40,7 @@ static int put_histogram(const field_file *f, const field_statistics *s, error *
 }
 
 /* Attributes of group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
-static int put_image(const field_file *f, hid_t group, const field_meta *m, error *e) {
+static int create_image(const field_file *f, hid_t group, const field_meta *m, error *e) {
   const slab *s = f->slab;
   const int64_t version[2] = {1, 0}, extent[6] = {0, s->nx - 1, 0, s->ny - 1, 0, s->nz_global - 1};
   const double direction[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -54,7 +54,7 @@ static int put_image(const field_file *f, hid_t group, const field_meta *m, erro
 
 /* Contiguous by default: all space at once, and no fill values before the data. Compressed: chunks of one plane, which the
  * ranks filter themselves. */
-static hid_t creation_list(const slab *s, int compress) {
+static hid_t create_list(const slab *s, int compress) {
   const hsize_t chunk[3] = {1, (hsize_t)s->ny, (hsize_t)s->nx};
   hid_t list = H5Pcreate(H5P_DATASET_CREATE);
   bool ok = list >= 0 && H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0 &&
@@ -70,11 +70,11 @@ static hid_t creation_list(const slab *s, int compress) {
 }
 
 /* /VTKHDF/PointData/u and its other name /u. */
-static int put_dataset(field_file *f, hid_t group, int compress, error *e) {
+static int create_dataset(field_file *f, hid_t group, int compress, error *e) {
   const slab *s = f->slab;
   hsize_t shape[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
   if (compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
-  hid_t list = creation_list(s, compress), space = H5Screate_simple(3, shape, NULL);
+  hid_t list = create_list(s, compress), space = H5Screate_simple(3, shape, NULL);
   if (list >= 0 && space >= 0)
     f->dataset = H5Dcreate2(group, "u", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
   if (f->dataset < 0 || H5Lcreate_hard(group, "u", f->file, "u", H5P_DEFAULT, H5P_DEFAULT) < 0)
@@ -85,7 +85,7 @@ static int put_dataset(field_file *f, hid_t group, int compress, error *e) {
 }
 
 /* The scalar /time, which is a coordinate of /u as well. */
-static int put_time(const field_file *f, const double *time, error *e) {
+static int create_time(const field_file *f, const double *time, error *e) {
   hid_t dataset = dataset_create(f->file, "time", H5T_IEEE_F64LE, 0, NULL);
   if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, time) < 0)
     FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
@@ -96,7 +96,7 @@ static int put_time(const field_file *f, const double *time, error *e) {
   return attribute_text(f->name, f->dataset, "coordinates", "time", e);
 }
 
-static int put_axes(const field_file *f, const field_meta *m, error *e) {
+static int create_axes(const field_file *f, const field_meta *m, error *e) {
   static const char *const names[] = {"z", "y", "x"};
   static const char *const long_names[] = {"position along z", "position along y", "position along x"};
   const int points[] = {f->slab->nz_global, f->slab->ny, f->slab->nx};
@@ -110,24 +110,24 @@ static int put_axes(const field_file *f, const field_meta *m, error *e) {
   }
   TRY(axes_attach(f->name, f->file, f->dataset, 3, names, e));
   TRY(field_describe(f->name, f->dataset, &m->run, e));
-  return put_time(f, &m->run.time, e);
+  return create_time(f, &m->run.time, e);
 }
 
-static int put_groups(field_file *f, const field_meta *m, error *e) {
+static int create_groups(field_file *f, const field_meta *m, error *e) {
   hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (points < 0)
     FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
-  else if (!put_image(f, image, m, e))
-    put_dataset(f, points, m->compress, e);
+  else if (!create_image(f, image, m, e))
+    create_dataset(f, points, m->compress, e);
   if (points >= 0) H5Gclose(points);
   if (image >= 0) H5Gclose(image);
   return e->id;
 }
 
 int field_put_statistics(const field_file *f, const field_statistics *s, error *e) {
-  TRY(put_statistics(f, s, e));
-  return s->bins ? put_histogram(f, s, e) : 0;
+  TRY(create_statistics(f, s, e));
+  return s->bins ? create_histogram(f, s, e) : 0;
 }
 
 int field_create(field_file *f, const char *path, const field_meta *meta, error *e) {
@@ -135,8 +135,8 @@ int field_create(field_file *f, const char *path, const field_meta *meta, error 
     f->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
   if (f->file < 0) return FAIL(e, FILE_WRITE, f->name, f->disk.error ? strerror(f->disk.error) : HDF5_WHY);
   TRY(attribute_run(f->name, f->file, &meta->run, e));
-  TRY(put_groups(f, meta, e));
-  TRY(put_axes(f, meta, e));
+  TRY(create_groups(f, meta, e));
+  TRY(create_axes(f, meta, e));
   if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0) return FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
   return f->disk.error ? FAIL(e, FILE_WRITE, f->name, strerror(f->disk.error)) : 0;
 }

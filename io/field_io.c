@@ -25,7 +25,7 @@ void field_io_init(field_io *io, io_way *way, const slab *s, enum io_kind mode) 
 }
 
 /* H5Ewalk2 from the innermost function outwards: keeps the first description there is. */
-static herr_t keep_innermost(unsigned n, const H5E_error2_t *record, void *text) {
+static herr_t hdf5_keep_innermost(unsigned n, const H5E_error2_t *record, void *text) {
   (void)n;
   if (!*(char *)text && record->desc) snprintf(text, HDF5_TEXT, "%s", record->desc);
   return 0;
@@ -35,7 +35,7 @@ const char *hdf5_why(char text[HDF5_TEXT]) {
   static const char mark[] =
       "error message = '"; /* the system's words among the file driver's many numbers */
   text[0] = 0;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, text);
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, hdf5_keep_innermost, text);
   char *system = strstr(text, mark), *end = system ? strchr(system + strlen(mark), '\'') : NULL;
   if (end) {
     *end = 0;

@@ -7,32 +7,56 @@
 #include <unistd.h>
 #include "base/error_mpi.h"
 
+/* --- opening ---------------------------------------------------------------------------------------------------- */
+
+/* Opens dataset `name` for reading and checks all but its values; as dataset_open. */
+static int read_open(const char *name, const slab *s, hid_t *file, hid_t *dataset, error *e) {
+  hsize_t shape[H5S_MAX_RANK];
+  char found[SHAPE_TEXT];
+  int rank;
+  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, file, dataset, e));
+  TRY(dataset_shape(name, *dataset, shape, &rank, found, e));
+  const hsize_t nz = (hsize_t)s->nz_global, ny = (hsize_t)s->ny, nx = (hsize_t)s->nx;
+  if (rank == 3 && shape[0] == nz && shape[1] == ny && shape[2] == nx) return 0;
+  return FAIL(e, FIELD_SHAPE, name, s->nz_global, s->ny, s->nx, found);
+}
+
+int field_check(const char *dataset, int nx, int ny, int nz, error *e) {
+  hid_t file = H5I_INVALID_HID, opened = H5I_INVALID_HID;
+  read_open(dataset, &(slab){.nx = nx, .ny = ny, .nz_global = nz}, &file, &opened, e);
+  if (opened >= 0) H5Dclose(opened);
+  if (file >= 0) H5Fclose(file);
+  return e->id;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
 /* What rank 0 tells of the dataset. */
-typedef struct place {
+typedef struct field_place {
   bool plain;
   uint64_t at;          /* its first byte in */
   char file[FILE_NAME]; /* where it is, links followed */
-} place;
+} field_place;
 
-typedef struct reader {
+typedef struct field_reader {
   const field_io *io;
   const char *name; /* FILE:/path */
   field_sink *sink;
   void *context;
   hid_t file, dataset; /* of the ranks that read through HDF5, and rank 0 */
   int fd;              /* of those that read plain values */
-  place place;
-} reader;
+  field_place place;
+} field_reader;
 
-static size_t plane_floats(const slab *s) {
+static size_t read_plane_floats(const slab *s) {
   return (size_t)s->ny * (size_t)s->nx;
 }
 
 /* A row_mover: checks planes and passes them on. */
-static int deliver(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const reader *r = context;
+static int read_deliver(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const field_reader *r = context;
   const slab *s = r->io->slab;
-  const size_t plane = plane_floats(s), count = plane * (size_t)rows;
+  const size_t plane = read_plane_floats(s), count = plane * (size_t)rows;
   const float *v = values;
   for (size_t i = 0; i < count; i++)
     if (!isfinite(v[i]))
@@ -43,10 +67,10 @@ static int deliver(void *context, int64_t row, int64_t rows, void *values, error
 }
 
 /* For row_file: planes through HDF5. `at`: as if values were float32, one plane after another. */
-static int get_planes(void *context, uint64_t at, void *to, size_t bytes, error *e) {
-  const reader *r = context;
+static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, error *e) {
+  const field_reader *r = context;
   const slab *s = r->io->slab;
-  const size_t plane = plane_floats(s) * sizeof(float);
+  const size_t plane = read_plane_floats(s) * sizeof(float);
   const hsize_t start[3] = {at / plane, 0, 0}, count[3] = {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
   hid_t disk = H5Dget_space(r->dataset), memory = H5Screate_simple(3, count, NULL);
@@ -59,10 +83,10 @@ static int get_planes(void *context, uint64_t at, void *to, size_t bytes, error 
 }
 
 /* Rank 0: are the values plain? */
-static void find_place(reader *r) {
+static void read_find_place(field_reader *r) {
   hid_t list = H5Dget_create_plist(r->dataset), type = H5Dget_type(r->dataset);
   const haddr_t at = H5Dget_offset(r->dataset);
-  place *p = &r->place;
+  field_place *p = &r->place;
   const ssize_t length = H5Fget_name(r->dataset, p->file, sizeof p->file);
   p->plain = list >= 0 && type >= 0 && H5Pget_layout(list) == H5D_CONTIGUOUS &&
              H5Pget_external_count(list) == 0 && H5Tequal(type, H5T_IEEE_F32LE) > 0 &&
@@ -76,40 +100,41 @@ static void find_place(reader *r) {
 }
 
 /* Do all ranks have it open? Else rank 0 reads for them. Agreed but for rank 0's errors. */
-static int open_all(reader *r, bool *direct, error *e) {
+static int read_open_all(field_reader *r, bool *direct, error *e) {
   const io_way *way = r->io->way;
   error unseen = {0};
   int mine;
   MPI_TRY(e, MPI_Bcast(&r->place, sizeof r->place, MPI_BYTE, 0, way->comm));
   const bool other = way->together && way->rank > 0;
   if (other && r->place.plain) r->fd = open(r->place.file, O_RDONLY | O_CLOEXEC);
-  if (other && !r->place.plain) field_open(r->name, r->io->slab, &r->file, &r->dataset, &unseen);
+  if (other && !r->place.plain) read_open(r->name, r->io->slab, &r->file, &r->dataset, &unseen);
   mine = r->place.plain ? r->fd >= 0 : r->dataset >= 0 && !unseen.id;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, way->comm));
   *direct = mine;
   return 0;
 }
 
-static int read_planes(reader *r, error *e) {
+static int read_planes(field_reader *r, error *e) {
   const slab *s = r->io->slab;
   bool direct = false;
-  TRY(open_all(r, &direct, e));
-  const row_file f = {.name = r->name, .fd = r->fd, .get = r->place.plain ? NULL : get_planes, .context = r};
+  TRY(read_open_all(r, &direct, e));
+  const row_file f = {
+      .name = r->name, .fd = r->fd, .get = r->place.plain ? NULL : read_get_planes, .context = r};
   row_part own = {.array = r->name,
                   .at = r->place.at,
-                  .row_bytes = plane_floats(s) * sizeof(float),
+                  .row_bytes = read_plane_floats(s) * sizeof(float),
                   .first = s->z0,
                   .count = s->nz,
-                  .move = deliver,
+                  .move = read_deliver,
                   .context = r};
   rows_read(r->io->way, &f, direct, &own, 1, e);
   return error_agree(e, r->io->way->comm);
 }
 
 int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e) {
-  reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
+  field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.file = r.dataset = H5I_INVALID_HID;
-  if (io->way->rank == 0 && !field_open(dataset, io->slab, &r.file, &r.dataset, e)) find_place(&r);
+  if (io->way->rank == 0 && !read_open(dataset, io->slab, &r.file, &r.dataset, e)) read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);
   if (r.dataset >= 0) H5Dclose(r.dataset);

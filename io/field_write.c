@@ -12,36 +12,36 @@
 #include "space.h"
 
 /* What rank 0 tells the others of the file it has created. */
-typedef struct plan {
+typedef struct field_plan {
   char temporary[FILE_NAME + TEMPORARY_ENDING];
   uint64_t at; /* the first byte of the values */
-} plan;
+} field_plan;
 
-typedef struct writer {
+typedef struct field_writer {
   const field_io *io;
   const field_meta *meta;
   field_source *source;
   void *context;
   char path[FILE_NAME];
-  plan plan;
+  field_plan plan;
   field_file f; /* rank 0 */
   int fd;       /* of the ranks that use the file; -1 also where it is compressed */
-} writer;
+} field_writer;
 
-static int field_write_names(writer *w, const char *path, int64_t step, error *e) {
+static int write_names(field_writer *w, const char *path, int64_t step, error *e) {
   int n = snprintf(w->path, sizeof w->path, "%s.%08" PRId64 ".hdf", path, step);
   return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
 }
 
 bool field_exists(const char *path, int64_t step) {
-  writer w;
+  field_writer w;
   error ignored = {0};
-  return !field_write_names(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
+  return !write_names(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
 }
 
 /* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
  * process has left cannot be told at first. */
-static void remove_abandoned(const field_io *io) {
+static void write_remove_abandoned(const field_io *io) {
   const double BETWEEN = 600; /* s */
   static const char *const lists[] = {SERIES_XDMF, SERIES_PARAVIEW};
   char series[FILE_NAME];
@@ -56,7 +56,7 @@ static void remove_abandoned(const field_io *io) {
 }
 
 /* On rank 0. What compressed values take nobody knows. */
-static int field_write_create(writer *w, error *e) {
+static int write_create(field_writer *w, error *e) {
   const slab *s = w->io->slab;
   const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
   if (!w->meta->compress) TRY(space_check(w->path, points * sizeof(float), e));
@@ -67,7 +67,7 @@ static int field_write_create(writer *w, error *e) {
 }
 
 /* The ranks that use the file open what rank 0 has created. */
-static int field_write_open(writer *w, error *e) {
+static int write_open(field_writer *w, error *e) {
   const io_way *way = w->io->way;
   MPI_Request request;
   MPI_TRY(e, MPI_Ibcast(&w->plan, sizeof w->plan, MPI_BYTE, 0, way->comm, &request));
@@ -78,7 +78,7 @@ static int field_write_open(writer *w, error *e) {
 }
 
 /* Each rank makes durable what it has written: on a network's file system another one cannot. */
-static int close_own(writer *w, error *e) {
+static int write_close(field_writer *w, error *e) {
   if (w->fd < 0) return e->id;
   if (!e->id && fsync(w->fd)) FAIL(e, FILE_WRITE, w->path, strerror(errno));
   if (close(w->fd)) FAIL(e, FILE_WRITE, w->path, strerror(errno));
@@ -87,14 +87,14 @@ static int close_own(writer *w, error *e) {
 }
 
 /* A row_mover. */
-static int put_planes(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const writer *w = context;
+static int write_put_planes(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const field_writer *w = context;
   return w->source(w->context, (int)(row - w->io->slab->z0), (int)rows, values, e);
 }
 
 /* For row_file, on rank 0: a compressed plane, whose chunk is `at`. */
-static int put_chunk(void *context, uint64_t at, const void *from, size_t bytes, error *e) {
-  const writer *w = context;
+static int write_put_chunk(void *context, uint64_t at, const void *from, size_t bytes, error *e) {
+  const field_writer *w = context;
   const hsize_t chunk[3] = {at, 0, 0};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
   if (H5Dwrite_chunk(w->f.dataset, H5P_DEFAULT, 0, chunk, bytes, from) < 0)
@@ -103,29 +103,32 @@ static int put_chunk(void *context, uint64_t at, const void *from, size_t bytes,
 }
 
 /* Collective, agreed. */
-static int write_planes(writer *w, error *e) {
+static int write_planes(field_writer *w, error *e) {
   io_way *way = w->io->way;
   const slab *s = w->io->slab;
   const int compress = w->meta->compress;
   const bool direct = way->together && !compress;
-  field_write_open(w, e);
+  write_open(w, e);
   TRY(error_agree(e, way->comm));
-  const row_file f = {
-      .name = w->path, .fd = w->fd, .put = compress ? put_chunk : NULL, .context = w, .deflate = compress};
+  const row_file f = {.name = w->path,
+                      .fd = w->fd,
+                      .put = compress ? write_put_chunk : NULL,
+                      .context = w,
+                      .deflate = compress};
   row_part own = {.array = "u",
                   .at = w->plan.at,
                   .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float),
                   .first = s->z0,
                   .count = s->nz,
-                  .move = put_planes,
+                  .move = write_put_planes,
                   .context = w};
   rows_write(way, &f, direct, &own, 1, e);
-  close_own(w, e);
+  write_close(w, e);
   return error_agree(e, way->comm);
 }
 
 /* The data server hears of the statistics from the first computing rank. */
-static int tell_statistics(const writer *w, field_statistics *s, uint64_t *histogram, error *e) {
+static int write_tell_statistics(const field_writer *w, field_statistics *s, uint64_t *histogram, error *e) {
   enum { TAG_STATISTICS = 7002, SERVER = 0, FIRST = 1 };
   const io_way *way = w->io->way;
   const field_statistics *known = w->meta->statistics;
@@ -142,7 +145,7 @@ static int tell_statistics(const writer *w, field_statistics *s, uint64_t *histo
 }
 
 /* What the planes have come to; then rank 0 knows it, too. Collective, agreed. */
-static int field_write_measure(writer *w, error *e) {
+static int write_measure(field_writer *w, error *e) {
   const field_meta *m = w->meta;
   const bool server = w->io->slab->rank < 0;
   uint64_t histogram[HISTOGRAM_BINS];
@@ -151,7 +154,7 @@ static int field_write_measure(writer *w, error *e) {
   if (m->measured) {
     if (!server) m->measured(w->context, e);
     TRY(error_agree(e, w->io->way->comm));
-    tell_statistics(w, &told, histogram, e);
+    write_tell_statistics(w, &told, histogram, e);
   }
   if (w->io->way->rank == 0 && !e->id)
     field_put_statistics(&w->f, m->measured && server ? &told : m->statistics, e);
@@ -159,7 +162,7 @@ static int field_write_measure(writer *w, error *e) {
 }
 
 /* On rank 0: the file gets its name, or goes. */
-static int settle(writer *w, error *e) {
+static int write_settle(field_writer *w, error *e) {
   field_close(&w->f, e);
   if (!e->id) return atomic_file_commit(w->plan.temporary, w->path, e);
   if (w->plan.temporary[0]) unlink(w->plan.temporary);
@@ -168,14 +171,14 @@ static int settle(writer *w, error *e) {
 
 int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e) {
   const io_way *way = io->way;
-  writer w = {.io = io, .meta = meta, .source = source, .context = context, .fd = -1};
+  field_writer w = {.io = io, .meta = meta, .source = source, .context = context, .fd = -1};
   w.f = (field_file){w.path, io->slab, H5I_INVALID_HID, H5I_INVALID_HID, {0}};
-  TRY(field_write_names(&w, io->path, meta->run.step, e)); /* alike on every rank */
+  TRY(write_names(&w, io->path, meta->run.step, e)); /* alike on every rank */
   if (way->rank == 0) {
-    remove_abandoned(io);
-    field_write_create(&w, e);
+    write_remove_abandoned(io);
+    write_create(&w, e);
   }
-  if (!error_agree(e, way->comm) && !write_planes(&w, e)) field_write_measure(&w, e);
-  if (way->rank == 0) settle(&w, e);
+  if (!error_agree(e, way->comm) && !write_planes(&w, e)) write_measure(&w, e);
+  if (way->rank == 0) write_settle(&w, e);
   return error_agree(e, way->comm);
 }

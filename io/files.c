@@ -138,14 +138,14 @@ static int files_receive(const files *f, int (*signalled)(void), int *told, mess
 }
 
 /* What the server has of its own. */
-typedef struct file_server {
+typedef struct files_server {
   slab slab; /* of the partition, with no planes */
   field_io io;
   checkpoint from; /* open, or not */
-} file_server;
+} files_server;
 
-static int server_open(file_server *s, const files *f, const config *c, error *e) {
-  *s = (file_server){.from = {.way = f->way, .fd = -1}};
+static int files_server_open(files_server *s, const files *f, const config *c, error *e) {
+  *s = (files_server){.from = {.way = f->way, .fd = -1}};
   s->slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->started - 1};
   s->slab.upper_reflects = config_reflects(c, FACE_Z_HI);
   s->slab.lower = s->slab.upper = SLAB_NO_RANK;
@@ -153,7 +153,7 @@ static int server_open(file_server *s, const files *f, const config *c, error *e
 }
 
 /* The server's part in a request. It agrees with the computing ranks on what has failed: what it returns they know. */
-static void server_perform(file_server *s, const files *f, request *r) {
+static void files_server_perform(files_server *s, const files *f, request *r) {
   const receivers_part none = {0};
   checkpoint_leg leg;
   table table = {0};
@@ -168,8 +168,8 @@ static void server_perform(file_server *s, const files *f, request *r) {
 }
 
 int files_serve(const files *f, const config *c, int (*signalled)(void), error *e) {
-  file_server s;
-  TRY(server_open(&s, f, c, e));
+  files_server s;
+  TRY(files_server_open(&s, f, c, e));
   for (int told = 0, over = 0; !over;) {
     message m = {0};
     request r;
@@ -180,7 +180,7 @@ int files_serve(const files *f, const config *c, int (*signalled)(void), error *
     if (over)
       *e = r.ended;
     else
-      server_perform(&s, f, &r);
+      files_server_perform(&s, f, &r);
     message_free(&m);
   }
   checkpoint_close(&s.from);

@@ -6,30 +6,30 @@
 
 /* --- sending ---------------------------------------------------------------------------------------------------- */
 
-static void carry_run(message *m, run_meta *run) {
+static void request_carry_run(message *m, run_meta *run) {
   const char **const texts[] = {&run->config_text, &run->command,   &run->backend,
                                 &run->kernel,      &run->transport, &run->equation};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_text(m, texts[i]);
 }
 
-static void carry_field(message *m, request *r) {
+static void request_carry_field(message *m, request *r) {
   field_meta *meta = message_array(m, &r->field, sizeof *meta);
-  carry_run(m, &meta->run);
+  request_carry_run(m, &meta->run);
   if (!meta->statistics || meta->measured) return; /* none, or the server is told later */
   field_statistics *s = message_array(m, &meta->statistics, sizeof *s);
   message_array(m, &s->histogram, (size_t)s->bins * sizeof *s->histogram);
 }
 
-static void carry_checkpoint(message *m, request *r) {
+static void request_carry_checkpoint(message *m, request *r) {
   checkpoint_place *place = message_array(m, &r->place, sizeof *place);
   checkpoint_meta *meta = message_array(m, &r->checkpoint, sizeof *meta);
   message_text(m, &place->path);
-  carry_run(m, &meta->run);
+  request_carry_run(m, &meta->run);
   checkpoint_key *keys = message_array(m, &meta->keys, (size_t)meta->key_count * sizeof *keys);
   for (int i = 0; i < meta->key_count; i++) message_text(m, &keys[i].key), message_text(m, &keys[i].value);
 }
 
-static void carry_arrays(message *m, request *r) {
+static void request_carry_arrays(message *m, request *r) {
   checkpoint_array *arrays = message_array(m, &r->arrays, (size_t)r->count * sizeof *arrays);
   for (int i = 0; i < r->count; i++) {
     message_text(m, &arrays[i].name);
@@ -37,9 +37,9 @@ static void carry_arrays(message *m, request *r) {
   }
 }
 
-static void carry_receivers(message *m, request *r) {
+static void request_carry_receivers(message *m, request *r) {
   receivers_meta *meta = message_array(m, &r->receivers, sizeof *meta);
-  carry_run(m, &meta->run);
+  request_carry_run(m, &meta->run);
   message_array(m, &meta->positions, (size_t)meta->receivers * sizeof *meta->positions);
   message_array(m, &meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
 }
@@ -50,16 +50,16 @@ void files_carry(message *m, request *r) {
   message_text(m, &r->ending);
   if (r->steps) message_array(m, &r->steps, (size_t)r->count * sizeof *r->steps);
   if (r->entries) message_array(m, &r->entries, (size_t)r->count * sizeof *r->entries);
-  if (r->field) carry_field(m, r);
-  if (r->checkpoint) carry_checkpoint(m, r);
-  if (r->arrays) carry_arrays(m, r);
-  if (r->receivers) carry_receivers(m, r);
+  if (r->field) request_carry_field(m, r);
+  if (r->checkpoint) request_carry_checkpoint(m, r);
+  if (r->arrays) request_carry_arrays(m, r);
+  if (r->receivers) request_carry_receivers(m, r);
 }
 
 /* --- performing ------------------------------------------------------------------------------------------------- */
 
 /* Rank 0: the answer to one of the requests that are for it alone. */
-static int find_answer(const request *r, void *answer, error *e) {
+static int request_answer(const request *r, void *answer, error *e) {
   bool *exist = answer;
   space_use *use = answer;
   switch (r->kind) {
@@ -82,11 +82,12 @@ static int find_answer(const request *r, void *answer, error *e) {
   }
 }
 
-static int perform_alone(const files *f, const request *r, error *e) {
+static int request_perform_alone(const files *f, const request *r, error *e) {
   message m = {0};
   void *answer = calloc(1, r->answer_bytes + 1);
   if (!answer) FAIL(e, OUT_OF_MEMORY, r->answer_bytes, "an answer about files");
-  if (f->way->rank == 0 && !e->id && !find_answer(r, answer, e)) message_array(&m, &answer, r->answer_bytes);
+  if (f->way->rank == 0 && !e->id && !request_answer(r, answer, e))
+    message_array(&m, &answer, r->answer_bytes);
   if (!error_agree(e, f->comm) && !message_share(&m, f->comm, e) && r->own.answer)
     message_value(&m, r->own.answer, r->answer_bytes);
   free(answer);
@@ -118,7 +119,7 @@ int files_perform(const files *f, const request *r, error *e) {
   case REQUEST_CHECKPOINT_VERIFY:
     return checkpoint_verify(own->from, e);
   default:
-    return perform_alone(f, r, e);
+    return request_perform_alone(f, r, e);
   }
 }
 

@@ -57,15 +57,15 @@ static int input_damaged(const input *in, const char *why, error *e) {
 
 enum { LIST_DATASETS = 5, LIST_OBJECTS = 1000, LIST_TEXT = 512 };
 
-typedef struct dataset_list {
+typedef struct input_listing {
   dataset_kind kind;
   int found, looked;
   char text[LIST_TEXT];
-} dataset_list;
+} input_listing;
 
 /* Called for every object once, however many names it has. Ends the listing where there is more than anybody reads. */
 static herr_t input_list(hid_t file, const char *name, const H5O_info_t *info, void *context) {
-  dataset_list *l = context;
+  input_listing *l = context;
   if (l->found == LIST_DATASETS || l->looked++ == LIST_OBJECTS) return 1;
   if (info->type != H5O_TYPE_DATASET) return 0;
   hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
@@ -85,7 +85,7 @@ static herr_t input_list(hid_t file, const char *name, const H5O_info_t *info, v
 }
 
 static int input_missing(const input *in, error *e) {
-  dataset_list l = {.kind = in->kind};
+  input_listing l = {.kind = in->kind};
 #if H5_VERSION_GE(1, 12, 0)
   H5Ovisit3(in->opened, H5_INDEX_NAME, H5_ITER_INC, input_list, &l, H5O_INFO_BASIC);
 #else
@@ -169,4 +169,48 @@ void input_close(input *in) {
   if (in->dataset >= 0) H5Dclose(in->dataset);
   if (in->opened >= 0) H5Fclose(in->opened);
   in->dataset = in->opened = H5I_INVALID_HID;
+}
+
+/* --- datasets by name ------------------------------------------------------------------------------------------- */
+
+/* "FILE:/path", cut in two at its last ":/". */
+static int input_split(input *in, const char *name, error *e) {
+  const char *cut = NULL;
+  for (const char *p = name; (p = strstr(p, ":/")); p++) cut = p;
+  if (!cut || cut == name || !cut[2] || cut - name >= FILE_NAME || strlen(cut + 1) >= sizeof in->path)
+    return FAIL(e, FIELD_NAME, name);
+  snprintf(in->file, sizeof in->file, "%.*s", (int)(cut - name), name);
+  strcpy(in->path, cut + 1);
+  return 0;
+}
+
+int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
+                  char text[SHAPE_TEXT], error *e) {
+  hid_t space = H5Dget_space(dataset);
+  *rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+  H5S_class_t class = space < 0 ? H5S_NO_CLASS : H5Sget_simple_extent_type(space);
+  if (*rank < 0) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
+  if (space >= 0) H5Sclose(space);
+  TRY(e->id);
+  snprintf(text, SHAPE_TEXT, "%s", class == H5S_SCALAR ? "a scalar" : class == H5S_NULL ? "no values" : "(");
+  for (int i = 0; i < *rank; i++) {
+    size_t used = strlen(text);
+    snprintf(text + used, SHAPE_TEXT - used, "%llu%s", (unsigned long long)shape[i],
+             i < *rank - 1 ? ", "
+             : *rank == 1  ? ",)"
+                           : ")");
+  }
+  return 0;
+}
+
+int dataset_open(const char *name, dataset_kind kind, hid_t *file, hid_t *dataset, error *e) {
+  input in = {.kind = kind, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
+  error found = {0};
+  TRY(input_split(&in, name, e));
+  input_open(&in, &found);
+  *file = in.opened, *dataset = in.dataset;
+  if (found.id && in.hops)
+    return FAIL(e, FIELD_DAMAGED, name, found.text); /* that one names what a link leads to */
+  if (found.id) *e = found;
+  return found.id;
 }

@@ -28,13 +28,6 @@ int path_check_ending(named_path p, const char *ending, error *e);
  * file; NULL where it is no such name. */
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
 
-/* "FILE:/path" cut in two at its last ":/". */
-typedef struct field_name {
-  char file[FILE_NAME];
-  const char *dataset; /* into the name that was cut */
-} field_name;
-int field_name_split(field_name *n, const char *name, error *e);
-
 /* Which datasets a name may mean: how many axes they have, and how a message calls them. */
 typedef struct dataset_kind {
   int rank_min, rank_max;
@@ -50,9 +43,6 @@ enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
 /* The shape of an open dataset, also in words. */
 int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
                   char text[SHAPE_TEXT], error *e);
-
-/* Opens dataset `name` for reading and checks all but its values; as dataset_open. */
-int field_open(const char *name, const slab *s, hid_t *file, hid_t *dataset, error *e);
 
 /* Attributes of an open object of the file whose name, for messages, is `file`: `count` values, or a scalar for 0. */
 int attribute_int64(const char *file, hid_t object, const char *name, int count, const int64_t *values,

@@ -21,28 +21,28 @@ enum {
 enum lane_kind { LANE_PUT, LANE_GET, LANE_END };
 
 /* A piece of a request or of an answer. */
-typedef struct piece {
+typedef struct lane_piece {
   int kind;
   uint64_t at, whole; /* of the request: its place, its bytes; */
   uint64_t from;      /* where in these the piece begins, */
   uint64_t bytes;     /* and how long it is; of an answer: 0 after a failure */
-} piece;
+} lane_piece;
 
 /* One direction of a lane in common memory. */
-typedef struct ring {
+typedef struct lane_ring {
   sem_t empty, full; /* slots */
-  piece heads[SLOTS];
-} ring;
+  lane_piece heads[SLOTS];
+} lane_ring;
 
-typedef struct control {
-  ring out, in; /* to rank 0; from it */
-} control;
-_Static_assert(sizeof(control) <= CONTROL_BYTES, "both rings fit before the slots");
+typedef struct lane_control {
+  lane_ring out, in; /* to rank 0; from it */
+} lane_control;
+_Static_assert(sizeof(lane_control) <= CONTROL_BYTES, "both rings fit before the slots");
 
 typedef struct lane {
   struct lanes *lanes;
   int rank;                /* at the other end */
-  control *shared;         /* NULL: messages */
+  lane_control *shared;    /* NULL: messages */
   unsigned sent, received; /* pieces, of which the slot follows */
   char *message;           /* a piece and its bytes */
   char *request;           /* rank 0: what a whole request takes */
@@ -111,7 +111,7 @@ static int lanes_share(lanes *l, int *place, int *each, error *e) {
   return e->id;
 }
 
-static void lane_prepare(ring *r) {
+static void lane_prepare(lane_ring *r) {
   sem_init(&r->empty, 1, SLOTS);
   sem_init(&r->full, 1, 0);
 }
@@ -127,8 +127,8 @@ static int lanes_list(lanes *l, const int *places, int each, error *e) {
       *n = (lane){.lanes = l, .rank = l->rank == 0 ? r : 0};
       const size_t number = (size_t)(places[r] - 1) * (size_t)each + (size_t)k;
       if (places[r])
-        n->shared = (control *)(void *)(l->memory + number * LANE_BYTES);
-      else if (!(n->message = malloc(sizeof(piece) + SLOT_BYTES)))
+        n->shared = (lane_control *)(void *)(l->memory + number * LANE_BYTES);
+      else if (!(n->message = malloc(sizeof(lane_piece) + SLOT_BYTES)))
         return FAIL(e, OUT_OF_MEMORY, (size_t)SLOT_BYTES, "the way to files");
       l->remote += !places[r];
       if (n->shared && l->rank == 0) lane_prepare(&n->shared->out), lane_prepare(&n->shared->in);
@@ -189,17 +189,17 @@ static char *lane_slot(const lane *n, bool out, unsigned number) {
 
 /* Where the bytes of the next piece to be sent go. */
 static char *lane_next(lane *n) {
-  if (!n->shared) return n->message + sizeof(piece);
+  if (!n->shared) return n->message + sizeof(lane_piece);
   const bool out = n->lanes->rank > 0;
   lane_await(out ? &n->shared->out.empty : &n->shared->in.empty);
   return lane_slot(n, out, n->sent);
 }
 
 /* Sends the piece whose bytes are there. */
-static int lane_send(lane *n, const piece *p, error *e) {
+static int lane_send(lane *n, const lane_piece *p, error *e) {
   const bool out = n->lanes->rank > 0;
   if (n->shared) {
-    ring *r = out ? &n->shared->out : &n->shared->in;
+    lane_ring *r = out ? &n->shared->out : &n->shared->in;
     r->heads[n->sent++ % SLOTS] = *p;
     sem_post(&r->full);
     return 0;
@@ -215,10 +215,10 @@ static int lane_send(lane *n, const piece *p, error *e) {
 }
 
 /* Waits for the next piece; its bytes stay where they are until lane_release. */
-static int lane_receive(lane *n, piece *p, const char **bytes, error *e) {
+static int lane_receive(lane *n, lane_piece *p, const char **bytes, error *e) {
   const bool out = n->lanes->rank == 0;
   if (n->shared) {
-    ring *r = out ? &n->shared->out : &n->shared->in;
+    lane_ring *r = out ? &n->shared->out : &n->shared->in;
     lane_await(&r->full);
     *p = r->heads[n->received % SLOTS];
     *bytes = lane_slot(n, out, n->received++);
@@ -237,7 +237,7 @@ static void lane_release(lane *n) {
   if (n->shared) sem_post(n->lanes->rank == 0 ? &n->shared->out.empty : &n->shared->in.empty);
 }
 
-static size_t piece_of(size_t from, size_t whole) {
+static size_t lane_piece_bytes(size_t from, size_t whole) {
   return whole - from < SLOT_BYTES ? whole - from : SLOT_BYTES;
 }
 
@@ -246,9 +246,9 @@ static size_t piece_of(size_t from, size_t whole) {
 int lane_put(lanes *l, int k, uint64_t at, const void *from, size_t bytes, error *e) {
   lane *n = &l->all[k];
   for (size_t done = 0, size; done < bytes; done += size) {
-    size = piece_of(done, bytes);
+    size = lane_piece_bytes(done, bytes);
     memcpy(lane_next(n), (const char *)from + done, size);
-    TRY(lane_send(n, &(piece){LANE_PUT, at, bytes, done, size}, e));
+    TRY(lane_send(n, &(lane_piece){LANE_PUT, at, bytes, done, size}, e));
   }
   return 0;
 }
@@ -258,7 +258,7 @@ void *lane_take_room(lanes *l, int k) {
 }
 
 int lane_send_room(lanes *l, int k, uint64_t at, size_t bytes, error *e) {
-  return lane_send(&l->all[k], &(piece){LANE_PUT, at, bytes, 0, bytes}, e);
+  return lane_send(&l->all[k], &(lane_piece){LANE_PUT, at, bytes, 0, bytes}, e);
 }
 
 void lane_give_room(lanes *l, int k) {
@@ -267,7 +267,7 @@ void lane_give_room(lanes *l, int k) {
 
 int lane_get(lanes *l, int k, uint64_t at, void *to, size_t bytes, error *e) {
   lane *n = &l->all[k];
-  piece p = {LANE_GET, at, bytes, 0, 0};
+  lane_piece p = {LANE_GET, at, bytes, 0, 0};
   const char *found = NULL;
   lane_next(n);
   TRY(lane_send(n, &p, e));
@@ -282,7 +282,7 @@ int lane_get(lanes *l, int k, uint64_t at, void *to, size_t bytes, error *e) {
 
 int lane_end(lanes *l, int k, error *e) {
   lane_next(&l->all[k]);
-  return lane_send(&l->all[k], &(piece){.kind = LANE_END}, e);
+  return lane_send(&l->all[k], &(lane_piece){.kind = LANE_END}, e);
 }
 
 /* --- rank 0 ----------------------------------------------------------------------------------------------------- */
@@ -308,7 +308,7 @@ static char *lane_room(lane *n, size_t bytes, error *e) {
 }
 
 /* After a failure requests are still answered, but nothing is done. */
-static void lane_take(lane *n, const piece *p, const char *bytes) {
+static void lane_take(lane *n, const lane_piece *p, const char *bytes) {
   const lanes_keeper *k = n->lanes->keeper;
   error e = {0};
   if (!lanes_good(n->lanes, NULL)) return;
@@ -321,11 +321,11 @@ static void lane_take(lane *n, const piece *p, const char *bytes) {
   lanes_good(n->lanes, &e);
 }
 
-static int lane_give(lane *n, const piece *p, error *failed) {
+static int lane_give(lane *n, const lane_piece *p, error *failed) {
   const lanes_keeper *k = n->lanes->keeper;
   for (size_t done = 0, size; done < p->whole; done += size) {
     error e = {0};
-    size = piece_of(done, p->whole);
+    size = lane_piece_bytes(done, p->whole);
     char *to = lane_next(n);
     bool good = lanes_good(n->lanes, NULL);
     if (good && !k->whole)
@@ -335,7 +335,7 @@ static int lane_give(lane *n, const piece *p, error *failed) {
       memcpy(to, n->request + done, size);
     }
     good = good && lanes_good(n->lanes, &e);
-    TRY(lane_send(n, &(piece){LANE_GET, p->at, p->whole, done, good ? size : 0}, failed));
+    TRY(lane_send(n, &(lane_piece){LANE_GET, p->at, p->whole, done, good ? size : 0}, failed));
     if (!good) return 0;
   }
   return 0;
@@ -343,7 +343,7 @@ static int lane_give(lane *n, const piece *p, error *failed) {
 
 /* One request; `*ended`: it was the last. */
 static int lane_answer(lane *n, bool *ended, error *e) {
-  piece p;
+  lane_piece p;
   const char *bytes = NULL;
   TRY(lane_receive(n, &p, &bytes, e));
   if (p.kind == LANE_PUT) lane_take(n, &p, bytes);

@@ -54,7 +54,7 @@ void io_way_close(io_way *w) {
 /* --- blocks ----------------------------------------------------------------------------------------------------- */
 
 /* What the threads of a rank share. */
-typedef struct moving {
+typedef struct rows_moving {
   const io_way *way;
   const row_file *f;
   row_part *parts;
@@ -68,42 +68,42 @@ typedef struct moving {
   pthread_mutex_t lock;
   int64_t failed; /* guarded by lock, as is `failure`: the first block that did */
   error failure;
-} moving;
+} rows_moving;
 
-typedef struct worker {
-  moving *m;
+typedef struct rows_worker {
+  rows_moving *m;
   int number;
   char *block, *shuffled, *packed; /* owned; the last two for deflate */
   size_t room;                     /* of packed */
   pthread_t thread;
   bool started;
-} worker;
+} rows_worker;
 
 /* Rows of a block of this part. */
-static int64_t part_rows(const moving *m, const row_part *p) {
+static int64_t rows_in_block(const rows_moving *m, const row_part *p) {
   const uint64_t rows = p->row_bytes ? m->way->block_bytes / p->row_bytes : 0;
   return rows > 1 ? (int64_t)rows : 1;
 }
 
-static int64_t part_blocks(const moving *m, const row_part *p) {
-  const int64_t rows = part_rows(m, p);
+static int64_t rows_blocks(const rows_moving *m, const row_part *p) {
+  const int64_t rows = rows_in_block(m, p);
   return p->row_bytes ? (p->count + rows - 1) / rows : 0;
 }
 
-static void plan_blocks(moving *m) {
+static void rows_plan(rows_moving *m) {
   for (int i = 0; i < m->count; i++) {
     const row_part *p = &m->parts[i];
-    const int64_t rows = part_rows(m, p), most = rows < p->count ? rows : p->count;
-    m->blocks += part_blocks(m, p);
+    const int64_t rows = rows_in_block(m, p), most = rows < p->count ? rows : p->count;
+    m->blocks += rows_blocks(m, p);
     if ((uint64_t)most * p->row_bytes > m->bytes) m->bytes = (size_t)((uint64_t)most * p->row_bytes);
   }
 }
 
 /* Block `number` of all: its part, first row and rows. */
-static const row_part *find_block(const moving *m, int64_t number, int64_t *row, int64_t *rows) {
+static const row_part *rows_find_block(const rows_moving *m, int64_t number, int64_t *row, int64_t *rows) {
   const row_part *p = m->parts;
-  for (int64_t blocks; number >= (blocks = part_blocks(m, p)); p++) number -= blocks;
-  *rows = part_rows(m, p);
+  for (int64_t blocks; number >= (blocks = rows_blocks(m, p)); p++) number -= blocks;
+  *rows = rows_in_block(m, p);
   *row = p->first + number * *rows;
   const int64_t left = p->first + p->count - *row;
   if (*rows > left) *rows = left;
@@ -136,7 +136,7 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
 
 /* The keeper of lanes (lanes.h), and of this rank's own blocks where it uses the file: `context` is a moving. */
 static int rows_put(void *context, uint64_t at, const void *from, size_t bytes, error *e) {
-  moving *m = context;
+  rows_moving *m = context;
   if (!m->f->put) return row_file_put(m->f, at, from, bytes, e);
   pthread_mutex_lock(&m->whole);
   m->f->put(m->f->context, at, from, bytes, e);
@@ -145,7 +145,7 @@ static int rows_put(void *context, uint64_t at, const void *from, size_t bytes, 
 }
 
 static int rows_get(void *context, uint64_t at, void *to, size_t bytes, error *e) {
-  moving *m = context;
+  rows_moving *m = context;
   if (!m->f->get) return row_file_get(m->f, at, to, bytes, e);
   pthread_mutex_lock(&m->whole);
   m->f->get(m->f->context, at, to, bytes, e);
@@ -155,32 +155,32 @@ static int rows_get(void *context, uint64_t at, void *to, size_t bytes, error *e
 
 /* --- moving ----------------------------------------------------------------------------------------------------- */
 
-static int write_bytes(const worker *w, uint64_t at, const void *from, size_t bytes, error *e) {
-  moving *m = w->m;
+static int rows_write_bytes(const rows_worker *w, uint64_t at, const void *from, size_t bytes, error *e) {
+  rows_moving *m = w->m;
   return m->through_lanes ? lane_put(m->way->lanes, w->number, at, from, bytes, e)
                           : rows_put(m, at, from, bytes, e);
 }
 
 /* -1: rank 0 has failed, and says so when the ranks agree. */
-static int read_bytes(const worker *w, uint64_t at, void *to, size_t bytes, error *e) {
-  moving *m = w->m;
+static int rows_read_bytes(const rows_worker *w, uint64_t at, void *to, size_t bytes, error *e) {
+  rows_moving *m = w->m;
   return m->through_lanes ? lane_get(m->way->lanes, w->number, at, to, bytes, e)
                           : rows_get(m, at, to, bytes, e);
 }
 
 /* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
-static int write_packed(const worker *w, uint64_t at, const char *row, size_t bytes, error *e) {
+static int rows_write_packed(const rows_worker *w, uint64_t at, const char *row, size_t bytes, error *e) {
   const size_t count = bytes / sizeof(float);
   uLongf size = w->room;
   for (size_t k = 0; k < sizeof(float); k++)
     for (size_t i = 0; i < count; i++) w->shuffled[k * count + i] = row[i * sizeof(float) + k];
   if (compress2((Bytef *)w->packed, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
     return FAIL(e, FILE_WRITE, w->m->f->name, "zlib could not compress it");
-  return write_bytes(w, at, w->packed, size, e);
+  return rows_write_bytes(w, at, w->packed, size, e);
 }
 
 /* Puts rows together at `to`, and sums them. */
-static int make_block(const row_part *p, int64_t row, int64_t rows, char *to, error *e) {
+static int rows_make_block(const row_part *p, int64_t row, int64_t rows, char *to, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
   TRY(p->move(p->context, row, rows, to, e));
   for (int64_t i = 0; p->sums && i < rows; i++)
@@ -189,9 +189,9 @@ static int make_block(const row_part *p, int64_t row, int64_t rows, char *to, er
 }
 
 /* Straight into a lane. */
-static int send_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
+static int rows_send_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   struct lanes *lanes = w->m->way->lanes;
-  if (make_block(p, row, rows, lane_take_room(lanes, w->number), e)) {
+  if (rows_make_block(p, row, rows, lane_take_room(lanes, w->number), e)) {
     lane_give_room(lanes, w->number);
     return e->id;
   }
@@ -199,20 +199,21 @@ static int send_block(const worker *w, const row_part *p, int64_t row, int64_t r
                         (size_t)(rows * (int64_t)p->row_bytes), e);
 }
 
-static int rows_write_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
+static int rows_write_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
   const bool packs = w->m->f->deflate;
   if (w->m->through_lanes && !packs && (uint64_t)rows * p->row_bytes <= LANE_ROOM)
-    return send_block(w, p, row, rows, e);
-  TRY(make_block(p, row, rows, w->block, e));
+    return rows_send_block(w, p, row, rows, e);
+  TRY(rows_make_block(p, row, rows, w->block, e));
   for (int64_t i = 0; packs && i < rows; i++)
-    TRY(write_packed(w, p->at + (uint64_t)(row + i), w->block + (size_t)i * bytes, bytes, e));
-  return packs ? 0 : write_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
+    TRY(rows_write_packed(w, p->at + (uint64_t)(row + i), w->block + (size_t)i * bytes, bytes, e));
+  return packs ? 0
+               : rows_write_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
 }
 
-static int read_block(const worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
+static int rows_read_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
-  const int got = read_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
+  const int got = rows_read_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
   if (got) return got;
   for (int64_t i = 0; p->sums && i < rows; i++)
     if (p->sums[row - p->first + i] != XXH3_64bits(w->block + (size_t)i * bytes, bytes)) {
@@ -225,7 +226,7 @@ static int read_block(const worker *w, const row_part *p, int64_t row, int64_t r
 }
 
 /* Blocks are taken in order: whatever is before one that has failed is moved, and the first failure is known. */
-static void move_failed(moving *m, int64_t block, const error *e) {
+static void rows_failed(rows_moving *m, int64_t block, const error *e) {
   pthread_mutex_lock(&m->lock);
   if (block < m->failed) {
     m->failed = block;
@@ -235,8 +236,8 @@ static void move_failed(moving *m, int64_t block, const error *e) {
   atomic_store(&m->next, m->blocks);
 }
 
-static int take_memory(worker *w, error *e) {
-  const moving *m = w->m;
+static int rows_take_memory(rows_worker *w, error *e) {
+  const rows_moving *m = w->m;
   w->block = malloc(m->bytes);
   if (m->f->deflate) {
     const size_t row = (size_t)m->parts[0].row_bytes;
@@ -248,27 +249,27 @@ static int take_memory(worker *w, error *e) {
   return whole ? 0 : FAIL(e, OUT_OF_MEMORY, m->bytes, "a block of file data");
 }
 
-static void *worker_main(void *argument) {
-  worker *w = argument;
-  moving *m = w->m;
+static void *rows_main(void *argument) {
+  rows_worker *w = argument;
+  rows_moving *m = w->m;
   error e = {0};
-  if (m->blocks && take_memory(w, &e)) move_failed(m, -1, &e);
+  if (m->blocks && rows_take_memory(w, &e)) rows_failed(m, -1, &e);
   for (int64_t n, row, rows; (n = atomic_fetch_add(&m->next, 1)) < m->blocks;) {
-    const row_part *p = find_block(m, n, &row, &rows);
-    if (m->write ? rows_write_block(w, p, row, rows, &e) : read_block(w, p, row, rows, &e)) {
-      move_failed(m, n, &e);
+    const row_part *p = rows_find_block(m, n, &row, &rows);
+    if (m->write ? rows_write_block(w, p, row, rows, &e) : rows_read_block(w, p, row, rows, &e)) {
+      rows_failed(m, n, &e);
       break;
     }
   }
   error ended = {0};
-  if (m->through_lanes && lane_end(m->way->lanes, w->number, &ended)) move_failed(m, m->blocks, &ended);
+  if (m->through_lanes && lane_end(m->way->lanes, w->number, &ended)) rows_failed(m, m->blocks, &ended);
   free(w->block);
   free(w->shuffled);
   free(w->packed);
   return NULL;
 }
 
-static int workers_of(const moving *m) {
+static int rows_workers(const rows_moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
   int count = m->f->deflate ? m->way->compressors : m->way->threads;
   if (m->through_lanes) return lanes_own(m->way->lanes); /* each lane must end */
@@ -278,39 +279,39 @@ static int workers_of(const moving *m) {
 }
 
 /* Starts the threads but for the last, whose work is the calling thread's. One that cannot start is done by it, too. */
-static void run_workers(moving *m, bool serves, error *e) {
-  worker all[COMPRESSORS_MAX] = {{0}};
-  const int count = workers_of(m);
+static void rows_run(rows_moving *m, bool serves, error *e) {
+  rows_worker all[COMPRESSORS_MAX] = {{0}};
+  const int count = rows_workers(m);
   for (int i = 0; i < count; i++) {
-    all[i] = (worker){.m = m, .number = i};
-    if (i < count - 1 || serves) all[i].started = !thread_start(&all[i].thread, worker_main, &all[i]);
+    all[i] = (rows_worker){.m = m, .number = i};
+    if (i < count - 1 || serves) all[i].started = !thread_start(&all[i].thread, rows_main, &all[i]);
   }
   if (serves) lanes_serve(m->way->lanes, e);
   for (int i = count - 1; i >= 0; i--) {
     if (all[i].started)
       pthread_join(all[i].thread, NULL);
     else
-      worker_main(&all[i]);
+      rows_main(&all[i]);
   }
 }
 
-static int lanes_ready(io_way *w, error *e) {
+static int rows_open_lanes(io_way *w, error *e) {
   return w->lanes ? 0 : lanes_open(&w->lanes, w->comm, w->share, e);
 }
 
-static int rows_move_all(io_way *w, moving *m, bool direct, error *e) {
+static int rows_move_all(io_way *w, rows_moving *m, bool direct, error *e) {
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
   const lanes_keeper keeper = {rows_put, rows_get, m, m->f->put || m->f->get};
   error mine = {0};
-  if (!alone) TRY(lanes_ready(w, e));
+  if (!alone) TRY(rows_open_lanes(w, e));
   m->through_lanes = !alone && w->rank > 0;
   m->way = w;
-  if (!e->id) plan_blocks(m);
+  if (!e->id) rows_plan(m);
   m->failed = INT64_MAX;
   pthread_mutex_init(&m->lock, NULL);
   pthread_mutex_init(&m->whole, NULL);
   if (serves) lanes_begin(w->lanes, &keeper, &mine);
-  run_workers(m, serves, &mine);
+  rows_run(m, serves, &mine);
   pthread_mutex_destroy(&m->whole);
   pthread_mutex_destroy(&m->lock);
   if (!e->id) *e = m->failure.id ? m->failure : mine;
@@ -318,11 +319,11 @@ static int rows_move_all(io_way *w, moving *m, bool direct, error *e) {
 }
 
 int rows_write(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
-  moving m = {.f = f, .parts = parts, .count = count, .write = true};
+  rows_moving m = {.f = f, .parts = parts, .count = count, .write = true};
   return rows_move_all(w, &m, direct, e);
 }
 
 int rows_read(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
-  moving m = {.f = f, .parts = parts, .count = count};
+  rows_moving m = {.f = f, .parts = parts, .count = count};
   return rows_move_all(w, &m, direct, e);
 }

@@ -15,7 +15,7 @@ typedef struct series_list {
   const field_meta *meta;
 } series_list;
 
-static void print_escaped(FILE *to, const char *text) {
+static void series_print_escaped(FILE *to, const char *text) {
   for (; *text; text++) switch (*text) {
     case '&':
       fputs("&amp;", to);
@@ -34,38 +34,38 @@ static void print_escaped(FILE *to, const char *text) {
     }
 }
 
-static void print_triple(FILE *to, const char *indent, const double xyz[3]) {
+static void series_print_triple(FILE *to, const char *indent, const double xyz[3]) {
   fprintf(to,
           "%s<DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">%.17g %.17g "
           "%.17g</DataItem>\n",
           indent, xyz[2], xyz[1], xyz[0]); /* XDMF, too, counts z first */
 }
 
-static void print_grid(FILE *to, const series_list *l, const series_entry *entry) {
+static void series_print_grid(FILE *to, const series_list *l, const series_entry *entry) {
   char shape[64];
   snprintf(shape, sizeof shape, "%d %d %d", l->slab->nz_global, l->slab->ny, l->slab->nx);
   fprintf(to, "      <Grid Name=\"step %" PRId64 "\" GridType=\"Uniform\">\n", entry->step);
   fprintf(to, "        <Time Value=\"%.17g\"/>\n", entry->time);
   fprintf(to, "        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"%s\"/>\n", shape);
   fprintf(to, "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n");
-  print_triple(to, "          ", l->meta->origin);
-  print_triple(to, "          ", l->meta->spacing);
+  series_print_triple(to, "          ", l->meta->origin);
+  series_print_triple(to, "          ", l->meta->spacing);
   fprintf(to,
           "        </Geometry>\n        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n");
   fprintf(to, "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"%s\">",
           shape);
-  print_escaped(to, l->base);
+  series_print_escaped(to, l->base);
   fprintf(to, ".%08" PRId64 ".hdf:/u</DataItem>\n        </Attribute>\n      </Grid>\n", entry->step);
 }
 
-static void print_xdmf(FILE *to, const series_list *l) {
+static void series_print_xdmf(FILE *to, const series_list *l) {
   fprintf(to, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<Xdmf Version=\"3.0\">\n  <Domain>\n");
   fprintf(to, "    <Grid Name=\"series\" GridType=\"Collection\" CollectionType=\"Temporal\">\n");
-  for (int i = 0; i < l->count; i++) print_grid(to, l, &l->entries[i]);
+  for (int i = 0; i < l->count; i++) series_print_grid(to, l, &l->entries[i]);
   fprintf(to, "    </Grid>\n  </Domain>\n</Xdmf>\n");
 }
 
-static void print_json(FILE *to, const series_list *l) {
+static void series_print_json(FILE *to, const series_list *l) {
   fprintf(to, "{\n  \"file-series-version\": \"1.0\",\n  \"files\": [");
   for (int i = 0; i < l->count; i++) {
     fprintf(to, "%s\n    {\"name\": \"", i ? "," : "");
@@ -79,7 +79,7 @@ static void print_json(FILE *to, const series_list *l) {
 typedef void series_printer(FILE *to, const series_list *l);
 
 /* Returns 0 or an errno. */
-static int print_series(const char *file, series_printer *print, const series_list *l) {
+static int series_print(const char *file, series_printer *print, const series_list *l) {
   FILE *to = fopen(file, "w");
   if (!to) return errno;
   print(to, l);
@@ -94,7 +94,7 @@ static int series_put(const char *path, const char *ending, series_printer *prin
   int n = snprintf(file, sizeof file, "%s%s", path, ending);
   if (n >= FILE_NAME) return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(temporary, sizeof temporary, file);
-  int rc = print_series(temporary, print, l);
+  int rc = series_print(temporary, print, l);
   if (rc) {
     remove(temporary);
     return FAIL(e, FILE_WRITE, file, strerror(rc));
@@ -106,6 +106,6 @@ int series_write(const char *path, const series_entry *entries, int count, const
                  const field_meta *meta, error *e) {
   const char *slash = strrchr(path, '/');
   const series_list l = {slash ? slash + 1 : path, entries, count, s, meta};
-  TRY(series_put(path, SERIES_XDMF, print_xdmf, &l, e));
-  return series_put(path, SERIES_PARAVIEW, print_json, &l, e);
+  TRY(series_put(path, SERIES_XDMF, series_print_xdmf, &l, e));
+  return series_put(path, SERIES_PARAVIEW, series_print_json, &l, e);
 }

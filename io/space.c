@@ -26,7 +26,7 @@ int space_check(const char *name, uint64_t bytes, error *e) {
   return bytes > space.available ? FAIL(e, FILE_SPACE, name, bytes, space.available) : 0;
 }
 
-static bool counts(const space_steps *w, int64_t step) {
+static bool space_counts(const space_steps *w, int64_t step) {
   if (w->all || step == w->last) return true;
   if (w->every == 0 || step > w->last || step % w->every != 0) return false;
   return w->begins ? step >= w->first : step > w->first;
@@ -43,7 +43,7 @@ uint64_t space_taken(const char *path, const char *ending, const space_steps *wh
   for (const struct dirent *d; (d = readdir(open));) {
     struct stat s;
     const char *rest = path_step(path, ending, d->d_name, &step);
-    if (!rest || *rest || !counts(which, step)) continue;
+    if (!rest || *rest || !space_counts(which, step)) continue;
     snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
     if (stat(name, &s)) continue;
     bytes += 512 * (uint64_t)s.st_blocks;

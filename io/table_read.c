@@ -11,7 +11,7 @@ static dataset_kind table_kind_of(table_form form) {
   return (dataset_kind){form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
 }
 
-static int check_shape(const char *name, hid_t dataset, table_form form, table *t, error *e) {
+static int table_check_shape(const char *name, hid_t dataset, table_form form, table *t, error *e) {
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
   int rank;
@@ -25,14 +25,14 @@ static int check_shape(const char *name, hid_t dataset, table_form form, table *
   return 0;
 }
 
-static int allocate(table *t, error *e) {
+static int table_allocate(table *t, error *e) {
   size_t row = (size_t)t->columns * sizeof *t->values;
   t->values = calloc((size_t)t->rows, row);
   return t->values ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * row, "a table");
 }
 
-static int read_values(const char *name, hid_t dataset, table *t, error *e) {
-  TRY(allocate(t, e));
+static int table_read_values(const char *name, hid_t dataset, table *t, error *e) {
+  TRY(table_allocate(t, e));
   if (H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->values) < 0)
     return FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
   for (int64_t i = 0; i < t->rows * t->columns; i++)
@@ -45,15 +45,15 @@ int table_load(const char *dataset, table_form form, table *t, error *e) {
   hid_t file = H5I_INVALID_HID, values = H5I_INVALID_HID;
   *t = (table){0};
   if (!dataset_open(dataset, table_kind_of(form), &file, &values, e) &&
-      !check_shape(dataset, values, form, t, e))
-    read_values(dataset, values, t, e);
+      !table_check_shape(dataset, values, form, t, e))
+    table_read_values(dataset, values, t, e);
   if (values >= 0) H5Dclose(values);
   if (file >= 0) H5Fclose(file);
   if (e->id) table_free(t);
   return e->id;
 }
 
-static int broadcast(MPI_Comm comm, table *t, error *e) {
+static int table_broadcast(MPI_Comm comm, table *t, error *e) {
   int64_t count = t->rows * t->columns, piece;
   for (int64_t i = 0; i < count; i += piece) {
     piece = count - i < BROADCAST_MAX ? count - i : BROADCAST_MAX;
@@ -72,8 +72,8 @@ int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, er
   MPI_TRY(e, MPI_Bcast(shape, 2, MPI_INT64_T, 0, comm));
   t->rows = shape[0];
   t->columns = (int)shape[1];
-  if (rank != 0) allocate(t, e);
-  if (!error_agree(e, comm)) broadcast(comm, t, e);
+  if (rank != 0) table_allocate(t, e);
+  if (!error_agree(e, comm)) table_broadcast(comm, t, e);
   if (e->id) table_free(t);
   return e->id;
 }
