@@ -18,7 +18,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 : >"$results"
-"$python" "$source/jobs/make_model.py" model.h5 "$points" "$points" "$points" >advice.txt
+"$python" "$source/jobs/make_model.py" model.h5 "$points" "$points" "$points" >/dev/null
 sed "s/^end_time.*/steps = $steps/" "$source/config/shot.ini" >shot.ini
 
 # One line a run: who, seconds in all, seconds of the steps.

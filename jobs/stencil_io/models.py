@@ -11,7 +11,6 @@ from .errors import Error
 class Model(NamedTuple):
     values: np.ndarray  # (nz, ny, nx) float32
     spacing: tuple = (1.0, 1.0, 1.0)  # dx dy dz, m
-    origin: tuple = (0.0, 0.0, 0.0)  # x y z of the first point, m
     note: str = ""  # what was assumed of the file that it comes from
 
 
@@ -80,8 +79,11 @@ def write_wavelet(path, time, values, name="wavelet"):
     table = np.column_stack([time, values]).astype(np.float64)
     if len(table) < 2 or not np.isfinite(table).all() or (np.diff(table[:, 0]) <= 0).any():
         raise Error(f"{path}: expected two or more finite samples at ascending times")
-    with h5py.File(path, "a") as file:
-        if name in file:
-            del file[name]
-        file[name] = table
+    try:
+        with h5py.File(path, "a") as file:
+            if name in file:
+                del file[name]
+            file[name] = table
+    except OSError as error:
+        raise Error(f"{path}: cannot write: {error.strerror or error}") from None
     return f"{path}:/{name}"

@@ -5,6 +5,7 @@ usage: python_module.py --list | python_module.py CASE STENCIL MPIEXEC
 """
 import importlib.util
 import io
+import json
 import os
 import re
 import signal
@@ -146,6 +147,7 @@ def models(program):
         expect(["NaN", "plane 2"], st.write_model, "m.h5", np.where(z == 2, np.nan, u))
         expect(["(nz, ny, nx)"], st.write_model, "m.h5", u[0])
         expect(["ascending"], st.write_wavelet, "w.h5", [0, 0], [1, 2])
+        expect(["none/w.h5", "cannot write"], st.write_wavelet, "none/w.h5", [0, 1], [1, 2])
         check(program.files() == files and same_bits(st.Field(name).values, u), "a refused model left something behind")
         u.transpose(2, 0, 1).astype(">f8").tofile("raw")
         np.save("u.npy", u[:, 3].T)
@@ -321,6 +323,12 @@ def tools(program):
             tool(program, "plot", "gather", f"{name}.receivers.h5")
             tool(program, "plot", "animation", name)
             check((program.folder / f"{name}.receivers.png").stat().st_size > 5000, "no picture")
+    results = [{"equation": e, "kernel": k, "supported": True, "gpts": g, "fraction_of_copy": g / 600}
+               for e in ("jacobi", "wave") for k, g in (("naive", 200), ("bulk_tensor", 500))]
+    (program.folder / "kernels.json").write_text(json.dumps({"grid": [64, 48, 32], "gpu": "GPU", "copy_gbs": 4200, "results": results}))
+    if importlib.util.find_spec("matplotlib"):
+        tool(program, "plot_kernels", "kernels.json", "--out", "kernels.png")
+        check((program.folder / "kernels.png").stat().st_size > 5000, "no picture of kernels")
     for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]),
                         (["no such"], ["convert", "kwave", "x", "k"]),
                         (["--x 0 9000", "590"], [*own, "--axes", "xz", "--spacing", 10, 10, 10, "--x", 0, 9000])):
