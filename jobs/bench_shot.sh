@@ -7,6 +7,10 @@
 # devito. KEY=VALUE goes to the program (device.backend=cuda). Prints the best of $TURNS turns (default 3); all of them go
 # to $STENCIL_BENCH_DIR/shot.txt (default the current folder), which jobs/plot_shot.py draws.
 set -euo pipefail
+if [[ ${1-} == -h || ${1-} == --help ]]; then
+  sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+  exit 0
+fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$source/jobs/setup.sh" environment
 python=${PYTHON:-python3}

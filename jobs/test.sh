@@ -2,6 +2,10 @@
 # Builds with warnings as errors and runs all tests: optimised, then under AddressSanitizer and UBSan, then under
 # ThreadSanitizer. Installs what is missing first.   jobs/test.sh [--quick]   --quick leaves the sanitizers out.
 set -euo pipefail
+if [[ ${1-} == -h || ${1-} == --help ]]; then
+  sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+  exit 0
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(ci asan-ubsan tsan)

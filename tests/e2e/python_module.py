@@ -20,7 +20,7 @@ from harness import ENVIRONMENT, PATIENCE, SOURCE, case, check, h5py, main, np, 
 sys.path.insert(0, str(SOURCE / "jobs"))
 if h5py:
     import stencil_io as st
-TOOLS = ["convert", "make_input", "make_model", "plot", "plot_kernels", "scaling_model"]
+NEED_PACKAGES = ["convert", "make_input", "make_model", "plot", "plot_kernels", "scaling_model", "slab_model"]
 WAVE = {"grid.nx": 40, "grid.ny": 22, "grid.nz": 30, **{f"grid.d{a}": 0.5 * (i + 2) for i, a in enumerate("xyz")},
         "grid.origin": "100 -7 3", "equation.type": "wave", "initial.u": "zero", "source.1.position": "110.25 0.5 20",
         "source.1.wavelet": "ricker", "source.1.f0": 100, "time.steps": 60, "output.every": 20,
@@ -305,8 +305,10 @@ def kwave(program):
 @case
 def tools(program):
     """Every tool has --help, and its mistakes are one line; a model of one's own becomes a gather with three commands."""
-    for name in TOOLS:
-        check("usage:" in tool(program, name, "--help").out, f"{name} --help")
+    for path in (SOURCE / "jobs").glob("*.*"):
+        if path.suffix in (".py", ".sh") and os.access(path, os.X_OK) and path.name != "setup.sh":  # which is sourced
+            result = program.finish([*([sys.executable, "-B"] if path.suffix == ".py" else []), path, "--help"])
+            check(result.code == 0 and path.name in result.out and not result.err, f"{path.name} --help: {result}")
     tool(program, "make_input", "in.h5", 9, 8, 7)
     tool(program, "make_model", "m.h5", 41, 31, 36, "--config", "m.ini")
     with h5py.File(program.folder / "in.h5") as file:
@@ -328,7 +330,9 @@ def tools(program):
     (program.folder / "kernels.json").write_text(json.dumps({"grid": [64, 48, 32], "gpu": "GPU", "copy_gbs": 4200, "results": results}))
     if importlib.util.find_spec("matplotlib"):
         tool(program, "plot_kernels", "kernels.json", "--out", "kernels.png")
-        check((program.folder / "kernels.png").stat().st_size > 5000, "no picture of kernels")
+        (program.folder / "shot.txt").write_text("# 64 100 CPU\nabsorbing 3.5 2.5\nabsorbing 3.25 2.5\nfixed 2.5 1.75\n")
+        tool(program, "plot_shot", "shot.txt", "--out", "shot.png")
+        check(all((program.folder / f"{name}.png").stat().st_size > 5000 for name in ("kernels", "shot")), "no picture")
     for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]),
                         (["no such"], ["convert", "kwave", "x", "k"]),
                         (["--x 0 9000", "590"], [*own, "--axes", "xz", "--spacing", 10, 10, 10, "--x", 0, 9000])):
@@ -340,7 +344,7 @@ def tools(program):
 def packages(program):
     """A Python that lacks what a tool needs: one line that says what to install, with the names of Debian and of pip."""
     cure = re.compile(r"error: .* has no .*: (apt install python3-\w+.* pip install \w+|start it with)")
-    for name in [*TOOLS, "slab_model"]:
+    for name in NEED_PACKAGES:
         result = program.finish([sys.executable, "-B", "-S", SOURCE / f"jobs/{name}.py"])  # -S: without packages
         lines = result.err.splitlines()
         check(result.code == 1 and len(lines) == 1 and cure.search(lines[0]), f"{name}: {result}")
