@@ -1,4 +1,4 @@
-/* bench_kernels [--json FILE] [nx ny nz]     (default 768 768 768)
+/* bench_kernels [--json FILE] [--kernel NAME] [nx ny nz]     (default 768 768 768)
  * bench_kernels --ghosts [KERNEL]            (ghosts.cuh)
  * Every CUDA kernel of the program side by side on one device: speed as a fraction of the copy bandwidth measured
  * in the same run, time of a boundary launch, what a launch takes of the machine, and whether the bits equal
