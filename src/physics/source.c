@@ -1,7 +1,6 @@
 #include "source.h"
 #include <stdlib.h>
 #include <string.h>
-#include "config/config.h"
 #include "base/error_mpi.h"
 #include "place.h"
 #include "wavelet.h"

@@ -107,8 +107,6 @@ static int cli_take_word(int id, const char *argument, const cli_word *words, in
 
 static int cli_take_option(cli *c, int id, const char *argument, error *e) {
   bool beyond = false;
-  if (cli_options[id].argument && argument && !*argument)
-    return cli_refuse(e, "--", cli_options[id].name, ": its argument is empty");
   switch ((enum option_id)id) {
   case OPTION_HELP:
     c->action = CLI_HELP;
@@ -144,8 +142,14 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
   case OPTION_COUNT:
     break;
   }
+  return 0;
+}
+
+/* Options that exclude or need each other. */
+static int cli_check_together(const cli *c, error *e) {
   if (c->benchmark && c->restart) return cli_refuse(e, "--benchmark and --restart", "", ": only one of them");
   if (c->quiet && c->verbose) return cli_refuse(e, "--quiet and --verbose", "", ": only one of them");
+  if (c->measure && !c->dry_run) return cli_refuse(e, "--measure", "", ": only with --dry-run");
   return 0;
 }
 
@@ -184,10 +188,12 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
   optind = 0; /* start again: something may have parsed before */
   while ((answer = getopt_long(argc, argv, letters, names, NULL)) != -1) {
     if (answer == '?' || answer == ':') return cli_refuse_option(e, answer, argv[optind - 1]);
-    TRY(cli_take_option(c, cli_option_of(answer), optarg, e));
+    const int id = cli_option_of(answer);
+    if (optarg && !*optarg) return cli_refuse(e, "--", cli_options[id].name, ": its argument is empty");
+    TRY(cli_take_option(c, id, optarg, e));
     if (c->action != CLI_RUN) return 0;
   }
-  if (c->measure && !c->dry_run) return cli_refuse(e, "--measure", "", ": only with --dry-run");
+  TRY(cli_check_together(c, e));
   if (optind >= argc) return FAIL(e, USAGE_NO_CONFIG);
   c->config_file = argv[optind++];
   c->override_count = argc - optind;
