@@ -27,6 +27,11 @@ static const char *path_rest(const char *path, const char *file) {
   return strncmp(file, base, length) == 0 ? file + length : NULL;
 }
 
+int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e) {
+  const int n = snprintf(name, FILE_NAME, "%s.%08" PRId64 "%s", path, step, extension);
+  return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+}
+
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step) {
   char exact[32], *end;
   file = path_rest(path, file);

@@ -61,8 +61,6 @@ typedef struct checkpoint_list {
   int aside; /* the greatest number of those that have been moved aside, or 0 */
 } checkpoint_list;
 
-int checkpoint_file_name(char name[CHECKPOINT_NAME], const char *path, int64_t step, error *e);
-
 /* Those there are, whatever their state. A folder that is not there holds none. Free with checkpoint_list_free. */
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e);
 void checkpoint_list_free(checkpoint_list *list);

@@ -10,14 +10,9 @@
 #include "atomic_file.h"
 #include "checkpoint_internal.h"
 
-int checkpoint_file_name(char name[CHECKPOINT_NAME], const char *path, int64_t step, error *e) {
-  int n = snprintf(name, CHECKPOINT_NAME, "%s.%08" PRId64 ".h5", path, step);
-  return n < CHECKPOINT_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
-}
-
 int checkpoint_path_check(const char *path, error *e) {
   char name[CHECKPOINT_NAME], temporary[CHECKPOINT_TEMPORARY];
-  TRY(checkpoint_file_name(name, path, 0, e));
+  TRY(path_step_name(name, path, 0, ".h5", e));
   temporary_name(temporary, sizeof temporary, name);
   return path_check_ending((named_path){"[checkpoint] path", path}, temporary + strlen(path), e);
 }
@@ -33,7 +28,7 @@ static int list_newer(const void *a, const void *b) {
 static int list_append(checkpoint_list *list, const char *path, int64_t step, error *e) {
   char name[CHECKPOINT_NAME];
   struct stat s;
-  TRY(checkpoint_file_name(name, path, step, e));
+  TRY(path_step_name(name, path, step, ".h5", e));
   if (lstat(name, &s) || S_ISDIR(s.st_mode)) return 0; /* gone, or no file */
   size_t bytes = (size_t)(list->count + 1) * sizeof *list->entries;
   checkpoint_entry *entries = realloc(list->entries, bytes);
@@ -89,7 +84,7 @@ bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark) {
 
 int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e) {
   char name[CHECKPOINT_NAME], aside[CHECKPOINT_NAME + 16];
-  TRY(checkpoint_file_name(name, path, step, e));
+  TRY(path_step_name(name, path, step, ".h5", e));
   for (;; ++*number) {
     snprintf(aside, sizeof aside, "%s.old%d.%08" PRId64 ".h5", path, *number, step);
     /* An empty file keeps the name for us: rename alone would replace what another run moves there now. */
@@ -113,7 +108,7 @@ void checkpoint_rotate(const checkpoint_list *list, const checkpoint_place *plac
   for (int i = 0; i < list->count; i++) {
     const checkpoint_entry *old = &list->entries[i];
     if (old->step == step || !checkpoint_owns(&place->self, &old->mark) || kept++ < place->keep) continue;
-    if (checkpoint_file_name(name, place->path, old->step, &ignored)) continue;
+    if (path_step_name(name, place->path, old->step, ".h5", &ignored)) continue;
     const checkpoint_mark now =
         checkpoint_read_mark(name); /* another run may have taken the name meanwhile */
     if (checkpoint_owns(&place->self, &now)) unlink(name);

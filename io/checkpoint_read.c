@@ -95,7 +95,7 @@ static int read_open_newest(checkpoint *c, const checkpoint_search *search, mess
     const checkpoint_entry *entry = &list.entries[(unknown + i) % list.count];
     if (search->before >= 0 && (entry->mark.generation < 0 || entry->mark.generation >= search->before))
       continue;
-    if (checkpoint_file_name(file, search->path, entry->step, e) || !read_open_here(c, file, &why)) break;
+    if (path_step_name(file, search->path, entry->step, ".h5", e) || !read_open_here(c, file, &why)) break;
     checkpoint_close(c);
     message_text(skipped, &reason);
   }

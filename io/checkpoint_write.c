@@ -54,20 +54,12 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-/* What rank 0 tells the others of the file it has created. */
-typedef struct checkpoint_plan {
-  char temporary[CHECKPOINT_TEMPORARY];
-  uint64_t at[CHECKPOINT_ARRAYS];
-} checkpoint_plan;
-
 typedef struct checkpoint_writer {
   io_way *way;
   const checkpoint_place *place;
   const checkpoint_array *arrays;
   int count;
-  char name[CHECKPOINT_NAME];
-  checkpoint_plan plan;
-  int fd;                            /* of the ranks that use files */
+  new_file file;
   row_part parts[CHECKPOINT_ARRAYS]; /* this rank's */
   checkpoint_seal seal;              /* complete on rank 0 */
   uint64_t *sums;                    /* of all rows, of which this rank fills its own; owned */
@@ -152,46 +144,26 @@ static int checkpoint_write_check(checkpoint_writer *w, error *e) {
 /* Rank 0: everything up to the first row. */
 static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m, error *e) {
   const char *path = w->place->path;
-  temporary_name(w->plan.temporary, sizeof w->plan.temporary, w->name);
+  temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   temporary_remove(path, ".h5");
   TRY(checkpoint_list_files(&w->before, path, e));
   w->seal.mark = w->place->self;
   const int64_t newest = checkpoint_list_newest(&w->before);
   w->seal.mark.generation = (newest > w->seal.mark.generation ? newest : w->seal.mark.generation) + 1;
   w->created = true;
-  TRY(checkpoint_create(w->name, w->plan.temporary, m, &w->seal, e));
-  for (int i = 0; i < w->count; i++) w->plan.at[i] = w->seal.arrays[i].at;
+  TRY(checkpoint_create(w->file.name, w->file.plan.temporary, m, &w->seal, e));
+  for (int i = 0; i < w->count; i++) w->file.plan.at[i] = w->seal.arrays[i].at;
   return 0;
-}
-
-/* The ranks that use files open the one that rank 0 has created. */
-static int checkpoint_write_open(checkpoint_writer *w, error *e) {
-  MPI_Request request;
-  MPI_TRY(e, MPI_Ibcast(&w->plan, sizeof w->plan, MPI_BYTE, 0, w->way->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  for (int i = 0; i < w->count; i++) w->parts[i].at = w->plan.at[i];
-  if (w->way->rank > 0 && !w->way->together) return 0;
-  w->fd = open(w->plan.temporary, O_RDWR | O_CLOEXEC);
-  return w->fd < 0 ? FAIL(e, FILE_WRITE, w->name, strerror(errno)) : 0;
-}
-
-/* Each rank makes durable what it has written: on a network's file system another one cannot. */
-static int checkpoint_write_close(checkpoint_writer *w, bool sync, error *e) {
-  if (w->fd < 0) return e->id;
-  if (sync && !e->id && fsync(w->fd)) FAIL(e, FILE_WRITE, w->name, strerror(errno));
-  if (close(w->fd)) FAIL(e, FILE_WRITE, w->name, strerror(errno));
-  w->fd = -1;
-  return e->id;
 }
 
 /* Rank 0: gives the file its name. Another run's file of that name is moved aside first. */
 static int checkpoint_write_rename(const checkpoint_writer *w, int64_t step, error *e) {
   bool taken = true;
-  const char *temporary = w->plan.temporary;
+  const char *temporary = w->file.plan.temporary;
   for (int number = w->before.aside + 1; taken && !e->id;) {
-    const checkpoint_mark there = checkpoint_read_mark(w->name);
-    if (checkpoint_owns(&w->place->self, &there)) return atomic_file_commit(temporary, w->name, e);
-    atomic_file_add(temporary, w->name, &taken, e);
+    const checkpoint_mark there = checkpoint_read_mark(w->file.name);
+    if (checkpoint_owns(&w->place->self, &there)) return atomic_file_commit(temporary, w->file.name, e);
+    atomic_file_add(temporary, w->file.name, &taken, e);
     if (taken && !e->id && checkpoint_move_aside(w->place->path, step, &number, e)) unlink(temporary);
   }
   return e->id;
@@ -199,12 +171,12 @@ static int checkpoint_write_rename(const checkpoint_writer *w, int64_t step, err
 
 /* Rank 0: the sums and the seal; after a failure, only tidies up. */
 static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e) {
-  const row_file f = {.name = w->name, .fd = w->fd};
+  const row_file f = {.name = w->file.name, .fd = w->file.fd};
   if (!e->id && !row_file_put(&f, w->seal.sums_at, w->sums, (size_t)w->rows * sizeof *w->sums, e))
-    checkpoint_write_seal(w->name, w->fd, &w->seal, e);
-  checkpoint_write_close(w, false, e); /* taking the name makes it durable */
+    checkpoint_write_seal(w->file.name, w->file.fd, &w->seal, e);
+  rows_close_new(&w->file, false, e); /* taking the name makes it durable */
   if (e->id && w->created)
-    unlink(w->plan.temporary);
+    unlink(w->file.plan.temporary);
   else if (!e->id && !checkpoint_write_rename(w, step, e))
     checkpoint_rotate(&w->before, w->place, step);
   return e->id;
@@ -212,23 +184,24 @@ static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e)
 
 /* Rank 0 has begun. Collective. */
 static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
-  checkpoint_write_open(w, e);
+  rows_open_new(w->way, &w->file, e);
+  for (int i = 0; i < w->count; i++) w->parts[i].at = w->file.plan.at[i];
   if (w->way->together ? e->id : error_agree(e, w->way->comm)) return e->id;
-  const row_file f = {.name = w->name, .fd = w->fd};
+  const row_file f = {.name = w->file.name, .fd = w->file.fd};
   return rows_write(w->way, &f, w->way->together, w->parts, w->count, e);
 }
 
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e) {
-  checkpoint_writer w = {.way = way, .place = place, .arrays = arrays, .count = count, .fd = -1};
-  checkpoint_file_name(w.name, place->path, meta->run.step, e);
-  if (way->rank == 0 && !e->id) space_check(w.name, checkpoint_bytes(arrays, count), e);
+  checkpoint_writer w = {.way = way, .place = place, .arrays = arrays, .count = count, .file.fd = -1};
+  path_step_name(w.file.name, place->path, meta->run.step, ".h5", e);
+  if (way->rank == 0 && !e->id) space_check(w.file.name, checkpoint_bytes(arrays, count), e);
   if (!e->id) checkpoint_write_parts(&w, e);
   checkpoint_write_check(&w, e);
   if (way->rank == 0 && !e->id) checkpoint_write_begin(&w, meta, e);
   if (!error_agree(e, way->comm)) {
     checkpoint_write_rows(&w, e);
-    if (way->rank > 0) checkpoint_write_close(&w, true, e);
+    if (way->rank > 0) rows_close_new(&w.file, true, e);
     if (!error_agree(e, way->comm)) checkpoint_write_add(&w, e);
   }
   if (way->rank == 0) checkpoint_write_finish(&w, meta->run.step, e);

@@ -1,9 +1,6 @@
 /* Writing a field: rank 0 makes the file with all but the values, every rank puts its planes there, rank 0 adds what they
  * came to and gives the file its name. */
 #include "io_internal.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -11,32 +8,19 @@
 #include "atomic_file.h"
 #include "space.h"
 
-/* What rank 0 tells the others of the file it has created. */
-typedef struct field_plan {
-  char temporary[FILE_NAME + TEMPORARY_ENDING];
-  uint64_t at; /* the first byte of the values */
-} field_plan;
-
 typedef struct field_writer {
   const field_io *io;
   const field_meta *meta;
   field_source *source;
   void *context;
-  char path[FILE_NAME];
-  field_plan plan;
-  field_file f; /* rank 0 */
-  int fd;       /* of the ranks that use the file; -1 also where it is compressed */
+  new_file file; /* where it is compressed only rank 0 has it, */
+  field_file f;  /* through HDF5 */
 } field_writer;
 
-static int write_names(field_writer *w, const char *path, int64_t step, error *e) {
-  int n = snprintf(w->path, sizeof w->path, "%s.%08" PRId64 ".hdf", path, step);
-  return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
-}
-
 bool field_exists(const char *path, int64_t step) {
-  field_writer w;
+  char name[FILE_NAME];
   error ignored = {0};
-  return !write_names(&w, path, step, &ignored) && access(w.path, R_OK) == 0;
+  return !path_step_name(name, path, step, ".hdf", &ignored) && access(name, R_OK) == 0;
 }
 
 /* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
@@ -59,31 +43,11 @@ static void write_remove_abandoned(const field_io *io) {
 static int write_create(field_writer *w, error *e) {
   const slab *s = w->io->slab;
   const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
-  if (!w->meta->compress) TRY(space_check(w->path, points * sizeof(float), e));
-  temporary_name(w->plan.temporary, sizeof w->plan.temporary, w->path);
-  TRY(field_create(&w->f, w->plan.temporary, w->meta, e));
-  if (!w->meta->compress) w->plan.at = (uint64_t)H5Dget_offset(w->f.dataset);
+  if (!w->meta->compress) TRY(space_check(w->file.name, points * sizeof(float), e));
+  temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
+  TRY(field_create(&w->f, w->file.plan.temporary, w->meta, e));
+  if (!w->meta->compress) w->file.plan.at[0] = (uint64_t)H5Dget_offset(w->f.dataset);
   return 0;
-}
-
-/* The ranks that use the file open what rank 0 has created. */
-static int write_open(field_writer *w, error *e) {
-  const io_way *way = w->io->way;
-  MPI_Request request;
-  MPI_TRY(e, MPI_Ibcast(&w->plan, sizeof w->plan, MPI_BYTE, 0, way->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  if (w->meta->compress || (way->rank > 0 && !way->together)) return 0;
-  w->fd = open(w->plan.temporary, O_WRONLY | O_CLOEXEC);
-  return w->fd < 0 ? FAIL(e, FILE_WRITE, w->path, strerror(errno)) : 0;
-}
-
-/* Each rank makes durable what it has written: on a network's file system another one cannot. */
-static int write_close(field_writer *w, error *e) {
-  if (w->fd < 0) return e->id;
-  if (!e->id && fsync(w->fd)) FAIL(e, FILE_WRITE, w->path, strerror(errno));
-  if (close(w->fd)) FAIL(e, FILE_WRITE, w->path, strerror(errno));
-  w->fd = -1;
-  return e->id;
 }
 
 /* A row_mover. */
@@ -98,8 +62,8 @@ static int write_put_chunk(void *context, uint64_t at, const void *from, size_t 
   const hsize_t chunk[3] = {at, 0, 0};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
   if (H5Dwrite_chunk(w->f.dataset, H5P_DEFAULT, 0, chunk, bytes, from) < 0)
-    return FAIL(e, FILE_WRITE, w->path, HDF5_WHY);
-  return w->f.disk.error ? FAIL(e, FILE_WRITE, w->path, strerror(w->f.disk.error)) : 0;
+    return FAIL(e, FILE_WRITE, w->file.name, HDF5_WHY);
+  return w->f.disk.error ? FAIL(e, FILE_WRITE, w->file.name, strerror(w->f.disk.error)) : 0;
 }
 
 /* Collective, agreed. */
@@ -108,22 +72,22 @@ static int write_planes(field_writer *w, error *e) {
   const slab *s = w->io->slab;
   const int compress = w->meta->compress;
   const bool direct = way->together && !compress;
-  write_open(w, e);
+  if (!compress) rows_open_new(way, &w->file, e);
   TRY(error_agree(e, way->comm));
-  const row_file f = {.name = w->path,
-                      .fd = w->fd,
+  const row_file f = {.name = w->file.name,
+                      .fd = w->file.fd,
                       .put = compress ? write_put_chunk : NULL,
                       .context = w,
                       .deflate = compress};
   row_part own = {.array = "u",
-                  .at = w->plan.at,
+                  .at = w->file.plan.at[0],
                   .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float),
                   .first = s->z0,
                   .count = s->nz,
                   .move = write_put_planes,
                   .context = w};
   rows_write(way, &f, direct, &own, 1, e);
-  write_close(w, e);
+  rows_close_new(&w->file, true, e);
   return error_agree(e, way->comm);
 }
 
@@ -164,16 +128,16 @@ static int write_measure(field_writer *w, error *e) {
 /* On rank 0: the file gets its name, or goes. */
 static int write_settle(field_writer *w, error *e) {
   field_close(&w->f, e);
-  if (!e->id) return atomic_file_commit(w->plan.temporary, w->path, e);
-  if (w->plan.temporary[0]) unlink(w->plan.temporary);
+  if (!e->id) return atomic_file_commit(w->file.plan.temporary, w->file.name, e);
+  if (w->file.plan.temporary[0]) unlink(w->file.plan.temporary);
   return e->id;
 }
 
 int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e) {
   const io_way *way = io->way;
-  field_writer w = {.io = io, .meta = meta, .source = source, .context = context, .fd = -1};
-  w.f = (field_file){w.path, io->slab, H5I_INVALID_HID, H5I_INVALID_HID, {0}};
-  TRY(write_names(&w, io->path, meta->run.step, e)); /* alike on every rank */
+  field_writer w = {.io = io, .meta = meta, .source = source, .context = context, .file.fd = -1};
+  w.f = (field_file){w.file.name, io->slab, H5I_INVALID_HID, H5I_INVALID_HID, {0}};
+  TRY(path_step_name(w.file.name, io->path, meta->run.step, ".hdf", e)); /* alike on every rank */
   if (way->rank == 0) {
     write_remove_abandoned(io);
     write_create(&w, e);

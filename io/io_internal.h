@@ -24,6 +24,8 @@ void path_folder(const char *path, char folder[FILE_NAME]);
  * behind. */
 int path_check_ending(named_path p, const char *ending, error *e);
 
+/* PATH.SSSSSSSS and `extension`; exit 2 where that is too long. */
+int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);
 /* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
  * file; NULL where it is no such name. */
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);

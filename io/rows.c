@@ -1,5 +1,6 @@
 #include "rows.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -132,6 +133,23 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
     to += n, at += (uint64_t)n, bytes -= (size_t)n;
   }
   return 0;
+}
+
+int rows_open_new(const io_way *w, new_file *f, error *e) {
+  MPI_Request request;
+  MPI_TRY(e, MPI_Ibcast(&f->plan, sizeof f->plan, MPI_BYTE, 0, w->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  if (w->rank > 0 && !w->together) return 0;
+  f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
+  return f->fd < 0 ? FAIL(e, FILE_WRITE, f->name, strerror(errno)) : 0;
+}
+
+int rows_close_new(new_file *f, bool sync, error *e) {
+  if (f->fd < 0) return e->id;
+  if (sync && !e->id && fsync(f->fd)) FAIL(e, FILE_WRITE, f->name, strerror(errno));
+  if (close(f->fd)) FAIL(e, FILE_WRITE, f->name, strerror(errno));
+  f->fd = -1;
+  return e->id;
 }
 
 /* The keeper of lanes (lanes.h), and of this rank's own blocks where it uses the file: `context` is a moving. */

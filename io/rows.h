@@ -59,6 +59,23 @@ typedef struct row_file {
 int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, error *e);
 int row_file_put(const row_file *f, uint64_t at, const void *values, size_t bytes, error *e);
 
+enum { NEW_FILE_NAME = CONFIG_TEXT + 128, NEW_FILE_ARRAYS = 16 };
+/* A file that rank 0 creates and all ranks write. */
+typedef struct new_file {
+  char name[NEW_FILE_NAME]; /* the final one, on every rank */
+  int fd;                   /* of the ranks that use files; -1 where it is not open */
+  struct {
+    char temporary[NEW_FILE_NAME]; /* until it is whole; "" before it is created */
+    uint64_t at[NEW_FILE_ARRAYS];  /* the first byte of each array */
+  } plan;                          /* rank 0's, which rows_open_new tells the others */
+} new_file;
+
+/* The ranks that use files open the one that rank 0 has created, and all learn where its arrays are. Collective, not
+ * agreed. */
+int rows_open_new(const io_way *w, new_file *f, error *e);
+/* Each rank that has written makes that durable first: on a network's file system another one cannot. */
+int rows_close_new(new_file *f, bool sync, error *e);
+
 /* Moves the rows of all ranks. With `direct` every rank has the file open; else rank 0 alone, and `f` of the others holds
  * only name, checkpoint and deflate. Errors are not agreed: each rank returns the first, by place, of its own rows; rank 0
  * also what failed there for others. Collective over w->comm, called by ranks that may have failed before (e->id): these
