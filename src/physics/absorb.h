@@ -51,7 +51,7 @@ typedef struct absorb_motion {
  * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
  * also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
-/* Has this slab absorbing layers? */
+/* Does this slab have absorbing layers? */
 bool absorb_needed(const absorb *a);
 
 /* Enqueues kernel `k` and the layers on planes [field->z_begin, field->z_end): in one launch where the kernel can do

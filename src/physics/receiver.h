@@ -25,11 +25,11 @@ typedef struct receivers {
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
   receiver *places;       /* local; device memory, owned */
   float *batch, *staging; /* two halves of batch_rows x local each; device, pinned; owned */
-  int64_t batch_rows,
-      batched;           /* rows that a half holds; rows in the half being filled, the last ones taken */
-  int half;              /* the half being filled; the other one is being copied to the traces */
-  int64_t moving, moved; /* rows of the other half; how many of them the traces have */
-  float *traces;         /* rows x local, without the rows still in the halves; owned */
+  int64_t batch_rows;     /* rows that a half holds */
+  int64_t batched;        /* rows in the half being filled, the last ones taken */
+  int half;               /* the half being filled; the other one is being copied to the traces */
+  int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
+  float *traces;          /* rows x local, without the rows still in the halves; owned */
 } receivers;
 
 /* Which steps are sampled. */

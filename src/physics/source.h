@@ -16,8 +16,8 @@ typedef struct sources {
   source_point *points; /* sorted by z, y, x; device memory, owned; NULL without points */
   source_share *shares; /* likewise; those of a point in the order of the sources */
   int reach;            /* ghost planes towards neighbours in which sources act: a wavefront computes them */
-  int *
-      plane_begin; /* nz + 2 reach + 1: index of the first point of each plane, from plane -reach on; owned */
+  /* nz + 2 reach + 1: index of the first point of each plane, from plane -reach on; owned. */
+  int *plane_begin;
   struct wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
   table *tables;           /* of the wavelet files, owned */
   int table_count;

@@ -11,13 +11,12 @@
 /* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
 typedef struct report_rank {
   double boundary, to_host, exchange, to_device, interior, exposed;
-  double io;      /* in which saving kept the steps waiting, */
-  double io_wait; /* and of that the part in which they waited for the writer */
-  double writer_seconds,
-      writer_bytes;    /* of the whole run: that writing took, beside the steps or not, and of how much */
-  double copy_gbs;     /* device copy bandwidth of this rank's device, read + write, GB/s */
-  double host_bytes;   /* high-water resident memory */
-  double device_bytes; /* high-water device memory */
+  double io;                           /* in which saving kept the steps waiting, */
+  double io_wait;                      /* and of that the part in which they waited for the writer */
+  double writer_seconds, writer_bytes; /* of the whole run: what writing took, beside the steps or not */
+  double copy_gbs;                     /* device copy bandwidth of this rank's device, read + write, GB/s */
+  double host_bytes;                   /* high-water resident memory */
+  double device_bytes;                 /* high-water device memory */
 } report_rank;
 
 typedef struct report {

@@ -140,21 +140,21 @@ static int setup_open_schedule(simulation *s, error *e) {
 /* What is saved of this run; the device follows when it is open. */
 static save_queue setup_saving(simulation *s, const char *command) {
   return (save_queue){.config = s->config,
-                  .files = s->files,
-                  .from = s->from,
-                  .command = command,
-                  .log = s->log,
-                  .comm = s->comm,
-                  .rank = s->rank,
-                  .slab = &s->slab,
-                  .physics = &s->physics,
-                  .io = &s->io,
-                  .stepper = &s->stepper,
-                  .transfer = &s->transfer,
-                  .receivers = &s->receivers,
-                  .absorb = &s->absorb,
-                  .checked_step = -1,
-                  .written.checkpoint = -1};
+                      .files = s->files,
+                      .from = s->from,
+                      .command = command,
+                      .log = s->log,
+                      .comm = s->comm,
+                      .rank = s->rank,
+                      .slab = &s->slab,
+                      .physics = &s->physics,
+                      .io = &s->io,
+                      .stepper = &s->stepper,
+                      .transfer = &s->transfer,
+                      .receivers = &s->receivers,
+                      .absorb = &s->absorb,
+                      .checked_step = -1,
+                      .written.checkpoint = -1};
 }
 
 int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose,

@@ -46,8 +46,8 @@ typedef struct simulation {
   absorb absorb;
   sources sources;
   receivers receivers;
-  double copy_gbs; /* measured copy bandwidth of this rank's device, GB/s read + write */
-  save_queue saves;   /* what is saved of all this, and what was */
+  double copy_gbs;  /* measured copy bandwidth of this rank's device, GB/s read + write */
+  save_queue saves; /* what is saved of all this, and what was */
   loop_times loop;
   stop_watch stop;
 } simulation;

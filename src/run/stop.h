@@ -18,12 +18,12 @@ typedef struct stop_watch {
   double checkpoint_every; /* s; 0: never */
   double checkpointed;     /* s since stop_begin: when a checkpoint was last requested */
   double reserve;          /* s that writing a checkpoint may take */
-  double mine[3],
-      all[3]; /* number of the signal or 0; s since stop_begin; trouble. `all`: the greatest of all ranks */
-  int (*heard)(
-      void *context); /* NULL, or returns the number of a signal that came to another process, or 0 */
-  void *context;      /* of `heard` */
-  bool trouble;       /* set it where this rank has a reason to end: all ranks soon get STOP_TROUBLE */
+  /* Number of the signal or 0; s since stop_begin; trouble. `all`: the greatest of all ranks. */
+  double mine[3], all[3];
+  /* NULL, or returns the number of a signal that came to another process, or 0. */
+  int (*heard)(void *context);
+  void *context;
+  bool trouble; /* set it where this rank has a reason to end: all ranks soon get STOP_TROUBLE */
   MPI_Request request;
   bool asked;
   int64_t ask_at, take_at; /* steps */

@@ -14,8 +14,8 @@ typedef struct wavefront_run {
   MPI_Comm comm;
   int ranks;
   run_log *log;
-  bool
-      measure; /* where nothing is remembered; else the plan is the deepest pass possible, which takes most memory */
+  /* Measure where nothing is remembered; else the plan is the deepest pass possible, which takes most memory. */
+  bool measure;
 } wavefront_run;
 
 typedef struct wavefront_plan {

@@ -16,7 +16,7 @@ typedef struct watchdog_rank {
   _Atomic uint32_t told; /* calls of watchdog_tell */
   _Atomic uint32_t beat; /* looks of its thread: stands still where the process is stopped */
   _Atomic uint32_t ran;  /* looks that found its main thread had run: stands still where that sleeps */
-  _Atomic int closed;    /* it watches no more */
+  _Atomic int closed;    /* it no longer watches */
   _Atomic int spoken;    /* in the first rank's: a rank of this node has written the message */
   int rank;              /* in the run */
   char padding[28];
@@ -113,7 +113,7 @@ static const char *watchdog_words(const watchdog *w, int i) {
   return watchdog_faint(w, i) ? "its process does not run" : words[atomic_load(&w->all[i]->doing)];
 }
 
-/* Seconds to wait before speaking. Where the late rank only waits, the node of the rank it waits for shall speak first.
+/* Seconds to wait before speaking. Where the late rank only waits, the node of the rank it waits for must speak first.
  * Of several nodes the one with the lowest rank speaks first, and the launcher then ends the others. */
 static double watchdog_patience(const watchdog *w, int i) {
   const int first = w->all[0]->rank, doing = atomic_load(&w->all[i]->doing);
