@@ -1,5 +1,8 @@
-# stencil for Spack.  spack repo create ~/stencil-repo stencil; put this file into ~/stencil-repo/packages/stencil/;
-# spack repo add ~/stencil-repo; then, from a source tree:  spack dev-build stencil@main
+# stencil for Spack 1.0 or later: put this file into packages/stencil/ of a repository of your own (spack repo create,
+# spack repo add). From a source tree:  spack dev-build stencil@main        with GPUs:  stencil@main +cuda cuda_arch=90
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+from spack_repo.builtin.build_systems.cuda import CudaPackage
+
 from spack.package import *
 
 
@@ -17,7 +20,7 @@ class Stencil(CMakePackage, CudaPackage):
     depends_on("pkgconfig", type="build")
     depends_on("mpi")
     depends_on("hdf5@1.10:")
-    depends_on("inih")
+    depends_on("libinih")
     depends_on("cjson")
     depends_on("xxhash")
     depends_on("zlib-api")
