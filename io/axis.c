@@ -13,8 +13,10 @@ hid_t dataset_create(hid_t file, const char *name, hid_t type, int rank, const h
   if (space >= 0 && list >= 0 && H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
       H5Pset_fill_time(list, fill) >= 0 && H5Pset_obj_track_times(list, false) >= 0)
     dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  const hid_t why = H5Eget_current_stack(); /* which closing anything would forget */
   if (list >= 0) H5Pclose(list);
   if (space >= 0) H5Sclose(space);
+  H5Eset_current_stack(why);
   return dataset;
 }
 

@@ -140,7 +140,7 @@ static int run_finish(simulation *s, error *e) {
   TRY(save_queue_finish(&s->saves, e));
   s->saves.last = true;
   if (c->output_every == 0 || s->stepper.step % c->output_every != 0) TRY(save_field(&s->saves, e));
-  const run_meta about = saving_run(&s->saves);
+  const run_meta about = save_queue_run(&s->saves);
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, &about, e));
   s->saves.written.receivers = s->stepper.receivers;
   return 0;

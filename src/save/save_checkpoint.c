@@ -53,7 +53,7 @@ static checkpoint_job *save_checkpoint_job(save_queue *s, int64_t saved, error *
     j->s = s;
     for (size_t i = 0; i < mine; i++) j->steps[i] = s->series.entries[i].step;
     fingerprint_make(&j->fingerprint, s, e);
-    j->meta = (checkpoint_meta){saving_run(s), j->fingerprint.keys, j->fingerprint.count};
+    j->meta = (checkpoint_meta){save_queue_run(s), j->fingerprint.keys, j->fingerprint.count};
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j + (mine + 1) * sizeof *j->steps, "a checkpoint");
   if (!error_agree(e, s->comm)) return j;

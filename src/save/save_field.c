@@ -69,7 +69,7 @@ int save_field_check(save_queue *s, error *e) {
 /* What the saved file says of itself. */
 static field_meta field_meta_of(const save_queue *s) {
   const config *c = s->config;
-  return (field_meta){.run = saving_run(s),
+  return (field_meta){.run = save_queue_run(s),
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
                       .spacing = {c->dx, c->dy, c->dz},
                       .compress = c->compress};

@@ -97,7 +97,7 @@ int save_queue_wait(save_queue *s, const snapshot *copy, error *e) {
   return error_agree(e, s->jobs);
 }
 
-run_meta saving_run(const save_queue *s) {
+run_meta save_queue_run(const save_queue *s) {
   return (run_meta){.step = s->stepper->step,
                     .time = (double)s->stepper->step * s->physics->dt,
                     .dt = s->physics->dt,

@@ -95,7 +95,7 @@ int save_queue_finish(save_queue *s, error *e);
 int save_queue_wait(save_queue *s, const snapshot *copy, error *e);
 
 /* What a file saved now says of this run. */
-run_meta saving_run(const save_queue *s);
+run_meta save_queue_run(const save_queue *s);
 
 /* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */
 double save_queue_backlog(const save_queue *s);
