@@ -19,7 +19,7 @@ class Stencil(CMakePackage, CudaPackage):
     depends_on("cmake@3.22:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("mpi")
-    depends_on("hdf5@1.10:")
+    depends_on("hdf5@1.10:+hl")
     depends_on("libinih")
     depends_on("cjson")
     depends_on("xxhash")
