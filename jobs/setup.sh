@@ -5,7 +5,7 @@
 # When nothing is missing it needs no network and no rights.
 
 stencil_packages=(
-  build-essential cmake ninja-build pkg-config
+  build-essential cmake file ninja-build pkg-config
   openmpi-bin libopenmpi-dev libhdf5-openmpi-dev hdf5-tools
   libinih-dev libcjson-dev libxxhash-dev zlib1g-dev libcmocka-dev
   python3 python3-numpy python3-h5py python3-matplotlib)

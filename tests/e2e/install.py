@@ -86,7 +86,7 @@ def prefix(program):
 @case
 def slow_package(program):
     """The .deb goes into a bare system of this distribution, runs there, and goes without a trace."""
-    lacking = [name for name in ("cpack", "debootstrap", "dpkg-shlibdeps", "unshare") if not shutil.which(name)]
+    lacking = [name for name in ("cpack", "debootstrap", "dpkg-shlibdeps", "file", "unshare") if not shutil.which(name)]
     if lacking or os.geteuid() != 0 or not program.may_mount():
         skip(f"a bare system is made by root, with mounts and debootstrap; missing: {lacking or 'rights'}")
     release = dict(re.findall(r'^(\w+)="?([^"\n]*)', Path("/etc/os-release").read_text(), re.MULTILINE))
