@@ -80,9 +80,6 @@ typedef struct checkpoint_place {
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e);
 
-/* The bytes that writing these arrays needs on disk. */
-uint64_t checkpoint_bytes(const checkpoint_array *arrays, int count);
-
 /* An open checkpoint. */
 typedef struct checkpoint {
   io_way *way;                /* not owned */

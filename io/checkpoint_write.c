@@ -77,7 +77,8 @@ static stored_array checkpoint_write_describe(const checkpoint_array *a) {
   return s;
 }
 
-uint64_t checkpoint_bytes(const checkpoint_array *arrays, int count) {
+/* What writing these arrays needs on disk. */
+static uint64_t checkpoint_write_bytes(const checkpoint_array *arrays, int count) {
   uint64_t bytes = 1 << 18; /* attributes, HDF5's own records, and what lies between arrays */
   for (int i = 0; i < count; i++) {
     const stored_array s = checkpoint_write_describe(&arrays[i]);
@@ -195,7 +196,7 @@ int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoin
                      const checkpoint_array *arrays, int count, error *e) {
   checkpoint_writer w = {.way = way, .place = place, .arrays = arrays, .count = count, .file.fd = -1};
   path_step_name(w.file.name, place->path, meta->run.step, ".h5", e);
-  if (way->rank == 0 && !e->id) space_check(w.file.name, checkpoint_bytes(arrays, count), e);
+  if (way->rank == 0 && !e->id) space_check(w.file.name, checkpoint_write_bytes(arrays, count), e);
   if (!e->id) checkpoint_write_parts(&w, e);
   checkpoint_write_check(&w, e);
   if (way->rank == 0 && !e->id) checkpoint_write_begin(&w, meta, e);

@@ -173,10 +173,6 @@ int lanes_own(const lanes *l) {
   return l->rank ? l->count : 0;
 }
 
-bool lanes_remote(const lanes *l) {
-  return l->remote > 0;
-}
-
 /* --- pieces ----------------------------------------------------------------------------------------------------- */
 
 static void lane_await(sem_t *s) {

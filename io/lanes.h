@@ -24,8 +24,6 @@ void lanes_close(lanes *l); /* NULL is allowed */
 
 /* Lanes of this rank: so many of its threads may move blocks at once; 1: only the calling one may. 0 on rank 0. */
 int lanes_own(const lanes *l);
-/* Does a request come as an MPI message? Then lanes_serve keeps rank 0's calling thread busy. */
-bool lanes_remote(const lanes *l);
 
 /* Any rank but 0, lane `k`. The bytes of a put that rank 0 takes whole (lanes_keeper) are one request. A get that has failed
  * returns -1. */

@@ -31,30 +31,28 @@ static int64_t run_next_stop(const config *c, int64_t step, int64_t last) {
   return stop;
 }
 
-/* Does what is due after the step just done: saves or checks the field, then writes a checkpoint, which lists the saved
- * fields. *reason: why the run must end. Collective, agreed. */
-static int run_save_due(simulation *s, int64_t last, enum stop_reason *reason, error *e) {
+/* Does what is due after the step just done, which is not the last: saves or checks the field, then writes a checkpoint,
+ * which lists the saved fields. *reason: why the run must end. Collective, agreed. */
+static int run_save_due(simulation *s, enum stop_reason *reason, error *e) {
   const config *c = s->config;
   const int64_t step = s->stepper.step;
   bool checkpoint = false;
   const bool field = run_due(step, c->output_every);
-  s->saves.last = step == last;
   s->saves.clock = s->stop.known;
   if (field)
     TRY(save_field(&s->saves, e));
-  else if (run_due(step, c->check_every) && step < last) /* the last is checked when it is saved */
+  else if (run_due(step, c->check_every))
     TRY(save_field_check(&s->saves, e));
   watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
   if (s->saves.writer) writer_collect(s->saves.writer);
   s->stop.trouble = s->saves.writer && writer_failed(s->saves.writer);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
   if (*reason == STOP_TROUBLE) return save_queue_finish(&s->saves, e);
-  if (step == last) *reason = STOP_NOT;           /* all steps are done anyway */
   if (*reason == STOP_SIGNAL && !stop_answered()) /* another rank has got it */
     log_line(s->log, "%s received: writing a checkpoint after step %" PRId64,
              stop_signal_name(s->stop.signal), step);
   checkpoint = checkpoint || run_due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
-  s->saves.last = s->saves.last || *reason != STOP_NOT;
+  s->saves.last = *reason != STOP_NOT;
   if (checkpoint) TRY(save_checkpoint(&s->saves, e));
   if (!checkpoint && !field) return 0;
   return stop_checkpointed(&s->stop, s->saves.checkpoint_seconds + save_queue_backlog(&s->saves), e);
@@ -88,8 +86,9 @@ static int run_steps(simulation *s, bool saves, error *e) {
   while (s->stepper.step < last && reason == STOP_NOT) {
     const int64_t stop = run_next_stop(c, s->stepper.step, last);
     if (stepper_advance(&s->stepper, stop - s->stepper.step, e)) error_abort(e, s->comm);
-    if (saves) TRY(run_save_due(s, last, &reason, e));
-    if (s->stepper.step < last && run_progress(s, first, last, begin, e)) error_abort(e, s->comm);
+    if (s->stepper.step == last) break; /* what is saved then needs no steps beside it: run_finish */
+    if (saves) TRY(run_save_due(s, &reason, e));
+    if (run_progress(s, first, last, begin, e)) error_abort(e, s->comm);
   }
   if (reason != STOP_NOT) return run_stopped(s, reason, e);
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
@@ -133,13 +132,17 @@ static int run_begin(simulation *s, error *e) {
   return 0;
 }
 
-/* Saves the last field, unless the loop has, and the traces. */
+/* Saves the last field, unless the run before a restart has, a checkpoint where it is due, and the traces. */
 static int run_finish(simulation *s, error *e) {
   const config *c = s->config;
+  const int64_t step = s->stepper.step;
+  const bool advanced = s->loop.steps > 0, field = run_due(step, c->output_every);
   TRY(stop_close(&s->stop, e));
   TRY(save_queue_finish(&s->saves, e));
   s->saves.last = true;
-  if (c->output_every == 0 || s->stepper.step % c->output_every != 0) TRY(save_field(&s->saves, e));
+  if (field && advanced) TRY(save_field(&s->saves, e));
+  if (advanced && run_due(step, c->checkpoint_every_steps)) TRY(save_checkpoint(&s->saves, e));
+  if (!field) TRY(save_field(&s->saves, e)); /* after the checkpoint: a longer run would not have it in its series */
   const run_meta about = save_queue_run(&s->saves);
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, &about, e));
   s->saves.written.receivers = s->stepper.receivers;
