@@ -43,8 +43,8 @@ typedef struct ghost_line {
 typedef struct sweep {
   const kernel_args *args;
   const absorb_args *layers; /* NULL: none */
-  bool large;                /* too large to be found in the cache by the next launch */
-  bool stream;               /* store around the cache */
+  bool large;  /* too large to be found in the cache by the next launch */
+  bool stream; /* store around the cache */
   host_ahead ahead;
   bool whole;                       /* ghosts at the ends of rows are stored as whole lines, these: */
   ghost_line left, right;           /* or not at all, where they are in no field */
@@ -68,52 +68,12 @@ typedef struct row_images {
 typedef struct strip {
   ptrdiff_t first; /* floats from own point (0, 0, 0) to the first row's x = 0 */
   int x_begin, x_end, z;
-  /* x of whole vectors that are computed with those of other rows, without images */
-  int middle_begin, middle_end;
   bool z_images;   /* some of the planes has images along z */
   bool row_images; /* some of the rows has images along y or z, or is held: `rows` says which */
   row_images rows[GROUP];
   /* New values from x_begin on, set where vectors have images along x that are stored one by one. */
   float ends[GROUP][BLOCK_X];
 } strip;
-
-/* A vector of each of some rows of each of some planes, which are computed together. Pointers are to the first row of the
- * first plane. */
-typedef struct piece {
-  const float *u, *medium; /* medium NULL: a number */
-  float *out;
-  const float *ahead[AHEAD_STREAMS]; /* to be brought to the cache, or NULL */
-  const float *added[ROWS];          /* to each row's star, by layers; planes are SUMS_ROW apart; or NULL */
-  const float *const *near; /* of each plane, the vector between its neighbours in x; NULL: as in u */
-  ptrdiff_t row, plane;     /* floats to the next */
-  int lanes;                /* points of a vector */
-  bool stream;              /* store around the cache */
-} piece;
-
-static inline const float *piece_pointer(const float *p, ptrdiff_t floats) {
-  return p ? p + floats : NULL;
-}
-
-/* The piece at place `at` of the fields. */
-static inline piece piece_at(const sweep *s, ptrdiff_t at) {
-  const kernel_args *a = s->args;
-  piece p = {
-      .u = a->in + at, .out = a->out + at, .medium = piece_pointer(a->medium, at), .stream = s->stream};
-  for (int i = 0; i < AHEAD_STREAMS; i++) p.ahead[i] = piece_pointer(s->ahead.stream[i], at);
-  p.row = (ptrdiff_t)a->pitch, p.plane = (ptrdiff_t)a->plane;
-  p.lanes = LINE;
-  return p;
-}
-
-/* Moves a piece along x. */
-static inline void piece_move(piece *p, int x) {
-  p->u += x, p->out += x;
-  p->medium = piece_pointer(p->medium, x);
-#pragma GCC unroll 3
-  for (int i = 0; i < AHEAD_STREAMS; i++) p->ahead[i] = piece_pointer(p->ahead[i], x);
-#pragma GCC unroll 2
-  for (int i = 0; i < ROWS; i++) p->added[i] = piece_pointer(p->added[i], x);
-}
 
 /* The images along one axis of point i of n; at most 2. Returns how many. */
 static inline int images_of(image to[2], int i, int n, ptrdiff_t stride, int lo, int hi) {
@@ -193,20 +153,16 @@ static inline unsigned lanes_kept(const sweep *s, int x) {
 static inline void strip_init(strip *t, const sweep *s, int z, int planes, int x_begin, int x_end) {
   const kernel_args *a = s->args;
   t->z = z, t->x_begin = x_begin, t->x_end = x_end;
-  t->z_images = false;
+  t->z_images = t->row_images = false;
   for (int k = 0; k < planes; k++)
     t->z_images |= ghosts_touch(z + k, a->nz, a->ghosts[FACE_Z_LO], a->ghosts[FACE_Z_HI]);
 }
 
-static inline bool strip_has_row_images(const strip *t, const kernel_args *a, int y) {
-  return t->z_images || ghosts_touch(y, a->ny, a->ghosts[FACE_Y_LO], a->ghosts[FACE_Y_HI]);
-}
-
-/* Moves the strip to rows y, and fills in their images along y and z and whether there is any or a row is held. */
-static inline void strip_find_row(strip *t, const kernel_args *a, int y, int planes) {
+/* Fills in the images along y and z of rows y of `planes` planes, and whether there is any or a row is
+ * held. */
+static inline void find_row_images(strip *t, const kernel_args *a, int y, int planes) {
   const unsigned char *g = a->ghosts;
-  t->first = t->z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
-  t->row_images = strip_has_row_images(t, a, y);
+  t->row_images = t->z_images || ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);
   for (int k = 0; t->row_images && k < planes; k++) {
     const int z = t->z + k;
     row_images *r = &t->rows[k];
@@ -215,25 +171,6 @@ static inline void strip_find_row(strip *t, const kernel_args *a, int y, int pla
     r->held = ghosts_held(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]) ||
               ghosts_held(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]);
   }
-}
-
-/* Finds the middle of `count` rows from y on, with vectors of `lanes`: empty unless there are ROWS, none with images and
- * all with layers at the same points. sums: theirs, or NULL. */
-static inline void strip_find_middle(strip *t, const sweep *s, int y, int count, const layer_sums *sums,
-                                     int lanes) {
-  bool together = count == ROWS;
-  for (int i = 0; i < count; i++)
-    together &= !strip_has_row_images(t, s->args, y + i) && (!sums || sums[i].whole == sums[0].whole);
-  t->middle_begin = t->middle_end = t->x_end;
-  if (!together) return;
-  const int begin = larger((s->x_middle_begin + LINE - 1) / LINE * LINE, t->x_begin),
-            end = smaller(t->x_end, s->x_middle_end), vectors = (end - begin) / lanes;
-  if (vectors > 0) t->middle_begin = begin, t->middle_end = begin + vectors * lanes;
-}
-
-/* x, or the end of the middle where it begins at x. */
-static inline int strip_edge(const strip *t, int x) {
-  return x == t->middle_begin ? t->middle_end : x;
 }
 
 /* Stores the images along x of the strip's rows, one by one. */

@@ -9,7 +9,6 @@
 
 enum {
   GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
-  ROWS = 2,       /* rows computed together */
   BLOCK_X = 1024, /* points: longest piece of a row swept at once, a multiple of every vector's length */
   BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
   BLOCK_Y_LEAST = 8        /* rows: fewer would mostly load their neighbours */
@@ -25,15 +24,10 @@ static inline int host_share_begin(int n, int part, int parts) {
   return (int)((long long)n * part / parts);
 }
 
-/* The same of rows: no part but the last has a row that is not one of ROWS. */
-static inline int host_share_row(int ny, int part, int parts) {
-  return smaller(ROWS * host_share_begin((ny + ROWS - 1) / ROWS, part, parts), ny);
-}
-
 /* Most rows of a block: GROUP + 8 of its planes, with 8 more rows of neighbours, fit BLOCK_BYTES. */
 static inline int host_block_rows(int nx) {
   const int row_bytes = (GROUP + 8) * (smaller(nx, BLOCK_X) + 8) * (int)sizeof(float);
-  return larger((BLOCK_BYTES / row_bytes - 8) / ROWS * ROWS, BLOCK_Y_LEAST);
+  return larger(BLOCK_BYTES / row_bytes - 8, BLOCK_Y_LEAST);
 }
 
 static inline bool host_planes_suffice(const kernel_args *a, int threads) {
@@ -60,11 +54,11 @@ static inline host_share host_share_of(const kernel_args *a, int part, int parts
   if (host_planes_suffice(a, threads)) {
     share.z_begin = a->z_begin + host_share_begin(planes, part / pieces, threads);
     share.z_end = a->z_begin + host_share_begin(planes, part / pieces + 1, threads);
-    share.y_begin = host_share_row(a->ny, part % pieces, pieces);
-    share.y_end = host_share_row(a->ny, part % pieces + 1, pieces);
+    share.y_begin = host_share_begin(a->ny, part % pieces, pieces);
+    share.y_end = host_share_begin(a->ny, part % pieces + 1, pieces);
   } else {
-    share.y_begin = host_share_row(a->ny, part, parts);
-    share.y_end = host_share_row(a->ny, part + 1, parts);
+    share.y_begin = host_share_begin(a->ny, part, parts);
+    share.y_end = host_share_begin(a->ny, part + 1, parts);
   }
   return share;
 }

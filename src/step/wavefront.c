@@ -25,8 +25,7 @@ static int wavefront_rows_for(const slab *s, int depth, bool medium, int threads
   const double planes = 2 * (between + 2 * RADIUS) + (medium ? between : 0);
   const double row_bytes = planes * ((double)s->nx + 2 * RADIUS) * sizeof(float);
   const int rows = (int)(L2_SHARE * (double)(l2 > 0 ? l2 : L2_BYTES) / row_bytes) - 2 * RADIUS;
-  const int some = larger(smaller(rows, (s->ny + threads - 1) / threads), wavefront_rows_least(depth));
-  return (some + ROWS - 1) / ROWS * ROWS;
+  return larger(smaller(rows, (s->ny + threads - 1) / threads), wavefront_rows_least(depth));
 }
 
 /* Number of upright tiles: one for each thread, unless they would have too few rows. */
