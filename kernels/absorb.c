@@ -5,29 +5,18 @@
 #include "host_share.h"
 
 /* Adds to a point what its layers have for it, axis by axis. */
-static void absorb_point(const absorb_args *a, int z, int y, int x) {
+static void absorb_add(const absorb_args *a, absorb_point at) {
   const kernel_args *f = &a->field;
-  const float *const weights[ABSORB_AXES] = {f->wx, f->wy, f->wz};
-  const ptrdiff_t nx = f->nx, stride[ABSORB_AXES] = {1, (ptrdiff_t)f->pitch, (ptrdiff_t)f->plane};
-  const ptrdiff_t state_stride[ABSORB_AXES] = {1, nx, nx * f->ny};
-  const int place[ABSORB_AXES] = {x, y, z}, both_x = a->axis[0].lo + a->axis[0].hi,
-            both_y = a->axis[1].lo + a->axis[1].hi;
-  const ptrdiff_t at = stride[2] * z + stride[1] * y + x;
-  const ptrdiff_t state[ABSORB_AXES] = {((ptrdiff_t)z * f->ny + y) * both_x, z * both_y * nx + x, y * nx + x};
+  const int place[ABSORB_AXES] = {at.x, at.y, at.z};
+  const size_t i = f->plane * (size_t)at.z + f->pitch * (size_t)at.y + (size_t)at.x;
   float sum = 0;
   bool any = false;
-  for (int i = 0; i < ABSORB_AXES; i++) {
-    const absorb_axis *s = &a->axis[i];
-    const absorb_place p = absorb_locate(s, place[i]);
-    if (!p.inward) continue;
-    const absorb_line l = absorb_line_of(s, a->width, p, stride[i], state_stride[i]);
+  for (int axis = 0; axis < ABSORB_AXES; axis++) {
+    if (!absorb_locate(&a->axis[axis], place[axis]).inward) continue;
+    sum += absorb_along(a, axis, at);
     any = true;
-    sum += absorb_add(s, &l, a->difference, weights[i], f->in + at, s->psi_in + state[i],
-                      s->psi_out + state[i], s->zeta + state[i]);
-    for (int k = 1; i == 2 && k <= ABSORB_BEYOND && k <= absorb_left(a, p, z); k++)
-      s->psi_out[state[i] + l.psi[k]] = absorb_psi_at(&l, a->difference, f->in + at, s->psi_in + state[i], k);
   }
-  if (any) ghosts_store(f, z, y, x, fmaf(f->medium ? f->medium[at] : f->scale, sum, f->out[at]));
+  if (any) ghosts_store(f, at.z, at.y, at.x, fmaf(f->medium ? f->medium[i] : f->scale, sum, f->out[i]));
 }
 
 static void absorb_host(const void *args, int part, int parts) {
@@ -35,7 +24,7 @@ static void absorb_host(const void *args, int part, int parts) {
   const host_share share = host_share_of(&a->field, part, parts);
   for (int z = share.z_begin; z < share.z_end; z++)
     for (int y = share.y_begin; y < share.y_end; y++)
-      for (int x = 0; x < a->field.nx; x++) absorb_point(a, z, y, x);
+      for (int x = 0; x < a->field.nx; x++) absorb_add(a, (absorb_point){z, y, x});
 }
 
 const operation operation_absorb = {.name = "absorbing layers",

@@ -9,17 +9,15 @@
  * So a point loads and stores what is its own, once. A thread a point, with all it needs from the caches, took 1.9
  * times as long (512^3, 20 points at all faces, one H200). */
 #include "absorb.cuh"
-#include "launch_behind.cuh"
 
 namespace absorbing {
 
 enum {
   WARPS = 8,
   BLOCK = LANES * WARPS,
-  SEGMENT = LANES -
-            2 * GHOST_REACH, /* points of a row that a warp takes at a time, beside those it needs for them */
-  ROWS = 4,                  /* that a warp takes one after the other, and asks for together */
-  ENOUGH = 8192,             /* warps: where there are fewer, layers are cut into pieces ... */
+  SEGMENT = LANES - 2 * GHOST_REACH, /* points of a row that a warp takes, beside those it needs for them */
+  ROWS = 4,                          /* that a warp takes one after the other, and asks for together */
+  ENOUGH = 8192,                     /* warps: where there are fewer, layers are cut into pieces ... */
   PIECE = 4 /* ... of so many points at least, since each begins with those before and after it */
 };
 
@@ -31,10 +29,11 @@ struct shell {
   unsigned blocks_row; /* of a plane of the boxes along x */
 };
 
-static __device__ __forceinline__ void store(const kernel_args &f, bool images, int z, int y, int x,
-                                             ptrdiff_t at, float value) {
+/* Stores a point, whose place in the field is `at`, anew. */
+static __device__ __forceinline__ void revise(const kernel_args &f, bool images, const absorb_point &p,
+                                              ptrdiff_t at, float value) {
   if (images)
-    ghosts_store(&f, z, y, x, value);
+    ghosts_store(&f, p.z, p.y, p.x, value);
   else
     f.out[at] = value;
 }
@@ -44,121 +43,174 @@ struct operands {
   float u, before, zeta, out, medium; /* u four points further on, psi three; the rest of the point itself */
 };
 
-/* Points i = p.i .. p.i + count - 1 of a layer along axis 1 (y) or 2 (z); the first is (z, y, x). */
-template <int AXIS>
-static __device__ __forceinline__ void march(const absorb_args &a, bool images, absorb_place p, int count,
-                                             int z, int y, int x) {
-  const kernel_args &f = a.field;
-  const absorb_axis &s = a.axis[AXIS];
-  const float *w = AXIS == 1 ? f.wy : f.wz, *c = s.coefficients;
-  const ptrdiff_t nx = f.nx, stride = (ptrdiff_t)(AXIS == 1 ? f.pitch : f.plane),
-                  state_stride = AXIS == 1 ? nx : nx * f.ny;
-  const ptrdiff_t step = p.inward * stride, state_step = p.inward * state_stride;
-  ptrdiff_t at = (ptrdiff_t)f.plane * z + (ptrdiff_t)f.pitch * y + x;
-  ptrdiff_t state = absorb_stored(&s, a.width, p, p.i) * state_stride +
-                    (AXIS == 1 ? (ptrdiff_t)z * (s.lo + s.hi) * nx : y * nx) + x;
+/* A thread on its way through a layer along axis 1 (y) or 2 (z), inward. */
+template <int AXIS> struct revisit {
+  const absorb_args &a;
+  const absorb_axis &s;
+  bool images;
+  int i, inward; /* i: from the outer edge */
+  absorb_point point;
+  ptrdiff_t step, state_step, at, state; /* strides; the point in a field, in the state */
   float u[2 * GHOST_REACH + 1], psi[ABSORB_BEYOND + 1];
+  operands next;
+
+  __device__ __forceinline__ revisit(const absorb_args &args, bool with_images, const absorb_point &p)
+      : a(args), s(args.axis[AXIS]), images(with_images), point(p) {
+    const kernel_args &f = a.field;
+    const absorb_place place = absorb_locate(&s, AXIS == 1 ? p.y : p.z);
+    const ptrdiff_t nx = f.nx, state_stride = AXIS == 1 ? nx : nx * f.ny;
+    i = place.i, inward = place.inward;
+    step = inward * (ptrdiff_t)(AXIS == 1 ? f.pitch : f.plane), state_step = inward * state_stride;
+    at = (ptrdiff_t)f.plane * p.z + (ptrdiff_t)f.pitch * p.y + p.x;
+    state = absorb_stored(&s, a.width, place, i) * state_stride +
+            (AXIS == 1 ? (ptrdiff_t)p.z * (s.lo + s.hi) * nx : p.y * nx) + p.x;
+#pragma unroll
+    for (int k = 0; k < 2 * GHOST_REACH; k++) u[k] = f.in[at + (k - GHOST_REACH) * step];
+#pragma unroll
+    for (int k = 0; k < ABSORB_BEYOND; k++) renew(k, remembered(k));
+    fetch();
+  }
   /* psi[i + k] before this step; past the layer its last, which counts 0 times */
-  const auto remembered = [&](int i, int k) {
+  __device__ __forceinline__ float remembered(int k) const {
     return s.psi_in[state + (min(i + k, a.width - 1) - i) * state_step];
-  };
-  const auto renewed = [&](int i, int k, float before) {
-    return absorb_psi(c[2 * a.width + i + k], c[3 * a.width + ABSORB_BEYOND + i + k], a.difference,
-                      u + GHOST_REACH + k, 1, before);
-  };
-  const auto fetch = [&](int i) {
-    return operands{f.in[at + GHOST_REACH * step], remembered(i, ABSORB_BEYOND), s.zeta[state], f.out[at],
-                    f.medium ? f.medium[at] : f.scale};
-  };
-#pragma unroll
-  for (int k = 0; k < 2 * GHOST_REACH; k++) u[k] = f.in[at + (k - GHOST_REACH) * step];
-#pragma unroll
-  for (int k = 0; k < ABSORB_BEYOND; k++) psi[k] = renewed(p.i, k, remembered(p.i, k));
-  operands next = fetch(p.i);
-  for (int i = p.i; i < p.i + count; i++) {
+  }
+  __device__ __forceinline__ void renew(int k, float before) {
+    const float *c = s.coefficients + (2 * a.width + i + k);
+    psi[k] = absorb_psi(c[0], c[a.width + ABSORB_BEYOND], a.difference, u + GHOST_REACH + k, 1, before);
+  }
+  __device__ __forceinline__ void fetch() {
+    const kernel_args &f = a.field;
+    next = {f.in[at + GHOST_REACH * step], remembered(ABSORB_BEYOND), s.zeta[state], f.out[at],
+            f.medium ? f.medium[at] : f.scale};
+  }
+  /* Finishes the point and goes on to the next, of which `left` are left. */
+  __device__ __forceinline__ void turn(int left) {
     const operands now = next;
     const ptrdiff_t here = at, here_state = state;
-    at += step, state += state_step;
-    if (i + 1 < p.i + count) next = fetch(i + 1); /* before anything is stored: compilers move no load up */
+    const float *c = s.coefficients + i;
     u[2 * GHOST_REACH] = now.u;
-    psi[ABSORB_BEYOND] = renewed(i, ABSORB_BEYOND, now.before);
+    renew(ABSORB_BEYOND, now.before);
+    const int beyond = AXIS == 2 ? absorb_left(&a, {i, inward}, point.z) : 0;
+    i++, at += step, state += state_step;
+    if (left > 0) fetch(); /* before anything is stored: compilers move no load up */
     const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
-    const float zeta =
-        absorb_zeta(c[i], c[a.width + i], absorb_second(&s, w, u + GHOST_REACH, 1), slope, now.zeta);
+    const float second = absorb_second(&s, AXIS == 1 ? a.field.wy : a.field.wz, u + GHOST_REACH, 1);
+    const float zeta = absorb_zeta(c[0], c[a.width], second, slope, now.zeta);
     s.psi_out[here_state] = psi[0];
     s.zeta[here_state] = zeta;
-    if (AXIS == 2) {
-      const int left = absorb_left(&a, {i, p.inward}, z);
 #pragma unroll
-      for (int k = 1; k <= ABSORB_BEYOND; k++)
-        if (k <= left) s.psi_out[here_state + k * state_step] = psi[k];
-    }
-    const float sum = before_axis(a, AXIS, z, y, x) + (slope + zeta);
-    store(f, images, z, y, x, here, fmaf(now.medium, sum, now.out));
-    (AXIS == 1 ? y : z) += p.inward;
+    for (int k = 1; k <= ABSORB_BEYOND; k++)
+      if (k <= beyond) s.psi_out[here_state + k * state_step] = psi[k];
+    const float sum = before_axis(a, AXIS, point) + (slope + zeta);
+    revise(a.field, images, point, here, fmaf(now.medium, sum, now.out));
+    (AXIS == 1 ? point.y : point.z) += inward;
 #pragma unroll
     for (int k = 0; k < 2 * GHOST_REACH; k++) u[k] = u[k + 1];
 #pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) psi[k] = psi[k + 1];
   }
+};
+
+/* `count` points of a layer, the first at p. */
+template <int AXIS>
+static __device__ __forceinline__ void revisit_layer(const absorb_args &a, bool images, int count,
+                                                     const absorb_point &p) {
+  revisit<AXIS> r(a, images, p);
+  for (int left = count - 1; left >= 0; left--) r.turn(left);
 }
 
-/* Points of the layers along x of rows [y, y_end), at most ROWS: this lane's of each. TERMS: what absorb_cuda_terms
- * does. */
-template <bool TERMS>
-static __device__ __forceinline__ void rows(const absorb_args &a, bool images, int z, int y, int y_end,
-                                            int lane) {
+/* Rows [y, y_end) of a plane, at most ROWS. */
+struct row_group {
+  int z, y, y_end;
+};
+
+/* A lane's points, one of each row, and what it needs for them. */
+struct row_lane {
+  const absorb_args &a;
+  const row_group &rows;
+  int x, layers; /* layers: points of a row of the state */
+  bool reads, has_psi, owns;
+  ptrdiff_t at, state; /* of the first row's point */
+  float psi_a, psi_b, zeta_a, zeta_b;
+  float u[ROWS], before[ROWS], memory[ROWS];
+
+  /* `first`: the segment's first point, from the outer edge. */
+  __device__ __forceinline__ row_lane(const absorb_args &args, const row_group &group, int first, int inward)
+      : a(args), rows(group) {
+    const kernel_args &f = a.field;
+    const absorb_axis &s = a.axis[0];
+    const float *c = s.coefficients;
+    const int lane = (int)(threadIdx.x % LANES), k = first + lane - GHOST_REACH,
+              end = min(first + SEGMENT, a.width);
+    reads = k < end + GHOST_REACH, has_psi = lane >= GHOST_REACH && k < end + ABSORB_BEYOND,
+    owns = lane >= GHOST_REACH && k < end;
+    x = inward > 0 ? k : f.nx - 1 - k;
+    layers = s.lo + s.hi;
+    at = (ptrdiff_t)f.plane * rows.z + (ptrdiff_t)f.pitch * rows.y + x;
+    state = ((ptrdiff_t)rows.z * f.ny + rows.y) * layers +
+            absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
+    psi_a = has_psi ? c[2 * a.width + k] : 0, psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0;
+    zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
+  }
+  __device__ __forceinline__ bool exists(int j) const { return rows.y + j < rows.y_end; }
+  __device__ __forceinline__ ptrdiff_t point(int j) const { return at + j * (ptrdiff_t)a.field.pitch; }
+  __device__ __forceinline__ ptrdiff_t value(int j) const { return state + j * layers; }
+
+  __device__ __forceinline__ void load() {
+    const absorb_axis &s = a.axis[0];
+#pragma unroll
+    for (int j = 0; j < ROWS; j++) {
+      u[j] = exists(j) && reads ? a.field.in[point(j)] : 0;
+      before[j] = exists(j) && has_psi ? s.psi_in[value(j)] : 0;
+      memory[j] = exists(j) && owns ? s.zeta[value(j)] : 0;
+    }
+  }
+  /* What the layer adds to the point of row j, whose psi and zeta it stores; by all lanes of the warp. */
+  __device__ __forceinline__ float renew(int j) {
+    const absorb_axis &s = a.axis[0];
+    float near[2 * GHOST_REACH + 1], psi[ABSORB_BEYOND + 1];
+    near[GHOST_REACH] = u[j];
+#pragma unroll
+    for (int r = 1; r <= GHOST_REACH; r++) {
+      near[GHOST_REACH - r] = __shfl_up_sync(~0u, u[j], r);
+      near[GHOST_REACH + r] = __shfl_down_sync(~0u, u[j], r);
+    }
+    psi[0] = absorb_psi(psi_a, psi_b, a.difference, near + GHOST_REACH, 1, before[j]);
+#pragma unroll
+    for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, psi[0], r);
+    const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
+    const float zeta =
+        absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + GHOST_REACH, 1), slope, memory[j]);
+    if (owns && exists(j)) s.psi_out[value(j)] = psi[0], s.zeta[value(j)] = zeta;
+    return slope + zeta;
+  }
+};
+
+/* The points of a segment of these rows. */
+static __device__ __forceinline__ void revisit_segment(const absorb_args &a, bool images, row_lane &lane) {
   const kernel_args &f = a.field;
-  const absorb_axis &s = a.axis[0];
-  const float *c = s.coefficients;
-  const int layers = s.lo + s.hi;
+  float out[ROWS], medium[ROWS];
+  lane.load();
+#pragma unroll
+  for (int j = 0; j < ROWS; j++) {
+    const bool owns = lane.owns && lane.exists(j);
+    out[j] = owns ? f.out[lane.point(j)] : 0;
+    medium[j] = f.medium && owns ? f.medium[lane.point(j)] : f.scale;
+  }
+#pragma unroll
+  for (int j = 0; j < ROWS; j++) {
+    const float sum = 0.0f + lane.renew(j);
+    if (lane.owns && lane.exists(j))
+      revise(f, images, {lane.rows.z, lane.rows.y + j, lane.x}, lane.point(j), fmaf(medium[j], sum, out[j]));
+  }
+}
+
+static __device__ __forceinline__ void revisit_rows(const absorb_args &a, bool images,
+                                                    const row_group &rows) {
   for (int first = 0; first < a.width; first += SEGMENT)
-    for (int inward = s.lo ? 1 : -1; inward >= (s.hi ? -1 : 1); inward -= 2) {
-      const int k = first + lane - GHOST_REACH, end = min(first + SEGMENT, a.width);
-      const bool reads = k < end + GHOST_REACH, has_psi = lane >= GHOST_REACH && k < end + ABSORB_BEYOND,
-                 owns = lane >= GHOST_REACH && k < end;
-      const int x = inward > 0 ? k : f.nx - 1 - k;
-      const ptrdiff_t at = (ptrdiff_t)f.plane * z + (ptrdiff_t)f.pitch * y + x;
-      const ptrdiff_t state =
-          ((ptrdiff_t)z * f.ny + y) * layers + absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
-      const float psi_a = has_psi ? c[2 * a.width + k] : 0,
-                  psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0, zeta_a = owns ? c[k] : 0,
-                  zeta_b = owns ? c[a.width + k] : 0;
-      float own[ROWS], before[ROWS], memory[ROWS], out[ROWS], medium[ROWS];
-#pragma unroll
-      for (int j = 0; j < ROWS; j++) {
-        const ptrdiff_t row = at + j * (ptrdiff_t)f.pitch;
-        const bool exists = y + j < y_end;
-        own[j] = exists && reads ? f.in[row] : 0;
-        before[j] = exists && has_psi ? s.psi_in[state + j * layers] : 0;
-        memory[j] = exists && owns ? s.zeta[state + j * layers] : 0;
-        out[j] = !TERMS && exists && owns ? f.out[row] : 0;
-        medium[j] = !TERMS && f.medium && exists && owns ? f.medium[row] : f.scale;
-      }
-#pragma unroll
-      for (int j = 0; j < ROWS; j++) {
-        float u[2 * GHOST_REACH + 1], psi[ABSORB_BEYOND + 1];
-        u[GHOST_REACH] = own[j];
-#pragma unroll
-        for (int r = 1; r <= GHOST_REACH; r++) {
-          u[GHOST_REACH - r] = __shfl_up_sync(~0u, own[j], r);
-          u[GHOST_REACH + r] = __shfl_down_sync(~0u, own[j], r);
-        }
-        psi[0] = absorb_psi(psi_a, psi_b, a.difference, u + GHOST_REACH, 1, before[j]);
-#pragma unroll
-        for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, psi[0], r);
-        if (!owns || y + j >= y_end) continue;
-        const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
-        const float zeta =
-            absorb_zeta(zeta_a, zeta_b, absorb_second(&s, f.wx, u + GHOST_REACH, 1), slope, memory[j]);
-        s.psi_out[state + j * layers] = psi[0];
-        s.zeta[state + j * layers] = zeta;
-        const float term = 0.0f + (slope + zeta);
-        if (TERMS)
-          s.psi_in[state + j * layers] = term;
-        else
-          store(f, images, z, y + j, x, at + j * (ptrdiff_t)f.pitch, fmaf(medium[j], term, out[j]));
-      }
+    for (int inward = a.axis[0].lo ? 1 : -1; inward >= (a.axis[0].hi ? -1 : 1); inward -= 2) {
+      row_lane lane(a, rows, first, inward);
+      revisit_segment(a, images, lane);
     }
 }
 
@@ -169,8 +221,7 @@ static __global__ void __launch_bounds__(BLOCK, 3)
   if (block < s.along_z.blocks()) {
     const piece p(s.along_z, s.z, block);
     const int x = (int)(p.tile % s.tiles_x) * LANES + lane, y = (int)(p.tile / s.tiles_x) * WARPS + warp;
-    if (x < a.field.nx && y < a.field.ny && p.count > 0)
-      march<2>(a, s.images, absorb_locate(&a.axis[2], p.at), p.count, p.at, y, x);
+    if (x < a.field.nx && y < a.field.ny && p.count > 0) revisit_layer<2>(a, s.images, p.count, {p.at, y, x});
     return;
   }
   block -= s.along_z.blocks();
@@ -178,23 +229,13 @@ static __global__ void __launch_bounds__(BLOCK, 3)
     const piece p(s.along_y, s.y, block);
     const int x = (int)(p.tile % s.tiles_x) * LANES + lane, z = (int)(p.tile / s.tiles_x) * WARPS + warp;
     if (x < a.field.nx && z < s.z.between() && p.count > 0)
-      march<1>(a, s.images, absorb_locate(&a.axis[1], p.at), p.count, s.z.lo + z, p.at, x);
+      revisit_layer<1>(a, s.images, p.count, {s.z.lo + z, p.at, x});
     return;
   }
   block -= s.along_y.blocks();
   const int z = s.z.lo + (int)(block / s.blocks_row);
   const int y = s.y.lo + ((int)(block % s.blocks_row) * WARPS + warp) * ROWS;
-  if (y < s.y.hi) rows<false>(a, s.images, z, y, s.y.hi, lane);
-}
-
-static __global__ void __launch_bounds__(BLOCK, 4)
-    leave_terms(const __grid_constant__ absorb_args a, const __grid_constant__ shell s) {
-  const int lane = (int)(threadIdx.x % LANES), warp = (int)(threadIdx.x / LANES);
-  const int z = s.z.lo + (int)(blockIdx.x / s.blocks_row);
-  const int y = s.y.lo + ((int)(blockIdx.x % s.blocks_row) * WARPS + warp) * ROWS;
-  admit_next_launch();
-  await_launch_before();
-  if (y < s.y.hi) rows<true>(a, false, z, y, s.y.hi, lane);
+  if (y < s.y.hi) revisit_rows(a, s.images, {z, y, s.y.hi});
 }
 
 /* Layers of `width` points, across which there are tiles_x tiles of x and `others` points of the third axis. */
@@ -228,32 +269,4 @@ extern "C" int absorb_cuda(const void *args, void *stream) {
   if (blocks == 0) return cudaSuccess;
   add<<<(unsigned)blocks, BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(a, s);
   return (int)cudaGetLastError();
-}
-
-/* The shell's boxes along x alone. */
-static absorbing::shell rows_of(const absorb_args &a, long long *blocks) {
-  absorbing::shell s = absorbing::shell_of(a, blocks);
-  s.along_z = s.along_y = {}, s.images = false;
-  *blocks = (long long)s.blocks_row * s.z.between();
-  return s;
-}
-
-extern "C" int absorb_cuda_along_x(const absorb_args *a, void *stream) {
-  using namespace absorbing;
-  long long blocks = 0;
-  const shell s = rows_of(*a, &blocks);
-  if (blocks == 0) return cudaSuccess;
-  add<<<(unsigned)blocks, BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a, s);
-  return (int)cudaGetLastError();
-}
-
-extern "C" int absorb_cuda_terms(const absorb_args *a, void *stream) {
-  using namespace absorbing;
-  long long blocks = 0;
-  absorb_args args = *a;
-  shell s = rows_of(args, &blocks);
-  void *parameters[] = {&args, &s};
-  if (blocks == 0) return cudaSuccess;
-  return (int)launch_behind(reinterpret_cast<const void *>(leave_terms), dim3((unsigned)blocks), BLOCK, 0,
-                            static_cast<cudaStream_t>(stream), parameters);
 }

@@ -5,11 +5,11 @@
 #include <cuda_runtime.h>
 #include "absorb.h"
 
-/* For the layers along x of points that lie in no other (bulk_tensor_layers.cuh). The first is operation_absorb without
- * images. The second leaves what is to be multiplied by the medium and added, one term a point, in the array psi_in, which
- * nobody reads again. */
-extern "C" int absorb_cuda_along_x(const absorb_args *a, void *stream);
-extern "C" int absorb_cuda_terms(const absorb_args *a, void *stream);
+/* What comes before a sweep of points in no layer along y or z and the walks through the other points (absorb_whole.cuh):
+ * does all that points in layers along both y and z get, and leaves what a layer along x adds to all other points, one term
+ * a point to be multiplied by the medium, in the array psi_in, which nobody reads again. Layers along x are at most 32 wide
+ * (TERMS_MOST), rows at least 64 long. */
+extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
 
 namespace absorbing {
 
@@ -52,25 +52,11 @@ inline unsigned blocks_for(long long n, long long block) {
   return (unsigned)((n + block - 1) / block);
 }
 
-/* What the layers along x or y add to a point at u, from memory; `state` leads to its row or column of the state. */
-static __device__ __forceinline__ float across(const absorb_args &a, int axis, const float *w, absorb_place p,
-                                               const float *u, ptrdiff_t stride, ptrdiff_t state,
-                                               ptrdiff_t state_stride) {
-  const absorb_axis &s = a.axis[axis];
-  const absorb_line l = absorb_line_of(&s, a.width, p, stride, state_stride);
-  return absorb_add(&s, &l, a.difference, w, u, s.psi_in + state, s.psi_out + state, s.zeta + state);
-}
-
-/* The same of all axes before this one. */
-static __device__ __forceinline__ float before_axis(const absorb_args &a, int axis, int z, int y, int x) {
-  const kernel_args &f = a.field;
-  const ptrdiff_t pitch = (ptrdiff_t)f.pitch, nx = f.nx, ny = f.ny;
-  const absorb_place px = absorb_locate(&a.axis[0], x), py = absorb_locate(&a.axis[1], y);
-  const float *u = f.in + ((ptrdiff_t)f.plane * z + pitch * y + x);
+/* What the layers of axes before `axis` add to a point. */
+static __device__ __forceinline__ float before_axis(const absorb_args &a, int axis, const absorb_point &at) {
   float sum = 0;
-  if (px.inward) sum += across(a, 0, f.wx, px, u, 1, (z * ny + y) * (a.axis[0].lo + a.axis[0].hi), 1);
-  if (axis == 2 && py.inward)
-    sum += across(a, 1, f.wy, py, u, pitch, (ptrdiff_t)z * (a.axis[1].lo + a.axis[1].hi) * nx + x, nx);
+  if (absorb_locate(&a.axis[0], at.x).inward) sum += absorb_along(&a, 0, at);
+  if (axis == 2 && absorb_locate(&a.axis[1], at.y).inward) sum += absorb_along(&a, 1, at);
   return sum;
 }
 

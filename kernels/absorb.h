@@ -36,7 +36,7 @@ enum { ABSORB_AXES = 3, ABSORB_BEYOND = 3 /* psi planes that a point needs past 
  * ascending order of the coordinate: all of the low layer, then all of the high one (of z: what the slab
  * holds of each). x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
 typedef struct absorb_axis {
-  float *psi_in; /* spacing * du/ds, remembered: as u; only read, but for absorb_cuda_terms (absorb.cuh) */
+  float *psi_in; /* spacing * du/ds, remembered: as u; only read, but for absorb_cuda_before (absorb.cuh) */
   float *psi_out;
   float *zeta; /* as d2u/ds2; own points only are ever used */
   /* a, b: width each; a', b' of psi: width + ABSORB_BEYOND each, the last ones 0 */
@@ -152,26 +152,53 @@ GHOSTS_INLINE float absorb_psi_at(const absorb_line *l, const float difference[2
   return absorb_psi(l->psi_a[k], l->psi_b[k], difference, u + k * l->step, l->step, psi_in[l->psi[k]]);
 }
 
-/* What to add to the second derivative along the axis; stores the point's new psi and zeta. */
-GHOSTS_INLINE float absorb_add(const absorb_axis *a, const absorb_line *l, const float difference[2],
-                               const float w[5], const float *u, const float *psi_in, float *psi_out,
-                               float *zeta) {
-  const float psi0 = absorb_psi_at(l, difference, u, psi_in, 0),
-              psi1 = absorb_psi_at(l, difference, u, psi_in, 1),
-              psi2 = absorb_psi_at(l, difference, u, psi_in, 2),
-              psi3 = absorb_psi_at(l, difference, u, psi_in, 3);
-  const float slope = absorb_slope(a, psi0, psi1, psi2, psi3);
-  const float memory = absorb_zeta(l->a, l->b, absorb_second(a, w, u, l->step), slope, zeta[l->psi[0]]);
-  zeta[l->psi[0]] = memory;
-  psi_out[l->psi[0]] = psi0;
-  return slope + memory;
-}
-
-/* How many layer points come after this one inward, where it is the slab's last along z; 0 where it is not.
- */
+/* How many layer points come after this one inward, where it is the slab's last along z; 0 where it is not. */
 GHOSTS_INLINE int absorb_left(const absorb_args *a, absorb_place p, int z) {
   const int last = p.inward > 0 ? a->field.nz - 1 : 0;
   return z == last ? a->width - 1 - p.i : 0;
+}
+
+/* A point of the slab. */
+typedef struct absorb_point {
+  int z, y, x;
+} absorb_point;
+
+/* What the layer along `axis` adds to the second derivative at a point that is in it; stores the point's new psi and zeta,
+ * and those psi after it that only the slab's last point along z stores. */
+GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at) {
+  const kernel_args *f = &a->field;
+  const absorb_axis *s = &a->axis[axis];
+  const ptrdiff_t nx = f->nx, pitch = (ptrdiff_t)f->pitch, plane = (ptrdiff_t)f->plane,
+                  stored = s->lo + s->hi;
+  const absorb_place p = absorb_locate(s, axis == 0 ? at.x : axis == 1 ? at.y : at.z);
+  const absorb_line l = absorb_line_of(s, a->width, p,
+                                       axis == 0   ? 1
+                                       : axis == 1 ? pitch
+                                                   : plane,
+                                       axis == 0   ? 1
+                                       : axis == 1 ? nx
+                                                   : nx * f->ny);
+  const ptrdiff_t state = axis == 0   ? ((ptrdiff_t)at.z * f->ny + at.y) * stored
+                          : axis == 1 ? at.z * stored * nx + at.x
+                                      : at.y * nx + at.x;
+  const float *u = f->in + (plane * at.z + pitch * at.y + at.x), *w = axis == 0   ? f->wx
+                                                                      : axis == 1 ? f->wy
+                                                                                  : f->wz;
+  const float *psi_in = s->psi_in + state;
+  float *zeta = s->zeta + (state + l.psi[0]);
+  const float psi0 = absorb_psi_at(&l, a->difference, u, psi_in, 0),
+              psi1 = absorb_psi_at(&l, a->difference, u, psi_in, 1),
+              psi2 = absorb_psi_at(&l, a->difference, u, psi_in, 2),
+              psi3 = absorb_psi_at(&l, a->difference, u, psi_in, 3);
+  const float slope = absorb_slope(s, psi0, psi1, psi2, psi3);
+  const float memory = absorb_zeta(l.a, l.b, absorb_second(s, w, u, l.step), slope, *zeta);
+  const int left = axis == 2 ? absorb_left(a, p, at.z) : 0;
+  *zeta = memory;
+  s->psi_out[state + l.psi[0]] = psi0;
+  if (left >= 1) s->psi_out[state + l.psi[1]] = psi1;
+  if (left >= 2) s->psi_out[state + l.psi[2]] = psi2;
+  if (left >= 3) s->psi_out[state + l.psi[3]] = psi3;
+  return slope + memory;
 }
 
 #ifdef __cplusplus

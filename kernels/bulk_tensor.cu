@@ -25,7 +25,7 @@ extern "C" int wave_cuda_bulk_tensor(const kernel_args *args, void *stream) {
 }
 
 static int wave_with_layers(const void *args, void *stream) {
-  return bulk_tensor::launch_layers<wave_36, wave_32, wave_small>(static_cast<const absorb_args *>(args), stream);
+  return bulk_tensor::launch_layers<wave_small, wave_36, wave_32>(static_cast<const absorb_args *>(args), stream);
 }
 
 /* An operation of this backend alone. */

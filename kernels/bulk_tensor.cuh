@@ -21,7 +21,7 @@
  * row has all of its images' sources in registers.
  *
  * LAYERS_X: likewise, with what absorbing layers along x add to the ends of rows. A launch before has left these terms in
- * an array (absorb_cuda_terms); boxes of them come with the other operands, and a thread adds them to its new values. */
+ * an array (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new values. */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
 
@@ -128,11 +128,20 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
   star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
 
-/* What layers add to a thread's points: from `at` on, rows `pitch` floats apart; NULL: nothing. */
+/* What layers add to a thread's points: from `at` on, rows `pitch` floats apart, to points of a pack whose bits are set. */
 struct own_terms {
   const float *at;
   int pitch;
+  unsigned points;
 };
+
+/* The points of a pack that lie in columns 0 .. width - 1, the first in `column`. */
+__device__ __forceinline__ unsigned points_between(int column, int width) {
+  unsigned points = 0;
+#pragma unroll
+  for (int i = 0; i < PACK; i++) points |= (unsigned)(column + i >= 0 && column + i < width) << i;
+  return points;
+}
 
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
  * first point of this output plane. */
@@ -141,16 +150,16 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
                                        const own_terms &terms, const kernel_args &a) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    float u[PACK], m[PACK] = {a.scale, a.scale, a.scale, a.scale}, before[PACK] = {}, term[PACK];
+    float u[PACK], m[PACK] = {a.scale, a.scale, a.scale, a.scale}, before[PACK] = {};
     load(u, centres + j * S::tile_x);
     if (a.medium) load(m, operands + j * S::tile_x);
     if (S::equation == EQUATION_WAVE) load(before, operands + S::tile + j * S::tile_x);
 #pragma unroll
     for (int i = 0; i < PACK; i++) done[j][i] = star::update<S::equation>(done[j][i], m[i], u[i], before[i]);
-    if (!LAYERED || !terms.at) continue;
-    load(term, terms.at + j * terms.pitch);
 #pragma unroll
-    for (int i = 0; i < PACK; i++) done[j][i] = __fmaf_rn(m[i], term[i], done[j][i]);
+    for (int i = 0; i < PACK; i++)
+      if (LAYERED && terms.points >> i & 1)
+        done[j][i] = __fmaf_rn(m[i], terms.at[j * terms.pitch + i], done[j][i]);
   }
 }
 
@@ -205,9 +214,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const place<S, MIRRORS> own(a, w.ends, mine);
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
-  const int column =
-      mine.x == 0 ? own.x : mine.x + own.x - (a.nx - w.terms.width); /* of terms; there are none elsewhere */
-  const bool has_terms = boxes.columns > 0 && column >= 0 && column < boxes.columns;
+  const bool low = mine.x < w.terms.lo; /* where there are terms */
+  const int column = mine.x + own.x - (low ? 0 : a.nx - w.terms.hi);
+  const unsigned points = LAYERED && boxes.columns > 0 ? points_between(column, w.terms.width) : 0;
+  const int first_term = own.y * w.terms.pitch + column + (low ? 0 : w.terms.early);
   float sums[2 * REACH][S::rows][PACK] = {};
   int until_fetch =
       threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
@@ -230,9 +240,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       float *centres = at.centres + i % REACH * S::tile + own.in_tile; /* this thread's alone */
       if (i >= 2 * REACH) {
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
-        const float *terms = at.terms + o.slot * S::terms_slot + own.y * w.terms.width + column;
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
-                           {has_terms ? terms : nullptr, w.terms.width}, a);
+                           {at.terms + o.slot * S::terms_slot + first_term, w.terms.pitch, points}, a);
         if (reads_operands) release(at.operands_empty + o.slot);
         o = o.after(1);
       }

@@ -39,13 +39,13 @@ struct tensor {
   size_t nx, ny, nz, pitch, plane;
 };
 struct box {
-  int x, y; /* points of one plane */
+  int x, y, z = 1; /* points */
 };
 
 inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const tensor &t, const box &b) {
   const cuuint64_t sizes[3] = {t.nx, t.ny, t.nz},
                    strides[2] = {t.pitch * sizeof(float), t.plane * sizeof(float)};
-  const cuuint32_t boxes[3] = {(cuuint32_t)b.x, (cuuint32_t)b.y, 1}, steps[3] = {1, 1, 1};
+  const cuuint32_t boxes[3] = {(cuuint32_t)b.x, (cuuint32_t)b.y, (cuuint32_t)b.z}, steps[3] = {1, 1, 1};
   /* No promotion to larger L2 reads: it fetches what a neighbour has fetched. */
   const CUresult r =
       e.encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(t.first), sizes, strides, boxes,
@@ -183,7 +183,7 @@ struct terms_array {
 
 inline cudaError_t make_terms_map(const encoder &e, maps *m, const star::variant &v, const terms_array &t) {
   const size_t nx = (size_t)(t.rows.lo + t.rows.hi), ny = (size_t)t.ny;
-  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.nz, nx, nx * ny}, {t.rows.width, v.tile_y});
+  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.nz, nx, nx * ny}, {t.rows.pitch, v.tile_y});
 }
 
 /* Rows of one kind, without images. `terms`: of rows LAYERS_X, else NULL. */

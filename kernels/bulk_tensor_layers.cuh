@@ -1,10 +1,10 @@
 /* bulk_tensor with absorbing layers, in up to three launches:
  *
- *   terms    of the box of points in no layer along y or z: what the layers along x add, left in an array
- *   sweep    of that box, as ever; the terms come as one more operand (LAYERS_X)
- *   whole    points of the layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room
+ *   before   the sweep: what layers along x add, left in an array; few points where the others cross
+ *   sweep    of the box of points in no layer along y or z, as ever; the terms come as one more operand (LAYERS_X)
+ *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room
  *
- * Then images. Rows that do not suit the sweep's boxes get what layers along x add last, in a second visit. */
+ * Then images. Rows that do not suit the sweep's boxes of terms get what layers add in a second visit. */
 #ifndef STENCIL_BULK_TENSOR_LAYERS_CUH
 #define STENCIL_BULK_TENSOR_LAYERS_CUH
 
@@ -24,40 +24,45 @@ inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell 
   return f;
 }
 
-/* Can the sweep add what layers along x do? Layers of whole packs of points, in rows of more than one tile, of which the
- * last has all of the high layer. */
-inline bool terms_fit(const absorb_args &a) {
-  constexpr int NARROWEST = 64, WIDEST = 128; /* tiles */
+/* The terms of the rows of a box whose first row is row y of the slab. */
+inline terms_array terms_of(const absorb_args &a, int y) {
   const absorb_axis &x = a.axis[0];
-  const int nx = a.field.nx, last = (nx - 1) % NARROWEST + 1;
-  return x.lo + x.hi > 0 && a.width % star::PACK == 0 && a.width <= TERMS_MOST &&
-         nx % star::PACK == 0 && nx > WIDEST && last >= x.hi;
+  const int early = x.lo % star::PACK, pitch = star::ceil_div(a.width + early, star::PACK) * star::PACK;
+  return {{x.lo, x.hi, a.width, pitch, early, y}, x.psi_in, a.field.ny, a.field.nz};
 }
 
-/* Sweeps the box with its layers along x, whose terms begin in row `first_row`. */
-template <class... Shapes>
-cudaError_t sweep_with_terms(const absorb_args &a, const kernel_args &box, int first_row,
-                             cudaStream_t stream) {
-  const absorb_axis &x = a.axis[0];
-  const terms_array terms = {{x.lo, x.hi, a.width, first_row}, x.psi_in, a.field.ny, a.field.nz};
-  const cudaError_t status = (cudaError_t)absorb_cuda_terms(&a, stream);
-  return status == cudaSuccess ? launch_with<LAYERS_X, Shapes...>(&box, &terms, stream) : status;
+/* Can a sweep with tiles of tile_x points add what layers along x do? Rows of terms are whole packs, and no tile has points
+ * of both layers. */
+inline bool terms_fit(const absorb_args &a, int tile_x) {
+  const row_terms t = terms_of(a, 0).rows;
+  return t.lo + t.hi == 0 ||
+         ((t.lo + t.hi) % star::PACK == 0 && t.pitch <= TERMS_MOST && a.field.nx - t.hi >= tile_x);
+}
+
+/* Sweeps the box, of which row 0 is row y of the slab. Narrow ones have the small shape's tiles. */
+template <class Small, class... Others>
+cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, cudaStream_t stream) {
+  constexpr int WIDEST = 128; /* tile */
+  const terms_array terms = terms_of(a, y);
+  if (terms.rows.lo + terms.rows.hi == 0) return launch_with<PLAIN, Others..., Small>(&box, nullptr, stream);
+  return terms_fit(a, WIDEST) ? launch_with<LAYERS_X, Others..., Small>(&box, &terms, stream)
+                              : launch_with<LAYERS_X, Small>(&box, &terms, stream);
 }
 
 /* What the operation of a kernel with layers does (kernel.layers), with one of these shapes. */
-template <class... Shapes> int launch_layers(const absorb_args *args, void *cuda_stream) {
+template <class Small, class... Others> int launch_layers(const absorb_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
+  if (!terms_fit(*args, Small::tile_x)) {
+    const int status = launch<Others..., Small>(&args->field, cuda_stream);
+    return status == cudaSuccess ? absorb_cuda(args, cuda_stream) : status;
+  }
   absorbing::whole_shell shell = absorbing::whole_shell_of(*args);
   const kernel_args box = inner_box(*args, shell);
-  const bool with_terms = terms_fit(*args);
-  cudaError_t status = cudaSuccess;
+  cudaError_t status = (cudaError_t)absorb_cuda_before(args, stream);
   shell.beside = box.ny > 0 && box.z_end > box.z_begin; /* is there anything to sweep? */
-  if (shell.beside && with_terms)
-    status = sweep_with_terms<Shapes...>(*args, box, shell.y.lo, stream);
-  else if (shell.beside)
-    status = launch_with<PLAIN, Shapes...>(&box, nullptr, stream);
+  if (status == cudaSuccess && shell.beside)
+    status = sweep_box<Small, Others...>(*args, box, shell.y.lo, stream);
   if (status == cudaSuccess) status = absorbing::launch_whole(*args, shell, stream);
-  if (status == cudaSuccess && !with_terms) status = (cudaError_t)absorb_cuda_along_x(args, stream);
   return (int)(status == cudaSuccess ? images::launch(&args->field, stream) : status);
 }
 

@@ -22,12 +22,13 @@ struct maps {
  * terms of absorbing layers at one or both ends. */
 enum row_kind { PLAIN, VIRTUAL_X, LAYERS_X };
 
-/* LAYERS_X: a row has terms for its first `lo` points and its last `hi`, multiples of 4, each 0 or `width`; rows are longer
- * than a tile. Row 0 of the launch is row y of the terms. */
+/* LAYERS_X: a row has terms for its first `lo` points and its last `hi`, each 0 or `width`; no tile has points of both.
+ * Row 0 of the launch is row y of the terms. A box has `pitch` columns; that of the high layer begins `early` columns
+ * before it: a box must begin on 16 bytes. */
 struct row_terms {
-  int lo, hi, width, y;
+  int lo, hi, width, pitch, early, y;
 };
-constexpr int TERMS_MOST = 32; /* of `width` */
+constexpr int TERMS_MOST = 32; /* of `pitch` */
 
 /* VIRTUAL_X: what stands for the ghosts beyond the first and the last point of a row. */
 struct row_ends {
@@ -103,8 +104,8 @@ struct operand_boxes {
 template <class S>
 __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_terms &t, const job<S> &j,
                                                   bool layered) {
-  const bool low = j.x == 0 && t.lo > 0, high = j.x + S::tile_x >= a.nx && t.hi > 0;
-  return {a.medium != nullptr, layered && (low || high) ? t.width : 0, low ? 0 : t.lo, t.y + j.y,
+  const bool low = j.x<t.lo, high = t.hi> 0 && j.x + S::tile_x > a.nx - t.hi;
+  return {a.medium != nullptr, layered && (low || high) ? t.pitch : 0, low ? 0 : t.lo - t.early, t.y + j.y,
           a.z_begin + j.z};
 }
 

@@ -22,9 +22,9 @@ enum { STEPS = 40 };
 /* --- bits ----------------------------------------------------------------------------------------------- */
 
 static const enum boundary_kind MIXES[][FACE_COUNT] = {
-    {A, A, A, A, A, A}, {A, D, N, A, D, A}, {A, A, P, P, A, N}, {P, P, A, F, N, A},
-    {D, A, A, A, A, D}, {N, D, F, A, P, P}, {A, A, N, D, F, F}, {F, A, A, F, F, N},
-    {A, A, A, A, D, A}, {A, A, N, A, A, A}, {F, A, A, N, F, A}};
+    {A, A, A, A, A, A}, {A, D, N, A, D, A}, {A, A, P, P, A, N}, {P, P, A, F, N, A}, {D, A, A, A, A, D},
+    {N, D, F, A, P, P}, {A, A, N, D, F, F}, {F, A, A, F, F, N}, {A, A, A, A, D, A}, {A, A, N, A, A, A},
+    {F, A, A, N, F, A}, {A, A, F, A, F, A}, {A, A, D, A, A, A}};
 enum {
   MIX_COUNT = sizeof MIXES / sizeof MIXES[0],
   WIDE = 6, /* mixes from here on have layers of 33 points, */
@@ -38,9 +38,14 @@ enum { CUT_COUNT = sizeof CUTS / sizeof CUTS[0] };
 /* A grid of odd sizes, thin enough in z for layers that several slabs share; or with layers along x and y that are wider
  * than a warp. */
 static config mixed_box(int mix) {
+  /* whole packs of points; rows and layers that are none; a layer in two tiles; the widest that a tile's box can hold;
+   * rows for narrow tiles */
+  static const int LONG_SIZES[][4] = {
+      {284, 61, 110, 20}, {161, 61, 110, 18}, {278, 61, 70, 28}, {164, 44, 50, 30}, {101, 31, 60, 20}};
+  const int *n = LONG_SIZES[mix < LONG ? 0 : mix - LONG];
   config c = mix < WIDE   ? box(29, 21, 20, 7, MIXES[mix])
              : mix < LONG ? box(75, 44, 20, 33, MIXES[mix])
-                          : box(mix == LONG ? 284 : 160, 61, 110, mix == LONG + 1 ? 17 : 20, MIXES[mix]);
+                          : box(n[0], n[1], n[2], n[3], MIXES[mix]);
   c.dx = 1.25, c.dz = 0.8;
   c.space_order = mix == 1 ? 4 : mix == 2 ? 2 : 8;
   return c;

@@ -1,0 +1,214 @@
+/* A block's walk along an axis with tiles of the field across it, in a ring in shared memory that the copy engine fills:
+ *
+ *   a warp:     wait empty ─ copy tile | left | right ──► full        (AHEAD tiles in front; warps take turns)
+ *   a thread:   what it alone needs, TURNS turns ahead, by copies of its own
+ *   each turn:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile itself ─ empty
+ *
+ * A warp owns a row of 128 points, a thread a pack of 4, whose four rows before and after it it has in registers. */
+#ifndef STENCIL_ABSORB_WALK_CUH
+#define STENCIL_ABSORB_WALK_CUH
+
+#include "absorb.cuh"
+#include "bulk_tensor_launch.cuh"
+#include "star.cuh"
+
+namespace absorbing {
+
+using bulk_tensor::barrier;
+using star::PACK;
+
+enum {
+  WALK_WARPS = 8,  /* of a block: as many rows of a tile */
+  WALK_BLOCKS = 2, /* resident on a multiprocessor */
+  WALK_THREADS = WALK_WARPS * LANES,
+  TILE_X = LANES * PACK,
+  BOX = TILE_X * (WALK_WARPS + 2 * GHOST_REACH), /* floats: a tile and the rows beside it */
+  SIDE = GHOST_REACH * WALK_WARPS,               /* the columns at one side of it */
+  SLOT = BOX + 2 * SIDE,
+  SLOTS = 8,
+  AHEAD = SLOTS - GHOST_REACH - 2, /* tiles that are asked for before they are needed */
+  TURNS = 2                        /* the same for what is a thread's own */
+};
+/* What a thread alone needs in a turn. */
+enum operand { BEFORE, ZETA, OUT, MEDIUM, TERM, OPERANDS };
+
+constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = TURNS * OPERANDS * WALK_THREADS * PACK;
+constexpr size_t WALK_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
+
+/* u, with ghosts, in boxes across the axis of a walk, and the columns beside them. */
+struct walk_maps {
+  CUtensorMap plane, side;
+};
+
+/* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge. */
+struct course {
+  int i, count, z, y, x, rows;
+};
+
+/* A thread on its way along axis 1 (y) or 2 (z), up or down. */
+template <int AXIS, int INWARD> struct walk {
+  const kernel_args &f;
+  const walk_maps &maps;
+  const course c;
+  float *ring, *own; /* tiles; the thread's operands */
+  barrier *full, *empty;
+  int lane, row, lanes; /* lanes: points of the pack that exist, < 1: none */
+  ptrdiff_t step, at;   /* from row to row; the pack in row 0 */
+  float u[2 * GHOST_REACH + 1][PACK];
+
+  __device__ __forceinline__ walk(const kernel_args &args, const walk_maps &m, const course &where,
+                                  float *shared)
+      : f(args), maps(m), c(where), ring(shared) {
+    lane = (int)threadIdx.x % LANES, row = (int)threadIdx.x / LANES;
+    own = ring + RING_FLOATS + threadIdx.x * PACK;
+    full = reinterpret_cast<barrier *>(ring + RING_FLOATS + OWN_FLOATS), empty = full + SLOTS;
+    lanes = row < c.rows ? f.nx - x() : 0;
+    step = INWARD * (ptrdiff_t)(AXIS == 1 ? f.pitch : f.plane);
+    at = (ptrdiff_t)f.plane * z() + (ptrdiff_t)f.pitch * y() + x();
+  }
+  /* The pack in row 0. */
+  __device__ __forceinline__ int x() const { return c.x + lane * PACK; }
+  __device__ __forceinline__ int y() const { return c.y + (AXIS == 2 ? row : 0); }
+  __device__ __forceinline__ int z() const { return c.z + (AXIS == 1 ? row : 0); }
+
+  /* Starts the copy of tile j: row j - 4 of the walk. By one thread. */
+  __device__ __forceinline__ void fetch(int j) {
+    if (j >= c.count + 2 * GHOST_REACH) return;
+    const int slot = j % SLOTS, at_row = INWARD * (j - GHOST_REACH) + GHOST_REACH;
+    const int map_y = c.y + (AXIS == 1 ? at_row : 0), map_z = c.z + (AXIS == 2 ? at_row : 0);
+    const int side_y = map_y + (AXIS == 1 ? 0 : GHOST_REACH), side_z = map_z + (AXIS == 2 ? 0 : GHOST_REACH);
+    const bool owned = j >= GHOST_REACH && j < c.count + GHOST_REACH;
+    float *to = ring + slot * SLOT;
+    bulk_tensor::wait(empty + slot, (j / SLOTS & 1) ^ 1);
+    bulk_tensor::arrive_and_expect(full + slot, (int)sizeof(float) * (BOX + (owned ? 2 * SIDE : 0)));
+    bulk_tensor::copy_box(to, &maps.plane, c.x + GHOST_REACH, map_y, map_z, full + slot);
+    if (!owned) return;
+    bulk_tensor::copy_box(to + BOX, &maps.side, c.x, side_y, side_z, full + slot);
+    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, c.x + GHOST_REACH + TILE_X, side_y, side_z,
+                          full + slot);
+  }
+  __device__ __forceinline__ void wait_for(int j) { bulk_tensor::wait(full + j % SLOTS, j / SLOTS & 1); }
+  __device__ __forceinline__ void release(int j) {
+    __syncwarp();
+    if (lane == 0) bulk_tensor::arrive(empty + j % SLOTS);
+  }
+  /* The thread's pack in tile j. */
+  __device__ __forceinline__ const float *tile(int j) const {
+    return ring + j % SLOTS * SLOT + (row + GHOST_REACH) * TILE_X + lane * PACK;
+  }
+
+  __device__ __forceinline__ float *operand(int t, enum operand o) const {
+    return own + (t % TURNS * OPERANDS + o) * (WALK_THREADS * PACK);
+  }
+  /* Starts the copy of those points of a pack whose bits are set. */
+  __device__ __forceinline__ void ask(int t, enum operand o, const float *from, bool pack,
+                                      unsigned points) const {
+    float *to = operand(t, o);
+    if (pack) return bulk_tensor::copy_pack(to, from);
+#pragma unroll
+    for (int n = 0; n < PACK; n++)
+      if (points >> n & 1) bulk_tensor::copy_float(to + n, from + n);
+  }
+  /* The copies of a turn are those between two calls of this. */
+  __device__ __forceinline__ void asked() const {
+    bulk_tensor::end_group();
+  }
+  __device__ __forceinline__ void await_own() const {
+    bulk_tensor::wait_groups<TURNS - 1>();
+  }
+  __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
+    if (pack) {
+      *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
+      return;
+    }
+#pragma unroll
+    for (int n = 0; n < PACK; n++)
+      if (points >> n & 1) to[n] = v[n];
+  }
+  /* Bits: which points of the pack exist. */
+  __device__ __forceinline__ unsigned existing() const {
+    return lanes < 1 ? 0 : lanes < PACK ? (1u << lanes) - 1 : 15;
+  }
+
+  __device__ __forceinline__ void open() {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < SLOTS; i++)
+        bulk_tensor::barrier_init(full + i, 1), bulk_tensor::barrier_init(empty + i, WALK_WARPS);
+      bulk_tensor::barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int j = 0; j < SLOTS; j++) fetch(j);
+  }
+  /* Up to where the first turn can begin. */
+  __device__ __forceinline__ void start() {
+#pragma unroll
+    for (int j = 0; j < 2 * GHOST_REACH; j++) {
+      wait_for(j);
+      star::load(u[j], tile(j));
+      if (j < GHOST_REACH) release(j);
+    }
+    if (threadIdx.x == 0)
+      for (int j = SLOTS; j < 2 * GHOST_REACH + AHEAD; j++) fetch(j);
+  }
+  /* Begins turn t: the tile four rows on is there. */
+  __device__ __forceinline__ void arrive(int t) {
+    if (lane == 0 && row == t % WALK_WARPS) fetch(t + 2 * GHOST_REACH + AHEAD);
+    __syncwarp();
+    wait_for(t + 2 * GHOST_REACH);
+    star::load(u[2 * GHOST_REACH], tile(t + 2 * GHOST_REACH));
+  }
+  __device__ __forceinline__ void look(float v[PACK], const float *centre, int r) const {
+    star::load(v, centre + r * TILE_X);
+  }
+  /* The stars of the pack, in the canonical order; in_row: it and 4 neighbours on both sides. */
+  __device__ __forceinline__ void star_of(float sum[PACK], float in_row[PACK + 2 * GHOST_REACH],
+                                          int t) const {
+    const float *centre = tile(t + GHOST_REACH),
+                *sides = ring + (t + GHOST_REACH) % SLOTS * SLOT + BOX + row * GHOST_REACH;
+    float near[PACK], far[PACK];
+    star::load(in_row, lane > 0 ? centre - PACK : sides);
+    star::load(in_row + GHOST_REACH + PACK, lane < LANES - 1 ? centre + PACK : sides + SIDE);
+#pragma unroll
+    for (int n = 0; n < PACK; n++) in_row[GHOST_REACH + n] = u[GHOST_REACH][n];
+#pragma unroll
+    for (int r = GHOST_REACH; r >= 1; r--) {
+      if (AXIS == 1) look(near, centre, -r);
+#pragma unroll
+      for (int n = 0; n < PACK; n++) {
+        const float v = AXIS == 1 ? near[n] : u[GHOST_REACH - r * INWARD][n];
+        sum[n] = r == GHOST_REACH ? __fmul_rn(f.wz[r], v) : __fmaf_rn(f.wz[r], v, sum[n]);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < PACK; n++) sum[n] = __fmaf_rn(f.center, u[GHOST_REACH][n], sum[n]);
+#pragma unroll
+    for (int r = 1; r <= GHOST_REACH; r++) {
+      if (AXIS == 2) look(near, centre, -r), look(far, centre, r);
+#pragma unroll
+      for (int n = 0; n < PACK; n++) {
+        const float *in_x = in_row + GHOST_REACH + n;
+        const float both =
+            AXIS == 2 ? __fadd_rn(near[n], far[n]) : __fadd_rn(u[GHOST_REACH - r][n], u[GHOST_REACH + r][n]);
+        sum[n] = __fmaf_rn(f.wy[r], both, sum[n]);
+        sum[n] = __fmaf_rn(f.wx[r], __fadd_rn(in_x[-r], in_x[r]), sum[n]);
+      }
+    }
+#pragma unroll
+    for (int r = 1; r <= GHOST_REACH; r++) {
+      if (AXIS == 1) look(far, centre, r);
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        sum[n] = __fmaf_rn(f.wz[r], AXIS == 1 ? far[n] : u[GHOST_REACH + r * INWARD][n], sum[n]);
+    }
+  }
+  __device__ __forceinline__ void move_up() {
+#pragma unroll
+    for (int n = 0; n < PACK; n++)
+#pragma unroll
+      for (int k = 0; k < 2 * GHOST_REACH; k++) u[k][n] = u[k + 1][n];
+  }
+};
+
+} // namespace absorbing
+#endif
