@@ -40,7 +40,7 @@ struct shape {
   static constexpr enum equation equation = Q;
   static constexpr bool needs_centre = Q != EQUATION_JACOBI;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
-  static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS), warps = threads / 32;
+  static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS);
   static constexpr bool roomy = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
   static constexpr int stages = STAGES, ahead = roomy ? STAGES - 2 : STAGES - 1; /* planes in flight */
   static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
@@ -98,16 +98,17 @@ template <class S, bool MIRRORS> struct place {
   mirror end;
   int rows, lanes; /* that exist; may be < 1 */
 
-  __device__ __forceinline__ place(const kernel_args &a, const row_ends &ends, const job<S> &mine) {
+  __device__ __forceinline__ place(const kernel_args &a, const wave &w, const job<S> &mine) {
     x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
     own = (REACH + y) * S::pitch + x, in_tile = y * S::tile_x + x;
     left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * REACH, REACH};
-    const bool row_end = MIRRORS && mine.x + x + PACK == a.nx, in_column = row_end && ends.wraps;
+    const bool row_end = MIRRORS && mine.x + x + PACK == a.nx, in_column = row_end && w.ends.wraps;
     right = x + PACK < S::tile_x && !in_column ? beside{own + PACK, S::pitch}
                                                : beside{S::plane + S::side + y * REACH, REACH};
     const bool row_begin = MIRRORS && mine.x + x == 0;
-    end = {row_begin && ends.left != 0, row_end && ends.right != 0, row_begin ? ends.left : ends.right};
-    rows = a.ny - (mine.y + y), lanes = a.nx - (mine.x + x);
+    end = {row_begin && w.ends.left != 0, row_end && w.ends.right != 0,
+           row_begin ? w.ends.left : w.ends.right};
+    rows = min(a.ny - mine.y, w.tile_y) - y, lanes = a.nx - (mine.x + x);
   }
 };
 
@@ -199,7 +200,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const job<S> mine(a, w);
   const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
-  const filler<S, MIRRORS> fill = {at, m, mine, boxes, a, w.ends, reads_operands};
+  const filler<S, MIRRORS> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
@@ -211,20 +212,21 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
   __syncthreads();
 
-  const place<S, MIRRORS> own(a, w.ends, mine);
+  const place<S, MIRRORS> own(a, w, mine);
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
   const bool low = mine.x < w.terms.lo; /* where there are terms */
   const int column = mine.x + own.x - (low ? 0 : a.nx - w.terms.hi);
   const unsigned points = LAYERED && boxes.columns > 0 ? points_between(column, w.terms.width) : 0;
   const int first_term = own.y * w.terms.pitch + column + (low ? 0 : w.terms.early);
+  const int warps = (int)blockDim.x / 32;
   float sums[2 * REACH][S::rows][PACK] = {};
   int until_fetch =
       threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
     if (until_fetch-- == 0) {
-      until_fetch = S::warps - 1;
+      until_fetch = warps - 1;
       fill.next(i, t, o);
       if (S::roomy) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
     }
@@ -254,7 +256,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     release(at.empty + t.slot);
     if (MIRRORS) hold<S>(done, own.end);
     if (i >= 2 * REACH) store<S>(to, done, own.rows, own.lanes, a.pitch);
-    if (!S::roomy && until_fetch == S::warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
+    if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }
 }

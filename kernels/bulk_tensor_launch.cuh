@@ -54,15 +54,16 @@ inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const tensor &t,
   return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, const kernel_args *a) {
+inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, int tile_y,
+                             const kernel_args *a) {
   const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin),
                ghosts = 2 * REACH;
   const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
   const float *ghost = a->in + first - REACH * (ptrdiff_t)(a->plane + a->pitch + 1);
   const tensor u = {ghost, nx + ghosts, ny + ghosts, nz + ghosts, a->pitch, a->plane};
-  const box tile = {v.tile_x, v.tile_y};
-  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, v.tile_y + 2 * REACH});
-  if (status == cudaSuccess) status = make_map(e, &m->side, u, {REACH, v.tile_y});
+  const box tile = {v.tile_x, tile_y};
+  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + 2 * REACH});
+  if (status == cudaSuccess) status = make_map(e, &m->side, u, {REACH, tile_y});
   if (status == cudaSuccess && v.equation == EQUATION_WAVE)
     status = make_map(e, &m->before, {a->out + first, nx, ny, nz, a->pitch, a->plane}, tile);
   if (status == cudaSuccess && v.equation != EQUATION_JACOBI && a->medium)
@@ -89,68 +90,95 @@ inline row_ends ends_of(const kernel_args *a, int tile_x) {
   return e;
 }
 
-/* How a launch is cut: chunks of `planes` planes of each tile are the jobs, done by `waves` launches of `size`
- * blocks. */
+/* How a launch is cut: `chunks` of at most `planes` planes of each tile are the jobs, done by `waves` launches of
+ * `size` blocks. Tiles may be lower than their shape, `tile_y` rows; then blocks have fewer warps. */
 struct cutting {
   const star::variant *v;
-  int tiles_x, tiles, planes, jobs, waves, size;
-  double cost; /* in the time that an SM's share of the memory needs for a point */
+  int tile_y, tiles_x, tiles, chunks, planes, jobs, waves, size;
+  double cost; /* ns on an H200 */
 };
 
 constexpr int SHORT = 24; /* planes of a chunk: fewer are not worth keeping step for */
 
-/* What a launch costs, in points that an SM moves; fitted to launches on an H200 (docs/EXPERIMENTS.md). */
+/* What a wave costs on an H200, in ns; fitted to launches with every cut forced (docs/EXPERIMENTS.md). Either memory is
+ * the limit, which counts the points that an SM moves, or the SM itself, which has to go through its tile's points. */
 struct prices {
-  double sm_share;     /* of a point, where an SM's own speed is the limit */
-  double latency;      /* of a plane */
-  double extra_planes; /* what the eight before and after a chunk cost, in planes */
-  double start, next;  /* of a wave; more of each but the first */
+  double moved;           /* a point */
+  double plane, computed; /* a plane, a point of it */
+  double extra;           /* what the eight planes before and after a chunk cost, in planes */
 };
-constexpr prices SHORT_CHUNKS = {0.95, 500, 5, 15000, 0}, LONG_CHUNKS = {0.78, 500, 8, 15000, 50000};
+constexpr prices LONG_CHUNKS[EQUATION_COUNT] = {{0.256, 380, 0.119, 4.3},
+                                                {0.363, 820, 0.107, 2.6},
+                                                {0.473, 1005, 0.134, 1.4}},
+                 SHORT_CHUNKS = {0, 850, 0.044, 5}; /* of the SM itself */
+constexpr double START = 900;
 
-/* Memory is the limit, so what counts is the points that a wave's blocks move in a plane, halo included, unless
- * so few blocks share it that the speed of an SM is. */
-inline cutting cut_up(const star::variant &v, const star::residency &r, const kernel_args *a, int chunks) {
+/* The rows that a warp owns: of a tile as high as its shape, all warps own as many. */
+inline int warp_rows(const star::variant &v) {
+  return v.tile_y * 32 / v.threads;
+}
+
+inline double wave_cost(const cutting &c, int together, double points, const star::residency &r) {
+  const bool kept = c.planes > SHORT;
+  const prices &p = LONG_CHUNKS[c.v->equation], &own = kept ? p : SHORT_CHUNKS;
+  const double warps_12 = c.v->threads == 384 ? 1.07 : 1; /* share the schedulers worse than 8 or 16 do */
+  /* Blocks that do not keep step read halos from memory again, if each is alone on its SM and has many planes. */
+  const double astray = kept ? 1 : warps_12 * (r.blocks > 1 ? 1 : 1 + 0.008 * c.planes);
+  const double halo = c.v->tile_x + 7.5 * c.tile_y;
+  const double memory = (c.planes + p.extra) * p.moved * astray * together * (points + halo) / r.sms;
+  const double sm = (c.planes + own.extra) * warps_12 * (own.plane + own.computed * c.v->tile_x * c.tile_y);
+  const double both = kept ? 0.54 * (memory + sm) : 0; /* where they are close, neither hides the other */
+  return START + std::max({memory, sm, both});
+}
+
+inline cutting cut_up(const star::variant &v, const star::residency &r, const kernel_args *a, int tile_y,
+                      int chunks) {
   const int nz = a->z_end - a->z_begin, resident = r.sms * r.blocks;
-  cutting c = {&v, star::ceil_div(a->nx, v.tile_x), 0, star::ceil_div(nz, chunks), 0, 1, 0, 0};
-  c.tiles = c.tiles_x * star::ceil_div(a->ny, v.tile_y);
-  c.jobs = c.tiles * star::ceil_div(nz, c.planes);
+  cutting c = {&v, tile_y, star::ceil_div(a->nx, v.tile_x), 0, chunks, star::ceil_div(nz, chunks), 0, 1,
+               0,  0};
+  c.tiles = c.tiles_x * star::ceil_div(a->ny, tile_y);
+  c.jobs = c.tiles * chunks;
   const int waves = star::ceil_div(c.jobs, resident), together = star::ceil_div(c.jobs, waves);
   if (c.planes > SHORT) c.waves = waves;
   c.size = star::ceil_div(c.jobs, c.waves);
-  const prices &p = c.planes > SHORT ? LONG_CHUNKS : SHORT_CHUNKS;
-  const double points = (double)a->nx * a->ny / c.tiles, halo = (double)REACH * (v.tile_x + v.tile_y);
-  const double moved = together * (points + halo) / r.sms;
-  const double busiest =
-      star::ceil_div(together, r.sms) * (v.tile_x * v.tile_y + halo) * p.sm_share + p.latency;
-  c.cost = waves * ((c.planes + p.extra_planes) * std::max(moved, busiest) + p.start) + (waves - 1) * p.next;
+  c.cost = waves * wave_cost(c, together, (double)a->nx * a->ny / c.tiles, r);
+  if (waves > 1 && c.tiles % together && together % c.tiles)
+    c.cost *= 1.02;                                         /* parts of chunks share a wave */
+  if (v.tile_x < 128) c.cost *= r.blocks > 1 ? 1.06 : 1.02; /* measured slower than this says */
   return c;
 }
 
-/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look. */
+/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look. Lower tiles are where the time
+ * to look is less than what they can gain. */
 template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args *a) {
-  const int MAX_WAVES = 8, nz = a->z_end - a->z_begin;
-  cutting best = cut_up(shapes.shapes[0], shapes.limits[0], a, 1);
+  const int MAX_WAVES = 8, FEW = 1 << 20, nz = a->z_end - a->z_begin;
+  const bool hurry = (double)a->nx * a->ny * nz < FEW;
+  cutting best = cut_up(shapes.shapes[0], shapes.limits[0], a, shapes.shapes[0].tile_y, 1);
   for (int i = 0; i < N; i++) {
+    const star::variant &v = shapes.shapes[i];
     const star::residency &r = shapes.limits[i];
-    const int tiles = cut_up(shapes.shapes[i], r, a, 1).tiles;
-    for (int waves = 0; waves <= MAX_WAVES; waves++) {
-      const int chunks = std::min(std::max(waves * r.sms * r.blocks / tiles, 1), nz);
-      const cutting c = cut_up(shapes.shapes[i], r, a, chunks);
-      const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
-      if (c.cost < best.cost && (!small || c.planes <= SHORT)) best = c;
+    const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
+    const int lowest = small || hurry ? v.tile_y : v.tile_y * 3 / 4;
+    for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= warp_rows(v)) {
+      const int tiles = star::ceil_div(a->nx, v.tile_x) * star::ceil_div(a->ny, tile_y);
+      for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++, before = chunks) {
+        chunks = std::min(std::max(waves * r.sms * r.blocks / tiles, 1), nz);
+        if (chunks == before) continue;
+        const cutting c = cut_up(v, r, a, tile_y, chunks);
+        if (c.cost < best.cost && (!small || c.planes <= SHORT)) best = c;
+      }
     }
   }
   return best;
 }
 
-/* The steps of jobs [first, end) together: what their blocks add to a counter. `nz`: planes of the whole launch. */
-inline unsigned steps_of(const cutting &c, int nz, int first, int end) {
+/* The steps of jobs [first, end) together: what their blocks add to a counter. */
+inline unsigned steps_of(const cutting &c, const z_cut &z, int first, int end) {
   unsigned steps = 0;
   for (int job = first, next; job < end; job = next) {
     const int chunk = job / c.tiles;
     next = std::min(end, (chunk + 1) * c.tiles);
-    steps += (unsigned)((next - job) * (std::min(c.planes, nz - chunk * c.planes) + 2 * REACH));
+    steps += (unsigned)((next - job) * (z.count(chunk) + 2 * REACH));
   }
   return steps;
 }
@@ -159,17 +187,20 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
                                 const row_terms &terms, cudaStream_t stream) {
   block_counter *const counter = c.planes > SHORT ? args->counter : nullptr;
   cudaError_t status = cudaSuccess;
-  wave w = {
-      c.tiles_x, c.tiles, c.planes, 0, counter ? counter->begun : nullptr, 0, ends_of(args, c.v->tile_x),
-      terms};
+  const int nz = args->z_end - args->z_begin;
+  const unsigned threads = (unsigned)(32 * star::ceil_div(c.tile_y, warp_rows(*c.v)));
+  wave w = {};
+  w.tiles_x = c.tiles_x, w.tiles = c.tiles, w.tile_y = c.tile_y;
+  w.z = {nz / c.chunks, nz % c.chunks};
+  w.progress = counter ? counter->begun : nullptr;
+  w.ends = ends_of(args, c.v->tile_x), w.terms = terms;
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
     if (counter) w.before = counter->total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
     const int end = std::min(w.first + c.size, c.jobs);
-    status = launch_behind(c.v->function, dim3((unsigned)(end - w.first)), (unsigned)c.v->threads,
-                           c.v->shared, stream, parameters);
-    if (status == cudaSuccess && counter)
-      counter->total += steps_of(c, args->z_end - args->z_begin, w.first, end);
+    status = launch_behind(c.v->function, dim3((unsigned)(end - w.first)), threads, c.v->shared, stream,
+                           parameters);
+    if (status == cudaSuccess && counter) counter->total += steps_of(c, w.z, w.first, end);
   }
   return status;
 }
@@ -181,9 +212,9 @@ struct terms_array {
   int ny, nz;
 };
 
-inline cudaError_t make_terms_map(const encoder &e, maps *m, const star::variant &v, const terms_array &t) {
+inline cudaError_t make_terms_map(const encoder &e, maps *m, int tile_y, const terms_array &t) {
   const size_t nx = (size_t)(t.rows.lo + t.rows.hi), ny = (size_t)t.ny;
-  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.nz, nx, nx * ny}, {t.rows.pitch, v.tile_y});
+  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.nz, nx, nx * ny}, {t.rows.pitch, tile_y});
 }
 
 /* Rows of one kind, without images. `terms`: of rows LAYERS_X, else NULL. */
@@ -196,8 +227,8 @@ cudaError_t launch_with(const kernel_args *args, const terms_array *terms, cudaS
   if (shapes.status != cudaSuccess) return shapes.status;
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const cutting c = choose(shapes, args);
-  cudaError_t status = make_maps(e, &m, *c.v, args);
-  if (status == cudaSuccess && terms) status = make_terms_map(e, &m, *c.v, *terms);
+  cudaError_t status = make_maps(e, &m, *c.v, c.tile_y, args);
+  if (status == cudaSuccess && terms) status = make_terms_map(e, &m, c.tile_y, *terms);
   return status == cudaSuccess ? launch_waves(c, m, args, terms ? terms->rows : row_terms{}, stream) : status;
 }
 

@@ -39,11 +39,22 @@ struct row_ends {
 };
 constexpr int NOWHERE = -1;
 
+/* Planes cut into chunks: the first `longer` have one plane more. Blocks that keep step must end together: a block that
+ * waits for others that have ended waits in vain. */
+struct z_cut {
+  int planes, longer;
+  __host__ __device__ __forceinline__ int begin(int chunk) const {
+    return chunk * planes + (chunk < longer ? chunk : longer);
+  }
+  __host__ __device__ __forceinline__ int count(int chunk) const { return planes + (chunk < longer); }
+};
+
 /* One launch of blocks that are all resident: jobs [first, first + gridDim.x). Job j is tile j % tiles, chunk
- * j / tiles of `planes` planes. progress: a counter through which the blocks keep step; NULL: they need not. `before`:
+ * j / tiles; a tile has tile_y rows. progress: a counter through which the blocks keep step; NULL: they need not. `before`:
  * its value when all that came before in the stream is done. */
 struct wave {
-  int tiles_x, tiles, planes, first;
+  int tiles_x, tiles, tile_y, first;
+  z_cut z;
   unsigned *progress, before;
   row_ends ends;
   row_terms terms;
@@ -70,9 +81,10 @@ template <class S> struct layout {
 
   /* By one thread. One arrival fills a slot (and the bytes), one of each warp empties it. */
   __device__ __forceinline__ void init() const {
-    for (int i = 0; i < S::stages; i++) barrier_init(full + i, 1), barrier_init(empty + i, S::warps);
+    const int warps = (int)blockDim.x / 32;
+    for (int i = 0; i < S::stages; i++) barrier_init(full + i, 1), barrier_init(empty + i, warps);
     for (int i = 0; i < S::operand_stages; i++)
-      barrier_init(operands_full + i, 1), barrier_init(operands_empty + i, S::warps);
+      barrier_init(operands_full + i, 1), barrier_init(operands_empty + i, warps);
     barriers_ready();
   }
 };
@@ -84,9 +96,8 @@ template <class S> struct job {
 
   __device__ __forceinline__ job(const kernel_args &a, const wave &w) {
     const int j = w.first + (int)blockIdx.x, tile = j % w.tiles;
-    x = tile % w.tiles_x * S::tile_x, y = tile / w.tiles_x * S::tile_y;
-    z = j / w.tiles * w.planes;
-    planes = min(w.planes, a.z_end - a.z_begin - z), steps = planes + 2 * REACH;
+    x = tile % w.tiles_x * S::tile_x, y = tile / w.tiles_x * w.tile_y;
+    z = w.z.begin(j / w.tiles), planes = w.z.count(j / w.tiles), steps = planes + 2 * REACH;
   }
   /* Is the plane of this step an output plane? If not, it only adds to sums in z. */
   __device__ __forceinline__ bool owns(int step) const { return step >= REACH && step < planes + REACH; }
@@ -116,14 +127,8 @@ template <class S, bool MIRRORS> struct filler {
   const job<S> &mine;
   const operand_boxes &boxes;
   const kernel_args &a;
-  const row_ends &ends;
+  const wave &w;
   bool reads_operands;
-
-  /* What comes before the loop, by one thread; step 8 finishes the first output plane. */
-  __device__ __forceinline__ void begin(turn<S::stages> t, turn<S::operand_stages> o) const {
-    for (int i = 0; i < S::ahead; i++) plane(i, t.after(i));
-    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * REACH + i, o.after(i));
-  }
 
   /* What a warp does whose turn it is. */
   __device__ __forceinline__ void next(int step, turn<S::stages> t, turn<S::operand_stages> o) const {
@@ -137,13 +142,13 @@ template <class S, bool MIRRORS> struct filler {
     float *slot = at.ring + t.slot * S::slot;
     barrier *full = at.full + t.slot;
     const int right_x = mine.x + REACH + S::tile_x;
-    const int left_box = MIRRORS && mine.x == 0 ? ends.left_box : mine.x,
-              right_box = MIRRORS && mine.x + S::tile_x >= a.nx ? ends.right_box : right_x;
+    const int left_box = MIRRORS && mine.x == 0 ? w.ends.left_box : mine.x,
+              right_box = MIRRORS && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
     const bool left = !MIRRORS || left_box != NOWHERE, right = !MIRRORS || right_box != NOWHERE;
     wait(at.empty + t.slot, t.parity ^ 1);
     const int z = mine.z + step;
-    arrive_and_expect(full, (int)sizeof(float) *
-                                (S::plane + (mine.owns(step) ? (left + right) * REACH * S::tile_y : 0)));
+    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * REACH) +
+                                                  (mine.owns(step) ? (left + right) * REACH * w.tile_y : 0)));
     copy_box(slot, &m.plane, mine.x + REACH, mine.y, z, full);
     if (!mine.owns(step)) return;
     if (left) copy_box(slot + S::plane, &m.side, left_box, mine.y + REACH, z, full);
@@ -157,7 +162,7 @@ template <class S, bool MIRRORS> struct filler {
     barrier *full = at.operands_full + t.slot;
     wait(at.operands_empty + t.slot, t.parity ^ 1);
     const int plane = step - 2 * REACH, count = boxes.medium + (S::equation == EQUATION_WAVE);
-    arrive_and_expect(full, (int)sizeof(float) * (S::tile * count + boxes.columns * S::tile_y));
+    arrive_and_expect(full, (int)sizeof(float) * w.tile_y * (S::tile_x * count + boxes.columns));
     if (boxes.medium) copy_box(slot, &m.medium, mine.x, mine.y, mine.z + plane, full);
     if (S::equation == EQUATION_WAVE)
       copy_box(slot + S::tile, &m.before, mine.x, mine.y, mine.z + plane, full);

@@ -209,6 +209,20 @@ static void every_kernel_large_sizes(void **unused) {
   for (int i = 0; i < devices; i++) test_device_close(&d[i]);
 }
 
+/* Launches of so many tiles that blocks of bulk_tensor keep step: tiles as high as their shape and lower, chunks of
+ * different lengths, two launches one behind the other. */
+static void cuda_kernels_long_chunks(void **unused) {
+  (void)unused;
+  static const int n[][3] = {{260, 600, 55}, {20, 4400, 55}, {801, 601, 26}};
+  uint64_t random = 801u;
+  test_device d;
+  char why[256] = "";
+  if (!only_cuda || stride() > 1 || device_cuda_count(why) == 0) skip();
+  test_device_open(&d, "cuda", 1, floats_of(801, 601, 26));
+  for (size_t i = 0; i < sizeof n / sizeof n[0]; i++) run_case(&d, 1, n[i], 0, n[i][2], &random);
+  test_device_close(&d);
+}
+
 /* All rules on sizes where packs of 4 points and tiles meet the faces differently: rows that end with a pack or not,
  * that end with the first pack of a tile, with padding beside their ghosts or without. */
 static void every_kernel_and_rule(void **unused) {
@@ -235,6 +249,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(every_kernel_small_sizes),
       cmocka_unit_test(every_kernel_and_rule),
       cmocka_unit_test(every_kernel_large_sizes),
+      cmocka_unit_test(cuda_kernels_long_chunks),
   };
   char why[256] = "";
   bool cuda = device_cuda_count(why) > 0;
