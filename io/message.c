@@ -24,17 +24,15 @@ static char *message_place(message *m, size_t bytes) {
   }
   if (!message_grow(m, at + padded)) m->failed = true;
   if (m->failed) return NULL;
-  memset(m->bytes + at, 0, padded);
+  if (padded) memset(m->bytes + at, 0, padded); /* of nothing, m->bytes may be NULL */
   m->length += padded;
   return m->bytes + at;
 }
 
 void message_value(message *m, void *value, size_t bytes) {
   char *place = message_place(m, bytes);
-  if (m->reading)
-    memcpy(value, place, bytes);
-  else if (place && bytes)
-    memcpy(place, value, bytes);
+  if (!place || !bytes) return;
+  memcpy(m->reading ? value : place, m->reading ? place : value, bytes);
 }
 
 void *message_array(message *m, void *pointer, size_t bytes) {
