@@ -116,6 +116,7 @@ static int run_check_paths(const simulation *s, bool files, error *e) {
 static int run_begin(simulation *s, error *e) {
   const config *c = s->config;
   TRY(run_check_paths(s, true, e));
+  if (s->from) TRY(restart_match(&s->saves, s->from, e)); /* what follows counts on its step and its dt */
   TRY(storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
   TRY(save_checkpoint_begin(&s->saves, e));
@@ -142,7 +143,8 @@ static int run_finish(simulation *s, error *e) {
   s->saves.last = true;
   if (field && advanced) TRY(save_field(&s->saves, e));
   if (advanced && run_due(step, c->checkpoint_every_steps)) TRY(save_checkpoint(&s->saves, e));
-  if (!field) TRY(save_field(&s->saves, e)); /* after the checkpoint: a longer run would not have it in its series */
+  if (!field)
+    TRY(save_field(&s->saves, e)); /* after the checkpoint: a longer run would not have it in its series */
   const run_meta about = save_queue_run(&s->saves);
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, &about, e));
   s->saves.written.receivers = s->stepper.receivers;

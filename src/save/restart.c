@@ -51,7 +51,7 @@ void restart_close(restart *r) {
 
 /* --- filling ---------------------------------------------------------------------------------------------------- */
 
-static int restart_match(save_queue *s, const checkpoint *c, error *e) {
+int restart_match(save_queue *s, const checkpoint *c, error *e) {
   fingerprint f;
   fingerprint_make(&f, s, e);
   if (!e->id) checkpoint_match(c, f.keys, f.count, e);
@@ -77,7 +77,6 @@ static int restart_fill_series(save_queue *s, const checkpoint *c, error *e) {
 
 int restart_fill(save_queue *s, const checkpoint *c, error *e) {
   checkpoint_arrays t;
-  TRY(restart_match(s, c, e));
   s->stepper->step = s->stepper->measured_from = c->step;
   TRY(checkpoint_arrays_make(&t, s, false, NULL, e));
   TRY(files_checkpoint_read(s->files, c, t.arrays, t.count, e));

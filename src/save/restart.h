@@ -24,8 +24,11 @@ bool restart_pass_over(restart *r, error *e);
 
 void restart_close(restart *r);
 
-/* Refuses a checkpoint of another run, naming what differs; then fills the fields, layers, traces and the series from
- * it, in place of the initial field. Ghosts are the caller's. Collective. */
+/* Refuses a checkpoint of another run, naming what differs: CHECKPOINT_DIFFERS. Reads no array. Collective, agreed. */
+int restart_match(save_queue *s, const checkpoint *c, error *e);
+
+/* Fills the fields, layers, traces and the series from a checkpoint of this run, in place of the initial field. Ghosts
+ * are the caller's. Collective. */
 int restart_fill(save_queue *s, const checkpoint *c, error *e);
 
 #endif
