@@ -46,15 +46,26 @@ static bool remarks_at_rest(const config *c) {
   return true;
 }
 
+/* m: the shortest way from one place to another, which leads across the faces of periodic axes, too. */
+static double remarks_way(const config *c, const double from[3], const double to[3]) {
+  const double length[3] = {c->nx * c->dx, c->ny * c->dy, c->nz * c->dz};
+  double d[3];
+  for (int axis = 0; axis < 3; axis++) {
+    d[axis] = fabs(to[axis] - from[axis]);
+    if (c->boundary[2 * axis] == BOUNDARY_PERIODIC) d[axis] = fmin(d[axis], length[axis] - d[axis]);
+  }
+  return hypot(hypot(d[0], d[1]), d[2]);
+}
+
 /* s: about when the first wave comes to a place; INFINITY without sources. */
 static double remarks_arrival(const simulation *s, const double place[3]) {
   const config *c = s->config;
   double first = INFINITY;
   for (int i = 0; i < c->source_count; i++) {
     const source_config *from = &c->sources[i];
-    const double way = hypot(hypot(place[0] - from->position[0], place[1] - from->position[1]),
-                             place[2] - from->position[2]);
-    if (remarks_sounds(c, from)) first = fmin(first, remarks_begin(from) + way / s->physics.medium_max);
+    if (!remarks_sounds(c, from)) continue;
+    const double way = remarks_way(c, from->position, place);
+    first = fmin(first, remarks_begin(from) + way / s->physics.medium_max);
   }
   return first;
 }
@@ -67,7 +78,7 @@ static void remarks_receivers(const simulation *s, bool rest) {
   int held = 0;
   for (int i = 0; i < c->receiver_count; i++) {
     held += remarks_held(c, c->receiver_positions[i]);
-    if (rest) arrival = fmin(arrival, remarks_arrival(s, c->receiver_positions[i]));
+    if (rest && arrival > end) arrival = fmin(arrival, remarks_arrival(s, c->receiver_positions[i]));
   }
   if (c->receiver_count && held == c->receiver_count)
     log_line(s->log, "warning: every receiver lies on a dirichlet face, where the field is 0");
