@@ -8,10 +8,11 @@ from .errors import Error
 def parse_config(text, name="configuration"):
     """The sections of a configuration's text, with every value as its text."""
     comments = (";", "#")
-    parser = configparser.RawConfigParser(delimiters="=", comment_prefixes=comments, inline_comment_prefixes=comments)
+    parser = configparser.RawConfigParser(comment_prefixes=comments, inline_comment_prefixes=comments)
     parser.optionxform = str
+    lines = (line.strip() for line in text.splitlines())  # an indented line is a line of its own
     try:
-        parser.read_string(text, name)
+        parser.read_string("\n".join(lines), name)
     except configparser.Error as error:
         raise Error(" ".join(str(error).split())) from None
     return {section: dict(parser[section]) for section in parser.sections()}
@@ -20,9 +21,11 @@ def parse_config(text, name="configuration"):
 def read_config(path):
     """The sections of a configuration file."""
     try:
-        return parse_config(Path(path).read_text(), str(path))
+        return parse_config(Path(path).read_text(encoding="utf-8-sig"), str(path))
     except UnicodeDecodeError:
         raise Error(f"{path}: not a text file") from None
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror}") from None
 
 
 def write_config(path, keys, comment=""):
