@@ -153,6 +153,9 @@ static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m
   w->seal.mark.generation = (newest > w->seal.mark.generation ? newest : w->seal.mark.generation) + 1;
   w->created = true;
   TRY(checkpoint_create(w->file.name, w->file.plan.temporary, m, &w->seal, e));
+  _Static_assert((int)NEW_FILE_ARRAYS >= (int)CHECKPOINT_ARRAYS &&
+                     (int)NEW_FILE_NAME >= (int)CHECKPOINT_TEMPORARY,
+                 "new_file holds what a checkpoint has");
   for (int i = 0; i < w->count; i++) w->file.plan.at[i] = w->seal.arrays[i].at;
   return 0;
 }

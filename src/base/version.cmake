@@ -17,8 +17,13 @@ function(version_ask_git result)
 endfunction()
 
 if(hash MATCHES "Format")
-  version_ask_git(described --tags --match v[0-9]*)
-  version_ask_git(hash --always --exclude=* --dirty --abbrev=12)
+  set(hash "")
+  execute_process(COMMAND git -C ${CMAKE_CURRENT_LIST_DIR}/../.. rev-parse --show-cdup
+    OUTPUT_VARIABLE up OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(NOT failed AND up STREQUAL "") # not another repository that these sources lie in
+    version_ask_git(described --tags --match v[0-9]*)
+    version_ask_git(hash --always --exclude=* --dirty --abbrev=12)
+  endif()
 endif()
 if(described MATCHES "^v([0-9]+\\.[0-9]+\\.[0-9]+)(-(.+))?$")
   set(STENCIL_VERSION ${CMAKE_MATCH_1})

@@ -21,12 +21,12 @@ typedef struct job {
 int run(const job *j, error *e);
 
 /* Times some steps of the configuration and logs how long `steps` of them will take, without what saving keeps them
- * waiting. Uses the memory of a run, and writes no file. Collective over files->compute, same error everywhere. */
+ * waiting. Uses the memory of a run; writes no file but the cache of measurements. Collective over files->compute, same
+ * error everywhere. */
 int run_estimate(const job *j, int64_t steps, error *e);
 
 /* --dry-run: checks all that `run` needs and prints it; runs no step, but with --measure those of run_estimate, and
- * writes no file. Collective over
- * files->compute, same error everywhere. */
+ * writes no file itself. Collective over files->compute, same error everywhere. */
 int dry_run(const job *j, error *e);
 
 #endif

@@ -51,7 +51,7 @@ int save_queue_begin(save_queue *s, size_t floats, snapshot **copy, error *e) {
   const int unfinished = writer_make_room(s->writer);
   s->waited_seconds += MPI_Wtime() - begin;
   _Static_assert(WRITER_ROOM == 2, "one other job can be unfinished, the latest");
-  const int free_one = unfinished ? !s->latest : 0; /* a second copy only where it is needed */
+  const int free_one = unfinished ? !s->latest : 0; /* the second copy only while the first is written */
   snapshot *p = &s->copies[free_one];
   /* Some rank may know of a failure, or lack memory, while the others do not yet. */
   int mine[2] = {writer_failed(s->writer), !save_queue_reserve_for(s, p, floats)}, all[2];
