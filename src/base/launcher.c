@@ -6,11 +6,22 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The number in the first of these environment variables that is set; 0: none is. */
+static int launcher_number(size_t count, const char *const names[]) {
+  const char *text = NULL;
+  for (size_t i = 0; i < count && !text; i++) text = getenv(names[i]);
+  return text ? atoi(text) : 0;
+}
+
 int launcher_rank(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
-  const char *rank = NULL;
-  for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++) rank = getenv(names[i]);
-  return rank ? atoi(rank) : 0;
+  return launcher_number(sizeof names / sizeof *names, names);
+}
+
+int launcher_ranks(void) {
+  /* In this order: an mpirun may run in a step of srun. Not SLURM_NTASKS, which all processes of a job have. */
+  static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+  return launcher_number(sizeof names / sizeof *names, names);
 }
 
 pid_t launcher_mpirun(void) {

@@ -5,8 +5,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* This process's rank according to the launcher, also before MPI_Init; 0 without a launcher. */
+/* This process's rank according to the launcher; 0 without one. */
 int launcher_rank(void);
+/* How many processes the launcher has started, in the same way; 0: unknown. Call both before MPI_Init: Open MPI sets such
+ * variables in a process that is alone. */
+int launcher_ranks(void);
 /* Process id of the mpirun of Open MPI that is this process's parent; 0: there is none, or it runs on another node. */
 pid_t launcher_mpirun(void);
 /* Seconds that such an mpirun waits between SIGTERM and SIGKILL when it ends its ranks. It waits as long before

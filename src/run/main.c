@@ -101,7 +101,8 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
 
 /* Starts MPI. *comm: all ranks, as a communicator of our own: messages of libraries cannot mix with halos. */
 static int main_start_mpi(MPI_Comm *comm, error *e) {
-  int provided;
+  const int started = launcher_ranks();
+  int provided, size;
   /* A rank that waits in MPI must not spin: its worker threads compute on the same cores. With one core a rank this
    * makes steps on the host device 2.4 times as fast. */
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
@@ -115,7 +116,8 @@ static int main_start_mpi(MPI_Comm *comm, error *e) {
           MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* save_queue.c asks for the level */
   MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, comm));
   MPI_TRY(e, MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN));
-  return 0;
+  MPI_TRY(e, MPI_Comm_size(*comm, &size));
+  return size == 1 && started > 1 ? FAIL(e, MPI_ALONE, started) : 0;
 }
 
 static void main_end_mpi(MPI_Comm *comm) {
@@ -137,6 +139,7 @@ static int main_print_only(const cli *options, error *e) {
 int main(int argc, char **argv) {
   error e = {0};
   cli options;
+  const bool first = launcher_rank() == 0;
   thread_flush_subnormals();
   signal(SIGPIPE, SIG_IGN); /* a reader who closes the log does not end the run */
   cli_parse(&options, argc, argv, &e);
@@ -144,8 +147,7 @@ int main(int argc, char **argv) {
   stop_begin();
   MPI_Comm comm = MPI_COMM_NULL;
   if (!main_start_mpi(&comm, &e) && !e.id) main_job(argc, argv, &options, comm, &e);
-  if (e.id && launcher_rank() == 0)
-    error_print(&e, options.verbose); /* one rank prints, also a usage error */
+  if (e.id && first) error_print(&e, options.verbose); /* one rank prints, also a usage error */
   main_end_mpi(&comm);
   return error_exit_code(e.id);
 }

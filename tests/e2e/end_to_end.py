@@ -122,6 +122,12 @@ def usage_errors(program):
         program.fail(code, words, *args)
         if len(args) < 2:
             program.fail(code, words, *args, np=2)
+    # As srun starts processes that its MPI does not join: each is alone, the first says so.
+    step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
+    program.fail(4, ["4 processes were started, but each is alone", "srun --mpi=pmix"], good, env=step)
+    other = program.run(good, env={**step, "SLURM_PROCID": "1"})
+    check(other.code == 4 and not other.err, str(other))
+    program.succeed(good, np=1, env=step)  # an mpirun of one rank in such a step
     folder = program.folder
     for name, text, words in (
             ("syntax.ini", "[grid]\nnx = 20\nthis is not an entry\n", ["syntax.ini:3"]),
