@@ -23,28 +23,32 @@ enum {
 
 /* --- the way ---------------------------------------------------------------------------------------------------- */
 
-/* Cores for each rank of a node. Ranks that are bound share theirs with nobody. */
-static int rows_cores(int ranks_of_node) {
+/* Cores that fall to this rank: each of those it may run on is shared by all ranks of `node` that may run there, be they
+ * bound to their own or all confined to a part of the machine. */
+static int rows_cores(MPI_Comm node, int *cores, error *e) {
   cpu_set_t mine;
+  int users[CPU_SETSIZE];
+  double share = 0;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);
-  int cores = CPU_COUNT(&mine);
-  if (cores >= sysconf(_SC_NPROCESSORS_ONLN)) cores /= ranks_of_node;
-  return cores < 1 ? 1 : cores > COMPRESSORS_MAX ? COMPRESSORS_MAX : cores;
+  for (int i = 0; i < CPU_SETSIZE; i++) users[i] = CPU_ISSET(i, &mine) ? 1 : 0;
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, node));
+  for (int i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, &mine)) share += 1.0 / users[i];
+  *cores = share < 1 ? 1 : share > COMPRESSORS_MAX ? COMPRESSORS_MAX : (int)(share + 0.5);
+  return 0;
 }
 
 int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
   MPI_Comm node;
-  int ranks = 1;
   *w = (io_way){.comm = comm, .together = together, .share = true, .threads = 1, .block_bytes = BLOCK_BYTES};
   MPI_TRY(e, MPI_Comm_rank(comm, &w->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
   MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &node));
-  MPI_TRY(e, MPI_Comm_size(node, &ranks));
+  rows_cores(node, &w->compressors, e);
   MPI_TRY(e, MPI_Comm_free(&node));
-  w->compressors = rows_cores(ranks);
   w->threads = w->compressors < THREADS_MAX ? w->compressors : THREADS_MAX;
-  return 0;
+  return e->id;
 }
 
 void io_way_close(io_way *w) {

@@ -118,7 +118,7 @@ keep = 2
 
 def start(args):
     """From the start to step 1, and from step 1 or 2 to the next: the same work but for the restart. `auto, damaged`: the
-    newest of two is damaged in its last row, so that both are read."""
+    newest of two is damaged in its last row, so that both are read; in the end it is mended again."""
     folder = Path(tempfile.mkdtemp(prefix="bench_files.", dir=args.folders[0]))
     kinds = {"fresh": ["time.steps=1", "checkpoint.path=other"], "restart FILE": ["--restart", "first.h5", "time.steps=2"],
              "auto of 2": ["--restart", "auto", "time.steps=3"], "auto, damaged": ["--restart", "auto", "time.steps=3"]}
@@ -133,20 +133,23 @@ def start(args):
         run(ranks, "time.steps=2", "checkpoint.every_steps=1")
         shutil.copy(folder / "c.00000001.h5", folder / "first.h5")
 
-    def damage(file):
+    def flip(file):
         with open(file, "r+b") as opened:
             opened.seek(-(1 << 20), os.SEEK_END)
-            opened.write(b"x")
+            byte = opened.read(1)[0]
+            opened.seek(-1, os.SEEK_CUR)
+            opened.write(bytes([byte ^ 255]))
 
     try:
         (folder / "wave.ini").write_text(WAVE.format(nz=round(args.gib * 512), steps=1))
         for ranks in args.ranks:
+            two_checkpoints(ranks)
             for _ in range(args.turns):
-                two_checkpoints(ranks)
                 for kind, words in kinds.items():
                     if kind == "auto, damaged":
-                        damage(folder / "c.00000002.h5")
+                        flip(folder / "c.00000002.h5")
                     found.setdefault((ranks, kind), []).append(run(ranks, *words))
+                flip(folder / "c.00000002.h5")
     finally:
         shutil.rmtree(folder)
     print(f"\n{args.folders[0]}: whole runs, s, medians of {args.turns}, a checkpoint of {args.gib:g} GiB\n")
