@@ -1,10 +1,11 @@
 /* Lanes: how bytes pass between the ranks and rank 0 where rank 0 alone uses a file. A rank asks, "put these bytes at this
- * place of the file" or "get those", and rank 0 answers. On rank 0's node a lane is memory that both map, and a thread of
- * rank 0 serves it; from other nodes the same requests come as MPI messages.
+ * place of the file" or "get those", and rank 0 answers. The bytes lie in the lane's room. On rank 0's node both ranks map
+ * that memory, and a thread of rank 0 serves the lane, so nothing is copied; from other nodes the same requests come as
+ * MPI messages.
  *
  * lanes_serve on rank 0 answers until every lane has ended; on the other ranks each thread that moves blocks has a lane
- * of its own. A request that fails on rank 0 is remembered there (lanes_serve returns it); the others hear nothing of it
- * but for a `get` without bytes. Agree afterwards. */
+ * of its own. A request that fails on rank 0 is remembered there (lanes_serve returns it); the others only learn that they
+ * can stop. Agree afterwards. */
 #ifndef STENCIL_LANES_H
 #define STENCIL_LANES_H
 
@@ -15,24 +16,25 @@
 
 typedef struct lanes lanes;
 
-enum { LANE_ROOM = 1 << 20 /* bytes of a piece: stays in a core's cache */ };
-
-/* Collective over `comm`, agreed. `shared`: through common memory where a rank is on rank 0's node, and that can be;
- * else all lanes are messages. */
-int lanes_open(lanes **opened, MPI_Comm comm, bool shared, error *e);
+/* Each rank on rank 0's node gets `each` lanes in common memory, where that can be had; each other rank, or all where `each`
+ * is 0, one that is messages. `room`: bytes of a request at most, the same on all ranks. Collective over `comm`, agreed.
+ * Close them also after a failure. */
+int lanes_open(lanes **opened, MPI_Comm comm, int each, size_t room, error *e);
 void lanes_close(lanes *l); /* NULL is allowed */
 
+/* Bytes of a room. */
+size_t lanes_room(const lanes *l);
 /* Lanes of this rank: so many of its threads may move blocks at once; 1: only the calling one may. 0 on rank 0. */
 int lanes_own(const lanes *l);
 
-/* Any rank but 0, lane `k`. The bytes of a put that rank 0 takes whole (lanes_keeper) are one request. A get that has failed
- * returns -1. */
-int lane_put(lanes *l, int k, uint64_t at, const void *from, size_t bytes, error *e);
-/* A put without a copy: room for LANE_ROOM bytes, to be filled and then sent, or given back. */
-void *lane_take_room(lanes *l, int k);
-int lane_send_room(lanes *l, int k, uint64_t at, size_t bytes, error *e);
-void lane_give_room(lanes *l, int k);
-int lane_get(lanes *l, int k, uint64_t at, void *to, size_t bytes, error *e);
+/* Any rank but 0, lane `k`. Wait for its room: bytes that were put must have been taken before others may lie there.
+ * -1: rank 0 has failed and takes no more. */
+int lane_wait(lanes *l, int k, error *e);
+/* The room, which is the caller's but for the time from lane_put to lane_wait. */
+char *lane_room(const lanes *l, int k);
+/* Puts what lies in the room, or gets bytes into it. -1: rank 0 has failed. */
+int lane_put(lanes *l, int k, uint64_t at, size_t bytes, error *e);
+int lane_get(lanes *l, int k, uint64_t at, size_t bytes, error *e);
 /* No more requests on this lane: to be called for each of them, in any case. */
 int lane_end(lanes *l, int k, error *e);
 
@@ -41,12 +43,11 @@ typedef struct lanes_keeper {
   int (*put)(void *context, uint64_t at, const void *from, size_t bytes, error *e);
   int (*get)(void *context, uint64_t at, void *to, size_t bytes, error *e);
   void *context;
-  bool whole; /* it takes and gives the bytes of a request at once; else piece by piece, each at its place */
 } lanes_keeper;
 
 /* Rank 0: lanes_begin starts the threads, lanes_serve answers the rest and waits for all to end. Returns the first
  * failure of the keeper. */
-int lanes_begin(lanes *l, const lanes_keeper *keeper, error *e);
+void lanes_begin(lanes *l, const lanes_keeper *keeper);
 int lanes_serve(lanes *l, error *e);
 
 #endif

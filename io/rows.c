@@ -66,7 +66,7 @@ typedef struct rows_moving {
   int count;
   bool write, through_lanes;
   int workers;
-  size_t bytes;          /* of the largest block */
+  size_t bytes, room;    /* of the largest block; of what it is in the file, at most */
   int64_t blocks;        /* of all parts */
   _Atomic int64_t next;  /* the block to be moved next */
   pthread_mutex_t whole; /* one thread at a time uses put and get */
@@ -78,8 +78,8 @@ typedef struct rows_moving {
 typedef struct rows_worker {
   rows_moving *m;
   int number;
-  char *block, *shuffled, *packed; /* owned; the last two for deflate */
-  size_t room;                     /* of packed */
+  char *own, *plain, *shuffled; /* owned; the last two for deflate: rows on their way to being packed */
+  char *room;                   /* what is put into the file, or got from it: own, or the lane's */
   pthread_t thread;
   bool started;
 } rows_worker;
@@ -102,6 +102,7 @@ static void rows_plan(rows_moving *m) {
     m->blocks += rows_blocks(m, p);
     if ((uint64_t)most * p->row_bytes > m->bytes) m->bytes = (size_t)((uint64_t)most * p->row_bytes);
   }
+  m->room = m->f->deflate ? compressBound(m->bytes) : m->bytes;
 }
 
 /* Block `number` of all: its part, first row and rows. */
@@ -177,28 +178,33 @@ static int rows_get(void *context, uint64_t at, void *to, size_t bytes, error *e
 
 /* --- moving ----------------------------------------------------------------------------------------------------- */
 
-static int rows_write_bytes(const rows_worker *w, uint64_t at, const void *from, size_t bytes, error *e) {
-  rows_moving *m = w->m;
-  return m->through_lanes ? lane_put(m->way->lanes, w->number, at, from, bytes, e)
-                          : rows_put(m, at, from, bytes, e);
+/* The room may still hold what was put last. -1 here and below: rank 0 has failed, and says so when the ranks agree. */
+static int rows_await_room(const rows_worker *w, error *e) {
+  return w->m->through_lanes ? lane_wait(w->m->way->lanes, w->number, e) : 0;
 }
 
-/* -1: rank 0 has failed, and says so when the ranks agree. */
-static int rows_read_bytes(const rows_worker *w, uint64_t at, void *to, size_t bytes, error *e) {
+static int rows_put_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
   rows_moving *m = w->m;
-  return m->through_lanes ? lane_get(m->way->lanes, w->number, at, to, bytes, e)
-                          : rows_get(m, at, to, bytes, e);
+  return m->through_lanes ? lane_put(m->way->lanes, w->number, at, bytes, e)
+                          : rows_put(m, at, w->room, bytes, e);
+}
+
+static int rows_get_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
+  rows_moving *m = w->m;
+  return m->through_lanes ? lane_get(m->way->lanes, w->number, at, bytes, e)
+                          : rows_get(m, at, w->room, bytes, e);
 }
 
 /* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
 static int rows_write_packed(const rows_worker *w, uint64_t at, const char *row, size_t bytes, error *e) {
   const size_t count = bytes / sizeof(float);
-  uLongf size = w->room;
+  uLongf size = w->m->room;
   for (size_t k = 0; k < sizeof(float); k++)
     for (size_t i = 0; i < count; i++) w->shuffled[k * count + i] = row[i * sizeof(float) + k];
-  if (compress2((Bytef *)w->packed, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
+  TRY(rows_await_room(w, e));
+  if (compress2((Bytef *)w->room, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
     return FAIL(e, FILE_WRITE, w->m->f->name, "zlib could not compress it");
-  return rows_write_bytes(w, at, w->packed, size, e);
+  return rows_put_room(w, at, size, e);
 }
 
 /* Puts rows together at `to`, and sums them. */
@@ -210,41 +216,30 @@ static int rows_make_block(const row_part *p, int64_t row, int64_t rows, char *t
   return 0;
 }
 
-/* Straight into a lane. */
-static int rows_send_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
-  struct lanes *lanes = w->m->way->lanes;
-  if (rows_make_block(p, row, rows, lane_take_room(lanes, w->number), e)) {
-    lane_give_room(lanes, w->number);
-    return e->id;
-  }
-  return lane_send_room(lanes, w->number, p->at + (uint64_t)row * p->row_bytes,
-                        (size_t)(rows * (int64_t)p->row_bytes), e);
-}
-
 static int rows_write_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
-  const bool packs = w->m->f->deflate;
-  if (w->m->through_lanes && !packs && (uint64_t)rows * p->row_bytes <= LANE_ROOM)
-    return rows_send_block(w, p, row, rows, e);
-  TRY(rows_make_block(p, row, rows, w->block, e));
-  for (int64_t i = 0; packs && i < rows; i++)
-    TRY(rows_write_packed(w, p->at + (uint64_t)(row + i), w->block + (size_t)i * bytes, bytes, e));
-  return packs ? 0
-               : rows_write_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
+  if (!w->m->f->deflate) {
+    TRY(rows_await_room(w, e));
+    TRY(rows_make_block(p, row, rows, w->room, e));
+    return rows_put_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e);
+  }
+  TRY(rows_make_block(p, row, rows, w->plain, e));
+  for (int64_t i = 0; i < rows; i++)
+    TRY(rows_write_packed(w, p->at + (uint64_t)(row + i), w->plain + (size_t)i * bytes, bytes, e));
+  return 0;
 }
 
 static int rows_read_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
-  const int got = rows_read_bytes(w, p->at + (uint64_t)row * p->row_bytes, w->block, (size_t)rows * bytes, e);
-  if (got) return got;
+  TRY(rows_get_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e));
   for (int64_t i = 0; p->sums && i < rows; i++)
-    if (p->sums[row - p->first + i] != XXH3_64bits(w->block + (size_t)i * bytes, bytes)) {
+    if (p->sums[row - p->first + i] != XXH3_64bits(w->room + (size_t)i * bytes, bytes)) {
       char what[128];
       snprintf(what, sizeof what, "array %s, row %" PRId64 " has changed since it was written", p->array,
                row + i);
       return FAIL(e, CHECKPOINT_DAMAGED, w->m->f->name, what);
     }
-  return p->move ? p->move(p->context, row, rows, w->block, e) : 0;
+  return p->move ? p->move(p->context, row, rows, w->room, e) : 0;
 }
 
 /* Blocks are taken in order: whatever is before one that has failed is moved, and the first failure is known. */
@@ -260,14 +255,13 @@ static void rows_failed(rows_moving *m, int64_t block, const error *e) {
 
 static int rows_take_memory(rows_worker *w, error *e) {
   const rows_moving *m = w->m;
-  w->block = malloc(m->bytes);
+  w->room = m->through_lanes ? lane_room(m->way->lanes, w->number) : (w->own = malloc(m->room));
+  bool whole = w->room;
   if (m->f->deflate) {
-    const size_t row = (size_t)m->parts[0].row_bytes;
-    w->room = compressBound(row);
-    w->shuffled = malloc(row);
-    w->packed = malloc(w->room);
+    w->plain = malloc(m->bytes);
+    w->shuffled = malloc((size_t)m->parts[0].row_bytes);
+    whole = whole && w->plain && w->shuffled;
   }
-  const bool whole = w->block && (!m->f->deflate || (w->shuffled && w->packed));
   return whole ? 0 : FAIL(e, OUT_OF_MEMORY, m->bytes, "a block of file data");
 }
 
@@ -285,9 +279,9 @@ static void *rows_main(void *argument) {
   }
   error ended = {0};
   if (m->through_lanes && lane_end(m->way->lanes, w->number, &ended)) rows_failed(m, m->blocks, &ended);
-  free(w->block);
+  free(w->own);
+  free(w->plain);
   free(w->shuffled);
-  free(w->packed);
   return NULL;
 }
 
@@ -317,22 +311,33 @@ static void rows_run(rows_moving *m, bool serves, error *e) {
   }
 }
 
-static int rows_open_lanes(io_way *w, error *e) {
-  return w->lanes ? 0 : lanes_open(&w->lanes, w->comm, w->share, e);
+/* Lanes with room for the blocks of all ranks. Each rank has one lane more than threads are worth having, to be filled
+ * while another is emptied. */
+static int rows_open_lanes(io_way *w, size_t room, error *e) {
+  MPI_Request request;
+  uint64_t most = room;
+  MPI_TRY(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, w->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  if (w->lanes && lanes_room(w->lanes) >= most) return 0;
+  const uint64_t fit = LARGE_BYTES / (most + 1);
+  lanes_close(w->lanes);
+  w->lanes = NULL;
+  const int each = !w->share ? 0 : w->compressors < COMPRESSORS_MAX ? w->compressors + 1 : COMPRESSORS_MAX;
+  return lanes_open(&w->lanes, w->comm, (uint64_t)each < fit ? each : fit ? (int)fit : 1, most, e);
 }
 
 static int rows_move_all(io_way *w, rows_moving *m, bool direct, error *e) {
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
-  const lanes_keeper keeper = {rows_put, rows_get, m, m->f->put || m->f->get};
+  const lanes_keeper keeper = {rows_put, rows_get, m};
   error mine = {0};
-  if (!alone) TRY(rows_open_lanes(w, e));
   m->through_lanes = !alone && w->rank > 0;
   m->way = w;
-  if (!e->id) rows_plan(m);
   m->failed = INT64_MAX;
+  if (!e->id) rows_plan(m);
+  if (!alone) TRY(rows_open_lanes(w, m->room, e));
   pthread_mutex_init(&m->lock, NULL);
   pthread_mutex_init(&m->whole, NULL);
-  if (serves) lanes_begin(w->lanes, &keeper, &mine);
+  if (serves) lanes_begin(w->lanes, &keeper);
   rows_run(m, serves, &mine);
   pthread_mutex_destroy(&m->whole);
   pthread_mutex_destroy(&m->lock);
