@@ -107,7 +107,7 @@ static int receivers_create(receivers_file *f, const char *path, const receivers
 }
 
 /* Samples [first, first + count) of all receivers. */
-static int receivers_put(const receivers_file *f, int64_t first, int64_t count, const float *values,
+static int receivers_put(const receivers_file *f, int64_t first, int64_t count, const void *values,
                          error *e) {
   const hsize_t start[2] = {(hsize_t)first, 0}, block[2] = {(hsize_t)count, f->receivers};
   hid_t disk = H5Dget_space(f->traces), memory = H5Screate_simple(2, block, NULL);
@@ -133,94 +133,52 @@ static int receivers_close(receivers_file *f, error *e) {
 
 /* --- gathering -------------------------------------------------------------------------------------------------- */
 
-typedef struct receivers_gathering {
-  MPI_Comm comm;
-  int rank, ranks;
-  const receivers_meta *meta;
-  const receivers_part *part;
-  receivers_file file; /* rank 0, as is what follows */
-  int *counts,
-      *firsts; /* of each rank: receivers, and how many those before it have; then both for a block */
-  int *index;  /* of all receivers, rank after rank */
-  float *blocks, *rows; /* as they come, rank after rank; in the user's order */
-  int64_t block_rows;
-} receivers_gathering;
+/* A block of samples of all receivers: `count` of each from `first` on. Every rank has all of it. */
+typedef struct receivers_block {
+  int64_t first, count;
+  uint32_t *bits; /* of its floats; owned */
+} receivers_block;
 
-static void *receivers_gather_take(size_t count, size_t size, error *e) {
-  void *memory = calloc(count ? count : 1, size);
-  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the receivers");
-  return memory;
+/* Puts this rank's traces where they belong, zeros elsewhere. */
+static void receivers_fill(receivers_block *b, size_t receivers, const receivers_part *p) {
+  memset(b->bits, 0, (size_t)b->count * receivers * sizeof *b->bits);
+  for (int64_t i = 0; i < b->count; i++)
+    for (int k = 0; k < p->count; k++)
+      memcpy(&b->bits[(size_t)i * receivers + (size_t)p->index[k]],
+             &p->traces[(size_t)(b->first + i) * (size_t)p->count + (size_t)k], sizeof *b->bits);
 }
 
-/* Rank 0. */
-static int receivers_gather_begin(receivers_gathering *g, const char *path, error *e) {
-  const size_t ranks = (size_t)g->ranks, receivers = (size_t)g->meta->receivers;
-  g->counts = receivers_gather_take(2 * ranks, sizeof *g->counts, e);
-  g->firsts = receivers_gather_take(2 * ranks, sizeof *g->firsts, e);
-  g->index = receivers_gather_take(receivers, sizeof *g->index, e);
-  g->blocks = receivers_gather_take((size_t)g->block_rows * receivers, sizeof *g->blocks, e);
-  g->rows = receivers_gather_take((size_t)g->block_rows * receivers, sizeof *g->rows, e);
-  return e->id ? e->id : receivers_create(&g->file, path, g->meta, e);
-}
-
-static void receivers_gather_end(receivers_gathering *g, error *e) {
-  receivers_close(&g->file, e);
-  free(g->counts);
-  free(g->firsts);
-  free(g->index);
-  free(g->blocks);
-  free(g->rows);
-}
-
-static int receivers_gather_index(receivers_gathering *g, error *e) {
-  const receivers_part *p = g->part;
-  MPI_TRY(e, MPI_Gather(&p->count, 1, MPI_INT, g->counts, 1, MPI_INT, 0, g->comm));
-  for (int i = 1; g->counts && i < g->ranks; i++) g->firsts[i] = g->firsts[i - 1] + g->counts[i - 1];
-  MPI_TRY(e, MPI_Gatherv(p->index, p->count, MPI_INT, g->index, g->counts, g->firsts, MPI_INT, 0, g->comm));
-  return 0;
-}
-
-/* Rank 0: sorts a gathered block into the user's order and writes it. */
-static int receivers_gather_write_block(const receivers_gathering *g, int64_t first, int64_t rows, error *e) {
-  const size_t receivers = (size_t)g->meta->receivers;
-  for (int rank = 0; rank < g->ranks; rank++) {
-    const float *from = g->blocks + (size_t)g->firsts[rank] * (size_t)rows;
-    const int *index = g->index + g->firsts[rank];
-    for (int64_t row = 0; row < rows; row++, from += g->counts[rank])
-      for (int i = 0; i < g->counts[rank]; i++) g->rows[(size_t)row * receivers + (size_t)index[i]] = from[i];
-  }
-  return receivers_put(&g->file, first, rows, g->rows, e);
-}
-
-/* Gathers blocks of rows until all are written or rank 0 has failed. */
-static int receivers_gather_rows(const receivers_gathering *g, error *e) {
-  const bool root = g->rank == 0;
-  const receivers_part *p = g->part;
-  int *counts = root ? g->counts + g->ranks : NULL, *firsts = root ? g->firsts + g->ranks : NULL, stop = 0;
-  for (int64_t row = 0, rows; row < g->meta->samples && !stop; row += rows) {
-    rows = g->meta->samples - row < g->block_rows ? g->meta->samples - row : g->block_rows;
-    for (int i = 0; root && i < g->ranks; i++)
-      counts[i] = g->counts[i] * (int)rows, firsts[i] = g->firsts[i] * (int)rows;
-    const float *mine = p->count ? p->traces + (size_t)row * (size_t)p->count : NULL;
-    MPI_TRY(e, MPI_Gatherv(mine, p->count * (int)rows, MPI_FLOAT, g->blocks, counts, firsts, MPI_FLOAT, 0,
-                           g->comm));
-    if (root) stop = receivers_gather_write_block(g, row, rows, e) != 0;
-    MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, g->comm));
+/* Brings block after block together on rank 0, which writes it, until all are written or it has failed. Each bit comes
+ * from one rank: `or` with zeros keeps it. */
+static int receivers_gather(MPI_Comm comm, receivers_file *f, receivers_block *b, const receivers_meta *m,
+                            const receivers_part *p, error *e) {
+  const int64_t most = b->count;
+  int rank, stop = 0;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  for (b->first = 0; b->first < m->samples && !stop; b->first += b->count) {
+    b->count = m->samples - b->first < most ? m->samples - b->first : most;
+    receivers_fill(b, (size_t)m->receivers, p);
+    MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * m->receivers),
+                          MPI_UINT32_T, MPI_BOR, 0, comm));
+    stop = rank == 0 && receivers_put(f, b->first, b->count, b->bits, e);
+    MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
   }
   return e->id;
 }
 
 int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
                          const receivers_part *part, error *e) {
-  receivers_gathering g = {.comm = comm, .meta = meta, .part = part};
-  g.file.file = g.file.traces = H5I_INVALID_HID;
-  MPI_TRY(e, MPI_Comm_rank(comm, &g.rank));
-  MPI_TRY(e, MPI_Comm_size(comm, &g.ranks));
   const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
-  g.block_rows = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples;
-  if (g.rank == 0 && !e->id) receivers_gather_begin(&g, path, e);
-  if (!error_agree(e, comm) && !receivers_gather_index(&g, e)) receivers_gather_rows(&g, e);
+  receivers_block block = {.count = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples};
+  const size_t bytes = (size_t)block.count * (size_t)meta->receivers * sizeof *block.bits;
+  receivers_file file = {.file = H5I_INVALID_HID, .traces = H5I_INVALID_HID};
+  int rank;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  if (!(block.bits = malloc(bytes + 1))) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
+  if (rank == 0 && !e->id) receivers_create(&file, path, meta, e);
+  if (!error_agree(e, comm)) receivers_gather(comm, &file, &block, meta, part, e);
   error_agree(e, comm);
-  if (g.rank == 0) receivers_gather_end(&g, e);
+  if (rank == 0) receivers_close(&file, e);
+  free(block.bits);
   return error_agree(e, comm);
 }
