@@ -78,23 +78,32 @@ static bool receivers_place_own(const receivers *r, const config *c, int index, 
   return z >= 0 && z < b->nz;
 }
 
-/* Lists this rank's receivers, sorted. */
-static int receivers_find_own(receivers *r, const config *c, receivers_placed **own, error *e) {
+/* Keeps this rank's receivers, which are sorted. */
+static int receivers_keep_own(receivers *r, const receivers_placed *own, error *e) {
   const int layers = 2 * r->slab->nz;
-  if (!(*own = receivers_alloc((size_t)r->count, sizeof **own, e))) return e->id;
-  for (int i = 0; i < r->count; i++) r->local += receivers_place_own(r, c, i, &(*own)[r->local]);
-  qsort(*own, (size_t)r->local, sizeof **own, receivers_by_layer);
+  if (!(r->own = receivers_alloc((size_t)r->local, sizeof *r->own, e))) return e->id;
   if (!(r->index = receivers_alloc((size_t)r->local, sizeof *r->index, e))) return e->id;
   if (!(r->row = receivers_alloc((size_t)r->local, sizeof *r->row, e))) return e->id;
   if (!(r->layer_begin = receivers_alloc((size_t)layers + 1, sizeof *r->layer_begin, e))) return e->id;
   for (int i = 0; i < r->local; i++) {
-    r->index[i] = (*own)[i].index;
-    r->row[i] = (*own)[i].row;
-    r->layer_begin[(*own)[i].layer + 1] = i + 1;
+    r->own[i] = own[i].place;
+    r->index[i] = own[i].index;
+    r->row[i] = own[i].row;
+    r->layer_begin[own[i].layer + 1] = i + 1;
   }
   for (int i = 0; i < layers; i++)
     if (r->layer_begin[i + 1] < r->layer_begin[i]) r->layer_begin[i + 1] = r->layer_begin[i];
   return 0;
+}
+
+static int receivers_find_own(receivers *r, const config *c, error *e) {
+  receivers_placed *own = receivers_alloc((size_t)r->count, sizeof *own, e);
+  if (!own) return e->id;
+  for (int i = 0; i < r->count; i++) r->local += receivers_place_own(r, c, i, &own[r->local]);
+  qsort(own, (size_t)r->local, sizeof *own, receivers_by_layer);
+  receivers_keep_own(r, own, e);
+  free(own);
+  return e->id;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
@@ -103,11 +112,12 @@ static size_t receivers_row_bytes(const receivers *r) {
   return (size_t)r->local * sizeof(float);
 }
 
-/* Does all that needs no device. Collective, agreed. */
-static int receivers_plan(receivers *r, const config *c, receivers_placed **own, receivers_span span,
-                          error *e) {
+int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e) {
+  const config *c = on->config;
+  *r = (receivers){.dev = on->dev, .slab = on->slab, .config = c, .files = on->files};
+  if (c->receivers == RECEIVERS_NONE) return 0;
   TRY(receivers_find_positions(r, c, e));
-  receivers_find_own(r, c, own, e);
+  receivers_find_own(r, c, e);
   r->every = c->receivers_every;
   r->first_step = span.first;
   r->rows = span.last / r->every + 1;
@@ -120,57 +130,26 @@ static int receivers_plan(receivers *r, const config *c, receivers_placed **own,
   return error_agree(e, r->files->compute);
 }
 
-/* Copies the places to the device. */
-static int receivers_upload(receivers *r, const receivers_placed *own, error *e) {
-  const device_table *t = r->dev->table;
-  const size_t bytes = (size_t)r->local * sizeof(receiver);
-  receiver *places = receivers_alloc((size_t)r->local, sizeof *places, e);
-  for (int i = 0; places && i < r->local; i++) places[i] = own[i].place;
-  if (places && !t->alloc(r->dev, (void **)&r->places, bytes, MEMORY_DEVICE, e) &&
-      !t->copy(r->dev, STREAM_BOUNDARY, &(copy_args){r->places, places, bytes, COPY_TO_DEVICE}, e))
-    t->sync(r->dev, STREAM_BOUNDARY, e);
-  free(places);
-  return e->id;
-}
-
-static int receivers_allocate(receivers *r, const receivers_placed *own, error *e) {
-  const device_table *t = r->dev->table;
-  const size_t batch = (size_t)r->batch_rows * receivers_row_bytes(r);
+int receivers_open(receivers *r, error *e) {
   if (r->local == 0) return 0;
+  const device_table *t = r->dev->table;
+  const receivers_size n = receivers_bytes(r);
+  const size_t places = (size_t)r->local * sizeof *r->own;
   if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
   for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
-  TRY(receivers_upload(r, own, e));
-  TRY(t->alloc(r->dev, (void **)&r->batch, 2 * batch, MEMORY_DEVICE, e));
-  return t->alloc(r->dev, (void **)&r->staging, 2 * batch, MEMORY_PINNED, e);
+  TRY(t->alloc(r->dev, (void **)&r->places, places, MEMORY_DEVICE, e));
+  TRY(t->copy(r->dev, STREAM_BOUNDARY, &(copy_args){r->places, r->own, places, COPY_TO_DEVICE}, e));
+  TRY(t->sync(r->dev, STREAM_BOUNDARY, e));
+  TRY(t->alloc(r->dev, (void **)&r->batch, n.pinned, MEMORY_DEVICE, e));
+  return t->alloc(r->dev, (void **)&r->staging, n.pinned, MEMORY_PINNED, e);
 }
 
-int receivers_open(receivers *r, const problem *on, receivers_span span, error *e) {
-  receivers_placed *own = NULL;
-  *r = (receivers){.dev = on->dev, .slab = on->slab, .config = on->config, .files = on->files};
-  if (on->config->receivers == RECEIVERS_NONE) return 0;
-  if (!receivers_plan(r, on->config, &own, span, e)) {
-    receivers_allocate(r, own, e);
-    error_agree(e, on->files->compute);
-  }
-  free(own);
-  return e->id;
-}
-
-int receivers_bytes(const problem *on, receivers_span span, receivers_size *size, error *e) {
-  receivers_placed *own = NULL;
-  receivers r = {.slab = on->slab, .config = on->config, .files = on->files};
-  *size = (receivers_size){0};
-  if (on->config->receivers == RECEIVERS_NONE) return 0;
-  if (!receivers_plan(&r, on->config, &own, span, e)) {
-    size->count = r.count;
-    size->pinned = 2 * (size_t)r.batch_rows * receivers_row_bytes(&r);
-    size->on_device = size->pinned + (size_t)r.local * sizeof(receiver);
-    size->on_host = (size_t)r.rows * receivers_row_bytes(&r) + (size_t)r.count * sizeof *r.positions;
-    size->on_disk = receivers_file_bytes(&r);
-  }
-  free(own);
-  receivers_close(&r);
-  return e->id;
+receivers_size receivers_bytes(const receivers *r) {
+  const size_t batches = 2 * (size_t)r->batch_rows * receivers_row_bytes(r);
+  return (receivers_size){.pinned = batches,
+                          .on_device = batches + (size_t)r->local * sizeof *r->places,
+                          .on_host = (size_t)r->rows * receivers_row_bytes(r) +
+                                     (size_t)r->count * sizeof *r->positions};
 }
 
 void receivers_close(receivers *r) {
@@ -181,6 +160,7 @@ void receivers_close(receivers *r) {
     r->dev->table->free(r->dev, r->staging, MEMORY_PINNED, &ignored);
   }
   free(r->positions);
+  free(r->own);
   free(r->index);
   free(r->row);
   free(r->layer_begin);

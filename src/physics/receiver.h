@@ -23,7 +23,7 @@ typedef struct receivers {
   int local, before;      /* receivers of this rank; of the ranks before it */
   int *index;             /* local: the number of each among `count`; owned */
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
-  receiver *places;       /* local; device memory, owned */
+  receiver *own, *places; /* local; the same on the host and on the device; owned */
   float *batch, *staging; /* two halves of batch_rows x local each; device, pinned; owned */
   int64_t batch_rows;     /* rows that a half holds */
   int64_t batched;        /* rows in the half being filled, the last ones taken */
@@ -39,23 +39,21 @@ typedef struct receivers_span {
   int64_t last;  /* of the run */
 } receivers_span;
 
-/* Reads and places the receivers, and takes the memory for their traces. The steps of the span that are divisible by
- * [receivers] every are sampled. Exit 2 where a receiver is outside the grid, naming file, dataset and row. Does
- * nothing where there are no receivers. Collective over files->compute, same error everywhere. receivers_close it, also
- * after a failure. */
-int receivers_open(receivers *r, const problem *on, receivers_span span, error *e);
+/* Reads and places the receivers; needs no device. The steps of the span that are divisible by [receivers] every will be
+ * sampled. Exit 2 where a receiver is outside the grid, naming file, dataset and row. Does nothing where there are no
+ * receivers. Collective over files->compute, same error everywhere. receivers_close it, also after a failure. */
+int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e);
+/* Takes the memory of planned receivers. Not collective. */
+int receivers_open(receivers *r, error *e);
 /* Frees all memory; what is enqueued must be done. */
 void receivers_close(receivers *r);
 
-/* Bytes that receivers_open takes on this rank, and of the file. */
+/* Bytes that planned receivers take on this rank. */
 typedef struct receivers_size {
-  int count; /* receivers of all ranks */
-  size_t on_device, pinned, on_host, on_disk;
+  size_t on_device, pinned, on_host;
 } receivers_size;
 
-/* For a dry run: reads and checks the positions as receivers_open does, and fills *size. Needs no device. Collective
- * over files->compute, same error everywhere. */
-int receivers_bytes(const problem *on, receivers_span span, receivers_size *size, error *e);
+receivers_size receivers_bytes(const receivers *r);
 
 /* Bytes of the file that holds the traces of the whole run. */
 static inline size_t receivers_file_bytes(const receivers *r) {

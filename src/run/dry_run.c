@@ -1,5 +1,6 @@
 /* --dry-run: prints what a run would do and need. */
 #include "run.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
@@ -19,7 +20,6 @@ static double dry_run_mib(double bytes) {
 typedef struct run_needs {
   double device, pinned;
   double copies; /* of what is saved: pinned, at most */
-  receivers_size receivers;
 } run_needs;
 
 /* Collective: wavelets and positions may come from files. */
@@ -31,13 +31,12 @@ static int dry_run_needs(const simulation *s, run_needs *n, error *e) {
   *n = (run_needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + (double)absorb_bytes(c, z)};
   const problem on = simulation_problem(s);
   TRY(sources_bytes(&on, &on_device, &pinned, e));
-  TRY(receivers_bytes(&on, (receivers_span){.pass = s->plan.shape.depth, .last = s->physics.steps},
-                      &n->receivers, e));
-  n->device += (double)on_device + (double)n->receivers.on_device;
+  const receivers_size traces = receivers_bytes(&s->receivers);
+  n->device += (double)on_device + (double)traces.on_device;
   double state = c->equation == EQUATION_WAVE ? 2 * field + (double)absorb_bytes(c, z) : field;
   n->copies =
       WRITER_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
-  n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)n->receivers.pinned;
+  n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)traces.pinned;
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   return 0;
@@ -56,10 +55,10 @@ static void dry_run_partition(const simulation *s, const run_needs *n) {
            "up to %.1f MiB for copies of what is saved",
            dry_run_mib(n->device), dry_run_mib(n->pinned),
            dry_run_mib((double)s->io.way->block_bytes * s->io.way->threads), dry_run_mib(n->copies));
-  if (n->receivers.count)
+  if (s->receivers.count)
     log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
-             n->receivers.count, dry_run_mib((double)n->receivers.on_host),
-             dry_run_mib((double)n->receivers.on_disk));
+             s->receivers.count, dry_run_mib((double)receivers_bytes(&s->receivers).on_host),
+             dry_run_mib((double)receivers_file_bytes(&s->receivers)));
 }
 
 static double dry_run_largest(double a, double b) {
@@ -134,7 +133,7 @@ static int dry_run_check_input(const config *c, const char *dataset, const files
 }
 
 /* Collective, agreed. */
-static int dry_run_check_files(const simulation *s, double traces, error *e) {
+static int dry_run_check_files(const simulation *s, error *e) {
   const config *c = s->config;
   const files *files = s->files;
   run_log *log = s->log;
@@ -148,10 +147,10 @@ static int dry_run_check_files(const simulation *s, double traces, error *e) {
   if (s->rank == 0 && c->report_file[0]) report_check(c->report_file, e);
   TRY(error_agree(e, files->compute));
   log_line(log, "output paths are writable");
-  return storage_check(&s->saves, traces, true, e);
+  return storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), true, e);
 }
 
-static int dry_run_describe(simulation *s, double *traces, error *e) {
+static int dry_run_describe(simulation *s, error *e) {
   const config *c = s->config;
   run_needs n;
   log_line(s->log, "%s", s->saves.config_text);
@@ -163,31 +162,32 @@ static int dry_run_describe(simulation *s, double *traces, error *e) {
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
-  *traces = (double)n.receivers.on_disk;
   return 0;
 }
 
-int dry_run(const job *j, error *e) {
+/* As run does, but for the steps. `from` as there. */
+static int dry_run_leg(const job *j, const checkpoint *from, error *e) {
   simulation s;
-  restart r = {
-      .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
-  const checkpoint *from = &r.from;
-  TRY(restart_open(&r, e));
-  do {
-    if (from->name[0]) files_checkpoint_verify(j->files, from, e);
-  } while (restart_pass_over(&r, e));
-  TRY(e->id);
-  if (from->name[0])
-    log_line(j->log, "restart from %s, step %lld: it is intact", from->name, (long long)from->step);
-  if (!simulation_plan(&s, j, from->name[0] ? from : NULL, PLAN_DRY, e)) {
-    double traces = 0;
-    dry_run_describe(&s, &traces, e);
-    if (!error_agree(e, s.comm) && !dry_run_check_files(&s, traces, e))
-      log_line(j->log, "dry run: everything is in place");
-  }
-  const int64_t left = s.physics.steps - (from->name[0] ? from->step : 0);
+  const bool restarts = from->name[0];
+  simulation_plan(&s, j, restarts ? from : NULL, PLAN_DRY, e);
+  if (!e->id && restarts && !files_checkpoint_verify(j->files, from, e))
+    log_line(j->log, "restart from %s, step %" PRId64 ": it is intact and of this run", from->name,
+             from->step);
+  if (!e->id) dry_run_describe(&s, e);
+  if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e))
+    log_line(j->log, "dry run: everything is in place");
+  const int64_t left = s.physics.steps - (restarts ? from->step : 0);
   simulation_close(&s);
   if (!e->id && j->options->measure) run_estimate(j, left > 0 ? left : 0, e);
+  return e->id;
+}
+
+int dry_run(const job *j, error *e) {
+  restart r = {
+      .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
+  TRY(restart_open(&r, e));
+  do dry_run_leg(j, &r.from, e);
+  while (restart_pass_over(&r, e));
   restart_close(&r);
   return e->id;
 }

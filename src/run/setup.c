@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "device/cgroup.h"
 #include "base/error_mpi.h"
+#include "save/restart.h"
 
 /* The processor time that the batch job or the container may use, in cores. With more threads the system would stop all
  * of them again and again. */
@@ -157,6 +158,19 @@ static save_queue setup_saving(simulation *s, const char *command) {
                       .written.checkpoint = -1};
 }
 
+problem simulation_problem(const simulation *s) {
+  return (problem){.dev = s->dev, .slab = &s->slab, .config = s->config, .files = s->files};
+}
+
+/* Places the receivers. A checkpoint may be beyond the last step of this run. */
+static int setup_receivers(simulation *s, error *e) {
+  const problem on = simulation_problem(s);
+  const int64_t last = s->physics.steps, from = s->from ? s->from->step : -1;
+  const receivers_span span = {s->plan.shape.depth, from + 1, from > last ? from : last};
+  s->stepper.receivers = s->config->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
+  return receivers_plan(&s->receivers, &on, span, e);
+}
+
 int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose,
                     error *e) {
   const config *c = j->config;
@@ -177,7 +191,8 @@ int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum pl
   TRY(files_field_io(files, &s->io, &s->slab, c, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
   physics_args(&s->physics, c, &s->slab, &s->stepper.args);
-  return 0;
+  TRY(setup_receivers(s, e));
+  return from ? restart_match(&s->saves, from, e) : 0; /* before anything counts on its step and its dt */
 }
 
 static int setup_fields(simulation *s, error *e) {
@@ -195,17 +210,11 @@ static int setup_fields(simulation *s, error *e) {
   return transfer_open(&s->transfer, s->dev, &s->slab, ghosts, e);
 }
 
-problem simulation_problem(const simulation *s) {
-  return (problem){.dev = s->dev, .slab = &s->slab, .config = s->config, .files = s->files};
-}
-
 /* Opens wavefront, layers, sources and receivers. */
 static int setup_actors(simulation *s, error *e) {
   const config *c = s->config;
   const physics *p = &s->physics;
   stepper *step = &s->stepper;
-  /* A checkpoint may be beyond the last step of this run. */
-  const int64_t last = s->from && s->from->step > p->steps ? s->from->step : p->steps;
   if (s->plan.shape.depth > 1) {
     wavefront_open(&s->front, &s->slab, &s->plan.shape, step->args.medium != NULL, s->threads, e);
     step->front = &s->front;
@@ -214,12 +223,11 @@ static int setup_actors(simulation *s, error *e) {
   const problem on = simulation_problem(s);
   absorb_open(&s->absorb, &on, &step->args, (absorb_motion){p->medium_max, p->dt}, e);
   TRY(error_agree(e, s->comm));
-  const receivers_span span = {s->plan.shape.depth, s->from ? s->from->step + 1 : 0, last};
   TRY(sources_open(&s->sources, &on, p->dt, e));
-  TRY(receivers_open(&s->receivers, &on, span, e));
+  receivers_open(&s->receivers, e);
+  TRY(error_agree(e, s->comm));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;
   step->sources = c->source_count ? &s->sources : NULL;
-  step->receivers = c->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
   return 0;
 }
 

@@ -78,9 +78,8 @@ typedef struct recording {
   field_values *values;
 } recording;
 
-static void check_memory(const problem *on, receivers_span span, size_t device_before, size_t pinned_before) {
-  receivers_size size;
-  assert_ok(receivers_bytes(on, span, &size, &E), &E);
+static void check_memory(const receivers *r, size_t device_before, size_t pinned_before) {
+  const receivers_size size = receivers_bytes(r);
   assert_int_equal(dev->bytes - device_before, size.on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, size.pinned);
 }
@@ -137,9 +136,10 @@ static void record(const config *c, recording how, const char *path) {
   assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
-  assert_ok(receivers_open(&r, &on, span, &E), &E);
+  assert_ok(receivers_plan(&r, &on, span, &E), &E);
+  assert_ok(receivers_open(&r, &E), &E);
   check_order(&r);
-  check_memory(&on, span, device_before, pinned_before);
+  check_memory(&r, device_before, pinned_before);
   if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
   assert_ok(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E), &E);
