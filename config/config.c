@@ -10,6 +10,11 @@ const choice *config_choice(const choice *choices, int value) {
   return choices->name ? choices : NULL;
 }
 
+static void config_default_steps(config *c, source_config *s) {
+  (void)s;
+  c->steps = -1;
+}
+
 static void config_default_center(config *c, source_config *s) {
   (void)s;
   c->gaussian_center[0] = c->origin[0] + (c->nx - 1) / 2.0 * c->dx;

@@ -53,7 +53,7 @@ typedef struct config {
   double dx, dy, dz; /* m */
   double origin[3];  /* m; x y z of point (0, 0, 0) */
   /* [time] */
-  int64_t steps;   /* 0: only end_time says when to stop; with both, the earlier one counts */
+  int64_t steps;   /* -1: only end_time says when to stop; with both, the earlier one counts */
   double end_time; /* s; 0: `steps` says it */
   double dt;       /* s; 0: auto; jacobi: dt only labels the steps, and auto is 1 */
   double cfl;

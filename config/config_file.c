@@ -23,6 +23,7 @@ typedef struct file_reader {
   const char *path;
   config_entries *entries;
   error *e;
+  char section[SECTION_TEXT];  /* the last one, or empty; a longer name is refused */
   int line;                    /* number of the line in `text` */
   bool cut;                    /* the line is longer than `text` */
   char place[PLACE_TEXT];      /* the line's name for messages */
@@ -142,18 +143,31 @@ static bool file_read_text(file_reader *r) {
   return c == '\n' || any;
 }
 
+/* Takes away the blanks before the "=" of an entry, so that its name fits into inih's buffer of `size`. A name that is
+ * longer than that is unknown. */
+static int file_fit_name(file_reader *r, char *equals, int size) {
+  char *end = equals;
+  int found;
+  while (file_is_blank(end[-1])) end--;
+  memmove(end, equals, strlen(equals) + 1);
+  if (end - r->text <= size - 3) return 0;
+  *end = '\0';
+  if (!*r->section) return FAIL(r->e, CONFIG_NO_SECTION, r->place, r->text);
+  return file_find_key(r->place, r->section, r->text, &found, r->e);
+}
+
 /* Refuses what inih would pass over or misread: "[grid] nx = 3", an unknown section without keys, a key
  * without name or too long for inih's buffer of `size`. */
 static int file_check_form(file_reader *r, int size) {
-  const char *equals = strpbrk(r->text, "=:");
-  char *end = strchr(r->text, ']');
+  char *equals = strpbrk(r->text, "=:"), *end = strchr(r->text, ']');
   bool header = *r->text == '[';
-  bool entry = !header && equals && equals != r->text && equals - r->text <= size - 3;
-  if (!*r->text || entry) return 0; /* where an entry is too long, file_take_entry says so */
+  if (!*r->text) return 0;
+  if (!header && equals && equals != r->text) return file_fit_name(r, equals, size);
   if (r->cut) return FAIL(r->e, CONFIG_LINE_LONG, r->place, LINE_LONGEST);
   if (!header || !end || end[1]) return FAIL(r->e, CONFIG_SYNTAX, r->place, r->text);
   *end = '\0';
   TRY(file_check_section(r->place, r->text + 1, r->e));
+  snprintf(r->section, sizeof r->section, "%s", r->text + 1);
   config_block *block; /* a section without keys counts too, because required keys may be missing */
   TRY(config_block_of(r->entries, file_source_number(r->text + 1), r->line, &block, r->e));
   *end = ']';

@@ -126,6 +126,7 @@ static const choice switch_choices[] = {
   WORD("yes", true, NULL), WORD("no", false, NULL), END};
 // clang-format on
 
+static void config_default_steps(config *c, source_config *s);
 static void config_default_center(config *c, source_config *s);
 static void config_default_width(config *c, source_config *s);
 static void config_default_t0(config *c, source_config *s);
@@ -172,7 +173,7 @@ const config_key config_keys[] = {
   {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true,
    .unit = "s", .doc = "time to stop at; where steps are given too, what comes first counts"},
   {"time", "steps", VALUE_INTEGER, AT(steps), .min = 0, .max = INT64_MAX, .required = true,
-   .unless = &HAS_END_TIME, .otherwise = "required without end_time",
+   .unless = &HAS_END_TIME, .compute = config_default_steps, .optional = true, .otherwise = "required without end_time",
    .unit = "steps", .doc = "time steps; 0 saves the initial field and ends", .example = "100"},
   {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto",
    .unit = "s", .doc = "auto: cfl x stability bound, shortened to end at end_time; jacobi: 1"},

@@ -116,11 +116,16 @@ static void print_value(sink *s, const config *c, const config_key *key, const v
   }
 }
 
+static bool print_is_given(const config_key *key, const char *owner) {
+  const void *field = owner + key->offset;
+  return key->kind == VALUE_INTEGER ? *(const int64_t *)field != -1 : *(const double *)field != 0;
+}
+
 /* False for keys that would be refused, that nobody gave, or that stand for several others. */
 static bool print_wants(const config *c, const source_config *source, const config_key *key,
                         const char *owner) {
   if (key->kind == VALUE_FACES && (key->faces & (key->faces - 1))) return false;
-  if (key->optional && *(const double *)(owner + key->offset) == 0) return false;
+  if (key->optional && !print_is_given(key, owner)) return false;
   if (key->tag && !config_choice(key->choices, *(const int *)(owner + key->tag))) return false;
   return !key->only_with || key->only_with->holds(c, source);
 }

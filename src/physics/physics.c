@@ -94,7 +94,7 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
   if (!(steps < 9e18)) return FAIL(e, TIME_TOO_MANY_STEPS, c->end_time, p->dt);
   p->steps = steps < 1 ? 1 : (int64_t)steps;
   if (c->dt <= 0 && dt_before <= 0) p->dt = c->end_time / (double)p->steps;
-  if (c->steps > 0 && c->steps < p->steps) p->steps = c->steps;
+  if (c->steps >= 0 && c->steps < p->steps) p->steps = c->steps;
   return 0;
 }
 

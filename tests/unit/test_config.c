@@ -209,11 +209,29 @@ static void test_lengths(void **state) {
   expect_length("[device]\nkernel = ", 63, NULL);
   expect_length("[device]\nkernel = ", 64,
                 "t.ini:8: [device] kernel: the value is longer than 63 characters");
-  /* a key so long that inih's own buffer, which is shorter than ours, would not reach its = */
-  char text[1024], message[1024];
-  snprintf(text, sizeof text, BASE "%0500d = 1", 0);
-  snprintf(message, sizeof message, "t.ini:7: expected [section] or key = value, got '%0500d = 1'", 0);
+}
+
+/* Names so long that inih's own buffer, which is shorter than ours, would not reach the =; what a message quotes is cut. */
+static void test_long_names(void **state) {
+  (void)state;
+  char text[8192], message[1024];
+  snprintf(text, sizeof text, BASE "[output]\n%04000d = 1", 0);
+  snprintf(message, sizeof message, "t.ini:8: [output] %0100d: unknown key (known: path, every, compress)",
+           0);
   expect_refused(text, NULL, message);
+  snprintf(text, sizeof text, "%0500d = 1", 0);
+  snprintf(message, sizeof message, "t.ini:1: %0100d: comes before any [section]", 0);
+  expect_refused(text, NULL, message);
+  snprintf(text, sizeof text, BASE "%04000d", 0);
+  snprintf(message, sizeof message, "t.ini:7: expected [section] or key = value, got '%0100d'", 0);
+  expect_refused(text, NULL, message);
+  snprintf(text, sizeof text, BASE "[%04000d]", 0);
+  assert_int_equal(load(&(config){0}, text, NULL, &(error){0}), ERROR_CONFIG_SECTION);
+  snprintf(text, sizeof text, BASE "[output]\nevery%500s= 7", "");
+  const config c = expect_taken(text, NULL);
+  assert_int_equal(c.output_every, 7);
+  snprintf(text, sizeof text, BASE "[output]\nevery%500sy= 7", "");
+  assert_int_equal(load(&(config){0}, text, NULL, &(error){0}), ERROR_CONFIG_KEY);
 }
 
 static void test_files(void **state) {
@@ -235,7 +253,8 @@ static void test_files(void **state) {
 
   char name[CONFIG_TEXT + 1] = "", message[2 * CONFIG_TEXT];
   memset(name, 'n', CONFIG_TEXT);
-  snprintf(message, sizeof message, "the name of the config file is longer than 1023 characters: %s", name);
+  snprintf(message, sizeof message, "the name of the config file is longer than 1023 characters: %.100s",
+           name);
   e = (error){0};
   seen[config_load(&c, name, 0, NULL, &e)] = true;
   assert_string_equal(e.text, message);
@@ -269,6 +288,7 @@ int main(void) {
       cmocka_unit_test(test_values),
       cmocka_unit_test(test_overrides_refused),
       cmocka_unit_test(test_lengths),
+      cmocka_unit_test(test_long_names),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_size),
       cmocka_unit_test(test_every_message_was_seen),

@@ -116,7 +116,7 @@ static void test_heat_and_wave_values(void **state) {
                                "[equation]\ntype = wave\nspace_order = 4\n[medium]\nvelocity = m.h5:/a/v\n"
                                "[initial]\nprevious = p q.h5:/u\n",
                           NULL);
-  assert_true(c.steps == 0 && c.end_time == 2.5e-3 && c.dt == 1e-4 && c.cfl == 3 && c.allow_unstable);
+  assert_true(c.steps == -1 && c.end_time == 2.5e-3 && c.dt == 1e-4 && c.cfl == 3 && c.allow_unstable);
   assert_int_equal(c.space_order, 4);
   assert_string_equal(c.velocity_file, "m.h5:/a/v");
   assert_int_equal(c.previous, PREVIOUS_FILE);
