@@ -196,3 +196,19 @@ int path_check_writable(named_path p, error *e) {
   temporary_name(ending, sizeof ending, ".00000000.hdf");
   return path_check_ending(p, ending, e);
 }
+
+int path_check_no_folder(const char *name, error *e) {
+  struct stat s;
+  return stat(name, &s) == 0 && S_ISDIR(s.st_mode) ? FAIL(e, FILE_WRITE, name, strerror(EISDIR)) : 0;
+}
+
+int path_check_output(const char *path, error *e) {
+  static const char *const endings[] = {".xdmf", ".hdf.series", ".receivers.h5"};
+  TRY(path_check_writable((named_path){"[output] path", path}, e));
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    char name[FILE_NAME];
+    snprintf(name, sizeof name, "%s%s", path, endings[i]);
+    TRY(path_check_no_folder(name, e));
+  }
+  return 0;
+}

@@ -30,6 +30,10 @@ typedef struct named_path {
 
 /* Exit 2 unless files named PATH.* can be created: the folder exists and is writable. Leaves nothing behind. */
 int path_check_writable(named_path p, error *e);
+/* Exit 2 where a folder has the name of a file that is to be written. */
+int path_check_no_folder(const char *name, error *e);
+/* Both, for what a run saves under PATH; space_taken looks at the names that have steps. */
+int path_check_output(const char *path, error *e);
 
 enum { PATH_PROBE = 4096 };
 /* Creates an empty file in the folder of files PATH.*, and tells its name; "" where it cannot. */

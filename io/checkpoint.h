@@ -123,10 +123,12 @@ typedef struct checkpoint_leg {
   checkpoint_mark self; /* for checkpoint_place */
   int moved, number;    /* files moved aside, as PATH.old<number>.SSSSSSSS.h5 */
   int64_t newest;       /* step of the newest of them; -1: none of them is a checkpoint */
+  int others;           /* files that stay though they are not of this run */
 } checkpoint_leg;
 
 /* Begins a leg that will write checkpoints under `path`: of the run that wrote `from`, or, with NULL, of a new one, which
- * moves aside all that is there already. A kill on the way loses nothing: each file has one name or the other. */
+ * moves aside all that is there already. With `from`, checkpoint_write moves one of another run aside
+ * where it needs its name. A kill on the way loses nothing: each file has one name or the other. */
 int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e);
 
 /* Exit 2, naming file, key, expected and found, unless the fingerprint is this one. Not collective. */

@@ -25,7 +25,6 @@ static uint64_t checkpoint_write_number(void) {
 /* Rank 0: all files of the list get one number, unless another run that begins at the same time has taken it. */
 static int checkpoint_write_move_all(const checkpoint_list *list, const char *path, checkpoint_leg *leg,
                                      error *e) {
-  leg->number = list->aside + 1;
   if (list->count && list->entries[0].mark.generation >= 0) leg->newest = list->entries[0].step;
   /* The newest last: a kill on the way leaves it where it is looked for. */
   for (int i = list->count - 1; i >= 0; i--) {
@@ -44,7 +43,10 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
     checkpoint_list_files(&list, path, e);
     const int64_t newest = checkpoint_list_newest(&list);
     if (newest > leg->self.generation) leg->self.generation = newest;
+    leg->number = list.aside + 1;
     if (!e->id && !from) checkpoint_write_move_all(&list, path, leg, e);
+    for (int i = 0; from && i < list.count; i++)
+      leg->others += !checkpoint_owns(&leg->self, &list.entries[i].mark);
     checkpoint_list_free(&list);
   }
   TRY(error_agree(e, way->comm));

@@ -32,23 +32,22 @@ static bool space_counts(const space_steps *w, int64_t step) {
   return w->begins ? step >= w->first : step > w->first;
 }
 
-uint64_t space_taken(const char *path, const char *ending, const space_steps *which, int *files) {
+int space_taken(const char *path, const char *ending, const space_steps *which, space_use *use, error *e) {
   char folder[FILE_NAME], name[FILE_NAME + 256];
-  uint64_t bytes = 0;
   int64_t step;
-  *files = 0;
+  use->taken = 0, use->files = 0;
   path_folder(path, folder);
   DIR *open = opendir(folder);
   if (!open) return 0; /* writing will say why */
-  for (const struct dirent *d; (d = readdir(open));) {
+  for (const struct dirent *d; !e->id && (d = readdir(open));) {
     struct stat s;
     const char *rest = path_step(path, ending, d->d_name, &step);
     if (!rest || *rest || !space_counts(which, step)) continue;
     snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
-    if (stat(name, &s)) continue;
-    bytes += 512 * (uint64_t)s.st_blocks;
-    ++*files;
+    if (path_check_no_folder(name, e) || stat(name, &s)) continue;
+    use->taken += 512 * (uint64_t)s.st_blocks;
+    use->files++;
   }
   closedir(open);
-  return bytes;
+  return e->id;
 }

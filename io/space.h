@@ -26,14 +26,15 @@ typedef struct space_steps {
   bool begins; /* `first` itself may count too */
 } space_steps;
 
-/* Bytes that files PATH.SSSSSSSS + `ending` take whose step counts; *files is their number. */
-uint64_t space_taken(const char *path, const char *ending, const space_steps *which, int *files);
-
-/* All of it: the disk under a path, and what files there take. */
+/* The disk under a path, and what files there take. */
 typedef struct space_use {
   disk_space space;
-  uint64_t taken;
+  uint64_t taken; /* bytes */
   int files;
 } space_use;
+
+/* Counts the files PATH.SSSSSSSS + `ending` whose step counts: `taken` and `files`. Exit 2 where one is a folder, which
+ * could not be replaced. */
+int space_taken(const char *path, const char *ending, const space_steps *which, space_use *use, error *e);
 
 #endif
