@@ -97,25 +97,31 @@ static int log_columns(const run_log *l) {
   return size.ws_col - 1;
 }
 
-bool log_progress_due(const run_log *l, int64_t step, int64_t steps, double seconds) {
-  if (!l->to || !l->progress || steps == 0) return false;
-  const double fraction = (double)step / (double)steps;
-  if (l->redraw) return seconds >= l->next || step == steps;
-  return step == steps || (fraction >= l->next && fraction >= 0.1);
+/* Tenths of the whole run that so many steps complete. */
+static int log_tenths(int64_t step, int64_t steps) {
+  return (int)((double)step / (double)steps * 10 + 1e-9);
 }
 
-void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, double points) {
-  const double fraction = (double)step / (double)steps;
+bool log_progress_due(const run_log *l, const loop_progress *p) {
+  if (!l->to || !l->progress || p->steps <= p->first) return false;
+  if (p->step == p->steps) return true;
+  if (l->redraw) return p->seconds >= l->next;
+  const int tenths = log_tenths(p->step, p->steps);
+  return tenths >= l->next && tenths > log_tenths(p->first, p->steps);
+}
+
+void log_progress(run_log *l, const loop_progress *p, double points) {
+  const double done = (double)(p->step - p->first), left = (double)(p->steps - p->step);
   char text[PROGRESS_LENGTH], elapsed[32], remaining[32];
-  l->next = l->redraw ? seconds + REDRAW_SECONDS : ((int)(fraction * 10 + 1e-9) + 1) / 10.0 - 1e-9;
+  l->next = l->redraw ? p->seconds + REDRAW_SECONDS : log_tenths(p->step, p->steps) + 1;
   snprintf(text, sizeof text, "%3.0f %%  step %lld of %lld  %.4g Gpts/s  elapsed %s  remaining %s",
-           100 * fraction, (long long)step, (long long)steps,
-           seconds > 0 ? points * (double)step * 1e-9 / seconds : 0.0, log_duration(elapsed, seconds),
-           log_duration(remaining, step ? seconds * (double)(steps - step) / (double)step : 0));
+           100 * (double)p->step / (double)p->steps, (long long)p->step, (long long)p->steps,
+           p->seconds > 0 ? points * done * 1e-9 / p->seconds : 0.0, log_duration(elapsed, p->seconds),
+           log_duration(remaining, done > 0 ? p->seconds * left / done : 0));
   if (!l->redraw) {
     fprintf(l->to, "%s\n", text);
   } else { /* this also erases the rest of a longer line */
-    log_line_open = step < steps;
+    log_line_open = p->step < p->steps;
     fprintf(l->to, "\r%.*s\033[K%s", log_columns(l), text, log_line_open ? "" : "\n");
   }
   log_flush(l);

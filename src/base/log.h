@@ -14,7 +14,7 @@ typedef struct run_log {
   bool progress; /* show progress at all */
   bool redraw;   /* a terminal: the progress line is redrawn in place */
   int failed;    /* errno of the write that ended the log; 0: no write has failed */
-  double next;   /* when to show progress again: seconds since the start if redrawn, else the fraction done */
+  double next;   /* when to show progress again: seconds since the start if redrawn, else tenths of the run */
 } run_log;
 
 /* Prints one line and adds the newline. */
@@ -26,12 +26,17 @@ void log_flush(run_log *l);
 /* Ends the log. Exit 2 if something could not be written; a pipe whose reader has gone is not an error. */
 int log_close(run_log *l, error *e);
 
-/* True if progress is due at this step, `seconds` after the loop began: several times a second on a terminal, else
- * every 10 %. */
-bool log_progress_due(const run_log *l, int64_t step, int64_t steps, double seconds);
+/* How far the step loop is. A run that continues begins after `first` steps. */
+typedef struct loop_progress {
+  int64_t first, step, steps; /* step: steps that are done; steps: of the whole run */
+  double seconds;             /* since the loop began */
+} loop_progress;
+
+/* True if progress is due: several times a second on a terminal, else every 10 % of the whole run. */
+bool log_progress_due(const run_log *l, const loop_progress *p);
 /* Shows percent, step, Gpts/s, elapsed and remaining time: redrawn on a terminal and cut to its width, else as a line.
- * `step`: steps that are done. `points`: points that all ranks together update in a step. */
-void log_progress(run_log *l, int64_t step, int64_t steps, double seconds, double points);
+ * `points`: points that all ranks together update in a step. */
+void log_progress(run_log *l, const loop_progress *p, double points);
 
 /* For signal handlers and other threads, which have no run_log: ends an open progress line, so that the next text on
  * stdout or stderr begins on a new line. */

@@ -1,4 +1,5 @@
 /* What is probably a mistake in a configuration: above all, runs in which nothing can happen. */
+#include <inttypes.h>
 #include <math.h>
 #include "announce.h"
 
@@ -94,6 +95,10 @@ void announce_remarks(const simulation *s) {
   const bool rest = remarks_at_rest(c);
   int sounding = 0;
   if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
+  if (s->from && s->from->step >= s->physics.steps)
+    log_line(s->log,
+             "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
+             s->from->step, s->physics.steps);
   if (s->from) return; /* the checkpoint says what the field is */
   remarks_gaussian(s);
   for (int i = 0; i < c->source_count; i++) sounding += remarks_sounds(c, &c->sources[i]);

@@ -63,13 +63,14 @@ static int run_stopped(const simulation *s, enum stop_reason reason, error *e) {
   return FAIL(e, STOPPED, s->stepper.step, s->physics.steps, why);
 }
 
-/* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early.
- * `begin`: when the loop began, after `first` steps. */
-static int run_progress(simulation *s, int64_t first, int64_t last, double begin, error *e) {
-  const int64_t done = s->stepper.step - first, all = last - first;
-  if (!log_progress_due(s->log, done, all, MPI_Wtime() - begin)) return 0;
+/* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. `p`:
+ * all but the time; `begin`: when the loop began. */
+static int run_progress(simulation *s, loop_progress p, double begin, error *e) {
+  p.seconds = MPI_Wtime() - begin;
+  if (!log_progress_due(s->log, &p)) return 0;
   TRY(stepper_sync(&s->stepper, e));
-  log_progress(s->log, done, all, MPI_Wtime() - begin, config_points(s->config));
+  p.seconds = MPI_Wtime() - begin;
+  log_progress(s->log, &p, config_points(s->config));
   return 0;
 }
 
@@ -79,6 +80,8 @@ static int run_progress(simulation *s, int64_t first, int64_t last, double begin
 static int run_steps(simulation *s, bool saves, error *e) {
   const config *c = s->config;
   const int64_t first = s->stepper.step, last = s->physics.steps > first ? s->physics.steps : first;
+  const int64_t uncounted = saves ? 0 : first; /* a benchmark's warm-up */
+  loop_progress progress = {.first = first - uncounted, .steps = last - uncounted};
   enum stop_reason reason = STOP_NOT;
   MPI_TRY(e, MPI_Barrier(s->comm));
   const double begin = MPI_Wtime();
@@ -88,17 +91,17 @@ static int run_steps(simulation *s, bool saves, error *e) {
     if (stepper_advance(&s->stepper, stop - s->stepper.step, e)) error_abort(e, s->comm);
     if (s->stepper.step == last) break; /* what is saved then needs no steps beside it: run_finish */
     if (saves) TRY(run_save_due(s, &reason, e));
-    if (run_progress(s, first, last, begin, e)) error_abort(e, s->comm);
+    progress.step = s->stepper.step - uncounted;
+    if (run_progress(s, progress, begin, e)) error_abort(e, s->comm);
   }
   if (reason != STOP_NOT) return run_stopped(s, reason, e);
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->comm);
   watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, MPI_Barrier(s->comm));
-  const double end = MPI_Wtime(), seconds = end - begin;
-  s->loop = (loop_times){last - first, seconds, s->saves.io_seconds, s->saves.waited_seconds, end};
-  if (log_progress_due(s->log, last - first, last - first, seconds))
-    log_progress(s->log, last - first, last - first, seconds, config_points(c));
-  return 0;
+  const double end = MPI_Wtime();
+  s->loop = (loop_times){last - first, end - begin, s->saves.io_seconds, s->saves.waited_seconds, end};
+  progress.step = progress.steps;
+  return run_progress(s, progress, begin, e);
 }
 
 /* --- before and after the loop ----------------------------------------------------------------------------------- */
@@ -116,7 +119,6 @@ static int run_check_paths(const simulation *s, bool files, error *e) {
 static int run_begin(simulation *s, error *e) {
   const config *c = s->config;
   TRY(run_check_paths(s, true, e));
-  if (s->from) TRY(restart_match(&s->saves, s->from, e)); /* what follows counts on its step and its dt */
   TRY(storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
   TRY(save_checkpoint_begin(&s->saves, e));

@@ -35,14 +35,31 @@ static void rate_and_times_are_those_of_the_steps_done(void **state) {
   (void)state;
   page p;
   page_open(&p, false);
-  log_progress(&p.log, 30, 120, 90, 2e9);
+  log_progress(&p.log, &(loop_progress){0, 30, 120, 90}, 2e9);
   assert_page(&p, " 25 %  step 30 of 120  0.6667 Gpts/s  elapsed 1:30  remaining 4:30\n");
   page_close(&p);
   page_open(&p, false);
-  log_progress(&p.log, 3, 9, 3661, 12.345e12);
-  log_progress(&p.log, 9, 9, 7199.6, 12.345e12);
+  log_progress(&p.log, &(loop_progress){0, 3, 9, 3661}, 12.345e12);
+  log_progress(&p.log, &(loop_progress){0, 9, 9, 7199.6}, 12.345e12);
   assert_page(&p, " 33 %  step 3 of 9  10.12 Gpts/s  elapsed 1:01:01  remaining 2:02:02\n"
                   "100 %  step 9 of 9  15.43 Gpts/s  elapsed 2:00:00  remaining 0:00\n");
+  page_close(&p);
+}
+
+/* After a restart: step and percent are of the whole run, rate and times of what this leg has done. */
+static void a_leg_counts_the_whole_run(void **state) {
+  (void)state;
+  page p;
+  page_open(&p, false);
+  for (int step = 45; step <= 120; step++) {
+    const loop_progress now = {44, step, 120, 2.0 * (step - 44)};
+    if (step < 100 && log_progress_due(&p.log, &now)) log_progress(&p.log, &now, 1e9);
+  }
+  assert_page(&p, " 40 %  step 48 of 120  0.5 Gpts/s  elapsed 0:08  remaining 2:24\n"
+                  " 50 %  step 60 of 120  0.5 Gpts/s  elapsed 0:32  remaining 2:00\n"
+                  " 60 %  step 72 of 120  0.5 Gpts/s  elapsed 0:56  remaining 1:36\n"
+                  " 70 %  step 84 of 120  0.5 Gpts/s  elapsed 1:20  remaining 1:12\n"
+                  " 80 %  step 96 of 120  0.5 Gpts/s  elapsed 1:44  remaining 0:48\n");
   page_close(&p);
 }
 
@@ -50,8 +67,8 @@ static void nothing_done_or_no_time_is_no_rate(void **state) {
   (void)state;
   page p;
   page_open(&p, false);
-  log_progress(&p.log, 0, 5, 2, 1e9);
-  log_progress(&p.log, 5, 5, 0, 1e9);
+  log_progress(&p.log, &(loop_progress){0, 0, 5, 2}, 1e9);
+  log_progress(&p.log, &(loop_progress){0, 5, 5, 0}, 1e9);
   assert_page(&p, "  0 %  step 0 of 5  0 Gpts/s  elapsed 0:02  remaining 0:00\n"
                   "100 %  step 5 of 5  0 Gpts/s  elapsed 0:00  remaining 0:00\n");
   page_close(&p);
@@ -65,10 +82,10 @@ static void lines_come_every_tenth(void **state) {
     int shown = 0;
     page_open(&p, false);
     for (int step = 0, tenth = 0; step <= steps; step++) {
-      const bool due = log_progress_due(&p.log, step, steps, 0.001 * step);
+      const bool due = log_progress_due(&p.log, &(loop_progress){0, step, steps, 0.001 * step});
       assert_int_equal(due, step * 10 / steps > tenth);
       if (!due) continue;
-      log_progress(&p.log, step, steps, 0.001 * step, 1);
+      log_progress(&p.log, &(loop_progress){0, step, steps, 0.001 * step}, 1);
       tenth = step * 10 / steps;
       shown++;
     }
@@ -83,14 +100,14 @@ static void a_terminal_is_redrawn(void **state) {
   (void)state;
   page p;
   page_open(&p, true);
-  assert_true(log_progress_due(&p.log, 1, 1000, 5));
-  log_progress(&p.log, 1, 1000, 5, 4e9);
-  assert_false(log_progress_due(&p.log, 999, 1000, 5.09));
-  assert_true(log_progress_due(&p.log, 1000, 1000, 5.09));
-  assert_true(log_progress_due(&p.log, 2, 1000, 5.11));
+  assert_true(log_progress_due(&p.log, &(loop_progress){0, 1, 1000, 5}));
+  log_progress(&p.log, &(loop_progress){0, 1, 1000, 5}, 4e9);
+  assert_false(log_progress_due(&p.log, &(loop_progress){0, 999, 1000, 5.09}));
+  assert_true(log_progress_due(&p.log, &(loop_progress){0, 1000, 1000, 5.09}));
+  assert_true(log_progress_due(&p.log, &(loop_progress){0, 2, 1000, 5.11}));
   log_line(&p.log, "saved %d", 7);
   log_detail(&p.log, "unseen");
-  log_progress(&p.log, 1000, 1000, 10, 4e9);
+  log_progress(&p.log, &(loop_progress){0, 1000, 1000, 10}, 4e9);
   log_line(&p.log, "done");
   assert_page(&p, "\r  0 %  step 1 of 1000  0.8 Gpts/s  elapsed 0:05  remaining 1:23:15\033[K\nsaved 7\n"
                   "\r100 %  step 1000 of 1000  400 Gpts/s  elapsed 0:10  remaining 0:00\033[K\ndone\n");
@@ -112,11 +129,11 @@ static void a_line_is_cut_to_the_terminal(void **state) {
   assert_non_null(log.to);
   FILE *terminal = log.to;
   set_columns(follower, 60);
-  log_progress(&log, 1, 1000, 5, 4e9);
+  log_progress(&log, &(loop_progress){0, 1, 1000, 5}, 4e9);
   set_columns(follower, 20);
-  log_progress(&log, 2, 1000, 6, 4e9);
+  log_progress(&log, &(loop_progress){0, 2, 1000, 6}, 4e9);
   set_columns(follower, 0); /* unknown */
-  log_progress(&log, 3, 1000, 7, 4e9);
+  log_progress(&log, &(loop_progress){0, 3, 1000, 7}, 4e9);
   assert_int_equal(log_close(&log, &(error){0}), 0);
   for (size_t length = 0; !strchr(text, '\n'); length = strlen(text))
     assert_true(read(leader, text + length, sizeof text - 1 - length) > 0);
@@ -135,7 +152,7 @@ static void what_follows_has_a_line_of_its_own(void **state) {
   char text[64] = "";
   assert_int_equal(pipe(ends), 0);
   page_open(&p, true);
-  log_progress(&p.log, 1, 1000, 5, 4e9);
+  log_progress(&p.log, &(loop_progress){0, 1, 1000, 5}, 4e9);
   log_write_at_once(ends[1], "now\n", 4);
   log_write_at_once(ends[1], "then\n", 5);
   assert_int_equal(read(ends[0], text, sizeof text - 1), 10);
@@ -175,18 +192,19 @@ static void silence(void **state) {
   page p;
   page_open(&p, false);
   p.log.progress = false;
-  assert_false(log_progress_due(&p.log, 5, 5, 1));
+  assert_false(log_progress_due(&p.log, &(loop_progress){0, 5, 5, 1}));
   p.log.progress = true;
-  assert_false(log_progress_due(&p.log, 0, 0, 1));
+  assert_false(log_progress_due(&p.log, &(loop_progress){0, 0, 0, 1}));
   page_close(&p);
   run_log quiet = {.progress = true, .verbose = true};
-  assert_false(log_progress_due(&quiet, 5, 5, 1));
+  assert_false(log_progress_due(&quiet, &(loop_progress){0, 5, 5, 1}));
   log_line(&quiet, "unheard");
   log_detail(&quiet, "unheard");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(rate_and_times_are_those_of_the_steps_done),
+                                     cmocka_unit_test(a_leg_counts_the_whole_run),
                                      cmocka_unit_test(nothing_done_or_no_time_is_no_rate),
                                      cmocka_unit_test(lines_come_every_tenth),
                                      cmocka_unit_test(a_terminal_is_redrawn),
