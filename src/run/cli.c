@@ -31,7 +31,7 @@ const cli_option cli_options[] = {
   [OPTION_RESTART] = {'r', "restart", "FILE|auto",
                       "continue from a checkpoint; auto: the newest intact one, or from the start"},
   [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS", "random field, no files: time STEPS steps after a warm-up"},
-  [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON"},
+  [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON; report.file=... after the config wins"},
   [OPTION_QUIET] = {'q', "quiet", NULL, "print errors only"},
   [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank; errors say where they were found"},
 };
@@ -45,7 +45,7 @@ enum {
 
 static int cli_refuse(error *e, const char *before, const char *what, const char *after) {
   char text[ERROR_TEXT];
-  snprintf(text, sizeof text, "%s%s%s", before, what, after);
+  snprintf(text, sizeof text, "%s%.100s%s", before, what, after);
   return FAIL(e, USAGE_OPTION, text);
 }
 
@@ -198,6 +198,9 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
   c->config_file = argv[optind++];
   c->override_count = argc - optind;
   c->overrides = (const char **)&argv[optind];
-  for (int i = 0; i < c->override_count; i++) TRY(config_check_override(c->overrides[i], e));
+  for (int i = 0; i < c->override_count; i++) {
+    TRY(config_check_override(c->overrides[i], e));
+    if (strncmp(c->overrides[i], "report.file=", 12) == 0) c->report_file = NULL; /* the last one wins */
+  }
   return 0;
 }

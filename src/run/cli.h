@@ -27,7 +27,7 @@ typedef struct cli {
   bool dry_run, measure;
   int64_t benchmark;       /* timed steps; 0: a normal run */
   const char *restart;     /* FILE or "auto"; NULL: from the start */
-  const char *report_file; /* NULL: as configured */
+  const char *report_file; /* NULL: as configured; overrides come later and win */
   bool quiet, verbose;
   const char *config_file; /* points into argv, as do the overrides */
   int override_count;

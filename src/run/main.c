@@ -61,7 +61,10 @@ static int main_load_config(config *c, const cli *options, int rank, MPI_Comm co
 static run_log main_open_log(const cli *options, const config *c, int rank) {
   const bool speaks = rank == 0 && !options->quiet;
   const bool seen = speaks && launcher_use_terminal();
-  if (speaks && !options->dry_run && !options->benchmark) stop_answer(STDOUT_FILENO);
+  if (options->dry_run || options->benchmark)
+    stop_at_once(speaks ? STDOUT_FILENO : -1);
+  else if (speaks)
+    stop_answer(STDOUT_FILENO);
   return (run_log){.to = speaks ? stdout : NULL,
                    .verbose = options->verbose,
                    .progress = c->progress != PROGRESS_OFF,
@@ -80,8 +83,6 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   if (command) {
     run_log log = main_open_log(options, &c, rank);
     const job j = {&c, options, command, &log, &f};
-    if (options->dry_run || options->benchmark)
-      stop_end(); /* there is nothing to save: a signal ends it at once */
     field_io_start();
     files_open(&f, comm, c.io, e);
     if (!e->id && f.server)

@@ -38,7 +38,7 @@ static struct sigaction stop_before[SIGNAL_COUNT];
 static double stop_clock_begin;
 
 /* The answer to a signal: prepared, except for the number of the step. */
-enum { NO_STEP = -1, NO_STEPS_LEFT = -2 };
+enum { NO_STEP = -1, NO_STEPS_LEFT = -2, NOTHING_SAVED = -3 };
 static _Atomic bool stop_done_answering = true;
 static _Atomic int64_t stop_next;           /* the step under way, or one of the above */
 static volatile sig_atomic_t stop_terminal; /* where the answer goes */
@@ -83,17 +83,25 @@ static void stop_speak(int number, bool from_mpirun) {
   const int64_t next = stop_next;
   if (atomic_exchange(&stop_done_answering, true)) return;
   size_t used = stop_put(line, 0, room, stop_signal_name(number));
-  if (next == NO_STEPS_LEFT) {
+  if (next == NOTHING_SAVED) {
+    used = stop_put(line, used, room, " received: there is nothing to save, the program ends");
+  } else if (next == NO_STEPS_LEFT) {
     used =
         stop_put(line, used, room, " received: all steps are done, the run ends when its files are written");
   } else {
     used = stop_put(line, used, room, " received: writing a checkpoint after ");
     used = stop_put(line, used, room, next < 0 ? "the first step" : "step ");
     if (next >= 0) used = stop_put(line, used, room, stop_digits(digits, next));
+    used = stop_put(line, used, room, " or soon after it"); /* when all ranks know */
     if (from_mpirun) used = stop_put(line, used, room, stop_limits[stop_limit]);
   }
   line[used++] = '\n';
   log_write_at_once(stop_terminal, line, used);
+}
+
+static void stop_end_by(int number) {
+  signal(number, SIG_DFL);
+  raise(number); /* in a handler: taken when that returns */
 }
 
 static void stop_on_signal(int number, siginfo_t *info, void *context) {
@@ -106,10 +114,10 @@ static void stop_on_signal(int number, siginfo_t *info, void *context) {
     const int error_before = errno;
     stop_caught = number;
     stop_speak(number, number != SIGUSR1 && stop_mpirun && info->si_pid == stop_mpirun);
+    if (stop_next == NOTHING_SAVED) stop_end_by(number);
     errno = error_before;
   } else if (at - first >= MOMENT) {
-    signal(number, SIG_DFL);
-    raise(number); /* taken when this handler returns */
+    stop_end_by(number);
   }
 }
 
@@ -148,6 +156,15 @@ void stop_answer(int descriptor) {
   stop_prepare(0);
   stop_done_answering = false;
   if (stop_caught) stop_speak(stop_caught, false);
+}
+
+void stop_at_once(int descriptor) {
+  stop_next = NOTHING_SAVED;
+  stop_terminal = descriptor;
+  stop_done_answering = descriptor < 0;
+  if (!stop_caught) return;
+  stop_speak(stop_caught, false);
+  stop_end_by(stop_caught);
 }
 
 bool stop_answered(void) {

@@ -47,6 +47,9 @@ const char *stop_signal_name(int number);
 int stop_signal(void);
 /* Seconds since stop_begin. */
 double stop_clock(void);
+/* From now on the first signal, also one that has already come, ends the program: nothing is saved (a benchmark, a dry
+ * run). It says so in one line on `descriptor`; -1: it is silent. */
+void stop_at_once(int descriptor);
 /* Restores what signals did before. */
 void stop_end(void);
 
