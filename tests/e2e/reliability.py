@@ -142,6 +142,7 @@ def other_keys(program):
     # Nothing is left to do, or less than nothing: the state is saved once more.
     for steps in (20, 12):
         result = program.succeed("--restart", last, "run.ini", f"time.steps={steps}", "output.path=out/done")
+        check(f"nothing is left to do: the checkpoint is of step 20, the run ends at step {steps}\n" in result.out, str(result))
         check(same_bits(program.field(20, "out/done"), program.field(20, "out/ref")), f"time.steps={steps}: other bits")
     check("restart from" not in program.run("run.ini", "time.steps=2", "output.path=out/none").out, "restarted unasked")
 
@@ -205,8 +206,8 @@ def one_path(program, config, expected, ranks, io):
     go_on_from(program, config, "out/c.old1.00000012.h5", "out/A", expected, path)
     check({11, 12} <= set(checkpoints(program)), f"{io}: a restart took others' checkpoints: {sorted(program.files())}")
     result = program.succeed("--restart", "auto", config, *OTHER, path, "time.steps=14", f"parallel.io={io}", np=ranks)
-    check("step 12\n" in result.out and result.out.count("passed over: out/c.00000") == 2,  # A's, of steps 16 and 20
-          f"{io}: not from the newest of its own: {result}")
+    check("step 12\n" in result.out and result.out.count("passed over: out/c.00000") == 2  # A's, of steps 16 and 20
+          and "2 checkpoints of another run under out/c:" in result.out, f"{io}: not from the newest of its own: {result}")
     check(sorted(checkpoints(program)) == [13, 14, 16, 20], f"{io}: others' checkpoints are gone: {sorted(program.files())}")
 
 
@@ -293,7 +294,8 @@ def restart_refused(program):
     check(list(sorted(good)) == [4, 8], f"checkpoints {good}")
     for number, (changes, key) in enumerate(REFUSED):
         ranks = 3 if number % 6 == 0 else 0
-        program.fail(2, [good[8], key], "-q", "--restart", good[8] if number % 2 else "auto", config, *changes, np=ranks)
+        for dry in ([], ["-n"]):
+            program.fail(2, [good[8], key], "-q", *dry, "--restart", good[8] if number % 2 else "auto", config, *changes, np=ranks)
     heat = program.config({"grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "equation.type": "heat", **ORIGIN}, "heat.ini")
     program.fail(2, [good[8], "[equation] type", "heat", "wave"], "-q", "--restart", good[8], heat)
     for number, (name, words) in enumerate(damaged(program, good[8])):
@@ -433,7 +435,7 @@ def second_signal(program, ranks):
     print(f"a second signal on {ranks or 'no'} ranks: ended at once", flush=True)
 
 
-ANSWER = re.compile(r"^(SIG\w+) received: writing a checkpoint after step (\d+)(.*?)\r?$", re.MULTILINE)
+ANSWER = re.compile(r"^(SIG\w+) received: writing a checkpoint after step (\d+)(?: or soon after it)?(.*?)\r?$", re.MULTILINE)
 
 
 @case
@@ -452,6 +454,13 @@ def answers(program):
         check(said[0][0] == number.name and not said[0][2], f"{about}: {said}")
         check(int(said[0][1]) == step if to == "last" else int(said[0][1]) <= step, f"{about}: {said}, but step {step}")
         check(result.out.index("received:") < result.out.index("checkpoint out/c."), f"{about}: {result}")
+    for ranks, keys in ((0, ["-b", 10**7]), (0, ["-n", "--measure"]), (2, ["-b", 10**7])):  # nothing to save
+        with Running(program, *keys, config, "grid.nx=200", "grid.ny=200", "report.progress=on", np=ranks) as leg:
+            leg.wait_for(lambda: "kernel auto:" in leg.out(), "the start")
+            send(leg.process.pid, signal.SIGUSR1)
+            result = leg.wait()
+        said = re.findall(r"SIGUSR1 received: there is nothing to save, the program ends\n", result.out)
+        check(result.code and len(said) == 1 and not checkpoints(program), f"{keys} on {ranks} ranks: {result}")
     with Running(program, config, np=2) as leg:  # in the middle of a step, which does not end
         leg.wait_until_it_steps()
         ranks = leg.ranks()
