@@ -176,6 +176,6 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
 }
 
 int physics_bytes(const config *c) {
-  if (c->equation == EQUATION_WAVE) return 16;
-  return c->equation == EQUATION_HEAT && c->diffusivity_file[0] ? 12 : 8;
+  double number;
+  return (c->equation == EQUATION_WAVE ? 12 : 8) + (physics_medium(c, &number) ? 4 : 0);
 }

@@ -512,9 +512,20 @@ def benchmark(program):
         check("Gpts/s" in out and "GB/s" in out, f"no report on stdout:\n{out}")
         check_report(json.loads((program.folder / "r.json").read_text()), n or 1, steps, 64 * 48 * 40)
     benchmark_keeps_actors(program)
+    benchmark_counts_bytes(program)
     program.succeed(config, "report.file=out/configured.json")
     check("steps" in json.loads((program.folder / "out/configured.json").read_text()), "[report] file is empty")
     program.fail(2, ["no/such"], "--report", "no/such/r.json", config, "output.path=out/v")
+
+
+def benchmark_counts_bytes(program):
+    """What a step must move, bytes a point."""
+    write_field(program.folder / "in.h5", np.full((40, 48, 64), 2, np.float32))
+    for equation, key, values in (("heat", "diffusivity", {"1": 8, "in.h5:/u": 12}), ("wave", "velocity", {"2": 12, "in.h5:/u": 16})):
+        for medium, expected in values.items():
+            program.succeed("-qb", 3, "--report", "r.json", "run.ini", f"equation.type={equation}", f"medium.{key}={medium}")
+            report = json.loads((program.folder / "r.json").read_text())
+            check(report["bytes_per_point"] == expected and np.isclose(report["gbs"], expected * report["gpts"]), f"{equation}, {medium}: {report}")
 
 
 def benchmark_keeps_actors(program):

@@ -454,6 +454,8 @@ def answers(program):
         check(said[0][0] == number.name and not said[0][2], f"{about}: {said}")
         check(int(said[0][1]) == step if to == "last" else int(said[0][1]) <= step, f"{about}: {said}, but step {step}")
         check(result.out.index("received:") < result.out.index("checkpoint out/c."), f"{about}: {result}")
+    program.fresh()
+    config = program.config(ENDLESS)
     for ranks, keys in ((0, ["-b", 10**7]), (0, ["-n", "--measure"]), (2, ["-b", 10**7])):  # nothing to save
         with Running(program, *keys, config, "grid.nx=200", "grid.ny=200", "report.progress=on", np=ranks) as leg:
             leg.wait_for(lambda: "kernel auto:" in leg.out(), "the start")
