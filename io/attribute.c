@@ -30,18 +30,25 @@ int attribute_double(const char *file, hid_t object, const char *name, int count
   return attribute_put(file, object, name, (attribute_values){H5T_NATIVE_DOUBLE, count, values}, e);
 }
 
+hid_t text_type(size_t size) {
+  const bool variable = size == H5T_VARIABLE;
+  hid_t type = H5Tcopy(H5T_C_S1);
+  if (type < 0 || (H5Tset_size(type, size) >= 0 &&
+                   H5Tset_strpad(type, variable ? H5T_STR_NULLTERM : H5T_STR_NULLPAD) >= 0 &&
+                   H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) >= 0))
+    return type;
+  H5Tclose(type);
+  return H5I_INVALID_HID;
+}
+
 int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
                      error *e) {
-  bool variable = size == H5T_VARIABLE;
+  hid_t type = text_type(size);
   if (!text) text = "";
-  hid_t type = H5Tcopy(H5T_C_S1);
-  if (type < 0 || H5Tset_size(type, size) < 0 ||
-      H5Tset_strpad(type, variable ? H5T_STR_NULLTERM : H5T_STR_NULLPAD) < 0 ||
-      H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) < 0)
-    FAIL(e, FILE_WRITE, file, HDF5_WHY);
-  else
-    attribute_put(file, object, name, (attribute_values){type, 0, variable ? (const void *)&text : text}, e);
-  if (type >= 0) H5Tclose(type);
+  if (type < 0) return FAIL(e, FILE_WRITE, file, HDF5_WHY);
+  attribute_put(file, object, name,
+                (attribute_values){type, 0, size == H5T_VARIABLE ? (const void *)&text : text}, e);
+  H5Tclose(type);
   return e->id;
 }
 

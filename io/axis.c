@@ -47,12 +47,10 @@ static int axis_put(const char *file, hid_t in, const axis *a, hid_t type, const
 }
 
 static int axis_put_labels(const char *file, hid_t in, const axis *a, error *e) {
-  hid_t type = H5Tcopy(H5T_C_S1);
-  if (type < 0 || H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0)
-    FAIL(e, FILE_WRITE, file, HDF5_WHY);
-  else
-    axis_put(file, in, a, type, a->labels, e);
-  if (type >= 0) H5Tclose(type);
+  hid_t type = text_type(H5T_VARIABLE);
+  if (type < 0) return FAIL(e, FILE_WRITE, file, HDF5_WHY);
+  axis_put(file, in, a, type, a->labels, e);
+  H5Tclose(type);
   return e->id;
 }
 

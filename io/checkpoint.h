@@ -91,9 +91,10 @@ typedef struct checkpoint {
   bool direct; /* every rank does */
   int count;
   stored_array arrays[CHECKPOINT_ARRAYS];
-  message held;   /* what rank 0 told of the file: */
-  uint64_t *sums; /* of all rows, a part of it; */
-  int key_count;  /* the fingerprint is the rest */
+  uint64_t keys_bytes;
+  message held;     /* what rank 0 told of the file: */
+  uint64_t *sums;   /* of all rows, a part of it; */
+  const char *keys; /* the fingerprint: texts one after another, each key with its value; the last is empty */
 } checkpoint;
 
 /* Opens a checkpoint: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2.

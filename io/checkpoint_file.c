@@ -1,15 +1,34 @@
 /* The HDF5 part of a checkpoint: what surrounds its arrays. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "checkpoint_internal.h"
 
 enum { ALIGNED_BYTES = 1 << 16 /* arrays from this size on */, PAGE_BYTES = CHECKPOINT_SEAL };
 
-static int checkpoint_file_put_keys(const char *name, hid_t file, const checkpoint_meta *m, error *e) {
-  hid_t group = H5Gcreate2(file, CHECKPOINT_KEYS, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (group < 0) return FAIL(e, FILE_WRITE, name, HDF5_WHY);
-  for (int i = 0; i < m->key_count && !e->id; i++)
-    attribute_text(name, group, m->keys[i].key, m->keys[i].value, e);
-  H5Gclose(group);
+/* The fingerprint as a text; to be freed. */
+static char *checkpoint_file_keys(const checkpoint_meta *m, size_t *bytes, error *e) {
+  char *text = NULL;
+  FILE *to = open_memstream(&text, bytes);
+  for (int i = 0; to && i < m->key_count; i++)
+    fprintf(to, "%s\n%s\n", m->keys[i].key, m->keys[i].value ? m->keys[i].value : "");
+  if (!to || fclose(to) || !text) FAIL(e, OUT_OF_MEMORY, *bytes, "the fingerprint of the run");
+  return text;
+}
+
+static int checkpoint_file_put_keys(const char *name, hid_t file, const checkpoint_meta *m,
+                                    checkpoint_seal *s, error *e) {
+  size_t bytes = 0;
+  char *text = checkpoint_file_keys(m, &bytes, e);
+  hid_t type = text_type(bytes + 1);
+  hid_t dataset = e->id || type < 0 ? H5I_INVALID_HID : dataset_create(file, CHECKPOINT_KEYS, type, 0, NULL);
+  if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0)
+    FAIL(e, FILE_WRITE, name, HDF5_WHY);
+  else
+    s->keys_at = H5Dget_offset(dataset), s->keys_bytes = bytes;
+  if (dataset >= 0) H5Dclose(dataset);
+  if (type >= 0) H5Tclose(type);
+  free(text);
   return e->id;
 }
 
@@ -40,6 +59,7 @@ static int checkpoint_file_put_arrays(const char *name, hid_t file, checkpoint_s
 int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, checkpoint_seal *s,
                       error *e) {
   disk_driver disk = {0};
+  s->step = m->run.step, s->time = m->run.time, s->dt = m->run.dt;
   hid_t list = H5Pcreate(H5P_FILE_CREATE), file = H5I_INVALID_HID;
   /* The newer file format is the smaller one. Arrays begin on pages. */
   if (disk_driver_open(&disk) && list >= 0 && H5Pset_userblock(list, CHECKPOINT_SEAL) >= 0 &&
@@ -48,44 +68,9 @@ int checkpoint_create(const char *name, const char *temporary, const checkpoint_
     file = H5Fcreate(temporary, H5F_ACC_TRUNC, list, disk.access);
   if (file < 0) FAIL(e, FILE_WRITE, name, disk.error ? strerror(disk.error) : HDF5_WHY);
   if (list >= 0) H5Pclose(list);
-  if (!e->id && !attribute_run(name, file, &m->run, e) && !checkpoint_file_put_keys(name, file, m, e))
+  if (!e->id && !attribute_run(name, file, &m->run, e) && !checkpoint_file_put_keys(name, file, m, s, e))
     checkpoint_file_put_arrays(name, file, s, e);
   if (file >= 0 && H5Fclose(file) < 0) FAIL(e, FILE_WRITE, name, "HDF5 could not close it");
   disk_driver_close(&disk);
   return disk.error && !e->id ? FAIL(e, FILE_WRITE, name, strerror(disk.error)) : e->id;
-}
-
-int checkpoint_open_file(const char *name, const char *file, hid_t *opened, error *e) {
-  hid_t access = hdf5_access();
-  *opened = access < 0 ? H5I_INVALID_HID : H5Fopen(file, H5F_ACC_RDONLY, access);
-  if (*opened < 0) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
-  if (access >= 0) H5Pclose(access);
-  return e->id;
-}
-
-/* Reads a scalar attribute as values of `type`, whose memory is then the caller's. */
-static int checkpoint_file_get(const char *name, hid_t object, const char *attribute, hid_t type, void *value,
-                               error *e) {
-  hid_t a = H5Aopen(object, attribute, H5P_DEFAULT);
-  if (a < 0 || H5Aread(a, type, value) < 0) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
-  if (a >= 0) H5Aclose(a);
-  return e->id;
-}
-
-int checkpoint_get_meta(const char *name, hid_t file, int64_t *step, double *time, double *dt, error *e) {
-  TRY(checkpoint_file_get(name, file, "step", H5T_NATIVE_INT64, step, e));
-  TRY(checkpoint_file_get(name, file, "time", H5T_NATIVE_DOUBLE, time, e));
-  return checkpoint_file_get(name, file, "dt", H5T_NATIVE_DOUBLE, dt, e);
-}
-
-int checkpoint_get_text(const char *name, hid_t object, const char *attribute, char **text, error *e) {
-  hid_t type = H5Tcopy(H5T_C_S1);
-  *text = NULL;
-  if (type < 0 || H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0)
-    FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
-  else
-    checkpoint_file_get(name, object, attribute, type, text, e);
-  if (type >= 0) H5Tclose(type);
-  if (!e->id && !*text) FAIL(e, FIELD_DAMAGED, name, attribute);
-  return e->id;
 }

@@ -6,9 +6,10 @@
 #include "checkpoint.h"
 #include "io_internal.h"
 
-enum { CHECKPOINT_FORMAT = 3, CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING };
-#define CHECKPOINT_KEYS "fingerprint" /* the group with the fingerprint as attributes */
-#define CHECKPOINT_SUMS "checksums"   /* the dataset with the sum of each row of each array */
+enum { CHECKPOINT_FORMAT = 4, CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING };
+#define CHECKPOINT_KEYS                                                                                      \
+  "fingerprint" /* the dataset with the fingerprint, a text: keys and their values, a line each */
+#define CHECKPOINT_SUMS "checksums" /* the dataset with the sum of each row of each array */
 
 /* --- checkpoint_seal.c: whether a file is as it was written --- */
 
@@ -16,8 +17,11 @@ enum { CHECKPOINT_SEAL = 4096 /* bytes before the HDF5 part: its user block */ }
 
 typedef struct checkpoint_seal {
   checkpoint_mark mark;
-  uint64_t bytes;   /* of the file, seal included */
-  uint64_t sums_at; /* XXH3 of each row of each array, in their order, 8 bytes each */
+  int64_t step;
+  double time, dt;
+  uint64_t bytes;               /* of the file, seal included */
+  uint64_t sums_at;             /* XXH3 of each row of each array, in their order, 8 bytes each */
+  uint64_t keys_at, keys_bytes; /* CHECKPOINT_KEYS */
   int count;
   stored_array arrays[CHECKPOINT_ARRAYS];
 } checkpoint_seal;
@@ -39,14 +43,9 @@ int checkpoint_write_seal(const char *name, int fd, checkpoint_seal *s, error *e
 /* --- checkpoint_file.c: the HDF5 part --- */
 
 /* Creates `temporary`, which is going to be `name`, with all but the arrays' values, their sums and the seal; their space
- * is taken. Fills the places in `s`, whose arrays are described. */
+ * is taken. Fills `s`, whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
 int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, checkpoint_seal *s,
                       error *e);
-/* Opens `file` for reading, calling it `name` in messages. */
-int checkpoint_open_file(const char *name, const char *file, hid_t *opened, error *e);
-int checkpoint_get_meta(const char *name, hid_t file, int64_t *step, double *time, double *dt, error *e);
-/* `*text` is to be given back by H5free_memory. */
-int checkpoint_get_text(const char *name, hid_t object, const char *attribute, char **text, error *e);
 
 /* --- checkpoint_list.c: files of a path --- */
 

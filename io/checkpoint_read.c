@@ -10,6 +10,10 @@
 
 _Static_assert((int)CHECKPOINT_NAME == (int)FILE_NAME, "both are the longest name of a file");
 
+enum {
+  KEYS_END = 2 /* bytes after the fingerprint: of an empty key, and of its value, were the last one missing */
+};
+
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 void checkpoint_close(checkpoint *c) {
@@ -24,50 +28,22 @@ static int64_t read_sum_count(const checkpoint *c) {
   return rows;
 }
 
-/* Adds a key of the fingerprint to the message, for H5Aiterate2. */
-static herr_t read_key(hid_t group, const char *name, const H5A_info_t *info, void *context) {
-  checkpoint *c = context;
-  char *found;
-  error why = {0};
-  (void)info;
-  if (checkpoint_get_text(c->name, group, name, &found, &why)) return -1;
-  const char *value = found;
-  message_text(&c->held, &name);
-  message_text(&c->held, &value);
-  H5free_memory(found);
-  c->key_count++;
-  return 0;
-}
-
-static int read_keys(checkpoint *c, hid_t file, error *e) {
-  hid_t group = H5Gopen2(file, CHECKPOINT_KEYS, H5P_DEFAULT);
-  hsize_t at = 0;
-  if (group < 0 || H5Aiterate2(group, H5_INDEX_NAME, H5_ITER_INC, &at, read_key, c) < 0)
-    FAIL(e, FIELD_DAMAGED, c->name, HDF5_WHY);
-  if (group >= 0) H5Gclose(group);
-  return e->id;
-}
-
-/* What HDF5 knows of it. */
-static int read_file(checkpoint *c, error *e) {
-  hid_t file;
-  TRY(checkpoint_open_file(c->name, c->name, &file, e));
-  if (!checkpoint_get_meta(c->name, file, &c->step, &c->time, &c->dt, e)) read_keys(c, file, e);
-  H5Fclose(file);
-  return e->id;
-}
-
-static int read_sums(checkpoint *c, uint64_t at, error *e) {
+/* The sums, then the texts of the fingerprint, which are lines in the file. */
+static int read_held(checkpoint *c, const checkpoint_seal *s, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
-  const size_t bytes = (size_t)read_sum_count(c) * sizeof *c->sums;
-  uint64_t *sums = malloc(bytes + 1);
-  if (!sums) return FAIL(e, OUT_OF_MEMORY, bytes, "the sums of a checkpoint");
-  if (!row_file_get(&f, at, sums, bytes, e)) message_array(&c->held, &sums, bytes);
-  free(sums);
+  const size_t sums = (size_t)read_sum_count(c) * sizeof *c->sums, bytes = sums + s->keys_bytes;
+  char *held = calloc(1, bytes + KEYS_END);
+  if (!held) return FAIL(e, OUT_OF_MEMORY, bytes, "the sums of a checkpoint");
+  if (!row_file_get(&f, s->sums_at, held, sums, e) &&
+      !row_file_get(&f, s->keys_at, held + sums, s->keys_bytes, e)) {
+    for (char *end = held + sums; (end = strchr(end, '\n')); end++) *end = 0;
+    message_array(&c->held, &held, bytes + KEYS_END);
+  }
+  free(held);
   return e->id;
 }
 
-/* Rank 0. What the others are to know goes into c->held: the sums, then the keys. */
+/* Rank 0. What the others are to know of its arrays and the run goes into c->held. */
 static int read_open_here(checkpoint *c, const char *file, error *e) {
   checkpoint_seal s;
   if (strlen(file) >= sizeof c->name) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
@@ -75,10 +51,11 @@ static int read_open_here(checkpoint *c, const char *file, error *e) {
   TRY(checkpoint_check_seal(file, c->fd, &s, e));
   strcpy(c->name, file);
   c->mark = s.mark;
+  c->step = s.step, c->time = s.time, c->dt = s.dt;
   c->count = s.count;
+  c->keys_bytes = s.keys_bytes;
   memcpy(c->arrays, s.arrays, sizeof c->arrays);
-  TRY(read_sums(c, s.sums_at, e));
-  return read_file(c, e);
+  return read_held(c, &s, e);
 }
 
 static int read_open_newest(checkpoint *c, const checkpoint_search *search, message *skipped, error *e) {
@@ -129,7 +106,8 @@ static int read_share(checkpoint *c, error *e) {
     checkpoint_close(c);
     return e->id;
   }
-  message_array(&c->held, &c->sums, (size_t)read_sum_count(c) * sizeof *c->sums);
+  message_array(&c->held, &c->sums, (size_t)read_sum_count(c) * sizeof *c->sums + c->keys_bytes + KEYS_END);
+  c->keys = (const char *)(c->sums + read_sum_count(c));
   return read_open_directly(c, e);
 }
 
@@ -161,35 +139,24 @@ int checkpoint_open_newest(checkpoint *c, io_way *way, const checkpoint_search *
 
 /* --- the fingerprint -------------------------------------------------------------------------------------------- */
 
-static const char *read_value_of(const checkpoint_key *keys, int count, const char *key) {
-  for (int i = 0; i < count; i++)
-    if (strcmp(keys[i].key, key) == 0) return keys[i].value ? keys[i].value : "";
-  return NULL;
-}
-
-/* Those of the file, which follow the sums in c->held. To be freed. */
-static checkpoint_key *read_fingerprint(const checkpoint *c, error *e) {
-  checkpoint_key *keys = calloc((size_t)c->key_count + 1, sizeof *keys);
-  message m = c->held; /* read anew each time */
-  if (!keys) FAIL(e, OUT_OF_MEMORY, (size_t)c->key_count * sizeof *keys, "the fingerprint of the run");
-  for (int i = 0; keys && i < c->key_count; i++)
-    message_text(&m, &keys[i].key), message_text(&m, &keys[i].value);
-  return keys;
+static const char *read_next(const char *text) {
+  return text + strlen(text) + 1;
 }
 
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e) {
-  checkpoint_key *there = read_fingerprint(c, e);
-  for (int i = 0; i < count && !e->id; i++) {
-    const char *expected = keys[i].value ? keys[i].value : "";
-    const char *found = read_value_of(there, c->key_count, keys[i].key);
-    if (!found || strcmp(found, expected))
-      FAIL(e, CHECKPOINT_DIFFERS, c->name, keys[i].key, expected, found ? found : "");
+  for (int i = 0; i < count; i++) {
+    const char *expected = keys[i].value ? keys[i].value : "", *key = c->keys;
+    while (*key && strcmp(key, keys[i].key)) key = read_next(read_next(key));
+    const char *found = *key ? read_next(key) : "";
+    if (!*key || strcmp(found, expected))
+      return FAIL(e, CHECKPOINT_DIFFERS, c->name, keys[i].key, expected, found);
   }
-  for (int i = 0; i < c->key_count && !e->id; i++)
-    if (!read_value_of(keys, count, there[i].key))
-      FAIL(e, CHECKPOINT_DIFFERS, c->name, there[i].key, "", there[i].value);
-  free(there);
-  return e->id;
+  for (const char *key = c->keys; *key; key = read_next(read_next(key))) {
+    int i = 0;
+    while (i < count && strcmp(key, keys[i].key)) i++;
+    if (i == count) return FAIL(e, CHECKPOINT_DIFFERS, c->name, key, "", read_next(key));
+  }
+  return 0;
 }
 
 /* --- arrays ----------------------------------------------------------------------------------------------------- */

@@ -21,12 +21,12 @@ static const char *const TYPES[] = {"float32", "float64", "int64"};
 
 static void seal_print(char block[CHECKPOINT_SEAL], const checkpoint_seal *s, uint64_t digest) {
   memset(block, 0, CHECKPOINT_SEAL);
-  int used =
-      snprintf(block, CHECKPOINT_SEAL,
-               MAGIC "format %d\ndigest %016" PRIx64 "\nrun %016" PRIx64 "\nleg %016" PRIx64
-                     "\ngeneration %" PRId64 "\nbytes %" PRIu64 "\nchecksums at %" PRIu64 "\narrays %d\n",
-               CHECKPOINT_FORMAT, digest, s->mark.run, s->mark.leg, s->mark.generation, s->bytes, s->sums_at,
-               s->count);
+  int used = snprintf(block, CHECKPOINT_SEAL,
+                      MAGIC "format %d\ndigest %016" PRIx64 "\nrun %016" PRIx64 "\nleg %016" PRIx64
+                            "\ngeneration %" PRId64 "\nstep %" PRId64 "\ntime %.17g\ndt %.17g\nbytes %" PRIu64
+                            "\nchecksums at %" PRIu64 "\nfingerprint at %" PRIu64 " %" PRIu64 "\narrays %d\n",
+                      CHECKPOINT_FORMAT, digest, s->mark.run, s->mark.leg, s->mark.generation, s->step,
+                      s->time, s->dt, s->bytes, s->sums_at, s->keys_at, s->keys_bytes, s->count);
   for (int i = 0; i < s->count && used < CHECKPOINT_SEAL; i++) {
     const stored_array *a = &s->arrays[i];
     used += snprintf(block + used, (size_t)(CHECKPOINT_SEAL - used),
@@ -63,14 +63,18 @@ static bool seal_parse(const char block[CHECKPOINT_SEAL], checkpoint_seal *s, in
   if (*format != CHECKPOINT_FORMAT) return true;
   int found = sscanf(rest,
                      "format %d digest %" SCNx64 " run %" SCNx64 " leg %" SCNx64 " generation %" SCNd64
-                     " bytes %" SCNu64 " checksums at %" SCNu64 " arrays %d %n",
-                     format, digest, &s->mark.run, &s->mark.leg, &s->mark.generation, &s->bytes, &s->sums_at,
-                     &s->count, &length);
-  if (found < 8 || s->count < 0 || s->count > CHECKPOINT_ARRAYS) return false;
+                     " step %" SCNd64 " time %lf dt %lf bytes %" SCNu64 " checksums at %" SCNu64
+                     " fingerprint at %" SCNu64 " %" SCNu64 " arrays %d %n",
+                     format, digest, &s->mark.run, &s->mark.leg, &s->mark.generation, &s->step, &s->time,
+                     &s->dt, &s->bytes, &s->sums_at, &s->keys_at, &s->keys_bytes, &s->count, &length);
+  if (found < 13 || s->count < 0 || s->count > CHECKPOINT_ARRAYS) return false;
   rest += length;
-  for (int i = 0; i < s->count; i++)
-    if (!seal_parse_array(&rest, &s->arrays[i])) return false;
-  return true;
+  bool fits = s->keys_bytes <= s->bytes;
+  for (int i = 0; fits && i < s->count; i++) {
+    stored_array *a = &s->arrays[i];
+    fits = seal_parse_array(&rest, a) && stored_bytes(a, a->shape[0]) <= s->bytes;
+  }
+  return fits;
 }
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */

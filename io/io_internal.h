@@ -51,8 +51,10 @@ int attribute_int64(const char *file, hid_t object, const char *name, int count,
                     error *e);
 int attribute_double(const char *file, hid_t object, const char *name, int count, const double *values,
                      error *e);
-/* A string of `size` bytes, or for H5T_VARIABLE one of any length: those lie outside the object header with its
- * 64 KiB limit, and are what h5py gives back as str. NULL: empty. */
+/* Texts of `size` bytes, ASCII, or for H5T_VARIABLE of any length, UTF-8: those lie outside the object header with its
+ * 64 KiB limit, and are what h5py gives back as str. Negative on failure. */
+hid_t text_type(size_t size);
+/* A text of this type. NULL: empty. */
 int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
                      error *e);
 int attribute_text(const char *file, hid_t object, const char *name, const char *text, error *e);

@@ -201,7 +201,7 @@ def names_of(path):
     """Names of all groups, datasets and attributes of a file but those that HDF5 gives dimension scales."""
     found, own = set(), {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"}
     with h5py.File(path, "r") as file:
-        file.visititems(lambda name, item: found.update([name.split("/")[-1]], item.attrs if name != "fingerprint" else ()))
+        file.visititems(lambda name, item: found.update([name.split("/")[-1]], item.attrs))
         return (found | set(file.attrs)) - own
 
 

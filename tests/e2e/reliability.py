@@ -244,7 +244,8 @@ def ownership_at_once(program):
     for name in program.files():
         if re.fullmatch(r"out/c(\.old\d+)?\.00000150\.h5", name):
             with h5py.File(program.folder / name, "r") as file:
-                newest[round(float(file["fingerprint"].attrs["[medium] velocity"]))] = name
+                lines = file["fingerprint"][()].decode().splitlines()
+                newest[round(float(lines[lines.index("[medium] velocity") + 1]))] = name
     check(set(newest) == set(runs), f"the last checkpoints are {newest}: {sorted(program.files())}")
     for v, name in runs.items():
         program.succeed("-q", "--restart", newest[v], config, f"medium.velocity={v}", "time.steps=160", f"output.path=out/{name}")
