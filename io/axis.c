@@ -5,14 +5,28 @@
 #include <string.h>
 #include "io_internal.h"
 
-hid_t dataset_create(hid_t file, const char *name, hid_t type, int rank, const hsize_t *shape) {
-  hid_t space = rank ? H5Screate_simple(rank, shape, NULL) : H5Screate(H5S_SCALAR);
-  hid_t list = H5Pcreate(H5P_DATASET_CREATE), dataset = H5I_INVALID_HID;
+/* The list that a dataset is created with. */
+static hid_t dataset_list(hid_t type, int rank, const hsize_t *shape, int deflate) {
   /* HDF5 wants texts of variable length filled. */
   const H5D_fill_time_t fill = H5Tis_variable_str(type) > 0 ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER;
-  if (space >= 0 && list >= 0 && H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
-      H5Pset_fill_time(list, fill) >= 0 && H5Pset_obj_track_times(list, false) >= 0)
-    dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  hsize_t chunk[H5S_MAX_RANK] = {1};
+  for (int i = 1; i < rank; i++) chunk[i] = shape[i];
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+  bool ok = list >= 0 && H5Pset_fill_time(list, fill) >= 0 && H5Pset_obj_track_times(list, false) >= 0;
+  if (ok && deflate)
+    ok = H5Pset_chunk(list, rank, chunk) >= 0 && H5Pset_shuffle(list) >= 0 &&
+         H5Pset_deflate(list, (unsigned)deflate) >= 0;
+  else if (ok)
+    ok = H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0;
+  if (ok || list < 0) return list;
+  H5Pclose(list);
+  return H5I_INVALID_HID;
+}
+
+hid_t dataset_create(hid_t in, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate) {
+  hid_t space = rank ? H5Screate_simple(rank, shape, NULL) : H5Screate(H5S_SCALAR), dataset = H5I_INVALID_HID;
+  hid_t list = dataset_list(type, rank, shape, deflate);
+  if (space >= 0 && list >= 0) dataset = H5Dcreate2(in, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
   const hid_t why = H5Eget_current_stack(); /* which closing anything would forget */
   if (list >= 0) H5Pclose(list);
   if (space >= 0) H5Sclose(space);
@@ -36,7 +50,7 @@ int field_describe(const char *file, hid_t dataset, const run_meta *m, error *e)
 /* Its values, float64 or texts, are of type `type` in memory. */
 static int axis_put(const char *file, hid_t in, const axis *a, hid_t type, const void *values, error *e) {
   const hid_t stored = a->labels ? type : a->whole ? H5T_STD_I64LE : H5T_IEEE_F64LE;
-  hid_t dataset = dataset_create(in, a->name, stored, 1, &a->points);
+  hid_t dataset = dataset_create(in, a->name, stored, 1, &a->points, 0);
   if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0 ||
       H5DSset_scale(dataset, a->name) < 0)
     FAIL(e, FILE_WRITE, file, HDF5_WHY);

@@ -4,8 +4,6 @@
 #include <string.h>
 #include "checkpoint_internal.h"
 
-enum { ALIGNED_BYTES = 1 << 16 /* arrays from this size on */, PAGE_BYTES = CHECKPOINT_SEAL };
-
 /* The fingerprint as a text; to be freed. */
 static char *checkpoint_file_keys(const checkpoint_meta *m, size_t *bytes, error *e) {
   char *text = NULL;
@@ -21,7 +19,8 @@ static int checkpoint_file_put_keys(const char *name, hid_t file, const checkpoi
   size_t bytes = 0;
   char *text = checkpoint_file_keys(m, &bytes, e);
   hid_t type = text_type(bytes + 1);
-  hid_t dataset = e->id || type < 0 ? H5I_INVALID_HID : dataset_create(file, CHECKPOINT_KEYS, type, 0, NULL);
+  hid_t dataset =
+      e->id || type < 0 ? H5I_INVALID_HID : dataset_create(file, CHECKPOINT_KEYS, type, 0, NULL, 0);
   if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0)
     FAIL(e, FILE_WRITE, name, HDF5_WHY);
   else
@@ -36,7 +35,7 @@ static int checkpoint_file_put_keys(const char *name, hid_t file, const checkpoi
 static int checkpoint_file_put_array(const char *name, hid_t file, stored_array *a, hid_t type, error *e) {
   hsize_t extent[3] = {0};
   for (int i = 0; i < a->axes; i++) extent[i] = (hsize_t)a->shape[i];
-  hid_t dataset = dataset_create(file, a->name, type, a->axes, extent);
+  hid_t dataset = dataset_create(file, a->name, type, a->axes, extent, 0);
   const haddr_t place = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
   a->at = place == HADDR_UNDEF ? 0 : (uint64_t)place; /* no place: no values */
   if (dataset < 0 || H5Dclose(dataset) < 0) FAIL(e, FILE_WRITE, name, HDF5_WHY);
@@ -58,19 +57,10 @@ static int checkpoint_file_put_arrays(const char *name, hid_t file, checkpoint_s
 
 int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, checkpoint_seal *s,
                       error *e) {
-  disk_driver disk = {0};
+  new_hdf5 f = {.name = name};
   s->step = m->run.step, s->time = m->run.time, s->dt = m->run.dt;
-  hid_t list = H5Pcreate(H5P_FILE_CREATE), file = H5I_INVALID_HID;
-  /* The newer file format is the smaller one. Arrays begin on pages. */
-  if (disk_driver_open(&disk) && list >= 0 && H5Pset_userblock(list, CHECKPOINT_SEAL) >= 0 &&
-      H5Pset_alignment(disk.access, ALIGNED_BYTES, PAGE_BYTES) >= 0 &&
-      H5Pset_libver_bounds(disk.access, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0)
-    file = H5Fcreate(temporary, H5F_ACC_TRUNC, list, disk.access);
-  if (file < 0) FAIL(e, FILE_WRITE, name, disk.error ? strerror(disk.error) : HDF5_WHY);
-  if (list >= 0) H5Pclose(list);
-  if (!e->id && !attribute_run(name, file, &m->run, e) && !checkpoint_file_put_keys(name, file, m, s, e))
-    checkpoint_file_put_arrays(name, file, s, e);
-  if (file >= 0 && H5Fclose(file) < 0) FAIL(e, FILE_WRITE, name, "HDF5 could not close it");
-  disk_driver_close(&disk);
-  return disk.error && !e->id ? FAIL(e, FILE_WRITE, name, strerror(disk.error)) : e->id;
+  if (!new_hdf5_create(&f, temporary, CHECKPOINT_SEAL, e) && !attribute_run(name, f.file, &m->run, e) &&
+      !checkpoint_file_put_keys(name, f.file, m, s, e))
+    checkpoint_file_put_arrays(name, f.file, s, e);
+  return new_hdf5_close(&f, e);
 }

@@ -1,4 +1,4 @@
-#include "disk_driver.h"
+#include "io_internal.h"
 #if H5_VERSION_GE(1, 13, 2)
 #include <H5FDdevelop.h> /* where newer versions keep H5FD_class_t */
 #endif
@@ -146,18 +146,39 @@ static const H5FD_class_t disk_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-bool disk_driver_open(disk_driver *d) {
-  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  hid_t driver = H5FDregister(&disk_class); /* counted: the list keeps it */
-  *d = (disk_driver){.access = access};
-  disk_info info = {&d->error};
-  bool ok = access >= 0 && driver >= 0 && H5Pset_driver(access, driver, &info) >= 0;
+/* The access list of a file. The driver is counted: the list keeps it. */
+static bool disk_open_access(new_hdf5 *f) {
+  enum { ALIGNED_BYTES = 1 << 16, PAGE_BYTES = 4096 };
+  const disk_info info = {&f->error};
+  hid_t driver = H5FDregister(&disk_class);
+  f->access = H5Pcreate(H5P_FILE_ACCESS);
+  bool ok = f->access >= 0 && driver >= 0 && H5Pset_driver(f->access, driver, &info) >= 0 &&
+            H5Pset_alignment(f->access, ALIGNED_BYTES, PAGE_BYTES) >= 0;
   if (driver >= 0 && H5FDunregister(driver) < 0) ok = false;
-  if (!ok) disk_driver_close(d);
   return ok;
 }
 
-void disk_driver_close(disk_driver *d) {
-  if (d->access > 0) H5Pclose(d->access);
-  d->access = 0;
+int new_hdf5_create(new_hdf5 *f, const char *temporary, uint64_t user_block, error *e) {
+  hid_t list = H5Pcreate(H5P_FILE_CREATE);
+  bool ok = disk_open_access(f) && list >= 0;
+  if (ok && user_block)
+    ok = H5Pset_userblock(list, user_block) >= 0 &&
+         H5Pset_libver_bounds(f->access, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0;
+  f->file = ok ? H5Fcreate(temporary, H5F_ACC_TRUNC, list, f->access) : H5I_INVALID_HID;
+  if (f->file < 0) new_hdf5_failed(f, e);
+  if (list >= 0) H5Pclose(list);
+  return e->id;
+}
+
+int new_hdf5_failed(const new_hdf5 *f, error *e) {
+  return FAIL(e, FILE_WRITE, f->name, f->error ? strerror(f->error) : HDF5_WHY);
+}
+
+/* H5Fclose drops the file's reference to its driver and only then calls it (H5FD_close of 1.10), so the list's must be left
+ * until then. */
+int new_hdf5_close(new_hdf5 *f, error *e) {
+  if (f->file >= 0 && H5Fclose(f->file) < 0) FAIL(e, FILE_WRITE, f->name, "HDF5 could not close it");
+  if (f->access > 0) H5Pclose(f->access);
+  f->file = H5I_INVALID_HID, f->access = 0;
+  return f->error && !e->id ? new_hdf5_failed(f, e) : e->id;
 }

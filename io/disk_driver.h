@@ -1,27 +1,29 @@
-/* An HDF5 file driver for files being written, whose writes never fail as far as HDF5 can see.
+/* HDF5 files that are being written, through a driver whose writes never fail as far as HDF5 can see.
  *
  * Why: when HDF5 cannot write its own records, H5Fclose fails and leaves a file half closed, which HDF5
  * closes again, and crashes, at exit or in MPI_Finalize (seen with 1.10.8). A full disk must be one clear
- * line instead. So this driver remembers the first failure, pretends success from then on, and its user looks
- * at what it remembered. */
+ * line instead. So this driver remembers the first failure, pretends success from then on, and new_hdf5_failed and
+ * new_hdf5_close look at what it remembered. */
 #ifndef STENCIL_DISK_DRIVER_H
 #define STENCIL_DISK_DRIVER_H
 
 #include <hdf5.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/error.h"
 
-/* The driver of one file. */
-typedef struct disk_driver {
-  hid_t access; /* the file access list to create the file with; 0: not open */
-  int error;    /* errno of the first failed open, write, truncation or close; 0: none */
-} disk_driver;
+typedef struct new_hdf5 {
+  const char *name; /* the final one, for messages; not owned */
+  hid_t file;       /* H5I_INVALID_HID where not open */
+  hid_t access;     /* its driver's; 0: none */
+  int error;        /* errno of the first failed open, write, truncation or close; 0: none */
+} new_hdf5;
 
-/* Makes the access list, and says whether it could. `*d` must stay where it is until the file is closed. */
-bool disk_driver_open(disk_driver *d);
-
-/* Gives the list back, after the file is closed: H5Fclose drops the file's reference to its driver and only then calls
- * it (H5FD_close of 1.10), so another reference must be left. What the driver has seen stays. Harmless where not open. */
-void disk_driver_close(disk_driver *d);
+/* Creates `temporary`, which is going to be f->name; datasets of 64 KiB or more will begin on pages. With `user_block` bytes
+ * before HDF5's own, 0 or a power of 2, it is of the newer, smaller format. `*f` must stay where it is until
+ * new_hdf5_close, which is due after a failure, too. */
+int new_hdf5_create(new_hdf5 *f, const char *temporary, uint64_t user_block, error *e);
+/* FILE_WRITE: why the HDF5 call just made failed. */
+int new_hdf5_failed(const new_hdf5 *f, error *e);
+/* Fails for whatever the driver has seen since new_hdf5_create. */
+int new_hdf5_close(new_hdf5 *f, error *e);
 
 #endif

@@ -62,8 +62,9 @@ int attribute_text(const char *file, hid_t object, const char *name, const char 
  * equation, created_by, creation_date, git_hash. */
 int attribute_run(const char *file, hid_t object, const run_meta *m, error *e);
 
-/* A contiguous dataset (scalar for rank 0) whose space is taken now; nothing fills it. Negative on failure. */
-hid_t dataset_create(hid_t file, const char *name, hid_t type, int rank, const hsize_t *shape);
+/* A contiguous dataset (scalar for rank 0) whose space is taken now; nothing fills it. With `deflate`, a gzip level but 0, it
+ * is shuffled and compressed instead, a row a chunk. Negative on failure. */
+hid_t dataset_create(hid_t in, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate);
 
 /* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
 #define FIELD_UNITS "1"
@@ -96,17 +97,16 @@ int axes_attach(const char *file, hid_t in, hid_t dataset, int count, const char
 
 /* A saved field while it is written: rank 0's. */
 typedef struct field_file {
-  const char *name;    /* the final one, for messages; not owned */
-  const slab *slab;    /* not owned */
-  hid_t file, dataset; /* H5I_INVALID_HID where not open */
-  disk_driver disk;    /* of the file: what fails on disk only it sees */
+  new_hdf5 to;
+  const slab *slab; /* not owned */
+  hid_t dataset;    /* H5I_INVALID_HID where not open */
 } field_file;
 
 /* Creates `path` with the dataset, whose space is taken unless it is compressed, and all that describes the field but its
  * statistics. field_close it in any case. */
 int field_create(field_file *f, const char *path, const field_meta *meta, error *e);
 int field_put_statistics(const field_file *f, const field_statistics *s, error *e);
-/* Closes what is open. Fails for whatever the driver has seen since field_create. */
+/* Closes what is open. Fails for whatever has failed since field_create. */
 int field_close(field_file *f, error *e);
 
 #endif

@@ -13,21 +13,11 @@ enum { RECEIVERS_BYTES = 32 << 20 /* of a block */ };
 
 /* Rank 0's. */
 typedef struct receivers_file {
-  char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING];
-  hid_t file, traces;
-  bool created;
-  disk_driver disk;
+  char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING]; /* temporary: "" before it may be there */
+  new_hdf5 to;
+  hid_t traces;
   hsize_t receivers;
 } receivers_file;
-
-static int receivers_failed(const receivers_file *f, error *e) {
-  return FAIL(e, FILE_WRITE, f->path, f->disk.error ? strerror(f->disk.error) : HDF5_WHY);
-}
-
-static int receivers_names(receivers_file *f, const char *path, error *e) {
-  int n = snprintf(f->path, sizeof f->path, "%s.receivers.h5", path);
-  return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
-}
 
 /* The axes of all datasets. */
 static int receivers_put_axes(const receivers_file *f, const receivers_meta *m, error *e) {
@@ -48,7 +38,7 @@ static int receivers_put_axes(const receivers_file *f, const receivers_meta *m, 
                         .spacing = 1,
                         .whole = true},
                        {.name = "xyz", .words = {NULL, "component"}, .points = 3, .labels = xyz}};
-  for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) TRY(axis_create(f->path, f->file, &axes[i], e));
+  for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) TRY(axis_create(f->path, f->to.file, &axes[i], e));
   return 0;
 }
 
@@ -61,11 +51,11 @@ typedef struct receivers_places {
 static int receivers_put_places(const receivers_file *f, receivers_places p, error *e) {
   const hsize_t shape[2] = {(hsize_t)p.count, 3};
   const char *const axes[2] = {p.of, "xyz"};
-  hid_t dataset = dataset_create(f->file, p.name, H5T_IEEE_F64LE, 2, shape);
+  hid_t dataset = dataset_create(f->to.file, p.name, H5T_IEEE_F64LE, 2, shape, 0);
   if (dataset < 0 ||
       (p.count && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, p.positions) < 0))
-    receivers_failed(f, e);
-  else if (!axes_attach(f->path, f->file, dataset, 2, axes, e))
+    new_hdf5_failed(&f->to, e);
+  else if (!axes_attach(f->path, f->to.file, dataset, 2, axes, e))
     dataset_describe(f->path, dataset, (dataset_words){"m", p.long_name}, e);
   if (dataset >= 0) H5Dclose(dataset);
   return e->id;
@@ -74,9 +64,9 @@ static int receivers_put_places(const receivers_file *f, receivers_places p, err
 static int receivers_put_traces(receivers_file *f, const receivers_meta *m, error *e) {
   static const char *const axes[2] = {"time", "receiver"};
   const hsize_t shape[2] = {(hsize_t)m->samples, f->receivers};
-  f->traces = dataset_create(f->file, "u", H5T_IEEE_F32LE, 2, shape);
-  if (f->traces < 0) return receivers_failed(f, e);
-  TRY(axes_attach(f->path, f->file, f->traces, 2, axes, e));
+  f->traces = dataset_create(f->to.file, "u", H5T_IEEE_F32LE, 2, shape, 0);
+  if (f->traces < 0) return new_hdf5_failed(&f->to, e);
+  TRY(axes_attach(f->path, f->to.file, f->traces, 2, axes, e));
   return field_describe(f->path, f->traces, &m->run, e);
 }
 
@@ -85,8 +75,8 @@ static int receivers_put_all(receivers_file *f, const receivers_meta *m, error *
                                       m->positions},
                          sources = {"source_position", "source", "position of the source", m->sources,
                                     m->source_positions};
-  TRY(attribute_run(f->path, f->file, &m->run, e));
-  TRY(attribute_int64(f->path, f->file, "every", 0, &m->every, e));
+  TRY(attribute_run(f->path, f->to.file, &m->run, e));
+  TRY(attribute_int64(f->path, f->to.file, "every", 0, &m->every, e));
   TRY(receivers_put_axes(f, m, e));
   TRY(receivers_put_places(f, receivers, e));
   TRY(receivers_put_places(f, sources, e));
@@ -96,14 +86,13 @@ static int receivers_put_all(receivers_file *f, const receivers_meta *m, error *
 /* Everything but the traces, whose space is taken. */
 static int receivers_create(receivers_file *f, const char *path, const receivers_meta *m, error *e) {
   f->receivers = (hsize_t)m->receivers;
-  TRY(receivers_names(f, path, e));
+  f->to.name = f->path;
+  if (snprintf(f->path, sizeof f->path, "%s.receivers.h5", path) >= FILE_NAME)
+    return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_begin(f->temporary, sizeof f->temporary, f->path);
-  f->created = disk_driver_open(&f->disk);
-  if (f->created) f->file = H5Fcreate(f->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, f->disk.access);
-  if (f->file < 0) return receivers_failed(f, e);
+  TRY(new_hdf5_create(&f->to, f->temporary, 0, e));
   TRY(receivers_put_all(f, m, e));
-  if (H5Fflush(f->file, H5F_SCOPE_GLOBAL) < 0 || f->disk.error) return receivers_failed(f, e);
-  return 0;
+  return H5Fflush(f->to.file, H5F_SCOPE_GLOBAL) < 0 || f->to.error ? new_hdf5_failed(&f->to, e) : 0;
 }
 
 /* Samples [first, first + count) of all receivers. */
@@ -114,7 +103,7 @@ static int receivers_put(const receivers_file *f, int64_t first, int64_t count, 
   bool ok = disk >= 0 && memory >= 0 &&
             H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, block, NULL) >= 0 &&
             H5Dwrite(f->traces, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, values) >= 0;
-  if (!ok || f->disk.error) receivers_failed(f, e);
+  if (!ok || f->to.error) new_hdf5_failed(&f->to, e);
   if (memory >= 0) H5Sclose(memory);
   if (disk >= 0) H5Sclose(disk);
   return e->id;
@@ -122,12 +111,9 @@ static int receivers_put(const receivers_file *f, int64_t first, int64_t count, 
 
 /* Gives the whole file its name, or removes it. */
 static int receivers_close(receivers_file *f, error *e) {
-  if (f->traces >= 0 && H5Dclose(f->traces) < 0) receivers_failed(f, e);
-  if (f->file >= 0 && H5Fclose(f->file) < 0) receivers_failed(f, e);
-  disk_driver_close(&f->disk);
-  if (f->disk.error) receivers_failed(f, e);
-  if (!e->id) return atomic_file_commit(f->temporary, f->path, e);
-  if (f->created) unlink(f->temporary);
+  if (f->traces >= 0 && H5Dclose(f->traces) < 0) new_hdf5_failed(&f->to, e);
+  if (!new_hdf5_close(&f->to, e)) return atomic_file_commit(f->temporary, f->path, e);
+  if (f->temporary[0]) unlink(f->temporary);
   return e->id;
 }
 
@@ -171,7 +157,7 @@ int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *
   const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
   receivers_block block = {.count = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples};
   const size_t bytes = (size_t)block.count * (size_t)meta->receivers * sizeof *block.bits;
-  receivers_file file = {.file = H5I_INVALID_HID, .traces = H5I_INVALID_HID};
+  receivers_file file = {.to.file = H5I_INVALID_HID, .traces = H5I_INVALID_HID};
   int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   if (!(block.bits = malloc(bytes + 1))) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
