@@ -42,6 +42,11 @@ def check(condition, what):
         raise AssertionError(what)
 
 
+def end_with_parent():
+    """The kernel sends this process SIGTERM when the one that started it ends: nothing outlives a killed ctest."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
 class Hung(AssertionError):
     pass
 
@@ -101,7 +106,8 @@ class Program:
         and is Hung. Its output goes to files: of a pipe nobody knows the end while a forgotten process holds it."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen([str(word) for word in command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=err, env={**self.environment, **(env or {})}, start_new_session=True)
+                                       stderr=err, env={**self.environment, **(env or {})}, start_new_session=True,
+                                       preexec_fn=end_with_parent)
             try:
                 code = process.wait(timeout)
             except subprocess.TimeoutExpired:
@@ -219,7 +225,7 @@ class Running:
                 fcntl.ioctl(out, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             self.process = subprocess.Popen(program.command(args, np, launch), cwd=program.folder, stdout=out, stderr=err,
                                             stdin=subprocess.DEVNULL, env={**program.environment, **(env or {})},
-                                            start_new_session=True)
+                                            start_new_session=True, preexec_fn=end_with_parent)
         if columns:
             os.close(out)
             self.terminal = threading.Thread(target=keep_terminal, args=(leader, self.paths[0]))
@@ -408,6 +414,13 @@ def main(without_h5py=()):
     if h5py is None and name not in without_h5py:
         skip("python3 has no numpy or no h5py")
     program = Program(*sys.argv[2:])
+
+    def end_all(number, _):
+        program.kill_all()
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end_all)
+    end_with_parent()
     try:
         CASES[name](program)
         print(f"{name}: passed")
