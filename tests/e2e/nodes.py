@@ -140,7 +140,7 @@ def end_of(program, transport, signal_number, victims):
     program.fresh()
     nodes = two_nodes(program)
     config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 96, "time.steps": 10**7,
-                             "parallel.watchdog_seconds": 5})
+                             "parallel.watchdog_seconds": 3})
     with Running(program, config, f"parallel.transport={transport}", np=4, launch=nodes) as run:
         run.wait_until_it_steps()
         ranks = program.processes("OMPI_COMM_WORLD_RANK")
@@ -165,7 +165,7 @@ def death(program):
 def watchdog(program):
     """A rank of the other node stands still: the watchdog names it, exit 4."""
     result = end_of(program, "shared", signal.SIGSTOP, lambda ranks: [ranks[2]])
-    check(result.code == 4 and re.search(r"error: rank 2 has not finished step \d+ after 5 s", result.err), str(result))
+    check(result.code == 4 and re.search(r"error: rank 2 has not finished step \d+ after 3 s", result.err), str(result))
 
 
 if __name__ == "__main__":
