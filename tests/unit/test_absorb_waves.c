@@ -36,7 +36,7 @@ static void packet_open(world *w, const packet *p, enum boundary_kind kind, int 
         *grid_at(&now, z, y, x) = packet_value(p, at, 0);
         *grid_at(&before, z, y, x) = packet_value(p, at, -dt);
       }
-  world_open(w, backend, &c, (cutting){1, 2, false, 0}, 1, NULL);
+  world_open(w, backend, &c, (cutting){1, 1, false, 0}, 1, NULL);
   world_put(w, &now, &before);
   free(now.values), free(before.values);
 }
@@ -124,7 +124,7 @@ static void blob_open(world *w, int nx, int ny, int y, int x) {
         double q = ((i - x) * (i - x) + (j - y) * (j - y)) / (2 * sigma * sigma);
         *grid_at(&u, k, j, i) = (float)((1 - q) * exp(-q));
       }
-  world_open(w, backend, &c, (cutting){1, 2, false, 0}, 1, NULL);
+  world_open(w, backend, &c, (cutting){1, 1, false, 0}, 1, NULL);
   world_put(w, &u, &u);
   free(u.values);
 }
