@@ -2,7 +2,7 @@
 import configparser
 from pathlib import Path
 
-from .errors import Error
+from .errors import Error, reason
 
 
 def parse_config(text, name="configuration"):
@@ -25,7 +25,7 @@ def read_config(path):
     except UnicodeDecodeError:
         raise Error(f"{path}: not a text file") from None
     except OSError as error:
-        raise Error(f"{path}: {error.strerror}") from None
+        raise Error(f"{path}: {reason(error)}") from None
 
 
 def write_config(path, keys, comment=""):
@@ -37,7 +37,10 @@ def write_config(path, keys, comment=""):
             raise Error(f"{key}: expected section.key")
         sections.setdefault(section, []).append(f"{name} = {text_of(value)}\n")
     head = f"; {comment}\n\n" if comment else ""
-    Path(path).write_text(head + "\n".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items()))
+    try:
+        Path(path).write_text(head + "\n".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items()))
+    except OSError as error:
+        raise Error(f"{path}: cannot write: {reason(error)}") from None
 
 
 def text_of(value):

@@ -1,4 +1,5 @@
 """What goes wrong, as one line."""
+import re
 
 
 class Error(ValueError):
@@ -12,3 +13,9 @@ class RunFailed(Error):
     def __init__(self, line, code):
         super().__init__(line)
         self.code = code
+
+
+def reason(error):
+    """Why a file cannot be used, in a few words: of an OSError, also one of h5py, whose text holds much more."""
+    told = re.search("error message = '([^']*)'", str(error))
+    return told.group(1) if told else getattr(error, "strerror", None) or str(error)

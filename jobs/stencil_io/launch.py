@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from .config import read_config, text_of
-from .errors import Error, RunFailed
+from .errors import Error, RunFailed, reason
 from .files import Run
 
 BUILT = Path(__file__).resolve().parents[2] / "build/release/stencil"  # where the source tree's own is
@@ -64,7 +64,7 @@ def watch(command, errors):
         process = subprocess.Popen(command, stdout=None if terminal else subprocess.PIPE, stderr=errors, text=True,
                                    stdin=subprocess.DEVNULL, env=environment(), start_new_session=True)
     except OSError as error:
-        raise Error(f"{command[0]}: {error.strerror}") from None
+        raise Error(f"{command[0]}: {reason(error)}") from None
     try:
         for line in process.stdout or ():
             if "%  step" in line:

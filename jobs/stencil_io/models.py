@@ -5,7 +5,7 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 
-from .errors import Error
+from .errors import Error, reason
 
 
 class Model(NamedTuple):
@@ -25,9 +25,12 @@ def volume(values, axes="zyx"):
 
 def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
     """A .npy file, or a raw binary one of this shape (in the order of `axes`, the slowest first), as (nz, ny, nx)."""
+    try:
+        values = np.load(path) if str(path).endswith(".npy") else np.fromfile(path, dtype)
+    except OSError as error:
+        raise Error(f"{path}: cannot read: {reason(error)}") from None
     if str(path).endswith(".npy"):
-        return volume(np.load(path), axes)
-    values = np.fromfile(path, dtype)
+        return volume(values, axes)
     if values.size != np.prod(shape):
         raise Error(f"{path}: expected {np.prod(shape)} values of {np.dtype(dtype)}, found {values.size}")
     return volume(values.reshape(shape), axes)
@@ -69,7 +72,7 @@ def write_model(path, values, name="vp", shape=None, **attributes):
         if os.path.exists(temporary):
             os.unlink(temporary)
         if isinstance(error, OSError):
-            raise Error(f"{path}: cannot write: {error.strerror or error}") from None
+            raise Error(f"{path}: cannot write: {reason(error)}") from None
         raise
     return f"{path}:/{name}"
 
@@ -85,5 +88,5 @@ def write_wavelet(path, time, values, name="wavelet"):
                 del file[name]
             file[name] = table
     except OSError as error:
-        raise Error(f"{path}: cannot write: {error.strerror or error}") from None
+        raise Error(f"{path}: cannot write: {reason(error)}") from None
     return f"{path}:/{name}"

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from .errors import Error
+from .errors import Error, reason
 from .files import open_run
 from .models import Model, volume
 
@@ -84,7 +84,7 @@ def to_segy(run, path):
                                                    (len(traces), interval))
                 file.trace[number] = lines[number]
     except OSError as error:
-        raise Error(f"{path}: cannot write: {error.strerror or error}") from None
+        raise Error(f"{path}: cannot write: {reason(error)}") from None
     return f"{path}: {traces.shape[1]} traces, {len(traces)} samples of {interval} us{note}"
 
 
@@ -115,7 +115,7 @@ def from_segy(path, spacing=None):
             depth = segyio.tools.dt(file, fallback_dt=0) / 1000  # in a depth file the interval counts millimetres
             traces = file.trace.raw[:]
     except (OSError, RuntimeError, ValueError) as error:
-        raise Error(f"{path}: cannot read as SEG-Y: {error}") from None
+        raise Error(f"{path}: cannot read as SEG-Y: {reason(error)}") from None
     if not np.isfinite(traces).all():
         raise Error(f"{path}: NaN or Inf among the samples")
     counts = [len(np.unique(line)) for line in lines]
@@ -133,7 +133,7 @@ def from_segy(path, spacing=None):
     steps = tuple(map(float, spacing)) if spacing else (dx, dy or dx, depth)
     unknown = [name for name, step in zip(("dx", "dy", "dz"), steps) if not step]
     if unknown:
-        raise Error(f"{path}: its headers do not say {' '.join(unknown)}: give the spacing, dx dy dz in m")
+        raise Error(f"{path}: its headers do not say {' '.join(unknown)}: give the spacing in m (--spacing DX DY DZ)")
     return Model(model, steps, note=f"{kind} x {traces.shape[1]} depths, {' x '.join(f'{s:g}' for s in steps)} m"
                                     + ("" if spacing else " by its headers"))
 

@@ -335,6 +335,12 @@ def tools(program):
         check(all((program.folder / f"{name}.png").stat().st_size > 5000 for name in ("kernels", "shot")), "no picture")
     for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]),
                         (["no such"], ["convert", "kwave", "x", "k"]),
+                        (["a.raw: cannot read: No such file or directory\n"],
+                         ["convert", "model", "a.raw", "b.h5", "--spacing", 1, 1, 1, "--shape", 2, 2, 2]),
+                        (["no/b.ini: cannot write: No such file or directory\n"],
+                         [*own, "--axes", "xz", "--spacing", 10, 10, 10, "--config", "no/b.ini"]),
+                        (["no/b.h5: cannot write: No such file or directory\n"],
+                         [*own[:3], "no/b.h5", "--axes", "xz", "--spacing", 10, 10, 10]),
                         (["--x 0 9000", "590"], [*own, "--axes", "xz", "--spacing", 10, 10, 10, "--x", 0, 9000])):
         said = tool(program, *args, code=1).err
         check("convert.py: error:" in said and all(word in said for word in words), said)
