@@ -77,9 +77,10 @@ int save_checkpoint_begin(save_queue *s, error *e) {
              "a run from the start: moved aside %d file%s to %s.old%d.*.h5: none can be continued from",
              leg.moved, leg.moved == 1 ? "" : "s", path, leg.number);
   if (leg.others)
-    log_line(s->log,
-             "%d checkpoint%s of another run under %s: one in the way is moved aside to %s.old%d.*.h5",
-             leg.others, leg.others == 1 ? "" : "s", path, path, leg.number);
+    log_line(
+        s->log,
+        "%d other file%s %s.*.h5: kept, and moved aside to %s.old%d.*.h5 where a checkpoint needs the name",
+        leg.others, leg.others == 1 ? "" : "s", path, path, leg.number);
   return 0;
 }
 
