@@ -53,7 +53,8 @@ FULL = "wave"  # three fields, absorbing layers, sources and receivers
 
 def compare(program, backend, transports, ways=None, in_turn=False):
     """`ways`: of ranks and overlap; every transport runs in all of them. `in_turn`, where starting takes seconds and
-    test_step has tried all of it in one process: every transport runs FULL in one way, and one transport the others."""
+    test_step has tried all of it in one process: transports and ways take turns with FULL, and one transport runs the
+    others."""
     for number, (name, changes) in enumerate(RUNS.items()):
         program.fresh()
         config = {**grid(program), **changes, "device.backend": backend, "device.kernel": "auto"}
@@ -63,9 +64,10 @@ def compare(program, backend, transports, ways=None, in_turn=False):
         every = ways or [(2, "on"), (3, "off")] + [(4, "on")] * (name == RING)
         chosen = [(transport, every) for transport in transports]
         if in_turn and name == FULL:
-            chosen = [(transport, [every[turn % len(every)]]) for turn, transport in enumerate(transports)]
+            chosen = [(transports[turn % len(transports)], [every[turn % len(every)]])
+                      for turn in range(max(len(transports), len(every)))]
         elif in_turn:
-            chosen = [(transports[-1 - number], every[-1:])]
+            chosen = [(transports[(-1 - number) % len(transports)], every[-1:])]
         for transport, its_ways in chosen:
             for count, overlap in its_ways:
                 result = program.succeed("run.ini", f"parallel.transport={transport}", f"parallel.overlap={overlap}",
@@ -238,7 +240,7 @@ def nccl(program):
     if most < 2:
         skip("NCCL needs a GPU for each rank, and there is one; that it refuses two ranks was seen")
     counts = [n for n in (2, 3, 4) if n <= most]
-    compare(program, "cuda", ("nccl",), [(n, overlap) for n in counts for overlap in ("on", "off")])
+    compare(program, "cuda", ("nccl",), [(n, overlap) for n in counts for overlap in ("on", "off")], in_turn=True)
     out = program.succeed(program.config({**grid(program), "device.backend": "cuda"}), np=2).out
     check(re.search(r"transport auto: \w+ \(.*nccl [\d.e-]+ ms", out), f"auto has not measured it: {out}")
     deaths(program, "cuda", ("nccl",), counts[-1])
