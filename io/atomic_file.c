@@ -162,9 +162,9 @@ void path_probe_create(const char *path, char probe[PATH_PROBE]) {
     close(fd);
 }
 
-int path_check_ending(named_path p, const char *ending, error *e) {
+int path_check_writable(named_path p, error *e) {
   const char *path = p.path;
-  char folder[FILE_NAME], probe[FILE_NAME + PATH_ENDING], reason[FILE_NAME + 64];
+  char folder[FILE_NAME], name[FILE_NAME + 16], probe[FILE_NAME + TEMPORARY_ENDING], reason[FILE_NAME + 64];
   const char *slash = strrchr(path, '/');
   if (!*(slash ? slash + 1 : path))
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
@@ -179,8 +179,9 @@ int path_check_ending(named_path p, const char *ending, error *e) {
     return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
-  const int length = snprintf(probe, sizeof probe, "%s%s", path, ending);
-  memset(probe + length - 6, 'X', 6); /* for mkstemp */
+  snprintf(name, sizeof name, "%s.00000000.hdf", path);
+  temporary_name(probe, sizeof probe, name);
+  memset(probe + strlen(probe) - 6, 'X', 6); /* for mkstemp */
   int fd = mkstemp(probe);
   if (fd < 0) {
     snprintf(reason, sizeof reason, "folder '%s' is not writable: %s", folder, strerror(errno));
@@ -189,12 +190,6 @@ int path_check_ending(named_path p, const char *ending, error *e) {
   close(fd);
   if (unlink(probe)) return FAIL(e, PATH_UNUSABLE, p.key, path, strerror(errno));
   return 0;
-}
-
-int path_check_writable(named_path p, error *e) {
-  char ending[PATH_ENDING];
-  temporary_name(ending, sizeof ending, ".00000000.hdf");
-  return path_check_ending(p, ending, e);
 }
 
 int path_check_no_folder(const char *name, error *e) {

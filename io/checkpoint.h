@@ -101,9 +101,6 @@ typedef struct checkpoint {
  * After a failure nothing is open. */
 int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e);
 
-/* Exit 2 unless checkpoints PATH.*.h5 can be written. Not collective; leaves nothing behind. */
-int checkpoint_path_check(const char *path, error *e);
-
 /* Told, on every rank, why a file cannot be used; the reason begins with its name. */
 typedef void checkpoint_skipped(void *context, const char *reason);
 

@@ -10,13 +10,6 @@
 #include "atomic_file.h"
 #include "checkpoint_internal.h"
 
-int checkpoint_path_check(const char *path, error *e) {
-  char name[CHECKPOINT_NAME], temporary[CHECKPOINT_TEMPORARY];
-  TRY(path_step_name(name, path, 0, ".h5", e));
-  temporary_name(temporary, sizeof temporary, name);
-  return path_check_ending((named_path){"[checkpoint] path", path}, temporary + strlen(path), e);
-}
-
 /* --- the list --- */
 
 static int list_newer(const void *a, const void *b) {

@@ -11,6 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "checkpoint_internal.h"
+#include "input.h"
 
 enum { READ_BYTES = 1 << 20 };
 #define MAGIC "stencil checkpoint\n"
@@ -92,26 +93,15 @@ int64_t stored_rows(const stored_array *s) {
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* Opens a file for reading; *bytes: its length. */
-static int seal_open(const char *file, int *fd, uint64_t *bytes, error *e) {
-  struct stat s;
-  *fd = open(file,
-             O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whoever names a pipe must not wait for its other end */
-  int reason = *fd < 0 || fstat(*fd, &s) ? errno
-               : S_ISDIR(s.st_mode)      ? EISDIR
-               : !S_ISREG(s.st_mode)     ? EINVAL
-                                         : 0;
-  if (!reason) *bytes = (uint64_t)s.st_size;
-  return reason ? FAIL(e, FIELD_FILE, file, strerror(reason)) : 0;
-}
-
 int checkpoint_read_seal(const char *file, checkpoint_seal *s, int *fd, error *e) {
-  uint64_t digest, bytes = 0;
+  uint64_t digest;
   int format;
   char block[CHECKPOINT_SEAL] = "";
-  TRY(seal_open(file, fd, &bytes, e));
-  const row_file f = {.name = file, .fd = *fd, .checkpoint = true};
-  TRY(row_file_get(&f, 0, block, bytes < sizeof block ? bytes : sizeof block, e));
+  *fd = -1;
+  TRY(input_check_file(file, e));
+  *fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (*fd < 0) return FAIL(e, FIELD_FILE, file, strerror(errno));
+  if (pread(*fd, block, sizeof block, 0) < 0) return FAIL(e, CHECKPOINT_DAMAGED, file, strerror(errno));
   if (!seal_parse(block, s, &format, &digest)) return FAIL(e, CHECKPOINT_FOREIGN, file);
   return format == CHECKPOINT_FORMAT ? 0 : FAIL(e, CHECKPOINT_VERSION, file, format, CHECKPOINT_FORMAT);
 }

@@ -71,7 +71,8 @@ static int request_answer(const request *r, void *answer, error *e) {
   case REQUEST_SERIES_WRITE:
     return series_write(r->own.io->path, r->entries, (int)r->count, r->own.io->slab, r->field, e);
   case REQUEST_PATH_CHECK:
-    return r->checkpoints ? checkpoint_path_check(r->path, e) : path_check_output(r->path, e);
+    return r->checkpoints ? path_check_writable((named_path){"[checkpoint] path", r->path}, e)
+                          : path_check_output(r->path, e);
   case REQUEST_SPACE:
     TRY(space_of(r->path, &use->space, e));
     return space_taken(r->path, r->ending, &r->which, use, e);

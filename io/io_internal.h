@@ -7,7 +7,7 @@
 #include "atomic_file.h"
 #include "field_io.h"
 
-enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32, PATH_ENDING = 160 };
+enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32 };
 
 /* Why the HDF5 call just made failed, in HDF5's words, for the end of a message. Use through HDF5_WHY, before
  * any other HDF5 call, which would forget it. */
@@ -20,9 +20,6 @@ hid_t hdf5_access(void);
 
 /* The folder of `path`: "." where it names none. */
 void path_folder(const char *path, char folder[FILE_NAME]);
-/* Exit 2 unless a file named PATH and `ending` (6 to PATH_ENDING - 1 characters) can be created. Leaves nothing
- * behind. */
-int path_check_ending(named_path p, const char *ending, error *e);
 
 /* PATH.SSSSSSSS and `extension`; exit 2 where that is too long. */
 int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);

@@ -131,7 +131,7 @@ static void test_foreign(void **st) {
   char name[128], text[256];
   static const char *const words[] = {"cannot open: No such file or directory",
                                       "cannot open: Is a directory",
-                                      "cannot open: Invalid argument",
+                                      "cannot open: it is not a regular file",
                                       "not a checkpoint of this program",
                                       "not a checkpoint of this program",
                                       "not a checkpoint of this program",
