@@ -55,7 +55,7 @@ void log_end_line(void) {
   if (launcher_rank() > 0 && launcher_shows_errors()) log_write_all(STDERR_FILENO, ERASE, sizeof ERASE - 1);
 }
 
-static void log_print_line(run_log *l, const char *format, va_list args) {
+__attribute__((format(printf, 2, 0))) static void log_print_line(run_log *l, const char *format, va_list args) {
   if (log_line_open) fputc('\n', l->to);
   log_line_open = 0;
   vfprintf(l->to, format, args);

@@ -56,9 +56,8 @@ static size_t share_begin(const work *w, int part) {
 
 typedef float vector __attribute__((vector_size(16), may_alias));
 
-/* Without the attribute the compiler makes it a memcpy, which stores around the cache. */
-__attribute__((optimize("no-tree-loop-distribute-patterns"))) static void
-copy_plain(work *w, int part, const float *from, float *to) {
+/* Compiled so that it does not become a memcpy, which stores around the cache (CMakeLists.txt). */
+static void copy_plain(work *w, int part, const float *from, float *to) {
   for (size_t i = share_begin(w, part); i < share_begin(w, part + 1); i += 4)
     *(vector *)(to + i) = *(const vector *)(from + i);
 }

@@ -152,12 +152,12 @@ static inline grid_field random_field(const config *c, double from, double to, u
 
 /* Opens a world at 0.9 of the stable time step for velocities up to v_max; velocity: of each point, or NULL:
  * v_max. */
-static inline void world_open(world *w, const char *backend, const config *c, cutting cut, double v_max,
+static inline void world_open(world *w, const char *device_name, const config *c, cutting cut, double v_max,
                               const grid_field *velocity) {
   const device_options options = {.local_ranks = 1, .threads = cut.threads};
   *w = (world){.c = *c, .cut = cut};
   w->c.equation = EQUATION_WAVE, w->c.velocity = v_max;
-  assert_ok(device_open(backend, &options, &w->dev, &E), &E);
+  assert_ok(device_open(device_name, &options, &w->dev, &E), &E);
   assert_ok(kernel_find("auto", EQUATION_WAVE, w->dev->table->backend, &w->k, &E), &E);
   w->dt = 0.9 * 2 / (v_max * sqrt(fd_sum(c->space_order, (double[]){c->dx, c->dy, c->dz})));
   const physics p = {.form = EQUATION_WAVE, .dt = w->dt};
