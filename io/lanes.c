@@ -125,8 +125,7 @@ int lanes_open(lanes **opened, MPI_Comm comm, int each, size_t room, error *e) {
     shared = calloc((size_t)l->ranks, sizeof *shared);
   }
   if (!shared) FAIL(e, OUT_OF_MEMORY, sizeof *l, "the way to files");
-  TRY(error_agree(e, comm));
-  if (!lanes_share(l, each, shared, e)) lanes_list(l, shared, e);
+  if (!error_agree(e, comm) && !lanes_share(l, each, shared, e)) lanes_list(l, shared, e);
   free(shared);
   return error_agree(e, comm); /* rank 0 has prepared the lanes, too */
 }

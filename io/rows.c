@@ -303,7 +303,7 @@ static void rows_run(rows_moving *m, bool serves, error *e) {
     if (i < count - 1 || serves) all[i].started = !thread_start(&all[i].thread, rows_main, &all[i]);
   }
   if (serves) lanes_serve(m->way->lanes, e);
-  for (int i = count - 1; i >= 0; i--) {
+  for (int i = count; i-- > 0;) {
     if (all[i].started)
       pthread_join(all[i].thread, NULL);
     else

@@ -156,7 +156,7 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enu
   for (int k = 0; k < planes; k++, out += s->args->plane)
 #pragma GCC unroll 2
     for (int i = 0; i < VECTORS; i++) {
-      if (s->stream)
+      if (s->stream) /* NOLINT(bugprone-branch-clone): one store where a set of instructions has no other */
         vec_stream(out + i * LANES, acc[k][i]);
       else
         vec_store(out + i * LANES, acc[k][i]);
@@ -199,12 +199,12 @@ enum { ISA(BESIDE) = LANES > GHOST_REACH ? LANES : GHOST_REACH };
 /* Copies the vector at an end of a row, with what is beside it and images in place of ghosts, to `copy`, where the
  * vector's first point is number BESIDE. */
 TARGET INLINE void ISA(copy_end)(const sweep *s, const float *row, int x, float *copy) {
-  const ghost_line *left = &s->left, *right = &s->right;
   if (LANES < GHOST_REACH) {
     for (int i = -GHOST_REACH; i < LANES + GHOST_REACH; i++)
       copy[GHOST_REACH + i] = point_or_image(s->args, row, x + i);
     return;
   }
+  const ghost_line *left = &s->left, *right = &s->right;
   vec before = vec_load(row + x - LANES), after = vec_load(row + x + LANES);
   if (left->some && x == 0) before = vec_pick(vec_load(row + left->source), left->from + LINE - LANES);
   if (right->some && x + LANES == s->args->nx) after = vec_pick(vec_load(row + right->source), right->from);

@@ -67,7 +67,14 @@ int error_exit_code(int id);
 /* Name of an error id as written in error.def, "NONE" for 0. */
 const char *error_name(int id);
 
-#define FAIL(e, ID, ...) error_set((e), ERROR_HERE, ERROR_##ID, ERROR_FORMAT_##ID, ##__VA_ARGS__)
+/* Tells compilers and analysers, which see one file at a time, that error_set never returns 0. */
+static inline int error_failed(const error *e, int id) {
+  if (id == ERROR_NONE || e->id != id) __builtin_unreachable();
+  return id;
+}
+
+#define FAIL(e, ID, ...)                                                                                     \
+  error_failed((e), error_set((e), ERROR_HERE, ERROR_##ID, ERROR_FORMAT_##ID, ##__VA_ARGS__))
 
 /* Runs a call that returns 0 or an error id; on failure returns that id from the enclosing function. */
 #define TRY(call)                                                                                            \

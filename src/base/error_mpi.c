@@ -27,7 +27,7 @@ int mpi_wait(MPI_Request *request, MPI_Status *status) {
   }
 }
 
-int error_agree(error *e, MPI_Comm comm) {
+int error_agree_on(error *e, MPI_Comm comm) {
   MPI_Request request;
   int rank, ranks;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));

@@ -15,21 +15,28 @@ int error_from_mpi_at(error *e, error_place at, int rc, const char *call);
 #define MPI_TRY(e, call)                                                                                     \
   do {                                                                                                       \
     int mpi_rc_ = (call);                                                                                    \
-    if (mpi_rc_ != MPI_SUCCESS) return error_from_mpi((e), mpi_rc_, #call);                                  \
+    if (mpi_rc_ != MPI_SUCCESS) return error_failed((e), error_from_mpi((e), mpi_rc_, #call));               \
   } while (0)
 
 /* Waits for a request like MPI_Wait, but yields the core to other threads, where MPI would spin. For waits that may be
  * long, and for those during which another thread computes. Returns MPI's code. */
 int mpi_wait(MPI_Request *request, MPI_Status *status);
 
+int error_agree_on(error *e, MPI_Comm comm);
+
 /* Collective. If any rank of `comm` holds an error, every rank returns with the error of the lowest such rank (the same
  * everywhere, with that rank's number); otherwise returns 0. Call it where ranks may have failed differently but all of
  * them arrive: after parsing, opening files, allocating. */
-int error_agree(error *e, MPI_Comm comm);
+static inline int error_agree(error *e, MPI_Comm comm) {
+  const bool failed = e->id != 0;
+  const int id = error_agree_on(e, comm);
+  if (failed && !id) __builtin_unreachable(); /* analysers see one file at a time */
+  return id;
+}
 
 /* For a failure inside the step loop, where the other ranks may never arrive at an agreement: prints the
  * error with its place and rank and ends the whole job with its exit code. Does not return. */
-void error_abort(const error *e, MPI_Comm comm);
+void error_abort(const error *e, MPI_Comm comm) __attribute__((noreturn));
 
 /* Prints "stencil: error: TEXT" on stderr, with `place` also where it was found: " [rank 2, halo/slab.c:85 slab_init]".
  * Only one rank may call it. */

@@ -24,7 +24,7 @@ _Static_assert((int)EVENT_HALO + (int)HALO_SETS * (int)HALO_EVENTS <= (int)EVENT
 
 /* The device's number of an event. */
 static inline int halo_event_of(int set, enum halo_event event) {
-  return EVENT_HALO + set * HALO_EVENTS + event;
+  return (int)EVENT_HALO + set * (int)HALO_EVENTS + (int)event;
 }
 
 enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 3 };

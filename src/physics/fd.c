@@ -24,7 +24,7 @@ void fd_balance(double sum, float *center, float *const axes[3]) {
   for (int r = 1; r <= 4; r++)
     for (int axis = 0; axis < 3; axis++) {
       double move = -fd_excess(sum, *center, axes) / 2;
-      if (fabs(move) <= 1e-6 * fabs(axes[axis][r])) axes[axis][r] = (float)(axes[axis][r] + move);
+      if (fabs(move) <= 1e-6 * fabsf(axes[axis][r])) axes[axis][r] = (float)(axes[axis][r] + move);
     }
 }
 

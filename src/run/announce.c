@@ -51,13 +51,12 @@ static int announce_cores(MPI_Comm comm, int threads, run_log *log, error *e) {
   announce_rank(mine, threads);
   const size_t bytes = (size_t)ranks * RANK_TEXT;
   if (rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the list of cores");
-  TRY(error_agree(e, comm));
-  const int rc = MPI_Gather(mine, RANK_TEXT, MPI_CHAR, all, RANK_TEXT, MPI_CHAR, 0, comm);
-  for (int r = 0; rank == 0 && rc == MPI_SUCCESS && r < ranks; r++)
+  if (!error_agree(e, comm))
+    error_from_mpi(e, MPI_Gather(mine, RANK_TEXT, MPI_CHAR, all, RANK_TEXT, MPI_CHAR, 0, comm), "MPI_Gather");
+  for (int r = 0; rank == 0 && !e->id && r < ranks; r++)
     log_detail(log, "  rank %d: %s", r, all + (size_t)r * RANK_TEXT);
   free(all);
-  MPI_TRY(e, rc);
-  return 0;
+  return e->id;
 }
 
 /* Logs one warning of the devices: the first rank's that has one. Collective. */
@@ -139,9 +138,9 @@ int announce_report(simulation *s, error *e) {
   report_rank mine = announce_measured(s), *all = NULL;
   size_t bytes = (size_t)s->ranks * sizeof *all;
   if (s->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
-  TRY(error_agree(e, s->comm));
-  int rc = MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->comm);
-  if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Gather");
+  if (!error_agree(e, s->comm))
+    error_from_mpi(e, MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->comm),
+                   "MPI_Gather");
   if (s->rank == 0 && !e->id) {
     report r = announce_report_of(s, all);
     if (s->log->to) report_print(&r, s->log->verbose, s->log->to);

@@ -106,6 +106,7 @@ static int cli_take_word(int id, const char *argument, const cli_word *words, in
 }
 
 static int cli_take_option(cli *c, int id, const char *argument, error *e) {
+  const char *text = argument ? argument : ""; /* of options that always have one */
   bool beyond = false;
   switch ((enum option_id)id) {
   case OPTION_HELP:
@@ -116,7 +117,7 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
     break;
   case OPTION_EXAMPLE:
     c->action = CLI_EXAMPLE;
-    return cli_take_word(id, argument, equations, (int *)&c->example, e);
+    return cli_take_word(id, text, equations, (int *)&c->example, e);
   case OPTION_DRY_RUN:
     c->dry_run = true;
     break;
@@ -127,8 +128,8 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
     c->restart = argument;
     break;
   case OPTION_BENCHMARK:
-    if (!decimal_integer(argument, &c->benchmark, &beyond) || beyond || c->benchmark < 1)
-      return FAIL(e, USAGE_BENCHMARK, argument);
+    if (!decimal_integer(text, &c->benchmark, &beyond) || beyond || c->benchmark < 1)
+      return FAIL(e, USAGE_BENCHMARK, text);
     break;
   case OPTION_REPORT:
     c->report_file = argument;

@@ -97,7 +97,7 @@ static int save_checkpoint_submit(save_queue *s, error *e) {
   TRY(save_queue_begin(s, floats, &copy, e));
   MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->comm));
   checkpoint_job *j = save_checkpoint_job(s, saved, e);
-  TRY(e->id);
+  if (!j) return e->id;
   j->copy = copy;
   j->job.bytes = floats * sizeof(float);
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */

@@ -13,7 +13,8 @@ typedef struct need {
 } need;
 
 static double multiples(int64_t first, int64_t last, int64_t every) {
-  return every > 0 ? (double)(last / every - first / every) : 0;
+  const int64_t count = every > 0 ? last / every - first / every : 0;
+  return (double)count;
 }
 
 /* What a file holds besides values: HDF5's own records, attributes and the config. */
