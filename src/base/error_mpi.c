@@ -1,6 +1,7 @@
 #include "error_mpi.h"
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include "log.h"
 #include "clock.h"
@@ -62,4 +63,5 @@ void error_abort(const error *e, MPI_Comm comm) {
   if (!told.agreed) told.rank = rank;
   error_print(&told, true);
   MPI_Abort(comm, error_exit_code(e->id));
+  abort(); /* MPI_Abort has ended this rank */
 }

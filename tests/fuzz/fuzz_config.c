@@ -1,29 +1,15 @@
-/* libFuzzer entry point: any bytes as a config file are a valid configuration or one line of error, and what
- * is valid survives config_print and config_load. CTest runs it for 20 s, starting from corpus/ and the examples in
- * config/; for longer runs: fuzz_config -max_len=4096 FOLDER tests/fuzz/corpus config, where FOLDER gets new inputs. */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+/* Any bytes are a valid configuration or one line of error, and what is valid survives config_print and config_load.
+ * Compiled as fuzz_overrides, the bytes are overrides of a small configuration instead, a line each. */
+#include "fuzz.h"
 #include "config/config.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+enum { OVERRIDES = 16 };
 
-static void demand(int holds, const char *what, const char *text) {
-  if (holds) return;
-  fprintf(stderr, "fuzz_config: %s: %s\n", what, text);
-  abort();
-}
-
-/* Loads `size` bytes as a file in memory, of the same name each time. */
-static int load_bytes(config *c, const void *data, size_t size, error *e) {
-  int file = memfd_create("config", 0);
-  char name[64];
-  demand(file >= 0 && write(file, data, size) == (ssize_t)size, "cannot write", "memory file");
-  snprintf(name, sizeof name, "/proc/self/fd/%d", file);
-  int id = config_load(c, name, 0, NULL, e);
+static int load(config *c, const void *data, size_t size, int count, const char *const overrides[],
+                error *e) {
+  memory_name name;
+  const int file = memory_file(data, size);
+  const int id = config_load(c, memory_file_name(file, name), count, overrides, e);
   close(file);
   return id;
 }
@@ -43,21 +29,41 @@ static int same(const config *a, const config *b) {
          (positions == 0 || memcmp(a->receiver_positions, b->receiver_positions, positions) == 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static int check(const void *data, size_t size, int count, const char *const overrides[]) {
   config first, second;
   error e = {0};
-  int id = load_bytes(&first, data, size, &e);
-  demand(id == e.id && error_exit_code(id) == (id ? EXIT_CODE_CONFIG : EXIT_CODE_DONE), "wrong code", e.text);
-  demand(!strpbrk(e.text, "\n\r") && (e.text[0] != '\0') == (id != 0), "not one line", e.text);
+  const int id = load(&first, data, size, count, overrides, &e);
+  demand_answer(id, &e, EXIT_CODE_CONFIG);
   if (id) return 0;
   size_t length = config_print(&first, NULL, 0);
   char *text = malloc(length + 1);
   demand(text != NULL, "out of memory", "for the printed configuration");
   demand(config_print(&first, text, length + 1) == length && strlen(text) == length, "wrong length", text);
-  demand(load_bytes(&second, text, length, &e) == 0, e.text, text);
+  demand(load(&second, text, length, 0, NULL, &e) == 0, e.text, text);
   demand(same(&first, &second), "round trip", text);
   config_free(&first);
   config_free(&second);
   free(text);
   return 0;
 }
+
+#ifdef FUZZ_OVERRIDES
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const char base[] = "[grid]\nnx = 20\nny = 20\nnz = 20\n[time]\nsteps = 9\n[equation]\ntype = wave\n"
+                             "[source.1]\nposition = 1 2 3\nf0 = 9\n[receivers]\npoints = 1 2 3\n";
+  const char *overrides[OVERRIDES];
+  int count = 0;
+  char *text = malloc(size + 1), *rest = text;
+  demand(text != NULL, "out of memory", "for overrides");
+  memcpy(text, data, size);
+  text[size] = '\0';
+  while (count < OVERRIDES && rest) overrides[count++] = strsep(&rest, "\n");
+  check(base, strlen(base), count, overrides);
+  free(text);
+  return 0;
+}
+#else
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  return check(data, size, 0, NULL);
+}
+#endif

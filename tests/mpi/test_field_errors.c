@@ -199,9 +199,8 @@ static void test_bad_chunk(void **state) {
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
     assert_int_equal(field_read(&io, name, random_sink, &sink, &e), ERROR_FIELD_VALUES);
-    snprintf(text, sizeof text, "%s: cannot read planes z = %d to %d (inflate() failed)", name, NZ - 1,
-             NZ - 1);
-    assert_string_equal(e.text, text);
+    snprintf(text, sizeof text, "%s: cannot read planes z = %d to %d (", name, NZ - 1, NZ - 1);
+    assert_memory_equal(e.text, text, strlen(text)); /* and why, which each version of HDF5 says in its own words */
   }
   free(values);
 }

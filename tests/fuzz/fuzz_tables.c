@@ -1,0 +1,99 @@
+/* Any finite numbers as the table of a wavelet are refused in one line or give finite samples between the least and the
+ * greatest value; any positions of receivers are placed inside the grid or refused in one line. The bytes: 8 doubles and
+ * a number of columns (1, 2: a wavelet; 3: positions), then the values. Tables come from the bytes, not from HDF5. */
+#include <math.h>
+#include <mpi.h>
+#include "fuzz.h"
+#include "physics/receiver.h"
+#include "physics/wavelet.h"
+
+static const table *given; /* what table_load and files_table_read return */
+
+int __wrap_table_load(const char *dataset, table_form form, table *t, error *e);
+int __wrap_files_table_read(const files *f, const char *dataset, table_form form, table *t, error *e);
+
+int __wrap_table_load(const char *dataset, table_form form, table *t, error *e) {
+  const size_t bytes = (size_t)given->rows * (size_t)given->columns * sizeof *given->values;
+  (void)dataset, (void)form, (void)e;
+  *t = *given;
+  t->values = malloc(bytes);
+  demand(t->values != NULL, "out of memory", "for a table");
+  memcpy(t->values, given->values, bytes);
+  return 0;
+}
+
+int __wrap_files_table_read(const files *f, const char *dataset, table_form form, table *t, error *e) {
+  (void)f;
+  return __wrap_table_load(dataset, form, t, e);
+}
+
+static void check_wavelet(const double numbers[8]) {
+  source_config s = {.wavelet = WAVELET_FILE, .wavelet_file = "file.h5:/w", .amplitude = 1};
+  table t;
+  error e = {0};
+  const int id = wavelet_load(&s, &t, &e);
+  demand_answer(id, &e, EXIT_CODE_FILE);
+  if (id) return;
+  const wavelet w = wavelet_of(&s, &t);
+  const int columns = given->columns;
+  double least = 0, greatest = 0;
+  for (int64_t i = 0; i < given->rows; i++) {
+    least = fmin(least, given->values[i * columns + columns - 1]);
+    greatest = fmax(greatest, given->values[i * columns + columns - 1]);
+  }
+  for (int64_t step = 0; step < given->rows + 2; step++) {
+    const float value = wavelet_value(&w, fabs(numbers[0]), step);
+    demand(value >= (float)least && value <= (float)greatest, "sample", "outside of the wavelet's values");
+  }
+  table_free(&t);
+}
+
+static void check_receivers(const double numbers[8]) {
+  const files all = {.compute = MPI_COMM_SELF, .comm = MPI_COMM_SELF};
+  config c = {.nx = 6,
+              .ny = 7,
+              .nz = 9,
+              .receivers = RECEIVERS_FILE,
+              .receivers_file = "file.h5:/p",
+              .receivers_every = 1,
+              .dx = numbers[0],
+              .dy = numbers[1],
+              .dz = numbers[2],
+              .origin = {numbers[3], numbers[4], numbers[5]}};
+  const slab_shape shape = {.nx = c.nx, .ny = c.ny, .nz = c.nz, .ghost = 4};
+  slab s;
+  receivers_size size;
+  error e = {0};
+  if (!(c.dx > 0 && c.dy > 0 && c.dz > 0)) return; /* as configurations demand */
+  demand(slab_init(&s, &shape, 0, 1, &e) == 0, "slab", e.text);
+  const problem on = {.slab = &s, .config = &c, .files = &all};
+  const int id = receivers_bytes(&on, (receivers_span){.pass = 1, .last = 10}, &size, &e);
+  demand_answer(id, &e, EXIT_CODE_FILE);
+  demand(id || size.count == given->rows, "receivers", "lost");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  input in = {data, size};
+  double numbers[8];
+  uint8_t columns;
+  input_take(&in, numbers, sizeof numbers);
+  input_take(&in, &columns, 1);
+  table t = {.columns = columns % 3 + 1};
+  t.rows = (int64_t)(in.left / sizeof(double)) / t.columns;
+  const size_t count = (size_t)t.rows * (size_t)t.columns;
+  if (!(t.values = malloc(count * sizeof(double) + 1))) abort();
+  input_take(&in, t.values, count * sizeof(double));
+  bool finite = t.rows > 0; /* as tables are */
+  for (int i = 0; i < 8; i++) finite = finite && isfinite(numbers[i]);
+  for (size_t i = 0; i < count; i++) finite = finite && isfinite(t.values[i]);
+  given = &t;
+  if (finite && t.columns < 3) check_wavelet(numbers);
+  if (finite && t.columns == 3) check_receivers(numbers);
+  free(t.values);
+  return 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  return MPI_Init(argc, argv);
+}
