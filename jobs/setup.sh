@@ -12,7 +12,7 @@ stencil_packages=(
 
 # Some tests use these, and are skipped without: jobs/test.sh installs them if it can.
 # The test of ParaView needs paraview, python3-paraview and xvfb: more than half a GB, to be asked for by hand.
-stencil_test_packages=(valgrind clang libclang-rt-dev python3-segyio python3-nbconvert python3-ipykernel
+stencil_test_packages=(valgrind python3-segyio python3-nbconvert python3-ipykernel
   python3-xarray python3-h5netcdf python3-netcdf4)
 
 stencil_missing_packages() { # PACKAGE...

@@ -37,7 +37,8 @@ static double wavelet_interpolate(const table *t, double time) {
       hi = middle;
   }
   if (time == v[2 * hi]) return v[2 * hi + 1];
-  double f = (time - v[2 * lo]) / (v[2 * hi] - v[2 * lo]);
+  const double before = v[2 * lo] / 2, after = v[2 * hi] / 2; /* halves: their differences never overflow */
+  const double f = (time / 2 - before) / (after - before);
   return (1 - f) * v[2 * lo + 1] + f * v[2 * hi + 1];
 }
 

@@ -62,14 +62,21 @@ static void check_receivers(const double numbers[8]) {
               .origin = {numbers[3], numbers[4], numbers[5]}};
   const slab_shape shape = {.nx = c.nx, .ny = c.ny, .nz = c.nz, .ghost = 4};
   slab s;
-  receivers_size size;
   error e = {0};
   if (!(c.dx > 0 && c.dy > 0 && c.dz > 0)) return; /* as configurations demand */
   demand(slab_init(&s, &shape, 0, 1, &e) == 0, "slab", e.text);
   const problem on = {.slab = &s, .config = &c, .files = &all};
-  const int id = receivers_bytes(&on, (receivers_span){.pass = 1, .last = 10}, &size, &e);
+  receivers r;
+  const int id = receivers_plan(&r, &on, (receivers_span){.pass = 1, .last = 10}, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
-  demand(id || size.count == given->rows, "receivers", "lost");
+  demand(id || (r.count == given->rows && r.local == r.count), "receivers", "lost");
+  for (int i = 0; i < r.local && !id; i++) {
+    const receiver *o = &r.own[i];
+    demand(o->at >= 0 && o->at < (ptrdiff_t)(s.plane * (size_t)s.nz), "receiver", "outside of the grid");
+    demand(o->fz >= 0 && o->fz < 1 && o->fy >= 0 && o->fy < 1 && o->fx >= 0 && o->fx < 1, "receiver",
+           "between no points");
+  }
+  receivers_close(&r);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
