@@ -1,10 +1,14 @@
-/* Any bytes as a checkpoint are refused in one line before HDF5 sees them. Where they have a seal that can be read, one
- * written anew reads back as the same and holds: nothing that the seal says is lost. */
+/* Any bytes as a checkpoint are refused in one line. Where they have a seal that can be read, one written anew reads back
+ * as the same and holds; the checkpoint then opens, and its arrays are compared with their sums, or it is refused. */
+#include <mpi.h>
 #include "fuzz.h"
 #include "io/checkpoint_internal.h"
 
+static io_way way; /* of this process */
+
 static int same(const checkpoint_seal *a, const checkpoint_seal *b) {
-  if (memcmp(&a->mark, &b->mark, sizeof a->mark) || a->sums_at != b->sums_at || a->count != b->count)
+  if (memcmp(&a->mark, &b->mark, sizeof a->mark) || a->sums_at != b->sums_at || a->count != b->count ||
+      a->step != b->step || a->keys_at != b->keys_at || a->keys_bytes != b->keys_bytes)
     return 0;
   for (int i = 0; i < a->count; i++) {
     const stored_array *x = &a->arrays[i], *y = &b->arrays[i];
@@ -13,6 +17,22 @@ static int same(const checkpoint_seal *a, const checkpoint_seal *b) {
       return 0;
   }
   return 1;
+}
+
+/* Opens a checkpoint whose seal holds. */
+static void check_open(const char *name) {
+  static const checkpoint_key key = {"[grid] nx", "7"};
+  checkpoint c;
+  error e = {0}, other = {0}, damaged = {0};
+  const int id = checkpoint_open(&c, &way, name, &e);
+  demand_answer(id, &e, EXIT_CODE_FILE);
+  if (id) return;
+  const int differs = checkpoint_match(&c, &key, 1, &other);
+  demand(!differs || error_exit_code(differs) == EXIT_CODE_CONFIG ||
+             error_exit_code(differs) == EXIT_CODE_FILE,
+         "wrong code", other.text);
+  demand_answer(checkpoint_verify(&c, &damaged), &damaged, EXIT_CODE_FILE);
+  checkpoint_close(&c);
 }
 
 static void check_again(int file, const char *name, checkpoint_seal *first) {
@@ -27,6 +47,7 @@ static void check_again(int file, const char *name, checkpoint_seal *first) {
   demand(same(first, &second), "round trip", "of a seal");
   demand(checkpoint_check_seal(name, fd, &second, &e) == 0, "a new seal does not hold", e.text);
   close(fd);
+  check_open(name);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -45,5 +66,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (fd >= 0) close(fd);
   close(file);
+  return 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  error e = {0};
+  MPI_Init(argc, argv);
+  demand(io_way_open(&way, MPI_COMM_SELF, true, &e) == 0, "way", e.text);
+  way.threads = 1;
   return 0;
 }
