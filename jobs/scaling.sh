@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # How the program scales: `stencil --benchmark` over numbers of ranks, weak (points a rank) and strong (points in all).
 #   jobs/scaling.sh [options] [section.key=value ...]
-#     -p PROGRAM     default build/release/stencil
-#     -n "1 2 4"     numbers of ranks; default powers of two up to the GPUs of this machine, or its cores
+#     -p PROGRAM     default $STENCIL, or build/release/stencil
+#     -n "1 2 4"     numbers of ranks; default powers of two up to the GPUs of this machine, or its cores;
+#                    in a Slurm job up to its tasks
 #     -e "jacobi"    equations: jacobi, heat, wave; default "jacobi wave"
 #     -m "weak"      weak, strong; default both
 #     -t "auto"      transports; default auto. One rank needs none
@@ -29,7 +30,7 @@ fi
 where=$(dirname "${BASH_SOURCE[0]}")
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU') || gpus=0
 
-program=$where/../build/release/stencil
+program=${STENCIL:-$where/../build/release/stencil}
 out=$where/../build/scaling
 counts='' equations='jacobi wave' kinds='weak strong' transports=auto schedules=steps launcher='mpirun -np'
 [[ -z ${SLURM_JOB_ID-} ]] || launcher='srun -n'
@@ -59,7 +60,7 @@ for kind in $kinds; do [[ $kind == weak || $kind == strong ]] || mistake "-m $ki
 for n in $counts; do [[ $n =~ ^[1-9][0-9]*$ ]] || mistake "-n $n: expected numbers of ranks"; done
 [[ -x $program ]] || mistake "no program at $program: build it first, or name it with -p"
 if [[ -z $counts ]]; then
-  for ((n = 1; n <= (gpus ? gpus : $(nproc)); n *= 2)); do counts+=" $n"; done
+  for ((n = 1; n <= ${SLURM_NTASKS:-(gpus ? gpus : $(nproc))}; n *= 2)); do counts+=" $n"; done
 fi
 # shellcheck source=jobs/setup.sh
 . "$where/setup.sh" environment

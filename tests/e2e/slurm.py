@@ -1,192 +1,264 @@
 #!/usr/bin/env python3
-"""jobs/*.sbatch under a Slurm of our own, of one node, this one. Needs root, and what Debian calls slurmctld, slurmd, slurm-client,
-slurm-wlm-basic-plugins and munge; nothing of what is configured on this machine is used or changed.
+"""The program and jobs/*.sbatch under Slurm, on nodes of our own (cluster.py).
 slurm.py CASE STENCIL MPIEXEC   |   slurm.py --list
 
 Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
+import json
 import os
 import re
-import shutil
+import shlex
 import signal
-import socket
-import subprocess
 import sys
-import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import PATIENCE, SOURCE, Running, case, check, main, same_bits, skip
+from cluster import ENDED, Cluster, isolate
+from harness import SOURCE, Running, case, check, main, np, same_bits, write_field
 
-CONFIG = """ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-AuthType=auth/munge
-AuthInfo=socket={root}/munge.socket
-MpiDefault=pmix
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={root}/state
-SlurmdSpoolDir={root}/spool
-SlurmctldPidFile={root}/slurmctld.pid
-SlurmdPidFile={root}/slurmd.pid
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-JobAcctGatherType=jobacct_gather/none
-KillWait=15
-SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 Sockets=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=500 State=UNKNOWN
-PartitionName=all Nodes={host} Default=YES MaxTime=1:00:00 State=UP
-"""
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol")
+ENDLESS = 10**8  # steps: only an event ends such a run
+RUN = {"grid.nx": 24, "grid.ny": 24, "grid.nz": 48, "equation.type": "wave", "boundary.all": "absorbing", "boundary.width": 5,
+       "time.steps": ENDLESS, "checkpoint.every_steps": 10, "checkpoint.keep": 3, "report.progress": "off"}
 
 
-class Cluster:
-    """Daemons in the foreground, in a folder of their own; use it in a `with`."""
+def hosts(out):
+    """How many ranks --verbose lists on each node."""
+    found = re.findall(r"^  rank \d+: (\w+), ", out, re.M)
+    return {name: found.count(name) for name in found}
 
-    def __init__(self, program):
-        path = os.environ["PATH"] + ":/usr/sbin:/sbin"
-        missing = [name for name in PROGRAMS if not shutil.which(name, path=path)]
-        if os.geteuid() or missing:
-            skip(f"needs root and Slurm: {', '.join(missing) or 'not root'}")
-        self.program, self.root = program, program.root / "slurm"
-        for name in ("state", "spool"):
-            (self.root / name).mkdir(parents=True)
-        self.root.chmod(0o755)
-        self.root.parent.chmod(0o755)  # munge wants to be reachable
-        (self.root / "munge.key").write_bytes(os.urandom(1024))
-        (self.root / "munge.key").chmod(0o600)
-        ports, sockets = [], [socket.socket(), socket.socket()]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-            ports.append(s.getsockname()[1])
-        for s in sockets:
-            s.close()
-        host = socket.gethostname().split(".")[0]
-        (self.root / "slurm.conf").write_text(CONFIG.format(host=host, root=self.root, ports=ports))
-        program.environment.update(PATH=path, SLURM_CONF=str(self.root / "slurm.conf"), STENCIL=program.path)
-        self.daemons = []
 
-    def __enter__(self):
-        munge = [f"--{name}={self.root}/munge.{end}" for name, end in
-                 (("key-file", "key"), ("socket", "socket"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed"))]
-        for command in (["munged", "--foreground", "--force", *munge], ["slurmctld", "-D"], ["slurmd", "-D"]):
-            with open(self.root / f"{command[0]}.out", "w") as out:
-                self.daemons.append(subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                                     env=self.program.environment, start_new_session=True))
-            time.sleep(1)
-        end = time.monotonic() + 30
-        while "idle" not in self.ask("sinfo", "-h", "-o", "%t"):
-            if time.monotonic() > end or any(d.poll() is not None for d in self.daemons):
-                skip("Slurm does not start here: " + (self.root / "slurmd.out").read_text()[-300:])
-            time.sleep(0.5)
-        return self
+def checkpoints(program, name):
+    """The steps of the checkpoints of a run, in order."""
+    return sorted(int(path.name.split(".")[-2]) for path in program.folder.glob(f"out/{name}.checkpoint.*.h5"))
 
-    def __exit__(self, *_):
-        self.ask("scancel", "--state=running", "--full")
-        for daemon in reversed(self.daemons):
-            daemon.terminate()
-            try:
-                daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
 
-    def ask(self, *command):
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=self.program.environment,
-                              cwd=self.program.folder, stdin=subprocess.DEVNULL).stdout
+def log_of(program, name):
+    path = program.folder / f"out/{name}.log"
+    return path.read_text() if path.exists() else ""
 
-    def state(self, job):
-        """(state, exit code, restarts) of a job."""
-        said = self.ask("scontrol", "show", "job", job)
-        return tuple(re.search(rf"{key}=(\S+)", said).group(1) for key in ("JobState", "ExitCode", "Restarts"))
 
-    def wait(self, job, happened, what):
-        end = time.monotonic() + 2 * PATIENCE  # a job that is put back waits for 2 minutes
-        while not happened(self.state(job)):
-            check(time.monotonic() < end, f"job {job}: no {what} within {2 * PATIENCE} s: {self.state(job)}")
-            time.sleep(0.3)
+def mpirun_job(program, *args):
+    """A batch script that runs the program by mpirun."""
+    path = program.folder / "mpirun.sbatch"
+    path.write_text("#!/bin/bash\nexec mpirun ./stencil " + " ".join(args) + "\n")
+    return path.name
 
-    def start_leg(self, name, config, *options, script=SOURCE / "jobs/restart.sbatch"):
-        """Starts restart.sbatch by LAUNCH=`name`; the job's number, once it steps, and its log."""
-        self.program.environment["LAUNCH"] = name
-        said = self.ask("sbatch", "--ntasks=3", *options, f"--output=out/{name}.log", str(script), config,
-                        f"output.path=out/{name}", f"checkpoint.path=out/{name}")
-        job, log = re.search(r"job (\d+)", said).group(1), self.program.folder / f"out/{name}.log"
-        self.wait(job, lambda _: log.exists() and "kernel auto:" in log.read_text(), "start")
-        time.sleep(0.5)
-        return job, log
+
+def start(cluster, name, script, *options, launch=None, arguments=("run.ini",)):
+    """Submits a script whose run is called `name`; its job's number, once there is a checkpoint."""
+    env = {"LAUNCH": launch} if launch else {}
+    job = cluster.submit(*options, f"--job-name={name}", f"--output=out/{name}.log", "--open-mode=append", script, *arguments,
+                         f"output.path=out/{name}", env=env)
+    cluster.until(lambda: checkpoints(cluster.program, name), "checkpoint", job)
+    return job
+
+
+def check_same(program, names, steps):
+    """All runs have ended with the field of a run of one process."""
+    program.succeed("-q", "run.ini", f"time.steps={steps}", "output.path=out/alone", "checkpoint.every_steps=0")
+    for name in names:
+        check(same_bits(program.field(steps, f"out/{name}"), program.field(steps, "out/alone")), f"{name}: other bits")
+
+
+def restarted_and_ended(cluster, job):
+    """Has a job that is back in the queue ended? Slurm lets it wait for 2 minutes once it has cleaned up; this does not."""
+    cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+    return cluster.state(job)[0] in ENDED
+
+
+def let_end(cluster, jobs):
+    """Lets jobs that are back in the queue end soon: their next leg reads a config with fewer steps, which are returned."""
+    program = cluster.program
+    steps = max(checkpoints(program, name)[-1] for name in jobs) + 20
+    program.config({**RUN, "time.steps": steps})
+    for name, job in jobs.items():
+        cluster.until(lambda: restarted_and_ended(cluster, job), "end", job)
+        check(cluster.state(job)[:2] == ("COMPLETED", "0:0"), f"{name}: {cluster.state(job)}: {log_of(program, name)}")
+        check(f"restart from out/{name}.checkpoint." in log_of(program, name), log_of(program, name))
+    return steps
+
+
+@case
+def slow_smoke(program):
+    """srun and mpirun across nodes give the bits of one process; a run goes on on other numbers of nodes and ranks."""
+    program.config({**RUN, "checkpoint.every_steps": 10})
+    cluster = Cluster(program, nodes=3)
+    out = cluster.ask("srun", "-N3", "-n5", "./stencil", "-v", "run.ini", "time.steps=20", "output.path=out/a")
+    check(hosts(out) == {"node1": 3, "node2": 1, "node3": 1}, out)
+    out = cluster.ask("srun", "-N1", "-n2", "./stencil", "-v", "-r", "auto", "run.ini", "time.steps=40", "output.path=out/a")
+    check(hosts(out) == {"node1": 2} and "step 20" in out, out)
+    job = cluster.submit("-N2", "-n4", "-o", "out/b.log", mpirun_job(program, "-v -r auto run.ini time.steps=60 output.path=out/a"))
+    check(cluster.wait_ended(job)[0] == "COMPLETED" and hosts(log_of(program, "b")) == {"node1": 3, "node2": 1}, log_of(program, "b"))
+    check_same(program, ["a"], 60)
+    (program.folder / "build/quickstart").mkdir(parents=True)
+    job = cluster.submit("-N2", "-o", "out/smoke.log", "jobs/smoke.sbatch")
+    check(cluster.wait_ended(job)[0] == "COMPLETED", log_of(program, "smoke"))
+    check((program.folder / "build/quickstart/smoke.00000060.hdf").exists(), log_of(program, "smoke"))
 
 
 @case
 def slow_requeue(program):
     """jobs/restart.sbatch, by srun and by mpirun: exit 75 puts the job back into the queue, and the next leg goes on."""
-    config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 64, "time.steps": 30000, "equation.type": "wave",
-                             "checkpoint.path": "out/c", "report.progress": "off"})
-    with Cluster(program) as cluster:
-        jobs = {}
-        for launch in ("srun", "mpirun"):  # both at once: Slurm lets a job wait for 2 minutes before its next leg
-            jobs[launch], _ = cluster.start_leg(launch, config, "--time=10")
-            cluster.ask("scancel", "--signal=USR1", "--batch", jobs[launch])
-        for launch, job in jobs.items():
-            log = program.folder / f"out/{launch}.log"
-            cluster.wait(job, lambda s: s[0] in ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL"), "end")
-            check(cluster.state(job) == ("COMPLETED", "0:0", "1"), f"{launch}: {cluster.state(job)}: {log.read_text()}")
-            check(re.search(r"stopped after step \d+ of 30000: User defined signal 1", log.read_text()), log.read_text())
-    program.succeed("-q", config, "output.path=out/ref")
-    for launch in jobs:
-        check(same_bits(program.field(30000, f"out/{launch}"), program.field(30000, "out/ref")), f"{launch}: other bits")
+    program.config(RUN)
+    cluster = Cluster(program)
+    jobs = {launch: start(cluster, launch, "jobs/restart.sbatch", "-N2", "-n3", launch=launch) for launch in ("srun", "mpirun")}
+    for job in jobs.values():
+        cluster.ask("scancel", "--signal=USR1", "--batch", job)
+    for name, job in jobs.items():
+        cluster.until(lambda: cluster.state(job)[2] == "1", "second leg", job)
+        check(re.search(rf"stopped after step \d+ of {ENDLESS}: User defined signal 1", log_of(program, name)), log_of(program, name))
+    check_same(program, jobs, let_end(cluster, jobs))
 
 
 @case
 def slow_cancel(program):
-    """scancel ends jobs/restart.sbatch for good, its checkpoint written; a time limit of Slurm's own puts it back."""
-    config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 64, "time.steps": 10**8, "equation.type": "wave",
-                             "report.progress": "off"})
+    """scancel ends jobs/restart.sbatch for good, its checkpoint written."""
+    program.config(RUN)
+    cluster = Cluster(program)
+    for launch in ("srun", "mpirun"):
+        job = start(cluster, launch, "jobs/restart.sbatch", "-N2", "-n3", launch=launch)
+        cluster.ask("scancel", job)
+        cluster.until(lambda: cluster.state(job)[0] == "CANCELLED" and not cluster.ask("squeue", "-h"), "end", job)
+        log = log_of(program, launch)
+        # Slurm tells mpirun too, which then ends its ranks: the script sees no exit 75.
+        check(launch == "mpirun" or "cancelled; the checkpoint is there" in log, log)
+        check("back into the queue" not in log and cluster.state(job)[2] == "0", f"{launch}: {log}")
+        stopped = re.search(r"stopped after step (\d+)", log)
+        check(launch == "mpirun" or checkpoints(program, launch)[-1] == int(stopped.group(1)), f"no checkpoint there: {log}")
+
+
+@case
+def slow_limits(program):
+    """Every way to meet a job's time limit leaves a checkpoint in time, written for it."""
+    program.config({**RUN, "checkpoint.every_steps": 10**7})
+    plain = program.folder / "plain.sbatch"
+    plain.write_text('#!/bin/bash\nenv -u SLURM_JOB_END_TIME srun ./stencil "$@"\necho "exit $?"\n')
     unsignalled = program.folder / "unsignalled.sbatch"
     text = (SOURCE / "jobs/restart.sbatch").read_text()
-    unsignalled.write_text(re.sub(r"#SBATCH --signal=.*\n", "", text))
     check(text.count("#SBATCH --signal=") == 1, "the script asks for no signal")
-    with Cluster(program) as cluster:
-        limited, log = cluster.start_leg("srun", config, "--time=1", script=unsignalled)
-        cluster.wait(limited, lambda state: state[2] == "1", "second leg")
-        check("back into the queue" in log.read_text(), log.read_text())
-        cluster.ask("scancel", limited)
-        for launch in ("srun", "mpirun"):
-            for old in program.folder.glob("out/*"):
-                old.unlink()
-            job, log = cluster.start_leg(launch, config, "--time=10")
-            cluster.ask("scancel", job)
-            cluster.wait(job, lambda state: state[0] == "CANCELLED", "end")
-            # Slurm tells mpirun too, which then ends its ranks: the script sees no exit 75.
-            check(launch == "mpirun" or "cancelled; the checkpoint is there" in log.read_text(), log.read_text())
-            check("back into the queue" not in log.read_text() and cluster.state(job)[2] == "0", f"{launch}: {log.read_text()}")
-            check(list(program.folder.glob(f"out/{launch}.*.h5")), f"{launch}: no checkpoint: {program.files()}")
+    unsignalled.write_text(re.sub(r"#SBATCH --signal=.*\n", "", text))
+    cluster = Cluster(program)
+    jobs = {}
+    for name, launch, script, options, said in (
+            ("end_srun", "srun", unsignalled, [], "the wall time runs out"),
+            ("end_mpirun", "mpirun", unsignalled, [], "the wall time runs out"),
+            ("signal", "srun", plain, ["--signal=USR1@30"], "User defined signal 1"),
+            ("limit", "srun", plain, [], "Terminated")):
+        jobs[name] = said, cluster.submit("--time=1", "-N2", "-n2", *options, f"-oout/{name}.log", script, "run.ini",
+                                          f"output.path=out/{name}", env={"LAUNCH": launch})
+    for name, (said, job) in jobs.items():
+        cluster.until(lambda: f": {said}" in log_of(program, name), said, job)
+        cluster.until(lambda: cluster.state(job)[0] != "RUNNING", "end", job)
+        step = int(re.search(r"stopped after step (\d+)", log_of(program, name)).group(1))
+        check(checkpoints(program, name) == [step], f"{name}: stopped after {step}: {checkpoints(program, name)}")
+        if name.startswith("end"):
+            check("back into the queue" in log_of(program, name), log_of(program, name))
+        print(f"{name}: {said}", flush=True)
+
+
+@case
+def slow_node_failure(program):
+    """A node is lost, with or without the batch script, or only its daemon and step die: the job goes on from its checkpoint."""
+    program.config(RUN)
+    cluster = Cluster(program, nodes=3)
+    for launch, victim in (("srun", 1), ("mpirun", 1), ("srun", 0)):
+        name = f"{launch}_{victim}"
+        job = start(cluster, name, "jobs/restart.sbatch", "-N2", "-n4", "--requeue", launch=launch)
+        used = re.search(r" NodeList=(\S+)", cluster.ask("scontrol", "show", "job", job)).group(1)
+        used = cluster.ask("scontrol", "show", "hostnames", used).split()
+        lost = cluster.nodes[cluster.names.index(used[victim])]
+        lost.lose_power()
+        cluster.until(lambda: cluster.state(job)[2] == "1", "second leg", job)
+        newest = checkpoints(program, name)[-1]
+        check_same(program, [name], let_end(cluster, {name: job}))
+        print(f"{name}: lost {lost.name} of {used}, went on from step {newest}", flush=True)
+        program.config(RUN)
+        lost.boot()
+        cluster.until(lambda: cluster.ask("sinfo", "-h", "-N", "-o", "%t").split() == ["idle"] * 3, "nodes that are idle")
 
 
 @case
 def slow_srun(program):
-    """srun hands over signals and exit codes, and ends all ranks when one dies or the watchdog speaks."""
-    config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 64, "time.steps": 100000000, "equation.type": "wave",
-                             "checkpoint.path": "out/c", "report.progress": "off"})
-    with Cluster(program):
-        launcher = program.root / "launcher"  # what takes -np
-        launcher.write_text('#!/bin/bash\nexec srun --mpi=pmix -n "$2" "${@:3}"\n')
-        launcher.chmod(0o755)
-        program.mpiexec = str(launcher)
-        for number, to, codes, words in ((signal.SIGUSR1, "srun", [75], "stopped after step"),
-                                         (signal.SIGKILL, "rank", [137], "Killed"),
-                                         (signal.SIGSTOP, "rank", [4, 137], r"rank 1 has not finished step \d+ after 2 s")):
-            with Running(program, config, "parallel.watchdog_seconds=2", np=3) as leg:
-                leg.wait_until_it_steps()
-                pids = program.processes("SLURM_PROCID")
-                os.kill(pids[1] if to == "rank" else leg.process.pid, number)
-                result = leg.wait()
-            check(result.code in codes and re.search(words, result.err), f"{number.name} to {to}: {result}")
-            check(not program.processes("SLURM_PROCID"), f"{number.name} to {to}: ranks are left")
-            print(f"{number.name} to {to}: exit {result.code}", flush=True)
+    """srun hands over signals and exit codes, and ends all ranks when one on another node dies or the watchdog speaks."""
+    config = program.config({**RUN, "checkpoint.every_steps": 0})
+    cluster = Cluster(program)
+    launcher = cluster.root / "launcher"  # what takes -np
+    launcher.write_text('#!/bin/bash\nexec srun -N2 -n "$2" "${@:3}"\n')
+    launcher.chmod(0o755)
+    program.mpiexec = str(launcher)
+    # Ranks 0 and 1 are on one node, 2 on the other.
+    for number, to, codes, words in ((signal.SIGUSR1, "srun", [75], "stopped after step"),
+                                     (signal.SIGKILL, 2, [137], "Killed"),
+                                     (signal.SIGSTOP, 1, [4, 137], r"rank 1 has not finished step \d+ after 5 s")):
+        with Running(program, config, "parallel.watchdog_seconds=5", np=3) as leg:
+            leg.wait_until_it_steps()
+            pids = program.processes("SLURM_PROCID")
+            os.kill(leg.process.pid if to == "srun" else pids[to], number)
+            result = leg.wait()
+        check(result.code in codes and re.search(words, result.err), f"{number.name} to {to}: {result}")
+        check(not program.processes("SLURM_PROCID"), f"{number.name} to {to}: ranks are left")
+        print(f"{number.name} to {to}: exit {result.code}", flush=True)
+
+
+def survey(cluster, *options):
+    """Runs jobs/survey.sbatch: (how many shots it has submitted, what its table says of each)."""
+    out = cluster.ask("bash", "jobs/survey.sbatch", *options)
+    submitted = re.search(r"submitted (\d+) shots", out)
+    rows = re.findall(r"^(\d{4}) +(\w+) +(\S+) +(\S+) ?(.*)$", out, re.M)
+    check([int(row[0]) for row in rows] == list(range(1, len(rows) + 1)) and f"\n{len(rows)} shots, " in out, out)
+    return int(submitted.group(1)) if submitted else 0, [row[1:] for row in rows]
+
+
+@case
+def slow_survey(program):
+    """jobs/survey.sbatch: a shot that fails and one that is killed are submitted again, alone, by the same command."""
+    shots = ['"source.1.position=10 12 20"', '"source.1.position=12 9.5 20" "time.steps=%d"' % ENDLESS,
+             '"source.1.position=14 12 20" medium.velocity=late.h5:/v', '"source.1.position=8 12 20" source.1.f0=20']
+    config = program.config({**RUN, "initial.u": None, "time.steps": 20, "source.1.wavelet": "ricker", "source.1.f0": 40,
+                             "source.1.position": "1 1 1", "receivers.points": "5 5 25, 20 20 25"})
+    list_ = program.folder / "shots.txt"
+    list_.write_text("# where the sources are\n\n" + "\n".join(shots) + "\n")
+    command = ["shots.txt", config, "grid.nx=28"]
+    cluster = Cluster(program)
+    def stands(*expected):
+        try:
+            cluster.until(lambda: [row[0] for row in survey(cluster, "--table", "shots.txt")[1]] == list(expected), "such table")
+        except AssertionError as failure:
+            raise AssertionError(f"{expected}: {survey(cluster, '--table', 'shots.txt')}") from failure
+    check(survey(cluster, *command)[0] == 4, "not all shots are submitted")
+    stands("done", "running", "failed", "done")
+    failed = survey(cluster, "--table", "shots.txt")[1][2]
+    check(failed[1] == "2" and "late.h5" in failed[3], str(failed))
+    write_field(program.folder / "late.h5", np.full((48, 24, 28), 1400, "f4"), "v")
+    check(survey(cluster, *command)[0] == 1, "not one shot is submitted again")
+    stands("done", "running", "done", "done")
+    cluster.until(lambda: list(program.folder.glob("shots/0002.checkpoint.*.h5")), "checkpoint")
+    cluster.ask("scancel", "--batch", "--signal=KILL", survey(cluster, "--table", "shots.txt")[1][1][2] + "_2")
+    stands("done", "lost", "done", "done")
+    steps = max(int(path.name.split(".")[-2]) for path in program.folder.glob("shots/0002.checkpoint.*.h5")) + 10
+    list_.write_text(list_.read_text().replace(str(ENDLESS), str(steps)))
+    check(survey(cluster, *command)[0] == 1, "not one shot is submitted again")
+    stands("done", "done", "done", "done")
+    check("restart from shots/0002" in (program.folder / "shots/0002.log").read_text(), "the killed shot has begun again")
+    check(survey(cluster, *command)[0] == 0, "a shot that is done is submitted")
+    for number, line in enumerate(list_.read_text().split("\n")[2:6], 1):
+        program.succeed("-q", config, "grid.nx=28", *shlex.split(line), "output.path=out/alone")
+        last = steps if number == 2 else 20
+        check(same_bits(program.field(last, f"shots/{number:04d}"), program.field(last, "out/alone")), f"shot {number}: other bits")
+
+
+@case
+def slow_scaling(program):
+    """jobs/scaling.sbatch: a report for every number of ranks up to the job's, across nodes."""
+    cluster = Cluster(program)
+    job = cluster.submit("-N2", "-n4", "-oout/scaling.log", "jobs/scaling.sbatch", "-e", "jacobi", "-g", "24x24x20",
+                         "-s", "4", "device.backend=host")
+    check(cluster.wait_ended(job)[0] == "COMPLETED", log_of(program, "scaling"))
+    for ranks in (1, 2, 4):
+        report = json.loads((program.folder / f"build/scaling.{job}/jacobi.weak.24x24x20.steps.auto.{ranks}.json").read_text())
+        check(report["ranks"] == ranks and report["grid"] == [24, 24, 20 * ranks], str(report))
+    check(len(re.findall(r"^jacobi weak .* %$", log_of(program, "scaling"), re.M)) == 3, log_of(program, "scaling"))
 
 
 if __name__ == "__main__":
+    isolate()
     main()
