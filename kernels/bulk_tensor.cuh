@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  await_launch_before();
+  if (!w.beside) await_launch_before();
   admit_next_launch(); /* only now: one that runs beside this one relies on what came before it (absorb_whole.cuh) */
   if (threadIdx.x == 0) {
     for (int i = 0; i < S::ahead; i++) fill.plane(i, t.after(i));
@@ -259,6 +259,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }
+  if (w.beside && blockIdx.x == 0) await_launch_before(); /* still done after that one */
 }
 
 } // namespace bulk_tensor

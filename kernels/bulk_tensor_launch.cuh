@@ -91,10 +91,13 @@ inline row_ends ends_of(const kernel_args *a, int tile_x) {
 }
 
 /* How a launch is cut: `chunks` of at most `planes` planes of each tile are the jobs, done by `waves` launches of
- * `size` blocks. Tiles may be lower than their shape, `tile_y` rows; then blocks have fewer warps. */
+ * `size` blocks. Tiles may be lower than their shape, `tile_y` rows; then blocks have fewer warps. `close`: a wave does
+ * not wait for the last blocks of the one before. Then each must fill the device: a block that starts on an SM that is
+ * left over runs ahead of its own wave and misleads both. */
 struct cutting {
   const star::variant *v;
   int tile_y, tiles_x, tiles, chunks, planes, jobs, waves, size;
+  bool close;
   double cost; /* ns on an H200 */
 };
 
@@ -105,12 +108,13 @@ constexpr int SHORT = 24; /* planes of a chunk: fewer are not worth keeping step
 struct prices {
   double moved;           /* a point */
   double plane, computed; /* a plane, a point of it */
+  double shared;          /* a plane, times the blocks that an SM has on average */
   double extra;           /* what the eight planes before and after a chunk cost, in planes */
 };
-constexpr prices LONG_CHUNKS[EQUATION_COUNT] = {{0.256, 380, 0.119, 4.3},
-                                                {0.363, 820, 0.107, 2.6},
-                                                {0.473, 1005, 0.134, 1.4}},
-                 SHORT_CHUNKS = {0, 850, 0.044, 5}; /* of the SM itself */
+constexpr prices LONG_CHUNKS[EQUATION_COUNT] = {{0.256, 380, 0.119, 0, 4.3},
+                                                {0.363, 820, 0.107, 0, 2.6},
+                                                {0.473, 1005, 0.134, 0, 1.4}},
+                 SHORT_CHUNKS = {0, 470, 0.17, 160, 4.7}; /* of the SM itself */
 constexpr double START = 900;
 
 /* The rows that a warp owns: of a tile as high as its shape, all warps own as many. */
@@ -126,7 +130,8 @@ inline double wave_cost(const cutting &c, int together, double points, const sta
   const double astray = kept ? 1 : warps_12 * (r.blocks > 1 ? 1 : 1 + 0.008 * c.planes);
   const double halo = c.v->tile_x + 7.5 * c.tile_y;
   const double memory = (c.planes + p.extra) * p.moved * astray * together * (points + halo) / r.sms;
-  const double sm = (c.planes + own.extra) * warps_12 * (own.plane + own.computed * c.v->tile_x * c.tile_y);
+  const double plane = warps_12 * (own.plane + own.computed * c.v->tile_x * c.tile_y);
+  const double sm = (c.planes + own.extra) * (plane + own.shared * together / r.sms);
   const double both = kept ? 0.54 * (memory + sm) : 0; /* where they are close, neither hides the other */
   return START + std::max({memory, sm, both});
 }
@@ -134,13 +139,15 @@ inline double wave_cost(const cutting &c, int together, double points, const sta
 inline cutting cut_up(const star::variant &v, const star::residency &r, const kernel_args *a, int tile_y,
                       int chunks) {
   const int nz = a->z_end - a->z_begin, resident = r.sms * r.blocks;
-  cutting c = {&v, tile_y, star::ceil_div(a->nx, v.tile_x), 0, chunks, star::ceil_div(nz, chunks), 0, 1,
-               0,  0};
+  cutting c = {};
+  c.v = &v, c.tile_y = tile_y, c.tiles_x = star::ceil_div(a->nx, v.tile_x);
+  c.chunks = chunks, c.planes = star::ceil_div(nz, chunks), c.waves = 1;
   c.tiles = c.tiles_x * star::ceil_div(a->ny, tile_y);
   c.jobs = c.tiles * chunks;
   const int waves = star::ceil_div(c.jobs, resident), together = star::ceil_div(c.jobs, waves);
   if (c.planes > SHORT) c.waves = waves;
-  c.size = star::ceil_div(c.jobs, c.waves);
+  c.close = c.waves > 1 && 20 * c.jobs >= 19 * waves * resident;
+  c.size = c.close ? resident : star::ceil_div(c.jobs, c.waves);
   c.cost = waves * wave_cost(c, together, (double)a->nx * a->ny / c.tiles, r);
   if (waves > 1 && c.tiles % together && together % c.tiles)
     c.cost *= 1.02;                                         /* parts of chunks share a wave */
@@ -162,7 +169,7 @@ template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args
     for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= warp_rows(v)) {
       const int tiles = star::ceil_div(a->nx, v.tile_x) * star::ceil_div(a->ny, tile_y);
       for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++, before = chunks) {
-        chunks = std::min(std::max(waves * r.sms * r.blocks / tiles, 1), nz);
+        chunks = std::min(std::max(waves * r.sms / tiles, 1), nz);
         if (chunks == before) continue;
         const cutting c = cut_up(v, r, a, tile_y, chunks);
         if (c.cost < best.cost && (!small || c.planes <= SHORT)) best = c;
@@ -194,7 +201,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   w.z = {nz / c.chunks, nz % c.chunks};
   w.progress = counter ? counter->begun : nullptr;
   w.ends = ends_of(args, c.v->tile_x), w.terms = terms;
-  for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size) {
+  for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size, w.beside = c.close) {
     if (counter) w.before = counter->total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
     const int end = std::min(w.first + c.size, c.jobs);

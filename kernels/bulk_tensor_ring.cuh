@@ -50,12 +50,14 @@ struct z_cut {
 };
 
 /* One launch of blocks that are all resident: jobs [first, first + gridDim.x). Job j is tile j % tiles, chunk
- * j / tiles; a tile has tile_y rows. progress: a counter through which the blocks keep step; NULL: they need not. `before`:
- * its value when all that came before in the stream is done. */
+ * j / tiles; a tile has tile_y rows. progress: a counter through which the blocks keep step; NULL: they need not.
+ * `before`: its value when all that came before in the stream is done. `beside`: the launch before is of the same step
+ * and of other points, so blocks need not wait for its last ones. */
 struct wave {
   int tiles_x, tiles, tile_y, first;
   z_cut z;
   unsigned *progress, before;
+  bool beside;
   row_ends ends;
   row_terms terms;
 };
