@@ -37,8 +37,8 @@ static double wavelet_interpolate(const table *t, double time) {
       hi = middle;
   }
   if (time == v[2 * hi]) return v[2 * hi + 1];
-  const double before = v[2 * lo] / 2, after = v[2 * hi] / 2; /* halves: their differences never overflow */
-  const double f = (time / 2 - before) / (after - before);
+  const double unit = isfinite(v[2 * hi] - v[2 * lo]) ? 1 : 0.5; /* differences of halves never overflow */
+  const double f = (time * unit - v[2 * lo] * unit) / (v[2 * hi] * unit - v[2 * lo] * unit);
   return (1 - f) * v[2 * lo + 1] + f * v[2 * hi + 1];
 }
 

@@ -45,7 +45,11 @@ static void check_again(int file, const char *name, checkpoint_seal *first) {
   }
   demand(checkpoint_read_seal(name, &second, &fd, &e) == 0, "a new seal is refused", e.text);
   demand(same(first, &second), "round trip", "of a seal");
-  demand(checkpoint_check_seal(name, fd, &second, &e) == 0, "a new seal does not hold", e.text);
+  bool behind = second.bytes >= CHECKPOINT_SEAL; /* the program writes all arrays behind the seal */
+  for (int i = 0; i < second.count; i++) behind = behind && second.arrays[i].at >= CHECKPOINT_SEAL;
+  const int damaged = checkpoint_check_seal(name, fd, &second, &e);
+  demand_answer(damaged, &e, EXIT_CODE_FILE);
+  demand(!behind || !damaged, "a new seal does not hold", e.text);
   close(fd);
   check_open(name);
 }
@@ -72,8 +76,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   error e = {0};
+  setenv("OMPI_MCA_opal_signal", "", 1); /* crashes are libFuzzer's to report */
   MPI_Init(argc, argv);
   demand(io_way_open(&way, MPI_COMM_SELF, true, &e) == 0, "way", e.text);
   way.threads = 1;
+  way.block_bytes = 4096;
   return 0;
 }

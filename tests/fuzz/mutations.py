@@ -16,10 +16,11 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from harness import CRASH, case, check, h5py, main, np
 
-FIRST, END = map(int, os.environ.get("STENCIL_MUTATIONS", "0-1500").split("-"))
+FIRST, END = map(int, os.environ.get("STENCIL_MUTATIONS", "0-2200").split("-"))
 SHAPE = (8, 7, 6)
 RUN = {"grid.nx": SHAPE[2], "grid.ny": SHAPE[1], "grid.nz": SHAPE[0], "time.steps": 1, "equation.type": "wave",
        "source.1.position": "3 3 3", "device.threads": 1, "device.kernel": "simd"}
+CHECKPOINT = "saved.00000001.h5"
 
 
 def write_inputs(folder):
@@ -51,6 +52,14 @@ def write_inputs(folder):
     return files
 
 
+def save_outputs(program):
+    """A field and a checkpoint of this program, to begin and to restart from. Returns the keys that name each file."""
+    name = program.config({**RUN, "time.steps": 2, "initial.u": "random", "source.1.f0": 50, "output.path": "saved",
+                           "checkpoint.path": "saved", "checkpoint.every_steps": 1}, "save.ini")
+    program.succeed("-q", name)
+    return {"saved.00000002.hdf": {"initial.u": "saved.00000002.hdf:/u"}, CHECKPOINT: {"time.steps": 2}}
+
+
 def mutate(data, rng):
     """Changes 1 to 8 places, more often where most of HDF5's own records are: at the beginning."""
     data = bytearray(data)
@@ -76,13 +85,17 @@ def mutate(data, rng):
     return bytes(data)
 
 
+def arguments(name):
+    return ["--restart", name, f"{name}.ini"] if name == CHECKPOINT else [f"{name}.ini"]
+
+
 def run_one(program, number, name, valid):
     """Returns what is wrong with how the program takes the mutated file; empty: nothing."""
     (program.folder / name).write_bytes(mutate(valid, random.Random(number)))
     for mode in ("-n", "-q"):
         for _ in range(5):
             try:
-                done = subprocess.run(program.command([mode, f"{name}.ini"]), cwd=program.folder, env=program.environment,
+                done = subprocess.run(program.command([mode, *arguments(name)]), cwd=program.folder, env=program.environment,
                                       stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
             except subprocess.TimeoutExpired:
                 return f"{mode} hung"
@@ -99,13 +112,13 @@ def run_one(program, number, name, valid):
 @case
 def slow_inputs(program):
     kept = Path(tempfile.mkdtemp(prefix="mutations-"))
-    files = write_inputs(program.folder)
+    files = {**write_inputs(program.folder), **save_outputs(program)}
     valid = {name: (program.folder / name).read_bytes() for name in files}
     failed = []
     for name, keys in files.items():
         program.config({**RUN, **keys, "source.1.wavelet": keys.get("source.1.wavelet", "ricker"),
                         "source.1.f0": None if "source.1.wavelet" in keys else 50}, f"{name}.ini")
-        program.succeed("-q", f"{name}.ini")
+        program.succeed("-q", *arguments(name))
     for number in range(FIRST, END):
         name = list(files)[number % len(files)]
         wrong = run_one(program, number, name, valid[name])
