@@ -42,6 +42,15 @@ static inline const float *layer_sums_at(const layer_sums *s, int x, int points)
   return s->whole || x < s->low_end || x + points > s->high_begin ? s->row[0] + x : NULL;
 }
 
+/* Of `points` points from x on, how many to take at once, `step` at a time: those that something is to be added to, or
+ * those that nothing is. */
+static inline int layer_sums_run(const layer_sums *s, int x, int points, int step) {
+  const bool some = layer_sums_at(s, x, step) != NULL;
+  int run = step;
+  while (run + step <= points && (layer_sums_at(s, x + run, step) != NULL) == some) run += step;
+  return run;
+}
+
 /* Starts the sums of `planes` rows: all of them, or those beside layers along x. */
 static inline void layer_sums_start(layer_sums *s, int planes) {
   const int low = smaller(s->low_end + SUMS_SLACK, s->points), high = larger(s->high_begin - SUMS_SLACK, 0);

@@ -4,6 +4,7 @@
  * a group of four loads 15 z neighbours instead of 36;
  *   - VECTORS vectors of each plane at a time, in an order that needs few registers: 1.2 to 1.5 times as fast with the
  * 16 of AVX2, up to 1.1 with AVX-512;
+ *   - the middle of rows in a function that does nothing else: up to 1.08 times as fast in the caches;
  *   - blocks of y and x small enough that the planes of a group stay in the L2 cache while the sweep moves up
  * in z;
  *   - software prefetch of the planes that enter: rows are short, hardware prefetchers stop at every page;

@@ -146,21 +146,55 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
   }
 }
 
-/* VECTORS whole vectors of each plane, without images: nearly all there is to do. */
-TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               ptrdiff_t at, const float *added, const int planes) {
-  float *out = s->args->out + at;
-  vec acc[GROUP][VECTORS];
-  ISA(update)(w, s, equation, at, NULL, added, planes, VECTORS, LANES, acc);
+/* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.
+ * What the loop reads of the sweep is copied: no store can change it, so it stays in registers. */
+TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const enum equation equation,
+                               ptrdiff_t at, const float *added, const int planes, int points) {
+  const kernel_args args = *of->args;
+  const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead};
+  for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
+    float *out = args.out + at;
+    vec acc[GROUP][VECTORS];
+    ISA(update)(w, &s, equation, at, NULL, added, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
-  for (int k = 0; k < planes; k++, out += s->args->plane)
+    for (int k = 0; k < planes; k++, out += args.plane)
 #pragma GCC unroll 2
-    for (int i = 0; i < VECTORS; i++) {
-      if (s->stream) /* NOLINT(bugprone-branch-clone): one store where a set of instructions has no other */
-        vec_stream(out + i * LANES, acc[k][i]);
-      else
-        vec_store(out + i * LANES, acc[k][i]);
-    }
+      for (int i = 0; i < VECTORS; i++) {
+        if (s.stream) /* NOLINT(bugprone-branch-clone): one store where a set of instructions has no other */
+          vec_stream(out + i * LANES, acc[k][i]);
+        else
+          vec_store(out + i * LANES, acc[k][i]);
+      }
+    if (added) added += VECTORS * LANES;
+  }
+}
+
+/* The middle of a group, without what layers add and with it: functions of their own, since among the code for ends of
+ * rows the loop takes more instructions. */
+#define MIDDLE(name, equation, added)                                                                        \
+  TARGET static __attribute__((noinline)) void ISA(name)(const ISA(weights) * w, const sweep *s,             \
+                                                         ptrdiff_t at, const float *sums, int points) {      \
+    (void)sums;                                                                                              \
+    ISA(middle)(w, s, equation, at, added, GROUP, points);                                                   \
+  }
+MIDDLE(jacobi_middle, EQUATION_JACOBI, NULL)
+MIDDLE(heat_middle, EQUATION_HEAT, NULL)
+MIDDLE(wave_middle, EQUATION_WAVE, NULL)
+MIDDLE(wave_layers_middle, EQUATION_WAVE, sums)
+#undef MIDDLE
+
+TARGET INLINE void ISA(middle_of)(const ISA(weights) * w, const sweep *s, const enum equation equation,
+                                  ptrdiff_t at, const float *added, const int planes, int points) {
+  if (planes < GROUP)
+    ISA(middle)(w, s, equation, at, added, planes, points);
+  else if (equation == EQUATION_JACOBI)
+    ISA(jacobi_middle)(w, s, at, NULL, points);
+  else if (equation == EQUATION_HEAT)
+    ISA(heat_middle)(w, s, at, NULL, points);
+  else if (added)
+    ISA(wave_layers_middle)(w, s, at, added, points);
+  else
+    ISA(wave_middle)(w, s, at, NULL, points);
 }
 
 TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
@@ -271,12 +305,10 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum 
         end = smaller(b.x_end, s->x_middle_end);
 #define ADDED(vectors) (sums ? layer_sums_at(sums, x - b.x_begin, (vectors)*LANES) : NULL)
     for (; x < smaller(begin, b.x_end); x += LANES) ISA(edge)(w, s, equation, &t, x, ADDED(1), planes);
-    for (; x + VECTORS * LANES <= end; x += VECTORS * LANES) {
-      const float *added = ADDED(VECTORS);
-      if (added)
-        ISA(middle)(w, s, equation, t.first + x, added, planes);
-      else
-        ISA(middle)(w, s, equation, t.first + x, NULL, planes);
+    const int step = VECTORS * LANES;
+    for (int next; x + step <= end; x = next) {
+      next = x + (sums ? layer_sums_run(sums, x - b.x_begin, end - x, step) : (end - x) / step * step);
+      ISA(middle_of)(w, s, equation, t.first + x, ADDED(VECTORS), planes, next - x);
     }
     for (; x < b.x_end; x += LANES) ISA(edge)(w, s, equation, &t, x, ADDED(1), planes);
 #undef ADDED
