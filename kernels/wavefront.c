@@ -98,7 +98,7 @@ static int receiver_at_row(const wavefront_receivers *r, int begin, int end, int
 }
 
 /* Never sleeps: the tile it waits for is computed at this moment. */
-static void wait_for(atomic_llong *done, long long count) {
+static void wavefront_wait_for(atomic_llong *done, long long count) {
   pace p = {.begin = clock_seconds(), .eager = INFINITY, .spins = SPINS};
   while (atomic_load_explicit(done, memory_order_acquire) < count) pace_wait(&p, 0);
 }
@@ -120,7 +120,7 @@ static void sample(const wavefront_args *a, int chunk, int tile, int k, int at, 
     int i = receiver_at_row(r, r->layer_begin[layer], stop, share.y_begin);
     for (; i < stop && r->row[i] < share.y_end; i++) {
       if (a->upright && tile > 0 && r->row[i] == share.y_begin)
-        wait_for(&a->done[tile - 1], count_after(a, at, k));
+        wavefront_wait_for(&a->done[tile - 1], count_after(a, at, k));
       r->samples[k][i] = sample_point(&args, i);
     }
   }
@@ -160,8 +160,8 @@ static void wait_beside(const wavefront_args *a, int tile, int k, int at) {
   const bool wraps = a->field.ghosts[FACE_Y_LO] == GHOST_WRAP;
   if (at == 0 || k == 0) return;
   const long long count = count_after(a, at - 1, k - 1);
-  if (tile > 0 || wraps) wait_for(&a->done[(tile + a->tiles - 1) % a->tiles], count);
-  if (tile < a->tiles - 1 || wraps) wait_for(&a->done[(tile + 1) % a->tiles], count);
+  if (tile > 0 || wraps) wavefront_wait_for(&a->done[(tile + a->tiles - 1) % a->tiles], count);
+  if (tile < a->tiles - 1 || wraps) wavefront_wait_for(&a->done[(tile + 1) % a->tiles], count);
 }
 
 /* Waits for what a position of a leaning tile needs: of the tile below, that position; of the chunk above, once the
@@ -169,12 +169,12 @@ static void wait_beside(const wavefront_args *a, int tile, int k, int at) {
 static void wait_below_and_above(const wavefront_args *a, int chunk, int tile, int at) {
   const int last = a->steps - 1;
   int first, seam, unused;
-  if (tile > 0) wait_for(&a->done[chunk * a->tiles + tile - 1], count_after(a, at, last));
+  if (tile > 0) wavefront_wait_for(&a->done[chunk * a->tiles + tile - 1], count_after(a, at, last));
   if (chunk == a->chunks - 1) return;
   chunk_range(a, chunk, 0, &first, &seam);
   chunk_range(a, chunk + 1, 0, &seam, &unused);
   if (first + (at + 1) * WAVEFRONT_PLANES + GHOST_REACH > seam)
-    wait_for(&a->done[(chunk + 1) * a->tiles + tile], count_after(a, 2 * a->steps - 1, last));
+    wavefront_wait_for(&a->done[(chunk + 1) * a->tiles + tile], count_after(a, 2 * a->steps - 1, last));
 }
 
 static void run_tile(const wavefront_args *a, const host_isa *isa, int chunk, int tile) {
