@@ -39,22 +39,10 @@ static __device__ __forceinline__ int outside(const span &s, int i) {
 /* A point of layers along y and z, by itself. */
 static __device__ __forceinline__ void corner_point(const absorb_args &a, const absorb_point &p) {
   const kernel_args &f = a.field;
-  const ptrdiff_t pitch = (ptrdiff_t)f.pitch, plane = (ptrdiff_t)f.plane,
-                  at = plane * p.z + pitch * p.y + p.x;
+  const ptrdiff_t at = (ptrdiff_t)f.plane * p.z + (ptrdiff_t)f.pitch * p.y + p.x;
   const float *u = f.in + at;
-  float sum = __fmul_rn(f.wz[4], u[-4 * plane]);
-#pragma unroll
-  for (int r = 3; r >= 1; r--) sum = __fmaf_rn(f.wz[r], u[-r * plane], sum);
-  sum = __fmaf_rn(f.center, u[0], sum);
-#pragma unroll
-  for (int r = 1; r <= GHOST_REACH; r++) {
-    sum = __fmaf_rn(f.wy[r], __fadd_rn(u[-r * pitch], u[r * pitch]), sum);
-    sum = __fmaf_rn(f.wx[r], __fadd_rn(u[-r], u[r]), sum);
-  }
-#pragma unroll
-  for (int r = 1; r <= GHOST_REACH; r++) sum = __fmaf_rn(f.wz[r], u[r * plane], sum);
   const float m = f.medium ? f.medium[at] : f.scale;
-  const float done = star::update<EQUATION_WAVE>(sum, m, u[0], f.out[at]);
+  const float done = star::update<EQUATION_WAVE>(star::sum_at(u, f), m, u[0], f.out[at]);
   f.out[at] = fmaf(m, before_axis(a, 2, p) + absorb_along(&a, 2, p), done);
 }
 
@@ -98,10 +86,10 @@ template <int INWARD, int ROW_LANES> struct row_end {
     for (int n = 0; n < PACK; n++) v[n] = in_layer >> n & 1 ? from[n] : 0;
   }
   __device__ __forceinline__ void put(float *to, const float v[PACK]) const {
-    if (whole) *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
-#pragma unroll
-    for (int n = 0; n < PACK; n++)
-      if (!whole && in_layer >> n & 1) to[n] = v[n];
+    if (whole)
+      star::put(to, v);
+    else
+      star::put_points(to, v, in_layer);
   }
   /* What comes from memory for the pack of a row, where it has points of the layer; psi[FIRST ..] is what it was. */
   __device__ __forceinline__ void load(const absorb_point &row, float u[PACK + 2 * GHOST_REACH], float *psi,

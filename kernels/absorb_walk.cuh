@@ -117,13 +117,10 @@ template <int AXIS, int INWARD> struct walk {
     bulk_tensor::wait_groups<TURNS - 1>();
   }
   __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
-    if (pack) {
-      *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
-      return;
-    }
-#pragma unroll
-    for (int n = 0; n < PACK; n++)
-      if (points >> n & 1) to[n] = v[n];
+    if (pack)
+      star::put(to, v);
+    else
+      star::put_points(to, v, points);
   }
   /* Bits: which points of the pack exist. */
   __device__ __forceinline__ unsigned existing() const {

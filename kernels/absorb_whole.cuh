@@ -199,12 +199,7 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
 
 inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const kernel_args &f) {
   constexpr int G = GHOST_REACH, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
-  const bulk_tensor::tensor u = {f.in - G * (ptrdiff_t)(f.plane + f.pitch + 1),
-                                 (size_t)f.nx + 2 * G,
-                                 (size_t)f.ny + 2 * G,
-                                 (size_t)f.nz + 2 * G,
-                                 f.pitch,
-                                 f.plane};
+  const bulk_tensor::tensor u = bulk_tensor::with_ghosts(f, 0, f.nz);
   cudaError_t status = make_map(e, &m->along_y.plane, u, {TILE_X, 1, READ});
   if (status == cudaSuccess) status = make_map(e, &m->along_y.side, u, {G, 1, ROWS_ACROSS});
   if (status == cudaSuccess) status = make_map(e, &m->along_z.plane, u, {TILE_X, READ});

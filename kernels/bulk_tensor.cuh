@@ -32,6 +32,7 @@ namespace bulk_tensor {
 
 using star::load;
 using star::PACK;
+using star::put;
 
 /* An equation on tiles of TX x TY points, ROWS rows a thread, rings of STAGES planes of u and OPERAND_STAGES
  * of what else the equation reads, BLOCKS resident blocks an SM. */
@@ -162,10 +163,6 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
       if (LAYERED && terms.points >> i & 1)
         done[j][i] = __fmaf_rn(m[i], terms.at[j * terms.pitch + i], done[j][i]);
   }
-}
-
-__device__ __forceinline__ void put(float *to, const float v[PACK]) {
-  *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
 }
 
 /* Stores what exists, `rows` rows of `lanes` points. Plain stores: evict-first ones measured slower. */

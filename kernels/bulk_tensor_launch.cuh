@@ -54,13 +54,19 @@ inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const tensor &t,
   return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+/* u of planes [z_begin, z_end), with ghosts. */
+inline tensor with_ghosts(const kernel_args &a, int z_begin, int z_end) {
+  const ptrdiff_t plane = (ptrdiff_t)a.plane,
+                  first = z_begin * plane - REACH * (plane + (ptrdiff_t)a.pitch + 1);
+  const size_t ghosts = 2 * REACH, nx = (size_t)a.nx, ny = (size_t)a.ny, nz = (size_t)(z_end - z_begin);
+  return {a.in + first, nx + ghosts, ny + ghosts, nz + ghosts, a.pitch, a.plane};
+}
+
 inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, int tile_y,
                              const kernel_args *a) {
-  const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin),
-               ghosts = 2 * REACH;
+  const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin);
   const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
-  const float *ghost = a->in + first - REACH * (ptrdiff_t)(a->plane + a->pitch + 1);
-  const tensor u = {ghost, nx + ghosts, ny + ghosts, nz + ghosts, a->pitch, a->plane};
+  const tensor u = with_ghosts(*a, a->z_begin, a->z_end);
   const box tile = {v.tile_x, tile_y};
   cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + 2 * REACH});
   if (status == cudaSuccess) status = make_map(e, &m->side, u, {REACH, tile_y});

@@ -1,23 +1,10 @@
 /* naive: one thread a point, every neighbour from global memory, through the caches. The tests compare every other CUDA
- * kernel with it bit for bit, so it spells out the order of operations and nothing else. */
+ * kernel with it bit for bit, so it does star::sum_at, which spells out the order of operations, and nothing else. */
 #include "star.cuh"
 
 namespace naive {
 
 enum { BLOCK_X = 32, BLOCK_Y = 8, GRID_MAX = 65535 /* blocks a launch may have along y and z */ };
-
-static __device__ __forceinline__ float sum_of(const float *u, const kernel_args &a) {
-  const ptrdiff_t dy = (ptrdiff_t)a.pitch, dz = (ptrdiff_t)a.plane;
-  float sum = __fmul_rn(a.wz[4], u[-4 * dz]);
-  for (int r = 3; r >= 1; r--) sum = __fmaf_rn(a.wz[r], u[-r * dz], sum);
-  sum = __fmaf_rn(a.center, u[0], sum);
-  for (int r = 1; r <= 4; r++) {
-    sum = __fmaf_rn(a.wy[r], __fadd_rn(u[-r * dy], u[r * dy]), sum);
-    sum = __fmaf_rn(a.wx[r], __fadd_rn(u[-r], u[r]), sum);
-  }
-  for (int r = 1; r <= 4; r++) sum = __fmaf_rn(a.wz[r], u[r * dz], sum);
-  return sum;
-}
 
 template <enum equation Q>
 static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_constant__ kernel_args a) {
@@ -28,7 +15,7 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
       const ptrdiff_t at = (ptrdiff_t)z * (ptrdiff_t)a.plane + (ptrdiff_t)y * (ptrdiff_t)a.pitch + x;
       const float m = Q != EQUATION_JACOBI && a.medium ? a.medium[at] : a.scale;
       const float before = Q == EQUATION_WAVE ? a.out[at] : 0.0f;
-      a.out[at] = star::update<Q>(sum_of(a.in + at, a), m, a.in[at], before);
+      a.out[at] = star::update<Q>(star::sum_at(a.in + at, a), m, a.in[at], before);
     }
 }
 

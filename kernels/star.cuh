@@ -115,6 +115,17 @@ __device__ __forceinline__ void load(float to[PACK], const float *from) {
   unpack(to, *reinterpret_cast<const float4 *>(from));
 }
 
+__device__ __forceinline__ void put(float *to, const float v[PACK]) {
+  *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
+}
+
+/* Where memory has no whole packs: stores the points whose bits are set. */
+__device__ __forceinline__ void put_points(float *to, const float v[PACK], unsigned points) {
+#pragma unroll
+  for (int n = 0; n < PACK; n++)
+    if (points >> n & 1) to[n] = v[n];
+}
+
 /* Adds the arms in x and y to `sum`. `own` is the thread's first point in a slot with rows of `pitch`; its points are
  * in `row`, with REACH neighbours on both sides. */
 template <int ROWS>
@@ -175,6 +186,23 @@ __device__ __forceinline__ void arrive(float done[S::rows][PACK], float sums[2 *
       sums[1][j][i] = __fmaf_rn(a.wz[3], u[j][i], sums[0][j][i]);
       sums[0][j][i] = __fmul_rn(a.wz[4], u[j][i]);
     }
+}
+
+/* The star at point u of a field in memory: the order of operations of docs/DESIGN.md, spelled out. */
+__device__ __forceinline__ float sum_at(const float *u, const kernel_args &a) {
+  const ptrdiff_t dy = (ptrdiff_t)a.pitch, dz = (ptrdiff_t)a.plane;
+  float sum = __fmul_rn(a.wz[4], u[-4 * dz]);
+#pragma unroll
+  for (int r = 3; r >= 1; r--) sum = __fmaf_rn(a.wz[r], u[-r * dz], sum);
+  sum = __fmaf_rn(a.center, u[0], sum);
+#pragma unroll
+  for (int r = 1; r <= 4; r++) {
+    sum = __fmaf_rn(a.wy[r], __fadd_rn(u[-r * dy], u[r * dy]), sum);
+    sum = __fmaf_rn(a.wx[r], __fadd_rn(u[-r], u[r]), sum);
+  }
+#pragma unroll
+  for (int r = 1; r <= 4; r++) sum = __fmaf_rn(a.wz[r], u[r * dz], sum);
+  return sum;
 }
 
 /* From the star's sum to the new value: kernel.h. */
