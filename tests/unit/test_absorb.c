@@ -1,5 +1,6 @@
 /* Absorbing layers: bits that depend on nothing, state that moves between numbers of slabs, memory.
- *   test_absorb [cuda]   on the host device, or on a GPU */
+ *   test_absorb [cuda]   on the host device, or on a GPU
+ * STENCIL_TEST_SMALL: two steps of each kind of long rows on one slab, for tools that watch kernels. */
 #include "absorb_harness.h"
 #include "kernels/host_simd.h"
 
@@ -41,13 +42,21 @@ static const cutting CUTS[] = {{1, 1, false, 0}, {1, 3, false, 0}, {1, 2, true, 
                                {3, 1, true, 0},  {3, 2, false, 2}, {4, 3, false, 0}};
 enum { CUT_COUNT = sizeof CUTS / sizeof CUTS[0] };
 
+/* How much is tried: all of it, or little where STENCIL_TEST_SMALL is set. */
+static int tried(int all, int little) {
+  return getenv("STENCIL_TEST_SMALL") ? little : all;
+}
+
 /* A grid of odd sizes, thin enough in z for layers that several slabs share; or with layers along x and y that are wider
  * than a warp. */
 static config mixed_box(int mix) {
   /* whole packs of points; rows and layers that are none; a layer in two tiles; the widest that a tile's box can hold;
    * rows for narrow tiles */
-  static const int LONG_SIZES[][4] = {
-      {284, LONG_NY, LONG_NZ, 20}, {161, 61, 110, 18}, {278, 61, 70, 28}, {164, 44, 50, 30}, {101, 31, 60, 20}};
+  static const int LONG_SIZES[][4] = {{284, LONG_NY, LONG_NZ, 20},
+                                      {161, 61, 110, 18},
+                                      {278, 61, 70, 28},
+                                      {164, 44, 50, 30},
+                                      {101, 31, 60, 20}};
   const int *n = LONG_SIZES[mix < LONG ? 0 : mix - LONG];
   config c = mix < WIDE   ? box(29, 21, 20, 7, MIXES[mix])
              : mix < LONG ? box(75, 44, 20, 33, MIXES[mix])
@@ -67,16 +76,16 @@ static void start_random(world *w, const char *on, const config *c, cutting cut)
 
 static void bits_do_not_depend_on_the_cut(void **state) {
   (void)state;
-  for (int mix = 0; mix < MIX_TRIED; mix++) {
+  for (int mix = tried(0, LONG); mix < MIX_TRIED; mix++) {
     const config c = mixed_box(mix);
-    const int steps = mix < LONG ? STEPS : LONG_STEPS;
+    const int steps = tried(mix < LONG ? STEPS : LONG_STEPS, 2);
     world w;
     start_random(&w, "host", &c, CUTS[0]);
     world_step(&w, steps);
     grid_field expected = world_get(&w);
     world_close(&w);
     assert_true(grid_max(&expected) > 1e-3 && isfinite(grid_max(&expected)));
-    for (int i = 0; i < CUT_COUNT; i++) {
+    for (int i = 0; i < tried(CUT_COUNT, 1); i++) {
       bool wraps = c.boundary[FACE_Z_LO] == P; /* round several slabs: the step loop's business */
       if (wraps && CUTS[i].slabs > 1) continue;
       start_random(&w, backend, &c, CUTS[i]);
@@ -109,7 +118,7 @@ static void layers_are_mirror_images(void **state) {
       world w;
       world_open(&w, backend, &c, CUTS[0], 1, NULL);
       world_put(&w, i ? &flipped : &u, i ? &flipped : &u);
-      world_step(&w, 30);
+      world_step(&w, tried(30, 2));
       result[i] = world_get(&w);
       world_close(&w);
       free(u.values), free(flipped.values);
@@ -233,12 +242,12 @@ static void move_state(world *w, const piece *p, int which, float *whole, copy_d
 /* Saves the state of one partition as global arrays, loads it into another partition, and goes on. */
 static void state_moves_between_cuts(void **state) {
   (void)state;
-  for (int from = 0; from < CUT_COUNT; from++) {
+  for (int from = 0; from < tried(CUT_COUNT, 1); from++) {
     const config c = mixed_box(from % 2);
     const int to = (from + 3) % CUT_COUNT;
     world w[2];
     for (int i = 0; i < 2; i++) start_random(&w[i], backend, &c, CUTS[i ? to : from]);
-    world_step(&w[0], STEPS / 2);
+    world_step(&w[0], tried(STEPS / 2, 2));
     grid_field now = world_get(&w[0]);
     w[0].current = !w[0].current;
     grid_field before = world_get(&w[0]);
@@ -257,7 +266,7 @@ static void state_moves_between_cuts(void **state) {
       free(whole);
     }
     world_put(&w[1], &now, &before);
-    for (int i = 0; i < 2; i++) world_step(&w[i], STEPS / 2);
+    for (int i = 0; i < 2; i++) world_step(&w[i], tried(STEPS / 2, 2));
     free(now.values), free(before.values);
     now = world_get(&w[0]), before = world_get(&w[1]);
     check_same(&before, &now, "restart", from);
