@@ -42,7 +42,7 @@ static const cutting CUTS[] = {{1, 1, false, 0}, {1, 3, false, 0}, {1, 2, true, 
                                {3, 1, true, 0},  {3, 2, false, 2}, {4, 3, false, 0}};
 enum { CUT_COUNT = sizeof CUTS / sizeof CUTS[0] };
 
-/* How much is tried: all of it, or little where STENCIL_TEST_SMALL is set. */
+/* How much is tried: all, or little where STENCIL_TEST_SMALL is set. */
 static int tried(int all, int little) {
   return getenv("STENCIL_TEST_SMALL") ? little : all;
 }
