@@ -144,7 +144,8 @@ def pvpython(program, name, *numbers):
     script.write_text(SHOW)
     for old in program.folder.glob("*.npy"):
         old.unlink()
-    launch = [] if os.environ.get("DISPLAY") else ["xvfb-run", "-a"]
+    # The server must not start anew when ParaView closes its first connection, and so miss the second one.
+    launch = [] if os.environ.get("DISPLAY") else ["xvfb-run", "-a", "-s", "-screen 0 1280x1024x24 -noreset"]
     result = program.finish([*launch, "pvpython", "--no-mpi", script, name, *numbers])
     check(result.code == 0 and not result.err and not result.out, f"pvpython {name} says: {result}")
     found = json.loads((program.folder / "found.json").read_text())
