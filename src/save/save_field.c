@@ -87,8 +87,9 @@ static int list_step(save_queue *s, int64_t step, error *e) {
 int save_field_list(save_queue *s, const int64_t *steps, int64_t count, error *e) {
   bool *exist = calloc((size_t)count + 1, sizeof *exist);
   if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
-  if (!error_agree(e, s->comm)) files_fields_exist(s->files, s->config->output_path, steps, count, exist, e);
-  for (int64_t i = 0; i < count && !e->id; i++)
+  const bool known = !error_agree(e, s->comm) &&
+                     !files_fields_exist(s->files, s->config->output_path, steps, count, exist, e);
+  for (int64_t i = 0; known && i < count && !e->id; i++)
     if (exist[i]) {
       if (s->rank == 0) list_step(s, steps[i], e);
       s->series.behind = true; /* the run before may not have come to list them */
