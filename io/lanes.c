@@ -39,8 +39,7 @@ struct lanes {
   size_t room, stride; /* bytes of a room, and of a lane in common memory */
   char *memory;        /* of the shared ones */
   size_t bytes;
-  char *
-      own; /* the room of lanes that are messages: this rank's, or of all that rank 0 serves, one after another */
+  char *own; /* the room of lanes that are messages; rank 0 serves them one after another, and has one for all */
   lane *all; /* rank 0: of all ranks; else this rank's */
   int count;
   int remote; /* lanes that are messages */

@@ -56,8 +56,8 @@ typedef struct simulation {
 enum plan_purpose { PLAN_DRY, PLAN_RUN, PLAN_PROFILE };
 
 /* Decides partition, device, kernel, mode of I/O: all that needs no memory for fields. `from`: where the run continues,
- * which must be a checkpoint of this run (CHECKPOINT_DIFFERS); NULL: it begins. `j` and `from` must outlive *s. Collective over files->compute, same error everywhere.
- * simulation_close it, also after a failure. */
+ * which must be a checkpoint of this run (CHECKPOINT_DIFFERS); NULL: it begins. `j` and `from` must outlive *s.
+ * Collective over files->compute, same error everywhere. simulation_close it, also after a failure. */
 int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose, error *e);
 /* Takes the memory and opens the transport of a planned simulation. Collective, same error everywhere. */
 int simulation_allocate(simulation *s, error *e);
