@@ -94,6 +94,7 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
     files_close(&f);
     log_close(&log, e);
     error_agree(e, comm);
+    stop_answered(); /* mpirun sends SIGTERM where another rank is first to exit with a code that is not 0 */
   }
   free(command);
   config_free(&c);

@@ -34,7 +34,6 @@ static const int64_t MOMENT = 250000000; /* ns */
  * atomic exchange of `stop_caught_at` decides which signal came first. */
 static _Atomic int64_t stop_caught_at; /* clock, ns; 0: none was caught */
 static _Atomic int stop_caught;        /* its number; 0: none */
-static struct sigaction stop_before[SIGNAL_COUNT];
 static double stop_clock_begin;
 
 /* The answer to a signal: prepared, except for the number of the step. */
@@ -128,12 +127,7 @@ void stop_begin(void) {
   stop_caught = 0;
   stop_caught_at = 0;
   stop_next = NO_STEP;
-  for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i].number, &action, &stop_before[i]);
-}
-
-void stop_end(void) {
-  stop_done_answering = true;
-  for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i].number, &stop_before[i], NULL);
+  for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i].number, &action, NULL);
 }
 
 /* Prepares the text about a signal from mpirun: it kills its ranks after a while, unless it was sent SIGUSR1, which it

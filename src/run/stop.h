@@ -39,7 +39,7 @@ void stop_begin(void);
 /* From now on the first signal is answered at once by a line on `descriptor` that says what will happen; so is a signal
  * that has already come. Call this, and all functions of this header, in the main thread. */
 void stop_answer(int descriptor);
-/* Has a signal been answered? From now on none will be. For signals that came to another rank. */
+/* Has a signal been answered? From now on none will be: another rank got it, or the run has ended. */
 bool stop_answered(void);
 /* The name of a signal, such as "SIGTERM"; "a signal" for those that are not remembered. Static. */
 const char *stop_signal_name(int number);
@@ -50,8 +50,6 @@ double stop_clock(void);
 /* From now on the first signal, also one that has already come, ends the program: nothing is saved (a benchmark, a dry
  * run). It says so in one line on `descriptor`; -1: it is silent. */
 void stop_at_once(int descriptor);
-/* Restores what signals did before. */
-void stop_end(void);
 
 /* Times in seconds, the same on every rank. */
 typedef struct stop_times {

@@ -474,6 +474,19 @@ def answers(program):
         check(leg.wait().code == 75, str(leg.result()))
 
 
+LATE_SIGNAL = """#include <signal.h>
+int PMPI_Finalize(void);
+int MPI_Finalize(void) { raise(SIGTERM); return PMPI_Finalize(); }
+"""
+
+
+@case
+def answers_no_more(program):
+    """A run that has ended says nothing about a signal: mpirun sends one where another rank is the first to exit with 75."""
+    result = program.run(program.config(ENDLESS), "time.max_seconds=0.2", env=program.preload("late_signal", LATE_SIGNAL))
+    check(result.code == 75 and "received" not in result.out and checkpoints(program), str(result))
+
+
 @case
 def answers_under_mpirun(program):
     """mpirun that gets Ctrl-C shows nothing of what its ranks print, and kills them: the answer comes past it, and names
