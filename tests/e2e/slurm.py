@@ -12,7 +12,7 @@ import signal
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from cluster import ENDED, Cluster, isolate
+from cluster import Cluster, isolate
 from harness import SOURCE, Running, case, check, main, np, same_bits, write_field
 
 ENDLESS = 10**8  # steps: only an event ends such a run
@@ -59,10 +59,11 @@ def check_same(program, names, steps):
         check(same_bits(program.field(steps, f"out/{name}"), program.field(steps, "out/alone")), f"{name}: other bits")
 
 
-def restarted_and_ended(cluster, job):
-    """Has a job that is back in the queue ended? Slurm lets it wait for 2 minutes once it has cleaned up; this does not."""
-    cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
-    return cluster.state(job)[0] in ENDED
+def let_start(cluster, job):
+    """Lets a job that is back in the queue start. By itself it waits for 2 minutes once it has cleaned up. It must not start within
+    the second in which a node ended the leg before: the node would refuse it ("Job credential revoked")."""
+    cluster.until(lambda: cluster.state(job)[0] != "COMPLETING", "clean-up", job)
+    cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now+2")
 
 
 def let_end(cluster, jobs):
@@ -71,8 +72,8 @@ def let_end(cluster, jobs):
     steps = max(checkpoints(program, name)[-1] for name in jobs) + 20
     program.config({**RUN, "time.steps": steps})
     for name, job in jobs.items():
-        cluster.until(lambda: restarted_and_ended(cluster, job), "end", job)
-        check(cluster.state(job)[:2] == ("COMPLETED", "0:0"), f"{name}: {cluster.state(job)}: {log_of(program, name)}")
+        let_start(cluster, job)
+        check(cluster.wait_ended(job)[:2] == ("COMPLETED", "0:0"), f"{name}: {cluster.state(job)}: {log_of(program, name)}")
         check(f"restart from out/{name}.checkpoint." in log_of(program, name), log_of(program, name))
     return steps
 
