@@ -32,10 +32,10 @@ def write_inputs(folder):
     layouts = {"plain": {}, "chunks": {"chunks": True, "compression": "gzip", "shuffle": True},
                "checked": {"chunks": True, "fletcher32": True}, "scaled": {"chunks": True, "scaleoffset": 6}}
     files = {}
-    for version in ("earliest", "latest"):
+    for version in ("earliest", "v110"):
         for layout, options in layouts.items():
             name = f"{version}-{layout}.h5"
-            with h5py.File(folder / name, "w", libver=version) as file:
+            with h5py.File(folder / name, "w", libver=(version, "v110")) as file:  # HDF5 1.10 reads no later one
                 group = file.create_group("data/inputs")
                 for dataset, values in (("v", model), ("w", wavelet), ("p", positions.astype("i4"))):
                     group.create_dataset(dataset, data=values, **options)
@@ -43,7 +43,7 @@ def write_inputs(folder):
                 file["link"] = h5py.SoftLink("/data/inputs")
             files[name] = {"medium.velocity": f"{name}:/link/v", "source.1.wavelet": f"{name}:/data/inputs/w",
                            "receivers.positions": f"{name}:/data/inputs/p"}
-    with h5py.File(folder / "virtual.h5", "w", libver="latest") as file:
+    with h5py.File(folder / "virtual.h5", "w", libver=("v110", "v110")) as file:
         file["part"] = model
         layout = h5py.VirtualLayout(SHAPE, "f4")
         layout[:] = h5py.VirtualSource(".", "part", SHAPE)
