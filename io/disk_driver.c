@@ -9,36 +9,31 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the file access list carries. */
-typedef struct disk_info {
-  int *first_error;
-} disk_info;
-
 typedef struct disk_file {
   H5FD_t base; /* HDF5's part, must come first */
   int fd;
-  haddr_t eoa; /* end of what HDF5 has allocated */
-  haddr_t eof; /* end of the file on disk */
-  int *first_error;
+  haddr_t eoa;  /* end of what HDF5 has allocated */
+  haddr_t eof;  /* end of the file on disk */
+  new_hdf5 *to; /* not owned; the file access list carries this pointer */
 } disk_file;
 
-static void disk_remember(disk_file *f, int error_number) {
-  if (!*f->first_error) *f->first_error = error_number ? error_number : EIO;
+static void disk_remember(const disk_file *f) {
+  FAIL(&f->to->failure, FILE_WRITE, f->to->name, strerror(errno));
 }
 
 static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t limit) {
   (void)limit;
-  const disk_info *info = H5Pget_driver_info(access);
-  disk_file *f = info ? calloc(1, sizeof *f) : NULL;
+  new_hdf5 *const *to = H5Pget_driver_info(access);
+  disk_file *f = to ? calloc(1, sizeof *f) : NULL;
   if (!f) return NULL;
   int mode = flags & H5F_ACC_RDWR ? O_RDWR : O_RDONLY;
   mode |= (flags & H5F_ACC_CREAT ? O_CREAT : 0) | (flags & H5F_ACC_TRUNC ? O_TRUNC : 0) |
           (flags & H5F_ACC_EXCL ? O_EXCL : 0);
-  f->first_error = info->first_error;
+  f->to = *to;
   f->fd = open(name, mode | O_CLOEXEC, 0666);
   off_t size = f->fd < 0 ? -1 : lseek(f->fd, 0, SEEK_END);
   if (size < 0) {
-    disk_remember(f, errno);
+    disk_remember(f);
     if (f->fd >= 0) close(f->fd);
     free(f);
     return NULL;
@@ -49,7 +44,7 @@ static H5FD_t *disk_open(const char *name, unsigned flags, hid_t access, haddr_t
 
 static herr_t disk_close(H5FD_t *base) {
   disk_file *f = (disk_file *)base;
-  if (close(f->fd)) disk_remember(f, errno); /* network file systems report late */
+  if (close(f->fd)) disk_remember(f); /* network file systems report late */
   free(f);
   return 0;
 }
@@ -77,7 +72,9 @@ static haddr_t disk_get_eof(const H5FD_t *base, H5FD_mem_t type) {
   return ((const disk_file *)base)->eof;
 }
 
-static int disk_read_at(const disk_file *f, haddr_t at, size_t size, char *to) {
+static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size, void *to) {
+  (void)type, (void)transfer;
+  const disk_file *f = (const disk_file *)base;
   for (char *p = to; size;) {
     ssize_t n = pread(f->fd, p, size, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
@@ -91,26 +88,13 @@ static int disk_read_at(const disk_file *f, haddr_t at, size_t size, char *to) {
   return 0;
 }
 
-static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size, void *to) {
-  (void)type, (void)transfer;
-  return disk_read_at((const disk_file *)base, at, size, to);
-}
-
 static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size,
                          const void *from) {
   (void)type, (void)transfer;
   disk_file *f = (disk_file *)base;
-  haddr_t end = at + size;
-  for (const char *p = from; size && !*f->first_error;) {
-    ssize_t n = pwrite(f->fd, p, size, (off_t)at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      disk_remember(f, n ? errno : ENOSPC);
-      break;
-    }
-    p += n, at += (haddr_t)n, size -= (size_t)n;
-  }
-  if (end > f->eof) f->eof = end;
+  const row_file file = {.name = f->to->name, .fd = f->fd};
+  if (!f->to->failure.id) row_file_put(&file, at, from, size, &f->to->failure);
+  if (at + size > f->eof) f->eof = at + size;
   return 0;
 }
 
@@ -119,7 +103,7 @@ static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t 
 static herr_t disk_truncate(H5FD_t *base, hid_t transfer, hbool_t closing) {
   (void)transfer, (void)closing;
   disk_file *f = (disk_file *)base;
-  if (f->eoa != f->eof && !*f->first_error && ftruncate(f->fd, (off_t)f->eoa)) disk_remember(f, errno);
+  if (f->eoa != f->eof && !f->to->failure.id && ftruncate(f->fd, (off_t)f->eoa)) disk_remember(f);
   f->eof = f->eoa;
   return 0;
 }
@@ -133,7 +117,7 @@ static const H5FD_class_t disk_class = {
     .name = "stencil_disk",
     .maxaddr = (haddr_t)INT64_MAX,
     .fc_degree = H5F_CLOSE_WEAK,
-    .fapl_size = sizeof(disk_info),
+    .fapl_size = sizeof(new_hdf5 *),
     .open = disk_open,
     .close = disk_close,
     .query = disk_query,
@@ -149,10 +133,9 @@ static const H5FD_class_t disk_class = {
 /* The access list of a file. The driver is counted: the list keeps it. */
 static bool disk_open_access(new_hdf5 *f) {
   enum { ALIGNED_BYTES = 1 << 16, PAGE_BYTES = 4096 };
-  const disk_info info = {&f->error};
   hid_t driver = H5FDregister(&disk_class);
   f->access = H5Pcreate(H5P_FILE_ACCESS);
-  bool ok = f->access >= 0 && driver >= 0 && H5Pset_driver(f->access, driver, &info) >= 0 &&
+  bool ok = f->access >= 0 && driver >= 0 && H5Pset_driver(f->access, driver, &f) >= 0 &&
             H5Pset_alignment(f->access, ALIGNED_BYTES, PAGE_BYTES) >= 0;
   if (driver >= 0 && H5FDunregister(driver) < 0) ok = false;
   return ok;
@@ -171,7 +154,9 @@ int new_hdf5_create(new_hdf5 *f, const char *temporary, uint64_t user_block, err
 }
 
 int new_hdf5_failed(const new_hdf5 *f, error *e) {
-  return FAIL(e, FILE_WRITE, f->name, f->error ? strerror(f->error) : HDF5_WHY);
+  if (e->id) return e->id;
+  if (f->failure.id) *e = f->failure;
+  return e->id ? e->id : FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
 }
 
 /* H5Fclose drops the file's reference to its driver and only then calls it (H5FD_close of 1.10), so the list's must be left
@@ -180,5 +165,5 @@ int new_hdf5_close(new_hdf5 *f, error *e) {
   if (f->file >= 0 && H5Fclose(f->file) < 0) FAIL(e, FILE_WRITE, f->name, "HDF5 could not close it");
   if (f->access > 0) H5Pclose(f->access);
   f->file = H5I_INVALID_HID, f->access = 0;
-  return f->error && !e->id ? new_hdf5_failed(f, e) : e->id;
+  return f->failure.id ? new_hdf5_failed(f, e) : e->id;
 }

@@ -14,7 +14,7 @@ typedef struct new_hdf5 {
   const char *name; /* the final one, for messages; not owned */
   hid_t file;       /* H5I_INVALID_HID where not open */
   hid_t access;     /* its driver's; 0: none */
-  int error;        /* errno of the first failed open, write, truncation or close; 0: none */
+  error failure;    /* the first of an open, write, truncation or close */
 } new_hdf5;
 
 /* Creates `temporary`, which is going to be f->name; datasets of 64 KiB or more will begin on pages. With `user_block` bytes

@@ -112,7 +112,7 @@ int field_create(field_file *f, const char *path, const field_meta *meta, error 
   TRY(attribute_run(f->to.name, f->to.file, &meta->run, e));
   TRY(create_groups(f, meta, e));
   TRY(create_axes(f, meta, e));
-  return H5Fflush(f->to.file, H5F_SCOPE_GLOBAL) < 0 || f->to.error ? new_hdf5_failed(&f->to, e) : 0;
+  return H5Fflush(f->to.file, H5F_SCOPE_GLOBAL) < 0 || f->to.failure.id ? new_hdf5_failed(&f->to, e) : 0;
 }
 
 int field_close(field_file *f, error *e) {

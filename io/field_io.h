@@ -38,9 +38,6 @@ typedef int field_measured(void *context, error *e);
  * or a truncated file are exit 2 and name the file, the dataset, what was expected and what was found. */
 int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e);
 
-/* Rank 0 only, not collective: the checks of field_read short of reading the values. */
-int field_check(const char *dataset, int nx, int ny, int nz, error *e);
-
 /* What a saved field says of itself. */
 typedef struct field_meta {
   run_meta run;

@@ -21,14 +21,6 @@ static int read_open(const char *name, const slab *s, hid_t *file, hid_t *datase
   return FAIL(e, FIELD_SHAPE, name, s->nz_global, s->ny, s->nx, found);
 }
 
-int field_check(const char *dataset, int nx, int ny, int nz, error *e) {
-  hid_t file = H5I_INVALID_HID, opened = H5I_INVALID_HID;
-  read_open(dataset, &(slab){.nx = nx, .ny = ny, .nz_global = nz}, &file, &opened, e);
-  if (opened >= 0) H5Dclose(opened);
-  if (file >= 0) H5Fclose(file);
-  return e->id;
-}
-
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 /* What rank 0 tells of the dataset. */

@@ -62,7 +62,7 @@ static int write_put_chunk(void *context, uint64_t at, const void *from, size_t 
   const hsize_t chunk[3] = {at, 0, 0};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
   const bool put = H5Dwrite_chunk(w->f.dataset, H5P_DEFAULT, 0, chunk, bytes, from) >= 0;
-  return put && !w->f.to.error ? 0 : new_hdf5_failed(&w->f.to, e);
+  return put && !w->f.to.failure.id ? 0 : new_hdf5_failed(&w->f.to, e);
 }
 
 /* Collective, agreed. */
@@ -135,7 +135,7 @@ static int write_settle(field_writer *w, error *e) {
 int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e) {
   const io_way *way = io->way;
   field_writer w = {.io = io, .meta = meta, .source = source, .context = context, .file.fd = -1};
-  w.f = (field_file){{w.file.name, H5I_INVALID_HID, 0, 0}, io->slab, H5I_INVALID_HID};
+  w.f = (field_file){{.name = w.file.name, .file = H5I_INVALID_HID}, io->slab, H5I_INVALID_HID};
   TRY(path_step_name(w.file.name, io->path, meta->run.step, ".hdf", e)); /* alike on every rank */
   if (way->rank == 0) {
     write_remove_abandoned(io);

@@ -1,11 +1,12 @@
-/* The ranks of a run and their data server: who is who, and how they talk. */
+/* The ranks of a run and their data server: who is who, and what they do together with files. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
 #include "base/clock.h"
 #include "atomic_file.h"
-#include "files_internal.h"
+#include "files.h"
+#include "message.h"
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
   int rank;
@@ -32,6 +33,125 @@ void files_close(files *f) {
   if (f->comm != MPI_COMM_NULL) MPI_Comm_free(&f->comm);
 }
 
+/* --- sending ---------------------------------------------------------------------------------------------------- */
+
+static void request_carry_run(message *m, run_meta *run) {
+  const char **const texts[] = {&run->config_text, &run->command,   &run->backend,
+                                &run->kernel,      &run->transport, &run->equation};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_text(m, texts[i]);
+}
+
+static void request_carry_field(message *m, request *r) {
+  field_meta *meta = message_array(m, &r->field, sizeof *meta);
+  request_carry_run(m, &meta->run);
+  if (!meta->statistics || meta->measured) return; /* none, or the server is told later */
+  field_statistics *s = message_array(m, &meta->statistics, sizeof *s);
+  message_array(m, &s->histogram, (size_t)s->bins * sizeof *s->histogram);
+}
+
+static void request_carry_checkpoint(message *m, request *r) {
+  checkpoint_place *place = message_array(m, &r->place, sizeof *place);
+  checkpoint_meta *meta = message_array(m, &r->checkpoint, sizeof *meta);
+  message_text(m, &place->path);
+  request_carry_run(m, &meta->run);
+  checkpoint_key *keys = message_array(m, &meta->keys, (size_t)meta->key_count * sizeof *keys);
+  for (int i = 0; i < meta->key_count; i++) message_text(m, &keys[i].key), message_text(m, &keys[i].value);
+}
+
+static void request_carry_arrays(message *m, request *r) {
+  checkpoint_array *arrays = message_array(m, &r->arrays, (size_t)r->count * sizeof *arrays);
+  for (int i = 0; i < r->count; i++) {
+    message_text(m, &arrays[i].name);
+    if (m->reading) arrays[i].first = arrays[i].count = 0;
+  }
+}
+
+static void request_carry_receivers(message *m, request *r) {
+  receivers_meta *meta = message_array(m, &r->receivers, sizeof *meta);
+  request_carry_run(m, &meta->run);
+  message_array(m, &meta->positions, (size_t)meta->receivers * sizeof *meta->positions);
+  message_array(m, &meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
+}
+
+/* Puts the request into a message, or gets it out, all but `own`. */
+static void request_carry(message *m, request *r) {
+  message_value(m, r, sizeof *r);
+  message_text(m, &r->path);
+  message_text(m, &r->ending);
+  message_text(m, &r->checkpoints);
+  if (r->steps) message_array(m, &r->steps, (size_t)r->count * sizeof *r->steps);
+  if (r->entries) message_array(m, &r->entries, (size_t)r->count * sizeof *r->entries);
+  if (r->field) request_carry_field(m, r);
+  if (r->checkpoint) request_carry_checkpoint(m, r);
+  if (r->arrays) request_carry_arrays(m, r);
+  if (r->receivers) request_carry_receivers(m, r);
+}
+
+/* --- performing ------------------------------------------------------------------------------------------------- */
+
+/* Rank 0: the answer to one of the requests that are for it alone. */
+static int request_answer(const request *r, void *answer, error *e) {
+  bool *exist = answer;
+  space_use *use = answer;
+  switch (r->kind) {
+  case FILES_FIND_FIELDS:
+    for (int64_t i = 0; i < r->count; i++) exist[i] = field_exists(r->path, r->steps[i]);
+    return 0;
+  case FILES_WRITE_SERIES:
+    return series_write(r->own.io->path, r->entries, (int)r->count, r->own.io->slab, r->field, e);
+  case FILES_CHECK_PATHS:
+    TRY(path_check_output(r->path, e));
+    return path_check_writable((named_path){"[checkpoint] path", r->checkpoints}, e);
+  case FILES_FIND_SPACE:
+    TRY(space_of(r->path, &use->space, e));
+    return space_taken(r->path, r->ending, &r->which, use, e);
+  default:
+    return 0;
+  }
+}
+
+static int request_perform_alone(const files *f, const request *r, error *e) {
+  message m = {0};
+  void *answer = calloc(1, r->answer_bytes + 1);
+  if (!answer) FAIL(e, OUT_OF_MEMORY, r->answer_bytes, "an answer about files");
+  if (f->way->rank == 0 && !e->id && !request_answer(r, answer, e))
+    message_array(&m, &answer, r->answer_bytes);
+  if (!error_agree(e, f->comm) && !message_share(&m, f->comm, e) && r->own.answer)
+    message_value(&m, r->own.answer, r->answer_bytes);
+  free(answer);
+  message_free(&m);
+  return e->id;
+}
+
+/* Collective over files.comm; agreed. */
+static int request_perform(const files *f, const request *r, error *e) {
+  const request_own *own = &r->own;
+  switch (r->kind) {
+  case FILES_READ_FIELD:
+    return field_read(own->io, r->path, own->sink, own->context, e);
+  case FILES_WRITE_FIELD:
+    return field_write(own->io, r->field, own->source, own->context, e);
+  case FILES_READ_TABLE:
+    return table_read(f->comm, r->path, r->form, own->table, e);
+  case FILES_WRITE_RECEIVERS:
+    return receivers_file_write(f->comm, r->path, r->receivers, own->part, e);
+  case FILES_BEGIN_CHECKPOINTS:
+    return checkpoint_begin(f->way, r->path, r->restarts ? own->from : NULL, own->leg, e);
+  case FILES_WRITE_CHECKPOINT:
+    return checkpoint_write(f->way, r->place, r->checkpoint, r->arrays, (int)r->count, e);
+  case FILES_OPEN_CHECKPOINT:
+    return checkpoint_open(own->opened, f->way, r->path, e);
+  case FILES_OPEN_NEWEST:
+    return checkpoint_open_newest(own->opened, f->way, &own->search, e);
+  case FILES_READ_CHECKPOINT:
+    return checkpoint_read(own->from, r->arrays, (int)r->count, e);
+  case FILES_VERIFY_CHECKPOINT:
+    return checkpoint_verify(own->from, e);
+  default:
+    return request_perform_alone(f, r, e);
+  }
+}
+
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
 enum { TAG_REQUEST = 7201, TAG_SIGNAL = 7202 };
@@ -44,7 +164,7 @@ static bool files_tell(const files *f) {
 /* The message must stay as it is until it is sent. */
 static int files_send(const files *f, const request *r, message *m, MPI_Request *sent, error *e) {
   request copy = *r;
-  files_carry(m, &copy);
+  request_carry(m, &copy);
   /* The server waits for this, and the other ranks for the server. */
   if (m->failed || m->length > INT_MAX) {
     FAIL(e, OUT_OF_MEMORY, m->length, "a request to the data server");
@@ -58,7 +178,7 @@ int files_do(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
   if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
-  files_perform(f, r, e);
+  request_perform(f, r, e);
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
   message_free(&m);
   return e->id ? e->id : error_from_mpi(e, rc, "MPI_Isend");
@@ -69,7 +189,7 @@ void files_dismiss(const files *f, const error *e) {
   MPI_Request sent;
   error ignored = {0};
   if (!files_tell(f)) return;
-  if (!files_send(f, &(request){.kind = REQUEST_END, .ended = *e}, &m, &sent, &ignored))
+  if (!files_send(f, &(request){.kind = FILES_END, .ended = *e}, &m, &sent, &ignored))
     mpi_wait(&sent, MPI_STATUS_IGNORE);
   message_free(&m);
 }
@@ -161,9 +281,8 @@ static void files_server_perform(files_server *s, const files *f, request *r) {
   r->own = (request_own){.io = &s->io, .part = &none, .table = &table, .from = &s->from, .leg = &leg};
   r->own.opened = &s->from;
   r->own.search = (checkpoint_search){.path = r->path, .before = r->before};
-  if (r->kind == REQUEST_CHECKPOINT_OPEN || r->kind == REQUEST_CHECKPOINT_OPEN_NEWEST)
-    checkpoint_close(&s->from);
-  files_perform(f, r, &known);
+  if (r->kind == FILES_OPEN_CHECKPOINT || r->kind == FILES_OPEN_NEWEST) checkpoint_close(&s->from);
+  request_perform(f, r, &known);
   table_free(&table);
 }
 
@@ -175,8 +294,8 @@ int files_serve(const files *f, const config *c, int (*signalled)(void), error *
     request r;
     error mine = {0};
     if (files_receive(f, signalled, &told, &m, &mine)) error_abort(&mine, f->comm);
-    files_carry(&m, &r);
-    over = r.kind == REQUEST_END;
+    request_carry(&m, &r);
+    over = r.kind == FILES_END;
     if (over)
       *e = r.ended;
     else

@@ -1,10 +1,9 @@
-/* Who uses files, and everything that the run does with them. Without a data server the first computing rank does (or,
- * collectively, all of them); with one, it alone: the computing ranks tell it what they are about to do, and it
- * takes its part in that. Either way the functions below do what their namesakes in field_io.h, table.h,
- * receivers_file.h and checkpoint.h do.
+/* Who uses files, and everything that the run does with them: a request, performed by all ranks together. Without a data
+ * server the first computing rank uses files (or, collectively, all of them); with one, it alone: one of the computing
+ * ranks sends it each request, and it takes its part in that.
  *
- * All of them are collective over files.comm and return the same error on every rank; one thread of a rank at a time
- * may be in one of them. */
+ * All functions are collective over files.comm and return the same error on every rank, unless they say otherwise; one
+ * thread of a rank at a time may be in one of them. */
 #ifndef STENCIL_FILES_H
 #define STENCIL_FILES_H
 
@@ -39,34 +38,64 @@ int files_signal(void *context);
 /* The way to fields for this slab. Where the mode is `auto`, finds out whether every rank sees the folders that the run
  * writes into. */
 int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e);
-int files_field_read(const files *f, const field_io *io, const char *dataset, field_sink *sink, void *context,
-                     error *e);
-int files_field_check(const files *f, const char *dataset, int nx, int ny, int nz, error *e);
-int files_field_write(const files *f, const field_io *io, const field_meta *meta, field_source *source,
-                      void *context, error *e);
-/* Which of the fields of `count` steps are there under PATH. `steps` is the same on every rank. */
-int files_fields_exist(const files *f, const char *path, const int64_t *steps, int64_t count, bool *exist,
-                       error *e);
-/* The entries are those of the first computing rank. */
-int files_series_write(const files *f, const field_io *io, const series_entry *entries, int count,
-                       const field_meta *meta, error *e);
-/* Can fields (or, `checkpoints`, checkpoints) be saved under PATH? */
-int files_path_check(const files *f, const char *path, bool checkpoints, error *e);
-int files_space(const files *f, const char *path, const char *ending, const space_steps *which,
-                space_use *use, error *e);
 
-int files_table_read(const files *f, const char *dataset, table_form form, table *t, error *e);
-int files_receivers_write(const files *f, const char *path, const receivers_meta *m,
-                          const receivers_part *part, error *e);
+/* What is to be done: the function that does it, and what that needs of a request. */
+enum request_kind {
+  FILES_READ_FIELD,        /* field_read: path; own: io, sink, context */
+  FILES_WRITE_FIELD,       /* field_write: field; own: io, source, context */
+  FILES_READ_TABLE,        /* table_read: path, form; own: table */
+  FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers; own: part */
+  FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, leg */
+  FILES_WRITE_CHECKPOINT,  /* checkpoint_write: place, checkpoint, arrays, count */
+  FILES_OPEN_CHECKPOINT,   /* checkpoint_open: path; own: opened */
+  FILES_OPEN_NEWEST,       /* checkpoint_open_newest: path, before; own: opened, search */
+  FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
+  FILES_VERIFY_CHECKPOINT, /* checkpoint_verify; own: from */
+  /* Rank 0 does these alone, and tells the others the answer: */
+  FILES_WRITE_SERIES, /* series_write: field; the first computing rank's entries and count; own: io */
+  FILES_FIND_FIELDS, /* which fields of `count` steps are there under path, a bool each: path, steps, count; own: answer */
+  FILES_CHECK_PATHS, /* path_check_output, path_check_writable: path, checkpoints */
+  FILES_FIND_SPACE,  /* space_of, space_taken: path, ending, which; own: answer, a space_use */
+  FILES_END,         /* files_dismiss */
+};
 
-int files_checkpoint_begin(const files *f, const char *path, const checkpoint *from, checkpoint_leg *leg,
-                           error *e);
-int files_checkpoint_write(const files *f, const checkpoint_place *place, const checkpoint_meta *meta,
-                           const checkpoint_array *arrays, int count, error *e);
-int files_checkpoint_open(const files *f, checkpoint *c, const char *file, error *e);
-int files_checkpoint_open_newest(const files *f, checkpoint *c, const checkpoint_search *search, error *e);
-int files_checkpoint_read(const files *f, const checkpoint *c, const checkpoint_array *arrays, int count,
-                          error *e);
-int files_checkpoint_verify(const files *f, const checkpoint *c, error *e);
+/* What this rank brings along or gets. The server has its own: no planes, no rows, its open checkpoint. */
+typedef struct request_own {
+  const field_io *io;
+  field_sink *sink;
+  field_source *source;
+  void *context; /* of the two */
+  const receivers_part *part;
+  table *table;
+  checkpoint *opened;
+  const checkpoint *from;
+  checkpoint_search search;
+  checkpoint_leg *leg;
+  void *answer; /* answer_bytes */
+} request_own;
+
+/* Alike on all computing ranks but for `own`. */
+typedef struct request {
+  enum request_kind kind;
+  const char *path, *ending; /* of files; of a dataset, FILE:/path */
+  const char *checkpoints;   /* path of those */
+  bool restarts;
+  table_form form;
+  space_steps which;
+  int64_t before, count;
+  const int64_t *steps;        /* count */
+  const series_entry *entries; /* count */
+  const field_meta *field;
+  const receivers_meta *receivers;
+  const checkpoint_place *place;
+  const checkpoint_meta *checkpoint;
+  const checkpoint_array *arrays; /* count; the server has no rows of them */
+  size_t answer_bytes;
+  error ended; /* what the run ended with */
+  request_own own;
+} request;
+
+/* Collective over the computing ranks. */
+int files_do(const files *f, const request *r, error *e);
 
 #endif

@@ -92,7 +92,7 @@ static int receivers_create(receivers_file *f, const char *path, const receivers
   temporary_begin(f->temporary, sizeof f->temporary, f->path);
   TRY(new_hdf5_create(&f->to, f->temporary, 0, e));
   TRY(receivers_put_all(f, m, e));
-  return H5Fflush(f->to.file, H5F_SCOPE_GLOBAL) < 0 || f->to.error ? new_hdf5_failed(&f->to, e) : 0;
+  return H5Fflush(f->to.file, H5F_SCOPE_GLOBAL) < 0 || f->to.failure.id ? new_hdf5_failed(&f->to, e) : 0;
 }
 
 /* Samples [first, first + count) of all receivers. */
@@ -103,7 +103,7 @@ static int receivers_put(const receivers_file *f, int64_t first, int64_t count, 
   bool ok = disk >= 0 && memory >= 0 &&
             H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, block, NULL) >= 0 &&
             H5Dwrite(f->traces, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, values) >= 0;
-  if (!ok || f->to.error) new_hdf5_failed(&f->to, e);
+  if (!ok || f->to.failure.id) new_hdf5_failed(&f->to, e);
   if (memory >= 0) H5Sclose(memory);
   if (disk >= 0) H5Sclose(disk);
   return e->id;

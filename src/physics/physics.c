@@ -62,7 +62,8 @@ static int physics_medium_range(physics *p, const config *c, const files *files,
   p->medium_min = p->medium_max = number;
   if (!dataset) return 0;
   medium_extremes x = {c, io->slab, dataset, PTHREAD_MUTEX_INITIALIZER, INFINITY, -INFINITY, 0};
-  TRY(files_field_read(files, io, dataset, physics_take_extremes, &x, e));
+  const request_own own = {.io = io, .sink = physics_take_extremes, .context = &x};
+  TRY(files_do(files, &(request){FILES_READ_FIELD, .path = dataset, .own = own}, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
   MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));

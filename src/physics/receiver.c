@@ -30,7 +30,8 @@ static bool receivers_place(const config *c, const double position[3], place p[3
 
 static int receivers_read_positions(receivers *r, const config *c, error *e) {
   table t;
-  TRY(files_table_read(r->files, c->receivers_file, (table_form){.columns = 3}, &t, e));
+  const request positions = {FILES_READ_TABLE, .path = c->receivers_file, .form.columns = 3, .own.table = &t};
+  TRY(files_do(r->files, &positions, e));
   r->positions = (double(*)[3])t.values;
   if (t.rows > INT_MAX) return FAIL(e, RECEIVERS_TOO_MANY, c->receivers_file, t.rows, INT_MAX);
   r->count = (int)t.rows;
@@ -272,7 +273,8 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
                                .positions = (const double(*)[3])r->positions,
                                .source_positions = (const double(*)[3])sources};
   const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};
-  if (!error_agree(e, r->files->compute)) files_receivers_write(r->files, path, &meta, &part, e);
+  const request all = {FILES_WRITE_RECEIVERS, .path = path, .receivers = &meta, .own.part = &part};
+  if (!error_agree(e, r->files->compute)) files_do(r->files, &all, e);
   free(sources);
   return e->id;
 }

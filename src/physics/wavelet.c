@@ -18,7 +18,8 @@ int wavelet_load(const source_config *s, table *t, error *e) {
 }
 
 int wavelet_read(const files *files, const source_config *s, table *t, error *e) {
-  TRY(files_table_read(files, s->wavelet_file, FORM, t, e));
+  TRY(files_do(files, &(request){FILES_READ_TABLE, .path = s->wavelet_file, .form = FORM, .own.table = t},
+               e));
   if (wavelet_check_times(s->wavelet_file, t, e))
     table_free(t); /* all ranks have the same table, so all fail */
   return e->id;

@@ -3,12 +3,21 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "physics/initial.h"
+#include "report.h"
 #include "save/restart.h"
 #include "step/tune.h"
 
 enum { COPY_REPEATS = 10 };
 static const double COPY_SECONDS = 0.1; /* measure the copy at least this long, if it has repeats left */
 static const size_t COPY_BYTES = (size_t)4 << 30; /* copy no more: a longer copy is no faster */
+
+int simulation_check_paths(const simulation *s, bool files, error *e) {
+  const config *c = s->config;
+  const request paths = {FILES_CHECK_PATHS, .path = c->output_path, .checkpoints = c->checkpoint_path};
+  if (files) TRY(files_do(s->files, &paths, e));
+  if (s->rank == 0 && !e->id && c->report_file[0]) report_check(c->report_file, e);
+  return error_agree(e, s->comm);
+}
 
 /* --- the medium: what the sum of the star is multiplied by ------------------------------------------------------ */
 
@@ -20,13 +29,19 @@ static int load_medium_planes(void *context, int z, int planes, float *values, e
   return transfer_to_device(&s->transfer, z, planes, values, e);
 }
 
+/* Collective, agreed. */
+static int load_file(simulation *s, const char *dataset, field_sink *sink, void *context, error *e) {
+  const request_own own = {.io = &s->io, .sink = sink, .context = context};
+  return files_do(s->files, &(request){FILES_READ_FIELD, .path = dataset, .own = own}, e);
+}
+
 /* Fills the ghosts, too: a wavefront computes planes of its neighbours. */
 static int load_medium(simulation *s, error *e) {
   double number;
   const char *dataset = physics_medium(s->config, &number);
   if (!dataset) return 0;
   s->transfer.field = s->medium;
-  TRY(files_field_read(s->files, &s->io, dataset, load_medium_planes, s, e));
+  TRY(load_file(s, dataset, load_medium_planes, s, e));
   if (halo_exchange(&s->halo, s->medium, HALO_UNTIMED, true, e)) error_abort(e, s->comm);
   return 0;
 }
@@ -67,7 +82,7 @@ static int load_images(simulation *s, error *e) {
 static int load_field(simulation *s, error *e) {
   s->transfer.field = s->stepper.memory[0];
   if (s->config->initial == INITIAL_FILE)
-    return files_field_read(s->files, &s->io, s->config->initial_file, transfer_to_device, &s->transfer, e);
+    return load_file(s, s->config->initial_file, transfer_to_device, &s->transfer, e);
   load_initial(s, e);
   return error_agree(e, s->comm);
 }
@@ -119,7 +134,7 @@ static int load_previous(simulation *s, error *e) {
     return initial_at_rest(s->dev, &args, e);
   }
   s->transfer.field = s->stepper.memory[1];
-  return files_field_read(s->files, &s->io, s->config->previous_file, transfer_to_device, &s->transfer, e);
+  return load_file(s, s->config->previous_file, transfer_to_device, &s->transfer, e);
 }
 
 /* Fills the field of the step before the first one, and samples the receivers at step 0. */

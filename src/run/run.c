@@ -106,19 +106,10 @@ static int run_steps(simulation *s, bool saves, error *e) {
 
 /* --- before and after the loop ----------------------------------------------------------------------------------- */
 
-/* Checks that files can be written: better now than after a week of steps. */
-static int run_check_paths(const simulation *s, bool files, error *e) {
-  const config *c = s->config;
-  if (files) TRY(files_path_check(s->files, c->output_path, false, e));
-  if (files) TRY(files_path_check(s->files, c->checkpoint_path, true, e));
-  if (s->rank == 0 && !e->id && c->report_file[0]) report_check(c->report_file, e);
-  return error_agree(e, s->comm);
-}
-
 /* Loads the fields, saves the first one, and listens to signals. */
 static int run_begin(simulation *s, error *e) {
   const config *c = s->config;
-  TRY(run_check_paths(s, true, e));
+  TRY(simulation_check_paths(s, true, e));
   TRY(storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
   TRY(save_checkpoint_begin(&s->saves, e));
@@ -163,7 +154,7 @@ static int64_t run_warm_up(int64_t steps) {
 /* Loads the fields and does the planned steps but for the last `steps`, which are timed. */
 static int run_begin_benchmark(simulation *s, int64_t steps, error *e) {
   const int64_t warm_up = s->physics.steps - steps;
-  TRY(run_check_paths(s, false, e));
+  TRY(simulation_check_paths(s, false, e));
   TRY(simulation_load(s, e));
   while (s->stepper.step < warm_up)
     if (stepper_advance(&s->stepper, warm_up - s->stepper.step, e)) error_abort(e, s->comm);

@@ -67,6 +67,10 @@ void simulation_close(simulation *s);
 /* What sources, receivers and layers work on. */
 problem simulation_problem(const simulation *s);
 
+/* Can the report and, with `files`, fields and checkpoints be written where they are to be? Better asked now than after
+ * a week of steps. Collective, same error everywhere. */
+int simulation_check_paths(const simulation *s, bool files, error *e);
+
 /* Fills both fields and all ghosts: with the initial field, or from the checkpoint. Chooses the kernel and measures the
  * copy bandwidth on the way. Collective, same error everywhere. */
 int simulation_load(simulation *s, error *e);

@@ -19,7 +19,8 @@ static bool restart_automatic(const restart *r) {
 /* The newest that was written before generation `before`; of all, where that is negative. */
 static int restart_open_newest(restart *r, int64_t before, error *e) {
   const checkpoint_search search = {r->path, before, restart_tell, r->log};
-  TRY(files_checkpoint_open_newest(r->files, &r->from, &search, e));
+  const request_own own = {.opened = &r->from, .search = search};
+  TRY(files_do(r->files, &(request){FILES_OPEN_NEWEST, .path = r->path, .before = before, .own = own}, e));
   if (r->from.name[0]) return 0;
   if (r->refused.id) *e = r->refused;
   if (!e->id) log_line(r->log, "restart auto: no intact checkpoint %s.*.h5: from the start", r->path);
@@ -30,7 +31,7 @@ int restart_open(restart *r, error *e) {
   r->from = (checkpoint){.fd = -1};
   if (!r->name) return 0;
   if (restart_automatic(r)) return restart_open_newest(r, -1, e);
-  return files_checkpoint_open(r->files, &r->from, r->name, e);
+  return files_do(r->files, &(request){FILES_OPEN_CHECKPOINT, .path = r->name, .own.opened = &r->from}, e);
 }
 
 bool restart_pass_over(restart *r, error *e) {
@@ -59,6 +60,11 @@ int restart_match(save_queue *s, const checkpoint *c, error *e) {
   return error_agree(e, s->comm);
 }
 
+static int restart_read(save_queue *s, const checkpoint *c, const checkpoint_arrays *t, error *e) {
+  const request r = {FILES_READ_CHECKPOINT, .arrays = t->arrays, .count = t->count, .own.from = c};
+  return files_do(s->files, &r, e);
+}
+
 /* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
  * under another path than the one before it. */
 static int restart_fill_series(save_queue *s, const checkpoint *c, error *e) {
@@ -69,8 +75,7 @@ static int restart_fill_series(save_queue *s, const checkpoint *c, error *e) {
   int64_t *steps = calloc((size_t)count + 1, sizeof *steps);
   if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *steps, "the list of saved fields");
   checkpoint_arrays_add_series(&t, count, true, steps);
-  if (!error_agree(e, s->comm) && !files_checkpoint_read(s->files, c, t.arrays, 1, e))
-    save_field_list(s, steps, count, e);
+  if (!error_agree(e, s->comm) && !restart_read(s, c, &t, e)) save_field_list(s, steps, count, e);
   free(steps);
   return e->id;
 }
@@ -79,7 +84,7 @@ int restart_fill(save_queue *s, const checkpoint *c, error *e) {
   checkpoint_arrays t;
   s->stepper->step = s->stepper->measured_from = c->step;
   TRY(checkpoint_arrays_make(&t, s, false, NULL, e));
-  TRY(files_checkpoint_read(s->files, c, t.arrays, t.count, e));
+  TRY(restart_read(s, c, &t, e));
   TRY(restart_fill_series(s, c, e));
   log_line(s->log, "restart from %s, step %lld", c->name, (long long)c->step);
   return 0;

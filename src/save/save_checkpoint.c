@@ -22,7 +22,9 @@ static int save_checkpoint_write(writer_job *job, error *e) {
   const config *c = j->s->config;
   const checkpoint_place place = {.path = c->checkpoint_path, .keep = c->checkpoint_keep, .self = j->s->self};
   TRY(save_queue_wait(j->s, j->copy, e));
-  return files_checkpoint_write(j->s->files, &place, &j->meta, j->arrays.arrays, j->arrays.count, e);
+  const request r = {FILES_WRITE_CHECKPOINT, .place = &place, .checkpoint = &j->meta,
+                     .arrays = j->arrays.arrays, .count = j->arrays.count};
+  return files_do(j->s->files, &r, e);
 }
 
 static void save_checkpoint_free(checkpoint_job *j) {
@@ -64,7 +66,9 @@ static checkpoint_job *save_checkpoint_job(save_queue *s, int64_t saved, error *
 int save_checkpoint_begin(save_queue *s, error *e) {
   checkpoint_leg leg;
   const char *path = s->config->checkpoint_path;
-  TRY(files_checkpoint_begin(s->files, path, s->from, &leg, e));
+  const request_own own = {.from = s->from, .leg = &leg};
+  TRY(files_do(s->files, &(request){FILES_BEGIN_CHECKPOINTS, .path = path, .restarts = s->from, .own = own},
+               e));
   s->self = leg.self;
   if (leg.newest >= 0)
     log_line(s->log,

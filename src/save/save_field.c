@@ -87,8 +87,13 @@ static int list_step(save_queue *s, int64_t step, error *e) {
 int save_field_list(save_queue *s, const int64_t *steps, int64_t count, error *e) {
   bool *exist = calloc((size_t)count + 1, sizeof *exist);
   if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
-  const bool known = !error_agree(e, s->comm) &&
-                     !files_fields_exist(s->files, s->config->output_path, steps, count, exist, e);
+  const request there = {FILES_FIND_FIELDS,
+                         .path = s->config->output_path,
+                         .count = count,
+                         .steps = steps,
+                         .answer_bytes = (size_t)count * sizeof *exist,
+                         .own.answer = exist};
+  const bool known = !error_agree(e, s->comm) && !files_do(s->files, &there, e);
   for (int64_t i = 0; known && i < count && !e->id; i++)
     if (exist[i]) {
       if (s->rank == 0) list_step(s, steps[i], e);
@@ -133,15 +138,23 @@ static int copy_measured(void *context, error *e) {
   return refuse_nonfinite(s, &j->statistics, e);
 }
 
+/* The entries are rank 0's. */
+static int write_series(const save_queue *s, const field_meta *meta, const series_entry *entries, int count,
+                        error *e) {
+  const request r = {FILES_WRITE_SERIES, .field = meta, .entries = entries, .count = count, .own.io = s->io};
+  return files_do(s->files, &r, e);
+}
+
 static int write_field(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
   save_queue *s = j->s;
   TRY(save_queue_wait(s, j->copy, e));
   if (j->copy) j->meta.measured = copy_measured;
-  files_field_write(s->files, s->io, &j->meta, j->copy ? copied_planes : transfer_to_host,
-                    j->copy ? (void *)j : s->transfer, e);
-  TRY(e->id);
-  return j->lists ? files_series_write(s->files, s->io, j->series, j->series_count, &j->meta, e) : 0;
+  const request_own from = {.io = s->io,
+                            .source = j->copy ? copied_planes : transfer_to_host,
+                            .context = j->copy ? (void *)j : s->transfer};
+  TRY(files_do(s->files, &(request){FILES_WRITE_FIELD, .field = &j->meta, .own = from}, e));
+  return j->lists ? write_series(s, &j->meta, j->series, j->series_count, e) : 0;
 }
 
 static void field_free_job(field_job *j) {
@@ -245,7 +258,7 @@ int save_field_finish(save_queue *s, error *e) {
   save_queue_finish(s, &known); /* its failure is in `e` already */
   if (!s->series.behind) return e->id;
   const field_meta meta = field_meta_of(s);
-  files_series_write(s->files, s->io, s->series.entries, s->series.whole, &meta, &mine);
+  write_series(s, &meta, s->series.entries, s->series.whole, &mine);
   if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
   s->series.behind = false;
   return e->id;

@@ -78,6 +78,15 @@ static int check_disk(run_log *log, const char *names, const need *n, const disk
   return 0;
 }
 
+/* What there is of files PATH.SSSSSSSS and `ending` of these steps, and on which disk. Collective, agreed. */
+static int find_use(const save_queue *s, const char *path, const char *ending, const space_steps *which,
+                    space_use *use, error *e) {
+  const request r = {
+      FILES_FIND_SPACE, .path = path, .ending = ending, .which = *which, .answer_bytes = sizeof *use,
+      .own.answer = use};
+  return files_do(s->files, &r, e);
+}
+
 int storage_check(const save_queue *s, double traces, bool tell, error *e) {
   const config *c = s->config;
   const int64_t from = s->from ? s->from->step : 0, steps = s->physics->steps;
@@ -86,8 +95,8 @@ int storage_check(const save_queue *s, double traces, bool tell, error *e) {
                                               .every = c->output_every,
                                               .begins = !s->from};
   space_use use[KINDS];
-  TRY(files_space(s->files, c->output_path, ".hdf", &r, &use[FIELDS], e));
-  TRY(files_space(s->files, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
+  TRY(find_use(s, c->output_path, ".hdf", &r, &use[FIELDS], e));
+  TRY(find_use(s, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
   if (!s->from)
     use[CHECKPOINTS].taken = 0, use[CHECKPOINTS].files = 0; /* they are moved aside, not replaced */
   const need n[KINDS] = {need_of_fields(s, &r, traces, &use[FIELDS]),

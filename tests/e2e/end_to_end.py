@@ -198,8 +198,9 @@ def file_errors(program):
         program.fail(2, words, config, np=3)
         if dataset.startswith(("nan", "swapped", "cut")):
             program.fail(2, words, config)
-        if not dataset.startswith(("nan", "inf", "huge")):
-            program.fail(2, words, "--dry-run", config)
+        program.fail(2, words, "--dry-run", config)
+    wave = {"equation.type": "wave", "initial.u": "good.h5:/u", "initial.previous": "nan.h5:/u"}
+    program.fail(2, ["nan.h5", "/u"], "--dry-run", program.config(wave), np=2)
     os.mkfifo(folder / "pipe.h5")  # nobody will ever write into it
     for args in ([], ["--dry-run"]):
         program.fail(2, ["pipe.h5", "regular"], *args, program.config({"initial.u": "pipe.h5:/u"}))

@@ -7,10 +7,10 @@
 #include "physics/receiver.h"
 #include "physics/wavelet.h"
 
-static const table *given; /* what table_load and files_table_read return */
+static const table *given; /* what reading a table returns */
 
 int __wrap_table_load(const char *dataset, table_form form, table *t, error *e);
-int __wrap_files_table_read(const files *f, const char *dataset, table_form form, table *t, error *e);
+int __wrap_files_do(const files *f, const request *r, error *e);
 
 int __wrap_table_load(const char *dataset, table_form form, table *t, error *e) {
   const size_t bytes = (size_t)given->rows * (size_t)given->columns * sizeof *given->values;
@@ -22,9 +22,9 @@ int __wrap_table_load(const char *dataset, table_form form, table *t, error *e) 
   return 0;
 }
 
-int __wrap_files_table_read(const files *f, const char *dataset, table_form form, table *t, error *e) {
+int __wrap_files_do(const files *f, const request *r, error *e) {
   (void)f;
-  return __wrap_table_load(dataset, form, t, e);
+  return __wrap_table_load(r->path, r->form, r->own.table, e);
 }
 
 static void check_wavelet(const double numbers[8]) {
