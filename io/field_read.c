@@ -111,7 +111,7 @@ static int read_planes(field_reader *r, error *e) {
   bool direct = false;
   TRY(read_open_all(r, &direct, e));
   const row_file f = {
-      .name = r->name, .fd = r->fd, .get = r->place.plain ? NULL : read_get_planes, .context = r};
+      .name = r->name, .fd = r->fd, .move = r->place.plain ? NULL : read_get_planes, .context = r};
   row_part own = {.array = r->name,
                   .at = r->place.at,
                   .row_bytes = read_plane_floats(s) * sizeof(float),

@@ -57,7 +57,7 @@ static int write_put_planes(void *context, int64_t row, int64_t rows, void *valu
 }
 
 /* For row_file, on rank 0: a compressed plane, whose chunk is `at`. */
-static int write_put_chunk(void *context, uint64_t at, const void *from, size_t bytes, error *e) {
+static int write_put_chunk(void *context, uint64_t at, void *from, size_t bytes, error *e) {
   const field_writer *w = context;
   const hsize_t chunk[3] = {at, 0, 0};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
@@ -75,7 +75,7 @@ static int write_planes(field_writer *w, error *e) {
   TRY(error_agree(e, way->comm));
   const row_file f = {.name = w->file.name,
                       .fd = w->file.fd,
-                      .put = compress ? write_put_chunk : NULL,
+                      .move = compress ? write_put_chunk : NULL,
                       .context = w,
                       .deflate = compress};
   row_part own = {.array = "u",

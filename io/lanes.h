@@ -27,27 +27,27 @@ size_t lanes_room(const lanes *l);
 /* Lanes of this rank: so many of its threads may move blocks at once; 1: only the calling one may. 0 on rank 0. */
 int lanes_own(const lanes *l);
 
-/* Any rank but 0, lane `k`. Wait for its room: bytes that were put must have been taken before others may lie there.
- * -1: rank 0 has failed and takes no more. */
-int lane_wait(lanes *l, int k, error *e);
-/* The room, which is the caller's but for the time from lane_put to lane_wait. */
-char *lane_room(const lanes *l, int k);
-/* Puts what lies in the room, or gets bytes into it. -1: rank 0 has failed. */
-int lane_put(lanes *l, int k, uint64_t at, size_t bytes, error *e);
-int lane_get(lanes *l, int k, uint64_t at, size_t bytes, error *e);
-/* No more requests on this lane: to be called for each of them, in any case. */
-int lane_end(lanes *l, int k, error *e);
-
-/* What rank 0 does with requests; by any of its threads, several at a time. */
+/* What rank 0 does with requests: puts bytes at a place of the file, or gets them from there; by any of its threads,
+ * several at a time. */
 typedef struct lanes_keeper {
-  int (*put)(void *context, uint64_t at, const void *from, size_t bytes, error *e);
-  int (*get)(void *context, uint64_t at, void *to, size_t bytes, error *e);
+  int (*move)(void *context, uint64_t at, void *bytes, size_t count, error *e);
   void *context;
 } lanes_keeper;
 
-/* Rank 0: lanes_begin starts the threads, lanes_serve answers the rest and waits for all to end. Returns the first
- * failure of the keeper. */
-void lanes_begin(lanes *l, const lanes_keeper *keeper);
+/* All ranks, before the first request: with `put` all requests put bytes, else they get them. Rank 0 starts its threads; the
+ * others have no keeper, NULL. */
+void lanes_begin(lanes *l, bool put, const lanes_keeper *keeper);
+/* Rank 0: answers the rest and waits for all lanes to end. Returns the first failure of the keeper. */
 int lanes_serve(lanes *l, error *e);
+
+/* Any rank but 0, lane `k`. Wait for its room: bytes that were put must have been taken before others may lie there.
+ * -1: rank 0 has failed and takes no more. */
+int lane_wait(lanes *l, int k, error *e);
+/* The room, which is the caller's but for the time from putting to lane_wait. */
+char *lane_room(const lanes *l, int k);
+/* Puts what lies in the room, at least a byte, at this place of the file, or gets it from there. -1: rank 0 has failed. */
+int lane_move(lanes *l, int k, uint64_t at, size_t bytes, error *e);
+/* No more requests on this lane: to be called for each of them, in any case. */
+int lane_end(lanes *l, int k, error *e);
 
 #endif

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,11 +66,11 @@ typedef struct rows_moving {
   row_part *parts;
   int count;
   bool write, through_lanes;
-  int workers;
-  size_t bytes, room;    /* of the largest block; of what it is in the file, at most */
-  int64_t blocks;        /* of all parts */
-  _Atomic int64_t next;  /* the block to be moved next */
-  pthread_mutex_t whole; /* one thread at a time uses put and get */
+  size_t bytes, room;   /* of the largest block; of what it is in the file, at most */
+  int64_t blocks;       /* of all parts */
+  _Atomic int64_t next; /* the block to be moved next */
+  /* To write: a file takes one write at a time, and threads that wait for it keep their cores busy. */
+  sem_t turns;
   pthread_mutex_t lock;
   int64_t failed; /* guarded by lock, as is `failure`: the first block that did */
   error failure;
@@ -158,21 +159,13 @@ int rows_close_new(new_file *f, bool sync, error *e) {
 }
 
 /* The keeper of lanes (lanes.h), and of this rank's own blocks where it uses the file: `context` is a moving. */
-static int rows_put(void *context, uint64_t at, const void *from, size_t bytes, error *e) {
+static int rows_keep(void *context, uint64_t at, void *bytes, size_t count, error *e) {
   rows_moving *m = context;
-  if (!m->f->put) return row_file_put(m->f, at, from, bytes, e);
-  pthread_mutex_lock(&m->whole);
-  m->f->put(m->f->context, at, from, bytes, e);
-  pthread_mutex_unlock(&m->whole);
-  return e->id;
-}
-
-static int rows_get(void *context, uint64_t at, void *to, size_t bytes, error *e) {
-  rows_moving *m = context;
-  if (!m->f->get) return row_file_get(m->f, at, to, bytes, e);
-  pthread_mutex_lock(&m->whole);
-  m->f->get(m->f->context, at, to, bytes, e);
-  pthread_mutex_unlock(&m->whole);
+  const row_file *f = m->f;
+  if (!m->write && !f->move) return row_file_get(f, at, bytes, count, e);
+  while (sem_wait(&m->turns) && errno == EINTR) continue;
+  f->move ? f->move(f->context, at, bytes, count, e) : row_file_put(f, at, bytes, count, e);
+  sem_post(&m->turns);
   return e->id;
 }
 
@@ -183,16 +176,10 @@ static int rows_await_room(const rows_worker *w, error *e) {
   return w->m->through_lanes ? lane_wait(w->m->way->lanes, w->number, e) : 0;
 }
 
-static int rows_put_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
+static int rows_move_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
   rows_moving *m = w->m;
-  return m->through_lanes ? lane_put(m->way->lanes, w->number, at, bytes, e)
-                          : rows_put(m, at, w->room, bytes, e);
-}
-
-static int rows_get_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
-  rows_moving *m = w->m;
-  return m->through_lanes ? lane_get(m->way->lanes, w->number, at, bytes, e)
-                          : rows_get(m, at, w->room, bytes, e);
+  return m->through_lanes ? lane_move(m->way->lanes, w->number, at, bytes, e)
+                          : rows_keep(m, at, w->room, bytes, e);
 }
 
 /* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
@@ -204,7 +191,7 @@ static int rows_write_packed(const rows_worker *w, uint64_t at, const char *row,
   TRY(rows_await_room(w, e));
   if (compress2((Bytef *)w->room, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
     return FAIL(e, FILE_WRITE, w->m->f->name, "zlib could not compress it");
-  return rows_put_room(w, at, size, e);
+  return rows_move_room(w, at, size, e);
 }
 
 /* Puts rows together at `to`, and sums them. */
@@ -221,7 +208,7 @@ static int rows_write_block(const rows_worker *w, const row_part *p, int64_t row
   if (!w->m->f->deflate) {
     TRY(rows_await_room(w, e));
     TRY(rows_make_block(p, row, rows, w->room, e));
-    return rows_put_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e);
+    return rows_move_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e);
   }
   TRY(rows_make_block(p, row, rows, w->plain, e));
   for (int64_t i = 0; i < rows; i++)
@@ -231,7 +218,7 @@ static int rows_write_block(const rows_worker *w, const row_part *p, int64_t row
 
 static int rows_read_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
-  TRY(rows_get_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e));
+  TRY(rows_move_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e));
   for (int64_t i = 0; p->sums && i < rows; i++)
     if (p->sums[row - p->first + i] != XXH3_64bits(w->room + (size_t)i * bytes, bytes)) {
       char what[128];
@@ -328,7 +315,7 @@ static int rows_open_lanes(io_way *w, size_t room, error *e) {
 
 static int rows_move_all(io_way *w, rows_moving *m, bool direct, error *e) {
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
-  const lanes_keeper keeper = {rows_put, rows_get, m};
+  const lanes_keeper keeper = {rows_keep, m};
   error mine = {0};
   m->through_lanes = !alone && w->rank > 0;
   m->way = w;
@@ -336,10 +323,10 @@ static int rows_move_all(io_way *w, rows_moving *m, bool direct, error *e) {
   if (!e->id) rows_plan(m);
   if (!alone) TRY(rows_open_lanes(w, m->room, e));
   pthread_mutex_init(&m->lock, NULL);
-  pthread_mutex_init(&m->whole, NULL);
-  if (serves) lanes_begin(w->lanes, &keeper);
+  sem_init(&m->turns, 0, m->f->move ? 1 : (unsigned)w->threads);
+  if (!alone) lanes_begin(w->lanes, m->write, serves ? &keeper : NULL);
   rows_run(m, serves, &mine);
-  pthread_mutex_destroy(&m->whole);
+  sem_destroy(&m->turns);
   pthread_mutex_destroy(&m->lock);
   if (!e->id) *e = m->failure.id ? m->failure : mine;
   return e->id;

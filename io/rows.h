@@ -48,9 +48,9 @@ typedef struct row_file {
   const char *name; /* for messages; not owned */
   int fd;           /* the file; -1: this rank has none */
   bool checkpoint;  /* what cannot be read is a damaged checkpoint */
-  /* Instead of `fd`, for rows that are no plain bytes of a file: by one thread at a time. `at` is a row_part's. */
-  int (*put)(void *context, uint64_t at, const void *from, size_t bytes, error *e);
-  int (*get)(void *context, uint64_t at, void *to, size_t bytes, error *e);
+  /* Instead of `fd`, for rows that are no plain bytes of a file: writes them, or reads them, by one thread at a time. `at` is
+   * a row_part's. */
+  int (*move)(void *context, uint64_t at, void *bytes, size_t count, error *e);
   void *context;
   int deflate; /* gzip level: rows are compressed, each by itself, and put whole; 0: not */
 } row_file;
