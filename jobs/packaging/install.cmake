@@ -12,8 +12,14 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "stencil.1" E
 install(FILES docs/stencil.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES jobs/stencil.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME stencil)
 
+# CMake's own list, install_manifest.txt, becomes that of the .deb where one is made.
+set(installed ${CMAKE_BINARY_DIR}/installed.txt)
+install(CODE "if(NOT \"\$ENV{DESTDIR}\" MATCHES _CPack_Packages)
+  list(JOIN CMAKE_INSTALL_MANIFEST_FILES \"\\n\" files)
+  file(WRITE ${installed} \"\${files}\")
+endif()")
 add_custom_target(uninstall COMMENT ""
-  COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt -P ${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake)
+  COMMAND ${CMAKE_COMMAND} -DMANIFEST=${installed} -P ${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VERSION ${STENCIL_PACKAGE_VERSION})

@@ -23,7 +23,7 @@ class Installed:
     def __init__(self, program):
         self.program, self.build, self.prefix = program, Path(program.path).parent, program.root / "prefix"
         self.share, self.doc = self.prefix / "share/stencil", self.prefix / "share/doc/stencil"
-        self.manifest, self.kept = self.build / "install_manifest.txt", program.root / "manifest"
+        self.manifest, self.kept = self.build / "installed.txt", program.root / "manifest"
         if self.manifest.exists():  # of an installation by hand
             shutil.copy(self.manifest, self.kept)
         self.path = {"PATH": f"{self.prefix}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -78,6 +78,8 @@ def prefix(program):
         for page in installed.doc.rglob("*.md"):
             for target in re.findall(r"\]\(([\w/.]+\.(?:md|png|gif|cff)|LICENSE)[)#]", page.read_text()):
                 check((page.parent / target).exists(), f"{page.name} links to {target}, which is not installed")
+        if shutil.which("cpack") and shutil.which("dpkg-shlibdeps"):  # a package has a list of files, too
+            installed.run("cpack", "--config", installed.build / "CPackConfig.cmake", "-B", program.root / "package")
         installed.run("cmake", "--build", installed.build, "--target", "uninstall")
         left = [path for path in installed.prefix.rglob("*") if not path.is_dir() or path.name == "stencil"]
         check(not left, f"uninstall left {left}")
