@@ -155,6 +155,8 @@ double config_points(const config *c);
 int config_outside(const config *c, const double position[3], double ends[2]);
 /* True if the face's boundary reflects: dirichlet or neumann. */
 bool config_reflects(const config *c, enum face f);
+/* Points of the face's absorbing layer; 0: it has none. */
+int config_layer_width(const config *c, enum face f);
 /* Sets the intervals, in steps, at which the run saves a field, checks it and writes a checkpoint; 0: never. Receivers
  * are not among them: the step loop samples them itself. */
 enum { CONFIG_INTERVALS = 3 };

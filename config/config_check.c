@@ -95,8 +95,7 @@ static int check_points(checker *k, int axis) {
 
 static int check_layers(checker *k, int axis) {
   int64_t n = check_points_of(k->c, axis), inside = n;
-  for (int face = 2 * axis; face <= 2 * axis + 1; face++)
-    if (k->c->boundary[face] == BOUNDARY_ABSORBING) inside -= k->c->boundary_width;
+  for (int face = 2 * axis; face <= 2 * axis + 1; face++) inside -= config_layer_width(k->c, (enum face)face);
   if (inside >= 1) return 0;
   check_look_at(k, k->all->blocks[0], "boundary", "width");
   return FAIL(k->e, CONFIG_LAYERS, k->place, k->c->boundary_width, axis_names[axis], (int)n);

@@ -267,7 +267,6 @@ typedef struct files_server {
 static int files_server_open(files_server *s, const files *f, const config *c, error *e) {
   *s = (files_server){.from = {.way = f->way, .fd = -1}};
   s->slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->started - 1};
-  s->slab.upper_reflects = config_reflects(c, FACE_Z_HI);
   s->slab.lower = s->slab.upper = SLAB_NO_RANK;
   return files_field_io(f, &s->io, &s->slab, c, e);
 }

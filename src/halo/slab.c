@@ -1,14 +1,49 @@
 #include "slab.h"
+#include <stdint.h>
 
-int slab_first_plane(const slab *s, int rank) {
-  int share = s->nz_global / s->ranks, extra = s->nz_global % s->ranks;
-  if (rank == s->ranks) return s->nz_global;
-  if (s->upper_reflects && extra > 0) extra--; /* the last rank gets one */
-  return rank * share + (rank < extra ? rank : extra);
+/* A step takes 2.4 times as long for a plane of an absorbing layer along z as for any other on a GPU, about twice as long
+ * on a host (docs/SCALING.md). One ratio for all: only the balance of a run depends on it. */
+enum { LAYER_WORK = 5, PLANE_WORK = 2 };
+
+/* The plane below which lies `work` of the grid; rounded up, and as if a slab could have any number of planes. */
+static int slab_plane_below(const slab *s, int64_t work) {
+  const int64_t lower = s->layers[0], between = s->nz_global - lower - s->layers[1];
+  const int64_t in_lower = lower * LAYER_WORK, in_between = between * PLANE_WORK,
+                beyond = work - in_lower - in_between;
+  if (beyond > 0) return (int)(lower + between + (beyond + LAYER_WORK - 1) / LAYER_WORK);
+  if (work < in_lower) return (int)((work + LAYER_WORK - 1) / LAYER_WORK);
+  return (int)(lower + (work - in_lower + PLANE_WORK - 1) / PLANE_WORK);
 }
 
-int slab_largest(const slab *s) {
-  return (s->nz_global + s->ranks - 1) / s->ranks;
+/* Planes that the slab at the grid's lower or upper face needs besides its ghosts: 4 that reflect are beside the face's
+ * own. Deeper ghosts have room for that. */
+static int slab_face_planes(const slab *s, int side) {
+  return s->reflects[side] && s->ghost == RADIUS;
+}
+
+int slab_first_plane(const slab *s, int rank) {
+  const int64_t layers = s->layers[0] + s->layers[1];
+  const int64_t work = (s->nz_global - layers) * PLANE_WORK + layers * LAYER_WORK;
+  const int64_t share = work / s->ranks, extra = work % s->ranks;
+  int plane = 0;
+  for (int r = 1; r <= rank; r++) {
+    const int least = plane + s->ghost + (r == 1 ? slab_face_planes(s, 0) : 0);
+    const int most = s->nz_global - (s->ranks - r) * s->ghost - (r < s->ranks ? slab_face_planes(s, 1) : 0);
+    plane = slab_plane_below(s, r * share + (r < extra ? r : extra));
+    if (plane < least) plane = least;
+    if (plane > most) plane = most;
+  }
+  return plane;
+}
+
+slab_counts slab_planes(const slab *s) {
+  slab_counts planes = {s->nz_global, 0};
+  for (int r = 0, next, first = 0; r < s->ranks; r++, first = next) {
+    next = slab_first_plane(s, r + 1);
+    if (next - first < planes.least) planes.least = next - first;
+    if (next - first > planes.most) planes.most = next - first;
+  }
+  return planes;
 }
 
 void slab_wrap(slab *s, bool own_neighbour) {
@@ -55,7 +90,8 @@ int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
               .rank = rank,
               .ranks = ranks,
               .ghost = shape->ghost,
-              .upper_reflects = shape->reflects[1]};
+              .reflects = {shape->reflects[0], shape->reflects[1]},
+              .layers = {shape->layers[0], shape->layers[1]}};
   s->z0 = slab_first_plane(s, rank);
   s->nz = slab_first_plane(s, rank + 1) - s->z0;
   s->lower = rank > 0 ? rank - 1 : SLAB_NO_RANK;

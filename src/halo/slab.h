@@ -32,7 +32,8 @@ typedef struct zrange {
 typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
-  bool upper_reflects;   /* the grid's upper z face reflects: the last rank gets the first plane left over */
+  bool reflects[2];      /* the grid's lower and upper z face */
+  int layers[2];         /* planes of the absorbing layers there */
   int z0, nz;            /* first global plane and number of planes this rank owns */
   int ghost;             /* planes of ghost on each side: RADIUS x steps per exchange */
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
@@ -46,10 +47,12 @@ typedef struct slab_shape {
   int nx, ny, nz;   /* points of the whole grid */
   int ghost;        /* planes of ghost on each side: RADIUS x steps per exchange */
   bool reflects[2]; /* the grid's lower and upper z face */
+  int layers[2];    /* planes of the absorbing layers there; both together fit the grid */
 } slab_shape;
 
-/* Fills `s` for `rank` of `ranks`. nz % ranks ranks own one plane more than the others: the first ones, or the last one
- * and the first ones where the upper face reflects. A rank owns at least `ghost` planes, one more at a reflecting face.
+/* Fills `s` for `rank` of `ranks`. The ranks share the planes equally, the first ones own one more where they are not
+ * divisible. A plane of an absorbing layer counts as 2.5: all ranks wait for the slowest. A rank owns at least `ghost`
+ * planes, one more at a reflecting face, whatever they count.
  * ERROR_SLAB_TOO_THIN, ERROR_SLAB_TOO_MANY_RANKS or ERROR_SLAB_REFLECTS where it would own fewer; the message names the
  * largest number of ranks. */
 int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e);
@@ -61,8 +64,11 @@ void slab_wrap(slab *s, bool own_neighbour);
 /* First global plane owned by `rank` (also for rank == ranks: nz) of the partition that `s` belongs to. */
 int slab_first_plane(const slab *s, int rank);
 
-/* Largest number of planes any rank owns. */
-int slab_largest(const slab *s);
+/* The fewest and the most planes that a rank owns. */
+typedef struct slab_counts {
+  int least, most;
+} slab_counts;
+slab_counts slab_planes(const slab *s);
 
 /* The three ranges a step computes. lo and hi are what the neighbours need (empty where there is none),
  * interior is the rest; together they cover [0, nz) once. A slab thinner than 2 ghosts has an empty interior.

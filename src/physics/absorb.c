@@ -63,10 +63,6 @@ static size_t absorb_coefficient_count(int width) {
   return 4 * (size_t)width + 2 * ABSORB_BEYOND;
 }
 
-static int absorb_width(const config *c, enum face face) {
-  return c->boundary[face] == BOUNDARY_ABSORBING ? c->boundary_width : 0;
-}
-
 /* The part of a layer's psi that a slab holds: psi[begin .. end), of which it owns psi[begin .. own). */
 typedef struct absorb_held {
   int begin, own, end;
@@ -83,8 +79,8 @@ static absorb_held absorb_held_of(int width, int first, int points) {
 /* Geometry alone: no pointers, no weights. */
 static absorb_axis absorb_axis_of(const config *c, const slab *s, int axis) {
   const int points[ABSORB_AXES] = {s->nx, s->ny, s->nz_global};
-  absorb_axis a = {.lo = absorb_width(c, (enum face)(2 * axis)),
-                   .hi = absorb_width(c, (enum face)(2 * axis + 1)),
+  absorb_axis a = {.lo = config_layer_width(c, (enum face)(2 * axis)),
+                   .hi = config_layer_width(c, (enum face)(2 * axis + 1)),
                    .points = points[axis]};
   if (axis < 2) {
     a.hi_last = a.lo + a.hi - 1;

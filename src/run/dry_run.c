@@ -43,10 +43,10 @@ static int dry_run_needs(const simulation *s, run_needs *n, error *e) {
 }
 
 static void dry_run_partition(const simulation *s, const run_needs *n) {
-  slab z = s->slab;
+  const slab z = s->slab;
+  const slab_counts planes = slab_planes(&z);
   log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->ranks, s->ranks == 1 ? "" : "s",
-           z.nz_global / z.ranks, slab_largest(&z),
-           s->files->served ? "; the last rank serves the data" : "");
+           planes.least, planes.most, s->files->served ? "; the last rank serves the data" : "");
   for (int r = 0; r < s->ranks; r++)
     log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
                slab_first_plane(&z, r + 1) - 1);

@@ -105,7 +105,8 @@ static int setup_slab(simulation *s, error *e) {
                             .ny = c->ny,
                             .nz = c->nz,
                             .ghost = RADIUS * depth,
-                            .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)}};
+                            .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)},
+                            .layers = {config_layer_width(c, FACE_Z_LO), config_layer_width(c, FACE_Z_HI)}};
   TRY(slab_init(z, &shape, s->rank, s->ranks, e));
   if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->plan.shape.depth > 1);
   return 0;

@@ -35,7 +35,7 @@ static double checkpoint_size(const save_queue *s) {
   const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
   double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
   for (int face = 0; face < FACE_COUNT; face++)
-    if (c->boundary[face] == BOUNDARY_ABSORBING) floats += 2 * points / n[face / 2] * c->boundary_width;
+    floats += 2 * points / n[face / 2] * config_layer_width(c, (enum face)face);
   return floats * sizeof(float) + metadata(s);
 }
 

@@ -168,6 +168,11 @@ def thin_slabs(program):
             for step, field in expected.items():
                 check(same_bits(program.field(step), field), f"{nz} planes on {ranks} ranks, {io}: step {step} differs")
                 (program.folder / f"out/u.{step:08d}.hdf").unlink()
+    layers = program.config({"equation.type": "wave", "grid.nz": 60, "boundary.z_hi": "absorbing", "boundary.width": 10})
+    for ranks, planes in ((2, (0, 38)), (3, (0, 25, 50)), (4, (0, 19, 38, 53))):  # a plane of a layer counts as 2.5
+        told = program.succeed("-n", "-v", layers, np=ranks).out
+        told = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", told)))
+        check(told == planes, f"60 planes, 10 of them in a layer, can be partitioned from {told} on, not {planes}")
     keys = ["boundary.z_lo=neumann", "boundary.z_hi=dirichlet"]
     program.fail(1, ["nz = 13", "3 ranks only 4", "5 are needed", "at most 2"], program.config({"grid.nz": 13}), *keys, np=3)
     program.fail(1, ["nz = 17", "5 ranks fewer than 4", "at most 3"], program.config({"grid.nz": 17}), *keys, np=5)

@@ -28,7 +28,7 @@ static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
     assert_int_equal(slab_first_plane(&s, rank), next);
     assert_int_equal(slab_first_plane(&s, rank + 1), next + s.nz);
     assert_true(s.nz == nz / ranks || s.nz == nz / ranks + 1);
-    assert_true(s.nz <= slab_largest(&s));
+    assert_true(s.nz <= slab_planes(&s).most);
     assert_true(s.nz >= needed(rank, ranks, ghost, reflects));
     assert_int_equal(s.lower, rank ? rank - 1 : SLAB_NO_RANK);
     assert_int_equal(s.upper, rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK);
@@ -65,6 +65,36 @@ static void every_plane_has_one_owner(void **state) {
   assert_true(refused > 20);
 }
 
+/* A plane counts as 2, one of an absorbing layer as 5. Slabs are as equal as whole planes allow, unless they own the
+ * least they may. */
+static void layers_are_shared_by_work(void **state) {
+  (void)state;
+  const int ghost = 4, widths[][2] = {{0, 20}, {20, 20}, {7, 0}, {1, 30}};
+  int thin = 0;
+  for (int i = 0; i < 4; i++)
+    for (int nz = 52; nz <= 300; nz += 31)
+      for (int ranks = 1; ranks <= nz / ghost; ranks++) {
+        const int lower = widths[i][0], upper = widths[i][1];
+        const double share = (2.0 * nz + 3 * (lower + upper)) / ranks;
+        int next = 0;
+        for (int rank = 0; rank < ranks; rank++) {
+          slab s;
+          error e = {0};
+          const slab_shape shape = {3, 5, nz, .ghost = ghost, .layers = {lower, upper}};
+          assert_ok(slab_init(&s, &shape, rank, ranks, &e), &e);
+          assert_int_equal(s.z0, next);
+          assert_true(s.nz >= ghost && s.nz >= slab_planes(&s).least && s.nz <= slab_planes(&s).most);
+          next += s.nz;
+          int work = 0;
+          for (int z = s.z0; z < next; z++) work += z < lower || z >= nz - upper ? 5 : 2;
+          if (share >= 5 * (ghost + 1)) assert_true(work > share - 6 && work < share + 6);
+          thin += s.nz == ghost && work > share;
+        }
+        assert_int_equal(next, nz);
+      }
+  assert_true(thin > 20);
+}
+
 static void too_many_ranks_names_the_largest_number(void **state) {
   (void)state;
   slab s;
@@ -87,8 +117,9 @@ static void thin_slabs_at_reflecting_faces_are_told(void **state) {
   assert_int_equal(
       slab_init(&s, &(slab_shape){8, 8, 13, .ghost = 4, .reflects = {both[0], both[1]}}, 1, 3, &e),
       ERROR_SLAB_REFLECTS);
-  assert_string_equal(e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, where 5 are needed: "
-                              "at most 2 ranks fit this grid");
+  assert_string_equal(
+      e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, where 5 are needed: "
+              "at most 2 ranks fit this grid");
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
   e = (error){0};
   assert_int_equal(
@@ -224,6 +255,7 @@ static void sizes_beyond_32_bits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_plane_has_one_owner),
+                                     cmocka_unit_test(layers_are_shared_by_work),
                                      cmocka_unit_test(too_many_ranks_names_the_largest_number),
                                      cmocka_unit_test(ranges_cover_the_slab_once),
                                      cmocka_unit_test(points_and_ghosts_do_not_overlap),
