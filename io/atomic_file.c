@@ -20,8 +20,7 @@ void path_folder(const char *path, char folder[FILE_NAME]) {
     snprintf(folder, FILE_NAME, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* What follows the last part of `path` at the beginning of the name of a file, or NULL. */
-static const char *path_rest(const char *path, const char *file) {
+const char *path_rest(const char *path, const char *file) {
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
   const size_t length = strlen(base);
   return strncmp(file, base, length) == 0 ? file + length : NULL;
@@ -61,29 +60,23 @@ static int atomic_file_rename_new(const char *temporary, const char *path) {
   return rename(temporary, path) ? errno : 0;
 }
 
-static int atomic_file_take_name(const char *temporary, const char *path, bool *taken, error *e) {
+int atomic_file_commit(const char *temporary, const char *path, bool *taken, error *e) {
   char folder[FILE_NAME];
-  path_folder(path, folder);
-  int rc = atomic_file_sync(temporary, 0);
-  if (!rc) rc = taken ? atomic_file_rename_new(temporary, path) : rename(temporary, path) ? errno : 0;
+  int rc = e->id ? 0 : atomic_file_sync(temporary, 0);
+  if (!rc && !e->id)
+    rc = taken ? atomic_file_rename_new(temporary, path) : rename(temporary, path) ? errno : 0;
   if (taken) *taken = rc == EEXIST;
   if (taken && *taken) return 0;
-  if (rc) {
-    unlink(temporary);
-    return FAIL(e, FILE_WRITE, path, strerror(rc));
+  if (rc) FAIL(e, FILE_WRITE, path, strerror(rc));
+  if (e->id) {
+    if (*temporary) unlink(temporary);
+    return e->id;
   }
+  path_folder(path, folder);
   rc = atomic_file_sync(folder, O_DIRECTORY);
   if (rc == EINVAL || rc == EACCES)
     rc = 0; /* some file systems cannot, and a folder may be writable but unreadable */
   return rc ? FAIL(e, FILE_WRITE, path, strerror(rc)) : 0;
-}
-
-int atomic_file_commit(const char *temporary, const char *path, error *e) {
-  return atomic_file_take_name(temporary, path, NULL, e);
-}
-
-int atomic_file_add(const char *temporary, const char *path, bool *taken, error *e) {
-  return atomic_file_take_name(temporary, path, taken, e);
 }
 
 /* --- temporary names --- */

@@ -5,8 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/error.h"
+#include "config/config.h"
 
-enum { TEMPORARY_ENDING = 96 /* bytes of ".tmp.HOST.PID" at most */ };
+enum {
+  FILE_NAME = CONFIG_TEXT + 32, /* longest name of a file, with its final 0 */
+  TEMPORARY_ENDING = 96         /* bytes of ".tmp.HOST.PID" at most */
+};
 
 /* The name under which this process writes `name` until it is whole, NAME.tmp.HOST.PID: two runs into the same files do
  * not write into each other's. Cut off where `bytes` do not hold it; strlen(name) + TEMPORARY_ENDING do. */
@@ -17,11 +21,10 @@ void temporary_remove(const char *path, const char *extension);
 /* Both, for one file. */
 void temporary_begin(char *temporary, size_t bytes, const char *name);
 
-/* Makes the written and closed file `temporary` durable under the name `path` (same folder): syncs it,
- * renames it, syncs the folder. On failure (exit 2, naming `path`) `temporary` is removed. */
-int atomic_file_commit(const char *temporary, const char *path, error *e);
-/* The same, but replaces nothing: where there is a file of that name, all stays as it is, and *taken is true. */
-int atomic_file_add(const char *temporary, const char *path, bool *taken, error *e);
+/* Makes the written and closed file `temporary` durable under the name `path` (same folder): syncs it, renames it, syncs
+ * the folder. On failure (exit 2, naming `path`), and where `e` holds one already, `temporary` is removed; it may be "".
+ * Unless `taken` is NULL a file of that name is not replaced: all stays as it is, and *taken is true. */
+int atomic_file_commit(const char *temporary, const char *path, bool *taken, error *e);
 
 /* A path, and the key of the configuration that says it, for messages: "[output] path". */
 typedef struct named_path {

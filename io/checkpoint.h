@@ -15,10 +15,7 @@
 #include "rows.h"
 #include "run_meta.h"
 
-enum {
-  CHECKPOINT_NAME = CONFIG_TEXT + 32 /* longest name of a file, with its final 0 */,
-  CHECKPOINT_ARRAYS = 16
-};
+enum { CHECKPOINT_ARRAYS = NEW_FILE_ARRAYS };
 
 enum checkpoint_type { CHECKPOINT_FLOAT, CHECKPOINT_DOUBLE, CHECKPOINT_INT64 };
 
@@ -82,8 +79,8 @@ int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoin
 
 /* An open checkpoint. */
 typedef struct checkpoint {
-  io_way *way;                /* not owned */
-  char name[CHECKPOINT_NAME]; /* of the file; empty: none is open */
+  io_way *way;          /* not owned */
+  char name[FILE_NAME]; /* of the file; empty: none is open */
   int64_t step;
   double time, dt;
   checkpoint_mark mark;

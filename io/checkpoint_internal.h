@@ -6,10 +6,7 @@
 #include "checkpoint.h"
 #include "io_internal.h"
 
-enum { CHECKPOINT_FORMAT = 4, CHECKPOINT_TEMPORARY = CHECKPOINT_NAME + TEMPORARY_ENDING };
-#define CHECKPOINT_KEYS                                                                                      \
-  "fingerprint" /* the dataset with the fingerprint, a text: keys and their values, a line each */
-#define CHECKPOINT_SUMS "checksums" /* the dataset with the sum of each row of each array */
+enum { CHECKPOINT_FORMAT = 4 };
 
 /* --- checkpoint_seal.c: whether a file is as it was written --- */
 
@@ -21,7 +18,7 @@ typedef struct checkpoint_seal {
   double time, dt;
   uint64_t bytes;               /* of the file, seal included */
   uint64_t sums_at;             /* XXH3 of each row of each array, in their order, 8 bytes each */
-  uint64_t keys_at, keys_bytes; /* CHECKPOINT_KEYS */
+  uint64_t keys_at, keys_bytes; /* the fingerprint, a text: keys and their values, a line each */
   int count;
   stored_array arrays[CHECKPOINT_ARRAYS];
 } checkpoint_seal;
@@ -39,13 +36,6 @@ int checkpoint_check_seal(const char *file, int fd, const checkpoint_seal *s, er
 checkpoint_mark checkpoint_read_mark(const char *file);
 /* Seals an open file that is whole but for its seal, and is going to be `name`. Fills s->bytes. */
 int checkpoint_write_seal(const char *name, int fd, checkpoint_seal *s, error *e);
-
-/* --- checkpoint_file.c: the HDF5 part --- */
-
-/* Creates `temporary`, which is going to be `name`, with all but the arrays' values, their sums and the seal; their space
- * is taken. Fills `s`, whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
-int checkpoint_create(const char *name, const char *temporary, const checkpoint_meta *m, checkpoint_seal *s,
-                      error *e);
 
 /* --- checkpoint_list.c: files of a path --- */
 

@@ -19,7 +19,7 @@ static int list_newer(const void *a, const void *b) {
 }
 
 static int list_append(checkpoint_list *list, const char *path, int64_t step, error *e) {
-  char name[CHECKPOINT_NAME];
+  char name[FILE_NAME];
   struct stat s;
   TRY(path_step_name(name, path, step, ".h5", e));
   if (lstat(name, &s) || S_ISDIR(s.st_mode)) return 0; /* gone, or no file */
@@ -33,11 +33,9 @@ static int list_append(checkpoint_list *list, const char *path, int64_t step, er
 
 /* The number N of a file named like PATH.oldN.*, or 0. */
 static int list_aside(const char *path, const char *file) {
-  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-  const size_t length = strlen(base);
+  const char *rest = path_rest(path, file);
   int number;
-  if (strncmp(file, base, length) || sscanf(file + length, ".old%9d.", &number) != 1) return 0;
-  return number;
+  return rest && sscanf(rest, ".old%9d.", &number) == 1 ? number : 0;
 }
 
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
@@ -76,7 +74,7 @@ bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark) {
 }
 
 int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e) {
-  char name[CHECKPOINT_NAME], aside[CHECKPOINT_NAME + 16];
+  char name[FILE_NAME], aside[FILE_NAME + 16];
   TRY(path_step_name(name, path, step, ".h5", e));
   for (;; ++*number) {
     snprintf(aside, sizeof aside, "%s.old%d.%08" PRId64 ".h5", path, *number, step);
@@ -95,7 +93,7 @@ int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e)
 }
 
 void checkpoint_rotate(const checkpoint_list *list, const checkpoint_place *place, int64_t step) {
-  char name[CHECKPOINT_NAME];
+  char name[FILE_NAME];
   error ignored = {0};
   int kept = 1;
   for (int i = 0; i < list->count; i++) {

@@ -8,8 +8,6 @@
 #include "base/error_mpi.h"
 #include "checkpoint_internal.h"
 
-_Static_assert((int)CHECKPOINT_NAME == (int)FILE_NAME, "both are the longest name of a file");
-
 enum {
   KEYS_END = 2 /* bytes after the fingerprint: of an empty key, and of its value, were the last one missing */
 };
@@ -60,7 +58,7 @@ static int read_open_here(checkpoint *c, const char *file, error *e) {
 
 static int read_open_newest(checkpoint *c, const checkpoint_search *search, message *skipped, error *e) {
   checkpoint_list list;
-  char file[CHECKPOINT_NAME];
+  char file[FILE_NAME];
   checkpoint_list_files(&list, search->path, e);
   /* Those whose age cannot be told stand last in the list but come first here: nobody can use them, but one may have
    * been the newest. */
@@ -204,7 +202,7 @@ static row_part read_part_of(const checkpoint *c, const stored_array *s, int64_t
 static int read_parts(const checkpoint *c, row_part *parts, int count, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
   TRY(error_agree(e, c->way->comm));
-  rows_read(c->way, &f, c->direct, parts, count, e);
+  rows_move(c->way, &f, c->direct, parts, count, e);
   return error_agree(e, c->way->comm);
 }
 

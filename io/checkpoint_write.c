@@ -1,6 +1,7 @@
 /* Writing a checkpoint: under a temporary name, made durable, renamed; then the oldest are deleted. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -91,6 +92,70 @@ static uint64_t checkpoint_write_bytes(const checkpoint_array *arrays, int count
   return bytes;
 }
 
+/* --- the HDF5 part: what surrounds the arrays ------------------------------------------------------------------ */
+
+/* The fingerprint as a text; to be freed. */
+static char *checkpoint_write_keys(const checkpoint_meta *m, size_t *bytes, error *e) {
+  char *text = NULL;
+  FILE *to = open_memstream(&text, bytes);
+  for (int i = 0; to && i < m->key_count; i++)
+    fprintf(to, "%s\n%s\n", m->keys[i].key, m->keys[i].value ? m->keys[i].value : "");
+  if (!to || fclose(to) || !text) FAIL(e, OUT_OF_MEMORY, *bytes, "the fingerprint of the run");
+  return text;
+}
+
+static int checkpoint_write_put_keys(const char *name, hid_t file, const checkpoint_meta *m,
+                                     checkpoint_seal *s, error *e) {
+  size_t bytes = 0;
+  char *text = checkpoint_write_keys(m, &bytes, e);
+  hid_t type = text_type(bytes + 1);
+  hid_t dataset = e->id || type < 0 ? H5I_INVALID_HID : dataset_create(file, "fingerprint", type, 0, NULL, 0);
+  if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0)
+    FAIL(e, FILE_WRITE, name, HDF5_WHY);
+  else
+    s->keys_at = H5Dget_offset(dataset), s->keys_bytes = bytes;
+  if (dataset >= 0) H5Dclose(dataset);
+  if (type >= 0) H5Tclose(type);
+  free(text);
+  return e->id;
+}
+
+/* Creates the dataset of an array, and fills its place. */
+static int checkpoint_write_put_array(const char *name, hid_t file, stored_array *a, hid_t type, error *e) {
+  hsize_t extent[3] = {0};
+  for (int i = 0; i < a->axes; i++) extent[i] = (hsize_t)a->shape[i];
+  hid_t dataset = dataset_create(file, a->name, type, a->axes, extent, 0);
+  const haddr_t place = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
+  a->at = place == HADDR_UNDEF ? 0 : (uint64_t)place; /* no place: no values */
+  if (dataset < 0 || H5Dclose(dataset) < 0) FAIL(e, FILE_WRITE, name, HDF5_WHY);
+  return e->id;
+}
+
+static int checkpoint_write_put_arrays(const char *name, hid_t file, checkpoint_seal *s, error *e) {
+  const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_I64LE};
+  stored_array sums = {.name = "checksums", .axes = 1};
+  for (int i = 0; i < s->count; i++) {
+    stored_array *a = &s->arrays[i];
+    TRY(checkpoint_write_put_array(name, file, a, types[a->type], e));
+    sums.shape[0] += stored_rows(a);
+  }
+  TRY(checkpoint_write_put_array(name, file, &sums, H5T_STD_U64LE, e));
+  s->sums_at = sums.at;
+  return 0;
+}
+
+/* Creates `temporary`, which is going to be `name`, with all but the arrays' values, their sums and the seal; their space
+ * is taken. Fills `s`, whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
+static int checkpoint_write_header(const char *name, const char *temporary, const checkpoint_meta *m,
+                                   checkpoint_seal *s, error *e) {
+  new_hdf5 f = {.name = name};
+  s->step = m->run.step, s->time = m->run.time, s->dt = m->run.dt;
+  if (!new_hdf5_create(&f, temporary, CHECKPOINT_SEAL, e) && !attribute_run(name, f.file, &m->run, e) &&
+      !checkpoint_write_put_keys(name, f.file, m, s, e))
+    checkpoint_write_put_arrays(name, f.file, s, e);
+  return new_hdf5_close(&f, e);
+}
+
 /* --- rows and their sums ---------------------------------------------------------------------------------------- */
 
 /* This rank's rows of each array; none where rows have no values. */
@@ -154,10 +219,7 @@ static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m
   const int64_t newest = checkpoint_list_newest(&w->before);
   w->seal.mark.generation = (newest > w->seal.mark.generation ? newest : w->seal.mark.generation) + 1;
   w->created = true;
-  TRY(checkpoint_create(w->file.name, w->file.plan.temporary, m, &w->seal, e));
-  _Static_assert((int)NEW_FILE_ARRAYS >= (int)CHECKPOINT_ARRAYS &&
-                     (int)NEW_FILE_NAME >= (int)CHECKPOINT_TEMPORARY,
-                 "new_file holds what a checkpoint has");
+  TRY(checkpoint_write_header(w->file.name, w->file.plan.temporary, m, &w->seal, e));
   for (int i = 0; i < w->count; i++) w->file.plan.at[i] = w->seal.arrays[i].at;
   return 0;
 }
@@ -168,8 +230,8 @@ static int checkpoint_write_rename(const checkpoint_writer *w, int64_t step, err
   const char *temporary = w->file.plan.temporary;
   for (int number = w->before.aside + 1; taken && !e->id;) {
     const checkpoint_mark there = checkpoint_read_mark(w->file.name);
-    if (checkpoint_owns(&w->place->self, &there)) return atomic_file_commit(temporary, w->file.name, e);
-    atomic_file_add(temporary, w->file.name, &taken, e);
+    if (checkpoint_owns(&w->place->self, &there)) return atomic_file_commit(temporary, w->file.name, NULL, e);
+    atomic_file_commit(temporary, w->file.name, &taken, e);
     if (taken && !e->id && checkpoint_move_aside(w->place->path, step, &number, e)) unlink(temporary);
   }
   return e->id;
@@ -193,8 +255,8 @@ static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
   rows_open_new(w->way, &w->file, e);
   for (int i = 0; i < w->count; i++) w->parts[i].at = w->file.plan.at[i];
   if (w->way->together ? e->id : error_agree(e, w->way->comm)) return e->id;
-  const row_file f = {.name = w->file.name, .fd = w->file.fd};
-  return rows_write(w->way, &f, w->way->together, w->parts, w->count, e);
+  const row_file f = {.name = w->file.name, .fd = w->file.fd, .write = true};
+  return rows_move(w->way, &f, w->way->together, w->parts, w->count, e);
 }
 
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,

@@ -75,16 +75,10 @@ static haddr_t disk_get_eof(const H5FD_t *base, H5FD_mem_t type) {
 static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size, void *to) {
   (void)type, (void)transfer;
   const disk_file *f = (const disk_file *)base;
-  for (char *p = to; size;) {
-    ssize_t n = pread(f->fd, p, size, (off_t)at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -1;
-    if (n == 0) { /* allocated but not yet written */
-      memset(p, 0, size);
-      break;
-    }
-    p += n, at += (haddr_t)n, size -= (size_t)n;
-  }
+  const row_file file = {.name = f->to->name, .fd = f->fd};
+  const haddr_t there = at >= f->eof ? 0 : f->eof - at < size ? f->eof - at : size;
+  memset(to, 0, size); /* what is allocated but not yet written, or was not for a failure */
+  if (!f->to->failure.id) row_file_get(&file, at, to, there, &f->to->failure);
   return 0;
 }
 

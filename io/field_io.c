@@ -43,14 +43,3 @@ const char *hdf5_why(char text[HDF5_TEXT]) {
   }
   return text[0] ? text : "no reason given by HDF5";
 }
-
-hid_t hdf5_access(void) {
-  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE == 0)
-  if (access >= 0 && H5Pset_file_locking(access, false, true) < 0) {
-    H5Pclose(access);
-    return H5I_INVALID_HID;
-  }
-#endif
-  return access;
-}

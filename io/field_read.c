@@ -1,6 +1,6 @@
 /* Reading a field: every rank reads its planes. Plain values, contiguous float32 of this byte order, are bytes at a place of a
  * file; all else is read through HDF5. */
-#include "io_internal.h"
+#include "input.h"
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
@@ -10,12 +10,12 @@
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 /* Opens dataset `name` for reading and checks all but its values; as dataset_open. */
-static int read_open(const char *name, const slab *s, hid_t *file, hid_t *dataset, error *e) {
+static int read_open(const char *name, const slab *s, input *in, error *e) {
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
   int rank;
-  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, file, dataset, e));
-  TRY(dataset_shape(name, *dataset, shape, &rank, found, e));
+  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, in, e));
+  TRY(dataset_shape(name, in->dataset, shape, &rank, found, e));
   const hsize_t nz = (hsize_t)s->nz_global, ny = (hsize_t)s->ny, nx = (hsize_t)s->nx;
   if (rank == 3 && shape[0] == nz && shape[1] == ny && shape[2] == nx) return 0;
   return FAIL(e, FIELD_SHAPE, name, s->nz_global, s->ny, s->nx, found);
@@ -35,8 +35,8 @@ typedef struct field_reader {
   const char *name; /* FILE:/path */
   field_sink *sink;
   void *context;
-  hid_t file, dataset; /* of the ranks that read through HDF5, and rank 0 */
-  int fd;              /* of those that read plain values */
+  input in; /* of the ranks that read through HDF5, and rank 0 */
+  int fd;   /* of those that read plain values */
   field_place place;
 } field_reader;
 
@@ -65,9 +65,9 @@ static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, e
   const size_t plane = read_plane_floats(s) * sizeof(float);
   const hsize_t start[3] = {at / plane, 0, 0}, count[3] = {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
-  hid_t disk = H5Dget_space(r->dataset), memory = H5Screate_simple(3, count, NULL);
+  hid_t disk = H5Dget_space(r->in.dataset), memory = H5Screate_simple(3, count, NULL);
   if (disk < 0 || memory < 0 || H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-      H5Dread(r->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, to) < 0)
+      H5Dread(r->in.dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, to) < 0)
     FAIL(e, FIELD_VALUES, r->name, (int)start[0], (int)(start[0] + count[0]) - 1, HDF5_WHY);
   if (memory >= 0) H5Sclose(memory);
   if (disk >= 0) H5Sclose(disk);
@@ -76,10 +76,10 @@ static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, e
 
 /* Rank 0: are the values plain? */
 static void read_find_place(field_reader *r) {
-  hid_t list = H5Dget_create_plist(r->dataset), type = H5Dget_type(r->dataset);
-  const haddr_t at = H5Dget_offset(r->dataset);
+  hid_t list = H5Dget_create_plist(r->in.dataset), type = H5Dget_type(r->in.dataset);
+  const haddr_t at = H5Dget_offset(r->in.dataset);
   field_place *p = &r->place;
-  const ssize_t length = H5Fget_name(r->dataset, p->file, sizeof p->file);
+  const ssize_t length = H5Fget_name(r->in.dataset, p->file, sizeof p->file);
   p->plain = list >= 0 && type >= 0 && H5Pget_layout(list) == H5D_CONTIGUOUS &&
              H5Pget_external_count(list) == 0 && H5Tequal(type, H5T_IEEE_F32LE) > 0 &&
              H5Tequal(type, H5T_NATIVE_FLOAT) > 0 && at != HADDR_UNDEF && length > 0 &&
@@ -99,8 +99,8 @@ static int read_open_all(field_reader *r, bool *direct, error *e) {
   MPI_TRY(e, MPI_Bcast(&r->place, sizeof r->place, MPI_BYTE, 0, way->comm));
   const bool other = way->together && way->rank > 0;
   if (other && r->place.plain) r->fd = open(r->place.file, O_RDONLY | O_CLOEXEC);
-  if (other && !r->place.plain) read_open(r->name, r->io->slab, &r->file, &r->dataset, &unseen);
-  mine = r->place.plain ? r->fd >= 0 : r->dataset >= 0 && !unseen.id;
+  if (other && !r->place.plain) read_open(r->name, r->io->slab, &r->in, &unseen);
+  mine = r->place.plain ? r->fd >= 0 : r->in.dataset >= 0 && !unseen.id;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, way->comm));
   *direct = mine;
   return 0;
@@ -119,17 +119,16 @@ static int read_planes(field_reader *r, error *e) {
                   .count = s->nz,
                   .move = read_deliver,
                   .context = r};
-  rows_read(r->io->way, &f, direct, &own, 1, e);
+  rows_move(r->io->way, &f, direct, &own, 1, e);
   return error_agree(e, r->io->way->comm);
 }
 
 int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e) {
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
-  r.file = r.dataset = H5I_INVALID_HID;
-  if (io->way->rank == 0 && !read_open(dataset, io->slab, &r.file, &r.dataset, e)) read_find_place(&r);
+  r.in.opened = r.in.dataset = H5I_INVALID_HID;
+  if (io->way->rank == 0 && !read_open(dataset, io->slab, &r.in, e)) read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);
-  if (r.dataset >= 0) H5Dclose(r.dataset);
-  if (r.file >= 0) H5Fclose(r.file);
+  input_close(&r.in);
   return e->id;
 }

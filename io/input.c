@@ -35,9 +35,22 @@ int input_find_file(const input *in, const char *prefix, const char *file, char 
   return input_check_file(found, e);
 }
 
+/* A file access list for the POSIX driver without file locks, which many cluster file systems lack (an input
+ * is only read, an output is written under a name nobody else uses). Negative on failure. */
+static hid_t input_access(void) {
+  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE == 0)
+  if (access >= 0 && H5Pset_file_locking(access, false, true) < 0) {
+    H5Pclose(access);
+    return H5I_INVALID_HID;
+  }
+#endif
+  return access;
+}
+
 static int input_open_file(input *in, error *e) {
   TRY(input_check_file(in->file, e));
-  hid_t access = hdf5_access();
+  hid_t access = input_access();
   in->opened = access < 0 ? H5I_INVALID_HID : H5Fopen(in->file, H5F_ACC_RDONLY, access);
   const char *why = in->opened < 0 ? HDF5_WHY : "";
   if (access >= 0) H5Pclose(access);
@@ -203,13 +216,12 @@ int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], 
   return 0;
 }
 
-int dataset_open(const char *name, dataset_kind kind, hid_t *file, hid_t *dataset, error *e) {
-  input in = {.kind = kind, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
+int dataset_open(const char *name, dataset_kind kind, input *in, error *e) {
   error found = {0};
-  TRY(input_split(&in, name, e));
-  input_open(&in, &found);
-  *file = in.opened, *dataset = in.dataset;
-  if (found.id && in.hops)
+  *in = (input){.kind = kind, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
+  TRY(input_split(in, name, e));
+  input_open(in, &found);
+  if (found.id && in->hops)
     return FAIL(e, FIELD_DAMAGED, name, found.text); /* that one names what a link leads to */
   if (found.id) *e = found;
   return found.id;

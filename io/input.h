@@ -6,6 +6,12 @@
 
 #include "io_internal.h"
 
+/* Which datasets a name may mean: how many axes they have, and how a message calls them. */
+typedef struct dataset_kind {
+  int rank_min, rank_max;
+  const char *name; /* "3D" */
+} dataset_kind;
+
 /* Where a dataset is. */
 typedef struct input {
   char file[FILE_NAME], path[FILE_NAME];
@@ -21,6 +27,8 @@ int input_check_file(const char *file, error *e);
 /* Follows the links from in->file and in->path, which end as the place of the dataset itself, opens it and checks all
  * but its shape and values. input_close in any case. */
 int input_open(input *in, error *e);
+/* The same for dataset `name`, FILE:/path, where there must be one of this kind. Not collective. */
+int dataset_open(const char *name, dataset_kind kind, input *in, error *e);
 void input_close(input *in);
 
 /* Finds `file`, which `in->file` names: as it is if absolute, else in the folder `prefix` unless NULL, beside in->file,

@@ -7,36 +7,23 @@
 #include "atomic_file.h"
 #include "field_io.h"
 
-enum { HDF5_TEXT = 512, FILE_NAME = CONFIG_TEXT + 32 };
+enum { HDF5_TEXT = 512 };
 
 /* Why the HDF5 call just made failed, in HDF5's words, for the end of a message. Use through HDF5_WHY, before
  * any other HDF5 call, which would forget it. */
 const char *hdf5_why(char text[HDF5_TEXT]);
 #define HDF5_WHY hdf5_why((char[HDF5_TEXT]){""})
 
-/* A file access list for the POSIX driver without file locks, which many cluster file systems lack (an input
- * is only read, an output is written under a name nobody else uses). Negative on failure. */
-hid_t hdf5_access(void);
-
 /* The folder of `path`: "." where it names none. */
 void path_folder(const char *path, char folder[FILE_NAME]);
 
 /* PATH.SSSSSSSS and `extension`; exit 2 where that is too long. */
 int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);
+/* What follows the last part of `path` at the beginning of the name of a file; NULL where it does not begin so. */
+const char *path_rest(const char *path, const char *file);
 /* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
  * file; NULL where it is no such name. */
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
-
-/* Which datasets a name may mean: how many axes they have, and how a message calls them. */
-typedef struct dataset_kind {
-  int rank_min, rank_max;
-  const char *name; /* "3D" */
-} dataset_kind;
-
-/* Opens dataset `name`, FILE:/path, for reading and checks that it holds numbers. Not collective. `*file` and
- * `*dataset`, H5I_INVALID_HID before, stay open after a failure too if they were: the caller closes them. Where there
- * is no such dataset, the message lists those of this kind. */
-int dataset_open(const char *name, dataset_kind kind, hid_t *file, hid_t *dataset, error *e);
 
 enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
 /* The shape of an open dataset, also in words. */
@@ -91,19 +78,5 @@ int axes_attach(const char *file, hid_t in, hid_t dataset, int count, const char
 /* Endings of the lists of saved fields. */
 #define SERIES_XDMF     ".xdmf"
 #define SERIES_PARAVIEW ".hdf.series"
-
-/* A saved field while it is written: rank 0's. */
-typedef struct field_file {
-  new_hdf5 to;
-  const slab *slab; /* not owned */
-  hid_t dataset;    /* H5I_INVALID_HID where not open */
-} field_file;
-
-/* Creates `path` with the dataset, whose space is taken unless it is compressed, and all that describes the field but its
- * statistics. field_close it in any case. */
-int field_create(field_file *f, const char *path, const field_meta *meta, error *e);
-int field_put_statistics(const field_file *f, const field_statistics *s, error *e);
-/* Closes what is open. Fails for whatever has failed since field_create. */
-int field_close(field_file *f, error *e);
 
 #endif

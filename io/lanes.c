@@ -114,6 +114,8 @@ static int lanes_list(lanes *l, const int *shared, error *e) {
 
 int lanes_open(lanes **opened, MPI_Comm comm, int each, size_t room, error *e) {
   const size_t page = shared_pages_size();
+  if (*opened && (*opened)->room >= room) return 0;
+  lanes_close(*opened);
   lanes *l = *opened = calloc(1, sizeof *l);
   int *shared = NULL;
   if (l) {
@@ -126,7 +128,8 @@ int lanes_open(lanes **opened, MPI_Comm comm, int each, size_t room, error *e) {
   if (!shared) FAIL(e, OUT_OF_MEMORY, sizeof *l, "the way to files");
   if (!error_agree(e, comm) && !lanes_share(l, each, shared, e)) lanes_list(l, shared, e);
   free(shared);
-  return error_agree(e, comm); /* rank 0 has prepared the lanes, too */
+  if (error_agree(e, comm) && l) l->room = 0; /* not to be kept */
+  return e->id;
 }
 
 void lanes_close(lanes *l) {
@@ -136,10 +139,6 @@ void lanes_close(lanes *l) {
   if (l->memory) munmap(l->memory, l->bytes);
   pthread_mutex_destroy(&l->lock);
   free(l);
-}
-
-size_t lanes_room(const lanes *l) {
-  return l->room;
 }
 
 int lanes_own(const lanes *l) {

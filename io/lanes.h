@@ -17,13 +17,11 @@
 typedef struct lanes lanes;
 
 /* Each rank on rank 0's node gets `each` lanes in common memory, where that can be had; each other rank, or all where `each`
- * is 0, one that is messages. `room`: bytes of a request at most, the same on all ranks. Collective over `comm`, agreed.
- * Close them also after a failure. */
+ * is 0, one that is messages. `room`: bytes of a request at most, the same on all ranks; lanes that are open, *opened not
+ * NULL, are kept where they have it. Collective over `comm`, agreed. Close them also after a failure. */
 int lanes_open(lanes **opened, MPI_Comm comm, int each, size_t room, error *e);
 void lanes_close(lanes *l); /* NULL is allowed */
 
-/* Bytes of a room. */
-size_t lanes_room(const lanes *l);
 /* Lanes of this rank: so many of its threads may move blocks at once; 1: only the calling one may. 0 on rank 0. */
 int lanes_own(const lanes *l);
 

@@ -52,7 +52,7 @@ void message_text(message *m, const char **text) {
   if (m->reading && !bytes) *text = NULL;
 }
 
-static int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
+int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
   enum { MOST = 1 << 30 /* at once: MPI counts in an int */ };
   MPI_Request request;
   for (size_t at = 0; at < count; at += MOST) {

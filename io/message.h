@@ -25,6 +25,8 @@ void *message_array(message *m, void *pointer, size_t bytes);
 /* A text, which may be NULL; likewise. */
 void message_text(message *m, const char **text);
 
+/* Every rank gets rank 0's bytes, any number of them. Collective over `comm`. */
+int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e);
 /* Every rank of `comm` gets rank 0's message, and all of them, rank 0 as well, read it from the beginning. The others' must
  * be empty. Collective, agreed. */
 int message_share(message *m, MPI_Comm comm, error *e);

@@ -112,9 +112,8 @@ static int receivers_put(const receivers_file *f, int64_t first, int64_t count, 
 /* Gives the whole file its name, or removes it. */
 static int receivers_close(receivers_file *f, error *e) {
   if (f->traces >= 0 && H5Dclose(f->traces) < 0) new_hdf5_failed(&f->to, e);
-  if (!new_hdf5_close(&f->to, e)) return atomic_file_commit(f->temporary, f->path, e);
-  if (f->temporary[0]) unlink(f->temporary);
-  return e->id;
+  new_hdf5_close(&f->to, e);
+  return atomic_file_commit(f->temporary, f->path, NULL, e);
 }
 
 /* --- gathering -------------------------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ typedef struct rows_moving {
   const row_file *f;
   row_part *parts;
   int count;
-  bool write, through_lanes;
+  bool through_lanes;
   size_t bytes, room;   /* of the largest block; of what it is in the file, at most */
   int64_t blocks;       /* of all parts */
   _Atomic int64_t next; /* the block to be moved next */
@@ -162,7 +162,7 @@ int rows_close_new(new_file *f, bool sync, error *e) {
 static int rows_keep(void *context, uint64_t at, void *bytes, size_t count, error *e) {
   rows_moving *m = context;
   const row_file *f = m->f;
-  if (!m->write && !f->move) return row_file_get(f, at, bytes, count, e);
+  if (!m->f->write && !f->move) return row_file_get(f, at, bytes, count, e);
   while (sem_wait(&m->turns) && errno == EINTR) continue;
   f->move ? f->move(f->context, at, bytes, count, e) : row_file_put(f, at, bytes, count, e);
   sem_post(&m->turns);
@@ -259,7 +259,7 @@ static void *rows_main(void *argument) {
   if (m->blocks && rows_take_memory(w, &e)) rows_failed(m, -1, &e);
   for (int64_t n, row, rows; (n = atomic_fetch_add(&m->next, 1)) < m->blocks;) {
     const row_part *p = rows_find_block(m, n, &row, &rows);
-    if (m->write ? rows_write_block(w, p, row, rows, &e) : rows_read_block(w, p, row, rows, &e)) {
+    if (m->f->write ? rows_write_block(w, p, row, rows, &e) : rows_read_block(w, p, row, rows, &e)) {
       rows_failed(m, n, &e);
       break;
     }
@@ -305,39 +305,25 @@ static int rows_open_lanes(io_way *w, size_t room, error *e) {
   uint64_t most = room;
   MPI_TRY(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, w->comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  if (w->lanes && lanes_room(w->lanes) >= most) return 0;
   const uint64_t fit = LARGE_BYTES / (most + 1);
-  lanes_close(w->lanes);
-  w->lanes = NULL;
   const int each = !w->share ? 0 : w->compressors < COMPRESSORS_MAX ? w->compressors + 1 : COMPRESSORS_MAX;
   return lanes_open(&w->lanes, w->comm, (uint64_t)each < fit ? each : fit ? (int)fit : 1, most, e);
 }
 
-static int rows_move_all(io_way *w, rows_moving *m, bool direct, error *e) {
+int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
+  rows_moving m = {.way = w, .f = f, .parts = parts, .count = count, .failed = INT64_MAX};
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
-  const lanes_keeper keeper = {rows_keep, m};
+  const lanes_keeper keeper = {rows_keep, &m};
   error mine = {0};
-  m->through_lanes = !alone && w->rank > 0;
-  m->way = w;
-  m->failed = INT64_MAX;
-  if (!e->id) rows_plan(m);
-  if (!alone) TRY(rows_open_lanes(w, m->room, e));
-  pthread_mutex_init(&m->lock, NULL);
-  sem_init(&m->turns, 0, m->f->move ? 1 : (unsigned)w->threads);
-  if (!alone) lanes_begin(w->lanes, m->write, serves ? &keeper : NULL);
-  rows_run(m, serves, &mine);
-  sem_destroy(&m->turns);
-  pthread_mutex_destroy(&m->lock);
-  if (!e->id) *e = m->failure.id ? m->failure : mine;
+  m.through_lanes = !alone && w->rank > 0;
+  if (!e->id) rows_plan(&m);
+  if (!alone) TRY(rows_open_lanes(w, m.room, e));
+  pthread_mutex_init(&m.lock, NULL);
+  sem_init(&m.turns, 0, f->move ? 1 : (unsigned)w->threads);
+  if (!alone) lanes_begin(w->lanes, f->write, serves ? &keeper : NULL);
+  rows_run(&m, serves, &mine);
+  sem_destroy(&m.turns);
+  pthread_mutex_destroy(&m.lock);
+  if (!e->id) *e = m.failure.id ? m.failure : mine;
   return e->id;
-}
-
-int rows_write(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
-  rows_moving m = {.f = f, .parts = parts, .count = count, .write = true};
-  return rows_move_all(w, &m, direct, e);
-}
-
-int rows_read(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
-  rows_moving m = {.f = f, .parts = parts, .count = count};
-  return rows_move_all(w, &m, direct, e);
 }

@@ -7,8 +7,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/error.h"
-#include "config/config.h"
+#include "atomic_file.h"
 
 /* How the ranks of a communicator reach files. */
 typedef struct io_way {
@@ -47,6 +46,7 @@ typedef struct row_part {
 typedef struct row_file {
   const char *name; /* for messages; not owned */
   int fd;           /* the file; -1: this rank has none */
+  bool write;       /* rows are written, else read */
   bool checkpoint;  /* what cannot be read is a damaged checkpoint */
   /* Instead of `fd`, for rows that are no plain bytes of a file: writes them, or reads them, by one thread at a time. `at` is
    * a row_part's. */
@@ -59,15 +59,15 @@ typedef struct row_file {
 int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, error *e);
 int row_file_put(const row_file *f, uint64_t at, const void *values, size_t bytes, error *e);
 
-enum { NEW_FILE_NAME = CONFIG_TEXT + 128, NEW_FILE_ARRAYS = 16 };
+enum { NEW_FILE_ARRAYS = 16 };
 /* A file that rank 0 creates and all ranks write. */
 typedef struct new_file {
-  char name[NEW_FILE_NAME]; /* the final one, on every rank */
-  int fd;                   /* of the ranks that use files; -1 where it is not open */
+  char name[FILE_NAME]; /* the final one, on every rank */
+  int fd;               /* of the ranks that use files; -1 where it is not open */
   struct {
-    char temporary[NEW_FILE_NAME]; /* until it is whole; "" before it is created */
-    uint64_t at[NEW_FILE_ARRAYS];  /* the first byte of each array */
-  } plan;                          /* rank 0's, which rows_open_new tells the others */
+    char temporary[FILE_NAME + TEMPORARY_ENDING]; /* until it is whole; "" before it is created */
+    uint64_t at[NEW_FILE_ARRAYS];                 /* the first byte of each array */
+  } plan;                                         /* rank 0's, which rows_open_new tells the others */
 } new_file;
 
 /* The ranks that use files open the one that rank 0 has created, and all learn where its arrays are. Collective, not
@@ -77,10 +77,9 @@ int rows_open_new(const io_way *w, new_file *f, error *e);
 int rows_close_new(new_file *f, bool sync, error *e);
 
 /* Moves the rows of all ranks. With `direct` every rank has the file open; else rank 0 alone, and `f` of the others holds
- * only name, checkpoint and deflate. Errors are not agreed: each rank returns the first, by place, of its own rows; rank 0
+ * only name, write, checkpoint and deflate. Errors are not agreed: each rank returns the first, by place, of its own rows; rank 0
  * also what failed there for others. Collective over w->comm, called by ranks that may have failed before (e->id): these
  * move nothing. */
-int rows_write(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
-int rows_read(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
+int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
 
 #endif

@@ -94,12 +94,9 @@ static int series_put(const char *path, const char *ending, series_printer *prin
   int n = snprintf(file, sizeof file, "%s%s", path, ending);
   if (n >= FILE_NAME) return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(temporary, sizeof temporary, file);
-  int rc = series_print(temporary, print, l);
-  if (rc) {
-    remove(temporary);
-    return FAIL(e, FILE_WRITE, file, strerror(rc));
-  }
-  return atomic_file_commit(temporary, file, e);
+  const int rc = series_print(temporary, print, l);
+  if (rc) FAIL(e, FILE_WRITE, file, strerror(rc));
+  return atomic_file_commit(temporary, file, NULL, e);
 }
 
 int series_write(const char *path, const series_entry *entries, int count, const slab *s,

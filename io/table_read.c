@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/error_mpi.h"
-#include "io_internal.h"
+#include "input.h"
+#include "message.h"
 
-enum { BROADCAST_MAX = 1 << 27 /* values at once: MPI counts in an int */ };
 static const uint64_t VALUES_MOST = (uint64_t)1 << 27; /* 1 GiB */
 
 static dataset_kind table_kind_of(table_form form) {
@@ -42,24 +42,14 @@ static int table_read_values(const char *name, hid_t dataset, table *t, error *e
 }
 
 int table_load(const char *dataset, table_form form, table *t, error *e) {
-  hid_t file = H5I_INVALID_HID, values = H5I_INVALID_HID;
+  input in;
   *t = (table){0};
-  if (!dataset_open(dataset, table_kind_of(form), &file, &values, e) &&
-      !table_check_shape(dataset, values, form, t, e))
-    table_read_values(dataset, values, t, e);
-  if (values >= 0) H5Dclose(values);
-  if (file >= 0) H5Fclose(file);
+  if (!dataset_open(dataset, table_kind_of(form), &in, e) &&
+      !table_check_shape(dataset, in.dataset, form, t, e))
+    table_read_values(dataset, in.dataset, t, e);
+  input_close(&in);
   if (e->id) table_free(t);
   return e->id;
-}
-
-static int table_broadcast(MPI_Comm comm, table *t, error *e) {
-  int64_t count = t->rows * t->columns, piece;
-  for (int64_t i = 0; i < count; i += piece) {
-    piece = count - i < BROADCAST_MAX ? count - i : BROADCAST_MAX;
-    MPI_TRY(e, MPI_Bcast(t->values + i, (int)piece, MPI_DOUBLE, 0, comm));
-  }
-  return 0;
 }
 
 int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, error *e) {
@@ -68,12 +58,13 @@ int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, er
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   if (rank == 0) table_load(dataset, form, t, e);
   TRY(error_agree(e, comm));
-  int64_t shape[2] = {t->rows, t->columns};
-  MPI_TRY(e, MPI_Bcast(shape, 2, MPI_INT64_T, 0, comm));
-  t->rows = shape[0];
-  t->columns = (int)shape[1];
+  table first = *t;
+  TRY(message_broadcast(&first, sizeof first, comm, e));
+  first.values = t->values;
+  *t = first;
   if (rank != 0) table_allocate(t, e);
-  if (!error_agree(e, comm)) table_broadcast(comm, t, e);
+  if (!error_agree(e, comm))
+    message_broadcast(t->values, (size_t)(t->rows * t->columns) * sizeof *t->values, comm, e);
   if (e->id) table_free(t);
   return e->id;
 }

@@ -272,9 +272,8 @@ static int report_write_whole(const char *path, const char *text, error *e) {
   if (strlen(path) + TEMPORARY_ENDING > sizeof temporary)
     return FAIL(e, REPORT_WRITE, path, strerror(ENAMETOOLONG));
   temporary_begin(temporary, sizeof temporary, path);
-  if (!report_write_text(temporary, path, text, e)) return atomic_file_commit(temporary, path, e);
-  remove(temporary);
-  return e->id;
+  report_write_text(temporary, path, text, e);
+  return atomic_file_commit(temporary, path, NULL, e);
 }
 
 int report_write(const report *r, const char *path, error *e) {

@@ -218,7 +218,7 @@ static void test_abandoned(void **st) {
 }
 
 static void expect_difference(const checkpoint *c, const checkpoint_key *keys, int count, const char *what) {
-  char text[CHECKPOINT_NAME + 256];
+  char text[FILE_NAME + 256];
   error e = {0};
   snprintf(text, sizeof text, "%s: a checkpoint of another run: %s", c->name, what);
   assert_int_equal(checkpoint_match(c, keys, count, &e), ERROR_CHECKPOINT_DIFFERS);
@@ -248,7 +248,7 @@ static void test_fingerprint(void **st) {
 }
 
 static void expect_read(const checkpoint *c, const checkpoint_array *a, int id, const char *what) {
-  char text[CHECKPOINT_NAME + 256];
+  char text[FILE_NAME + 256];
   error e = {0};
   snprintf(text, sizeof text, "%s%s", id == ERROR_CHECKPOINT_SHARES ? "" : c->name, what);
   assert_int_equal(checkpoint_read(c, a, 1, &e), id);
