@@ -150,6 +150,37 @@ static int storage_check_virtual(const input *in, hid_t list, error *e) {
   return storage_refuse(in, "a virtual dataset whose sources do not hold all values", e);
 }
 
+/* --- chunks ----------------------------------------------------------------------------------------------------- */
+
+/* Does a filter make as many bytes as a chunk of so many points has? HDF5 reads that many from its result, which these
+ * two, told in the file how many points there are, make as large as they are told. */
+static bool storage_sound_filter(hid_t list, unsigned filter, uint64_t points, size_t size) {
+  enum { POINTS = 2, SIZE = 4, MOST = 20 }; /* places of a filter's numbers */
+  unsigned flags, values[MOST] = {0};
+  size_t count = MOST;
+  const H5Z_filter_t id = H5Pget_filter2(list, filter, &flags, &count, values, 0, NULL, NULL);
+  if (id != H5Z_FILTER_SCALEOFFSET && id != H5Z_FILTER_NBIT) return id >= 0;
+  return count > SIZE && values[POINTS] == points && values[SIZE] == size;
+}
+
+/* Chunks are no larger than the dataset may become, as HDF5 demands where it makes one but not where it reads one. */
+static int storage_check_chunks(const input *in, hid_t list, error *e) {
+  hsize_t chunk[H5S_MAX_RANK], shape[H5S_MAX_RANK], most[H5S_MAX_RANK];
+  hid_t space = H5Dget_space(in->dataset), type = H5Dget_type(in->dataset);
+  const int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, most);
+  const size_t size = type < 0 ? 0 : H5Tget_size(type);
+  const int filters = H5Pget_nfilters(list);
+  bool sound = rank > 0 && filters >= 0 && H5Pget_chunk(list, H5S_MAX_RANK, chunk) == rank;
+  uint64_t points = 1;
+  for (int i = 0; sound && i < rank; i++)
+    sound = (most[i] == H5S_UNLIMITED || chunk[i] <= most[i]) &&
+            !__builtin_mul_overflow(points, (uint64_t)chunk[i], &points);
+  for (int i = 0; sound && i < filters; i++) sound = storage_sound_filter(list, (unsigned)i, points, size);
+  if (type >= 0) H5Tclose(type);
+  if (space >= 0) H5Sclose(space);
+  return sound ? 0 : storage_refuse(in, "its chunks are damaged", e);
+}
+
 int input_check_storage(const input *in, error *e) {
   TRY(storage_check_type(in, e));
   hid_t list = H5Dget_create_plist(in->dataset);
@@ -161,7 +192,9 @@ int input_check_storage(const input *in, error *e) {
     storage_check_virtual(in, list, e);
   else if (external > 0)
     storage_check_external(in, list, external, e);
-  else if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED)
+  else if (layout == H5D_CHUNKED)
+    storage_check_chunks(in, list, e);
+  else if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS)
     storage_refuse(in, "an unknown layout", e);
   if (list >= 0) H5Pclose(list);
   return e->id;

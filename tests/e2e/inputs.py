@@ -5,6 +5,7 @@ inputs.py CASE STENCIL MPIEXEC   |   inputs.py --list
 Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
 import os
+import struct
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -135,6 +136,26 @@ def types(program):
             h5py.h5d.create(file.id, b"p", kind, h5py.h5s.create_simple((2, 3)))
         expect_refused(program, {"initial.u": "type.h5:/u"}, "type.h5:/u")
         expect_refused(program, {**WAVE, "receivers.positions": "type.h5:/p"}, "type.h5:/p")
+
+
+@case
+def chunks(program):
+    """Chunks and filters that do not fit the dataset, which HDF5 would read beyond its memory for, are refused; others read."""
+    u, path = random_field(), program.folder / "chunks.h5"
+    shape, points = struct.pack("<4I", *SHAPE, 4), struct.pack("<I", u.size)
+    for options in ({"compression": "gzip"}, {"shuffle": True, "fletcher32": True}, {"maxshape": (None, 12, 20), "chunks": (32, 5, 7)}):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("u", data=u, **{"chunks": True, **options})
+        expect_read(program, "chunks.h5:/u", u)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("u", data=(u * 99).astype("i4"), chunks=SHAPE, scaleoffset=0)
+    expect_read(program, "chunks.h5:/u", (u * 99).astype("i4").astype("f4"))
+    good = path.read_bytes()
+    check(good.count(shape) == 1 and good.count(points) == 1, "the file has another layout")
+    for damaged in (good.replace(shape, struct.pack("<4I", SHAPE[0], 2**20, SHAPE[2], 4)),
+                    good.replace(points, struct.pack("<I", 2**20)), good.replace(points, struct.pack("<I", 20))):
+        path.write_bytes(damaged)
+        expect_refused(program, {"initial.u": "chunks.h5:/u"}, "chunks.h5:/u", "its chunks are damaged")
 
 
 @case

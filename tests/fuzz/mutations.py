@@ -64,6 +64,8 @@ def mutate(data, rng):
     """Changes 1 to 8 places, more often where most of HDF5's own records are: at the beginning."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4, 8))):
+        if not data:
+            break
         at = min(int(len(data) * rng.random() ** 2), len(data) - 1)
         kind = rng.choice(("flip", "flip", "byte", "byte", "byte", "word", "insert", "remove", "copy", "cut"))
         size = rng.randint(1, 16)
