@@ -64,7 +64,7 @@ static void file_suggest(char *text, size_t size, const char *name, const char *
 }
 
 static int file_check_section(const char *place, const char *section, error *e) {
-  const char *names[NAMES_MOST];
+  const char *names[NAMES_MOST] = {0};
   int count = 0;
   for (int i = 0; i < config_key_count; i++) {
     const char *known = config_keys[i].section;
@@ -78,7 +78,7 @@ static int file_check_section(const char *place, const char *section, error *e) 
 
 /* *found is the index of a key in the table. */
 static int file_find_key(const char *place, const char *section, const char *name, int *found, error *e) {
-  const char *names[NAMES_MOST];
+  const char *names[NAMES_MOST] = {0};
   int count = 0;
   TRY(file_check_section(place, section, e));
   for (*found = 0; *found < config_key_count; ++*found) {

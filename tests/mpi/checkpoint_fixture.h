@@ -192,7 +192,7 @@ static inline void load(image *m, const char *path, int64_t step) {
   assert_non_null(f);
   m->size = fread(m->bytes, 1, FILE_MAX, f);
   fclose(f);
-  assert_in_range(m->size, 4000, FILE_MAX - 1);
+  assert_true(m->size >= 4000 && m->size < FILE_MAX);
 }
 
 static inline void store(const image *m, size_t size) {
