@@ -206,6 +206,17 @@ def file_errors(program):
         program.fail(2, words, "--dry-run", config)
     wave = {"equation.type": "wave", "initial.u": "good.h5:/u", "initial.previous": "nan.h5:/u"}
     program.fail(2, ["nan.h5", "/u"], "--dry-run", program.config(wave), np=2)
+    model = np.abs(u) + 1
+    for value in (0, -0.25):
+        model[15, 7, 11] = value
+        write_field(folder / "model.h5", model)
+        for equation, key, kind, zero in (("heat", "diffusivity", "a diffusivity >= 0", 0), ("wave", "velocity", "a velocity > 0", 1)):
+            config = program.config({"equation.type": equation, f"medium.{key}": "model.h5:/u"})
+            for n in (0, 3):
+                if value < zero:
+                    program.fail(2, [f"model.h5:/u: expected {kind}, found {value} at (z, y, x) = (15, 7, 11)"], config, np=n)
+                else:
+                    program.succeed(config, np=n)
     os.mkfifo(folder / "pipe.h5")  # nobody will ever write into it
     for args in ([], ["--dry-run"]):
         program.fail(2, ["pipe.h5", "regular"], *args, program.config({"initial.u": "pipe.h5:/u"}))

@@ -196,6 +196,8 @@ def automatic(program):
     keys = {"grid.nx": 192, "grid.ny": 160, "grid.nz": 96, "time.steps": 9}
     program.succeed(program.config({**keys, "device.kernel": "simd"}))
     expected = program.field(9)
+    log = program.succeed("--dry-run", program.config({**keys, "device.kernel": "wavefront"})).out
+    check(re.search(r"steps a pass: up to \d+ \(a run measures", log), f"expected no measurement in a dry run: {log}")
     for ranks, word in ((0, "measured now"), (0, "as remembered in"), (2, None)):
         log = program.succeed(program.config({**keys, "device.kernel": "auto"}), np=ranks).out
         check(("steps a pass" in log) == (word is not None) and (word or "") in log, f"expected '{word}' in: {log}")

@@ -2,6 +2,7 @@
  * no hang. */
 #include "field_fixture.h"
 #include "io/atomic_file.h"
+#include "io/disk_driver.h"
 #include <fcntl.h>
 #include <math.h>
 #include <sys/resource.h>
@@ -302,11 +303,42 @@ static void test_write_paths(void **state) {
   }
 }
 
+/* What HDF5 may ask of the driver for its own records: it reads back what it wrote, and 0 where nothing was written. */
+static void test_driver_reads(void **state) {
+  enum { ROWS = 128 }; /* more bytes than HDF5 keeps in a buffer of its own */
+  fixture *x = *state;
+  const hsize_t shape[] = {ROWS, POINTS};
+  char name[128];
+  error e = {0};
+  new_hdf5 f = {.name = name};
+  static float found[ROWS][POINTS];
+  memset(found, 1, sizeof found);
+  float *values = random_field();
+  snprintf(name, sizeof name, "%s/driver.%d", x->folder, x->rank);
+  assert_int_equal(new_hdf5_create(&f, name, 0, &e), 0);
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE), file_space = H5Screate_simple(2, shape, NULL);
+  assert_true(H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
+              H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0);
+  hid_t row = H5Screate_simple(1, shape + 1, NULL);
+  hid_t u = H5Dcreate2(f.file, "u", H5T_NATIVE_FLOAT, file_space, H5P_DEFAULT, list, H5P_DEFAULT);
+  assert_true(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, (hsize_t[]){1, 0}, NULL, (hsize_t[]){1, POINTS},
+                                  NULL) >= 0);
+  assert_true(H5Dwrite(u, H5T_NATIVE_FLOAT, row, file_space, H5P_DEFAULT, values) >= 0);
+  assert_true(H5Dread(u, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, found) >= 0);
+  for (int r = 0; r < ROWS; r++)
+    for (int i = 0; i < POINTS; i++) assert_float_equal(found[r][i], r == 1 ? values[i] : 0, 0);
+  H5Dclose(u), H5Sclose(row), H5Sclose(file_space), H5Pclose(list);
+  assert_int_equal(new_hdf5_close(&f, &e), 0);
+  free(values);
+}
+
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),     cmocka_unit_test(test_files),
-                                     cmocka_unit_test(test_datasets),  cmocka_unit_test(test_shapes),
-                                     cmocka_unit_test(test_types),     cmocka_unit_test(test_nonfinite),
-                                     cmocka_unit_test(test_bad_chunk), cmocka_unit_test(test_one_rank_fails),
-                                     cmocka_unit_test(test_disk_full), cmocka_unit_test(test_write_paths)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_names),       cmocka_unit_test(test_files),
+      cmocka_unit_test(test_datasets),    cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_types),       cmocka_unit_test(test_nonfinite),
+      cmocka_unit_test(test_bad_chunk),   cmocka_unit_test(test_one_rank_fails),
+      cmocka_unit_test(test_disk_full),   cmocka_unit_test(test_write_paths),
+      cmocka_unit_test(test_driver_reads)};
   return FIXTURE_RUN(argc, argv, tests);
 }
