@@ -1,9 +1,11 @@
 #include "shared_memory.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -74,12 +76,13 @@ int shared_pages_leave(void *at, size_t bytes, error *e) {
 static int shared_window_check_room(MPI_Comm node, size_t bytes, error *e) {
   const double MIB = 1 << 20, OWN = 32 << 10; /* OWN: what MPI keeps there besides, bytes */
   struct statvfs disk;
+  struct rlimit limit; /* `ulimit -f`: one file holds the windows of all ranks */
   int ranks;
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
   const double needed = OWN + (double)ranks * (double)bytes;
-  const bool known = statvfs("/dev/shm", &disk) == 0;
-  const double room = known ? (double)disk.f_bavail * (double)disk.f_frsize : 0;
-  return known && room < needed ? FAIL(e, NODE_MEMORY, needed / MIB, room / MIB) : 0;
+  double room = statvfs("/dev/shm", &disk) ? INFINITY : (double)disk.f_bavail * (double)disk.f_frsize;
+  if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < room) room = (double)limit.rlim_cur;
+  return room < needed ? FAIL(e, NODE_MEMORY, needed / MIB, room / MIB) : 0;
 }
 
 int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e) {

@@ -126,7 +126,7 @@ def small_shm(program):
     program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 48, "time.steps": 6, "device.kernel": "wavefront"})
     program.succeed("run.ini", "device.kernel=simd", np=1)
     expected = results(program)
-    said = r"\d+\.\d+ MiB of memory shared by the ranks are needed, but /dev/shm has room for only [0-9]\."
+    said = r"\d+\.\d+ MiB of memory shared by the ranks are needed, but /dev/shm or `ulimit -f` has room for only [0-9]\."
     result = program.run("run.ini", "parallel.transport=shared", np=4, launch=nodes)
     check(result.code == 1 and len(result.errors) == 1 and re.search(said, result.err), str(result))
     out = compare(program, nodes, expected)

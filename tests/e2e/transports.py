@@ -152,7 +152,7 @@ def refused(program):
     check(re.search(r"transport auto: \w+ \(sendrecv .* ms; chunked .* ms; shared .* ms; .*ipc: it needs a GPU", out), out)
 
 
-SHORT = r"1[34]\.\d+ MiB of memory shared by the ranks are needed, but /dev/shm has room for only \d"
+SHORT = r"1[34]\.\d+ MiB of memory shared by the ranks are needed, but /dev/shm or `ulimit -f` has room for only \d"
 
 
 @case
