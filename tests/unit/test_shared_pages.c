@@ -1,8 +1,10 @@
 /* Pages that one process lends to another: both see the same values in the range that was lent, and only there, until
  * one leaves it. */
 #include "test.h"
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "device/host_memory.h"
@@ -125,9 +127,38 @@ static void what_is_not_lent_cannot_be_borrowed(void **state) {
   host_memory_give_back(memory);
 }
 
+/* No descriptor left, no room for a file, no page's address: nothing is lent, and the memory is as it was. */
+static void a_failure_lends_nothing(void **state) {
+  (void)state;
+  enum { CALLS = 3 };
+  static const char *const why[CALLS] = {"memfd_create: Too many open files", "ftruncate: File too large",
+                                         "mmap: Invalid argument"};
+  const int before = descriptors();
+  unsigned char *memory = take(6);
+  signal(SIGXFSZ, SIG_IGN);
+  for (int i = 0; i < CALLS; i++) {
+    error e = {0};
+    lent_pages lent = {0};
+    struct rlimit limit;
+    const int resource = i == 0 ? RLIMIT_NOFILE : RLIMIT_FSIZE;
+    assert_int_equal(getrlimit(resource, &limit), 0);
+    const struct rlimit none = {i < 2 ? 0 : limit.rlim_cur, limit.rlim_max};
+    assert_int_equal(setrlimit(resource, &none), 0);
+    const int id = shared_pages_lend(memory + (i == 2), page, &lent, &e);
+    assert_int_equal(setrlimit(resource, &limit), 0);
+    assert_int_equal(id, ERROR_SHARED_PAGES);
+    assert_non_null(strstr(e.text, why[i]));
+    assert_int_equal(lent.process, 0);
+    assert_int_equal(descriptors(), before);
+    assert_int_equal(wrong(memory, PAGES * page, 6), 0);
+  }
+  host_memory_give_back(memory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(both_see_the_same_pages),
-                                     cmocka_unit_test(what_is_not_lent_cannot_be_borrowed)};
+                                     cmocka_unit_test(what_is_not_lent_cannot_be_borrowed),
+                                     cmocka_unit_test(a_failure_lends_nothing)};
   page = shared_pages_size();
   return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);
 }
