@@ -132,7 +132,10 @@ def types(program):
         kind.set_size(size)
         space = h5py.h5s.create_simple(SHAPE)
         with h5py.File(program.folder / "type.h5", "w") as file:
-            h5py.h5d.create(file.id, b"u", kind, space)
+            try:
+                h5py.h5d.create(file.id, b"u", kind, space)
+            except ValueError:
+                continue  # newer versions of HDF5 write no such type
             h5py.h5d.create(file.id, b"p", kind, h5py.h5s.create_simple((2, 3)))
         expect_refused(program, {"initial.u": "type.h5:/u"}, "type.h5:/u")
         expect_refused(program, {**WAVE, "receivers.positions": "type.h5:/p"}, "type.h5:/p")
