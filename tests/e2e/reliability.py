@@ -15,7 +15,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Running, alive, case, check, h5py, main, np, read_field, same_bits, send, wait_gone
+from harness import SOURCE, Running, alive, case, check, h5py, main, np, read_field, same_bits, send, wait_gone
 
 # --- what a run leaves --------------------------------------------------------------------------------------------
 
@@ -437,6 +437,20 @@ def second_signal(program, ranks):
 
 
 ANSWER = re.compile(r"^(SIG\w+) received: writing a checkpoint after step (\d+)(?: or soon after it)?(.*?)\r?$", re.MULTILINE)
+
+
+@case
+def restart_script(program):
+    """jobs/restart.sbatch where Slurm's squeue does not answer: the run knows of no end, and goes on to its own."""
+    config = program.config({**ENDLESS, "time.steps": 3000})
+    tools = program.root / "tools"
+    tools.mkdir()
+    for name, body in (("srun", 'exec "$@"'), ("squeue", "exit 1"), ("scontrol", "exit 1")):
+        (tools / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tools / name).chmod(0o755)
+    result = program.finish(["bash", SOURCE / "jobs/restart.sbatch", config], env={
+        "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "1", "SLURM_SUBMIT_DIR": program.folder, "STENCIL": program.path})
+    check(result.code == 0 and "stopped" not in result.err, str(result))
 
 
 @case
