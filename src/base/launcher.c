@@ -25,6 +25,7 @@ int launcher_ranks(void) {
 }
 
 pid_t launcher_mpirun(void) {
+  static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"}; /* Open MPI 5: the last */
   char path[64], name[64] = "";
   if (!getenv("OMPI_COMM_WORLD_SIZE")) return 0;
   snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
@@ -32,7 +33,8 @@ pid_t launcher_mpirun(void) {
   const bool read = f && fgets(name, sizeof name, f);
   if (f) fclose(f);
   name[strcspn(name, "\n")] = '\0';
-  const bool is = strcmp(name, "mpirun") == 0 || strcmp(name, "mpiexec") == 0 || strcmp(name, "orterun") == 0;
+  bool is = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) is = is || strcmp(name, names[i]) == 0;
   return read && is ? getppid() : 0;
 }
 
