@@ -40,7 +40,7 @@ if command -v ninja >/dev/null; then generator=(-G Ninja); fi
 step gpu 20 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 step configure 60 cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DSTENCIL_CUDA=ON
 step build 240 cmake --build "$build" --parallel "$(nproc)"
-step ctest-gpu 150 ctest --test-dir "$build" -L gpu -E end_to_end_cuda --no-tests=error --output-on-failure
+step ctest-gpu 180 ctest --test-dir "$build" -L gpu -E end_to_end_cuda -j4 --no-tests=error --output-on-failure
 step host-equals-cuda 120 python3 tests/e2e/end_to_end.py cuda "$build/stencil" "$(command -v mpirun)"
 
 # synccheck reports "Missing wait" wherever cp.async.mbarrier.arrive completes a copy, also for the CUDA programming
