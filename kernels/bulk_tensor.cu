@@ -1,6 +1,7 @@
 /* bulk_tensor: its shapes for each equation. 768 x 768 points are 132 tiles of 128 x 36, one for each SM of an H200.
- * 128 x 32 with two rows a thread needs least time where fewer SMs have work; 64 x 72 fits other widths; the small ones
- * are for thin launches and small grids. */
+ * 128 x 32 with two rows a thread needs least time where fewer SMs have work; 64 x 72 fits other widths, and so do 64 x 64
+ * and 128 x 40 for heat, which needs more blocks than jacobi to hide latency; the small ones are for thin launches and
+ * small grids. */
 #include "bulk_tensor_layers.cuh"
 
 using bulk_tensor::shape;
@@ -14,7 +15,8 @@ extern "C" int jacobi_cuda_bulk_tensor(const kernel_args *args, void *stream) {
 extern "C" int heat_cuda_bulk_tensor(const kernel_args *args, void *stream) {
   return bulk_tensor::launch<
       shape<EQUATION_HEAT, 128, 36, 3, 4, 2, 1>, shape<EQUATION_HEAT, 128, 32, 2, 4, 3, 1>,
-      shape<EQUATION_HEAT, 64, 72, 3, 4, 2, 1>, shape<EQUATION_HEAT, 64, 16, 2, 4, 2, 3>>(args, stream);
+      shape<EQUATION_HEAT, 64, 72, 3, 4, 2, 1>, shape<EQUATION_HEAT, 64, 64, 2, 4, 3, 1>,
+      shape<EQUATION_HEAT, 128, 40, 5, 4, 2, 1>, shape<EQUATION_HEAT, 64, 16, 2, 4, 2, 3>>(args, stream);
 }
 
 typedef shape<EQUATION_WAVE, 128, 36, 3, 3, 2, 1> wave_36;

@@ -128,15 +128,21 @@ inline int warp_rows(const star::variant &v) {
   return v.tile_y * 32 / v.threads;
 }
 
+/* Blocks with five rows a thread have 8 warps, which hide less, and none to spare: lower tiles are no faster. */
+inline bool few_warps(const star::variant &v) {
+  return v.tile_x * v.tile_y > 4 * star::PACK * v.threads;
+}
+
 inline double wave_cost(const cutting &c, int together, double points, const star::residency &r) {
   const bool kept = c.planes > SHORT;
   const prices &p = LONG_CHUNKS[c.v->equation], &own = kept ? p : SHORT_CHUNKS;
-  const double warps_12 = c.v->threads == 384 ? 1.07 : 1; /* share the schedulers worse than 8 or 16 do */
+  /* 12 warps share the schedulers worse than 8 or 16 do. */
+  const double slower = few_warps(*c.v) ? 1.11 : c.v->threads == 384 ? 1.07 : 1;
   /* Blocks that do not keep step read halos from memory again, if each is alone on its SM and has many planes. */
-  const double astray = kept ? 1 : warps_12 * (r.blocks > 1 ? 1 : 1 + 0.008 * c.planes);
+  const double astray = kept ? 1 : slower * (r.blocks > 1 ? 1 : 1 + 0.008 * c.planes);
   const double halo = c.v->tile_x + 7.5 * c.tile_y;
   const double memory = (c.planes + p.extra) * p.moved * astray * together * (points + halo) / r.sms;
-  const double plane = warps_12 * (own.plane + own.computed * c.v->tile_x * c.tile_y);
+  const double plane = slower * (own.plane + own.computed * c.v->tile_x * c.tile_y);
   const double sm = (c.planes + own.extra) * (plane + own.shared * together / r.sms);
   const double both = kept ? 0.54 * (memory + sm) : 0; /* where they are close, neither hides the other */
   return START + std::max({memory, sm, both});
@@ -156,8 +162,11 @@ inline cutting cut_up(const star::variant &v, const star::residency &r, const ke
   c.size = c.close ? resident : star::ceil_div(c.jobs, c.waves);
   c.cost = waves * wave_cost(c, together, (double)a->nx * a->ny / c.tiles, r);
   if (waves > 1 && c.tiles % together && together % c.tiles)
-    c.cost *= 1.02;                                         /* parts of chunks share a wave */
-  if (v.tile_x < 128) c.cost *= r.blocks > 1 ? 1.06 : 1.02; /* measured slower than this says */
+    c.cost *= 1.02; /* parts of chunks share a wave */
+  /* These were measured slower than this says; narrow tiles are not in one wave of blocks that have 16 warps. */
+  const bool swift = v.threads == 512 && waves == 1 && c.planes > SHORT;
+  if (v.tile_x < 128 && !swift) c.cost *= r.blocks > 1 ? 1.06 : 1.02;
+  if (few_warps(v)) c.cost *= 1.01;
   return c;
 }
 
@@ -171,7 +180,7 @@ template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args
     const star::variant &v = shapes.shapes[i];
     const star::residency &r = shapes.limits[i];
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
-    const int lowest = small || hurry ? v.tile_y : v.tile_y * 3 / 4;
+    const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
     for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= warp_rows(v)) {
       const int tiles = star::ceil_div(a->nx, v.tile_x) * star::ceil_div(a->ny, tile_y);
       for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++, before = chunks) {

@@ -210,10 +210,11 @@ static void every_kernel_large_sizes(void **unused) {
 }
 
 /* Launches of so many tiles that blocks of bulk_tensor keep step: tiles as high as their shape and lower, chunks of
- * different lengths, two launches of which the second begins where blocks of the first have ended. */
+ * different lengths, two launches of which the second begins where blocks of the first have ended. Heat has tiles of
+ * 64 x 64 at 260 x 600 x 55 and of 128 x 40 at 65 x 4776 x 26. */
 static void cuda_kernels_long_chunks(void **unused) {
   (void)unused;
-  static const int n[][3] = {{260, 600, 55}, {20, 4400, 55}, {1025, 833, 25}};
+  static const int n[][3] = {{260, 600, 55}, {20, 4400, 55}, {1025, 833, 25}, {65, 4776, 26}};
   uint64_t random = 801u;
   test_device d;
   char why[256] = "";
