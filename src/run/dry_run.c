@@ -137,7 +137,7 @@ static int dry_run_take_nothing(void *context, int z, int planes, float *values,
   return 0;
 }
 
-/* Reads all of it: a run would find a NaN no earlier than in its place in the queue. */
+/* Reads it as a run does: better refused now than after hours in a queue. */
 static int dry_run_check_input(const simulation *s, const char *dataset, error *e) {
   const request_own own = {.io = &s->io, .sink = dry_run_take_nothing};
   TRY(files_do(s->files, &(request){FILES_READ_FIELD, .path = dataset, .own = own}, e));
@@ -151,8 +151,8 @@ static int dry_run_check_files(const simulation *s, error *e) {
   double number;
   const char *medium = physics_medium(c, &number); /* its values have been read for the stability bound */
   if (medium) dry_run_tell_input(s, medium);
-  if (c->initial == INITIAL_FILE) TRY(dry_run_check_input(s, c->initial_file, e));
-  if (c->previous == PREVIOUS_FILE) TRY(dry_run_check_input(s, c->previous_file, e));
+  if (c->initial == INITIAL_FILE && !s->from) TRY(dry_run_check_input(s, c->initial_file, e));
+  if (c->previous == PREVIOUS_FILE && !s->from) TRY(dry_run_check_input(s, c->previous_file, e));
   TRY(simulation_check_paths(s, true, e));
   log_line(s->log, "output paths are writable");
   return storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), true, e);
