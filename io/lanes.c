@@ -226,15 +226,6 @@ static bool lanes_good(lanes *l, const error *e) {
   return good;
 }
 
-/* Brings what another core has written into the cache of this one. The file system copies it while it keeps all others
- * from the file: from a cache of another core that takes 8 % longer. */
-static void lane_fetch(const char *room, size_t bytes) {
-  enum { LINE = 64 };
-  volatile char last;
-  for (size_t i = 0; i < bytes; i += LINE) last = room[i];
-  (void)last;
-}
-
 /* One request; `*ended`: it was the last. After a failure requests are still answered, but nothing is done. */
 static int lane_answer(lane *n, bool *ended, error *e) {
   lanes *l = n->lanes;
@@ -243,10 +234,7 @@ static int lane_answer(lane *n, bool *ended, error *e) {
   TRY(lane_receive(n, &r, e));
   *ended = !r.bytes;
   if (*ended) return 0;
-  if (lanes_good(l, NULL)) {
-    if (l->put) lane_fetch(n->room, r.bytes);
-    l->keeper->move(l->keeper->context, r.at, n->room, r.bytes, &mine);
-  }
+  if (lanes_good(l, NULL)) l->keeper->move(l->keeper->context, r.at, n->room, r.bytes, &mine);
   if (!lanes_good(l, &mine)) r.bytes = 0;
   return lane_send(n, r, e);
 }
