@@ -137,11 +137,6 @@ void temporary_remove(const char *path, const char *extension) {
   closedir(open);
 }
 
-void temporary_begin(char *temporary, size_t bytes, const char *name) {
-  temporary_name(temporary, bytes, name);
-  temporary_remove(name, NULL);
-}
-
 /* --- paths --- */
 
 void path_probe_create(const char *path, char probe[PATH_PROBE]) {

@@ -47,15 +47,13 @@ typedef struct checkpoint_entry {
 typedef struct checkpoint_list {
   checkpoint_entry *entries; /* newest first; owned */
   int count;
+  int64_t newest; /* its generation; 0 where none is known */
   int aside; /* the greatest number of those that have been moved aside, or 0 */
 } checkpoint_list;
 
 /* Those there are, whatever their state. A folder that is not there holds none. Free with checkpoint_list_free. */
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e);
 void checkpoint_list_free(checkpoint_list *list);
-
-/* The generation of the newest one; 0 where none is known. */
-int64_t checkpoint_list_newest(const checkpoint_list *list);
 
 /* May the run whose leg is `self` delete or replace the file with this mark? */
 bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark);

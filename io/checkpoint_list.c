@@ -53,17 +53,13 @@ int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
   }
   closedir(open);
   if (list->count > 1) qsort(list->entries, (size_t)list->count, sizeof *list->entries, list_newer);
+  if (list->count && list->entries[0].mark.generation > 0) list->newest = list->entries[0].mark.generation;
   return e->id;
 }
 
 void checkpoint_list_free(checkpoint_list *list) {
   free(list->entries);
   *list = (checkpoint_list){0};
-}
-
-int64_t checkpoint_list_newest(const checkpoint_list *list) {
-  const int64_t newest = list->count ? list->entries[0].mark.generation : 0;
-  return newest > 0 ? newest : 0;
 }
 
 /* --- whose they are --- */

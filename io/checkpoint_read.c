@@ -165,22 +165,14 @@ const stored_array *checkpoint_find_array(const checkpoint *c, const char *name)
   return NULL;
 }
 
-/* (2, 3, 4) */
-static void read_shape_text(int axes, const int64_t shape[3], char text[SHAPE_TEXT]) {
-  int used = snprintf(text, SHAPE_TEXT, "(");
-  for (int i = 0; i < axes; i++)
-    used += snprintf(text + used, (size_t)(SHAPE_TEXT - used), "%" PRId64 "%s", shape[i],
-                     i < axes - 1 ? ", "
-                     : axes == 1  ? ",)"
-                                  : ")");
-}
-
 static int read_match_array(const checkpoint *c, const checkpoint_array *a, const stored_array *s, error *e) {
   static const char *const types[] = {"float32", "float64", "int64"};
   char expected[SHAPE_TEXT], found[SHAPE_TEXT];
+  hsize_t wanted[3], stored[3];
   if (!s) return FAIL(e, CHECKPOINT_NO_ARRAY, c->name, a->name);
-  read_shape_text(a->axes, a->shape, expected);
-  read_shape_text(s->axes, s->shape, found);
+  for (int i = 0; i < 3; i++) wanted[i] = (hsize_t)a->shape[i], stored[i] = (hsize_t)s->shape[i];
+  shape_print(a->axes, wanted, expected);
+  shape_print(s->axes, stored, found);
   if (strcmp(expected, found)) return FAIL(e, CHECKPOINT_ARRAY, c->name, s->name, "shape", expected, found);
   if (s->type != a->type)
     return FAIL(e, CHECKPOINT_ARRAY, c->name, s->name, "type", types[a->type], types[s->type]);

@@ -42,8 +42,7 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
     leg->self = from ? from->mark : (checkpoint_mark){.run = checkpoint_write_number()};
     leg->self.leg = checkpoint_write_number();
     checkpoint_list_files(&list, path, e);
-    const int64_t newest = checkpoint_list_newest(&list);
-    if (newest > leg->self.generation) leg->self.generation = newest;
+    if (list.newest > leg->self.generation) leg->self.generation = list.newest;
     leg->number = list.aside + 1;
     if (!e->id && !from) checkpoint_write_move_all(&list, path, leg, e);
     for (int i = 0; from && i < list.count; i++)
@@ -216,8 +215,8 @@ static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m
   temporary_remove(path, ".h5");
   TRY(checkpoint_list_files(&w->before, path, e));
   w->seal.mark = w->place->self;
-  const int64_t newest = checkpoint_list_newest(&w->before);
-  w->seal.mark.generation = (newest > w->seal.mark.generation ? newest : w->seal.mark.generation) + 1;
+  if (w->before.newest > w->seal.mark.generation) w->seal.mark.generation = w->before.newest;
+  w->seal.mark.generation++;
   w->created = true;
   TRY(checkpoint_write_header(w->file.name, w->file.plan.temporary, m, &w->seal, e));
   for (int i = 0; i < w->count; i++) w->file.plan.at[i] = w->seal.arrays[i].at;

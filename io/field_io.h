@@ -55,9 +55,6 @@ typedef struct field_meta {
  * first call, and again after ten minutes. */
 int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e);
 
-/* Is the field saved at this step under PATH there? Not collective. */
-bool field_exists(const char *path, int64_t step);
-
 /* One saved step of a series. */
 typedef struct series_entry {
   int64_t step;

@@ -131,12 +131,6 @@ static int write_header(field_writer *w, error *e) {
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-bool field_exists(const char *path, int64_t step) {
-  char name[FILE_NAME];
-  error ignored = {0};
-  return !path_step_name(name, path, step, ".hdf", &ignored) && access(name, R_OK) == 0;
-}
-
 /* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
  * process has left cannot be told at first. */
 static void write_remove_abandoned(const field_io *io) {

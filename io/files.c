@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "atomic_file.h"
 #include "files.h"
+#include "io_internal.h"
 #include "message.h"
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
@@ -89,13 +90,19 @@ static void request_carry(message *m, request *r) {
 
 /* --- performing ------------------------------------------------------------------------------------------------- */
 
+static bool request_find_field(const char *path, int64_t step) {
+  char name[FILE_NAME];
+  error ignored = {0};
+  return !path_step_name(name, path, step, ".hdf", &ignored) && access(name, R_OK) == 0;
+}
+
 /* Rank 0: the answer to one of the requests that are for it alone. */
 static int request_answer(const request *r, void *answer, error *e) {
   bool *exist = answer;
   space_use *use = answer;
   switch (r->kind) {
   case FILES_FIND_FIELDS:
-    for (int64_t i = 0; i < r->count; i++) exist[i] = field_exists(r->path, r->steps[i]);
+    for (int64_t i = 0; i < r->count; i++) exist[i] = request_find_field(r->path, r->steps[i]);
     return 0;
   case FILES_WRITE_SERIES:
     return series_write(r->own.io->path, r->entries, (int)r->count, r->own.io->slab, r->field, e);

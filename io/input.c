@@ -197,6 +197,15 @@ static int input_split(input *in, const char *name, error *e) {
   return 0;
 }
 
+void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]) {
+  int used = snprintf(text, SHAPE_TEXT, "(");
+  for (int i = 0; i < rank; i++)
+    used += snprintf(text + used, (size_t)(SHAPE_TEXT - used), "%llu%s", (unsigned long long)shape[i],
+                     i < rank - 1 ? ", "
+                     : rank == 1  ? ",)"
+                                  : ")");
+}
+
 int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
                   char text[SHAPE_TEXT], error *e) {
   hid_t space = H5Dget_space(dataset);
@@ -205,14 +214,8 @@ int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], 
   if (*rank < 0) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
   if (space >= 0) H5Sclose(space);
   TRY(e->id);
-  snprintf(text, SHAPE_TEXT, "%s", class == H5S_SCALAR ? "a scalar" : class == H5S_NULL ? "no values" : "(");
-  for (int i = 0; i < *rank; i++) {
-    size_t used = strlen(text);
-    snprintf(text + used, SHAPE_TEXT - used, "%llu%s", (unsigned long long)shape[i],
-             i < *rank - 1 ? ", "
-             : *rank == 1  ? ",)"
-                           : ")");
-  }
+  shape_print(*rank, shape, text);
+  if (*rank == 0) snprintf(text, SHAPE_TEXT, "%s", class == H5S_SCALAR ? "a scalar" : "no values");
   return 0;
 }
 

@@ -26,6 +26,8 @@ const char *path_rest(const char *path, const char *file);
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
 
 enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
+/* (2, 3, 4) */
+void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
 /* The shape of an open dataset, also in words. */
 int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
                   char text[SHAPE_TEXT], error *e);

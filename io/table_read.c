@@ -7,10 +7,6 @@
 
 static const uint64_t VALUES_MOST = (uint64_t)1 << 27; /* 1 GiB */
 
-static dataset_kind table_kind_of(table_form form) {
-  return (dataset_kind){form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
-}
-
 static int table_check_shape(const char *name, hid_t dataset, table_form form, table *t, error *e) {
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
@@ -42,10 +38,10 @@ static int table_read_values(const char *name, hid_t dataset, table *t, error *e
 }
 
 int table_load(const char *dataset, table_form form, table *t, error *e) {
+  const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
   input in;
   *t = (table){0};
-  if (!dataset_open(dataset, table_kind_of(form), &in, e) &&
-      !table_check_shape(dataset, in.dataset, form, t, e))
+  if (!dataset_open(dataset, kind, &in, e) && !table_check_shape(dataset, in.dataset, form, t, e))
     table_read_values(dataset, in.dataset, t, e);
   input_close(&in);
   if (e->id) table_free(t);

@@ -271,7 +271,8 @@ static int report_write_whole(const char *path, const char *text, error *e) {
   if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return report_write_text(path, path, text, e);
   if (strlen(path) + TEMPORARY_ENDING > sizeof temporary)
     return FAIL(e, REPORT_WRITE, path, strerror(ENAMETOOLONG));
-  temporary_begin(temporary, sizeof temporary, path);
+  temporary_name(temporary, sizeof temporary, path);
+  temporary_remove(path, NULL);
   report_write_text(temporary, path, text, e);
   return atomic_file_commit(temporary, path, NULL, e);
 }
