@@ -163,9 +163,10 @@ inline cutting cut_up(const star::variant &v, const star::residency &r, const ke
   c.cost = waves * wave_cost(c, together, (double)a->nx * a->ny / c.tiles, r);
   if (waves > 1 && c.tiles % together && together % c.tiles)
     c.cost *= 1.02; /* parts of chunks share a wave */
-  /* These were measured slower than this says; narrow tiles are not in one wave of blocks that have 16 warps. */
-  const bool swift = v.threads == 512 && waves == 1 && c.planes > SHORT;
-  if (v.tile_x < 128 && !swift) c.cost *= r.blocks > 1 ? 1.06 : 1.02;
+  /* These were measured slower than this says. Narrow tiles with 16 warps are not in one wave, and most in short chunks. */
+  const bool warps_16 = v.threads == 512, kept = c.planes > SHORT;
+  const double narrow = r.blocks > 1 ? 1.06 : warps_16 && waves == 1 ? 1 : 1.02;
+  if (v.tile_x < 128) c.cost *= warps_16 && !kept ? 1.1 : narrow;
   if (few_warps(v)) c.cost *= 1.01;
   return c;
 }
