@@ -174,6 +174,12 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
     for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
     return;
   }
+  if (S::equation == EQUATION_HEAT && lanes >= PACK) { /* the others' instances have no registers left for this */
+#pragma unroll
+    for (int j = 0; j < S::rows; j++, to += pitch)
+      if (j < rows) put(to, done[j]);
+    return;
+  }
 #pragma unroll
   for (int j = 0; j < S::rows; j++, to += pitch)
 #pragma unroll
