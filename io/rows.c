@@ -162,7 +162,7 @@ int rows_close_new(new_file *f, bool sync, error *e) {
 static int rows_keep(void *context, uint64_t at, void *bytes, size_t count, error *e) {
   rows_moving *m = context;
   const row_file *f = m->f;
-  if (!m->f->write && !f->move) return row_file_get(f, at, bytes, count, e);
+  if (!f->write && !f->move) return row_file_get(f, at, bytes, count, e);
   while (sem_wait(&m->turns) && errno == EINTR) continue;
   f->move ? f->move(f->context, at, bytes, count, e) : row_file_put(f, at, bytes, count, e);
   sem_post(&m->turns);

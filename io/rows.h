@@ -77,9 +77,9 @@ int rows_open_new(const io_way *w, new_file *f, error *e);
 int rows_close_new(new_file *f, bool sync, error *e);
 
 /* Moves the rows of all ranks. With `direct` every rank has the file open; else rank 0 alone, and `f` of the others holds
- * only name, write, checkpoint and deflate. Errors are not agreed: each rank returns the first, by place, of its own rows; rank 0
- * also what failed there for others. Collective over w->comm, called by ranks that may have failed before (e->id): these
- * move nothing. */
+ * only name, write, checkpoint and deflate. Errors are not agreed: each rank returns the first, by place, of its own
+ * rows; rank 0 also what failed there for others. Collective over w->comm, called by ranks that may have failed before
+ * (e->id): these move nothing. */
 int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
 
 #endif

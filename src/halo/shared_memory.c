@@ -81,7 +81,7 @@ static int shared_window_check_room(MPI_Comm node, size_t bytes, error *e) {
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
   const double needed = OWN + (double)ranks * (double)bytes;
   double room = statvfs("/dev/shm", &disk) ? INFINITY : (double)disk.f_bavail * (double)disk.f_frsize;
-  if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < room) room = (double)limit.rlim_cur;
+  if (!getrlimit(RLIMIT_FSIZE, &limit) && (double)limit.rlim_cur < room) room = (double)limit.rlim_cur;
   return room < needed ? FAIL(e, NODE_MEMORY, needed / MIB, room / MIB) : 0;
 }
 

@@ -20,7 +20,8 @@ static bool restart_automatic(const restart *r) {
 static int restart_open_newest(restart *r, int64_t before, error *e) {
   const checkpoint_search search = {r->path, before, restart_tell, r->log};
   const request_own own = {.opened = &r->from, .search = search};
-  TRY(files_do(r->files, &(request){FILES_OPEN_NEWEST, .path = r->path, .before = before, .own = own}, e));
+  const request newest = {FILES_OPEN_NEWEST, .path = r->path, .before = before, .own = own};
+  TRY(files_do(r->files, &newest, e));
   if (r->from.name[0]) return 0;
   if (r->refused.id) *e = r->refused;
   if (!e->id) log_line(r->log, "restart auto: no intact checkpoint %s.*.h5: from the start", r->path);
@@ -31,7 +32,8 @@ int restart_open(restart *r, error *e) {
   r->from = (checkpoint){.fd = -1};
   if (!r->name) return 0;
   if (restart_automatic(r)) return restart_open_newest(r, -1, e);
-  return files_do(r->files, &(request){FILES_OPEN_CHECKPOINT, .path = r->name, .own.opened = &r->from}, e);
+  const request named = {FILES_OPEN_CHECKPOINT, .path = r->name, .own.opened = &r->from};
+  return files_do(r->files, &named, e);
 }
 
 bool restart_pass_over(restart *r, error *e) {

@@ -64,11 +64,11 @@ static checkpoint_job *save_checkpoint_job(save_queue *s, int64_t saved, error *
 }
 
 int save_checkpoint_begin(save_queue *s, error *e) {
-  checkpoint_leg leg;
+  checkpoint_leg leg = {0};
   const char *path = s->config->checkpoint_path;
   const request_own own = {.from = s->from, .leg = &leg};
-  TRY(files_do(s->files, &(request){FILES_BEGIN_CHECKPOINTS, .path = path, .restarts = s->from, .own = own},
-               e));
+  const request begins = {FILES_BEGIN_CHECKPOINTS, .path = path, .restarts = s->from, .own = own};
+  TRY(files_do(s->files, &begins, e));
   s->self = leg.self;
   if (leg.newest >= 0)
     log_line(s->log,

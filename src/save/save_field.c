@@ -153,7 +153,8 @@ static int write_field(writer_job *job, error *e) {
   const request_own from = {.io = s->io,
                             .source = j->copy ? copied_planes : transfer_to_host,
                             .context = j->copy ? (void *)j : s->transfer};
-  TRY(files_do(s->files, &(request){FILES_WRITE_FIELD, .field = &j->meta, .own = from}, e));
+  const request field = {FILES_WRITE_FIELD, .field = &j->meta, .own = from};
+  TRY(files_do(s->files, &field, e));
   return j->lists ? write_series(s, &j->meta, j->series, j->series_count, e) : 0;
 }
 
