@@ -1,6 +1,7 @@
-/* Writing a field, VTKHDF ImageData: rank 0 makes the file with all but the values, every rank puts its planes there, rank 0
- * adds what they came to and gives the file its name. */
+/* Writing a field, VTKHDF ImageData: rank 0 makes the file with all but the values, every rank puts its planes there,
+ * rank 0 adds what they came to and gives the file its name. */
 #include "io_internal.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -199,7 +200,7 @@ static int write_planes(field_writer *w, error *e) {
   return error_agree(e, way->comm);
 }
 
-/* The data server hears of the statistics from the first computing rank. */
+/* The data server hears of the statistics from the first computing rank; `histogram`: its memory for that part. */
 static int write_tell_statistics(const field_writer *w, field_statistics *s, uint64_t *histogram, error *e) {
   enum { TAG_STATISTICS = 7002, SERVER = 0, FIRST = 1 };
   const io_way *way = w->io->way;
@@ -219,16 +220,16 @@ static int write_tell_statistics(const field_writer *w, field_statistics *s, uin
 /* What the planes have come to; then rank 0 knows it, too. Collective, agreed. */
 static int write_measure(field_writer *w, error *e) {
   const field_meta *m = w->meta;
-  const bool server = w->io->slab->rank < 0;
-  uint64_t histogram[HISTOGRAM_BINS];
-  field_statistics told;
+  const bool server = w->io->slab->rank < 0, told = server && m->measured;
+  const size_t bytes = HISTOGRAM_BINS * sizeof(uint64_t); /* too much for the stack of a thread that writes */
+  field_statistics there = {0};
   if (!m->statistics) return 0;
-  if (m->measured) {
-    if (!server) m->measured(w->context, e);
-    TRY(error_agree(e, w->io->way->comm));
-    write_tell_statistics(w, &told, histogram, e);
-  }
-  if (w->io->way->rank == 0 && !e->id) write_statistics(w, m->measured && server ? &told : m->statistics, e);
+  uint64_t *histogram = told ? malloc(bytes) : NULL;
+  if (told && !histogram) FAIL(e, OUT_OF_MEMORY, bytes, "the histogram of a field");
+  if (m->measured && !server) m->measured(w->context, e);
+  if (!error_agree(e, w->io->way->comm) && m->measured) write_tell_statistics(w, &there, histogram, e);
+  if (w->io->way->rank == 0 && !e->id) write_statistics(w, told ? &there : m->statistics, e);
+  free(histogram);
   return error_agree(e, w->io->way->comm);
 }
 
