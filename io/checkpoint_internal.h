@@ -48,7 +48,7 @@ typedef struct checkpoint_list {
   checkpoint_entry *entries; /* newest first; owned */
   int count;
   int64_t newest; /* its generation; 0 where none is known */
-  int aside; /* the greatest number of those that have been moved aside, or 0 */
+  int aside;      /* the greatest number of those that have been moved aside, or 0 */
 } checkpoint_list;
 
 /* Those there are, whatever their state. A folder that is not there holds none. Free with checkpoint_list_free. */

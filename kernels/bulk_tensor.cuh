@@ -174,7 +174,8 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
     for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
     return;
   }
-  if (S::equation == EQUATION_HEAT && lanes >= PACK) { /* the others' instances have no registers left for this */
+  /* Heat alone: the wave would spill more with layers, jacobi was not tried. */
+  if (S::equation == EQUATION_HEAT && lanes >= PACK) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++, to += pitch)
       if (j < rows) put(to, done[j]);

@@ -96,7 +96,8 @@ static absorb_axis absorb_axis_of(const config *c, const slab *s, int axis) {
 
 /* Floats of a state array of the axis. */
 static size_t absorb_state_floats(const absorb_axis *a, const slab *s, int axis) {
-  const size_t nx = (size_t)s->nx, ny = (size_t)s->ny, nz = (size_t)s->nz, layers = (size_t)a->lo + (size_t)a->hi;
+  const size_t nx = (size_t)s->nx, ny = (size_t)s->ny, nz = (size_t)s->nz,
+               layers = (size_t)a->lo + (size_t)a->hi;
   if (axis == 0) return nz * ny * layers;
   if (axis == 1) return nz * layers * nx;
   const absorb_held lo = absorb_held_of(a->lo, s->z0, s->nz),
