@@ -21,8 +21,9 @@ typedef struct ISA(weights) {
 } ISA(weights);
 
 /* Terms are summed for up to GROUP planes of VECTORS vectors at once: as many chains of additions as keep two
- * multiply-adders busy, which wait four cycles for each other's result. What they share is loaded once, by pointers
- * that are opaque(): else the compiler keeps more values and addresses than there are registers, on the stack. */
+ * multiply-adders busy, which wait four cycles for each other's result. What they share is loaded once. Pointers walk by
+ * one stride at a time and are opaque(): else the compiler keeps more values and addresses than there are registers, on
+ * the stack or in vector registers, from where they come back by the ports that add and multiply. */
 
 TARGET INLINE void ISA(load)(vec v[VECTORS], const float *at, const int vectors) {
 #pragma GCC unroll 2
@@ -74,9 +75,7 @@ TARGET INLINE void ISA(above)(const ISA(weights) * w, const float *u, ptrdiff_t 
 /* Of one plane: the neighbours along y and x, those of x read from `near`, u itself or a copy. */
 TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, const float *near, ptrdiff_t row,
                                const int vectors, vec acc[VECTORS]) {
-  const float *lower = u - 4 * row, *upper = u + row;
-  opaque(lower);
-  opaque(upper);
+  const float *lower = u, *upper = u;
   vec x[X_LOADS(VECTORS)];
 #pragma GCC unroll 5
   for (int i = 0; i < X_LOADS(vectors); i++) {
@@ -86,9 +85,11 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, const flo
 #define RING(r)                                                                                              \
   {                                                                                                          \
     vec wy = w->y[r], wx = w->x[r], sum[VECTORS];                                                            \
+    lower -= row, upper += row;                                                                              \
+    opaque(lower);                                                                                           \
+    opaque(upper);                                                                                           \
     for (int i = 0; i < vectors; i++)                                                                        \
-      sum[i] =                                                                                               \
-          vec_add(vec_load(lower + (4 - r) * row + i * LANES), vec_load(upper + (r - 1) * row + i * LANES)); \
+      sum[i] = vec_add(vec_load(lower + i * LANES), vec_load(upper + i * LANES));                            \
     settle(wy);                                                                                              \
     for (int i = 0; i < vectors; i++) acc[i] = vec_fma(wy, sum[i], acc[i]);                                  \
     for (int i = 0; i < vectors; i++) sum[i] = vec_x_pair(x, i, r);                                          \
@@ -123,11 +124,13 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
   ISA(below)(w, u, plane, planes, vectors, acc);
+  const float *in_plane = u;
+  opaque(in_plane);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
-    const float *in_plane = u + k * plane;
-    opaque(in_plane);
     ISA(within)(w, in_plane, copies ? copies[k] : in_plane, row, vectors, acc[k]);
+    in_plane += plane;
+    opaque(in_plane);
   }
   ISA(above)(w, u, plane, planes, vectors, acc);
 #pragma GCC unroll 4
@@ -139,10 +142,13 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
 #pragma GCC unroll 3
   for (int i = 0; i < AHEAD_STREAMS; i++) {
     if (!s->ahead.stream[i]) continue;
+    const float *next = s->ahead.stream[i] + at;
 #pragma GCC unroll 4
-    for (int k = 0; k < planes; k++)
+    for (int k = 0; k < planes; k++, next += plane) {
+      opaque(next);
 #pragma GCC unroll 2
-      for (int x = 0; x < vectors * LANES; x += LINE) prefetch(s->ahead.stream[i] + at + k * plane + x);
+      for (int x = 0; x < vectors * LANES; x += LINE) prefetch(next + x);
+    }
   }
 }
 
@@ -157,7 +163,8 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
     vec acc[GROUP][VECTORS];
     ISA(update)(w, &s, equation, at, NULL, added, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
-    for (int k = 0; k < planes; k++, out += args.plane)
+    for (int k = 0; k < planes; k++, out += args.plane) {
+      opaque(out);
 #pragma GCC unroll 2
       for (int i = 0; i < VECTORS; i++) {
         if (s.stream) /* NOLINT(bugprone-branch-clone): one store where a set of instructions has no other */
@@ -165,6 +172,7 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
         else
           vec_store(out + i * LANES, acc[k][i]);
       }
+    }
     if (added) added += VECTORS * LANES;
   }
 }
