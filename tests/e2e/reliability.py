@@ -441,16 +441,22 @@ ANSWER = re.compile(r"^(SIG\w+) received: writing a checkpoint after step (\d+)(
 
 @case
 def restart_script(program):
-    """jobs/restart.sbatch where Slurm's squeue does not answer: the run knows of no end, and goes on to its own."""
+    """jobs/restart.sbatch where Slurm's squeue does not answer: the run knows of no end, and goes on to its own. The exit code of
+    a run is the script's, also where the run ends at the moment of a signal."""
     config = program.config({**ENDLESS, "time.steps": 3000})
     tools = program.root / "tools"
     tools.mkdir()
-    for name, body in (("srun", 'exec "$@"'), ("squeue", "exit 1"), ("scontrol", "exit 1")):
+    for name, body in (("srun", 'exec "$@"'), ("squeue", "exit 1"), ("scontrol", "exit 1"),
+                       ("stops", "trap '' USR1\nkill -USR1 $PPID\nexit 75")):
         (tools / name).write_text(f"#!/bin/bash\n{body}\n")
         (tools / name).chmod(0o755)
-    result = program.finish(["bash", SOURCE / "jobs/restart.sbatch", config], env={
-        "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "1", "SLURM_SUBMIT_DIR": program.folder, "STENCIL": program.path})
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "1", "SLURM_SUBMIT_DIR": program.folder}
+    script = ["bash", SOURCE / "jobs/restart.sbatch", config]
+    result = program.finish(script, env={**environment, "STENCIL": program.path})
     check(result.code == 0 and "stopped" not in result.err, str(result))
+    for _ in range(10):
+        result = program.finish(script, env={**environment, "STENCIL": tools / "stops"})
+        check(result.code == 75 and "back into the queue" in result.out, str(result))
 
 
 @case
