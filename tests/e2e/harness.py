@@ -47,6 +47,13 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
+def begin_apart():
+    """For a process that a case starts: a process group of its own, so that a terminal's Ctrl-C does not reach it. Not a session:
+    Linux shares the cores among sessions, and ranks that yield starve what is in another one (docs/EXPERIMENTS.md)."""
+    os.setpgid(0, 0)
+    end_with_parent()
+
+
 class Hung(AssertionError):
     pass
 
@@ -106,8 +113,7 @@ class Program:
         and is Hung. Its output goes to files: of a pipe nobody knows the end while a forgotten process holds it."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen([str(word) for word in command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=err, env={**self.environment, **(env or {})}, start_new_session=True,
-                                       preexec_fn=end_with_parent)
+                                       stderr=err, env={**self.environment, **(env or {})}, preexec_fn=begin_apart)
             try:
                 code = process.wait(timeout)
             except subprocess.TimeoutExpired:
@@ -224,8 +230,7 @@ class Running:
                 err = out
                 fcntl.ioctl(out, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             self.process = subprocess.Popen(program.command(args, np, launch), cwd=program.folder, stdout=out, stderr=err,
-                                            stdin=subprocess.DEVNULL, env={**program.environment, **(env or {})},
-                                            start_new_session=True, preexec_fn=end_with_parent)
+                                            stdin=subprocess.DEVNULL, env={**program.environment, **(env or {})}, preexec_fn=begin_apart)
         if columns:
             os.close(out)
             self.terminal = threading.Thread(target=keep_terminal, args=(leader, self.paths[0]))
@@ -420,6 +425,7 @@ def main(without_h5py=()):
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, end_all)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
     end_with_parent()
     try:
         CASES[name](program)

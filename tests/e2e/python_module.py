@@ -125,7 +125,11 @@ def interrupted(program):
             check(time.monotonic() < end and run.poll() is None, "the run did not start")
             time.sleep(0.1)
         run.send_signal(signal.SIGINT)
-        out = run.communicate(timeout=PATIENCE)[0]
+        try:
+            out = run.communicate(timeout=PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            program.kill_all()
+            raise AssertionError("the interruption has not ended it") from None
     check(run.returncode == 0 and "interrupted" in out, f"exit {run.returncode}: {out}")
     check(any(".checkpoint." in name for name in program.files()), f"no checkpoint: {program.files()}")
 
