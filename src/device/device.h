@@ -94,7 +94,8 @@ typedef struct device_table {
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
   int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
-  /* Events: `event` < EVENT_MAX. On the host device an event belongs to the first stream that records it. */
+  /* Events: `event` < EVENT_MAX. On the host device an event belongs to the stream that records it until
+   * that stream has reached it. */
   int (*record)(device *dev, int stream, int event, error *e);
   int (*wait)(device *dev, int stream, int event, error *e);
   /* Waits until all work of the stream is done. DEVICE_FAILED if any of it has failed, now or earlier. */

@@ -1,4 +1,5 @@
 #include "host_tasks.h"
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include "base/clock.h"
@@ -144,9 +145,16 @@ static void host_event_run_wait(const void *payload, int part, int parts) {
   (void)host_event_time_after(t->event, t->record);
 }
 
+static bool host_event_pending(host_event *ev) {
+  pthread_mutex_lock(&ev->lock);
+  const bool pending = ev->done < ev->recorded;
+  pthread_mutex_unlock(&ev->lock);
+  return pending;
+}
+
 int host_event_record(host_event *ev, host_stream *s, error *e) {
-  if (ev->stream && ev->stream != s)
-    return FAIL(e, DEVICE_FAILED, "host", "record", "the event belongs to another stream");
+  if (ev->stream != s && host_event_pending(ev))
+    return FAIL(e, DEVICE_FAILED, "host", "record", "another stream has yet to reach the event");
   ev->stream = s;
   event_task record = {ev, ++ev->recorded};
   host_stream_push(s, host_event_run_record, &record, sizeof record, 1, 1);

@@ -1,6 +1,6 @@
 /* What the streams of the host device do besides kernels: copies, filling new memory with NaN, events of this device, and
  * counters in memory that other processes see. The rules are CUDA's (device.h), with one more: an event belongs to the
- * first stream it is recorded on. */
+ * stream that records it until that stream has reached it. */
 #ifndef STENCIL_HOST_TASKS_H
 #define STENCIL_HOST_TASKS_H
 
@@ -28,7 +28,7 @@ void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads);
 typedef struct host_event {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  const host_stream *stream; /* the stream it is recorded on; NULL before the first record */
+  const host_stream *stream; /* the stream that recorded it last; NULL before the first record */
   size_t recorded;           /* records asked for; touched by the device's user only */
   size_t done;               /* records reached; guarded by lock, as is */
   double time;               /* when the last of them was reached, s */
@@ -37,7 +37,7 @@ typedef struct host_event {
 void host_event_open(host_event *ev);
 /* No stream may still use it. */
 void host_event_close(host_event *ev);
-/* Enqueues a record. DEVICE_FAILED if the event belongs to another stream. */
+/* Enqueues a record. DEVICE_FAILED if another stream has recorded the event and not reached it yet. */
 int host_event_record(host_event *ev, host_stream *s, error *e);
 /* Holds back later work of `s` until the latest record, as of this call, is reached. */
 void host_event_wait(host_event *ev, host_stream *s);

@@ -60,7 +60,7 @@ float *transport_ghosts(float *field, const slab *s, int side) {
 
 int transport_record(const halo *h, int set, enum halo_event event, error *e) {
   if (set == HALO_UNTIMED) return 0;
-  return h->dev->table->record(h->dev, STREAM_BOUNDARY, halo_event_of(set, event), e);
+  return h->dev->table->record(h->dev, h->stream, halo_event_of(set, event), e);
 }
 
 int transport_count(void) {
@@ -97,6 +97,7 @@ static void halo_leave(halo *h) {
   h->name = NULL;
   h->state = NULL;
   h->on_device = h->mapped = false;
+  h->stream = STREAM_BOUNDARY;
   h->way[0] = 0;
 }
 
@@ -110,6 +111,8 @@ static int halo_enter(halo *h, const transport_entry *entry, error *e) {
   h->name = entry->name;
   h->on_device = t->on_device;
   t->open(h, e);
+  h->mapped = h->mapped || (!halo_needed(h) && h->dev->table->backend == BACKEND_HOST);
+  h->stream = h->mapped ? STREAM_INTERIOR : STREAM_BOUNDARY;
   if (!error_agree(e, h->comm) && t != &transport_sendrecv) halo_test(h, e);
   if (e->id) halo_leave(h);
   return e->id;

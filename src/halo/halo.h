@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "slab.h"
 
-/* What an exchange that is timed records on STREAM_BOUNDARY. */
+/* What an exchange that is timed records on the halo's stream. */
 enum halo_event {
   HALO_TO_HOST,         /* after the copies to the host */
   HALO_TO_DEVICE_BEGIN, /* before the copies of the ghosts to the device, */
@@ -46,7 +46,7 @@ typedef struct transport {
   bool (*possible)(const halo *h, char why[HALO_WHY]);
   /* Collective. A rank that fails still takes part in all collective calls; the caller makes the ranks agree. */
   int (*open)(halo *h, error *e);
-  /* Sends the boundary planes of `field` and fills its ghost planes. It runs after the earlier work of STREAM_BOUNDARY.
+  /* Sends the boundary planes of `field` and fills its ghost planes. It runs after the earlier work of the halo's stream.
    * On return the arrival of the ghosts is enqueued there, so later work of that stream may use them. `set`: of the
    * events to record, or HALO_UNTIMED. `serial` also waits for the ghosts (overlap = off). */
   int (*exchange)(halo *h, float *field, int set, bool serial, error *e);
@@ -77,7 +77,11 @@ struct halo {
   double exchange_seconds;
   /* The whole exchange runs on the device, between HALO_TO_HOST and HALO_TO_DEVICE_BEGIN, without the host. */
   bool on_device;
-  bool mapped;            /* ghosts are the neighbours' own planes: an exchange moves nothing */
+  bool
+      mapped; /* an exchange moves nothing: ghosts are the neighbours' own planes, or there are none on the host */
+  /* Exchanges run on it: STREAM_BOUNDARY, but STREAM_INTERIOR where `mapped`, because there nothing runs beside a step
+   * and each change of streams wakes a thread. */
+  int stream;
   char way[HALO_WHY];     /* which of its methods the transport uses, for the log; empty if it has only one */
   char story[HALO_STORY]; /* how `auto` chose, for the log; empty if it had nothing to choose */
 };

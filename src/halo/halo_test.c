@@ -21,8 +21,8 @@ static int halo_test_move(halo *h, float *on_device, float *staging, copy_direct
   const bool in = direction == COPY_TO_DEVICE;
   const copy_args plane = {in ? on_device : staging, in ? staging : on_device, transport_bytes(h->slab),
                            direction};
-  TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, &plane, e));
-  return h->dev->table->sync(h->dev, STREAM_BOUNDARY, e);
+  TRY(h->dev->table->copy(h->dev, h->stream, &plane, e));
+  return h->dev->table->sync(h->dev, h->stream, e);
 }
 
 static int halo_test_fill(halo *h, float *on_device, float *staging, error *e) {
@@ -83,7 +83,7 @@ static int halo_test_round(halo *h, int field, int round, float *staging, error 
   halo_test_prepare(h, field, round, staging, e);
   TRY(error_agree(e, h->comm));
   if (halo_exchange(h, h->setup.fields[field], HALO_UNTIMED, false, e)) error_abort(e, h->comm);
-  if (!h->dev->table->sync(h->dev, STREAM_BOUNDARY, e)) halo_test_check(h, field, round, staging, e);
+  if (!h->dev->table->sync(h->dev, h->stream, e)) halo_test_check(h, field, round, staging, e);
   return error_agree(e, h->comm);
 }
 
@@ -116,7 +116,7 @@ static int halo_test_time_exchange(halo *h, double *seconds, error *e) {
   MPI_TRY(e, MPI_Barrier(h->comm));
   const double begin = MPI_Wtime();
   TRY(halo_exchange(h, h->setup.fields[0], HALO_UNTIMED, false, e));
-  TRY(h->dev->table->sync(h->dev, STREAM_BOUNDARY, e));
+  TRY(h->dev->table->sync(h->dev, h->stream, e));
   *seconds = MPI_Wtime() - begin;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, seconds, 1, MPI_DOUBLE, MPI_MAX, h->comm));
   return 0;

@@ -7,7 +7,7 @@
  *
  * An exchange is a handshake. After step n a rank says: my planes of step n are there, and I have read yours of step
  * n - 1, which lie where you will put those of step n + 1. Boundary kernels and receivers are all that reads ghosts,
- * and they do so on STREAM_BOUNDARY, before the next exchange there. Kernels of the interior touch neither ghosts nor
+ * and they do so on the halo's stream, before the next exchange there. Kernels of the interior touch neither ghosts nor
  * planes that a neighbour reads, and copies for files only what is the rank's own. No other synchronisation is needed
  * while the ranks step. halo.h says when fields may be loaded.
  *
@@ -254,10 +254,10 @@ static int shared_shake_hands(halo *h, shared *p, float *field, error *e) {
   const device_peer *peer = h->dev->table->peer;
   p->exchanges++;
   for (int side = 0; side < 2; side++)
-    if (p->mapped[side]) TRY(peer->signal(h->dev, STREAM_BOUNDARY, p->mine[side], p->exchanges, e));
+    if (p->mapped[side]) TRY(peer->signal(h->dev, h->stream, p->mine[side], p->exchanges, e));
   TRY(chunks_exchange(p->others, field, HALO_UNTIMED, e));
   for (int side = 0; side < 2; side++)
-    if (p->mapped[side]) TRY(peer->await(h->dev, STREAM_BOUNDARY, p->theirs[side], p->exchanges, e));
+    if (p->mapped[side]) TRY(peer->await(h->dev, h->stream, p->theirs[side], p->exchanges, e));
   return 0;
 }
 
@@ -271,7 +271,7 @@ static int shared_exchange(halo *h, float *field, int set, bool serial, error *e
     TRY(transport_record(h, set, HALO_TO_DEVICE, e));
   } else
     TRY(chunks_exchange(p->others, field, set, e));
-  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+  return serial ? t->sync(h->dev, h->stream, e) : 0;
 }
 
 const transport transport_shared = {.open = shared_open, .exchange = shared_exchange, .close = shared_close};

@@ -196,8 +196,8 @@ static int receivers_turn_over(receivers *r, error *e) {
   const device_table *t = r->dev->table;
   const size_t at = receivers_half(r, r->half), bytes = (size_t)r->batched * receivers_row_bytes(r);
   TRY(receivers_move_rows(r, r->moving - r->moved, e));
-  TRY(t->copy(r->dev, STREAM_BOUNDARY, &(copy_args){r->staging + at, r->batch + at, bytes, COPY_TO_HOST}, e));
-  TRY(t->record(r->dev, STREAM_BOUNDARY, EVENT_RECEIVERS + r->half, e));
+  TRY(t->copy(r->dev, r->stream, &(copy_args){r->staging + at, r->batch + at, bytes, COPY_TO_HOST}, e));
+  TRY(t->record(r->dev, r->stream, EVENT_RECEIVERS + r->half, e));
   r->moving = r->batched;
   r->moved = r->batched = 0;
   r->half = !r->half;
@@ -247,7 +247,7 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
                               .count = r->local,
                               .samples = receivers_next_row(r, step)};
   if (r->local == 0) return 0;
-  TRY(r->dev->table->apply(r->dev, STREAM_BOUNDARY, &operation_sample, &sample, e));
+  TRY(r->dev->table->apply(r->dev, r->stream, &operation_sample, &sample, e));
   return receivers_move_some(r, 1, e);
 }
 

@@ -30,6 +30,7 @@ typedef struct receivers {
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
   float *traces;          /* rows x local, without the rows still in the halves; owned */
+  int stream;             /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 
 /* Which steps are sampled. */
@@ -70,11 +71,11 @@ static inline int64_t receivers_ahead(const receivers *r, int64_t step) {
 }
 
 /* Makes room for the samples of the next `steps` steps after `step`, except the last one, and fills *pass so that a
- * wavefront takes them. STREAM_BOUNDARY must wait for that pass before the next call of any of these functions. Call
+ * wavefront takes them. r->stream must wait for that pass before the next call of any of these functions. Call
  * receivers_sample for the last step. Not collective. Host device only. */
 int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers *pass, error *e);
 
-/* Enqueues on STREAM_BOUNDARY the samples of `field`: own point (0, 0, 0) of this step's field, whose ghosts are
+/* Enqueues on r->stream the samples of `field`: own point (0, 0, 0) of this step's field, whose ghosts are
  * filled. Does nothing unless the step is due. Steps must ascend. Full batches are copied in the background. Not
  * collective. */
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e);

@@ -242,6 +242,7 @@ int simulation_allocate(simulation *s, error *e) {
                                 .fields = {s->stepper.memory[0], s->stepper.memory[1], s->medium}};
   bool persistent = s->config->schedule == SCHEDULE_PERSISTENT && s->ranks > 1;
   halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
+  s->receivers.stream = s->halo.stream;
   if (!e->id) setup_open_schedule(s, e);
   TRY(error_agree(e, s->comm));
   return save_queue_open(&s->saves, e);

@@ -56,10 +56,10 @@ int pass_begin(stepper *s, int steps, const char *name, error *e) {
   return 0;
 }
 
-/* Nothing overwrites the field too early: kernels of the pass after the next wait for later work of STREAM_BOUNDARY. */
+/* Nothing overwrites the field too early: kernels of the pass after the next wait for later work of the halo's stream. */
 static int pass_sample(stepper *s, error *e) {
   if (!s->receivers || !receivers_due(s->receivers, s->step)) return 0;
-  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass, INTERIOR_DONE, e));
+  TRY(pass_wait(s, s->halo->stream, s->pass, INTERIOR_DONE, e));
   return receivers_sample(s->receivers, stepper_field(s, s->current), s->step, e);
 }
 

@@ -64,7 +64,7 @@ static int plan_trial_layers(plan_trial *t, const config *of_run, error *e) {
 
 static int plan_trial_open(plan_trial *t, const wavefront_question *q, error *e) {
   const int most = plan_trial_planes(q->nx, q->ny);
-  *t = (plan_trial){.halo = {.slab = &t->slab, .dev = q->dev}};
+  *t = (plan_trial){.halo = {.slab = &t->slab, .dev = q->dev, .mapped = true, .stream = STREAM_INTERIOR}};
   TRY(slab_init(&t->slab, &(slab_shape){q->nx, q->ny, q->planes < most ? q->planes : most, .ghost = RADIUS},
                 0, 1, e));
   stepper *s = &t->stepper;

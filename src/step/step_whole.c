@@ -1,17 +1,22 @@
 /* Passes without a boundary: one launch over all planes, which waits for the ghosts. */
 #include "pass.h"
 
-/* Waits for the ghosts, runs `launch` on STREAM_INTERIOR, and exchanges the ghosts of what it computed. */
+/* Waits for the ghosts, runs `launch` on STREAM_INTERIOR, and exchanges the ghosts of what it computed. Where that is one
+ * stream the order on it suffices. */
 static int step_whole_pass(stepper *s, int steps, int (*launch)(const stepper *s, int steps, error *e),
                            error *e) {
-  TRY(pass_record(s, STREAM_BOUNDARY, GHOSTS, e));
-  TRY(pass_wait(s, STREAM_INTERIOR, s->pass, GHOSTS, e));
+  const int ghosts = s->halo->stream;
+  const bool apart = ghosts != STREAM_INTERIOR;
+  if (apart) {
+    TRY(pass_record(s, ghosts, GHOSTS, e));
+    TRY(pass_wait(s, STREAM_INTERIOR, s->pass, GHOSTS, e));
+  }
   TRY(pass_record_begin(s, STREAM_INTERIOR, INTERIOR_BEGIN, e));
   TRY(launch(s, steps, e));
   TRY(pass_record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e));
-  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass, INTERIOR_DONE, e));
-  TRY(pass_record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
-  TRY(pass_record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e));
+  if (apart) TRY(pass_wait(s, ghosts, s->pass, INTERIOR_DONE, e));
+  TRY(pass_record_begin(s, ghosts, BOUNDARY_BEGIN, e));
+  TRY(pass_record_end(s, ghosts, BOUNDARY_END, BOUNDARY_DONE, e));
   return pass_finish(s, steps, e);
 }
 
@@ -23,7 +28,6 @@ static int step_whole_launch(const stepper *s, int steps, error *e) {
 /* One step, where the exchange moves nothing: kernels for the boundary would read 12 planes to compute 4. */
 int step_whole(stepper *s, error *e) {
   TRY(pass_begin(s, 1, "step", e));
-  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
   return step_whole_pass(s, 1, step_whole_launch, e);
 }
 
@@ -53,7 +57,7 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
 int step_wavefront(stepper *s, int64_t limit, error *e) {
   const int depth = s->front->shape.depth, steps = limit < depth ? (int)limit : depth;
   TRY(pass_begin(s, steps, "pass", e));
-  TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
+  TRY(pass_wait(s, s->halo->stream, s->pass - 1, INTERIOR_DONE, e));
   if (s->kernel->equation == EQUATION_WAVE)
     TRY(halo_exchange(s->halo, s->memory[!s->current], HALO_UNTIMED, !s->overlap, e));
   return step_whole_pass(s, steps, step_wavefront_launch, e);

@@ -23,12 +23,24 @@ static int teardown(void **state) {
   return 0;
 }
 
-static void an_event_belongs_to_one_stream(void **state) {
+static void wait_for_gate(const void *args, int part, int parts) {
+  const atomic_int *const *gate = args;
+  (void)part, (void)parts;
+  while (!atomic_load(*gate)) sched_yield();
+}
+
+static void an_event_belongs_to_one_stream_at_a_time(void **state) {
   device *dev = *state;
+  const operation hold = {.name = "hold", .args_bytes = sizeof(atomic_int *), .host = wait_for_gate};
+  atomic_int gate = 0, *args = &gate;
   error e = {0};
+  assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &hold, &args, &E), &E);
   assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
   assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
   assert_int_equal(dev->table->record(dev, STREAM_BOUNDARY, 3, &e), ERROR_DEVICE_FAILED);
+  atomic_store(&gate, 1);
+  assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
+  assert_ok(dev->table->record(dev, STREAM_BOUNDARY, 3, &E), &E);
 }
 
 static void every_byte_is_copied(void **state) {
@@ -210,10 +222,13 @@ static void threads_take_what_a_slow_one_leaves(void **state) {
 #define ON_HOST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(launches_are_dealt_out_once), cmocka_unit_test(threads_take_what_a_slow_one_leaves),
-      ON_HOST(an_event_belongs_to_one_stream),       ON_HOST(every_byte_is_copied),
-      ON_HOST(nothing_is_done_after_a_failure),      ON_HOST(an_operation_has_only_so_many_arguments),
-      ON_HOST(an_operation_has_pieces_and_stages),   ON_HOST(memory_is_no_more_than_the_node_has)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(launches_are_dealt_out_once),
+                                     cmocka_unit_test(threads_take_what_a_slow_one_leaves),
+                                     ON_HOST(an_event_belongs_to_one_stream_at_a_time),
+                                     ON_HOST(every_byte_is_copied),
+                                     ON_HOST(nothing_is_done_after_a_failure),
+                                     ON_HOST(an_operation_has_only_so_many_arguments),
+                                     ON_HOST(an_operation_has_pieces_and_stages),
+                                     ON_HOST(memory_is_no_more_than_the_node_has)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
