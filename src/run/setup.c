@@ -46,12 +46,17 @@ static int setup_cores(MPI_Comm node, double granted, node_cores *found, error *
   return 0;
 }
 
-/* mpirun by default binds a rank, and its threads, to one core: that is slow, and easy to overlook. */
+/* mpirun by default binds a rank, and its threads, to one core: that is slow, and easy to overlook. Cores that mpirun
+ * itself may not use are another's choice: of taskset, a batch job or a container. */
 static void setup_warn_of_idle_cores(device *dev, int allowed, double granted) {
-  const int cores = (int)fmin(granted, (double)sysconf(_SC_NPROCESSORS_ONLN));
-  if (dev->table->backend != BACKEND_HOST || allowed >= cores || !getenv("OMPI_COMM_WORLD_SIZE")) return;
+  cpu_set_t parents;
+  CPU_ZERO(&parents);
+  if (dev->table->backend != BACKEND_HOST || !getenv("OMPI_COMM_WORLD_SIZE")) return;
+  if (sched_getaffinity(getppid(), sizeof parents, &parents)) return;
+  const int cores = (int)fmin(granted, CPU_COUNT(&parents));
+  if (allowed >= cores) return;
   snprintf(dev->warning, sizeof dev->warning,
-           "the ranks of this node may use %d of its %d cores: mpirun binds them; --bind-to none lets them "
+           "the ranks of this node may use %d of %d cores: mpirun binds them; --bind-to none lets them "
            "use all",
            allowed, cores);
 }

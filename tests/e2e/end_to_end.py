@@ -750,13 +750,15 @@ def lost_output(program):
 
 @case
 def bound_cores(program):
-    """A warning where mpirun leaves cores of the node to no rank, and only there: not where ranks divide them unevenly."""
+    """A warning where mpirun leaves cores to no rank, and only there: not where ranks divide them unevenly, and not where
+    taskset does it."""
     if len(os.sched_getaffinity(0)) < 2:
         skip("one core")
-    for n, launch in ((1, ["--bind-to", "core"]), (1, ()), (3, ())):
-        run = program.run(program.config(), np=n, launch=launch)
+    one = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
+    for n, launch, by in ((1, ["--bind-to", "core"], ()), (1, (), ()), (3, (), ()), (1, (), one)):
+        run = program.run(program.config(), np=n, launch=launch, by=by)
         warned = "--bind-to none lets them use all" in run.out + run.err
-        check(run.code == 0 and warned == bool(launch), f"{n} ranks, {launch}: {run}")
+        check(run.code == 0 and warned == bool(launch), f"{n} ranks, {launch}, {by}: {run}")
 
 
 @case
