@@ -268,7 +268,7 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
   const ptrdiff_t plane = (ptrdiff_t)a->plane;
   const bool copied = a->virtual_x && is_end(s, x, LANES);
   _Alignas(64) float copies[GROUP][3 * ISA(BESIDE)];
-  const float *near[GROUP];
+  const float *near[GROUP] = {NULL};
   vec acc[GROUP][VECTORS];
   for (int k = 0; k < planes; k++) {
     near[k] = copied ? copies[k] + ISA(BESIDE) : a->in + at + k * plane;
