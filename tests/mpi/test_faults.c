@@ -23,6 +23,7 @@ typedef struct faulty_device {
   device *inner;
   fault fault;
   int late; /* the stream that naps before each of its launches, wavefronts and copies to the device; -1: none */
+  int waits; /* of a stream for another one */
 } faulty_device;
 
 static faulty_device *faulty(device *dev) {
@@ -64,6 +65,7 @@ static int f_record(device *d, int s, int event, error *e) {
   return faulty(d)->inner->table->record(faulty(d)->inner, s, event, e);
 }
 static int f_wait(device *d, int s, int event, error *e) {
+  faulty(d)->waits++;
   if (faulty(d)->fault == DROP_WAIT_BOUNDARY && s == STREAM_BOUNDARY) return 0;
   if (faulty(d)->fault == DROP_WAIT_INTERIOR && s == STREAM_INTERIOR) return 0;
   return faulty(d)->inner->table->wait(faulty(d)->inner, s, event, e);
@@ -175,11 +177,13 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
   }
 
   dev.fault = fault;
+  dev.waits = 0;
   /* Where neighbours share memory, one is late and the other not. */
   const bool alone = fault == ONE_LATE || fault >= DROP_SYNC_PIECES || (maps && fault != NO_FAULT);
   dev.late = alone && rank ? -1 : late;
   while (r.stepper.step < STEPS) assert_ok(stepper_advance(&r.stepper, depth, &e), &e);
   dev.fault = NO_FAULT;
+  assert_int_equal(dev.waits == 0, maps); /* then all is on one stream */
   assert_ok(stepper_sync(&r.stepper, &e), &e);
   long mine = (long)step_mismatches(&r, expected), all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
