@@ -86,10 +86,16 @@ def steps_a_pass(log):
     return re.search(r"steps a pass: (.*) \(", log).group(1)
 
 
+MEASURED = set()  # runs that the file of this case's folder remembers
+
+
 def answer_in_passes(program, keys, shape, *args, ranks=0):
     """As answer(), with passes of this shape, "4" or "4 in upright tiles": the file that remembers measurements says so."""
-    elsewhere = {"output.path": "out/short", "checkpoint.path": "out/short", "time.steps": 9}
-    program.succeed(program.config({**keys, **elsewhere}), np=ranks)  # measures and remembers; at most 8 steps a pass as well
+    run = (ranks, *map(keys.get, ("equation.type", "boundary.y", "boundary.z", "device.threads", "checkpoint.every_steps")))
+    if run not in MEASURED:
+        elsewhere = {"output.path": "out/short", "checkpoint.path": "out/short", "time.steps": 9}
+        program.succeed(program.config({**keys, **elsewhere}), np=ranks)  # measures and remembers; at most 8 steps a pass as well
+        MEASURED.add(run)
     cache = program.root / "cache/stencil/kernels.json"
     names = {"interior": shape, "boundary": shape}
     cache.write_text(json.dumps({key: names for key in json.loads(cache.read_text())}))
