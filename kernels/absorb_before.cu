@@ -1,10 +1,7 @@
-/* What comes before the sweep and the walks through whole points (absorb_whole.cuh), in one launch:
- *
- *   corners   points in layers along y and z: few, so a thread does all there is to do for one
- *   terms     of other rows: layers along x; a thread takes a pack of a row's end, and lanes pass psi on
- *
- * A warp does one end of its rows after the other: they share sectors of the state. With a launch's blocks at either end
- * this took 157 us instead of 97 (512^3). */
+/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the terms of layers along x, but for
+ * points in layers along y and z. A thread takes a pack of a row's end, and lanes pass psi on. A warp does one end of its
+ * rows after the other: they share sectors of the state. With a launch's blocks at either end this took 143 us instead of
+ * 84 (512^3). */
 #include "absorb.cuh"
 #include "launch_behind.cuh"
 #include "star.cuh"
@@ -20,37 +17,12 @@ enum {
   GROUPS = 2         /* of rows that a warp takes, and asks for together */
 };
 
-/* How the launch is cut: blocks of corners, then blocks of groups of rows. */
 struct before_shell {
   span y, z;
-  unsigned corner_blocks, row_blocks;
-  __host__ __device__ int outer_planes() const { return z.end - z.begin - z.between(); }
-  __host__ __device__ int outer_rows() const { return y.end - y.between(); }
   /* Rows with terms: all of planes in no layer along z, and of the other planes those in no layer along y. */
   __host__ __device__ int inner() const { return z.between() * y.end; }
-  __host__ __device__ int rows() const { return inner() + outer_planes() * y.between(); }
+  __host__ __device__ int rows() const { return inner() + z.outer() * y.between(); }
 };
-
-/* Coordinate i of those of s that lie in layers. */
-static __device__ __forceinline__ int outside(const span &s, int i) {
-  return s.begin + i < s.lo ? s.begin + i : s.begin + i + s.between();
-}
-
-/* A point of layers along y and z, by itself. */
-static __device__ __forceinline__ void corner_point(const absorb_args &a, const absorb_point &p) {
-  const kernel_args &f = a.field;
-  const ptrdiff_t at = (ptrdiff_t)f.plane * p.z + (ptrdiff_t)f.pitch * p.y + p.x;
-  const float *u = f.in + at;
-  const float m = f.medium ? f.medium[at] : f.scale;
-  const float done = star::update<EQUATION_WAVE>(star::sum_at(u, f), m, u[0], f.out[at]);
-  f.out[at] = fmaf(m, before_axis(a, 2, p) + absorb_along(&a, 2, p), done);
-}
-
-static __device__ __forceinline__ void corner(const absorb_args &a, const before_shell &s, long long i) {
-  const int nx = a.field.nx, rows = s.outer_rows(), plane = (int)(i / nx / rows);
-  if (plane < s.outer_planes())
-    corner_point(a, {outside(s.z, plane), outside(s.y, (int)(i / nx % rows)), (int)(i % nx)});
-}
 
 /* A thread's pack of the end of rows, which has ROW_LANES packs: all of the layer, the three points that pass psi on to
  * it, and those past a row of odd length. */
@@ -149,7 +121,7 @@ static __device__ __forceinline__ void leave_terms(const absorb_args &a, const b
   for (int g = 0; g < GROUPS; g++) {
     const int i = (group + g) * TOGETHER + (int)threadIdx.x % LANES / ROW_LANES, outer = i - s.inner();
     row[g] = outer < 0 ? absorb_point{s.z.lo + i / s.y.end, i % s.y.end, 0}
-                       : absorb_point{outside(s.z, outer / s.y.between()), s.y.lo + outer % s.y.between(), 0};
+                       : absorb_point{s.z.outside(outer / s.y.between()), s.y.lo + outer % s.y.between(), 0};
     exists[g] = i < s.rows() && end.in_layer;
     if (exists[g]) end.load(row[g], u[g], psi[g], zeta[g]);
   }
@@ -165,8 +137,7 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
     before(const __grid_constant__ absorb_args a, const __grid_constant__ before_shell s) {
   admit_next_launch();
   await_launch_before();
-  if (blockIdx.x < s.corner_blocks) return corner(a, s, (long long)blockIdx.x * BEFORE_BLOCK + threadIdx.x);
-  const int warp = (int)((blockIdx.x - s.corner_blocks) * BEFORE_WARPS + threadIdx.x / LANES);
+  const int warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES);
   if (a.axis[0].lo > 0) leave_terms<1, ROW_LANES>(a, s, warp * GROUPS);
   if (a.axis[0].hi > 0) leave_terms<-1, ROW_LANES>(a, s, warp * GROUPS);
 }
@@ -177,14 +148,11 @@ extern "C" int absorb_cuda_before(const absorb_args *args, void *stream) {
   using namespace absorbing;
   const kernel_args &f = args->field;
   absorb_args a = *args;
-  before_shell s = {span_of(a.axis[1], 0, f.ny), span_of(a.axis[2], f.z_begin, f.z_end), 0, 0};
+  before_shell s = {span_of(a.axis[1], 0, f.ny), span_of(a.axis[2], f.z_begin, f.z_end)};
   const bool narrow = a.width + 6 <= 8 * PACK;
-  s.corner_blocks = blocks_for((long long)s.outer_planes() * s.outer_rows() * f.nx, BEFORE_BLOCK);
-  if (a.axis[0].lo + a.axis[0].hi > 0)
-    s.row_blocks = blocks_for(s.rows(), GROUPS * BEFORE_WARPS * (narrow ? 4 : 2));
-  const unsigned blocks = s.corner_blocks + s.row_blocks;
+  const unsigned blocks = blocks_for(s.rows(), GROUPS * BEFORE_WARPS * (narrow ? 4 : 2));
   void *parameters[] = {&a, &s};
-  if (blocks == 0) return cudaSuccess;
+  if (blocks == 0 || a.axis[0].lo + a.axis[0].hi == 0) return cudaSuccess;
   return (int)launch_behind(reinterpret_cast<const void *>(narrow ? before<8> : before<16>), dim3(blocks),
                             BEFORE_BLOCK, 0, static_cast<cudaStream_t>(stream), parameters);
 }

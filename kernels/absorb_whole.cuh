@@ -12,6 +12,7 @@ namespace absorbing {
 
 enum {
   WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
+  CORNER_POINTS = 4, /* of layers along y and z, that a thread does */
   WHOLE_ENOUGH = 264 /* blocks: where there are fewer, layers are cut into pieces */
 };
 
@@ -146,10 +147,31 @@ static __device__ __forceinline__ void march_inward(const absorb_args &a, const 
 /* The layers along y and z of a launch. */
 struct whole_shell {
   span y, z;
-  unsigned tiles_x;
+  unsigned tiles_x, corners; /* corners: blocks that do points in both */
   layers along_y, along_z;
   bool beside; /* the launch before is of the same step, and of other points */
 };
+
+/* A point of layers along y and z, by itself. */
+static __device__ __forceinline__ void corner_point(const absorb_args &a, const absorb_point &p) {
+  const kernel_args &f = a.field;
+  const ptrdiff_t at = (ptrdiff_t)f.plane * p.z + (ptrdiff_t)f.pitch * p.y + p.x;
+  const float *u = f.in + at;
+  const float m = f.medium ? f.medium[at] : f.scale;
+  const float done = star::update<EQUATION_WAVE>(star::sum_at(u, f), m, u[0], f.out[at]);
+  f.out[at] = fmaf(m, before_axis(a, 2, p) + absorb_along(&a, 2, p), done);
+}
+
+/* A block's share of the points in layers along y and z. */
+static __device__ __forceinline__ void corners(const absorb_args &a, const whole_shell &s) {
+  const long long nx = a.field.nx, rows = s.y.outer(), all = nx * rows * s.z.outer();
+#pragma unroll 1
+  for (int k = 0; k < CORNER_POINTS; k++) {
+    const long long i = ((long long)blockIdx.x * CORNER_POINTS + k) * WALK_THREADS + threadIdx.x;
+    if (i < all)
+      corner_point(a, {s.z.outside((int)(i / nx / rows)), s.y.outside((int)(i / nx % rows)), (int)(i % nx)});
+  }
+}
 
 /* u in boxes across y and across z. */
 struct whole_maps {
@@ -164,10 +186,12 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
   extern __shared__ __align__(128) float shared[];
-  unsigned block = blockIdx.x;
+  const unsigned block = blockIdx.x - s.corners;
   if (!s.beside) await_launch_before();
   admit_next_launch();
-  if (block < s.along_z.blocks()) {
+  if (blockIdx.x < s.corners) {
+    corners(a, s);
+  } else if (block < s.along_z.blocks()) {
     const piece p(s.along_z, s.z, block);
     const int x = (int)(p.tile % s.tiles_x) * TILE_X, y = s.y.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
     if (p.count > 0) march_inward<2, PACKS>(a, m.along_z, {0, p.count, p.at, y, x, s.y.hi - y}, shared);
@@ -193,6 +217,7 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   s.tiles_x = blocks_for(f.nx, TILE_X);
   const int planes = f.z_end - f.z_begin - s.z.between(), rows = f.ny - s.y.between();
   if (planes) s.along_z = marches(s.tiles_x, s.y.between(), a.width);
+  s.corners = blocks_for((long long)f.nx * rows * planes, CORNER_POINTS * WALK_THREADS);
   if (rows) s.along_y = marches(s.tiles_x, s.z.between(), a.width);
   return s;
 }
@@ -221,7 +246,7 @@ inline cudaError_t launch_whole(const absorb_args &args, const whole_shell &shel
   static const whole_kernel packs(reinterpret_cast<const void *>(whole<true>)),
       points(reinterpret_cast<const void *>(whole<false>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
-  const unsigned blocks = shell.along_z.blocks() + shell.along_y.blocks();
+  const unsigned blocks = shell.corners + shell.along_z.blocks() + shell.along_y.blocks();
   if (blocks == 0) return cudaSuccess;
   absorb_args a = args;
   whole_shell s = shell;
