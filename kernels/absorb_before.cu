@@ -63,12 +63,14 @@ template <int INWARD, int ROW_LANES> struct row_end {
     else
       star::put_points(to, v, in_layer);
   }
-  /* What comes from memory for the pack of a row, where it has points of the layer; psi[FIRST ..] is what it was. */
+  /* What comes from memory for the pack of a row, where it has points of the layer; psi[FIRST ..] is what it was. u is 0
+   * beyond the face, and stays as it is. */
   __device__ __forceinline__ void load(const absorb_point &row, float u[PACK + 2 * GHOST_REACH], float *psi,
                                        float zeta[PACK]) const {
     const float *at = a.field.in + ((ptrdiff_t)a.field.plane * row.z + (ptrdiff_t)a.field.pitch * row.y + x);
-    star::load(u, at - GHOST_REACH), star::load(u + GHOST_REACH, at),
-        star::load(u + GHOST_REACH + PACK, at + PACK);
+    star::load(u + GHOST_REACH, at);
+    if (INWARD < 0 || x > 0) star::load(u, at - GHOST_REACH);
+    if (INWARD > 0 || x + PACK < a.field.nx) star::load(u + GHOST_REACH + PACK, at + PACK);
     get(psi + FIRST, s.psi_in + state(row));
     get(zeta, s.zeta + state(row));
   }

@@ -35,9 +35,11 @@ enum operand { BEFORE, ZETA, OUT, MEDIUM, TERM, OPERANDS };
 constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = TURNS * OPERANDS * WALK_THREADS * PACK;
 constexpr size_t WALK_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
 
-/* u, with ghosts, in boxes across the axis of a walk, and the columns beside them. */
+/* u, with ghosts, in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers along x: what
+ * lies outside a map comes as 0, as they are, without a read of memory. side_x: point 0 in that map. */
 struct walk_maps {
   CUtensorMap plane, side;
+  int side_x;
 };
 
 /* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge. */
@@ -83,8 +85,8 @@ template <int AXIS, int INWARD> struct walk {
     bulk_tensor::arrive_and_expect(full + slot, (int)sizeof(float) * (BOX + (owned ? 2 * SIDE : 0)));
     bulk_tensor::copy_box(to, &maps.plane, c.x + GHOST_REACH, map_y, map_z, full + slot);
     if (!owned) return;
-    bulk_tensor::copy_box(to + BOX, &maps.side, c.x, side_y, side_z, full + slot);
-    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, c.x + GHOST_REACH + TILE_X, side_y, side_z,
+    bulk_tensor::copy_box(to + BOX, &maps.side, maps.side_x + c.x - GHOST_REACH, side_y, side_z, full + slot);
+    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, maps.side_x + c.x + TILE_X, side_y, side_z,
                           full + slot);
   }
   __device__ __forceinline__ void wait_for(int j) { bulk_tensor::wait(full + j % SLOTS, j / SLOTS & 1); }

@@ -222,13 +222,18 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   return s;
 }
 
-inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const kernel_args &f) {
+inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const absorb_args &a) {
   constexpr int G = GHOST_REACH, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
-  const bulk_tensor::tensor u = bulk_tensor::with_ghosts(f, 0, f.nz);
+  const absorb_axis &x = a.axis[0];
+  const bulk_tensor::tensor u = bulk_tensor::with_ghosts(a.field, 0, a.field.nz);
+  bulk_tensor::tensor beside = u;
+  if (x.lo > 0) beside.first += G, beside.nx -= G;
+  if (x.hi > 0) beside.nx -= G;
+  m->along_y.side_x = m->along_z.side_x = x.lo > 0 ? 0 : G;
   cudaError_t status = make_map(e, &m->along_y.plane, u, {TILE_X, 1, READ});
-  if (status == cudaSuccess) status = make_map(e, &m->along_y.side, u, {G, 1, ROWS_ACROSS});
+  if (status == cudaSuccess) status = make_map(e, &m->along_y.side, beside, {G, 1, ROWS_ACROSS});
   if (status == cudaSuccess) status = make_map(e, &m->along_z.plane, u, {TILE_X, READ});
-  if (status == cudaSuccess) status = make_map(e, &m->along_z.side, u, {G, ROWS_ACROSS});
+  if (status == cudaSuccess) status = make_map(e, &m->along_z.side, beside, {G, ROWS_ACROSS});
   return status;
 }
 
@@ -253,7 +258,7 @@ inline cudaError_t launch_whole(const absorb_args &args, const whole_shell &shel
   whole_maps m = {};
   void *parameters[] = {&a, &s, &m};
   cudaError_t status = e.status == cudaSuccess ? kernel.status : e.status;
-  if (status == cudaSuccess) status = make_whole_maps(e, &m, a.field);
+  if (status == cudaSuccess) status = make_whole_maps(e, &m, a);
   return status == cudaSuccess
              ? launch_behind(kernel.function, dim3(blocks), WALK_THREADS, WALK_SHARED, stream, parameters)
              : status;

@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const job<S> mine(a, w);
   const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
-  const filler<S, MIRRORS> fill = {at, m, mine, boxes, a, w, reads_operands};
+  const filler<S, MIRRORS || LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;

@@ -87,7 +87,11 @@ inline float mirror_of(const kernel_args *a, int face) {
   return a->ghosts[face] == GHOST_ODD ? -1.0f : a->ghosts[face] == GHOST_EVEN ? 1.0f : 0.0f;
 }
 
-inline row_ends ends_of(const kernel_args *a, int tile_x) {
+inline row_ends ends_of(const kernel_args *a, int tile_x, const row_terms &terms) {
+  if (terms.width > 0) {
+    const int right = star::ceil_div(a->nx, tile_x) * tile_x + REACH, outside = 2 * REACH;
+    return {terms.lo ? -outside : 0, terms.hi ? right + outside : right, false, 0, 0};
+  }
   row_ends e = {0, star::ceil_div(a->nx, tile_x) * tile_x + REACH, a->ghosts[FACE_X_LO] == GHOST_WRAP,
                 mirror_of(a, FACE_X_LO), mirror_of(a, FACE_X_HI)};
   if (e.wraps) e.left_box = a->nx, e.right_box = REACH;
@@ -216,7 +220,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   w.tiles_x = c.tiles_x, w.tiles = c.tiles, w.tile_y = c.tile_y;
   w.z = {nz / c.chunks, nz % c.chunks};
   w.progress = counter ? counter->begun : nullptr;
-  w.ends = ends_of(args, c.v->tile_x), w.terms = terms;
+  w.ends = ends_of(args, c.v->tile_x, terms), w.terms = terms;
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size, w.beside = c.close) {
     if (counter) w.before = counter->total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};

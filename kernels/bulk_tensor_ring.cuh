@@ -30,12 +30,13 @@ struct row_terms {
 };
 constexpr int TERMS_MOST = 32; /* of `pitch` */
 
-/* VIRTUAL_X: what stands for the ghosts beyond the first and the last point of a row. */
+/* VIRTUAL_X, LAYERS_X: what stands for the ghosts beyond the first and the last point of a row. Beyond a layer they are 0,
+ * as what lies outside the map comes without a read of memory. */
 struct row_ends {
   int left_box,
       right_box; /* where the box of halo columns starts in the map `side`; NOWHERE: nobody reads it */
   bool wraps;
-  float left, right; /* reflection: what images are their points times; 0: ghosts are read */
+  float left, right; /* VIRTUAL_X, reflection: what images are their points times; 0: ghosts are read */
 };
 constexpr int NOWHERE = -1;
 
@@ -122,8 +123,8 @@ __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const ro
           a.z_begin + j.z};
 }
 
-/* Keeps the rings of a block full. */
-template <class S, bool MIRRORS> struct filler {
+/* Keeps the rings of a block full. ENDS: wave.ends says where the ghosts at the ends of rows come from. */
+template <class S, bool ENDS> struct filler {
   const layout<S> &at;
   const maps &m;
   const job<S> &mine;
@@ -144,9 +145,9 @@ template <class S, bool MIRRORS> struct filler {
     float *slot = at.ring + t.slot * S::slot;
     barrier *full = at.full + t.slot;
     const int right_x = mine.x + REACH + S::tile_x;
-    const int left_box = MIRRORS && mine.x == 0 ? w.ends.left_box : mine.x,
-              right_box = MIRRORS && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
-    const bool left = !MIRRORS || left_box != NOWHERE, right = !MIRRORS || right_box != NOWHERE;
+    const int left_box = ENDS && mine.x == 0 ? w.ends.left_box : mine.x,
+              right_box = ENDS && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
+    const bool left = !ENDS || left_box != NOWHERE, right = !ENDS || right_box != NOWHERE;
     wait(at.empty + t.slot, t.parity ^ 1);
     const int z = mine.z + step;
     arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * REACH) +
