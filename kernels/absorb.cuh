@@ -21,7 +21,9 @@ struct span {
   __host__ __device__ int between() const { return hi - lo; }
   __host__ __device__ int outer() const { return end - begin - between(); }
   /* The i-th coordinate that lies in layers. */
-  __device__ __forceinline__ int outside(int i) const { return begin + i < lo ? begin + i : begin + i + between(); }
+  __device__ __forceinline__ int outside(int i) const {
+    return begin + i < lo ? begin + i : begin + i + between();
+  }
 };
 
 /* The two boxes along z or y: tiles of rows of points across the axis, in pieces along it. */

@@ -1,7 +1,7 @@
 /* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the 16
  * of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four rows in
- * registers. A launch before has left what layers along x add in an array, and has done the points in layers along y and z
- * (absorb_cuda_before). */
+ * registers. A launch before has left what layers along x add in an array (absorb_cuda_before). The first blocks do the few
+ * points in layers along y and z, in the shadow of the sweep where it leaves multiprocessors free. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 

@@ -1,8 +1,9 @@
 /* bulk_tensor with absorbing layers, in up to three launches:
  *
- *   before   the sweep: what layers along x add, left in an array; few points where the others cross
+ *   before   the sweep: what layers along x add, left in an array
  *   sweep    of the box of points in no layer along y or z, as ever; the terms come as one more operand (LAYERS_X)
- *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room
+ *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; first the few
+ *            points where these cross
  *
  * Then images. Rows that do not suit the sweep's boxes of terms get what layers add in a second visit. */
 #ifndef STENCIL_BULK_TENSOR_LAYERS_CUH
