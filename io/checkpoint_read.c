@@ -78,16 +78,6 @@ static int read_open_newest(checkpoint *c, const checkpoint_search *search, mess
   return e->id;
 }
 
-/* Do all ranks have the file open? Else rank 0 reads for them. */
-static int read_open_directly(checkpoint *c, error *e) {
-  int all, mine;
-  if (c->way->rank > 0 && c->way->together) c->fd = open(c->name, O_RDONLY | O_CLOEXEC);
-  mine = c->fd >= 0;
-  MPI_TRY(e, MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, c->way->comm));
-  c->direct = all;
-  return 0;
-}
-
 /* Tells everybody what rank 0 has opened. Collective, and agreed. */
 static int read_share(checkpoint *c, error *e) {
   const MPI_Comm comm = c->way->comm;
@@ -106,7 +96,8 @@ static int read_share(checkpoint *c, error *e) {
   }
   message_array(&c->held, &c->sums, (size_t)read_sum_count(c) * sizeof *c->sums + c->keys_bytes + KEYS_END);
   c->keys = (const char *)(c->sums + read_sum_count(c));
-  return read_open_directly(c, e);
+  if (c->way->rank > 0 && c->way->together) c->fd = open(c->name, O_RDONLY | O_CLOEXEC);
+  return rows_all(c->way, c->fd >= 0, &c->direct, e); /* else rank 0 reads for them */
 }
 
 int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e) {

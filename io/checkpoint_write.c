@@ -253,9 +253,9 @@ static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e)
 static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
   rows_open_new(w->way, &w->file, e);
   for (int i = 0; i < w->count; i++) w->parts[i].at = w->file.plan.at[i];
-  if (w->way->together ? e->id : error_agree(e, w->way->comm)) return e->id;
+  TRY(error_agree(e, w->way->comm));
   const row_file f = {.name = w->file.name, .fd = w->file.fd, .write = true};
-  return rows_move(w->way, &f, w->way->together, w->parts, w->count, e);
+  return rows_move(w->way, &f, w->file.direct, w->parts, w->count, e);
 }
 
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,

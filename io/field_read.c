@@ -95,15 +95,11 @@ static void read_find_place(field_reader *r) {
 static int read_open_all(field_reader *r, bool *direct, error *e) {
   const io_way *way = r->io->way;
   error unseen = {0};
-  int mine;
   MPI_TRY(e, MPI_Bcast(&r->place, sizeof r->place, MPI_BYTE, 0, way->comm));
   const bool other = way->together && way->rank > 0;
   if (other && r->place.plain) r->fd = open(r->place.file, O_RDONLY | O_CLOEXEC);
   if (other && !r->place.plain) read_open(r->name, r->io->slab, &r->in, &unseen);
-  mine = r->place.plain ? r->fd >= 0 : r->in.dataset >= 0 && !unseen.id;
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, way->comm));
-  *direct = mine;
-  return 0;
+  return rows_all(way, r->place.plain ? r->fd >= 0 : r->in.dataset >= 0 && !unseen.id, direct, e);
 }
 
 static int read_planes(field_reader *r, error *e) {

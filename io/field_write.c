@@ -179,7 +179,6 @@ static int write_planes(field_writer *w, error *e) {
   io_way *way = w->io->way;
   const slab *s = w->io->slab;
   const int compress = w->meta->compress;
-  const bool direct = way->together && !compress;
   if (!compress) rows_open_new(way, &w->file, e);
   TRY(error_agree(e, way->comm));
   const row_file f = {.name = w->file.name,
@@ -195,7 +194,7 @@ static int write_planes(field_writer *w, error *e) {
                   .count = s->nz,
                   .move = write_put_planes,
                   .context = w};
-  rows_move(way, &f, direct, &own, 1, e);
+  rows_move(way, &f, w->file.direct, &own, 1, e);
   rows_close_new(&w->file, true, e);
   return error_agree(e, way->comm);
 }

@@ -71,14 +71,13 @@ static int lanes_lend(lanes *l, MPI_Comm node, error *e) {
 /* Memory for the ranks of rank 0's node; `shared`: the lanes of each rank that lie there. */
 static int lanes_share(lanes *l, int each, int *shared, error *e) {
   MPI_Comm node;
-  int first = l->rank;
+  const bool near = each > 0;
   MPI_TRY(e, MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, l->rank, MPI_INFO_NULL, &node));
   MPI_TRY(e, MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN));
-  MPI_TRY(e, MPI_Bcast(&first, 1, MPI_INT, 0, node));
-  if (first || l->rank == 0) each = 0;
+  if (l->rank == 0) each = 0;
   MPI_TRY(e, MPI_Allgather(&each, 1, MPI_INT, shared, 1, MPI_INT, l->comm));
   for (int r = 0; r < l->ranks; r++) l->bytes += (size_t)shared[r] * l->stride;
-  if (first == 0 && l->bytes) lanes_lend(l, node, e);
+  if (near && l->bytes) lanes_lend(l, node, e);
   for (int r = 0; !l->memory && r < l->ranks; r++) shared[r] = 0;
   MPI_Comm_free(&node);
   return e->id;

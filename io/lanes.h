@@ -16,8 +16,8 @@
 
 typedef struct lanes lanes;
 
-/* Each rank on rank 0's node gets `each` lanes in common memory, where that can be had; each other rank, or all where `each`
- * is 0, one that is messages. `room`: bytes of a request at most, the same on all ranks; lanes that are open, *opened not
+/* Each rank gets `each` lanes in common memory, where that can be had, or, where `each` is 0, as it must be but on rank 0's
+ * node, one that is messages. `room`: bytes of a request at most, the same on all ranks; lanes that are open, *opened not
  * NULL, are kept where they have it. Collective over `comm`, agreed. Close them also after a failure. */
 int lanes_open(lanes **opened, MPI_Comm comm, int each, size_t room, error *e);
 void lanes_close(lanes *l); /* NULL is allowed */

@@ -42,10 +42,12 @@ static int rows_cores(MPI_Comm node, int *cores, error *e) {
 
 int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
   MPI_Comm node;
-  *w = (io_way){.comm = comm, .together = together, .share = true, .threads = 1, .block_bytes = BLOCK_BYTES};
+  *w = (io_way){.comm = comm, .together = together, .threads = 1, .block_bytes = BLOCK_BYTES};
   MPI_TRY(e, MPI_Comm_rank(comm, &w->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
   MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &node));
+  w->near = w->rank == 0;
+  MPI_TRY(e, MPI_Bcast(&w->near, 1, MPI_C_BOOL, 0, node));
   rows_cores(node, &w->compressors, e);
   MPI_TRY(e, MPI_Comm_free(&node));
   w->threads = w->compressors < THREADS_MAX ? w->compressors : THREADS_MAX;
@@ -141,13 +143,25 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
   return 0;
 }
 
+int rows_all(const io_way *w, bool mine, bool *all, error *e) {
+  MPI_Request request;
+  MPI_TRY(e, MPI_Iallreduce(&mine, all, 1, MPI_C_BOOL, MPI_LAND, w->comm, &request));
+  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  return 0;
+}
+
 int rows_open_new(const io_way *w, new_file *f, error *e) {
   MPI_Request request;
+  error refused = {0};
+  if (w->rank == 0) f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
+  if (w->rank == 0 && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
+  if (f->fd >= 0) shared_file_lend(f->fd, &f->plan.lent, &refused);
   MPI_TRY(e, MPI_Ibcast(&f->plan, sizeof f->plan, MPI_BYTE, 0, w->comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  if (w->rank > 0 && !w->together) return 0;
-  f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
-  return f->fd < 0 ? FAIL(e, FILE_WRITE, f->name, strerror(errno)) : 0;
+  if (w->rank && w->together) f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
+  if (w->rank && w->together && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
+  if (w->rank && !w->together && w->near) f->fd = shared_file_borrow(&f->plan.lent, &refused);
+  return rows_all(w, f->fd >= 0, &f->direct, e);
 }
 
 int rows_close_new(new_file *f, bool sync, error *e) {
@@ -306,8 +320,9 @@ static int rows_open_lanes(io_way *w, size_t room, error *e) {
   MPI_TRY(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, w->comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
   const uint64_t fit = LARGE_BYTES / (most + 1);
-  const int each = !w->share ? 0 : w->compressors < COMPRESSORS_MAX ? w->compressors + 1 : COMPRESSORS_MAX;
-  return lanes_open(&w->lanes, w->comm, (uint64_t)each < fit ? each : fit ? (int)fit : 1, most, e);
+  const int each = w->compressors < COMPRESSORS_MAX ? w->compressors + 1 : COMPRESSORS_MAX;
+  const int fitting = (uint64_t)each < fit ? each : fit ? (int)fit : 1;
+  return lanes_open(&w->lanes, w->comm, w->near ? fitting : 0, most, e);
 }
 
 int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {

@@ -1,6 +1,7 @@
 /* Rows of arrays on their way between the ranks and a file. A row is what one index of an array's first axis means: a plane
  * of a field. Every rank moves its own rows, in blocks, on several threads: a block is put together, summed and written while
- * it is in a core's cache. Where ranks cannot open the file themselves their blocks pass through rank 0 (lanes.h). */
+ * it is in a core's cache. Where not all ranks can open the file, not even through rank 0, blocks pass through rank 0
+ * (lanes.h). */
 #ifndef STENCIL_ROWS_H
 #define STENCIL_ROWS_H
 
@@ -8,13 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "atomic_file.h"
+#include "halo/shared_memory.h"
 
 /* How the ranks of a communicator reach files. */
 typedef struct io_way {
   MPI_Comm comm;       /* rank 0 creates files and names them; not owned */
   int rank, ranks;     /* of comm */
   bool together;       /* every rank opens files itself; else rank 0 alone */
-  bool share;          /* lanes may use common memory */
+  bool near;           /* on rank 0's node, with which memory and files are shared */
   int threads;         /* that move a rank's blocks at once, at least 1, */
   int compressors;     /* and that compress them: more are worth having */
   size_t block_bytes;  /* at most this much in a block, but at least one row */
@@ -63,16 +65,20 @@ enum { NEW_FILE_ARRAYS = 16 };
 /* A file that rank 0 creates and all ranks write. */
 typedef struct new_file {
   char name[FILE_NAME]; /* the final one, on every rank */
-  int fd;               /* of the ranks that use files; -1 where it is not open */
+  int fd;               /* -1 where it is not open */
+  bool direct;          /* every rank has it open */
   struct {
     char temporary[FILE_NAME + TEMPORARY_ENDING]; /* until it is whole; "" before it is created */
     uint64_t at[NEW_FILE_ARRAYS];                 /* the first byte of each array */
+    lent_pages lent;                              /* by rank 0 to its node */
   } plan;                                         /* rank 0's, which rows_open_new tells the others */
 } new_file;
 
-/* The ranks that use files open the one that rank 0 has created, and all learn where its arrays are. Collective, not
- * agreed. */
+/* All ranks learn where the arrays are of a file that rank 0 has created, and open it: by its name where ranks use files
+ * together, else, on rank 0's node, as lent by it. Collective, not agreed. */
 int rows_open_new(const io_way *w, new_file *f, error *e);
+/* Is `mine` true on all ranks? Collective. */
+int rows_all(const io_way *w, bool mine, bool *all, error *e);
 /* Each rank that has written makes that durable first: on a network's file system another one cannot. */
 int rows_close_new(new_file *f, bool sync, error *e);
 

@@ -26,22 +26,38 @@ static int shared_pages_put(void *at, size_t bytes, int flags, int file, error *
   return mapped == MAP_FAILED ? shared_pages_failed("mmap", e) : 0;
 }
 
-int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e) {
+int shared_file_lend(int file, lent_pages *lent, error *e) {
   struct stat s;
+  if (fstat(file, &s)) return shared_pages_failed("fstat", e);
+  *lent = (lent_pages){.process = getpid(), .descriptor = file, .file = s.st_ino, .node = s.st_dev};
+  return 0;
+}
+
+int shared_file_borrow(const lent_pages *lent, error *e) {
+  char path[64];
+  struct stat s;
+  snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)lent->process, (long long)lent->descriptor);
+  if (stat(path, &s)) return shared_pages_failed(path, e), -1;
+  if (s.st_ino != lent->file || s.st_dev != lent->node)
+    return FAIL(e, SHARED_PAGES, path, "it is not the file that was lent"), -1;
+  const int file = open(path, O_RDWR | O_CLOEXEC);
+  if (file < 0) shared_pages_failed(path, e);
+  return file;
+}
+
+int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e) {
   const int file = memfd_create("stencil planes", MFD_CLOEXEC);
   if (file < 0) return shared_pages_failed("memfd_create", e);
-  *lent = (lent_pages){.process = getpid(), .descriptor = file, .bytes = bytes};
-  if (ftruncate(file, (off_t)bytes) || fstat(file, &s))
+  if (ftruncate(file, (off_t)bytes))
     shared_pages_failed("ftruncate", e);
-  else
-    shared_pages_put(at, bytes, MAP_SHARED, file, e);
+  else if (!shared_pages_put(at, bytes, MAP_SHARED, file, e))
+    shared_file_lend(file, lent, e);
+  lent->bytes = bytes;
   if (e->id) {
-    shared_pages_end(lent);
-    return e->id;
+    close(file);
+    *lent = (lent_pages){0};
   }
-  lent->file = s.st_ino;
-  lent->node = s.st_dev;
-  return 0;
+  return e->id;
 }
 
 void shared_pages_end(lent_pages *lent) {
@@ -50,14 +66,8 @@ void shared_pages_end(lent_pages *lent) {
 }
 
 int shared_pages_borrow(void *at, const lent_pages *lent, error *e) {
-  char path[64];
-  struct stat s;
-  snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)lent->process, (long long)lent->descriptor);
-  if (stat(path, &s)) return shared_pages_failed(path, e);
-  if (s.st_ino != lent->file || s.st_dev != lent->node)
-    return FAIL(e, SHARED_PAGES, path, "it is not the file that was lent");
-  const int file = open(path, O_RDWR | O_CLOEXEC);
-  if (file < 0) return shared_pages_failed(path, e);
+  const int file = shared_file_borrow(lent, e);
+  if (file < 0) return e->id;
   const int id = shared_pages_put(at, lent->bytes, MAP_SHARED, file, e);
   close(file);
   return id;

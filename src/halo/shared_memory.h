@@ -2,7 +2,7 @@
  *
  * Pages that two of them see at once: one lends pages of its memory, the other maps them in place of its own. They have
  * no file name, so a killed run leaves nothing behind. Ranges begin and end at page boundaries. A failure is
- * SHARED_PAGES.
+ * SHARED_PAGES. Any open file can be lent in the same way.
  *
  * MPI's windows: memory of every rank of a node that all of them map. */
 #ifndef STENCIL_SHARED_MEMORY_H
@@ -32,6 +32,10 @@ int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e);
 void shared_pages_end(lent_pages *lent);
 /* Replaces the pages at `at` by those that another process has lent. */
 int shared_pages_borrow(void *at, const lent_pages *lent, error *e);
+/* What lets other processes of the node open a file that this one keeps open, even one whose folder they do not see. */
+int shared_file_lend(int file, lent_pages *lent, error *e);
+/* Opens it, to read and write; -1 after a failure. */
+int shared_file_borrow(const lent_pages *lent, error *e);
 /* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
 

@@ -46,7 +46,7 @@ static inline int fixture_open(void **state) {
   for (int i = 0; i < WAYS; i++) {
     if (io_way_open(&x->ways[i], MPI_COMM_WORLD, i < 2, &e)) return -1;
     x->ways[i].threads = x->ways[i].compressors = i % 2 ? 3 : 1;
-    x->ways[i].share = i == 2;
+    if (i == 3) x->ways[i].near = false;
   }
   if (io_way_open(&x->alone, MPI_COMM_SELF, true, &e)) return -1;
   *state = x;

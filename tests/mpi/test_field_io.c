@@ -390,6 +390,23 @@ static void test_abandoned(void **state) {
   }
 }
 
+/* Ranks near the first one write its file themselves, even those that do not look for its name; others do not. */
+static void test_lent(void **state) {
+  fixture *x = *state;
+  for (int way = 0; way < WAYS; way++) {
+    error e = {0};
+    new_file f = {.fd = -1};
+    if (x->rank == 0) {
+      snprintf(f.plan.temporary, sizeof f.plan.temporary, "%s/lent", x->folder);
+      assert_int_equal(close(open(f.plan.temporary, O_CREAT | O_WRONLY, 0666)), 0);
+    }
+    assert_int_equal(rows_open_new(&x->ways[way], &f, &e), 0);
+    assert_int_equal(f.direct, way < 3 || x->ranks == 1);
+    assert_int_equal(f.fd >= 0, way < 3 || x->rank == 0);
+    assert_int_equal(rows_close_new(&f, true, &e), 0);
+  }
+}
+
 /* `auto` follows what the ranks see. */
 static void test_modes(void **state) {
   fixture *x = *state;
@@ -406,11 +423,16 @@ static void test_modes(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_types),          cmocka_unit_test(test_layout),
-      cmocka_unit_test(test_series),         cmocka_unit_test(test_version),
-      cmocka_unit_test(test_check_writable), cmocka_unit_test(test_check_longest_name),
-      cmocka_unit_test(test_abandoned),      cmocka_unit_test(test_modes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
+                                     cmocka_unit_test(test_shapes),
+                                     cmocka_unit_test(test_types),
+                                     cmocka_unit_test(test_layout),
+                                     cmocka_unit_test(test_series),
+                                     cmocka_unit_test(test_version),
+                                     cmocka_unit_test(test_check_writable),
+                                     cmocka_unit_test(test_check_longest_name),
+                                     cmocka_unit_test(test_abandoned),
+                                     cmocka_unit_test(test_modes),
+                                     cmocka_unit_test(test_lent)};
   return FIXTURE_RUN(argc, argv, tests);
 }

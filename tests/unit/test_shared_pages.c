@@ -1,8 +1,9 @@
 /* Pages that one process lends to another: both see the same values in the range that was lent, and only there, until
- * one leaves it. */
+ * one leaves it. A file that one lends to another. */
 #include "test.h"
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -155,10 +156,37 @@ static void a_failure_lends_nothing(void **state) {
   host_memory_give_back(memory);
 }
 
+static int borrow_file_and_answer(const lent_pages *lent) {
+  error e = {0};
+  const int file = shared_file_borrow(lent, &e);
+  return file < 0 || pwrite(file, "here", 4, 3) != 4 || close(file);
+}
+
+static int borrow_file_in_vain(const lent_pages *lent) {
+  error e = {0};
+  return shared_file_borrow(lent, &e) >= 0 || e.id != ERROR_SHARED_PAGES;
+}
+
+/* One without a name, as the lender's folder is nothing to the borrower. */
+static void a_file_is_lent_until_it_is_closed(void **state) {
+  (void)state;
+  error e = {0};
+  lent_pages lent = {0};
+  char name[] = "shared_file.XXXXXX", found[5] = "";
+  const int file = mkstemp(name);
+  assert_true(file >= 0 && unlink(name) == 0);
+  assert_ok(shared_file_lend(file, &lent, &e), &e);
+  assert_int_equal(in_another_process(borrow_file_and_answer, &lent), 0);
+  assert_int_equal(pread(file, found, 4, 3), 4);
+  assert_string_equal(found, "here");
+  close(file);
+  assert_int_equal(in_another_process(borrow_file_in_vain, &lent), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(both_see_the_same_pages),
-                                     cmocka_unit_test(what_is_not_lent_cannot_be_borrowed),
-                                     cmocka_unit_test(a_failure_lends_nothing)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(both_see_the_same_pages), cmocka_unit_test(what_is_not_lent_cannot_be_borrowed),
+      cmocka_unit_test(a_failure_lends_nothing), cmocka_unit_test(a_file_is_lent_until_it_is_closed)};
   page = shared_pages_size();
   return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);
 }
