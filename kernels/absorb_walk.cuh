@@ -35,11 +35,11 @@ enum operand { BEFORE, ZETA, OUT, MEDIUM, TERM, OPERANDS };
 constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = TURNS * OPERANDS * WALK_THREADS * PACK;
 constexpr size_t WALK_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
 
-/* u, with ghosts, in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers along x: what
- * lies outside a map comes as 0, as they are, without a read of memory. side_x: point 0 in that map. */
+/* u in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers: what lies outside a map comes
+ * as 0, as they are, without a read of memory. x, y, z: point (0, 0, 0) in the maps. */
 struct walk_maps {
   CUtensorMap plane, side;
-  int side_x;
+  int x, y, z;
 };
 
 /* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge. */
@@ -76,17 +76,18 @@ template <int AXIS, int INWARD> struct walk {
   /* Starts the copy of tile j: row j - 4 of the walk. By one thread. */
   __device__ __forceinline__ void fetch(int j) {
     if (j >= c.count + 2 * GHOST_REACH) return;
-    const int slot = j % SLOTS, at_row = INWARD * (j - GHOST_REACH) + GHOST_REACH;
-    const int map_y = c.y + (AXIS == 1 ? at_row : 0), map_z = c.z + (AXIS == 2 ? at_row : 0);
-    const int side_y = map_y + (AXIS == 1 ? 0 : GHOST_REACH), side_z = map_z + (AXIS == 2 ? 0 : GHOST_REACH);
+    const int slot = j % SLOTS, along = INWARD * (j - GHOST_REACH);
+    const int side_x = maps.x + c.x - GHOST_REACH, side_y = maps.y + c.y + (AXIS == 1 ? along : 0),
+              side_z = maps.z + c.z + (AXIS == 2 ? along : 0);
     const bool owned = j >= GHOST_REACH && j < c.count + GHOST_REACH;
     float *to = ring + slot * SLOT;
     bulk_tensor::wait(empty + slot, (j / SLOTS & 1) ^ 1);
     bulk_tensor::arrive_and_expect(full + slot, (int)sizeof(float) * (BOX + (owned ? 2 * SIDE : 0)));
-    bulk_tensor::copy_box(to, &maps.plane, c.x + GHOST_REACH, map_y, map_z, full + slot);
+    bulk_tensor::copy_box(to, &maps.plane, maps.x + c.x, side_y - (AXIS == 1 ? 0 : GHOST_REACH),
+                          side_z - (AXIS == 2 ? 0 : GHOST_REACH), full + slot);
     if (!owned) return;
-    bulk_tensor::copy_box(to + BOX, &maps.side, maps.side_x + c.x - GHOST_REACH, side_y, side_z, full + slot);
-    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, maps.side_x + c.x + TILE_X, side_y, side_z,
+    bulk_tensor::copy_box(to + BOX, &maps.side, side_x, side_y, side_z, full + slot);
+    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, side_x + GHOST_REACH + TILE_X, side_y, side_z,
                           full + slot);
   }
   __device__ __forceinline__ void wait_for(int j) { bulk_tensor::wait(full + j % SLOTS, j / SLOTS & 1); }

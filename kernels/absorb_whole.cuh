@@ -222,18 +222,27 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   return s;
 }
 
+/* u with its ghosts, but for those beyond the layer at the low or high end of an axis; *at: point 0 along it. */
+inline void leave_out(bool low, bool high, ptrdiff_t stride, size_t *points, const float **first, int *at) {
+  *at = low ? 0 : GHOST_REACH;
+  if (low) *first += GHOST_REACH * stride, *points -= GHOST_REACH;
+  if (high) *points -= GHOST_REACH;
+}
+
 inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const absorb_args &a) {
   constexpr int G = GHOST_REACH, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
-  const absorb_axis &x = a.axis[0];
-  const bulk_tensor::tensor u = bulk_tensor::with_ghosts(a.field, 0, a.field.nz);
-  bulk_tensor::tensor beside = u;
-  if (x.lo > 0) beside.first += G, beside.nx -= G;
-  if (x.hi > 0) beside.nx -= G;
-  m->along_y.side_x = m->along_z.side_x = x.lo > 0 ? 0 : G;
+  const absorb_axis &x = a.axis[0], &y = a.axis[1], &z = a.axis[2];
+  bulk_tensor::tensor u = bulk_tensor::with_ghosts(a.field, 0, a.field.nz);
+  walk_maps &w = m->along_y;
+  leave_out(x.lo > 0, x.hi > 0, 1, &u.nx, &u.first, &w.x);
+  leave_out(y.lo > 0, y.hi > 0, (ptrdiff_t)u.pitch, &u.ny, &u.first, &w.y);
+  leave_out(z.lo > 0 && z.origin == 0, z.hi > 0 && z.origin + a.field.nz == z.points, (ptrdiff_t)u.plane,
+            &u.nz, &u.first, &w.z);
+  m->along_z = w;
   cudaError_t status = make_map(e, &m->along_y.plane, u, {TILE_X, 1, READ});
-  if (status == cudaSuccess) status = make_map(e, &m->along_y.side, beside, {G, 1, ROWS_ACROSS});
+  if (status == cudaSuccess) status = make_map(e, &m->along_y.side, u, {G, 1, ROWS_ACROSS});
   if (status == cudaSuccess) status = make_map(e, &m->along_z.plane, u, {TILE_X, READ});
-  if (status == cudaSuccess) status = make_map(e, &m->along_z.side, beside, {G, ROWS_ACROSS});
+  if (status == cudaSuccess) status = make_map(e, &m->along_z.side, u, {G, ROWS_ACROSS});
   return status;
 }
 
