@@ -10,6 +10,7 @@
  * of the same kernel on fields that fit each core's L2 cache. */
 #include "base/clock.h"
 #include "base/thread.h"
+#include "kernels/host_simd.h"
 #include "kernels/kernel.h"
 #include "arithmetic.h"
 #include "wavefront.h"
@@ -24,7 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PASSES_MIN = 8, TURNS = 4, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
+enum { PASSES_MIN = 8, TURNS = 4, CACHED_SWEEPS = 16, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
 static const double SECONDS_MIN = 0.25;
 
 /* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
@@ -92,7 +93,7 @@ static void fill(work *w, int part, const float *from, float *to) {
 }
 
 /* Weights that keep the fields finite: an average for jacobi, else a Laplacian with m < 1. */
-static void kernel_pass(work *w, int part, const float *from, float *to) {
+static kernel_args arguments(const work *w, const float *from, float *to) {
   const slab *s = w->s;
   size_t first = slab_offset(s, 0, 0, 0);
   kernel_args a = {.in = from + first, .out = to + first, .pitch = s->pitch, .plane = s->plane};
@@ -103,7 +104,30 @@ static void kernel_pass(work *w, int part, const float *from, float *to) {
   for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 0.6 */
   for (int f = 0; f < FACE_COUNT; f++) a.ghosts[f] = (unsigned char)w->rule;
   a.virtual_x = (unsigned char)kernel_virtual_x(w->k, &a);
+  return a;
+}
+
+static void kernel_pass(work *w, int part, const float *from, float *to) {
+  const kernel_args a = arguments(w, from, to);
   w->k->host(&a, part, w->threads);
+}
+
+/* Sweeps in the cache take microseconds: so many of them that the clock does not count. One thread. */
+static void cached_pass(work *w, int part, const float *from, float *to) {
+  const kernel_args there = arguments(w, w->field[0], w->field[1]),
+                    back = arguments(w, w->field[1], w->field[0]);
+  (void)from, (void)to;
+  for (int i = 0; i < CACHED_SWEEPS; i++) w->k->host(i % 2 ? &back : &there, part, w->threads);
+}
+
+/* The same without asking for planes that enter, which are in the cache anyhow: as a wavefront's later steps. */
+static void cached_silent_pass(work *w, int part, const float *from, float *to) {
+  const kernel_args there = arguments(w, w->field[0], w->field[1]),
+                    back = arguments(w, w->field[1], w->field[0]);
+  const host_share all = {0, w->s->ny, 0, w->s->nz};
+  (void)part, (void)from, (void)to;
+  for (int i = 0; i < CACHED_SWEEPS; i++)
+    host_isa_get(0)->share[w->k->equation](i % 2 ? &back : &there, all, (host_ahead){{NULL}});
 }
 
 static void *worker_main(void *argument) {
@@ -208,7 +232,8 @@ static void measure_images(work *w, bool medium) {
 }
 
 /* Gpts/s where a slab of 12 rows of each thread's own stays in its L2 cache: the sum over threads. */
-static double cached_gpts(const work *w, enum equation equation, bool medium) {
+static double cached_gpts(const work *w, enum equation equation, bool medium,
+                          void (*pass)(work *, int, const float *, float *)) {
   slab small;
   error e = {0};
   if (slab_init(&small, &(slab_shape){256, 12, 8, .ghost = RADIUS}, 0, 1, &e)) exit(1);
@@ -218,7 +243,7 @@ static double cached_gpts(const work *w, enum equation equation, bool medium) {
     if (!(*fields[i] = aligned_alloc(HUGE_PAGE, HUGE_PAGE))) exit(1);
   measure(&alone, fill);
   if (kernel_find("simd", equation, BACKEND_HOST, &alone.k, &e)) exit(1);
-  double seconds = measure(&alone, kernel_pass);
+  double seconds = measure(&alone, pass) / CACHED_SWEEPS;
   for (int i = 0; i < 3; i++) free(*fields[i]);
   return w->threads * 1e-9 * small.nx * small.ny * small.nz / seconds;
 }
@@ -229,7 +254,8 @@ static void measure_depths(work *w, enum equation equation, bool medium) {
   for (int turn = 0; turn < TURNS; turn++) {
     r.copy = fmax(r.copy, fastest_copy(w));
     r.registers = fmax(r.registers, arithmetic_measure(w->threads).gpts);
-    r.cached = fmax(r.cached, cached_gpts(w, equation, medium));
+    r.cached = fmax(r.cached, cached_gpts(w, equation, medium, cached_pass));
+    r.silent = fmax(r.silent, cached_gpts(w, equation, medium, cached_silent_pass));
     for (int i = 0; i < WAVEFRONT_SHAPES; i++)
       r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, &wavefront_shapes[i]));
   }

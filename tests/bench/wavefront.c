@@ -80,13 +80,16 @@ static void row_to_json(const depth_rates *r, int i, int bytes, const slab *s, i
           wavefront_shapes[i].upright ? "true" : "false", r->gpts[i], r->copy);
   fprintf(json, "\"bytes\": %d, \"copy_gpts\": %.4f, \"register_gpts\": %.4f, \"ceiling_gpts\": %.4f, ",
           bytes, r->copy / bytes, r->registers, fmin(r->copy / bytes, r->registers));
-  fprintf(json, "\"cached_gpts\": %.4f}", r->cached);
+  fprintf(json, "\"cached_gpts\": %.4f, \"cached_silent_gpts\": %.4f}", r->cached, r->silent);
 }
 
 void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json) {
   const int bytes = 8 + (r->equation == EQUATION_WAVE ? 4 : 0) + (r->medium ? 4 : 0);
-  printf("%-6s copy %.2f GB/s, registers %.2f Gpts/s; the sweep in L2 %.2f Gpts/s\n",
-         equation_name(r->equation), r->copy, r->registers, r->cached);
+  printf(
+      "%-6s copy %.2f GB/s, registers %.2f Gpts/s; the sweep in L2 %.2f Gpts/s (%.1f %% of registers), not "
+      "asking for planes %.2f (%.1f %%)\n",
+      equation_name(r->equation), r->copy, r->registers, r->cached, 100 * r->cached / r->registers, r->silent,
+      100 * r->silent / r->registers);
   for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
     const wavefront_shape *shape = &wavefront_shapes[i];
     printf("%-6s %-6s %d step%s a pass%-9s %8.4f Gpts/s  ", equation_name(r->equation),

@@ -24,6 +24,7 @@ typedef struct depth_rates {
   double copy;      /* GB/s */
   double registers; /* Gpts/s that arithmetic allows (arithmetic.h): the other ceiling */
   double cached;    /* Gpts/s of the sweep on fields that fit each core's L2 cache */
+  double silent;    /* the same, not asking for planes that enter */
   double gpts[WAVEFRONT_SHAPES];
 } depth_rates;
 
