@@ -7,8 +7,8 @@
 
 /* What comes before a sweep of points in no layer along y or z and the walks through the other points (absorb_whole.cuh):
  * leaves what a layer along x adds to points, one term each to be multiplied by the medium, in the array psi_in, which
- * nobody reads again. Points in layers along both y and z get none: the walks' launch does them. Layers along x are at most 32 wide
- * (TERMS_MOST), rows at least 64 long. */
+ * nobody reads again. Points in layers along both y and z get none: the walks' launch does them. Layers along x are at most
+ * 32 wide (TERMS_MOST), rows at least 64 long. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
 
 namespace absorbing {
