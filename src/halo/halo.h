@@ -77,8 +77,7 @@ struct halo {
   double exchange_seconds;
   /* The whole exchange runs on the device, between HALO_TO_HOST and HALO_TO_DEVICE_BEGIN, without the host. */
   bool on_device;
-  bool
-      mapped; /* an exchange moves nothing: ghosts are the neighbours' own planes, or there are none on the host */
+  bool mapped; /* an exchange moves nothing: ghosts are the neighbours' own planes, or the host has none */
   /* Exchanges run on it: STREAM_BOUNDARY, but STREAM_INTERIOR where `mapped`, because there nothing runs beside a step
    * and each change of streams wakes a thread. */
   int stream;
