@@ -215,7 +215,7 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   whole_shell s = {};
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
   s.tiles_x = blocks_for(f.nx, TILE_X);
-  const int planes = f.z_end - f.z_begin - s.z.between(), rows = f.ny - s.y.between();
+  const int planes = s.z.outer(), rows = s.y.outer();
   if (planes) s.along_z = marches(s.tiles_x, s.y.between(), a.width);
   s.corners = blocks_for((long long)f.nx * rows * planes, CORNER_POINTS * WALK_THREADS);
   if (rows) s.along_y = marches(s.tiles_x, s.z.between(), a.width);
