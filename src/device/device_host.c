@@ -2,6 +2,7 @@
  * rules, which are CUDA's. */
 #include "device.h"
 #include "host_memory.h"
+#include "host_parts.h"
 #include "host_stream.h"
 #include "host_tasks.h"
 #include <errno.h>
@@ -20,7 +21,9 @@ typedef struct host_device {
   error failures[STREAM_COUNT];
   host_event events[EVENT_MAX];
   int threads;
-  double patience; /* s that a thread polls before it sleeps; 0 where ranks share cores */
+  double patience;       /* s that a thread polls before it sleeps; 0 where ranks share cores */
+  host_members *members; /* ranks that do parts of each other's launches; NULL: none */
+  int waiting;           /* threads that help them while this rank waits */
 } host_device;
 
 static host_device *host_of(device *dev) {
@@ -103,14 +106,35 @@ static void host_run_operation(const void *payload, int part, int parts) {
   if (!t->failure->id) t->run(t->args, part, parts);
 }
 
+/* Writes a launch on the board, when the one before is done. */
+typedef struct board_task {
+  const host_members *members;
+  const kernel *k;
+  int pieces;
+  kernel_args args;
+} board_task;
+
+static void host_run_write(const void *payload, int part, int parts) {
+  (void)part, (void)parts;
+  const board_task *t = payload;
+  host_board_write(t->members, t->k, &t->args, t->pieces);
+}
+
 static int host_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
   host_device *h = host_of(dev);
   if (!k->host) return FAIL(e, DEVICE_FAILED, "host", k->name, "not a kernel of the host device");
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
   const launch_task task = {&h->failures[stream], k->host, *args};
-  host_stream_push(h->streams[stream], host_run_launch, &task, sizeof task, h->threads,
-                   host_share_pieces(args, h->threads));
+  const int pieces = host_share_pieces(args, h->threads);
+  const bool open = h->members && stream == STREAM_INTERIOR && host_board_takes(h->members, k, args);
+  h->waiting = pieces > 1 ? h->threads : 1;
+  if (open && pieces > 1) {
+    const board_task board = {h->members, k, pieces, *args};
+    host_stream_push(h->streams[stream], host_run_write, &board, sizeof board, 1, 1);
+    host_stream_push_board(h->streams[stream], host_run_launch, &task, sizeof task, h->members->mine);
+  } else
+    host_stream_push(h->streams[stream], host_run_launch, &task, sizeof task, h->threads, pieces);
   return 0;
 }
 
@@ -171,12 +195,39 @@ static int host_signal(device *dev, int stream, uint32_t *counter, uint32_t valu
 
 static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e) {
   (void)e;
-  host_counter_await(host_of(dev)->streams[stream], counter, value, host_of(dev)->patience);
+  const host_device *h = host_of(dev);
+  const host_members *members = stream == STREAM_INTERIOR ? h->members : NULL;
+  const host_counter c = {counter, value, h->patience, members};
+  host_counter_await(h->streams[stream], &c, members ? h->waiting : 1);
   return 0;
 }
 
+static int host_place(device *dev, void *memory, size_t bytes, error *e) {
+  (void)e;
+  host_device *h = host_of(dev);
+  host_copy_push_place(h->streams[STREAM_INTERIOR], memory, bytes / sizeof(float), h->threads);
+  host_stream_sync(h->streams[STREAM_INTERIOR]);
+  return 0;
+}
+
+/* Others see launches of the interior only: where planes are mapped, they are all that there is. */
+static int host_share_launches(device *dev, const device_share *s, error *e) {
+  host_device *h = host_of(dev);
+  for (int i = 0; i < STREAM_COUNT; i++) host_stream_sync(h->streams[i]);
+  free(h->members);
+  h->members = NULL;
+  h->waiting = 1;
+  if (!s || h->patience <= 0 || h->threads > BOARD_THREADS) return 0;
+  h->members = host_members_new(s, h->threads);
+  return h->members ? 0 : FAIL(e, OUT_OF_MEMORY, sizeof *h->members, "the host device");
+}
+
 /* Memory is shared by pages (shared_memory.h), not by handles. */
-static const device_peer host_peer = {.signal = host_signal, .await = host_await};
+static const device_peer host_peer = {.signal = host_signal,
+                                      .await = host_await,
+                                      .place = host_place,
+                                      .share = host_share_launches,
+                                      .board_bytes = sizeof(host_board)};
 
 /* --- open and close ------------------------------------------------------------------------------------- */
 
@@ -184,6 +235,7 @@ static void host_close(device *dev) {
   host_device *h = host_of(dev);
   for (int s = 0; s < STREAM_COUNT; s++) host_stream_close(h->streams[s]);
   for (int i = 0; i < EVENT_MAX; i++) host_event_close(&h->events[i]);
+  free(h->members);
   free(h);
 }
 

@@ -14,6 +14,7 @@ enum { QUEUE_LENGTH = 128, SPINS = 400 /* looks before a waiting thread yields i
 typedef struct queued_task {
   host_task *task;
   int threads, pieces; /* how many threads work on it, and parts for each of them */
+  host_board *board;   /* where other ranks see it; its pieces count then; NULL: nowhere */
   _Alignas(16) unsigned char payload[HOST_TASK_PAYLOAD];
 } queued_task;
 
@@ -23,11 +24,6 @@ typedef struct helper {
   int number; /* 1 .. threads - 1; the stream's own thread is number 0 */
 } helper;
 
-/* How many of a thread's parts have been taken; in a cache line of its own. */
-typedef struct taken {
-  _Alignas(64) atomic_int parts;
-} taken;
-
 struct host_stream {
   int threads;
   double patience; /* s */
@@ -35,7 +31,7 @@ struct host_stream {
   bool thread_started;
   int helpers_started;
   helper *helpers;
-  taken *taken; /* of each thread, of what the helpers work on */
+  host_parts *parts; /* of each thread, of what the helpers work on */
 
   /* The queue is written by the one thread that uses the device and read by the stream's own thread. The
    * semaphore orders them one way only: if pushing also looked at what is done, every push would order the
@@ -85,14 +81,15 @@ static bool host_stream_await_call(host_stream *s, size_t seen) {
 
 /* Does the thread's own parts, then those that other threads have left. */
 static void host_stream_do_parts(host_stream *s, const queued_task *q, int own) {
-  const int owners = q->pieces > 1 ? q->threads : 1; /* a single part is done by its owner */
+  const int pieces = q->board ? q->board->pieces : q->pieces;
+  const int owners = pieces > 1 ? q->threads : 1; /* a single part is done by its owner */
   if (own >= q->threads && owners == 1) return;
+  host_parts *parts = q->board ? q->board->parts : s->parts;
   for (int i = 0; i < owners; i++) {
     const int owner = (own + i) % q->threads;
-    for (;;) {
-      const int piece = atomic_fetch_add_explicit(&s->taken[owner].parts, 1, memory_order_relaxed);
-      if (piece >= q->pieces) break;
-      q->task(q->payload, owner * q->pieces + piece, q->threads * q->pieces);
+    for (int left; host_parts_take(&parts[owner], &left);) {
+      q->task(q->payload, (owner + 1) * pieces - 1 - left, q->threads * pieces);
+      if (q->board) atomic_fetch_sub_explicit(&q->board->undone, 1, memory_order_release);
     }
   }
 }
@@ -110,12 +107,7 @@ static void *host_stream_helper_main(void *argument) {
   return NULL;
 }
 
-static void host_stream_run_task(host_stream *s, const queued_task *q) {
-  if (q->threads == 1) {
-    q->task(q->payload, 0, 1);
-    return;
-  }
-  for (int i = 0; i < q->threads; i++) s->taken[i].parts = 0;
+static void host_stream_run_with_helpers(host_stream *s, const queued_task *q) {
   pthread_mutex_lock(&s->team_lock);
   s->shared = q;
   s->busy = (size_t)s->threads - 1;
@@ -129,6 +121,31 @@ static void host_stream_run_task(host_stream *s, const queued_task *q) {
   pthread_mutex_lock(&s->team_lock);
   while (s->busy > 0) pthread_cond_wait(&s->team_finished, &s->team_lock);
   pthread_mutex_unlock(&s->team_lock);
+}
+
+/* Lets other ranks take parts, too, and waits for those that they have taken. */
+static void host_stream_run_board(host_stream *s, const queued_task *q) {
+  const double LONGEST = 200e-6; /* s */
+  host_board *b = q->board;
+  atomic_store_explicit(&b->undone, q->threads * b->pieces, memory_order_relaxed);
+  for (int i = 0; i < q->threads; i++) host_parts_open(&b->parts[i], b->pieces);
+  if (q->threads == 1)
+    host_stream_do_parts(s, q, 0);
+  else
+    host_stream_run_with_helpers(s, q);
+  pace p = {.begin = clock_seconds(), .eager = s->patience, .spins = SPINS};
+  while (atomic_load_explicit(&b->undone, memory_order_acquire) > 0) pace_wait(&p, LONGEST);
+}
+
+static void host_stream_run_task(host_stream *s, const queued_task *q) {
+  if (q->board) {
+    host_stream_run_board(s, q);
+  } else if (q->threads == 1) {
+    q->task(q->payload, 0, 1);
+  } else {
+    for (int i = 0; i < q->threads; i++) host_parts_open(&s->parts[i], q->pieces);
+    host_stream_run_with_helpers(s, q);
+  }
 }
 
 static void *host_stream_main(void *argument) {
@@ -148,8 +165,9 @@ static void *host_stream_main(void *argument) {
 
 static bool host_stream_start_threads(host_stream *s) {
   s->helpers = calloc((size_t)s->threads, sizeof *s->helpers);
-  s->taken = aligned_alloc(_Alignof(taken), (size_t)s->threads * sizeof *s->taken);
-  if (!s->helpers || !s->taken) return false;
+  s->parts = aligned_alloc(_Alignof(host_parts), (size_t)s->threads * sizeof *s->parts);
+  if (!s->helpers || !s->parts) return false;
+  memset(s->parts, 0, (size_t)s->threads * sizeof *s->parts);
   for (int number = 1; number < s->threads; number++) {
     helper *h = &s->helpers[s->helpers_started];
     *h = (helper){.stream = s, .number = number};
@@ -197,7 +215,7 @@ void host_stream_close(host_stream *s) {
   pthread_mutex_destroy(&s->done_lock);
   sem_destroy(&s->queued);
   free(s->helpers);
-  free(s->taken);
+  free(s->parts);
   free(s);
 }
 
@@ -208,14 +226,29 @@ static void host_stream_wait_done(host_stream *s, size_t target) {
   pthread_mutex_unlock(&s->done_lock);
 }
 
-void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
-                      int pieces) {
+/* The next slot of the queue, filled but for threads and pieces. */
+static queued_task *host_stream_fill(host_stream *s, host_task *task, const void *payload, size_t bytes) {
   if (s->pushed - s->known_done == QUEUE_LENGTH) host_stream_wait_done(s, s->pushed - QUEUE_LENGTH / 2);
   queued_task *q = &s->queue[s->pushed++ % QUEUE_LENGTH];
   q->task = task;
+  q->board = NULL;
+  if (bytes) memcpy(q->payload, payload, bytes);
+  return q;
+}
+
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
+                      int pieces) {
+  queued_task *q = host_stream_fill(s, task, payload, bytes);
   q->threads = threads < s->threads ? threads : s->threads;
   q->pieces = pieces;
-  if (bytes) memcpy(q->payload, payload, bytes);
+  sem_post(&s->queued);
+}
+
+void host_stream_push_board(host_stream *s, host_task *task, const void *payload, size_t bytes,
+                            host_board *board) {
+  queued_task *q = host_stream_fill(s, task, payload, bytes);
+  q->threads = s->threads;
+  q->board = board;
   sem_post(&s->queued);
 }
 

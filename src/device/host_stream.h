@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include "base/error.h"
+#include "host_parts.h"
 
 typedef struct host_stream host_stream;
 
@@ -26,6 +27,10 @@ void host_stream_close(host_stream *s);
  * the queue is full. */
 void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
                       int pieces);
+/* The same with all the stream's threads, for the launch that the task before has written on a board: other ranks may
+ * take parts as well. */
+void host_stream_push_board(host_stream *s, host_task *task, const void *payload, size_t bytes,
+                            host_board *board);
 /* Waits until everything pushed so far has run. */
 void host_stream_sync(host_stream *s);
 

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "base/clock.h"
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -21,6 +22,29 @@ static void host_copy_part(size_t count, int part, int parts, size_t *begin, siz
   const size_t length = (count / (size_t)parts + 1023) / 1024 * 1024;
   *begin = length * (size_t)part < count ? length * (size_t)part : count;
   *end = part == parts - 1 || *begin + length > count ? count : *begin + length;
+}
+
+/* Where anonymous memory has huge pages by madvise, memory that processes share usually has none but by this call. The
+ * page touched first decides where a huge one lies. */
+static void host_copy_collapse(float *begin, float *end) {
+#ifdef MADV_COLLAPSE
+  const uintptr_t HUGE_PAGE = 2 << 20;
+  for (uintptr_t at = (uintptr_t)begin / HUGE_PAGE * HUGE_PAGE; at < (uintptr_t)end; at += HUGE_PAGE) {
+    float *first = at < (uintptr_t)begin ? begin : (float *)at;
+    memset(first, 0xFF, sizeof *first);
+    (void)madvise((void *)at, HUGE_PAGE, MADV_COLLAPSE); /* only a hint */
+  }
+#else
+  (void)begin, (void)end;
+#endif
+}
+
+static void host_copy_run_place(const void *payload, int part, int parts) {
+  const nan_task *t = payload;
+  size_t begin, end;
+  host_copy_part(t->count, part, parts, &begin, &end);
+  host_copy_collapse(t->to + begin, t->to + end);
+  memset(t->to + begin, 0xFF, (end - begin) * sizeof(float));
 }
 
 static void host_copy_run_nan(const void *payload, int part, int parts) {
@@ -100,6 +124,11 @@ void host_copy_push(host_stream *s, const copy_task *task, int threads) {
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads) {
   nan_task task = {to, count};
   host_stream_push(s, host_copy_run_nan, &task, sizeof task, threads, 1);
+}
+
+void host_copy_push_place(host_stream *s, float *to, size_t count, int threads) {
+  nan_task task = {to, count};
+  host_stream_push(s, host_copy_run_place, &task, sizeof task, threads, 1);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
@@ -183,7 +212,6 @@ int host_event_seconds(host_event *first, host_event *last, double *seconds, err
 typedef struct counter_task {
   uint32_t *counter;
   uint32_t value;
-  double patience; /* s */
 } counter_task;
 
 static void host_counter_run_signal(const void *payload, int part, int parts) {
@@ -196,17 +224,17 @@ static void host_counter_run_signal(const void *payload, int part, int parts) {
 static void host_counter_run_await(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const double LONGEST = 200e-6; /* s */
-  const counter_task *t = payload;
-  pace p = {.begin = clock_seconds(), .eager = t->patience};
-  while ((int32_t)(__atomic_load_n(t->counter, __ATOMIC_ACQUIRE) - t->value) < 0) pace_wait(&p, LONGEST);
+  const host_counter *c = payload;
+  pace p = {.begin = clock_seconds(), .eager = c->patience};
+  while ((int32_t)(__atomic_load_n(c->counter, __ATOMIC_ACQUIRE) - c->value) < 0)
+    if (!c->members || !host_members_help(c->members)) pace_wait(&p, LONGEST);
 }
 
 void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value) {
-  counter_task signal = {counter, value, 0};
+  counter_task signal = {counter, value};
   host_stream_push(s, host_counter_run_signal, &signal, sizeof signal, 1, 1);
 }
 
-void host_counter_await(host_stream *s, const uint32_t *counter, uint32_t value, double patience) {
-  counter_task await = {(uint32_t *)(uintptr_t)counter, value, patience};
-  host_stream_push(s, host_counter_run_await, &await, sizeof await, 1, 1);
+void host_counter_await(host_stream *s, const host_counter *c, int threads) {
+  host_stream_push(s, host_counter_run_await, c, sizeof *c, threads, 1);
 }

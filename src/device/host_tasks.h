@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include "device.h"
+#include "host_parts.h"
 #include "host_stream.h"
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
@@ -22,6 +23,8 @@ void host_copy_push(host_stream *s, const copy_task *task, int threads);
 /* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near
  * them. */
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads);
+/* The same for memory that processes share, where huge pages must be asked for by name. */
+void host_copy_push_place(host_stream *s, float *to, size_t count, int threads);
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
 
@@ -50,8 +53,14 @@ int host_event_seconds(host_event *first, host_event *last, double *seconds, err
 
 /* Sets the counter when all earlier work of the stream is done. A process that awaits it then sees that work. */
 void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value);
-/* Holds back later work of the stream until the counter has reached `value`, which may wrap around. The stream stays
- * awake for the first `patience` seconds. */
-void host_counter_await(host_stream *s, const uint32_t *counter, uint32_t value, double patience);
+/* A counter of another process, and how to wait for it. */
+typedef struct host_counter {
+  const uint32_t *counter;
+  uint32_t value;              /* may wrap around */
+  double patience;             /* s in which the waiting threads stay awake */
+  const host_members *members; /* whose launches they do parts of meanwhile; NULL: nobody's */
+} host_counter;
+/* Holds back later work of the stream until the counter has reached the value. `threads` wait. */
+void host_counter_await(host_stream *s, const host_counter *c, int threads);
 
 #endif

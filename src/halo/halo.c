@@ -146,7 +146,10 @@ static int halo_compare(halo *h, double seconds[TRANSPORTS], error *e) {
     const char *name = halo_transports[i].name, *before = i ? "; " : "";
     error refused = {0};
     seconds[i] = INFINITY;
-    if (halo_enter(h, &halo_transports[i], false, &refused)) {
+    h->trial = true;
+    const int impossible = halo_enter(h, &halo_transports[i], false, &refused);
+    h->trial = false;
+    if (impossible) {
       halo_tell(h, "%s%s: %s", before, name, refused.text);
       continue;
     }

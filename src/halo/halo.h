@@ -77,6 +77,7 @@ struct halo {
   double exchange_seconds;
   /* The whole exchange runs on the device, between HALO_TO_HOST and HALO_TO_DEVICE_BEGIN, without the host. */
   bool on_device;
+  bool trial;  /* it is only measured: fields will not be used */
   bool mapped; /* an exchange moves nothing: ghosts are the neighbours' own planes, or the host has none */
   /* Exchanges run on it: STREAM_BOUNDARY, but STREAM_INTERIOR where `mapped`, because there nothing runs beside a step
    * and each change of streams wakes a thread. */
@@ -98,8 +99,8 @@ int transport_check(const char *name, device *dev, error *e);
  *
  * After a failure no transport is open; halo_close frees the rest.
  *
- * Opening and closing leave NaN in and beside the planes that are exchanged: load fields after opening and read them
- * before closing. While the halo is open, ghosts towards a neighbour may be the same memory as the neighbour's own
+ * Opening and closing lose what fields hold, and leave NaN in and beside the planes that are exchanged: load fields after
+ * opening and read them before closing. While the halo is open, ghosts towards a neighbour may be the same memory as the neighbour's own
  * planes (transport_shared.c). So only the exchange may write ghosts, unless with the values that the neighbour has
  * there. Own planes may change only in steps that alternate with exchanges, or when all ranks are known to be done with
  * the field. */

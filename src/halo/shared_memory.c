@@ -21,9 +21,13 @@ static int shared_pages_failed(const char *call, error *e) {
   return FAIL(e, SHARED_PAGES, call, strerror(errno));
 }
 
-static int shared_pages_put(void *at, size_t bytes, int flags, int file, error *e) {
-  void *mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | flags, file, 0);
+static int shared_pages_put(void *at, size_t bytes, int flags, int file, size_t offset, error *e) {
+  void *mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | flags, file, (off_t)offset);
   return mapped == MAP_FAILED ? shared_pages_failed("mmap", e) : 0;
+}
+
+int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e) {
+  return shared_pages_put(at, bytes, MAP_SHARED, file, offset, e);
 }
 
 int shared_file_lend(int file, lent_pages *lent, error *e) {
@@ -45,13 +49,22 @@ int shared_file_borrow(const lent_pages *lent, error *e) {
   return file;
 }
 
-int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e) {
+int shared_file_new(size_t bytes, error *e) {
+  struct rlimit limit; /* `ulimit -f`: beyond it a signal would end the process */
   const int file = memfd_create("stencil planes", MFD_CLOEXEC);
-  if (file < 0) return shared_pages_failed("memfd_create", e);
-  if (ftruncate(file, (off_t)bytes))
+  if (file < 0) return shared_pages_failed("memfd_create", e), -1;
+  if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < bytes)
+    FAIL(e, SHARED_PAGES, "ftruncate", strerror(EFBIG));
+  else if (ftruncate(file, (off_t)bytes))
     shared_pages_failed("ftruncate", e);
-  else if (!shared_pages_put(at, bytes, MAP_SHARED, file, e))
-    shared_file_lend(file, lent, e);
+  if (e->id) close(file);
+  return e->id ? -1 : file;
+}
+
+int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e) {
+  const int file = shared_file_new(bytes, e);
+  if (file < 0) return e->id;
+  if (!shared_pages_put(at, bytes, MAP_SHARED, file, 0, e)) shared_file_lend(file, lent, e);
   lent->bytes = bytes;
   if (e->id) {
     close(file);
@@ -68,17 +81,36 @@ void shared_pages_end(lent_pages *lent) {
 int shared_pages_borrow(void *at, const lent_pages *lent, error *e) {
   const int file = shared_file_borrow(lent, e);
   if (file < 0) return e->id;
-  const int id = shared_pages_put(at, lent->bytes, MAP_SHARED, file, e);
+  const int id = shared_pages_put(at, lent->bytes, MAP_SHARED, file, 0, e);
   close(file);
   return id;
 }
 
 int shared_pages_leave(void *at, size_t bytes, error *e) {
-  TRY(shared_pages_put(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, e));
+  TRY(shared_pages_put(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, e));
 #ifdef MADV_HUGEPAGE
   (void)madvise(at, bytes, MADV_HUGEPAGE); /* as the memory around them */
 #endif
   return 0;
+}
+
+static const size_t HUGE_PAGE = 2 << 20;
+
+int shared_pages_reserve(size_t bytes, size_t place, void **at, error *e) {
+  const size_t page = shared_pages_size(), spare = HUGE_PAGE + page,
+               all = (bytes + spare + page) / page * page;
+  char *begin = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (begin == MAP_FAILED) return shared_pages_failed("mmap", e);
+  const size_t lead = (place % HUGE_PAGE + HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE) % HUGE_PAGE;
+  char *first = begin + lead / page * page, *end = first + (place % page + bytes + page - 1) / page * page;
+  if (first > begin) munmap(begin, (size_t)(first - begin));
+  if (begin + all > end) munmap(end, (size_t)(begin + all - end));
+  *at = begin + lead;
+  return 0;
+}
+
+void shared_pages_release(void *at, size_t bytes) {
+  if (bytes) munmap(at, bytes);
 }
 
 /* --- windows ----------------------------------------------------------------------------------------------------- */

@@ -36,6 +36,15 @@ int shared_pages_borrow(void *at, const lent_pages *lent, error *e);
 int shared_file_lend(int file, lent_pages *lent, error *e);
 /* Opens it, to read and write; -1 after a failure. */
 int shared_file_borrow(const lent_pages *lent, error *e);
+/* Makes a file without a name. Returns it, open; -1 after a failure. The caller closes it, which pages that are mapped
+ * outlive. */
+int shared_file_new(size_t bytes, error *e);
+/* Replaces the pages at `at` by those of a file from `offset` on, which other processes may map, too. */
+int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e);
+/* Reserves addresses for `bytes`, with nothing behind them, such that *at is `place` plus a multiple of 2 MiB, as huge
+ * pages need it. The caller releases them, rounded to whole pages, with all that is mapped there by then. */
+int shared_pages_reserve(size_t bytes, size_t place, void **at, error *e);
+void shared_pages_release(void *at, size_t bytes);
 /* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
 

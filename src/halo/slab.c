@@ -98,7 +98,7 @@ int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
   s->upper = rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK;
   s->pitch = slab_pitch_of(s->nx);
   s->plane = s->pitch * slab_rows_of(s->ny);
-  s->lead = (size_t)s->z0 * s->plane % SLAB_PAGE;
+  s->lead = (size_t)s->z0 * s->plane % SLAB_HUGE;
   return 0;
 }
 
@@ -113,8 +113,8 @@ void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
 }
 
 size_t slab_floats(const slab *s) {
-  /* A pad after the last row for its right ghosts; one before the first point's left ghosts, with the largest lead. */
-  return ((size_t)s->nz + 2 * (size_t)s->ghost) * s->plane + SLAB_ALIGN + SLAB_PAGE;
+  /* A pad after the last row for its right ghosts; one before the first point's left ghosts. */
+  return ((size_t)s->nz + 2 * (size_t)s->ghost) * s->plane + 2 * SLAB_ALIGN + s->lead;
 }
 
 size_t slab_rows(const slab *s) {

@@ -14,7 +14,10 @@ extern "C" {
 enum {
   RADIUS = 4,       /* reach of the stencil along each axis, points */
   SLAB_ALIGN = 32,  /* floats: the first point of every row starts on a 128-byte line */
-  SLAB_PAGE = 1024, /* floats: a plane lies at the same place within a page on every rank that holds it */
+  SLAB_PAGE = 1024, /* floats of a page */
+  SLAB_HUGE =
+      512 *
+      SLAB_PAGE, /* of a huge page: a plane lies at the same place within one on every rank that holds it */
   SLAB_NO_RANK = -1 /* no neighbour: an outer face of the grid */
 };
 
@@ -27,8 +30,8 @@ typedef struct zrange {
 /* One rank's share of the grid. Memory is (nz + 2 ghost) planes of slab_rows rows of `pitch` floats; a row's 4 left
  * ghosts lie just before its first point and its 4 right ghosts just after its last, in the padding of the next row: so
  * every row starts aligned and shares its padding with its neighbour. Before them lie `lead` floats. They make a plane
- * and its copy among a neighbour's ghosts begin at the same place within a page (SLAB_PAGE) if the memory of both
- * begins on a page: ranks of a node can then share the pages. */
+ * and its copy among a neighbour's ghosts begin at the same place within a huge page (SLAB_HUGE) if the memory of both
+ * begins on one: ranks of a node can then share the pages. */
 typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
@@ -39,7 +42,7 @@ typedef struct slab {
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
   size_t pitch;          /* floats from a row to the next: odd multiple of SLAB_ALIGN */
   size_t plane;          /* floats from a plane to the next */
-  size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_PAGE */
+  size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_HUGE */
 } slab;
 
 /* What a partition is made from. */
@@ -78,7 +81,7 @@ void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
 /* Rows of a plane in memory: ny, 8 ghost rows, and for some ny 4 more that keep planes apart in caches. */
 size_t slab_rows(const slab *s);
 
-/* Floats to allocate for one field of this slab: the same whatever its lead. */
+/* Floats to allocate for one field of this slab. */
 size_t slab_floats(const slab *s);
 
 /* Offset in floats of own point (z, y, x) from the start of the allocation; ghosts are reached with z in

@@ -1,9 +1,9 @@
 /* shared: through memory that the ranks of a node share.
  *
- * On the host nothing is copied where that can be: the planes at both sides of the face between two ranks, 4 of each,
- * are the same pages of memory for both, so what one computes is among the other's ghosts at once. Slabs lie in their
- * memory so that these planes begin at the same place within a page for both (slab.lead); where the range's first and
- * last page reach beyond it, they hold planes of one rank, and nothing of the other.
+ * On the host nothing is copied where that can be: a field of all ranks of a node lies in one file without a name, plane
+ * after plane, and each rank's memory is a window into it. So the planes that one rank computes are the ghosts of
+ * another at once. Slabs lie in their memory so that a window can be huge pages (slab.lead). A grid periodic in z, all of
+ * it on one node, is a ring: the file's last page is followed by its first.
  *
  * An exchange is a handshake. After step n a rank says: my planes of step n are there, and I have read yours of step
  * n - 1, which lie where you will put those of step n + 1. Boundary kernels and receivers are all that reads ghosts,
@@ -11,10 +11,14 @@
  * planes that a neighbour reads, and copies for files only what is the rank's own. No other synchronisation is needed
  * while the ranks step. halo.h says when fields may be loaded.
  *
+ * A rank that waits in a handshake meanwhile does parts of the launches of other ranks of its node, whose fields it sees
+ * as well (device_share): cores are not equally fast.
+ *
  * On GPUs, and where a pass of several steps writes ghosts between exchanges, planes are copied in pieces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "shared_memory.h"
 #include "transport.h"
 
@@ -25,131 +29,159 @@ typedef struct shared_range {
 } shared_range;
 
 typedef struct shared {
-  bool local[2];                       /* [side]: the neighbour is on this node */
-  bool mapped[2];                      /* its planes are this rank's ghosts */
-  bool possible;                       /* planes of all neighbours on a node are mapped, on all ranks */
-  shared_range ranges[2][HALO_FIELDS]; /* the shared pages in this rank's memory; bytes 0: none */
-  lent_pages lent[HALO_FIELDS];        /* to the upper neighbour */
-  uint32_t *mine[2];                   /* counters of exchanges, in the node's memory */
-  const uint32_t *theirs[2];           /* the neighbours' */
+  bool local[2];                   /* [side]: the neighbour is on this node */
+  bool mapped[2];                  /* its planes are this rank's ghosts */
+  bool possible;                   /* planes of all neighbours on a node are mapped, on all ranks */
+  int first, ranks;                /* the first rank of this node, and how many follow each other there */
+  size_t ring;                     /* bytes after which the file begins again; 0: it does not */
+  shared_range own[HALO_FIELDS];   /* the window in this rank's memory; bytes 0: none */
+  shared_range views[HALO_FIELDS]; /* one of all the node's planes */
+  uint32_t *mine[2];               /* counters of exchanges, in the node's memory */
+  const uint32_t *theirs[2];       /* the neighbours' */
   uint32_t exchanges;
-  MPI_Win window; /* of the counters */
+  MPI_Win window; /* of the counters, and of what the device shares */
   chunks *others; /* to neighbours whose planes are copied */
 } shared;
 
-/* --- pages ------------------------------------------------------------------------------------------------------ */
+/* --- windows ----------------------------------------------------------------------------------------------------- */
 
-/* The face at a side: first plane above it. */
-static int shared_face_at(const slab *s, int side) {
-  return side == LOWER ? 0 : s->nz;
+/* Where a plane of the grid begins in the file. The rest of a huge page is the same as in this rank's memory. */
+static size_t shared_place(const slab *s, int z) {
+  return (slab_offset(s, -s->ghost, -RADIUS, -RADIUS) - s->lead + (size_t)(z + s->ghost) * s->plane) *
+         sizeof(float);
 }
 
-/* The first float of a field that the ranks at both sides of a face share. */
-static float *shared_first(const halo *h, int field, int side) {
-  const int z = shared_face_at(h->slab, side) - RADIUS;
-  return h->setup.fields[field] + slab_offset(h->slab, z, -RADIUS, -RADIUS);
+/* Maps planes [begin, end) of the grid, in whole pages; the first plane begins at `first`. */
+static int shared_map(const halo *h, const shared *p, int file, char *first, zrange z, shared_range *mapped,
+                      error *e) {
+  const size_t page = shared_pages_size(), into = (uintptr_t)first % page;
+  const size_t bytes = into + shared_place(h->slab, z.end) - shared_place(h->slab, z.begin);
+  size_t from = shared_place(h->slab, z.begin) - into;
+  *mapped = (shared_range){first - into, (bytes + page - 1) / page * page};
+  if (from % page) return FAIL(e, SHARED_PAGES, "mmap", "the field does not begin on a page");
+  for (size_t done = 0, length; done < mapped->bytes; done += length, from += length) {
+    if (p->ring) from %= p->ring;
+    length = mapped->bytes - done;
+    if (p->ring && length > p->ring - from) length = p->ring - from;
+    TRY(shared_pages_map(mapped->begin + done, length, file, from, e));
+  }
+  return 0;
 }
 
-static size_t shared_into_page(const void *at) {
-  return (uintptr_t)at % shared_pages_size();
+/* The planes of the grid that this rank sees in its memory, and those of all ranks of the node. */
+static zrange shared_planes_own(const slab *s) {
+  return (zrange){s->z0 - s->ghost, s->z0 + s->nz + s->ghost};
 }
 
-static shared_range shared_range_of(const halo *h, int field, int side) {
-  const size_t page = shared_pages_size();
-  float *first = shared_first(h, field, side);
-  const size_t into = shared_into_page(first), bytes = into + 2 * RADIUS * h->slab->plane * sizeof(float);
-  return (shared_range){(char *)first - into, (bytes + page - 1) / page * page};
+static zrange shared_planes_node(const slab *s, const shared *p) {
+  return (zrange){slab_first_plane(s, p->first) - s->ghost,
+                  slab_first_plane(s, p->first + p->ranks) + s->ghost};
 }
 
-/* Sets a range to NaN, like fresh memory, as far as the field reaches. */
-static void shared_spoil(const halo *h, int field, char *begin, char *end) {
-  char *last = (char *)(h->setup.fields[field] + slab_floats(h->slab));
-  if (end > last) end = last;
-  memset(begin, 0xFF, (size_t)(end - begin));
-}
-
-/* The part of a range that lies on this rank's side of the face. */
-static void shared_spoil_own(const halo *h, int field, int side) {
-  const shared_range r = shared_range_of(h, field, side);
-  char *face = (char *)(shared_first(h, field, side) + RADIUS * h->slab->plane);
-  if (side == LOWER)
-    shared_spoil(h, field, face, r.begin + r.bytes);
-  else
-    shared_spoil(h, field, r.begin, face);
+/* A plane of the grid as the view of the node shows it. */
+static char *shared_seen(const slab *s, const shared *p, int field, int z) {
+  const size_t begin = shared_place(s, shared_planes_node(s, p).begin);
+  return p->views[field].begin + begin % shared_pages_size() + shared_place(s, z) - begin;
 }
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
-
-/* True if no page would be shared at both faces. */
-static bool shared_ranges_apart(const halo *h) {
-  const int fields = transport_fields(h);
-  for (int i = 0; i < fields; i++) {
-    const shared_range lower = shared_range_of(h, i, LOWER), upper = shared_range_of(h, i, UPPER);
-    if (lower.begin + lower.bytes > upper.begin) return false;
-  }
-  return true;
-}
 
 /* Fails with the reason if this rank's planes cannot be shared as whole pages. Not collective. */
 static int shared_check_possible(const halo *h, const shared *p, error *why) {
   const slab *s = h->slab;
   char text[HALO_WHY] = "";
+  int node_rank = 0;
+  MPI_TRY(why, MPI_Comm_rank(h->node, &node_rank));
   if (h->dev->table->backend != BACKEND_HOST || !h->dev->table->peer)
     snprintf(text, sizeof text, "only fields in host memory can be mapped");
   else if (s->ghost != RADIUS)
     snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
   else if (SLAB_PAGE * sizeof(float) % shared_pages_size() != 0)
     snprintf(text, sizeof text, "pages are larger than %zu bytes", SLAB_PAGE * sizeof(float));
-  else if (p->local[LOWER] && p->local[UPPER] && !shared_ranges_apart(h))
-    snprintf(text, sizeof text, "%d planes a rank are too few", s->nz);
+  else if (s->rank != p->first + node_rank)
+    snprintf(text, sizeof text, "the ranks of a node do not follow each other");
+  else if (p->ring % shared_pages_size() != 0)
+    snprintf(text, sizeof text,
+             "the planes of the periodic faces do not begin at the same place within a page");
   return text[0] ? FAIL(why, TRANSPORT_REFUSED, text) : 0;
 }
 
-/* Puts new pages at the upper face of every field and lends them. */
-static int shared_lend_all(const halo *h, shared *p, error *why) {
-  const int fields = transport_fields(h);
-  if (!p->local[UPPER]) return 0;
-  for (int i = 0; i < fields; i++) {
-    const shared_range r = shared_range_of(h, i, UPPER);
-    TRY(shared_pages_lend(r.begin, r.bytes, &p->lent[i], why));
-    p->lent[i].into = shared_into_page(shared_first(h, i, UPPER));
-    p->ranges[UPPER][i] = r;
-  }
+/* Which ranks the node has, and whether their planes are a ring. Collective over the node. */
+static int shared_find_node(const halo *h, shared *p, error *e) {
+  const slab *s = h->slab;
+  int first[2] = {s->rank, s->rank == 0 && s->lower != SLAB_NO_RANK}; /* on the node's first rank */
+  MPI_TRY(e, MPI_Comm_size(h->node, &p->ranks));
+  MPI_TRY(e, MPI_Bcast(first, 2, MPI_INT, 0, h->node));
+  p->first = first[0];
+  p->ring = first[1] && p->ranks == s->ranks ? (size_t)s->nz_global * s->plane * sizeof(float) : 0;
   return 0;
 }
 
-/* Puts the pages that the lower neighbour has lent at the lower face of every field. */
-static int shared_borrow_all(const halo *h, shared *p, const lent_pages theirs[HALO_FIELDS], error *why) {
-  const int fields = transport_fields(h);
-  if (!p->local[LOWER]) return 0;
-  for (int i = 0; i < fields; i++) {
-    const shared_range r = shared_range_of(h, i, LOWER);
-    if (theirs[i].bytes != r.bytes || theirs[i].into != shared_into_page(shared_first(h, i, LOWER)))
-      return FAIL(why, TRANSPORT_REFUSED,
-                  "the planes of the periodic faces do not begin at the same place within a page");
-    TRY(shared_pages_borrow(r.begin, &theirs[i], why));
-    p->ranges[LOWER][i] = r;
-  }
-  return 0;
+/* Opens the file of a field: the node's first rank makes it and lends it to the others. -1 after a failure, of any
+ * rank. Collective over the node. */
+static int shared_open_file(const halo *h, const shared *p, error *why) {
+  const slab *s = h->slab;
+  const size_t page = shared_pages_size(),
+               bytes = p->ring ? p->ring : shared_place(s, s->nz_global + s->ghost);
+  const bool maker = s->rank == p->first;
+  lent_pages lent = {0};
+  int file = -1;
+  if (maker && !why->id) file = shared_file_new((bytes + page) / page * page, why);
+  if (file >= 0) shared_file_lend(file, &lent, why);
+  MPI_TRY(why, MPI_Bcast(&lent, sizeof lent, MPI_BYTE, 0, h->node));
+  if (!maker && !why->id) file = lent.process ? shared_file_borrow(&lent, why) : -1;
+  return file;
+}
+
+/* Puts both windows of a field in their places. */
+static int shared_map_field(const halo *h, shared *p, int field, int file, error *why) {
+  const zrange node = shared_planes_node(h->slab, p), own = shared_planes_own(h->slab);
+  char *memory = (char *)(h->setup.fields[field] + slab_offset(h->slab, -h->slab->ghost, -RADIUS, -RADIUS));
+  const size_t begin = shared_place(h->slab, node.begin);
+  void *view;
+  TRY(shared_pages_reserve(shared_place(h->slab, node.end) - begin, begin, &view, why));
+  TRY(shared_map(h, p, file, view, node, &p->views[field], why));
+  return shared_map(h, p, file, memory, own, &p->own[field], why);
 }
 
 static uint32_t *shared_counter_of(void *share, int side) {
   return (uint32_t *)share + (side + 1) * COUNTER_STRIDE;
 }
 
-/* Counters of this rank, 0, and of its neighbours. Collective. */
-static int shared_open_counters(halo *h, shared *p, error *e) {
-  const size_t bytes = 4 * COUNTER_STRIDE * sizeof(uint32_t);
-  void *mine, *theirs;
+enum { COUNTERS_BYTES = 4 * COUNTER_STRIDE * sizeof(uint32_t), LINE = 64 };
+
+/* A rank's board lies behind its counters, at the beginning of a cache line. */
+static void *shared_board_of(void *share) {
+  const size_t into = (uintptr_t)share % LINE;
+  return (char *)share + COUNTERS_BYTES + (into ? LINE - into : 0);
+}
+
+/* Opens this rank's counters and its device's board. Collective. */
+static int shared_open_window(halo *h, shared *p, error *e) {
+  const size_t bytes = COUNTERS_BYTES + LINE + h->dev->table->peer->board_bytes;
+  void *mine;
   TRY(shared_window(h->node, bytes, &mine, &p->window, e));
   memset(mine, 0, bytes);
   MPI_TRY(e, MPI_Barrier(h->node));
+  return 0;
+}
+
+/* The counters of a rank of the node. */
+static int shared_counters_of(const shared *p, int node_rank, void **theirs, error *e) {
+  MPI_Aint size;
+  int unit;
+  MPI_TRY(e, MPI_Win_shared_query(p->window, node_rank, &size, &unit, theirs));
+  return 0;
+}
+
+static int shared_find_counters(const halo *h, shared *p, error *e) {
+  void *mine, *theirs;
+  TRY(shared_counters_of(p, h->slab->rank - p->first, &mine, e));
   for (int side = 0; side < 2; side++) {
-    MPI_Aint size;
-    int local, unit;
+    int local;
     if (!p->local[side]) continue;
     TRY(transport_local_neighbour(h, side, &local, e));
-    MPI_TRY(e, MPI_Win_shared_query(p->window, local, &size, &unit, &theirs));
+    TRY(shared_counters_of(p, local, &theirs, e));
     p->mine[side] = shared_counter_of(mine, side);
     p->theirs[side] = shared_counter_of(theirs, !side);
   }
@@ -159,39 +191,86 @@ static int shared_open_counters(halo *h, shared *p, error *e) {
 /* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to
  * shared_leave_all. Collective, agreed. */
 static int shared_map_all(halo *h, shared *p, error *why) {
-  lent_pages theirs[HALO_FIELDS];
+  int files[HALO_FIELDS];
+  const int fields = transport_fields(h);
+  shared_find_node(h, p, why);
   shared_check_possible(h, p, why);
   TRY(error_agree(why, h->comm));
-  shared_lend_all(h, p, why);
-  MPI_TRY(why, MPI_Sendrecv(p->lent, sizeof p->lent, MPI_BYTE, transport_neighbour(h, UPPER), TAG_READY,
-                            theirs, sizeof theirs, MPI_BYTE, transport_neighbour(h, LOWER), TAG_READY,
-                            h->comm, MPI_STATUS_IGNORE));
-  if (!why->id) shared_borrow_all(h, p, theirs, why);
-  TRY(error_agree(why, h->comm)); /* every rank has borrowed by now */
-  shared_open_counters(h, p, why);
+  for (int i = 0; i < fields; i++) {
+    files[i] = shared_open_file(h, p, why);
+    if (!why->id) shared_map_field(h, p, i, files[i], why);
+  }
+  error_agree(why, h->comm); /* every rank has opened the files by now */
+  for (int i = 0; i < fields; i++)
+    if (files[i] >= 0) close(files[i]);
+  TRY(why->id);
+  if (!shared_open_window(h, p, why)) shared_find_counters(h, p, why);
   return error_agree(why, h->comm);
 }
 
-static void shared_end_lending(shared *p) {
-  for (int i = 0; i < HALO_FIELDS; i++) shared_pages_end(&p->lent[i]);
+/* Sets planes [begin, end) of the slab to NaN, like fresh memory. */
+static void shared_spoil(const halo *h, int field, int begin, int end) {
+  float *first = h->setup.fields[field] + slab_offset(h->slab, begin, -RADIUS, -RADIUS);
+  memset(first, 0xFF, (size_t)(end - begin) * h->slab->plane * sizeof(float));
 }
 
 /* A neighbour that still reads keeps the shared pages. */
 static void shared_leave_all(const halo *h, shared *p) {
   error ignored = {0};
-  for (int side = 0; side < 2; side++)
-    for (int i = 0; i < HALO_FIELDS; i++) {
-      shared_range *r = &p->ranges[side][i];
-      if (!r->bytes) continue;
-      if (!shared_pages_leave(r->begin, r->bytes, &ignored))
-        shared_spoil(h, i, r->begin, r->begin + r->bytes);
-      *r = (shared_range){NULL, 0};
+  const slab *s = h->slab;
+  for (int i = 0; i < HALO_FIELDS; i++) {
+    shared_pages_release(p->views[i].begin, p->views[i].bytes);
+    if (!p->own[i].bytes) continue;
+    if (!shared_pages_leave(p->own[i].begin, p->own[i].bytes, &ignored)) {
+      shared_spoil(h, i, -s->ghost, s->ghost);
+      shared_spoil(h, i, s->nz - s->ghost, s->nz + s->ghost);
     }
+    p->own[i] = p->views[i] = (shared_range){NULL, 0};
+  }
 }
+
+/* --- parts of each other's launches -------------------------------------------------------------------------------- */
+
+/* Takes the pages of this rank's planes, and of ghosts that are nobody's planes. */
+static int shared_place_planes(const halo *h, const shared *p, error *e) {
+  const slab *s = h->slab;
+  const int fields = transport_fields(h), begin = s->z0 - (p->local[LOWER] ? 0 : s->ghost),
+            end = s->z0 + s->nz + (p->local[UPPER] ? 0 : s->ghost);
+  for (int i = 0; i < fields; i++)
+    TRY(h->dev->table->peer->place(h->dev, shared_seen(s, p, i, begin),
+                                   shared_place(s, end) - shared_place(s, begin), e));
+  return 0;
+}
+
+/* Where this process sees the fields and the board of a rank of the node. */
+static int shared_describe(const halo *h, const shared *p, int node_rank, device_member *m, error *e) {
+  const slab *s = h->slab;
+  const int fields = transport_fields(h), z = slab_first_plane(s, p->first + node_rank);
+  const size_t into = slab_offset(s, 0, 0, 0) - slab_offset(s, 0, -RADIUS, -RADIUS);
+  void *counters;
+  for (int i = 0; i < fields; i++) m->fields[i] = (float *)(void *)shared_seen(s, p, i, z) + into;
+  TRY(shared_counters_of(p, node_rank, &counters, e));
+  m->board = shared_board_of(counters);
+  return 0;
+}
+
+static int shared_help(const halo *h, const shared *p, error *e) {
+  const int fields = transport_fields(h);
+  device_share share = {.rank = h->slab->rank - p->first, .ranks = p->ranks};
+  for (int i = 0; i < fields; i++) share.own[i] = h->setup.fields[i] + slab_offset(h->slab, 0, 0, 0);
+  share.members = calloc((size_t)p->ranks, sizeof *share.members);
+  if (!share.members)
+    return FAIL(e, OUT_OF_MEMORY, (size_t)p->ranks * sizeof *share.members, "the transport");
+  for (int r = 0; r < p->ranks && !e->id; r++) shared_describe(h, p, r, &share.members[r], e);
+  if (!e->id) h->dev->table->peer->share(h->dev, &share, e);
+  free(share.members);
+  return e->id;
+}
+
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
 
 /* Decides how each neighbour is reached. Collective, agreed. */
 static int shared_find_ways(halo *h, shared *p, error *e) {
-  const int fields = transport_fields(h);
   error why = {0};
   for (int side = 0; side < 2; side++) {
     int local = MPI_UNDEFINED;
@@ -200,14 +279,9 @@ static int shared_find_ways(halo *h, shared *p, error *e) {
   }
   TRY(error_agree(e, h->comm));
   shared_map_all(h, p, &why);
-  shared_end_lending(p);
   p->possible = !why.id;
   if (!p->possible) shared_leave_all(h, p);
-  for (int side = 0; side < 2; side++) {
-    p->mapped[side] = p->local[side] && p->possible;
-    if (!p->mapped[side]) continue;
-    for (int i = 0; i < fields; i++) shared_spoil_own(h, i, side);
-  }
+  for (int side = 0; side < 2; side++) p->mapped[side] = p->local[side] && p->possible;
   h->on_device = p->mapped[LOWER] || p->mapped[UPPER];
   h->mapped = h->on_device;
   for (int side = 0; side < 2; side++)
@@ -226,6 +300,9 @@ static int shared_open(halo *h, error *e) {
   TRY(error_agree(e, h->comm));
   p->window = MPI_WIN_NULL;
   TRY(shared_find_ways(h, p, e));
+  if (p->possible && !h->trial) shared_place_planes(h, p, e);
+  if (h->mapped && !h->trial && !e->id) shared_help(h, p, e);
+  TRY(error_agree(e, h->comm));
   const bool copied[2] = {!p->mapped[LOWER], !p->mapped[UPPER]};
   int any = 0;
   for (int side = 0; side < 2; side++) any |= copied[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
@@ -240,6 +317,7 @@ static void shared_close(halo *h) {
   shared *p = h->state;
   if (!p) return;
   for (int stream = 0; stream < STREAM_COUNT; stream++) h->dev->table->sync(h->dev, stream, &ignored);
+  if (p->possible) h->dev->table->peer->share(h->dev, NULL, &ignored);
   shared_leave_all(h, p);
   if (p->window != MPI_WIN_NULL) MPI_Win_free(&p->window);
   chunks_close(p->others);
