@@ -21,6 +21,7 @@ static double setup_cores_granted(void) {
 /* What the ranks of a node may compute with. */
 typedef struct node_cores {
   int threads; /* of this rank: its cores, divided among the ranks that share them, and its share of those `granted` */
+  bool own;    /* it has as many; else ranks take turns on a core */
   int allowed; /* cores that some rank may use */
 } node_cores;
 
@@ -42,7 +43,7 @@ static int setup_cores(MPI_Comm node, double granted, node_cores *found, error *
   free(all);
   MPI_TRY(e, rc);
   const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, granted / ranks);
-  *found = (node_cores){.threads = share > 1 ? (int)share : 1, .allowed = CPU_COUNT(&any)};
+  *found = (node_cores){.threads = share > 1 ? (int)share : 1, .own = share >= 1, .allowed = CPU_COUNT(&any)};
   return 0;
 }
 
@@ -71,7 +72,7 @@ static int setup_device(simulation *s, bool profile, error *e) {
   MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
   TRY(setup_cores(node, granted, &cores, e));
   if (options.threads == 0) options.threads = cores.threads;
-  options.own_cores = options.threads <= cores.threads;
+  options.own_cores = cores.own && options.threads <= cores.threads;
   MPI_TRY(e, MPI_Comm_free(&node));
   s->saves.local_ranks = options.local_ranks;
   s->threads = options.threads;
