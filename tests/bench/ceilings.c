@@ -3,13 +3,16 @@
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
  * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
  * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
- * back, by threads that first touched their own share, on huge pages where the system grants them. What
+ * back, by threads that first touched their own share, on huge pages where the system grants them; as in the program, a
+ * thread that has done its share takes parts of others' shares. What
  * images at all faces cost is measured in turns with the same kernel without, and so are the depths of a wavefront,
  * with both ceilings anew each turn: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's
  * operations on registers (arithmetic.h); the other equations have one and two more. Beside it stands the rate
  * of the same kernel on fields that fit each core's L2 cache. */
 #include "base/clock.h"
 #include "base/thread.h"
+#include "device/host_parts.h"
+#include "kernels/host_share.h"
 #include "kernels/host_simd.h"
 #include "kernels/kernel.h"
 #include "arithmetic.h"
@@ -25,7 +28,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PASSES_MIN = 8, TURNS = 4, CACHED_SWEEPS = 16, THREADS_MAX = 512, HUGE_PAGE = 2 << 20 };
+enum {
+  PASSES_MIN = 8,
+  TURNS = 4,
+  CACHED_SWEEPS = 16,
+  COPY_PIECES = 16,
+  THREADS_MAX = 512,
+  HUGE_PAGE = 2 << 20
+};
 static const double SECONDS_MIN = 0.25;
 
 /* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
@@ -38,6 +48,9 @@ typedef struct work {
   float *field[2], *media;
   size_t floats;
   int threads;
+  int pieces; /* parts of each thread; others take them only where it has several */
+  host_parts parts[THREADS_MAX];
+  double start[THREADS_MAX]; /* s, when each thread began: the pass begins with the first */
   pthread_barrier_t barrier;
   double best; /* seconds; written by thread 0 */
   FILE *json;  /* rows go here, too; NULL: nowhere */
@@ -50,9 +63,9 @@ typedef struct worker {
   int part;
 } worker;
 
-/* Floats [begin, end) that belong to a thread, in whole 128-byte lines. */
+/* Floats [begin, end) that belong to a part, in whole 128-byte lines. */
 static size_t share_begin(const work *w, int part) {
-  return w->floats / SLAB_ALIGN * (size_t)part / (size_t)w->threads * SLAB_ALIGN;
+  return w->floats / SLAB_ALIGN * (size_t)part / (size_t)(w->threads * w->pieces) * SLAB_ALIGN;
 }
 
 typedef float vector __attribute__((vector_size(16), may_alias));
@@ -109,7 +122,12 @@ static kernel_args arguments(const work *w, const float *from, float *to) {
 
 static void kernel_pass(work *w, int part, const float *from, float *to) {
   const kernel_args a = arguments(w, from, to);
-  w->k->host(&a, part, w->threads);
+  w->k->host(&a, part, w->threads * w->pieces);
+}
+
+static int kernel_pieces(const work *w) {
+  const kernel_args a = arguments(w, w->field[0], w->field[1]);
+  return host_share_pieces(&a, w->threads);
 }
 
 /* Sweeps in the cache take microseconds: so many of them that the clock does not count. One thread. */
@@ -130,17 +148,33 @@ static void cached_silent_pass(work *w, int part, const float *from, float *to) 
     host_isa_get(0)->share[w->k->equation](i % 2 ? &back : &there, all, (host_ahead){{NULL}});
 }
 
+/* The thread's own parts, then those that others have left. */
+static void do_parts(work *w, int own, const float *from, float *to) {
+  for (int i = 0; i < (w->pieces > 1 ? w->threads : 1); i++) {
+    const int owner = (own + i) % w->threads;
+    for (int left; host_parts_take(&w->parts[owner], &left);)
+      w->pass(w, (owner + 1) * w->pieces - 1 - left, from, to);
+  }
+}
+
+static double first_start(const work *w) {
+  double first = w->start[0];
+  for (int i = 1; i < w->threads; i++) first = fmin(first, w->start[i]);
+  return first;
+}
+
 static void *worker_main(void *argument) {
   worker *me = argument;
   work *w = me->w;
   double begin = clock_seconds();
   for (int n = 0; !w->done; n++) {
+    host_parts_open(&w->parts[me->part], w->pieces);
     pthread_barrier_wait(&w->barrier);
-    double start = clock_seconds();
-    w->pass(w, me->part, w->field[n % 2], w->field[(n + 1) % 2]);
+    w->start[me->part] = clock_seconds();
+    do_parts(w, me->part, w->field[n % 2], w->field[(n + 1) % 2]);
     pthread_barrier_wait(&w->barrier);
     if (me->part == 0) {
-      double seconds = clock_seconds() - start;
+      double seconds = clock_seconds() - first_start(w);
       if (n == 0 || seconds < w->best) w->best = seconds;
       w->done = n + 1 >= PASSES_MIN && clock_seconds() - begin > SECONDS_MIN;
     }
@@ -150,9 +184,10 @@ static void *worker_main(void *argument) {
 }
 
 /* Seconds of the fastest pass. */
-static double measure(work *w, void (*pass)(work *, int, const float *, float *)) {
+static double measure(work *w, void (*pass)(work *, int, const float *, float *), int pieces) {
   worker workers[THREADS_MAX];
   w->pass = pass;
+  w->pieces = pieces;
   w->done = false;
   pthread_barrier_init(&w->barrier, NULL, (unsigned)w->threads);
   for (int t = 0; t < w->threads; t++) {
@@ -165,7 +200,7 @@ static double measure(work *w, void (*pass)(work *, int, const float *, float *)
 }
 
 static double gbs_of(work *w, void (*pass)(work *, int, const float *, float *)) {
-  return 2e-9 * sizeof(float) * (double)w->floats / measure(w, pass);
+  return 2e-9 * sizeof(float) * (double)w->floats / measure(w, pass, COPY_PIECES);
 }
 
 static double copy_gbs(work *w, const char *what, void (*pass)(work *, int, const float *, float *)) {
@@ -206,7 +241,7 @@ static int ideal_bytes(const work *w) {
 static void measure_kernel(work *w, double copy, double registers, bool medium) {
   double points = (double)w->s->nx * w->s->ny * w->s->nz;
   w->medium = medium;
-  double gpts = 1e-9 * points / measure(w, kernel_pass);
+  double gpts = 1e-9 * points / measure(w, kernel_pass, kernel_pieces(w));
   int bytes = ideal_bytes(w);
   printf("%-6s %-14s %-11s %8.4f Gpts/s  ", equation_name(w->k->equation), w->k->name, medium ? "medium" : "",
          gpts);
@@ -221,7 +256,7 @@ static void measure_images(work *w, bool medium) {
   for (int turn = 0; turn < TURNS; turn++)
     for (int rule = GHOST_KEEP; rule <= GHOST_WRAP; rule++) {
       w->rule = (enum ghost_rule)rule;
-      double seconds = measure(w, kernel_pass);
+      double seconds = measure(w, kernel_pass, kernel_pieces(w));
       if (turn == 0 || seconds < best[rule]) best[rule] = seconds;
     }
   w->rule = GHOST_KEEP;
@@ -241,9 +276,9 @@ static double cached_gpts(const work *w, enum equation equation, bool medium,
   float **const fields[] = {&alone.field[0], &alone.field[1], &alone.media};
   for (int i = 0; i < 3; i++)
     if (!(*fields[i] = aligned_alloc(HUGE_PAGE, HUGE_PAGE))) exit(1);
-  measure(&alone, fill);
+  measure(&alone, fill, 1);
   if (kernel_find("simd", equation, BACKEND_HOST, &alone.k, &e)) exit(1);
-  double seconds = measure(&alone, pass) / CACHED_SWEEPS;
+  double seconds = measure(&alone, pass, 1) / CACHED_SWEEPS;
   for (int i = 0; i < 3; i++) free(*fields[i]);
   return w->threads * 1e-9 * small.nx * small.ny * small.nz / seconds;
 }
@@ -313,7 +348,7 @@ int main(int argc, char **argv) {
     }
     madvise(*fields[i], bytes, MADV_HUGEPAGE);
   }
-  measure(&w, fill);
+  measure(&w, fill, 1);
   printf("%d x %d x %d points, %d threads, best of at least %d passes\n", n[0], n[1], n[2], n[3], PASSES_MIN);
   const double copy = measure_copies(&w);
   const arithmetic registers = arithmetic_measure(n[3]);
