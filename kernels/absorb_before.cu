@@ -1,7 +1,10 @@
 /* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the terms of layers along x, but for
- * points in layers along y and z. A thread takes a pack of a row's end, and lanes pass psi on. A warp does one end of its
- * rows after the other: they share sectors of the state. With a launch's blocks at either end this took 143 us instead of
- * 84 (512^3). */
+ * points in layers along y and z.
+ *
+ * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers of
+ * 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of it.
+ * Packs of high ends are turned round in registers; one code does both. What a pack needs of its neighbours lanes pass on.
+ * Nothing of what is loaded is touched before all of it is asked for, or loads wait for one another. */
 #include "absorb.cuh"
 #include "launch_behind.cuh"
 #include "star.cuh"
@@ -13,135 +16,164 @@ using star::PACK;
 enum {
   BEFORE_WARPS = 8,
   BEFORE_BLOCK = LANES * BEFORE_WARPS,
-  BEFORE_BLOCKS = 3, /* resident on a multiprocessor */
-  GROUPS = 2         /* of rows that a warp takes, and asks for together */
+  BEFORE_BLOCKS = 4 /* resident on a multiprocessor */
 };
 
+/* Which rows have terms: all of planes in no layer along z, and of the other planes those in no layer along y. A block
+ * does rows of one plane. */
 struct before_shell {
   span y, z;
-  /* Rows with terms: all of planes in no layer along z, and of the other planes those in no layer along y. */
-  __host__ __device__ int inner() const { return z.between() * y.end; }
-  __host__ __device__ int rows() const { return inner() + z.outer() * y.between(); }
+  int end, row, rows; /* lanes for an end and for a row; rows a warp does */
+  unsigned inverse;   /* 2^16 / row, rounded up */
+  __host__ __device__ bool outer(int plane) const { return plane < z.lo || plane >= z.hi; }
 };
 
-/* A thread's pack of the end of rows, which has ROW_LANES packs: all of the layer, the three points that pass psi on to
- * it, and those past a row of odd length. */
-template <int INWARD, int ROW_LANES> struct row_end {
-  static constexpr int FIRST =
-      INWARD > 0 ? 0 : ABSORB_BEYOND; /* of the pack's psi; then inward those of the next */
-  const absorb_args &a;
+/* The pack of a lane; its points are counted inward. With WHOLE all packs lie in the layer and on 16 bytes of the state.
+ */
+template <bool WHOLE> struct row_pack {
   const absorb_axis &s;
-  int x, column;     /* of the pack in a row, in a row of the state */
-  unsigned in_layer; /* bits */
-  bool whole;        /* the state has whole packs */
+  bool high, outermost, innermost;
+  int row, inward, outward; /* row: of the warp's; in- and outward: the lanes beside */
+  int x, column;            /* of the pack's first point in memory, in a row and in a row of the state */
+  unsigned in_layer;        /* bits, inward */
   float psi_a[PACK], psi_b[PACK], zeta_a[PACK], zeta_b[PACK];
 
-  __device__ __forceinline__ explicit row_end(const absorb_args &args) : a(args), s(args.axis[0]) {
-    const int nx = a.field.nx, lane = (int)threadIdx.x % ROW_LANES;
-    const float *c = s.coefficients;
-    x = (INWARD > 0 ? 0 : (nx - ROW_LANES * PACK + PACK - 1) / PACK * PACK) + lane * PACK;
-    column = INWARD > 0 ? x : x - (nx - s.hi) + s.lo;
+  __device__ __forceinline__ row_pack(const absorb_args &a, const before_shell &shell) : s(a.axis[0]) {
+    const int nx = a.field.nx, lane = (int)(threadIdx.x % LANES);
+    row = (int)((unsigned)lane * shell.inverse >> 16);
+    const int in_row = lane - row * shell.row;
+    high = s.lo == 0 || in_row >= shell.end;
+    inward = high ? lane - 1 : lane + 1, outward = high ? lane + 1 : lane - 1;
+    const int number = high ? shell.row - 1 - in_row : in_row;
+    outermost = number == 0, innermost = number == shell.end - 1;
+    const int past = !WHOLE && high ? (PACK - nx % PACK) % PACK : 0; /* the face, in the outermost pack */
+    const int first = number * PACK - past;
+    x = high ? nx - PACK - first : first;
+    column = high ? x - (nx - s.hi) + s.lo : x;
+    set_coefficients(a.width, first);
+  }
+  __device__ __forceinline__ void set_coefficients(int width, int first) {
+    const float *zeta = s.coefficients + first, *psi = zeta + 2 * width;
     in_layer = 0;
 #pragma unroll
     for (int n = 0; n < PACK; n++) {
-      const int i = INWARD > 0 ? x + n : nx - 1 - (x + n);
-      const bool in = i >= 0 && i < a.width;
+      const bool in = WHOLE || (first + n >= 0 && first + n < width);
       in_layer |= (unsigned)in << n;
-      psi_a[n] = in ? c[2 * a.width + i] : 0, psi_b[n] = in ? c[3 * a.width + ABSORB_BEYOND + i] : 0;
-      zeta_a[n] = in ? c[i] : 0, zeta_b[n] = in ? c[a.width + i] : 0;
+      psi_a[n] = in ? psi[n] : 0, psi_b[n] = in ? psi[width + ABSORB_BEYOND + n] : 0;
+      zeta_a[n] = in ? zeta[n] : 0, zeta_b[n] = in ? zeta[width + n] : 0;
     }
-    whole = a.width % PACK == 0 && nx % PACK == 0;
+  }
+  /* From memory's order to inward, or back. */
+  __device__ __forceinline__ void turn(float to[PACK], const float from[PACK]) const {
+#pragma unroll
+    for (int n = 0; n < PACK; n++) to[n] = high ? from[PACK - 1 - n] : from[n];
+  }
+  /* Does the layer hold point n of the pack in memory's order? */
+  __device__ __forceinline__ bool holds(int n) const {
+    return in_layer >> (high ? PACK - 1 - n : n) & 1;
   }
   __device__ __forceinline__ void get(float v[PACK], const float *from) const {
-    if (whole) return star::load(v, from);
+    if (WHOLE)
+      star::load(v, from);
+    else
 #pragma unroll
-    for (int n = 0; n < PACK; n++) v[n] = in_layer >> n & 1 ? from[n] : 0;
+      for (int n = 0; n < PACK; n++)
+        if (holds(n)) v[n] = from[n];
   }
-  __device__ __forceinline__ void put(float *to, const float v[PACK]) const {
-    if (whole)
+  __device__ __forceinline__ void put(float *to, const float inward_v[PACK]) const {
+    float v[PACK];
+    turn(v, inward_v);
+    if (WHOLE)
       star::put(to, v);
     else
-      star::put_points(to, v, in_layer);
-  }
-  /* What comes from memory for the pack of a row, where it has points of the layer; psi[FIRST ..] is what it was. u is 0
-   * beyond the face, and stays as it is. */
-  __device__ __forceinline__ void load(const absorb_point &row, float u[PACK + 2 * GHOST_REACH], float *psi,
-                                       float zeta[PACK]) const {
-    const float *at = a.field.in + ((ptrdiff_t)a.field.plane * row.z + (ptrdiff_t)a.field.pitch * row.y + x);
-    star::load(u + GHOST_REACH, at);
-    if (INWARD < 0 || x > 0) star::load(u, at - GHOST_REACH);
-    if (INWARD > 0 || x + PACK < a.field.nx) star::load(u + GHOST_REACH + PACK, at + PACK);
-    get(psi + FIRST, s.psi_in + state(row));
-    get(zeta, s.zeta + state(row));
-  }
-  __device__ __forceinline__ ptrdiff_t state(const absorb_point &row) const {
-    return ((ptrdiff_t)row.z * a.field.ny + row.y) * (s.lo + s.hi) + column;
-  }
-  /* psi of the pack after this step, and what its neighbour has for it; by all lanes of the warp. */
-  __device__ __forceinline__ void renew(const float u[PACK + 2 * GHOST_REACH],
-                                        float psi[PACK + ABSORB_BEYOND]) const {
 #pragma unroll
-    for (int n = 0; n < PACK; n++)
-      psi[FIRST + n] =
-          absorb_psi(psi_a[n], psi_b[n], a.difference, u + GHOST_REACH + n, INWARD, psi[FIRST + n]);
-#pragma unroll
-    for (int k = 0; k < ABSORB_BEYOND; k++) {
-      if (INWARD > 0)
-        psi[PACK + k] = __shfl_down_sync(~0u, psi[k], 1, ROW_LANES);
-      else
-        psi[k] = __shfl_up_sync(~0u, psi[PACK + k], 1, ROW_LANES);
-    }
-  }
-  /* Stores psi, zeta and the term of the pack. */
-  __device__ __forceinline__ void finish(const absorb_point &row, const float u[PACK + 2 * GHOST_REACH],
-                                         const float *psi, float zeta[PACK]) const {
-    float term[PACK];
-#pragma unroll
-    for (int n = 0; n < PACK; n++) {
-      const float *p = psi + FIRST + n;
-      const float slope = absorb_slope(&s, p[0], p[INWARD], p[2 * INWARD], p[3 * INWARD]);
-      zeta[n] = absorb_zeta(zeta_a[n], zeta_b[n], absorb_second(&s, a.field.wx, u + GHOST_REACH + n, 1),
-                            slope, zeta[n]);
-      term[n] = 0.0f + (slope + zeta[n]);
-    }
-    put(s.psi_out + state(row), psi + FIRST);
-    put(s.zeta + state(row), zeta);
-    put(s.psi_in + state(row), term);
+      for (int n = 0; n < PACK; n++)
+        if (holds(n)) to[n] = v[n];
   }
 };
 
-/* The terms of GROUPS groups of rows, of which the warp's first is `group`. */
-template <int INWARD, int ROW_LANES>
-static __device__ __forceinline__ void leave_terms(const absorb_args &a, const before_shell &s, int group) {
-  constexpr int TOGETHER = LANES / ROW_LANES;
-  const row_end<INWARD, ROW_LANES> end(a);
-  absorb_point row[GROUPS];
-  bool exists[GROUPS];
-  float u[GROUPS][PACK + 2 * GHOST_REACH] = {}, psi[GROUPS][PACK + ABSORB_BEYOND] = {},
-                             zeta[GROUPS][PACK] = {};
+/* What a pack needs from memory, in memory's order; `next`: the pack of u past the layer, for the innermost. 0 where there
+ * is no row. */
+struct before_operands {
+  float u[PACK], next[PACK], psi[PACK], zeta[PACK];
+};
+
+/* u of the pack and of those beside it, inward. u is 0 beyond the face. By all lanes of the warp. */
+template <bool WHOLE>
+static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<WHOLE> &p,
+                                              const before_operands &o) {
+  p.turn(u + PACK, o.u);
+  p.turn(u + 2 * PACK, o.next);
 #pragma unroll
-  for (int g = 0; g < GROUPS; g++) {
-    const int i = (group + g) * TOGETHER + (int)threadIdx.x % LANES / ROW_LANES, outer = i - s.inner();
-    row[g] = outer < 0 ? absorb_point{s.z.lo + i / s.y.end, i % s.y.end, 0}
-                       : absorb_point{s.z.outside(outer / s.y.between()), s.y.lo + outer % s.y.between(), 0};
-    exists[g] = i < s.rows() && end.in_layer;
-    if (exists[g]) end.load(row[g], u[g], psi[g], zeta[g]);
-  }
-#pragma unroll
-  for (int g = 0; g < GROUPS; g++) {
-    end.renew(u[g], psi[g]);
-    if (exists[g]) end.finish(row[g], u[g], psi[g], zeta[g]);
+  for (int n = 0; n < PACK; n++) {
+    const float outer = __shfl_sync(~0u, u[PACK + n], p.outward);
+    const float inner = __shfl_sync(~0u, u[PACK + n], p.inward);
+    u[n] = p.outermost ? 0 : outer;
+    if (!p.innermost) u[2 * PACK + n] = inner;
   }
 }
 
-template <int ROW_LANES>
+/* psi of the pack after this step, and that of the next three points; by all lanes of the warp. */
+template <bool WHOLE>
+static __device__ __forceinline__ void renew(float psi[PACK + ABSORB_BEYOND], const row_pack<WHOLE> &p,
+                                             const absorb_args &a, const float *u) {
+#pragma unroll
+  for (int n = 0; n < PACK; n++) psi[n] = absorb_psi(p.psi_a[n], p.psi_b[n], a.difference, u + n, 1, psi[n]);
+#pragma unroll
+  for (int k = 0; k < ABSORB_BEYOND; k++) {
+    const float inner = __shfl_sync(~0u, psi[k], p.inward);
+    psi[PACK + k] = p.innermost ? 0 : inner;
+  }
+}
+
+template <bool WHOLE>
 static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
-    before(const __grid_constant__ absorb_args a, const __grid_constant__ before_shell s) {
+    before(const __grid_constant__ absorb_args a, const __grid_constant__ before_shell shell) {
   admit_next_launch();
-  await_launch_before();
-  const int warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES);
-  if (a.axis[0].lo > 0) leave_terms<1, ROW_LANES>(a, s, warp * GROUPS);
-  if (a.axis[0].hi > 0) leave_terms<-1, ROW_LANES>(a, s, warp * GROUPS);
+  const row_pack<WHOLE> p(a, shell);
+  const absorb_axis &s = a.axis[0];
+  const int z = shell.z.begin + (int)blockIdx.y,
+            warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES);
+  const int y = (shell.outer(z) ? shell.y.lo : 0) + warp * shell.rows + p.row;
+  const bool exists = p.row < shell.rows && y < (shell.outer(z) ? shell.y.hi : shell.y.end);
+  const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
+  const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
+  before_operands o = {};
+  await_launch_before(); /* coefficients never change */
+  if (exists) {
+    star::load(o.u, u_at);
+    if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
+    p.get(o.psi, s.psi_in + at);
+    p.get(o.zeta, s.zeta + at);
+  }
+  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], zeta[PACK], term[PACK];
+  gather(u, p, o);
+  p.turn(psi, o.psi);
+  p.turn(zeta, o.zeta);
+  renew(psi, p, a, u + PACK);
+#pragma unroll
+  for (int n = 0; n < PACK; n++) {
+    const float slope = absorb_slope(&s, psi[n], psi[n + 1], psi[n + 2], psi[n + 3]);
+    const float second = absorb_second(&s, a.field.wx, u + PACK + n, 1);
+    zeta[n] = absorb_zeta(p.zeta_a[n], p.zeta_b[n], second, slope, zeta[n]);
+    term[n] = 0.0f + (slope + zeta[n]);
+  }
+  if (!exists) return;
+  p.put(s.psi_out + at, psi);
+  p.put(s.zeta + at, zeta);
+  p.put(s.psi_in + at, term);
+}
+
+/* The shell of a launch; a has layers along x. */
+static before_shell before_shell_of(const absorb_args &a) {
+  const kernel_args &f = a.field;
+  before_shell s = {};
+  const int past = (PACK - f.nx % PACK) % PACK;
+  s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
+  s.end = star::ceil_div(a.width + past, PACK);
+  s.row = a.axis[0].lo > 0 && a.axis[0].hi > 0 ? 2 * s.end : s.end;
+  s.rows = LANES / s.row, s.inverse = (unsigned)star::ceil_div(1 << 16, s.row);
+  return s;
 }
 
 } // namespace absorbing
@@ -150,11 +182,13 @@ extern "C" int absorb_cuda_before(const absorb_args *args, void *stream) {
   using namespace absorbing;
   const kernel_args &f = args->field;
   absorb_args a = *args;
-  before_shell s = {span_of(a.axis[1], 0, f.ny), span_of(a.axis[2], f.z_begin, f.z_end)};
-  const bool narrow = a.width + 6 <= 8 * PACK;
-  const unsigned blocks = blocks_for(s.rows(), GROUPS * BEFORE_WARPS * (narrow ? 4 : 2));
+  if (a.axis[0].lo + a.axis[0].hi == 0 || f.z_end <= f.z_begin) return cudaSuccess;
+  before_shell s = before_shell_of(a);
+  const bool whole = a.width % PACK == 0 && f.nx % PACK == 0;
+  const int most = s.z.between() > 0 ? f.ny : s.y.between(); /* rows of a plane */
+  const dim3 blocks(blocks_for(most, s.rows * BEFORE_WARPS), (unsigned)(f.z_end - f.z_begin));
   void *parameters[] = {&a, &s};
-  if (blocks == 0 || a.axis[0].lo + a.axis[0].hi == 0) return cudaSuccess;
-  return (int)launch_behind(reinterpret_cast<const void *>(narrow ? before<8> : before<16>), dim3(blocks),
+  if (blocks.x == 0) return cudaSuccess;
+  return (int)launch_behind(reinterpret_cast<const void *>(whole ? before<true> : before<false>), blocks,
                             BEFORE_BLOCK, 0, static_cast<cudaStream_t>(stream), parameters);
 }

@@ -55,7 +55,7 @@ static config mixed_box(int mix) {
   static const int LONG_SIZES[][4] = {{284, LONG_NY, LONG_NZ, 20},
                                       {161, 61, 110, 18},
                                       {278, 61, 70, 28},
-                                      {164, 44, 50, 30},
+                                      {164, 44, 50, 32},
                                       {101, 31, 60, 20}};
   const int *n = LONG_SIZES[mix < LONG ? 0 : mix - LONG];
   config c = mix < WIDE   ? box(29, 21, 20, 7, MIXES[mix])
