@@ -42,6 +42,11 @@ int wavefront_tiles(int ny, int rows) {
   return (ny + rows - 1) / rows;
 }
 
+long long wavefront_counts(const wavefront_args *a) {
+  const long long done = (long long)wavefront_positions(a) * a->steps;
+  return done > a->tiles ? done : a->tiles;
+}
+
 /* Planes of step k in a chunk. */
 static void chunk_range(const wavefront_args *a, int chunk, int k, int *begin, int *end) {
   wavefront_range(a, k, begin, end);
@@ -192,11 +197,49 @@ static void run_tile(const wavefront_args *a, const host_isa *isa, int chunk, in
   }
 }
 
+static atomic_llong *counter_of_taken(const wavefront_args *a, int chunk) {
+  return &a->done[a->chunks * a->tiles + chunk];
+}
+
+/* How many tiles of a chunk have been taken in this pass. */
+static long long tiles_taken(const wavefront_args *a, int chunk) {
+  const long long count = atomic_load_explicit(counter_of_taken(a, chunk), memory_order_relaxed);
+  return count > a->before ? count - a->before : 0;
+}
+
+/* The chunk whose next leaning tile a thread should take: its own; but where that has none left, or the next one would
+ * wait for a tile above that nobody has taken, the one that is farthest behind, the highest of these. -1: none is left.
+ * So what a tile waits for has been taken before it, and threads that are slow hold up others only for a tile. */
+static int chunk_to_help(const wavefront_args *a, int own, long long *tile) {
+  *tile = tiles_taken(a, own);
+  if (*tile < a->tiles && (own == a->chunks - 1 || tiles_taken(a, own + 1) > *tile)) return own;
+  int chunk = -1;
+  *tile = a->tiles;
+  for (int other = a->chunks - 1; other >= 0; other--) {
+    const long long taken = tiles_taken(a, other);
+    if (taken < *tile) *tile = taken, chunk = other;
+  }
+  return chunk;
+}
+
+static void run_leaning(const wavefront_args *a, const host_isa *isa, int own) {
+  long long tile;
+  for (int chunk; (chunk = chunk_to_help(a, own, &tile)) >= 0;) {
+    atomic_llong *taken = counter_of_taken(a, chunk);
+    long long count = atomic_load_explicit(taken, memory_order_relaxed);
+    const bool next = count == a->before + tile || (tile == 0 && count < a->before);
+    if (next && atomic_compare_exchange_strong(taken, &count, a->before + tile + 1))
+      run_tile(a, isa, chunk, (int)tile);
+  }
+}
+
 static void wavefront_host(const void *args, int part, int parts) {
   const wavefront_args *a = args;
-  const int chunk = part % a->chunks, lane = part / a->chunks;
-  const int lanes = (parts - chunk + a->chunks - 1) / a->chunks;
-  for (int tile = lane; tile < a->tiles; tile += lanes) run_tile(a, host_isa_get(0), chunk, tile);
+  const host_isa *isa = host_isa_get(0);
+  if (!a->upright)
+    run_leaning(a, isa, part % a->chunks);
+  else
+    for (int tile = part; tile < a->tiles; tile += parts) run_tile(a, isa, 0, tile);
 }
 
 const operation operation_wavefront = {

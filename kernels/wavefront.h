@@ -87,8 +87,9 @@ typedef struct wavefront_args {
   int tiles;  /* of a chunk: wavefront_tiles; upright: at most one for each thread and WAVEFRONT_LEAN rows */
   int chunks; /* at most wavefront_chunks_most, and no more than threads; upright: 1 */
   int lower, upper; /* is there a neighbour? */
-  /* One for each tile of each chunk, chunk by chunk, and what they hold before the pass, or less: a step of a position
-   * done adds 1. No two passes may share a range: the next pass starts from before + positions * steps. */
+  /* One for each tile of each chunk, chunk by chunk, and one for each chunk, and what they hold before the pass, or less:
+   * a step of a position done adds 1 to a tile's, a tile that is taken 1 to a chunk's. No two passes may share a range:
+   * the next pass starts from before + wavefront_counts. */
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* points NULL: none */
@@ -101,6 +102,8 @@ extern const operation operation_wavefront;
 void wavefront_range(const wavefront_args *a, int k, int *begin, int *end);
 /* Positions that the front of any chunk has at most. */
 int wavefront_positions(const wavefront_args *a);
+/* What a pass adds to any counter at most. */
+long long wavefront_counts(const wavefront_args *a);
 /* Most chunks for a slab of nz planes: each has a few planes in every step, the highest one those of all images. */
 static inline int wavefront_chunks_most(int nz, int steps) {
   const int most = nz / (4 * steps + 8);

@@ -49,7 +49,7 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   if (s->absorb) args.layers = s->absorb->args;
   if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
   if (s->receivers) TRY(receivers_of_pass(s->receivers, s->step, steps, &args.receivers, e));
-  w->before += (long long)wavefront_positions(&args) * steps;
+  w->before += wavefront_counts(&args);
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
 

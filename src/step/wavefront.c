@@ -44,7 +44,7 @@ int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bo
       w->shape.rows = wavefront_rows_for(s, shape->depth, medium, (threads + w->chunks - 1) / w->chunks);
     w->tiles = wavefront_tiles(s->ny, w->shape.rows);
   }
-  const size_t counters = (size_t)w->tiles * (size_t)w->chunks;
+  const size_t counters = ((size_t)w->tiles + 1) * (size_t)w->chunks;
   w->done = malloc(counters * sizeof *w->done);
   if (!w->done) return FAIL(e, OUT_OF_MEMORY, counters * sizeof *w->done, "the wavefront's counters");
   for (size_t i = 0; i < counters; i++) atomic_init(&w->done[i], 0);

@@ -22,8 +22,8 @@ extern const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES];
 typedef struct wavefront {
   wavefront_shape shape; /* of the deepest passes; rows > 0 where tiles lean */
   int tiles, chunks;
-  atomic_llong *done; /* a counter for each tile of each chunk, owned */
-  long long before;   /* what `done` counts from: positions of all passes so far, times their steps */
+  atomic_llong *done; /* wavefront_args.done, owned */
+  long long before;   /* what `done` counts from */
 } wavefront;
 
 /* Prepares passes of up to shape->depth (2 or more) steps on a slab by `threads` threads. The slab has RADIUS ghost
