@@ -46,6 +46,7 @@ typedef struct sweep {
   bool large;  /* too large to be found in the cache by the next launch */
   bool stream; /* store around the cache */
   host_ahead ahead;
+  int ahead_rows;                   /* so many last rows of a block ask for the first ones of the next planes */
   bool whole;                       /* ghosts at the ends of rows are stored as whole lines, these: */
   ghost_line left, right;           /* or not at all, where they are in no field */
   int x_middle_begin, x_middle_end; /* the points between have no image along x */

@@ -43,6 +43,7 @@ static bool is_large(const kernel_args *a) {
 static void launch_share(sweep s, enum equation equation, int lanes, int part, int parts, sweep_block *run) {
   const kernel_args *a = s.args;
   const size_t rows = PREFETCH_ROWS * a->pitch;
+  s.ahead_rows = PREFETCH_ROWS;
   s.stream = s.large &&
              equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;

@@ -298,13 +298,18 @@ TARGET INLINE void ISA(prefetch_ghosts)(const kernel_args *a, const strip *t, co
   }
 }
 
-TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *s, const enum equation equation, block b,
+TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum equation equation, block b,
                              int z, const int planes, layer_sums *sums) {
-  const kernel_args *a = s->args;
-  const bool one_by_one = s->x_count > 0 && !s->whole;
+  const kernel_args *a = of->args;
+  const bool one_by_one = of->x_count > 0 && !of->whole;
+  sweep turned = *of;
+  for (int i = 0; i < AHEAD_STREAMS; i++)
+    if (of->ahead.stream[i])
+      turned.ahead.stream[i] += GROUP * (ptrdiff_t)a->plane - (b.y_end - b.y_begin) * (ptrdiff_t)a->pitch;
   strip t;
-  strip_init(&t, s, z, planes, b.x_begin, b.x_end);
+  strip_init(&t, of, z, planes, b.x_begin, b.x_end);
   for (int y = b.y_begin; y < b.y_end; y++) {
+    const sweep *s = y < b.y_end - of->ahead_rows ? of : &turned;
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
     if (one_by_one) ISA(prefetch_ghosts)(a, &t, planes);

@@ -6,8 +6,7 @@
 #include "operation.h"
 #include "base/numbers.h"
 
-_Static_assert((int)WAVEFRONT_LAG >= (int)GHOST_REACH && (int)WAVEFRONT_LEAN > (int)GHOST_REACH,
-               "what a step reads is there");
+_Static_assert((int)WAVEFRONT_LAG >= (int)GHOST_REACH, "what a step reads is there");
 _Static_assert((int)UPRIGHT_LAG >= (int)UPRIGHT_PLANES + (int)GHOST_REACH,
                "beside a tile, too, a position ago");
 
@@ -27,6 +26,11 @@ static int group_planes(const wavefront_args *a) {
 /* Planes that step k + 1 is behind step k. */
 static int lag(const wavefront_args *a) {
   return a->upright ? UPRIGHT_LAG : WAVEFRONT_LAG;
+}
+
+int wavefront_lean(const wavefront_args *a) {
+  const size_t most = 16, loaded = ((size_t)a->field.nx + most - 1) / most * most + most; /* lanes */
+  return loaded + GHOST_REACH <= a->field.pitch ? GHOST_REACH : WAVEFRONT_LEAN_MOST;
 }
 
 /* Seams between chunks lean upwards by GHOST_REACH a step. */
@@ -55,7 +59,7 @@ static void chunk_range(const wavefront_args *a, int chunk, int k, int *begin, i
 }
 
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at) {
-  const int lean = WAVEFRONT_LEAN * k, ny = a->field.ny;
+  const int lower = wavefront_lean(a) * k, ny = a->field.ny;
   int first, begin, end, unused;
   chunk_range(a, chunk, 0, &first, &unused);
   chunk_range(a, chunk, k, &begin, &end);
@@ -65,8 +69,8 @@ host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, 
     share.y_begin = host_share_begin(ny, tile, a->tiles);
     share.y_end = host_share_begin(ny, tile + 1, a->tiles);
   } else {
-    share.y_begin = tile == 0 ? 0 : tile * a->rows - lean;
-    share.y_end = tile == a->tiles - 1 ? ny : (tile + 1) * a->rows - lean;
+    share.y_begin = tile == 0 ? 0 : tile * a->rows - lower;
+    share.y_end = tile == a->tiles - 1 ? ny : (tile + 1) * a->rows - lower;
   }
   return share;
 }
@@ -132,31 +136,37 @@ static void sample(const wavefront_args *a, int chunk, int tile, int k, int at, 
 }
 
 /* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
- * step waits for its share of memory. Nothing where tiles are upright: their planes are long enough for processors to
- * run ahead by themselves, and asking made them slower. */
-static host_ahead ahead_of(const wavefront_args *a, int k) {
+ * step waits for its share of memory. Where the first step has come to the chunk's end that is a position of the tile
+ * above: the later steps, which begin and end later, so ask for every position, too. Nothing where tiles are upright:
+ * their planes are long enough for processors to run ahead by themselves, and asking made them slower. */
+static host_ahead ahead_of(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
-  const ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * WAVEFRONT_LEAN * pitch;
+  ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * wavefront_lean(a) * pitch;
   const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
                                             a->field.medium};
   host_ahead ahead = {{NULL}};
-  if (a->upright) return ahead;
+  int begin, end;
+  chunk_range(a, chunk, 0, &begin, &end);
+  const int positions = (end - begin + WAVEFRONT_PLANES - 1) / WAVEFRONT_PLANES;
+  const bool turns = at + 1 >= positions;
+  if (a->upright || (turns && (tile == a->tiles - 1 || at + 1 >= 2 * positions))) return ahead;
+  if (turns) next += a->rows * pitch - positions * WAVEFRONT_PLANES * plane;
   for (int i = k; i < AHEAD_STREAMS; i += a->steps)
     if (from[i]) ahead.stream[i] = from[i] + next;
   return ahead;
 }
 
 /* Step k of a share that is not empty, but for its receivers. */
-static void advance(const wavefront_args *a, const host_isa *isa, int k, host_share share) {
+static void advance(const wavefront_args *a, const host_isa *isa, int k, host_share share, host_ahead ahead) {
   absorb_args args = a->layers;
   args.field = a->field;
   args.field.in = a->u[k & 1];
   args.field.out = a->u[!(k & 1)];
   if (k & 1) absorb_swap(&args);
   if (args.width)
-    isa->share_layers(&args, share, ahead_of(a, k));
+    isa->share_layers(&args, share, ahead);
   else
-    isa->share[a->equation](&args.field, share, ahead_of(a, k));
+    isa->share[a->equation](&args.field, share, ahead);
   if (a->sources.points) inject(a, &args.field, k, share);
 }
 
@@ -190,7 +200,7 @@ static void run_tile(const wavefront_args *a, const host_isa *isa, int chunk, in
       const host_share share = wavefront_share(a, chunk, tile, k, at);
       const bool some = share.z_begin < share.z_end;
       if (a->upright) wait_beside(a, tile, k, at);
-      if (some) advance(a, isa, k, share);
+      if (some) advance(a, isa, k, share, ahead_of(a, chunk, tile, k, at));
       atomic_store_explicit(&a->done[chunk * a->tiles + tile], count_after(a, at, k), memory_order_release);
       if (some && a->receivers.samples[k]) sample(a, chunk, tile, k, at, share);
     }

@@ -5,10 +5,9 @@
  * highest. Which cache is meant decides how tiles are cut:
  *
  *   leaning tiles, for the L2 of each core: a few rows, groups of WAVEFRONT_PLANES planes, WAVEFRONT_LAG behind each
- *     other. The rows of a tile are those of the step before moved down by WAVEFRONT_LEAN (parallelograms): a tile
- *     needs of the tiles below it what these have computed, and never anything of those above it. WAVEFRONT_LEAN is one
- *     row more than that takes: vectors at the end of a row load, and drop, points of the next one.
- *   upright tiles, for an L3 that the cores share: one for each thread, of WAVEFRONT_LEAN rows or more, all at work at
+ *     other. The rows of a tile are those of the step before moved down by wavefront_lean (parallelograms): a tile
+ *     needs of the tiles below it what these have computed, and never anything of those above it.
+ *   upright tiles, for an L3 that the cores share: one for each thread, of WAVEFRONT_LEAN_MOST rows or more, all at work at
  *     once. Groups of UPRIGHT_PLANES planes, UPRIGHT_LAG behind each other: by a whole group more than a step reads
  *     above its own. So a tile needs of those beside it what they did a position ago, and seldom waits. The first and
  *     the last tile may be beside each other: y may wrap.
@@ -21,14 +20,15 @@
  * ghosts that are exchanged.
  *
  * Where tiles lean, threads have chunks of z of their own, if there are planes enough, so that one core's tiles follow
- * from its own; the threads of one chunk take its tiles in turn. The seams between chunks lean upwards, 4 planes a
+ * from its own. The seams between chunks lean upwards, 4 planes a
  * step: a chunk needs nothing of the one below it; and when its front comes to the seam above, the first planes there
  * have long been done, and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once
- * tile j has done it. A counter for each chunk and tile tells.
+ * tile j has done it. A counter for each chunk and tile tells. Cores are not equally fast: a thread that would wait for
+ * long takes the next tile of the chunk that is farthest behind.
  *
  * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
  * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
- * them: step k + 2 is 8 planes behind step k, and 10 rows in the tiles below. So nobody waits for receivers, but for
+ * them: step k + 2 is 8 planes behind step k, and 8 rows or more in the tiles below. So nobody waits for receivers, but for
  * those between two upright tiles. Those of the last step may read ghosts that are exchanged after the pass, and are
  * left to the caller.
  *
@@ -50,7 +50,7 @@
 enum {
   WAVEFRONT_PLANES = 4, /* what a sweep of kernel `simd` computes together */
   WAVEFRONT_LAG = 4,
-  WAVEFRONT_LEAN = 5,
+  WAVEFRONT_LEAN_MOST = GHOST_REACH + 1,
   UPRIGHT_PLANES = 8, /* of 4, 12 would be read to compute 4; of 16, the steps lie too far apart */
   UPRIGHT_LAG = UPRIGHT_PLANES + GHOST_REACH,
   WAVEFRONT_DEPTH_MAX =
@@ -84,8 +84,8 @@ typedef struct wavefront_args {
   int steps;
   bool upright; /* tiles; else they lean */
   int rows;     /* of a leaning tile, at least wavefront_rows_least */
-  int tiles;  /* of a chunk: wavefront_tiles; upright: at most one for each thread and WAVEFRONT_LEAN rows */
-  int chunks; /* at most wavefront_chunks_most, and no more than threads; upright: 1 */
+  int tiles; /* of a chunk: wavefront_tiles; upright: at most one for each thread and WAVEFRONT_LEAN_MOST rows */
+  int chunks;       /* at most wavefront_chunks_most, and no more than threads; upright: 1 */
   int lower, upper; /* is there a neighbour? */
   /* One for each tile of each chunk, chunk by chunk, and one for each chunk, and what they hold before the pass, or less:
    * a step of a position done adds 1 to a tile's, a tile that is taken 1 to a chunk's. No two passes may share a range:
@@ -98,6 +98,9 @@ typedef struct wavefront_args {
 
 extern const operation operation_wavefront;
 
+/* Rows that the tiles of a step lie below those of the step before, where they lean: as far as it reads, and one more where
+ * vectors at the ends of rows load, and drop, points of the rows beside them. */
+int wavefront_lean(const wavefront_args *a);
 /* Planes that step k computes: its own, and towards a neighbour those that later steps need. */
 void wavefront_range(const wavefront_args *a, int k, int *begin, int *end);
 /* Positions that the front of any chunk has at most. */
@@ -112,7 +115,7 @@ static inline int wavefront_chunks_most(int nz, int steps) {
 /* Fewest rows of a tile: the last step is left with one in the lowest tile, the others there with the points of all
  * images. */
 static inline int wavefront_rows_least(int steps) {
-  return WAVEFRONT_LEAN * (steps - 1) + 1;
+  return WAVEFRONT_LEAN_MOST * (steps - 1) + 1;
 }
 /* Leaning tiles of `rows` rows. */
 int wavefront_tiles(int ny, int rows);

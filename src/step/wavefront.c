@@ -30,7 +30,7 @@ static int wavefront_rows_for(const slab *s, int depth, bool medium, int threads
 
 /* Number of upright tiles: one for each thread, unless they would have too few rows. */
 static int wavefront_upright_tiles(int ny, int threads) {
-  return larger(smaller(threads, ny / WAVEFRONT_LEAN), 1);
+  return larger(smaller(threads, ny / WAVEFRONT_LEAN_MOST), 1);
 }
 
 int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,

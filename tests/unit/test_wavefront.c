@@ -287,13 +287,15 @@ static void shares_cover_every_point_once(void **unused) {
     wavefront_args a = {.steps = 1 + random_below(&random, WAVEFRONT_DEPTH_MAX)};
     a.lower = random_below(&random, 2), a.upper = random_below(&random, 2);
     a.field.ny = 1 + random_below(&random, 90), a.field.nz = RADIUS * a.steps + random_below(&random, 40);
+    a.field.pitch = random_below(&random, 2) ? 64 : 32; /* leans by 4, by 5 */
+    a.field.nx = 17;
     a.upright = i % 2 == 0;
     if (!a.upright) {
       a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
       a.tiles = wavefront_tiles(a.field.ny, a.rows);
       a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
     } else {
-      a.tiles = 1 + random_below(&random, 1 + a.field.ny / WAVEFRONT_LEAN);
+      a.tiles = 1 + random_below(&random, 1 + a.field.ny / WAVEFRONT_LEAN_MOST);
       a.chunks = 1;
     }
     for (int k = 0; k < a.steps; k++) check_cover(&a, k);
