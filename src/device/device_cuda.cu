@@ -235,11 +235,24 @@ static int cuda_make_streams(cuda_device *d, error *e) {
   return 0;
 }
 
+/* Where L2 lacks 32 bytes it fetches 64, unless it is asked not to. bulk_tensor reads halos of 16 bytes beside its tiles,
+ * and ends of rows in layers along x: with 32 it is up to 2 % faster, and other kernels are up to 3 % slower. So chips that
+ * cannot run it keep their 64. It is a hint. */
+static void cuda_fetch_little(int ordinal) {
+  enum { BYTES = 32, HOPPER = 9 };
+  int major = 0;
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess &&
+      major >= HOPPER)
+    (void)cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, BYTES);
+  (void)cudaGetLastError();
+}
+
 /* Chooses the device and measures an empty field. That fails if the program has no code for this GPU, if the GPU is not
  * free, or if it cannot do cooperative launches. */
 static int cuda_take(cuda_device *d, int ordinal, error *e) {
   const cudaError_t status = cudaSetDevice(ordinal);
   if (status != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(status));
+  cuda_fetch_little(ordinal);
   TRY(cuda_make_streams(d, e));
   const statistics_args nothing = {};
   const cudaError_t run = static_cast<cudaError_t>(operation_statistics.cuda(&nothing, d->streams[0]));
