@@ -11,7 +11,9 @@ enum {
   GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
   BLOCK_X = 1024, /* points: longest piece of a row swept at once, a multiple of every vector's length */
   BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
-  BLOCK_Y_LEAST = 8        /* rows: fewer would mostly load their neighbours */
+  BLOCK_Y_LEAST = 8,       /* rows: fewer would mostly load their neighbours */
+  SHARE_PIECES = 8,        /* of a thread, so that a piece is no large part of a step for who waits for it; */
+  SHARE_ROWS = 32          /* but not for that of fewer rows */
 };
 
 /* What a part computes: points x in [0, nx), y in [y_begin, y_end), z in [z_begin, z_end). */
@@ -38,8 +40,10 @@ static inline bool host_planes_suffice(const kernel_args *a, int threads) {
 /* Into how many pieces (blocks of rows) to cut the planes of each of `threads` threads. A block goes through all of them
  * by itself, so any thread may take it at no cost. */
 static inline int host_share_pieces(const kernel_args *a, int threads) {
-  const int rows = host_block_rows(a->nx);
-  return host_planes_suffice(a, threads) ? larger((a->ny + rows - 1) / rows, 1) : 1;
+  const int rows = host_block_rows(a->nx), blocks = (a->ny + rows - 1) / rows;
+  return host_planes_suffice(a, threads)
+             ? larger(blocks, larger(smaller(SHARE_PIECES, a->ny / SHARE_ROWS), 1))
+             : 1;
 }
 
 /* What part `part` of `parts` of a launch computes. With plenty of planes each thread has a range of planes, cut into
