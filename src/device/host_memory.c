@@ -10,7 +10,7 @@
 #endif
 
 /* The page before the memory holds its size. */
-enum { PAGE = 4096 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 /* Bytes available on the machine; UINT64_MAX where the system does not say. */
 static uint64_t host_memory_available(void) {
@@ -62,11 +62,15 @@ static void host_memory_unguard(unsigned char *block, size_t bytes) {
 
 int host_memory_take(void **memory, size_t bytes) {
   if (bytes > SIZE_MAX - 2 * PAGE) return ENOMEM;
-  void *block =
-      mmap(NULL, host_memory_block_bytes(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED) return errno;
-  *(size_t *)block = bytes;
-  *memory = (unsigned char *)block + PAGE;
+  const size_t spare = bytes < HUGE_PAGE ? 0 : HUGE_PAGE, all = host_memory_block_bytes(bytes);
+  unsigned char *begin = mmap(NULL, all + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (begin == MAP_FAILED) return errno;
+  const size_t lead = spare ? (HUGE_PAGE - ((uintptr_t)begin + PAGE) % HUGE_PAGE) % HUGE_PAGE : 0;
+  unsigned char *block = begin + lead;
+  if (lead) munmap(begin, lead);
+  if (spare > lead) munmap(block + all, spare - lead);
+  *(size_t *)(void *)block = bytes;
+  *memory = block + PAGE;
   host_memory_guard(block, bytes);
 #ifdef MADV_HUGEPAGE
   (void)madvise(*memory, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* only a hint */
