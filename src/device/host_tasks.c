@@ -24,19 +24,19 @@ static void host_copy_part(size_t count, int part, int parts, size_t *begin, siz
   *end = part == parts - 1 || *begin + length > count ? count : *begin + length;
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1; the C library may be older */
+#endif
+
 /* Where anonymous memory has huge pages by madvise, memory that processes share usually has none but by this call. The
  * page touched first decides where a huge one lies. */
 static void host_copy_collapse(float *begin, float *end) {
-#ifdef MADV_COLLAPSE
   const uintptr_t HUGE_PAGE = 2 << 20;
   for (uintptr_t at = (uintptr_t)begin / HUGE_PAGE * HUGE_PAGE; at < (uintptr_t)end; at += HUGE_PAGE) {
     float *first = at < (uintptr_t)begin ? begin : (float *)at;
     memset(first, 0xFF, sizeof *first);
     (void)madvise((void *)at, HUGE_PAGE, MADV_COLLAPSE); /* only a hint */
   }
-#else
-  (void)begin, (void)end;
-#endif
 }
 
 static void host_copy_run_place(const void *payload, int part, int parts) {
