@@ -7,8 +7,7 @@
 
 /* What comes before a sweep of points in no layer along y or z and the walks through the other points (absorb_whole.cuh):
  * leaves what a layer along x adds to points, one term each to be multiplied by the medium, in the array psi_in, which
- * nobody reads again. Points in layers along both y and z get none: the walks' launch does them. Layers along x are at most
- * 32 wide (TERMS_MOST), rows at least 64 long. */
+ * nobody reads again. Layers along x are at most 32 wide (TERMS_MOST), rows at least 64 long. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
 
 namespace absorbing {
@@ -20,10 +19,6 @@ struct span {
   int begin, lo, hi, end;
   __host__ __device__ int between() const { return hi - lo; }
   __host__ __device__ int outer() const { return end - begin - between(); }
-  /* The i-th coordinate that lies in layers. */
-  __device__ __forceinline__ int outside(int i) const {
-    return begin + i < lo ? begin + i : begin + i + between();
-  }
 };
 
 /* The two boxes along z or y: tiles of rows of points across the axis, in pieces along it. */

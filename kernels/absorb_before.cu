@@ -1,5 +1,4 @@
-/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the terms of layers along x, but for
- * points in layers along y and z.
+/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the terms of layers along x.
  *
  * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers of
  * 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of it.
@@ -19,13 +18,10 @@ enum {
   BEFORE_BLOCKS = 4 /* resident on a multiprocessor */
 };
 
-/* Which rows have terms: all of planes in no layer along z, and of the other planes those in no layer along y. A block
- * does rows of one plane. */
+/* How rows are cut. A block does rows of one plane. */
 struct before_shell {
-  span y, z;
   int end, row, rows; /* lanes for an end and for a row; rows a warp does */
   unsigned inverse;   /* 2^16 / row, rounded up */
-  __host__ __device__ bool outer(int plane) const { return plane < z.lo || plane >= z.hi; }
 };
 
 /* The pack of a lane; its points are counted inward. With WHOLE all packs lie in the layer and on 16 bytes of the state.
@@ -132,10 +128,9 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   admit_next_launch();
   const row_pack<WHOLE> p(a, shell);
   const absorb_axis &s = a.axis[0];
-  const int z = shell.z.begin + (int)blockIdx.y,
-            warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES);
-  const int y = (shell.outer(z) ? shell.y.lo : 0) + warp * shell.rows + p.row;
-  const bool exists = p.row < shell.rows && y < (shell.outer(z) ? shell.y.hi : shell.y.end);
+  const int z = a.field.z_begin + (int)blockIdx.y,
+            warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES), y = warp * shell.rows + p.row;
+  const bool exists = p.row < shell.rows && y < a.field.ny;
   const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
@@ -166,10 +161,8 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
 
 /* The shell of a launch; a has layers along x. */
 static before_shell before_shell_of(const absorb_args &a) {
-  const kernel_args &f = a.field;
   before_shell s = {};
-  const int past = (PACK - f.nx % PACK) % PACK;
-  s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
+  const int past = (PACK - a.field.nx % PACK) % PACK;
   s.end = star::ceil_div(a.width + past, PACK);
   s.row = a.axis[0].lo > 0 && a.axis[0].hi > 0 ? 2 * s.end : s.end;
   s.rows = LANES / s.row, s.inverse = (unsigned)star::ceil_div(1 << 16, s.row);
@@ -185,10 +178,8 @@ extern "C" int absorb_cuda_before(const absorb_args *args, void *stream) {
   if (a.axis[0].lo + a.axis[0].hi == 0 || f.z_end <= f.z_begin) return cudaSuccess;
   before_shell s = before_shell_of(a);
   const bool whole = a.width % PACK == 0 && f.nx % PACK == 0;
-  const int most = s.z.between() > 0 ? f.ny : s.y.between(); /* rows of a plane */
-  const dim3 blocks(blocks_for(most, s.rows * BEFORE_WARPS), (unsigned)(f.z_end - f.z_begin));
+  const dim3 blocks(blocks_for(f.ny, s.rows * BEFORE_WARPS), (unsigned)(f.z_end - f.z_begin));
   void *parameters[] = {&a, &s};
-  if (blocks.x == 0) return cudaSuccess;
   return (int)launch_behind(reinterpret_cast<const void *>(whole ? before<true> : before<false>), blocks,
                             BEFORE_BLOCK, 0, static_cast<cudaStream_t>(stream), parameters);
 }

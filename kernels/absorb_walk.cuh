@@ -42,9 +42,11 @@ struct walk_maps {
   int x, y, z;
 };
 
-/* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge. */
+/* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge. Along y
+ * it stores `images` in z. */
 struct course {
   int i, count, z, y, x, rows;
+  bool images;
 };
 
 /* A thread on its way along axis 1 (y) or 2 (z), up or down. */

@@ -1,23 +1,24 @@
 /* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the 16
  * of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four rows in
- * registers. A launch before has left what layers along x add in an array (absorb_cuda_before). The first blocks do the few
- * points in layers along y and z, in the shadow of the sweep where it leaves multiprocessors free. */
+ * registers. A launch before has left what layers along x add in an array (absorb_cuda_before). Walks along z come first, of
+ * them those through layers along y, which take longest: in the shadow of the sweep where it leaves multiprocessors free.
+ * The last blocks store images in z, which would else cost a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 
 #include "absorb_walk.cuh"
+#include "images.cuh"
 #include "launch_behind.cuh"
 
 namespace absorbing {
 
 enum {
   WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
-  CORNER_POINTS = 4, /* of layers along y and z, that a thread does */
   WHOLE_ENOUGH = 264 /* blocks: where there are fewer, layers are cut into pieces */
 };
 
-/* Through a layer along AXIS. PACKS: rows are whole packs. */
-template <int AXIS, int INWARD, bool PACKS> struct march {
+/* Through a layer along AXIS. PACKS: rows are whole packs. CROSSING: along z, in rows that lie in a layer along y too. */
+template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
   const absorb_args &a;
   const absorb_axis &s;
   walk<AXIS, INWARD> w;
@@ -65,6 +66,57 @@ template <int AXIS, int INWARD, bool PACKS> struct march {
     for (int n = 0; n < PACK; n++)
       psi[k][n] = absorb_psi(psi_a, psi_b, a.difference, &w.u[GHOST_REACH + k][n], PACK, before[n]);
   }
+  __device__ __forceinline__ void get_pair(float v[2], const float *from, int first) const {
+    if (PACKS) {
+      const float2 p = *reinterpret_cast<const float2 *>(from);
+      v[0] = p.x, v[1] = p.y;
+    } else {
+#pragma unroll
+      for (int n = 0; n < 2; n++) v[n] = first + n < w.lanes ? from[n] : 0;
+    }
+  }
+  /* CROSSING: adds what the layer along y adds to points FIRST and FIRST + 1 of the pack, and stores their psi and zeta.
+   * Two at a time: four would need too many registers. */
+  template <int FIRST> __device__ __forceinline__ void add_along_y(int t, float sum[PACK]) const {
+    const absorb_axis &sy = a.axis[1];
+    const absorb_place p = absorb_locate(&sy, w.y());
+    const int step = p.inward * TILE_X;
+    const float *u = w.tile(t + GHOST_REACH) + FIRST, *b = sy.coefficients + p.i;
+    const ptrdiff_t nx = a.field.nx,
+                    at = (ptrdiff_t)(w.z() + t * INWARD) * (sy.lo + sy.hi) * nx + w.x() + FIRST;
+    const ptrdiff_t own_at = at + absorb_stored(&sy, a.width, p, p.i) * nx;
+    float before[ABSORB_BEYOND + 1][2], zeta[2], rows[2 * GHOST_REACH + 1][2];
+    if (FIRST >= w.lanes) return;
+#pragma unroll
+    for (int k = 0; k <= ABSORB_BEYOND; k++)
+      get_pair(before[k], sy.psi_in + (at + absorb_stored(&sy, a.width, p, p.i + k) * nx), FIRST);
+    get_pair(zeta, sy.zeta + own_at, FIRST);
+#pragma unroll
+    for (int r = -GHOST_REACH; r <= GHOST_REACH; r++) {
+      const float2 v = *reinterpret_cast<const float2 *>(u + r * step);
+      rows[GHOST_REACH + r][0] = v.x, rows[GHOST_REACH + r][1] = v.y;
+    }
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      const float *point = &rows[GHOST_REACH][n];
+      float renewed[ABSORB_BEYOND + 1];
+#pragma unroll
+      for (int k = 0; k <= ABSORB_BEYOND; k++)
+        renewed[k] = absorb_psi(b[2 * a.width + k], b[3 * a.width + ABSORB_BEYOND + k], a.difference,
+                                point + 2 * k, 2, before[k][n]);
+      const float slope = absorb_slope(&sy, renewed[0], renewed[1], renewed[2], renewed[3]);
+      zeta[n] = absorb_zeta(b[0], b[a.width], absorb_second(&sy, a.field.wy, point, 2), slope, zeta[n]);
+      sum[FIRST + n] += slope + zeta[n];
+      if (FIRST + n < w.lanes) sy.psi_out[own_at + n] = renewed[0], sy.zeta[own_at + n] = zeta[n];
+    }
+  }
+  /* What layers along the axes before this one add. */
+  __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
+    float term_x[PACK] = {};
+    if (in_layer) star::load(term_x, w.operand(t, TERM));
+#pragma unroll
+    for (int n = 0; n < PACK; n++) sum[n] = in_layer >> n & 1 ? term_x[n] : 0.0f;
+  }
   __device__ __forceinline__ void start() {
     float before[ABSORB_BEYOND][PACK] = {};
     w.open();
@@ -83,9 +135,16 @@ template <int AXIS, int INWARD, bool PACKS> struct march {
     const float *weights = AXIS == 1 ? f.wy : f.wz, *b = s.coefficients + (w.c.i + t);
     const float zeta_a = b[0], zeta_b = b[a.width];
     float in_row[PACK + 2 * GHOST_REACH], sum[PACK];
-    float before[PACK], zeta[PACK], out[PACK], medium[PACK], term_x[PACK] = {};
+    float before[PACK], zeta[PACK], out[PACK], medium[PACK], along[PACK];
     w.arrive(t);
     w.star_of(sum, in_row, t);
+    if (CROSSING) {
+      w.await_own();
+      look_up(along, t);
+      add_along_y<0>(t, along);
+      asm volatile("" ::: "memory"); /* or all is loaded at once */
+      add_along_y<2>(t, along);
+    }
     w.release(t + GHOST_REACH);
     w.await_own();
     star::load(before, w.operand(t, BEFORE));
@@ -93,15 +152,14 @@ template <int AXIS, int INWARD, bool PACKS> struct march {
     star::load(zeta, w.operand(t, ZETA));
     star::load(out, w.operand(t, OUT));
     star::load(medium, w.operand(t, MEDIUM));
-    if (in_layer) star::load(term_x, w.operand(t, TERM));
+    if (!CROSSING) look_up(along, t);
 #pragma unroll
     for (int n = 0; n < PACK; n++) {
       const float slope = absorb_slope(&s, psi[0][n], psi[1][n], psi[2][n], psi[3][n]);
-      const float m = f.medium ? medium[n] : f.scale, along_x = in_layer >> n & 1 ? term_x[n] : 0.0f,
-                  u = w.u[GHOST_REACH][n];
+      const float m = f.medium ? medium[n] : f.scale, u = w.u[GHOST_REACH][n];
       zeta[n] =
           absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[GHOST_REACH][n], PACK), slope, zeta[n]);
-      out[n] = fmaf(m, along_x + (slope + zeta[n]), star::update<EQUATION_WAVE>(sum[n], m, u, out[n]));
+      out[n] = fmaf(m, along[n] + (slope + zeta[n]), star::update<EQUATION_WAVE>(sum[n], m, u, out[n]));
     }
     store(t, zeta, out);
     ask_for(t + TURNS);
@@ -122,54 +180,83 @@ template <int AXIS, int INWARD, bool PACKS> struct march {
     for (int k = 1; k <= ABSORB_BEYOND; k++)
       if (k <= beyond) w.put(s.psi_out + (state + (t + k) * state_step), psi[k], PACKS, points);
   }
+  /* Images in z of the rows that it has stored along y. */
+  __device__ __forceinline__ void store_images() const {
+    const kernel_args &f = a.field;
+    if (w.lanes < 1 || !ghosts_touch(w.z(), f.nz, f.ghosts[FACE_Z_LO], f.ghosts[FACE_Z_HI])) return;
+#pragma unroll 1
+    for (int t = 0; t < w.c.count; t++) images::store_in_z(f, f.out + (w.at + t * w.step), w.z(), w.lanes);
+  }
 };
 
-template <class March>
+template <int AXIS, class March>
 static __device__ __forceinline__ void go_through(const absorb_args &a, const walk_maps &m, const course &c,
                                                   float *shared) {
   March march(a, m, c, shared);
   march.start();
 #pragma unroll 1
   for (int t = 0; t < c.count; t++) march.turn(t);
+  if (AXIS == 1 && c.images) march.store_images();
 }
 
-template <int AXIS, bool PACKS>
+template <int AXIS, bool PACKS, bool CROSSING>
 static __device__ __forceinline__ void march_inward(const absorb_args &a, const walk_maps &m, course c,
                                                     float *shared) {
   const absorb_place p = absorb_locate(&a.axis[AXIS], AXIS == 1 ? c.y : c.z);
   c.i = p.i;
   if (p.inward > 0)
-    go_through<march<AXIS, 1, PACKS>>(a, m, c, shared);
+    go_through<AXIS, march<AXIS, 1, PACKS, CROSSING>>(a, m, c, shared);
   else
-    go_through<march<AXIS, -1, PACKS>>(a, m, c, shared);
+    go_through<AXIS, march<AXIS, -1, PACKS, CROSSING>>(a, m, c, shared);
 }
 
 /* The layers along y and z of a launch. */
 struct whole_shell {
   span y, z;
-  unsigned tiles_x, corners; /* corners: blocks that do points in both */
-  layers along_y, along_z;
-  bool beside; /* the launch before is of the same step, and of other points */
+  unsigned tiles_x;
+  unsigned low, crossing; /* tiles of rows in the low layer along y, in both */
+  layers along_z, along_y;
+  unsigned image_rows; /* with images in z that the sweep has not stored: s.y.between(), or 0 */
+  bool beside;         /* the launch before is of the same step, and of other points */
 };
 
-/* A point of layers along y and z, by itself. */
-static __device__ __forceinline__ void corner_point(const absorb_args &a, const absorb_point &p) {
-  const kernel_args &f = a.field;
-  const ptrdiff_t at = (ptrdiff_t)f.plane * p.z + (ptrdiff_t)f.pitch * p.y + p.x;
-  const float *u = f.in + at;
-  const float m = f.medium ? f.medium[at] : f.scale;
-  const float done = star::update<EQUATION_WAVE>(star::sum_at(u, f), m, u[0], f.out[at]);
-  f.out[at] = fmaf(m, before_axis(a, 2, p) + absorb_along(&a, 2, p), done);
+template <bool PACKS>
+static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
+                                                    const walk_maps &m, unsigned block, float *shared) {
+  const piece p(s.along_z, s.z, block);
+  const int x = (int)(p.tile % s.tiles_x) * TILE_X, tile = (int)(p.tile / s.tiles_x);
+  if (p.count == 0) return;
+  if (tile < (int)s.crossing) {
+    const bool low = tile < (int)s.low;
+    const int y = low ? tile * WALK_WARPS : s.y.hi + (tile - (int)s.low) * WALK_WARPS;
+    march_inward<2, PACKS, true>(a, m, {0, p.count, p.at, y, x, (low ? s.y.lo : s.y.end) - y, false}, shared);
+  } else {
+    const int y = s.y.lo + (tile - (int)s.crossing) * WALK_WARPS;
+    march_inward<2, PACKS, false>(a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
+  }
 }
 
-/* A block's share of the points in layers along y and z. */
-static __device__ __forceinline__ void corners(const absorb_args &a, const whole_shell &s) {
-  const long long nx = a.field.nx, rows = s.y.outer(), all = nx * rows * s.z.outer();
-#pragma unroll 1
-  for (int k = 0; k < CORNER_POINTS; k++) {
-    const long long i = ((long long)blockIdx.x * CORNER_POINTS + k) * WALK_THREADS + threadIdx.x;
-    if (i < all)
-      corner_point(a, {s.z.outside((int)(i / nx / rows)), s.y.outside((int)(i / nx % rows)), (int)(i % nx)});
+template <bool PACKS>
+static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const whole_shell &s,
+                                                    const walk_maps &m, unsigned block, float *shared) {
+  const piece p(s.along_y, s.y, block);
+  const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
+  if (p.count > 0)
+    march_inward<1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0}, shared);
+}
+
+/* Images in z of what the sweep has stored, a pack a thread. */
+static __device__ __forceinline__ void store_images(const absorb_args &a, const whole_shell &s,
+                                                    unsigned block) {
+  const kernel_args &f = a.field;
+  const int packs = (f.nx + PACK - 1) / PACK, i = (int)(block * WALK_THREADS + threadIdx.x),
+            x = i % packs * PACK, y = s.y.lo + i / packs;
+  await_launch_before();
+  if (y >= s.y.hi) return;
+  for (int n = 0; n < 2 * images::DEPTHS; n++) {
+    const int z = n < images::DEPTHS ? n : f.nz - 1 - (n - images::DEPTHS);
+    if (z >= s.z.lo && z < s.z.hi)
+      images::store_in_z(f, f.out + ((ptrdiff_t)f.plane * z + (ptrdiff_t)f.pitch * y + x), z, f.nx - x);
   }
 }
 
@@ -180,32 +267,27 @@ struct whole_maps {
 
 /* --- launches ----------------------------------------------------------------------------------------------- */
 
-/* Where it runs `beside` the launch before it, it is still done after that one. */
+/* Where it runs `beside` the launch before it, it is still done after that one. It admits no other launch: blocks of
+ * absorb_cuda_before that start beside its own have no more of the L1 cache than these leave, to their end. */
 template <bool PACKS>
 static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
   extern __shared__ __align__(128) float shared[];
-  const unsigned block = blockIdx.x - s.corners;
+  const unsigned along_z = s.along_z.blocks(), walks = along_z + s.along_y.blocks();
   if (!s.beside) await_launch_before();
-  admit_next_launch();
-  if (blockIdx.x < s.corners) {
-    corners(a, s);
-  } else if (block < s.along_z.blocks()) {
-    const piece p(s.along_z, s.z, block);
-    const int x = (int)(p.tile % s.tiles_x) * TILE_X, y = s.y.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
-    if (p.count > 0) march_inward<2, PACKS>(a, m.along_z, {0, p.count, p.at, y, x, s.y.hi - y}, shared);
-  } else {
-    const piece p(s.along_y, s.y, block - s.along_z.blocks());
-    const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
-    if (p.count > 0) march_inward<1, PACKS>(a, m.along_y, {0, p.count, z, p.at, x, s.z.hi - z}, shared);
-  }
+  if (blockIdx.x < along_z)
+    walk_along_z<PACKS>(a, s, m.along_z, blockIdx.x, shared);
+  else if (blockIdx.x < walks)
+    walk_along_y<PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
+  else
+    store_images(a, s, blockIdx.x - walks);
   if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
 }
 
-/* Layers of `width` points, across which there are tiles_x tiles of x and `others` points of the third axis. */
-inline layers marches(unsigned tiles_x, int others, int width) {
-  layers l = {tiles_x * blocks_for(others, WALK_WARPS), 1};
+/* Layers of `width` points. */
+inline layers marches(unsigned tiles, int width) {
+  layers l = {tiles, 1};
   while (l.blocks() < WHOLE_ENOUGH && (int)(l.pieces + 1) * WHOLE_PIECE <= width) l.pieces++;
   return l;
 }
@@ -215,10 +297,11 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   whole_shell s = {};
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
   s.tiles_x = blocks_for(f.nx, TILE_X);
-  const int planes = s.z.outer(), rows = s.y.outer();
-  if (planes) s.along_z = marches(s.tiles_x, s.y.between(), a.width);
-  s.corners = blocks_for((long long)f.nx * rows * planes, CORNER_POINTS * WALK_THREADS);
-  if (rows) s.along_y = marches(s.tiles_x, s.z.between(), a.width);
+  s.low = blocks_for(s.y.lo, WALK_WARPS), s.crossing = s.low + blocks_for(s.y.end - s.y.hi, WALK_WARPS);
+  if (s.z.outer())
+    s.along_z = marches(s.tiles_x * (s.crossing + blocks_for(s.y.between(), WALK_WARPS)), a.width);
+  if (s.y.outer()) s.along_y = marches(s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width);
+  if (images::in_z_alone(f, s.z.lo, s.z.hi)) s.image_rows = (unsigned)s.y.between();
   return s;
 }
 
@@ -260,7 +343,9 @@ inline cudaError_t launch_whole(const absorb_args &args, const whole_shell &shel
   static const whole_kernel packs(reinterpret_cast<const void *>(whole<true>)),
       points(reinterpret_cast<const void *>(whole<false>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
-  const unsigned blocks = shell.corners + shell.along_z.blocks() + shell.along_y.blocks();
+  const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
+  const unsigned blocks =
+      shell.along_z.blocks() + shell.along_y.blocks() + blocks_for(image_packs, WALK_THREADS);
   if (blocks == 0) return cudaSuccess;
   absorb_args a = args;
   whole_shell s = shell;

@@ -2,10 +2,10 @@
  *
  *   before   the sweep: what layers along x add, left in an array
  *   sweep    of the box of points in no layer along y or z, as ever; the terms come as one more operand (LAYERS_X)
- *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; first the few
- *            points where these cross
+ *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; and images, if
+ *            these are in z alone
  *
- * Then images. Rows that do not suit the sweep's boxes of terms get what layers add in a second visit. */
+ * Then other images. Rows that do not suit the sweep's boxes of terms get what layers add in a second visit. */
 #ifndef STENCIL_BULK_TENSOR_LAYERS_CUH
 #define STENCIL_BULK_TENSOR_LAYERS_CUH
 
@@ -64,7 +64,7 @@ template <class Small, class... Others> int launch_layers(const absorb_args *arg
   if (status == cudaSuccess && shell.beside)
     status = sweep_box<Small, Others...>(*args, box, shell.y.lo, stream);
   if (status == cudaSuccess) status = absorbing::launch_whole(*args, shell, stream);
-  return (int)(status == cudaSuccess ? images::launch(&args->field, stream) : status);
+  return (int)(status == cudaSuccess && !shell.image_rows ? images::launch(&args->field, stream) : status);
 }
 
 } // namespace bulk_tensor

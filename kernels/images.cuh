@@ -131,6 +131,36 @@ __global__ void __launch_bounds__(BLOCK)
     fill_item(a, face, across, i);
 }
 
+/* --- images in z alone, by kernels of points -------------------------------------------------------------- */
+
+/* Images in z of a pack in plane z, of `lanes` points. */
+static __device__ __forceinline__ void store_in_z(const kernel_args &a, float *at, int z, int lanes) {
+  const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI], mirror = a.nz - 1 - z;
+  const bool low = lo != GHOST_KEEP && z >= 1 && z <= GHOST_REACH,
+             high = hi != GHOST_KEEP && mirror >= 1 && mirror <= GHOST_REACH,
+             is_held = ghosts_held(z, a.nz, lo, hi);
+  float v[PACK] = {}, image[PACK];
+  if (!low && !high && !is_held) return;
+  if (is_held)
+    store_floats(at, v, lanes);
+  else
+    load_pack(v, at, 0, lanes);
+  for (int side = 0; side < 2; side++) {
+    for (int i = 0; i < PACK; i++) image[i] = image_of(v[i], false, side ? hi : lo);
+    if (side ? high : low) store_floats(at + (ptrdiff_t)a.plane * (side ? 2 * mirror : -2 * z), image, lanes);
+  }
+}
+
+/* Do the points of a launch have images, all of them in z and of planes [begin, end)? */
+inline bool in_z_alone(const kernel_args &a, int begin, int end) {
+  const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI];
+  bool some = false, alone = !a.virtual_x && lo != GHOST_WRAP;
+  for (int face = 0; face < FACE_Z_LO; face++) alone = alone && a.ghosts[face] == GHOST_KEEP;
+  for (int z = a.z_begin; z < a.z_end; z++)
+    if (ghosts_touch(z, a.nz, lo, hi)) some = true, alone = alone && z >= begin && z < end;
+  return some && alone;
+}
+
 /* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
 
 /* Gap i of a plane, of ny + 1, is what lies between the last point of row i - 1 and the first of row i: right ghosts,
