@@ -14,7 +14,7 @@ namespace absorbing {
 
 enum {
   WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
-  WHOLE_ENOUGH = 264 /* blocks: where there are fewer, layers are cut into pieces */
+  WHOLE_ENOUGH = 264 /* blocks, as many as are resident: where there are fewer, layers are cut into pieces */
 };
 
 /* Through a layer along AXIS. PACKS: rows are whole packs. CROSSING: along z, in rows that lie in a layer along y too. */
@@ -216,9 +216,24 @@ struct whole_shell {
   unsigned tiles_x;
   unsigned low, crossing; /* tiles of rows in the low layer along y, in both */
   layers along_z, along_y;
+  unsigned
+      halved; /* walks along y, the last, that are done in halves: all blocks end at about the same time */
   unsigned image_rows; /* with images in z that the sweep has not stored: s.y.between(), or 0 */
   bool beside;         /* the launch before is of the same step, and of other points */
+  __host__ __device__ unsigned walks() const { return along_z.blocks() + along_y.blocks() + halved; }
 };
+
+static __device__ __forceinline__ piece piece_along_y(const whole_shell &s, unsigned block) {
+  const unsigned first_half = s.along_y.blocks() - s.halved;
+  if (block < first_half) return piece(s.along_y, s.y, block);
+  piece p(s.along_y, s.y, first_half + (block - first_half) / 2);
+  const int outer = p.count / 2;
+  if ((block - first_half) % 2 == 0)
+    p.count = outer;
+  else
+    p.at += p.at < s.y.lo ? outer : -outer, p.count -= outer;
+  return p;
+}
 
 template <bool PACKS>
 static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
@@ -239,7 +254,7 @@ static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const 
 template <bool PACKS>
 static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
-  const piece p(s.along_y, s.y, block);
+  const piece p = piece_along_y(s, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
   if (p.count > 0)
     march_inward<1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0}, shared);
@@ -274,7 +289,7 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
   extern __shared__ __align__(128) float shared[];
-  const unsigned along_z = s.along_z.blocks(), walks = along_z + s.along_y.blocks();
+  const unsigned along_z = s.along_z.blocks(), walks = s.walks();
   if (!s.beside) await_launch_before();
   if (blockIdx.x < along_z)
     walk_along_z<PACKS>(a, s, m.along_z, blockIdx.x, shared);
@@ -301,6 +316,8 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   if (s.z.outer())
     s.along_z = marches(s.tiles_x * (s.crossing + blocks_for(s.y.between(), WALK_WARPS)), a.width);
   if (s.y.outer()) s.along_y = marches(s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width);
+  if (s.along_y.pieces == 1 && a.width >= 2 * WHOLE_PIECE)
+    s.halved = std::min(s.along_y.blocks(), (unsigned)WHOLE_ENOUGH);
   if (images::in_z_alone(f, s.z.lo, s.z.hi)) s.image_rows = (unsigned)s.y.between();
   return s;
 }
@@ -344,8 +361,7 @@ inline cudaError_t launch_whole(const absorb_args &args, const whole_shell &shel
       points(reinterpret_cast<const void *>(whole<false>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
   const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
-  const unsigned blocks =
-      shell.along_z.blocks() + shell.along_y.blocks() + blocks_for(image_packs, WALK_THREADS);
+  const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);
   if (blocks == 0) return cudaSuccess;
   absorb_args a = args;
   whole_shell s = shell;
