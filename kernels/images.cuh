@@ -4,6 +4,7 @@
  *   row_ends     the ghosts of one row beyond a face in x
  *   store_pack   four ghosts in x of a row beyond a face in y or z
  *   fill_gaps    both ends of rows at once, in whole sectors
+ *   store_in_z   those of a pack in z, for kernels that have no such launch (absorb_whole.cuh)
  *
  * Why not in the kernel itself: warps at a face then have more to do for each plane, and as blocks keep step all others
  * wait for them (docs/EXPERIMENTS.md). */
