@@ -18,7 +18,8 @@
 #include <stdbool.h>
 
 enum {
-  PREFETCH_ROWS = 3 /* how far ahead of the computation a plane that enters is asked for */
+  PREFETCH_ROWS = 3,      /* how far ahead of the computation a plane that enters is asked for */
+  PREFETCH_ROWS_TWICE = 1 /* where it is asked for twice */
 };
 
 /* Runs one instruction set's sweep over the blocks of a share. */
@@ -39,11 +40,22 @@ static bool is_large(const kernel_args *a) {
   return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
 }
 
+/* On Zen 5 the place of the code in physical memory decides which of its loads the processor foresees. Asking for every
+ * line twice, into the first-level cache, is as fast everywhere (docs/EXPERIMENTS.md). */
+static bool asks_twice(void) {
+#ifdef __x86_64__
+  return __builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam19h") && !__builtin_cpu_is("amdfam17h");
+#else
+  return false;
+#endif
+}
+
 /* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
 static void launch_share(sweep s, enum equation equation, int lanes, int part, int parts, sweep_block *run) {
   const kernel_args *a = s.args;
-  const size_t rows = PREFETCH_ROWS * a->pitch;
-  s.ahead_rows = PREFETCH_ROWS;
+  s.ahead.twice = asks_twice();
+  s.ahead_rows = s.ahead.twice ? PREFETCH_ROWS_TWICE : PREFETCH_ROWS;
+  const size_t rows = (size_t)s.ahead_rows * a->pitch;
   s.stream = s.large &&
              equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;
@@ -90,6 +102,7 @@ static void launch_share(sweep s, enum equation equation, int lanes, int part, i
 #define vec_stream(p, v)           _mm512_stream_ps(p, v)
 #define vec_store_some(p, v, bits) _mm512_mask_storeu_ps(p, (__mmask16)(bits), v)
 #define prefetch(p)                _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define prefetch_near(p)           _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #define leave()                    (_mm_sfence(), _mm256_zeroupper())
 #define settle(v)                  __asm__ volatile("" : "+v"(v))
 /* 16 lanes from lane `k` of the 32 of low:high. */
@@ -125,6 +138,7 @@ static void launch_share(sweep s, enum equation equation, int lanes, int part, i
 #define vec_stream(p, v)           _mm256_stream_ps(p, v)
 #define vec_store_some(p, v, bits) _mm256_maskstore_ps(p, vec_mask(bits), v)
 #define prefetch(p)                _mm_prefetch((const char *)(p), _MM_HINT_T1)
+#define prefetch_near(p)           _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #define leave()                    (_mm_sfence(), _mm256_zeroupper())
 #define settle(v)                  __asm__ volatile("" : "+x"(v))
 /* 8 lanes from lane 4 - r or r on of what was loaded 4 floats apart: within each half of a vector, shifts are cheap. */
@@ -165,6 +179,7 @@ static void launch_share(sweep s, enum equation equation, int lanes, int part, i
 #define vec_stream(p, v)           (*(p) = (v))
 #define vec_store_some(p, v, bits) ((bits)&1 ? (void)(*(p) = (v)) : (void)0)
 #define prefetch(p)                ((void)(p))
+#define prefetch_near(p)           ((void)(p))
 #define leave()                    ((void)0)
 #define settle(v)                  ((void)0)
 #define VECTORS                    1

@@ -10,6 +10,7 @@
 enum { AHEAD_STREAMS = 3 };
 typedef struct host_ahead {
   const float *stream[AHEAD_STREAMS];
+  bool twice; /* into the first-level cache, and each line is asked for twice; else into the second */
 } host_ahead;
 
 /* Computes a share that the caller chose; what it stores stays in the cache. */

@@ -1,5 +1,5 @@
 /* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, VECTORS, X_LOADS,
- * vec, vec_*, settle, prefetch and leave and includes this file once for each; all are undefined again at the end. A
+ * vec, vec_*, settle, prefetch, prefetch_near and leave and includes this file once for each; all are undefined again at the end. A
  * vector at the end of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or
  * the next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
 
@@ -114,6 +114,22 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
   return added ? vec_fma(m, vec_load(added), next) : next;
 }
 
+/* Asks for the lines of `vectors` vectors of each plane from `next` on. */
+TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes, const int vectors,
+                            const bool twice) {
+#pragma GCC unroll 4
+  for (int k = 0; k < planes; k++, next += plane) {
+    opaque(next);
+#pragma GCC unroll 2
+    for (int x = 0; x < vectors * LANES; x += LINE)
+      if (twice) {
+        prefetch_near(next + x);
+        prefetch_near(next + x);
+      } else
+        prefetch(next + x);
+  }
+}
+
 /* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
  * `lanes` of a vector, if it is only one. `copies`: of what lies there in each plane with the neighbours in x, or
  * NULL; `added`: what layers add in the first plane, the others SUMS_ROW apart, or NULL. */
@@ -140,16 +156,11 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
       acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i],
                                added ? added + k * SUMS_ROW + i * LANES : NULL);
 #pragma GCC unroll 3
-  for (int i = 0; i < AHEAD_STREAMS; i++) {
-    if (!s->ahead.stream[i]) continue;
-    const float *next = s->ahead.stream[i] + at;
-#pragma GCC unroll 4
-    for (int k = 0; k < planes; k++, next += plane) {
-      opaque(next);
-#pragma GCC unroll 2
-      for (int x = 0; x < vectors * LANES; x += LINE) prefetch(next + x);
-    }
-  }
+  for (int i = 0; i < AHEAD_STREAMS; i++)
+    if (s->ahead.stream[i] && s->ahead.twice)
+      ISA(ask)(s->ahead.stream[i] + at, plane, planes, vectors, true);
+    else if (s->ahead.stream[i])
+      ISA(ask)(s->ahead.stream[i] + at, plane, planes, vectors, false);
 }
 
 /* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.
@@ -411,4 +422,5 @@ static void ISA(wave_layers_share)(const absorb_args *a, host_share share, host_
 #undef vec_x_pair
 #undef settle
 #undef prefetch
+#undef prefetch_near
 #undef leave

@@ -145,7 +145,7 @@ static void cached_silent_pass(work *w, int part, const float *from, float *to) 
   const host_share all = {0, w->s->ny, 0, w->s->nz};
   (void)part, (void)from, (void)to;
   for (int i = 0; i < CACHED_SWEEPS; i++)
-    host_isa_get(0)->share[w->k->equation](i % 2 ? &back : &there, all, (host_ahead){{NULL}});
+    host_isa_get(0)->share[w->k->equation](i % 2 ? &back : &there, all, (host_ahead){{NULL}, false});
 }
 
 /* The thread's own parts, then those that others have left. */
