@@ -327,6 +327,7 @@ static int usable_cores(void) {
 }
 
 int main(int argc, char **argv) {
+  setvbuf(stdout, NULL, _IOLBF, 0); /* it takes a minute: who stops it has what was measured until then */
   int n[4] = {256, 256, 256, usable_cores()};
   FILE *json = json_begin(&argc, &argv);
   for (int i = 1; i < argc && i <= 4; i++) n[i - 1] = positive(argv[i]);
