@@ -1,7 +1,7 @@
 /* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, VECTORS, X_LOADS,
- * vec, vec_*, settle, prefetch, prefetch_near and leave and includes this file once for each; all are undefined again at the end. A
- * vector at the end of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is padding or
- * the next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
+ * vec, vec_*, settle, prefetch, prefetch_near and leave and includes this file once for each; all are undefined again at
+ * the end. A vector at the end of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is
+ * padding or the next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
 
 TARGET INLINE vec ISA(load_lanes)(const float *p, int lanes) {
   return lanes < LANES ? vec_load_some(p, (1u << lanes) - 1) : vec_load(p);
