@@ -173,13 +173,20 @@ static before_shell before_shell_of(const absorb_args &a) {
 
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream) {
   using namespace absorbing;
+  constexpr int GRID_MAX = 65535; /* planes that a launch may have */
   const kernel_args &f = args->field;
   absorb_args a = *args;
-  if (a.axis[0].lo + a.axis[0].hi == 0 || f.z_end <= f.z_begin) return cudaSuccess;
+  if (a.axis[0].lo + a.axis[0].hi == 0) return cudaSuccess;
   before_shell s = before_shell_of(a);
   const bool whole = a.width % PACK == 0 && f.nx % PACK == 0;
-  const dim3 blocks(blocks_for(f.ny, s.rows * BEFORE_WARPS), (unsigned)(f.z_end - f.z_begin));
+  const void *const kernel = reinterpret_cast<const void *>(whole ? before<true> : before<false>);
+  const unsigned blocks = blocks_for(f.ny, s.rows * BEFORE_WARPS);
   void *parameters[] = {&a, &s};
-  return (int)launch_behind(reinterpret_cast<const void *>(whole ? before<true> : before<false>), blocks,
-                            BEFORE_BLOCK, 0, static_cast<cudaStream_t>(stream), parameters);
+  cudaError_t status = cudaSuccess;
+  for (int z = f.z_begin; z < f.z_end && status == cudaSuccess; z = a.field.z_end) {
+    a.field.z_begin = z, a.field.z_end = f.z_end - z < GRID_MAX ? f.z_end : z + GRID_MAX;
+    status = launch_behind(kernel, dim3(blocks, (unsigned)(a.field.z_end - z)), BEFORE_BLOCK, 0,
+                           static_cast<cudaStream_t>(stream), parameters);
+  }
+  return (int)status;
 }
