@@ -151,8 +151,8 @@ static host_ahead ahead_of(const wavefront_args *a, int chunk, int tile, int k, 
   const bool turns = at + 1 >= positions;
   if (a->upright || (turns && (tile == a->tiles - 1 || at + 1 >= 2 * positions))) return ahead;
   if (turns) next += a->rows * pitch - positions * WAVEFRONT_PLANES * plane;
-  for (int i = k; i < AHEAD_STREAMS; i += a->steps)
-    if (from[i]) ahead.stream[i] = from[i] + next;
+  for (int i = 0; i < AHEAD_STREAMS; i++)
+    if (i % a->steps == k && from[i]) ahead.stream[i] = from[i] + next;
   return ahead;
 }
 
