@@ -27,8 +27,8 @@ typedef struct wavefront_question {
 /* Points of a trial: more than any L3 cache holds. With fewer, in a cache of 300 MiB, a wavefront of jacobi won that
  * was slower in memory. */
 enum { POINTS_MAX = 1 << 27 };
-static const double MEASURE_SECONDS = 0.06, /* for each shape, at least two passes ... */
-    ENOUGH_SECONDS = 0.3;                   /* ... unless one takes this long */
+static const double MEASURE_SECONDS = 0.03, /* for each shape in each turn, at least a pass ... */
+    ENOUGH_SECONDS = 0.3;                   /* ... and no second turn where one takes this long */
 
 /* A stepper on a slab without neighbours. Its memory is NaN, which takes no longer than numbers do. */
 typedef struct plan_trial {
@@ -98,14 +98,13 @@ static int plan_time_shape(plan_trial *t, const wavefront_question *q, const wav
   s->front = NULL;
   if (depth > 1)
     TRY(wavefront_open(s->front = &t->front, s->slab, shape, s->args.medium != NULL, q->threads, e));
-  for (int passes = 0; spent < ENOUGH_SECONDS && (passes < 2 || spent < MEASURE_SECONDS); t->warm = true) {
+  for (; spent < MEASURE_SECONDS; t->warm = true) {
     const double begin = MPI_Wtime();
     TRY(stepper_advance(s, depth, e));
     TRY(stepper_sync(s, e));
     const double seconds = MPI_Wtime() - begin;
     if (!t->warm) continue;
     spent += seconds;
-    passes++;
     if (seconds / depth < *best) *best = seconds / depth;
   }
   wavefront_close(&t->front);
@@ -148,30 +147,42 @@ static wavefront_shape plan_shape_of(const char *words) {
   return (wavefront_shape){.depth = atoi(words), .upright = strstr(words, "upright") != NULL};
 }
 
+/* seconds: of a step in each turn; what is not allowed is left. */
+static int plan_time_turns(plan_trial *t, const wavefront_question *q, shape_seconds seconds, error *e) {
+  for (int i = 0; i < WAVEFRONT_TURNS * WAVEFRONT_SHAPES; i++) {
+    const int turn = i / WAVEFRONT_SHAPES, number = i % WAVEFRONT_SHAPES;
+    const wavefront_shape *shape = &wavefront_shapes[number];
+    double *now = &seconds[turn][number];
+    if (!plan_allows(q, shape)) continue;
+    if (turn > 0 && shape->depth * seconds[0][number] > ENOUGH_SECONDS)
+      *now = seconds[0][number];
+    else if (shape->depth == 1)
+      TRY(plan_time_single(t, q, now, e));
+    else
+      TRY(plan_time_shape(t, q, shape, now, e));
+  }
+  return 0;
+}
+
 static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
                         error *e) {
-  double seconds[WAVEFRONT_SHAPES], slowest[WAVEFRONT_SHAPES], best = 1e30;
+  shape_seconds seconds, slowest;
   char words[64];
   plan_trial t;
-  for (int i = 0; i < WAVEFRONT_SHAPES; i++) seconds[i] = 1e30;
-  plan_trial_open(&t, q, e);
-  for (int i = 0; i < WAVEFRONT_SHAPES && !e->id; i++) {
-    if (!plan_allows(q, &wavefront_shapes[i])) continue;
-    if (wavefront_shapes[i].depth == 1)
-      plan_time_single(&t, q, &seconds[i], e);
-    else
-      plan_time_shape(&t, q, &wavefront_shapes[i], &seconds[i], e);
-  }
+  for (int i = 0; i < WAVEFRONT_TURNS * WAVEFRONT_SHAPES; i++)
+    seconds[i / WAVEFRONT_SHAPES][i % WAVEFRONT_SHAPES] = 1e30;
+  if (!plan_trial_open(&t, q, e)) plan_time_turns(&t, q, seconds, e);
   plan_trial_close(&t);
   TRY(error_agree(e, comm));
-  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_SHAPES, MPI_DOUBLE, MPI_MAX, comm));
+  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_TURNS * WAVEFRONT_SHAPES, MPI_DOUBLE, MPI_MAX, comm));
   for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
     if (!plan_allows(q, &wavefront_shapes[i])) continue;
-    slowest[i] *= plan_repeated(q, wavefront_shapes[i].depth);
-    log_detail(log, "  steps a pass %-18s: %9.1f us a step", plan_shape_words(&wavefront_shapes[i], words),
-               1e6 * slowest[i]);
-    if (slowest[i] < best) best = slowest[i], *fastest = wavefront_shapes[i];
+    for (int turn = 0; turn < WAVEFRONT_TURNS; turn++)
+      slowest[turn][i] *= plan_repeated(q, wavefront_shapes[i].depth);
+    log_detail(log, "  steps a pass %-18s: %9.1f, %9.1f us a step",
+               plan_shape_words(&wavefront_shapes[i], words), 1e6 * slowest[0][i], 1e6 * slowest[1][i]);
   }
+  *fastest = wavefront_shapes[wavefront_fastest(slowest)];
   return 0;
 }
 

@@ -19,6 +19,15 @@ typedef struct wavefront_shape {
 enum { WAVEFRONT_SHAPES = 9 };
 extern const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES];
 
+/* Seconds of a step of each shape, timed in turns. */
+enum { WAVEFRONT_TURNS = 2 };
+typedef double shape_seconds[WAVEFRONT_TURNS][WAVEFRONT_SHAPES];
+
+/* Number of the shape to take. Threads do parts and leaning tiles of slower ones, so the faster turn tells what a run
+ * will see. Upright tiles are one for each thread, so the slowest core decides, and how slow it is changes from minute to
+ * minute: their slower turn counts, and must win clearly. */
+int wavefront_fastest(shape_seconds seconds);
+
 typedef struct wavefront {
   wavefront_shape shape; /* of the deepest passes; rows > 0 where tiles lean */
   int tiles, chunks;
