@@ -41,7 +41,8 @@ static bool is_large(const kernel_args *a) {
 }
 
 /* On Zen 5 the place of the code in physical memory decides which of its loads the processor foresees. Asking for every
- * line twice, into the first-level cache, is as fast everywhere (docs/EXPERIMENTS.md). */
+ * line twice, into the first-level cache, is as fast everywhere (docs/EXPERIMENTS.md). Older compilers do not know its
+ * family by name, so AMD's others with these vectors, Zen 1 to 4, are named. */
 static bool asks_twice(void) {
 #ifdef __x86_64__
   return __builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam19h") && !__builtin_cpu_is("amdfam17h");

@@ -21,6 +21,20 @@ static void run_instruction_sets(launch_case *c) {
   }
 }
 
+/* The same by shares, as a wavefront does them, that ask ahead once and twice: what is asked for changes no bit. */
+static void run_shares(launch_case *c) {
+  const host_share all = {0, c->s.ny, c->args.z_begin, c->args.z_end};
+  const host_isa *isa;
+  for (int i = 0; (isa = host_isa_get(i)); i++)
+    for (int twice = 0; twice < 2; twice++) {
+      const enum equation q = (enum equation)((c->s.ny + c->args.z_begin + twice) % EQUATION_COUNT);
+      memcpy(c->got, c->before[q], c->floats * sizeof(float));
+      const kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->got});
+      isa->share[q](&args, all, (host_ahead){{args.in, args.out, args.medium}, twice});
+      check_case(c, q, twice ? "share that asks twice" : "share that asks once");
+    }
+}
+
 typedef struct test_device {
   device *dev;
   char name[32];
@@ -136,7 +150,10 @@ static size_t floats_of(int nx, int ny, int nz) {
 static void run_case(test_device *d, int devices, const int n[3], int z_begin, int z_end, uint64_t *random) {
   launch_case c;
   new_case_of(&c, true, n, z_begin, z_end, random);
-  if (!only_cuda && !only_kernel) run_instruction_sets(&c);
+  if (!only_cuda && !only_kernel) {
+    run_instruction_sets(&c);
+    run_shares(&c);
+  }
   for (int i = 0; i < devices; i++) run_device(&d[i], &c);
   if (make_virtual(&c)) {
     const kernel simd = {.backend = BACKEND_HOST, .flags = KERNEL_VIRTUAL_X};
