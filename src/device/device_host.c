@@ -113,6 +113,7 @@ typedef struct board_task {
   int pieces;
   kernel_args args;
 } board_task;
+_Static_assert(sizeof(board_task) <= HOST_TASK_PAYLOAD, "a launch for the board must fit a task");
 
 static void host_run_write(const void *payload, int part, int parts) {
   (void)part, (void)parts;

@@ -25,8 +25,8 @@ static inline uint64_t host_memory_beside(int ranks) {
   return ((uint64_t)16 << 20) + (uint64_t)ranks * ((uint64_t)56 << 20);
 }
 
-/* Allocates `bytes` of zeros, aligned to 4096, from 2 MiB on to a huge page. Returns 0 or an errno; after an errno *memory is unchanged. The caller
- * gives it back. */
+/* Allocates `bytes` of zeros, aligned to 4096, from 2 MiB on to a huge page. Returns 0 or an errno; after an errno
+ * *memory is unchanged. The caller gives it back. */
 int host_memory_take(void **memory, size_t bytes);
 /* The bytes that were asked for. */
 size_t host_memory_bytes(const void *memory);

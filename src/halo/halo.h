@@ -99,11 +99,11 @@ int transport_check(const char *name, device *dev, error *e);
  *
  * After a failure no transport is open; halo_close frees the rest.
  *
- * Opening and closing lose what fields hold, and leave NaN in and beside the planes that are exchanged: load fields after
- * opening and read them before closing. While the halo is open, ghosts towards a neighbour may be the same memory as the neighbour's own
- * planes (transport_shared.c). So only the exchange may write ghosts, unless with the values that the neighbour has
- * there. Own planes may change only in steps that alternate with exchanges, or when all ranks are known to be done with
- * the field. */
+ * Opening and closing lose what fields hold, and leave NaN in and beside the planes that are exchanged: load fields
+ * after opening and read them before closing. While the halo is open, ghosts towards a neighbour may be the same memory
+ * as the neighbour's own planes (transport_shared.c). So only the exchange may write ghosts, unless with the values that
+ * the neighbour has there. Own planes may change only in steps that alternate with exchanges, or when all ranks are
+ * known to be done with the field. */
 int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 /* True where this slab has a neighbour: otherwise an exchange does nothing and records no event. */
 bool halo_needed(const halo *h);

@@ -109,6 +109,13 @@ int shared_pages_reserve(size_t bytes, size_t place, void **at, error *e) {
   return 0;
 }
 
+void shared_pages_forget(void *at, size_t bytes) {
+  (void)madvise(at, bytes, MADV_DONTNEED); /* hints */
+#ifdef MADV_DONTDUMP
+  (void)madvise(at, bytes, MADV_DONTDUMP);
+#endif
+}
+
 void shared_pages_release(void *at, size_t bytes) {
   if (bytes) munmap(at, bytes);
 }

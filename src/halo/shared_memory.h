@@ -45,6 +45,9 @@ int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e);
  * pages need it. The caller releases them, rounded to whole pages, with all that is mapped there by then. */
 int shared_pages_reserve(size_t bytes, size_t place, void **at, error *e);
 void shared_pages_release(void *at, size_t bytes);
+/* Shared pages that the process sees elsewhere, too: they do not count as its memory until it touches them here again,
+ * and are in no core dump. They stay as they are. */
+void shared_pages_forget(void *at, size_t bytes);
 /* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
 

@@ -15,9 +15,8 @@ enum {
   RADIUS = 4,       /* reach of the stencil along each axis, points */
   SLAB_ALIGN = 32,  /* floats: the first point of every row starts on a 128-byte line */
   SLAB_PAGE = 1024, /* floats of a page */
-  SLAB_HUGE =
-      512 *
-      SLAB_PAGE, /* of a huge page: a plane lies at the same place within one on every rank that holds it */
+  /* Floats of a huge page: a plane lies at the same place within one on every rank that holds it. */
+  SLAB_HUGE = 512 * SLAB_PAGE,
   SLAB_NO_RANK = -1 /* no neighbour: an outer face of the grid */
 };
 

@@ -128,8 +128,8 @@ static int shared_open_file(const halo *h, const shared *p, error *why) {
   int file = -1;
   if (maker && !why->id) file = shared_file_new((bytes + page) / page * page, why);
   if (file >= 0) shared_file_lend(file, &lent, why);
-  MPI_TRY(why, MPI_Bcast(&lent, sizeof lent, MPI_BYTE, 0, h->node));
-  if (!maker && !why->id) file = lent.process ? shared_file_borrow(&lent, why) : -1;
+  error_from_mpi(why, MPI_Bcast(&lent, sizeof lent, MPI_BYTE, 0, h->node), "MPI_Bcast");
+  if (!maker && !why->id && lent.process) file = shared_file_borrow(&lent, why);
   return file;
 }
 
@@ -198,7 +198,7 @@ static int shared_map_all(halo *h, shared *p, error *why) {
   TRY(error_agree(why, h->comm));
   for (int i = 0; i < fields; i++) {
     files[i] = shared_open_file(h, p, why);
-    if (!why->id) shared_map_field(h, p, i, files[i], why);
+    if (files[i] >= 0 && !why->id) shared_map_field(h, p, i, files[i], why);
   }
   error_agree(why, h->comm); /* every rank has opened the files by now */
   for (int i = 0; i < fields; i++)
@@ -231,14 +231,16 @@ static void shared_leave_all(const halo *h, shared *p) {
 
 /* --- parts of each other's launches -------------------------------------------------------------------------------- */
 
-/* Takes the pages of this rank's planes, and of ghosts that are nobody's planes. */
+/* Takes the pages of this rank's planes, and of ghosts that are nobody's planes. It uses them in its own window. */
 static int shared_place_planes(const halo *h, const shared *p, error *e) {
   const slab *s = h->slab;
   const int fields = transport_fields(h), begin = s->z0 - (p->local[LOWER] ? 0 : s->ghost),
             end = s->z0 + s->nz + (p->local[UPPER] ? 0 : s->ghost);
-  for (int i = 0; i < fields; i++)
+  for (int i = 0; i < fields; i++) {
     TRY(h->dev->table->peer->place(h->dev, shared_seen(s, p, i, begin),
                                    shared_place(s, end) - shared_place(s, begin), e));
+    shared_pages_forget(p->views[i].begin, p->views[i].bytes);
+  }
   return 0;
 }
 

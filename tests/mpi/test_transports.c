@@ -9,8 +9,8 @@
 static int rank, ranks;
 enum { FIELDS = 2 };
 
-/* Planes of a rank: slabs so thin that planes for both neighbours, and a rank's ghosts on both sides, are the same pages; rings that close at the same place
- * within a page for some numbers of ranks, and for all. */
+/* Planes of a rank: slabs so thin that planes for both neighbours, and a rank's ghosts on both sides, are the same pages;
+ * rings that close at the same place within a page for some numbers of ranks, and for all. */
 typedef struct grid {
   int nx, ny, nz;
 } grid;
