@@ -7,10 +7,10 @@
  *   leaning tiles, for the L2 of each core: a few rows, groups of WAVEFRONT_PLANES planes, WAVEFRONT_LAG behind each
  *     other. The rows of a tile are those of the step before moved down by wavefront_lean (parallelograms): a tile
  *     needs of the tiles below it what these have computed, and never anything of those above it.
- *   upright tiles, for an L3 that the cores share: one for each thread, of WAVEFRONT_LEAN_MOST rows or more, all at work at
- *     once. Groups of UPRIGHT_PLANES planes, UPRIGHT_LAG behind each other: by a whole group more than a step reads
- *     above its own. So a tile needs of those beside it what they did a position ago, and seldom waits. The first and
- *     the last tile may be beside each other: y may wrap.
+ *   upright tiles, for an L3 that the cores share: one for each thread, of WAVEFRONT_LEAN_MOST rows or more, all at
+ *     work at once. Groups of UPRIGHT_PLANES planes, UPRIGHT_LAG behind each other: by a whole group more than a step
+ *     reads above its own. So a tile needs of those beside it what they did a position ago, and seldom waits, but all
+ *     end with the slowest thread. The first and the last tile may be beside each other: y may wrap.
  *
  * So what step k + 1 reads, up to 4 planes and rows beyond its own, step k has stored before, here or in a lower tile;
  * and what it overwrites, in the field that step k reads, step k has read, since it goes on 4 planes higher up: two
@@ -20,17 +20,18 @@
  * ghosts that are exchanged.
  *
  * Where tiles lean, threads have chunks of z of their own, if there are planes enough, so that one core's tiles follow
- * from its own. The seams between chunks lean upwards, 4 planes a
- * step: a chunk needs nothing of the one below it; and when its front comes to the seam above, the first planes there
- * have long been done, and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once
- * tile j has done it. A counter for each chunk and tile tells. Cores are not equally fast: a thread that would wait for
- * long takes the next tile of the chunk that is farthest behind.
+ * from its own. The seams between chunks lean upwards, 4 planes a step: a chunk needs nothing of the one below it; and
+ * when its front comes to the seam above, the first planes there have long been done, and nothing has overwritten what
+ * is needed of them. In a chunk, tile j + 1 does a position once tile j has done it. A counter for each chunk and tile
+ * tells. Cores are not equally fast: a thread that would wait for long takes the next tile of the chunk that is farthest
+ * behind. A tile is taken only after those it waits for, the one below and that of the chunk above, so that no order of
+ * threads, nor a single one, waits for ever.
  *
  * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
  * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
- * them: step k + 2 is 8 planes behind step k, and 8 rows or more in the tiles below. So nobody waits for receivers, but for
- * those between two upright tiles. Those of the last step may read ghosts that are exchanged after the pass, and are
- * left to the caller.
+ * them: step k + 2 is 8 planes behind step k, and 8 rows or more in the tiles below. So nobody waits for receivers, but
+ * for those between two upright tiles. Those of the last step may read ghosts that are exchanged after the pass, and
+ * are left to the caller.
  *
  * Absorbing layers are part of a step's sweep. They read the old psi no farther off than u, and write the other psi
  * where they write u: what is in order for u is so for them. Towards a neighbour they are not known: a step would need
@@ -87,9 +88,9 @@ typedef struct wavefront_args {
   int tiles; /* of a chunk: wavefront_tiles; upright: at most one for each thread and WAVEFRONT_LEAN_MOST rows */
   int chunks;       /* at most wavefront_chunks_most, and no more than threads; upright: 1 */
   int lower, upper; /* is there a neighbour? */
-  /* One for each tile of each chunk, chunk by chunk, and one for each chunk, and what they hold before the pass, or less:
-   * a step of a position done adds 1 to a tile's, a tile that is taken 1 to a chunk's. No two passes may share a range:
-   * the next pass starts from before + wavefront_counts. */
+  /* One for each tile of each chunk, chunk by chunk, and one for each chunk, and what they hold before the pass, or
+   * less: a step of a position done adds 1 to a tile's, a tile that is taken 1 to a chunk's. No two passes may share a
+   * range: the next pass starts from before + wavefront_counts. */
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* points NULL: none */
@@ -98,8 +99,8 @@ typedef struct wavefront_args {
 
 extern const operation operation_wavefront;
 
-/* Rows that the tiles of a step lie below those of the step before, where they lean: as far as it reads, and one more where
- * vectors at the ends of rows load, and drop, points of the rows beside them. */
+/* Rows that the tiles of a step lie below those of the step before, where they lean: as far as it reads, and one more
+ * where vectors at the ends of rows load, and drop, points of the rows beside them. */
 int wavefront_lean(const wavefront_args *a);
 /* Planes that step k computes: its own, and towards a neighbour those that later steps need. */
 void wavefront_range(const wavefront_args *a, int k, int *begin, int *end);

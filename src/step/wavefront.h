@@ -24,8 +24,8 @@ enum { WAVEFRONT_TURNS = 2 };
 typedef double shape_seconds[WAVEFRONT_TURNS][WAVEFRONT_SHAPES];
 
 /* Number of the shape to take. Threads do parts and leaning tiles of slower ones, so the faster turn tells what a run
- * will see. Upright tiles are one for each thread, so the slowest core decides, and how slow it is changes from minute to
- * minute: their slower turn counts, and must win clearly. */
+ * will see. Upright tiles are one for each thread: the slowest core decides, and how slow it is changes from minute to
+ * minute. So their slower turn counts, and must win clearly. */
 int wavefront_fastest(shape_seconds seconds);
 
 typedef struct wavefront {

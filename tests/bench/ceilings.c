@@ -3,12 +3,12 @@
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
  * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
  * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
- * back, by threads that first touched their own share, on huge pages where the system grants them; as in the program, a
- * thread that has done its share takes parts of others' shares. What
- * images at all faces cost is measured in turns with the same kernel without, and so are the depths of a wavefront,
- * with both ceilings anew each turn: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's
- * operations on registers (arithmetic.h); the other equations have one and two more. Beside it stands the rate
- * of the same kernel on fields that fit each core's L2 cache. */
+ * back, by threads that first touched their own share, on huge pages where the system grants them; as in the
+ * program, a thread that has done its share takes parts of others' shares. What images at all faces cost is
+ * measured in turns with the same kernel without, and so are the depths of a wavefront, with both ceilings anew
+ * each turn: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's operations on
+ * registers (arithmetic.h); the other equations have one and two more. Beside it stands the rate of the same
+ * kernel on fields that fit each core's L2 cache. */
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/host_parts.h"
