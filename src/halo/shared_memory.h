@@ -15,10 +15,10 @@
 
 /* What the lender sends to the borrower; plain bytes. Start from `{0}`: nothing is lent. */
 typedef struct lent_pages {
-  int64_t process;      /* 0: nothing is lent */
-  int64_t descriptor;   /* of that process */
-  uint64_t file, node;  /* inode and device: a process may have another number in another container */
-  uint64_t bytes, into; /* offset of the first shared byte in its page: for the callers */
+  int64_t process;     /* 0: nothing is lent */
+  int64_t descriptor;  /* of that process */
+  uint64_t file, node; /* inode and device: a process may have another number in another container */
+  uint64_t bytes;      /* of pages; 0 where a file was lent */
 } lent_pages;
 
 /* Bytes of a page. */
