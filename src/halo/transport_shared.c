@@ -188,11 +188,17 @@ static int shared_find_counters(const halo *h, shared *p, error *e) {
   return 0;
 }
 
+/* A rank alone on its node keeps its fields in memory of its own. Otherwise, where planes can be shared, this is so on all
+ * ranks of a node. */
+static bool shared_any_local(const shared *p) {
+  return p->local[LOWER] || p->local[UPPER];
+}
+
 /* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to
  * shared_leave_all. Collective, agreed. */
 static int shared_map_all(halo *h, shared *p, error *why) {
   int files[HALO_FIELDS];
-  const int fields = transport_fields(h);
+  const int fields = shared_any_local(p) ? transport_fields(h) : 0;
   shared_find_node(h, p, why);
   shared_check_possible(h, p, why);
   TRY(error_agree(why, h->comm));
@@ -302,7 +308,7 @@ static int shared_open(halo *h, error *e) {
   TRY(error_agree(e, h->comm));
   p->window = MPI_WIN_NULL;
   TRY(shared_find_ways(h, p, e));
-  if (p->possible && !h->trial) shared_place_planes(h, p, e);
+  if (p->possible && shared_any_local(p) && !h->trial) shared_place_planes(h, p, e);
   if (h->mapped && !h->trial && !e->id) shared_help(h, p, e);
   TRY(error_agree(e, h->comm));
   const bool copied[2] = {!p->mapped[LOWER], !p->mapped[UPPER]};
