@@ -10,7 +10,7 @@
 #endif
 
 /* The page before the memory holds its size. */
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { PAGE = 4096 };
 
 /* Bytes available on the machine; UINT64_MAX where the system does not say. */
 static uint64_t host_memory_available(void) {

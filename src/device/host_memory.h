@@ -25,6 +25,8 @@ static inline uint64_t host_memory_beside(int ranks) {
   return ((uint64_t)16 << 20) + (uint64_t)ranks * ((uint64_t)56 << 20);
 }
 
+enum { HUGE_PAGE = 2 << 20 /* bytes */ };
+
 /* Allocates `bytes` of zeros, aligned to 4096, from 2 MiB on to a huge page. Returns 0 or an errno; after an errno
  * *memory is unchanged. The caller gives it back. */
 int host_memory_take(void **memory, size_t bytes);

@@ -70,7 +70,7 @@ bool host_members_help(const host_members *m) {
     const int threads = atomic_load_explicit(&b->threads, memory_order_relaxed);
     for (int t = 0, left; t < threads; t++) {
       if (!host_parts_take(&b->parts[t], &left)) continue;
-      host_board_do(other, (t + 1) * b->pieces - 1 - left);
+      host_board_do(other, host_parts_number(t, b->pieces, left));
       return true;
     }
   }

@@ -18,6 +18,10 @@ typedef struct host_parts {
 void host_parts_open(host_parts *p, int count);
 /* Takes one and sets *left to how many are left; false if there was none. */
 bool host_parts_take(host_parts *p, int *left);
+/* Which part of its task it was: the `pieces` of thread `owner` follow those of the threads before. */
+static inline int host_parts_number(int owner, int pieces, int left) {
+  return (owner + 1) * pieces - 1 - left;
+}
 
 enum { BOARD_THREADS = 64 };
 /* What a rank's launch looks like to others of its node; in memory that all of them see, zeros at first. */

@@ -88,7 +88,7 @@ static void host_stream_do_parts(host_stream *s, const queued_task *q, int own) 
   for (int i = 0; i < owners; i++) {
     const int owner = (own + i) % q->threads;
     for (int left; host_parts_take(&parts[owner], &left);) {
-      q->task(q->payload, (owner + 1) * pieces - 1 - left, q->threads * pieces);
+      q->task(q->payload, host_parts_number(owner, pieces, left), q->threads * pieces);
       if (q->board) atomic_fetch_sub_explicit(&q->board->undone, 1, memory_order_release);
     }
   }

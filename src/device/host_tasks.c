@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/clock.h"
+#include "host_memory.h"
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -31,7 +32,6 @@ static void host_copy_part(size_t count, int part, int parts, size_t *begin, siz
 /* Where anonymous memory has huge pages by madvise, memory that processes share usually has none but by this call. The
  * page touched first decides where a huge one lies. */
 static void host_copy_collapse(float *begin, float *end) {
-  const uintptr_t HUGE_PAGE = 2 << 20;
   for (uintptr_t at = (uintptr_t)begin / HUGE_PAGE * HUGE_PAGE; at < (uintptr_t)end; at += HUGE_PAGE) {
     float *first = at < (uintptr_t)begin ? begin : (float *)at;
     memset(first, 0xFF, sizeof *first);

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
+#include "device/host_memory.h"
 
 /* --- pages ------------------------------------------------------------------------------------------------------- */
 
@@ -93,8 +94,6 @@ int shared_pages_leave(void *at, size_t bytes, error *e) {
 #endif
   return 0;
 }
-
-static const size_t HUGE_PAGE = 2 << 20;
 
 int shared_pages_reserve(size_t bytes, size_t place, void **at, error *e) {
   const size_t page = shared_pages_size(), spare = HUGE_PAGE + page,

@@ -11,6 +11,7 @@
  * kernel on fields that fit each core's L2 cache. */
 #include "base/clock.h"
 #include "base/thread.h"
+#include "device/host_memory.h"
 #include "device/host_parts.h"
 #include "kernels/host_share.h"
 #include "kernels/host_simd.h"
@@ -28,14 +29,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-  PASSES_MIN = 8,
-  TURNS = 4,
-  CACHED_SWEEPS = 16,
-  COPY_PIECES = 16,
-  THREADS_MAX = 512,
-  HUGE_PAGE = 2 << 20
-};
+enum { PASSES_MIN = 8, TURNS = 4, CACHED_SWEEPS = 16, COPY_PIECES = 16, THREADS_MAX = 512 };
 static const double SECONDS_MIN = 0.25;
 
 /* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
@@ -153,7 +147,7 @@ static void do_parts(work *w, int own, const float *from, float *to) {
   for (int i = 0; i < (w->pieces > 1 ? w->threads : 1); i++) {
     const int owner = (own + i) % w->threads;
     for (int left; host_parts_take(&w->parts[owner], &left);)
-      w->pass(w, (owner + 1) * w->pieces - 1 - left, from, to);
+      w->pass(w, host_parts_number(owner, w->pieces, left), from, to);
   }
 }
 
