@@ -152,7 +152,7 @@ void path_probe_create(const char *path, char probe[PATH_PROBE]) {
 
 int path_check_writable(named_path p, error *e) {
   const char *path = p.path;
-  char folder[FILE_NAME], name[FILE_NAME + 16], probe[FILE_NAME + TEMPORARY_ENDING], reason[FILE_NAME + 64];
+  char folder[FILE_NAME], name[FILE_NAME], probe[FILE_NAME + TEMPORARY_ENDING], reason[FILE_NAME + 64];
   const char *slash = strrchr(path, '/');
   if (!*(slash ? slash + 1 : path))
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
@@ -167,7 +167,7 @@ int path_check_writable(named_path p, error *e) {
     return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
-  snprintf(name, sizeof name, "%s.00000000.hdf", path);
+  TRY(path_step_name(name, path, 0, ".hdf", e));
   temporary_name(probe, sizeof probe, name);
   memset(probe + strlen(probe) - 6, 'X', 6); /* for mkstemp */
   int fd = mkstemp(probe);
