@@ -84,7 +84,10 @@ static int host_copy(device *dev, int stream, const copy_args *copy, error *e) {
 /* Launches and operations are skipped on a stream that has failed. */
 typedef struct launch_task {
   const error *failure;
-  host_kernel *run;
+  const kernel *k;
+  const host_members
+      *members; /* who may take parts of it, and how many parts each thread has, for the board */
+  int pieces;
   kernel_args args;
 } launch_task;
 _Static_assert(sizeof(launch_task) <= HOST_TASK_PAYLOAD, "a launch must fit a task");
@@ -98,7 +101,12 @@ _Static_assert(sizeof(operation_task) <= HOST_TASK_PAYLOAD, "an operation must f
 
 static void host_run_launch(const void *payload, int part, int parts) {
   const launch_task *t = payload;
-  if (!t->failure->id) t->run(&t->args, part, parts);
+  if (!t->failure->id) t->k->host(&t->args, part, parts);
+}
+
+static void host_write_launch(const void *payload) {
+  const launch_task *t = payload;
+  host_board_write(t->members, t->k, &t->args, t->pieces);
 }
 
 static void host_run_operation(const void *payload, int part, int parts) {
@@ -106,35 +114,19 @@ static void host_run_operation(const void *payload, int part, int parts) {
   if (!t->failure->id) t->run(t->args, part, parts);
 }
 
-/* Writes a launch on the board, when the one before is done. */
-typedef struct board_task {
-  const host_members *members;
-  const kernel *k;
-  int pieces;
-  kernel_args args;
-} board_task;
-_Static_assert(sizeof(board_task) <= HOST_TASK_PAYLOAD, "a launch for the board must fit a task");
-
-static void host_run_write(const void *payload, int part, int parts) {
-  (void)part, (void)parts;
-  const board_task *t = payload;
-  host_board_write(t->members, t->k, &t->args, t->pieces);
-}
-
 static int host_launch(device *dev, int stream, const kernel *k, const kernel_args *args, error *e) {
   host_device *h = host_of(dev);
   if (!k->host) return FAIL(e, DEVICE_FAILED, "host", k->name, "not a kernel of the host device");
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
-  const launch_task task = {&h->failures[stream], k->host, *args};
   const int pieces = host_share_pieces(args, h->threads);
+  const launch_task task = {&h->failures[stream], k, h->members, pieces, *args};
   const bool open = h->members && stream == STREAM_INTERIOR && host_board_takes(h->members, k, args);
   h->waiting = pieces > 1 ? h->threads : 1;
-  if (open && pieces > 1) {
-    const board_task board = {h->members, k, pieces, *args};
-    host_stream_push(h->streams[stream], host_run_write, &board, sizeof board, 1, 1);
-    host_stream_push_board(h->streams[stream], host_run_launch, &task, sizeof task, h->members->mine);
-  } else
+  if (open && pieces > 1)
+    host_stream_push_board(h->streams[stream], host_run_launch, &task, sizeof task, host_write_launch,
+                           h->members->mine);
+  else
     host_stream_push(h->streams[stream], host_run_launch, &task, sizeof task, h->threads, pieces);
   return 0;
 }

@@ -9,9 +9,6 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* The page before the memory holds its size. */
-enum { PAGE = 4096 };
-
 /* Bytes available on the machine; UINT64_MAX where the system does not say. */
 static uint64_t host_memory_available(void) {
   unsigned long long kib = 0;
@@ -34,19 +31,39 @@ host_memory_limits host_memory_limits_read(void) {
   return m;
 }
 
+static size_t host_memory_page(void) {
+  return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int host_memory_reserve(void **at, size_t bytes, host_address place) {
+  const size_t page = host_memory_page(), into = place.offset % page;
+  if (bytes > SIZE_MAX / 2) return ENOMEM;
+  const size_t all = (into + bytes + page - 1) / page * page, spare = place.unit;
+  unsigned char *begin = mmap(NULL, all + spare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (begin == MAP_FAILED) return errno;
+  const size_t lead = (place.offset - into - (uintptr_t)begin) % place.unit;
+  if (lead) munmap(begin, lead);
+  if (spare > lead) munmap(begin + lead + all, spare - lead);
+  *at = begin + lead + into;
+  return 0;
+}
+
+/* The page before the memory holds its size. */
 static unsigned char *host_memory_block(const void *memory) {
-  return (unsigned char *)(uintptr_t)memory - PAGE;
+  return (unsigned char *)(uintptr_t)memory - host_memory_page();
 }
 
 static size_t host_memory_block_bytes(size_t bytes) {
-  return PAGE + (bytes + PAGE - 1) / PAGE * PAGE;
+  const size_t page = host_memory_page();
+  return page + (bytes + page - 1) / page * page;
 }
 
 /* AddressSanitizer guards the borders of the heap by itself, but not those of this memory. */
 static void host_memory_guard(unsigned char *block, size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
-  ASAN_POISON_MEMORY_REGION(block + sizeof bytes, PAGE - sizeof bytes);
-  ASAN_POISON_MEMORY_REGION(block + PAGE + bytes, host_memory_block_bytes(bytes) - PAGE - bytes);
+  const size_t page = host_memory_page();
+  ASAN_POISON_MEMORY_REGION(block + sizeof bytes, page - sizeof bytes);
+  ASAN_POISON_MEMORY_REGION(block + page + bytes, host_memory_block_bytes(bytes) - page - bytes);
 #else
   (void)block, (void)bytes;
 #endif
@@ -61,19 +78,20 @@ static void host_memory_unguard(unsigned char *block, size_t bytes) {
 }
 
 int host_memory_take(void **memory, size_t bytes) {
-  if (bytes > SIZE_MAX - 2 * PAGE) return ENOMEM;
-  const size_t spare = bytes < HUGE_PAGE ? 0 : HUGE_PAGE, all = host_memory_block_bytes(bytes);
-  unsigned char *begin = mmap(NULL, all + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (begin == MAP_FAILED) return errno;
-  const size_t lead = spare ? (HUGE_PAGE - ((uintptr_t)begin + PAGE) % HUGE_PAGE) % HUGE_PAGE : 0;
-  unsigned char *block = begin + lead;
-  if (lead) munmap(begin, lead);
-  if (spare > lead) munmap(block + all, spare - lead);
-  *(size_t *)(void *)block = bytes;
-  *memory = block + PAGE;
+  const size_t page = host_memory_page(), unit = bytes < HUGE_PAGE ? page : HUGE_PAGE;
+  void *block;
+  int failed = host_memory_reserve(&block, page + bytes, (host_address){unit - page, unit});
+  if (failed) return failed;
+  if (mprotect(block, host_memory_block_bytes(bytes), PROT_READ | PROT_WRITE)) {
+    failed = errno;
+    munmap(block, host_memory_block_bytes(bytes));
+    return failed;
+  }
+  *(size_t *)block = bytes;
+  *memory = (unsigned char *)block + page;
   host_memory_guard(block, bytes);
 #ifdef MADV_HUGEPAGE
-  (void)madvise(*memory, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* only a hint */
+  (void)madvise(*memory, bytes / page * page, MADV_HUGEPAGE); /* only a hint */
 #endif
   return 0;
 }

@@ -27,7 +27,15 @@ static inline uint64_t host_memory_beside(int ranks) {
 
 enum { HUGE_PAGE = 2 << 20 /* bytes */ };
 
-/* Allocates `bytes` of zeros, aligned to 4096, from 2 MiB on to a huge page. Returns 0 or an errno; after an errno
+/* Where an address shall lie: `offset` beyond a multiple of `unit`, a power of two of at least a page. */
+typedef struct host_address {
+  size_t offset, unit;
+} host_address;
+/* Reserves addresses for `bytes` from *at on, with nothing behind them; rounded to whole pages on either side. Returns 0
+ * or an errno. The caller unmaps them, with all that is mapped there by then. */
+int host_memory_reserve(void **at, size_t bytes, host_address place);
+
+/* Allocates `bytes` of zeros, aligned to a page, from 2 MiB on to a huge page. Returns 0 or an errno; after an errno
  * *memory is unchanged. The caller gives it back. */
 int host_memory_take(void **memory, size_t bytes);
 /* The bytes that were asked for. */

@@ -15,6 +15,7 @@ typedef struct queued_task {
   host_task *task;
   int threads, pieces; /* how many threads work on it, and parts for each of them */
   host_board *board;   /* where other ranks see it; its pieces count then; NULL: nowhere */
+  host_board_writer *write;
   _Alignas(16) unsigned char payload[HOST_TASK_PAYLOAD];
 } queued_task;
 
@@ -127,6 +128,7 @@ static void host_stream_run_with_helpers(host_stream *s, const queued_task *q) {
 static void host_stream_run_board(host_stream *s, const queued_task *q) {
   const double LONGEST = 200e-6; /* s */
   host_board *b = q->board;
+  q->write(q->payload);
   atomic_store_explicit(&b->undone, q->threads * b->pieces, memory_order_relaxed);
   for (int i = 0; i < q->threads; i++) host_parts_open(&b->parts[i], b->pieces);
   if (q->threads == 1)
@@ -245,9 +247,10 @@ void host_stream_push(host_stream *s, host_task *task, const void *payload, size
 }
 
 void host_stream_push_board(host_stream *s, host_task *task, const void *payload, size_t bytes,
-                            host_board *board) {
+                            host_board_writer *write, host_board *board) {
   queued_task *q = host_stream_fill(s, task, payload, bytes);
   q->threads = s->threads;
+  q->write = write;
   q->board = board;
   sem_post(&s->queued);
 }

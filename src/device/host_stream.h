@@ -16,6 +16,9 @@ enum { HOST_TASK_PAYLOAD = 896 };
 /* A task is cut into parts: this does part `part` of `parts`. It must not push to any stream. */
 typedef void host_task(const void *payload, int part, int parts);
 
+/* Writes what the payload says on the board of this rank. */
+typedef void host_board_writer(const void *payload);
+
 /* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
  * which a thread that has nothing to do polls for the next one before it sleeps; 0 where cores are shared. */
 host_stream *host_stream_open(int threads, double patience);
@@ -27,10 +30,10 @@ void host_stream_close(host_stream *s);
  * the queue is full. */
 void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
                       int pieces);
-/* The same with all the stream's threads, for the launch that the task before has written on a board: other ranks may
- * take parts as well. */
+/* The same with all the stream's threads, for a launch of which other ranks may take parts as well. `write` puts it, and
+ * how many parts it has, on the board, when the launch before is done. */
 void host_stream_push_board(host_stream *s, host_task *task, const void *payload, size_t bytes,
-                            host_board *board);
+                            host_board_writer *write, host_board *board);
 /* Waits until everything pushed so far has run. */
 void host_stream_sync(host_stream *s);
 

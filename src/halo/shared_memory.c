@@ -95,19 +95,6 @@ int shared_pages_leave(void *at, size_t bytes, error *e) {
   return 0;
 }
 
-int shared_pages_reserve(size_t bytes, size_t place, void **at, error *e) {
-  const size_t page = shared_pages_size(), spare = HUGE_PAGE + page,
-               all = (bytes + spare + page) / page * page;
-  char *begin = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (begin == MAP_FAILED) return shared_pages_failed("mmap", e);
-  const size_t lead = (place % HUGE_PAGE + HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE) % HUGE_PAGE;
-  char *first = begin + lead / page * page, *end = first + (place % page + bytes + page - 1) / page * page;
-  if (first > begin) munmap(begin, (size_t)(first - begin));
-  if (begin + all > end) munmap(end, (size_t)(begin + all - end));
-  *at = begin + lead;
-  return 0;
-}
-
 void shared_pages_forget(void *at, size_t bytes) {
   (void)madvise(at, bytes, MADV_DONTNEED); /* hints */
 #ifdef MADV_DONTDUMP

@@ -41,9 +41,7 @@ int shared_file_borrow(const lent_pages *lent, error *e);
 int shared_file_new(size_t bytes, error *e);
 /* Replaces the pages at `at` by those of a file from `offset` on, which other processes may map, too. */
 int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e);
-/* Reserves addresses for `bytes`, with nothing behind them, such that *at is `place` plus a multiple of 2 MiB, as huge
- * pages need it. The caller releases them, rounded to whole pages, with all that is mapped there by then. */
-int shared_pages_reserve(size_t bytes, size_t place, void **at, error *e);
+/* Takes away whole pages, and their addresses. */
 void shared_pages_release(void *at, size_t bytes);
 /* Shared pages that the process sees elsewhere, too: they do not count as its memory until it touches them here again,
  * and are in no core dump. They stay as they are. */

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "device/host_memory.h"
 #include "shared_memory.h"
 #include "transport.h"
 
@@ -139,7 +140,9 @@ static int shared_map_field(const halo *h, shared *p, int field, int file, error
   char *memory = (char *)(h->setup.fields[field] + slab_offset(h->slab, -h->slab->ghost, -RADIUS, -RADIUS));
   const size_t begin = shared_place(h->slab, node.begin);
   void *view;
-  TRY(shared_pages_reserve(shared_place(h->slab, node.end) - begin, begin, &view, why));
+  const int failed =
+      host_memory_reserve(&view, shared_place(h->slab, node.end) - begin, (host_address){begin, HUGE_PAGE});
+  if (failed) return FAIL(why, SHARED_PAGES, "mmap", strerror(failed));
   TRY(shared_map(h, p, file, view, node, &p->views[field], why));
   return shared_map(h, p, file, memory, own, &p->own[field], why);
 }
