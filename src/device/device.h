@@ -93,7 +93,7 @@ typedef struct device_peer {
   /* Makes this the device of the calling thread, for a library that asks for it. Any thread may call it. */
   int (*adopt)(device *dev, error *e);
   /* Takes memory for pages that are mapped, huge pages where possible, near the threads that compute, and sets `bytes`
-   * there to NaN, like fresh memory. */
+   * there to NaN, like fresh memory. DEVICE_MEMORY where there is too little. */
   int (*place)(device *dev, void *memory, size_t bytes, error *e);
   /* From now on, whenever this device waits for a counter, it does parts of launches of the others, and they of its
    * own: any thread computes the same bits. All of them must be known to be done with their work before the memory of

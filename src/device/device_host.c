@@ -196,10 +196,14 @@ static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t
 }
 
 static int host_place(device *dev, void *memory, size_t bytes, error *e) {
-  (void)e;
   host_device *h = host_of(dev);
-  host_copy_push_place(h->streams[STREAM_INTERIOR], memory, bytes / sizeof(float), h->threads);
+  atomic_int failed = 0;
+  host_copy_push_place(h->streams[STREAM_INTERIOR], memory, bytes / sizeof(float), h->threads, &failed);
   host_stream_sync(h->streams[STREAM_INTERIOR]);
+  if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, "shared", strerror(failed));
+  if (bytes >= 2 * HUGE_PAGE && !host_memory_huge(memory))
+    snprintf(dev->warning, sizeof dev->warning,
+             "fields that ranks share got no huge pages, which need Linux 6.1: steps are slower");
   return 0;
 }
 

@@ -106,3 +106,16 @@ void host_memory_give_back(void *memory) {
   host_memory_unguard(block, bytes);
   munmap(block, host_memory_block_bytes(bytes));
 }
+
+bool host_memory_huge(const void *at) {
+  unsigned long long begin, end, kib = 1;
+  char line[256];
+  bool around = false;
+  FILE *f = fopen("/proc/self/smaps", "r");
+  while (f && fgets(line, sizeof line, f)) {
+    if (sscanf(line, "%llx-%llx ", &begin, &end) == 2) around = begin <= (uintptr_t)at && (uintptr_t)at < end;
+    if (around && sscanf(line, "ShmemPmdMapped: %llu kB", &kib) == 1) break;
+  }
+  if (f) fclose(f);
+  return kib > 0;
+}

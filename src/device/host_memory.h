@@ -42,4 +42,7 @@ int host_memory_take(void **memory, size_t bytes);
 size_t host_memory_bytes(const void *memory);
 void host_memory_give_back(void *memory);
 
+/* Has the mapping of shared memory around `at` huge pages? True where the system does not say. */
+bool host_memory_huge(const void *at);
+
 #endif

@@ -1,8 +1,10 @@
 #include "host_tasks.h"
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "host_memory.h"
 #ifdef __x86_64__
@@ -16,6 +18,7 @@ enum { SHARE_MIN = 1 << 20 /* bytes below which sharing a copy among threads cos
 typedef struct nan_task {
   float *to;
   size_t count;
+  atomic_int *failed; /* of shared memory only */
 } nan_task;
 
 static void host_copy_part(size_t count, int part, int parts, size_t *begin, size_t *end) {
@@ -28,23 +31,40 @@ static void host_copy_part(size_t count, int part, int parts, size_t *begin, siz
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1; the C library may be older */
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
-/* Where anonymous memory has huge pages by madvise, memory that processes share usually has none but by this call. The
- * page touched first decides where a huge one lies. */
-static void host_copy_collapse(float *begin, float *end) {
-  for (uintptr_t at = (uintptr_t)begin / HUGE_PAGE * HUGE_PAGE; at < (uintptr_t)end; at += HUGE_PAGE) {
-    float *first = at < (uintptr_t)begin ? begin : (float *)at;
-    memset(first, 0xFF, sizeof *first);
+/* Takes pages for [begin, end), which need not be whole ones. Returns 0, also on a system that cannot do this, or an errno:
+ * without asking, a process that touches shared memory for which there is no page is killed by SIGBUS. */
+static int host_copy_populate(uintptr_t begin, uintptr_t end) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = begin / page * page;
+  if (!madvise((void *)first, end - first, MADV_POPULATE_WRITE) || errno == EINVAL) return 0;
+  return errno == EFAULT ? ENOMEM : errno; /* EFAULT: it would have been SIGBUS */
+}
+
+/* Where anonymous memory has huge pages by madvise, memory that processes share usually has none but by MADV_COLLAPSE. The
+ * page taken first decides where a huge one lies. Returns 0 or an errno. */
+static int host_copy_take_shared(uintptr_t begin, uintptr_t end) {
+  for (uintptr_t at = begin / HUGE_PAGE * HUGE_PAGE; at < end; at += HUGE_PAGE) {
+    const uintptr_t first = at < begin ? begin : at;
+    const int failed = host_copy_populate(first, first + 1);
+    if (failed) return failed;
     (void)madvise((void *)at, HUGE_PAGE, MADV_COLLAPSE); /* only a hint */
   }
+  return host_copy_populate(begin, end);
 }
 
 static void host_copy_run_place(const void *payload, int part, int parts) {
   const nan_task *t = payload;
   size_t begin, end;
   host_copy_part(t->count, part, parts, &begin, &end);
-  host_copy_collapse(t->to + begin, t->to + end);
-  memset(t->to + begin, 0xFF, (end - begin) * sizeof(float));
+  const int failed =
+      begin == end ? 0 : host_copy_take_shared((uintptr_t)(t->to + begin), (uintptr_t)(t->to + end));
+  if (failed)
+    atomic_store(t->failed, failed);
+  else
+    memset(t->to + begin, 0xFF, (end - begin) * sizeof(float));
 }
 
 static void host_copy_run_nan(const void *payload, int part, int parts) {
@@ -122,12 +142,12 @@ void host_copy_push(host_stream *s, const copy_task *task, int threads) {
 }
 
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads) {
-  nan_task task = {to, count};
+  nan_task task = {.to = to, .count = count};
   host_stream_push(s, host_copy_run_nan, &task, sizeof task, threads, 1);
 }
 
-void host_copy_push_place(host_stream *s, float *to, size_t count, int threads) {
-  nan_task task = {to, count};
+void host_copy_push_place(host_stream *s, float *to, size_t count, int threads, atomic_int *failed) {
+  nan_task task = {to, count, failed};
   host_stream_push(s, host_copy_run_place, &task, sizeof task, threads, 1);
 }
 

@@ -3,9 +3,16 @@
 #include "kernels/host_share.h"
 #include "device/device.h"
 #include "device/host_stream.h"
+#include "device/host_memory.h"
+#include "halo/shared_memory.h"
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+enum { POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE, which an older C library does not know */ };
 enum { BYTES = (1 << 20) + 75 }; /* shared among threads, and no whole number of floats */
 
 static error E;
@@ -166,6 +173,29 @@ static void memory_is_no_more_than_the_node_has(void **state) {
   shared->table->close(shared);
 }
 
+/* A window on a file of half its size: what is not there would kill the process by SIGBUS. Huge pages, or a warning. */
+static void shared_memory_that_is_not_there_is_an_error(void **state) {
+  enum { FILE_BYTES = 4 << 20, WINDOW = 2 * FILE_BYTES, FLOATS = FILE_BYTES / sizeof(float) };
+  device *dev = *state;
+  void *window;
+  error e = {0};
+  if (madvise(NULL, 0, POPULATE_WRITE)) skip(); /* Linux before 5.14 */
+  const int file = shared_file_new(FILE_BYTES, &E);
+  assert_true(file >= 0);
+  assert_int_equal(host_memory_reserve(&window, WINDOW, (host_address){0, HUGE_PAGE}), 0);
+  assert_ok(shared_pages_map(window, WINDOW, file, 0, &E), &E);
+  close(file);
+  *(float *)window = 1;
+  const bool at_once = host_memory_huge(window); /* where the system is told to give huge pages always */
+  assert_int_equal(dev->table->peer->place(dev, window, WINDOW, &e), ERROR_DEVICE_MEMORY);
+  assert_non_null(strstr(e.text, "memory: Cannot allocate memory"));
+  assert_ok(dev->table->peer->place(dev, window, FILE_BYTES, &E), &E);
+  for (size_t i = 0; i < FLOATS; i++) assert_true(isnan(((float *)window)[i]));
+  assert_true(host_memory_huge(window) >= at_once);
+  assert_int_equal(host_memory_huge(window), dev->warning[0] == 0);
+  shared_pages_release(window, WINDOW);
+}
+
 /* Every point of a launch is in exactly one part, for every way to divide it. */
 static void check_dealt(int nx, int ny, int planes, int shares) {
   const kernel_args a = {.nx = nx, .ny = ny, .nz = planes, .z_begin = 2, .z_end = 2 + planes};
@@ -229,6 +259,7 @@ int main(void) {
                                      ON_HOST(nothing_is_done_after_a_failure),
                                      ON_HOST(an_operation_has_only_so_many_arguments),
                                      ON_HOST(an_operation_has_pieces_and_stages),
-                                     ON_HOST(memory_is_no_more_than_the_node_has)};
+                                     ON_HOST(memory_is_no_more_than_the_node_has),
+                                     ON_HOST(shared_memory_that_is_not_there_is_an_error)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
