@@ -85,8 +85,7 @@ static int host_copy(device *dev, int stream, const copy_args *copy, error *e) {
 typedef struct launch_task {
   const error *failure;
   const kernel *k;
-  const host_members
-      *members; /* who may take parts of it, and how many parts each thread has, for the board */
+  const host_members *members; /* who may take parts; for the board, as is `pieces`, of each thread */
   int pieces;
   kernel_args args;
 } launch_task;
