@@ -7,8 +7,6 @@
 #include "base/numbers.h"
 
 _Static_assert((int)WAVEFRONT_LAG >= (int)GHOST_REACH, "what a step reads is there");
-_Static_assert((int)UPRIGHT_LAG >= (int)UPRIGHT_PLANES + (int)GHOST_REACH,
-               "beside a tile, too, a position ago");
 
 enum { SPINS = 200 }; /* looks at a counter before the core is offered to others */
 
@@ -18,37 +16,13 @@ void wavefront_range(const wavefront_args *a, int k, int *begin, int *end) {
   *end = a->field.nz + (a->upper ? beyond : 0);
 }
 
-/* Planes of a group. */
-static int group_planes(const wavefront_args *a) {
-  return a->upright ? UPRIGHT_PLANES : WAVEFRONT_PLANES;
-}
-
-/* Planes that step k + 1 is behind step k. */
-static int lag(const wavefront_args *a) {
-  return a->upright ? UPRIGHT_LAG : WAVEFRONT_LAG;
-}
-
 int wavefront_lean(const wavefront_args *a) {
   const size_t most = 16, loaded = ((size_t)a->field.nx + most - 1) / most * most + most; /* lanes */
   return loaded + GHOST_REACH <= a->field.pitch ? GHOST_REACH : WAVEFRONT_LEAN_MOST;
 }
 
-/* Seams between chunks lean upwards by GHOST_REACH a step. */
-int wavefront_positions(const wavefront_args *a) {
-  int first, last, unused;
-  wavefront_range(a, 0, &first, &unused);
-  wavefront_range(a, a->steps - 1, &unused, &last);
-  const int planes = last - first + (a->steps - 1) * (lag(a) + GHOST_REACH);
-  return (planes + group_planes(a) - 1) / group_planes(a);
-}
-
 int wavefront_tiles(int ny, int rows) {
   return (ny + rows - 1) / rows;
-}
-
-long long wavefront_counts(const wavefront_args *a) {
-  const long long done = (long long)wavefront_positions(a) * a->steps;
-  return done > a->tiles ? done : a->tiles;
 }
 
 /* Planes of step k in a chunk. */
@@ -58,20 +32,29 @@ static void chunk_range(const wavefront_args *a, int chunk, int k, int *begin, i
   if (chunk < a->chunks - 1) *end = host_share_begin(a->field.nz, chunk + 1, a->chunks) + GHOST_REACH * k;
 }
 
+int wavefront_positions(const wavefront_args *a, int chunk) {
+  int first, last, unused;
+  chunk_range(a, chunk, 0, &first, &unused);
+  chunk_range(a, chunk, a->steps - 1, &unused, &last);
+  const int planes = last - first + (a->steps - 1) * WAVEFRONT_LAG;
+  return (planes + WAVEFRONT_PLANES - 1) / WAVEFRONT_PLANES;
+}
+
+long long wavefront_counts(const wavefront_args *a) {
+  int most = a->tiles;
+  for (int chunk = 0; chunk < a->chunks; chunk++) most = larger(most, wavefront_positions(a, chunk));
+  return most;
+}
+
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const int lower = wavefront_lean(a) * k, ny = a->field.ny;
   int first, begin, end, unused;
   chunk_range(a, chunk, 0, &first, &unused);
   chunk_range(a, chunk, k, &begin, &end);
-  const int z = first + at * group_planes(a) - k * lag(a);
-  host_share share = {.z_begin = larger(z, begin), .z_end = smaller(z + group_planes(a), end)};
-  if (a->upright) {
-    share.y_begin = host_share_begin(ny, tile, a->tiles);
-    share.y_end = host_share_begin(ny, tile + 1, a->tiles);
-  } else {
-    share.y_begin = tile == 0 ? 0 : tile * a->rows - lower;
-    share.y_end = tile == a->tiles - 1 ? ny : (tile + 1) * a->rows - lower;
-  }
+  const int z = first + at * WAVEFRONT_PLANES - k * WAVEFRONT_LAG;
+  host_share share = {.z_begin = larger(z, begin), .z_end = smaller(z + WAVEFRONT_PLANES, end)};
+  share.y_begin = tile == 0 ? 0 : tile * a->rows - lower;
+  share.y_end = tile == a->tiles - 1 ? ny : (tile + 1) * a->rows - lower;
   return share;
 }
 
@@ -106,19 +89,16 @@ static int receiver_at_row(const wavefront_receivers *r, int begin, int end, int
   return begin;
 }
 
-/* Never sleeps: the tile it waits for is computed at this moment. */
-static void wavefront_wait_for(atomic_llong *done, long long count) {
+/* Waits until a tile has done so many positions. Never sleeps: it is computed at this moment. */
+static void wavefront_wait_for(const wavefront_args *a, int chunk, int tile, int positions) {
+  const atomic_llong *done = &a->done[chunk * a->tiles + tile];
+  const long long count = a->before + positions;
   pace p = {.begin = clock_seconds(), .eager = INFINITY, .spins = SPINS};
   while (atomic_load_explicit(done, memory_order_acquire) < count) pace_wait(&p, 0);
 }
 
-/* What a tile's counter says once step k of position `at` is done. */
-static long long count_after(const wavefront_args *a, int at, int k) {
-  return a->before + (long long)at * a->steps + k + 1;
-}
-
-/* Samples the receivers whose points step k has completed with this share, at position `at`. */
-static void sample(const wavefront_args *a, int chunk, int tile, int k, int at, host_share share) {
+/* Samples the receivers whose points step k has completed with this share. */
+static void sample(const wavefront_args *a, int chunk, int k, host_share share) {
   const wavefront_receivers *r = &a->receivers;
   const sample_args args = {
       .field = a->u[!(k & 1)], .pitch = a->field.pitch, .plane = a->field.plane, .receivers = r->places};
@@ -127,18 +107,13 @@ static void sample(const wavefront_args *a, int chunk, int tile, int k, int at, 
   for (int layer = begin; layer < end; layer++) {
     const int stop = r->layer_begin[layer + 1];
     int i = receiver_at_row(r, r->layer_begin[layer], stop, share.y_begin);
-    for (; i < stop && r->row[i] < share.y_end; i++) {
-      if (a->upright && tile > 0 && r->row[i] == share.y_begin)
-        wavefront_wait_for(&a->done[tile - 1], count_after(a, at, k));
-      r->samples[k][i] = sample_point(&args, i);
-    }
+    for (; i < stop && r->row[i] < share.y_end; i++) r->samples[k][i] = sample_point(&args, i);
   }
 }
 
 /* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
  * step waits for its share of memory. Where the first step has come to the chunk's end that is a position of the tile
- * above: the later steps, which begin and end later, so ask for every position, too. Nothing where tiles are upright:
- * their planes are long enough for processors to run ahead by themselves, and asking made them slower. */
+ * above: the later steps, which begin and end later, so ask for every position, too. */
 static host_ahead ahead_of(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
   ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * wavefront_lean(a) * pitch;
@@ -149,7 +124,7 @@ static host_ahead ahead_of(const wavefront_args *a, int chunk, int tile, int k, 
   chunk_range(a, chunk, 0, &begin, &end);
   const int positions = (end - begin + WAVEFRONT_PLANES - 1) / WAVEFRONT_PLANES;
   const bool turns = at + 1 >= positions;
-  if (a->upright || (turns && (tile == a->tiles - 1 || at + 1 >= 2 * positions))) return ahead;
+  if (turns && (tile == a->tiles - 1 || at + 1 >= 2 * positions)) return ahead;
   if (turns) next += a->rows * pitch - positions * WAVEFRONT_PLANES * plane;
   for (int i = 0; i < AHEAD_STREAMS; i++)
     if (i % a->steps == k && from[i]) ahead.stream[i] = from[i] + next;
@@ -170,40 +145,29 @@ static void advance(const wavefront_args *a, const host_isa *isa, int k, host_sh
   if (a->sources.points) inject(a, &args.field, k, share);
 }
 
-/* Waits for what a step of a position needs of the upright tiles beside it. */
-static void wait_beside(const wavefront_args *a, int tile, int k, int at) {
-  const bool wraps = a->field.ghosts[FACE_Y_LO] == GHOST_WRAP;
-  if (at == 0 || k == 0) return;
-  const long long count = count_after(a, at - 1, k - 1);
-  if (tile > 0 || wraps) wavefront_wait_for(&a->done[(tile + a->tiles - 1) % a->tiles], count);
-  if (tile < a->tiles - 1 || wraps) wavefront_wait_for(&a->done[(tile + 1) % a->tiles], count);
-}
-
-/* Waits for what a position of a leaning tile needs: of the tile below, that position; of the chunk above, once the
+/* Waits for what a position of a tile needs: of the tile below, that position; of the chunk above, once the
  * front reads beyond the seam, two groups of every step. */
 static void wait_below_and_above(const wavefront_args *a, int chunk, int tile, int at) {
-  const int last = a->steps - 1;
   int first, seam, unused;
-  if (tile > 0) wavefront_wait_for(&a->done[chunk * a->tiles + tile - 1], count_after(a, at, last));
+  if (tile > 0) wavefront_wait_for(a, chunk, tile - 1, at + 1);
   if (chunk == a->chunks - 1) return;
   chunk_range(a, chunk, 0, &first, &seam);
   chunk_range(a, chunk + 1, 0, &seam, &unused);
   if (first + (at + 1) * WAVEFRONT_PLANES + GHOST_REACH > seam)
-    wavefront_wait_for(&a->done[(chunk + 1) * a->tiles + tile], count_after(a, 2 * a->steps - 1, last));
+    wavefront_wait_for(a, chunk + 1, tile, 2 * a->steps);
 }
 
 static void run_tile(const wavefront_args *a, const host_isa *isa, int chunk, int tile) {
-  const int positions = wavefront_positions(a);
+  const int positions = wavefront_positions(a, chunk);
   for (int at = 0; at < positions; at++) {
-    if (!a->upright) wait_below_and_above(a, chunk, tile, at);
+    wait_below_and_above(a, chunk, tile, at);
     for (int k = 0; k < a->steps; k++) {
       const host_share share = wavefront_share(a, chunk, tile, k, at);
       const bool some = share.z_begin < share.z_end;
-      if (a->upright) wait_beside(a, tile, k, at);
       if (some) advance(a, isa, k, share, ahead_of(a, chunk, tile, k, at));
-      atomic_store_explicit(&a->done[chunk * a->tiles + tile], count_after(a, at, k), memory_order_release);
-      if (some && a->receivers.samples[k]) sample(a, chunk, tile, k, at, share);
+      if (some && a->receivers.samples[k]) sample(a, chunk, k, share);
     }
+    atomic_store_explicit(&a->done[chunk * a->tiles + tile], a->before + at + 1, memory_order_release);
   }
 }
 
@@ -217,7 +181,7 @@ static long long tiles_taken(const wavefront_args *a, int chunk) {
   return count > a->before ? count - a->before : 0;
 }
 
-/* The chunk whose next leaning tile a thread should take: its own; but where that has none left, or the next one would
+/* The chunk whose next tile a thread should take: its own; but where that has none left, or the next one would
  * wait for a tile above that nobody has taken, the one that is farthest behind, the highest of these. -1: none is left.
  * So what a tile waits for has been taken before it, and threads that are slow hold up others only for a tile. */
 static int chunk_to_help(const wavefront_args *a, int own, long long *tile) {
@@ -232,8 +196,12 @@ static int chunk_to_help(const wavefront_args *a, int own, long long *tile) {
   return chunk;
 }
 
-static void run_leaning(const wavefront_args *a, const host_isa *isa, int own) {
+static void wavefront_host(const void *args, int part, int parts) {
+  const wavefront_args *a = args;
+  const host_isa *isa = host_isa_get(0);
+  const int own = part % a->chunks;
   long long tile;
+  (void)parts;
   for (int chunk; (chunk = chunk_to_help(a, own, &tile)) >= 0;) {
     atomic_llong *taken = counter_of_taken(a, chunk);
     long long count = atomic_load_explicit(taken, memory_order_relaxed);
@@ -241,15 +209,6 @@ static void run_leaning(const wavefront_args *a, const host_isa *isa, int own) {
     if (next && atomic_compare_exchange_strong(taken, &count, a->before + tile + 1))
       run_tile(a, isa, chunk, (int)tile);
   }
-}
-
-static void wavefront_host(const void *args, int part, int parts) {
-  const wavefront_args *a = args;
-  const host_isa *isa = host_isa_get(0);
-  if (!a->upright)
-    run_leaning(a, isa, part % a->chunks);
-  else
-    for (int tile = part; tile < a->tiles; tile += parts) run_tile(a, isa, 0, tile);
 }
 
 const operation operation_wavefront = {

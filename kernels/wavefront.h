@@ -1,37 +1,29 @@
 /* Several steps a pass over memory, on the host: what one step stores the next one finds in a cache.
  *
- * In z a wavefront: at every position of the front one step after the other does one group of planes, each step some
- * planes behind the one before it. In y tiles, each of which the front goes through from the lowest plane to the
- * highest. Which cache is meant decides how tiles are cut:
- *
- *   leaning tiles, for the L2 of each core: a few rows, groups of WAVEFRONT_PLANES planes, WAVEFRONT_LAG behind each
- *     other. The rows of a tile are those of the step before moved down by wavefront_lean (parallelograms): a tile
- *     needs of the tiles below it what these have computed, and never anything of those above it.
- *   upright tiles, for an L3 that the cores share: one for each thread, of WAVEFRONT_LEAN_MOST rows or more, all at
- *     work at once. Groups of UPRIGHT_PLANES planes, UPRIGHT_LAG behind each other: by a whole group more than a step
- *     reads above its own. So a tile needs of those beside it what they did a position ago, and seldom waits, but all
- *     end with the slowest thread. The first and the last tile may be beside each other: y may wrap.
+ * In z a wavefront: at every position of the front one step after the other does a group of WAVEFRONT_PLANES planes,
+ * each step WAVEFRONT_LAG planes behind the one before it. In y tiles of a few rows, so that what the front holds fits
+ * the L2 cache of a core; the front goes through each from the lowest plane to the highest. The rows of a tile are those
+ * of the step before moved down by wavefront_lean (parallelograms): a tile needs of the tiles below it what these have
+ * computed, and never anything of those above it.
  *
  * So what step k + 1 reads, up to 4 planes and rows beyond its own, step k has stored before, here or in a lower tile;
  * and what it overwrites, in the field that step k reads, step k has read, since it goes on 4 planes higher up: two
- * fields suffice for any number of steps, those of the wave too. Between upright tiles one wait sees to both. The same
- * goes for images of points at reflecting faces, which lie no farther beyond the face than the point is within; not for
- * those at faces that wrap, which are the far end of the axis: y must not wrap where tiles lean, and z is left to
- * ghosts that are exchanged.
+ * fields suffice for any number of steps, those of the wave too. The same goes for images of points at reflecting faces,
+ * which lie no farther beyond the face than the point is within; not for those at faces that wrap, which are the far end
+ * of the axis: where y wraps one tile has all rows, and z is left to ghosts that are exchanged.
  *
- * Where tiles lean, threads have chunks of z of their own, if there are planes enough, so that one core's tiles follow
- * from its own. The seams between chunks lean upwards, 4 planes a step: a chunk needs nothing of the one below it; and
- * when its front comes to the seam above, the first planes there have long been done, and nothing has overwritten what
- * is needed of them. In a chunk, tile j + 1 does a position once tile j has done it. A counter for each chunk and tile
- * tells. Cores are not equally fast: a thread that would wait for long takes the next tile of the chunk that is farthest
- * behind. A tile is taken only after those it waits for, the one below and that of the chunk above, so that no order of
- * threads, nor a single one, waits for ever.
+ * Threads have chunks of z of their own, if there are planes enough, so that one core's tiles follow from its own. The
+ * seams between chunks lean upwards, 4 planes a step: a chunk needs nothing of the one below it; and when its front comes
+ * to the seam above, the first planes there have long been done, and nothing has overwritten what is needed of them. In
+ * a chunk, tile j + 1 does a position once tile j has done it. A counter for each chunk and tile tells. Cores are not
+ * equally fast: a thread that would wait for long takes the next tile of the chunk that is farthest behind. A tile is
+ * taken only after those it waits for, the one below and that of the chunk above, so that no order of threads, nor a
+ * single one, waits for ever.
  *
  * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
  * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
- * them: step k + 2 is 8 planes behind step k, and 8 rows or more in the tiles below. So nobody waits for receivers, but
- * for those between two upright tiles. Those of the last step may read ghosts that are exchanged after the pass, and
- * are left to the caller.
+ * them: step k + 2 is 8 planes behind step k, and 8 rows or more in the tiles below. So nobody waits for receivers.
+ * Those of the last step may read ghosts that are exchanged after the pass, and are left to the caller.
  *
  * Absorbing layers are part of a step's sweep. They read the old psi no farther off than u, and write the other psi
  * where they write u: what is in order for u is so for them. Towards a neighbour they are not known: a step would need
@@ -52,8 +44,6 @@ enum {
   WAVEFRONT_PLANES = 4, /* what a sweep of kernel `simd` computes together */
   WAVEFRONT_LAG = 4,
   WAVEFRONT_LEAN_MOST = GHOST_REACH + 1,
-  UPRIGHT_PLANES = 8, /* of 4, 12 would be read to compute 4; of 16, the steps lie too far apart */
-  UPRIGHT_LAG = UPRIGHT_PLANES + GHOST_REACH,
   WAVEFRONT_DEPTH_MAX =
       8 /* steps a pass: two passes may be unfinished, which is what sources allow (source.c) */
 };
@@ -83,14 +73,13 @@ typedef struct wavefront_args {
   float *u[2]; /* in and out of the first step, out and in of the next ... */
   enum equation equation;
   int steps;
-  bool upright; /* tiles; else they lean */
-  int rows;     /* of a leaning tile, at least wavefront_rows_least */
-  int tiles; /* of a chunk: wavefront_tiles; upright: at most one for each thread and WAVEFRONT_LEAN_MOST rows */
-  int chunks;       /* at most wavefront_chunks_most, and no more than threads; upright: 1 */
+  int rows;         /* of a tile, at least wavefront_rows_least, or all */
+  int tiles;        /* of a chunk: wavefront_tiles; 1 where y wraps */
+  int chunks;       /* at most wavefront_chunks_most, and no more than threads */
   int lower, upper; /* is there a neighbour? */
   /* One for each tile of each chunk, chunk by chunk, and one for each chunk, and what they hold before the pass, or
-   * less: a step of a position done adds 1 to a tile's, a tile that is taken 1 to a chunk's. No two passes may share a
-   * range: the next pass starts from before + wavefront_counts. */
+   * less: a position done adds 1 to a tile's, a tile that is taken 1 to a chunk's. No two passes may share a range: the
+   * next pass starts from before + wavefront_counts. */
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* points NULL: none */
@@ -99,13 +88,13 @@ typedef struct wavefront_args {
 
 extern const operation operation_wavefront;
 
-/* Rows that the tiles of a step lie below those of the step before, where they lean: as far as it reads, and one more
+/* Rows that the tiles of a step lie below those of the step before: as far as it reads, and one more
  * where vectors at the ends of rows load, and drop, points of the rows beside them. */
 int wavefront_lean(const wavefront_args *a);
 /* Planes that step k computes: its own, and towards a neighbour those that later steps need. */
 void wavefront_range(const wavefront_args *a, int k, int *begin, int *end);
-/* Positions that the front of any chunk has at most. */
-int wavefront_positions(const wavefront_args *a);
+/* Positions of the front in a chunk. */
+int wavefront_positions(const wavefront_args *a, int chunk);
 /* What a pass adds to any counter at most. */
 long long wavefront_counts(const wavefront_args *a);
 /* Most chunks for a slab of nz planes: each has a few planes in every step, the highest one those of all images. */
@@ -118,7 +107,7 @@ static inline int wavefront_chunks_most(int nz, int steps) {
 static inline int wavefront_rows_least(int steps) {
   return WAVEFRONT_LEAN_MOST * (steps - 1) + 1;
 }
-/* Leaning tiles of `rows` rows. */
+/* Tiles of `rows` rows. */
 int wavefront_tiles(int ny, int rows);
 /* What step k does in `tile` of `chunk` when the front is at position `at`; may be empty. */
 host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at);

@@ -1,4 +1,5 @@
 #include "plan_wavefront.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "tune.h"
 #include "version.h"
 
-/* What decides the shape of passes; runs that agree in all of it share a measurement. */
+/* What decides the depth of passes; runs that agree in all of it share a measurement. */
 typedef struct wavefront_question {
   const kernel *wavefront; /* of `dev` */
   device *dev;
@@ -17,9 +18,9 @@ typedef struct wavefront_question {
   const config *layers; /* the run's absorbing faces and their width; NULL: none */
   bool neighbours;      /* slabs have them, so planes are computed twice */
   bool always;          /* the depth may not be 1: the user asked for a wavefront */
-  bool wraps;           /* y is periodic: tiles must be upright */
+  int rows;             /* of a tile: all where y is periodic; 0: as many as the L2 cache holds */
   int most;             /* the greatest depth */
-  bool measure;         /* where nothing is remembered; else the deepest shape is the answer */
+  bool measure;         /* where nothing is remembered; else the greatest depth is the answer */
 } wavefront_question;
 
 /* --- measuring --------------------------------------------------------------------------------------------------- */
@@ -27,7 +28,8 @@ typedef struct wavefront_question {
 /* Points of a trial: more than any L3 cache holds. With fewer, in a cache of 300 MiB, a wavefront of jacobi won that
  * was slower in memory. */
 enum { POINTS_MAX = 1 << 27 };
-static const double MEASURE_SECONDS = 0.03, /* for each shape in each turn, at least a pass ... */
+enum { TURNS = 2 };
+static const double MEASURE_SECONDS = 0.03, /* for each depth in each turn, at least a pass ... */
     ENOUGH_SECONDS = 0.3;                   /* ... and no second turn where one takes this long */
 
 /* A stepper on a slab without neighbours. Its memory is NaN, which takes no longer than numbers do. */
@@ -89,15 +91,14 @@ static void plan_trial_close(plan_trial *t) {
 }
 
 /* *best: seconds of a step in the fastest pass with the stepper's kernel. */
-static int plan_time_shape(plan_trial *t, const wavefront_question *q, const wavefront_shape *shape,
-                           double *best, error *e) {
+static int plan_time_depth(plan_trial *t, const wavefront_question *q, int depth, double *best, error *e) {
   double spent = 0;
   stepper *s = &t->stepper;
-  const int depth = shape->depth;
+  const wavefront_shape shape = {depth, q->rows};
   *best = 1e30;
   s->front = NULL;
   if (depth > 1)
-    TRY(wavefront_open(s->front = &t->front, s->slab, shape, s->args.medium != NULL, q->threads, e));
+    TRY(wavefront_open(s->front = &t->front, s->slab, &shape, s->args.medium != NULL, q->threads, e));
   for (; spent < MEASURE_SECONDS; t->warm = true) {
     const double begin = MPI_Wtime();
     TRY(stepper_advance(s, depth, e));
@@ -119,16 +120,15 @@ static int plan_time_single(plan_trial *t, const wavefront_question *q, double *
     double seconds;
     if (!tune_candidate(&kernel_table[i], q->wavefront->equation, BACKEND_HOST)) continue;
     s->kernel = &kernel_table[i];
-    TRY(plan_time_shape(t, q, &wavefront_shapes[0], &seconds, e));
+    TRY(plan_time_depth(t, q, 1, &seconds, e));
     if (seconds < *best) *best = seconds;
   }
   s->kernel = q->wavefront;
   return 0;
 }
 
-static bool plan_allows(const wavefront_question *q, const wavefront_shape *shape) {
-  if (shape->depth == 1) return !q->always;
-  return shape->depth <= q->most && (shape->upright || !q->wraps);
+static bool plan_allows(const wavefront_question *q, int depth) {
+  return depth == 1 ? !q->always : depth <= q->most;
 }
 
 /* Planes computed for each own plane: with neighbours a pass of d steps computes 4 (d - 1) more planes a step, on both
@@ -137,52 +137,37 @@ static double plan_repeated(const wavefront_question *q, int depth) {
   return q->neighbours ? 1 + RADIUS * (depth - 1.0) / q->planes : 1;
 }
 
-/* "4", "4 in upright tiles": for people, and to remember. */
-static const char *plan_shape_words(const wavefront_shape *shape, char words[64]) {
-  snprintf(words, 64, "%d%s", shape->depth, shape->upright ? " in upright tiles" : "");
-  return words;
-}
-
-static wavefront_shape plan_shape_of(const char *words) {
-  return (wavefront_shape){.depth = atoi(words), .upright = strstr(words, "upright") != NULL};
-}
-
-/* seconds: of a step in each turn; what is not allowed is left. */
-static int plan_time_turns(plan_trial *t, const wavefront_question *q, shape_seconds seconds, error *e) {
-  for (int i = 0; i < WAVEFRONT_TURNS * WAVEFRONT_SHAPES; i++) {
-    const int turn = i / WAVEFRONT_SHAPES, number = i % WAVEFRONT_SHAPES;
-    const wavefront_shape *shape = &wavefront_shapes[number];
-    double *now = &seconds[turn][number];
-    if (!plan_allows(q, shape)) continue;
-    if (turn > 0 && shape->depth * seconds[0][number] > ENOUGH_SECONDS)
-      *now = seconds[0][number];
-    else if (shape->depth == 1)
-      TRY(plan_time_single(t, q, now, e));
+/* seconds: of a step in the faster of two turns, since threads help slower ones; 1e30: not allowed, or failed. */
+static int plan_time_turns(plan_trial *t, const wavefront_question *q, double seconds[WAVEFRONT_DEPTHS],
+                           error *e) {
+  for (int i = 0; i < TURNS * WAVEFRONT_DEPTHS; i++) {
+    const int depth = wavefront_depths[i % WAVEFRONT_DEPTHS];
+    double *best = &seconds[i % WAVEFRONT_DEPTHS], now;
+    if (!plan_allows(q, depth) || (i >= WAVEFRONT_DEPTHS && depth * *best > ENOUGH_SECONDS)) continue;
+    if (depth == 1)
+      TRY(plan_time_single(t, q, &now, e));
     else
-      TRY(plan_time_shape(t, q, shape, now, e));
+      TRY(plan_time_depth(t, q, depth, &now, e));
+    if (now < *best) *best = now;
   }
   return 0;
 }
 
-static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
-                        error *e) {
-  shape_seconds seconds, slowest;
-  char words[64];
+static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log, int *fastest, error *e) {
+  double seconds[WAVEFRONT_DEPTHS], slowest[WAVEFRONT_DEPTHS], best = INFINITY;
   plan_trial t;
-  for (int i = 0; i < WAVEFRONT_TURNS * WAVEFRONT_SHAPES; i++)
-    seconds[i / WAVEFRONT_SHAPES][i % WAVEFRONT_SHAPES] = 1e30;
+  for (int i = 0; i < WAVEFRONT_DEPTHS; i++) seconds[i] = 1e30;
   if (!plan_trial_open(&t, q, e)) plan_time_turns(&t, q, seconds, e);
   plan_trial_close(&t);
   TRY(error_agree(e, comm));
-  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_TURNS * WAVEFRONT_SHAPES, MPI_DOUBLE, MPI_MAX, comm));
-  for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
-    if (!plan_allows(q, &wavefront_shapes[i])) continue;
-    for (int turn = 0; turn < WAVEFRONT_TURNS; turn++)
-      slowest[turn][i] *= plan_repeated(q, wavefront_shapes[i].depth);
-    log_detail(log, "  steps a pass %-18s: %9.1f, %9.1f us a step",
-               plan_shape_words(&wavefront_shapes[i], words), 1e6 * slowest[0][i], 1e6 * slowest[1][i]);
+  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_DEPTHS, MPI_DOUBLE, MPI_MAX, comm));
+  for (int i = 0; i < WAVEFRONT_DEPTHS; i++) {
+    const int depth = wavefront_depths[i];
+    if (!plan_allows(q, depth)) continue;
+    const double now = slowest[i] * plan_repeated(q, depth);
+    log_detail(log, "  steps a pass %d: %9.1f us a step", depth, 1e6 * now);
+    if (now < best) best = now, *fastest = depth;
   }
-  *fastest = wavefront_shapes[wavefront_fastest(slowest)];
   return 0;
 }
 
@@ -196,23 +181,19 @@ static void plan_key(char key[512], const wavefront_question *q) {
   snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, %d at most%s%s%s%s",
            q->dev->description, equation_name(q->wavefront->equation), q->medium ? ", medium" : "", q->nx,
            q->ny, q->planes, q->most, q->neighbours ? ", neighbours" : "", q->always ? ", wavefront" : "",
-           q->wraps ? ", y wraps" : "", layers);
+           q->rows ? ", y wraps" : "", layers);
 }
 
-/* The deepest shape that is allowed. */
-static wavefront_shape plan_deepest(const wavefront_question *q) {
-  wavefront_shape deepest = {0};
-  for (int i = 0; i < WAVEFRONT_SHAPES; i++)
-    if (plan_allows(q, &wavefront_shapes[i]) && wavefront_shapes[i].depth > deepest.depth)
-      deepest = wavefront_shapes[i];
+static int plan_deepest(const wavefront_question *q) {
+  int deepest = 0;
+  for (int i = 0; i < WAVEFRONT_DEPTHS; i++)
+    if (plan_allows(q, wavefront_depths[i])) deepest = wavefront_depths[i];
   return deepest;
 }
 
-/* Finds the fastest shape: in rank 0's cache file (tune.h), or by timing passes of several depths in both kinds of
- * tiles on all ranks at once, with fields of its own, for a second or two. Collective, same answer and error
- * everywhere. */
-static int plan_find_shape(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *shape,
-                           error *e) {
+/* Finds the fastest depth: in rank 0's cache file (tune.h), or by timing passes of several depths on all ranks at once,
+ * with fields of its own, for a second or two. Collective, same answer and error everywhere. */
+static int plan_find_depth(const wavefront_question *q, MPI_Comm comm, run_log *log, int *depth, error *e) {
   char path[1024] = "", key[512], answer[64] = "", unused[64];
   int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
@@ -220,21 +201,21 @@ static int plan_find_shape(const wavefront_question *q, MPI_Comm comm, run_log *
   const bool cached = rank == 0 && tune_cache_path(path);
   if (cached && !tune_recall(path, key, answer, unused)) answer[0] = 0;
   MPI_TRY(e, MPI_Bcast(answer, sizeof answer, MPI_CHAR, 0, comm));
-  *shape = plan_shape_of(answer);
-  const bool remembered = shape->depth >= 1 && plan_allows(q, shape);
+  *depth = atoi(answer);
+  const bool remembered = *depth >= 1 && plan_allows(q, *depth);
   if (!remembered && !q->measure) {
-    *shape = plan_deepest(q);
-    log_line(log, "steps a pass: up to %d (a run measures, and remembers)", shape->depth);
+    *depth = plan_deepest(q);
+    log_line(log, "steps a pass: up to %d (a run measures, and remembers)", *depth);
     return 0;
   }
   if (!remembered) {
-    TRY(plan_measure(q, comm, log, shape, e));
-    plan_shape_words(shape, answer);
+    TRY(plan_measure(q, comm, log, depth, e));
+    snprintf(answer, sizeof answer, "%d", *depth);
     if (cached && !tune_remember(path, key, answer, answer))
       log_detail(log, "%s cannot be written, the next run measures again", path);
   }
-  log_line(log, "steps a pass: %s (%s%s)", plan_shape_words(shape, answer),
-           remembered ? "as remembered in " : "measured now", remembered ? path : "");
+  log_line(log, "steps a pass: %d (%s%s)", *depth, remembered ? "as remembered in " : "measured now",
+           remembered ? path : "");
   return 0;
 }
 
@@ -278,7 +259,8 @@ int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, e
   const config *c = run->config;
   char why[128] = "";
   double number;
-  *plan = (wavefront_plan){.shape = {.depth = 1}, .kernel = c->kernel};
+  const bool wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC;
+  *plan = (wavefront_plan){.shape = {.depth = 1, .rows = wraps ? c->ny : 0}, .kernel = c->kernel};
   const bool asked = p->kernel->flags & KERNEL_WAVEFRONT, automatic = strcmp(c->kernel, "auto") == 0;
   wavefront_question q = {.dev = p->dev,
                           .threads = run->threads,
@@ -289,14 +271,14 @@ int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, e
                           .neighbours = plan_neighbours(c, run->ranks),
                           .always = asked,
                           .layers = physics_absorbs(c) ? c : NULL,
-                          .wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC,
+                          .rows = plan->shape.rows,
                           .measure = run->measure};
   const bool on_host = p->dev->table->backend == BACKEND_HOST;
   if (!asked && !(automatic && on_host && plan_worth_measuring(c, run->ranks, q.medium))) return 0;
   TRY(kernel_find("wavefront", physics_form(c), BACKEND_HOST, &q.wavefront, e));
   q.most = plan_most_steps(c, run->ranks, why);
   if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
-  if (q.most > 1) TRY(plan_find_shape(&q, run->comm, run->log, &plan->shape, e));
+  if (q.most > 1) TRY(plan_find_depth(&q, run->comm, run->log, &plan->shape.depth, e));
   if (q.most <= 1) log_line(run->log, "kernel %s: one step a pass, since %s", c->kernel, why);
   const bool several = plan->shape.depth > 1;
   TRY(kernel_find(several ? "wavefront" : "auto", physics_form(c), BACKEND_HOST, &p->kernel, e));

@@ -1,4 +1,4 @@
-/* Plans how many steps a run advances a pass on the host device, and in which tiles. */
+/* Plans how many steps a run advances a pass on the host device. */
 #ifndef STENCIL_PLAN_WAVEFRONT_H
 #define STENCIL_PLAN_WAVEFRONT_H
 

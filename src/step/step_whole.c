@@ -37,7 +37,6 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
                          .u = {stepper_field(s, s->current), stepper_field(s, !s->current)},
                          .equation = s->kernel->equation,
                          .steps = steps,
-                         .upright = w->shape.upright,
                          .rows = w->shape.rows,
                          .tiles = w->tiles,
                          .chunks = w->chunks,

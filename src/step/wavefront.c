@@ -1,39 +1,15 @@
 #include "wavefront.h"
-#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/numbers.h"
 
-const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES] = {{.depth = 1},
-                                                            {.depth = 2},
-                                                            {.depth = 3},
-                                                            {.depth = 4},
-                                                            {.depth = 6},
-                                                            {.depth = 2, .upright = true},
-                                                            {.depth = 4, .upright = true},
-                                                            {.depth = 6, .upright = true},
-                                                            {.depth = WAVEFRONT_DEPTH_MAX, .upright = true}};
-
-/* So many times as fast as all others upright tiles must be. At 512^3 on 16 cores they once were 1.03 times as fast as
- * leaning ones; from run to run they varied by 1.8. */
-static const double UPRIGHT_GAIN = 1.1;
-
-int wavefront_fastest(shape_seconds seconds) {
-  double best = INFINITY;
-  int fastest = 0;
-  for (int i = 0; i < WAVEFRONT_SHAPES; i++) {
-    const double now = wavefront_shapes[i].upright ? UPRIGHT_GAIN * fmax(seconds[0][i], seconds[1][i])
-                                                   : fmin(seconds[0][i], seconds[1][i]);
-    if (now < best) best = now, fastest = i;
-  }
-  return fastest;
-}
+const int wavefront_depths[WAVEFRONT_DEPTHS] = {1, 2, 3, 4, 6};
 
 /* The part of the L2 cache that a tile may fill. The rest is for data that is used once. */
 static const double L2_SHARE = 0.75;
 static const long L2_BYTES = 1 << 20; /* where the system does not say */
 
-/* Rows of a leaning tile: so few that its planes from the first step's highest to the last step's lowest stay in the
+/* Rows of a tile: so few that its planes from the first step's highest to the last step's lowest stay in the
  * cache, and that there is a tile for each thread of a chunk; but as many as images need. */
 static int wavefront_rows_for(const slab *s, int depth, bool medium, int threads) {
   const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -44,22 +20,12 @@ static int wavefront_rows_for(const slab *s, int depth, bool medium, int threads
   return larger(smaller(rows, (s->ny + threads - 1) / threads), wavefront_rows_least(depth));
 }
 
-/* Number of upright tiles: one for each thread, unless they would have too few rows. */
-static int wavefront_upright_tiles(int ny, int threads) {
-  return larger(smaller(threads, ny / WAVEFRONT_LEAN_MOST), 1);
-}
-
 int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,
                    error *e) {
-  *w = (wavefront){.shape = *shape, .chunks = 1};
-  if (shape->upright) {
-    w->tiles = wavefront_upright_tiles(s->ny, threads);
-  } else {
-    w->chunks = smaller(threads, wavefront_chunks_most(s->nz, shape->depth));
-    if (shape->rows <= 0)
-      w->shape.rows = wavefront_rows_for(s, shape->depth, medium, (threads + w->chunks - 1) / w->chunks);
-    w->tiles = wavefront_tiles(s->ny, w->shape.rows);
-  }
+  *w = (wavefront){.shape = *shape, .chunks = smaller(threads, wavefront_chunks_most(s->nz, shape->depth))};
+  if (shape->rows <= 0)
+    w->shape.rows = wavefront_rows_for(s, shape->depth, medium, (threads + w->chunks - 1) / w->chunks);
+  w->tiles = wavefront_tiles(s->ny, w->shape.rows);
   const size_t counters = ((size_t)w->tiles + 1) * (size_t)w->chunks;
   w->done = malloc(counters * sizeof *w->done);
   if (!w->done) return FAIL(e, OUT_OF_MEMORY, counters * sizeof *w->done, "the wavefront's counters");

@@ -10,26 +10,16 @@ struct sources;
 
 /* How a pass is cut (kernels/wavefront.h). */
 typedef struct wavefront_shape {
-  int depth;    /* steps, 1 .. WAVEFRONT_DEPTH_MAX; 1: no wavefront */
-  bool upright; /* tiles */
-  int rows;     /* of a leaning tile; 0: as many as the L2 cache holds */
+  int depth; /* steps, 1 .. WAVEFRONT_DEPTH_MAX; 1: no wavefront */
+  int rows;  /* of a tile; 0: as many as the L2 cache holds. All of the slab where y wraps. */
 } wavefront_shape;
 
-/* Shapes worth measuring; the first is one step a pass. */
-enum { WAVEFRONT_SHAPES = 9 };
-extern const wavefront_shape wavefront_shapes[WAVEFRONT_SHAPES];
-
-/* Seconds of a step of each shape, timed in turns. */
-enum { WAVEFRONT_TURNS = 2 };
-typedef double shape_seconds[WAVEFRONT_TURNS][WAVEFRONT_SHAPES];
-
-/* Number of the shape to take. Threads do parts and leaning tiles of slower ones, so the faster turn tells what a run
- * will see. Upright tiles are one for each thread: the slowest core decides, and how slow it is changes from minute to
- * minute. So their slower turn counts, and must win clearly. */
-int wavefront_fastest(shape_seconds seconds);
+/* Depths worth measuring; the first is one step a pass. */
+enum { WAVEFRONT_DEPTHS = 5 };
+extern const int wavefront_depths[WAVEFRONT_DEPTHS];
 
 typedef struct wavefront {
-  wavefront_shape shape; /* of the deepest passes; rows > 0 where tiles lean */
+  wavefront_shape shape; /* of the deepest passes; rows > 0 */
   int tiles, chunks;
   atomic_llong *done; /* wavefront_args.done, owned */
   long long before;   /* what `done` counts from */

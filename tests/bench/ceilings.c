@@ -285,8 +285,8 @@ static void measure_depths(work *w, enum equation equation, bool medium) {
     r.registers = fmax(r.registers, arithmetic_measure(w->threads).gpts);
     r.cached = fmax(r.cached, cached_gpts(w, equation, medium, cached_pass));
     r.silent = fmax(r.silent, cached_gpts(w, equation, medium, cached_silent_pass));
-    for (int i = 0; i < WAVEFRONT_SHAPES; i++)
-      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, &wavefront_shapes[i]));
+    for (int i = 0; i < WAVEFRONT_DEPTHS; i++)
+      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, wavefront_depths[i]));
   }
   depth_rates_print(&r, w->s, w->threads, w->json);
 }

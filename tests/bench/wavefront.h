@@ -14,10 +14,9 @@ typedef struct wavefront_bench {
 
 /* Gpts/s of the best pass of the step loop on the host device (depth 1: kernel `simd`, as the program runs it);
  * `medium`: a field, else one number. */
-double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium,
-                      const wavefront_shape *shape);
+double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, int depth);
 
-/* Best rates of an equation, Gpts/s, one for each shape, and the ceilings of the same run. */
+/* Best rates of an equation, Gpts/s, one for each depth, and the ceilings of the same run. */
 typedef struct depth_rates {
   enum equation equation;
   bool medium;
@@ -25,7 +24,7 @@ typedef struct depth_rates {
   double registers; /* Gpts/s that arithmetic allows (arithmetic.h): the other ceiling */
   double cached;    /* Gpts/s of the sweep on fields that fit each core's L2 cache */
   double silent;    /* the same, not asking for planes that enter */
-  double gpts[WAVEFRONT_SHAPES];
+  double gpts[WAVEFRONT_DEPTHS];
 } depth_rates;
 
 /* Prints them, each beside both ceilings, and appends them to the list `json` where it is not NULL. */

@@ -114,35 +114,10 @@ static void measures_kernels_of_one_step(void **state) {
     }
 }
 
-enum { LEANING = 2, UPRIGHT = 6 }; /* shapes */
-
-/* The shape to take where two shapes were timed, the others not. */
-static int fastest_of(double leaning, double leaning_again, double upright, double upright_again) {
-  shape_seconds seconds;
-  for (int i = 0; i < WAVEFRONT_SHAPES; i++) seconds[0][i] = seconds[1][i] = 1e30;
-  seconds[0][LEANING] = leaning, seconds[1][LEANING] = leaning_again;
-  seconds[0][UPRIGHT] = upright, seconds[1][UPRIGHT] = upright_again;
-  return wavefront_fastest(seconds);
-}
-
-/* A lucky turn of upright tiles does not count, an unlucky one of leaning tiles neither. */
-static void upright_tiles_must_win_clearly(void **state) {
-  (void)state;
-  assert_true(wavefront_shapes[UPRIGHT].upright && !wavefront_shapes[LEANING].upright);
-  assert_int_equal(fastest_of(1, 1, 0.8, 0.8), UPRIGHT);
-  assert_int_equal(fastest_of(1, 1, 0.8, 1.1), LEANING);
-  assert_int_equal(fastest_of(1, 1, 1.1, 0.8), LEANING);
-  assert_int_equal(fastest_of(1, 1, 0.95, 0.95), LEANING);
-  assert_int_equal(fastest_of(1, 2, 1.1, 1.1), LEANING);
-  assert_int_equal(fastest_of(2, 1, 1.1, 1.1), LEANING);
-  assert_int_equal(fastest_of(1e30, 1e30, 9, 9), UPRIGHT); /* y wraps: no others */
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(measures_kernels_of_one_step),    cmocka_unit_test(remembers_one_choice_a_key),
       cmocka_unit_test(a_damaged_file_is_like_none),     cmocka_unit_test(an_endless_name_is_refused),
-      cmocka_unit_test(the_file_does_not_grow_for_ever), cmocka_unit_test(an_unwritable_place_is_no_error),
-      cmocka_unit_test(upright_tiles_must_win_clearly)};
+      cmocka_unit_test(the_file_does_not_grow_for_ever), cmocka_unit_test(an_unwritable_place_is_no_error)};
   return cmocka_run_group_tests_name("tune", tests, make_folder, remove_folder);
 }

@@ -1,5 +1,5 @@
 /* A wavefront gives the bits of single steps of the reference, in both fields and their ghosts: for every equation,
- * depth, size, kind and height of tiles, number of threads and rule of faces it supports, with and without sources,
+ * depth, size, height of tiles, number of threads and rule of faces it supports, with and without sources,
  * neighbours and absorbing layers. Own points and ghosts are random everywhere; padding is NaN. Receivers record what
  * they do between single steps. */
 #include "ghost_rules.h"
@@ -46,12 +46,12 @@ static float *copy_of(const slab *s, const float *field) {
   return copy;
 }
 
-/* The rules that a wavefront supports: z does not wrap, y wraps only where tiles are upright; a neighbour's face keeps
- * what it holds. */
+/* The rules that a wavefront supports: z does not wrap, y wraps only where one tile has all rows; a neighbour's face
+ * keeps what it holds. */
 static void rules_of(pass_case *c, uint64_t *random) {
   kernel_args *f = &c->args.field;
   random_rules(f, random);
-  for (int face = c->front.shape.upright ? FACE_Z_LO : FACE_Y_LO; face < FACE_COUNT; face++)
+  for (int face = c->front.tiles == 1 ? FACE_Z_LO : FACE_Y_LO; face < FACE_COUNT; face++)
     if (f->ghosts[face] == GHOST_WRAP) f->ghosts[face] = GHOST_EVEN;
   for (int face = FACE_Y_LO; face < FACE_COUNT; face++)
     if ((face < FACE_Z_LO ? c->s.ny : c->s.nz) < 5) f->ghosts[face] = GHOST_KEEP;
@@ -144,7 +144,6 @@ static void case_open(pass_case *c, enum equation equation, const wavefront_shap
   }
   c->args.chunks = random_below(random, 2) ? c->front.chunks : 1 + random_below(random, c->front.chunks);
   sources_of(c, random);
-  c->args.upright = shape->upright;
   c->args.rows = c->front.shape.rows;
   c->args.tiles = c->front.tiles;
   c->args.done = c->front.done;
@@ -204,7 +203,7 @@ static void check(const pass_case *c, const float *got, const float *expected, i
 }
 
 /* One pass, by the device's threads, or by one thread that does the part of each after the other: the first one finds
- * all leaning tiles left. */
+ * all tiles left. */
 static void run_pass(pass_case *c, device *dev, int threads, bool alone) {
   error e = {0};
   if (alone) {
@@ -226,7 +225,7 @@ static void run_case(device *dev, int threads, enum equation equation, const wav
     if (absorb_needed(&c.layers[0])) c.args.layers = c.layers[0].args;
     recorders_clear(&c.recorders);
     expect(&c, (float *[2]){c.expected[from], c.expected[!from]});
-    run_pass(&c, dev, threads, !shape->upright && random_below(random, 4) == 0);
+    run_pass(&c, dev, threads, random_below(random, 4) == 0);
     c.args.before += wavefront_counts(&c.args);
     for (int i = 0; i < 2; i++) check(&c, c.got[i], c.expected[i], threads);
     recorders_check(&c.recorders, &c.args, threads);
@@ -257,9 +256,8 @@ static void gives_the_bits_of_the_reference(void **unused) {
                 least = wavefront_rows_least(steps);
       const int n[3] = {xs[random_below(&random, 9)], 1 + random_below(&random, 3 * least),
                         zs[random_below(&random, 8)]};
-      const wavefront_shape shape = {.depth = steps,
-                                     .upright = random_below(&random, 2),
-                                     .rows = random_below(&random, 4) ? least + random_below(&random, 9) : 0};
+      const int rows[] = {0, n[1], least + random_below(&random, 9), least + random_below(&random, 9)};
+      const wavefront_shape shape = {.depth = steps, .rows = rows[random_below(&random, 4)]};
       run_case(dev, threads, (enum equation)(i % EQUATION_COUNT), &shape, n, &random);
     }
     dev->table->close(dev);
@@ -269,16 +267,15 @@ static void gives_the_bits_of_the_reference(void **unused) {
 /* Each step computes every own point once, at the position that the schedule promises. Every place for a receiver is
  * sampled once; the highest layer only where there are planes above it, which the last step lacks. */
 static void check_cover(const wavefront_args *a, int k) {
-  const int tiles = a->tiles, positions = wavefront_positions(a);
+  const int tiles = a->tiles;
   const int layers = 2 * a->field.nz - (k == a->steps - 1 || !a->upper);
   int begin, end;
   long rows = 0, places = 0;
   wavefront_range(a, k, &begin, &end);
   for (int tile = 0; tile < tiles * a->chunks; tile++)
-    for (int at = 0; at < positions; at++) {
+    for (int at = 0; at < wavefront_positions(a, tile / tiles); at++) {
       const host_share s = wavefront_share(a, tile / tiles, tile % tiles, k, at);
-      assert_true(s.z_end - s.z_begin <= (a->upright ? UPRIGHT_PLANES : WAVEFRONT_PLANES) &&
-                  s.y_end > s.y_begin);
+      assert_true(s.z_end - s.z_begin <= WAVEFRONT_PLANES && s.y_end > s.y_begin);
       if (s.z_end <= s.z_begin) continue;
       int first, last;
       wavefront_layers(a, tile / tiles, k, s, &first, &last);
@@ -298,15 +295,9 @@ static void shares_cover_every_point_once(void **unused) {
     a.field.ny = 1 + random_below(&random, 90), a.field.nz = RADIUS * a.steps + random_below(&random, 40);
     a.field.pitch = random_below(&random, 2) ? 64 : 32; /* leans by 4, by 5 */
     a.field.nx = 17;
-    a.upright = i % 2 == 0;
-    if (!a.upright) {
-      a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
-      a.tiles = wavefront_tiles(a.field.ny, a.rows);
-      a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
-    } else {
-      a.tiles = 1 + random_below(&random, 1 + a.field.ny / WAVEFRONT_LEAN_MOST);
-      a.chunks = 1;
-    }
+    a.rows = wavefront_rows_least(a.steps) + random_below(&random, 5);
+    a.tiles = wavefront_tiles(a.field.ny, a.rows);
+    a.chunks = 1 + random_below(&random, wavefront_chunks_most(a.field.nz, a.steps));
     for (int k = 0; k < a.steps; k++) check_cover(&a, k);
   }
 }

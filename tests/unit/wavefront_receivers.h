@@ -44,9 +44,7 @@ static placed some_receiver(const wavefront_args *a, uint64_t *random) {
   const int seam = host_share_begin(f->nz, random_below(random, a->chunks), a->chunks);
   receiver r;
   const int x = some_place(f->nx, 0, false, &r.fx, random);
-  const int meet =
-      a->upright ? host_share_begin(f->ny, tile, a->tiles) : tile * a->rows - wavefront_lean(a) * k;
-  const int y = some_place(f->ny, meet, false, &r.fy, random);
+  const int y = some_place(f->ny, tile * a->rows - wavefront_lean(a) * k, false, &r.fy, random);
   const int z = some_place(f->nz, seam + GHOST_REACH * k, a->upper, &r.fz, random);
   r.at = z * (ptrdiff_t)f->plane + y * (ptrdiff_t)f->pitch + x;
   return (placed){2 * z + (r.fz != 0), y + (r.fy != 0), r};
