@@ -268,8 +268,8 @@ static __device__ __forceinline__ void store_images(const absorb_args &a, const 
             x = i % packs * PACK, y = s.y.lo + i / packs;
   await_launch_before();
   if (y >= s.y.hi) return;
-  for (int n = 0; n < 2 * images::DEPTHS; n++) {
-    const int z = n < images::DEPTHS ? n : f.nz - 1 - (n - images::DEPTHS);
+  for (int n = 0; n < images::NEAR_FACES; n++) {
+    const int z = images::plane_near_face(n, f.nz);
     if (z >= s.z.lo && z < s.z.hi)
       images::store_in_z(f, f.out + ((ptrdiff_t)f.plane * z + (ptrdiff_t)f.pitch * y + x), z, f.nx - x);
   }

@@ -40,6 +40,9 @@ static inline cuda_device *cuda_of(device *dev) {
 /* Records that `call`, spelled as in the source, failed. */
 int cuda_failed(error *e, const char *call, cudaError_t status);
 
+/* Asks a chip that can run bulk_tensor for small fetches from its memory; a hint. */
+void cuda_fetch_little(int ordinal);
+
 #define CUDA_TRY(e, call)                                                                                    \
   do {                                                                                                       \
     const cudaError_t cuda_status_ = (call);                                                                 \

@@ -238,7 +238,7 @@ static int cuda_make_streams(cuda_device *d, error *e) {
 /* Where L2 lacks 32 bytes it fetches 64, unless it is asked not to. bulk_tensor reads halos of 16 bytes beside its tiles,
  * and ends of rows in layers along x: with 32 it is up to 2 % faster, and other kernels are up to 3 % slower. So chips that
  * cannot run it keep their 64. It is a hint. */
-static void cuda_fetch_little(int ordinal) {
+void cuda_fetch_little(int ordinal) {
   enum { BYTES = 32, HOPPER = 9 };
   int major = 0;
   if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess &&

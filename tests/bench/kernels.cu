@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string>
 #include <vector>
+#include "device/cuda_device.cuh"
 #include "kernels/kernel.h"
 #include "halo/slab.h"
 #include "launch_info.cuh"
@@ -276,7 +277,7 @@ static void open_bench(bench *b, int nx, int ny, int nz) {
     fprintf(stderr, "bench_kernels: %s\n", e.text);
     exit(1);
   }
-  cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, 32); /* as the program does on Hopper: device_cuda.cu */
+  cuda_fetch_little(0);
   b->floats = slab_floats(&b->s);
   b->repeats = (int)std::min(std::max(SAMPLE_POINTS / points_of(*b), 2.0), 100.0);
   for (float **field : {&b->in, &b->medium, &b->before, &b->out, &b->expected})
