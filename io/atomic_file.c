@@ -153,8 +153,8 @@ void path_probe_create(const char *path, char probe[PATH_PROBE]) {
 int path_check_writable(named_path p, error *e) {
   const char *path = p.path;
   char folder[FILE_NAME], name[FILE_NAME], probe[FILE_NAME + TEMPORARY_ENDING], reason[FILE_NAME + 64];
-  const char *slash = strrchr(path, '/');
-  if (!*(slash ? slash + 1 : path))
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+  if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
   path_folder(path, folder);
   struct stat s;

@@ -98,7 +98,7 @@ int checkpoint_read_seal(const char *file, checkpoint_seal *s, int *fd, error *e
   int format;
   char block[CHECKPOINT_SEAL] = "";
   *fd = -1;
-  TRY(input_check_file(file, e));
+  TRY(input_check_file(file, file, e));
   *fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*fd < 0) return FAIL(e, FIELD_FILE, file, strerror(errno));
   if (pread(*fd, block, sizeof block, 0) < 0) return FAIL(e, CHECKPOINT_DAMAGED, file, strerror(errno));

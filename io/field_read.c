@@ -2,6 +2,7 @@
  * file; all else is read through HDF5. */
 #include "input.h"
 #include <fcntl.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,17 +45,24 @@ static size_t read_plane_floats(const slab *s) {
   return (size_t)s->ny * (size_t)s->nx;
 }
 
+/* 0 for a subnormal number: the same everywhere, in what is saved too. */
+static float read_flush(float v) {
+  return fabsf(v) < FLT_MIN ? copysignf(0, v) : v;
+}
+
 /* A row_mover: checks planes and passes them on. */
 static int read_deliver(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const field_reader *r = context;
   const slab *s = r->io->slab;
   const size_t plane = read_plane_floats(s), count = plane * (size_t)rows;
-  const float *v = values;
-  for (size_t i = 0; i < count; i++)
+  float *v = values;
+  for (size_t i = 0; i < count; i++) {
     if (!isfinite(v[i]))
       return FAIL(e, FIELD_NONFINITE, r->name, isnan(v[i]) ? "NaN" : "Inf, or a value beyond float32,",
                   (int)row + (int)(i / plane), (int)(i % plane / (size_t)s->nx),
                   (int)(i % plane % (size_t)s->nx));
+    v[i] = read_flush(v[i]);
+  }
   return r->sink(r->context, (int)(row - s->z0), (int)rows, values, e);
 }
 

@@ -10,14 +10,14 @@ enum { HOPS_MOST = 16 /* as many links as HDF5 follows */ };
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-int input_check_file(const char *file, error *e) {
+int input_check_file(const char *file, const char *shown, error *e) {
   struct stat s; /* looked at first: opening some devices already does something */
   int reason = stat(file, &s) ? errno : S_ISDIR(s.st_mode) ? EISDIR : 0;
-  if (!reason && !S_ISREG(s.st_mode)) return FAIL(e, FIELD_FILE, file, "it is not a regular file");
+  if (!reason && !S_ISREG(s.st_mode)) return FAIL(e, FIELD_FILE, shown, "it is not a regular file");
   int fd = reason ? -1 : open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (!reason && fd < 0) reason = errno;
   if (fd >= 0) close(fd);
-  return reason ? FAIL(e, FIELD_FILE, file, strerror(reason)) : 0;
+  return reason ? FAIL(e, FIELD_FILE, shown, strerror(reason)) : 0;
 }
 
 static bool input_join(char joined[FILE_NAME], const char *folder, const char *name) {
@@ -32,7 +32,7 @@ int input_find_file(const input *in, const char *prefix, const char *file, char 
   bool there = *file != '/' && prefix && *prefix && input_join(found, prefix, file) && !stat(found, &s);
   if (!there) there = *file != '/' && input_join(found, folder, file) && !stat(found, &s);
   if (!there) strcpy(found, file);
-  return input_check_file(found, e);
+  return input_check_file(found, found, e);
 }
 
 /* A file access list for the POSIX driver without file locks, which many cluster file systems lack (an input
@@ -48,22 +48,30 @@ static hid_t input_access(void) {
   return access;
 }
 
+enum { INPUT_NAME = 2 * FILE_NAME };
+
+/* FILE:/path, for messages. */
+static const char *input_name(const input *in, char name[INPUT_NAME]) {
+  snprintf(name, INPUT_NAME, "%s:%s", in->file, in->path);
+  return name;
+}
+
 static int input_open_file(input *in, error *e) {
-  TRY(input_check_file(in->file, e));
+  char name[INPUT_NAME];
+  TRY(input_check_file(in->file, input_name(in, name), e));
   hid_t access = input_access();
   in->opened = access < 0 ? H5I_INVALID_HID : H5Fopen(in->file, H5F_ACC_RDONLY, access);
   const char *why = in->opened < 0 ? HDF5_WHY : "";
   if (access >= 0) H5Pclose(access);
   if (in->opened >= 0) return 0;
-  if (strstr(why, "signature not found")) return FAIL(e, FIELD_NOT_HDF5, in->file);
-  if (strstr(why, "truncated file")) return FAIL(e, FIELD_TRUNCATED, in->file, why);
-  return FAIL(e, FIELD_DAMAGED, in->file, why);
+  if (strstr(why, "signature not found")) return FAIL(e, FIELD_NOT_HDF5, name);
+  if (strstr(why, "truncated file")) return FAIL(e, FIELD_TRUNCATED, name, why);
+  return FAIL(e, FIELD_DAMAGED, name, why);
 }
 
 static int input_damaged(const input *in, const char *why, error *e) {
-  char name[2 * FILE_NAME];
-  snprintf(name, sizeof name, "%s:%s", in->file, in->path);
-  return FAIL(e, FIELD_DAMAGED, name, why);
+  char name[INPUT_NAME];
+  return FAIL(e, FIELD_DAMAGED, input_name(in, name), why);
 }
 
 /* --- what a file holds ------------------------------------------------------------------------------------------ */
@@ -79,7 +87,7 @@ typedef struct input_listing {
 /* Called for every object once, however many names it has. Ends the listing where there is more than anybody reads. */
 static herr_t input_list(hid_t file, const char *name, const H5O_info_t *info, void *context) {
   input_listing *l = context;
-  if (l->found == LIST_DATASETS || l->looked++ == LIST_OBJECTS) return 1;
+  if (l->found > LIST_DATASETS || l->looked++ == LIST_OBJECTS) return 1;
   if (info->type != H5O_TYPE_DATASET) return 0;
   hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
   hid_t list = dataset < 0 ? -1 : H5Dget_create_plist(dataset);
@@ -87,10 +95,12 @@ static herr_t input_list(hid_t file, const char *name, const H5O_info_t *info, v
   hid_t space = list < 0 || H5Pget_layout(list) == H5D_VIRTUAL ? -1 : H5Dget_space(dataset);
   int rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
   size_t used = strlen(l->text);
-  if (rank >= l->kind.rank_min && rank <= l->kind.rank_max && l->found++)
-    snprintf(l->text + used, LIST_TEXT - used, ", /%s", name);
-  else if (l->found == 1 && !used)
+  const bool more = l->found < LIST_DATASETS, suits = rank >= l->kind.rank_min && rank <= l->kind.rank_max;
+  if (suits && l->found == 0)
     snprintf(l->text, LIST_TEXT, "its %s datasets are /%s", l->kind.name, name);
+  else if (suits)
+    snprintf(l->text + used, LIST_TEXT - used, "%s%s", more ? ", /" : " and others", more ? name : "");
+  l->found += suits;
   if (space >= 0) H5Sclose(space);
   if (list >= 0) H5Pclose(list);
   if (dataset >= 0) H5Dclose(dataset);

@@ -21,8 +21,9 @@ typedef struct input {
   hid_t opened, dataset; /* H5I_INVALID_HID where not open */
 } input;
 
-/* Exit 2, with the system's own words, unless `file` is a regular file that can be read. Never waits. */
-int input_check_file(const char *file, error *e);
+/* Exit 2, with the system's own words, unless `file` is a regular file that can be read. The message calls it `shown`.
+ * Never waits. */
+int input_check_file(const char *file, const char *shown, error *e);
 
 /* Follows the links from in->file and in->path, which end as the place of the dataset itself, opens it and checks all
  * but its shape and values. input_close in any case. */

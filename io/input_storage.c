@@ -80,8 +80,8 @@ static int storage_check_raw(const input *in, const char *file, uint64_t offset,
   if (snprintf(path, sizeof path, "%s%s%s", beside ? prefix : "", beside ? "/" : "", file) >= FILE_NAME)
     return storage_refuse(in, "too long a name of an external file", e);
   error found = {0};
-  const bool whole = !input_check_file(path, &found) && !stat(path, &s) && (uint64_t)s.st_size >= offset &&
-                     (uint64_t)s.st_size - offset >= bytes;
+  const bool whole = !input_check_file(path, path, &found) && !stat(path, &s) &&
+                     (uint64_t)s.st_size >= offset && (uint64_t)s.st_size - offset >= bytes;
   if (!whole) FAIL(&found, FIELD_FILE, path, "it ends before the values do");
   return whole ? 0 : storage_refuse(in, found.text, e);
 }

@@ -56,8 +56,9 @@ static void dry_run_partition(const simulation *s, const run_needs *n) {
            dry_run_mib(n->device), dry_run_mib(n->pinned),
            dry_run_mib((double)s->io.way->block_bytes * s->io.way->threads), dry_run_mib(n->copies));
   if (s->receivers.count)
-    log_line(s->log, "%d receivers: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
-             s->receivers.count, dry_run_mib((double)receivers_bytes(&s->receivers).on_host),
+    log_line(s->log, "%d receiver%s: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
+             s->receivers.count, s->receivers.count == 1 ? "" : "s",
+             dry_run_mib((double)receivers_bytes(&s->receivers).on_host),
              dry_run_mib((double)receivers_file_bytes(&s->receivers)));
 }
 
@@ -116,11 +117,11 @@ static int dry_run_device(simulation *s, const run_needs *n, error *e) {
 
 static void dry_run_output(const simulation *s) {
   const config *c = s->config;
-  int64_t files = 1;
-  const int64_t steps = s->physics.steps;
-  if (c->output_every > 0) files = 1 + steps / c->output_every + (steps % c->output_every != 0);
+  uint64_t files = 1;
+  const uint64_t steps = (uint64_t)s->physics.steps, every = (uint64_t)c->output_every;
+  if (every > 0) files = 1 + steps / every + (steps % every != 0);
   const double bytes = storage_field_bytes(&s->saves);
-  log_line(s->log, "output: %lld file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", (long long)files,
+  log_line(s->log, "output: %" PRIu64 " file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", files,
            files == 1 ? "" : "s", c->output_path, dry_run_mib(bytes),
            c->compress ? " before compression" : "", dry_run_mib(bytes * (double)files));
 }

@@ -247,7 +247,9 @@ static int plan_most_steps(const config *c, int ranks, char why[128]) {
   const int interval = plan_least_interval(c), planes = c->nz / ranks / RADIUS;
   if (interval == 1) snprintf(why, 128, "something is to be saved or checked after every step");
   if (!plan_neighbours(c, ranks) || interval <= planes) return interval;
-  if (planes < 2) snprintf(why, 128, "%d planes on %d ranks leave no room for deeper ghosts", c->nz, ranks);
+  if (planes < 2)
+    snprintf(why, 128, "%d planes on %d rank%s leave no room for deeper ghosts", c->nz, ranks,
+             ranks == 1 ? "" : "s");
   return planes > 1 ? planes : 1;
 }
 

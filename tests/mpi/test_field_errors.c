@@ -52,12 +52,12 @@ static void test_files(void **state) {
   char file[128], name[160], text[512];
   snprintf(file, sizeof file, "%s/a:/b", x->folder); /* the last ":/" counts */
   snprintf(name, sizeof name, "%s:/u", file);
-  snprintf(text, sizeof text, "%s: cannot open: No such file or directory", file);
+  snprintf(text, sizeof text, "%s: cannot open: No such file or directory", name);
   expect_read(x, name, ERROR_FIELD_FILE, text);
   assert_int_equal(error_exit_code(ERROR_FIELD_FILE), EXIT_CODE_FILE);
 
   snprintf(name, sizeof name, "%s:/u", x->folder);
-  snprintf(text, sizeof text, "%s: cannot open: Is a directory", x->folder);
+  snprintf(text, sizeof text, "%s: cannot open: Is a directory", name);
   expect_read(x, name, ERROR_FIELD_FILE, text);
 
   snprintf(file, sizeof file, "%s/text.h5", x->folder);
@@ -65,7 +65,7 @@ static void test_files(void **state) {
   if (f) fprintf(f, "this is no HDF5\n"), fclose(f);
   MPI_Barrier(MPI_COMM_WORLD);
   snprintf(name, sizeof name, "%s:/u", file);
-  snprintf(text, sizeof text, "%s: not an HDF5 file", file);
+  snprintf(text, sizeof text, "%s: not an HDF5 file", name);
   expect_read(x, name, ERROR_FIELD_NOT_HDF5, text);
 
   snprintf(file, sizeof file, "%s/short.h5", x->folder);
@@ -78,7 +78,7 @@ static void test_files(void **state) {
   snprintf(name, sizeof name, "%s:/u", file);
   snprintf(text, sizeof text,
            "%s: truncated HDF5 file (truncated file: eof = %lld, sblock->base_addr = 0, stored_eof = %lld)",
-           file, (long long)s.st_size - 100, (long long)s.st_size);
+           name, (long long)s.st_size - 100, (long long)s.st_size);
   expect_read(x, name, ERROR_FIELD_TRUNCATED, text);
 }
 
