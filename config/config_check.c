@@ -149,23 +149,37 @@ static int check_checkpoint_path(checker *k) {
   return FAIL(k->e, CONFIG_TOO_LONG, k->place, "output", "path", CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
 }
 
-/* Is `file` PATH.STEP followed by `ending`? */
-static bool check_is_step_of(const char *file, const char *path, const char *ending) {
-  const size_t length = strlen(path);
-  if (strncmp(file, path, length) != 0 || file[length] != '.') return false;
-  const char *rest = file + length + 1;
-  while (isdigit((unsigned char)*rest)) rest++;
-  return rest > file + length + 1 && strcmp(rest, ending) == 0;
-}
-
-static bool check_is_one_of(const char *file, const char *path, const char *ending) {
-  const size_t length = strlen(path);
-  return strncmp(file, path, length) == 0 && strcmp(file + length, ending) == 0;
-}
-
 static bool check_same_file(const char *a, const char *b) {
   struct stat s, t;
   return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+static const char *check_base(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* What follows `path` in the name of `file`, however their folder is written; NULL where `file` does not begin so. */
+static const char *check_rest(const char *file, const char *path) {
+  const char *base = check_base(path), *rest = check_base(file) + strlen(base);
+  char folder[2][CONFIG_TEXT + 1];
+  if (strncmp(check_base(file), base, strlen(base)) != 0) return NULL;
+  snprintf(folder[0], sizeof folder[0], "%.*s.", (int)(check_base(file) - file), file);
+  snprintf(folder[1], sizeof folder[1], "%.*s.", (int)(base - path), path);
+  return strcmp(folder[0], folder[1]) == 0 || check_same_file(folder[0], folder[1]) ? rest : NULL;
+}
+
+/* Is `file` PATH.STEP followed by `ending`? */
+static bool check_is_step_of(const char *file, const char *path, const char *ending) {
+  const char *rest = check_rest(file, path);
+  if (!rest || *rest != '.' || !isdigit((unsigned char)rest[1])) return false;
+  for (rest++; isdigit((unsigned char)*rest);) rest++;
+  return strcmp(rest, ending) == 0;
+}
+
+static bool check_is_one_of(const char *file, const char *path, const char *ending) {
+  const char *rest = check_rest(file, path);
+  return rest && strcmp(rest, ending) == 0;
 }
 
 /* The report must not replace a file that the run needs. */

@@ -199,9 +199,6 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
   c->config_file = argv[optind++];
   c->override_count = argc - optind;
   c->overrides = (const char **)&argv[optind];
-  for (int i = 0; i < c->override_count; i++) {
-    TRY(config_check_override(c->overrides[i], e));
-    if (strncmp(c->overrides[i], "report.file=", 12) == 0) c->report_file = NULL; /* the last one wins */
-  }
+  for (int i = 0; i < c->override_count; i++) TRY(config_check_override(c->overrides[i], e));
   return 0;
 }

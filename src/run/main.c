@@ -1,4 +1,5 @@
 /* stencil: mpirun -np N ./stencil [options] config.ini [section.key=value ...] */
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -40,14 +41,28 @@ static int main_share_list(void **list, size_t count, size_t size, int rank, MPI
   return 0;
 }
 
+/* --report FILE is the override report.file=FILE before all others. */
+static int main_read_config(config *c, const cli *options, error *e) {
+  static const char KEY[] = "report.file=";
+  const size_t count = (size_t)options->override_count,
+               room = CONFIG_TEXT + sizeof KEY; /* for one too long */
+  const char **all = malloc((count + 1) * sizeof *all + room), **more = all;
+  if (!all) return FAIL(e, OUT_OF_MEMORY, (count + 1) * sizeof *all + room, "the configuration");
+  if (options->report_file) {
+    char *report = (char *)(all + count + 1);
+    snprintf(report, room, "%s%s", KEY, options->report_file);
+    *more++ = report;
+  }
+  memcpy(more, options->overrides, count * sizeof *all);
+  config_load(c, options->config_file, (int)count + (more > all), all, e);
+  free(all);
+  return e->id;
+}
+
 /* Loads the configuration on rank 0 and shares it: all ranks run the same one, and a mistake in it is reported once.
  * Collective, agreed. */
 static int main_load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
-  if (rank == 0 && !config_load(c, options->config_file, options->override_count, options->overrides, e) &&
-      options->report_file) { /* --report wins over [report] file */
-    int n = snprintf(c->report_file, sizeof c->report_file, "%s", options->report_file);
-    if (n >= (int)sizeof c->report_file) FAIL(e, USAGE_OPTION, "--report: the path is too long");
-  }
+  if (rank == 0) main_read_config(c, options, e);
   TRY(error_agree(e, comm));
   config shared = *c;
   shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory: not another rank's to free */
@@ -138,10 +153,20 @@ static int main_print_only(const cli *options, error *e) {
   return error_exit_code(e->id);
 }
 
+/* Holds the descriptors 0 to 2 that the caller has closed: what is opened later would get their numbers, and the log
+ * would go there. Nothing can be written to them, which the log reports. */
+static void main_hold_descriptors(void) {
+  int fd;
+  do fd = open("/dev/null", O_RDONLY);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv) {
   error e = {0};
   cli options;
   const bool first = launcher_rank() == 0;
+  main_hold_descriptors();
   thread_flush_subnormals();
   signal(SIGPIPE, SIG_IGN); /* a reader who closes the log does not end the run */
   cli_parse(&options, argc, argv, &e);

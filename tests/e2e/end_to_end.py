@@ -344,6 +344,10 @@ def subnormals(program):
     exact = np.exp(-3 * ((n - 1) / 2 / 3.9)**2 / 2)
     check(0 < exact < np.finfo(np.float32).tiny, f"{exact} in the corners is not subnormal: change the field")
     check(seen[0][0][0] == 0, f"the least value is {seen[0][0][0]}")
+    for kind in ("f4", "f8"):  # plain values and converted ones
+        write_field(program.folder / "in.h5", np.full((n, n, n), -1e-40, kind))
+        program.succeed(program.config(keys), "initial.u=in.h5:/u", "time.steps=0")
+        check(not (2 * program.field(0).view(np.uint32)).any(), f"{kind}: a file's subnormal numbers were saved")
 
 
 QUANTILES = {"q01": 1, "q05": 5, "q50": 50, "q95": 95, "q99": 99}
@@ -521,6 +525,8 @@ def options(program):
         check(f"out/u.{last:08d}.hdf, " in out, f"{keys} did not end at step {last}: {out}")
     program.succeed("-q", "--report", "a.json", config, "report.file=b.json")
     check({"a.json", "b.json"} & program.files() == {"b.json"}, f"the later of two reports: {program.files()}")
+    for name in (config, "./out/../out/u.00000003.hdf"):
+        program.fail(1, ["command line: [report] file: expected a name that is neither"], "--report", name, config)
 
 
 @case
@@ -734,13 +740,14 @@ def terminal(program):
 
 @case
 def lost_output(program):
-    """stdout on a full disk: the run goes on, exit 2. A pipe that is closed: the run goes on, exit 0. So without a run."""
+    """stdout on a full disk, or not open: the run goes on, exit 2. A pipe that is closed: the run goes on, exit 0. So without a
+    run."""
     config = program.config({"time.steps": 30})
+    full = ["stencil: error: stdout: cannot write: No space left on device"]
     for args, what in (([config], "a run"), (["-n", config], "a dry run"), (["--version"], "--version"), (["--help"], "--help")):
-        for target, code in ((">/dev/full", 2), ("| true", 0)):
-            shell = f'"$@" {target}; exit ${{PIPESTATUS[0]}}'
+        for target, code, errors in ((">/dev/full", 2, full), ("| true", 0, []), ("<&- >&- 2>&-", 2, [])):
+            shell = f'unset OMPI_MCA_ess_singleton_isolated; "$@" {target}; exit ${{PIPESTATUS[0]}}'
             done = program.finish(["bash", "-c", shell, "bash", *program.command(args)])
-            errors = ["stencil: error: stdout: cannot write: No space left on device"] if code else []
             check(done.code == code and done.err.splitlines() == errors, f"{what} {target}: {done}")
             if what == "a run":
                 check(program.field(30) is not None, "no field")

@@ -312,6 +312,9 @@ static void test_check_writable(void **state) {
   expect_path(path, reason);
   snprintf(path, sizeof path, "%s/", x->folder);
   expect_path(path, "expected the beginning of a file name, not a folder");
+  snprintf(path, sizeof path, "%s/..", x->folder);
+  expect_path(path, "expected the beginning of a file name, not a folder");
+  expect_path(".", "expected the beginning of a file name, not a folder");
   expect_path("/proc/u", "folder '/proc' is not writable: No such file or directory");
   expect_path("", "expected the beginning of a file name, not a folder");
 }
