@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include "input.h"
 
-enum { SIZE_MOST = 16 /* bytes of a number: a long double */, SOURCES_MOST = 10000 };
+enum { SIZE_MOST = 16 /* bytes of a number: a long double */, SOURCES_MOST = 10000, CHUNKS_MOST = 10000000 };
 
 static int storage_refuse(const input *in, const char *why, error *e) {
   char name[2 * FILE_NAME];
@@ -163,21 +163,87 @@ static bool storage_sound_filter(hid_t list, unsigned filter, uint64_t points, s
   return count > SIZE && values[POINTS] == points && values[SIZE] == size;
 }
 
+/* How a dataset is cut into chunks. */
+typedef struct storage_chunks {
+  int rank, filters;
+  hsize_t chunk[H5S_MAX_RANK], shape[H5S_MAX_RANK];
+  uint64_t points, bytes; /* of a chunk */
+  uint64_t count;         /* of chunks */
+} storage_chunks;
+
 /* Chunks are no larger than the dataset may become, as HDF5 demands where it makes one but not where it reads one. */
-static int storage_check_chunks(const input *in, hid_t list, error *e) {
-  hsize_t chunk[H5S_MAX_RANK], shape[H5S_MAX_RANK], most[H5S_MAX_RANK];
+static bool storage_read_chunks(const input *in, hid_t list, storage_chunks *c) {
+  hsize_t most[H5S_MAX_RANK];
   hid_t space = H5Dget_space(in->dataset), type = H5Dget_type(in->dataset);
-  const int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, most);
   const size_t size = type < 0 ? 0 : H5Tget_size(type);
-  const int filters = H5Pget_nfilters(list);
-  bool sound = rank > 0 && filters >= 0 && H5Pget_chunk(list, H5S_MAX_RANK, chunk) == rank;
-  uint64_t points = 1;
-  for (int i = 0; sound && i < rank; i++)
-    sound = (most[i] == H5S_UNLIMITED || chunk[i] <= most[i]) &&
-            !__builtin_mul_overflow(points, (uint64_t)chunk[i], &points);
-  for (int i = 0; sound && i < filters; i++) sound = storage_sound_filter(list, (unsigned)i, points, size);
+  *c = (storage_chunks){.filters = H5Pget_nfilters(list), .points = 1, .count = 1};
+  c->rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, c->shape, most);
   if (type >= 0) H5Tclose(type);
   if (space >= 0) H5Sclose(space);
+  bool sound = c->rank > 0 && c->filters >= 0 && H5Pget_chunk(list, H5S_MAX_RANK, c->chunk) == c->rank;
+  for (int i = 0; sound && i < c->rank; i++) {
+    const uint64_t along = c->chunk[i] ? (c->shape[i] + c->chunk[i] - 1) / c->chunk[i] : 0;
+    sound = c->chunk[i] && (most[i] == H5S_UNLIMITED || c->chunk[i] <= most[i]) &&
+            !__builtin_mul_overflow(c->points, (uint64_t)c->chunk[i], &c->points);
+    if (__builtin_mul_overflow(c->count, along, &c->count)) c->count = UINT64_MAX;
+  }
+  for (int i = 0; sound && i < c->filters; i++)
+    sound = storage_sound_filter(list, (unsigned)i, c->points, size);
+  return sound && !__builtin_mul_overflow(c->points, (uint64_t)size, &c->bytes);
+}
+
+/* Was a filter applied to a chunk that makes as many bytes as it finds? `mask`: filters that were not. */
+static bool storage_is_packed(hid_t list, int filters, unsigned mask) {
+  for (int i = 0; i < filters; i++) {
+    unsigned flags;
+    size_t count = 0;
+    const H5Z_filter_t id = H5Pget_filter2(list, (unsigned)i, &flags, &count, NULL, 0, NULL, NULL);
+    if (!(mask >> i & 1) && id != H5Z_FILTER_SHUFFLE && id != H5Z_FILTER_FLETCHER32) return true;
+  }
+  return false;
+}
+
+/* Does HDF5 get a whole chunk from what the file has of it? */
+static bool storage_sound_chunk(const input *in, hid_t list, const storage_chunks *c, const hsize_t at[]) {
+  hsize_t bytes = 0;
+  uint32_t mask = 0;
+  /* A failure or 0: it is not there, or cannot be found by those who read it either. */
+  if (H5Dget_chunk_storage_size(in->dataset, at, &bytes) < 0 || bytes == 0 || bytes >= c->bytes) return true;
+  if (!storage_is_packed(list, c->filters, mask)) return false;
+  void *packed = malloc(bytes);
+  const bool read = packed && H5Dread_chunk(in->dataset, H5P_DEFAULT, at, &mask, packed) >= 0;
+  free(packed);
+  return read && storage_is_packed(list, c->filters, mask);
+}
+
+/* Where there are no filters, HDF5 tells of each chunk the size that it should have, but reads what the file says. So
+ * their sum is compared. */
+static bool storage_sound_sum(const input *in, const storage_chunks *c) {
+  hsize_t there = 0;
+  hid_t space = H5Dget_space(in->dataset);
+  const bool known = space >= 0 && H5Dget_num_chunks(in->dataset, space, &there) >= 0;
+  if (space >= 0) H5Sclose(space);
+  return known && H5Dget_storage_size(in->dataset) == there * c->bytes;
+}
+
+/* Looks at each chunk. It says which filters were not applied to it, as where data do not get smaller; HDF5 believes that,
+ * and takes what it has read for a whole chunk. No function of HDF5 1.10 tells it without reading the chunk or looking
+ * through all of them. */
+static bool storage_sound_chunks(const input *in, hid_t list, const storage_chunks *c) {
+  hsize_t at[H5S_MAX_RANK] = {0};
+  if (c->filters == 0) return storage_sound_sum(in, c);
+  if (c->count > CHUNKS_MOST)
+    return true; /* a table of which little is there, and which is too large to be read */
+  for (uint64_t n = 0; n < c->count; n++) {
+    if (!storage_sound_chunk(in, list, c, at)) return false;
+    for (int i = c->rank - 1; i >= 0 && (at[i] += c->chunk[i]) >= c->shape[i]; i--) at[i] = 0;
+  }
+  return true;
+}
+
+static int storage_check_chunks(const input *in, hid_t list, error *e) {
+  storage_chunks c;
+  const bool sound = storage_read_chunks(in, list, &c) && storage_sound_chunks(in, list, &c);
   return sound ? 0 : storage_refuse(in, "its chunks are damaged", e);
 }
 

@@ -162,6 +162,27 @@ def chunks(program):
 
 
 @case
+def chunks_unfiltered(program):
+    """Chunks that say that a filter was not applied, or that they are shorter: HDF5 would read beyond its memory for them."""
+    u, path = random_field(), program.folder / "chunks.h5"
+    u[:, :, 10:] = 0
+    for options in ({"compression": "gzip"}, {"shuffle": True, "compression": "gzip"}, {"scaleoffset": 4}, {"shuffle": True}, {}):
+        with h5py.File(path, "w", libver="earliest") as file:
+            file.create_dataset("u", data=u, chunks=(8, 7, 6), **options)
+        good = path.read_bytes()
+        node = next(i for i in range(len(good)) if good[i:i + 5] == b"TREE\1")
+        size, _ = struct.unpack_from("<2I", good, node + 24)  # of the first chunk, and which filters were not applied
+        for key in ([(size, 3)] if size < 8 * 7 * 6 * 4 else [(size - 40, 0)]) + [(7, 3)]:
+            path.write_bytes(good[:node + 24] + struct.pack("<2I", *key) + good[node + 32:])
+            expect_refused(program, {"initial.u": "chunks.h5:/u"}, "chunks.h5:/u", "its chunks are damaged")
+    with h5py.File(path, "w", libver="earliest") as file:
+        sparse = file.create_dataset("u", SHAPE, "f4", chunks=(8, 7, 6), compression="gzip")
+        sparse[:8] = u[:8]
+    u[8:] = 0
+    expect_read(program, "chunks.h5:/u", u)
+
+
+@case
 def huge_tables(program):
     """More rows than memory holds, with nothing stored."""
     with h5py.File(program.folder / "huge.h5", "w") as file:
