@@ -140,10 +140,10 @@ static int tune_choose(stepper *s, tune_list *list, enum equation equation, MPI_
   return 0;
 }
 
-/* Are all candidates the same code on this slab? */
+/* Are all candidates the same code on every rank's slab? The same answer everywhere, since choosing is collective. */
 static bool tune_alike(const stepper *s) {
   return s->dev->table->backend == BACKEND_HOST &&
-         (size_t)s->slab->nz * s->slab->plane * sizeof(float) <= HOST_SIMD_LARGE;
+         (size_t)slab_planes(s->slab).most * s->slab->plane * sizeof(float) <= HOST_SIMD_LARGE;
 }
 
 static int tune_choose_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm,

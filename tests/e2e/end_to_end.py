@@ -173,6 +173,8 @@ def thin_slabs(program):
         told = program.succeed("-n", "-v", layers, np=ranks).out
         told = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", told)))
         check(told == planes, f"60 planes, 10 of them in a layer, can be partitioned from {told} on, not {planes}")
+    out = program.succeed(layers, "grid.nx=240", "grid.ny=240", np=2).out  # one slab fits in the caches, the other does not
+    check("measured now" in out, f"all ranks measure kernels where one has a large slab: {out}")
     keys = ["boundary.z_lo=neumann", "boundary.z_hi=dirichlet"]
     program.fail(1, ["nz = 13", "3 ranks only 4", "5 are needed", "at most 2"], program.config({"grid.nz": 13}), *keys, np=3)
     program.fail(1, ["nz = 17", "5 ranks fewer than 4", "at most 3"], program.config({"grid.nz": 17}), *keys, np=5)
