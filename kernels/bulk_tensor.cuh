@@ -137,6 +137,17 @@ struct own_terms {
   unsigned points;
 };
 
+/* The same for the whole launch: where a thread's terms begin in a slot, in floats, and the points. One register: at 36
+ * rows none is to spare, and a spilled one costs more than its loads (docs/EXPERIMENTS.md). */
+struct packed_terms {
+  int packed;
+  __device__ __forceinline__ packed_terms(int first, unsigned points)
+      : packed(first * (1 << PACK) | (int)points) {}
+  __device__ __forceinline__ own_terms in(const float *slot, int pitch) const {
+    return {slot + (packed >> PACK), pitch, (unsigned)packed};
+  }
+};
+
 /* The points of a pack that lie in columns 0 .. width - 1, the first in `column`. */
 __device__ __forceinline__ unsigned points_between(int column, int width) {
   unsigned points = 0;
@@ -222,7 +233,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const bool low = mine.x < w.terms.lo; /* where there are terms */
   const int column = mine.x + own.x - (low ? 0 : a.nx - w.terms.hi);
   const unsigned points = LAYERED && boxes.columns > 0 ? points_between(column, w.terms.width) : 0;
-  const int first_term = own.y * w.terms.pitch + column + (low ? 0 : w.terms.early);
+  const packed_terms terms(own.y * w.terms.pitch + column + (low ? 0 : w.terms.early), points);
   const int warps = (int)blockDim.x / 32;
   float sums[2 * REACH][S::rows][PACK] = {};
   int until_fetch =
@@ -247,7 +258,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       if (i >= 2 * REACH) {
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
-                           {at.terms + o.slot * S::terms_slot + first_term, w.terms.pitch, points}, a);
+                           terms.in(at.terms + o.slot * S::terms_slot, w.terms.pitch), a);
         if (reads_operands) release(at.operands_empty + o.slot);
         o = o.after(1);
       }
