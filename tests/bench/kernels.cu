@@ -4,10 +4,10 @@
  * in the same run, time of a boundary launch, what a launch takes of the machine, and whether the bits equal
  * naive's on random data. Exit 1 if any differ.
  *
- * A device drifts by a percent or two while it is measured and dips by ten or more for tens of milliseconds where
- * its power limit lowers the clock, so the kernels take turns: in each of ROUNDS rounds the copy is measured and then each kernel in turn,
- * as the median of SAMPLES. Figures are medians over the rounds, which --json lists; the fraction of copy is taken
- * within a round. */
+ * A device drifts by a percent or two while it is measured and dips by ten or more for tens of milliseconds where its
+ * power limit lowers the clock, so the kernels take turns: in each of ROUNDS rounds the copy is measured and then each
+ * kernel in turn, as the median of SAMPLES. Figures are medians over the rounds, which --json lists; the fraction of
+ * copy is taken within a round. */
 #include <algorithm>
 #include <cjson/cJSON.h>
 #include <cstdio>
