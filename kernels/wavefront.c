@@ -145,16 +145,22 @@ static void advance(const wavefront_args *a, const host_isa *isa, int k, host_sh
   if (a->sources.points) inject(a, &args.field, k, share);
 }
 
-/* Waits for what a position of a tile needs: of the tile below, that position; of the chunk above, once the
- * front reads beyond the seam, two groups of every step. */
-static void wait_below_and_above(const wavefront_args *a, int chunk, int tile, int at) {
+/* What lies farthest up of what step k reads, overwrites or samples at position `at` the chunk above does, whatever k is,
+ * at its position at + 1 - (groups of planes below the seam). The last step comes to the seam after 2 (steps - 1). */
+int wavefront_awaited(const wavefront_args *a, int chunk, int at) {
   int first, seam, unused;
-  if (tile > 0) wavefront_wait_for(a, chunk, tile - 1, at + 1);
-  if (chunk == a->chunks - 1) return;
-  chunk_range(a, chunk, 0, &first, &seam);
+  if (chunk == a->chunks - 1) return 0;
+  chunk_range(a, chunk, 0, &first, &unused);
   chunk_range(a, chunk + 1, 0, &seam, &unused);
-  if (first + (at + 1) * WAVEFRONT_PLANES + GHOST_REACH > seam)
-    wavefront_wait_for(a, chunk + 1, tile, 2 * a->steps);
+  const int positions = at + 2 - (seam - first) / WAVEFRONT_PLANES;
+  return larger(smaller(positions, 2 * (a->steps - 1)), 0);
+}
+
+/* Waits for what a position of a tile needs of the tile below and of the chunk above. */
+static void wait_below_and_above(const wavefront_args *a, int chunk, int tile, int at) {
+  const int above = wavefront_awaited(a, chunk, at);
+  if (tile > 0) wavefront_wait_for(a, chunk, tile - 1, at + 1);
+  if (above > 0) wavefront_wait_for(a, chunk + 1, tile, above);
 }
 
 static void run_tile(const wavefront_args *a, const host_isa *isa, int chunk, int tile) {

@@ -95,6 +95,8 @@ int wavefront_lean(const wavefront_args *a);
 void wavefront_range(const wavefront_args *a, int k, int *begin, int *end);
 /* Positions of the front in a chunk. */
 int wavefront_positions(const wavefront_args *a, int chunk);
+/* How many positions of the same tile in the chunk above must be done before a position of `chunk`. */
+int wavefront_awaited(const wavefront_args *a, int chunk, int at);
 /* What a pass adds to any counter at most. */
 long long wavefront_counts(const wavefront_args *a);
 /* Most chunks for a slab of nz planes: each has a few planes in every step, the highest one those of all images. */

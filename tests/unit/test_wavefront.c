@@ -286,6 +286,34 @@ static void check_cover(const wavefront_args *a, int k) {
   assert_int_equal(places, (long)a->field.ny * layers);
 }
 
+/* Step k of a share reads planes of step k - 1, and overwrites planes that step k - 1 reads, up to RADIUS beyond its own;
+ * and it samples between its highest plane and the next one. The chunk above has done all of that by then. */
+static void check_seam(const wavefront_args *a, int chunk, int at, int k) {
+  const host_share s = wavefront_share(a, chunk, 0, k, at);
+  if (s.z_end <= s.z_begin) return;
+  for (int later = wavefront_awaited(a, chunk, at); later < wavefront_positions(a, chunk + 1); later++) {
+    const host_share before = wavefront_share(a, chunk + 1, 0, larger(k - 1, 0), later),
+                     same = wavefront_share(a, chunk + 1, 0, k, later);
+    if (k > 0 && before.z_begin < before.z_end) assert_true(before.z_begin >= s.z_end + RADIUS);
+    if (k < a->steps - 1 && same.z_begin < same.z_end) assert_true(same.z_begin > s.z_end);
+  }
+}
+
+static void chunks_wait_for_what_lies_above(void **unused) {
+  (void)unused;
+  uint64_t random = 6u;
+  for (int i = 0; i < 200; i++) {
+    wavefront_args a = {.steps = 2 + random_below(&random, WAVEFRONT_DEPTH_MAX - 1), .rows = 40, .tiles = 1};
+    a.lower = random_below(&random, 2), a.upper = random_below(&random, 2);
+    a.field.nx = a.field.ny = 20, a.field.pitch = 32,
+    a.field.nz = RADIUS * a.steps + random_below(&random, 200);
+    a.chunks = wavefront_chunks_most(a.field.nz, a.steps);
+    for (int chunk = 0; chunk < a.chunks - 1; chunk++)
+      for (int at = 0; at < wavefront_positions(&a, chunk); at++)
+        for (int k = 0; k < a.steps; k++) check_seam(&a, chunk, at, k);
+  }
+}
+
 static void shares_cover_every_point_once(void **unused) {
   (void)unused;
   uint64_t random = 5u;
@@ -304,6 +332,7 @@ static void shares_cover_every_point_once(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(shares_cover_every_point_once),
+                                     cmocka_unit_test(chunks_wait_for_what_lies_above),
                                      cmocka_unit_test(gives_the_bits_of_the_reference)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
