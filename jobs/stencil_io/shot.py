@@ -1,9 +1,11 @@
 """A shot over a model: what the grid resolves, where to shoot and listen, how long."""
 from .config import write_config
+from .errors import Error
 from .files import Field
 
 PEAK_TO_HIGHEST = 2.5  # a Ricker wavelet of peak frequency f0 holds next to nothing above 2.5 f0
 LAYER = 20  # points of an absorbing layer
+STAR = 4  # the least points of a periodic axis
 PERIODIC = LAYER  # an axis y of fewer points is periodic: it has no room for layers
 
 
@@ -16,6 +18,9 @@ def shot(model, path="shot", points=5):
     size = field.shape[::-1]
     extent = x, y, z = [(n - 1) * h for n, h in zip(size, spacing)]
     f0 = float(f"{slowest / (points * max(spacing)) / PEAK_TO_HIGHEST:.2g}")
+    if size[1] < STAR:
+        raise Error(f"{model}: a shot needs {STAR} points along y, found {size[1]}: "
+                    f"write_model(..., values.repeat({STAR}, axis=1)) makes a section a 2D run")
     flat = size[1] < PERIODIC
     width = min(LAYER, *(n // 4 for n in ((size[0], size[2]) if flat else size)))
     edge = max(0.1 * x, (width + 1) * spacing[0])
