@@ -1,6 +1,7 @@
 /* Any bytes are a valid configuration or one line of error, and what is valid survives config_print and config_load.
  * Compiled as fuzz_overrides, the bytes are overrides of a small configuration instead, a line each. */
 #include "fuzz.h"
+#include "config_same.h"
 #include "config/config.h"
 
 enum { OVERRIDES = 16 };
@@ -14,21 +15,6 @@ static int load(config *c, const void *data, size_t size, int count, const char 
   return id;
 }
 
-/* Equal but for where the lists are. */
-static int same(const config *a, const config *b) {
-  config x, y;
-  memcpy(&x, a, sizeof x); /* padding too */
-  memcpy(&y, b, sizeof y);
-  memset(x.idle, 0, sizeof x.idle), memset(y.idle, 0, sizeof y.idle); /* not printed */
-  x.sources = y.sources = NULL;
-  x.receiver_positions = y.receiver_positions = NULL;
-  if (memcmp(&x, &y, sizeof x) != 0) return 0;
-  size_t sources = (size_t)a->source_count * sizeof *a->sources;
-  size_t positions = (size_t)a->receiver_count * sizeof *a->receiver_positions;
-  return (sources == 0 || memcmp(a->sources, b->sources, sources) == 0) &&
-         (positions == 0 || memcmp(a->receiver_positions, b->receiver_positions, positions) == 0);
-}
-
 static int check(const void *data, size_t size, int count, const char *const overrides[]) {
   config first, second;
   error e = {0};
@@ -40,7 +26,7 @@ static int check(const void *data, size_t size, int count, const char *const ove
   demand(text != NULL, "out of memory", "for the printed configuration");
   demand(config_print(&first, text, length + 1) == length && strlen(text) == length, "wrong length", text);
   demand(load(&second, text, length, 0, NULL, &e) == 0, e.text, text);
-  demand(same(&first, &second), "round trip", text);
+  demand(config_same(&first, &second), "round trip", text);
   config_free(&first);
   config_free(&second);
   free(text);
