@@ -5,7 +5,7 @@ from .files import Field
 
 PEAK_TO_HIGHEST = 2.5  # a Ricker wavelet of peak frequency f0 holds next to nothing above 2.5 f0
 LAYER = 20  # points of an absorbing layer
-STAR = 4  # the least points of a periodic axis
+LEAST = 5, 4, 5  # points along x, y, z that layers, a periodic axis and a free surface need
 PERIODIC = LAYER  # an axis y of fewer points is periodic: it has no room for layers
 
 
@@ -18,9 +18,9 @@ def shot(model, path="shot", points=5):
     size = field.shape[::-1]
     extent = x, y, z = [(n - 1) * h for n, h in zip(size, spacing)]
     f0 = float(f"{slowest / (points * max(spacing)) / PEAK_TO_HIGHEST:.2g}")
-    if size[1] < STAR:
-        raise Error(f"{model}: a shot needs {STAR} points along y, found {size[1]}: "
-                    f"write_model(..., values.repeat({STAR}, axis=1)) makes a section a 2D run")
+    if any(n < least for n, least in zip(size, LEAST)):
+        cure = ": write_model(..., values.repeat(4, axis=1)) makes a section a 2D run" if size[1] == 1 else ""
+        raise Error("{}: a shot needs {} x {} x {} points (x, y, z), found {} x {} x {}{}".format(model, *LEAST, *size, cure))
     flat = size[1] < PERIODIC
     width = min(LAYER, *(n // 4 for n in ((size[0], size[2]) if flat else size)))
     edge = max(0.1 * x, (width + 1) * spacing[0])

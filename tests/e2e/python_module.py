@@ -150,7 +150,7 @@ def models(program):
         files = program.files()
         expect(["NaN", "plane 2"], st.write_model, "m.h5", np.where(z == 2, np.nan, u))
         expect(["(nz, ny, nx)"], st.write_model, "m.h5", u[0])
-        expect(["4 points along y, found 1", "repeat"], st.shot, st.write_model("line.h5", u[:, :1], spacing=(1, 1, 1)))
+        expect(["5 x 4 x 5 points (x, y, z), found 40 x 1 x 30", "repeat"], st.shot, st.write_model("line.h5", u[:, :1], spacing=(1, 1, 1)))
         st.write_shot("line.ini", st.write_model("line.h5", u[:, :1].repeat(4, axis=1) + 200, spacing=(1, 1, 1)))
         program.succeed("-n", "line.ini")
         (program.folder / "line.h5").unlink(), (program.folder / "line.ini").unlink()
@@ -341,6 +341,8 @@ def tools(program):
         (program.folder / "shot.txt").write_text("# 64 100 CPU\nabsorbing 3.5 2.5\nabsorbing 3.25 2.5\nfixed 2.5 1.75\n")
         tool(program, "plot_shot", "shot.txt", "--out", "shot.png")
         check(all((program.folder / f"{name}.png").stat().st_size > 5000 for name in ("kernels", "shot")), "no picture")
+    for args in (["--spacing", 1, 1, 0], ["--resample", 1, "nan", 1], ["--dtype", "foo"]):
+        check(f"error: argument {args[0]}: invalid" in tool(program, *own, *args, code=2).err, f"{args} are taken")
     for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]),
                         (["no such"], ["convert", "kwave", "x", "k"]),
                         (["a.raw: cannot read: No such file or directory\n"],
