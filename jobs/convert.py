@@ -37,6 +37,9 @@ def cut(model, ranges):
 
 
 def model_command(args):
+    for name, lengths in (("spacing", args.spacing), ("resample", args.resample)):
+        if lengths and not all(0 < h < np.inf for h in lengths):
+            raise st.Error(f"--{name} {' '.join(map(str, lengths))}: expected three lengths > 0, in m")
     model = cut(model_of(args), (args.x, args.y, args.z))
     values, spacing = args.scale * model.values, model.spacing
     if args.resample:
@@ -62,28 +65,21 @@ def kwave_command(args):
     print(f"{args.prefix}.ini: run it with mpirun -np 2 stencil {args.prefix}.ini")
 
 
-def length(text):
-    """A length in m, for argparse."""
-    if not 0 < float(text) < float("inf"):
-        raise ValueError
-    return float(text)
-
-
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     model = commands.add_parser("model", help="SEG-Y, .npy or raw binary to a model")
     model.add_argument("file", help="a name that ends in .sgy, .segy or .npy; any other is raw binary")
     model.add_argument("out", help="HDF5 file to write: /vp, shape (nz, ny, nx)")
-    model.add_argument("--spacing", nargs=3, type=length, metavar=("DX", "DY", "DZ"), help="m; SEG-Y may say it itself")
-    model.add_argument("--resample", nargs=3, type=length, metavar=("DX", "DY", "DZ"), help="m, to interpolate to")
+    model.add_argument("--spacing", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m; SEG-Y may say it itself")
+    model.add_argument("--resample", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m, to interpolate to")
     for axis in "xyz":
         model.add_argument(f"--{axis}", nargs=2, type=float, metavar=("FROM", "TO"), help=f"m: only this part along {axis}")
     model.add_argument("--scale", type=float, default=1, help="multiply velocities by it: 1000 for km/s")
     model.add_argument("--ny", type=int, default=4, help="points along y of a 2D section (default 4, a 2D run)")
     model.add_argument("--shape", nargs="+", type=int, metavar="N", help="of a raw file")
     model.add_argument("--axes", default="zyx", help="of .npy and raw files, the slowest first (default zyx); zx or xz: 2D")
-    model.add_argument("--dtype", type=np.dtype, default="<f4", help="of a raw file, as NumPy says it (default <f4)")
+    model.add_argument("--dtype", default="<f4", help="of a raw file, as NumPy says it (default <f4)")
     model.add_argument("--config", metavar="FILE.ini", help="also write the configuration of a shot over the model")
     model.set_defaults(run=model_command)
     segy = commands.add_parser("segy", help="traces to SEG-Y")

@@ -29,6 +29,8 @@ def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
         values = np.load(path) if str(path).endswith(".npy") else np.fromfile(path, dtype)
     except OSError as error:
         raise Error(f"{path}: cannot read: {reason(error)}") from None
+    except TypeError:
+        raise Error(f"{dtype}: no type that NumPy knows") from None
     if str(path).endswith(".npy"):
         return volume(values, axes)
     if values.size != np.prod(shape):

@@ -341,9 +341,10 @@ def tools(program):
         (program.folder / "shot.txt").write_text("# 64 100 CPU\nabsorbing 3.5 2.5\nabsorbing 3.25 2.5\nfixed 2.5 1.75\n")
         tool(program, "plot_shot", "shot.txt", "--out", "shot.png")
         check(all((program.folder / f"{name}.png").stat().st_size > 5000 for name in ("kernels", "shot")), "no picture")
-    for args in (["--spacing", 1, 1, 0], ["--resample", 1, "nan", 1], ["--dtype", "foo"]):
-        check(f"error: argument {args[0]}: invalid" in tool(program, *own, *args, code=2).err, f"{args} are taken")
-    for words, args in ((["--spacing"], own), (["axes zyx"], [*own, "--spacing", 1, 1, 1]),
+    raw = [*own[:2], "m.h5", "b.h5", "--shape", 2, 2, 2, "--spacing", 1, 1, 1]
+    for words, args in ((["--spacing"], own), (["--spacing 1.0 1.0 0.0:"], [*own, "--spacing", 1, 1, 0]),
+                        (["--resample 1.0 nan 1.0:"], [*own, "--spacing", 1, 1, 1, "--resample", 1, "nan", 1]),
+                        (["foo: no type"], [*raw, "--dtype", "foo"]), (["axes zyx"], [*own, "--spacing", 1, 1, 1]),
                         (["no such"], ["convert", "kwave", "x", "k"]),
                         (["a.raw: cannot read: No such file or directory\n"],
                          ["convert", "model", "a.raw", "b.h5", "--spacing", 1, 1, 1, "--shape", 2, 2, 2]),
