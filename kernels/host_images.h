@@ -39,14 +39,22 @@ typedef struct ghost_line {
   int from[LINE]; /* lane of that vector that goes there */
 } ghost_line;
 
+/* Where in memory, at the place of the point being computed, lies what a row asks for: of all planes of a group. */
+typedef struct asked {
+  const float *from[AHEAD_STREAMS + 3];
+  int count;
+} asked;
+
 /* What every instruction set's sweep needs to know of a launch, besides its arguments. */
 typedef struct sweep {
   const kernel_args *args;
   const absorb_args *layers; /* NULL: none */
-  bool large;  /* too large to be found in the cache by the next launch */
-  bool stream; /* store around the cache */
+  bool large;                /* too large to be found in the cache by the next launch */
+  bool stream;               /* store around the cache */
   host_ahead ahead;
-  int ahead_rows;                   /* so many last rows of a block ask for the first ones of the next planes */
+  int ahead_rows; /* of a launch by itself, else 0: how far ahead of the computation it asks */
+  int z_begin;    /* of the share */
+  asked asked;
   bool whole;                       /* ghosts at the ends of rows are stored as whole lines, these: */
   ghost_line left, right;           /* or not at all, where they are in no field */
   int x_middle_begin, x_middle_end; /* the points between have no image along x */

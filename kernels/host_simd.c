@@ -7,19 +7,19 @@
  *   - the middle of rows in a function that does nothing else: up to 1.08 times as fast in the caches;
  *   - blocks of y and x small enough that the planes of a group stay in the L2 cache while the sweep moves up
  * in z;
- *   - software prefetch of the planes that enter: rows are short, hardware prefetchers stop at every page;
+ *   - software prefetch of the planes that enter (host_ask.h): rows are short, hardware prefetchers stop at every page;
  *   - stores that bypass the cache once a launch is too large to be found there by the next one. How large that is,
  *     the sizes of caches do not tell (others use them too), so `auto` also measures `simd_cached`, which never does;
  *   - x neighbours shifted out of vectors loaded once, instead of two loads each, half of which cross a line. */
 #include "host_simd.h"
+#include "host_ask.h"
 #include "host_images.h"
 #include "host_share.h"
 #include <math.h>
 #include <stdbool.h>
 
 enum {
-  PREFETCH_ROWS = 3,      /* how far ahead of the computation a plane that enters is asked for */
-  PREFETCH_ROWS_TWICE = 1 /* where it is asked for twice */
+  PREFETCH_ROWS = 1 /* how far ahead of the computation a plane that enters is asked for */
 };
 
 /* Runs one instruction set's sweep over the blocks of a share. */
@@ -27,6 +27,7 @@ typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
 static void for_each_block(sweep *s, int lanes, host_share share, sweep_block *run) {
   const kernel_args *a = s->args;
   find_x_images(s, lanes);
+  s->z_begin = share.z_begin;
   const int rows = host_block_rows(a->nx);
   for (int y = share.y_begin; y < share.y_end; y += rows)
     for (int x = 0; x < a->nx; x += BLOCK_X) {
@@ -40,22 +41,11 @@ static bool is_large(const kernel_args *a) {
   return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
 }
 
-/* On Zen 5 the place of the code in physical memory decides which of its loads the processor foresees. Asking for every
- * line twice, into the first-level cache, is as fast everywhere (docs/EXPERIMENTS.md). Older compilers do not know its
- * family by name, so AMD's others with these vectors, Zen 1 to 4, are named. */
-static bool asks_twice(void) {
-#ifdef __x86_64__
-  return __builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam19h") && !__builtin_cpu_is("amdfam17h");
-#else
-  return false;
-#endif
-}
-
 /* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
 static void launch_share(sweep s, enum equation equation, int lanes, int part, int parts, sweep_block *run) {
   const kernel_args *a = s.args;
-  s.ahead.twice = asks_twice();
-  s.ahead_rows = s.ahead.twice ? PREFETCH_ROWS_TWICE : PREFETCH_ROWS;
+  s.ahead.twice = true;
+  s.ahead_rows = PREFETCH_ROWS;
   const size_t rows = (size_t)s.ahead_rows * a->pitch;
   s.stream = s.large &&
              equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */

@@ -124,7 +124,7 @@ TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes
     for (int x = 0; x < vectors * LANES; x += LINE)
       if (twice) {
         prefetch_near(next + x);
-        prefetch_near(next + x);
+        prefetch_near(next + x + vectors * LANES);
       } else
         prefetch(next + x);
   }
@@ -155,12 +155,11 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
     for (int i = 0; i < vectors; i++)
       acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i],
                                added ? added + k * SUMS_ROW + i * LANES : NULL);
-#pragma GCC unroll 3
-  for (int i = 0; i < AHEAD_STREAMS; i++)
-    if (s->ahead.stream[i] && s->ahead.twice)
-      ISA(ask)(s->ahead.stream[i] + at, plane, planes, vectors, true);
-    else if (s->ahead.stream[i])
-      ISA(ask)(s->ahead.stream[i] + at, plane, planes, vectors, false);
+  for (int i = 0; i < s->asked.count; i++)
+    if (s->ahead.twice)
+      ISA(ask)(s->asked.from[i] + at, plane, planes, vectors, true);
+    else
+      ISA(ask)(s->asked.from[i] + at, plane, planes, vectors, false);
 }
 
 /* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.
@@ -168,7 +167,7 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
 TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const enum equation equation,
                                ptrdiff_t at, const float *added, const int planes, int points) {
   const kernel_args args = *of->args;
-  const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead};
+  const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead, .asked = of->asked};
   for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
     float *out = args.out + at;
     vec acc[GROUP][VECTORS];
@@ -258,12 +257,13 @@ TARGET INLINE void ISA(copy_end)(const sweep *s, const float *row, int x, float 
     return;
   }
   const ghost_line *left = &s->left, *right = &s->right;
-  vec before = vec_load(row + x - LANES), after = vec_load(row + x + LANES);
-  if (left->some && x == 0) before = vec_pick(vec_load(row + left->source), left->from + LINE - LANES);
-  if (right->some && x + LANES == s->args->nx) after = vec_pick(vec_load(row + right->source), right->from);
-  vec_store(copy, left->negated && x == 0 ? vec_negate(before) : before);
+  const bool first = left->some && x == 0, last = right->some && x + LANES == s->args->nx;
+  const vec before = first ? vec_pick(vec_load(row + left->source), left->from + LINE - LANES)
+                           : vec_load(row + x - LANES),
+            after = last ? vec_pick(vec_load(row + right->source), right->from) : vec_load(row + x + LANES);
+  vec_store(copy, first && left->negated ? vec_negate(before) : before);
   vec_store(copy + LANES, vec_load(row + x));
-  vec_store(copy + 2 * LANES, right->negated && x + LANES == s->args->nx ? vec_negate(after) : after);
+  vec_store(copy + 2 * LANES, last && right->negated ? vec_negate(after) : after);
 }
 
 /* A vector at an end of its rows, or of rows with images along y or z. */
@@ -313,14 +313,12 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum
                              int z, const int planes, layer_sums *sums) {
   const kernel_args *a = of->args;
   const bool one_by_one = of->x_count > 0 && !of->whole;
-  sweep turned = *of;
-  for (int i = 0; i < AHEAD_STREAMS; i++)
-    if (of->ahead.stream[i])
-      turned.ahead.stream[i] += GROUP * (ptrdiff_t)a->plane - (b.y_end - b.y_begin) * (ptrdiff_t)a->pitch;
+  sweep now = *of;
+  const sweep *s = &now;
   strip t;
   strip_init(&t, of, z, planes, b.x_begin, b.x_end);
   for (int y = b.y_begin; y < b.y_end; y++) {
-    const sweep *s = y < b.y_end - of->ahead_rows ? of : &turned;
+    now.asked = asked_at(of, b, z, y);
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
     if (one_by_one) ISA(prefetch_ghosts)(a, &t, planes);

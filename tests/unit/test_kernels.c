@@ -1,6 +1,7 @@
 /* Every kernel of kernels.def gives the bits of the reference, through the device interface and on every backend this
  * machine has, own points and ghosts, and writes nothing else but padding. The ghosts' rules are random on each face. */
 #include "device/device.h"
+#include "kernels/host_ask.h"
 #include "kernels/host_simd.h"
 #include "launch_case.h"
 
@@ -261,13 +262,38 @@ static void every_kernel_and_rule(void **unused) {
   for (int i = 0; i < devices; i++) test_device_close(&d[i]);
 }
 
+/* A block's groups ask once for each row that the next planes are read at: those of the block and four beside it on
+ * either side. The last row of a block asks for the first one of the planes after these. */
+static void every_row_that_enters_is_asked_for(void **state) {
+  (void)state;
+  enum { PITCH = 32, PLANE = 40 * PITCH, Z = 8 };
+  static float field[16 * PLANE];
+  const kernel_args args = {.in = field, .pitch = PITCH, .plane = PLANE};
+  const block b = {0, 32, 8, 24};
+  const sweep s = {.args = &args, .ahead = {.stream = {field + 4 * PLANE + PITCH}}, .ahead_rows = 1};
+  int rows[40] = {0};
+  for (int y = b.y_begin; y < b.y_end; y++) {
+    const asked to = asked_at(&s, b, Z - 4, y);
+    for (int i = 0; i < to.count; i++) {
+      const ptrdiff_t at = to.from[i] + (Z - 4) * PLANE + y * PITCH - field;
+      if (y == b.y_end - 1 && at / PLANE == Z + 4)
+        assert_int_equal(at % PLANE / PITCH, b.y_begin);
+      else {
+        assert_int_equal(at / PLANE, Z);
+        rows[at % PLANE / PITCH]++;
+      }
+    }
+  }
+  for (int y = 0; y < 40; y++) /* the first row is what the group before asked for */
+    assert_int_equal(rows[y], y != b.y_begin && y >= b.y_begin - 4 && y < b.y_end + 4);
+}
+
 /* test_kernels [cuda] [KERNEL]: on every device, or on CUDA alone; all kernels, or one. */
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kernel_small_sizes),
-      cmocka_unit_test(every_kernel_and_rule),
-      cmocka_unit_test(every_kernel_large_sizes),
-      cmocka_unit_test(cuda_kernels_long_chunks),
+      cmocka_unit_test(every_kernel_small_sizes),           cmocka_unit_test(every_kernel_and_rule),
+      cmocka_unit_test(every_kernel_large_sizes),           cmocka_unit_test(cuda_kernels_long_chunks),
+      cmocka_unit_test(every_row_that_enters_is_asked_for),
   };
   char why[256] = "";
   bool cuda = device_cuda_count(why) > 0;

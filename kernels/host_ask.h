@@ -1,0 +1,29 @@
+/* What a sweep asks memory for, some rows before it needs it. */
+#ifndef STENCIL_HOST_ASK_H
+#define STENCIL_HOST_ASK_H
+
+#include "host_images.h"
+
+/* What row y of block `b` asks for. In a launch by itself the last rows ask for the first ones of the next planes, and
+ * one row in each eighth of the block asks for one of the eight beside the block, which the next planes have for
+ * neighbours. While a block's first planes are computed, they and those below are asked for, too. */
+static inline asked asked_at(const sweep *s, block b, int z, int y) {
+  const kernel_args *a = s->args;
+  const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+  const int rows = b.y_end - b.y_begin, i = y - b.y_begin, beside = 2 * GHOST_REACH * i / rows;
+  const ptrdiff_t turn = i < rows - s->ahead_rows ? 0 : GROUP * plane - rows * row;
+  asked to = {.count = 0};
+  for (int k = 0; k < AHEAD_STREAMS; k++)
+    if (s->ahead.stream[k]) to.from[to.count++] = s->ahead.stream[k] + turn;
+  if (!s->ahead_rows) return to;
+  if (2 * GHOST_REACH * (i + 1) / rows > beside)
+    to.from[to.count++] =
+        a->in + GHOST_REACH * plane + (beside - GHOST_REACH - i + (beside < GHOST_REACH ? 0 : rows)) * row;
+  if (z == s->z_begin) {
+    to.from[to.count++] = s->ahead.stream[0] - 2 * GHOST_REACH * plane;
+    to.from[to.count++] = s->ahead.stream[0] - GHOST_REACH * plane + GHOST_REACH * row;
+  }
+  return to;
+}
+
+#endif
