@@ -9,16 +9,12 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import CASES, Running, case, check, h5py, main, np, same_bits, send, wait_gone
-from reliability import (ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of,
-                         temporaries)
-
-CASES.clear()  # those of reliability.py are its own
+from harness import Running, case, check, h5py, main, np, same_bits, send, wait_gone
+from run_files import ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of, temporaries
 
 # All that a run can read and write: fields, tables, traces, a histogram, checkpoints with layers.
 RICH = {**WAVE, **SHOT, "grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 20, "medium.velocity": "in.h5:/v",

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Runs that find their files damaged, their disk full or gone: nothing is lost, and nothing silently wrong.
+disks.py CASE STENCIL MPIEXEC   |   disks.py --list
+
+Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
+"""
+import random
+import re
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import Running, case, check, main, same_bits
+from run_files import RESTARTS, check_same, checkpoints, fields_of, model, run_mounted, temporaries
+
+# --- damaged files ------------------------------------------------------------------------------------------------
+
+@case
+def slow_flip(program):
+    """Flipped bytes and truncations of a checkpoint: refused, or without any effect."""
+    model(program)
+    config = program.config({"grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 10, **RESTARTS[3][1],
+                             "output.every": 0, "checkpoint.path": "out/c", "checkpoint.every_steps": 4})
+    program.succeed(config, "output.path=out/ref")
+    good = checkpoints(program)
+    whole, dice = (program.folder / good[8]).read_bytes(), random.Random(4)
+    places = [*range(0, 160, 2), *range(160, 600, 11), *range(len(whole) - 40, len(whole))]
+    places += dice.sample(range(600, len(whole) - 40), 420)
+    sizes = [0, 1, 18, 19, 100, 511, 512, 513, 519, 520, 1024, 4096, *range(len(whole) - 8, len(whole))]
+    sizes += dice.sample(range(4097, len(whole) - 8), 90)
+    counts = {"refused": 0, "harmless": 0}
+    for number, place in enumerate(places):
+        changed = bytearray(whole)
+        changed[place] ^= dice.choice([1 << bit for bit in range(8)] + [255])
+        counts[try_damaged(program, config, good, bytes(changed), f"byte {place}", number)] += 1
+    print(f"{len(places)} flipped bytes of {len(whole)}: {counts}", flush=True)
+    check(len(places) >= 500, "the sweep has become too small")
+    counts = {"refused": 0, "harmless": 0}
+    for number, size in enumerate(sizes):
+        counts[try_damaged(program, config, good, whole[:size], f"cut to {size}", number)] += 1
+    print(f"{len(sizes)} truncations: {counts}", flush=True)
+    check(len(sizes) >= 100, "the sweep has become too small")
+
+
+def try_damaged(program, config, good, content, what, number):
+    (program.folder / good[8]).write_bytes(content)
+    automatic, ranks = number % 4 == 1, 3 if number % 16 < 2 else 0
+    for old in program.folder.glob("out/u.*"):
+        old.unlink()
+    result = program.run("--restart", "auto" if automatic else good[8], config, "checkpoint.every_steps=0", np=ranks)
+    if result.code == 2 and not automatic:
+        check(len(result.errors) == 1 and good[8] in result.errors[0], f"{what}: {result}")
+        check(not fields_of(program, "out/u"), f"{what}: refused, but left {program.files()}")
+        return "refused"
+    check(result.code == 0 and not result.errors, f"{what}: {result}")
+    check_same(program, "out/u", "out/ref", True, what)
+    fell_back = "step 4\n" in result.out and f"passed over: {good[8]}" in result.out
+    check("step 8\n" in result.out or automatic and fell_back, f"{what}: {result}")
+    return "refused" if "passed over" in result.out else "harmless"
+
+
+# --- disks that fill up or go away --------------------------------------------------------------------------------
+
+SMALL = {"grid.nx": 40, "grid.ny": 40, "grid.nz": 40, "time.steps": 60, "equation.type": "wave", "output.path": "out/u",
+         "checkpoint.path": "out/small/c", "checkpoint.every_steps": 10, "checkpoint.keep": 5}  # 512 kB each
+
+
+def check_refusal(program, result, name, about, kept, removable=True):
+    """Exit 2 naming the file; the earlier checkpoints are there, nothing else is that could be removed."""
+    check(result.code == 2 and len(result.errors) == 1, f"{about}: expected exit 2 and one error, got {result}")
+    check(re.search(name, result.errors[0]), f"{about}: expected '{name}' in {result.errors[0]}")
+    found = checkpoints(program, "out/small/c")
+    check(sorted(found) == kept, f"{about}: checkpoints {found}, not {kept}: {result}")
+    check(not removable or not temporaries(program), f"{about}: left {temporaries(program)}")
+
+
+def go_on(program, config, about):
+    """The run goes on from what is left, with the bits of the undisturbed one."""
+    newest = max(checkpoints(program, "out/small/c"))
+    result = program.succeed("--restart", "auto", config, "checkpoint.every_steps=0", np=2)
+    check(f"step {newest}\n" in result.out and "passed over" not in result.out, f"{about}: {result}")
+    check(same_bits(program.field(60), program.field(60, "out/ref")), f"{about}: other bits")
+
+
+@case
+def disks(program):
+    """Full disks, folders that are read-only or vanish: exit 2; earlier checkpoints stay."""
+    config = program.config(SMALL)
+    (program.folder / "out/small").mkdir()
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/ref")
+    vanished(program, config)
+    if not program.may_mount():
+        print("no file systems may be mounted here: a full disk and a read-only one are not checked")
+        return
+    mounted(program, config)
+
+
+def vanished(program, config):
+    folder, moved = program.folder / "out/small", program.folder / "out/moved"
+    program.fail(2, ["[checkpoint] path = out/none/c: "], config, "checkpoint.path=out/none/c", np=2)
+    program.fail(2, ["[output] path = out/none/u: "], config, "output.path=out/none/u")
+    with Running(program, config, "time.steps=100000", "checkpoint.every_steps=2500", np=3) as leg:
+        leg.wait_for(lambda: checkpoints(program, "out/small/c"), "a checkpoint")
+        folder.rename(moved)
+        result = leg.wait()
+    moved.rename(folder)
+    for name in temporaries(program):  # what was being written then, nobody could find any more
+        (program.folder / name).unlink()
+    kept = sorted(checkpoints(program, "out/small/c"))
+    check_refusal(program, result, r"out/small/c\.\d+\.h5: ", "a folder that vanishes", kept)
+    go_further(program, config, kept[-1], "the folder vanished")
+
+
+def go_further(program, config, newest, about):
+    """The run goes on from its newest checkpoint, wherever that is, with the bits of the undisturbed one."""
+    end = f"time.steps={newest + 9}"
+    program.succeed("-q", "--restart", "auto", config, end, "checkpoint.every_steps=0")
+    program.succeed("-q", config, end, "output.path=out/far", "checkpoint.every_steps=0")
+    check(same_bits(program.field(newest + 9), program.field(newest + 9, "out/far")), f"{about}: other bits")
+    empty(program)
+
+
+@case
+def slow_limit(program):
+    """ulimit -f, much as a quota: a checkpoint of 52 MiB where no file may grow beyond 48, and mpirun's own may."""
+    (program.folder / "out/small").mkdir()
+    config = program.config({**SMALL, "grid.nx": 190, "grid.ny": 190, "grid.nz": 190, "time.steps": 4,
+                             "checkpoint.every_steps": 2})
+    program.succeed("-q", config, "time.steps=2")
+    for ranks in (0, 2):
+        result = program.run("-q", "--restart", "auto", config, np=ranks, shell_before="ulimit -f 49152")
+        check_refusal(program, result, r"out/small/c\.00000004\.h5: cannot write: File too large", f"{ranks} ranks", [2])
+    program.succeed("-q", "--restart", "auto", config, "output.path=out/v")
+    program.succeed("-q", config, "output.path=out/ref", "checkpoint.every_steps=0", np=2)
+    check(same_bits(program.field(4, "out/v"), program.field(4, "out/ref")), "after the limit: other bits")
+
+
+# A disk that claims to have room for everything: only writing tells.
+LARGE_DISK = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/statvfs.h>
+int statvfs(const char *path, struct statvfs *found) {
+  int rc = ((int (*)(const char *, struct statvfs *))dlsym(RTLD_NEXT, "statvfs"))(path, found);
+  found->f_bavail = found->f_blocks = 1L << 40;
+  return rc;
+}
+"""
+
+
+def mounted(program, config):
+    name = r"out/small/c\.\d+\.h5: cannot write: "
+    # By the clock, so that nobody knows before the run how many there will be; three fit.
+    result = run_mounted(program, config, "time.steps=1000000", "checkpoint.every_steps=0", "checkpoint.every_seconds=0.1",
+                         size="1900k")
+    kept = sorted(checkpoints(program, "out/small/c"))
+    check(len(kept) == 3, f"full disk: {kept}: {result}")
+    check_refusal(program, result, name + ".*bytes are needed", "full disk", kept)
+    go_further(program, config, kept[-1], "after the full disk")
+    for io in ("collective", "gather", "server"):
+        result = run_mounted(program, config, f"parallel.io={io}", size="1900k", ranks=3, **program.preload("large_disk", LARGE_DISK))
+        check_refusal(program, result, name + "No space left on device", f"full disk, {io}", kept := sorted(checkpoints(program, "out/small/c")))
+        check(kept, f"full disk, {io}: nothing is left: {result}")
+        if io != "server":
+            empty(program)
+    go_on(program, config, "after the full disk")
+    empty(program)
+    result = run_mounted(program, config, read_only="before", size="4m")
+    check_refusal(program, result, r"\[checkpoint\] path = out/small/c: ", "a read-only disk", [])
+    check(not fields_of(program, "out/u"), "a read-only disk was noticed only after the first step")
+    empty(program)
+    result = run_mounted(program, config, "time.steps=100000", read_only="later", size="40m")
+    kept = sorted(checkpoints(program, "out/small/c"))
+    check(kept, f"a disk that becomes read-only: nothing is left: {result}")
+    check_refusal(program, result, name + ".*Read-only", "a disk that becomes read-only", kept, removable=False)
+    print(f"full and read-only disks: checked; at step {kept[-1]} the disk became read-only")
+
+
+def empty(program):
+    for old in [*program.folder.glob("out/small/*"), *program.folder.glob("out/u.*")]:
+        old.unlink()
+
+
+if __name__ == "__main__":
+    main()
