@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include "base/error_mpi.h"
 #include "base/clock.h"
+#include "base/numbers.h"
 #include "base/thread.h"
 #include "halo/shared_memory.h"
 
@@ -89,7 +90,7 @@ static void lanes_add(lanes *l, int r, char *at) {
   *n = (lane){.lanes = l, .rank = l->rank == 0 ? r : 0, .room = l->own};
   if (!at) return;
   n->shared = (lane_control *)(void *)at;
-  n->room = at + shared_pages_size();
+  n->room = at + page_bytes();
   if (l->rank == 0) sem_init(&n->shared->asked, 1, 0), sem_init(&n->shared->answered, 1, 0);
 }
 
@@ -112,7 +113,7 @@ static int lanes_list(lanes *l, const int *shared, error *e) {
 }
 
 int lanes_open(lanes **opened, MPI_Comm comm, int each, size_t room, error *e) {
-  const size_t page = shared_pages_size();
+  const size_t page = page_bytes();
   if (*opened && (*opened)->room >= room) return 0;
   lanes_close(*opened);
   lanes *l = *opened = calloc(1, sizeof *l);

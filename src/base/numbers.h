@@ -1,8 +1,10 @@
-/* Small functions of numbers. */
+/* Small functions of numbers, and the size of a page. */
 #ifndef STENCIL_NUMBERS_H
 #define STENCIL_NUMBERS_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 static inline int smaller(int a, int b) {
   return a < b ? a : b;
@@ -10,6 +12,11 @@ static inline int smaller(int a, int b) {
 
 static inline int larger(int a, int b) {
   return a > b ? a : b;
+}
+
+/* Bytes of a page of memory. */
+static inline size_t page_bytes(void) {
+  return (size_t)sysconf(_SC_PAGESIZE);
 }
 
 /* Turns any number into one that looks random: every bit of `x` changes half the bits of the result. SplitMix64

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/numbers.h"
 #include "cgroup.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -23,7 +24,7 @@ static uint64_t host_memory_available(void) {
 host_memory_limits host_memory_limits_read(void) {
   cgroup_limits group;
   cgroup_limits_read("", &group);
-  host_memory_limits m = {.total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+  host_memory_limits m = {.total = (uint64_t)sysconf(_SC_PHYS_PAGES) * page_bytes(),
                           .left = host_memory_available()};
   m.of_group = group.memory < m.total;
   if (m.of_group) m.total = group.memory;
@@ -31,12 +32,8 @@ host_memory_limits host_memory_limits_read(void) {
   return m;
 }
 
-static size_t host_memory_page(void) {
-  return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 int host_memory_reserve(void **at, size_t bytes, host_address place) {
-  const size_t page = host_memory_page(), into = place.offset % page;
+  const size_t page = page_bytes(), into = place.offset % page;
   if (bytes > SIZE_MAX / 2) return ENOMEM;
   const size_t all = (into + bytes + page - 1) / page * page, spare = place.unit;
   unsigned char *begin = mmap(NULL, all + spare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -50,18 +47,18 @@ int host_memory_reserve(void **at, size_t bytes, host_address place) {
 
 /* The page before the memory holds its size. */
 static unsigned char *host_memory_block(const void *memory) {
-  return (unsigned char *)(uintptr_t)memory - host_memory_page();
+  return (unsigned char *)(uintptr_t)memory - page_bytes();
 }
 
 static size_t host_memory_block_bytes(size_t bytes) {
-  const size_t page = host_memory_page();
+  const size_t page = page_bytes();
   return page + (bytes + page - 1) / page * page;
 }
 
 /* AddressSanitizer guards the borders of the heap by itself, but not those of this memory. */
 static void host_memory_guard(unsigned char *block, size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
-  const size_t page = host_memory_page();
+  const size_t page = page_bytes();
   ASAN_POISON_MEMORY_REGION(block + sizeof bytes, page - sizeof bytes);
   ASAN_POISON_MEMORY_REGION(block + page + bytes, host_memory_block_bytes(bytes) - page - bytes);
 #else
@@ -78,7 +75,7 @@ static void host_memory_unguard(unsigned char *block, size_t bytes) {
 }
 
 int host_memory_take(void **memory, size_t bytes) {
-  const size_t page = host_memory_page(), unit = bytes < HUGE_PAGE ? page : HUGE_PAGE;
+  const size_t page = page_bytes(), unit = bytes < HUGE_PAGE ? page : HUGE_PAGE;
   void *block;
   int failed = host_memory_reserve(&block, page + bytes, (host_address){unit - page, unit});
   if (failed) return failed;

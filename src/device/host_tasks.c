@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "base/clock.h"
+#include "base/numbers.h"
 #include "host_memory.h"
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -38,7 +38,7 @@ static void host_copy_part(size_t count, int part, int parts, size_t *begin, siz
 /* Takes pages for [begin, end), which need not be whole ones. Returns 0, also on a system that cannot do this, or an errno:
  * without asking, a process that touches shared memory for which there is no page is killed by SIGBUS. */
 static int host_copy_populate(uintptr_t begin, uintptr_t end) {
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = begin / page * page;
+  const uintptr_t page = page_bytes(), first = begin / page * page;
   if (!madvise((void *)first, end - first, MADV_POPULATE_WRITE) || errno == EINVAL) return 0;
   return errno == EFAULT ? ENOMEM : errno; /* EFAULT: it would have been SIGBUS */
 }

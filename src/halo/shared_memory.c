@@ -14,10 +14,6 @@
 
 /* --- pages ------------------------------------------------------------------------------------------------------- */
 
-size_t shared_pages_size(void) {
-  return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static int shared_pages_failed(const char *call, error *e) {
   return FAIL(e, SHARED_PAGES, call, strerror(errno));
 }

@@ -21,9 +21,6 @@ typedef struct lent_pages {
   uint64_t bytes;      /* of pages; 0 where a file was lent */
 } lent_pages;
 
-/* Bytes of a page. */
-size_t shared_pages_size(void);
-
 /* Replaces the pages at `at` by new pages of zeros, which can be borrowed until shared_pages_end. After a failure
  * nothing is lent. */
 int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e);

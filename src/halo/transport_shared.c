@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/numbers.h"
 #include "device/host_memory.h"
 #include "shared_memory.h"
 #include "transport.h"
@@ -55,7 +56,7 @@ static size_t shared_place(const slab *s, int z) {
 /* Maps planes [begin, end) of the grid, in whole pages; the first plane begins at `first`. */
 static int shared_map(const halo *h, const shared *p, int file, char *first, zrange z, shared_range *mapped,
                       error *e) {
-  const size_t page = shared_pages_size(), into = (uintptr_t)first % page;
+  const size_t page = page_bytes(), into = (uintptr_t)first % page;
   const size_t bytes = into + shared_place(h->slab, z.end) - shared_place(h->slab, z.begin);
   size_t from = shared_place(h->slab, z.begin) - into;
   *mapped = (shared_range){first - into, (bytes + page - 1) / page * page};
@@ -82,7 +83,7 @@ static zrange shared_planes_node(const slab *s, const shared *p) {
 /* A plane of the grid as the view of the node shows it. */
 static char *shared_seen(const slab *s, const shared *p, int field, int z) {
   const size_t begin = shared_place(s, shared_planes_node(s, p).begin);
-  return p->views[field].begin + begin % shared_pages_size() + shared_place(s, z) - begin;
+  return p->views[field].begin + begin % page_bytes() + shared_place(s, z) - begin;
 }
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
@@ -97,11 +98,11 @@ static int shared_check_possible(const halo *h, const shared *p, error *why) {
     snprintf(text, sizeof text, "only fields in host memory can be mapped");
   else if (s->ghost != RADIUS)
     snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
-  else if (SLAB_PAGE * sizeof(float) % shared_pages_size() != 0)
+  else if (SLAB_PAGE * sizeof(float) % page_bytes() != 0)
     snprintf(text, sizeof text, "pages are larger than %zu bytes", SLAB_PAGE * sizeof(float));
   else if (s->rank != p->first + node_rank)
     snprintf(text, sizeof text, "the ranks of a node do not follow each other");
-  else if (p->ring % shared_pages_size() != 0)
+  else if (p->ring % page_bytes() != 0)
     snprintf(text, sizeof text,
              "the planes of the periodic faces do not begin at the same place within a page");
   return text[0] ? FAIL(why, TRANSPORT_REFUSED, text) : 0;
@@ -122,8 +123,7 @@ static int shared_find_node(const halo *h, shared *p, error *e) {
  * rank. Collective over the node. */
 static int shared_open_file(const halo *h, const shared *p, error *why) {
   const slab *s = h->slab;
-  const size_t page = shared_pages_size(),
-               bytes = p->ring ? p->ring : shared_place(s, s->nz_global + s->ghost);
+  const size_t page = page_bytes(), bytes = p->ring ? p->ring : shared_place(s, s->nz_global + s->ghost);
   const bool maker = s->rank == p->first;
   lent_pages lent = {0};
   int file = -1;

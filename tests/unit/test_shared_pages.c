@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/numbers.h"
 #include "device/host_memory.h"
 #include "halo/shared_memory.h"
 
@@ -224,6 +225,6 @@ int main(void) {
       cmocka_unit_test(both_see_the_same_pages), cmocka_unit_test(what_is_not_lent_cannot_be_borrowed),
       cmocka_unit_test(a_failure_lends_nothing), cmocka_unit_test(forgotten_pages_stay_as_they_are),
       cmocka_unit_test(a_file_is_lent_until_it_is_closed)};
-  page = shared_pages_size();
+  page = page_bytes();
   return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);
 }
