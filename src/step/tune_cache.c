@@ -1,6 +1,7 @@
 /* The file that keeps the results of tuning: a JSON object with one member for each key. */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ bool tune_cache_path(char path[1024]) {
 /* The file's object, or an empty one where it is missing or damaged; NULL without memory. The caller deletes
  * it. */
 static cJSON *tune_cache_read(const char *path) {
-  FILE *f = fopen(path, "r");
+  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait where it is a pipe */
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
   char *text = f ? calloc(1, FILE_MAX + 1) : NULL;
   if (text && fread(text, 1, FILE_MAX, f) == FILE_MAX) text[0] = 0; /* too long: it is not ours */
   if (f) fclose(f);

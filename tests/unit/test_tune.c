@@ -64,6 +64,9 @@ static void a_damaged_file_is_like_none(void **state) {
     assert_true(tune_recall(path, "a", interior, boundary));
     assert_string_equal(interior, "wide");
   }
+  unlink(path);
+  assert_int_equal(mkfifo(path, 0600), 0); /* nobody ever writes to it */
+  assert_false(tune_recall(path, "a", interior, boundary));
 }
 
 static void an_endless_name_is_refused(void **state) {
