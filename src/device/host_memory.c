@@ -34,7 +34,6 @@ host_memory_limits host_memory_limits_read(void) {
 
 int host_memory_reserve(void **at, size_t bytes, host_address place) {
   const size_t page = page_bytes(), into = place.offset % page;
-  if (bytes > SIZE_MAX / 2) return ENOMEM;
   const size_t all = (into + bytes + page - 1) / page * page, spare = place.unit;
   unsigned char *begin = mmap(NULL, all + spare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (begin == MAP_FAILED) return errno;
@@ -77,6 +76,7 @@ static void host_memory_unguard(unsigned char *block, size_t bytes) {
 int host_memory_take(void **memory, size_t bytes) {
   const size_t page = page_bytes(), unit = bytes < HUGE_PAGE ? page : HUGE_PAGE;
   void *block;
+  if (bytes > SIZE_MAX / 2) return ENOMEM;
   int failed = host_memory_reserve(&block, page + bytes, (host_address){unit - page, unit});
   if (failed) return failed;
   if (mprotect(block, host_memory_block_bytes(bytes), PROT_READ | PROT_WRITE)) {

@@ -5,6 +5,7 @@
 #include "device/host_stream.h"
 #include "device/host_memory.h"
 #include "halo/shared_memory.h"
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -158,6 +159,7 @@ static void memory_is_no_more_than_the_node_has(void **state) {
   const size_t too_much = dev->total_bytes / 2 + (2 << 20);
   void *first, *second;
   error e = {0};
+  assert_int_equal(host_memory_take(&second, SIZE_MAX), ENOMEM); /* with a page before it: next to nothing */
   assert_int_equal(t->alloc(dev, &second, dev->total_bytes + 1, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
   assert_ok(t->alloc(dev, &first, 4 << 20, MEMORY_PINNED, &E), &E);
   e = (error){0};
