@@ -143,6 +143,33 @@ static int check_receivers(checker *k) {
   return 0;
 }
 
+static const char *check_base(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static bool check_is_utf8(const char *text) {
+  static const uint32_t least[] = {0, 0x80, 0x800, 0x10000}; /* of so many bytes after the first */
+  for (const unsigned char *c = (const unsigned char *)text; *c;) {
+    const int more = *c < 0x80 ? 0 : *c < 0xC0 ? -1 : *c < 0xE0 ? 1 : *c < 0xF0 ? 2 : *c < 0xF8 ? 3 : -1;
+    if (more < 0) return false;
+    uint32_t point = *c++ & (more ? 0x3Fu >> more : 0x7Fu);
+    for (int i = 0; i < more; i++, c++) {
+      if ((*c & 0xC0) != 0x80) return false; /* the final 0, too */
+      point = point << 6 | (*c & 0x3Fu);
+    }
+    if (point < least[more] || point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
+  }
+  return true;
+}
+
+/* The lists of saved fields, XML and JSON, name files in UTF-8. */
+static int check_output_path(checker *k) {
+  if (check_is_utf8(check_base(k->c->output_path))) return 0;
+  check_look_at(k, k->all->blocks[0], "output", "path");
+  return FAIL(k->e, CONFIG_VALUE, k->place, "output", "path", "a file name in UTF-8", k->c->output_path);
+}
+
 static int check_checkpoint_path(checker *k) {
   if (k->c->checkpoint_path[0]) return 0;
   check_look_at(k, k->all->blocks[0], "output", "path");
@@ -152,11 +179,6 @@ static int check_checkpoint_path(checker *k) {
 static bool check_same_file(const char *a, const char *b) {
   struct stat s, t;
   return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
-}
-
-static const char *check_base(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
 }
 
 /* What follows `path` in the name of `file`, however their folder is written; NULL where `file` does not begin so. */
@@ -182,12 +204,29 @@ static bool check_is_one_of(const char *file, const char *path, const char *endi
   return rest && strcmp(rest, ending) == 0;
 }
 
+/* Does `file` hold dataset `name`, FILE:/path, cut where input_split in io/input.c cuts it? */
+static bool check_holds(const char *file, const char *name) {
+  char holder[CONFIG_TEXT];
+  const char *cut = name;
+  for (const char *p = name; (p = strstr(p, ":/")); p++) cut = p;
+  snprintf(holder, sizeof holder, "%.*s", (int)(cut - name), name);
+  return check_same_file(file, holder);
+}
+
+static bool check_is_input(const config *c, const char *file) {
+  bool found = check_same_file(file, c->file) || check_holds(file, c->diffusivity_file) ||
+               check_holds(file, c->velocity_file) || check_holds(file, c->initial_file) ||
+               check_holds(file, c->previous_file) || check_holds(file, c->receivers_file);
+  for (int i = 0; i < c->source_count; i++) found = found || check_holds(file, c->sources[i].wavelet_file);
+  return found;
+}
+
 /* The report must not replace a file that the run needs. */
 static int check_report(checker *k) {
   const config *c = k->c;
   const char *file = c->report_file;
   if (!file[0]) return 0;
-  const bool taken = check_same_file(file, c->file) || check_is_one_of(file, c->output_path, ".xdmf") ||
+  const bool taken = check_is_input(c, file) || check_is_one_of(file, c->output_path, ".xdmf") ||
                      check_is_one_of(file, c->output_path, ".hdf.series") ||
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||
@@ -195,7 +234,7 @@ static int check_report(checker *k) {
   if (!taken) return 0;
   check_look_at(k, k->all->blocks[0], "report", "file");
   return FAIL(k->e, CONFIG_VALUE, k->place, "report", "file",
-              "a name that is neither the config's nor one the run writes to", file);
+              "a file that the run neither reads nor writes otherwise", file);
 }
 
 int config_check(const config *c, const config_entries *all, error *e) {
@@ -209,6 +248,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   }
   for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
   TRY(check_receivers(&k));
+  TRY(check_output_path(&k));
   TRY(check_checkpoint_path(&k));
   return check_report(&k);
 }

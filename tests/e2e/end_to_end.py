@@ -528,7 +528,7 @@ def options(program):
     program.succeed("-q", "--report", "a.json", config, "report.file=b.json")
     check({"a.json", "b.json"} & program.files() == {"b.json"}, f"the later of two reports: {program.files()}")
     for name in (config, "./out/../out/u.00000003.hdf"):
-        program.fail(1, ["command line: [report] file: expected a name that is neither"], "--report", name, config)
+        program.fail(1, ["command line: [report] file: expected a file that the run neither"], "--report", name, config)
 
 
 @case

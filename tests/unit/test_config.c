@@ -159,6 +159,15 @@ static void test_overrides_refused(void **state) {
       {BASE, "source.12.f=3", "command line: [source.12] f: unknown key (did you mean 'f0'?)"},
       {BASE, "source.0.f0=3", "command line: [source.0]: unknown section (did you mean 'source.1'?)"},
       {BASE, "source.f0=3", "command line: [source]: unknown section (did you mean 'source.1'?)"},
+      {BASE, "output.path=a/\xff",
+       "command line: [output] path: expected a file name in UTF-8, got 'a/\xff'"},
+      {BASE, "output.path=\xc0\xaf",
+       "command line: [output] path: expected a file name in UTF-8, got '\xc0\xaf'"},
+      {BASE, "output.path=e\xc3", "command line: [output] path: expected a file name in UTF-8, got 'e\xc3'"},
+      {BASE, "output.path=\xed\xa0\x80",
+       "command line: [output] path: expected a file name in UTF-8, got '\xed\xa0\x80'"},
+      {BASE, "output.path=\xf4\x90\x80\x80",
+       "command line: [output] path: expected a file name in UTF-8, got '\xf4\x90\x80\x80'"},
       {BASE, "output.path=a #b",
        "command line: [output] path: control characters, and # or ; after a blank or at the start, cannot be "
        "part "

@@ -1,5 +1,6 @@
 /* The configuration: every rule that concerns several keys, and values of the heat and wave equations that are
  * refused. */
+#include <unistd.h>
 #include "config_harness.h"
 
 /* As small as boundaries allow. */
@@ -34,26 +35,44 @@ static void test_positions_on_faces(void **state) {
                  "where x is from 0 to 0.3");
 }
 
+static void test_report_over_inputs(void **state) {
+  (void)state;
+  static const char *const bases[] = {HEAT "[medium]\ndiffusivity = in.h5:/u\n",
+                                      WAVE "[medium]\nvelocity = in.h5:/u\n",
+                                      WAVE "[initial]\nu = in.h5:/a/u\n",
+                                      WAVE "[initial]\nprevious = in.h5:/u\n",
+                                      WAVE "[source.1]\nposition = 0 10 8\nwavelet = in.h5:/u\n",
+                                      WAVE "[receivers]\npositions = in.h5:/u\n"};
+  FILE *f = fopen("in.h5", "w");
+  assert_non_null(f);
+  fclose(f);
+  for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+    expect_refused(
+        bases[i], "report.file=./in.h5",
+        "command line: [report] file: expected a file that the run neither reads nor writes otherwise, "
+        "got './in.h5'");
+    config c = expect_taken(bases[i], "report.file=./r.json");
+    config_free(&c);
+  }
+  assert_int_equal(unlink("in.h5"), 0);
+}
+
 /* A report replaces what is there. */
 static void test_report_of_its_own(void **state) {
   (void)state;
-  static const char *const taken[] = {"report.file=a/b.xdmf",
-                                      "report.file=a/b.hdf.series",
-                                      "report.file=a/b.receivers.h5",
-                                      "report.file=a/b.00000010.hdf",
-                                      "report.file=c.00000010.h5",
-                                      "report.file=t.ini",
+  static const char *const taken[] = {"report.file=a/b.xdmf",         "report.file=a/b.hdf.series",
+                                      "report.file=a/b.receivers.h5", "report.file=a/b.00000010.hdf",
+                                      "report.file=c.00000010.h5",    "report.file=t.ini",
                                       "report.file=./t.ini"}; /* the config */
   static const char *const free[] = {"report.file=a/b.json", "report.file=a/b.x.hdf", "report.file=a/b.hdf",
                                      "report.file=a/b..hdf", "report.file=c.1.h5.json"};
   static const char base[] = BASE "[output]\npath = a/b\n[checkpoint]\npath = c\n";
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
     char message[256];
-    snprintf(
-        message, sizeof message,
-        "command line: [report] file: expected a name that is neither the config's nor one the run writes "
-        "to, got '%s'",
-        strchr(taken[i], '=') + 1);
+    snprintf(message, sizeof message,
+             "command line: [report] file: expected a file that the run neither reads nor writes otherwise, "
+             "got '%s'",
+             strchr(taken[i], '=') + 1);
     expect_refused(base, taken[i], message);
   }
   for (size_t i = 0; i < sizeof free / sizeof *free; i++) {
@@ -208,11 +227,11 @@ static void test_every_rule_was_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
-      cmocka_unit_test(test_report_of_its_own),   cmocka_unit_test(test_idle),
-      cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
-      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
-      cmocka_unit_test(test_every_rule_was_seen),
+      cmocka_unit_test(test_small_grids),        cmocka_unit_test(test_positions_on_faces),
+      cmocka_unit_test(test_report_of_its_own),  cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_only_with),          cmocka_unit_test(test_values_refused),
+      cmocka_unit_test(test_boundaries_refused), cmocka_unit_test(test_outside),
+      cmocka_unit_test(test_report_over_inputs), cmocka_unit_test(test_every_rule_was_seen),
   };
   return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
