@@ -10,12 +10,14 @@
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
-/* Opens dataset `name` for reading and checks all but its values; as dataset_open. */
-static int read_open(const char *name, const slab *s, input *in, error *e) {
+/* Opens dataset `name` for reading and checks all but its values; as dataset_open. Rank 0 alone checks the storage, before
+ * the others open it: that reads all chunks that are compressed. */
+static int read_open(const char *name, const field_io *io, input *in, error *e) {
+  const slab *s = io->slab;
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
   int rank;
-  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, in, e));
+  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, io->way->rank > 0, in, e));
   TRY(dataset_shape(name, in->dataset, shape, &rank, found, e));
   const hsize_t nz = (hsize_t)s->nz_global, ny = (hsize_t)s->ny, nx = (hsize_t)s->nx;
   if (rank == 3 && shape[0] == nz && shape[1] == ny && shape[2] == nx) return 0;
@@ -106,7 +108,7 @@ static int read_open_all(field_reader *r, bool *direct, error *e) {
   MPI_TRY(e, MPI_Bcast(&r->place, sizeof r->place, MPI_BYTE, 0, way->comm));
   const bool other = way->together && way->rank > 0;
   if (other && r->place.plain) r->fd = open(r->place.file, O_RDONLY | O_CLOEXEC);
-  if (other && !r->place.plain) read_open(r->name, r->io->slab, &r->in, &unseen);
+  if (other && !r->place.plain) read_open(r->name, r->io, &r->in, &unseen);
   return rows_all(way, r->place.plain ? r->fd >= 0 : r->in.dataset >= 0 && !unseen.id, direct, e);
 }
 
@@ -130,7 +132,7 @@ static int read_planes(field_reader *r, error *e) {
 int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e) {
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.in.opened = r.in.dataset = H5I_INVALID_HID;
-  if (io->way->rank == 0 && !read_open(dataset, io->slab, &r.in, e)) read_find_place(&r);
+  if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e)) read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);
   input_close(&r.in);

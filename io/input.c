@@ -185,7 +185,7 @@ int input_open(input *in, error *e) {
     TRY(input_follow(in, &done, e));
   }
   TRY(input_open_object(in, e));
-  return input_check_storage(in, e);
+  return in->checked ? 0 : input_check_storage(in, e);
 }
 
 void input_close(input *in) {
@@ -229,9 +229,9 @@ int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], 
   return 0;
 }
 
-int dataset_open(const char *name, dataset_kind kind, input *in, error *e) {
+int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e) {
   error found = {0};
-  *in = (input){.kind = kind, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
+  *in = (input){.kind = kind, .checked = checked, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
   TRY(input_split(in, name, e));
   input_open(in, &found);
   if (found.id && in->hops)

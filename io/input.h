@@ -18,6 +18,7 @@ typedef struct input {
   dataset_kind kind;     /* of the datasets that a message lists where there is none at `path` */
   int hops;              /* links followed to it */
   bool source;           /* it is a part of a virtual dataset, and must not be one */
+  bool checked;          /* another rank has found its type and storage sound */
   hid_t opened, dataset; /* H5I_INVALID_HID where not open */
 } input;
 
@@ -28,8 +29,8 @@ int input_check_file(const char *file, const char *shown, error *e);
 /* Follows the links from in->file and in->path, which end as the place of the dataset itself, opens it and checks all
  * but its shape and values. input_close in any case. */
 int input_open(input *in, error *e);
-/* The same for dataset `name`, FILE:/path, where there must be one of this kind. Not collective. */
-int dataset_open(const char *name, dataset_kind kind, input *in, error *e);
+/* The same for dataset `name`, FILE:/path, where there must be one of this kind. `checked`: see input. Not collective. */
+int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e);
 void input_close(input *in);
 
 /* Finds `file`, which `in->file` names: as it is if absolute, else in the folder `prefix` unless NULL, beside in->file,

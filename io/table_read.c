@@ -41,7 +41,7 @@ int table_load(const char *dataset, table_form form, table *t, error *e) {
   const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
   input in;
   *t = (table){0};
-  if (!dataset_open(dataset, kind, &in, e) && !table_check_shape(dataset, in.dataset, form, t, e))
+  if (!dataset_open(dataset, kind, false, &in, e) && !table_check_shape(dataset, in.dataset, form, t, e))
     table_read_values(dataset, in.dataset, t, e);
   input_close(&in);
   if (e->id) table_free(t);
