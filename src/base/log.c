@@ -93,7 +93,7 @@ static const char *log_duration(char text[32], double seconds) {
  * Asked each time, because the window may have been resized. */
 static int log_columns(const run_log *l) {
   struct winsize size;
-  if (ioctl(fileno(l->to), TIOCGWINSZ, &size) || size.ws_col < 2) return PROGRESS_LENGTH;
+  if (ioctl(fileno(l->to), TIOCGWINSZ, &size) || size.ws_col < 1) return PROGRESS_LENGTH;
   return size.ws_col - 1;
 }
 

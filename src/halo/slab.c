@@ -63,8 +63,9 @@ static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
   const int faces = ghost > RADIUS ? 0 : shape->reflects[0] + shape->reflects[1], least = ghost + (faces > 0);
   const int most = (nz - faces) / ghost > 1 ? (nz - faces) / ghost : 1;
   if (nz < least) return FAIL(e, SLAB_TOO_THIN, nz, least);
-  if (nz / ranks < ghost) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, ghost, most);
-  return ranks > most ? FAIL(e, SLAB_REFLECTS, nz, ranks, ghost, least, most) : 0;
+  const char *fit = most == 1 ? " fits" : "s fit";
+  if (nz / ranks < ghost) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, ghost, most, fit);
+  return ranks > most ? FAIL(e, SLAB_REFLECTS, nz, ranks, ghost, least, most, fit) : 0;
 }
 
 /* A first-level cache finds a line by its place within SLAB_PAGE and keeps 8 or 12 lines per place. The rows and planes

@@ -119,10 +119,11 @@ void report_print(const report *r, bool verbose, FILE *to) {
   report_spread host = report_over_ranks(r, offsetof(report_rank, host_bytes));
   report_spread dev = report_over_ranks(r, offsetof(report_rank, device_bytes));
   fprintf(to, "performance\n");
-  fprintf(to,
-          "  grid %d x %d x %d, %lld steps in %.4g s on %d rank%s, %s, kernel %s, transport %s, overlap %s\n",
-          r->nx, r->ny, r->nz, (long long)r->steps, r->seconds, r->ranks, r->ranks == 1 ? "" : "s",
-          r->backend, r->kernel, r->transport, r->overlap ? "on" : "off");
+  fprintf(
+      to,
+      "  grid %d x %d x %d, %lld step%s in %.4g s on %d rank%s, %s, kernel %s, transport %s, overlap %s\n",
+      r->nx, r->ny, r->nz, (long long)r->steps, r->steps == 1 ? "" : "s", r->seconds, r->ranks,
+      r->ranks == 1 ? "" : "s", r->backend, r->kernel, r->transport, r->overlap ? "on" : "off");
   fprintf(to, "  %.4g Gpts/s   %.4g GB/s at %d bytes a point   %.1f %% of the copy bandwidth, %.4g GB/s\n",
           f.gpts, f.gbs, r->bytes_per_point, 100 * f.fraction, f.copy_gbs);
   fprintf(to, "  %-*s %10s %10s %10s\n", LABEL_WIDTH, "ms per step", "least", "mean", "most");

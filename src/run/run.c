@@ -200,8 +200,8 @@ static int run_sample(simulation *s, error *e) {
 static void run_log_estimate(const simulation *s, const config *c, int64_t steps) {
   const loop_times *t = &s->loop;
   const double each = t->seconds / (double)t->steps, all = each * (double)steps;
-  log_line(s->log, "measured: %" PRId64 " steps in %.4g s, %.4g Gpts/s", t->steps, t->seconds,
-           config_points(c) / each * 1e-9);
+  log_line(s->log, "measured: %" PRId64 " step%s in %.4g s, %.4g Gpts/s", t->steps, t->steps == 1 ? "" : "s",
+           t->seconds, config_points(c) / each * 1e-9);
   log_line(s->log,
            "estimate: %" PRId64 " steps take %.4g s (%" PRId64
            ":%02d:%02d), longer where saving keeps them waiting",

@@ -107,6 +107,10 @@ static void too_many_ranks_names_the_largest_number(void **state) {
   assert_ok(slab_init(&s, &(slab_shape){8, 8, 23, .ghost = 4}, 4, 5, &e), &e);
   assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 3, .ghost = 4}, 0, 1, &e), ERROR_SLAB_TOO_THIN);
   assert_string_equal(e.text, "[grid] nz = 3: at least 4 planes are needed");
+  e = (error){0};
+  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 4, .ghost = 4}, 0, 2, &e), ERROR_SLAB_TOO_MANY_RANKS);
+  assert_string_equal(e.text,
+                      "[grid] nz = 4 gives 2 ranks fewer than 4 planes each: at most 1 rank fits this grid");
 }
 
 static void thin_slabs_at_reflecting_faces_are_told(void **state) {
