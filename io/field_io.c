@@ -24,10 +24,12 @@ void field_io_init(field_io *io, io_way *way, const slab *s, enum io_kind mode) 
   *io = (field_io){.way = way, .slab = s, .mode = mode};
 }
 
-/* H5Ewalk2 from the innermost function outwards: keeps the first description there is. */
+/* H5Ewalk2 from the innermost function outwards: keeps the first description there is, or the one that says which filter
+ * is missing: further in, HDF5 says only in which folders it looked for it. */
 static herr_t hdf5_keep_innermost(unsigned n, const H5E_error2_t *record, void *text) {
   (void)n;
-  if (!*(char *)text && record->desc) snprintf(text, HDF5_TEXT, "%s", record->desc);
+  if (record->desc && (!*(char *)text || strstr(record->desc, "is not registered")))
+    snprintf(text, HDF5_TEXT, "%s", record->desc);
   return 0;
 }
 

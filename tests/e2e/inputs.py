@@ -154,6 +154,10 @@ def chunks(program):
         file.create_dataset("u", data=(u * 99).astype("i4"), chunks=SHAPE, scaleoffset=0)
     expect_read(program, "chunks.h5:/u", (u * 99).astype("i4").astype("f4"))
     good = path.read_bytes()
+    with h5py.File(path, "w") as file:
+        file.create_dataset("u", data=0 * u, compression="lzf")  # h5py has this filter, HDF5 has not
+    config = program.config({"initial.u": "chunks.h5:/u"})
+    program.fail(2, ["chunks.h5:/u", "required filter 'lzf' is not registered"], config, env={"HDF5_PLUGIN_PATH": "."})
     check(good.count(shape) == 1 and good.count(points) == 1, "the file has another layout")
     for damaged in (good.replace(shape, struct.pack("<4I", SHAPE[0], 2**20, SHAPE[2], 4)),
                     good.replace(points, struct.pack("<I", 2**20)), good.replace(points, struct.pack("<I", 20))):
