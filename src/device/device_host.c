@@ -201,8 +201,9 @@ static int host_place(device *dev, void *memory, size_t bytes, error *e) {
   host_stream_sync(h->streams[STREAM_INTERIOR]);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, "shared", strerror(failed));
   if (bytes >= 2 * HUGE_PAGE && !host_memory_huge(memory))
-    snprintf(dev->warning, sizeof dev->warning,
-             "fields that ranks share got no huge pages, which need Linux 6.1: steps are slower");
+    snprintf(
+        dev->warning, sizeof dev->warning,
+        "fields that ranks share got no huge pages (they need Linux 6.1 and free memory): steps are slower");
   return 0;
 }
 
