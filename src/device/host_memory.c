@@ -32,16 +32,15 @@ host_memory_limits host_memory_limits_read(void) {
   return m;
 }
 
-int host_memory_reserve(void **at, size_t bytes, host_address place) {
+void *host_memory_reserve(size_t bytes, host_address place) {
   const size_t page = page_bytes(), into = place.offset % page;
   const size_t all = (into + bytes + page - 1) / page * page, spare = place.unit;
   unsigned char *begin = mmap(NULL, all + spare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (begin == MAP_FAILED) return errno;
+  if (begin == MAP_FAILED) return NULL;
   const size_t lead = (place.offset - into - (uintptr_t)begin) % place.unit;
   if (lead) munmap(begin, lead);
   if (spare > lead) munmap(begin + lead + all, spare - lead);
-  *at = begin + lead + into;
-  return 0;
+  return begin + lead + into;
 }
 
 /* The page before the memory holds its size. */
@@ -75,12 +74,11 @@ static void host_memory_unguard(unsigned char *block, size_t bytes) {
 
 int host_memory_take(void **memory, size_t bytes) {
   const size_t page = page_bytes(), unit = bytes < HUGE_PAGE ? page : HUGE_PAGE;
-  void *block;
   if (bytes > SIZE_MAX / 2) return ENOMEM;
-  int failed = host_memory_reserve(&block, page + bytes, (host_address){unit - page, unit});
-  if (failed) return failed;
+  void *block = host_memory_reserve(page + bytes, (host_address){unit - page, unit});
+  if (!block) return errno;
   if (mprotect(block, host_memory_block_bytes(bytes), PROT_READ | PROT_WRITE)) {
-    failed = errno;
+    const int failed = errno;
     munmap(block, host_memory_block_bytes(bytes));
     return failed;
   }

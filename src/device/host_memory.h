@@ -31,9 +31,9 @@ enum { HUGE_PAGE = 2 << 20 /* bytes */ };
 typedef struct host_address {
   size_t offset, unit;
 } host_address;
-/* Reserves addresses for `bytes` from *at on, with nothing behind them; rounded to whole pages on either side. Returns 0
- * or an errno. The caller unmaps them, with all that is mapped there by then. */
-int host_memory_reserve(void **at, size_t bytes, host_address place);
+/* Reserves addresses for `bytes`, with nothing behind them; rounded to whole pages on either side. Returns where they
+ * begin, or NULL with errno set. The caller unmaps them, with all that is mapped there by then. */
+void *host_memory_reserve(size_t bytes, host_address place);
 
 /* Allocates `bytes` of zeros, aligned to a page, from 2 MiB on to a huge page. Returns 0 or an errno; after an errno
  * *memory is unchanged. The caller gives it back. */

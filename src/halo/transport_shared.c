@@ -16,6 +16,7 @@
  *
  * On GPUs, and where a pass of several steps writes ghosts between exchanges, planes are copied in pieces. */
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,10 +140,8 @@ static int shared_map_field(const halo *h, shared *p, int field, int file, error
   const zrange node = shared_planes_node(h->slab, p), own = shared_planes_own(h->slab);
   char *memory = (char *)(h->setup.fields[field] + slab_offset(h->slab, -h->slab->ghost, -RADIUS, -RADIUS));
   const size_t begin = shared_place(h->slab, node.begin);
-  void *view;
-  const int failed =
-      host_memory_reserve(&view, shared_place(h->slab, node.end) - begin, (host_address){begin, HUGE_PAGE});
-  if (failed) return FAIL(why, SHARED_PAGES, "mmap", strerror(failed));
+  void *view = host_memory_reserve(shared_place(h->slab, node.end) - begin, (host_address){begin, HUGE_PAGE});
+  if (!view) return FAIL(why, SHARED_PAGES, "mmap", strerror(errno));
   TRY(shared_map(h, p, file, view, node, &p->views[field], why));
   return shared_map(h, p, file, memory, own, &p->own[field], why);
 }
