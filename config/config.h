@@ -128,6 +128,8 @@ int config_load(config *c, const char *path, int count, const char *const overri
 /* Frees the lists. Also after a failed load, or of a zero-initialised config. */
 void config_free(config *c);
 
+/* Where a dataset's name, FILE:/path, is cut in two: at its last ":/". NULL where it has none. */
+const char *config_dataset_cut(const char *name);
 /* Fails (USAGE_OVERRIDE) unless `text` has the form section.key=value. config_load checks the section and the key.
  */
 int config_check_override(const char *text, error *e);

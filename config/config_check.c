@@ -204,11 +204,11 @@ static bool check_is_one_of(const char *file, const char *path, const char *endi
   return rest && strcmp(rest, ending) == 0;
 }
 
-/* Does `file` hold dataset `name`, FILE:/path, cut where input_split in io/input.c cuts it? */
+/* Does `file` hold dataset `name`, FILE:/path? */
 static bool check_holds(const char *file, const char *name) {
   char holder[CONFIG_TEXT];
-  const char *cut = name;
-  for (const char *p = name; (p = strstr(p, ":/")); p++) cut = p;
+  const char *cut = config_dataset_cut(name);
+  if (!cut) return false;
   snprintf(holder, sizeof holder, "%.*s", (int)(cut - name), name);
   return check_same_file(file, holder);
 }

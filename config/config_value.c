@@ -101,6 +101,12 @@ static int value_numbers(const value *v) {
   return found == count ? 0 : value_refuse(v, false);
 }
 
+const char *config_dataset_cut(const char *name) {
+  const char *cut = NULL;
+  for (const char *p = name; (p = strstr(p, ":/")); p++) cut = p;
+  return cut;
+}
+
 static bool value_has_form(const char *text, const choice *k) {
   double number;
   const char *dataset = strstr(text, ":/");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "config/config.h"
 
 enum { HOPS_MOST = 16 /* as many links as HDF5 follows */ };
 
@@ -69,7 +70,7 @@ static int input_open_file(input *in, error *e) {
   return FAIL(e, FIELD_DAMAGED, name, why);
 }
 
-static int input_damaged(const input *in, const char *why, error *e) {
+int input_damaged(const input *in, const char *why, error *e) {
   char name[INPUT_NAME];
   return FAIL(e, FIELD_DAMAGED, input_name(in, name), why);
 }
@@ -196,10 +197,8 @@ void input_close(input *in) {
 
 /* --- datasets by name ------------------------------------------------------------------------------------------- */
 
-/* "FILE:/path", cut in two at its last ":/". */
 static int input_split(input *in, const char *name, error *e) {
-  const char *cut = NULL;
-  for (const char *p = name; (p = strstr(p, ":/")); p++) cut = p;
+  const char *cut = config_dataset_cut(name);
   if (!cut || cut == name || !cut[2] || cut - name >= FILE_NAME || strlen(cut + 1) >= sizeof in->path)
     return FAIL(e, FIELD_NAME, name);
   snprintf(in->file, sizeof in->file, "%.*s", (int)(cut - name), name);

@@ -37,6 +37,8 @@ void input_close(input *in);
  * or in the working folder, as HDF5 does. Exit 2 unless it is a regular file. */
 int input_find_file(const input *in, const char *prefix, const char *file, char found[FILE_NAME], error *e);
 
+/* Exit 2: the dataset is damaged, and why. */
+int input_damaged(const input *in, const char *why, error *e);
 /* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others. */
 int input_check_storage(const input *in, error *e);
 

@@ -6,12 +6,6 @@
 
 enum { SIZE_MOST = 16 /* bytes of a number: a long double */, SOURCES_MOST = 10000, CHUNKS_MOST = 10000000 };
 
-static int storage_refuse(const input *in, const char *why, error *e) {
-  char name[2 * FILE_NAME];
-  snprintf(name, sizeof name, "%s:%s", in->file, in->path);
-  return FAIL(e, FIELD_DAMAGED, name, why);
-}
-
 /* --- the type --------------------------------------------------------------------------------------------------- */
 
 static const char *storage_class_name(H5T_class_t class) {
@@ -50,7 +44,7 @@ static bool storage_sound_number(hid_t type, H5T_class_t class) {
 static int storage_check_type(const input *in, error *e) {
   char name[2 * FILE_NAME];
   hid_t type = H5Dget_type(in->dataset);
-  if (type < 0) return storage_refuse(in, HDF5_WHY, e);
+  if (type < 0) return input_damaged(in, HDF5_WHY, e);
   H5T_class_t class = H5Tget_class(type);
   const char *found = NULL;
   if (class != H5T_INTEGER && class != H5T_FLOAT)
@@ -78,12 +72,12 @@ static int storage_check_raw(const input *in, const char *file, uint64_t offset,
   const char *prefix = getenv("HDF5_EXTFILE_PREFIX");
   const bool beside = prefix && *prefix && *file != '/';
   if (snprintf(path, sizeof path, "%s%s%s", beside ? prefix : "", beside ? "/" : "", file) >= FILE_NAME)
-    return storage_refuse(in, "too long a name of an external file", e);
+    return input_damaged(in, "too long a name of an external file", e);
   error found = {0};
   const bool whole = !input_check_file(path, path, &found) && !stat(path, &s) &&
                      (uint64_t)s.st_size >= offset && (uint64_t)s.st_size - offset >= bytes;
   if (!whole) FAIL(&found, FIELD_FILE, path, "it ends before the values do");
-  return whole ? 0 : storage_refuse(in, found.text, e);
+  return whole ? 0 : input_damaged(in, found.text, e);
 }
 
 static int storage_check_external(const input *in, hid_t list, int count, error *e) {
@@ -94,19 +88,19 @@ static int storage_check_external(const input *in, hid_t list, int count, error 
   if (type >= 0) H5Tclose(type);
   uint64_t left;
   if (points < 0 || !size || __builtin_mul_overflow((uint64_t)points, size, &left))
-    return storage_refuse(in, "its size is damaged", e);
+    return input_damaged(in, "its size is damaged", e);
   for (int i = 0; i < count && left; i++) {
     off_t offset;
     hsize_t bytes;
     if (H5Pget_external(list, (unsigned)i, FILE_NAME, file, &offset, &bytes) < 0)
-      return storage_refuse(in, HDF5_WHY, e);
+      return input_damaged(in, HDF5_WHY, e);
     if (strlen(file) >= FILE_NAME || offset < 0)
-      return storage_refuse(in, "its external files are damaged", e);
+      return input_damaged(in, "its external files are damaged", e);
     if (bytes > left) bytes = left; /* H5F_UNLIMITED, too */
     TRY(storage_check_raw(in, file, (uint64_t)offset, bytes, e));
     left -= bytes;
   }
-  return left ? storage_refuse(in, "its external files do not hold all values", e) : 0;
+  return left ? input_damaged(in, "its external files do not hold all values", e) : 0;
 }
 
 /* The dataset that part i of a virtual one is taken from. */
@@ -115,9 +109,9 @@ static int storage_check_source(const input *in, hid_t list, size_t i, error *e)
   char file[FILE_NAME];
   ssize_t file_length = H5Pget_virtual_filename(list, i, file, sizeof file);
   ssize_t path_length = H5Pget_virtual_dsetname(list, i, source.path, sizeof source.path);
-  if (file_length <= 0 || path_length <= 0) return storage_refuse(in, HDF5_WHY, e);
+  if (file_length <= 0 || path_length <= 0) return input_damaged(in, HDF5_WHY, e);
   if (file_length >= FILE_NAME || path_length >= FILE_NAME || strchr(file, '%') || strchr(source.path, '%'))
-    return storage_refuse(
+    return input_damaged(
         in, "a virtual dataset whose sources have names that are too long or have a % in them", e);
   error found = {0};
   if (strcmp(file, ".") == 0)
@@ -126,28 +120,28 @@ static int storage_check_source(const input *in, hid_t list, size_t i, error *e)
     input_find_file(in, getenv("HDF5_VDS_PREFIX"), file, source.file, &found);
   if (!found.id) input_open(&source, &found);
   input_close(&source);
-  return found.id ? storage_refuse(in, found.text, e) : 0;
+  return found.id ? input_damaged(in, found.text, e) : 0;
 }
 
 static int storage_check_virtual(const input *in, hid_t list, error *e) {
   size_t count = 0;
   uint64_t held = 0;
   H5D_fill_value_t fill = H5D_FILL_VALUE_ERROR;
-  if (in->source) return storage_refuse(in, "a virtual dataset of another one, or of itself", e);
+  if (in->source) return input_damaged(in, "a virtual dataset of another one, or of itself", e);
   if (H5Pget_virtual_count(list, &count) < 0 || H5Pfill_value_defined(list, &fill) < 0)
-    return storage_refuse(in, HDF5_WHY, e);
-  if (count > SOURCES_MOST) return storage_refuse(in, "a virtual dataset of too many others", e);
+    return input_damaged(in, HDF5_WHY, e);
+  if (count > SOURCES_MOST) return input_damaged(in, "a virtual dataset of too many others", e);
   for (size_t i = 0; i < count; i++) {
     hid_t part = H5Pget_virtual_vspace(list, i);
     hssize_t points = part < 0 ? -1 : H5Sget_select_npoints(part);
     if (part >= 0) H5Sclose(part);
-    if (points < 0) return storage_refuse(in, "a virtual dataset whose parts are damaged or have no end", e);
+    if (points < 0) return input_damaged(in, "a virtual dataset whose parts are damaged or have no end", e);
     held += (uint64_t)points;
     TRY(storage_check_source(in, list, i, e));
   }
   /* Only now: the shape may depend on the sources, which HDF5 opens to know it. */
   if (held >= (uint64_t)storage_points(in->dataset) || fill == H5D_FILL_VALUE_USER_DEFINED) return 0;
-  return storage_refuse(in, "a virtual dataset whose sources do not hold all values", e);
+  return input_damaged(in, "a virtual dataset whose sources do not hold all values", e);
 }
 
 /* --- chunks ----------------------------------------------------------------------------------------------------- */
@@ -244,7 +238,7 @@ static bool storage_sound_chunks(const input *in, hid_t list, const storage_chun
 static int storage_check_chunks(const input *in, hid_t list, error *e) {
   storage_chunks c;
   const bool sound = storage_read_chunks(in, list, &c) && storage_sound_chunks(in, list, &c);
-  return sound ? 0 : storage_refuse(in, "its chunks are damaged", e);
+  return sound ? 0 : input_damaged(in, "its chunks are damaged", e);
 }
 
 int input_check_storage(const input *in, error *e) {
@@ -253,7 +247,7 @@ int input_check_storage(const input *in, error *e) {
   const H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(list);
   const int external = layout == H5D_CONTIGUOUS ? H5Pget_external_count(list) : 0;
   if (layout == H5D_LAYOUT_ERROR || external < 0)
-    storage_refuse(in, HDF5_WHY, e);
+    input_damaged(in, HDF5_WHY, e);
   else if (layout == H5D_VIRTUAL)
     storage_check_virtual(in, list, e);
   else if (external > 0)
@@ -261,7 +255,7 @@ int input_check_storage(const input *in, error *e) {
   else if (layout == H5D_CHUNKED)
     storage_check_chunks(in, list, e);
   else if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS)
-    storage_refuse(in, "an unknown layout", e);
+    input_damaged(in, "an unknown layout", e);
   if (list >= 0) H5Pclose(list);
   return e->id;
 }

@@ -15,8 +15,8 @@
  * as well (device_share): cores are not equally fast.
  *
  * On GPUs, and where a pass of several steps writes ghosts between exchanges, planes are copied in pieces. */
-#include <stdio.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
