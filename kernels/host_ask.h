@@ -4,6 +4,19 @@
 
 #include "host_images.h"
 
+/* Four planes on, a tile of a wavefront reads rows that the tile below it computed long ago: in its own planes four
+ * below its first row, in the planes that enter its first four, and as many of the medium. Row `i` of `rows` asks for
+ * its share of them. */
+static inline void ask_tile_below(asked *to, const kernel_args *a, int i, int rows) {
+  const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+  const float *const from[] = {a->in + GROUP * plane - GHOST_REACH * row,
+                               a->in + (GROUP + GHOST_REACH) * plane,
+                               a->medium ? a->medium + GROUP * plane : NULL};
+  const int all = (a->medium ? 3 : 2) * GHOST_REACH, end = all * (i + 1) / rows;
+  for (int n = all * i / rows; n < end && to->count < ASKED_MOST; n++)
+    to->from[to->count++] = from[n / GHOST_REACH] + (n % GHOST_REACH - i) * row;
+}
+
 /* What row y of block `b` asks for. In a launch by itself the last rows ask for the first ones of the next planes, and
  * one row in each eighth of the block asks for one of the eight beside the block, which the next planes have for
  * neighbours. While a block's first planes are computed, they and those below are asked for, too. */
@@ -15,11 +28,15 @@ static inline asked asked_at(const sweep *s, block b, int z, int y) {
   asked to = {.count = 0};
   for (int k = 0; k < AHEAD_STREAMS; k++)
     if (s->ahead.stream[k]) to.from[to.count++] = s->ahead.stream[k] + turn;
-  if (!s->ahead_rows) return to;
+  if (!s->ahead_rows) {
+    const bool lowest = b.y_begin == s->share.y_begin;
+    if (s->ahead.eager && lowest && b.y_begin > 0) ask_tile_below(&to, a, i, rows);
+    return to;
+  }
   if (2 * GHOST_REACH * (i + 1) / rows > beside)
     to.from[to.count++] =
         a->in + GHOST_REACH * plane + (beside - GHOST_REACH - i + (beside < GHOST_REACH ? 0 : rows)) * row;
-  if (z == s->z_begin) {
+  if (z == s->share.z_begin) {
     to.from[to.count++] = s->ahead.stream[0] - 2 * GHOST_REACH * plane;
     to.from[to.count++] = s->ahead.stream[0] - GHOST_REACH * plane + GHOST_REACH * row;
   }

@@ -40,8 +40,9 @@ typedef struct ghost_line {
 } ghost_line;
 
 /* Where in memory, at the place of the point being computed, lies what a row asks for: of all planes of a group. */
+enum { ASKED_MOST = AHEAD_STREAMS + 3 };
 typedef struct asked {
-  const float *from[AHEAD_STREAMS + 3];
+  const float *from[ASKED_MOST];
   int count;
 } asked;
 
@@ -53,7 +54,7 @@ typedef struct sweep {
   bool stream;               /* store around the cache */
   host_ahead ahead;
   int ahead_rows; /* of a launch by itself, else 0: how far ahead of the computation it asks */
-  int z_begin;    /* of the share */
+  host_share share;
   asked asked;
   bool whole;                       /* ghosts at the ends of rows are stored as whole lines, these: */
   ghost_line left, right;           /* or not at all, where they are in no field */

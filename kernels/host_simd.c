@@ -27,7 +27,7 @@ typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
 static void for_each_block(sweep *s, int lanes, host_share share, sweep_block *run) {
   const kernel_args *a = s->args;
   find_x_images(s, lanes);
-  s->z_begin = share.z_begin;
+  s->share = share;
   const int rows = host_block_rows(a->nx);
   for (int y = share.y_begin; y < share.y_end; y += rows)
     for (int x = 0; x < a->nx; x += BLOCK_X) {
@@ -44,7 +44,7 @@ static bool is_large(const kernel_args *a) {
 /* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
 static void launch_share(sweep s, enum equation equation, int lanes, int part, int parts, sweep_block *run) {
   const kernel_args *a = s.args;
-  s.ahead.twice = true;
+  s.ahead.eager = true;
   s.ahead_rows = PREFETCH_ROWS;
   const size_t rows = (size_t)s.ahead_rows * a->pitch;
   s.stream = s.large &&

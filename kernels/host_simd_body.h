@@ -116,13 +116,13 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
 
 /* Asks for the lines of `vectors` vectors of each plane from `next` on. */
 TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes, const int vectors,
-                            const bool twice) {
+                            const bool eager) {
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, next += plane) {
     opaque(next);
 #pragma GCC unroll 2
     for (int x = 0; x < vectors * LANES; x += LINE)
-      if (twice) {
+      if (eager) {
         prefetch_near(next + x);
         prefetch_near(next + x + vectors * LANES);
       } else
@@ -156,7 +156,7 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
       acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i],
                                added ? added + k * SUMS_ROW + i * LANES : NULL);
   for (int i = 0; i < s->asked.count; i++)
-    if (s->ahead.twice)
+    if (s->ahead.eager)
       ISA(ask)(s->asked.from[i] + at, plane, planes, vectors, true);
     else
       ISA(ask)(s->asked.from[i] + at, plane, planes, vectors, false);

@@ -119,7 +119,7 @@ static host_ahead ahead_of(const wavefront_args *a, int chunk, int tile, int k, 
   ptrdiff_t next = (k * WAVEFRONT_LAG + WAVEFRONT_PLANES) * plane + k * wavefront_lean(a) * pitch;
   const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
                                             a->field.medium};
-  host_ahead ahead = {{NULL}, false};
+  host_ahead ahead = {.eager = a->eager};
   int begin, end;
   chunk_range(a, chunk, 0, &begin, &end);
   const int positions = (end - begin + WAVEFRONT_PLANES - 1) / WAVEFRONT_PLANES;

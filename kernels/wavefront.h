@@ -77,6 +77,7 @@ typedef struct wavefront_args {
   int tiles;        /* of a chunk: wavefront_tiles; 1 where y wraps */
   int chunks;       /* at most wavefront_chunks_most, and no more than threads */
   int lower, upper; /* is there a neighbour? */
+  bool eager;       /* asks memory for more (host_ahead) */
   /* One for each tile of each chunk, chunk by chunk, and one for each chunk, and what they hold before the pass, or
    * less: a position done adds 1 to a tile's, a tile that is taken 1 to a chunk's. No two passes may share a range: the
    * next pass starts from before + wavefront_counts. */

@@ -8,7 +8,7 @@
 #include "tune.h"
 #include "version.h"
 
-/* What decides the depth of passes; runs that agree in all of it share a measurement. */
+/* What decides how many steps a pass has, and how it asks for memory; runs that agree in all of it share a measurement. */
 typedef struct wavefront_question {
   const kernel *wavefront; /* of `dev` */
   device *dev;
@@ -91,14 +91,16 @@ static void plan_trial_close(plan_trial *t) {
 }
 
 /* *best: seconds of a step in the fastest pass with the stepper's kernel. */
-static int plan_time_depth(plan_trial *t, const wavefront_question *q, int depth, double *best, error *e) {
+static int plan_time_way(plan_trial *t, const wavefront_question *q, wavefront_shape way, double *best,
+                         error *e) {
   double spent = 0;
   stepper *s = &t->stepper;
-  const wavefront_shape shape = {depth, q->rows};
+  const int depth = way.depth;
+  way.rows = q->rows;
   *best = 1e30;
   s->front = NULL;
   if (depth > 1)
-    TRY(wavefront_open(s->front = &t->front, s->slab, &shape, s->args.medium != NULL, q->threads, e));
+    TRY(wavefront_open(s->front = &t->front, s->slab, &way, s->args.medium != NULL, q->threads, e));
   for (; spent < MEASURE_SECONDS; t->warm = true) {
     const double begin = MPI_Wtime();
     TRY(stepper_advance(s, depth, e));
@@ -120,7 +122,7 @@ static int plan_time_single(plan_trial *t, const wavefront_question *q, double *
     double seconds;
     if (!tune_candidate(&kernel_table[i], q->wavefront->equation, BACKEND_HOST)) continue;
     s->kernel = &kernel_table[i];
-    TRY(plan_time_depth(t, q, 1, &seconds, e));
+    TRY(plan_time_way(t, q, wavefront_ways[0], &seconds, e));
     if (seconds < *best) *best = seconds;
   }
   s->kernel = q->wavefront;
@@ -138,35 +140,40 @@ static double plan_repeated(const wavefront_question *q, int depth) {
 }
 
 /* seconds: of a step in the faster of two turns, since threads help slower ones; 1e30: not allowed, or failed. */
-static int plan_time_turns(plan_trial *t, const wavefront_question *q, double seconds[WAVEFRONT_DEPTHS],
+static int plan_time_turns(plan_trial *t, const wavefront_question *q, double seconds[WAVEFRONT_WAYS],
                            error *e) {
-  for (int i = 0; i < TURNS * WAVEFRONT_DEPTHS; i++) {
-    const int depth = wavefront_depths[i % WAVEFRONT_DEPTHS];
-    double *best = &seconds[i % WAVEFRONT_DEPTHS], now;
-    if (!plan_allows(q, depth) || (i >= WAVEFRONT_DEPTHS && depth * *best > ENOUGH_SECONDS)) continue;
-    if (depth == 1)
+  for (int i = 0; i < TURNS * WAVEFRONT_WAYS; i++) {
+    const wavefront_shape way = wavefront_ways[i % WAVEFRONT_WAYS];
+    double *best = &seconds[i % WAVEFRONT_WAYS], now;
+    if (!plan_allows(q, way.depth) || (i >= WAVEFRONT_WAYS && way.depth * *best > ENOUGH_SECONDS)) continue;
+    if (way.depth == 1)
       TRY(plan_time_single(t, q, &now, e));
     else
-      TRY(plan_time_depth(t, q, depth, &now, e));
+      TRY(plan_time_way(t, q, way, &now, e));
     if (now < *best) *best = now;
   }
   return 0;
 }
 
-static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log, int *fastest, error *e) {
-  double seconds[WAVEFRONT_DEPTHS], slowest[WAVEFRONT_DEPTHS], best = INFINITY;
+/* How the kernel cache calls ways to ask for memory, by wavefront_shape.eager. */
+static const char *const ASKS[] = {"plain", "eager"};
+
+static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
+                        error *e) {
+  double seconds[WAVEFRONT_WAYS], slowest[WAVEFRONT_WAYS], best = INFINITY;
   plan_trial t;
-  for (int i = 0; i < WAVEFRONT_DEPTHS; i++) seconds[i] = 1e30;
+  for (int i = 0; i < WAVEFRONT_WAYS; i++) seconds[i] = 1e30;
   if (!plan_trial_open(&t, q, e)) plan_time_turns(&t, q, seconds, e);
   plan_trial_close(&t);
   TRY(error_agree(e, comm));
-  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_DEPTHS, MPI_DOUBLE, MPI_MAX, comm));
-  for (int i = 0; i < WAVEFRONT_DEPTHS; i++) {
-    const int depth = wavefront_depths[i];
-    if (!plan_allows(q, depth)) continue;
-    const double now = slowest[i] * plan_repeated(q, depth);
-    log_detail(log, "  steps a pass %d: %9.1f us a step", depth, 1e6 * now);
-    if (now < best) best = now, *fastest = depth;
+  MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_WAYS, MPI_DOUBLE, MPI_MAX, comm));
+  for (int i = 0; i < WAVEFRONT_WAYS; i++) {
+    const wavefront_shape way = wavefront_ways[i];
+    if (!plan_allows(q, way.depth)) continue;
+    const double now = slowest[i] * plan_repeated(q, way.depth);
+    log_detail(log, "  steps a pass %d%s: %9.1f us a step", way.depth, way.eager ? ", asking for more" : "",
+               1e6 * now);
+    if (now < best) best = now, fastest->depth = way.depth, fastest->eager = way.eager;
   }
   return 0;
 }
@@ -186,35 +193,37 @@ static void plan_key(char key[512], const wavefront_question *q) {
 
 static int plan_deepest(const wavefront_question *q) {
   int deepest = 0;
-  for (int i = 0; i < WAVEFRONT_DEPTHS; i++)
-    if (plan_allows(q, wavefront_depths[i])) deepest = wavefront_depths[i];
+  for (int i = 0; i < WAVEFRONT_WAYS; i++)
+    if (plan_allows(q, wavefront_ways[i].depth)) deepest = wavefront_ways[i].depth;
   return deepest;
 }
 
-/* Finds the fastest depth: in rank 0's cache file (tune.h), or by timing passes of several depths on all ranks at once,
- * with fields of its own, for a second or two. Collective, same answer and error everywhere. */
-static int plan_find_depth(const wavefront_question *q, MPI_Comm comm, run_log *log, int *depth, error *e) {
-  char path[1024] = "", key[512], answer[64] = "", unused[64];
-  int rank;
+/* Finds the fastest way: in rank 0's cache file (tune.h), or by timing passes of all ways on all ranks at once, with
+ * fields of its own, for a few seconds. Collective, same answer and error everywhere. */
+static int plan_find_way(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *way,
+                         error *e) {
+  char path[1024] = "", key[512], depth[64] = "", asks[64] = "";
+  int rank, answer[2] = {0};
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   plan_key(key, q);
   const bool cached = rank == 0 && tune_cache_path(path);
-  if (cached && !tune_recall(path, key, answer, unused)) answer[0] = 0;
-  MPI_TRY(e, MPI_Bcast(answer, sizeof answer, MPI_CHAR, 0, comm));
-  *depth = atoi(answer);
-  const bool remembered = *depth >= 1 && plan_allows(q, *depth);
+  if (cached && tune_recall(path, key, depth, asks))
+    answer[0] = atoi(depth), answer[1] = strcmp(asks, ASKS[true]) == 0;
+  MPI_TRY(e, MPI_Bcast(answer, 2, MPI_INT, 0, comm));
+  way->depth = answer[0], way->eager = answer[1];
+  const bool remembered = way->depth >= 1 && plan_allows(q, way->depth);
   if (!remembered && !q->measure) {
-    *depth = plan_deepest(q);
-    log_line(log, "steps a pass: up to %d (a run measures, and remembers)", *depth);
+    way->depth = plan_deepest(q);
+    log_line(log, "steps a pass: up to %d (a run measures, and remembers)", way->depth);
     return 0;
   }
   if (!remembered) {
-    TRY(plan_measure(q, comm, log, depth, e));
-    snprintf(answer, sizeof answer, "%d", *depth);
-    if (cached && !tune_remember(path, key, answer, answer))
+    TRY(plan_measure(q, comm, log, way, e));
+    snprintf(depth, sizeof depth, "%d", way->depth);
+    if (cached && !tune_remember(path, key, depth, ASKS[way->eager]))
       log_detail(log, "%s cannot be written, the next run measures again", path);
   }
-  log_line(log, "steps a pass: %d (%s%s)", *depth, remembered ? "as remembered in " : "measured now",
+  log_line(log, "steps a pass: %d (%s%s)", way->depth, remembered ? "as remembered in " : "measured now",
            remembered ? path : "");
   return 0;
 }
@@ -280,7 +289,7 @@ int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, e
   TRY(kernel_find("wavefront", physics_form(c), BACKEND_HOST, &q.wavefront, e));
   q.most = plan_most_steps(c, run->ranks, why);
   if (q.planes < RADIUS) return 0; /* too many ranks: the partition says so */
-  if (q.most > 1) TRY(plan_find_depth(&q, run->comm, run->log, &plan->shape.depth, e));
+  if (q.most > 1) TRY(plan_find_way(&q, run->comm, run->log, &plan->shape, e));
   if (q.most <= 1) log_line(run->log, "kernel %s: one step a pass, since %s", c->kernel, why);
   const bool several = plan->shape.depth > 1;
   TRY(kernel_find(several ? "wavefront" : "auto", physics_form(c), BACKEND_HOST, &p->kernel, e));

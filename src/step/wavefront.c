@@ -3,7 +3,15 @@
 #include <unistd.h>
 #include "base/numbers.h"
 
-const int wavefront_depths[WAVEFRONT_DEPTHS] = {1, 2, 3, 4, 6};
+const wavefront_shape wavefront_ways[WAVEFRONT_WAYS] = {{.depth = 1},
+                                                        {.depth = 2},
+                                                        {.depth = 2, .eager = true},
+                                                        {.depth = 3},
+                                                        {.depth = 3, .eager = true},
+                                                        {.depth = 4},
+                                                        {.depth = 4, .eager = true},
+                                                        {.depth = 6},
+                                                        {.depth = 6, .eager = true}};
 
 /* The part of the L2 cache that a tile may fill. The rest is for data that is used once. */
 static const double L2_SHARE = 0.75;

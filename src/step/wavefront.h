@@ -12,11 +12,14 @@ struct sources;
 typedef struct wavefront_shape {
   int depth; /* steps, 1 .. WAVEFRONT_DEPTH_MAX; 1: no wavefront */
   int rows;  /* of a tile; 0: as many as the L2 cache holds. All of the slab where y wraps. */
+  /* Asks memory for more (host_ahead): 1.25 times as fast on Zen 5 from memory, 0.9 times where a cache holds the
+   * fields. */
+  bool eager;
 } wavefront_shape;
 
-/* Depths worth measuring; the first is one step a pass. */
-enum { WAVEFRONT_DEPTHS = 5 };
-extern const int wavefront_depths[WAVEFRONT_DEPTHS];
+/* Ways worth measuring, by depth; the first is one step a pass. */
+enum { WAVEFRONT_WAYS = 9 };
+extern const wavefront_shape wavefront_ways[WAVEFRONT_WAYS];
 
 typedef struct wavefront {
   wavefront_shape shape; /* of the deepest passes; rows > 0 */

@@ -277,22 +277,22 @@ static double cached_gpts(const work *w, enum equation equation, bool medium,
   return w->threads * 1e-9 * small.nx * small.ny * small.nz / seconds;
 }
 
-static void measure_depths(work *w, enum equation equation, bool medium) {
+static void measure_ways(work *w, enum equation equation, bool medium) {
   const wavefront_bench b = {w->s, {w->field[0], w->field[1]}, w->media, w->threads};
-  depth_rates r = {.equation = equation, .medium = medium};
+  wavefront_rates r = {.equation = equation, .medium = medium};
   for (int turn = 0; turn < TURNS; turn++) {
     r.copy = fmax(r.copy, fastest_copy(w));
     r.registers = fmax(r.registers, arithmetic_measure(w->threads).gpts);
     r.cached = fmax(r.cached, cached_gpts(w, equation, medium, cached_pass));
     r.silent = fmax(r.silent, cached_gpts(w, equation, medium, cached_silent_pass));
-    for (int i = 0; i < WAVEFRONT_DEPTHS; i++)
-      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, wavefront_depths[i]));
+    for (int i = 0; i < WAVEFRONT_WAYS; i++)
+      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, wavefront_ways[i]));
   }
-  depth_rates_print(&r, w->s, w->threads, w->json);
+  wavefront_rates_print(&r, w->s, w->threads, w->json);
 }
 
 static void measure_wavefronts(work *w) {
-  for (int q = 0; q < EQUATION_COUNT; q++) measure_depths(w, (enum equation)q, q != EQUATION_JACOBI);
+  for (int q = 0; q < EQUATION_COUNT; q++) measure_ways(w, (enum equation)q, q != EQUATION_JACOBI);
 }
 
 static void measure_kernels(work *w, double copy, double registers) {

@@ -25,15 +25,15 @@ static void set_args(stepper *s, const wavefront_bench *b, enum equation equatio
   for (int r = 1; r <= RADIUS; r++) a->wx[r] = a->wy[r] = a->wz[r] = 0.05f - 0.01f * (float)r;
 }
 
-double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, int depth) {
-  const wavefront_shape shape = {.depth = depth};
+double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, wavefront_shape way) {
+  const int depth = way.depth;
   error e = {0};
   device *dev;
   halo none = {.slab = b->s};
   stop_on(device_open_host(&(device_options){.threads = b->threads, .own_cores = true}, &dev, &e), &e);
   stepper s = {.dev = dev, .halo = &none, .slab = b->s, .overlap = true};
   wavefront front = {0};
-  if (depth > 1) stop_on(wavefront_open(s.front = &front, b->s, &shape, medium, b->threads, &e), &e);
+  if (depth > 1) stop_on(wavefront_open(s.front = &front, b->s, &way, medium, b->threads, &e), &e);
   stop_on(kernel_find(depth > 1 ? "wavefront" : "simd", equation, BACKEND_HOST, &s.kernel, &e), &e);
   s.boundary_kernel = s.kernel;
   s.memory[0] = b->field[0], s.memory[1] = b->field[1];
@@ -69,27 +69,31 @@ void json_end(FILE *json) {
 }
 
 /* One object of the list. */
-static void row_to_json(const depth_rates *r, int i, int bytes, const slab *s, int threads, FILE *json) {
+static void row_to_json(const wavefront_rates *r, int i, int bytes, const slab *s, int threads, FILE *json) {
   fprintf(json, "%s\n  {\"nx\": %d, \"ny\": %d, \"nz\": %d, \"threads\": %d, ", ftell(json) > 1 ? "," : "",
           s->nx, s->ny, s->nz, threads);
-  fprintf(json, "\"equation\": \"%s\", \"medium\": %s, \"steps\": %d, \"gpts\": %.4f, \"copy_gbs\": %.2f, ",
-          equation_name(r->equation), r->medium ? "true" : "false", wavefront_depths[i], r->gpts[i], r->copy);
+  fprintf(json,
+          "\"equation\": \"%s\", \"medium\": %s, \"steps\": %d, \"eager\": %s, \"gpts\": %.4f, \"copy_gbs\": "
+          "%.2f, ",
+          equation_name(r->equation), r->medium ? "true" : "false", wavefront_ways[i].depth,
+          wavefront_ways[i].eager ? "true" : "false", r->gpts[i], r->copy);
   fprintf(json, "\"bytes\": %d, \"copy_gpts\": %.4f, \"register_gpts\": %.4f, \"ceiling_gpts\": %.4f, ",
           bytes, r->copy / bytes, r->registers, fmin(r->copy / bytes, r->registers));
   fprintf(json, "\"cached_gpts\": %.4f, \"cached_silent_gpts\": %.4f}", r->cached, r->silent);
 }
 
-void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json) {
+void wavefront_rates_print(const wavefront_rates *r, const slab *s, int threads, FILE *json) {
   const int bytes = 8 + (r->equation == EQUATION_WAVE ? 4 : 0) + (r->medium ? 4 : 0);
   printf(
       "%-6s copy %.2f GB/s, registers %.2f Gpts/s; the sweep in L2 %.2f Gpts/s (%.1f %% of registers), not "
       "asking for planes %.2f (%.1f %%)\n",
       equation_name(r->equation), r->copy, r->registers, r->cached, 100 * r->cached / r->registers, r->silent,
       100 * r->silent / r->registers);
-  for (int i = 0; i < WAVEFRONT_DEPTHS; i++) {
-    const int depth = wavefront_depths[i];
-    printf("%-6s %-6s %d step%s a pass %8.4f Gpts/s  ", equation_name(r->equation), r->medium ? "medium" : "",
-           depth, depth == 1 ? " " : "s", r->gpts[i]);
+  for (int i = 0; i < WAVEFRONT_WAYS; i++) {
+    const wavefront_shape way = wavefront_ways[i];
+    printf("%-6s %-6s %d step%s a pass%s %8.4f Gpts/s  ", equation_name(r->equation),
+           r->medium ? "medium" : "", way.depth, way.depth == 1 ? " " : "s",
+           way.eager ? ", eager" : "       ", r->gpts[i]);
     ceilings_print(r->gpts[i], r->copy, bytes, r->registers);
     if (json) row_to_json(r, i, bytes, s, threads, json);
   }

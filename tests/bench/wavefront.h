@@ -12,23 +12,23 @@ typedef struct wavefront_bench {
   int threads;
 } wavefront_bench;
 
-/* Gpts/s of the best pass of the step loop on the host device (depth 1: kernel `simd`, as the program runs it);
+/* Gpts/s of the best pass of the step loop on the host device in such a way (depth 1: kernel `simd`, as the program runs it);
  * `medium`: a field, else one number. */
-double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, int depth);
+double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, wavefront_shape way);
 
-/* Best rates of an equation, Gpts/s, one for each depth, and the ceilings of the same run. */
-typedef struct depth_rates {
+/* Best rates of an equation, Gpts/s, one for each of wavefront_ways, and the ceilings of the same run. */
+typedef struct wavefront_rates {
   enum equation equation;
   bool medium;
   double copy;      /* GB/s */
   double registers; /* Gpts/s that arithmetic allows (arithmetic.h): the other ceiling */
   double cached;    /* Gpts/s of the sweep on fields that fit each core's L2 cache */
   double silent;    /* the same, not asking for planes that enter */
-  double gpts[WAVEFRONT_DEPTHS];
-} depth_rates;
+  double gpts[WAVEFRONT_WAYS];
+} wavefront_rates;
 
 /* Prints them, each beside both ceilings, and appends them to the list `json` where it is not NULL. */
-void depth_rates_print(const depth_rates *r, const slab *s, int threads, FILE *json);
+void wavefront_rates_print(const wavefront_rates *r, const slab *s, int threads, FILE *json);
 
 /* Removes --json FILE from the front of the arguments and begins a list in FILE; NULL where the option is missing. */
 FILE *json_begin(int *argc, char ***argv);
