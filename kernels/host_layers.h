@@ -15,6 +15,7 @@ enum {
   SUMS_SLACK = 32,                  /* the longest vectors together */
   SUMS_ROW = BLOCK_X + SUMS_SLACK   /* a vector may end beyond the block */
 };
+enum { PROFILE_A, PROFILE_B, PROFILE_PSI_A, PROFILE_PSI_B, PROFILES };
 
 /* What layers add to the second derivative in the rows of a group, from the block's first point on. -0, which changes
  * nothing, at points in no layer. */
@@ -26,7 +27,42 @@ typedef struct layer_sums {
   int low_end, high_begin; /* of the layers along x, from x_begin on */
   float start[GROUP];      /* what a row's points hold before anything is added */
   _Alignas(64) float row[GROUP][SUMS_ROW];
+  /* Coefficients of the points in layers along x, at low and at high x, as x ascends: of point x at ABSORB_BEYOND + x -
+   * (the layer's first point in the block), of psi t points further inward t places on. */
+  float profile[2][PROFILES][SUMS_ROW];
 } layer_sums;
+
+/* Points of a block that lie in the layer along x at its low or its high face: [begin, end). */
+typedef struct x_layer {
+  int begin, end;
+} x_layer;
+
+static inline x_layer x_layer_of(const absorb_args *a, int inward, int x_begin, int x_end) {
+  const absorb_axis *s = &a->axis[0];
+  if (inward > 0) return (x_layer){x_begin, smaller(s->lo, x_end)};
+  return (x_layer){larger(s->points - s->hi, x_begin), x_end};
+}
+
+/* Where the state of point x, and of the inmost point, of a layer along x is stored in a row. */
+static inline int x_stored(const absorb_axis *s, int inward, int x) {
+  return inward > 0 ? x : x - (s->points - s->lo - s->hi);
+}
+
+static inline int x_inmost(const absorb_axis *s, int inward) {
+  return inward > 0 ? s->lo - 1 : s->lo;
+}
+
+/* Fills the profile of the layer at one end of the block. Past its inmost point psi have no coefficients. */
+static inline void layer_profile_init(layer_sums *s, const absorb_args *a, int inward, x_layer l) {
+  const float *from = a->axis[0].coefficients;
+  for (int p = 0, count; p < PROFILES && l.begin < l.end; p++, from += count) {
+    count = a->width + (p < PROFILE_PSI_A ? 0 : ABSORB_BEYOND);
+    for (int i = 0; i < l.end - l.begin + SUMS_SLACK; i++) {
+      const int x = l.begin + i - ABSORB_BEYOND, outer = inward > 0 ? x : a->axis[0].points - 1 - x;
+      s->profile[inward < 0][p][i] = outer >= 0 && outer < count ? from[outer] : 0;
+    }
+  }
+}
 
 static inline void layer_sums_init(layer_sums *s, const absorb_args *a, int x_begin, int x_end) {
   const absorb_axis *x = &a->axis[0];
@@ -35,6 +71,8 @@ static inline void layer_sums_init(layer_sums *s, const absorb_args *a, int x_be
   s->low_end = x->lo - x_begin;
   s->high_begin = x->points - x->hi - x_begin;
   s->points = x_end - x_begin;
+  for (int inward = 1; inward >= -1; inward -= 2)
+    layer_profile_init(s, a, inward, x_layer_of(a, inward, x_begin, x_end));
 }
 
 /* What is to be added to `points` points from x on; NULL: nothing. */
@@ -49,18 +87,6 @@ static inline int layer_sums_run(const layer_sums *s, int x, int points, int ste
   int run = step;
   while (run + step <= points && (layer_sums_at(s, x + run, step) != NULL) == some) run += step;
   return run;
-}
-
-/* Starts the sums of `planes` rows: all of them, or those beside layers along x. */
-static inline void layer_sums_start(layer_sums *s, int planes) {
-  const int low = smaller(s->low_end + SUMS_SLACK, s->points), high = larger(s->high_begin - SUMS_SLACK, 0);
-  if (s->blank && !s->whole) return;
-  s->blank = !s->whole;
-  for (int k = 0; k < planes; k++) {
-    float *row = s->row[k];
-    for (int x = 0; x < (s->whole ? s->points : low); x++) row[x] = s->start[k];
-    for (int x = high; x < (s->whole ? 0 : s->points); x++) row[x] = s->start[k];
-  }
 }
 
 /* Points x .. x + count - 1 of rows y of planes z .. z + planes - 1. */
@@ -105,17 +131,6 @@ static inline void course_find(course *c, const absorb_args *a, int axis, absorb
     c->psi_out[t] = s->psi_out + state;
     if (t < count) c->zeta[t] = s->zeta + state, c->sum[t] = sum[p.inward > 0 ? t : count - 1 - t];
   }
-}
-
-/* Points of a block that lie in the layer along x at its low or its high face: [begin, end). */
-typedef struct x_layer {
-  int begin, end;
-} x_layer;
-
-static inline x_layer x_layer_of(const absorb_args *a, int inward, int x_begin, int x_end) {
-  const absorb_axis *s = &a->axis[0];
-  if (inward > 0) return (x_layer){x_begin, smaller(s->lo, x_end)};
-  return (x_layer){larger(s->points - s->hi, x_begin), x_end};
 }
 
 #endif

@@ -106,82 +106,78 @@ TARGET static __attribute__((noinline)) void ISA(add_group)(const absorb_args *a
 
 /* --- along x ---------------------------------------------------------------------------------------------------- */
 
-/* `lanes` coefficients from c on, inward. */
-TARGET INLINE vec ISA(profile_x)(const float *c, int inward, int lanes) {
-  static const int reversed[16] = {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
-  const unsigned bits = (1u << lanes) - 1;
-  if (inward > 0) return vec_load_some(c, bits);
-  return vec_pick(vec_load_some(c - (LANES - 1), bits << (LANES - lanes)), reversed + 16 - LANES);
-}
-
-/* What the points of a vector have in common in all rows. */
-typedef struct ISA(x_vector) {
-  ISA(profile) p;
-  int first, last;                /* stored places of the first point, and of the layer's inmost */
-  unsigned own, inside[PSI_MOST]; /* lanes of points, and of those of their psi that are in the layer */
-} ISA(x_vector);
-
-TARGET INLINE void ISA(x_vector_find)(ISA(x_vector) * v, const absorb_args *a, int inward, int x, int lanes) {
-  const absorb_axis *s = &a->axis[0];
-  const bool low = inward > 0;
-  const int outer = low ? x : s->points - 1 - x;
-  const float *c = s->coefficients + outer;
-  v->first = low ? x : x - (s->points - s->lo - s->hi);
-  v->last = low ? s->lo - 1 : s->lo;
-  v->own = (1u << lanes) - 1;
-  v->p.a[0] = ISA(profile_x)(c, inward, lanes);
-  v->p.b[0] = ISA(profile_x)(c + a->width, inward, lanes);
-  for (int t = 0; t <= ABSORB_BEYOND; t++) {
-    v->p.psi_a[t] = ISA(profile_x)(c + 2 * a->width + t, inward, lanes);
-    v->p.psi_b[t] = ISA(profile_x)(c + 3 * a->width + ABSORB_BEYOND + t, inward, lanes);
-    const int beyond = larger(low ? v->first + lanes - 1 + t - v->last : v->last + t - v->first, 0);
-    v->inside[t] = beyond >= lanes ? 0 : low ? v->own >> beyond : v->own & ~0u << beyond;
-  }
-}
-
-/* Sets the sums of a vector of a layer along x, its other lanes to where they start. Loads zeta of the next plane before
- * it stores this one's, which may lie at the same place of another page: processors take one for the other. */
-TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, int inward, row_points at,
-                              layer_sums *sums) {
+/* Sets the sums of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are constants;
+ * whole: all lanes are points, and all psi that they need are in the layer. Loads zeta of the next plane before it stores
+ * this one's, which may lie at the same place of another page: processors take one for the other. */
+TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const int inward, const bool whole,
+                              x_layer l, row_points at, layer_sums *sums) {
   const absorb_axis *axis = &a->axis[0];
   const kernel_args *f = &a->field;
   const ptrdiff_t layers = axis->lo + axis->hi, plane = layers * f->ny;
-  ISA(x_vector) v;
-  ISA(x_vector_find)(&v, a, inward, at.x, at.count);
-  ptrdiff_t row = at.z * plane + at.y * layers;
-  const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x;
-  vec next = ISA(load_lanes)(axis->zeta + row + v.first, at.count);
-  for (int k = 0; k < at.planes; k++, row += plane, u += f->plane) {
-    const float *before = axis->psi_in + row;
-    float *zeta = axis->zeta + row + v.first, *sum = sums->row[k] + (at.x - sums->x_begin);
-    const ptrdiff_t ahead = row + LAYERS_AHEAD * layers + v.first;
+  const int lanes = whole ? LANES : at.count, first = x_stored(axis, inward, at.x),
+            last = x_inmost(axis, inward);
+  const unsigned own = (1u << lanes) - 1;
+  const float(*profile)[SUMS_ROW] = sums->profile[inward < 0];
+  const int place = ABSORB_BEYOND + at.x - l.begin;
+  unsigned inside[ABSORB_BEYOND + 1];
+  ISA(profile) p = {.a = {vec_load(profile[PROFILE_A] + place)}, .b = {vec_load(profile[PROFILE_B] + place)}};
+#pragma GCC unroll 4
+  for (int t = 0; t <= ABSORB_BEYOND; t++) {
+    p.psi_a[t] = vec_load(profile[PROFILE_PSI_A] + place + t * inward);
+    p.psi_b[t] = vec_load(profile[PROFILE_PSI_B] + place + t * inward);
+    const int beyond = larger(inward > 0 ? first + lanes - 1 + t - last : last + t - first, 0);
+    inside[t] = beyond >= lanes ? 0 : inward > 0 ? own >> beyond : own & ~0u << beyond;
+  }
+  const ptrdiff_t state = at.z * plane + at.y * layers + first, ahead = LAYERS_AHEAD * layers;
+  const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x,
+              *psi_in = axis->psi_in + state;
+  float *psi_out = axis->psi_out + state, *zeta = axis->zeta + state,
+        *sum = sums->row[0] + (at.x - sums->x_begin);
+  vec next = ISA(load_lanes)(zeta, lanes);
+  for (int k = 0; k < at.planes;
+       k++, u += f->plane, psi_in += plane, psi_out += plane, zeta += plane, sum += SUMS_ROW) {
     ISA(state) s;
     s.zeta[0] = next;
-    prefetch(axis->psi_in + ahead), prefetch(axis->psi_out + ahead), prefetch(axis->zeta + ahead);
+    prefetch(psi_in + ahead), prefetch(psi_out + ahead), prefetch(zeta + ahead);
 #pragma GCC unroll 4
-    for (int t = 0; t <= ABSORB_BEYOND; t++)
-      s.psi[t] = vec_where(v.inside[t], vec_load_some(before + v.first + t * inward, v.inside[t]),
-                           vec_set(before[v.last]));
-    if (k + 1 < at.planes) next = ISA(load_lanes)(zeta + plane, at.count);
-    ISA(add_along)(c, &v.p, u, inward, 1, &s);
-    ISA(store_lanes)(axis->psi_out + row + v.first, s.psi[0], at.count);
-    ISA(store_lanes)(zeta, s.zeta[0], at.count);
-    vec_store(sum, vec_where(v.own, vec_add(vec_set(0), s.added[0]), vec_set(sums->start[k])));
+    for (int t = 0; t <= ABSORB_BEYOND; t++) {
+      const float *psi = psi_in + t * inward;
+      s.psi[t] = whole ? vec_load(psi)
+                       : vec_where(inside[t], vec_load_some(psi, inside[t]), vec_set(psi_in[last - first]));
+    }
+    if (k + 1 < at.planes) next = ISA(load_lanes)(zeta + plane, lanes);
+    ISA(add_along)(c, &p, u, inward, 1, &s);
+    ISA(store_lanes)(psi_out, s.psi[0], lanes);
+    ISA(store_lanes)(zeta, s.zeta[0], lanes);
+    const vec added = vec_add(vec_set(0), s.added[0]);
+    vec_store(sum, whole ? added : vec_where(own, added, vec_set(sums->start[k])));
   }
 }
 
-/* Sets the sums of the rows' points in layers along x. */
+/* Sets the sums of the rows' points in the layer along x at one face, whole vectors from the face on. */
+TARGET INLINE void ISA(add_end)(const absorb_args *a, const ISA(axis) * c, const int inward, row_points rows,
+                                layer_sums *sums) {
+  const x_layer l = x_layer_of(a, inward, rows.x, rows.x + rows.count);
+  const int last = x_inmost(&a->axis[0], inward), rest = (l.end - l.begin) % LANES;
+  row_points at = rows;
+  for (at.x = l.begin; at.x < l.end; at.x += at.count) {
+    const int first = x_stored(&a->axis[0], inward, at.x);
+    const bool inside =
+        inward > 0 ? first + LANES - 1 + ABSORB_BEYOND <= last : first - ABSORB_BEYOND >= last;
+    at.count = inward < 0 && at.x == l.begin && rest ? rest : smaller(l.end - at.x, LANES);
+    if (inside && at.count == LANES)
+      ISA(add_x)(a, c, inward, true, l, at, sums);
+    else
+      ISA(add_x)(a, c, inward, false, l, at, sums);
+  }
+}
+
+/* The same at both faces. */
 TARGET static __attribute__((noinline)) void ISA(add_ends)(const absorb_args *a, row_points rows,
                                                            layer_sums *sums) {
   const ISA(axis) c = ISA(axis_of)(a, 0);
-  for (int inward = 1; inward >= -1; inward -= 2) {
-    const x_layer l = x_layer_of(a, inward, rows.x, rows.x + rows.count);
-    row_points at = rows;
-    for (at.x = l.begin; at.x < l.end; at.x += LANES) {
-      at.count = smaller(l.end - at.x, LANES);
-      ISA(add_x)(a, &c, inward, at, sums);
-    }
-  }
+  ISA(add_end)(a, &c, 1, rows, sums);
+  ISA(add_end)(a, &c, -1, rows, sums);
 }
 
 /* --- all axes --------------------------------------------------------------------------------------------------- */
@@ -205,6 +201,24 @@ TARGET INLINE void ISA(add_planes)(const absorb_args *a, row_points rows, const 
   }
 }
 
+/* Sets points [begin, end) of a row of sums, and what vectors hold beyond; end may be less than begin. */
+TARGET INLINE void ISA(fill)(float *row, int begin, int end, float value) {
+  const vec v = vec_set(value);
+  for (int x = begin; x < end; x += LANES) vec_store(row + x, v);
+}
+
+/* Starts the sums of `planes` rows: all of them, or those beside layers along x. */
+TARGET INLINE void ISA(start_sums)(layer_sums *s, const int planes) {
+  const int low = s->whole ? s->points : smaller(s->low_end + SUMS_SLACK, s->points),
+            high = s->whole ? s->points : larger(s->high_begin - SUMS_SLACK, 0);
+  if (s->blank && !s->whole) return;
+  s->blank = !s->whole;
+  for (int k = 0; k < planes; k++) {
+    ISA(fill)(s->row[k], 0, low, s->start[k]);
+    ISA(fill)(s->row[k], high, s->points, s->start[k]);
+  }
+}
+
 /* Finds the sums of rows y of `planes` planes from z on. */
 TARGET INLINE void ISA(add_layers)(const absorb_args *a, block b, int z, const int planes, int y,
                                    layer_sums *sums) {
@@ -221,7 +235,7 @@ TARGET INLINE void ISA(add_layers)(const absorb_args *a, block b, int z, const i
     sum[k] = sums->row[k];
     sums->whole |= at_z[k].inward != 0;
   }
-  layer_sums_start(sums, planes);
+  ISA(start_sums)(sums, planes);
   ISA(add_ends)(a, rows, sums);
   one.planes = 1;
   for (int k = 0; k < planes && at_y.inward; k++, one.z++) {
