@@ -6,6 +6,7 @@
 #ifndef STENCIL_HOST_LAYERS_H
 #define STENCIL_HOST_LAYERS_H
 
+#include <string.h>
 #include "absorb.h"
 #include "host_share.h"
 
@@ -55,12 +56,14 @@ static inline int x_inmost(const absorb_axis *s, int inward) {
 /* Fills the profile of the layer at one end of the block. Past its inmost point psi have no coefficients. */
 static inline void layer_profile_init(layer_sums *s, const absorb_args *a, int inward, x_layer l) {
   const float *from = a->axis[0].coefficients;
-  for (int p = 0, count; p < PROFILES && l.begin < l.end; p++, from += count) {
+  const int points = l.end - l.begin, face = inward > 0 ? 0 : a->axis[0].points - 1;
+  for (int p = 0, count; p < PROFILES && points > 0; p++, from += count) {
+    float *to = s->profile[inward < 0][p];
     count = a->width + (p < PROFILE_PSI_A ? 0 : ABSORB_BEYOND);
-    for (int i = 0; i < l.end - l.begin + SUMS_SLACK; i++) {
-      const int x = l.begin + i - ABSORB_BEYOND, outer = inward > 0 ? x : a->axis[0].points - 1 - x;
-      s->profile[inward < 0][p][i] = outer >= 0 && outer < count ? from[outer] : 0;
-    }
+    memset(to, 0, (size_t)(points + SUMS_SLACK) * sizeof *to);
+    const int outer = inward * ((inward > 0 ? l.begin : l.end - 1) - face); /* the block's outermost point */
+    for (int i = larger(outer - ABSORB_BEYOND, 0); i < smaller(outer + points + ABSORB_BEYOND, count); i++)
+      to[face + inward * i - l.begin + ABSORB_BEYOND] = from[i];
   }
 }
 
