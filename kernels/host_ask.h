@@ -17,14 +17,15 @@ static inline void ask_tile_below(asked *to, const kernel_args *a, int i, int ro
     to->from[to->count++] = from[n / GHOST_REACH] + (n % GHOST_REACH - i) * row;
 }
 
-/* What row y of block `b` asks for. In a launch by itself the last rows ask for the first ones of the next planes, and
+/* What row y of block `b` asks for. In a launch by itself the last rows ask for the first ones of the next column or planes,
+ * and
  * one row in each eighth of the block asks for one of the eight beside the block, which the next planes have for
  * neighbours. While a block's first planes are computed, they and those below are asked for, too. */
 static inline asked asked_at(const sweep *s, block b, int z, int y) {
   const kernel_args *a = s->args;
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const int rows = b.y_end - b.y_begin, i = y - b.y_begin, beside = 2 * GHOST_REACH * i / rows;
-  const ptrdiff_t turn = i < rows - s->ahead_rows ? 0 : GROUP * plane - rows * row;
+  const ptrdiff_t turn = i < rows - s->ahead_rows ? 0 : b.turn - rows * row;
   asked to = {.count = 0};
   for (int k = 0; k < AHEAD_STREAMS; k++)
     if (s->ahead.stream[k]) to.from[to.count++] = s->ahead.stream[k] + turn;

@@ -52,6 +52,7 @@ typedef struct sweep {
   const absorb_args *layers; /* NULL: none */
   bool large;                /* too large to be found in the cache by the next launch */
   bool stream;               /* store around the cache */
+  bool columns;              /* a block's rows in columns (host_form) */
   host_ahead ahead;
   int ahead_rows; /* of a launch by itself, else 0: how far ahead of the computation it asks */
   host_share share;
@@ -63,9 +64,21 @@ typedef struct sweep {
   x_image x_images[2 * GHOST_REACH];
 } sweep;
 
+/* A block of rows, or a column of it. */
 typedef struct block {
   int x_begin, x_end, y_begin, y_end;
+  ptrdiff_t turn; /* floats from its first row to what is swept after its last one */
 } block;
+
+/* Column `i` of `columns` of a block, from a multiple of two vectors on. */
+static inline block column_of(const kernel_args *a, block b, int i, int columns) {
+  enum { STEP = 2 * LINE };
+  block c = b;
+  c.x_begin = b.x_begin + (b.x_end - b.x_begin) * i / columns / STEP * STEP;
+  if (i + 1 < columns) c.x_end = b.x_begin + (b.x_end - b.x_begin) * (i + 1) / columns / STEP * STEP;
+  c.turn = i + 1 < columns ? c.x_end - c.x_begin : GROUP * (ptrdiff_t)a->plane + b.x_begin - c.x_begin;
+  return c;
+}
 
 /* Images along y and z of the points of one row. */
 typedef struct row_images {

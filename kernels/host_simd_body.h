@@ -309,10 +309,17 @@ TARGET INLINE void ISA(prefetch_ghosts)(const kernel_args *a, const strip *t, co
   }
 }
 
+/* The same for the last line of the rows, where vectors end beyond it. */
+TARGET INLINE void ISA(prefetch_last)(const kernel_args *a, const strip *t, const int planes) {
+  const float *last = a->out + t->first + PREFETCH_ROWS * (ptrdiff_t)a->pitch + a->nx - 1;
+  for (int k = 0; k < planes; k++, last += a->plane) prefetch_near(last);
+}
+
 TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum equation equation, block b,
                              int z, const int planes, layer_sums *sums) {
   const kernel_args *a = of->args;
   const bool one_by_one = of->x_count > 0 && !of->whole;
+  const bool last_in_part = of->stream && b.x_end == a->nx && a->nx % LANES;
   sweep now = *of;
   const sweep *s = &now;
   strip t;
@@ -322,6 +329,7 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
     if (one_by_one) ISA(prefetch_ghosts)(a, &t, planes);
+    if (last_in_part) ISA(prefetch_last)(a, &t, planes);
     if (sums) ISA(add_layers)(s->layers, b, z, planes, y, sums);
     int x = b.x_begin, begin = t.row_images ? b.x_end : (s->x_middle_begin + LINE - 1) / LINE * LINE,
         end = smaller(b.x_end, s->x_middle_end);
@@ -349,23 +357,32 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
   }
   const ISA(weights) *w = &weights;
   opaque(w);
-  int z = z_begin;
-  for (; z + GROUP <= z_end; z += GROUP) ISA(rows)(w, s, equation, b, z, GROUP, sums);
-  for (; z < z_end; z++) ISA(rows)(w, s, equation, b, z, 1, sums);
+  const int columns = s->columns ? (b.x_end - b.x_begin + COLUMN_X - 1) / COLUMN_X : 1;
+  for (int z = z_begin, planes; z < z_end; z += planes) {
+    planes = z + GROUP <= z_end ? GROUP : 1;
+    for (int i = 0; i < columns; i++) {
+      const block c = column_of(a, b, i, columns);
+      if (sums && (columns > 1 || z == z_begin)) layer_sums_init(sums, s->layers, c.x_begin, c.x_end);
+      if (planes == GROUP)
+        ISA(rows)(w, s, equation, c, z, GROUP, sums);
+      else
+        ISA(rows)(w, s, equation, c, z, 1, sums);
+    }
+  }
   leave();
 }
 
+#define FORM(name, form, equation)                                                                           \
+  static void ISA(name##_##form)(const kernel_args *a, int part, int parts) {                                \
+    launch_share((sweep){.args = a}, form, equation, LANES, part, parts, ISA(name##_block));                 \
+  }
 #define EQUATION(name, equation)                                                                             \
   TARGET static void ISA(name##_block)(const sweep *s, block b, int z_begin, int z_end) {                    \
     ISA(sweep_block)(s, equation, b, z_begin, z_end, NULL);                                                  \
   }                                                                                                          \
-  static void ISA(name)(const kernel_args *a, int part, int parts) {                                         \
-    const sweep s = {.args = a, .large = is_large(a)};                                                       \
-    launch_share(s, equation, LANES, part, parts, ISA(name##_block));                                        \
-  }                                                                                                          \
-  static void ISA(name##_cached)(const kernel_args *a, int part, int parts) {                                \
-    launch_share((sweep){.args = a}, equation, LANES, part, parts, ISA(name##_block));                       \
-  }                                                                                                          \
+  FORM(name, HOST_SIMD, equation)                                                                            \
+  FORM(name, HOST_CACHED, equation)                                                                          \
+  FORM(name, HOST_COLUMNS, equation)                                                                         \
   static void ISA(name##_share)(const kernel_args *a, host_share share, host_ahead ahead) {                  \
     sweep s = {.args = a, .ahead = ahead};                                                                   \
     for_each_block(&s, LANES, share, ISA(name##_block));                                                     \
@@ -376,25 +393,25 @@ EQUATION(wave, EQUATION_WAVE)
 
 TARGET static void ISA(wave_layers_block)(const sweep *s, block b, int z_begin, int z_end) {
   layer_sums sums;
-  layer_sums_init(&sums, s->layers, b.x_begin, b.x_end);
   ISA(sweep_block)(s, EQUATION_WAVE, b, z_begin, z_end, &sums);
 }
-static void ISA(wave_layers)(const void *args, int part, int parts) {
-  const absorb_args *a = args;
-  const sweep s = {.args = &a->field, .layers = a, .large = is_large(&a->field)};
-  launch_share(s, EQUATION_WAVE, LANES, part, parts, ISA(wave_layers_block));
-}
-static void ISA(wave_layers_cached)(const void *args, int part, int parts) {
-  const absorb_args *a = args;
-  launch_share((sweep){.args = &a->field, .layers = a}, EQUATION_WAVE, LANES, part, parts,
-               ISA(wave_layers_block));
-}
+#undef FORM
+#define FORM(form)                                                                                           \
+  static void ISA(wave_layers_##form)(const void *args, int part, int parts) {                               \
+    const absorb_args *a = args;                                                                             \
+    launch_share((sweep){.args = &a->field, .layers = a}, form, EQUATION_WAVE, LANES, part, parts,           \
+                 ISA(wave_layers_block));                                                                    \
+  }
+FORM(HOST_SIMD)
+FORM(HOST_CACHED)
+FORM(HOST_COLUMNS)
 static void ISA(wave_layers_share)(const absorb_args *a, host_share share, host_ahead ahead) {
   sweep s = {.args = &a->field, .layers = a, .ahead = ahead};
   for_each_block(&s, LANES, share, ISA(wave_layers_block));
 }
 
 #undef EQUATION
+#undef FORM
 #undef ISA
 #undef TARGET
 #undef LANES

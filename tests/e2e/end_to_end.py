@@ -594,7 +594,7 @@ def check_report(report, ranks, steps, points):
     check(0 <= report["exposed_comm_fraction"] <= 1, f"exposed_comm_fraction in {report}")
     check(str(report["grid"]).replace(" ", "") in ("[64,48,40]", "64x48x40"), f"grid in {report}")
     names = [report[name] for name in ("backend", "kernel", "transport")]
-    check(names[0] == "host" and names[1] in ("simd", "simd_cached") and names[2] in TRANSPORTS, f"names in {report}")
+    check(names[0] == "host" and names[1] in ("simd", "simd_cached", "simd_columns") and names[2] in TRANSPORTS, f"names in {report}")
 
 
 @case

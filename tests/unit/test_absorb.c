@@ -187,8 +187,8 @@ static void check_slab(const world *w, const piece *p, int parts) {
   reference->host(&expected.args.field, 0, 1);
   operation_absorb.host(&expected.args, 0, 1);
   for (int i = 0; (isa = host_isa_get(i)); i++) {
-    check_outcome(w, p, isa->launch_layers, parts, &expected, isa->name);
-    check_outcome(w, p, isa->cached_layers, 1, &expected, isa->name);
+    for (int form = 0; form < HOST_FORMS; form++)
+      check_outcome(w, p, isa->launch_layers[form], form == HOST_CACHED ? 1 : parts, &expected, isa->name);
   }
   outcome_free(&expected);
 }

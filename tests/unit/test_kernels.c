@@ -11,12 +11,12 @@ static void run_instruction_sets(launch_case *c) {
   static const int parts[] = {1, 2, 3, 7};
   const host_isa *isa;
   for (int i = 0; (isa = host_isa_get(i)); i++) {
-    host_kernel *const *kernels = isa->launch;
     for (int q = 0; q < EQUATION_COUNT; q++) {
+      host_kernel *launch = isa->launch[(c->s.ny + q) % 2 ? HOST_SIMD : HOST_COLUMNS][q];
       int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
       memcpy(c->got, c->before[q], c->floats * sizeof(float));
       kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->got});
-      for (int part = n - 1; part >= 0; part--) kernels[q](&args, part, n);
+      for (int part = n - 1; part >= 0; part--) launch(&args, part, n);
       check_case(c, (enum equation)q, isa->name);
     }
   }
@@ -263,29 +263,42 @@ static void every_kernel_and_rule(void **unused) {
 }
 
 /* A block's groups ask once for each row that the next planes are read at: those of the block and four beside it on
- * either side. The last row of a block asks for the first one of the planes after these. */
-static void every_row_that_enters_is_asked_for(void **state) {
-  (void)state;
-  enum { PITCH = 32, PLANE = 40 * PITCH, Z = 8 };
+ * either side. The last row of a column asks for the first one of the next column, that of the last column for the first
+ * one of the planes after these, where the first column begins. */
+static void check_column(int column, int columns) {
+  enum { PITCH = 96, PLANE = 40 * PITCH, Z = 8 };
   static float field[16 * PLANE];
   const kernel_args args = {.in = field, .pitch = PITCH, .plane = PLANE};
-  const block b = {0, 32, 8, 24};
+  const block b = column_of(&args, (block){0, 64, 8, 24, 0}, column, columns);
+  const bool last = column == columns - 1;
+  assert_int_equal(b.x_begin, 64 * column / columns);
+  assert_int_equal(b.x_end, 64 * (column + 1) / columns);
   const sweep s = {.args = &args, .ahead = {.stream = {field + 4 * PLANE + PITCH}}, .ahead_rows = 1};
   int rows[40] = {0};
   for (int y = b.y_begin; y < b.y_end; y++) {
     const asked to = asked_at(&s, b, Z - 4, y);
     for (int i = 0; i < to.count; i++) {
-      const ptrdiff_t at = to.from[i] + (Z - 4) * PLANE + y * PITCH - field;
-      if (y == b.y_end - 1 && at / PLANE == Z + 4)
+      const ptrdiff_t at = to.from[i] + (Z - 4) * PLANE + y * PITCH + b.x_begin - field;
+      const int x = (int)(at % PITCH);
+      if (y == b.y_end - 1 && (x != b.x_begin || at / PLANE != Z)) {
+        assert_int_equal(at / PLANE, last ? Z + 4 : Z);
         assert_int_equal(at % PLANE / PITCH, b.y_begin);
-      else {
+        assert_int_equal(x, last ? 0 : b.x_end);
+      } else {
         assert_int_equal(at / PLANE, Z);
+        assert_int_equal(x, b.x_begin);
         rows[at % PLANE / PITCH]++;
       }
     }
   }
   for (int y = 0; y < 40; y++) /* the first row is what the group before asked for */
     assert_int_equal(rows[y], y != b.y_begin && y >= b.y_begin - 4 && y < b.y_end + 4);
+}
+
+static void every_row_that_enters_is_asked_for(void **state) {
+  (void)state;
+  for (int columns = 1; columns <= 2; columns++)
+    for (int i = 0; i < columns; i++) check_column(i, columns);
 }
 
 /* test_kernels [cuda] [KERNEL]: on every device, or on CUDA alone; all kernels, or one. */
