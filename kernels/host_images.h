@@ -70,12 +70,17 @@ typedef struct block {
   ptrdiff_t turn; /* floats from its first row to what is swept after its last one */
 } block;
 
-/* Column `i` of `columns` of a block, from a multiple of two vectors on. */
-static inline block column_of(const kernel_args *a, block b, int i, int columns) {
+/* Where column `i` of `columns` of a block begins: at a multiple of two vectors; for i == columns where the block ends. */
+static inline int column_begin(block b, int i, int columns) {
   enum { STEP = 2 * LINE };
+  return smaller(b.x_begin + ((b.x_end - b.x_begin) * i / columns + STEP - 1) / STEP * STEP, b.x_end);
+}
+
+/* Column `i` of `columns` of a block. */
+static inline block column_of(const kernel_args *a, block b, int i, int columns) {
   block c = b;
-  c.x_begin = b.x_begin + (b.x_end - b.x_begin) * i / columns / STEP * STEP;
-  if (i + 1 < columns) c.x_end = b.x_begin + (b.x_end - b.x_begin) * (i + 1) / columns / STEP * STEP;
+  c.x_begin = column_begin(b, i, columns);
+  c.x_end = column_begin(b, i + 1, columns);
   c.turn = i + 1 < columns ? c.x_end - c.x_begin : GROUP * (ptrdiff_t)a->plane + b.x_begin - c.x_begin;
   return c;
 }

@@ -140,9 +140,10 @@ static int tune_choose(stepper *s, tune_list *list, enum equation equation, MPI_
   return 0;
 }
 
-/* Are all candidates the same code on every rank's slab? The same answer everywhere, since choosing is collective. */
+/* Are all candidates the same code on every rank's slab: no launch is large, and no row has columns? The same answer
+ * everywhere, since choosing is collective. */
 static bool tune_alike(const stepper *s) {
-  return s->dev->table->backend == BACKEND_HOST &&
+  return s->dev->table->backend == BACKEND_HOST && s->slab->nx <= COLUMN_X &&
          (size_t)slab_planes(s->slab).most * s->slab->plane * sizeof(float) <= HOST_SIMD_LARGE;
 }
 

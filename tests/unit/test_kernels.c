@@ -295,6 +295,23 @@ static void check_column(int column, int columns) {
     assert_int_equal(rows[y], y != b.y_begin && y >= b.y_begin - 4 && y < b.y_end + 4);
 }
 
+/* The columns of a block follow each other, none is empty or wider than COLUMN_X. */
+static void columns_fit(void **state) {
+  (void)state;
+  const kernel_args args = {.plane = 1};
+  for (int width = 1; width <= BLOCK_X; width++) {
+    const int columns = (width + COLUMN_X - 1) / COLUMN_X;
+    int end = BLOCK_X;
+    for (int i = 0; i < columns; i++) {
+      const block c = column_of(&args, (block){BLOCK_X, BLOCK_X + width, 0, 1, 0}, i, columns);
+      assert_int_equal(c.x_begin, end);
+      assert_in_range(c.x_end - c.x_begin, 1, COLUMN_X);
+      end = c.x_end;
+    }
+    assert_int_equal(end, BLOCK_X + width);
+  }
+}
+
 static void every_row_that_enters_is_asked_for(void **state) {
   (void)state;
   for (int columns = 1; columns <= 2; columns++)
@@ -306,7 +323,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kernel_small_sizes),           cmocka_unit_test(every_kernel_and_rule),
       cmocka_unit_test(every_kernel_large_sizes),           cmocka_unit_test(cuda_kernels_long_chunks),
-      cmocka_unit_test(every_row_that_enters_is_asked_for),
+      cmocka_unit_test(every_row_that_enters_is_asked_for), cmocka_unit_test(columns_fit),
   };
   char why[256] = "";
   bool cuda = device_cuda_count(why) > 0;
