@@ -30,7 +30,8 @@ typedef struct wavefront_question {
 enum { POINTS_MAX = 1 << 27 };
 enum { TURNS = 2 };
 static const double MEASURE_SECONDS = 0.03, /* for each depth in each turn, at least a pass ... */
-    ENOUGH_SECONDS = 0.3;                   /* ... and no second turn where one takes this long */
+    ENOUGH_SECONDS = 0.3,                   /* ... and no second turn where one takes this long, */
+    CLOSE = 1.2;                            /* or so many times as long a step as the fastest way */
 
 /* A stepper on a slab without neighbours. Its memory is NaN, which takes no longer than numbers do. */
 typedef struct plan_trial {
@@ -142,15 +143,18 @@ static double plan_repeated(const wavefront_question *q, int depth) {
 /* seconds: of a step in the faster of two turns, since threads help slower ones; 1e30: not allowed, or failed. */
 static int plan_time_turns(plan_trial *t, const wavefront_question *q, double seconds[WAVEFRONT_WAYS],
                            error *e) {
+  double fastest = 1e30;
   for (int i = 0; i < TURNS * WAVEFRONT_WAYS; i++) {
     const wavefront_shape way = wavefront_ways[i % WAVEFRONT_WAYS];
     double *best = &seconds[i % WAVEFRONT_WAYS], now;
-    if (!plan_allows(q, way.depth) || (i >= WAVEFRONT_WAYS && way.depth * *best > ENOUGH_SECONDS)) continue;
+    const bool enough = way.depth * *best > ENOUGH_SECONDS || *best > CLOSE * fastest;
+    if (!plan_allows(q, way.depth) || (i >= WAVEFRONT_WAYS && enough)) continue;
     if (way.depth == 1)
       TRY(plan_time_single(t, q, &now, e));
     else
       TRY(plan_time_way(t, q, way, &now, e));
-    if (now < *best) *best = now;
+    *best = fmin(*best, now);
+    fastest = fmin(fastest, now);
   }
   return 0;
 }
