@@ -25,10 +25,11 @@ bool tune_cache_path(char path[1024]) {
  * it. */
 static cJSON *tune_cache_read(const char *path) {
   const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait where it is a pipe */
-  FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-  char *text = f ? calloc(1, FILE_MAX + 1) : NULL;
-  if (text && fread(text, 1, FILE_MAX, f) == FILE_MAX) text[0] = 0; /* too long: it is not ours */
-  if (f) fclose(f);
+  char *text = fd < 0 ? NULL : calloc(1, FILE_MAX + 1);
+  size_t length = 0;
+  for (ssize_t n; text && (n = read(fd, text + length, FILE_MAX - length)) > 0;) length += (size_t)n;
+  if (length == FILE_MAX) text[0] = 0; /* too long: it is not ours */
+  if (fd >= 0) close(fd);
   cJSON *root = text ? cJSON_Parse(text) : NULL;
   free(text);
   if (cJSON_IsObject(root)) return root;
