@@ -17,10 +17,9 @@ static inline void ask_tile_below(asked *to, const kernel_args *a, int i, int ro
     to->from[to->count++] = from[n / GHOST_REACH] + (n % GHOST_REACH - i) * row;
 }
 
-/* What row y of block `b` asks for. In a launch by itself the last rows ask for the first ones of the next column or planes,
- * and
- * one row in each eighth of the block asks for one of the eight beside the block, which the next planes have for
- * neighbours. While a block's first planes are computed, they and those below are asked for, too. */
+/* What row y of block `b` asks for. In a launch by itself the last rows ask for the first ones of the next column or
+ * planes, and one row in each eighth of the block asks for one of the eight beside the block, which the next planes have
+ * for neighbours. While a block's first planes are computed, they and those below are asked for, too. */
 static inline asked asked_at(const sweep *s, block b, int z, int y) {
   const kernel_args *a = s->args;
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;

@@ -64,27 +64,6 @@ typedef struct sweep {
   x_image x_images[2 * GHOST_REACH];
 } sweep;
 
-/* A block of rows, or a column of it. */
-typedef struct block {
-  int x_begin, x_end, y_begin, y_end;
-  ptrdiff_t turn; /* floats from its first row to what is swept after its last one */
-} block;
-
-/* Where column `i` of `columns` of a block begins: at a multiple of two vectors; for i == columns where the block ends. */
-static inline int column_begin(block b, int i, int columns) {
-  enum { STEP = 2 * LINE };
-  return smaller(b.x_begin + ((b.x_end - b.x_begin) * i / columns + STEP - 1) / STEP * STEP, b.x_end);
-}
-
-/* Column `i` of `columns` of a block. */
-static inline block column_of(const kernel_args *a, block b, int i, int columns) {
-  block c = b;
-  c.x_begin = column_begin(b, i, columns);
-  c.x_end = column_begin(b, i + 1, columns);
-  c.turn = i + 1 < columns ? c.x_end - c.x_begin : GROUP * (ptrdiff_t)a->plane + b.x_begin - c.x_begin;
-  return c;
-}
-
 /* Images along y and z of the points of one row. */
 typedef struct row_images {
   int count;

@@ -22,6 +22,12 @@ typedef struct host_share {
   int y_begin, y_end, z_begin, z_end;
 } host_share;
 
+/* A block of rows, or a column of it. */
+typedef struct block {
+  int x_begin, x_end, y_begin, y_end;
+  ptrdiff_t turn; /* floats from its first row to what is swept after its last one */
+} block;
+
 /* First of `n` items that part `part` of `parts` has; n for part == parts. */
 static inline int host_share_begin(int n, int part, int parts) {
   return (int)((long long)n * part / parts);
@@ -31,6 +37,28 @@ static inline int host_share_begin(int n, int part, int parts) {
 static inline int host_block_rows(int nx) {
   const int row_bytes = (GROUP + 8) * (smaller(nx, BLOCK_X) + 8) * (int)sizeof(float);
   return larger(BLOCK_BYTES / row_bytes - 8, BLOCK_Y_LEAST);
+}
+
+/* Into how many columns to cut a block. */
+static inline int host_columns(block b) {
+  return (b.x_end - b.x_begin + COLUMN_X - 1) / COLUMN_X;
+}
+
+/* Where column `i` of `columns` of a block begins: at a multiple of two of the longest vectors; for i == columns where the
+ * block ends. */
+static inline int host_column_begin(block b, int i, int columns) {
+  enum { STEP = 32 };
+  const int x = host_share_begin(b.x_end - b.x_begin, i, columns);
+  return smaller(b.x_begin + (x + STEP - 1) / STEP * STEP, b.x_end);
+}
+
+/* Column `i` of `columns` of a block. */
+static inline block host_column(const kernel_args *a, block b, int i, int columns) {
+  block c = b;
+  c.x_begin = host_column_begin(b, i, columns);
+  c.x_end = host_column_begin(b, i + 1, columns);
+  c.turn = i + 1 < columns ? c.x_end - c.x_begin : GROUP * (ptrdiff_t)a->plane + b.x_begin - c.x_begin;
+  return c;
 }
 
 static inline bool host_planes_suffice(const kernel_args *a, int threads) {

@@ -357,11 +357,11 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
   }
   const ISA(weights) *w = &weights;
   opaque(w);
-  const int columns = s->columns ? (b.x_end - b.x_begin + COLUMN_X - 1) / COLUMN_X : 1;
+  const int columns = s->columns ? host_columns(b) : 1;
   for (int z = z_begin, planes; z < z_end; z += planes) {
     planes = z + GROUP <= z_end ? GROUP : 1;
     for (int i = 0; i < columns; i++) {
-      const block c = column_of(a, b, i, columns);
+      const block c = host_column(a, b, i, columns);
       if (sums && (columns > 1 || z == z_begin)) layer_sums_init(sums, s->layers, c.x_begin, c.x_end);
       if (planes == GROUP)
         ISA(rows)(w, s, equation, c, z, GROUP, sums);
@@ -395,16 +395,15 @@ TARGET static void ISA(wave_layers_block)(const sweep *s, block b, int z_begin, 
   layer_sums sums;
   ISA(sweep_block)(s, EQUATION_WAVE, b, z_begin, z_end, &sums);
 }
-#undef FORM
-#define FORM(form)                                                                                           \
+#define LAYERS_FORM(form)                                                                                    \
   static void ISA(wave_layers_##form)(const void *args, int part, int parts) {                               \
     const absorb_args *a = args;                                                                             \
     launch_share((sweep){.args = &a->field, .layers = a}, form, EQUATION_WAVE, LANES, part, parts,           \
                  ISA(wave_layers_block));                                                                    \
   }
-FORM(HOST_SIMD)
-FORM(HOST_CACHED)
-FORM(HOST_COLUMNS)
+LAYERS_FORM(HOST_SIMD)
+LAYERS_FORM(HOST_CACHED)
+LAYERS_FORM(HOST_COLUMNS)
 static void ISA(wave_layers_share)(const absorb_args *a, host_share share, host_ahead ahead) {
   sweep s = {.args = &a->field, .layers = a, .ahead = ahead};
   for_each_block(&s, LANES, share, ISA(wave_layers_block));
@@ -412,6 +411,7 @@ static void ISA(wave_layers_share)(const absorb_args *a, host_share share, host_
 
 #undef EQUATION
 #undef FORM
+#undef LAYERS_FORM
 #undef ISA
 #undef TARGET
 #undef LANES

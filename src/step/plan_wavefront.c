@@ -29,7 +29,7 @@ typedef struct wavefront_question {
  * was slower in memory. */
 enum { POINTS_MAX = 1 << 27 };
 enum { TURNS = 2 };
-static const double MEASURE_SECONDS = 0.03, /* for each depth in each turn, at least a pass ... */
+static const double MEASURE_SECONDS = 0.03, /* for each way in each turn, at least a pass ... */
     ENOUGH_SECONDS = 0.3,                   /* ... and no second turn where one takes this long, */
     CLOSE = 1.2;                            /* or so many times as long a step as the fastest way */
 

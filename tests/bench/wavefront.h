@@ -12,8 +12,8 @@ typedef struct wavefront_bench {
   int threads;
 } wavefront_bench;
 
-/* Gpts/s of the best pass of the step loop on the host device in such a way (depth 1: kernel `simd`, as the program runs it);
- * `medium`: a field, else one number. */
+/* Gpts/s of the best pass of the step loop on the host device in such a way (depth 1: kernel `simd`); `medium`: a field,
+ * else one number. */
 double wavefront_rate(const wavefront_bench *b, enum equation equation, bool medium, wavefront_shape way);
 
 /* Best rates of an equation, Gpts/s, one for each of wavefront_ways, and the ceilings of the same run. */

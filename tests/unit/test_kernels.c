@@ -269,7 +269,7 @@ static void check_column(int column, int columns) {
   enum { PITCH = 96, PLANE = 40 * PITCH, Z = 8 };
   static float field[16 * PLANE];
   const kernel_args args = {.in = field, .pitch = PITCH, .plane = PLANE};
-  const block b = column_of(&args, (block){0, 64, 8, 24, 0}, column, columns);
+  const block b = host_column(&args, (block){0, 64, 8, 24, 0}, column, columns);
   const bool last = column == columns - 1;
   assert_int_equal(b.x_begin, 64 * column / columns);
   assert_int_equal(b.x_end, 64 * (column + 1) / columns);
@@ -300,10 +300,11 @@ static void columns_fit(void **state) {
   (void)state;
   const kernel_args args = {.plane = 1};
   for (int width = 1; width <= BLOCK_X; width++) {
-    const int columns = (width + COLUMN_X - 1) / COLUMN_X;
+    const block whole = {BLOCK_X, BLOCK_X + width, 0, 1, 0};
+    const int columns = host_columns(whole);
     int end = BLOCK_X;
     for (int i = 0; i < columns; i++) {
-      const block c = column_of(&args, (block){BLOCK_X, BLOCK_X + width, 0, 1, 0}, i, columns);
+      const block c = host_column(&args, whole, i, columns);
       assert_int_equal(c.x_begin, end);
       assert_in_range(c.x_end - c.x_begin, 1, COLUMN_X);
       end = c.x_end;
