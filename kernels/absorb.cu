@@ -239,8 +239,8 @@ static __global__ void __launch_bounds__(BLOCK, 3)
 }
 
 /* Layers of `width` points, across which there are tiles_x tiles of x and `others` points of the third axis. */
-static layers layers_of(unsigned tiles_x, int others, int width) {
-  layers l = {tiles_x * blocks_for(others, WARPS), 1};
+static layers layers_of(const span &s, unsigned tiles_x, int others, int width) {
+  layers l = {s.boxes(), tiles_x * blocks_for(others, WARPS), 1};
   while (2 * l.tiles * WARPS * l.pieces < ENOUGH && (int)l.pieces * PIECE < width) l.pieces++;
   return l;
 }
@@ -252,8 +252,8 @@ static shell shell_of(const absorb_args &a, long long *blocks) {
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
   s.tiles_x = blocks_for(f.nx, LANES);
   for (int face = 0; face < FACE_COUNT; face++) s.images = s.images || f.ghosts[face] != GHOST_KEEP;
-  if (s.z.between() < f.z_end - f.z_begin) s.along_z = layers_of(s.tiles_x, f.ny, a.width);
-  if (s.y.between() < f.ny) s.along_y = layers_of(s.tiles_x, s.z.between(), a.width);
+  s.along_z = layers_of(s.z, s.tiles_x, f.ny, a.width);
+  s.along_y = layers_of(s.y, s.tiles_x, s.z.between(), a.width);
   if (a.axis[0].lo + a.axis[0].hi > 0) s.blocks_row = blocks_for(s.y.between(), WARPS * ROWS);
   *blocks = (long long)s.along_z.blocks() + s.along_y.blocks() + (long long)s.blocks_row * s.z.between();
   return s;

@@ -6,8 +6,8 @@
 #include "absorb.h"
 
 /* What comes before a sweep of points in no layer along y or z and the walks through the other points (absorb_whole.cuh):
- * leaves what a layer along x adds to points, one term each to be multiplied by the medium, in the array psi_in, which
- * nobody reads again. Layers along x are at most 32 wide (TERMS_MOST), rows at least 64 long. */
+ * leaves what layers along x add in args->terms (absorb_terms). They are at most 32 wide (TERMS_MOST), rows at least 64
+ * long. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
 
 namespace absorbing {
@@ -18,13 +18,13 @@ enum { LANES = 32 };
 struct span {
   int begin, lo, hi, end;
   __host__ __device__ int between() const { return hi - lo; }
-  __host__ __device__ int outer() const { return end - begin - between(); }
+  __host__ __device__ unsigned boxes() const { return (lo > begin) + (hi < end); }
 };
 
-/* The two boxes along z or y: tiles of rows of points across the axis, in pieces along it. */
+/* The boxes along z or y, up to two: tiles of rows of points across the axis, in pieces along it. */
 struct layers {
-  unsigned tiles, pieces;
-  __host__ __device__ unsigned blocks() const { return 2 * tiles * pieces; }
+  unsigned boxes, tiles, pieces;
+  __host__ __device__ unsigned blocks() const { return boxes * tiles * pieces; }
 };
 
 /* A block's share of its layers' points: `count` of them, the first at `at` along the axis. */
@@ -33,8 +33,8 @@ struct piece {
   int at, count;
   __device__ __forceinline__ piece(const layers &l, const span &s, unsigned block) {
     tile = block % l.tiles, block /= l.tiles;
-    const bool high = block >= l.pieces;
-    const int number = (int)(high ? block - l.pieces : block), all = high ? s.end - s.hi : s.lo - s.begin;
+    const bool high = s.lo == s.begin || block >= l.pieces;
+    const int number = (int)(block % l.pieces), all = high ? s.end - s.hi : s.lo - s.begin;
     const int from = all * number / (int)l.pieces;
     count = all * (number + 1) / (int)l.pieces - from;
     at = high ? s.end - 1 - from : s.begin + from;

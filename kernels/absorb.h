@@ -36,7 +36,7 @@ enum { ABSORB_AXES = 3, ABSORB_BEYOND = 3 /* psi planes that a point needs past 
  * ascending order of the coordinate: all of the low layer, then all of the high one (of z: what the slab
  * holds of each). x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
 typedef struct absorb_axis {
-  float *psi_in; /* spacing * du/ds, remembered: as u; only read, but for absorb_cuda_before (absorb.cuh) */
+  float *psi_in; /* spacing * du/ds, remembered: as u; only read */
   float *psi_out;
   float *zeta; /* as d2u/ds2; own points only are ever used */
   /* a, b: width each; a', b' of psi: width + ABSORB_BEYOND each, the last ones 0 */
@@ -56,7 +56,26 @@ typedef struct absorb_args {
   absorb_axis axis[ABSORB_AXES]; /* x, y, z */
   int width;
   float difference[2]; /* weights of u half a point and one and a half points away: per spacing */
+  float *terms;        /* for kernels that make absorb_terms first; NULL on the host device */
 } absorb_args;
+
+/* What layers along x add to points, each to be multiplied by the medium, as absorb_cuda_before (absorb.cuh) leaves it for
+ * launches after it: (planes, ny, pitch). The terms of each layer lie together, since the tiles that need one do not need
+ * the other, and packs of four as in the field. What is no layer's point in them stays 0. */
+typedef struct absorb_terms {
+  int planes; /* nz of each layer, those of the low one first */
+  int pitch;  /* floats of a row, whole packs */
+  int high;   /* the first plane of the high layer */
+  int first;  /* the point that the rows of the high layer begin with */
+} absorb_terms;
+
+/* `nz`: planes of the slab. */
+GHOSTS_INLINE absorb_terms absorb_terms_of(const absorb_axis *x, int width, int nz) {
+  const int early = x->hi > 0 ? (x->points - x->hi) % 4 : 0;
+  const absorb_terms t = {((x->lo > 0) + (x->hi > 0)) * nz, (width + early + 3) / 4 * 4, x->lo > 0 ? nz : 0,
+                          x->points - x->hi - early};
+  return t;
+}
 
 /* A step is done: what it wrote is what the next one reads. */
 static inline void absorb_swap(absorb_args *a) {

@@ -125,16 +125,17 @@ static __device__ __forceinline__ void renew(float psi[PACK + ABSORB_BEYOND], co
 template <bool WHOLE>
 static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
     before(const __grid_constant__ absorb_args a, const __grid_constant__ before_shell shell) {
-  admit_next_launch();
   const row_pack<WHOLE> p(a, shell);
   const absorb_axis &s = a.axis[0];
   const int z = a.field.z_begin + (int)blockIdx.y,
             warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES), y = warp * shell.rows + p.row;
   const bool exists = p.row < shell.rows && y < a.field.ny;
   const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
+  const absorb_terms terms = absorb_terms_of(&s, a.width, a.field.nz);
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
   await_launch_before(); /* coefficients never change */
+  admit_next_launch();
   if (exists) {
     star::load(o.u, u_at);
     if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
@@ -156,7 +157,9 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   if (!exists) return;
   p.put(s.psi_out + at, psi);
   p.put(s.zeta + at, zeta);
-  p.put(s.psi_in + at, term);
+  p.put(a.terms + (((p.high ? terms.high : 0) + z) * (ptrdiff_t)a.field.ny + y) * terms.pitch +
+            (p.x - (p.high ? terms.first : 0)),
+        term);
 }
 
 /* The shell of a launch; a has layers along x. */

@@ -1,6 +1,6 @@
 /* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the 16
  * of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four rows in
- * registers. A launch before has left what layers along x add in an array (absorb_cuda_before). Walks along z come first, of
+ * registers. A launch before has left what layers along x add (absorb_cuda_before). Walks along z come first, of
  * them those through layers along y, which take longest: in the shadow of the sweep where it leaves multiprocessors free.
  * The last blocks store images in z, which would else cost a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
@@ -24,7 +24,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
   walk<AXIS, INWARD> w;
   ptrdiff_t state_step, state;        /* as step and at, of the state */
   ptrdiff_t term_step, term;          /* ... of the terms of layers along x */
-  unsigned in_layer;                  /* bits: points of the pack in a layer along x */
+  bool has_term;                      /* has the pack points in a layer along x? */
   float psi[ABSORB_BEYOND + 1][PACK]; /* of this row and those after it */
 
   __device__ __forceinline__ march(const absorb_args &args, const walk_maps &m, const course &c,
@@ -32,16 +32,16 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
       : a(args), s(args.axis[AXIS]), w(args.field, m, c, shared) {
     const kernel_args &f = a.field;
     const absorb_axis &sx = a.axis[0];
-    const ptrdiff_t nx = f.nx, stored = sx.lo + sx.hi, state_stride = AXIS == 1 ? nx : nx * f.ny;
-    const int x = w.x(), y = w.y(), z = w.z(), column = x < sx.lo ? x : x - (f.nx - sx.hi) + sx.lo;
+    const ptrdiff_t nx = f.nx, state_stride = AXIS == 1 ? nx : nx * f.ny;
+    const int x = w.x(), y = w.y(), z = w.z();
+    const bool low = x < sx.lo;
+    const absorb_terms terms = absorb_terms_of(&sx, a.width, f.nz);
     state_step = INWARD * state_stride;
     state = absorb_stored(&s, a.width, {c.i, INWARD}, c.i) * state_stride +
             (AXIS == 1 ? (ptrdiff_t)z * (s.lo + s.hi) * nx : y * nx) + x;
-    term = ((ptrdiff_t)z * f.ny + y) * stored + column, term_step = INWARD * stored * (AXIS == 1 ? 1 : f.ny);
-    in_layer = 0;
-#pragma unroll
-    for (int n = 0; n < PACK; n++) in_layer |= (unsigned)(x + n < sx.lo || x + n >= f.nx - sx.hi) << n;
-    in_layer &= w.existing();
+    term = ((ptrdiff_t)((low ? 0 : terms.high) + z) * f.ny + y) * terms.pitch + x - (low ? 0 : terms.first);
+    term_step = INWARD * (ptrdiff_t)terms.pitch * (AXIS == 1 ? 1 : f.ny);
+    has_term = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
   }
   /* psi[i + k] of turn t before this step; past the layer its last, which counts 0 times. */
   __device__ __forceinline__ const float *remembered(int t, int k) const {
@@ -55,7 +55,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
       w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
       w.ask(t, OUT, f.out + (w.at + t * w.step), PACKS, points);
       if (f.medium) w.ask(t, MEDIUM, f.medium + (w.at + t * w.step), PACKS, points);
-      if (in_layer) w.ask(t, TERM, a.axis[0].psi_in + (term + t * term_step), false, in_layer);
+      if (has_term) w.ask(t, TERM, a.terms + (term + t * term_step), true, 0);
     }
     w.asked();
   }
@@ -113,9 +113,9 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
   /* What layers along the axes before this one add. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
     float term_x[PACK] = {};
-    if (in_layer) star::load(term_x, w.operand(t, TERM));
+    if (has_term) star::load(term_x, w.operand(t, TERM));
 #pragma unroll
-    for (int n = 0; n < PACK; n++) sum[n] = in_layer >> n & 1 ? term_x[n] : 0.0f;
+    for (int n = 0; n < PACK; n++) sum[n] = term_x[n];
   }
   __device__ __forceinline__ void start() {
     float before[ABSORB_BEYOND][PACK] = {};
@@ -301,9 +301,9 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
 }
 
 /* Layers of `width` points. */
-inline layers marches(unsigned tiles, int width) {
-  layers l = {tiles, 1};
-  while (l.blocks() < WHOLE_ENOUGH && (int)(l.pieces + 1) * WHOLE_PIECE <= width) l.pieces++;
+inline layers marches(const span &s, unsigned tiles, int width) {
+  layers l = {s.boxes(), tiles, 1};
+  while (2 * l.tiles * l.pieces < WHOLE_ENOUGH && (int)(l.pieces + 1) * WHOLE_PIECE <= width) l.pieces++;
   return l;
 }
 
@@ -313,9 +313,8 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
   s.tiles_x = blocks_for(f.nx, TILE_X);
   s.low = blocks_for(s.y.lo, WALK_WARPS), s.crossing = s.low + blocks_for(s.y.end - s.y.hi, WALK_WARPS);
-  if (s.z.outer())
-    s.along_z = marches(s.tiles_x * (s.crossing + blocks_for(s.y.between(), WALK_WARPS)), a.width);
-  if (s.y.outer()) s.along_y = marches(s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width);
+  s.along_z = marches(s.z, s.tiles_x * (s.crossing + blocks_for(s.y.between(), WALK_WARPS)), a.width);
+  s.along_y = marches(s.y, s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width);
   if (s.along_y.pieces == 1 && a.width >= 2 * WHOLE_PIECE)
     s.halved = std::min(s.along_y.blocks(), (unsigned)WHOLE_ENOUGH);
   if (images::in_z_alone(f, s.z.lo, s.z.hi)) s.image_rows = (unsigned)s.y.between();

@@ -20,8 +20,8 @@
  * the axis wraps, the box of halo columns comes from the other face; where a face reflects, the thread at the end of a
  * row has all of its images' sources in registers.
  *
- * LAYERS_X: likewise, with what absorbing layers along x add to the ends of rows. A launch before has left these terms in
- * an array (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new values. */
+ * LAYERS_X: likewise, with what absorbing layers along x add to the ends of rows. A launch before has left these terms
+ * (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new values. */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
 
@@ -130,7 +130,7 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
   star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
 
-/* What layers add to a thread's points: from `at` on, rows `pitch` floats apart, to points of a pack whose bits are set. */
+/* What layers along x add to a thread's points: rows `pitch` floats apart, to points of a pack whose bits are set. */
 struct own_terms {
   const float *at;
   int pitch;
@@ -141,26 +141,25 @@ struct own_terms {
  * rows none is to spare, and a spilled one costs more than its loads (docs/EXPERIMENTS.md). */
 struct packed_terms {
   int packed;
-  __device__ __forceinline__ packed_terms(int first, unsigned points)
-      : packed(first * (1 << PACK) | (int)points) {}
+  /* Of the pack at point x of a row, in row `row` of the tile. */
+  __device__ __forceinline__ packed_terms(const kernel_args &a, const row_terms &t, int x, int row) {
+    const bool low = x < t.lo;
+    const int column = x - (low ? 0 : a.nx - t.hi);
+    packed = 0;
+#pragma unroll
+    for (int i = 0; i < PACK; i++) packed |= (int)(column + i >= 0 && column + i < (low ? t.lo : t.hi)) << i;
+    if (packed) packed |= (row * t.pitch + x - (low ? 0 : t.first)) * (1 << PACK);
+  }
   __device__ __forceinline__ own_terms in(const float *slot, int pitch) const {
     return {slot + (packed >> PACK), pitch, (unsigned)packed};
   }
 };
 
-/* The points of a pack that lie in columns 0 .. width - 1, the first in `column`. */
-__device__ __forceinline__ unsigned points_between(int column, int width) {
-  unsigned points = 0;
-#pragma unroll
-  for (int i = 0; i < PACK; i++) points |= (unsigned)(column + i >= 0 && column + i < width) << i;
-  return points;
-}
-
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
- * first point of this output plane. */
+ * first point of this output plane. has_terms: whether threads of the block have terms. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
-                                       const own_terms &terms, const kernel_args &a) {
+                                       const own_terms &terms, bool has_terms, const kernel_args &a) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
     float u[PACK], m[PACK] = {a.scale, a.scale, a.scale, a.scale}, before[PACK] = {};
@@ -169,10 +168,14 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
     if (S::equation == EQUATION_WAVE) load(before, operands + S::tile + j * S::tile_x);
 #pragma unroll
     for (int i = 0; i < PACK; i++) done[j][i] = star::update<S::equation>(done[j][i], m[i], u[i], before[i]);
+    /* Threads without terms go along: a branch that a warp divides at costs more. */
+    if (LAYERED && has_terms) {
+      float term[PACK];
+      load(term, terms.at + j * terms.pitch);
 #pragma unroll
-    for (int i = 0; i < PACK; i++)
-      if (LAYERED && terms.points >> i & 1)
-        done[j][i] = __fmaf_rn(m[i], terms.at[j * terms.pitch + i], done[j][i]);
+      for (int i = 0; i < PACK; i++)
+        if (terms.points >> i & 1) done[j][i] = __fmaf_rn(m[i], term[i], done[j][i]);
+    }
   }
 }
 
@@ -205,6 +208,13 @@ __device__ __forceinline__ void release(barrier *empty) {
   if (threadIdx.x % 32 == 0) arrive(empty);
 }
 
+/* Waits for the launch before. Only then may the next one start: one that runs beside this launch relies on what came
+ * before it (absorb_whole.cuh). */
+__device__ __forceinline__ void await_and_admit(const wave &w) {
+  if (!w.beside) await_launch_before();
+  admit_next_launch();
+}
+
 template <class S, row_kind ROWS>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
@@ -219,27 +229,28 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  if (!w.beside) await_launch_before();
-  admit_next_launch(); /* only now: one that runs beside this one relies on what came before it (absorb_whole.cuh) */
+  if (!LAYERED) await_and_admit(w);
   if (threadIdx.x == 0) {
     for (int i = 0; i < S::ahead; i++) fill.plane(i, t.after(i));
-    for (int i = 0; i < S::operand_ahead && reads_operands; i++) fill.operands(2 * REACH + i, o.after(i));
+    if (!LAYERED) fill.first_operands(o);
   }
   __syncthreads();
 
   const place<S, MIRRORS> own(a, w, mine);
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
-  const bool low = mine.x < w.terms.lo; /* where there are terms */
-  const int column = mine.x + own.x - (low ? 0 : a.nx - w.terms.hi);
-  const unsigned points = LAYERED && boxes.columns > 0 ? points_between(column, w.terms.width) : 0;
-  const packed_terms terms(own.y * w.terms.pitch + column + (low ? 0 : w.terms.early), points);
+  const packed_terms terms(a, w.terms, mine.x + own.x, own.y);
   const int warps = (int)blockDim.x / 32;
   float sums[2 * REACH][S::rows][PACK] = {};
   int until_fetch =
       threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
+    /* Until now it reads u alone, for which the launch before has waited (absorb_before.cu). */
+    if (LAYERED && i == REACH) {
+      await_and_admit(w);
+      if (threadIdx.x == 0) fill.first_operands(o);
+    }
     if (until_fetch-- == 0) {
       until_fetch = warps - 1;
       fill.next(i, t, o);
@@ -258,7 +269,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       if (i >= 2 * REACH) {
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
-                           terms.in(at.terms + o.slot * S::terms_slot, w.terms.pitch), a);
+                           terms.in(at.terms + o.slot * S::terms_slot, w.terms.pitch), boxes.columns > 0, a);
         if (reads_operands) release(at.operands_empty + o.slot);
         o = o.after(1);
       }

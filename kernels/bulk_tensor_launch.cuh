@@ -232,16 +232,16 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   return status;
 }
 
-/* Terms of layers along x, for make_terms_map: shape (nz, ny, lo + hi) of the slab, the sum a multiple of 4. */
+/* Terms of layers along x (absorb_terms), for make_terms_map. */
 struct terms_array {
   row_terms rows;
   const float *values;
-  int ny, nz;
+  int ny, planes;
 };
 
 inline cudaError_t make_terms_map(const encoder &e, maps *m, int tile_y, const terms_array &t) {
-  const size_t nx = (size_t)(t.rows.lo + t.rows.hi), ny = (size_t)t.ny;
-  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.nz, nx, nx * ny}, {t.rows.pitch, tile_y});
+  const size_t nx = (size_t)t.rows.pitch, ny = (size_t)t.ny;
+  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny}, {t.rows.pitch, tile_y});
 }
 
 /* Rows of one kind, without images. `terms`: of rows LAYERS_X, else NULL. */

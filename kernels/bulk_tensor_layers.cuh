@@ -1,6 +1,6 @@
 /* bulk_tensor with absorbing layers, in up to three launches:
  *
- *   before   the sweep: what layers along x add, left in an array
+ *   before   the sweep: what layers along x add, one term a point
  *   sweep    of the box of points in no layer along y or z, as ever; the terms come as one more operand (LAYERS_X)
  *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; and images, if
  *            these are in z alone
@@ -28,16 +28,15 @@ inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell 
 /* The terms of the rows of a box whose first row is row y of the slab. */
 inline terms_array terms_of(const absorb_args &a, int y) {
   const absorb_axis &x = a.axis[0];
-  const int early = x.lo % star::PACK, pitch = star::ceil_div(a.width + early, star::PACK) * star::PACK;
-  return {{x.lo, x.hi, a.width, pitch, early, y}, x.psi_in, a.field.ny, a.field.nz};
+  const absorb_terms t = absorb_terms_of(&x, a.width, a.field.nz);
+  return {{x.lo, x.hi, a.width, t.pitch, t.high, t.first, y}, a.terms, a.field.ny, t.planes};
 }
 
-/* Can a sweep with tiles of tile_x points add what layers along x do? Rows of terms are whole packs, and no tile has points
- * of both layers. */
+/* Can a sweep with tiles of tile_x points add what layers along x do? Its box holds rows of terms, and no tile has points of
+ * both layers. */
 inline bool terms_fit(const absorb_args &a, int tile_x) {
   const row_terms t = terms_of(a, 0).rows;
-  return t.lo + t.hi == 0 ||
-         ((t.lo + t.hi) % star::PACK == 0 && t.pitch <= TERMS_MOST && a.field.nx - t.hi >= tile_x);
+  return t.lo + t.hi == 0 || (t.pitch <= TERMS_MOST && a.field.nx - t.hi >= tile_x);
 }
 
 /* Sweeps the box, of which row 0 is row y of the slab. Narrow ones have the small shape's tiles. */

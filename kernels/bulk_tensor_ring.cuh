@@ -23,10 +23,10 @@ struct maps {
 enum row_kind { PLAIN, VIRTUAL_X, LAYERS_X };
 
 /* LAYERS_X: a row has terms for its first `lo` points and its last `hi`, each 0 or `width`; no tile has points of both.
- * Row 0 of the launch is row y of the terms. A box has `pitch` columns; that of the high layer begins `early` columns
- * before it: a box must begin on 16 bytes. */
+ * Row 0 of the launch is row y of the terms. A box has `pitch` columns; those of the high layer are `high` planes further
+ * on and begin at point `first` (absorb_terms). */
 struct row_terms {
-  int lo, hi, width, pitch, early, y;
+  int lo, hi, width, pitch, high, first, y;
 };
 constexpr int TERMS_MOST = 32; /* of `pitch` */
 
@@ -111,16 +111,16 @@ template <class S> struct job {
 /* What is fetched to finish a block's points besides u. */
 struct operand_boxes {
   bool medium;
-  int columns;      /* of terms; 0: none */
-  int column, y, z; /* where its terms begin in the map: of the first output plane */
+  int columns; /* of terms; 0: none */
+  int y, z;    /* where its terms begin in the map: of the first output plane */
 };
 
 template <class S>
 __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_terms &t, const job<S> &j,
                                                   bool layered) {
   const bool low = j.x<t.lo, high = t.hi> 0 && j.x + S::tile_x > a.nx - t.hi;
-  return {a.medium != nullptr, layered && (low || high) ? t.pitch : 0, low ? 0 : t.lo - t.early, t.y + j.y,
-          a.z_begin + j.z};
+  return {a.medium != nullptr, layered && (low || high) ? t.pitch : 0, t.y + j.y,
+          a.z_begin + j.z + (low ? 0 : t.high)};
 }
 
 /* Keeps the rings of a block full. ENDS: wave.ends says where the ghosts at the ends of rows come from. */
@@ -137,6 +137,11 @@ template <class S, bool ENDS> struct filler {
   __device__ __forceinline__ void next(int step, turn<S::stages> t, turn<S::operand_stages> o) const {
     plane(step + S::ahead, t.after(S::ahead));
     if (reads_operands && step >= 2 * REACH) operands(step + S::operand_ahead, o.after(S::operand_ahead));
+  }
+
+  /* Operands of the first output planes. */
+  __device__ __forceinline__ void first_operands(turn<S::operand_stages> o) const {
+    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * REACH + i, o.after(i));
   }
 
   /* Fetches the plane of u of this step, with its halo where it is an output plane. */
@@ -170,7 +175,7 @@ template <class S, bool ENDS> struct filler {
     if (S::equation == EQUATION_WAVE)
       copy_box(slot + S::tile, &m.before, mine.x, mine.y, mine.z + plane, full);
     if (boxes.columns)
-      copy_box(at.terms + t.slot * S::terms_slot, &m.terms, boxes.column, boxes.y, boxes.z + plane, full);
+      copy_box(at.terms + t.slot * S::terms_slot, &m.terms, 0, boxes.y, boxes.z + plane, full);
   }
 };
 

@@ -116,8 +116,10 @@ static size_t absorb_apart(size_t floats) {
   return (floats + page - 1) / page * page + third;
 }
 
-/* Divides `memory` among the arrays of the axes; NULL: only counts. Returns the number of floats. */
-static size_t absorb_deal_out(absorb_axis axes[ABSORB_AXES], const config *c, const slab *s, float *memory) {
+/* Divides `memory` among the arrays of the axes and the terms; NULL: only counts. Returns the number of floats. */
+static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, enum backend on,
+                              float *memory) {
+  absorb_axis *axes = a->axis;
   size_t taken = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
     axes[i] = absorb_axis_of(c, s, i);
@@ -131,12 +133,15 @@ static size_t absorb_deal_out(absorb_axis axes[ABSORB_AXES], const config *c, co
     }
     taken += 3 * state + absorb_aligned(absorb_coefficient_count(c->boundary_width));
   }
-  return taken;
+  if (on != BACKEND_CUDA) return taken;
+  const absorb_terms terms = absorb_terms_of(&axes[0], c->boundary_width, s->nz);
+  if (memory) a->terms = memory + taken;
+  return taken + (size_t)terms.planes * (size_t)s->ny * (size_t)terms.pitch;
 }
 
-size_t absorb_bytes(const config *c, const slab *s) {
-  absorb_axis axes[ABSORB_AXES];
-  return absorb_deal_out(axes, c, s, NULL) * sizeof(float);
+size_t absorb_bytes(const config *c, const slab *s, enum backend on) {
+  absorb_args a;
+  return absorb_deal_out(&a, c, s, on, NULL) * sizeof(float);
 }
 
 /* --- open and close ------------------------------------------------------------------------------------- */
@@ -198,7 +203,7 @@ int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb
   enum { BLOCK_FLOATS = 1 << 18 };
   const config *c = on->config;
   device *dev = on->dev;
-  const size_t floats = absorb_bytes(c, on->slab) / sizeof(float),
+  const size_t floats = absorb_bytes(c, on->slab, dev->table->backend) / sizeof(float),
                coefficients = absorb_coefficient_count(c->boundary_width);
   const size_t block_floats = coefficients > BLOCK_FLOATS ? coefficients : BLOCK_FLOATS;
   void *memory, *block;
@@ -206,7 +211,7 @@ int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb
   if (floats == 0) return 0;
   TRY(dev->table->alloc(dev, &memory, floats * sizeof(float), MEMORY_DEVICE, e));
   a->memory = memory;
-  absorb_deal_out(a->args.axis, c, on->slab, a->memory);
+  absorb_deal_out(&a->args, c, on->slab, dev->table->backend, a->memory);
   absorb_set_weights(a, c, weights);
   TRY(dev->table->alloc(dev, &block, block_floats * sizeof(float), MEMORY_PINNED, e));
   int failed = absorb_zero(a, floats, block, block_floats, e);

@@ -14,7 +14,7 @@
 typedef struct absorb {
   device *dev;      /* not owned */
   absorb_args args; /* of the launches, without the field; axis[].psi_in is the current psi */
-  float *memory;    /* device memory: psi twice, zeta, coefficients */
+  float *memory;    /* device memory: psi twice, zeta, coefficients, terms */
   int z0, nz;       /* of the slab */
 } absorb;
 
@@ -38,8 +38,8 @@ typedef struct absorb_state {
   absorb_slice slices[ABSORB_SLICES];
 } absorb_state;
 
-/* Bytes of device memory that absorb_open takes on this slab; 0 without absorbing faces. */
-size_t absorb_bytes(const config *c, const slab *s);
+/* Bytes of device memory that absorb_open takes on this slab on devices of a kind; 0 without absorbing faces. */
+size_t absorb_bytes(const config *c, const slab *s, enum backend on);
 
 /* How fast waves are, and how long a step is: the same on every slab. */
 typedef struct absorb_motion {

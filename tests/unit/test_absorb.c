@@ -140,7 +140,7 @@ typedef struct outcome {
 } outcome;
 
 static outcome outcome_of(const world *w, const piece *p) {
-  const size_t floats = slab_floats(&p->s), bytes = absorb_bytes(&w->c, &p->s);
+  const size_t floats = slab_floats(&p->s), bytes = absorb_bytes(&w->c, &p->s, BACKEND_HOST);
   outcome o = {.field = aligned_alloc(256, (floats * sizeof(float) + 255) / 256 * 256),
                .state = malloc(bytes),
                .args = p->layers.args};
@@ -165,7 +165,7 @@ static void check_outcome(const world *w, const piece *p, host_operation *run, i
                           const outcome *expected, const char *what) {
   outcome got = outcome_of(w, p);
   for (int part = 0; part < parts; part++) run(&got.args, part, parts);
-  assert_memory_equal(got.state, expected->state, absorb_bytes(&w->c, &p->s));
+  assert_memory_equal(got.state, expected->state, absorb_bytes(&w->c, &p->s, BACKEND_HOST));
   for (int z = -RADIUS; z < p->s.nz + RADIUS; z++)
     for (int y = -RADIUS; y < p->s.ny + RADIUS; y++)
       for (int x = -RADIUS; x < p->s.nx + RADIUS; x++) {
@@ -290,7 +290,7 @@ static void memory_is_as_announced(void **state) {
       assert_ok(slab_init(&s, &(slab_shape){c.nx, c.ny, c.nz, .ghost = RADIUS}, slabs - 1, slabs, &E), &E);
       const problem on = {.dev = dev, .slab = &s, .config = &c};
       assert_ok(absorb_open(&a, &on, &weights, (absorb_motion){1, 0.1}, &E), &E);
-      assert_int_equal(dev->bytes, absorb_bytes(&c, &s));
+      assert_int_equal(dev->bytes, absorb_bytes(&c, &s, dev->table->backend));
       assert_int_equal(dev->pinned_bytes, 0);
       assert_true(absorb_needed(&a) == (i < MIX_COUNT));
       absorb_close(&a);
