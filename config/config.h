@@ -130,6 +130,8 @@ void config_free(config *c);
 
 /* Where a dataset's name, FILE:/path, is cut in two: at its last ":/". NULL where it has none. */
 const char *config_dataset_cut(const char *name);
+/* Are both there, and one file? */
+bool config_same_file(const char *a, const char *b);
 /* Fails (USAGE_OVERRIDE) unless `text` has the form section.key=value. config_load checks the section and the key.
  */
 int config_check_override(const char *text, error *e);

@@ -176,7 +176,7 @@ static int check_checkpoint_path(checker *k) {
   return FAIL(k->e, CONFIG_TOO_LONG, k->place, "output", "path", CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
 }
 
-static bool check_same_file(const char *a, const char *b) {
+bool config_same_file(const char *a, const char *b) {
   struct stat s, t;
   return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
@@ -188,7 +188,7 @@ static const char *check_rest(const char *file, const char *path) {
   if (strncmp(check_base(file), base, strlen(base)) != 0) return NULL;
   snprintf(folder[0], sizeof folder[0], "%.*s.", (int)(check_base(file) - file), file);
   snprintf(folder[1], sizeof folder[1], "%.*s.", (int)(base - path), path);
-  return strcmp(folder[0], folder[1]) == 0 || check_same_file(folder[0], folder[1]) ? rest : NULL;
+  return strcmp(folder[0], folder[1]) == 0 || config_same_file(folder[0], folder[1]) ? rest : NULL;
 }
 
 /* Is `file` PATH.STEP followed by `ending`? */
@@ -210,11 +210,11 @@ static bool check_holds(const char *file, const char *name) {
   const char *cut = config_dataset_cut(name);
   if (!cut) return false;
   snprintf(holder, sizeof holder, "%.*s", (int)(cut - name), name);
-  return check_same_file(file, holder);
+  return config_same_file(file, holder);
 }
 
 static bool check_is_input(const config *c, const char *file) {
-  bool found = check_same_file(file, c->file) || check_holds(file, c->diffusivity_file) ||
+  bool found = config_same_file(file, c->file) || check_holds(file, c->diffusivity_file) ||
                check_holds(file, c->velocity_file) || check_holds(file, c->initial_file) ||
                check_holds(file, c->previous_file) || check_holds(file, c->receivers_file);
   for (int i = 0; i < c->source_count; i++) found = found || check_holds(file, c->sources[i].wavelet_file);

@@ -109,7 +109,7 @@ const char *config_dataset_cut(const char *name) {
 
 static bool value_has_form(const char *text, const choice *k) {
   double number;
-  const char *dataset = strstr(text, ":/");
+  const char *dataset = config_dataset_cut(text);
   switch (k->form) {
   case FORM_WORD:
     return strcmp(k->name, text) == 0;

@@ -56,6 +56,9 @@ static int main_read_config(config *c, const cli *options, error *e) {
   memcpy(more, options->overrides, count * sizeof *all);
   config_load(c, options->config_file, (int)count + (more > all), all, e);
   free(all);
+  if (!e->id && options->restart && config_same_file(options->restart, c->report_file))
+    FAIL(e, CONFIG_VALUE, "command line", "report", "file", "a file other than that of --restart",
+         c->report_file);
   return e->id;
 }
 

@@ -529,6 +529,12 @@ def options(program):
     check({"a.json", "b.json"} & program.files() == {"b.json"}, f"the later of two reports: {program.files()}")
     for name in (config, "./out/../out/u.00000003.hdf"):
         program.fail(1, ["command line: [report] file: expected a file that the run neither"], "--report", name, config)
+    program.succeed(config, "output.path=out/c", "checkpoint.every_steps=2")
+    saved = (program.folder / "out/c.checkpoint.00000002.h5").rename(program.folder / "kept.h5")
+    before = saved.read_bytes()
+    program.fail(1, ["command line: [report] file: expected a file other than that of --restart"],
+                 "--restart", "kept.h5", "--report", "./kept.h5", config, "output.path=out/d")
+    check(saved.read_bytes() == before, "the report replaced the checkpoint of --restart")
 
 
 @case

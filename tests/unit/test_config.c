@@ -135,6 +135,9 @@ static void test_values(void **state) {
       {BASE, "initial.u=file.h5:/",
        "command line: [initial] u: expected zero, gaussian, random, a number or FILE:/dataset, got "
        "'file.h5:/'"},
+      {BASE, "initial.u=a:/b.h5:/",
+       "command line: [initial] u: expected zero, gaussian, random, a number or FILE:/dataset, got "
+       "'a:/b.h5:/'"},
       {BASE, "initial.u=:/u",
        "command line: [initial] u: expected zero, gaussian, random, a number or FILE:/dataset, got ':/u'"},
       {BASE, "initial.u=-1e39",
