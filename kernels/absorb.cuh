@@ -6,8 +6,8 @@
 #include "absorb.h"
 
 /* What comes before a sweep of points in no layer along y or z and the walks through the other points (absorb_whole.cuh):
- * leaves what layers along x add in args->terms (absorb_terms). They are at most 32 wide (TERMS_MOST), rows at least 64
- * long. */
+ * leaves what layers along x add in args->terms (absorb_terms). A row of terms has at most 32 floats (TERMS_MOST), one of
+ * the field at least 64. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
 
 namespace absorbing {

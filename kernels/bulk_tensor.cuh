@@ -229,10 +229,12 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   turn<S::stages> t = {0, 0};
   turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  if (!LAYERED) await_and_admit(w);
+  /* Before the first wave terms are made (absorb_before.cu), by a launch that has waited for u: so u can be read early. */
+  const bool early = LAYERED && w.first == 0;
+  if (!early) await_and_admit(w);
   if (threadIdx.x == 0) {
     for (int i = 0; i < S::ahead; i++) fill.plane(i, t.after(i));
-    if (!LAYERED) fill.first_operands(o);
+    if (!early) fill.first_operands(o);
   }
   __syncthreads();
 
@@ -246,8 +248,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
-    /* Until now it reads u alone, for which the launch before has waited (absorb_before.cu). */
-    if (LAYERED && i == REACH) {
+    if (LAYERED && i == REACH && w.first == 0) { /* early */
       await_and_admit(w);
       if (threadIdx.x == 0) fill.first_operands(o);
     }

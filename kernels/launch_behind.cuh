@@ -1,6 +1,7 @@
 /* Launches that start on the GPU while the launch before them in the stream ends ("programmatic dependent launch",
  * Hopper and later). This hides most of the one or two microseconds that a launch costs. The kernel keeps the order
- * itself: it calls await_launch_before before it touches device memory.
+ * itself: it calls await_launch_before before it touches what launches that may still run write, or overwrites what they
+ * read.
  *
  *   launch_behind         host: enqueues such a launch
  *   await_launch_before   device: waits until the launch before has ended

@@ -117,7 +117,7 @@ static size_t absorb_apart(size_t floats) {
 }
 
 /* Divides `memory` among the arrays of the axes and the terms; NULL: only counts. Returns the number of floats. */
-static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, enum backend on,
+static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, enum backend backend,
                               float *memory) {
   absorb_axis *axes = a->axis;
   size_t taken = 0;
@@ -133,15 +133,15 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, en
     }
     taken += 3 * state + absorb_aligned(absorb_coefficient_count(c->boundary_width));
   }
-  if (on != BACKEND_CUDA) return taken;
+  if (backend != BACKEND_CUDA) return taken;
   const absorb_terms terms = absorb_terms_of(&axes[0], c->boundary_width, s->nz);
   if (memory) a->terms = memory + taken;
   return taken + (size_t)terms.planes * (size_t)s->ny * (size_t)terms.pitch;
 }
 
-size_t absorb_bytes(const config *c, const slab *s, enum backend on) {
+size_t absorb_bytes(const config *c, const slab *s, enum backend backend) {
   absorb_args a;
-  return absorb_deal_out(&a, c, s, on, NULL) * sizeof(float);
+  return absorb_deal_out(&a, c, s, backend, NULL) * sizeof(float);
 }
 
 /* --- open and close ------------------------------------------------------------------------------------- */

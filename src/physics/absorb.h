@@ -39,7 +39,7 @@ typedef struct absorb_state {
 } absorb_state;
 
 /* Bytes of device memory that absorb_open takes on this slab on devices of a kind; 0 without absorbing faces. */
-size_t absorb_bytes(const config *c, const slab *s, enum backend on);
+size_t absorb_bytes(const config *c, const slab *s, enum backend backend);
 
 /* How fast waves are, and how long a step is: the same on every slab. */
 typedef struct absorb_motion {
