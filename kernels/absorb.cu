@@ -238,7 +238,8 @@ static __global__ void __launch_bounds__(BLOCK, 3)
   if (y < s.y.hi) revisit_rows(a, s.images, {z, y, s.y.hi});
 }
 
-/* Layers of `width` points, across which there are tiles_x tiles of x and `others` points of the third axis. */
+/* Layers of `width` points, cut as if there were two of them; across them are tiles_x tiles of x and `others` points of the
+ * third axis. */
 static layers layers_of(const span &s, unsigned tiles_x, int others, int width) {
   layers l = {s.boxes(), tiles_x * blocks_for(others, WARPS), 1};
   while (2 * l.tiles * WARPS * l.pieces < ENOUGH && (int)l.pieces * PIECE < width) l.pieces++;

@@ -300,7 +300,7 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
   if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
 }
 
-/* Layers of `width` points. */
+/* Layers of `width` points, cut as if there were two of them. */
 inline layers marches(const span &s, unsigned tiles, int width) {
   layers l = {s.boxes(), tiles, 1};
   while (2 * l.tiles * l.pieces < WHOLE_ENOUGH && (int)(l.pieces + 1) * WHOLE_PIECE <= width) l.pieces++;
