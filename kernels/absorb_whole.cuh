@@ -1,7 +1,7 @@
 /* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the 16
  * of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four rows in
- * registers. A launch before has left what layers along x add (absorb_cuda_before). Walks along z come first, of
- * them those through layers along y, which take longest: in the shadow of the sweep where it leaves multiprocessors free.
+ * registers. A launch before has left what layers along x add (absorb_cuda_before). Walks along z come first, of them those
+ * through layers along y, which take longest: in the shadow of the sweep where it leaves multiprocessors free.
  * The last blocks store images in z, which would else cost a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH

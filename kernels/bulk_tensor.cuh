@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
-    if (LAYERED && i == REACH && w.first == 0) { /* early */
+    if (early && i == REACH) {
       await_and_admit(w);
       if (threadIdx.x == 0) fill.first_operands(o);
     }
