@@ -1,7 +1,7 @@
 /* A block's walk along an axis with tiles of the field across it, in a ring in shared memory that the copy engine fills:
  *
  *   a warp:     wait empty ─ copy tile | left | right ──► full        (AHEAD tiles in front; warps take turns)
- *   a thread:   what it alone needs, TURNS turns ahead, by copies of its own
+ *   a thread:   what it alone needs, one or two turns ahead, by copies of its own
  *   each turn:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile itself ─ empty
  *
  * A warp owns a row of 128 points, a thread a pack of 4, whose four rows before and after it it has in registers. */
@@ -27,12 +27,14 @@ enum {
   SLOT = BOX + 2 * SIDE,
   SLOTS = 8,
   AHEAD = SLOTS - GHOST_REACH - 2, /* tiles that are asked for before they are needed */
-  TURNS = 2                        /* the same for what is a thread's own */
+  OPERANDS = 10                    /* packs of a thread's own, of one turn or of several */
 };
-/* What a thread alone needs in a turn. */
-enum operand { BEFORE, ZETA, OUT, MEDIUM, TERM, OPERANDS };
+/* What a thread alone needs in a turn; from ZETA_Y on: where two layers cross, of the layer along y. */
+enum operand { BEFORE, ZETA, OUT, MEDIUM, TERM, ZETA_Y, BEFORE_Y };
+static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (TERM + 1) == OPERANDS,
+              "one turn, or two");
 
-constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = TURNS * OPERANDS * WALK_THREADS * PACK;
+constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * WALK_THREADS * PACK;
 constexpr size_t WALK_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
 
 /* u in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers: what lies outside a map comes
@@ -49,8 +51,8 @@ struct course {
   bool images;
 };
 
-/* A thread on its way along axis 1 (y) or 2 (z), up or down. */
-template <int AXIS, int INWARD> struct walk {
+/* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. */
+template <int AXIS, int INWARD, int TURNS> struct walk {
   const kernel_args &f;
   const walk_maps &maps;
   const course c;
@@ -102,12 +104,11 @@ template <int AXIS, int INWARD> struct walk {
     return ring + j % SLOTS * SLOT + (row + GHOST_REACH) * TILE_X + lane * PACK;
   }
 
-  __device__ __forceinline__ float *operand(int t, enum operand o) const {
-    return own + (t % TURNS * OPERANDS + o) * (WALK_THREADS * PACK);
+  __device__ __forceinline__ float *operand(int t, int o) const {
+    return own + (t % TURNS * (OPERANDS / TURNS) + o) * (WALK_THREADS * PACK);
   }
   /* Starts the copy of those points of a pack whose bits are set. */
-  __device__ __forceinline__ void ask(int t, enum operand o, const float *from, bool pack,
-                                      unsigned points) const {
+  __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
     float *to = operand(t, o);
     if (pack) return bulk_tensor::copy_pack(to, from);
 #pragma unroll

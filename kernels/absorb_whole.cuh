@@ -17,11 +17,18 @@ enum {
   WHOLE_ENOUGH = 264 /* blocks, as many as are resident: where there are fewer, layers are cut into pieces */
 };
 
+/* Two floats on 8 bytes. */
+static __device__ __forceinline__ void load_pair(float v[2], const float *from) {
+  const float2 p = *reinterpret_cast<const float2 *>(from);
+  v[0] = p.x, v[1] = p.y;
+}
+
 /* Through a layer along AXIS. PACKS: rows are whole packs. CROSSING: along z, in rows that lie in a layer along y too. */
 template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
+  static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
   const absorb_args &a;
   const absorb_axis &s;
-  walk<AXIS, INWARD> w;
+  walk<AXIS, INWARD, TURNS> w;
   ptrdiff_t state_step, state;        /* as step and at, of the state */
   ptrdiff_t term_step, term;          /* ... of the terms of layers along x */
   bool has_term;                      /* has the pack points in a layer along x? */
@@ -47,6 +54,16 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
   __device__ __forceinline__ const float *remembered(int t, int k) const {
     return s.psi_in + (state + (min(w.c.i + t + k, a.width - 1) - w.c.i) * state_step);
   }
+  /* CROSSING: starts the copies of what add_along_y reads. */
+  __device__ __forceinline__ void ask_along_y(int t) const {
+    const absorb_axis &sy = a.axis[1];
+    const unsigned points = PACKS ? 0 : w.existing();
+    if (t >= w.c.count || w.lanes < 1) return;
+    w.ask(t, ZETA_Y, sy.zeta + state_along_y(t, 0), PACKS, points);
+#pragma unroll
+    for (int k = 0; k <= ABSORB_BEYOND; k++)
+      w.ask(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k), PACKS, points);
+  }
   __device__ __forceinline__ void ask_for(int t) const {
     const kernel_args &f = a.field;
     if (t < w.c.count && w.lanes > 0) {
@@ -66,49 +83,51 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
     for (int n = 0; n < PACK; n++)
       psi[k][n] = absorb_psi(psi_a, psi_b, a.difference, &w.u[GHOST_REACH + k][n], PACK, before[n]);
   }
-  __device__ __forceinline__ void get_pair(float v[2], const float *from, int first) const {
-    if (PACKS) {
-      const float2 p = *reinterpret_cast<const float2 *>(from);
-      v[0] = p.x, v[1] = p.y;
-    } else {
-#pragma unroll
-      for (int n = 0; n < 2; n++) v[n] = first + n < w.lanes ? from[n] : 0;
-    }
+  /* CROSSING: where psi[i + k] of the layer along y is, in turn t. */
+  __device__ __forceinline__ ptrdiff_t state_along_y(int t, int k) const {
+    const absorb_axis &sy = a.axis[1];
+    const absorb_place p = absorb_locate(&sy, w.y());
+    const int row = (w.z() + t * INWARD) * (sy.lo + sy.hi) + absorb_stored(&sy, a.width, p, p.i + k);
+    return (ptrdiff_t)row * a.field.nx + w.x();
   }
-  /* CROSSING: adds what the layer along y adds to points FIRST and FIRST + 1 of the pack, and stores their psi and zeta.
-   * Two at a time: four would need too many registers. */
-  template <int FIRST> __device__ __forceinline__ void add_along_y(int t, float sum[PACK]) const {
+  /* CROSSING: adds what the layer along y adds, and stores its psi and zeta. Two points at a time: four would need too many
+   * registers. */
+  __device__ __forceinline__ void add_along_y(int t, float sum[PACK]) const {
     const absorb_axis &sy = a.axis[1];
     const absorb_place p = absorb_locate(&sy, w.y());
     const int step = p.inward * TILE_X;
-    const float *u = w.tile(t + GHOST_REACH) + FIRST, *b = sy.coefficients + p.i;
-    const ptrdiff_t nx = a.field.nx,
-                    at = (ptrdiff_t)(w.z() + t * INWARD) * (sy.lo + sy.hi) * nx + w.x() + FIRST;
-    const ptrdiff_t own_at = at + absorb_stored(&sy, a.width, p, p.i) * nx;
-    float before[ABSORB_BEYOND + 1][2], zeta[2], rows[2 * GHOST_REACH + 1][2];
-    if (FIRST >= w.lanes) return;
+    const float *b = sy.coefficients + p.i;
+    float psi_y[PACK], zeta_y[PACK];
 #pragma unroll
-    for (int k = 0; k <= ABSORB_BEYOND; k++)
-      get_pair(before[k], sy.psi_in + (at + absorb_stored(&sy, a.width, p, p.i + k) * nx), FIRST);
-    get_pair(zeta, sy.zeta + own_at, FIRST);
+    for (int first = 0; first < PACK; first += 2) {
+      const float *u = w.tile(t + GHOST_REACH) + first;
+      float rows[2 * GHOST_REACH + 1][2], before[ABSORB_BEYOND + 1][2], zeta[2];
 #pragma unroll
-    for (int r = -GHOST_REACH; r <= GHOST_REACH; r++) {
-      const float2 v = *reinterpret_cast<const float2 *>(u + r * step);
-      rows[GHOST_REACH + r][0] = v.x, rows[GHOST_REACH + r][1] = v.y;
+      for (int r = -GHOST_REACH; r <= GHOST_REACH; r++) load_pair(rows[GHOST_REACH + r], u + r * step);
+#pragma unroll
+      for (int k = 0; k <= ABSORB_BEYOND; k++) load_pair(before[k], w.operand(t, BEFORE_Y + k) + first);
+      load_pair(zeta, w.operand(t, ZETA_Y) + first);
+#pragma unroll
+      for (int n = 0; n < 2; n++) {
+        const float *point = &rows[GHOST_REACH][n];
+        float renewed[ABSORB_BEYOND + 1];
+#pragma unroll
+        for (int k = 0; k <= ABSORB_BEYOND; k++)
+          renewed[k] = absorb_psi(b[2 * a.width + k], b[3 * a.width + ABSORB_BEYOND + k], a.difference,
+                                  point + 2 * k, 2, before[k][n]);
+        const float slope = absorb_slope(&sy, renewed[0], renewed[1], renewed[2], renewed[3]);
+        psi_y[first + n] = renewed[0];
+        zeta_y[first + n] =
+            absorb_zeta(b[0], b[a.width], absorb_second(&sy, a.field.wy, point, 2), slope, zeta[n]);
+        sum[first + n] += slope + zeta_y[first + n];
+      }
+      asm volatile("" ::: "memory"); /* or all is loaded at once */
     }
-#pragma unroll
-    for (int n = 0; n < 2; n++) {
-      const float *point = &rows[GHOST_REACH][n];
-      float renewed[ABSORB_BEYOND + 1];
-#pragma unroll
-      for (int k = 0; k <= ABSORB_BEYOND; k++)
-        renewed[k] = absorb_psi(b[2 * a.width + k], b[3 * a.width + ABSORB_BEYOND + k], a.difference,
-                                point + 2 * k, 2, before[k][n]);
-      const float slope = absorb_slope(&sy, renewed[0], renewed[1], renewed[2], renewed[3]);
-      zeta[n] = absorb_zeta(b[0], b[a.width], absorb_second(&sy, a.field.wy, point, 2), slope, zeta[n]);
-      sum[FIRST + n] += slope + zeta[n];
-      if (FIRST + n < w.lanes) sy.psi_out[own_at + n] = renewed[0], sy.zeta[own_at + n] = zeta[n];
-    }
+    if (w.lanes < 1) return;
+    const unsigned points = PACKS ? 0 : w.existing();
+    const ptrdiff_t at = state_along_y(t, 0);
+    w.put(sy.psi_out + at, psi_y, PACKS, points);
+    w.put(sy.zeta + at, zeta_y, PACKS, points);
   }
   /* What layers along the axes before this one add. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
@@ -125,7 +144,10 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
 #pragma unroll
       for (int n = 0; n < PACK; n++)
         if (n < w.lanes) before[k][n] = remembered(0, k)[n];
-    for (int t = 0; t < TURNS; t++) ask_for(t);
+    for (int t = 0; t < TURNS; t++) {
+      if (CROSSING) ask_along_y(t);
+      ask_for(t);
+    }
     w.start();
 #pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) renew(0, k, before[k]);
@@ -141,9 +163,8 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
     if (CROSSING) {
       w.await_own();
       look_up(along, t);
-      add_along_y<0>(t, along);
-      asm volatile("" ::: "memory"); /* or all is loaded at once */
-      add_along_y<2>(t, along);
+      add_along_y(t, along);
+      ask_along_y(t + TURNS); /* with the rest of that turn's group; here, to have more time */
     }
     w.release(t + GHOST_REACH);
     w.await_own();
