@@ -83,10 +83,14 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
     for (int n = 0; n < PACK; n++)
       psi[k][n] = absorb_psi(psi_a, psi_b, a.difference, &w.u[GHOST_REACH + k][n], PACK, before[n]);
   }
+  /* CROSSING: the row's place in the layer along y; rows past the grid, which store nothing, have the last one's. */
+  __device__ __forceinline__ absorb_place place_along_y() const {
+    return absorb_locate(&a.axis[1], min(w.y(), a.field.ny - 1));
+  }
   /* CROSSING: where psi[i + k] of the layer along y is, in turn t. */
   __device__ __forceinline__ ptrdiff_t state_along_y(int t, int k) const {
     const absorb_axis &sy = a.axis[1];
-    const absorb_place p = absorb_locate(&sy, w.y());
+    const absorb_place p = place_along_y();
     const int row = (w.z() + t * INWARD) * (sy.lo + sy.hi) + absorb_stored(&sy, a.width, p, p.i + k);
     return (ptrdiff_t)row * a.field.nx + w.x();
   }
@@ -94,7 +98,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
    * registers. */
   __device__ __forceinline__ void add_along_y(int t, float sum[PACK]) const {
     const absorb_axis &sy = a.axis[1];
-    const absorb_place p = absorb_locate(&sy, w.y());
+    const absorb_place p = place_along_y();
     const int step = p.inward * TILE_X;
     const float *b = sy.coefficients + p.i;
     float psi_y[PACK], zeta_y[PACK];
