@@ -67,7 +67,7 @@ def finish(program, config, last):
 
 QUICK_LEGS = [
     Leg("SIGUSR1 to one rank of 3", [75], 3, signal.SIGUSR1, "rank"),
-    Leg("SIGTERM to mpirun, 3 ranks", [1, 143], 3, signal.SIGTERM),
+    Leg("SIGTERM to mpirun, 3 ranks, with patience", [1, 143], 3, signal.SIGTERM, launch=PATIENT),
     Leg("SIGINT without mpirun", [75], 0, signal.SIGINT),
     Leg("time.max_seconds = 2", [75], 1, options=["time.max_seconds=2"]),
 ]
