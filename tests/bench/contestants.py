@@ -1,5 +1,6 @@
 """The programs that host_peers.py compares."""
 import gc
+import itertools
 import json
 import os
 import re
@@ -169,7 +170,10 @@ class Yask(Contestant):
                             "OMP_NUM_THREADS": str(args.threads)}
         self.common = ["-g", n, "-outer_threads", args.threads, "-sleep", 0, "-num_trials"]
         self.tried = {}
-        tuned = [self.tune(kernel, steps, args.yask_tune) for kernel in kernels for steps in args.yask_steps]
+        tuned = []
+        for kernel, steps in itertools.product(kernels, args.yask_steps):
+            blocks = self.tune(kernel, steps, args.yask_tune)
+            tuned += [self.rate(kernel, steps, sizes) for sizes in dict.fromkeys([blocks, self.even(blocks, n)])]
         fastest_first = [command for _, command in sorted(tuned, reverse=True, key=lambda one: one[0])]
         self.command = next(filter(self.is_right, fastest_first), None)
         if not self.command:
@@ -182,7 +186,7 @@ class Yask(Contestant):
         return not needs or needs.group().replace("avx512", "avx512f") in Path("/proc/cpuinfo").read_text().split()
 
     def is_right(self, command):
-        """Does the program's own test pass? With four steps a block and some sizes of blocks it does not."""
+        """Does the program's own test pass? With four steps a block it does not where the last block is narrow."""
         try:
             self.run([*command, "-validate", "-trial_steps", 8])
             return True
@@ -199,13 +203,21 @@ class Yask(Contestant):
         return float(text.rstrip("KMGT")) * 1000.0 ** ("KMGT".find(text[-1]) + 1)
 
     def tune(self, kernel, steps, seconds):
-        """(Gpts/s, command) with the blocks that the auto-tuner found."""
+        """The blocks that the auto-tuner finds."""
         log, _ = self.run([kernel, "-bt", steps, "-auto_tune_trial_secs", seconds, "-trial_time", 0.1])
-        blocks = re.search(r"applying size t=\d+ \* x=(\d+) \* y=(\d+) \* z=(\d+)", log).groups()
+        return tuple(map(int, re.search(r"applying size t=\d+ \* x=(\d+) \* y=(\d+) \* z=(\d+)", log).groups()))
+
+    @staticmethod
+    def even(blocks, n):
+        """Blocks of about these sizes, multiples of 8, of which the last is about as wide as the others."""
+        return tuple(-(-n // (8 * max(1, round(n / size)))) * 8 for size in blocks)
+
+    def rate(self, kernel, steps, blocks):
+        """(Gpts/s, command) with these blocks."""
         command = [kernel, "-bt", steps, *(part for axis, size in zip("xyz", blocks) for part in (f"-b{axis}", size)),
                    "-no-pre_auto_tune"]
         _, rate = self.run([*command, "-trial_time", 0.2], TRIALS)
-        self.tried[f"{kernel.name} -bt {steps} {'x'.join(blocks)}"] = rate
+        self.tried[f"{kernel.name} -bt {steps} {'x'.join(map(str, blocks))}"] = rate
         return rate, command
 
     def steps(self, count):

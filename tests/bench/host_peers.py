@@ -4,9 +4,10 @@ with a velocity field, order 8, float32, N^3 points, the same number of threads.
 rank for each thread.   host_peers.py STENCIL [N ...] [options]   (default 256 512; --help)
 
 Every contestant tunes itself first: the program chooses kernel and steps a pass, Devito's autotuner (aggressive) the
-blocks, YASK's the blocks for each kernel found and each number of steps a block that --yask-steps names; the fastest
-that passes its own test takes part. Rates are without start-up, tuning and compilation, as each reports them. On a
-machine that others use, too, the best turn says most; medians are given beside it. YASK's `3axis`, an average of 25 points, needs no weights.
+blocks, YASK's the blocks for each kernel found and each number of steps a block that --yask-steps names, beside blocks
+of about their size that divide the grid evenly; the fastest that passes its own test takes part. Rates are without
+start-up, tuning and compilation, as each reports them. On a machine that others use, too, the best turn says most;
+medians are given beside it. YASK's `3axis`, an average of 25 points, needs no weights.
 Needs numpy and h5py. Devito (pip install devito) is skipped where this Python does not have it, YASK without --yask
 FOLDER, whose bin/ has yask_kernel.iso3dfd*.exe and .3axis*.exe of radius 4 (make stencil=3axis radius=4 mpi=0).
 Exit 1 if the program itself could not be measured, or a peer computes something else.
