@@ -69,25 +69,26 @@ struct beside {
  * that reflects. A row has at least two packs (registry.c), so none is at both. */
 struct mirror {
   bool left, right;
-  float sign; /* images are their points times this */
 };
 
-/* Sets the ghosts of row[] = 4 neighbours on the left, 4 own points, 4 on the right. */
-__device__ __forceinline__ void reflect(float row[PACK + 2 * REACH], const mirror &at) {
+/* Sets the ghosts of row[] = 4 neighbours on the left, 4 own points, 4 on the right. What images are their points times
+ * stays in `e`, the launch's constants: a thread has no register to spare for it. */
+__device__ __forceinline__ void reflect(float row[PACK + 2 * REACH], const mirror &at, const row_ends &e) {
   constexpr int FIRST = REACH, LAST = REACH + PACK - 1;
 #pragma unroll
   for (int r = 1; r <= REACH; r++) {
-    if (at.left) row[FIRST - r] = __fmul_rn(at.sign, row[FIRST + r]);
-    if (at.right) row[LAST + r] = __fmul_rn(at.sign, row[LAST - r]);
+    if (at.left) row[FIRST - r] = __fmul_rn(e.left, row[FIRST + r]);
+    if (at.right) row[LAST + r] = __fmul_rn(e.right, row[LAST - r]);
   }
 }
 
 /* Points on a face of odd reflection are 0. */
-template <class S> __device__ __forceinline__ void hold(float done[S::rows][PACK], const mirror &at) {
+template <class S>
+__device__ __forceinline__ void hold(float done[S::rows][PACK], const mirror &at, const row_ends &e) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    if (at.left && at.sign < 0) done[j][0] = 0;
-    if (at.right && at.sign < 0) done[j][PACK - 1] = 0;
+    if (at.left && e.left < 0) done[j][0] = 0;
+    if (at.right && e.right < 0) done[j][PACK - 1] = 0;
   }
 }
 
@@ -97,7 +98,8 @@ template <class S, bool MIRRORS> struct place {
   int own, in_tile;   /* of the first point in a slot and in a plane of operands, floats */
   beside left, right; /* neighbours in x */
   mirror end;
-  int rows, lanes; /* that exist; may be < 1 */
+  int rows,
+      lanes; /* that exist; may be < 1. With ghosts in x that are not in memory, lanes is PACK, and rows tells */
 
   __device__ __forceinline__ place(const kernel_args &a, const wave &w, const job<S> &mine) {
     x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
@@ -107,9 +109,9 @@ template <class S, bool MIRRORS> struct place {
     right = x + PACK < S::tile_x && !in_column ? beside{own + PACK, S::pitch}
                                                : beside{S::plane + S::side + y * REACH, REACH};
     const bool row_begin = MIRRORS && mine.x + x == 0;
-    end = {row_begin && w.ends.left != 0, row_end && w.ends.right != 0,
-           row_begin ? w.ends.left : w.ends.right};
+    end = {row_begin && w.ends.left != 0, row_end && w.ends.right != 0};
     rows = min(a.ny - mine.y, w.tile_y) - y, lanes = a.nx - (mine.x + x);
+    if (MIRRORS) rows = lanes > 0 ? rows : 0, lanes = PACK; /* nx is a multiple of PACK: one register less */
   }
 };
 
@@ -117,7 +119,7 @@ template <class S, bool MIRRORS> struct place {
 template <class S, bool MIRRORS>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
                                          const float *slot, const place<S, MIRRORS> &own,
-                                         const kernel_args &a) {
+                                         const kernel_args &a, const row_ends &e) {
   float row[S::rows][PACK + 2 * REACH];
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
@@ -125,7 +127,7 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
     load(row[j] + REACH + PACK, slot + own.right.at + j * own.right.pitch);
 #pragma unroll
     for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
-    if (MIRRORS) reflect(row[j], own.end);
+    if (MIRRORS) reflect(row[j], own.end, e);
   }
   star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
@@ -180,7 +182,7 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
 }
 
 /* Stores what exists, `rows` rows of `lanes` points. Plain stores: evict-first ones measured slower. */
-template <class S>
+template <class S, bool MIRRORS>
 __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK], int rows, int lanes,
                                       size_t pitch) {
   if (rows >= S::rows && lanes >= PACK) {
@@ -188,8 +190,8 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
     for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
     return;
   }
-  /* Heat alone: the wave would spill more with layers, jacobi was not tried. */
-  if (S::equation == EQUATION_HEAT && lanes >= PACK) {
+  /* Without mirrors heat alone: the wave would spill more with layers, jacobi was not tried. */
+  if ((MIRRORS || S::equation == EQUATION_HEAT) && lanes >= PACK) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++, to += pitch)
       if (j < rows) put(to, done[j]);
@@ -227,14 +229,13 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
   const filler<S, MIRRORS || LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
-  turn<S::operand_stages> o = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
   /* Before the first wave terms are made (absorb_before.cu), by a launch that has waited for u: so u can be read early. */
   const bool early = LAYERED && w.first == 0;
   if (!early) await_and_admit(w);
   if (threadIdx.x == 0) {
     for (int i = 0; i < S::ahead; i++) fill.plane(i, t.after(i));
-    if (!early) fill.first_operands(o);
+    if (!early) fill.first_operands();
   }
   __syncthreads();
 
@@ -250,11 +251,11 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
     if (early && i == REACH) {
       await_and_admit(w);
-      if (threadIdx.x == 0) fill.first_operands(o);
+      if (threadIdx.x == 0) fill.first_operands();
     }
     if (until_fetch-- == 0) {
       until_fetch = warps - 1;
-      fill.next(i, t, o);
+      fill.next(i, t);
       if (S::roomy) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
     }
     __syncwarp();
@@ -264,15 +265,15 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own.own + j * S::pitch);
     star::arrive<S>(done, sums, u, a);
-    if (mine.owns(i)) add_arms(sums[4], u, slot, own, a);
+    if (mine.owns(i)) add_arms(sums[4], u, slot, own, a, w.ends);
     if (S::needs_centre) {
       float *centres = at.centres + i % REACH * S::tile + own.in_tile; /* this thread's alone */
       if (i >= 2 * REACH) {
+        const turn<S::operand_stages> o = mine.operands(i);
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
                            terms.in(at.terms + o.slot * S::terms_slot, w.terms.pitch), boxes.columns > 0, a);
         if (reads_operands) release(at.operands_empty + o.slot);
-        o = o.after(1);
       }
 #pragma unroll
       for (int j = 0; j < S::rows; j++) { /* read again: u would take the registers that `done` needs */
@@ -281,8 +282,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       }
     }
     release(at.empty + t.slot);
-    if (MIRRORS) hold<S>(done, own.end);
-    if (i >= 2 * REACH) store<S>(to, done, own.rows, own.lanes, a.pitch);
+    if (MIRRORS) hold<S>(done, own.end, w.ends);
+    if (i >= 2 * REACH) store<S, MIRRORS>(to, done, own.rows, own.lanes, a.pitch);
     if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }

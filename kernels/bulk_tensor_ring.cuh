@@ -66,6 +66,10 @@ struct wave {
 /* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
 template <int SLOTS> struct turn {
   int slot, parity;
+  /* The place of item n. */
+  static __device__ __forceinline__ turn of(int n) {
+    return {(int)((unsigned)n % SLOTS), (int)((unsigned)n / SLOTS & 1)};
+  }
   __device__ __forceinline__ turn after(int n) const {
     return slot + n < SLOTS ? turn{slot + n, parity} : turn{slot + n - SLOTS, parity ^ 1};
   }
@@ -104,6 +108,10 @@ template <class S> struct job {
   }
   /* Is the plane of this step an output plane? If not, it only adds to sums in z. */
   __device__ __forceinline__ bool owns(int step) const { return step >= REACH && step < planes + REACH; }
+  /* Where the operands lie that finish the output plane of this step: computed, since to keep it takes two registers. */
+  static __device__ __forceinline__ turn<S::operand_stages> operands(int step) {
+    return turn<S::operand_stages>::of(step - 2 * REACH);
+  }
 };
 
 /* --- what one thread at a time does ------------------------------------------------------------------------- */
@@ -134,14 +142,14 @@ template <class S, bool ENDS> struct filler {
   bool reads_operands;
 
   /* What a warp does whose turn it is. */
-  __device__ __forceinline__ void next(int step, turn<S::stages> t, turn<S::operand_stages> o) const {
+  __device__ __forceinline__ void next(int step, turn<S::stages> t) const {
     plane(step + S::ahead, t.after(S::ahead));
-    if (reads_operands && step >= 2 * REACH) operands(step + S::operand_ahead, o.after(S::operand_ahead));
+    if (reads_operands && step >= 2 * REACH) operands(step + S::operand_ahead);
   }
 
   /* Operands of the first output planes. */
-  __device__ __forceinline__ void first_operands(turn<S::operand_stages> o) const {
-    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * REACH + i, o.after(i));
+  __device__ __forceinline__ void first_operands() const {
+    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * REACH + i);
   }
 
   /* Fetches the plane of u of this step, with its halo where it is an output plane. */
@@ -164,8 +172,9 @@ template <class S, bool ENDS> struct filler {
   }
 
   /* Fetches what finishing the output plane of this step takes besides u. */
-  __device__ __forceinline__ void operands(int step, turn<S::operand_stages> t) const {
+  __device__ __forceinline__ void operands(int step) const {
     if (step >= mine.steps) return;
+    const turn<S::operand_stages> t = mine.operands(step);
     float *slot = at.operands + t.slot * S::operand_slot;
     barrier *full = at.operands_full + t.slot;
     wait(at.operands_empty + t.slot, t.parity ^ 1);
