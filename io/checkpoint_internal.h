@@ -6,7 +6,7 @@
 #include "checkpoint.h"
 #include "io_internal.h"
 
-enum { CHECKPOINT_FORMAT = 4 };
+enum { CHECKPOINT_FORMAT = 5 };
 
 /* --- checkpoint_seal.c: whether a file is as it was written --- */
 

@@ -130,7 +130,8 @@ struct row_lane {
   const row_group &rows;
   int x, layers; /* layers: points of a row of the state */
   bool reads, has_psi, owns;
-  ptrdiff_t at, state; /* of the first row's point */
+  int pitch;                 /* of the terms */
+  ptrdiff_t at, state, term; /* of the first row's point */
   float psi_a, psi_b, zeta_a, zeta_b;
   float u[ROWS], before[ROWS], memory[ROWS];
 
@@ -149,12 +150,17 @@ struct row_lane {
     at = (ptrdiff_t)f.plane * rows.z + (ptrdiff_t)f.pitch * rows.y + x;
     state = ((ptrdiff_t)rows.z * f.ny + rows.y) * layers +
             absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
+    has_psi = has_psi && k < a.width; /* past the layer it is 0 */
+    const absorb_terms terms = absorb_terms_of(&s, a.width, f.nz);
+    pitch = terms.pitch;
+    term = absorb_term_at(&terms, f.ny, inward < 0, rows.z, rows.y, x);
     psi_a = has_psi ? c[2 * a.width + k] : 0, psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0;
     zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
   }
   __device__ __forceinline__ bool exists(int j) const { return rows.y + j < rows.y_end; }
   __device__ __forceinline__ ptrdiff_t point(int j) const { return at + j * (ptrdiff_t)a.field.pitch; }
   __device__ __forceinline__ ptrdiff_t value(int j) const { return state + j * layers; }
+  __device__ __forceinline__ float *term_at(int j) const { return a.terms + (term + j * (ptrdiff_t)pitch); }
 
   __device__ __forceinline__ void load() {
     const absorb_axis &s = a.axis[0];
@@ -162,27 +168,33 @@ struct row_lane {
     for (int j = 0; j < ROWS; j++) {
       u[j] = exists(j) && reads ? a.field.in[point(j)] : 0;
       before[j] = exists(j) && has_psi ? s.psi_in[value(j)] : 0;
-      memory[j] = exists(j) && owns ? s.zeta[value(j)] : 0;
+      memory[j] = exists(j) && owns ? *term_at(j) : 0;
     }
   }
-  /* What the layer adds to the point of row j, whose psi and zeta it stores; by all lanes of the warp. */
+  /* d(psi)/ds, from the psi of all lanes of the warp. */
+  __device__ __forceinline__ float slope_of(float own) const {
+    float psi[ABSORB_BEYOND + 1] = {own};
+#pragma unroll
+    for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, own, r);
+    return absorb_slope(&a.axis[0], psi[0], psi[1], psi[2], psi[3]);
+  }
+  /* What the layer adds to the point of row j, whose psi and term it stores; by all lanes of the warp. */
   __device__ __forceinline__ float renew(int j) {
     const absorb_axis &s = a.axis[0];
-    float near[2 * GHOST_REACH + 1], psi[ABSORB_BEYOND + 1];
+    float near[2 * GHOST_REACH + 1];
     near[GHOST_REACH] = u[j];
 #pragma unroll
     for (int r = 1; r <= GHOST_REACH; r++) {
       near[GHOST_REACH - r] = __shfl_up_sync(~0u, u[j], r);
       near[GHOST_REACH + r] = __shfl_down_sync(~0u, u[j], r);
     }
-    psi[0] = absorb_psi(psi_a, psi_b, a.difference, near + GHOST_REACH, 1, before[j]);
-#pragma unroll
-    for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, psi[0], r);
-    const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
+    const float psi = absorb_psi(psi_a, psi_b, a.difference, near + GHOST_REACH, 1, before[j]);
+    const float zeta_before = memory[j] - slope_of(before[j]), slope = slope_of(psi);
     const float zeta =
-        absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + GHOST_REACH, 1), slope, memory[j]);
-    if (owns && exists(j)) s.psi_out[value(j)] = psi[0], s.zeta[value(j)] = zeta;
-    return slope + zeta;
+        absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + GHOST_REACH, 1), slope, zeta_before);
+    const float added = 0.0f + (slope + zeta);
+    if (owns && exists(j)) s.psi_out[value(j)] = psi, *term_at(j) = added;
+    return added;
   }
 };
 
@@ -199,7 +211,7 @@ static __device__ __forceinline__ void revisit_segment(const absorb_args &a, boo
   }
 #pragma unroll
   for (int j = 0; j < ROWS; j++) {
-    const float sum = 0.0f + lane.renew(j);
+    const float sum = lane.renew(j);
     if (lane.owns && lane.exists(j))
       revise(f, images, {lane.rows.z, lane.rows.y + j, lane.x}, lane.point(j), fmaf(medium[j], sum, out[j]));
   }

@@ -15,6 +15,8 @@
  * width on. So a point reads u no farther off than 4, and exactly the points of the layer have something to
  * add.
  *
+ * Along x the sum d(psi)/ds + zeta is kept in zeta's place (absorb_terms).
+ *
  * Nothing depends on the order of points: psi is read from one array and written to another, where a point
  * writes psi[i] alone and computes what else it needs of the new psi anew. A slab that ends inside a layer
  * holds, and its last points also write, the up to three psi planes after its own: its neighbour comes to the
@@ -38,7 +40,7 @@ enum { ABSORB_AXES = 3, ABSORB_BEYOND = 3 /* psi planes that a point needs past 
 typedef struct absorb_axis {
   float *psi_in; /* spacing * du/ds, remembered: as u; only read */
   float *psi_out;
-  float *zeta; /* as d2u/ds2; own points only are ever used */
+  float *zeta; /* as d2u/ds2; own points only are ever used. NULL for x: absorb_args.terms */
   /* a, b: width each; a', b' of psi: width + ABSORB_BEYOND each, the last ones 0 */
   const float *coefficients;
   int lo, hi;     /* width of the layers; 0: none */
@@ -56,12 +58,13 @@ typedef struct absorb_args {
   absorb_axis axis[ABSORB_AXES]; /* x, y, z */
   int width;
   float difference[2]; /* weights of u half a point and one and a half points away: per spacing */
-  float *terms;        /* for kernels that make absorb_terms first; NULL on the host device */
+  float *terms;        /* absorb_terms; NULL without layers along x */
 } absorb_args;
 
-/* What layers along x add to points, each to be multiplied by the medium, as absorb_cuda_before (absorb.cuh) leaves it for
- * launches after it: (planes, ny, pitch). The terms of each layer lie together, since the tiles that need one do not need
- * the other, and packs of four as in the field. What is no layer's point in them stays 0. */
+/* What layers along x added to points, d(psi)/ds + zeta, each to be multiplied by the medium: (planes, ny, pitch). These
+ * terms are kept instead of zeta, which is them less the d(psi)/ds of before: so a launch that makes them for the sweep
+ * (absorb_cuda_before) stores no zeta. The terms of each layer lie together, since the tiles that need one do not need the
+ * other, and packs of four as in the field. What is no layer's point in them stays 0. */
 typedef struct absorb_terms {
   int planes; /* nz of each layer, those of the low one first */
   int pitch;  /* floats of a row, whole packs */
@@ -75,6 +78,12 @@ GHOSTS_INLINE absorb_terms absorb_terms_of(const absorb_axis *x, int width, int 
   const absorb_terms t = {((x->lo > 0) + (x->hi > 0)) * nz, (width + early + 3) / 4 * 4, x->lo > 0 ? nz : 0,
                           x->points - x->hi - early};
   return t;
+}
+
+/* Where the term of point (z, y, x) is, from args.terms on. high: it is the high layer's; ny: of the slab. */
+GHOSTS_INLINE ptrdiff_t absorb_term_at(const absorb_terms *t, int ny, int high, int z, int y, int x) {
+  const ptrdiff_t row = (ptrdiff_t)((high ? t->high : 0) + z) * ny + y;
+  return row * t->pitch + x - (high ? t->first : 0);
 }
 
 /* A step is done: what it wrote is what the next one reads. */
@@ -171,6 +180,14 @@ GHOSTS_INLINE float absorb_psi_at(const absorb_line *l, const float difference[2
   return absorb_psi(l->psi_a[k], l->psi_b[k], difference, u + k * l->step, l->step, psi_in[l->psi[k]]);
 }
 
+/* Along x: zeta before this step, from the term. Past the layer psi are 0. */
+GHOSTS_INLINE float absorb_zeta_before(const absorb_axis *x, int width, absorb_place p, const absorb_line *l,
+                                       const float *psi_in, float term) {
+  float psi[ABSORB_BEYOND + 1];
+  for (int k = 0; k <= ABSORB_BEYOND; k++) psi[k] = p.i + k < width ? psi_in[l->psi[k]] : 0;
+  return term - absorb_slope(x, psi[0], psi[1], psi[2], psi[3]);
+}
+
 /* How many layer points come after this one inward, where it is the slab's last along z; 0 where it is not. */
 GHOSTS_INLINE int absorb_left(const absorb_args *a, absorb_place p, int z) {
   const int last = p.inward > 0 ? a->field.nz - 1 : 0;
@@ -182,8 +199,13 @@ typedef struct absorb_point {
   int z, y, x;
 } absorb_point;
 
-/* What the layer along `axis` adds to the second derivative at a point that is in it; stores the point's new psi and zeta,
- * and those psi after it that only the slab's last point along z stores. */
+GHOSTS_INLINE ptrdiff_t absorb_term_of(const absorb_args *a, absorb_place p, absorb_point at) {
+  const absorb_terms t = absorb_terms_of(&a->axis[0], a->width, a->field.nz);
+  return absorb_term_at(&t, a->field.ny, p.inward < 0, at.z, at.y, at.x);
+}
+
+/* What the layer along `axis` adds to the second derivative at a point that is in it; stores the point's new psi and zeta
+ * or term, and those psi after it that only the slab's last point along z stores. */
 GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at) {
   const kernel_args *f = &a->field;
   const absorb_axis *s = &a->axis[axis];
@@ -204,20 +226,22 @@ GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at
                                                                       : axis == 1 ? f->wy
                                                                                   : f->wz;
   const float *psi_in = s->psi_in + state;
-  float *zeta = s->zeta + (state + l.psi[0]);
+  float *zeta = axis == 0 ? a->terms + absorb_term_of(a, p, at) : s->zeta + (state + l.psi[0]);
+  const float before = axis == 0 ? absorb_zeta_before(s, a->width, p, &l, psi_in, *zeta) : *zeta;
   const float psi0 = absorb_psi_at(&l, a->difference, u, psi_in, 0),
               psi1 = absorb_psi_at(&l, a->difference, u, psi_in, 1),
               psi2 = absorb_psi_at(&l, a->difference, u, psi_in, 2),
               psi3 = absorb_psi_at(&l, a->difference, u, psi_in, 3);
   const float slope = absorb_slope(s, psi0, psi1, psi2, psi3);
-  const float memory = absorb_zeta(l.a, l.b, absorb_second(s, w, u, l.step), slope, *zeta);
+  const float memory = absorb_zeta(l.a, l.b, absorb_second(s, w, u, l.step), slope, before);
+  const float term = 0.0f + (slope + memory); /* not -0: what is added to a point begins with 0 */
   const int left = axis == 2 ? absorb_left(a, p, at.z) : 0;
-  *zeta = memory;
+  *zeta = axis == 0 ? term : memory;
   s->psi_out[state + l.psi[0]] = psi0;
   if (left >= 1) s->psi_out[state + l.psi[1]] = psi1;
   if (left >= 2) s->psi_out[state + l.psi[2]] = psi2;
   if (left >= 3) s->psi_out[state + l.psi[3]] = psi3;
-  return slope + memory;
+  return term;
 }
 
 #ifdef __cplusplus

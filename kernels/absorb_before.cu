@@ -91,7 +91,7 @@ template <bool WHOLE> struct row_pack {
 /* What a pack needs from memory, in memory's order; `next`: the pack of u past the layer, for the innermost. 0 where there
  * is no row. */
 struct before_operands {
-  float u[PACK], next[PACK], psi[PACK], zeta[PACK];
+  float u[PACK], next[PACK], psi[PACK], term[PACK];
 };
 
 /* u of the pack and of those beside it, inward. u is 0 beyond the face. By all lanes of the warp. */
@@ -109,17 +109,17 @@ static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<
   }
 }
 
-/* psi of the pack after this step, and that of the next three points; by all lanes of the warp. */
+/* d(psi)/ds at the points of a pack; psi: theirs, to which it adds that of the next three. By all lanes of the warp. */
 template <bool WHOLE>
-static __device__ __forceinline__ void renew(float psi[PACK + ABSORB_BEYOND], const row_pack<WHOLE> &p,
-                                             const absorb_args &a, const float *u) {
-#pragma unroll
-  for (int n = 0; n < PACK; n++) psi[n] = absorb_psi(p.psi_a[n], p.psi_b[n], a.difference, u + n, 1, psi[n]);
+static __device__ __forceinline__ void slopes(float slope[PACK], float psi[PACK + ABSORB_BEYOND],
+                                              const row_pack<WHOLE> &p) {
 #pragma unroll
   for (int k = 0; k < ABSORB_BEYOND; k++) {
     const float inner = __shfl_sync(~0u, psi[k], p.inward);
     psi[PACK + k] = p.innermost ? 0 : inner;
   }
+#pragma unroll
+  for (int n = 0; n < PACK; n++) slope[n] = absorb_slope(&p.s, psi[n], psi[n + 1], psi[n + 2], psi[n + 3]);
 }
 
 template <bool WHOLE>
@@ -132,6 +132,7 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   const bool exists = p.row < shell.rows && y < a.field.ny;
   const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
   const absorb_terms terms = absorb_terms_of(&s, a.width, a.field.nz);
+  float *const terms_at = a.terms + absorb_term_at(&terms, a.field.ny, p.high, z, y, p.x);
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
   await_launch_before(); /* coefficients never change */
@@ -140,26 +141,28 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
     star::load(o.u, u_at);
     if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
     p.get(o.psi, s.psi_in + at);
-    p.get(o.zeta, s.zeta + at);
+    star::load(o.term, terms_at);
   }
-  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], zeta[PACK], term[PACK];
+  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], term[PACK];
   gather(u, p, o);
   p.turn(psi, o.psi);
-  p.turn(zeta, o.zeta);
-  renew(psi, p, a, u + PACK);
+  p.turn(term, o.term);
+  slopes(slope, psi, p);
 #pragma unroll
   for (int n = 0; n < PACK; n++) {
-    const float slope = absorb_slope(&s, psi[n], psi[n + 1], psi[n + 2], psi[n + 3]);
+    zeta[n] = term[n] - slope[n];
+    psi[n] = absorb_psi(p.psi_a[n], p.psi_b[n], a.difference, u + PACK + n, 1, psi[n]);
+  }
+  slopes(slope, psi, p);
+#pragma unroll
+  for (int n = 0; n < PACK; n++) {
     const float second = absorb_second(&s, a.field.wx, u + PACK + n, 1);
-    zeta[n] = absorb_zeta(p.zeta_a[n], p.zeta_b[n], second, slope, zeta[n]);
-    term[n] = 0.0f + (slope + zeta[n]);
+    zeta[n] = absorb_zeta(p.zeta_a[n], p.zeta_b[n], second, slope[n], zeta[n]);
+    term[n] = 0.0f + (slope[n] + zeta[n]);
   }
   if (!exists) return;
   p.put(s.psi_out + at, psi);
-  p.put(s.zeta + at, zeta);
-  p.put(a.terms + (((p.high ? terms.high : 0) + z) * (ptrdiff_t)a.field.ny + y) * terms.pitch +
-            (p.x - (p.high ? terms.first : 0)),
-        term);
+  p.put(terms_at, term);
 }
 
 /* The shell of a launch; a has layers along x. */

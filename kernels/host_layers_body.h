@@ -24,6 +24,11 @@ typedef struct ISA(state) {
   vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
 } ISA(state);
 
+/* d(psi)/ds from psi[0 .. 3]. */
+TARGET INLINE vec ISA(slope)(const ISA(axis) * c, const vec psi[]) {
+  return vec_fma(c->slope[1], vec_sub(psi[3], psi[0]), vec_mul(c->slope[0], vec_sub(psi[2], psi[1])));
+}
+
 /* The operations of absorb.h at `count` points for each lane, which follow each other inward by `step` from u on. */
 TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, const float *u, ptrdiff_t step,
                                   const int count, ISA(state) * s) {
@@ -39,8 +44,7 @@ TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, c
   }
 #pragma GCC unroll 4
   for (int k = 0; k < count; k++) {
-    const vec slope = vec_fma(c->slope[1], vec_sub(psi[k + 3], psi[k]),
-                              vec_mul(c->slope[0], vec_sub(psi[k + 2], psi[k + 1])));
+    const vec slope = ISA(slope)(c, psi + k);
     vec second = vec_mul(c->weight[4], vec_add(v[k - 4], v[k + 4]));
 #pragma GCC unroll 3
     for (int r = 3; r >= 1; r--) second = vec_fma(c->weight[r], vec_add(v[k - r], v[k + r]), second);
@@ -107,13 +111,15 @@ TARGET static __attribute__((noinline)) void ISA(add_group)(const absorb_args *a
 /* --- along x ---------------------------------------------------------------------------------------------------- */
 
 /* Sets the sums of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are constants;
- * whole: all lanes are points, and all psi that they need are in the layer. Loads zeta of the next plane before it stores
+ * whole: all lanes are points, and all psi that they need are in the layer. Loads terms of the next plane before it stores
  * this one's, which may lie at the same place of another page: processors take one for the other. */
 TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const int inward, const bool whole,
                               x_layer l, row_points at, layer_sums *sums) {
   const absorb_axis *axis = &a->axis[0];
   const kernel_args *f = &a->field;
-  const ptrdiff_t layers = axis->lo + axis->hi, plane = layers * f->ny;
+  const absorb_terms t = absorb_terms_of(axis, a->width, f->nz);
+  const ptrdiff_t layers = axis->lo + axis->hi, plane = layers * f->ny,
+                  terms_plane = (ptrdiff_t)t.pitch * f->ny;
   const int lanes = whole ? LANES : at.count, first = x_stored(axis, inward, at.x),
             last = x_inmost(axis, inward);
   const unsigned own = (1u << lanes) - 1;
@@ -122,34 +128,36 @@ TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const i
   unsigned inside[ABSORB_BEYOND + 1];
   ISA(profile) p = {.a = {vec_load(profile[PROFILE_A] + place)}, .b = {vec_load(profile[PROFILE_B] + place)}};
 #pragma GCC unroll 4
-  for (int t = 0; t <= ABSORB_BEYOND; t++) {
-    p.psi_a[t] = vec_load(profile[PROFILE_PSI_A] + place + t * inward);
-    p.psi_b[t] = vec_load(profile[PROFILE_PSI_B] + place + t * inward);
-    const int beyond = larger(inward > 0 ? first + lanes - 1 + t - last : last + t - first, 0);
-    inside[t] = beyond >= lanes ? 0 : inward > 0 ? own >> beyond : own & ~0u << beyond;
+  for (int i = 0; i <= ABSORB_BEYOND; i++) {
+    p.psi_a[i] = vec_load(profile[PROFILE_PSI_A] + place + i * inward);
+    p.psi_b[i] = vec_load(profile[PROFILE_PSI_B] + place + i * inward);
+    const int beyond = larger(inward > 0 ? first + lanes - 1 + i - last : last + i - first, 0);
+    inside[i] = beyond >= lanes ? 0 : inward > 0 ? own >> beyond : own & ~0u << beyond;
   }
-  const ptrdiff_t state = at.z * plane + at.y * layers + first, ahead = LAYERS_AHEAD * layers;
+  const ptrdiff_t state = at.z * plane + at.y * layers + first;
   const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x,
               *psi_in = axis->psi_in + state;
-  float *psi_out = axis->psi_out + state, *zeta = axis->zeta + state,
+  float *psi_out = axis->psi_out + state,
+        *term = a->terms + absorb_term_at(&t, f->ny, inward < 0, at.z, at.y, at.x),
         *sum = sums->row[0] + (at.x - sums->x_begin);
-  vec next = ISA(load_lanes)(zeta, lanes);
+  vec next = ISA(load_lanes)(term, lanes);
   for (int k = 0; k < at.planes;
-       k++, u += f->plane, psi_in += plane, psi_out += plane, zeta += plane, sum += SUMS_ROW) {
+       k++, u += f->plane, psi_in += plane, psi_out += plane, term += terms_plane, sum += SUMS_ROW) {
     ISA(state) s;
-    s.zeta[0] = next;
-    prefetch(psi_in + ahead), prefetch(psi_out + ahead), prefetch(zeta + ahead);
+    const vec now = next;
+    prefetch(psi_in + LAYERS_AHEAD * layers), prefetch(psi_out + LAYERS_AHEAD * layers);
+    prefetch(term + LAYERS_AHEAD * t.pitch);
 #pragma GCC unroll 4
-    for (int t = 0; t <= ABSORB_BEYOND; t++) {
-      const float *psi = psi_in + t * inward;
-      s.psi[t] = whole ? vec_load(psi)
-                       : vec_where(inside[t], vec_load_some(psi, inside[t]), vec_set(psi_in[last - first]));
+    for (int i = 0; i <= ABSORB_BEYOND; i++) {
+      const float *psi = psi_in + i * inward;
+      s.psi[i] = whole ? vec_load(psi) : vec_load_some(psi, inside[i]);
     }
-    if (k + 1 < at.planes) next = ISA(load_lanes)(zeta + plane, lanes);
+    if (k + 1 < at.planes) next = ISA(load_lanes)(term + terms_plane, lanes);
+    s.zeta[0] = vec_sub(now, ISA(slope)(c, s.psi));
     ISA(add_along)(c, &p, u, inward, 1, &s);
-    ISA(store_lanes)(psi_out, s.psi[0], lanes);
-    ISA(store_lanes)(zeta, s.zeta[0], lanes);
     const vec added = vec_add(vec_set(0), s.added[0]);
+    ISA(store_lanes)(psi_out, s.psi[0], lanes);
+    ISA(store_lanes)(term, added, lanes);
     vec_store(sum, whole ? added : vec_where(own, added, vec_set(sums->start[k])));
   }
 }

@@ -105,6 +105,11 @@ static size_t absorb_state_floats(const absorb_axis *a, const slab *s, int axis)
   return (size_t)(lo.end - lo.begin + hi.end - hi.begin) * ny * nx;
 }
 
+/* Floats of the terms of layers along x. */
+static size_t absorb_terms_floats(const absorb_terms *t, const slab *s) {
+  return (size_t)t->planes * (size_t)s->ny * (size_t)t->pitch;
+}
+
 static size_t absorb_aligned(size_t floats) {
   return (floats + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
 }
@@ -116,32 +121,30 @@ static size_t absorb_apart(size_t floats) {
   return (floats + page - 1) / page * page + third;
 }
 
-/* Divides `memory` among the arrays of the axes and the terms; NULL: only counts. Returns the number of floats. */
-static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, enum backend backend,
-                              float *memory) {
+/* Divides `memory` among the arrays of the axes; NULL: only counts. Returns the number of floats. */
+static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, float *memory) {
   absorb_axis *axes = a->axis;
   size_t taken = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
     axes[i] = absorb_axis_of(c, s, i);
     if (axes[i].lo + axes[i].hi == 0) continue;
-    const size_t state = absorb_apart(absorb_state_floats(&axes[i], s, i));
+    const absorb_terms terms = absorb_terms_of(&axes[0], c->boundary_width, s->nz);
+    const size_t psi = absorb_apart(absorb_state_floats(&axes[i], s, i)),
+                 rest = i == 0 ? absorb_apart(absorb_terms_floats(&terms, s)) : psi;
     if (memory) {
       axes[i].psi_in = memory + taken;
-      axes[i].psi_out = memory + taken + state;
-      axes[i].zeta = memory + taken + 2 * state;
-      axes[i].coefficients = memory + taken + 3 * state;
+      axes[i].psi_out = memory + taken + psi;
+      *(i == 0 ? &a->terms : &axes[i].zeta) = memory + taken + 2 * psi;
+      axes[i].coefficients = memory + taken + 2 * psi + rest;
     }
-    taken += 3 * state + absorb_aligned(absorb_coefficient_count(c->boundary_width));
+    taken += 2 * psi + rest + absorb_aligned(absorb_coefficient_count(c->boundary_width));
   }
-  if (backend != BACKEND_CUDA) return taken;
-  const absorb_terms terms = absorb_terms_of(&axes[0], c->boundary_width, s->nz);
-  if (memory) a->terms = memory + taken;
-  return taken + (size_t)terms.planes * (size_t)s->ny * (size_t)terms.pitch;
+  return taken;
 }
 
-size_t absorb_bytes(const config *c, const slab *s, enum backend backend) {
+size_t absorb_bytes(const config *c, const slab *s) {
   absorb_args a;
-  return absorb_deal_out(&a, c, s, backend, NULL) * sizeof(float);
+  return absorb_deal_out(&a, c, s, NULL) * sizeof(float);
 }
 
 /* --- open and close ------------------------------------------------------------------------------------- */
@@ -203,7 +206,7 @@ int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb
   enum { BLOCK_FLOATS = 1 << 18 };
   const config *c = on->config;
   device *dev = on->dev;
-  const size_t floats = absorb_bytes(c, on->slab, dev->table->backend) / sizeof(float),
+  const size_t floats = absorb_bytes(c, on->slab) / sizeof(float),
                coefficients = absorb_coefficient_count(c->boundary_width);
   const size_t block_floats = coefficients > BLOCK_FLOATS ? coefficients : BLOCK_FLOATS;
   void *memory, *block;
@@ -211,7 +214,7 @@ int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb
   if (floats == 0) return 0;
   TRY(dev->table->alloc(dev, &memory, floats * sizeof(float), MEMORY_DEVICE, e));
   a->memory = memory;
-  absorb_deal_out(&a->args, c, on->slab, dev->table->backend, a->memory);
+  absorb_deal_out(&a->args, c, on->slab, a->memory);
   absorb_set_weights(a, c, weights);
   TRY(dev->table->alloc(dev, &block, block_floats * sizeof(float), MEMORY_PINNED, e));
   int failed = absorb_zero(a, floats, block, block_floats, e);
@@ -260,12 +263,27 @@ static void absorb_add_slices(absorb_state *state, const absorb_axis *z, int nz)
         (absorb_slice){local, z->lo + z->hi - hi.end, hi.end - hi.begin, hi.end - hi.own, hi.own - hi.begin};
 }
 
+/* The terms of the low and of the high layer along x; s: of psi_x. Returns how many there are. */
+static int absorb_term_states(const absorb *a, absorb_state s, absorb_state states[2]) {
+  const absorb_axis *x = &a->args.axis[0];
+  const absorb_terms t = absorb_terms_of(x, a->args.width, a->nz);
+  int count = 0;
+  s.shape[2] = t.pitch;
+  for (int high = 0; high < 2; high++) {
+    if ((high ? x->hi : x->lo) == 0) continue;
+    memcpy(s.name, high ? "term_hi" : "term_lo", sizeof s.name);
+    s.values = a->args.terms + absorb_term_at(&t, (int)s.shape[1], high, 0, 0, high ? t.first : 0);
+    states[count++] = s;
+  }
+  return count;
+}
+
 int absorb_states(const absorb *a, absorb_state states[ABSORB_STATES]) {
   const absorb_axis *axes = a->args.axis;
   int count = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
     const int64_t layers = axes[i].lo + axes[i].hi;
-    if (!axes[i].zeta) continue;
+    if (!axes[i].coefficients) continue;
     absorb_state s = {.name = {'p', 's', 'i', '_', (char)('x' + i)},
                       .shape = {axes[2].points, axes[1].points, axes[0].points},
                       .values = axes[i].psi_in};
@@ -275,6 +293,10 @@ int absorb_states(const absorb *a, absorb_state states[ABSORB_STATES]) {
     else
       absorb_add_slices(&s, &axes[i], a->nz);
     states[count++] = s;
+    if (i == 0) {
+      count += absorb_term_states(a, s, states + count);
+      continue;
+    }
     memcpy(s.name, (char[]){'z', 'e', 't', 'a', '_', (char)('x' + i), 0}, 7);
     s.values = axes[i].zeta;
     states[count++] = s;

@@ -14,11 +14,11 @@
 typedef struct absorb {
   device *dev;      /* not owned */
   absorb_args args; /* of the launches, without the field; axis[].psi_in is the current psi */
-  float *memory;    /* device memory: psi twice, zeta, coefficients, terms */
+  float *memory;    /* device memory: psi twice, zeta or terms, coefficients */
   int z0, nz;       /* of the slab */
 } absorb;
 
-enum { ABSORB_STATES = 2 * ABSORB_AXES, ABSORB_SLICES = 2 };
+enum { ABSORB_STATES = 2 * ABSORB_AXES + 1 /* two arrays of terms */, ABSORB_SLICES = 2 };
 
 /* A part of a state array that a slab holds: its planes [local, local + held) are planes [global, global + held) of the
  * global array. A checkpoint loads all of them. It saves planes [own, own + owned), counted from the first one held: no
@@ -29,17 +29,17 @@ typedef struct absorb_slice {
 } absorb_slice;
 
 /* A state array, for checkpoints. The shape of the global array is the same for every number of slabs. Along the
- * layers' axis it holds the layers of both faces, the low one first. */
+ * layers' axis it holds the layers of both faces, the low one first. Terms (absorb_terms) are an array for each face. */
 typedef struct absorb_state {
-  char name[8]; /* "psi_x", "zeta_x" ... */
+  char name[8]; /* "psi_x", "term_lo", "zeta_y" ... */
   int64_t shape[3];
   float *values; /* device memory, not owned; as many planes of shape[1] x shape[2] as the slices hold */
   int count;
   absorb_slice slices[ABSORB_SLICES];
 } absorb_state;
 
-/* Bytes of device memory that absorb_open takes on this slab on devices of a kind; 0 without absorbing faces. */
-size_t absorb_bytes(const config *c, const slab *s, enum backend backend);
+/* Bytes of device memory that absorb_open takes on this slab; 0 without absorbing faces. */
+size_t absorb_bytes(const config *c, const slab *s);
 
 /* How fast waves are, and how long a step is: the same on every slab. */
 typedef struct absorb_motion {

@@ -28,14 +28,13 @@ static int dry_run_needs(const simulation *s, run_needs *n, error *e) {
   const slab *z = &s->slab;
   size_t on_device = 0, pinned = 0;
   double number, field = (double)slab_floats(z) * sizeof(float);
-  const double layers = (double)absorb_bytes(c, z, s->dev->table->backend),
-               saved = (double)absorb_bytes(c, z, BACKEND_HOST); /* no terms */
+  const double layers = (double)absorb_bytes(c, z);
   *n = (run_needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + layers};
   const problem on = simulation_problem(s);
   TRY(sources_bytes(&on, &on_device, &pinned, e));
   const receivers_size traces = receivers_bytes(&s->receivers);
   n->device += (double)on_device + (double)traces.on_device;
-  double state = c->equation == EQUATION_WAVE ? 2 * field + saved : field;
+  double state = c->equation == EQUATION_WAVE ? 2 * field + layers : field;
   n->copies =
       WRITER_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
   n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)traces.pinned;

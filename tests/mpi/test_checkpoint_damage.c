@@ -135,7 +135,7 @@ static void test_foreign(void **st) {
                                       "not a checkpoint of this program",
                                       "not a checkpoint of this program",
                                       "not a checkpoint of this program",
-                                      "a checkpoint of format 2, but this program reads format 4"};
+                                      "a checkpoint of format 2, but this program reads format 5"};
   for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
     checkpoint c;
     error e = {0};
