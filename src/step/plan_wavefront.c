@@ -130,8 +130,10 @@ static int plan_time_single(plan_trial *t, const wavefront_question *q, double *
   return 0;
 }
 
-static bool plan_allows(const wavefront_question *q, int depth) {
-  return depth == 1 ? !q->always : depth <= q->most;
+/* Where y is periodic all tiles have the same height. */
+static bool plan_allows(const wavefront_question *q, const wavefront_shape *way) {
+  if (way->depth == 1) return !q->always;
+  return way->depth <= q->most && !(way->manner == WAVEFRONT_TALL && q->rows);
 }
 
 /* Planes computed for each own plane: with neighbours a pass of d steps computes 4 (d - 1) more planes a step, on both
@@ -148,7 +150,7 @@ static int plan_time_turns(plan_trial *t, const wavefront_question *q, double se
     const wavefront_shape way = wavefront_ways[i % WAVEFRONT_WAYS];
     double *best = &seconds[i % WAVEFRONT_WAYS], now;
     const bool enough = way.depth * *best > ENOUGH_SECONDS || *best > CLOSE * fastest;
-    if (!plan_allows(q, way.depth) || (i >= WAVEFRONT_WAYS && enough)) continue;
+    if (!plan_allows(q, &way) || (i >= WAVEFRONT_WAYS && enough)) continue;
     if (way.depth == 1)
       TRY(plan_time_single(t, q, &now, e));
     else
@@ -158,9 +160,6 @@ static int plan_time_turns(plan_trial *t, const wavefront_question *q, double se
   }
   return 0;
 }
-
-/* How the kernel cache calls ways to ask for memory, by wavefront_shape.eager. */
-static const char *const ASKS[] = {"plain", "eager"};
 
 static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *fastest,
                         error *e) {
@@ -173,11 +172,11 @@ static int plan_measure(const wavefront_question *q, MPI_Comm comm, run_log *log
   MPI_TRY(e, MPI_Allreduce(seconds, slowest, WAVEFRONT_WAYS, MPI_DOUBLE, MPI_MAX, comm));
   for (int i = 0; i < WAVEFRONT_WAYS; i++) {
     const wavefront_shape way = wavefront_ways[i];
-    if (!plan_allows(q, way.depth)) continue;
+    if (!plan_allows(q, &way)) continue;
     const double now = slowest[i] * plan_repeated(q, way.depth);
-    log_detail(log, "  steps a pass %d%s: %9.1f us a step", way.depth, way.eager ? ", asking for more" : "",
+    log_detail(log, "  steps a pass %d, %s: %9.1f us a step", way.depth, wavefront_manner_names[way.manner],
                1e6 * now);
-    if (now < best) best = now, fastest->depth = way.depth, fastest->eager = way.eager;
+    if (now < best) best = now, fastest->depth = way.depth, fastest->manner = way.manner;
   }
   return 0;
 }
@@ -198,24 +197,31 @@ static void plan_key(char key[512], const wavefront_question *q) {
 static int plan_deepest(const wavefront_question *q) {
   int deepest = 0;
   for (int i = 0; i < WAVEFRONT_WAYS; i++)
-    if (plan_allows(q, wavefront_ways[i].depth)) deepest = wavefront_ways[i].depth;
+    if (plan_allows(q, &wavefront_ways[i])) deepest = wavefront_ways[i].depth;
   return deepest;
+}
+
+/* WAVEFRONT_PLAIN where no manner has this name. */
+static enum wavefront_manner plan_manner_of(const char *name) {
+  int i = WAVEFRONT_MANNERS - 1;
+  while (i > 0 && strcmp(wavefront_manner_names[i], name) != 0) i--;
+  return (enum wavefront_manner)i;
 }
 
 /* Finds the fastest way: in rank 0's cache file (tune.h), or by timing passes of all ways on all ranks at once, with
  * fields of its own, for a few seconds. Collective, same answer and error everywhere. */
 static int plan_find_way(const wavefront_question *q, MPI_Comm comm, run_log *log, wavefront_shape *way,
                          error *e) {
-  char path[1024] = "", key[512], depth[64] = "", asks[64] = "";
+  char path[1024] = "", key[512], depth[64] = "", manner[64] = "";
   int rank, answer[2] = {0};
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   plan_key(key, q);
   const bool cached = rank == 0 && tune_cache_path(path);
-  if (cached && tune_recall(path, key, depth, asks))
-    answer[0] = atoi(depth), answer[1] = strcmp(asks, ASKS[true]) == 0;
+  if (cached && tune_recall(path, key, depth, manner))
+    answer[0] = atoi(depth), answer[1] = (int)plan_manner_of(manner);
   MPI_TRY(e, MPI_Bcast(answer, 2, MPI_INT, 0, comm));
-  way->depth = answer[0], way->eager = answer[1];
-  const bool remembered = way->depth >= 1 && plan_allows(q, way->depth);
+  way->depth = answer[0], way->manner = (enum wavefront_manner)answer[1];
+  const bool remembered = way->depth >= 1 && plan_allows(q, way);
   if (!remembered && !q->measure) {
     way->depth = plan_deepest(q);
     log_line(log, "steps a pass: up to %d (a run measures, and remembers)", way->depth);
@@ -224,7 +230,7 @@ static int plan_find_way(const wavefront_question *q, MPI_Comm comm, run_log *lo
   if (!remembered) {
     TRY(plan_measure(q, comm, log, way, e));
     snprintf(depth, sizeof depth, "%d", way->depth);
-    if (cached && !tune_remember(path, key, depth, ASKS[way->eager]))
+    if (cached && !tune_remember(path, key, depth, wavefront_manner_names[way->manner]))
       log_detail(log, "%s cannot be written, the next run measures again", path);
   }
   log_line(log, "steps a pass: %d (%s%s)", way->depth, remembered ? "as remembered in " : "measured now",

@@ -40,7 +40,7 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
                          .rows = w->shape.rows,
                          .tiles = w->tiles,
                          .chunks = w->chunks,
-                         .eager = w->shape.eager,
+                         .eager = w->shape.manner == WAVEFRONT_EAGER,
                          .lower = s->slab->lower != SLAB_NO_RANK,
                          .upper = s->slab->upper != SLAB_NO_RANK,
                          .done = w->done,

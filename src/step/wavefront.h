@@ -8,17 +8,26 @@
 
 struct sources;
 
+/* What else differs between passes of a depth. None is always the fastest (docs/EXPERIMENTS.md). */
+enum wavefront_manner {
+  WAVEFRONT_PLAIN,
+  WAVEFRONT_EAGER, /* asks memory for more (host_ahead): 1.25 times as fast on Zen 5 */
+  /* Tiles as high as a block of the sweep, not as what L2 holds: 1.15 times as fast where a miss of the TLB is dear, as in
+   * virtual machines whose host has small pages; no faster on Sapphire Rapids. */
+  WAVEFRONT_TALL,
+  WAVEFRONT_MANNERS
+};
+extern const char *const wavefront_manner_names[WAVEFRONT_MANNERS];
+
 /* How a pass is cut (kernels/wavefront.h). */
 typedef struct wavefront_shape {
   int depth; /* steps, 1 .. WAVEFRONT_DEPTH_MAX; 1: no wavefront */
-  int rows;  /* of a tile; 0: as many as the L2 cache holds. All of the slab where y wraps. */
-  /* Asks memory for more (host_ahead): 1.25 times as fast on Zen 5 from memory, 0.9 times where a cache holds the
-   * fields. */
-  bool eager;
+  int rows;  /* of a tile; 0: by the manner. All of the slab where y wraps. */
+  enum wavefront_manner manner;
 } wavefront_shape;
 
 /* Ways worth measuring, by depth; the first is one step a pass. */
-enum { WAVEFRONT_WAYS = 9 };
+enum { WAVEFRONT_WAYS = 12 };
 extern const wavefront_shape wavefront_ways[WAVEFRONT_WAYS];
 
 typedef struct wavefront {

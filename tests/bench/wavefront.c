@@ -73,10 +73,10 @@ static void row_to_json(const wavefront_rates *r, int i, int bytes, const slab *
   fprintf(json, "%s\n  {\"nx\": %d, \"ny\": %d, \"nz\": %d, \"threads\": %d, ", ftell(json) > 1 ? "," : "",
           s->nx, s->ny, s->nz, threads);
   fprintf(json,
-          "\"equation\": \"%s\", \"medium\": %s, \"steps\": %d, \"eager\": %s, \"gpts\": %.4f, \"copy_gbs\": "
+          "\"equation\": \"%s\", \"medium\": %s, \"steps\": %d, \"manner\": \"%s\", \"gpts\": %.4f, \"copy_gbs\": "
           "%.2f, ",
           equation_name(r->equation), r->medium ? "true" : "false", wavefront_ways[i].depth,
-          wavefront_ways[i].eager ? "true" : "false", r->gpts[i], r->copy);
+          wavefront_manner_names[wavefront_ways[i].manner], r->gpts[i], r->copy);
   fprintf(json, "\"bytes\": %d, \"copy_gpts\": %.4f, \"register_gpts\": %.4f, \"ceiling_gpts\": %.4f, ",
           bytes, r->copy / bytes, r->registers, fmin(r->copy / bytes, r->registers));
   fprintf(json, "\"cached_gpts\": %.4f, \"cached_silent_gpts\": %.4f}", r->cached, r->silent);
@@ -91,9 +91,9 @@ void wavefront_rates_print(const wavefront_rates *r, const slab *s, int threads,
       100 * r->silent / r->registers);
   for (int i = 0; i < WAVEFRONT_WAYS; i++) {
     const wavefront_shape way = wavefront_ways[i];
-    printf("%-6s %-6s %d step%s a pass%s %8.4f Gpts/s  ", equation_name(r->equation),
+    printf("%-6s %-6s %d step%s a pass, %s %8.4f Gpts/s  ", equation_name(r->equation),
            r->medium ? "medium" : "", way.depth, way.depth == 1 ? " " : "s",
-           way.eager ? ", eager" : "       ", r->gpts[i]);
+           wavefront_manner_names[way.manner], r->gpts[i]);
     ceilings_print(r->gpts[i], r->copy, bytes, r->registers);
     if (json) row_to_json(r, i, bytes, s, threads, json);
   }

@@ -146,7 +146,7 @@ static void case_open(pass_case *c, enum equation equation, const wavefront_shap
   sources_of(c, random);
   c->args.rows = c->front.shape.rows;
   c->args.tiles = c->front.tiles;
-  c->args.eager = c->front.shape.eager;
+  c->args.eager = c->front.shape.manner == WAVEFRONT_EAGER;
   c->args.done = c->front.done;
   recorders_open(&c->recorders, &c->args, random);
 }
@@ -258,8 +258,9 @@ static void gives_the_bits_of_the_reference(void **unused) {
       const int n[3] = {xs[random_below(&random, 9)], 1 + random_below(&random, 3 * least),
                         zs[random_below(&random, 8)]};
       const int rows[] = {0, n[1], least + random_below(&random, 9), least + random_below(&random, 9)};
-      const wavefront_shape shape = {
-          .depth = steps, .rows = rows[random_below(&random, 4)], .eager = random_below(&random, 2)};
+      const wavefront_shape shape = {.depth = steps,
+                                     .rows = rows[random_below(&random, 4)],
+                                     .manner = random_below(&random, WAVEFRONT_MANNERS)};
       run_case(dev, threads, (enum equation)(i % EQUATION_COUNT), &shape, n, &random);
     }
     dev->table->close(dev);
