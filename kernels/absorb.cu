@@ -150,10 +150,10 @@ struct row_lane {
     at = (ptrdiff_t)f.plane * rows.z + (ptrdiff_t)f.pitch * rows.y + x;
     state = ((ptrdiff_t)rows.z * f.ny + rows.y) * layers +
             absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
-    has_psi = has_psi && k < a.width; /* past the layer it is 0 */
+    has_psi = has_psi && k < a.width; /* psi past the layer is 0, and not read */
     const absorb_terms terms = absorb_terms_of(&s, a.width, f.nz);
     pitch = terms.pitch;
-    term = absorb_term_at(&terms, f.ny, inward < 0, rows.z, rows.y, x);
+    term = absorb_term_at(&terms, f.ny, inward < 0, {rows.z, rows.y, x});
     psi_a = has_psi ? c[2 * a.width + k] : 0, psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0;
     zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
   }

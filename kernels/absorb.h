@@ -36,7 +36,7 @@ enum { ABSORB_AXES = 3, ABSORB_BEYOND = 3 /* psi planes that a point needs past 
 
 /* The layers of one axis: at its low face, its high face, or both. State along the axis is stored in
  * ascending order of the coordinate: all of the low layer, then all of the high one (of z: what the slab
- * holds of each). x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
+ * holds of each). psi of x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
 typedef struct absorb_axis {
   float *psi_in; /* spacing * du/ds, remembered: as u; only read */
   float *psi_out;
@@ -61,10 +61,11 @@ typedef struct absorb_args {
   float *terms;        /* absorb_terms; NULL without layers along x */
 } absorb_args;
 
-/* What layers along x added to points, d(psi)/ds + zeta, each to be multiplied by the medium: (planes, ny, pitch). These
- * terms are kept instead of zeta, which is them less the d(psi)/ds of before: so a launch that makes them for the sweep
- * (absorb_cuda_before) stores no zeta. The terms of each layer lie together, since the tiles that need one do not need the
- * other, and packs of four as in the field. What is no layer's point in them stays 0. */
+/* How the terms of layers along x lie in memory: (planes, ny, pitch). A term is what a layer added to a point,
+ * d(psi)/ds + zeta, to be multiplied by the medium. Terms are kept in place of zeta: zeta before a step is the term minus
+ * d(psi)/ds of the old psi. So a launch that makes terms for the sweep (absorb_cuda_before) need not store zeta as well.
+ * The terms of each layer lie together, since the tiles that need one do not need the other, and packs of four as in the
+ * field. What is no layer's point in them stays 0. */
 typedef struct absorb_terms {
   int planes; /* nz of each layer, those of the low one first */
   int pitch;  /* floats of a row, whole packs */
@@ -80,10 +81,15 @@ GHOSTS_INLINE absorb_terms absorb_terms_of(const absorb_axis *x, int width, int 
   return t;
 }
 
-/* Where the term of point (z, y, x) is, from args.terms on. high: it is the high layer's; ny: of the slab. */
-GHOSTS_INLINE ptrdiff_t absorb_term_at(const absorb_terms *t, int ny, int high, int z, int y, int x) {
-  const ptrdiff_t row = (ptrdiff_t)((high ? t->high : 0) + z) * ny + y;
-  return row * t->pitch + x - (high ? t->first : 0);
+/* A point of the slab. */
+typedef struct absorb_point {
+  int z, y, x;
+} absorb_point;
+
+/* Where the term of a point is, from args.terms on. high: it is the high layer's; ny: of the slab. */
+GHOSTS_INLINE ptrdiff_t absorb_term_at(const absorb_terms *t, int ny, int high, absorb_point at) {
+  const ptrdiff_t row = (ptrdiff_t)((high ? t->high : 0) + at.z) * ny + at.y;
+  return row * t->pitch + at.x - (high ? t->first : 0);
 }
 
 /* A step is done: what it wrote is what the next one reads. */
@@ -180,7 +186,7 @@ GHOSTS_INLINE float absorb_psi_at(const absorb_line *l, const float difference[2
   return absorb_psi(l->psi_a[k], l->psi_b[k], difference, u + k * l->step, l->step, psi_in[l->psi[k]]);
 }
 
-/* Along x: zeta before this step, from the term. Past the layer psi are 0. */
+/* Along x: zeta before this step, from the term; psi past the layer is 0. */
 GHOSTS_INLINE float absorb_zeta_before(const absorb_axis *x, int width, absorb_place p, const absorb_line *l,
                                        const float *psi_in, float term) {
   float psi[ABSORB_BEYOND + 1];
@@ -194,18 +200,14 @@ GHOSTS_INLINE int absorb_left(const absorb_args *a, absorb_place p, int z) {
   return z == last ? a->width - 1 - p.i : 0;
 }
 
-/* A point of the slab. */
-typedef struct absorb_point {
-  int z, y, x;
-} absorb_point;
-
-GHOSTS_INLINE ptrdiff_t absorb_term_of(const absorb_args *a, absorb_place p, absorb_point at) {
+/* The same, of a point whose place in the layer is known. */
+GHOSTS_INLINE ptrdiff_t absorb_offset_of_term(const absorb_args *a, absorb_place p, absorb_point at) {
   const absorb_terms t = absorb_terms_of(&a->axis[0], a->width, a->field.nz);
-  return absorb_term_at(&t, a->field.ny, p.inward < 0, at.z, at.y, at.x);
+  return absorb_term_at(&t, a->field.ny, p.inward < 0, at);
 }
 
-/* What the layer along `axis` adds to the second derivative at a point that is in it; stores the point's new psi and zeta
- * or term, and those psi after it that only the slab's last point along z stores. */
+/* What the layer along `axis` adds to the second derivative at a point that is in it; stores the point's new psi and
+ * zeta or term, and those psi after it that only the slab's last point along z stores. */
 GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at) {
   const kernel_args *f = &a->field;
   const absorb_axis *s = &a->axis[axis];
@@ -226,8 +228,8 @@ GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at
                                                                       : axis == 1 ? f->wy
                                                                                   : f->wz;
   const float *psi_in = s->psi_in + state;
-  float *zeta = axis == 0 ? a->terms + absorb_term_of(a, p, at) : s->zeta + (state + l.psi[0]);
-  const float before = axis == 0 ? absorb_zeta_before(s, a->width, p, &l, psi_in, *zeta) : *zeta;
+  float *kept = axis == 0 ? a->terms + absorb_offset_of_term(a, p, at) : s->zeta + (state + l.psi[0]);
+  const float before = axis == 0 ? absorb_zeta_before(s, a->width, p, &l, psi_in, *kept) : *kept;
   const float psi0 = absorb_psi_at(&l, a->difference, u, psi_in, 0),
               psi1 = absorb_psi_at(&l, a->difference, u, psi_in, 1),
               psi2 = absorb_psi_at(&l, a->difference, u, psi_in, 2),
@@ -236,7 +238,7 @@ GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at
   const float memory = absorb_zeta(l.a, l.b, absorb_second(s, w, u, l.step), slope, before);
   const float term = 0.0f + (slope + memory); /* not -0: what is added to a point begins with 0 */
   const int left = axis == 2 ? absorb_left(a, p, at.z) : 0;
-  *zeta = axis == 0 ? term : memory;
+  *kept = axis == 0 ? term : memory;
   s->psi_out[state + l.psi[0]] = psi0;
   if (left >= 1) s->psi_out[state + l.psi[1]] = psi1;
   if (left >= 2) s->psi_out[state + l.psi[2]] = psi2;

@@ -109,7 +109,8 @@ static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<
   }
 }
 
-/* d(psi)/ds at the points of a pack; psi: theirs, to which it adds that of the next three. By all lanes of the warp. */
+/* d(psi)/ds at the points of a pack; psi: theirs, behind which it puts those of the next three points. By all lanes of the
+ * warp. */
 template <bool WHOLE>
 static __device__ __forceinline__ void slopes(float slope[PACK], float psi[PACK + ABSORB_BEYOND],
                                               const row_pack<WHOLE> &p) {
@@ -132,7 +133,7 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   const bool exists = p.row < shell.rows && y < a.field.ny;
   const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
   const absorb_terms terms = absorb_terms_of(&s, a.width, a.field.nz);
-  float *const terms_at = a.terms + absorb_term_at(&terms, a.field.ny, p.high, z, y, p.x);
+  float *const terms_at = a.terms + absorb_term_at(&terms, a.field.ny, p.high, {z, y, p.x});
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
   await_launch_before(); /* coefficients never change */
@@ -141,7 +142,8 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
     star::load(o.u, u_at);
     if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
     p.get(o.psi, s.psi_in + at);
-    star::load(o.term, terms_at);
+    star::load(o.term,
+               terms_at); /* a pack of no layer's points may be another row's: nobody uses its terms */
   }
   float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], term[PACK];
   gather(u, p, o);

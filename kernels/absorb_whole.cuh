@@ -46,7 +46,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
     state_step = INWARD * state_stride;
     state = absorb_stored(&s, a.width, {c.i, INWARD}, c.i) * state_stride +
             (AXIS == 1 ? (ptrdiff_t)z * (s.lo + s.hi) * nx : y * nx) + x;
-    term = absorb_term_at(&terms, f.ny, !low, z, y, x);
+    term = absorb_term_at(&terms, f.ny, !low, {z, y, x});
     term_step = INWARD * (ptrdiff_t)terms.pitch * (AXIS == 1 ? 1 : f.ny);
     has_term = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
   }

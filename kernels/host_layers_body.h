@@ -138,7 +138,7 @@ TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const i
   const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x,
               *psi_in = axis->psi_in + state;
   float *psi_out = axis->psi_out + state,
-        *term = a->terms + absorb_term_at(&t, f->ny, inward < 0, at.z, at.y, at.x),
+        *term = a->terms + absorb_term_at(&t, f->ny, inward < 0, (absorb_point){at.z, at.y, at.x}),
         *sum = sums->row[0] + (at.x - sums->x_begin);
   vec next = ISA(load_lanes)(term, lanes);
   for (int k = 0; k < at.planes;

@@ -2,7 +2,7 @@
  *
  * In z a wavefront: at every position of the front one step after the other does a group of WAVEFRONT_PLANES planes,
  * each step WAVEFRONT_LAG planes behind the one before it. In y tiles of a few rows, so that what the front holds fits
- * the L2 cache of a core; the front goes through each from the lowest plane to the highest. The rows of a tile are those
+ * the L2 cache of a core or, where that measures faster, as high as a block of the sweep; the front goes through each from the lowest plane to the highest. The rows of a tile are those
  * of the step before moved down by wavefront_lean (parallelograms): a tile needs of the tiles below it what these have
  * computed, and never anything of those above it.
  *

@@ -129,12 +129,13 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
     axes[i] = absorb_axis_of(c, s, i);
     if (axes[i].lo + axes[i].hi == 0) continue;
     const absorb_terms terms = absorb_terms_of(&axes[0], c->boundary_width, s->nz);
+    float **zeta_or_terms = i == 0 ? &a->terms : &axes[i].zeta;
     const size_t psi = absorb_apart(absorb_state_floats(&axes[i], s, i)),
                  rest = i == 0 ? absorb_apart(absorb_terms_floats(&terms, s)) : psi;
     if (memory) {
       axes[i].psi_in = memory + taken;
       axes[i].psi_out = memory + taken + psi;
-      *(i == 0 ? &a->terms : &axes[i].zeta) = memory + taken + 2 * psi;
+      *zeta_or_terms = memory + taken + 2 * psi;
       axes[i].coefficients = memory + taken + 2 * psi + rest;
     }
     taken += 2 * psi + rest + absorb_aligned(absorb_coefficient_count(c->boundary_width));
@@ -272,7 +273,8 @@ static int absorb_term_states(const absorb *a, absorb_state s, absorb_state stat
   for (int high = 0; high < 2; high++) {
     if ((high ? x->hi : x->lo) == 0) continue;
     memcpy(s.name, high ? "term_hi" : "term_lo", sizeof s.name);
-    s.values = a->args.terms + absorb_term_at(&t, (int)s.shape[1], high, 0, 0, high ? t.first : 0);
+    s.values =
+        a->args.terms + absorb_term_at(&t, (int)s.shape[1], high, (absorb_point){0, 0, high ? t.first : 0});
     states[count++] = s;
   }
   return count;

@@ -8,7 +8,7 @@
 #include "tune.h"
 #include "version.h"
 
-/* What decides how many steps a pass has, and how it asks for memory; runs that agree in all of it share a measurement. */
+/* What decides how many steps a pass has, and its manner; runs that agree in all of it share a measurement. */
 typedef struct wavefront_question {
   const kernel *wavefront; /* of `dev` */
   device *dev;
@@ -18,7 +18,7 @@ typedef struct wavefront_question {
   const config *layers; /* the run's absorbing faces and their width; NULL: none */
   bool neighbours;      /* slabs have them, so planes are computed twice */
   bool always;          /* the depth may not be 1: the user asked for a wavefront */
-  int rows;             /* of a tile: all where y is periodic; 0: as many as the L2 cache holds */
+  int rows;             /* of a tile: all where y is periodic; 0: by the manner */
   int most;             /* the greatest depth */
   bool measure;         /* where nothing is remembered; else the greatest depth is the answer */
 } wavefront_question;
@@ -233,8 +233,8 @@ static int plan_find_way(const wavefront_question *q, MPI_Comm comm, run_log *lo
     if (cached && !tune_remember(path, key, depth, wavefront_manner_names[way->manner]))
       log_detail(log, "%s cannot be written, the next run measures again", path);
   }
-  log_line(log, "steps a pass: %d (%s%s)", way->depth, remembered ? "as remembered in " : "measured now",
-           remembered ? path : "");
+  log_line(log, "steps a pass: %d (%s, %s%s)", way->depth, wavefront_manner_names[way->manner],
+           remembered ? "as remembered in " : "measured now", remembered ? path : "");
   return 0;
 }
 

@@ -25,7 +25,7 @@ typedef struct wavefront_plan {
 
 /* Makes the plan, and sets the kernels of the stepper, whose device is open, where a pass has several steps. `kernel =
  * auto` takes a wavefront only where no cache holds the fields and a measurement finds it faster; `kernel = wavefront`
- * takes the fastest depth. Where a pass cannot have several steps the log says why. Collective over run->comm, same
+ * takes the fastest way. Where a pass cannot have several steps the log says why. Collective over run->comm, same
  * plan and error everywhere. */
 int plan_wavefront(const wavefront_run *run, stepper *p, wavefront_plan *plan, error *e);
 

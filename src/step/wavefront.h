@@ -12,8 +12,8 @@ struct sources;
 enum wavefront_manner {
   WAVEFRONT_PLAIN,
   WAVEFRONT_EAGER, /* asks memory for more (host_ahead): 1.25 times as fast on Zen 5 */
-  /* Tiles as high as a block of the sweep, not as what L2 holds: 1.15 times as fast where a miss of the TLB is dear, as in
-   * virtual machines whose host has small pages; no faster on Sapphire Rapids. */
+  /* Tiles as high as a block of the sweep, not as what L2 holds: 1.13 times as fast where a miss of the TLB is dear, as
+   * in virtual machines whose host has small pages; no faster on Sapphire Rapids. */
   WAVEFRONT_TALL,
   WAVEFRONT_MANNERS
 };

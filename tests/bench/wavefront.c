@@ -91,7 +91,7 @@ void wavefront_rates_print(const wavefront_rates *r, const slab *s, int threads,
       100 * r->silent / r->registers);
   for (int i = 0; i < WAVEFRONT_WAYS; i++) {
     const wavefront_shape way = wavefront_ways[i];
-    printf("%-6s %-6s %d step%s a pass, %s %8.4f Gpts/s  ", equation_name(r->equation),
+    printf("%-6s %-6s %d step%s a pass, %-5s %8.4f Gpts/s  ", equation_name(r->equation),
            r->medium ? "medium" : "", way.depth, way.depth == 1 ? " " : "s",
            wavefront_manner_names[way.manner], r->gpts[i]);
     ceilings_print(r->gpts[i], r->copy, bytes, r->registers);

@@ -99,10 +99,12 @@ def answer_in_passes(program, keys, steps, *args, ranks=0):
         program.succeed(program.config({**keys, **elsewhere}), np=ranks)  # measures and remembers; at most 8 steps a pass as well
         MEASURED.add(run)
     cache = program.root / "cache/stencil/kernels.json"
-    names = {"interior": steps, "boundary": next(MANNERS)}
+    manner = next(MANNERS)
+    names = {"interior": steps, "boundary": manner}
     cache.write_text(json.dumps({key: names for key in json.loads(cache.read_text())}))
     log, found = answer(program, keys, *args, ranks=ranks)
-    check(steps_a_pass(log) == steps, f"expected {steps} steps a pass: {log}")
+    taken = "plain" if manner == "tall" and keys.get("boundary.y") == "periodic" else manner  # there all tiles have all rows
+    check(steps_a_pass(log) == steps and f"({taken}, " in log, f"expected {steps} steps a pass, {taken}: {log}")
     return log, found
 
 

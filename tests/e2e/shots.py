@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Random shots: any faces, layers of any width, sizes that suit no vector and no tile. All ways to compute one give the bits
+of the kernel `reference` on one rank: kernels, backends, ranks, threads, and runs that continue from a checkpoint of another
+way.   shots.py CASE STENCIL MPIEXEC
+"""
+import random
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import case, check, h5py, main, np, same_bits
+
+STEPS, HALF = 14, 7
+KINDS = ["absorbing"] * 5 + ["fixed", "dirichlet", "neumann"]
+HOST_KERNELS = ("simd", "simd_cached", "simd_columns", "wavefront", "auto")
+CUDA_KERNELS = ("bulk_tensor", "bulk_tensor", "bulk_tensor", "single_stage", "partitioned", "naive")
+
+
+def random_shot(program, seed):
+    """The keys of a shot, whose velocities are in v.h5."""
+    choose = random.Random(seed)
+    width = choose.choice([choose.randint(1, 12), choose.randint(13, 40)])
+    nx, ny, nz = choose.randint(64, 330), choose.randint(12, 80), choose.randint(24, 80)
+    nx, ny, nz = nx - nx % 4 * choose.randint(0, 1), max(ny, 2 * width + 1), max(nz, 2 * width + 1)
+    faces = {}
+    for axis in "xyz":
+        if choose.random() < 0.12:
+            faces[f"boundary.{axis}"] = "periodic"
+        else:
+            faces.update({f"boundary.{axis}_{side}": choose.choice(KINDS) for side in ("lo", "hi")})
+    with h5py.File(program.folder / "v.h5", "w") as file:
+        file["v"] = np.random.default_rng(seed).uniform(1500, 3000, (nz, ny, nx)).astype(np.float32)
+    place = " ".join(f"{choose.uniform(4, n - 5) * 10:.1f}" for n in (nx, ny, nz))
+    return {"grid.nx": nx, "grid.ny": ny, "grid.nz": nz, "grid.dx": 10, "grid.dy": 9, "grid.dz": 11, "time.steps": STEPS,
+            "equation.type": "wave", "equation.space_order": choose.choice((2, 4, 6, 8, 8, 8)), "medium.velocity": "v.h5:/v",
+            "boundary.width": width, "source.1.position": place, "source.1.f0": 30, "checkpoint.every_steps": HALF, **faces}
+
+
+def compute(program, keys, name, way, ranks=0, restart=False):
+    """The last field of a run whose files are called `name`, or of one that goes on from its checkpoint in the middle."""
+    keys = {**keys, **way, "output.path": f"out/{name}"}
+    if restart:
+        (program.folder / f"out/{name}.checkpoint.{STEPS:08d}.h5").unlink()
+    program.succeed("-q", program.config(keys), *(("--restart", "auto") if restart else ()), np=ranks)
+    return program.field(STEPS, f"out/{name}")
+
+
+def agree(program, seeds, ways):
+    """ways(choose): two ways of a shot; the second one also continues what the first one began, and the other way round."""
+    for seed in seeds:
+        program.fresh()
+        keys, choose = random_shot(program, seed), random.Random(seed)
+        expected = compute(program, keys, "reference", {"device.backend": "host", "device.kernel": "reference"})
+        check(np.isfinite(expected).all() and np.ptp(expected) > 0, f"shot {seed}: not a field to test with")
+        first, second = ways(choose)
+        for name, begins, continues in (("a", first, second), ("b", second, first)):
+            for way, restart in ((begins, False), (continues, True)):
+                ranks = choose.choice((0, 2, 3))
+                found = compute(program, keys, name, way, ranks, restart)
+                check(same_bits(found, expected), f"shot {seed}: other bits by {way} on {ranks} ranks, restart {restart}: {keys}")
+
+
+def host_way(choose):
+    return {"device.backend": "host", "device.kernel": choose.choice(HOST_KERNELS), "device.threads": choose.randint(1, 3)}
+
+
+@case
+def host(program):
+    """Kernels of the host, with each other's checkpoints."""
+    agree(program, range(6), lambda choose: (host_way(choose), host_way(choose)))
+
+
+@case
+def cuda(program):
+    """A GPU and the host, with each other's checkpoints."""
+    program.skip_without_cuda()
+    agree(program, range(100, 110), lambda choose: (
+        {"device.backend": "cuda", "device.kernel": choose.choice(CUDA_KERNELS)}, host_way(choose)))
+
+
+if __name__ == "__main__":
+    main()
