@@ -299,10 +299,34 @@ static void memory_is_as_announced(void **state) {
     }
 }
 
+/* Each point of a layer along x has a term of its own, in whole packs as in the field. */
+static void terms_have_places_of_their_own(void **state) {
+  (void)state;
+  for (int mix = 0; mix < MIX_COUNT; mix++) {
+    const config c = mixed_box(mix);
+    const absorb_axis x = {.lo = c.boundary[FACE_X_LO] == A ? c.boundary_width : 0,
+                           .hi = c.boundary[FACE_X_HI] == A ? c.boundary_width : 0,
+                           .points = c.nx};
+    const absorb_terms t = absorb_terms_of(&x, c.boundary_width, c.nz);
+    const ptrdiff_t floats = (ptrdiff_t)t.planes * c.ny * t.pitch;
+    bool *taken = calloc((size_t)floats + 1, sizeof *taken);
+    for (int i = 0; i < c.nz * c.ny * c.nx; i++) {
+      const absorb_point at = {i / (c.nx * c.ny), i / c.nx % c.ny, i % c.nx};
+      const bool high = at.x >= c.nx - x.hi;
+      if (!high && at.x >= x.lo) continue;
+      const ptrdiff_t place = absorb_term_at(&t, c.ny, high, at);
+      assert_true(place >= 0 && place < floats && !taken[place]);
+      assert_int_equal(place % 4, at.x % 4);
+      taken[place] = true;
+    }
+    free(taken);
+  }
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_do_not_depend_on_the_cut), cmocka_unit_test(layers_are_mirror_images),
-      cmocka_unit_test(kernels_add_what_points_get), cmocka_unit_test(state_moves_between_cuts),
-      cmocka_unit_test(memory_is_as_announced)};
+      cmocka_unit_test(kernels_add_what_points_get),   cmocka_unit_test(state_moves_between_cuts),
+      cmocka_unit_test(memory_is_as_announced),        cmocka_unit_test(terms_have_places_of_their_own)};
   return ABSORB_RUN(argc, argv, "absorbing layers", tests);
 }
