@@ -175,15 +175,25 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
   }
 }
 
-/* Sets all of the memory to 0, a block at a time. `block`: pinned. */
-static int absorb_zero(absorb *a, size_t floats, float *block, size_t block_floats, error *e) {
-  memset(block, 0, block_floats * sizeof *block);
-  for (size_t at = 0; at < floats; at += block_floats) {
-    const size_t count = floats - at < block_floats ? floats - at : block_floats;
-    const copy_args zeros = {a->memory + at, block, count * sizeof *block, COPY_TO_DEVICE};
-    TRY(a->dev->table->copy(a->dev, STREAM_BOUNDARY, &zeros, e));
+int absorb_clear(absorb *a, error *e) {
+  enum { BLOCK = 1 << 20 }; /* bytes */
+  const device_table *t = a->dev->table;
+  void *zeros;
+  TRY(t->alloc(a->dev, &zeros, BLOCK, MEMORY_PINNED, e));
+  memset(zeros, 0, BLOCK);
+  for (int i = 0; i < ABSORB_AXES && !e->id; i++) {
+    const absorb_axis *axis = &a->args.axis[i];
+    char *to = (char *)(axis->psi_in < axis->psi_out ? axis->psi_in : axis->psi_out);
+    for (size_t left = (size_t)((const char *)axis->coefficients - to), bytes; left && !e->id;
+         to += bytes, left -= bytes) {
+      bytes = left < BLOCK ? left : BLOCK;
+      t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, zeros, bytes, COPY_TO_DEVICE}, e);
+    }
   }
-  return a->dev->table->sync(a->dev, STREAM_BOUNDARY, e); /* the caller writes to the block */
+  if (!e->id) t->sync(a->dev, STREAM_BOUNDARY, e);
+  error freeing = {0};
+  if (t->free(a->dev, zeros, MEMORY_PINNED, &freeing) && !e->id) *e = freeing;
+  return e->id;
 }
 
 /* Copies the coefficients of all axes to the device, through `block`. */
@@ -204,22 +214,20 @@ static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion mo
 }
 
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e) {
-  enum { BLOCK_FLOATS = 1 << 18 };
   const config *c = on->config;
   device *dev = on->dev;
-  const size_t floats = absorb_bytes(c, on->slab) / sizeof(float),
-               coefficients = absorb_coefficient_count(c->boundary_width);
-  const size_t block_floats = coefficients > BLOCK_FLOATS ? coefficients : BLOCK_FLOATS;
+  const size_t bytes = absorb_bytes(c, on->slab);
   void *memory, *block;
   *a = (absorb){.dev = dev, .args.width = c->boundary_width, .z0 = on->slab->z0, .nz = on->slab->nz};
-  if (floats == 0) return 0;
-  TRY(dev->table->alloc(dev, &memory, floats * sizeof(float), MEMORY_DEVICE, e));
+  if (bytes == 0) return 0;
+  TRY(dev->table->alloc(dev, &memory, bytes, MEMORY_DEVICE, e));
   a->memory = memory;
   absorb_deal_out(&a->args, c, on->slab, a->memory);
   absorb_set_weights(a, c, weights);
-  TRY(dev->table->alloc(dev, &block, block_floats * sizeof(float), MEMORY_PINNED, e));
-  int failed = absorb_zero(a, floats, block, block_floats, e);
-  if (!failed) failed = absorb_load_coefficients(a, c, motion, block, e);
+  TRY(absorb_clear(a, e));
+  TRY(dev->table->alloc(dev, &block, absorb_coefficient_count(c->boundary_width) * sizeof(float),
+                        MEMORY_PINNED, e));
+  int failed = absorb_load_coefficients(a, c, motion, block, e);
   int not_freed = dev->table->free(dev, block, MEMORY_PINNED, e);
   return failed ? failed : not_freed;
 }

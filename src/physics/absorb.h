@@ -51,6 +51,8 @@ typedef struct absorb_motion {
  * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
  * also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
+/* Sets to 0 what the layers remember: as at the start of a run. Waits until that is done. */
+int absorb_clear(absorb *a, error *e);
 /* Does this slab have absorbing layers? */
 bool absorb_needed(const absorb *a);
 

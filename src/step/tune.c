@@ -1,13 +1,16 @@
 #include "tune.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "kernels/host_simd.h"
+#include "pass.h"
 #include "base/error_mpi.h"
 #include "version.h"
 
-enum { THIN_REPEATS = 16, CANDIDATES_MAX = 32 };
-static const double MEASURE_SECONDS =
-    0.03; /* for each kernel and kind of launch, after one launch to warm up */
+enum { CANDIDATES_MAX = 32, BATCH_MOST = 64 };
+static const double MEASURE_SECONDS = 0.03; /* for each kernel and kind of launch, after one to warm up */
+static const double BATCH_SECONDS = 2e-3;   /* of launches behind each other, as steps run */
+static const double HOPELESS = 2;           /* times the fastest so far: measured no further */
 
 /* A candidate, and the seconds that its launches take. */
 typedef struct tune_entry {
@@ -39,50 +42,94 @@ static bool tune_virtual_x(const stepper *s, const kernel *k) {
   return !s->absorb && kernel_virtual_x(k, &s->args);
 }
 
-/* *best: seconds of the fastest launch of `k` over planes [0, planes), from memory[0] to memory[1]. `repeats` launches
- * are enqueued at a time. */
-static int tune_time(const stepper *s, const kernel *k, int planes, int repeats, double *best, error *e) {
+/* Launches `k` and the layers of its points, from memory[0] to memory[1], with the waits that a pass has (step.c): what
+ * a launch hides of the one before depends on them. */
+static int tune_pass(const stepper *s, const kernel *k, const kernel_args *args, int64_t pass, error *e) {
+  const device_table *t = s->dev->table;
+  TRY(t->sync_event(s->dev, event_of(pass - 2, INTERIOR_DONE), e));
+  if (!s->halo->mapped) {
+    TRY(pass_wait(s, STREAM_BOUNDARY, pass - 1, INTERIOR_DONE, e));
+    TRY(t->record(s->dev, STREAM_BOUNDARY, event_of(pass, BOUNDARY_DONE), e));
+    TRY(pass_wait(s, STREAM_INTERIOR, pass - 1, BOUNDARY_DONE, e));
+  }
+  TRY(s->absorb ? absorb_launch(s->absorb, STREAM_INTERIOR, k, args, e)
+                : t->launch(s->dev, STREAM_INTERIOR, k, args, e));
+  return t->record(s->dev, STREAM_INTERIOR, event_of(pass, INTERIOR_DONE), e);
+}
+
+static int tune_enqueue(const stepper *s, const kernel *k, const kernel_args *args, int count, error *e) {
+  for (int i = 0; i < count; i++) TRY(tune_pass(s, k, args, i, e));
+  return s->dev->table->sync(s->dev, STREAM_INTERIOR, e);
+}
+
+/* *best: seconds of the fastest launch of `k` over planes `z`. It may hold those of another kernel, to which this one is
+ * compared, and keeps its own. */
+static int tune_time(const stepper *s, const kernel *k, zrange z, double *best, error *e) {
+  const double fastest = *best;
+  double spent = 0;
+  int count = 1;
   kernel_args args = s->args;
   args.in = stepper_field(s, 0);
   args.out = stepper_field(s, 1);
-  args.z_begin = 0;
-  args.z_end = planes;
+  args.z_begin = z.begin;
+  args.z_end = z.end;
   args.virtual_x = tune_virtual_x(s, k);
-  double spent = 0;
-  *best = 1e30;
-  for (int pass = 0; pass < 2 || spent < MEASURE_SECONDS; pass++) {
-    double begin = MPI_Wtime();
-    for (int i = 0; i < repeats; i++) TRY(s->dev->table->launch(s->dev, STREAM_INTERIOR, k, &args, e));
-    TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
-    double seconds = MPI_Wtime() - begin;
-    if (pass == 0) continue; /* the first launch loads code */
+  TRY(tune_enqueue(s, k, &args, 1, e)); /* the first launch loads code */
+  *best = INFINITY;
+  for (int batch = 0; spent < MEASURE_SECONDS && (batch < 2 || *best < HOPELESS * fastest); batch++) {
+    const double begin = MPI_Wtime();
+    TRY(tune_enqueue(s, k, &args, count, e));
+    const double seconds = MPI_Wtime() - begin, each = seconds / count;
+    *best = fmin(*best, each);
     spent += seconds;
-    if (seconds / repeats < *best) *best = seconds / repeats;
+    count = (int)fmin(fmax(1, BATCH_SECONDS / each), BATCH_MOST);
   }
   return 0;
+}
+
+/* The planes of a step's launches; of those at the boundary one side. */
+static void tune_ranges(const stepper *s, zrange *interior, zrange *boundary) {
+  zrange lo, hi;
+  slab_ranges(s->slab, &lo, interior, &hi);
+  *boundary = zrange_planes(hi) ? hi : lo;
+  if (s->halo->mapped) *boundary = (zrange){0, 0};
+  if (s->halo->mapped || zrange_planes(*interior) == 0) *interior = (zrange){0, s->slab->nz};
 }
 
 /* A kernel that this GPU cannot run keeps a time that never wins. */
 static int tune_measure(const stepper *s, tune_list *list, error *e) {
-  int thin = s->slab->ghost < s->slab->nz ? s->slab->ghost : s->slab->nz;
+  zrange interior, boundary;
+  double fastest[2] = {INFINITY, INFINITY};
+  tune_ranges(s, &interior, &boundary);
   for (int i = 0; i < list->count; i++) {
     tune_entry *c = &list->entry[i];
     error refused = {0};
-    c->interior = c->boundary = 1e30;
-    if (tune_time(s, c->k, s->slab->nz, 1, &c->interior, &refused)) {
+    c->interior = fastest[0], c->boundary = fastest[1];
+    if (tune_time(s, c->k, interior, &c->interior, &refused)) {
+      c->interior = c->boundary = INFINITY;
       if (refused.id == ERROR_KERNEL_UNSUPPORTED) continue;
       *e = refused;
       return e->id;
     }
-    TRY(tune_time(s, c->k, thin, THIN_REPEATS, &c->boundary, e));
+    if (zrange_planes(boundary)) TRY(tune_time(s, c->k, boundary, &c->boundary, e));
+    fastest[0] = fmin(fastest[0], c->interior), fastest[1] = fmin(fastest[1], c->boundary);
   }
-  return 0;
+  return s->absorb ? absorb_clear(s->absorb, e) : 0;
 }
 
-/* Runs with the same key share a measurement. */
+/* Runs with the same key share a measurement: all that a launch's time depends on. */
 static void tune_key(char key[512], const stepper *s, enum equation equation) {
-  snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s %d x %d x %d", s->dev->description,
-           equation_name(equation), s->slab->nx, s->slab->ny, s->slab->nz);
+  const kernel_args *a = &s->args;
+  const absorb_axis none[ABSORB_AXES] = {{0}}, *layers = s->absorb ? s->absorb->args.axis : none;
+  zrange interior, boundary;
+  tune_ranges(s, &interior, &boundary);
+  int n =
+      snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, boundary %d, faces",
+               s->dev->description, equation_name(equation), a->medium ? " with a field" : "", a->nx, a->ny,
+               zrange_planes(interior), zrange_planes(boundary));
+  for (int f = 0; f < FACE_COUNT; f++)
+    n += snprintf(key + n, 512 - (size_t)n, " %d,%d", a->ghosts[f],
+                  f % 2 ? layers[f / 2].hi : layers[f / 2].lo);
 }
 
 static int tune_index(const tune_list *list, const char *name) {
@@ -98,17 +145,19 @@ static void tune_fastest(const tune_list *list, int chosen[2]) {
     if (list->entry[i].interior < list->entry[chosen[0]].interior) chosen[0] = i;
     if (list->entry[i].boundary < list->entry[chosen[1]].boundary) chosen[1] = i;
   }
+  if (isinf(list->entry[chosen[1]].boundary)) chosen[1] = chosen[0]; /* there is no boundary */
 }
 
 static void tune_log(run_log *log, const tune_list *list, const int chosen[2], const char *remembered_in) {
-  const tune_entry *entry = list->entry;
-  log_line(log, "kernel auto: %s, at the boundary %s (%s%s)", entry[chosen[0]].k->name,
-           entry[chosen[1]].k->name, remembered_in ? "as remembered in " : "measured now",
+  const char *interior = list->entry[chosen[0]].k->name, *boundary = list->entry[chosen[1]].k->name;
+  const bool apart = chosen[0] != chosen[1];
+  log_line(log, "kernel auto: %s%s%s (%s%s)", interior, apart ? ", at the boundary " : "",
+           apart ? boundary : "", remembered_in ? "as remembered in " : "measured now",
            remembered_in ? remembered_in : "");
   if (remembered_in) return;
-  for (int i = 0; i < list->count; i++)
-    log_detail(log, "  %-16s %9.1f us for the slab, %7.1f us at the boundary", entry[i].k->name,
-               1e6 * entry[i].interior, 1e6 * entry[i].boundary);
+  for (const tune_entry *c = list->entry; c < list->entry + list->count; c++)
+    log_detail(log, "  %-16s %9.1f us for the interior, %7.1f us at the boundary", c->k->name,
+               1e6 * c->interior, 1e6 * c->boundary);
 }
 
 /* Chooses by measurement. Rank 0 looks into the cache; if it finds nothing all ranks measure at once, as they will run.

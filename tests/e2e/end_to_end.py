@@ -465,6 +465,26 @@ def remarks(program):
 
 
 @case
+def remembered(program):
+    """`kernel = auto` measures on the user's own problem, and remembers for that problem only; what it measured leaves no
+    trace in the layers."""
+    grid = {"equation.type": "wave", "grid.nx": 170, "grid.ny": 12, "grid.nz": 13, "medium.velocity": 2, "boundary.width": 4}
+    velocity = np.random.default_rng(3).uniform(1, 2, (13, 12, 170)).astype("<f4")
+    with h5py.File(program.folder / "velocity.h5", "w") as file:
+        file["v"] = velocity
+    problems = ({}, {"boundary.y": "absorbing"}, {"boundary.y": "absorbing", "boundary.width": 3}, {"boundary.z_lo": "neumann"},
+                {"medium.velocity": "velocity.h5:/v"})
+    for problem in problems:
+        keys = {**grid, **problem}
+        program.succeed(program.config({**keys, "device.kernel": "reference"}))
+        expected = program.field(3)
+        for word in ("measured now", "as remembered in"):
+            log = program.succeed(program.config(keys)).out
+            check(re.search(rf"^kernel auto: \w+ \({word}", log, re.M), f"{problem}: not '{word}': {log}")
+            check(same_bits(program.field(3), expected), f"{problem}, {word}: other bits")
+
+
+@case
 def estimate(program):
     """--dry-run --measure times steps and tells how long all of them take; it writes nothing."""
     points = 64 * 48 * 40
