@@ -241,24 +241,10 @@ struct whole_shell {
   unsigned tiles_x;
   unsigned low, crossing; /* tiles of rows in the low layer along y, in both */
   layers along_z, along_y;
-  unsigned
-      halved; /* walks along y, the last, that are done in halves: all blocks end at about the same time */
   unsigned image_rows; /* with images in z that the sweep has not stored: s.y.between(), or 0 */
   bool beside;         /* the launch before is of the same step, and of other points */
-  __host__ __device__ unsigned walks() const { return along_z.blocks() + along_y.blocks() + halved; }
+  __host__ __device__ unsigned walks() const { return along_z.blocks() + along_y.blocks(); }
 };
-
-static __device__ __forceinline__ piece piece_along_y(const whole_shell &s, unsigned block) {
-  const unsigned first_half = s.along_y.blocks() - s.halved;
-  if (block < first_half) return piece(s.along_y, s.y, block);
-  piece p(s.along_y, s.y, first_half + (block - first_half) / 2);
-  const int outer = p.count / 2;
-  if ((block - first_half) % 2 == 0)
-    p.count = outer;
-  else
-    p.at += p.at < s.y.lo ? outer : -outer, p.count -= outer;
-  return p;
-}
 
 template <bool PACKS>
 static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
@@ -279,7 +265,7 @@ static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const 
 template <bool PACKS>
 static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
-  const piece p = piece_along_y(s, block);
+  const piece p(s.along_y, s.y, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
   if (p.count > 0)
     march_inward<1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0}, shared);
@@ -340,8 +326,6 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   s.low = blocks_for(s.y.lo, WALK_WARPS), s.crossing = s.low + blocks_for(s.y.end - s.y.hi, WALK_WARPS);
   s.along_z = marches(s.z, s.tiles_x * (s.crossing + blocks_for(s.y.between(), WALK_WARPS)), a.width);
   s.along_y = marches(s.y, s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width);
-  if (s.along_y.pieces == 1 && a.width >= 2 * WHOLE_PIECE)
-    s.halved = std::min(s.along_y.blocks(), (unsigned)WHOLE_ENOUGH);
   if (images::in_z_alone(f, s.z.lo, s.z.hi)) s.image_rows = (unsigned)s.y.between();
   return s;
 }
