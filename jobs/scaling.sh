@@ -13,9 +13,9 @@
 #     -l LAUNCHER    what comes before the number of ranks; default "mpirun -np", in a Slurm job "srun -n"
 #     -o FOLDER      default build/scaling. Reports of other runs that it holds stay, and are in the table too
 # Everything else goes to the program, e.g. device.kernel=bulk_tensor. Leaves one JSON report a run in FOLDER, named
-# EQUATION.KIND.SIZE.SCHEDULE.TRANSPORT.RANKS.json, and its log beside it; jobs/scaling_model.py reads them. Without a
-# GPU a rank has one thread. The table: Gpts/s of all ranks, ms a step, efficiency against the same on one rank, and the
-# part of a step in which communication was not hidden. Exit 1 if a run failed. Needs no network.
+# EQUATION.KIND.SIZE.SCHEDULE.TRANSPORT.RANKS.json, and its log beside it. Without a GPU a rank has one thread. The
+# table: Gpts/s of all ranks, ms a step, efficiency against the same on one rank, and the part of a step in which
+# communication was not hidden. Exit 1 if a run failed. Needs no network.
 set -uo pipefail
 
 usage() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }

@@ -6,7 +6,7 @@ install(DIRECTORY config/ DESTINATION ${share}/examples FILES_MATCHING PATTERN "
 install(DIRECTORY jobs/ DESTINATION ${share}/jobs USE_SOURCE_PERMISSIONS
   FILES_MATCHING PATTERN "*.py" PATTERN "*.ipynb" PATTERN "pyproject.toml" PATTERN "requirements.txt" PATTERN "restart.sbatch"
   PATTERN "survey.sbatch" PATTERN "__pycache__" EXCLUDE PATTERN "packaging" EXCLUDE
-  REGEX "/(plot_[a-z]+|scaling_model|slab_model)\\.py$" EXCLUDE)
+  REGEX "/plot_[a-z]+\\.py$" EXCLUDE)
 install(FILES LICENSE CITATION.cff README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "stencil.1" EXCLUDE)
 install(FILES docs/stencil.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -20,7 +20,7 @@ from harness import ENVIRONMENT, PATIENCE, SOURCE, case, check, h5py, main, np, 
 sys.path.insert(0, str(SOURCE / "jobs"))
 if h5py:
     import stencil_io as st
-NEED_PACKAGES = ["convert", "make_input", "make_model", "plot", "plot_kernels", "scaling_model", "slab_model"]
+NEED_PACKAGES = ["convert", "make_input", "make_model", "plot", "plot_kernels"]
 WAVE = {"grid.nx": 40, "grid.ny": 22, "grid.nz": 30, **{f"grid.d{a}": 0.5 * (i + 2) for i, a in enumerate("xyz")},
         "grid.origin": "100 -7 3", "equation.type": "wave", "initial.u": "zero", "source.1.position": "110.25 0.5 20",
         "source.1.wavelet": "ricker", "source.1.f0": 100, "time.steps": 60, "output.every": 20,

@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
-"""jobs/scaling.sh and the model of scaling: the script measures, the model finds what made its data and says so.
+"""The scripts that compare: jobs/scaling.sh numbers of ranks, bench/host_peers.py programs.
 
 usage: scaling.py --list | scaling.py CASE STENCIL MPIEXEC
 """
 import json
 import sys
-from dataclasses import replace
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import SOURCE, case, check, main
-
-sys.path.insert(0, str(SOURCE / "jobs"))
-SHIPPED = SOURCE / "docs" / "scaling_h200.json"
 
 
 def call(program, *command):
@@ -22,10 +18,6 @@ def scale(program, *options):
     launcher = f"{program.mpiexec} -np"
     return call(program, SOURCE / "jobs" / "scaling.sh", "-p", program.path, "-l", launcher, "-o", "s", *options,
                 "device.backend=host")
-
-
-def model(program, *arguments):
-    return call(program, sys.executable, "-B", SOURCE / "jobs" / "scaling_model.py", *arguments)
 
 
 @case
@@ -48,14 +40,6 @@ def script(program):
             shown = rows["jacobi", kind, "24x20x16", "steps", transport, str(ranks)]
             expected = 100 * gpts[transport] / ranks / gpts["-"]
             check(abs(float(shown[2]) - expected) < 0.06, f"{name}: {shown}, expected {expected:.1f} %")
-    fitted = model(program, "s", "--transport", "sendrecv", "--weak", "24x20x16", "--strong", "24x20x16", "--most", "4")
-    check(fitted.code == 0 and "jacobi 24x20x32" in fitted.out, f"{fitted}")
-    saved = model(program, "s", "--transport", "sendrecv", "--save", "list.json")
-    check(saved.code == 0, f"{saved}")
-    from slab_model import read
-    for one, other in zip(read(program.folder / "s"), read(program.folder / "list.json"), strict=True):
-        other = replace(other, seconds=one.seconds, exposed=one.exposed)  # which are rounded
-        check(one == other, f"saved {one} as {other}")
 
 
 YASK = """#!/bin/sh
@@ -120,57 +104,6 @@ def mistakes(program):
     result = scale(program, "-n", "2", "-e", "jacobi", "-m", "weak", "-t", "ipc", "-g", "8x8x8", "-s", "1")
     check(result.code == 1 and "it needs a GPU" in result.err, f"{result}")
     check(not list((program.folder / "s").glob("*.json")), "a failed run left a report")
-    result = model(program, "s")
-    check(result.code == 1 and "no reports" in result.err, f"{result}")
-
-
-@case
-def shipped(program):
-    """The model is within 10 % of every measured step that is shipped, and prints each."""
-    from slab_model import Machine, fit, predict, read
-    runs, machine = read(SHIPPED), Machine(8, 450e9, 50e9, 5e-6)
-    for schedule in ("steps", "persistent"):
-        mine = [run for run in runs if run.schedule == schedule]
-        check({run.ranks for run in mine} == {1, 2, 4}, f"{schedule}: ranks {sorted({r.ranks for r in mine})}")
-        known = fit(mine)
-        check(min(known.values()) >= 0, f"{schedule}: {known}")
-        for run in mine:
-            error = predict(known, run, machine) / run.seconds - 1
-            what = f"{schedule}, {run}, {run.ranks} ranks, {run.transport}"
-            check(abs(error) < 0.1, f"{what}: off by {100 * error:.1f} %")
-    result = model(program, SHIPPED)
-    check(result.code == 0, f"{result}")
-    check(sum(line.endswith(" %") for line in result.out.splitlines()) == len(runs) + 1, result.out)
-
-
-@case
-def recovery(program):
-    """From steps that given terms make, the fit finds these terms; what it predicts beyond a node is the slower of
-    compute and network, or their sum."""
-    from slab_model import Machine, Run, efficiency, fit, predict, reach
-    true = {"point jacobi": 2e-12, "point wave": 3e-12, "launch": 1e-5, "side": 6e-6, "extra": 5e-12,
-            "latency ipc": 2e-5, "latency shared": 5e-5, "byte shared": 2e-11, "second shared": 7e-12}
-    node = Machine(8, 1e15, 50e9, 5e-6)
-    runs = [Run(equation, (n, n, n // 2), ranks, transport) for equation in ("jacobi", "wave") for n in (128, 400, 768)
-            for ranks, transport in ((1, "none"), (2, "ipc"), (4, "ipc"), (2, "shared"), (4, "shared"))]
-    runs = [replace(run, seconds=predict(true, run, node)) for run in runs]
-    found = fit(runs)
-    for name, value in true.items():
-        check(abs(found[name] / value - 1) < 1e-6, f"{name}: {found[name]}, not {value}")
-    one = replace(runs[0], grid=(768, 768, 768), ranks=1)
-    check(abs(predict(true, one, node) - (2e-12 * 768**3 + 1e-5)) < 1e-12, "a step of one rank")
-    far = replace(one, grid=(768, 768, 768 * 16), ranks=16, transport="ipc")
-    near, network = replace(far, grid=(768, 768, 768 * 8), ranks=8), 16 * 776**2 / 50e9 + 5e-6
-    check(predict(true, far, node) == predict(true, near, node), "what travels beside compute costs")
-    after = predict(true, far, replace(node, hidden=False)) - predict(true, near, node)
-    check(abs(after / network - 1) < 1e-9, f"after compute the network costs {after} s, not {network}")
-    thin = replace(far, grid=(768, 768, 64))  # 4 planes a rank: the network is the slower
-    check(abs(predict(true, thin, node) - (1e-5 + 2e-5 + 2 * (6e-6 + 768**2 * 5e-12) + network)) < 1e-12, "a thin slab")
-    strong = replace(far, grid=(768, 768, 768), kind="strong")
-    expected = predict(true, one, node) / 16 / predict(true, strong, node)
-    check(abs(efficiency(true, strong, node) / expected - 1) < 1e-12, "efficiency of a strong run")
-    fits, held = reach(true, "jacobi", (512, 512, 512), "strong", "ipc", node, 4096)
-    check(fits == 128 and 1 <= held[0.8] < held[0.5] < 128, f"512 planes: {fits} ranks, {held}")
 
 
 if __name__ == "__main__":
