@@ -39,7 +39,7 @@ done
 rm -f "$results/peers.json"
 if [[ ${files[0]} == "$results/${sizes[0]}.json" ]]; then
   IFS=x read -r nx ny nz <<<"${sizes[0]}"
-  python3 tests/bench/peers.py "$nx" "$ny" "$nz" --ours "${files[0]}" --json "$results/peers.json" || failed=1
+  python3 tests/bench/gpu_peers.py "$nx" "$ny" "$nz" --ours "${files[0]}" --json "$results/peers.json" || failed=1
 fi
 
 # Two sizes that differ by a few points an axis are an odd one and its even neighbour: what does a point lose?

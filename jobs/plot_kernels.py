@@ -75,7 +75,7 @@ def draw(run, peers, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", help="JSON of bench_kernels")
-    parser.add_argument("peers", nargs="?", help="JSON of tests/bench/peers.py at the same size")
+    parser.add_argument("peers", nargs="?", help="JSON of tests/bench/gpu_peers.py at the same size")
     parser.add_argument("--out", default="docs/kernels.png", help="picture to write (default docs/kernels.png)")
     args = parser.parse_args()
     try:
