@@ -1,5 +1,4 @@
 /* bench_kernels [--json FILE] [--kernel NAME] [nx ny nz]     (default 768 768 768)
- * bench_kernels --ghosts [KERNEL]            (ghosts.cuh)
  * Every CUDA kernel of the program side by side on one device: speed as a fraction of the copy bandwidth measured
  * in the same run, time of a boundary launch, what a launch takes of the machine, and whether the bits equal
  * naive's on random data. Exit 1 if any differ.
@@ -294,17 +293,6 @@ static void open_bench(bench *b, int nx, int ny, int nz) {
   CHECK(cudaGetLastError());
 }
 
-static void close_bench(bench *b) {
-  for (float *field : {b->in, b->medium, b->before, b->out, b->expected}) CHECK(cudaFree(field));
-  CHECK(cudaFree(b->differ));
-  CHECK(cudaFree(b->counter.begun));
-  CHECK(cudaStreamDestroy(b->stream));
-  CHECK(cudaEventDestroy(b->start));
-  CHECK(cudaEventDestroy(b->stop));
-}
-
-#include "ghosts.cuh"
-
 static void parse(int argc, char **argv, int size[3], const char **json, const char **only) {
   int i = 1;
   for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0; i += 2)
@@ -322,14 +310,13 @@ static void parse(int argc, char **argv, int size[3], const char **json, const c
     good = good && *end == '\0' && value >= 1 && value <= 1 << 20;
   }
   if (good) return;
-  fprintf(stderr, "usage: bench_kernels [--json FILE] [--kernel NAME] [nx ny nz], or --ghosts [KERNEL]\n");
+  fprintf(stderr, "usage: bench_kernels [--json FILE] [--kernel NAME] [nx ny nz]\n");
   exit(1);
 }
 
 int main(int argc, char **argv) {
   int size[3] = {768, 768, 768};
   const char *json = NULL, *only = NULL;
-  if (argc > 1 && argc <= 3 && strcmp(argv[1], "--ghosts") == 0) return !compare_ghosts(argv[2]);
   parse(argc, argv, size, &json, &only);
   bench b = {};
   open_bench(&b, size[0], size[1], size[2]);
