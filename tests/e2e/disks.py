@@ -4,59 +4,12 @@ disks.py CASE STENCIL MPIEXEC   |   disks.py --list
 
 Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
-import random
 import re
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import Running, case, check, main, same_bits
-from run_files import RESTARTS, check_same, checkpoints, fields_of, model, run_mounted, temporaries
-
-# --- damaged files ------------------------------------------------------------------------------------------------
-
-@case
-def slow_flip(program):
-    """Flipped bytes and truncations of a checkpoint: refused, or without any effect."""
-    model(program)
-    config = program.config({"grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 10, **RESTARTS[3][1],
-                             "output.every": 0, "checkpoint.path": "out/c", "checkpoint.every_steps": 4})
-    program.succeed(config, "output.path=out/ref")
-    good = checkpoints(program)
-    whole, dice = (program.folder / good[8]).read_bytes(), random.Random(4)
-    places = [*range(0, 160, 2), *range(160, 600, 11), *range(len(whole) - 40, len(whole))]
-    places += dice.sample(range(600, len(whole) - 40), 420)
-    sizes = [0, 1, 18, 19, 100, 511, 512, 513, 519, 520, 1024, 4096, *range(len(whole) - 8, len(whole))]
-    sizes += dice.sample(range(4097, len(whole) - 8), 90)
-    counts = {"refused": 0, "harmless": 0}
-    for number, place in enumerate(places):
-        changed = bytearray(whole)
-        changed[place] ^= dice.choice([1 << bit for bit in range(8)] + [255])
-        counts[try_damaged(program, config, good, bytes(changed), f"byte {place}", number)] += 1
-    print(f"{len(places)} flipped bytes of {len(whole)}: {counts}", flush=True)
-    check(len(places) >= 500, "the sweep has become too small")
-    counts = {"refused": 0, "harmless": 0}
-    for number, size in enumerate(sizes):
-        counts[try_damaged(program, config, good, whole[:size], f"cut to {size}", number)] += 1
-    print(f"{len(sizes)} truncations: {counts}", flush=True)
-    check(len(sizes) >= 100, "the sweep has become too small")
-
-
-def try_damaged(program, config, good, content, what, number):
-    (program.folder / good[8]).write_bytes(content)
-    automatic, ranks = number % 4 == 1, 3 if number % 16 < 2 else 0
-    for old in program.folder.glob("out/u.*"):
-        old.unlink()
-    result = program.run("--restart", "auto" if automatic else good[8], config, "checkpoint.every_steps=0", np=ranks)
-    if result.code == 2 and not automatic:
-        check(len(result.errors) == 1 and good[8] in result.errors[0], f"{what}: {result}")
-        check(not fields_of(program, "out/u"), f"{what}: refused, but left {program.files()}")
-        return "refused"
-    check(result.code == 0 and not result.errors, f"{what}: {result}")
-    check_same(program, "out/u", "out/ref", True, what)
-    fell_back = "step 4\n" in result.out and f"passed over: {good[8]}" in result.out
-    check("step 8\n" in result.out or automatic and fell_back, f"{what}: {result}")
-    return "refused" if "passed over" in result.out else "harmless"
-
+from run_files import checkpoints, fields_of, run_mounted, temporaries
 
 # --- disks that fill up or go away --------------------------------------------------------------------------------
 

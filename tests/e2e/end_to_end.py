@@ -64,33 +64,18 @@ def run_one_way(program, shape, steps, way, expected):
         (program.folder / f"out/u.{step:08d}.hdf").unlink()
 
 
-# What is wrong, the changes to a good config, the exit code, words the message must have.
+# A change to a good config, the exit code, words of the message; test_config and test_config_rules see every message.
 CONFIG_ERRORS = [
     ({"grid.nx": "abc"}, 1, ["run.ini:2:", "[grid] nx", "integer", "'abc'"]),
-    ({"grid.nx": "20 30"}, 1, ["[grid] nx", "20 30"]),
-    ({"grid.nx": "1e99"}, 1, ["[grid] nx"]),
     ({"grid.ny": "0"}, 1, ["[grid] ny", ">= 1"]),
-    ({"grid.nz": None}, 1, ["[grid] nz"]),
-    ({"grid.dx": "-1"}, 1, ["[grid] dx"]),
-    ({"grid.dx": "nan"}, 1, ["[grid] dx"]),
     ({"time.steps": None}, 1, ["[time] steps"]),
-    ({"time.steps": "-3"}, 1, ["[time] steps"]),
-    ({"time.stepz": "3"}, 1, ["run.ini:", "stepz", "steps"]),
     ({"gird.nx": "3"}, 1, ["run.ini:", "gird", "grid"]),
-    ({"boundary.all": "fixd"}, 1, ["[boundary] all", "fixd", "fixed"]),
-    ({"jacobi.x": "1 2 3"}, 1, ["[jacobi] x", "1 2 3"]),
-    ({"output.compress": "10"}, 1, ["[output] compress", "10"]),
-    ({"parallel.overlap": "perhaps"}, 1, ["[parallel] overlap", "perhaps"]),
     ({"parallel.transport": "nccl"}, 1, ["transport", "nccl"]),
-    ({"equation.type": "heet"}, 1, ["[equation] type", "heet"]),
-    ({"boundary.x_hi": "periodic"}, 1, ["[boundary] x_hi", "x_lo", "periodic"]),
-    ({"checkpoint.every_steps": "-5"}, 1, ["[checkpoint] every_steps", "-5"]),
     ({"device.kernel": "smid"}, 1, ["[device] kernel", "smid", "simd"]),
     ({"device.backend": "cuda"}, 1, ["[device] backend", "cuda"]),
     ({"initial.u": "nofile.h5:/u"}, 2, ["nofile.h5"]),
     ({"initial.u": "nofile.h5:/"}, 1, ["[initial] u", "nofile.h5:/"]),
     ({"output.path": "no/such/folder/u"}, 2, ["no/such/folder"]),
-    ({"output.path": "run.ini/u"}, 2, ["run.ini/u"]),
     ({"output.path": "/proc/u"}, 2, ["/proc"]),
 ]
 

@@ -171,27 +171,6 @@ def views(program):
         print("no file systems may be mounted here: two mounts of a folder are not checked")
 
 
-@case
-def restarts(program):
-    """k steps and N - k steps, each in a mode of its own."""
-    rich_input(program)
-    config = program.config({**RICH, "time.steps": 24})
-    program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref")
-    newest = 0
-    legs = [(4, "server", 5), (2, "gather", 9), (3, "server", 14), (1, "auto", 18), (3, "auto", 19), (5, "server", 24)]
-    for number, (ranks, io, last) in enumerate(legs):
-        result = program.succeed("--restart", "auto", config, f"parallel.io={io}", f"time.steps={last}",
-                                 f"checkpoint.every_steps={1 + number % 3}", np=ranks)
-        check(not number or f"step {newest}\n" in result.out, f"leg {number}: not from step {newest}: {result}")
-        newest = max(checkpoints(program))
-    check_same(program, "out/u", "out/ref", True, "six legs", [last for _, _, last in legs])
-    # Named, in the server's hands; another run's checkpoint is refused there as elsewhere.
-    newest = max(checkpoints(program).items())[1]
-    program.succeed("-q", "--restart", newest, config, "parallel.io=server", "time.steps=26", np=3)
-    for words, changes in (([newest, "[time] dt"], ["time.dt=1e-5"]), ([newest, "[receivers]"], ["receivers.every=5"])):
-        program.fail(2, words, "-q", "--restart", newest, config, "parallel.io=server", *changes, np=3)
-
-
 ERRORS = (
     (2, ["nofile.h5"], ["initial.u=nofile.h5:/u"]), (2, ["in.h5", "/w"], ["medium.velocity=in.h5:/w"]),
     (2, ["in.h5:/s", "(nz, ny, nx)"], ["medium.velocity=in.h5:/s"]), (2, ["no/such"], ["output.path=no/such/u"]),

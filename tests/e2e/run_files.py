@@ -109,7 +109,7 @@ def model(program, shape=(26, 14, 20)):
 # Name; changes; kernel of the reference; legs: (ranks, steps until then, options besides).
 RESTARTS = [
     ("jacobi, fixed", {"boundary.value": 0.5}, "simd",
-     [(2, 7, ["output.compress=4"]), (1, 20, ["parallel.io=gather"])]),
+     [(2, 7, ["output.compress=4"]), (3, 13, ["parallel.io=server"]), (1, 20, ["parallel.io=gather"])]),
     ("heat, a number, neumann and periodic", {"equation.type": "heat", "boundary.all": "neumann", **PERIODIC_X, **ORIGIN},
      "reference", [(1, 8, []), (3, 20, ["output.compress=1"])]),
     ("heat, a field, dirichlet and fixed",
@@ -122,5 +122,6 @@ RESTARTS = [
     ("wave, a field, absorbing, neumann, fixed and periodic, sources, receivers",
      {**WAVE, **SHOT, "medium.velocity": "in.h5:/v", **PERIODIC_X, "boundary.y_lo": "neumann", "boundary.y_hi": "fixed",
       "boundary.z_lo": "absorbing", "boundary.z_hi": "neumann", "boundary.width": 6,
-      "receivers.points": "3 4 3, 20.2 11 7, 33 30 35, 1 1 36.5"}, "simd", [(4, 6, []), (2, 20, ["device.kernel=reference"])]),
+      "receivers.points": "3 4 3, 20.2 11 7, 33 30 35, 1 1 36.5"}, "simd",
+     [(4, 6, ["parallel.io=server"]), (2, 14, ["device.kernel=reference"]), (5, 20, ["parallel.io=server"])]),
 ]
