@@ -194,7 +194,7 @@ def seconds(work):
 def deepwave_run(velocity, steps, dt):
     """A function that runs a shot over a tensor of velocities and returns the traces; its layers lie outside the model."""
     import deepwave
-    n, inner = velocity.shape[0], np.ascontiguousarray(velocity[:-WIDTH, WIDTH:-WIDTH, WIDTH:-WIDTH])
+    inner = np.ascontiguousarray(velocity[:-WIDTH, WIDTH:-WIDTH, WIDTH:-WIDTH])
     middle, x = inner.shape[2] // 2, torch.arange(1, inner.shape[2] - 1)
     source = deepwave.wavelets.ricker(PEAK, steps, dt, 1.5 / PEAK).reshape(1, 1, -1).cuda()
     receivers = torch.stack([torch.full_like(x, 2), torch.full_like(x, middle), x], -1)[None].cuda()

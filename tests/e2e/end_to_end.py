@@ -8,7 +8,6 @@ import math
 import os
 import re
 import signal
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -779,31 +778,6 @@ def bound_cores(program):
         run = program.run(program.config(), np=n, launch=launch, by=by)
         warned = "--bind-to none lets them use all" in run.out + run.err
         check(run.code == 0 and warned == bool(launch), f"{n} ranks, {launch}, {by}: {run}")
-
-
-@case
-def marmousi(program):
-    """A real velocity model on 1 to 4 ranks."""
-    section = SOURCE.parent / "shared/data/marmousi_vp_1601x401.f32"
-    if not section.exists():
-        skip(f"there is no {section.name} beside the source tree")
-    model = program.folder / "model.h5"
-    subprocess.run([sys.executable, SOURCE / "jobs/convert.py", "model", section, model, "--shape", "1601", "401", "--axes",
-                    "xz", *"--spacing 7.5 7.5 7.5 --scale 1000 --x 4500 7500 --z 0 3000 --ny 96".split()], check=True)
-    with h5py.File(model) as file:
-        u = file["vp"][...]
-    raw = np.fromfile(section, "<f4").reshape(1601, 401)
-    check(u.shape == (401, 96, 401) and np.array_equal(u[37, 11], 1000 * raw[600:1001, 37]), "the model is not the data")
-    config = program.config({"grid.nx": 401, "grid.ny": 96, "grid.nz": 401, "grid.dx": 7.5, "initial.u": "model.h5:/vp",
-                             "boundary.value": 2500})
-    fields = []
-    for n in (1, 2, 3, 4):
-        program.succeed(config, np=n)
-        fields.append(program.field(3))
-        check(same_bits(fields[0], fields[-1]), f"1 and {n} ranks differ")
-    for _ in range(3):
-        u = jacobi_step_float64(u, 0.4, [[0.04, 0.03, 0.02, 0.01]] * 3, 2500)
-    check(np.allclose(fields[0], u, rtol=1e-5), "the field is not the formula's")
 
 
 @case

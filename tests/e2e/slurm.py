@@ -90,10 +90,6 @@ def slow_smoke(program):
     job = cluster.submit("-N2", "-n4", "-o", "out/b.log", mpirun_job(program, "-v -r auto run.ini time.steps=60 output.path=out/a"))
     check(cluster.wait_ended(job)[0] == "COMPLETED" and hosts(log_of(program, "b")) == {"node1": 3, "node2": 1}, log_of(program, "b"))
     check_same(program, ["a"], 60)
-    (program.folder / "build/quickstart").mkdir(parents=True)
-    job = cluster.submit("-N2", "-o", "out/smoke.log", "jobs/smoke.sbatch")
-    check(cluster.wait_ended(job)[0] == "COMPLETED", log_of(program, "smoke"))
-    check((program.folder / "build/quickstart/smoke.00000060.hdf").exists(), log_of(program, "smoke"))
 
 
 @case
