@@ -69,10 +69,10 @@ static int config_fill_key(config *c, source_config *s, const config_key *key, c
   config_place(place, c->file, entry->line ? entry->line : given->line);
   config_section(section, key, given->number);
   bool applies = !key->only_with || key->only_with->holds(c, s);
-  if (entry->line && !applies && !key->only_with->idle)
+  if (entry->text && !applies && !key->only_with->idle)
     return FAIL(e, CONFIG_ONLY_WITH, place, section, key->name, key->only_with->says);
-  value v = {key, section, entry->line ? entry->text : key->fallback, place, c, s, e};
-  if (entry->line && !applies) {
+  value v = {key, section, entry->text ? entry->text : key->fallback, place, c, s, e};
+  if (entry->text && !applies) {
     TRY(config_check_idle(&v));
     v.text = key->fallback;
   }
@@ -112,6 +112,7 @@ static int config_fill(config *c, config_entries *all, int count, const char *co
   TRY(config_entries_open(all, e));
   TRY(config_read_file(all, c->file, e));
   TRY(config_read_overrides(all, count, overrides, e));
+  config_drop_cleared(all);
   TRY(config_fill_block(c, NULL, all->blocks[0], e));
   TRY(config_fill_sources(c, all, e));
   return config_check(c, all, e);

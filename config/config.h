@@ -95,7 +95,8 @@ typedef struct config {
   int64_t receivers_every;          /* steps */
   /* [output] */
   char output_path[CONFIG_TEXT];
-  int64_t output_every; /* steps; 0: only the final field */
+  int64_t output_every; /* steps; 0: only the final field, */
+  bool output_final;    /* which is saved in any case, or as any other */
   int compress;         /* gzip level 0..9 */
   /* [checkpoint] */
   char checkpoint_path[CONFIG_TEXT];
@@ -132,6 +133,8 @@ void config_free(config *c);
 const char *config_dataset_cut(const char *name);
 /* Are both there, and one file? */
 bool config_same_file(const char *a, const char *b);
+/* Is `file` the configuration's own, or does it hold a dataset that the run reads? */
+bool config_reads(const config *c, const char *file);
 /* Fails (USAGE_OVERRIDE) unless `text` has the form section.key=value. config_load checks the section and the key.
  */
 int config_check_override(const char *text, error *e);

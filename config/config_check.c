@@ -50,7 +50,7 @@ static const config_key *check_key_of_face(const checker *k, int face) {
   for (int i = 0; i < config_key_count; i++) {
     const config_key *key = &config_keys[i];
     if (key->kind != VALUE_FACES || !(key->faces >> face & 1)) continue;
-    if (!found || k->all->blocks[0]->entries[i].line) found = key;
+    if (!found || k->all->blocks[0]->entries[i].text) found = key;
   }
   return found;
 }
@@ -213,7 +213,7 @@ static bool check_holds(const char *file, const char *name) {
   return config_same_file(file, holder);
 }
 
-static bool check_is_input(const config *c, const char *file) {
+bool config_reads(const config *c, const char *file) {
   bool found = config_same_file(file, c->file) || check_holds(file, c->diffusivity_file) ||
                check_holds(file, c->velocity_file) || check_holds(file, c->initial_file) ||
                check_holds(file, c->previous_file) || check_holds(file, c->receivers_file);
@@ -226,7 +226,7 @@ static int check_report(checker *k) {
   const config *c = k->c;
   const char *file = c->report_file;
   if (!file[0]) return 0;
-  const bool taken = check_is_input(c, file) || check_is_one_of(file, c->output_path, ".xdmf") ||
+  const bool taken = config_reads(c, file) || check_is_one_of(file, c->output_path, ".xdmf") ||
                      check_is_one_of(file, c->output_path, ".hdf.series") ||
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||

@@ -59,6 +59,21 @@ int config_block_of(config_entries *all, int number, int line, config_block **bl
   return 0;
 }
 
+void config_drop_cleared(config_entries *all) {
+  int kept = 1; /* the first block is no source */
+  for (int i = 1; i < all->count; i++) {
+    config_block *block = all->blocks[i];
+    bool given = false, named = false;
+    for (const config_entry *k = block->entries; k < block->entries + config_key_count; k++)
+      given = given || k->text, named = named || k->line;
+    if (given || !named)
+      all->blocks[kept++] = block;
+    else
+      free(block);
+  }
+  all->count = kept;
+}
+
 size_t config_text_size(const config_key *key) {
   return key->kind == VALUE_POINTS ? CONFIG_LIST_TEXT : CONFIG_TEXT;
 }

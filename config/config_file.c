@@ -100,22 +100,22 @@ typedef struct given_key {
   int index; /* in the table of keys */
 } given_key;
 
-/* Keeps the text of a key, without leading and trailing blanks. */
+/* Keeps the text of a key, without leading and trailing blanks. An empty one clears what was given before. */
 static int file_store(config_entries *all, const given_key *given, const char *text, error *e) {
   const config_key *key = &config_keys[given->index];
   config_block *block;
   TRY(config_block_of(all, file_source_number(given->section), given->line, &block, e));
   config_entry *entry = &block->entries[given->index];
-  if (given->line != ENTRY_OVERRIDE && entry->line)
-    return FAIL(e, CONFIG_DUPLICATE, given->place, given->section, key->name, entry->line);
   while (file_is_blank(*text)) text++;
   size_t length = strlen(text), longest = config_text_size(key) - 1;
   while (length > 0 && file_is_blank(text[length - 1])) length--;
+  if (given->line != ENTRY_OVERRIDE && entry->text && length)
+    return FAIL(e, CONFIG_DUPLICATE, given->place, given->section, key->name, entry->line);
   if (length > longest)
     return FAIL(e, CONFIG_TOO_LONG, given->place, given->section, key->name, (int)longest);
   free(entry->text);
-  entry->text = strndup(text, length);
-  if (!entry->text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the configuration");
+  entry->text = length ? strndup(text, length) : NULL;
+  if (length && !entry->text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the configuration");
   entry->line = given->line;
   return 0;
 }

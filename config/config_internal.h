@@ -64,7 +64,6 @@ typedef struct config_key {
   int faces;             /* VALUE_FACES: bit f is face f */
   bool automatic;        /* integers, numbers: 0 is spelt "auto" */
   bool optional;         /* numbers: 0 is "not given"; integers, int64_t: -1 is */
-  bool may_be_empty;     /* texts */
   const char *expected;  /* texts: what to call it in a message */
   const char *fallback;  /* default, spelt as in a file; NULL: none */
   void (*compute)(config *c, source_config *s); /* default that depends on keys above it in the table */
@@ -85,8 +84,8 @@ const choice *config_choice(const choice *choices, int value);
 
 /* What the user gave for a key. */
 typedef struct config_entry {
-  int line;   /* in the file; 0: not given, ENTRY_OVERRIDE: command line */
-  char *text; /* owned */
+  int line;   /* in the file; 0: nowhere, ENTRY_OVERRIDE: command line */
+  char *text; /* owned; NULL: not given, or cleared there by an empty value */
 } config_entry;
 enum { ENTRY_OVERRIDE = -1 };
 
@@ -108,6 +107,9 @@ void config_entries_close(config_entries *all);
 
 /* Finds the block of that number, or makes it with the line where it is first seen. */
 int config_block_of(config_entries *all, int number, int line, config_block **block, error *e);
+
+/* Takes away the sources all of whose keys have been cleared. */
+void config_drop_cleared(config_entries *all);
 
 /* Bytes that the text of a key's value may have, including its final 0. */
 size_t config_text_size(const config_key *key);

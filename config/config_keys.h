@@ -260,6 +260,8 @@ const config_key config_keys[] = {
    .doc = "writes PATH.SSSSSSSS.hdf (step), lists of them, PATH.receivers.h5"},
   {"output", "every", VALUE_INTEGER, AT(output_every), .min = 0, .max = INT64_MAX, .fallback = "0",
    .unit = "steps", .doc = "steps between saved fields, from step 0 on; 0: only the final field"},
+  {"output", "final", VALUE_SWITCH, AT(output_final), .choices = switch_choices, .fallback = "on",
+   .doc = "save the field of the last step even where it is no multiple of every"},
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
    .doc = "gzip level of saved fields (with shuffle); 0: none"},
 
@@ -292,7 +294,7 @@ const config_key config_keys[] = {
    .fallback = "auto",
    .doc = "threads of each rank on the host backend"},
 
-  {"report", "file", VALUE_TEXT, AT(report_file), .expected = "a path", .fallback = "", .may_be_empty = true,
+  {"report", "file", VALUE_TEXT, AT(report_file), .expected = "a path",
    .otherwise = "none", .doc = "performance report as JSON"},
   {"report", "progress", VALUE_CHOICE, AT(progress), .choices = progress_choices, .fallback = "auto",
    .doc = "auto: redrawn on a terminal, else a line every 10 %"},

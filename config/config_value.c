@@ -172,7 +172,6 @@ static int value_copy_text(const value *v) {
 static int value_text(const value *v) {
   const choice *ignored;
   if (v->key->choices) TRY(value_find_choice(v, &ignored));
-  if (!*v->text && !v->key->may_be_empty) return value_refuse(v, false);
   return value_copy_text(v);
 }
 

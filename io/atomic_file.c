@@ -26,6 +26,18 @@ const char *path_rest(const char *path, const char *file) {
   return strncmp(file, base, length) == 0 ? file + length : NULL;
 }
 
+bool path_ground(const char *path, char ground[FILE_NAME]) {
+  char folder[FILE_NAME];
+  struct stat s;
+  path_folder(path, ground);
+  if (stat(ground, &s) == 0 || errno != ENOENT) return false;
+  size_t length = strlen(ground);
+  while (length > 1 && ground[length - 1] == '/') length--; /* as in folder//name */
+  snprintf(folder, sizeof folder, "%.*s", (int)length, ground);
+  path_folder(folder, ground);
+  return true;
+}
+
 int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e) {
   const int n = snprintf(name, FILE_NAME, "%s.%08" PRId64 "%s", path, step, extension);
   return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
@@ -41,6 +53,31 @@ const char *path_step(const char *path, const char *extension, const char *file,
   snprintf(exact, sizeof exact, "%08" PRId64, *step); /* no other spelling of a number is one of ours */
   bool ours = strlen(exact) == (size_t)(end - file) && memcmp(exact, file, strlen(exact)) == 0;
   return ours ? end + strlen(extension) : NULL;
+}
+
+int path_aside(const char *path, const char *file) {
+  const char *rest = path_rest(path, file);
+  int number;
+  return rest && sscanf(rest, ".old%9d.", &number) == 1 ? number : 0;
+}
+
+int path_move_aside(const char *path, const char *ending, int *number, error *e) {
+  char name[FILE_NAME], aside[FILE_NAME + 16];
+  snprintf(name, sizeof name, "%s%s", path, ending);
+  for (;; ++*number) {
+    snprintf(aside, sizeof aside, "%s.old%d%s", path, *number, ending);
+    /* An empty file keeps the name for us: rename alone would replace what another run moves there now. */
+    const int fd = open(aside, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return FAIL(e, FILE_WRITE, aside, strerror(errno));
+    close(fd);
+    if (rename(name, aside) == 0) return 0;
+    const int reason = errno;
+    unlink(aside);
+    if (reason == ENOENT) return 0;
+    return FAIL(e, FILE_WRITE, name,
+                strerror(reason == ENOTDIR ? EISDIR : reason)); /* a folder of that name */
+  }
 }
 
 /* Returns 0 or an errno. */
@@ -141,7 +178,7 @@ void temporary_remove(const char *path, const char *extension) {
 
 void path_probe_create(const char *path, char probe[PATH_PROBE]) {
   char folder[FILE_NAME];
-  path_folder(path, folder);
+  path_ground(path, folder);
   const int length = snprintf(probe, PATH_PROBE, "%s/.stencil.probe.XXXXXX", folder);
   const int fd = length < PATH_PROBE ? mkstemp(probe) : -1;
   if (fd < 0)
@@ -150,13 +187,25 @@ void path_probe_create(const char *path, char probe[PATH_PROBE]) {
     close(fd);
 }
 
+int path_make_folder(const char *path, bool dry, bool *missing, error *e) {
+  char folder[FILE_NAME], ground[FILE_NAME];
+  *missing = path_ground(path, ground);
+  if (!*missing || dry) return 0;
+  path_folder(path, folder);
+  if (mkdir(folder, 0777) && errno != EEXIST) /* another run may have made it just now */
+    return FAIL(e, FILE_WRITE, folder, strerror(errno));
+  atomic_file_sync(ground, O_DIRECTORY); /* where it can be */
+  return 0;
+}
+
 int path_check_writable(named_path p, error *e) {
   const char *path = p.path;
-  char folder[FILE_NAME], name[FILE_NAME], probe[FILE_NAME + TEMPORARY_ENDING], reason[FILE_NAME + 64];
+  char folder[FILE_NAME], name[FILE_NAME], probe[FILE_NAME + TEMPORARY_ENDING], reason[FILE_NAME + 64],
+      place[2 * FILE_NAME];
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
   if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
-  path_folder(path, folder);
+  const bool missing = path_ground(path, folder);
   struct stat s;
   if (stat(folder, &s)) {
     snprintf(reason, sizeof reason, "folder '%s': %s", folder, strerror(errno));
@@ -167,7 +216,8 @@ int path_check_writable(named_path p, error *e) {
     return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
-  TRY(path_step_name(name, path, 0, ".hdf", e));
+  if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* beside the folder to be made */
+  TRY(path_step_name(name, missing ? place : path, 0, ".hdf", e));
   temporary_name(probe, sizeof probe, name);
   memset(probe + strlen(probe) - 6, 'X', 6); /* for mkstemp */
   int fd = mkstemp(probe);
@@ -186,7 +236,7 @@ int path_check_no_folder(const char *name, error *e) {
 }
 
 int path_check_output(const char *path, error *e) {
-  static const char *const endings[] = {".xdmf", ".hdf.series", ".receivers.h5"};
+  static const char *const endings[] = {SERIES_XDMF, SERIES_PARAVIEW, RECEIVERS_ENDING};
   TRY(path_check_writable((named_path){"[output] path", path}, e));
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
     char name[FILE_NAME];

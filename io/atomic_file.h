@@ -29,15 +29,18 @@ typedef struct named_path {
   const char *key, *path;
 } named_path;
 
-/* Exit 2 unless files named PATH.* can be created: the folder exists and is writable. Leaves nothing behind. */
+/* Exit 2 unless files named PATH.* can be created: the folder, or the one in which it can be made, exists and is writable.
+ * Leaves nothing behind. */
 int path_check_writable(named_path p, error *e);
+/* Is that folder not there? Then makes it, unless `dry`. */
+int path_make_folder(const char *path, bool dry, bool *missing, error *e);
 /* Exit 2 where a folder has the name of a file that is to be written. */
 int path_check_no_folder(const char *name, error *e);
 /* Both, for what a run saves under PATH; space_taken looks at the names that have steps. */
 int path_check_output(const char *path, error *e);
 
 enum { PATH_PROBE = 4096 };
-/* Creates an empty file in the folder of files PATH.*, and tells its name; "" where it cannot. */
+/* Creates an empty file in the folder of files PATH.*, or where that can be made, and tells its name; "" where it cannot. */
 void path_probe_create(const char *path, char probe[PATH_PROBE]);
 
 #endif

@@ -58,8 +58,7 @@ void checkpoint_list_free(checkpoint_list *list);
 /* May the run whose leg is `self` delete or replace the file with this mark? */
 bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark);
 
-/* Renames the file of that step to PATH.old<number>.SSSSSSSS.h5, with the next free number from *number on. One that
- * has gone meanwhile is no error. */
+/* path_move_aside for the file of that step. */
 int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e);
 
 /* Of those in `list` that the run of `place` owns, deletes all but the `keep - 1` newest, not counting, and sparing, that

@@ -31,13 +31,6 @@ static int list_append(checkpoint_list *list, const char *path, int64_t step, er
   return 0;
 }
 
-/* The number N of a file named like PATH.oldN.*, or 0. */
-static int list_aside(const char *path, const char *file) {
-  const char *rest = path_rest(path, file);
-  int number;
-  return rest && sscanf(rest, ".old%9d.", &number) == 1 ? number : 0;
-}
-
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
   char folder[FILE_NAME];
   int64_t step;
@@ -47,7 +40,7 @@ int checkpoint_list_files(checkpoint_list *list, const char *path, error *e) {
   if (!open) return errno == ENOENT ? 0 : FAIL(e, FIELD_FILE, folder, strerror(errno));
   for (const struct dirent *d; !e->id && (d = readdir(open));) {
     const char *rest = path_step(path, ".h5", d->d_name, &step);
-    const int number = list_aside(path, d->d_name);
+    const int number = path_aside(path, d->d_name);
     if (number > list->aside) list->aside = number;
     if (rest && !*rest) list_append(list, path, step, e);
   }
@@ -70,22 +63,9 @@ bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark) {
 }
 
 int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e) {
-  char name[FILE_NAME], aside[FILE_NAME + 16];
-  TRY(path_step_name(name, path, step, ".h5", e));
-  for (;; ++*number) {
-    snprintf(aside, sizeof aside, "%s.old%d.%08" PRId64 ".h5", path, *number, step);
-    /* An empty file keeps the name for us: rename alone would replace what another run moves there now. */
-    const int fd = open(aside, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST) continue;
-    if (fd < 0) return FAIL(e, FILE_WRITE, aside, strerror(errno));
-    close(fd);
-    if (rename(name, aside) == 0) return 0;
-    const int reason = errno;
-    unlink(aside);
-    if (reason == ENOENT) return 0;
-    return FAIL(e, FILE_WRITE, name,
-                strerror(reason == ENOTDIR ? EISDIR : reason)); /* a folder of that name */
-  }
+  char ending[FILE_NAME];
+  TRY(path_step_name(ending, "", step, ".h5", e));
+  return path_move_aside(path, ending, number, e);
 }
 
 void checkpoint_rotate(const checkpoint_list *list, const checkpoint_place *place, int64_t step) {

@@ -109,9 +109,13 @@ static int request_answer(const request *r, void *answer, error *e) {
   case FILES_CHECK_PATHS:
     TRY(path_check_output(r->path, e));
     return path_check_writable((named_path){"[checkpoint] path", r->checkpoints}, e);
+  case FILES_MAKE_FOLDER:
+    return path_make_folder(r->path, r->dry, answer, e);
   case FILES_FIND_SPACE:
     TRY(space_of(r->path, &use->space, e));
     return space_taken(r->path, r->ending, &r->which, use, e);
+  case FILES_MOVE_ASIDE:
+    return space_move_aside(r->own.io->run, &r->which, r->dry, answer, e);
   default:
     return 0;
   }
@@ -231,6 +235,7 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
   }
   field_io_init(io, f->way, slab, c->io);
   io->path = c->output_path;
+  io->run = c;
   return 0;
 }
 

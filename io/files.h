@@ -55,7 +55,9 @@ enum request_kind {
   FILES_WRITE_SERIES, /* series_write: field; the first computing rank's entries and count; own: io */
   FILES_FIND_FIELDS, /* which fields of `count` steps are there under path, a bool each: path, steps, count; own: answer */
   FILES_CHECK_PATHS, /* path_check_output, path_check_writable: path, checkpoints */
+  FILES_MAKE_FOLDER, /* path_make_folder: path, dry; own: answer, a bool */
   FILES_FIND_SPACE,  /* space_of, space_taken: path, ending, which; own: answer, a space_use */
+  FILES_MOVE_ASIDE,  /* space_move_aside: which, dry; own: io, answer, a space_aside */
   FILES_END,         /* files_dismiss */
 };
 
@@ -79,7 +81,7 @@ typedef struct request {
   enum request_kind kind;
   const char *path, *ending; /* of files; of a dataset, FILE:/path */
   const char *checkpoints;   /* path of those */
-  bool restarts;
+  bool restarts, dry;
   table_form form;
   space_steps which;
   int64_t before, count;

@@ -16,6 +16,8 @@ const char *hdf5_why(char text[HDF5_TEXT]);
 
 /* The folder of `path`: "." where it names none. */
 void path_folder(const char *path, char folder[FILE_NAME]);
+/* That of files PATH.*; where it is not there, the one in which it can be made, and true is returned. */
+bool path_ground(const char *path, char ground[FILE_NAME]);
 
 /* PATH.SSSSSSSS and `extension`; exit 2 where that is too long. */
 int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);
@@ -24,6 +26,12 @@ const char *path_rest(const char *path, const char *file);
 /* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
  * file; NULL where it is no such name. */
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
+
+/* The number N of a file named like PATH.oldN.*, or 0. */
+int path_aside(const char *path, const char *file);
+/* Renames PATH and `ending` to PATH.old<number> and `ending`, with the next free number from *number on. A file that has gone
+ * meanwhile is no error. */
+int path_move_aside(const char *path, const char *ending, int *number, error *e);
 
 enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
 /* (2, 3, 4) */
@@ -77,8 +85,9 @@ int axis_create(const char *file, hid_t in, const axis *a, error *e);
 /* Says which axes of group `in` the `count` axes of the dataset are. */
 int axes_attach(const char *file, hid_t in, hid_t dataset, int count, const char *const *names, error *e);
 
-/* Endings of the lists of saved fields. */
-#define SERIES_XDMF     ".xdmf"
-#define SERIES_PARAVIEW ".hdf.series"
+/* Endings of the lists of saved fields, and of the file of receivers. */
+#define SERIES_XDMF      ".xdmf"
+#define SERIES_PARAVIEW  ".hdf.series"
+#define RECEIVERS_ENDING ".receivers.h5"
 
 #endif

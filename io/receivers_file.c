@@ -87,7 +87,7 @@ static int receivers_put_all(receivers_file *f, const receivers_meta *m, error *
 static int receivers_create(receivers_file *f, const char *path, const receivers_meta *m, error *e) {
   f->receivers = (hsize_t)m->receivers;
   f->to.name = f->path;
-  if (snprintf(f->path, sizeof f->path, "%s.receivers.h5", path) >= FILE_NAME)
+  if (snprintf(f->path, sizeof f->path, "%s" RECEIVERS_ENDING, path) >= FILE_NAME)
     return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(f->temporary, sizeof f->temporary, f->path);
   temporary_remove(f->path, NULL);

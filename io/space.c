@@ -11,7 +11,7 @@ int space_of(const char *path, disk_space *space, error *e) {
   char folder[FILE_NAME];
   struct statvfs v;
   struct stat s;
-  path_folder(path, folder);
+  path_ground(path, folder);
   if (statvfs(folder, &v) || stat(folder, &s)) return FAIL(e, FILE_WRITE, path, strerror(errno));
   space->device = (uint64_t)s.st_dev;
   bool known = v.f_blocks > 0;
@@ -27,7 +27,7 @@ int space_check(const char *name, uint64_t bytes, error *e) {
 }
 
 static bool space_counts(const space_steps *w, int64_t step) {
-  if (w->all || step == w->last) return true;
+  if (w->all || (w->ends && step == w->last)) return true;
   if (w->every == 0 || step > w->last || step % w->every != 0) return false;
   return w->begins ? step >= w->first : step > w->first;
 }
@@ -50,4 +50,46 @@ int space_taken(const char *path, const char *ending, const space_steps *which, 
   }
   closedir(open);
   return e->id;
+}
+
+/* Does a run that begins leave this file alone? */
+static bool space_keeps(const config *c, const space_steps *w, const char *file) {
+  const char *path = c->output_path, *rest = path_rest(path, file);
+  int64_t step;
+  const char *more = path_step(path, ".hdf", file, &step);
+  if (more && !*more) return (!w->begins && step <= w->first) || space_counts(w, step);
+  if (rest && strcmp(rest, RECEIVERS_ENDING) == 0) return c->receivers != RECEIVERS_NONE;
+  const bool list = rest && (strcmp(rest, SERIES_XDMF) == 0 || strcmp(rest, SERIES_PARAVIEW) == 0);
+  return !list || !w->begins || w->ends || w->every > 0;
+}
+
+/* One pass over the folder: finds the next free number, or moves. */
+static int space_pass(const config *c, const space_steps *w, bool moves, space_aside *aside, error *e) {
+  char folder[FILE_NAME], name[FILE_NAME + 256];
+  int last = 0;
+  path_folder(c->output_path, folder);
+  DIR *open = opendir(folder);
+  if (!open) return 0; /* not there, or writing will say why */
+  aside->files = 0;
+  for (const struct dirent *d; !e->id && (d = readdir(open));) {
+    struct stat s;
+    const char *rest = path_rest(c->output_path, d->d_name);
+    const int number = path_aside(c->output_path, d->d_name);
+    if (number > last) last = number;
+    if (rest && strcmp(rest, SERIES_PARAVIEW) == 0) aside->listed = space_keeps(c, w, d->d_name);
+    if (!rest || space_keeps(c, w, d->d_name)) continue;
+    snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
+    if (lstat(name, &s) || S_ISDIR(s.st_mode) || config_reads(c, name)) continue;
+    aside->files++;
+    if (moves) path_move_aside(c->output_path, rest, &aside->number, e);
+  }
+  closedir(open);
+  if (!moves) aside->number = last + 1;
+  return e->id;
+}
+
+int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e) {
+  *aside = (space_aside){0};
+  TRY(space_pass(c, which, false, aside, e));
+  return dry || !aside->files ? 0 : space_pass(c, which, true, aside, e);
 }

@@ -1,10 +1,12 @@
-/* Room on disk. For one process alone, not collective. Quotas are not seen; a write that fails tells of those. */
+/* What is on disk where a run is going to write: room, and files of earlier runs. For one process alone, not collective.
+ * Quotas are not seen; a write that fails tells of those. */
 #ifndef STENCIL_SPACE_H
 #define STENCIL_SPACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "config/config.h"
 
 /* The file system of a folder. */
 typedef struct disk_space {
@@ -22,8 +24,9 @@ int space_check(const char *name, uint64_t bytes, error *e);
 typedef struct space_steps {
   bool all;
   int64_t first, last,
-      every;   /* else those divisible by `every`, unless that is 0, after `first`, and the last one */
+      every;   /* else those divisible by `every`, unless that is 0, after `first` up to the last one */
   bool begins; /* `first` itself may count too */
+  bool ends;   /* the last one counts in any case */
 } space_steps;
 
 /* The disk under a path, and what files there take. */
@@ -36,5 +39,17 @@ typedef struct space_use {
 /* Counts the files PATH.SSSSSSSS + `ending` whose step counts: `taken` and `files`. Exit 2 where one is a folder, which
  * could not be replaced. */
 int space_taken(const char *path, const char *ending, const space_steps *which, space_use *use, error *e);
+
+/* Files of earlier runs that are moved aside. */
+typedef struct space_aside {
+  int files, number; /* to PATH.old<number>.* */
+  bool listed;       /* a list of saved fields stays */
+} space_aside;
+
+/* Of the fields, their lists and the traces under c->output_path, moves those aside that a run of `c` which saves the steps
+ * `which` neither writes nor reads. One that goes on from step which->first leaves the fields up to that, and the lists,
+ * which are the run's own. With `dry` only counts them. A kill on the way loses nothing: each file has one name or the
+ * other. */
+int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e);
 
 #endif

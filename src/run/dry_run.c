@@ -9,6 +9,7 @@
 #include "report.h"
 #include "simulation.h"
 #include "save/restart.h"
+#include "save/save_field.h"
 #include "stop.h"
 #include "save/storage.h"
 
@@ -118,13 +119,11 @@ static int dry_run_device(simulation *s, const run_needs *n, error *e) {
 
 static void dry_run_output(const simulation *s) {
   const config *c = s->config;
-  uint64_t files = 1;
-  const uint64_t steps = (uint64_t)s->physics.steps, every = (uint64_t)c->output_every;
-  if (every > 0) files = 1 + steps / every + (steps % every != 0);
-  const double bytes = storage_field_bytes(&s->saves);
-  log_line(s->log, "output: %" PRIu64 " file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", files,
+  const space_steps saved = storage_steps(&s->saves);
+  const double files = storage_fields(&saved), bytes = storage_field_bytes(&s->saves);
+  log_line(s->log, "output: %.0f file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", files,
            files == 1 ? "" : "s", c->output_path, dry_run_mib(bytes),
-           c->compress ? " before compression" : "", dry_run_mib(bytes * (double)files));
+           c->compress ? " before compression" : "", dry_run_mib(bytes * files));
 }
 
 static void dry_run_tell_input(const simulation *s, const char *dataset) {
@@ -148,7 +147,7 @@ static int dry_run_check_input(const simulation *s, const char *dataset, error *
 }
 
 /* Collective, agreed. */
-static int dry_run_check_files(const simulation *s, error *e) {
+static int dry_run_check_files(simulation *s, error *e) {
   const config *c = s->config;
   double number;
   const char *medium = physics_medium(c, &number); /* its values have been read for the stability bound */
@@ -157,6 +156,8 @@ static int dry_run_check_files(const simulation *s, error *e) {
   if (c->previous == PREVIOUS_FILE && !s->from) TRY(dry_run_check_input(s, c->previous_file, e));
   TRY(simulation_check_paths(s, true, e));
   log_line(s->log, "output paths are writable");
+  TRY(simulation_make_folders(s, true, true, e));
+  TRY(save_field_begin(&s->saves, true, e));
   return storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), true, e);
 }
 

@@ -19,6 +19,26 @@ int simulation_check_paths(const simulation *s, bool files, error *e) {
   return error_agree(e, s->comm);
 }
 
+int simulation_make_folders(const simulation *s, bool files, bool dry, error *e) {
+  const config *c = s->config;
+  const named_path paths[] = {{"[output] path", c->output_path},
+                              {"[checkpoint] path", c->checkpoint_path},
+                              {"[report] file", c->report_file}};
+  for (int i = files ? 0 : 2; i < 3; i++) {
+    bool missing = false;
+    const request folder = {FILES_MAKE_FOLDER, .path = paths[i].path, .dry = dry,
+                            .answer_bytes = sizeof missing, .own.answer = &missing};
+    if (i < 2)
+      TRY(files_do(s->files, &folder, e));
+    else if (s->rank == 0 && c->report_file[0])
+      path_make_folder(c->report_file, dry, &missing, e);
+    if (missing)
+      log_line(s->log, "%s the folder of %s = %s", dry ? "a run would make" : "made", paths[i].key,
+               paths[i].path);
+  }
+  return error_agree(e, s->comm);
+}
+
 /* --- the medium: what the sum of the star is multiplied by ------------------------------------------------------ */
 
 /* A field_sink: turns planes of the medium into what kernels read. `context`: the simulation. */

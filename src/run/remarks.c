@@ -99,6 +99,10 @@ void announce_remarks(const simulation *s) {
     log_line(s->log,
              "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
              s->from->step, s->physics.steps);
+  if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !c->checkpoint_every_steps &&
+      c->checkpoint_every_seconds <= 0)
+    log_line(s->log,
+             "warning: nothing is saved: [output] final = off, and no every, receivers or checkpoints");
   if (s->from) return; /* the checkpoint says what the field is */
   remarks_gaussian(s);
   for (int i = 0; i < c->source_count; i++) sounding += remarks_sounds(c, &c->sources[i]);

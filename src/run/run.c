@@ -112,7 +112,9 @@ static int run_begin(simulation *s, error *e) {
   TRY(simulation_check_paths(s, true, e));
   TRY(storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));
+  TRY(simulation_make_folders(s, true, false, e));
   TRY(save_checkpoint_begin(&s->saves, e));
+  TRY(save_field_begin(&s->saves, false, e));
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
     save_queue_prepare(&s->saves, checkpoint_arrays_floats(&s->saves));
   else if (c->output_every > 0)
@@ -126,7 +128,8 @@ static int run_begin(simulation *s, error *e) {
   return 0;
 }
 
-/* Saves the last field, unless the run before a restart has, a checkpoint where it is due, and the traces. */
+/* Saves the last field, unless the run before a restart has, or checks it, a checkpoint where it is due, and the traces.
+ */
 static int run_finish(simulation *s, error *e) {
   const config *c = s->config;
   const int64_t step = s->stepper.step;
@@ -136,8 +139,8 @@ static int run_finish(simulation *s, error *e) {
   s->saves.last = true;
   if (field && advanced) TRY(save_field(&s->saves, e));
   if (advanced && run_due(step, c->checkpoint_every_steps)) TRY(save_checkpoint(&s->saves, e));
-  if (!field)
-    TRY(save_field(&s->saves, e)); /* after the checkpoint: a longer run would not have it in its series */
+  if (!field) /* after the checkpoint: a longer run would not have it in its series */
+    TRY(c->output_final ? save_field(&s->saves, e) : save_field_check(&s->saves, e));
   const run_meta about = save_queue_run(&s->saves);
   if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, &about, e));
   s->saves.written.receivers = s->stepper.receivers;
@@ -167,6 +170,7 @@ static config run_timed_config(const config *c, int64_t steps) {
   config timed = *c;
   timed.initial = INITIAL_RANDOM;
   timed.output_every = timed.check_every = 0;
+  timed.output_final = true; /* no remark: it saves nothing in any case */
   timed.steps = run_warm_up(steps) + steps;
   timed.end_time = 0;
   return timed;
@@ -238,6 +242,7 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   if (!simulation_plan(&s, j, from->name[0] ? from : NULL, profile ? PLAN_PROFILE : PLAN_RUN, e) &&
       !simulation_allocate(&s, e) && !announce(&s, e)) {
     timed ? run_begin_benchmark(&s, timed, e) : run_begin(&s, e);
+    if (!e->id && timed) simulation_make_folders(&s, false, false, e);
     if (!e->id) watchdog_open(&s.stepper.watch, s.comm, j->config->watchdog_seconds, s.stepper.step, e);
     if (!e->id) run_steps(&s, !timed, e);
     watchdog_close(&s.stepper.watch);

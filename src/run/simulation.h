@@ -70,6 +70,8 @@ problem simulation_problem(const simulation *s);
 /* Can the report and, with `files`, fields and checkpoints be written where they are to be? Better asked now than after
  * a week of steps. Collective, same error everywhere. */
 int simulation_check_paths(const simulation *s, bool files, error *e);
+/* Makes their folders, which may be missing; with `dry` the log only tells. Likewise. */
+int simulation_make_folders(const simulation *s, bool files, bool dry, error *e);
 
 /* Fills both fields and all ghosts: with the initial field, or from the checkpoint. Chooses the kernel and measures the
  * copy bandwidth on the way. Collective, same error everywhere. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "storage.h"
 
 static const char *text_of(float bad, char text[16]) {
   snprintf(text, 16, "%s", isnan(bad) ? "NaN" : bad > 0 ? "Inf" : "-Inf");
@@ -251,6 +252,21 @@ int save_field(save_queue *s, error *e) {
   watchdog_tell(s->stepper->watch, WATCH_COMPUTE, s->stepper->step);
   s->io_seconds += MPI_Wtime() - begin;
   return e->id;
+}
+
+int save_field_begin(save_queue *s, bool dry, error *e) {
+  const char *path = s->config->output_path;
+  space_aside a;
+  const request_own own = {.io = s->io, .answer = &a};
+  const request r = {FILES_MOVE_ASIDE, .which = storage_steps(s), .dry = dry, .answer_bytes = sizeof a,
+                     .own = own};
+  TRY(files_do(s->files, &r, e));
+  if (a.files)
+    log_line(s->log, "%s %d file%s of an earlier run to %s.old%d.*: this one does not write %s",
+             dry ? "a run would move aside" : "moved aside", a.files, a.files == 1 ? "" : "s", path, a.number,
+             a.files == 1 ? "it" : "them");
+  const field_meta meta = field_meta_of(s);
+  return dry || s->from || !a.listed ? 0 : write_series(s, &meta, NULL, 0, e);
 }
 
 int save_field_finish(save_queue *s, error *e) {

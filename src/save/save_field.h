@@ -4,6 +4,10 @@
 
 #include "save_queue.h"
 
+/* Moves aside what an earlier run has left under the path of fields and this one does not write; the log tells. The lists
+ * that it left are emptied: its fields are not this run's. With `dry` only tells. Collective, agreed. */
+int save_field_begin(save_queue *s, bool dry, error *e);
+
 /* Saves the newest field with its statistics and histogram, unless it holds NaN or Inf; logs them, and lists the
  * field in the series: beside the steps where that can be (save_queue.h), measuring included, and then what fails does so
  * at a later call. Collective. */

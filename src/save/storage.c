@@ -39,11 +39,24 @@ static double checkpoint_size(const save_queue *s) {
   return floats * sizeof(float) + metadata(s);
 }
 
+space_steps storage_steps(const save_queue *s) {
+  const config *c = s->config;
+  const int64_t from = s->from ? s->from->step : 0, steps = s->physics->steps;
+  return (space_steps){.first = from,
+                       .last = steps > from ? steps : from,
+                       .every = c->output_every,
+                       .begins = !s->from,
+                       .ends = c->output_final};
+}
+
+double storage_fields(const space_steps *r) {
+  const bool last_besides = r->ends && (r->every == 0 || r->last % r->every != 0);
+  return multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
+}
+
 static need need_of_fields(const save_queue *s, const space_steps *r, double traces, const space_use *use) {
   const config *c = s->config;
-  const double one = storage_field_bytes(s);
-  const bool last_besides = r->every == 0 || r->last % r->every != 0;
-  const double count = multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
+  const double one = storage_field_bytes(s), count = storage_fields(r);
   const double all = count > 0 ? fmax(one, count * one - (double)use->taken) : 0;
   return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
 }
@@ -89,11 +102,7 @@ static int find_use(const save_queue *s, const char *path, const char *ending, c
 
 int storage_check(const save_queue *s, double traces, bool tell, error *e) {
   const config *c = s->config;
-  const int64_t from = s->from ? s->from->step : 0, steps = s->physics->steps;
-  const space_steps all = {.all = true}, r = {.first = from,
-                                              .last = steps > from ? steps : from,
-                                              .every = c->output_every,
-                                              .begins = !s->from};
+  const space_steps all = {.all = true}, r = storage_steps(s);
   space_use use[KINDS];
   TRY(find_use(s, c->output_path, ".hdf", &r, &use[FIELDS], e));
   TRY(find_use(s, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));

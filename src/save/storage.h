@@ -6,6 +6,9 @@
 
 /* Bytes of a saved field's file, about, without compression. */
 double storage_field_bytes(const save_queue *s);
+/* Which fields a planned run saves, and how many. */
+space_steps storage_steps(const save_queue *s);
+double storage_fields(const space_steps *r);
 
 /* Counts all that a planned run leaves: the saved fields, the receivers' file of `traces` bytes, the checkpoints that
  * `every_steps` asks for, up to `keep` and the one being written; by the clock alone, one. Old files that are replaced

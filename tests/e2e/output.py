@@ -14,7 +14,7 @@ import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import Running, case, check, h5py, main, np, same_bits, send, wait_gone
-from run_files import ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of, temporaries
+from run_files import ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of, temporaries, traces_of
 
 # All that a run can read and write: fields, tables, traces, a histogram, checkpoints with layers.
 RICH = {**WAVE, **SHOT, "grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 20, "medium.velocity": "in.h5:/v",
@@ -157,6 +157,7 @@ def views(program):
             old.unlink()
 
     check("io gather" in apart().out, "another folder of the same name was taken for the same")
+    check("io gather" in apart("output.path=new/u", "checkpoint.path=new/c").out, "a folder that is to be made was taken for the same")
     check(not list((away / "out").iterdir()), f"left in the other folder: {list((away / 'out').iterdir())}")
     apart("--restart", "out/c.00000016.h5")
     agree("folders apart")
@@ -166,6 +167,9 @@ def views(program):
         old.unlink()
     if program.may_mount():
         check("io collective" in apart(view="mounted twice").out, "the same folder was not found out")
+        out = apart("checkpoint.path=made/c", "output.path=out/v", view="mounted twice").out
+        check("io collective" in out, "the same folder, which is to be made, was not found out")
+        compare(program, "v", "ref", "a folder that the run has made")
         agree("a folder mounted twice")
     else:
         print("no file systems may be mounted here: two mounts of a folder are not checked")
@@ -198,6 +202,152 @@ def errors(program):
     unstable = ["time.dt=0.004", "time.allow_unstable=on", "report.check_every=1", "time.steps=500", "output.every=0"]
     result = program.run(*server, *unstable, np=3)
     check(result.code == 3 and len(result.errors) == 1 and "not finite" in result.err, f"an overflow: {result}")
+
+
+# --- what an earlier run left, and what is not saved ---------------------------------------------------------------------
+
+ASIDE = re.compile(r"^(a run would move|moved) aside (\d+) files? of an earlier run to (\S+)\.\*: ", re.M)
+OTHERS = ("u.b.00000009.hdf", "u2.00000009.hdf", "u.0000009.hdf", "u.000000009.hdf", "u.00000009.hdf.bak", "u.receivers.h5.bak",
+          "uu.receivers.h5", "u.x.xdmf", "u.00000009.h5")  # names that no run under out/u gives
+FEWER = ["time.steps=12", "output.every=6", "receivers.positions="]  # saves 0, 6, 12
+
+
+def under(program, path="out/u"):
+    """All files PATH.*, by what follows PATH."""
+    base = program.folder / path
+    return {p.name.removeprefix(base.name): p.read_bytes() for p in base.parent.iterdir() if p.name.startswith(base.name)}
+
+
+def field_names(*steps, before=""):
+    return {f"{before}.{step:08d}.hdf" for step in steps}
+
+
+@case
+def leftovers(program):
+    """What an earlier run left under the path and a new one does not write is moved aside whole; nothing else is touched."""
+    lists = {".xdmf", ".hdf.series"}
+    for ranks, io in ((0, "auto"), (3, "server"), (2, "gather")):
+        program.fresh()
+        rich_input(program)
+        config, options = program.config(RICH), [f"parallel.io={io}"]
+        program.succeed("-q", config, *options, np=ranks)
+        for name in OTHERS:
+            (program.folder / "out" / name).write_text(name)
+        before, gone = under(program), field_names(3, 9, 15, 18, 20) | {".receivers.h5"}
+        for args in (["-n"], ["-b", 3]):
+            told = ASIDE.findall(program.succeed(*args, config, *FEWER, *options, np=ranks).out)
+            check(told == ([("a run would move", "6", "out/u.old1")] if args == ["-n"] else []), f"{io} {args}: {told}")
+            check(under(program) == before, f"{io}: {args} has moved files: {sorted(under(program))}")
+        told = ASIDE.findall(program.succeed(config, *FEWER, *options, np=ranks).out)
+        after = under(program)
+        check(told == [("moved", "6", "out/u.old1")], f"{io}: said {told}")
+        check(after.keys() == before.keys() - gone | {".old1" + name for name in gone}, f"{io}: {sorted(after)}")
+        kept = {name for name in before if name in after and name not in lists | field_names(0, 6, 12)}
+        check(len(kept) == len(OTHERS), f"{io}: {kept}")
+        for name in kept:
+            check(after[name] == before[name], f"{io}: {name} has changed")
+        for name in gone:
+            check(after[".old1" + name] == before[name], f"{io}: another {name} was moved aside")
+        check([step for step, _ in series_of(program, "out/u")] == [0, 6, 12], f"{io}: {series_of(program, 'out/u')}")
+        check(not ASIDE.search(program.succeed(config, *FEWER, *options, np=ranks).out), f"{io}: moved the same run's files")
+        told = ASIDE.findall(program.succeed(config, *options, "output.final=off", "output.every=0", np=ranks).out)
+        after = under(program)
+        check(told == [("moved", "5", "out/u.old2")], f"{io}: traces only: said {told}")
+        check(lists | field_names(0, 6, 12) == {n.removeprefix(".old2") for n in after if ".old2" in n}, f"{io}: {sorted(after)}")
+        check(not after.keys() & (lists | field_names(0, 6, 12)), f"{io}: {sorted(after)}")
+
+
+@case
+def leftovers_of_legs(program):
+    """A run that goes on keeps what its earlier legs saved; a run keeps what it reads. A list names no field of an earlier run. A
+    file that cannot be moved is exit 2."""
+    rich_input(program)
+    config = program.config({**RICH, "checkpoint.keep": 9})
+    program.succeed("-q", config, "time.steps=16")  # 0, 3 .. 15, 16
+    told = ASIDE.findall(program.succeed("-r", "out/c.00000008.h5", config, "output.every=4", "output.final=off", "time.steps=18").out)
+    check(told == [("moved", "2", "out/u.old1")], f"a restart said {told}")  # 9, 15
+    check([step for step, _ in series_of(program, "out/u")] == [0, 3, 6, 12, 16], f"{series_of(program, 'out/u')}")
+    check(field_names(0, 3, 6, 12, 16) | field_names(9, 15, before=".old1")
+          == {name for name in under(program) if re.fullmatch(r"(\.old\d)?\.\d{8}\.hdf", name)}, f"{sorted(under(program))}")
+    program.succeed("-q", config, "output.every=0", "initial.u=out/u.00000003.hdf:/u", "output.path=./out/u")
+    check(field_names(3, 20) == {name for name in under(program) if re.fullmatch(r"\.\d{8}\.hdf", name)}, f"{sorted(under(program))}")
+    with Running(program, config, "time.steps=100000000", "output.every=0", "checkpoint.every_steps=0") as leg:
+        leg.wait_until_it_steps()
+        leg.process.kill()
+        leg.process.wait()
+    check(series_of(program, "out/u") == [], f"a killed run lists {series_of(program, 'out/u')}")
+    if not program.may_mount():
+        print("no file systems may be mounted here: a file that cannot be moved is not checked")
+        return
+    (program.folder / "out/u.00000007.hdf").write_text("busy")
+    busy = 'mount --bind out/u.00000007.hdf out/u.00000007.hdf || exit 99; exec "$@"'
+    result = program.run_with_mounts(busy, config)
+    check(result.code == 2 and len(result.errors) == 1 and "out/u.00000007.hdf: cannot write" in result.err, f"busy: {result}")
+
+
+@case
+def traces_only(program):
+    """final = off saves the last field only where it is a multiple of every; a run that blows up is still exit 3."""
+    rich_input(program)
+    config, off = program.config({**RICH, "checkpoint.every_steps": 0}), "output.final=off"
+    program.succeed("-q", config, "output.path=out/ref")
+    for ranks, io in ((0, "auto"), (3, "server"), (2, "gather")):
+        about, options = f"{io}, {ranks} ranks", [f"parallel.io={io}", off]
+        result = program.succeed(config, *options, "output.every=0", np=ranks)
+        check(under(program).keys() == {".receivers.h5"}, f"{about}: {sorted(under(program))}")
+        check("\nwritten: out/u.receivers.h5\n" in result.out and "warning" not in result.out, f"{about}: {result}")
+        check(all(same_bits(a, b) for a, b in zip(traces_of(program, "out/u").values(), traces_of(program, "out/ref").values())),
+              f"{about}: other traces")
+        check("output: 0 files" in program.succeed("-n", config, *options, "output.every=0", np=ranks).out, f"{about}: dry run")
+        # Complete, but for nothing: the checkpoint is of the last step.
+        program.succeed("-q", config, *options, "output.every=0", "checkpoint.every_steps=10", np=ranks)
+        (program.folder / "out/u.receivers.h5").unlink()
+        result = program.succeed("-r", "auto", config, *options, "output.every=0", np=ranks)
+        check("nothing is left to do" in result.out and under(program).keys() == {".receivers.h5"}, f"{about}: {result}")
+        program.succeed("-q", config, *options, np=ranks)
+        check(sorted(fields_of(program, "out/u")) == [*range(0, 20, 3)], f"{about}: {sorted(under(program))}")
+        check([step for step, _ in series_of(program, "out/u")] == [*range(0, 20, 3)], f"{about}: {series_of(program, 'out/u')}")
+        program.succeed("-q", config, *options, "output.every=5", "output.path=out/v", np=ranks)
+        check(sorted(fields_of(program, "out/v")) == [0, 5, 10, 15, 20], f"{about}: {sorted(under(program, 'out/v'))}")
+        unstable = ["time.dt=0.004", "time.allow_unstable=on", "report.check_every=0", "time.steps=500", "output.every=0"]
+        result = program.run("-q", config, *options, *unstable, "output.path=out/w", np=ranks)
+        check(result.code == 3 and len(result.errors) == 1 and "step 500:" in result.err, f"{about}: an overflow: {result}")
+        check(not under(program, "out/w"), f"{about}: left {sorted(under(program, 'out/w'))}")
+        for old in program.folder.glob("out/[uvc].*"):
+            old.unlink()
+    nothing = [off, "output.every=0", "receivers.positions="]
+    result = program.succeed(config, *nothing, "output.path=out/w", "--report", "r.json")
+    check("warning: nothing is saved" in result.out and "\nwritten: r.json\n" in result.out, f"{result}")
+    found = json.loads((program.folder / "r.json").read_text())["statistics"]
+    check(found["step"] == 20 and np.isclose(found["max"], np.max(program.field(20, "out/ref"))), f"the report says {found}")
+    check("nothing is saved" not in program.succeed("-b", 3, config, *nothing).out, "a benchmark warns")
+
+
+@case
+def folders(program):
+    """The folders of what a run writes are made where their parents are there; a dry run says so, and makes none."""
+    folder = program.folder
+    keys = ["output.path=new/u", "checkpoint.path=out/c/x", "checkpoint.every_steps=2", "report.file=./r//r.json"]
+    made = [folder / name for name in ("new", "out/c", "r")]
+    for ranks, io in ((0, "auto"), (3, "collective"), (3, "server")):
+        program.fresh()
+        config, options = program.config({"parallel.io": io}), {"np": ranks}
+        out = program.succeed("-n", "--measure", config, *keys, **options).out
+        check(len(re.findall(r"^a run would make the folder of \[(?:output|checkpoint|report)\] \w+ = ", out, re.M)) == 3, f"{io}: {out}")
+        check(not any(path.exists() for path in made), f"{io}: a dry run has made {[*folder.iterdir()]}")
+        program.fail(2, ["absent.h5"], config, *keys, "initial.u=absent.h5:/u", "report.file=", **options)
+        program.succeed("-b", 3, config, *keys, **options)
+        check([path.exists() for path in made] == [False, False, True], f"{io}: a benchmark has made {[*folder.iterdir()]}")
+        out = program.succeed(config, *keys, **options).out
+        check(re.findall(r"^made the folder of \[(\w+)\]", out, re.M) == ["output", "checkpoint"], f"{io}: {out}")
+        check(program.files() == {"run.ini", "new/u.00000003.hdf", "new/u.xdmf", "new/u.hdf.series", "out/c/x.00000002.h5", "r/r.json"},
+              f"{io}: {program.files()}")
+        for key in ("output.path", "checkpoint.path", "report.file"):
+            program.fail(2, [f"[{key.split('.')[0]}] {key.split('.')[1]} = no/such/x", "'no'"], config, f"{key}=no/such/x", **options)
+    for args in ([], ["-n"]):
+        for path in ("no/such/x", "run.ini/no/x", "no/", "no/.."):
+            program.fail(2, [f"[output] path = {path}: "], *args, config, f"output.path={path}", "parallel.io=auto")
+    check(not (folder / "no").exists(), "a refused run has made a folder")
 
 
 # Two functions that the program and its libraries call, in place of their own.

@@ -2,6 +2,7 @@
  * refused. */
 #include <unistd.h>
 #include "config_harness.h"
+#include "config_same.h"
 
 /* As small as boundaries allow. */
 static void test_small_grids(void **state) {
@@ -218,6 +219,31 @@ static void test_outside(void **state) {
   run_refused(cases, COUNT(cases));
 }
 
+/* An empty value is as if the key had not been given, there or on an earlier line. */
+static void test_cleared(void **state) {
+  (void)state;
+  config plain = expect_taken(WAVE, NULL), c;
+  for (const config_key *k = config_keys; k < config_keys + config_key_count; k++) {
+    char override[64];
+    snprintf(override, sizeof override, "%s.%s=", k->section, k->name);
+    if (strcmp(k->section, "grid") == 0 || strcmp(k->name, "steps") == 0 || strcmp(k->name, "type") == 0)
+      continue;
+    c = expect_taken(WAVE, override);
+    assert_true(config_same(&c, &plain));
+  }
+  c = expect_taken(WAVE "[boundary]\nx_lo = neumann\nx_lo =\nx_lo = dirichlet\n[output]\npath = a\n",
+                   "output.path= ");
+  assert_true(c.boundary[FACE_X_LO] == BOUNDARY_DIRICHLET && strcmp(c.output_path, "output") == 0);
+  c = expect_taken(SOURCE "[receivers]\nline = 0 0 7 0 0 9 3\npositions = f:/r\n", "receivers.line=");
+  assert_true(c.receivers == RECEIVERS_FILE && c.source_count == 1);
+  config_free(&c);
+  c = expect_taken(SOURCE "position =\nwavelet =\nf0 =\n[equation]\ntype =\ntype = heat", NULL);
+  assert_int_equal(c.source_count, 0);
+  expect_refused(SOURCE, "source.3.f0=", SOURCE_3 "f0: required, but missing");
+  expect_refused(SOURCE "[source.5]\nf0 = 3\nf0 =\nt0 = 1\n", NULL,
+                 "t.ini:17: [source.5] position: required, but missing");
+}
+
 /* Runs last: a rule that no test above provokes is untested. */
 static void test_every_rule_was_seen(void **state) {
   (void)state;
@@ -227,11 +253,12 @@ static void test_every_rule_was_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_grids),        cmocka_unit_test(test_positions_on_faces),
-      cmocka_unit_test(test_report_of_its_own),  cmocka_unit_test(test_idle),
-      cmocka_unit_test(test_only_with),          cmocka_unit_test(test_values_refused),
-      cmocka_unit_test(test_boundaries_refused), cmocka_unit_test(test_outside),
-      cmocka_unit_test(test_report_over_inputs), cmocka_unit_test(test_every_rule_was_seen),
+      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
+      cmocka_unit_test(test_report_of_its_own),   cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
+      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
+      cmocka_unit_test(test_report_over_inputs),  cmocka_unit_test(test_cleared),
+      cmocka_unit_test(test_every_rule_was_seen),
   };
   return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
