@@ -93,8 +93,11 @@ static void help_markdown(FILE *to) {
       "names\n"
       "a dataset of an HDF5 file. Relative paths are relative to the working directory. On the command "
       "line,\n"
-      "`section.key=value` wins over the file. An empty value, `key =`, clears what the\n"
-      "file or an earlier override has set. An unknown, duplicate or overlong entry is an error.\n");
+      "`section.key=value` wins over the file. An empty value, `key =`, clears what an earlier line or the "
+      "file\n"
+      "has set. An unknown, duplicate or overlong entry is an error. The folder of what is written is made, "
+      "where its\n"
+      "parent is there.\n");
   for (const config_key *key = config_keys, *begin = key; key < config_keys + config_key_count; begin = key) {
     fprintf(to, "\n## [%s]\n\n| key | default | unit | value | meaning |\n|---|---|---|---|---|\n",
             help_section_of(key));

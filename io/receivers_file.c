@@ -111,10 +111,14 @@ static int receivers_put(const receivers_file *f, int64_t first, int64_t count, 
 }
 
 /* Gives the whole file its name, or removes it. */
-static int receivers_close(receivers_file *f, error *e) {
+static int receivers_close(receivers_file *f, const char *path, int replaces, error *e) {
+  char replaced[FILE_NAME + 16];
   if (f->traces >= 0 && H5Dclose(f->traces) < 0) new_hdf5_failed(&f->to, e);
   new_hdf5_close(&f->to, e);
-  return atomic_file_commit(f->temporary, f->path, NULL, e);
+  TRY(atomic_file_commit(f->temporary, f->path, NULL, e));
+  snprintf(replaced, sizeof replaced, "%s.old%d" RECEIVERS_ENDING, path, replaces);
+  if (replaces && unlink(replaced) && errno != ENOENT) return FAIL(e, FILE_WRITE, replaced, strerror(errno));
+  return 0;
 }
 
 /* --- gathering -------------------------------------------------------------------------------------------------- */
@@ -164,7 +168,7 @@ int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *
   if (rank == 0 && !e->id) receivers_create(&file, path, meta, e);
   if (!error_agree(e, comm)) receivers_gather(comm, &file, &block, meta, part, e);
   error_agree(e, comm);
-  if (rank == 0) receivers_close(&file, e);
+  if (rank == 0) receivers_close(&file, path, meta->replaces, e);
   free(block.bits);
   return error_agree(e, comm);
 }

@@ -13,6 +13,7 @@ typedef struct receivers_meta {
   int64_t samples; /* of each receiver: sample i is of time i every dt */
   int64_t every;   /* steps */
   int receivers, sources;
+  int replaces; /* PATH.old<replaces>.receivers.h5, which goes when the file is whole; 0: nothing */
   const double (*positions)[3];        /* receivers: x y z, m */
   const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;

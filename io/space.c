@@ -77,11 +77,13 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
     const int number = path_aside(c->output_path, d->d_name);
     if (number > last) last = number;
     if (rest && strcmp(rest, SERIES_PARAVIEW) == 0) aside->listed = space_keeps(c, w, d->d_name);
-    if (!rest || space_keeps(c, w, d->d_name)) continue;
+    const bool traces = rest && w->begins && strcmp(rest, RECEIVERS_ENDING) == 0,
+               keeps = space_keeps(c, w, d->d_name);
+    if (!rest || (keeps && !traces)) continue;
     snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
     if (lstat(name, &s) || S_ISDIR(s.st_mode) || config_reads(c, name)) continue;
-    aside->files++;
-    if (moves) path_move_aside(c->output_path, rest, &aside->number, e);
+    *(keeps ? &aside->traces : &aside->files) += 1;
+    if (moves && !keeps) path_move_aside(c->output_path, rest, &aside->number, e);
   }
   closedir(open);
   if (!moves) aside->number = last + 1;
@@ -91,5 +93,8 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e) {
   *aside = (space_aside){0};
   TRY(space_pass(c, which, false, aside, e));
-  return dry || !aside->files ? 0 : space_pass(c, which, true, aside, e);
+  if (!dry && aside->files) TRY(space_pass(c, which, true, aside, e));
+  if (!aside->traces) return 0;
+  aside->traces = aside->number;
+  return dry ? 0 : path_move_aside(c->output_path, RECEIVERS_ENDING, &aside->traces, e);
 }

@@ -44,10 +44,12 @@ int space_taken(const char *path, const char *ending, const space_steps *which, 
 typedef struct space_aside {
   int files, number; /* to PATH.old<number>.* */
   bool listed;       /* a list of saved fields stays */
+  int traces; /* besides: that of the traces which the run's own are going to replace; 0: there are none */
 } space_aside;
 
 /* Of the fields, their lists and the traces under c->output_path, moves those aside that a run of `c` which saves the steps
- * `which` neither writes nor reads. One that goes on from step which->first leaves the fields up to that, and the lists,
+ * `which` neither writes nor reads. Traces that it replaces at its end are moved until then: a run that is killed leaves none
+ * that pass for its own. One that goes on from step which->first leaves the fields up to that, and the lists,
  * which are the run's own. With `dry` only counts them. A kill on the way loses nothing: each file has one name or the
  * other. */
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e);

@@ -270,6 +270,7 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
                                .every = r->every,
                                .receivers = r->count,
                                .sources = r->config->source_count,
+                               .replaces = r->replaces,
                                .positions = (const double(*)[3])r->positions,
                                .source_positions = (const double(*)[3])sources};
   const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};

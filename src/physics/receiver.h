@@ -30,6 +30,7 @@ typedef struct receivers {
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
   float *traces;          /* rows x local, without the rows still in the halves; owned */
+  int replaces;           /* as in receivers_meta; the caller's */
   int stream;             /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 

@@ -46,7 +46,8 @@ static void cli_print_man(FILE *to) {
   }
   fprintf(to, ".SH CONFIGURATION\nAn INI file; comments begin with ; or #; units are SI; FILE:/dataset names "
               "a dataset\n"
-              "of an HDF5 file. On the command line section.key=value wins over the file.\n");
+              "of an HDF5 file. On the command line section.key=value wins over the file,\n"
+              "and an empty value clears the key.\n");
   config_help(to, HELP_MAN);
   fprintf(to, ".SH EXIT STATUS\n" EXIT_CODES ".\n");
 }

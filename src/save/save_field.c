@@ -265,6 +265,11 @@ int save_field_begin(save_queue *s, bool dry, error *e) {
     log_line(s->log, "%s %d file%s of an earlier run to %s.old%d.*: this one does not write %s",
              dry ? "a run would move aside" : "moved aside", a.files, a.files == 1 ? "" : "s", path, a.number,
              a.files == 1 ? "it" : "them");
+  if (a.traces && !dry)
+    log_line(s->log,
+             "the traces of an earlier run are %s.old%d.receivers.h5 until those of this one replace them",
+             path, a.traces);
+  s->receivers->replaces = a.traces;
   const field_meta meta = field_meta_of(s);
   return dry || s->from || !a.listed ? 0 : write_series(s, &meta, NULL, 0, e);
 }

@@ -255,6 +255,8 @@ def leftovers(program):
         check(told == [("moved", "5", "out/u.old2")], f"{io}: traces only: said {told}")
         check(lists | field_names(0, 6, 12) == {n.removeprefix(".old2") for n in after if ".old2" in n}, f"{io}: {sorted(after)}")
         check(not after.keys() & (lists | field_names(0, 6, 12)), f"{io}: {sorted(after)}")
+        out = program.succeed(config, *options, "output.final=off", "output.every=0", np=ranks).out
+        check(not ASIDE.search(out) and under(program).keys() == after.keys(), f"{io}: the same run again: {sorted(under(program))}")
 
 
 @case
@@ -271,11 +273,14 @@ def leftovers_of_legs(program):
           == {name for name in under(program) if re.fullmatch(r"(\.old\d)?\.\d{8}\.hdf", name)}, f"{sorted(under(program))}")
     program.succeed("-q", config, "output.every=0", "initial.u=out/u.00000003.hdf:/u", "output.path=./out/u")
     check(field_names(3, 20) == {name for name in under(program) if re.fullmatch(r"\.\d{8}\.hdf", name)}, f"{sorted(under(program))}")
-    with Running(program, config, "time.steps=100000000", "output.every=0", "checkpoint.every_steps=0") as leg:
+    traces = under(program)[".receivers.h5"]
+    with Running(program, config, "time.steps=100000000", "receivers.every=1000000", "output.every=0", "checkpoint.every_steps=0") as leg:
         leg.wait_until_it_steps()
         leg.process.kill()
         leg.process.wait()
+    left = under(program)
     check(series_of(program, "out/u") == [], f"a killed run lists {series_of(program, 'out/u')}")
+    check(".receivers.h5" not in left and traces in left.values(), f"a killed run has the traces of another: {sorted(left)}")
     if not program.may_mount():
         print("no file systems may be mounted here: a file that cannot be moved is not checked")
         return

@@ -302,8 +302,18 @@ static void test_check_writable(void **state) {
   assert_int_equal(rmdir(folder), 0); /* so nothing was left in it */
   assert_int_equal(path_check_writable(output_path("field"), &e), 0);
 
+  bool missing = false;
+  assert_int_equal(path_check_writable(output_path(path), &e), 0); /* it can be made */
+  for (int i = 0; i < 4; i++) {                                    /* twice dry, and twice not */
+    assert_int_equal(path_make_folder(path, i < 2, &missing, &e), 0);
+    assert_int_equal(missing, i < 3);
+  }
+  assert_int_equal(rmdir(folder), 0);
+  snprintf(path, sizeof path, "%s/a/u", folder);
   snprintf(reason, sizeof reason, "folder '%s': No such file or directory", folder);
   expect_path(path, reason);
+  assert_int_equal(path_make_folder(path, false, &missing, &e), ERROR_FILE_WRITE);
+  snprintf(path, sizeof path, "%s/u", folder);
   fclose(fopen(folder, "w"));
   snprintf(reason, sizeof reason, "'%s' is not a folder", folder);
   expect_path(path, reason);

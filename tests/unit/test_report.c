@@ -247,6 +247,8 @@ static void where_a_report_cannot_be_is_said_before(void **state) {
   close(ends[0]);
   close(ends[1]);
   assert_int_equal(rmdir(folder), 0);
+  assert_ok(report_check(path, &e), &e); /* the folder can be made */
+  snprintf(path, sizeof path, "%s/no/r.json", folder);
   assert_int_equal(report_check(path, &e), ERROR_PATH_UNUSABLE);
 }
 
