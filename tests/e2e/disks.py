@@ -49,8 +49,8 @@ def disks(program):
 
 def vanished(program, config):
     folder, moved = program.folder / "out/small", program.folder / "out/moved"
-    program.fail(2, ["[checkpoint] path = out/none/c: "], config, "checkpoint.path=out/none/c", np=2)
-    program.fail(2, ["[output] path = out/none/u: "], config, "output.path=out/none/u")
+    program.fail(2, ["[checkpoint] path = out/no/such/c: "], config, "checkpoint.path=out/no/such/c", np=2)
+    program.fail(2, ["[output] path = out/no/such/u: "], config, "output.path=out/no/such/u")
     with Running(program, config, "time.steps=100000", "checkpoint.every_steps=2500", np=3) as leg:
         leg.wait_for(lambda: checkpoints(program, "out/small/c"), "a checkpoint")
         folder.rename(moved)

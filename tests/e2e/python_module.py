@@ -103,7 +103,7 @@ def running(program):
                 run = st.run("run.ini", {"output.path": "out/v", "time.steps": 40, "grid.origin": (101, -7, 4)}, ranks)
             check(out.getvalue().count("%") == 10 and "100 %" in out.getvalue(), f"progress: {out.getvalue()}")
             check(run.report["ranks"] == ranks and run.fields.steps[-1] == 40 and run.origin == (101, -7, 4), f"{run}")
-        for code, words, keys in ((1, "[grid] nx", {"grid.nx": "abc"}), (2, "none/u", {"output.path": "none/u"}),
+        for code, words, keys in ((1, "[grid] nx", {"grid.nx": "abc"}), (2, "no/such/u", {"output.path": "no/such/u"}),
                                   (3, "stability", {"time.dt": 1})):
             failed = expect(["stencil: error: ", words], st.run, "run.ini", keys, 2, kind=st.RunFailed)
             check(failed.code == code, f"exit code {failed.code} of {keys}")
