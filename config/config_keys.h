@@ -95,7 +95,7 @@ static const choice wavelet_choices[] = {
   WORD("ricker", WAVELET_RICKER, "A (1 - 2a) e^-a with a = (pi f0 (t - t0))^2 and A the amplitude"),
   WORD("gaussian", WAVELET_GAUSSIAN, "A e^-a"),
   {.name = "FILE:/dataset", .value = WAVELET_FILE, .form = FORM_DATASET,
-   .doc = "a value for every time step, or rows of time (s) and value"}, END};
+   .doc = "a value for every time step, or rows of time (s) and value, joined by a quintic spline; 0 outside"}, END};
 static const choice positions_choices[] = {A_DATASET(RECEIVERS_FILE), END};
 static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
 static const choice points_choices[] = {
@@ -238,13 +238,13 @@ const config_key config_keys[] = {
    .doc = "x y z, inside the grid; between points the source is spread trilinearly", .example = "64 64 64"},
   {"source.1", "wavelet", VALUE_VARIANT, AT_SOURCE(wavelet_file), .tag = offsetof(source_config, wavelet),
    .choices = wavelet_choices, .fallback = "ricker",
-   .doc = "what the source emits"},
+   .doc = "s(t), what the source emits: it adds dt^2 velocity^2 s(t) to u' at its point"},
   {"source.1", "f0", VALUE_NUMBERS, AT_SOURCE(f0), .range = &POSITIVE, .required = true, .only_with = &FORMULA,
    .unit = "Hz", .doc = "peak frequency of the wavelet", .example = "75"},
   {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = config_default_t0, .only_with = &FORMULA,
    .otherwise = "1.5 / f0", .unit = "s", .doc = "time of the peak of the wavelet"},
   {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1",
-   .doc = "scale of the wavelet"},
+   .unit = "[u]/m^2", .doc = "scale of s(t). Strength: s dx dy dz, an eighth at half the spacing. [u]: unit of fields, traces"},
 
   {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, positions_choices),
    .unit = "m", .doc = "dataset of shape (n, 3), rows x y z"},

@@ -16,7 +16,7 @@ typedef struct source_corner {
   float weight;
 } source_corner;
 
-/* All that is known before device memory is taken. Its arrays are owned (sources_spread_free). */
+/* What goes to the device. Its arrays are owned (sources_spread_free). */
 typedef struct source_spread {
   source_corner *corners; /* sorted by z, y, x, source */
   int count;
@@ -136,6 +136,25 @@ static int sources_read_tables(sources *s, const source_config *const sorted[], 
   return 0;
 }
 
+/* Finds what the run makes of each source's wavelet; `sorted` as there. */
+static int sources_study(sources *s, const source_config *const sorted[], const config *c, error *e) {
+  const wavelet_steps steps = {s->dt, s->steps};
+  const wavelet_use *use = NULL; /* of the source before */
+  if (!(s->uses = sources_alloc((size_t)c->source_count, sizeof *s->uses, e))) return e->id;
+  for (int i = 0, files = 0; i < c->source_count; i++) {
+    wavelet_use *own = &s->uses[sorted[i] - c->sources];
+    const bool file = sorted[i]->wavelet == WAVELET_FILE;
+    if (i > 0 && sources_same_file(sorted[i], sorted[i - 1])) {
+      *own = *use; /* it is the same for all amplitudes */
+    } else {
+      const wavelet w = wavelet_of(sorted[i], file ? &s->tables[files++] : NULL);
+      TRY(wavelet_study(&w, steps, own, e));
+    }
+    use = own;
+  }
+  return 0;
+}
+
 /* Finds equal sources, and numbers their signals in the order in which this rank's points first need them, so that
  * neighbouring threads read neighbouring values. Signals that no point needs get no number. */
 static int sources_number_signals(sources *s, source_spread *w, const config *c,
@@ -183,38 +202,52 @@ static int sources_drop_tables(sources *s, error *e) {
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-/* Does all that needs no device. Collective, agreed. */
-static int sources_plan(sources *s, source_spread *w, const config *c, const files *files, error *e) {
+static void sources_spread_free(source_spread *w) {
+  if (!w) return;
+  free(w->corners);
+  free(w->signal_of);
+  free(w->points);
+  free(w->shares);
+  free(w);
+}
+
+int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
+  const config *c = on->config;
   const int count = c->source_count;
+  *s = (sources){.dev = on->dev, .slab = on->slab, .dt = steps.dt, .steps = steps.count};
+  if (count == 0) return 0;
   const source_config **sorted = sources_alloc((size_t)count, sizeof *sorted, e);
+  source_spread *w = s->planned = sources_alloc(1, sizeof *w, e);
   for (int i = 0; sorted && i < count; i++) sorted[i] = &c->sources[i];
   if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, sources_by_wavelet);
-  if (sorted) sources_spread_all(w, c, s->slab, e);
-  if (!error_agree(e, files->compute) && !sources_read_tables(s, sorted, count, files, e)) {
-    if (!sources_number_signals(s, w, c, sorted, e) && !sources_list_points(s, w, e))
+  if (!e->id) sources_spread_all(w, c, s->slab, e);
+  if (!error_agree(e, on->files->compute) && !sources_read_tables(s, sorted, count, on->files, e)) {
+    if (!sources_study(s, sorted, c, e) && !sources_number_signals(s, w, c, sorted, e) &&
+        !sources_list_points(s, w, e))
       sources_drop_tables(s, e);
-    error_agree(e, files->compute);
+    error_agree(e, on->files->compute);
   }
   free(sorted);
   return e->id;
 }
 
-static void sources_spread_free(source_spread *w) {
-  free(w->corners);
-  free(w->signal_of);
-  free(w->points);
-  free(w->shares);
+int sources_check(const sources *s, const config *c, error *e) {
+  for (int i = 0; s->uses && i < c->source_count && s->steps > 0; i++)
+    if (s->uses[i].begin >= s->uses[i].end)
+      return FAIL(e, WAVELET_UNUSED, c->sources[i].wavelet_file, s->dt * (double)(s->steps - 1));
+  return 0;
 }
 
 static size_t sources_ring_bytes(const sources *s) {
   return SOURCE_RING * (size_t)s->signal_count * sizeof *s->ring;
 }
 
-static int sources_upload(sources *s, const source_spread *w, error *e) {
+int sources_open(sources *s, error *e) {
+  if (s->point_count == 0) return 0;
   const device_table *t = s->dev->table;
+  const source_spread *w = s->planned;
   const size_t points = (size_t)s->point_count * sizeof *s->points,
                shares = (size_t)s->share_count * sizeof *s->shares;
-  if (s->point_count == 0) return 0;
   TRY(t->alloc(s->dev, (void **)&s->points, points, MEMORY_DEVICE, e));
   TRY(t->alloc(s->dev, (void **)&s->shares, shares, MEMORY_DEVICE, e));
   TRY(t->alloc(s->dev, (void **)&s->ring, sources_ring_bytes(s), MEMORY_PINNED, e));
@@ -222,33 +255,15 @@ static int sources_upload(sources *s, const source_spread *w, error *e) {
   for (int i = 0; i < SOURCE_RING; i++) s->ring_step[i] = -1;
   TRY(t->copy(s->dev, STREAM_BOUNDARY, &(copy_args){s->points, w->points, points, COPY_TO_DEVICE}, e));
   TRY(t->copy(s->dev, STREAM_BOUNDARY, &(copy_args){s->shares, w->shares, shares, COPY_TO_DEVICE}, e));
-  return t->sync(s->dev, STREAM_BOUNDARY, e);
+  TRY(t->sync(s->dev, STREAM_BOUNDARY, e));
+  sources_spread_free(s->planned);
+  s->planned = NULL;
+  return 0;
 }
 
-int sources_open(sources *s, const problem *on, double dt, error *e) {
-  source_spread w = {0};
-  *s = (sources){.dev = on->dev, .slab = on->slab, .dt = dt};
-  if (on->config->source_count == 0) return 0;
-  if (!sources_plan(s, &w, on->config, on->files, e)) {
-    sources_upload(s, &w, e);
-    error_agree(e, on->files->compute);
-  }
-  sources_spread_free(&w);
-  return e->id;
-}
-
-int sources_bytes(const problem *on, size_t *on_device, size_t *pinned, error *e) {
-  source_spread w = {0};
-  sources s = {.slab = on->slab};
-  *on_device = *pinned = 0;
-  if (on->config->source_count == 0) return 0;
-  if (!sources_plan(&s, &w, on->config, on->files, e)) {
-    *on_device = (size_t)s.point_count * sizeof *s.points + (size_t)s.share_count * sizeof *s.shares;
-    *pinned = sources_ring_bytes(&s);
-  }
-  sources_spread_free(&w);
-  sources_close(&s);
-  return e->id;
+void sources_bytes(const sources *s, size_t *on_device, size_t *pinned) {
+  *on_device = (size_t)s->point_count * sizeof *s->points + (size_t)s->share_count * sizeof *s->shares;
+  *pinned = sources_ring_bytes(s);
 }
 
 void sources_close(sources *s) {
@@ -260,6 +275,8 @@ void sources_close(sources *s) {
   }
   for (int i = 0; i < s->table_count; i++) table_free(&s->tables[i]);
   free(s->tables);
+  sources_spread_free(s->planned);
+  free(s->uses);
   free(s->signals);
   free(s->plane_begin);
   free(s->ring_step);

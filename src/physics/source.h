@@ -4,37 +4,42 @@
 
 #include "kernels/wavefront.h"
 #include "physics.h"
-
-struct wavelet;
+#include "wavelet.h"
 
 /* The sources, each spread over the 8 points around it with trilinear weights. */
 typedef struct sources {
   device *dev;      /* not owned */
   const slab *slab; /* not owned */
   double dt;        /* s */
+  int64_t steps;    /* of the run */
   int point_count, share_count, signal_count;
   source_point *points; /* sorted by z, y, x; device memory, owned; NULL without points */
   source_share *shares; /* likewise; those of a point in the order of the sources */
   int reach;            /* ghost planes towards neighbours in which sources act: a wavefront computes them */
   /* nz + 2 reach + 1: index of the first point of each plane, from plane -reach on; owned. */
   int *plane_begin;
-  struct wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
-  table *tables;           /* of the wavelet files, owned */
+  wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
+  table *tables;    /* of the wavelet files, owned */
   int table_count;
-  float *ring;        /* pinned, owned: signals of the latest steps (sources_signals) */
-  int64_t *ring_step; /* the step in each place of the ring; -1: none; owned */
+  wavelet_use *uses;             /* of each source of the config; owned */
+  struct source_spread *planned; /* what sources_open puts on the device; owned */
+  float *ring;                   /* pinned, owned: signals of the latest steps (sources_signals) */
+  int64_t *ring_step;            /* the step in each place of the ring; -1: none; owned */
 } sources;
 
-/* Spreads the sources over the slab, reads wavelets from their files (exit 2 where it cannot), and copies the lists to
- * the device. `dt`: s. A rank without points takes no device memory. Collective over files->compute, same error
- * everywhere. sources_close it, also after a failure. */
-int sources_open(sources *s, const problem *on, double dt, error *e);
+/* Spreads the sources over the slab, reads wavelets from their files (exit 2 where it cannot) and studies them for the
+ * steps of the run. Needs no device. Collective over files->compute, same error everywhere. sources_close it, also after
+ * a failure. */
+int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
+/* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
+int sources_check(const sources *s, const config *c, error *e);
+/* Copies the lists to the device. A rank without points takes no device memory. Not collective. */
+int sources_open(sources *s, error *e);
 /* Frees all memory; what is enqueued must be done. */
 void sources_close(sources *s);
 
-/* For a dry run: reads and checks the wavelet files, and tells how many bytes sources_open takes on this rank. Needs no
- * device. Collective over files->compute, same error everywhere. */
-int sources_bytes(const problem *on, size_t *on_device, size_t *pinned, error *e);
+/* Bytes that sources_open takes on this rank. */
+void sources_bytes(const sources *s, size_t *on_device, size_t *pinned);
 
 /* Enqueues on `stream` what the sources add to planes [args->z_begin, args->z_end) of args->out at the time step * dt.
  * Steps must ascend, and at most 16 of them may be unfinished. */

@@ -1,62 +1,292 @@
 #include "wavelet.h"
+#include <complex.h>
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
+#include "base/error_mpi.h"
 
 static const table_form FORM = {.flat = true, .columns = 2};
 static const double PI = 3.14159265358979323846;
+static const double SIZE_MOST = 3e38;    /* of times and values: those of a field, which is float32 */
+static const double APART_LEAST = 1e-30; /* s: slopes stay finite */
 
-static int wavelet_check_times(const char *dataset, const table *t, error *e) {
+enum { DEGREE = 5 /* of splines */, REACH = DEGREE + 2 /* rows to each side that count between two */ };
+
+/* --- tables ----------------------------------------------------------------------------------------------------- */
+
+static int wavelet_check(const char *dataset, const table *t, error *e) {
   const double *v = t->values;
+  for (int64_t i = 0; i < t->rows * t->columns; i++)
+    if (!(fabs(v[i]) <= SIZE_MOST)) return FAIL(e, WAVELET_SIZE, dataset, i / t->columns, SIZE_MOST, v[i]);
   for (int64_t i = 1; t->columns == 2 && i < t->rows; i++)
-    if (v[2 * i] <= v[2 * i - 2]) return FAIL(e, WAVELET_TIMES, dataset, i, v[2 * i], v[2 * i - 2]);
+    if (v[2 * i] - v[2 * i - 2] < APART_LEAST)
+      return FAIL(e, WAVELET_TIMES, dataset, i, v[2 * i], v[2 * i - 2]);
   return 0;
 }
 
-int wavelet_load(const source_config *s, table *t, error *e) {
-  TRY(table_load(s->wavelet_file, FORM, t, e));
-  if (wavelet_check_times(s->wavelet_file, t, e)) table_free(t);
+/* A table consists of rows of time, value and, when its splines are known, a coefficient. Rows [0, count) of a smooth
+ * piece of it; degree: DEGREE, or count - 1 where that is less. */
+typedef struct spline {
+  const double *rows;
+  int64_t count;
+  int degree;
+} spline;
+
+/* Sets the greatest and the least value of rows [begin, end). */
+static void wavelet_extremes(const table *t, int64_t begin, int64_t end, double *least, double *most) {
+  *least = INFINITY, *most = -INFINITY;
+  for (int64_t i = begin < 0 ? 0 : begin; i < end && i < t->rows; i++) {
+    *least = fmin(*least, t->values[3 * i + 1]);
+    *most = fmax(*most, t->values[3 * i + 1]);
+  }
+}
+
+/* Does one smooth piece end at this row, and another one begin? So at the ends of the table; and where the steeper one of
+ * its two sides would, over the longer one, lead far out of the values about: beside a short ramp a spline would. */
+static bool wavelet_corner(const table *t, int64_t i) {
+  const double *b = t->values + 3 * i, FAR = 1.75;
+  if (i == 0 || i == t->rows - 1) return true;
+  double least, most;
+  const int64_t begin = i + 3 < t->rows ? i - 2 : t->rows - 5;
+  wavelet_extremes(t, begin, begin < 0 ? 5 : begin + 5, &least, &most);
+  const double before = b[0] - b[-3], after = b[3] - b[0];
+  const double steep = fmax(fabs(b[1] - b[-2]) / before, fabs(b[4] - b[1]) / after);
+  return steep * fmax(before, after) > FAR * (most - least);
+}
+
+static spline wavelet_piece(const table *t, int64_t first, int64_t last) {
+  const int64_t count = last - first + 1;
+  return (spline){t->values + 3 * first, count, count > DEGREE ? DEGREE : (int)count - 1};
+}
+
+/* Rows are knots but for those next to the ends ("not-a-knot"): nothing is assumed of the derivatives there. */
+static double spline_knot(const spline *s, int64_t i) {
+  const int64_t row = i <= s->degree ? 0 : i >= s->count ? s->count - 1 : i - (s->degree + 1) / 2;
+  return s->rows[3 * row];
+}
+
+/* Sets b to the values, at a time between rows i and i + 1, of the degree + 1 B-splines that are not 0 there; returns the
+ * index of the first one. C. de Boor, A Practical Guide to Splines (1978), chapter X. */
+static int64_t spline_basis(const spline *s, int64_t i, double time, double b[DEGREE + 1]) {
+  const int64_t middle = i + (s->degree + 1) / 2;
+  const int64_t span = middle < s->degree ? s->degree : middle < s->count ? middle : s->count - 1;
+  b[0] = 1;
+  for (int j = 1; j <= s->degree; j++) {
+    double carried = 0;
+    for (int r = 0; r < j; r++) {
+      const double left = time - spline_knot(s, span + 1 - j + r),
+                   right = spline_knot(s, span + 1 + r) - time;
+      const double part = b[r] / (left + right);
+      b[r] = carried + right * part;
+      carried = left * part;
+    }
+    b[j] = carried;
+  }
+  return span - s->degree;
+}
+
+/* Finds the coefficients of a piece by elimination, which is stable without pivoting here (de Boor and Pinkus, Numer.
+ * Math. 27 (1977)). above: scratch of as many rows. */
+static void spline_solve(const spline *s, double *rows, double (*above)[DEGREE]) {
+  for (int64_t i = 0; i < s->count; i++) {
+    double band[2 * DEGREE + 1] = {0} /* columns i - DEGREE to i + DEGREE */, b[DEGREE + 1],
+                             right = rows[3 * i + 1];
+    const int64_t first = spline_basis(s, i < s->count - 1 ? i : i - 1, rows[3 * i], b);
+    for (int j = 0; j <= s->degree; j++) band[first + j - i + DEGREE] = b[j];
+    for (int64_t p = i > DEGREE ? i - DEGREE : 0; p < i; p++) {
+      double *from = band + (p - i + DEGREE);
+      for (int q = 0; q < DEGREE; q++) from[q + 1] -= *from * above[p][q];
+      right -= *from * rows[3 * p + 2];
+    }
+    for (int q = 0; q < DEGREE; q++) above[i][q] = band[DEGREE + 1 + q] / band[DEGREE];
+    rows[3 * i + 2] = right / band[DEGREE];
+  }
+  for (int64_t i = s->count - 1; i >= 0; i--)
+    for (int64_t q = 1; q <= DEGREE && i + q < s->count; q++)
+      rows[3 * i + 2] -= above[i][q - 1] * rows[3 * (i + q) + 2];
+}
+
+/* Turns rows of time and value into rows of time, value and coefficient. Pieces share their corners: the first and the
+ * last coefficient of a spline are its values there. */
+static int wavelet_fit(table *t, error *e) {
+  const size_t rows = (size_t)t->rows, bytes = rows * WAVELET_SPLINE * sizeof(double);
+  double *v = calloc(rows, WAVELET_SPLINE * sizeof *v), (*above)[DEGREE] = malloc(rows * sizeof *above);
+  for (size_t i = 0; v && i < 2 * rows; i++) v[i / 2 * WAVELET_SPLINE + i % 2] = t->values[i];
+  if (v && above) {
+    free(t->values);
+    *t = (table){v, t->rows, WAVELET_SPLINE};
+    for (int64_t first = 0, last = 1; last < t->rows; last++) {
+      if (!wavelet_corner(t, last)) continue;
+      const spline piece = wavelet_piece(t, first, last);
+      spline_solve(&piece, v + 3 * first, above);
+      first = last;
+    }
+  } else {
+    free(v);
+    FAIL(e, OUT_OF_MEMORY, bytes + rows * sizeof *above, "a wavelet");
+  }
+  free(above);
   return e->id;
 }
 
 int wavelet_read(const files *files, const source_config *s, table *t, error *e) {
   TRY(files_do(files, &(request){FILES_READ_TABLE, .path = s->wavelet_file, .form = FORM, .own.table = t},
                e));
-  if (wavelet_check_times(s->wavelet_file, t, e))
-    table_free(t); /* all ranks have the same table, so all fail */
+  if (!wavelet_check(s->wavelet_file, t, e) && t->columns == 2) wavelet_fit(t, e);
+  if (error_agree(e, files->compute)) table_free(t);
   return e->id;
 }
 
-/* Linear between the two rows around `time`. */
-static double wavelet_interpolate(const table *t, double time) {
+/* --- values ----------------------------------------------------------------------------------------------------- */
+
+/* s: times so little outside the table are at its end. Files may hold them in float32. */
+static double wavelet_slack(const table *t, double dt) {
+  const double ends = fmax(fabs(t->values[0]), fabs(t->values[WAVELET_SPLINE * (t->rows - 1)]));
+  return fmin(FLT_EPSILON * ends, dt / 2);
+}
+
+/* Of the spline through the rows about `time`. Where these are wildly uneven, it keeps near their values. */
+static double wavelet_interpolate(const table *t, double time, double slack) {
   const double *v = t->values;
-  int64_t lo = 0, hi = t->rows - 1; /* time of row lo <= time <= time of row hi */
-  if (!(time >= v[0] && time <= v[2 * hi])) return 0;
+  int64_t lo = 0, hi = t->rows - 1; /* time of row lo <= time < time of row hi */
+  if (!(time >= v[0] - slack && time <= v[3 * hi] + slack)) return 0;
+  if (time >= v[3 * hi]) return v[3 * hi + 1];
   while (hi - lo > 1) {
-    int64_t middle = lo + (hi - lo) / 2;
-    if (v[2 * middle] <= time)
+    const int64_t middle = lo + (hi - lo) / 2;
+    if (v[3 * middle] <= time)
       lo = middle;
     else
       hi = middle;
   }
-  if (time == v[2 * hi]) return v[2 * hi + 1];
-  const double unit = isfinite(v[2 * hi] - v[2 * lo]) ? 1 : 0.5; /* differences of halves never overflow */
-  const double f = (time * unit - v[2 * lo] * unit) / (v[2 * hi] * unit - v[2 * lo] * unit);
-  return (1 - f) * v[2 * lo + 1] + f * v[2 * hi + 1];
+  if (time <= v[3 * lo]) return v[3 * lo + 1];
+  int64_t first = lo, last = hi; /* of the piece, as far as it counts */
+  while (lo - first < REACH && !wavelet_corner(t, first)) first--;
+  while (last - hi < REACH && !wavelet_corner(t, last)) last++;
+  const spline piece = wavelet_piece(t, first, last);
+  double b[DEGREE + 1], sum = 0, least, most;
+  const double *c = piece.rows + 3 * spline_basis(&piece, lo - first, time, b) + 2;
+  for (int j = 0; j <= piece.degree; j++) sum += b[j] * c[3 * (ptrdiff_t)j];
+  wavelet_extremes(t, lo - 2, lo + 4, &least, &most);
+  return fmin(fmax(sum, least - (most - least) / 2), most + (most - least) / 2);
 }
 
 wavelet wavelet_of(const source_config *s, const table *t) {
   return (wavelet){.kind = s->wavelet, .f0 = s->f0, .t0 = s->t0, .amplitude = s->amplitude, .table = t};
 }
 
-float wavelet_value(const wavelet *w, double dt, int64_t step) {
+/* s(step dt) / amplitude. */
+static double wavelet_shape(const wavelet *w, double dt, int64_t step) {
   const double time = (double)step * dt, phase = PI * w->f0 * (time - w->t0), a = phase * phase;
-  double value = 0;
-  if (w->kind == WAVELET_RICKER && isfinite(a))
-    value = (1 - 2 * a) * exp(-a);
-  else if (w->kind == WAVELET_GAUSSIAN)
-    value = exp(-a);
-  else if (w->kind == WAVELET_FILE && w->table->columns == 2)
-    value = wavelet_interpolate(w->table, time);
-  else if (w->kind == WAVELET_FILE && step < w->table->rows)
-    value = w->table->values[step];
-  return (float)(w->amplitude * value);
+  if (w->kind == WAVELET_RICKER) return isfinite(a) ? (1 - 2 * a) * exp(-a) : 0;
+  if (w->kind == WAVELET_GAUSSIAN) return exp(-a);
+  if (w->table->columns == WAVELET_SPLINE)
+    return wavelet_interpolate(w->table, time, wavelet_slack(w->table, dt));
+  return step < w->table->rows ? w->table->values[step] : 0;
+}
+
+float wavelet_value(const wavelet *w, double dt, int64_t step) {
+  return (float)(w->amplitude * wavelet_shape(w, dt, step));
+}
+
+/* --- what a run makes of it ------------------------------------------------------------------------------------- */
+
+/* The Fourier transform of in[0], in[stride] ..., n of them, a power of two. */
+static void wavelet_transform(const double *in, size_t n, size_t stride, double complex *out) {
+  if (n == 1) {
+    *out = *in;
+    return;
+  }
+  wavelet_transform(in, n / 2, 2 * stride, out);
+  wavelet_transform(in + stride, n / 2, 2 * stride, out + n / 2);
+  for (size_t k = 0; k < n / 2; k++) {
+    const double angle = -2 * PI * (double)k / (double)n;
+    const double complex odd = CMPLX(cos(angle), sin(angle)) * out[k + n / 2];
+    out[k + n / 2] = out[k] - odd;
+    out[k] += odd;
+  }
+}
+
+/* Sets the frequencies of use from `padded` samples `apart` seconds apart. */
+static void wavelet_find_frequencies(const double *samples, size_t padded, double apart,
+                                     double complex *spectrum, wavelet_use *use) {
+  const double bin = 1 / ((double)padded * apart);
+  double most = 0, energy = 0, below = 0;
+  wavelet_transform(samples, padded, 1, spectrum);
+  for (size_t k = 0; k <= padded / 2; k++) {
+    most = fmax(most, cabs(spectrum[k]));
+    energy += pow(cabs(spectrum[k]), 2);
+  }
+  for (size_t k = 0; k <= padded / 2; k++) {
+    below += pow(cabs(spectrum[k]), 2);
+    if (below <= energy / 2) use->dominant = (double)(k + 1) * bin;
+    if (most > 0 && cabs(spectrum[k]) >= WAVELET_LITTLE * most) use->highest = (double)k * bin;
+  }
+}
+
+/* Where the samples of a table's study lie: no further apart than steps and, on average, rows. */
+typedef struct wavelet_sampling {
+  double first, apart; /* s */
+  size_t count;        /* so few that a study takes a moment */
+} wavelet_sampling;
+
+static wavelet_sampling wavelet_sample(const table *t, double dt, const wavelet_use *use) {
+  const double MOST = 1 << 17;
+  double first = 0, count = (double)use->end, apart = dt;
+  if (t->columns == WAVELET_SPLINE) {
+    const double *last = t->values + 3 * (t->rows - 1), rows = (double)t->rows;
+    const double all = last[0] - t->values[0], end = fmin(last[0], dt * (double)use->end);
+    first = fmax(t->values[0], 0);
+    if (all > 0) apart = fmax(fmin(dt, all / (rows - 1)), (end - first) / (MOST - 1));
+    count = floor(fmax(0, end - first) / apart) + 1;
+  }
+  return (wavelet_sampling){first, apart, (size_t)fmin(count, MOST)};
+}
+
+/* A jump at its ends, of which start and stop tell, does not count in its spectrum: they are moved to 0. */
+static int wavelet_study_table(const wavelet *w, double dt, wavelet_use *use, error *e) {
+  const table *t = w->table;
+  const wavelet_sampling at = wavelet_sample(t, dt, use);
+  size_t padded = 4096;
+  while (padded < 2 * at.count) padded *= 2;
+  double *samples = calloc(padded, sizeof *samples + sizeof(double complex)), most = 0;
+  if (!samples) return FAIL(e, OUT_OF_MEMORY, padded * 3 * sizeof *samples, "the spectrum of a wavelet");
+  for (size_t i = 0; i < at.count; i++) {
+    samples[i] = t->columns == WAVELET_SPLINE ? wavelet_interpolate(t, at.first + (double)i * at.apart, 0)
+                                              : t->values[i];
+    most = fmax(most, fabs(samples[i]));
+  }
+  if (most > 0) {
+    const double first = samples[0], rise = (samples[at.count - 1] - first) / fmax(1, (double)at.count - 1);
+    use->start = fmin(1, fabs(wavelet_shape(w, dt, use->begin)) / most);
+    use->stop = fmin(1, fabs(wavelet_shape(w, dt, use->end - 1)) / most);
+    for (size_t i = 0; i < at.count; i++) samples[i] = (samples[i] - first - (double)i * rise) / most;
+    wavelet_find_frequencies(samples, padded, at.apart, (double complex *)(void *)(samples + padded), use);
+  }
+  free(samples);
+  return 0;
+}
+
+static int64_t wavelet_step(double step, int64_t steps) {
+  return !(step > 0) ? 0 : step < (double)steps ? (int64_t)step : steps;
+}
+
+int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error *e) {
+  const table *t = w->table;
+  *use = (wavelet_use){.end = steps.count};
+  if (w->kind != WAVELET_FILE) {
+    /* exp(-(f / f0)^2) is that small at 1.85 f0, the Ricker wavelet's (f / f0)^2 exp(1 - (f / f0)^2) at 2.5 f0 */
+    use->start = fabs(wavelet_shape(w, steps.dt, 0));
+    use->dominant = w->f0;
+    use->highest = (w->kind == WAVELET_RICKER ? 2.5 : 1.85) * w->f0;
+    return 0;
+  }
+  use->columns = t->columns;
+  if (t->columns == WAVELET_SPLINE) {
+    const double slack = wavelet_slack(t, steps.dt), last = t->values[WAVELET_SPLINE * (t->rows - 1)];
+    use->begin = wavelet_step(ceil((t->values[0] - slack) / steps.dt), steps.count);
+    use->end = wavelet_step(floor((last + slack) / steps.dt) + 1, steps.count);
+  } else if (t->rows < steps.count) {
+    use->end = t->rows;
+  }
+  return use->begin < use->end ? wavelet_study_table(w, steps.dt, use, e) : 0;
 }

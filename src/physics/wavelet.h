@@ -13,13 +13,14 @@ typedef struct wavelet {
 } wavelet;
 
 /* A file has shape (n,): sample i is s(i dt), and s is 0 after the last one; or (n, 2): ascending times in s and
- * values, between which s is linear, and 0 outside. */
+ * values, through which s is a spline of degree 5, and 0 outside. */
 
-/* Reads and checks the table of `s`, a source of WAVELET_FILE; table_free it. Exit 2 where that fails: then there
- * is nothing to free. Collective over files->compute, same error everywhere. */
+/* Columns of a table that has been read: of values for each step; of time, value and coefficient. */
+enum { WAVELET_STEPS = 1, WAVELET_SPLINE = 3 };
+
+/* Reads and checks the table of `s`, a source of WAVELET_FILE, and fits its spline; table_free it. Exit 2 where that
+ * fails: then there is nothing to free. Collective over files->compute, same error everywhere. */
 int wavelet_read(const files *files, const source_config *s, table *t, error *e);
-/* Does the same for the calling rank alone. */
-int wavelet_load(const source_config *s, table *t, error *e);
 
 /* The wavelet of `s`; `t`: its table, which must outlive the wavelet; NULL without a file. */
 wavelet wavelet_of(const source_config *s, const table *t);
@@ -29,5 +30,29 @@ wavelet wavelet_of(const source_config *s, const table *t);
  *   gaussian   amplitude exp(-a)
  *   a file     amplitude times its values */
 float wavelet_value(const wavelet *w, double dt, int64_t step);
+
+/* The steps of a run. */
+typedef struct wavelet_steps {
+  double dt; /* s */
+  int64_t count;
+} wavelet_steps;
+
+/* Little of a wavelet lies above the frequency from which on its amplitude spectrum is below this part of its largest
+ * value: a Ricker wavelet's is there at 2.5 f0. */
+#define WAVELET_LITTLE 0.0328
+
+/* What a run makes of a wavelet. */
+typedef struct wavelet_use {
+  int columns; /* of its table; 0: a formula */
+  int64_t begin,
+      end; /* the steps of the run for which the table has values; all of a formula's; none: equal */
+  double start,
+      stop; /* its size at the first and the last of them, relative to the greatest; of a formula: stop is 0 */
+  double dominant; /* Hz: f0, or where the spectrum of a table is largest, at least highest / 2.5 */
+  double highest;  /* Hz: little lies above (WAVELET_LITTLE) */
+} wavelet_use;
+
+/* Fills *use. Exit 4 where memory is short. */
+int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error *e);
 
 #endif

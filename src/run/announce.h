@@ -8,9 +8,20 @@
  * rank. Warns once of what devices warn of. Collective over s->comm; an error of MPI is not agreed. */
 int announce(const simulation *s, error *e);
 
-/* Logs the settings of the configuration that are ignored, and what is probably a mistake in it: that a gaussian is outside
- * the grid, that nothing can happen, that receivers can record nothing. */
+/* Logs the settings of the configuration that are ignored, and what is probably a mistake in it: above all that nothing
+ * can happen, that the grid or the time step is too coarse for the waves, that wavelets do not fit the run. */
 void announce_remarks(const simulation *s);
+
+/* The waves that sources make. */
+typedef struct announce_waves {
+  double dominant, highest; /* Hz: the greatest of all sources (wavelet_use) */
+  double spacing;           /* m: the largest one */
+  double points;            /* per wavelength at `highest`, where waves are slowest */
+  bool resolved;            /* these are enough */
+} announce_waves;
+
+/* False where no source makes any. */
+bool announce_find_waves(const simulation *s, announce_waves *w);
 
 /* Gathers what all ranks measured of the run, whose loop is done; rank 0 prints the table and writes the JSON file, if
  * they are asked for, and notes in s->saves.written that it has. Collective over s->comm, same error everywhere: exit 2 where

@@ -23,16 +23,14 @@ typedef struct run_needs {
   double copies; /* of what is saved: pinned, at most */
 } run_needs;
 
-/* Collective: wavelets and positions may come from files. */
-static int dry_run_needs(const simulation *s, run_needs *n, error *e) {
+static void dry_run_needs(const simulation *s, run_needs *n) {
   const config *c = s->config;
   const slab *z = &s->slab;
   size_t on_device = 0, pinned = 0;
   double number, field = (double)slab_floats(z) * sizeof(float);
   const double layers = (double)absorb_bytes(c, z);
   *n = (run_needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + layers};
-  const problem on = simulation_problem(s);
-  TRY(sources_bytes(&on, &on_device, &pinned, e));
+  sources_bytes(&s->sources, &on_device, &pinned);
   const receivers_size traces = receivers_bytes(&s->receivers);
   n->device += (double)on_device + (double)traces.on_device;
   double state = c->equation == EQUATION_WAVE ? 2 * field + layers : field;
@@ -41,7 +39,6 @@ static int dry_run_needs(const simulation *s, run_needs *n, error *e) {
   n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)traces.pinned;
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
-  return 0;
 }
 
 static void dry_run_partition(const simulation *s, const run_needs *n) {
@@ -64,34 +61,24 @@ static void dry_run_partition(const simulation *s, const run_needs *n) {
              dry_run_mib((double)receivers_file_bytes(&s->receivers)));
 }
 
-static double dry_run_largest(double a, double b) {
-  return a > b ? a : b;
-}
-
-/* At 2.5 times its peak frequency a Ricker wavelet's spectrum is down to 6 % of its peak: higher frequencies hardly
- * matter. */
 static void dry_run_wavelengths(const simulation *s) {
-  const double ABOVE_PEAK = 2.5, TOLERATED = 0.01;
-  const config *c = s->config;
+  const double TOLERATED = 0.01;
   const physics *p = &s->physics;
-  double f0 = 0, h = dry_run_largest(c->dx, dry_run_largest(c->dy, c->dz));
-  for (int i = 0; i < c->source_count; i++) f0 = dry_run_largest(f0, c->sources[i].f0);
-  if (f0 <= 0) return;
-  double points = p->medium_min / (f0 * h), least = points / ABOVE_PEAK, courant = p->medium_min * p->dt / h;
-  log_line(s->log, "points per wavelength: %.1f at f0 = %g Hz, %.1f at %g f0", points, f0, least, ABOVE_PEAK);
-  if (least <= 2) {
-    log_line(s->log, "warning: fewer than 2 points per wavelength at %g f0: the grid cannot hold these waves",
-             ABOVE_PEAK);
-    return;
-  }
-  double off = fd_phase_velocity(c->space_order, least, courant) - 1;
-  log_line(s->log, "phase velocity along an axis: %+.2f %% at f0, %+.2f %% at %g f0",
-           100 * (fd_phase_velocity(c->space_order, points, courant) - 1), 100 * off, ABOVE_PEAK);
-  if (off > TOLERATED || off < -TOLERATED)
+  announce_waves w;
+  if (!announce_find_waves(s, &w)) return;
+  const double points = p->medium_min / (w.dominant * w.spacing), courant = p->medium_min * p->dt / w.spacing;
+  log_line(s->log, "points per wavelength: %.1f at %.4g Hz, %.1f at %.4g Hz, above which little lies", points,
+           w.dominant, w.points, w.highest);
+  if (w.points <= 2) return;
+  const int order = s->config->space_order;
+  const double off = fd_phase_velocity(order, w.points, courant) - 1;
+  log_line(s->log, "phase velocity along an axis: %+.2f %% at %.4g Hz, %+.2f %% at %.4g Hz",
+           100 * (fd_phase_velocity(order, points, courant) - 1), w.dominant, 100 * off, w.highest);
+  if (w.resolved && (off > TOLERATED || off < -TOLERATED))
     log_line(s->log,
-             "warning: numerical dispersion: more than %g %% at %g f0 (finer grid, lower f0 or higher "
-             "space_order)",
-             100 * TOLERATED, ABOVE_PEAK);
+             "warning: numerical dispersion: more than %g %% at %.4g Hz (finer grid, lower frequencies or "
+             "higher space_order)",
+             100 * TOLERATED, w.highest);
 }
 
 static void dry_run_physics(const simulation *s) {
@@ -154,6 +141,7 @@ static int dry_run_check_files(simulation *s, error *e) {
   if (medium) dry_run_tell_input(s, medium);
   if (c->initial == INITIAL_FILE && !s->from) TRY(dry_run_check_input(s, c->initial_file, e));
   if (c->previous == PREVIOUS_FILE && !s->from) TRY(dry_run_check_input(s, c->previous_file, e));
+  TRY(sources_check(&s->sources, c, e));
   TRY(simulation_check_paths(s, true, e));
   log_line(s->log, "output paths are writable");
   TRY(simulation_make_folders(s, true, true, e));
@@ -167,7 +155,7 @@ static int dry_run_describe(simulation *s, error *e) {
   log_line(s->log, "%s", s->saves.config_text);
   announce_remarks(s);
   dry_run_physics(s);
-  TRY(dry_run_needs(s, &n, e));
+  dry_run_needs(s, &n);
   dry_run_partition(s, &n);
   TRY(dry_run_device(s, &n, e));
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),

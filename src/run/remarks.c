@@ -1,7 +1,10 @@
 /* What is probably a mistake in a configuration: above all, runs in which nothing can happen. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include "announce.h"
+
+static const double REMARKS_JUMP = 0.01; /* of a wavelet's peak: a smaller one does no harm */
 
 static void remarks_gaussian(const simulation *s) {
   const config *c = s->config;
@@ -33,8 +36,10 @@ static bool remarks_sounds(const config *c, const source_config *s) {
 }
 
 /* s: about when a source begins, one period before its peak. A wavelet of a file may begin at once. */
-static double remarks_begin(const source_config *s) {
-  return s->wavelet == WAVELET_FILE ? 0 : fmax(0, s->t0 - 1 / s->f0);
+static double remarks_begin(const simulation *s, int source) {
+  const source_config *from = &s->config->sources[source];
+  return from->wavelet == WAVELET_FILE ? s->physics.dt * (double)s->sources.uses[source].begin
+                                       : fmax(0, from->t0 - 1 / from->f0);
 }
 
 /* Is the field 0 unless sources change that? */
@@ -66,29 +71,202 @@ static double remarks_arrival(const simulation *s, const double place[3]) {
     const source_config *from = &c->sources[i];
     if (!remarks_sounds(c, from)) continue;
     const double way = remarks_way(c, from->position, place);
-    first = fmin(first, remarks_begin(from) + way / s->physics.medium_max);
+    first = fmin(first, remarks_begin(s, i) + way / s->physics.medium_max);
   }
   return first;
 }
 
-/* Positions of receivers in a file are read later. */
 static void remarks_receivers(const simulation *s, bool rest) {
   const config *c = s->config;
+  const receivers *r = &s->receivers;
   const double end = s->physics.dt * (double)s->physics.steps;
   double arrival = INFINITY;
   int held = 0;
-  for (int i = 0; i < c->receiver_count; i++) {
-    held += remarks_held(c, c->receiver_positions[i]);
-    if (rest && arrival > end) arrival = fmin(arrival, remarks_arrival(s, c->receiver_positions[i]));
+  for (int i = 0; i < r->count; i++) {
+    held += remarks_held(c, r->positions[i]);
+    if (rest && arrival > end) arrival = fmin(arrival, remarks_arrival(s, r->positions[i]));
   }
-  if (c->receiver_count && held == c->receiver_count)
+  if (r->count && held == r->count)
     log_line(s->log, "warning: every receiver lies on a dirichlet face, where the field is 0");
-  else if (c->receiver_count && rest && arrival > end)
+  else if (r->count && rest && arrival > end)
     log_line(
         s->log,
         "warning: no wave comes to a receiver: the first one would at about %.4g s, the run ends at %.4g s",
         arrival, end);
 }
+
+/* Does it lie in an absorbing layer? */
+static bool remarks_damped(const config *c, const double position[3]) {
+  const double spacing[3] = {c->dx, c->dy, c->dz};
+  const int points[3] = {c->nx, c->ny, c->nz};
+  for (int face = 0; face < FACE_COUNT; face++) {
+    const double at = (position[face / 2] - c->origin[face / 2]) / spacing[face / 2];
+    const double depth = face % 2 ? points[face / 2] - 1 - at : at;
+    if (depth < config_layer_width(c, (enum face)face) - 1 + 1e-6) return true;
+  }
+  return false;
+}
+
+static void remarks_layers(const simulation *s) {
+  const config *c = s->config;
+  const receivers *r = &s->receivers;
+  int sources = 0, receivers = 0;
+  for (int i = 0; i < c->source_count; i++) sources += remarks_damped(c, c->sources[i].position);
+  for (int i = 0; i < r->count; i++) receivers += remarks_damped(c, r->positions[i]);
+  if (sources || receivers)
+    log_line(s->log,
+             "warning: %d of %d sources and %d of %d receivers lie in absorbing layers, which damp their "
+             "waves: move them at least %d points away from these faces",
+             sources, c->source_count, receivers, r->count, c->boundary_width);
+}
+
+/* --- wavelets --------------------------------------------------------------------------------------------------- */
+
+/* Is there another source whose remark would be that of source i, of the same file? */
+static const char *remarks_more(int sources, char text[48]) {
+  text[0] = 0;
+  if (sources > 1) snprintf(text, 48, "; so for %d more source%s", sources - 1, sources > 2 ? "s" : "");
+  return text;
+}
+
+/* Logs of the first source whose table does not cover the run where it is 0. */
+static void remarks_uncovered(const simulation *s) {
+  const config *c = s->config;
+  const physics *p = &s->physics;
+  int first = -1, count = 0;
+  for (int i = 0; i < c->source_count; i++) {
+    const wavelet_use *u = &s->sources.uses[i];
+    if (!remarks_sounds(c, &c->sources[i]) || !u->columns || u->begin >= u->end) continue;
+    if (u->begin == 0 && u->end == p->steps) continue;
+    if (count++ == 0) first = i;
+  }
+  if (first < 0) return;
+  const wavelet_use *u = &s->sources.uses[first];
+  char before[64] = "", after[96] = "", more[48];
+  if (u->begin > 0)
+    snprintf(before, sizeof before, " before step %" PRId64 " (%.4g s)", u->begin, p->dt * (double)u->begin);
+  if (u->end < p->steps)
+    snprintf(after, sizeof after, "%s from step %" PRId64 " (%.4g s) on%s", u->begin > 0 ? " and" : "",
+             u->end, p->dt * (double)u->end, u->stop > REMARKS_JUMP ? ", after a jump" : "");
+  log_line(s->log,
+           "warning: [source.%d] wavelet = %s has values for %" PRId64 " of %" PRId64 " steps: it is 0%s%s%s",
+           c->sources[first].number, c->sources[first].wavelet_file, u->end - u->begin, p->steps, before,
+           after, remarks_more(count, more));
+}
+
+/* Logs of the first source whose pulse is as long as dt makes it. */
+static void remarks_stretched(const simulation *s) {
+  const config *c = s->config;
+  char more[48];
+  int first = -1, count = 0;
+  for (int i = 0; i < c->source_count; i++)
+    if (remarks_sounds(c, &c->sources[i]) && s->sources.uses[i].columns == WAVELET_STEPS && count++ == 0)
+      first = i;
+  if (first < 0 || c->dt > 0) return;
+  log_line(
+      s->log,
+      "warning: [source.%d] wavelet = %s has a value for every step, and dt = auto depends on the model: "
+      "it stretches the pulse (dt = %.4g s here)%s; set [time] dt, or give rows of time and value",
+      c->sources[first].number, c->sources[first].wavelet_file, s->physics.dt, remarks_more(count, more));
+}
+
+/* Logs of the first source that begins with a jump. */
+static void remarks_abrupt(const simulation *s) {
+  const config *c = s->config;
+  char more[48], cure[64] = "let its table begin near 0";
+  int first = -1, count = 0;
+  for (int i = 0; i < c->source_count; i++)
+    if (remarks_sounds(c, &c->sources[i]) && s->sources.uses[i].start > REMARKS_JUMP && count++ == 0)
+      first = i;
+  if (first < 0) return;
+  if (!s->sources.uses[first].columns)
+    snprintf(cure, sizeof cure, "take t0 = %.4g", 1.5 / c->sources[first].f0);
+  log_line(s->log,
+           "warning: [source.%d] starts at %.3g %% of its peak: the jump holds frequencies that no grid "
+           "resolves%s; %s",
+           c->sources[first].number, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
+}
+
+/* --- resolution ------------------------------------------------------------------------------------------------- */
+
+/* Waves of so many points per wavelength, or more, travel nearly as they should. */
+static const double REMARKS_POINTS = 4;
+
+static bool remarks_resolved(double points) {
+  return points >= REMARKS_POINTS * (1 - 1e-3); /* rounded, it is as many */
+}
+
+static double remarks_spacing(const config *c) {
+  return fmax(fmax(c->nx > 1 ? c->dx : 0, c->ny > 1 ? c->dy : 0), c->dz);
+}
+
+bool announce_find_waves(const simulation *s, announce_waves *w) {
+  const config *c = s->config;
+  *w = (announce_waves){.spacing = remarks_spacing(c)};
+  for (int i = 0; i < c->source_count; i++) {
+    if (!remarks_sounds(c, &c->sources[i])) continue;
+    w->dominant = fmax(w->dominant, s->sources.uses[i].dominant);
+    w->highest = fmax(w->highest, s->sources.uses[i].highest);
+  }
+  w->points = s->physics.medium_min / (w->highest * w->spacing);
+  w->resolved = remarks_resolved(w->points);
+  return w->highest > 0;
+}
+
+static void remarks_resolution(const simulation *s, const announce_waves *w) {
+  const physics *p = &s->physics;
+  if (!w->resolved)
+    log_line(
+        s->log,
+        "warning: only %.3g points per wavelength at %.4g Hz, above which sources emit little, at %.6g m/s: "
+        "with fewer than %g the grid distorts waves; take a spacing of at most %.3g m, or lower frequencies",
+        w->points, w->highest, p->medium_min, REMARKS_POINTS,
+        0.995 * w->points / REMARKS_POINTS * w->spacing);
+  /* leapfrog's frequency is too high by (omega dt)^2 / 24 of itself */
+  const double omega = 2 * M_PI * w->dominant, end = p->dt * (double)p->steps;
+  const double phase = omega * end * pow(omega * p->dt, 2) / 24, TOLERATED = 0.1;
+  if (phase > TOLERATED && omega * p->dt < 2)
+    log_line(
+        s->log,
+        "warning: the time step makes waves of %.4g Hz arrive early: by %.3g radians, %.3g s, at the end "
+        "of the run; [time] dt = %.3g keeps that below %g",
+        w->dominant, phase, phase / omega, 0.99 * p->dt * sqrt(TOLERATED / phase), TOLERATED);
+}
+
+/* The spectrum of exp(-r^2 / (2 w^2)) is exp(-(k w)^2 / 2), which is WAVELET_LITTLE at a wavelength of 2.40 w. */
+static void remarks_narrow(const simulation *s) {
+  const double WAVELENGTH = 2.40;
+  const config *c = s->config;
+  const double points = WAVELENGTH * c->gaussian_width / remarks_spacing(c);
+  if (c->initial == INITIAL_GAUSSIAN && c->gaussian_amplitude != 0 && !remarks_resolved(points))
+    log_line(s->log,
+             "warning: [initial] width = %.4g m makes waves of only %.3g points per wavelength: with fewer "
+             "than %g "
+             "the grid distorts them; take a width of at least %.3g m",
+             c->gaussian_width, points, REMARKS_POINTS,
+             1.005 * REMARKS_POINTS / WAVELENGTH * remarks_spacing(c));
+}
+
+static void remarks_waves(const simulation *s) {
+  const double SLOW = 50, FAST = 20000; /* m/s: slower than sound in anything, faster than in anything */
+  const physics *p = &s->physics;
+  announce_waves w;
+  if (p->medium_min < SLOW || p->medium_max > FAST)
+    log_line(s->log,
+             "warning: [medium] velocity is from %.6g to %.6g m/s, but hardly a medium is slower than %g or "
+             "faster "
+             "than %g: is it in km/s, or other units?",
+             p->medium_min, p->medium_max, SLOW, FAST);
+  remarks_narrow(s);
+  remarks_layers(s);
+  if (s->config->source_count == 0) return;
+  remarks_uncovered(s);
+  remarks_stretched(s);
+  remarks_abrupt(s);
+  if (announce_find_waves(s, &w)) remarks_resolution(s, &w);
+}
+
+/* --- all of them ------------------------------------------------------------------------------------------------ */
 
 void announce_remarks(const simulation *s) {
   const config *c = s->config;
@@ -113,4 +291,5 @@ void announce_remarks(const simulation *s) {
     log_line(s->log, "warning: nothing can happen: the initial field is 0, and nothing changes it");
   else
     remarks_receivers(s, rest);
+  if (c->equation == EQUATION_WAVE) remarks_waves(s);
 }

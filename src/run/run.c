@@ -109,6 +109,7 @@ static int run_steps(simulation *s, bool saves, error *e) {
 /* Loads the fields, saves the first one, and listens to signals. */
 static int run_begin(simulation *s, error *e) {
   const config *c = s->config;
+  TRY(sources_check(&s->sources, c, e));
   TRY(simulation_check_paths(s, true, e));
   TRY(storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), false, e));
   TRY(simulation_load(s, e));

@@ -159,6 +159,7 @@ static save_queue setup_saving(simulation *s, const char *command) {
                       .io = &s->io,
                       .stepper = &s->stepper,
                       .transfer = &s->transfer,
+                      .sources = &s->sources,
                       .receivers = &s->receivers,
                       .absorb = &s->absorb,
                       .checked_step = -1,
@@ -169,11 +170,12 @@ problem simulation_problem(const simulation *s) {
   return (problem){.dev = s->dev, .slab = &s->slab, .config = s->config, .files = s->files};
 }
 
-/* Places the receivers. A checkpoint may be beyond the last step of this run. */
-static int setup_receivers(simulation *s, error *e) {
+/* Places sources and receivers. A checkpoint may be beyond the last step of this run. */
+static int setup_places(simulation *s, error *e) {
   const problem on = simulation_problem(s);
   const int64_t last = s->physics.steps, from = s->from ? s->from->step : -1;
   const receivers_span span = {s->plan.shape.depth, from + 1, from > last ? from : last};
+  TRY(sources_plan(&s->sources, &on, (wavelet_steps){s->physics.dt, last}, e));
   s->stepper.receivers = s->config->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
   return receivers_plan(&s->receivers, &on, span, e);
 }
@@ -198,7 +200,7 @@ int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum pl
   TRY(files_field_io(files, &s->io, &s->slab, c, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
   physics_args(&s->physics, c, &s->slab, &s->stepper.args);
-  TRY(setup_receivers(s, e));
+  TRY(setup_places(s, e));
   return from ? restart_match(&s->saves, from, e) : 0; /* before anything counts on its step and its dt */
 }
 
@@ -230,7 +232,7 @@ static int setup_actors(simulation *s, error *e) {
   const problem on = simulation_problem(s);
   absorb_open(&s->absorb, &on, &step->args, (absorb_motion){p->medium_max, p->dt}, e);
   TRY(error_agree(e, s->comm));
-  TRY(sources_open(&s->sources, &on, p->dt, e));
+  sources_open(&s->sources, e);
   receivers_open(&s->receivers, e);
   TRY(error_agree(e, s->comm));
   step->absorb = absorb_needed(&s->absorb) ? &s->absorb : NULL;

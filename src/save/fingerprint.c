@@ -77,14 +77,14 @@ static void add_physics(fingerprint *f, const save_queue *s, error *e) {
   add_key(f, e, "[equation] space_order", "%d", c->space_order);
 }
 
-static void add_sources(fingerprint *f, const config *c, error *e) {
+static void add_sources(fingerprint *f, const config *c, const sources *all, error *e) {
   for (int i = 0; i < c->source_count; i++) {
     const source_config *s = &c->sources[i];
     char key[32];
     snprintf(key, sizeof key, "[source.%d]", s->number);
-    add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s, f0 %.17g, t0 %.17g, amplitude %.17g",
-            s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file, s->f0, s->t0,
-            s->amplitude);
+    add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s%s, f0 %.17g, t0 %.17g, amplitude %.17g",
+            s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file,
+            all->uses[i].columns == WAVELET_SPLINE ? " as a spline" : "", s->f0, s->t0, s->amplitude);
   }
 }
 
@@ -111,7 +111,7 @@ void fingerprint_make(fingerprint *f, const save_queue *s, error *e) {
   add_key(f, e, "[equation] type", "%s", equation_name(c->equation));
   add_physics(f, s, e);
   add_boundaries(f, c, e);
-  add_sources(f, c, e);
+  add_sources(f, c, s->sources, e);
   if (s->stepper->receivers)
     add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count, r->every,
             digest(&r->positions[0][0], 3 * r->count));

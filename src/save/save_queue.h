@@ -45,6 +45,7 @@ typedef struct save_queue {
   field_io *io;
   stepper *stepper;
   transfer *transfer;
+  const sources *sources;
   receivers *receivers;
   absorb *absorb;
   double clock;    /* that all ranks know, s; the caller keeps it up to date */

@@ -1,5 +1,5 @@
-/* Any finite numbers as the table of a wavelet are refused in one line or give finite samples between the least and the
- * greatest value; any positions of receivers are placed inside the grid or refused in one line. The bytes: 8 doubles and
+/* Any finite numbers as the table of a wavelet are refused in one line or give finite samples that swing beyond the values
+ * by no more than a spline's slopes let them; any positions of receivers are placed inside the grid or refused in one line. The bytes: 8 doubles and
  * a number of columns (1, 2: a wavelet; 3: positions), then the values. Tables come from the bytes, not from HDF5. */
 #include <math.h>
 #include <mpi.h>
@@ -9,12 +9,12 @@
 
 static const table *given; /* what reading a table returns */
 
-int __wrap_table_load(const char *dataset, table_form form, table *t, error *e);
 int __wrap_files_do(const files *f, const request *r, error *e);
 
-int __wrap_table_load(const char *dataset, table_form form, table *t, error *e) {
+int __wrap_files_do(const files *f, const request *r, error *e) {
   const size_t bytes = (size_t)given->rows * (size_t)given->columns * sizeof *given->values;
-  (void)dataset, (void)form, (void)e;
+  table *t = r->own.table;
+  (void)f, (void)e;
   *t = *given;
   t->values = malloc(bytes);
   demand(t->values != NULL, "out of memory", "for a table");
@@ -22,16 +22,12 @@ int __wrap_table_load(const char *dataset, table_form form, table *t, error *e) 
   return 0;
 }
 
-int __wrap_files_do(const files *f, const request *r, error *e) {
-  (void)f;
-  return __wrap_table_load(r->path, r->form, r->own.table, e);
-}
-
 static void check_wavelet(const double numbers[8]) {
+  const files all = {.compute = MPI_COMM_SELF, .comm = MPI_COMM_SELF};
   source_config s = {.wavelet = WAVELET_FILE, .wavelet_file = "file.h5:/w", .amplitude = 1};
   table t;
   error e = {0};
-  const int id = wavelet_load(&s, &t, &e);
+  const int id = wavelet_read(&all, &s, &t, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
   if (id) return;
   const wavelet w = wavelet_of(&s, &t);
@@ -41,11 +37,18 @@ static void check_wavelet(const double numbers[8]) {
     least = fmin(least, given->values[i * columns + columns - 1]);
     greatest = fmax(greatest, given->values[i * columns + columns - 1]);
   }
+  const double swing = columns == 2 ? 0.6 * (greatest - least) : 0;
   for (int64_t step = 0; step < given->rows + 2; step++) {
     const float value = wavelet_value(&w, fabs(numbers[0]), step);
-    demand(value >= nextafterf((float)least, -INFINITY) && value <= nextafterf((float)greatest, INFINITY),
-           "sample", "outside of the wavelet's values");
+    demand(value >= nextafterf((float)(least - swing), -INFINITY) &&
+               value <= nextafterf((float)(greatest + swing), INFINITY),
+           "sample", "far outside of the wavelet's values");
   }
+  wavelet_use use;
+  const wavelet_steps steps = {fmax(1e-30, fabs(numbers[1])), (int64_t)fmin(1e3, fabs(numbers[2]))};
+  demand(wavelet_study(&w, steps, &use, &e) == 0, "study", e.text);
+  demand(use.highest >= 0 && use.start >= 0 && use.stop >= 0 && use.begin >= 0 && use.end <= steps.count,
+         "study", "nonsense");
   table_free(&t);
 }
 

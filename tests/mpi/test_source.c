@@ -15,7 +15,8 @@ static char file[64]; /* of wavelets; made by rank 0 */
 
 enum { NX = 13, NY = 9, NZ = 24, FLAT = 40, WIDE = 5 };
 static const double DT = 0.001;
-static double flat[FLAT], wide[WIDE][2] = {{0.0005, 2}, {0.002, -1}, {0.00425, 0.5}, {0.01, 8}, {0.0101, 3}};
+static double flat[FLAT];
+static const double wide[WIDE][2] = {{0.0005, 2}, {0.002, -1}, {0.00425, 0.5}, {0.01, 8}, {0.0101, 3}};
 
 /* --- files of wavelets ------------------------------------------------------------------------------------------ */
 
@@ -28,8 +29,40 @@ static void put(hid_t f, const char *name, int dimensions, hsize_t rows, hsize_t
   assert_true(H5Dclose(d) >= 0 && H5Sclose(space) >= 0);
 }
 
+/* A Ricker wavelet of 15 Hz, steps of 4 or 8 ms apart on average, from before it begins, or from its peak on. */
+enum { TABULATED = 8, MOST_ROWS = 100 };
+typedef struct tabulated {
+  const char *name;
+  double apart, jitter, from;
+  double off; /* how far it may be from the wavelet, over the peak */
+} tabulated;
+static const tabulated tables_of_ricker[TABULATED] = {
+    {"even4", 0.004, 0, 0, 1e-3},      {"even8", 0.008, 0, 0, 1e-2},
+    {"uneven4", 0.004, 0.3, 0, 1e-3},  {"uneven8", 0.008, 0.2, 0, 1e-2},
+    {"rough4", 0.004, 0.45, 0, 1e-3},  {"peak4", 0.004, 0, 0.1, 2e-3},
+    {"late8", 0.008, 0, 0.0967, 2e-2}, {"peak_uneven4", 0.004, 0.2, 0.098, 2e-3}};
+
+static long double ricker(long double time) {
+  const long double a = powl(3.14159265358979323846L * 15 * (time - 0.1L), 2);
+  return (1 - 2 * a) * expl(-a);
+}
+
+static hsize_t tabulate(const tabulated *t, double rows[MOST_ROWS][2]) {
+  uint64_t seed = 5;
+  hsize_t n = 0;
+  for (; t->from + (double)n * t->apart < 0.25; n++) {
+    const double shift = n ? t->jitter * (double)test_random(&seed) : 0;
+    rows[n][0] = t->from + t->apart * ((double)n + shift);
+    rows[n][1] = (double)ricker(rows[n][0]);
+  }
+  return n;
+}
+
+/* Rows that a curve must not swing beside: flat, a short ramp, flat; a spike on 0. */
+static const double ramp[8][2] = {{0, 0}, {1, 0}, {1.001, 1}, {2, 1}, {2.5, 1}, {2.51, 0}, {3, 0}, {4, 0}};
+
 static void make_file(void) {
-  const double back[3][2] = {{0, 1}, {2, 1}, {2, 1}}, bad[2] = {1, NAN};
+  const double back[3][2] = {{0, 1}, {2, 1}, {2, 1}}, bad[2] = {1, NAN}, big[2] = {1, -1e39};
   uint64_t seed = 3;
   for (int i = 0; i < FLAT; i++) flat[i] = (double)test_random(&seed);
   strcpy(file, "wavelets.XXXXXX");
@@ -38,6 +71,15 @@ static void make_file(void) {
     hid_t f = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     put(f, "flat", 1, FLAT, 0, flat);
     put(f, "wide", 2, WIDE, 2, wide[0]);
+    for (hsize_t n = 1; n <= 3; n++)
+      put(f, (const char *[]){"rows1", "rows2", "rows3"}[n - 1], 2, n, 2, wide[0]);
+    for (int i = 0; i < TABULATED; i++) {
+      double rows[MOST_ROWS][2];
+      const hsize_t n = tabulate(&tables_of_ricker[i], rows);
+      put(f, tables_of_ricker[i].name, 2, n, 2, rows[0]);
+    }
+    put(f, "ramp", 2, 8, 2, ramp[0]);
+    put(f, "big", 1, 2, 0, big);
     put(f, "three", 2, 2, 3, flat);
     put(f, "back", 2, 3, 2, back[0]);
     put(f, "bad", 1, 2, 0, bad);
@@ -75,47 +117,128 @@ static void formulas_are_right(void) {
   assert_true(value_of(&s, NULL, DT, 0) == 0 && value_of(&s, NULL, DT, INT64_MAX) == 0);
 }
 
-static void files_are_interpolated(void) {
+static void values_of_steps_are_taken(void) {
   table t;
   source_config s = file_source("flat", 2);
   assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
   for (int i = 0; i < FLAT + 10; i++)
     assert_true(value_of(&s, &t, DT, i) == (i < FLAT ? (float)(2 * flat[i]) : 0));
   table_free(&t);
-  s = file_source("wide", -1);
-  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
-  const double dt = 0.00025; /* rows are at steps 2, 8, 17, 40 and 40.4 */
-  for (int i = 0; i < 60; i++) {
-    long double expected = 0, time = i * (long double)dt;
-    for (int k = 1; k < WIDE; k++)
-      if (time >= wide[k - 1][0] && time <= wide[k][0])
-        expected = wide[k - 1][1] +
-                   (wide[k][1] - wide[k - 1][1]) * (time - wide[k - 1][0]) / (wide[k][0] - wide[k - 1][0]);
-    assert_true(fabsl(value_of(&s, &t, dt, i) + expected) <= 1e-6L);
-  }
-  assert_true(value_of(&s, &t, dt, 2) == -2 && value_of(&s, &t, dt, 1) == 0);
-  assert_true(value_of(&s, &t, dt, 40) == -8 && value_of(&s, &t, dt, 41) == 0);
-  table_free(&t);
 }
 
-/* The same words on every rank, from the run and from the dry run. */
+static table read_table(const char *dataset) {
+  table t;
+  const source_config s = file_source(dataset, 1);
+  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
+  return t;
+}
+
+static void splines_are_near(void) {
+  const double dt = 0.0001;
+  for (int i = 0; i < TABULATED; i++) {
+    const tabulated *want = &tables_of_ricker[i];
+    table t = read_table(want->name);
+    const source_config s = file_source(want->name, 1);
+    const double first = t.values[0], last = t.values[3 * (t.rows - 1)];
+    long double off = 0;
+    for (int step = 0; step < 2600; step++) {
+      const double time = step * dt, value = value_of(&s, &t, dt, step);
+      if (time >= first && time <= last) off = fmaxl(off, fabsl(value - ricker(time)));
+      if (time < first - dt || time > last + dt) assert_true(value == 0);
+    }
+    if (off > want->off) fail_msg("%s: off by %Lg", want->name, off);
+    table_free(&t);
+  }
+}
+
+/* Rows are hit; between them lies the only polynomial that so few rows have; beside steps it does not swing. */
+static void splines_of_few_rows(void) {
+  const double dt = 0.00025; /* rows of `wide` are at steps 2, 8, 17, 40 and 40.4 */
+  for (int n = 1; n <= 3; n++) {
+    const source_config s = file_source((const char *[]){"rows1", "rows2", "rows3"}[n - 1], 1);
+    table t = read_table(strrchr(s.wavelet_file, '/') + 1);
+    for (int i = 0; i < 60; i++) {
+      long double expected = 0;
+      for (int k = 0; k < n; k++) {
+        long double l = wide[k][1];
+        for (int j = 0; j < n; j++)
+          if (j != k) l *= (i * (long double)dt - wide[j][0]) / ((long double)wide[k][0] - wide[j][0]);
+        expected += l;
+      }
+      if (i < 2 || i > (const int[]){2, 8, 17}[n - 1]) expected = 0;
+      if (!(fabsl(value_of(&s, &t, dt, i) - expected) <= 1e-6L))
+        fail_msg("%d rows, step %d: %g, not %Lg", n, i, (double)value_of(&s, &t, dt, i), expected);
+    }
+    table_free(&t);
+  }
+  const source_config w = file_source("wide", -1), r = file_source("ramp", 1);
+  table t = read_table("wide"), flats = read_table("ramp");
+  assert_true(value_of(&w, &t, dt, 2) == -2 && value_of(&w, &t, dt, 1) == 0);
+  assert_true(value_of(&w, &t, dt, 40) == -8 && value_of(&w, &t, dt, 41) == 0);
+  for (int i = 0; i < 41; i++) assert_true(fabsf(value_of(&w, &t, dt, i)) < 9);
+  for (int i = 0; i <= 4000; i++) {
+    const float value = value_of(&r, &flats, 0.001, i);
+    assert_true(value == (i <= 1000 || i >= 2510 ? 0.f
+                          : i <= 2500            ? 1.f
+                                                 : value) &&
+                value >= 0 && value <= 1);
+  }
+  table_free(&t);
+  table_free(&flats);
+}
+
+/* Of tables as of the formula that they were made of; the steps for which they have values. */
+static void spectra_are_right(void) {
+  const struct {
+    const char *name;
+    double dt;
+    int64_t count, begin, end;
+    double dominant, highest;
+  } cases[] = {{"even4", 0.001, 300, 0, 249, 15, 37.5},
+               {"uneven4", 0.0021, 3000, 0, 118, 15, 37.5},
+               {"even8", 0.0005, 1 << 20, 0, 497, 15, 37.5},
+               {"even4", 0.001, 100, 0, 100, 0, 0},
+               {"peak4", 0.001, 1000, 100, 249, 0, 0},
+               {"flat", 0.01, 1000, 0, FLAT, 0, 0},
+               {"flat", 0.01, 30, 0, 30, 0, 0},
+               {"wide", 0.001, 9, 1, 9, 0, 0},
+               {"wide", 0.011, 9, 1, 1, 0, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const source_config s = file_source(cases[i].name, 3);
+    table t = read_table(cases[i].name);
+    const wavelet w = wavelet_of(&s, &t);
+    wavelet_use u;
+    assert_ok(wavelet_study(&w, (wavelet_steps){cases[i].dt, cases[i].count}, &u, &E), &E);
+    if (u.begin != cases[i].begin || u.end != cases[i].end)
+      fail_msg("case %zu: steps %d to %d", i, (int)u.begin, (int)u.end);
+    if (cases[i].dominant > 0 && !(fabs(u.dominant - 15) < 1 && fabs(u.highest - 37.5) < 1))
+      fail_msg("case %zu: %g Hz, %g Hz", i, u.dominant, u.highest);
+    table_free(&t);
+  }
+  const source_config s = {.wavelet = WAVELET_RICKER, .f0 = 20, .t0 = 0.05, .amplitude = 3};
+  const wavelet w = wavelet_of(&s, NULL);
+  wavelet_use u;
+  assert_ok(wavelet_study(&w, (wavelet_steps){DT, 10}, &u, &E), &E);
+  assert_true(u.begin == 0 && u.end == 10 && u.highest == 50 && u.dominant == 20);
+  assert_true(fabs(u.start - fabs((double)value_of(&s, NULL, DT, 0)) / 3) < 1e-7);
+}
+
+/* The same words on every rank. */
 static void expect_refused(const char *dataset, int id, const char *words) {
   source_config s = file_source(dataset, 1);
   config c = {.nx = NX, .ny = NY, .nz = NZ, .dx = 1, .dy = 1, .dz = 1, .source_count = 1, .sources = &s};
   char text[512];
   slab b;
-  sources opened;
-  size_t bytes;
+  sources planned;
   const problem on = {NULL, &b, &c, &WORLD};
-  error e = {0}, dry = {0};
+  error e = {0};
   snprintf(text, sizeof text, "%s%s%s", file, words[0] == ':' ? "" : ":/", words);
   assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
-  assert_int_equal(sources_open(&opened, &on, DT, &e), id);
-  assert_string_equal(e.text, text);
+  if (!sources_plan(&planned, &on, (wavelet_steps){DT, 7}, &e)) sources_check(&planned, &c, &e);
+  assert_memory_equal(e.text, text, strlen(text)); /* a list of datasets may follow */
+  assert_int_equal(e.id, id);
   assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
-  assert_int_equal(sources_bytes(&on, &bytes, &bytes, &dry), id);
-  assert_string_equal(dry.text, text);
-  sources_close(&opened);
+  sources_close(&planned);
 }
 
 static void bad_files_are_refused(void) {
@@ -123,8 +246,11 @@ static void bad_files_are_refused(void) {
                  "three: expected shape (n,) or (n, 2) with n >= 1, found (2, 3)");
   expect_refused("back", ERROR_WAVELET_TIMES, "back: row 2: expected ascending times, found 2 s after 2 s");
   expect_refused("bad", ERROR_TABLE_NONFINITE, "bad: NaN in row 1");
-  expect_refused("none", ERROR_FIELD_NO_DATASET,
-                 ": no dataset /none: its 1D or 2D datasets are /back, /bad, /flat, /three, /wide");
+  expect_refused("big", ERROR_WAVELET_SIZE,
+                 "big: row 1: expected numbers of a size of at most 3e+38, found -1e+39");
+  expect_refused("peak4", ERROR_WAVELET_UNUSED,
+                 "peak4: none of its times falls on a step of the run, from 0 to 0.006 s");
+  expect_refused("none", ERROR_FIELD_NO_DATASET, ": no dataset /none");
 }
 
 /* --- sources ---------------------------------------------------------------------------------------------------- */
@@ -235,9 +361,10 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
   float *zeros = calloc(slab_floats(&b), sizeof *zeros);
-  assert_ok(sources_open(&s, &on, DT, &E), &E);
   size_t on_device, pinned;
-  assert_ok(sources_bytes(&on, &on_device, &pinned, &E), &E);
+  assert_ok(sources_plan(&s, &on, (wavelet_steps){DT, steps}, &E), &E);
+  sources_bytes(&s, &on_device, &pinned);
+  assert_ok(sources_open(&s, &E), &E);
   assert_int_equal(dev->bytes - device_before, on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
   assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
@@ -281,7 +408,10 @@ static void all_tests(void **backend) {
   field_io_start();
   make_file();
   formulas_are_right();
-  files_are_interpolated();
+  values_of_steps_are_taken();
+  splines_are_near();
+  splines_of_few_rows();
+  spectra_are_right();
   bad_files_are_refused();
   all_sources(dev);
   MPI_Barrier(MPI_COMM_WORLD);
