@@ -423,10 +423,10 @@ REMARKS = (  # changes to SHOT, and what the run warns of
     ({"receivers.points": "9 0 9, 9 1 10", "boundary.y_lo": "dirichlet"}, []),
     ({"source.1.t0": 0.04}, ["no wave comes to a receiver: the first one would at about 0.03156 s, the run ends at 0.02 s"]),
     ({"source.1.t0": 0.04, "initial.u": "random"}, []), ({"source.1.t0": 0.04, "time.steps": 200}, []),
-    ({"medium.velocity": 150, "source.1.t0": 0}, ["no wave comes to a receiver: the first one would at about 0.02667 s, "
-                                                  "the run ends at 0.02 s"]),
-    ({"medium.velocity": 500, "source.1.t0": 0, "source.1.position": "1 6 9", "receivers.points": "15 6 9",
-      "boundary.x": "periodic"}, []))  # straight it would take 0.028 s
+    ({"medium.velocity": 150, "source.1.f0": 10, "source.1.t0": 0.1}, [
+        "no wave comes to a receiver: the first one would at about 0.02667 s, the run ends at 0.02 s"]),
+    ({"medium.velocity": 500, "source.1.f0": 10, "source.1.t0": 0.1, "source.1.position": "1 6 9",
+      "receivers.points": "15 6 9", "boundary.x": "periodic"}, []))  # straight it would take 0.028 s
 
 
 @case
@@ -435,7 +435,7 @@ def remarks(program):
     for changes, expected in REMARKS:
         for args in ([], ["-n"]):
             out = program.succeed(*args, program.config({**SHOT, **changes})).out
-            warned = [w for w in re.findall(r"^warning: (.*)$", out, re.M) if "wavelength" not in w and "dispersion" not in w]
+            warned = re.findall(r"^warning: (.*)$", out, re.M)
             check(warned == expected, f"{args} {changes}: warned {warned}, not {expected}")
     for equation in ("jacobi", "heat"):
         for initial, expected in (("zero", [SILENT]), ("0", [SILENT]), ("0.5", [])):
@@ -446,6 +446,72 @@ def remarks(program):
     program.succeed("-q", quiet)
     out = program.succeed("-n", "-r", "out/u.checkpoint.00000003.h5", quiet, "initial.u=zero", "time.steps=5").out
     check("warning:" not in out, f"warned of a run that goes on: {out}")
+
+
+def wave_tables(program):
+    """Wavelets of 60 and of 160 Hz, whose spectra end at 150 and 400 Hz, positions, and velocities."""
+    def ricker(f, t):
+        a = (math.pi * f * (t - 0.0167)) ** 2
+        return (1 - 2 * a) * np.exp(-a)
+    t, rows = 2e-4 * np.arange(500), np.arange(0, 0.034, 5e-4)
+    with h5py.File(program.folder / "w.h5", "w") as file:
+        for name, count, f in (("steps", 500, 60), ("short", 167, 60), ("cut", 80, 60), ("fast", 500, 160)):
+            file[name] = ricker(f, t[:count])
+        for name, f, begin in (("rows", 60, 0), ("late", 60, 0.01), ("fast_rows", 160, 0), ("after", 60, 0.1), ("before", 60, -1)):
+            file[name] = np.c_[rows + begin, ricker(f, rows)]
+        file["long"], file["between"] = np.c_[t, ricker(60, t)], np.c_[rows / 1e4 + 2.5e-4, ricker(60, rows)]
+        file["p"], ramp = [[9, 2, 9], [15, 6, 9.0]], np.linspace(0, 1, 19 * 12 * 20).reshape(19, 12, 20)
+        file["v"], file["slow"] = 1.5 + 3 * ramp, 800 + 2200 * ramp
+
+
+def of_file(name, **more):
+    return {"source.1.wavelet": f"w.h5:/{name}", "source.1.f0": None, **{k.replace("_", "."): v for k, v in more.items()}}
+
+
+FEW, EARLY, LAYERS, UNITS = "points per wavelength", "arrive early", "lie in absorbing layers", "is it in km/s"
+JUMP, FILE = "of its peak", {"receivers.points": None, "receivers.positions": "w.h5:/p"}
+WAVES = (  # changes to SHOT, and words of the warning, if any
+    ({}, []), ({"source.1.f0": 150}, []), ({"source.1.f0": 160}, ["only 3.75 points per wavelength at 400 Hz"]),
+    ({"source.1.f0": 160, "source.1.wavelet": "gaussian"}, []), ({"source.1.f0": 220, "source.1.wavelet": "gaussian"}, [FEW]),
+    ({"grid.dy": 2}, ["3.33 points per wavelength at 225 Hz"]),
+    ({"medium.velocity": "w.h5:/slow", "time.dt": 1e-4}, [FEW, "at 800 m/s"]),
+    ({"grid.ny": 1, "grid.dy": 1e6, "source.1.position": "9 0 9", "receivers.points": "9 0 5"}, []),
+    ({"source.1.f0": 160, "source.1.amplitude": 0, "initial.u": "random"}, ["every source has amplitude 0"]),
+    ({"initial.u": "gaussian", "initial.width": 1.6}, ["[initial] width = 1.6 m"]),
+    ({"initial.u": "gaussian", "initial.width": 1.7}, []),
+    ({"time.steps": 1000}, []), ({"time.steps": 4000}, [EARLY, "by 0.241 radians, 0.000426 s,", "dt = 0.000128 "]),
+    ({"time.steps": 4000, "time.dt": 1.28e-4}, []),
+    ({"boundary.all": "absorbing", "boundary.width": 4}, ["0 of 1 sources and 1 of 2 receivers " + LAYERS]),
+    ({"boundary.x": "absorbing", "boundary.width": 4, **FILE}, []),
+    ({"boundary.x_hi": "absorbing", "boundary.width": 5, **FILE}, ["1 of 2 receivers " + LAYERS]),
+    ({"boundary.z_lo": "absorbing", "boundary.width": 5, "source.1.position": "9 6 4"}, ["1 of 1 sources and 0 of 2"]),
+    ({"source.1.t0": 0}, ["[source.1] starts at 100 % " + JUMP, "t0 = 0.01667"]), ({"source.1.t0": 0.011}, []),
+    ({"source.1.wavelet": "gaussian", "source.1.t0": 0.005}, [JUMP]),
+    ({"medium.velocity": 25000, "time.dt": "auto"}, [UNITS]), ({"medium.velocity": 19000, "time.dt": "auto"}, []),
+    ({"medium.velocity": "w.h5:/v", "source.1.f0": 0.1}, ["from 1.5 to 4.5 m/s", UNITS]),
+    (of_file("steps"), []), (of_file("long"), []), (of_file("fast"), [FEW + " at 39"]), (of_file("fast_rows", time_steps=168), [FEW]),
+    (of_file("steps", time_steps=501), ["values for 500 of 501 steps: it is 0 from step 500 (0.1 s) on"]),
+    (of_file("short", time_steps=200), ["[source.1] wavelet = w.h5:/short has values for 167 of 200 steps: it is 0 from step 167 "]),
+    (of_file("cut"), ["from step 80 (0.016 s) on, after a jump"]),
+    (of_file("rows", time_steps=200), ["values for 168 of 200 steps: it is 0 from step 168 (0.0336 s) on"]),
+    (of_file("late", time_steps=300), ["it is 0 before step 50 (0.01 s) and from step 218 (0.0436 s) on"]),
+    (of_file("steps", time_dt="auto"), ["dt = auto depends on the model", "dt = 0.000"]), (of_file("long", time_dt="auto"), []))
+
+
+@case
+def wave_remarks(program):
+    """What is probably wrong with waves is warned of in one line, dry or not, and what is right is not."""
+    wave_tables(program)
+    for i, (changes, words) in enumerate(WAVES):
+        out = program.succeed(*(["-n"] if i % 8 else []), program.config({**SHOT, **changes})).out
+        warned = [w for w in re.findall(r"^warning: (.*)$", out, re.M) if "no wave comes" not in w and "dispersion" not in w]
+        check(len(warned) == bool(words) and all(w in "".join(warned) for w in words), f"{changes}: warned {warned}, not {words}")
+    for name, args in (("after", ["-n"]), ("before", ["-q"]), ("between", ["-n"])):
+        words = f"w.h5:/{name}: none of its times falls on a step of the run, from 0 to 0.0198 s"
+        program.fail(2, [words], *args, program.config({**SHOT, **of_file(name)}))
+    check("Gpts/s" in program.succeed("-b", 5, program.config({**SHOT, **of_file("late")})).out, "a short benchmark was refused")
+    out = program.succeed("-n", program.config({"equation.type": "heat", "initial.u": "gaussian", "initial.width": 0.5})).out
+    check("warning" not in out, f"heat: {out}")
 
 
 @case
