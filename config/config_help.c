@@ -102,8 +102,10 @@ static void help_markdown(FILE *to) {
     fprintf(to, "\n## [%s]\n\n| key | default | unit | value | meaning |\n|---|---|---|---|---|\n",
             help_section_of(key));
     for (; key == begin || !help_begins_section(key); key++) help_key(to, key);
-    for (; begin < key; begin++)
+    for (; begin < key; begin++) {
       if (has_documented_values(begin)) help_values(to, begin);
+      if (begin->note) fprintf(to, "\n%s\n", begin->note);
+    }
   }
 }
 
@@ -121,6 +123,7 @@ static void help_man(FILE *to) {
     if (has_documented_values(key))
       for (const choice *k = key->choices; k->name; k++)
         if (k->doc) fprintf(to, ".br\n\\fI%s\\fR: %s.\n", k->name, k->doc);
+    if (key->note) fprintf(to, ".br\n%s\n", key->note);
   }
 }
 

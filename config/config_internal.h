@@ -74,6 +74,7 @@ typedef struct config_key {
   const char *unit;      /* NULL: a pure number, a word or a text */
   const char *doc;       /* one line */
   const char *example;   /* what config_example sets; NULL: the default will do */
+  const char *note;      /* lines that docs/CONFIG.md and the man page add; NULL: none */
 } config_key;
 
 extern const config_key config_keys[];

@@ -238,13 +238,16 @@ const config_key config_keys[] = {
    .doc = "x y z, inside the grid; between points the source is spread trilinearly", .example = "64 64 64"},
   {"source.1", "wavelet", VALUE_VARIANT, AT_SOURCE(wavelet_file), .tag = offsetof(source_config, wavelet),
    .choices = wavelet_choices, .fallback = "ricker",
-   .doc = "s(t), what the source emits: it adds dt^2 velocity^2 s(t) to u' at its point"},
+   .doc = "what the source emits, s(t)"},
   {"source.1", "f0", VALUE_NUMBERS, AT_SOURCE(f0), .range = &POSITIVE, .required = true, .only_with = &FORMULA,
    .unit = "Hz", .doc = "peak frequency of the wavelet", .example = "75"},
   {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = config_default_t0, .only_with = &FORMULA,
    .otherwise = "1.5 / f0", .unit = "s", .doc = "time of the peak of the wavelet"},
   {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1",
-   .unit = "[u]/m^2", .doc = "scale of s(t). Strength: s dx dy dz, an eighth at half the spacing. [u]: unit of fields, traces"},
+   .unit = "[u]/m^2", .doc = "scale of s(t), which a note in docs/CONFIG.md explains",
+   .note = "A source adds dt^2 velocity^2 s(t) to u' at its point, as Devito does: u_tt = velocity^2 (lap u + s).\n"
+           "So s(t) and amplitude have the unit of u per m^2, and fields and traces that of u, whichever it is. The\n"
+           "source is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D a quarter)."},
 
   {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, positions_choices),
    .unit = "m", .doc = "dataset of shape (n, 3), rows x y z"},

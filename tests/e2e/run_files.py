@@ -104,6 +104,7 @@ def model(program, shape=(26, 14, 20)):
         file["v"], file["upside_down"] = v, v[::-1]  # the same velocities, elsewhere
         file["alpha"] = rng.uniform(0.5, 2, shape).astype(np.float32)
         file["s"] = rng.uniform(-1, 1, 25).astype(np.float32)
+        file["rows"] = np.c_[np.cumsum(rng.uniform(1e-4, 4e-4, 25)), rng.uniform(-1, 1, 25)]
 
 
 # Name; changes; kernel of the reference; legs: (ranks, steps until then, options besides).
@@ -121,7 +122,7 @@ RESTARTS = [
      [(1, 4, []), (3, 11, ["output.compress=3"]), (2, 20, ["parallel.overlap=off"])]),
     ("wave, a field, absorbing, neumann, fixed and periodic, sources, receivers",
      {**WAVE, **SHOT, "medium.velocity": "in.h5:/v", **PERIODIC_X, "boundary.y_lo": "neumann", "boundary.y_hi": "fixed",
-      "boundary.z_lo": "absorbing", "boundary.z_hi": "neumann", "boundary.width": 6,
+      "boundary.z_lo": "absorbing", "boundary.z_hi": "neumann", "boundary.width": 6, "source.2.wavelet": "in.h5:/rows",
       "receivers.points": "3 4 3, 20.2 11 7, 33 30 35, 1 1 36.5"}, "simd",
      [(4, 6, ["parallel.io=server"]), (2, 14, ["device.kernel=reference"]), (5, 20, ["parallel.io=server"])]),
 ]
