@@ -26,7 +26,7 @@ static void config_default_center(config *c, source_config *s) {
 static void config_default_width(config *c, source_config *s) {
   (void)s;
   double longest = fmax((c->nx - 1) * c->dx, fmax((c->ny - 1) * c->dy, (c->nz - 1) * c->dz));
-  c->gaussian_width = fmax(longest / 10, fmax(c->dx, fmax(c->dy, c->dz)));
+  c->gaussian_width = fmax(longest / 10, config_coarsest(c));
 }
 
 /* With this t0 the wavelet is practically 0 at t = 0: e^(-a) of a Ricker is e^-22. */
@@ -155,6 +155,21 @@ const char *io_name(enum io_kind io) {
 
 double config_points(const config *c) {
   return (double)c->nx * c->ny * c->nz;
+}
+
+config_axis config_axis_of(const config *c, int axis) {
+  const int points[3] = {c->nx, c->ny, c->nz};
+  const double spacing[3] = {c->dx, c->dy, c->dz};
+  return (config_axis){.points = points[axis],
+                       .first = c->origin[axis],
+                       .spacing = points[axis] > 1 || axis == 2 ? spacing[axis] : 0,
+                       .periodic = c->boundary[2 * axis] == BOUNDARY_PERIODIC};
+}
+
+double config_coarsest(const config *c) {
+  double h = 0;
+  for (int axis = 0; axis < 3; axis++) h = fmax(h, config_axis_of(c, axis).spacing);
+  return h;
 }
 
 bool config_reflects(const config *c, enum face f) {

@@ -18,7 +18,8 @@ enum boundary_kind {
   BOUNDARY_DIRICHLET,
   BOUNDARY_NEUMANN,
   BOUNDARY_PERIODIC,
-  BOUNDARY_ABSORBING
+  BOUNDARY_ABSORBING,
+  BOUNDARY_NONE /* of an axis of one point, which has no faces */
 };
 enum wavelet_kind { WAVELET_RICKER, WAVELET_GAUSSIAN, WAVELET_FILE };
 enum receivers_kind { RECEIVERS_NONE, RECEIVERS_FILE, RECEIVERS_LINE, RECEIVERS_POINTS };
@@ -35,7 +36,7 @@ enum progress_kind { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 /* [source.N] */
 typedef struct source_config {
   int number;         /* the N of its section */
-  double position[3]; /* m, x y z; inside the grid, give or take rounding (1e-9 of a spacing) */
+  double position[3]; /* m, x y z; not config_outside */
   enum wavelet_kind wavelet;
   char wavelet_file[CONFIG_TEXT]; /* WAVELET_FILE: FILE:/dataset */
   double f0;                      /* Hz, > 0; not with WAVELET_FILE */
@@ -91,7 +92,7 @@ typedef struct config {
   enum receivers_kind receivers;
   char receivers_file[CONFIG_TEXT]; /* RECEIVERS_FILE: FILE:/dataset of shape (n, 3): x y z, m */
   int receiver_count;               /* RECEIVERS_LINE, RECEIVERS_POINTS */
-  double (*receiver_positions)[3];  /* likewise: x y z, m, inside the grid as sources are; owned */
+  double (*receiver_positions)[3];  /* likewise: x y z, m, as sources; owned */
   int64_t receivers_every;          /* steps */
   /* [output] */
   char output_path[CONFIG_TEXT];
@@ -157,8 +158,20 @@ const char *schedule_name(enum schedule_kind k);
 
 /* Points of the grid. */
 double config_points(const config *c);
+/* An axis of the grid. x or y with a single point does not exist: no derivative, no faces, no layers; along it all
+ * positions are one. */
+typedef struct config_axis {
+  int points;
+  double first;   /* coordinate of its first point, m */
+  double spacing; /* m; 0 where the axis does not exist */
+  bool periodic;  /* positions count modulo points * spacing */
+} config_axis;
+config_axis config_axis_of(const config *c, int axis);
+/* The largest spacing, m. */
+double config_coarsest(const config *c);
 /* Returns the first axis along which a position is outside the grid, with some slack for rounding, and sets `ends` to
- * the grid's ends along it, m; -1: the position is inside. */
+ * the grid's ends along it, m; -1: the position is inside. No place is outside along an axis that is periodic or does
+ * not exist. */
 int config_outside(const config *c, const double position[3], double ends[2]);
 /* True if the face's boundary reflects: dirichlet or neumann. */
 bool config_reflects(const config *c, enum face f);

@@ -15,14 +15,6 @@ typedef struct checker {
 
 static const char axis_names[3] = {'x', 'y', 'z'};
 
-static int check_points_of(const config *c, int axis) {
-  return axis == 0 ? c->nx : axis == 1 ? c->ny : c->nz;
-}
-
-static double check_spacing_of(const config *c, int axis) {
-  return axis == 0 ? c->dx : axis == 1 ? c->dy : c->dz;
-}
-
 /* Sets k->place to where a key was given, or to the file. */
 static void check_look_at(checker *k, const config_block *given, const char *section, const char *name) {
   config_place(k->place, k->c->file, config_entry_of(given, section, name)->line);
@@ -32,6 +24,14 @@ static int check_size(checker *k) {
   const config *c = k->c;
   if (c->nx <= INT64_MAX / c->ny / c->nz) return 0;
   return FAIL(k->e, CONFIG_TOO_MANY_POINTS, c->file, c->nx, c->ny, c->nz);
+}
+
+/* A 2D run has one point along y. */
+static int check_axes(checker *k) {
+  const config *c = k->c;
+  if (c->nx > 1 || c->ny == 1) return 0;
+  check_look_at(k, k->all->blocks[0], "grid", "nx");
+  return FAIL(k->e, CONFIG_NO_X, k->place, c->ny);
 }
 
 static int check_cfl(checker *k) {
@@ -80,7 +80,7 @@ static int check_periodic(checker *k, int axis) {
 /* A reflection reaches 4 points inside its face's own; along a periodic axis the ghosts are 4 points of the other
  * side. */
 static int check_points(checker *k, int axis) {
-  int n = check_points_of(k->c, axis);
+  int n = config_axis_of(k->c, axis).points;
   const char key[] = {'n', axis_names[axis], '\0'};
   for (int face = 2 * axis; face <= 2 * axis + 1; face++) {
     enum boundary_kind kind = k->c->boundary[face];
@@ -94,7 +94,7 @@ static int check_points(checker *k, int axis) {
 }
 
 static int check_layers(checker *k, int axis) {
-  int64_t n = check_points_of(k->c, axis), inside = n;
+  int64_t n = config_axis_of(k->c, axis).points, inside = n;
   for (int face = 2 * axis; face <= 2 * axis + 1; face++) inside -= config_layer_width(k->c, (enum face)face);
   if (inside >= 1) return 0;
   check_look_at(k, k->all->blocks[0], "boundary", "width");
@@ -105,9 +105,10 @@ static int check_layers(checker *k, int axis) {
 
 int config_outside(const config *c, const double position[3], double ends[2]) {
   for (int axis = 0; axis < 3; axis++) {
-    const double low = c->origin[axis],
-                 high = low + (check_points_of(c, axis) - 1) * check_spacing_of(c, axis);
-    const double slack = 1e-9 * check_spacing_of(c, axis) + 1e-15 * fmax(fabs(low), fabs(high));
+    const config_axis a = config_axis_of(c, axis);
+    const double low = a.first, high = low + (a.points - 1) * a.spacing;
+    const double slack = 1e-9 * a.spacing + 1e-15 * fmax(fabs(low), fabs(high));
+    if (a.periodic || a.spacing == 0) continue;
     ends[0] = low, ends[1] = high;
     if (position[axis] < low - slack || position[axis] > high + slack) return axis;
   }
@@ -240,6 +241,7 @@ static int check_report(checker *k) {
 int config_check(const config *c, const config_entries *all, error *e) {
   checker k = {.c = c, .all = all, .e = e};
   TRY(check_size(&k));
+  TRY(check_axes(&k));
   TRY(check_cfl(&k));
   for (int axis = 0; axis < 3; axis++) {
     TRY(check_periodic(&k, axis));

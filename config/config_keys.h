@@ -64,6 +64,11 @@ IDLE_CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
 IDLE_CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
 IDLE_CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
 IDLE_CONDITION(ABSORBING_FACE, has_face(c, BOUNDARY_ABSORBING), "where a face is absorbing")
+/* nx = 1 alone is refused later (check_axes), and says so whatever keys of x are given. */
+CONDITION(X_FACES, c->nx != 1 || c->ny != 1, "where nx > 1")
+CONDITION(Y_FACES, c->ny != 1, "where ny > 1")
+IDLE_CONDITION(X_EXISTS, c->nx != 1 || c->ny != 1, "where nx > 1")
+IDLE_CONDITION(Y_EXISTS, c->ny != 1, "where ny > 1")
 IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or gaussian")
 /* Of these three keys the first in the table sets c->receivers; config_print asks the conditions again. */
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
@@ -150,14 +155,15 @@ static void config_default_checkpoint(config *c, source_config *s);
 // clang-format off
 const config_key config_keys[] = {
   {"grid", "nx", VALUE_INTEGER, AT(nx), .min = 1, .max = POINTS_MAX, .required = true,
-   .unit = "points", .doc = "grid points along x", .example = "128"},
+   .unit = "points", .doc = "grid points along x; nx = ny = 1 is a 1D run", .example = "128"},
   {"grid", "ny", VALUE_INTEGER, AT(ny), .min = 1, .max = POINTS_MAX, .required = true,
-   .unit = "points", .doc = "along y", .example = "128"},
+   .unit = "points", .doc = "along y; ny = 1 is a 2D run: an axis of one point has no derivative, faces or layers",
+   .example = "128"},
   {"grid", "nz", VALUE_INTEGER, AT(nz), .min = 1, .max = POINTS_MAX, .required = true,
    .unit = "points", .doc = "along z: at least 4 a rank, 5 where the slab ends at a reflecting face", .example = "128"},
-  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &SPACING, .fallback = "1",
+  {"grid", "dx", VALUE_NUMBERS, AT(dx), .range = &SPACING, .fallback = "1", .only_with = &X_EXISTS,
    .unit = "m", .doc = "grid spacing along x"},
-  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &SPACING, .fallback = "1",
+  {"grid", "dy", VALUE_NUMBERS, AT(dy), .range = &SPACING, .fallback = "1", .only_with = &Y_EXISTS,
    .unit = "m", .doc = "along y"},
   {"grid", "dz", VALUE_NUMBERS, AT(dz), .range = &SPACING, .fallback = "1",
    .unit = "m", .doc = "along z"},
@@ -187,7 +193,8 @@ const config_key config_keys[] = {
 
   WEIGHTS("center", jacobi_center, "weight of the point itself", "0.4"),
   WEIGHTS("x", jacobi_x, "weights of the points 1, 2, 3 and 4 steps away along x", "0.04 0.03 0.02 0.01"),
-  WEIGHTS("y", jacobi_y, "likewise along y", "0.04 0.03 0.02 0.01"),
+  WEIGHTS("y", jacobi_y, "likewise along y; where an axis has one point they count as on the point itself",
+          "0.04 0.03 0.02 0.01"),
   WEIGHTS("z", jacobi_z, "likewise along z", "0.04 0.03 0.02 0.01"),
 
   {"medium", "diffusivity", VALUE_VARIANT, AT(diffusivity_file), NUMBER(diffusivity, &POSITIVE),
@@ -206,7 +213,7 @@ const config_key config_keys[] = {
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = config_default_center,
    .only_with = &GAUSSIAN,
    .otherwise = "the middle of the grid", .unit = "m",
-   .doc = "x y z of the middle of the gaussian; outside the grid is a warning"},
+   .doc = "x y z of the middle of the gaussian, which periodic axes repeat; outside the grid is a warning"},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = config_default_width,
    .only_with = &GAUSSIAN,
    .otherwise = "a tenth of the longest side", .unit = "m", .doc = "standard deviation of the gaussian"},
@@ -217,13 +224,13 @@ const config_key config_keys[] = {
    .doc = "seed of the random field"},
 
   BOUNDARY("all", AXIS(X) | AXIS(Y) | AXIS(Z), "what the grid's faces do", .fallback = "fixed"),
-  BOUNDARY("x", AXIS(X), "both faces of x; the most specific key wins", .otherwise = "as all"),
-  BOUNDARY("y", AXIS(Y), "both faces of y; the most specific key wins", .otherwise = "as all"),
+  BOUNDARY("x", AXIS(X), "both faces of x; the most specific key wins", .otherwise = "as all", .only_with = &X_FACES),
+  BOUNDARY("y", AXIS(Y), "both faces of y; the most specific key wins", .otherwise = "as all", .only_with = &Y_FACES),
   BOUNDARY("z", AXIS(Z), "both faces of z; the most specific key wins", .otherwise = "as all"),
-  BOUNDARY("x_lo", FACE(X, LO), "the face at the lowest x", .otherwise = "as x"),
-  BOUNDARY("x_hi", FACE(X, HI), "the face at the highest x", .otherwise = "as x"),
-  BOUNDARY("y_lo", FACE(Y, LO), "the face at the lowest y", .otherwise = "as y"),
-  BOUNDARY("y_hi", FACE(Y, HI), "the face at the highest y", .otherwise = "as y"),
+  BOUNDARY("x_lo", FACE(X, LO), "the face at the lowest x", .otherwise = "as x", .only_with = &X_FACES),
+  BOUNDARY("x_hi", FACE(X, HI), "the face at the highest x", .otherwise = "as x", .only_with = &X_FACES),
+  BOUNDARY("y_lo", FACE(Y, LO), "the face at the lowest y", .otherwise = "as y", .only_with = &Y_FACES),
+  BOUNDARY("y_hi", FACE(Y, HI), "the face at the highest y", .otherwise = "as y", .only_with = &Y_FACES),
   BOUNDARY("z_lo", FACE(Z, LO), "the face at the lowest z: the top, where z is depth", .otherwise = "as z"),
   BOUNDARY("z_hi", FACE(Z, HI), "the face at the highest z", .otherwise = "as z"),
   {"boundary", "value", VALUE_NUMBERS, AT(boundary_value), .range = &FIELD_VALUE, .fallback = "0",
@@ -235,7 +242,8 @@ const config_key config_keys[] = {
 
   {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true,
    .unit = "m",
-   .doc = "x y z, inside the grid; between points the source is spread trilinearly", .example = "64 64 64"},
+   .doc = "x y z, inside the grid (periodic axes: modulo the period); spread trilinearly between points",
+   .example = "64 64 64"},
   {"source.1", "wavelet", VALUE_VARIANT, AT_SOURCE(wavelet_file), .tag = offsetof(source_config, wavelet),
    .choices = wavelet_choices, .fallback = "ricker",
    .doc = "what the source emits, s(t)"},

@@ -150,7 +150,9 @@ static int value_faces(const value *v) {
   const choice *chosen;
   TRY(value_find_choice(v, &chosen));
   for (int face = 0; face < FACE_COUNT; face++)
-    if (v->key->faces >> face & 1) v->c->boundary[face] = (enum boundary_kind)chosen->value;
+    if (v->key->faces >> face & 1)
+      v->c->boundary[face] =
+          config_axis_of(v->c, face / 2).spacing == 0 ? BOUNDARY_NONE : (enum boundary_kind)chosen->value;
   return 0;
 }
 

@@ -71,16 +71,19 @@ GHOSTS_INLINE void inject_point(const inject_args *a, int i) {
 
 /* A place between 8 grid points. */
 typedef struct receiver {
-  ptrdiff_t at;     /* the lowest of the 8, floats from own point (0, 0, 0) */
-  float fz, fy, fx; /* in [0, 1): how far from it to the next, in spacings */
+  ptrdiff_t at; /* the lowest of the 8, floats from own point (0, 0, 0) */
+  ptrdiff_t
+      next_y; /* floats to the next along y, an own point: a periodic axis' last point is followed by the first, */
+  int next_x;       /* and to the next along x; along z it is in the next plane, which may be a ghost */
+  float fz, fy, fx; /* in [0, 1): how far to the next, in spacings */
 } receiver;
 
 /* samples[i] = trilinear interpolation of the field at receivers[i]. Corner (z, y, x) of 0 and 1 has weight
  * (wz * wy) * wx, each 1 - f or f; s = fma(weight, u, s) from 0, z slowest, x fastest, corners of weight 0 left out
  * (they may be no points at all). */
 typedef struct sample_args {
-  const float *field; /* own point (0, 0, 0), ghosts up to date */
-  size_t pitch, plane;
+  const float *field; /* own point (0, 0, 0), ghosts along z up to date */
+  size_t plane;
   const receiver *receivers; /* device memory */
   int count;
   float *samples; /* count; device memory */
@@ -96,7 +99,7 @@ GHOSTS_INLINE float sample_point(const sample_args *a, int i) {
     const int z = corner >> 2, y = corner >> 1 & 1, x = corner & 1;
     const float weight = (wz[z] * wy[y]) * wx[x];
     if (weight != 0)
-      s = fmaf(weight, a->field[r.at + z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch + x], s);
+      s = fmaf(weight, a->field[r.at + z * (ptrdiff_t)a->plane + y * r.next_y + x * r.next_x], s);
   }
   return s;
 }

@@ -100,8 +100,7 @@ static void wavefront_wait_for(const wavefront_args *a, int chunk, int tile, int
 /* Samples the receivers whose points step k has completed with this share. */
 static void sample(const wavefront_args *a, int chunk, int k, host_share share) {
   const wavefront_receivers *r = &a->receivers;
-  const sample_args args = {
-      .field = a->u[!(k & 1)], .pitch = a->field.pitch, .plane = a->field.plane, .receivers = r->places};
+  const sample_args args = {.field = a->u[!(k & 1)], .plane = a->field.plane, .receivers = r->places};
   int begin, end;
   wavefront_layers(a, chunk, k, share, &begin, &end);
   for (int layer = begin; layer < end; layer++) {

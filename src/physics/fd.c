@@ -33,7 +33,8 @@ double fd_sum(int order, const double spacing[3]) {
   fd_weights(order, w);
   for (int r = 1; r <= 4; r++) sum += 2 * fabs(w[r]);
   sum += fabs(w[0]);
-  for (int axis = 0; axis < 3; axis++) all += sum / (spacing[axis] * spacing[axis]);
+  for (int axis = 0; axis < 3; axis++)
+    if (spacing[axis] > 0) all += sum / (spacing[axis] * spacing[axis]);
   return all;
 }
 

@@ -3,30 +3,69 @@
 #include "base/numbers.h"
 #include "halo/slab.h"
 
+enum { INITIAL_ROW = 512 /* points */ };
+
 static float initial_random(uint64_t seed, uint64_t index) {
   uint64_t bits = mix64(mix64(seed) ^ index) >> 40; /* 24 bits: what a float holds exactly */
   return (float)bits * 0x1p-23f - 1.0f;
 }
 
-static float initial_gaussian(const config *c, int z, int y, int x) {
-  double rx = c->origin[0] + x * c->dx - c->gaussian_center[0];
-  double ry = c->origin[1] + y * c->dy - c->gaussian_center[1];
-  double rz = c->origin[2] + z * c->dz - c->gaussian_center[2];
-  double a = (rx * rx + ry * ry + rz * rz) / (2 * c->gaussian_width * c->gaussian_width);
-  return (float)(c->gaussian_amplitude * exp(-a));
+/* The gaussian along one axis at one of its points: it is a product over the axes. */
+typedef struct initial_part {
+  double squared; /* of the distance to the nearest of its images, m^2 */
+  double images;  /* the sum over all images over the value of the nearest; 1: it has none */
+} initial_part;
+
+/* Images of a gaussian of standard deviation w a period apart, at a distance r <= 1/2 of the nearest (both in periods): a
+ * sum over the images, or, where it is wide, its Fourier series (Poisson). Where one turns into the other the terms fall
+ * alike; four are enough for float64. */
+static double initial_images(double r, double w) {
+  const double wide = w * sqrt(2 * M_PI);
+  double sum = 1;
+  for (int k = 1; k <= 4; k++)
+    sum += wide < 1 ? exp(-k * (k + 2 * r) / (2 * w * w)) + exp(-k * (k - 2 * r) / (2 * w * w))
+                    : 2 * exp(-M_PI * wide * wide * k * k) * cos(2 * M_PI * k * r);
+  return wide < 1 ? sum : sum * wide * exp(r * r / (2 * w * w));
 }
 
-void initial_fill(const config *c, int z, int planes, float *values) {
-  for (int p = 0; p < planes; p++)
-    for (int y = 0; y < c->ny; y++)
-      for (int x = 0; x < c->nx; x++) {
-        uint64_t global = ((uint64_t)(z + p) * (uint64_t)c->ny + (uint64_t)y) * (uint64_t)c->nx + (uint64_t)x;
-        float value = 0;
-        if (c->initial == INITIAL_NUMBER) value = (float)c->initial_number;
-        if (c->initial == INITIAL_GAUSSIAN) value = initial_gaussian(c, z + p, y, x);
-        if (c->initial == INITIAL_RANDOM) value = initial_random(c->seed, global);
-        *values++ = value;
-      }
+static initial_part initial_part_of(const config *c, int axis, int point) {
+  const config_axis a = config_axis_of(c, axis);
+  const double period = a.points * a.spacing;
+  double r = a.first + point * a.spacing - c->gaussian_center[axis];
+  if (a.spacing == 0) r = 0;
+  if (a.periodic) r = remainder(r, period);
+  return (initial_part){r * r, a.periodic ? initial_images(r / period, c->gaussian_width / period) : 1};
+}
+
+static float initial_gaussian(const config *c, initial_part z, initial_part y, initial_part x) {
+  const double a = (x.squared + y.squared + z.squared) / (2 * c->gaussian_width * c->gaussian_width);
+  return (float)(c->gaussian_amplitude * exp(-a) * (x.images * y.images * z.images));
+}
+
+/* Fills points [begin, end) of all rows, at most INITIAL_ROW, from what is computed once for all rows. */
+static void initial_gaussian_rows(const config *c, int plane, int begin, int end, float *values) {
+  initial_part x[INITIAL_ROW];
+  const initial_part z = initial_part_of(c, 2, plane);
+  for (int i = begin; i < end; i++) x[i - begin] = initial_part_of(c, 0, i);
+  for (int row = 0; row < c->ny; row++) {
+    const initial_part y = initial_part_of(c, 1, row);
+    for (int i = begin; i < end; i++)
+      values[(size_t)row * (size_t)c->nx + (size_t)i] = initial_gaussian(c, z, y, x[i - begin]);
+  }
+}
+
+void initial_fill(const config *c, int z, float *values) {
+  const size_t points = (size_t)c->nx * (size_t)c->ny;
+  const uint64_t first = (uint64_t)z * (uint64_t)points;
+  if (c->initial == INITIAL_GAUSSIAN) {
+    for (int x = 0; x < c->nx; x += INITIAL_ROW)
+      initial_gaussian_rows(c, z, x, smaller(x + INITIAL_ROW, c->nx), values);
+    return;
+  }
+  for (size_t i = 0; i < points; i++)
+    values[i] = c->initial == INITIAL_NUMBER   ? (float)c->initial_number
+                : c->initial == INITIAL_RANDOM ? initial_random(c->seed, first + i)
+                                               : 0;
 }
 
 /* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is

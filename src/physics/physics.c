@@ -76,7 +76,9 @@ static int physics_medium_range(physics *p, const config *c, const files *files,
 
 static double physics_bound(const physics *p, const config *c) {
   if (c->equation == EQUATION_JACOBI || p->medium_max <= 0) return INFINITY;
-  double sum = fd_sum(c->space_order, (double[]){c->dx, c->dy, c->dz});
+  double spacing[3];
+  for (int axis = 0; axis < 3; axis++) spacing[axis] = config_axis_of(c, axis).spacing;
+  double sum = fd_sum(c->space_order, spacing);
   return c->equation == EQUATION_HEAT ? 2 / (p->medium_max * sum) : 2 / (p->medium_max * sqrt(sum));
 }
 
@@ -114,23 +116,27 @@ float physics_factor(const physics *p, const config *c, double medium) {
 }
 
 static void physics_jacobi_weights(const config *c, kernel_args *a) {
-  a->center = (float)c->jacobi_center;
-  for (int r = 1; r <= RADIUS; r++) {
-    a->wx[r] = (float)c->jacobi_x[r - 1];
-    a->wy[r] = (float)c->jacobi_y[r - 1];
-    a->wz[r] = (float)c->jacobi_z[r - 1];
-  }
+  const double *const given[3] = {c->jacobi_x, c->jacobi_y, c->jacobi_z};
+  float *const axes[3] = {a->wx, a->wy, a->wz};
+  double center = c->jacobi_center;
+  for (int axis = 0; axis < 3; axis++)
+    for (int r = 1; r <= RADIUS; r++)
+      if (config_axis_of(c, axis).spacing > 0)
+        axes[axis][r] = (float)given[axis][r - 1];
+      else
+        center += 2 * given[axis][r - 1]; /* all points along it are the one */
+  a->center = (float)center;
 }
 
 /* Weights of the Laplacian; for heat with one diffusivity of u + dt alpha times the Laplacian. */
 static void physics_laplacian_weights(const physics *p, const config *c, kernel_args *a) {
   bool folded = c->equation == EQUATION_HEAT && p->form == EQUATION_JACOBI;
   double w[5], scale = folded ? p->dt * c->diffusivity : 1, center = 0;
-  const double spacing[3] = {c->dx, c->dy, c->dz};
   float *axes[3] = {a->wx, a->wy, a->wz};
   fd_weights(c->space_order, w);
   for (int axis = 0; axis < 3; axis++) {
-    double h2 = spacing[axis] * spacing[axis];
+    const double h = config_axis_of(c, axis).spacing, h2 = h * h;
+    if (h == 0) continue;
     center += scale * w[0] / h2;
     for (int r = 1; r <= RADIUS; r++) axes[axis][r] = (float)(scale * w[r] / h2);
   }
@@ -171,7 +177,7 @@ void physics_args(const physics *p, const config *c, const slab *s, kernel_args 
 void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
   for (int f = 0; f < FACE_COUNT; f++)
     ghosts[f] = c->boundary[f] == BOUNDARY_FIXED ? (float)c->boundary_value
-                : c->boundary[f] == BOUNDARY_ABSORBING
+                : c->boundary[f] == BOUNDARY_ABSORBING || c->boundary[f] == BOUNDARY_NONE
                     ? 0
                     : NAN; /* a ghost that nothing fills shows in the answer */
 }

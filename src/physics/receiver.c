@@ -5,6 +5,7 @@
 #include <string.h>
 #include "config/config.h"
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "place.h"
 
 enum { BATCH_BYTES = 8 << 20 /* a half */ };
@@ -20,12 +21,10 @@ static void *receivers_alloc(size_t count, size_t size, error *e) {
 
 /* Places a receiver on the axes x, y, z; false outside the grid. */
 static bool receivers_place(const config *c, const double position[3], place p[3]) {
-  bool x = place_on_axis(position[0], c->origin[0], c->dx, c->nx, &p[0]);
-  bool y = place_on_axis(position[1], c->origin[1], c->dy, c->ny, &p[1]);
-  bool z = place_on_axis(position[2], c->origin[2], c->dz, c->nz, &p[2]);
+  const bool inside = place_in_grid(c, position, p);
   for (int axis = 0; axis < 3; axis++)
-    if ((float)p[axis].fraction == 1) p[axis] = (place){p[axis].index + 1, 0}; /* kernels take float32 */
-  return x && y && z;
+    if ((float)p[axis].fraction == 1) p[axis] = (place){.index = p[axis].next}; /* kernels take float32 */
+  return inside;
 }
 
 static int receivers_read_positions(receivers *r, const config *c, error *e) {
@@ -74,8 +73,14 @@ static bool receivers_place_own(const receivers *r, const config *c, int index, 
   receivers_place(c, r->positions[index], p);
   const int z = p[2].index - b->z0;
   const ptrdiff_t at = z * (ptrdiff_t)b->plane + p[1].index * (ptrdiff_t)b->pitch + p[0].index;
-  const receiver place = {at, (float)p[2].fraction, (float)p[1].fraction, (float)p[0].fraction};
-  *own = (receivers_placed){2 * z + (place.fz != 0), p[1].index + (place.fy != 0), index, place};
+  const receiver place = {.at = at,
+                          .next_y = (p[1].next - p[1].index) * (ptrdiff_t)b->pitch,
+                          .next_x = p[0].next - p[0].index,
+                          .fz = (float)p[2].fraction,
+                          .fy = (float)p[1].fraction,
+                          .fx = (float)p[0].fraction};
+  const int row = place.fy != 0 ? larger(p[1].index, p[1].next) : p[1].index;
+  *own = (receivers_placed){2 * z + (place.fz != 0), row, index, place};
   return z >= 0 && z < b->nz;
 }
 
@@ -241,7 +246,6 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
   if (!receivers_due(r, step)) return 0;
   if (r->local) TRY(receivers_make_room(r, 1, e));
   const sample_args sample = {.field = field,
-                              .pitch = r->slab->pitch,
                               .plane = r->slab->plane,
                               .receivers = r->places,
                               .count = r->local,

@@ -56,21 +56,40 @@ static void sources_spread_point(source_spread *w, const slab *b, int z, source_
   }
 }
 
+/* A point of a neumann face is its own image, so that half of what acts there is the image's: the weight is divided by
+ * that half, and source and receiver are reciprocal. */
+static double sources_image(const config *c, int axis, int index) {
+  const enum boundary_kind *faces = &c->boundary[2 * axis];
+  const int last = config_axis_of(c, axis).points - 1;
+  return (index == 0 && faces[0] == BOUNDARY_NEUMANN) || (index == last && faces[1] == BOUNDARY_NEUMANN) ? 2
+                                                                                                         : 1;
+}
+
 /* Appends the points around a source that lie in planes of the slab and whose weight is not 0. */
 static void sources_spread_one(source_spread *w, const config *c, const slab *b, int source) {
-  const double *position = c->sources[source].position;
-  place x, y, z; /* inside the grid: the config has been checked */
-  place_on_axis(position[0], c->origin[0], c->dx, c->nx, &x);
-  place_on_axis(position[1], c->origin[1], c->dy, c->ny, &y);
-  place_on_axis(position[2], c->origin[2], c->dz, c->nz, &z);
-  for (int i = 0; i < 8; i++) {
-    const int dz = i >> 2, dy = i >> 1 & 1, dx = i & 1;
-    const double weight = (dz ? z.fraction : 1 - z.fraction) * (dy ? y.fraction : 1 - y.fraction) *
-                          (dx ? x.fraction : 1 - x.fraction);
-    if ((float)weight != 0)
-      sources_spread_point(w, b, z.index + dz,
-                           (source_corner){0, y.index + dy, x.index + dx, source, (float)weight});
+  place p[3];
+  place_in_grid(c, c->sources[source].position, p); /* it is: the config has been checked */
+  for (int corner = 0; corner < 8; corner++) {
+    int at[3];
+    double weight[3];
+    for (int axis = 0; axis < 3; axis++) {
+      const bool next = corner >> axis & 1;
+      at[axis] = next ? p[axis].next : p[axis].index;
+      weight[axis] = (next ? p[axis].fraction : 1 - p[axis].fraction) * sources_image(c, axis, at[axis]);
+    }
+    const float all = (float)(weight[2] * weight[1] * weight[0]);
+    if (all != 0) sources_spread_point(w, b, at[2], (source_corner){0, at[1], at[0], source, all});
   }
+}
+
+bool sources_mirrored(const config *c, const source_config *s) {
+  place p[3];
+  bool mirrored = false;
+  place_in_grid(c, s->position, p);
+  for (int axis = 0; axis < 3; axis++)
+    mirrored |= sources_image(c, axis, p[axis].index) > 1 ||
+                (p[axis].fraction > 0 && sources_image(c, axis, p[axis].next) > 1);
+  return mirrored;
 }
 
 static int sources_spread_all(source_spread *w, const config *c, const slab *b, error *e) {

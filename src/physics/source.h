@@ -6,7 +6,8 @@
 #include "physics.h"
 #include "wavelet.h"
 
-/* The sources, each spread over the 8 points around it with trilinear weights. */
+/* The sources, each spread over the 8 points around it with trilinear weights, twice these for each axis along which a
+ * point lies on a neumann face. */
 typedef struct sources {
   device *dev;      /* not owned */
   const slab *slab; /* not owned */
@@ -37,6 +38,9 @@ int sources_check(const sources *s, const config *c, error *e);
 int sources_open(sources *s, error *e);
 /* Frees all memory; what is enqueued must be done. */
 void sources_close(sources *s);
+
+/* Does the source act on a point of a neumann face? */
+bool sources_mirrored(const config *c, const source_config *s);
 
 /* Bytes that sources_open takes on this rank. */
 void sources_bytes(const sources *s, size_t *on_device, size_t *pinned);

@@ -74,7 +74,7 @@ static int load_initial(simulation *s, error *e) {
   float *plane = malloc(bytes);
   if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
   for (int z = 0; z < s->slab.nz && !e->id; z++) {
-    initial_fill(s->config, s->slab.z0 + z, 1, plane);
+    initial_fill(s->config, s->slab.z0 + z, plane);
     transfer_to_device(&s->transfer, z, 1, plane, e);
   }
   free(plane);

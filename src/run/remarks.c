@@ -20,12 +20,10 @@ static void remarks_gaussian(const simulation *s) {
 
 /* Does the field hold a point of this place at 0? */
 static bool remarks_held(const config *c, const double position[3]) {
-  const double spacing[3] = {c->dx, c->dy, c->dz};
-  const int points[3] = {c->nx, c->ny, c->nz};
   for (int face = 0; face < FACE_COUNT; face++) {
-    const int axis = face / 2;
-    const double at = c->origin[axis] + (face % 2 ? (points[axis] - 1) * spacing[axis] : 0);
-    if (c->boundary[face] == BOUNDARY_DIRICHLET && fabs(position[axis] - at) <= 1e-9 * spacing[axis])
+    const config_axis a = config_axis_of(c, face / 2);
+    const double at = a.first + (face % 2 ? (a.points - 1) * a.spacing : 0);
+    if (c->boundary[face] == BOUNDARY_DIRICHLET && fabs(position[face / 2] - at) <= 1e-9 * a.spacing)
       return true;
   }
   return false;
@@ -54,11 +52,11 @@ static bool remarks_at_rest(const config *c) {
 
 /* m: the shortest way from one place to another, which leads across the faces of periodic axes, too. */
 static double remarks_way(const config *c, const double from[3], const double to[3]) {
-  const double length[3] = {c->nx * c->dx, c->ny * c->dy, c->nz * c->dz};
   double d[3];
   for (int axis = 0; axis < 3; axis++) {
-    d[axis] = fabs(to[axis] - from[axis]);
-    if (c->boundary[2 * axis] == BOUNDARY_PERIODIC) d[axis] = fmin(d[axis], length[axis] - d[axis]);
+    const config_axis a = config_axis_of(c, axis);
+    d[axis] = a.spacing > 0 ? to[axis] - from[axis] : 0;
+    if (a.periodic) d[axis] = remainder(d[axis], a.points * a.spacing);
   }
   return hypot(hypot(d[0], d[1]), d[2]);
 }

@@ -46,6 +46,7 @@ static const char *const FACE_KEYS[FACE_COUNT] = {"[boundary] x_lo", "[boundary]
 
 static void add_boundaries(fingerprint *f, const config *c, error *e) {
   for (int i = 0; i < FACE_COUNT; i++) {
+    if (c->boundary[i] == BOUNDARY_NONE) continue;
     const char *name = boundary_name(c->boundary[i]);
     if (c->boundary[i] == BOUNDARY_FIXED)
       add_key(f, e, FACE_KEYS[i], "%s %.17g", name, c->boundary_value);
@@ -80,11 +81,13 @@ static void add_physics(fingerprint *f, const save_queue *s, error *e) {
 static void add_sources(fingerprint *f, const config *c, const sources *all, error *e) {
   for (int i = 0; i < c->source_count; i++) {
     const source_config *s = &c->sources[i];
-    char key[32];
+    char key[48];
     snprintf(key, sizeof key, "[source.%d]", s->number);
     add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s%s, f0 %.17g, t0 %.17g, amplitude %.17g",
             s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file,
             all->uses[i].columns == WAVELET_SPLINE ? " as a spline" : "", s->f0, s->t0, s->amplitude);
+    snprintf(key, sizeof key, "[source.%d] on a neumann face", s->number);
+    if (sources_mirrored(c, s)) add_key(f, e, key, "weights are divided by 1/2"); /* as they once were not */
   }
 }
 

@@ -114,11 +114,7 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
   for (int k = 0; k < steps; k++)
     assert_true(!pass.samples[k] || (receivers_due(r, step + k + 1) && k < steps - 1));
   for (int k = 0; k < steps - 1; k++) {
-    const sample_args sample = {memory + slab_offset(r->slab, 0, 0, 0),
-                                r->slab->pitch,
-                                r->slab->plane,
-                                r->places,
-                                r->local,
+    const sample_args sample = {memory + slab_offset(r->slab, 0, 0, 0), r->slab->plane, r->places, r->local,
                                 pass.samples[k]};
     load_field(r->slab, memory, staging, step + k + 1, values);
     if (!pass.samples[k]) continue;

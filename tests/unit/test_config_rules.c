@@ -23,6 +23,51 @@ static void test_small_grids(void **state) {
       "command line: [boundary] width = 6: with nz = 6 no point is left between the absorbing layers");
 }
 
+/* An axis of one point has no faces, no spacing and no outside; a 1D run has two of them. */
+static void test_axes_of_one_point(void **state) {
+  (void)state;
+  static const refused cases[] = {
+      {WAVE "[boundary]\nz = periodic\ny_lo = neumann\n", "grid.ny=1",
+       "t.ini:15: [boundary] y_lo: only where ny > 1"},
+      {"[grid]\nnx = 1\nny = 1\nnz = 9\n[time]\nsteps = 1\n", "boundary.x=fixed",
+       "command line: [boundary] x: only where nx > 1"},
+      {BASE, "grid.nx=1",
+       "command line: [grid] nx = 1 with ny = 9: a 2D run is a section along x, with ny = 1: swap the axes x "
+       "and "
+       "y"},
+      {"[grid]\nnx = 1\nny = 4\nnz = 9\n[time]\nsteps = 1\n[boundary]\nx = periodic\n", NULL,
+       "t.ini:2: [grid] nx = 1 with ny = 4: a 2D run is a section along x, with ny = 1: swap the axes x and "
+       "y"},
+  };
+  static const char *const all[] = {"fixed", "dirichlet", "neumann", "periodic", "absorbing"};
+  run_refused(cases, COUNT(cases));
+  for (int i = 0; i < COUNT(all); i++)
+    for (int nx = 1; nx < 50; nx += 48) {
+      char text[512];
+      snprintf(text, sizeof text,
+               "[equation]\ntype = wave\n[grid]\nnx = %d\nny = 1\nnz = 49\ndy = 1e9\n[time]\nsteps = "
+               "1\n[boundary]\n"
+               "all = %s\n[source.1]\nposition = 0 1e20 0\nf0 = 1\n[receivers]\npoints = 0 -1e20 7\n",
+               nx, all[i]);
+      config c = expect_taken(text, "initial.u=gaussian");
+      assert_true(c.boundary[FACE_Y_LO] == BOUNDARY_NONE && c.boundary[FACE_Y_HI] == BOUNDARY_NONE);
+      assert_int_equal(c.boundary[FACE_X_HI], nx == 1 ? BOUNDARY_NONE : i);
+      assert_int_equal(c.boundary[FACE_Z_HI], i);
+      assert_true(config_layer_width(&c, FACE_Y_LO) == 0 && c.gaussian_width == 4.8 &&
+                  config_coarsest(&c) == 1);
+      config_free(&c);
+    }
+}
+
+/* Along a periodic axis every place is inside. */
+static void test_positions_modulo_the_period(void **state) {
+  (void)state;
+  config c = expect_taken(BASE "[boundary]\nx = periodic\nz = periodic\n",
+                          "receivers.points=7.5 0 9.999, -1e9 8 1e12, 8 1 10");
+  assert_int_equal(c.receiver_count, 3);
+  config_free(&c);
+}
+
 /* Faces belong to the grid, also where rounding moves them: 7 * 0.7 < 4.9. */
 static void test_positions_on_faces(void **state) {
   (void)state;
@@ -213,8 +258,11 @@ static void test_outside(void **state) {
        "t.ini:14: [source.3] position: 0 0 7 is outside the grid, where z is from 8 to 138"},
       {BASE "[receivers]\nline = 0 0 0 0 0 10 11\n", NULL,
        "t.ini:8: [receivers] line: receiver 11 of 11, at 0 0 10 is outside the grid, where z is from 0 to 9"},
-      {BASE "[receivers]\nline = 0 0 0 0 0 10 10\n", "grid.nx=1",
+      {BASE "[receivers]\nline = 0 0 0 0 0 10 10\n", "grid.ny=1",
        "t.ini:8: [receivers] line: receiver 10 of 10, at 0 0 10 is outside the grid, where z is from 0 to 9"},
+      {BASE "[receivers]\nline = 0 0 0 0 -7 10 11\n[boundary]\nz = periodic\n", NULL,
+       "t.ini:8: [receivers] line: receiver 2 of 11, at 0 -0.7 1 is outside the grid, where y is from 0 to "
+       "8"},
   };
   run_refused(cases, COUNT(cases));
 }
@@ -253,11 +301,12 @@ static void test_every_rule_was_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
-      cmocka_unit_test(test_report_of_its_own),   cmocka_unit_test(test_idle),
-      cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
-      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
-      cmocka_unit_test(test_report_over_inputs),  cmocka_unit_test(test_cleared),
+      cmocka_unit_test(test_small_grids),        cmocka_unit_test(test_positions_on_faces),
+      cmocka_unit_test(test_axes_of_one_point),  cmocka_unit_test(test_positions_modulo_the_period),
+      cmocka_unit_test(test_report_of_its_own),  cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_only_with),          cmocka_unit_test(test_values_refused),
+      cmocka_unit_test(test_boundaries_refused), cmocka_unit_test(test_outside),
+      cmocka_unit_test(test_report_over_inputs), cmocka_unit_test(test_cleared),
       cmocka_unit_test(test_every_rule_was_seen),
   };
   return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -46,6 +46,7 @@ static placed some_receiver(const wavefront_args *a, uint64_t *random) {
   const int x = some_place(f->nx, 0, false, &r.fx, random);
   const int y = some_place(f->ny, tile * a->rows - wavefront_lean(a) * k, false, &r.fy, random);
   const int z = some_place(f->nz, seam + GHOST_REACH * k, a->upper, &r.fz, random);
+  r.next_y = (ptrdiff_t)f->pitch, r.next_x = 1;
   r.at = z * (ptrdiff_t)f->plane + y * (ptrdiff_t)f->pitch + x;
   return (placed){2 * z + (r.fz != 0), y + (r.fy != 0), r};
 }
@@ -82,7 +83,7 @@ static void recorders_clear(recorders *r) {
 
 /* What step k should have recorded, from its whole output `u`. */
 static void recorders_expect(recorders *r, const kernel_args *f, int k, const float *u) {
-  const sample_args sample = {u, f->pitch, f->plane, r->places, r->count, r->expected[k]};
+  const sample_args sample = {u, f->plane, r->places, r->count, r->expected[k]};
   operation_sample.host(&sample, 0, 1);
 }
 
