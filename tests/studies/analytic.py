@@ -92,6 +92,19 @@ def spread_source(t, source, receiver, spacing, velocity, f0):
                for s, ws in corners(source, spacing) for r, wr in corners(receiver, spacing))
 
 
+def lower_source(t, source, receiver, axes, spacing, velocity, f0):
+    """u of a source in an unbounded medium of one (x) or two axes (x, z): the y of the positions, in 1D their z too, do not
+    count. 2D: the Green's function v / (2 pi sqrt(v^2 t^2 - r^2)), in frequency a Hankel function, over all past times, which
+    are r / v cosh(q). 1D: v / 2 times the integral of s."""
+    used = [2] if axes == 1 else [0, 2]
+    r = np.linalg.norm(np.subtract(receiver, source)[used])
+    if axes == 1:
+        late = t - r / velocity - 1.5 / f0
+        return spacing * velocity / 2 * (late * np.exp(-(np.pi * f0 * late)**2))
+    q = np.linspace(0, np.arccosh(max(t[-1] * velocity / r, 1) + 1), 4001)[:, None]
+    return spacing**2 * np.trapz(ricker(t - r / velocity * np.cosh(q), f0), q, axis=0) / (2 * np.pi)
+
+
 def misfit(found, expected):
     """Relative L2 difference."""
     return float(np.linalg.norm(np.subtract(found, expected, dtype=np.float64)) / np.linalg.norm(expected))

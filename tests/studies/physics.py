@@ -75,12 +75,40 @@ def source(program):
 
 
 @case
+def lower_dimensions(program):
+    """2D and 1D runs, on one rank and on three, against their Green's functions; jacobi's missing axis."""
+    for axes in (2, 1):
+        for ranks in (0, 3):
+            below(f"{axes}D on {max(ranks, 1)} ranks: misfit", study_waves.lower(program, axes, 10, 0.25, ranks), 0.01)
+    field = np.random.default_rng(5).uniform(-1, 1, (9, 1, 12)).astype(np.float32)
+    write_field(program.folder / "one.h5", field)
+    write_field(program.folder / "four.h5", field.repeat(4, axis=1))
+    found = []
+    for name, ny in (("one", 1), ("four", 4)):  # equal planes, periodic along y, are what an axis of one point stands for
+        program.succeed("-q", program.config({"grid.nx": 12, "grid.ny": ny, "grid.nz": 9, "initial.u": f"{name}.h5:/u",
+                        "boundary.value": 0.7, "jacobi.y": "0.05 -0.02 0.03 0.01", "time.steps": 5,
+                        "boundary.y": "periodic" if ny > 1 else None}))
+        found.append(program.field(5)[:, 0])
+    below("jacobi, an axis of one point against four equal planes", np.abs(found[0] - found[1]).max(), 1e-6)
+
+
+@case
+def around(program):
+    """Positions on periodic axes count modulo the period."""
+    for what, value in zip(("traces", "fields"), study_waves.around(program)):
+        below(f"a shot moved across the faces: {what}", value, 1e-6)
+
+
+@case
 def mirrors(program):
-    """A free surface (dirichlet) and a rigid wall (neumann) are image sources."""
+    """A free surface (dirichlet) and a rigid wall (neumann) are image sources; on the wall, sources are their own."""
     for boundary in ("dirichlet", "neumann"):
         exact, twice = study_waves.mirror(program, boundary)
         below(f"{boundary}: misfit to source and image", exact, 0.01)
         below(f"{boundary}: misfit to twice the domain with two sources", twice, 2e-5)
+    for depth in (0, 0.3, 1):
+        _, twice = study_waves.mirror(program, "neumann", depth=depth)
+        below(f"neumann, {depth} points below the wall: misfit to twice the domain with two sources", twice, 2e-5)
 
 
 @case
@@ -111,8 +139,10 @@ def heat_content(program):
 
 @case
 def reciprocity(program):
-    """Source and receiver swapped give the same trace in a rough closed box, on and off the grid."""
+    """Source and receiver swapped give the same trace in a rough closed box, on and off the grid and at all faces."""
     below("largest misfit of 6 pairs", max(study_waves.reciprocity(program)), 1e-5)
+    found = study_waves.reciprocity(program, study_waves.FACES, 400, study_waves.AT_FACES)
+    below(f"largest misfit of {len(found)} pairs at faces of all kinds", max(found), 1e-5)
 
 
 @case
@@ -140,13 +170,20 @@ PLACES = {"source.1.position": "117 86 148", "source.1.wavelet": "ricker", "sour
           "source.3.position": "31.7 52.2 110", "source.3.wavelet": "ricker", "source.3.f0": 20, "source.3.amplitude": -2,
           "receivers.line": "20.5 33 5 150 90.1 430 86"}
 WAVE = {"equation.type": "wave", "medium.velocity": "model.h5:/vp", "initial.u": "in.h5:/u"}
+PLANE = {"equation.type": "wave", "medium.velocity": 2000, "initial.u": "random", "grid.ny": 1, **PLACES}
+SILENT = dict.fromkeys(PLACES)
 SETTINGS = ({}, {"parallel.overlap": "off"}, {"device.kernel": "reference", "device.threads": 3})
 MIXED = {"boundary.x": "periodic", "boundary.y_lo": "dirichlet", "boundary.y_hi": "neumann", "boundary.z_lo": "dirichlet",
          "boundary.z_hi": "absorbing", "boundary.width": 13}
 BITS = {"fixed": {**WAVE, **PLACES, "boundary.all": "fixed", "boundary.value": 0.3},
         "dirichlet": {**WAVE, **PLACES, "boundary.all": "dirichlet"},
         "neumann": {**WAVE, **PLACES, "boundary.all": "neumann"},
-        "periodic": {**WAVE, **PLACES, "boundary.all": "periodic", "equation.space_order": 6},
+        "periodic": {**WAVE, **PLACES, "boundary.all": "periodic", "equation.space_order": 6,
+                     "source.2.position": "175.5 125.1 446", "receivers.line": "-20.5 33 5 350 190.1 860 86"},
+        "2D": {**PLANE, **MIXED, "boundary.y_lo": None, "boundary.y_hi": None},
+        "2D, periodic": {**PLANE, "boundary.all": "periodic", "source.2.position": "175.5 9 446"},
+        "2D, heat": {**PLANE, "equation.type": "heat", "boundary.all": "neumann", "medium.velocity": None, **SILENT},
+        "1D": {**PLANE, "grid.nx": 1, "boundary.z_lo": "neumann", "boundary.z_hi": "absorbing", "boundary.width": 13},
         "absorbing": {**WAVE, **PLACES, "boundary.all": "absorbing", "boundary.width": 5},
         "mixed": {**WAVE, **PLACES, **MIXED},
         "mixed, one velocity": {**WAVE, **PLACES, **MIXED, "medium.velocity": 2000, "equation.space_order": 4},
@@ -180,7 +217,7 @@ def run_for_bits(program, shape, changes, way):
     keys = {**study_waves.wave_keys(shape), "medium.velocity": None, "boundary.all": None, "time.steps": 60, **changes}
     keys.update((k, v) for k, v in way.items() if k != "np")
     program.succeed("-q", program.config(keys), np=way["np"])
-    if "receivers.line" not in keys:
+    if not keys.get("receivers.line"):
         return [program.field(60)]
     with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
         return [program.field(60), file["u"][...]]

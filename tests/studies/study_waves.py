@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analytic import leapfrog_energy, misfit, np, point_source, spread_source, trapezoid, weight_sum
+from analytic import leapfrog_energy, lower_source, misfit, np, point_source, spread_source, trapezoid, weight_sum
 from harness import check, h5py, skip, write_field
 
 VELOCITY, SPACING = 2000.0, 10.0  # m/s, m; of the homogeneous media
@@ -60,11 +60,29 @@ def homogeneous(program, points, cfl, source_part=(0, 0, 0), receiver_part=(0, 0
     return misfit(traces, near), misfit(traces, exact)
 
 
-def mirror(program, boundary, points=10, cfl=0.25):
+def lower(program, axes, points, cfl, np_=0):
+    """As homogeneous(), on the grid, of a 2D (axes = 2) or a 1D run along z, whose y, and in 1D x, are any numbers."""
+    f0, half = VELOCITY / (points * SPACING), int(np.ceil(22 + 1.5 * points))
+    source = np.array([half if axes == 2 else -7, 1e7, half]) * SPACING
+    receivers = source + np.array([[20, 0, 8], [0, -15, 11], [0, 3e5, -20], [12, 1, 12], [-9, 10, 10]]) * SPACING
+    n = 2 * half + 1
+    keys = wave_keys((n, 1, n if axes == 2 else 1), boundary__all="neumann", time__cfl=cfl, time__steps=None,
+                     time__end_time=(21 + 3 * points) * SPACING / VELOCITY, grid__dy=1e-3, **source_keys(1, source, f0))
+    t, traces = shoot(program, keys, receivers, np_)
+    last = max(program.folder.glob("out/u.*.hdf"))
+    with h5py.File(last, "r") as file:
+        bound = 2 / (VELOCITY * np.sqrt(weight_sum(8, [SPACING] * axes)))
+        check(0.98 * cfl * bound < file.attrs["dt"] <= cfl * bound, f"dt {file.attrs['dt']}: the bound is {bound}")
+        check(list(file["VTKHDF"].attrs["WholeExtent"]) == [0, n - 1 if axes == 2 else 0, 0, 0, 0, n - 1], "the extent")
+    last.unlink()
+    return misfit(traces, np.stack([lower_source(t, source, r, axes, SPACING, VELOCITY, f0) for r in receivers], 1))
+
+
+def mirror(program, boundary, points=10, cfl=0.25, depth=7):
     """A source below the z_lo face: the misfit to the source plus its image, and to the run of twice the domain with
-    the image as a second source."""
+    the image as a second source. depth, in spacings: on the face it is its own image, twice as strong."""
     sign = {"dirichlet": -1, "neumann": 1}[boundary]
-    f0, depth, n, deep = VELOCITY / (points * SPACING), 7, 81, 46
+    f0, n, deep = VELOCITY / (points * SPACING), 81, 46
     middle, dt = n // 2, stable_dt(SPACING, cfl=cfl)
     offsets = np.array([[12, 0, 3], [0, 9, 7], [-8, 6, 11], [0, 0, 15]]) + np.array([middle, middle, 0])
     common = dict(time__dt=repr(float(dt)), time__end_time=55 * SPACING / VELOCITY, time__steps=None)
@@ -136,17 +154,41 @@ def heat_content(program, field, steps):
     return last / first - 1
 
 
-def reciprocity(program, boundary="dirichlet", steps=1500):
+def reciprocity(program, boundary="dirichlet", steps=1500, places=None):
     """Misfit of the traces with source and receiver swapped, for pairs on and off the grid in a rough model. Injection is
-    dt^2 v^2 s at each corner, the step matrix v^2 times a symmetric one: the traces are equal without any scaling,
-    whatever the velocities at the two places are."""
+    dt^2 v^2 s at each corner, over the point's share of its cell, the step matrix v^2 times a symmetric one: the traces are
+    equal without any scaling, whatever the velocities at the two places are."""
     shape, spacing = (27, 31, 35), np.array([10.0, 10.0, 10.0])
     write_field(program.folder / "model.h5", rough_model(shape), "vp")
-    places = np.array([[60, 70, 50], [280, 250, 220], [123.4, 87.6, 198.7], [255.1, 210.9, 41.3]])
-    keys = wave_keys(shape, spacing, medium__velocity="model.h5:/vp", time__steps=steps, boundary__all=boundary,
-                     boundary__width=6 if boundary == "absorbing" else None)
+    if places is None:
+        places = np.array([[60, 70, 50], [280, 250, 220], [123.4, 87.6, 198.7], [255.1, 210.9, 41.3]])
+    faces = boundary if isinstance(boundary, dict) else {"boundary.all": boundary}
+    keys = {**wave_keys(shape, spacing, medium__velocity="model.h5:/vp", time__steps=steps,
+                        boundary__width=6 if boundary == "absorbing" else None), **faces}
     traces = [shoot(program, {**keys, **source_keys(1, place, 25)}, places)[1] for place in places]
     return [misfit(traces[i][:, j], traces[j][:, i]) for i in range(len(places)) for j in range(i)]
+
+
+# Pairs on, within a cell of, and one point off every kind of face, edges and corners among them. Nothing is on a dirichlet
+# face itself, where the field is 0.
+FACES = {"boundary.x_lo": "neumann", "boundary.x_hi": "dirichlet", "boundary.y": "periodic", "boundary.z_lo": "fixed",
+         "boundary.z_hi": "neumann"}
+AT_FACES = np.array([[0, 120, 130], [3.4, 87.6, 150], [10, 100, 80], [338.5, 130, 120], [336.5, 42, 77], [170, 307.3, 100],
+                     [160, -4, 0], [150, 614, 2.5], [0, 100, 260], [5.5, 309.9, 257.1], [337, 303.3, 251], [120, 111, 260]])
+
+
+def around(program, spacing=SPACING, shape=(24, 20, 28)):
+    """A source and receivers in a periodic box, and all of them moved so that they come to lie across its faces, some a few
+    periods off: (the largest difference of the traces, that of the fields, moved back). Nothing may differ."""
+    size, moved = spacing * np.array(shape[::-1]), np.array([13, 11, 17])
+    source, receivers = size * [0.51, 0.48, 0.32], size * np.random.default_rng(6).random((20, 3))
+    found = []
+    for shift, periods in ((moved * 0, 0), (moved, np.random.default_rng(7).integers(-3, 4, (20, 3)))):
+        keys = wave_keys(shape, spacing, boundary__all="periodic", time__steps=90)
+        keys.update(source_keys(1, np.round((source + spacing * shift) * 64) / 64 - size * (shift > 0), 30))
+        at = np.round((receivers + spacing * shift) * 64) / 64 + periods * size
+        found.append((shoot(program, keys, at, 2)[1], np.roll(program.field(90), -shift[::-1], (0, 1, 2))))
+    return [np.abs(a - b).max() / np.abs(a).max() for a, b in zip(*found)]
 
 
 # --- against another program --------------------------------------------------------------------------------------
