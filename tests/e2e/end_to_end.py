@@ -378,9 +378,13 @@ def initial(program):
     gaussian = {"initial.center": "11 7 20", "initial.width": 3, "initial.amplitude": -2, "grid.dx": 2, "grid.origin": "1 2 3"}
     z, y, x = np.meshgrid(*(np.arange(n) for n in (19, 12, 20)), indexing="ij")
     bump = -2 * np.exp(-((1 + 2 * x - 11) ** 2 + (2 + y - 7) ** 2 + (3 + z - 20) ** 2) / (2 * 3**2))
+    far = {**gaussian, "boundary.x": "periodic", "boundary.z": "periodic"}
+    around = {width: bump_around(width, 1 + 2 * x - 41, 2 + y - 7, 3 + z + 54) for width in (3, 7.5, 9, 40)}
     seen = []
     for changes, expected in (({"initial.u": "zero"}, 0), ({"initial.u": "-1.5e2"}, -150),
                               ({"initial.u": "gaussian", **gaussian}, bump), ({"initial.u": "random"}, None),
+                              *(({"initial.u": "gaussian", **far, "initial.width": width, "initial.center": "41 7 -54"}, u)
+                                for width, u in around.items()),
                               ({"initial.u": "random", "initial.seed": 7}, None)):
         config = program.config({**changes, "output.every": 3})
         program.succeed(config)
@@ -399,6 +403,12 @@ def initial(program):
     warn_of_center(program, gaussian)
 
 
+def bump_around(width, x, y, z):
+    """The sum over the images that periods of 40 m along x and 19 m along z make of a gaussian."""
+    images = lambda r, period: sum(np.exp(-((r + k * period) / width)**2 / 2) for k in range(-60, 60))
+    return -2 * images(x, 40) * np.exp(-(y / width)**2 / 2) * images(z, 19)
+
+
 def warn_of_center(program, gaussian):
     """A gaussian with its middle outside the grid is a warning; on the grid's face it is none."""
     config = program.config({"initial.u": "gaussian", **gaussian})
@@ -411,6 +421,7 @@ def warn_of_center(program, gaussian):
 
 SHOT = {"equation.type": "wave", "initial.u": "zero", "source.1.position": "9 6 9", "source.1.f0": 90, "time.dt": 2e-4,
         "time.steps": 100, "receivers.points": "9 2 9, 15 6 9"}
+SLOW = {"source.1.f0": 10, "source.1.t0": 0.1}
 SILENT = "nothing can happen: the initial field is 0, and nothing changes it"
 SOURCES = "every source has amplitude 0 or lies on a dirichlet face, where the field is 0"
 RECEIVERS = "every receiver lies on a dirichlet face, where the field is 0"
@@ -423,10 +434,13 @@ REMARKS = (  # changes to SHOT, and what the run warns of
     ({"receivers.points": "9 0 9, 9 1 10", "boundary.y_lo": "dirichlet"}, []),
     ({"source.1.t0": 0.04}, ["no wave comes to a receiver: the first one would at about 0.03156 s, the run ends at 0.02 s"]),
     ({"source.1.t0": 0.04, "initial.u": "random"}, []), ({"source.1.t0": 0.04, "time.steps": 200}, []),
-    ({"medium.velocity": 150, "source.1.f0": 10, "source.1.t0": 0.1}, [
+    ({"medium.velocity": 150, **SLOW}, [
         "no wave comes to a receiver: the first one would at about 0.02667 s, the run ends at 0.02 s"]),
-    ({"medium.velocity": 500, "source.1.f0": 10, "source.1.t0": 0.1, "source.1.position": "1 6 9",
-      "receivers.points": "15 6 9", "boundary.x": "periodic"}, []))  # straight it would take 0.028 s
+    ({"medium.velocity": 500, **SLOW, "source.1.position": "1 6 9", "receivers.points": "15 6 9",
+      "boundary.x": "periodic"}, []),  # straight it would take 0.028 s
+    ({"medium.velocity": 500, **SLOW, "source.1.position": "-39 6 9", "receivers.points": "95 6 9",
+      "boundary.x": "periodic"}, []),  # likewise, periods off
+    ({"medium.velocity": 500, **SLOW, "source.1.position": "9 -1e9 9", "grid.ny": 1, "boundary.all": "dirichlet"}, []))
 
 
 @case

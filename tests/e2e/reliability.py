@@ -208,7 +208,21 @@ def restart_refused(program):
     program.succeed(config, "medium.velocity=in.h5:/v", "checkpoint.path=out/rough", "output.path=out/rough")
     program.fail(2, ["out/rough.00000008.h5", "[medium] velocity"], "-q", "--restart", "auto", config,
                  "medium.velocity=in.h5:/upside_down", "checkpoint.path=out/rough")
+    missing_axis(program)
     fall_back(program, config, good)
+
+
+def missing_axis(program):
+    """Nothing of an axis of one point counts. Sources on walls had half their weight in earlier versions: a checkpoint says so."""
+    keys = {"grid.nx": 20, "grid.ny": 1, "grid.nz": 26, "equation.type": "wave", "time.steps": 8, "checkpoint.every_steps": 4,
+            "boundary.z": "neumann", "source.1.position": "9 1e5 0.25", "source.1.f0": 50, "checkpoint.path": "out/flat"}
+    config = program.config(keys, "flat.ini")
+    for position, told in (("9 1e5 0.25", True), ("9 1e5 1", False), ("9 3 24.5", True)):
+        program.succeed("-q", config, f"source.1.position={position}")
+        state = "out/flat.00000008.h5"
+        program.succeed("-q", "-n", "--restart", state, config, f"source.1.position={position}", "grid.dy=77")
+        said = b"[source.1] on a neumann face" in (program.folder / state).read_bytes()
+        check(said == told, f"source at {position}: of a neumann face: {said}")
 
 
 def fall_back(program, config, good):

@@ -29,7 +29,7 @@ def random_shot(program, seed):
             faces.update({f"boundary.{axis}_{side}": choose.choice(KINDS) for side in ("lo", "hi")})
     with h5py.File(program.folder / "v.h5", "w") as file:
         file["v"] = np.random.default_rng(seed).uniform(1500, 3000, (nz, ny, nx)).astype(np.float32)
-    place = " ".join(f"{choose.uniform(4, n - 5) * 10:.1f}" for n in (nx, ny, nz))
+    place = " ".join(f"{choose.uniform(0, n - 1) * h:.1f}" for n, h in ((nx, 10), (ny, 9), (nz, 11)))
     return {"grid.nx": nx, "grid.ny": ny, "grid.nz": nz, "grid.dx": 10, "grid.dy": 9, "grid.dz": 11, "time.steps": STEPS,
             "equation.type": "wave", "equation.space_order": choose.choice((2, 4, 6, 8, 8, 8)), "medium.velocity": "v.h5:/v",
             "boundary.width": width, "source.1.position": place, "source.1.f0": 30, "checkpoint.every_steps": HALF, **faces}

@@ -29,10 +29,14 @@ RUNS = {"jacobi": {},
         "wave, fixed": {**WAVE, "boundary.value": 0.3},
         "wave, reflecting": {**WAVE, "boundary.all": "neumann", "boundary.z_lo": "dirichlet",
                              "boundary.y_hi": "dirichlet"},
-        "wave, z and x periodic": {**WAVE, "boundary.x": "periodic", "boundary.y": "neumann",
-                                   "boundary.z": "periodic"},
-        "wave, y and z periodic": {**WAVE, "boundary.x": "neumann", "boundary.y": "periodic",
-                                   "boundary.z": "periodic"},
+        "wave, z and x periodic": {**WAVE, "boundary.x": "periodic", "boundary.y": "neumann", "boundary.z": "periodic",
+                                   "source.2.position": "325 455.5 516", "receivers.line": "20.5 33 5 345 460 530 86"},
+        "wave, y and z periodic": {**WAVE, "boundary.x": "neumann", "boundary.y": "periodic", "boundary.z": "periodic",
+                                   "source.2.position": "31.7 465 516", "receivers.line": "20.5 33 5 320 490 530 86"},
+        "wave, 2D": {**WAVE, "grid.ny": 1, "medium.velocity": 2000, "initial.u": "random", "boundary.x": "periodic",
+                     "boundary.z": "neumann"},
+        "wave, 1D": {**WAVE, "grid.nx": 1, "grid.ny": 1, "medium.velocity": 2000, "initial.u": "random",
+                     "boundary.z": "periodic", "receivers.line": "0 0 5 0 0 530 86"},
         "wave, absorbing": {**WAVE, "boundary.all": "absorbing", "boundary.width": 7, "boundary.z_lo": "dirichlet",
                             "boundary.y_lo": "neumann"},
         "jacobi, all periodic": {"boundary.all": "periodic"}}
@@ -67,6 +71,7 @@ def prepare_receivers(program, shape):
     sources = [[float(x) / 10 for x in text.split()] for key, text in PLACES.items() if key.endswith("position")]
     places[500:500 + len(sources)] = sources
     write_field(program.folder / "places.h5", 10 * random.permutation(places), "xyz")
+    write_field(program.folder / "around.h5", 10 * random.permutation(places) * [1.03, 1, 1.01], "xyz")  # some beyond the last
 
 
 def answer(program, keys, *args, ranks=0):
@@ -156,7 +161,8 @@ def receivers(program):
     for name, (changes, intervals) in runs.items():
         changes = {**changes, "receivers.line": None}
         for every in intervals:
-            keys = keys_of({**changes, "receivers.positions": "places.h5:/xyz", "receivers.every": every,
+            places = "around.h5:/xyz" if "z and x periodic" in name else "places.h5:/xyz"
+            keys = keys_of({**changes, "receivers.positions": places, "receivers.every": every,
                             "checkpoint.path": "out/c"}, DEEP)
             if name == "jacobi":
                 keys.update({f"grid.d{axis}": 10 for axis in "xyz"})

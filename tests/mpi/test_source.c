@@ -256,7 +256,8 @@ static void bad_files_are_refused(void) {
 /* --- sources ---------------------------------------------------------------------------------------------------- */
 
 /* Sources on points (the last of all axes and both sides of every cut between ranks included) and between points;
- * several at one place, far more than wavelets; some on faces that are held. */
+ * several at one place, far more than wavelets; some on faces that are held or neumann; along z, which is periodic, some
+ * between the last plane and the first, or a period off. */
 static source_config *make_sources(int count) {
   source_config *list = calloc((size_t)count, sizeof *list);
   uint64_t seed = 11;
@@ -282,6 +283,7 @@ static source_config *make_sources(int count) {
     if (i > 3 && i % 6 == 5) memcpy(s->position, list[i - 3].position, sizeof s->position);
     if (i >= NZ) continue;
     s->position[2] = 0.1 * i - 5; /* every plane */
+    if (i % 3 == 1) s->position[2] = 0.1 * (NZ - 1 + (i % 2 ? 0.6 : 0.25 + 2 * NZ)) - 5;
   }
   return list;
 }
@@ -298,15 +300,18 @@ static void expect_step(const config *c, const table tables[2], const kernel_arg
     double f[3];
     int at[3];
     for (int axis = 0; axis < 3; axis++) {
-      const double p = (s->position[axis] + 5) / 0.1, near = round(p);
+      double p = (s->position[axis] + 5) / 0.1;
+      while (axis == 2 && p > NZ) p -= NZ;
+      const double near = round(p);
       at[axis] = (int)(fabs(p - near) < 1e-12 ? near : p);
       f[axis] = fabs(p - near) < 1e-12 ? 0 : p - at[axis];
     }
     for (int k = 0; k < 8; k++) {
       const int dz = k >> 2, dy = k >> 1 & 1, dx = k & 1;
-      const double w = (dz ? f[2] : 1 - f[2]) * (dy ? f[1] : 1 - f[1]) * (dx ? f[0] : 1 - f[0]);
+      const double w = (dz ? f[2] : 1 - f[2]) * (dy ? f[1] : 1 - f[1]) * (dx ? f[0] : 1 - f[0]) *
+                       (at[1] + dy == 0 || at[1] + dy == NY - 1 ? 2 : 1) * (at[0] + dx == NX - 1 ? 2 : 1);
       if (w == 0) continue;
-      float *sum = &sums[at[2] + dz][at[1] + dy][at[0] + dx];
+      float *sum = &sums[(at[2] + dz) % NZ][at[1] + dy][at[0] + dx];
       *sum = fmaf((float)w, value_of(s, t, DT, step), *sum);
     }
   }
@@ -393,6 +398,9 @@ static void all_sources(device *dev) {
   const int counts[] = {3000, 60, 1};
   for (int i = 0; i < 3; i++) {
     config c = {.nx = NX, .ny = NY, .nz = NZ, .dx = 0.1, .dy = 0.1, .dz = 0.1, .origin = {-5, -5, -5}};
+    c.boundary[FACE_X_LO] = BOUNDARY_DIRICHLET;
+    c.boundary[FACE_X_HI] = c.boundary[FACE_Y_LO] = c.boundary[FACE_Y_HI] = BOUNDARY_NEUMANN;
+    c.boundary[FACE_Z_LO] = c.boundary[FACE_Z_HI] = BOUNDARY_PERIODIC;
     c.source_count = counts[i];
     c.sources = make_sources(counts[i]);
     run_sources(dev, &c, 0, 0, 3);
