@@ -213,7 +213,7 @@ const config_key config_keys[] = {
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = config_default_center,
    .only_with = &GAUSSIAN,
    .otherwise = "the middle of the grid", .unit = "m",
-   .doc = "x y z of the middle of the gaussian, which periodic axes repeat; outside the grid is a warning"},
+   .doc = "x y z of its middle; outside the grid: a warning; periodic axes: images add up"},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = config_default_width,
    .only_with = &GAUSSIAN,
    .otherwise = "a tenth of the longest side", .unit = "m", .doc = "standard deviation of the gaussian"},

@@ -60,9 +60,8 @@ static void sources_spread_point(source_spread *w, const slab *b, int z, source_
  * that half, and source and receiver are reciprocal. */
 static double sources_image(const config *c, int axis, int index) {
   const enum boundary_kind *faces = &c->boundary[2 * axis];
-  const int last = config_axis_of(c, axis).points - 1;
-  return (index == 0 && faces[0] == BOUNDARY_NEUMANN) || (index == last && faces[1] == BOUNDARY_NEUMANN) ? 2
-                                                                                                         : 1;
+  const bool lo = index == 0, hi = index == config_axis_of(c, axis).points - 1;
+  return (lo && faces[0] == BOUNDARY_NEUMANN) || (hi && faces[1] == BOUNDARY_NEUMANN) ? 2 : 1;
 }
 
 /* Appends the points around a source that lie in planes of the slab and whose weight is not 0. */
