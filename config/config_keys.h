@@ -258,7 +258,7 @@ const config_key config_keys[] = {
            "source is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D a quarter)."},
 
   {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, positions_choices),
-   .unit = "m", .doc = "dataset of shape (n, 3), rows x y z"},
+   .unit = "m", .doc = "dataset of shape (n, 3), rows x y z; places as a source's"},
   {"receivers", "line", VALUE_LINE, .range = &CENTER, TAG(receivers, line_choices), .only_with = &NO_POSITIONS,
    .unit = "m", .doc = "receivers along a line"},
   {"receivers", "points", VALUE_POINTS, .range = &CENTER, TAG(receivers, points_choices), .only_with = &NO_LINE,

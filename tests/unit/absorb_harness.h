@@ -18,6 +18,7 @@ enum { SLABS_MAX = 4 };
 #define N BOUNDARY_NEUMANN
 #define P BOUNDARY_PERIODIC
 #define F BOUNDARY_FIXED
+#define O BOUNDARY_NONE
 
 /* How the work of a step is divided; the answer must not depend on it. */
 typedef struct cutting {

@@ -24,9 +24,10 @@ enum { STEPS = 40, LONG_STEPS = 8, LONG_NY = 61, LONG_NZ = 110 };
 /* --- bits ----------------------------------------------------------------------------------------------- */
 
 static const enum boundary_kind MIXES[][FACE_COUNT] = {
-    {A, A, A, A, A, A}, {A, D, N, A, D, A}, {A, A, P, P, A, N}, {P, P, A, F, N, A}, {D, A, A, A, A, D},
-    {N, D, F, A, P, P}, {A, A, N, D, F, F}, {F, A, A, F, F, N}, {A, A, A, A, D, A}, {A, A, N, A, A, A},
-    {F, A, A, N, F, A}, {A, A, F, A, F, A}, {A, A, D, A, A, A}, {A, F, A, N, A, D}};
+    {A, A, A, A, A, A}, {A, D, N, A, D, A}, {A, A, P, P, A, N}, {P, P, A, F, N, A},
+    {D, A, A, A, A, D}, {N, D, F, A, P, P}, {A, A, N, D, F, F}, {F, A, A, F, F, N},
+    {A, A, A, A, D, A}, {A, A, N, A, A, A}, {F, A, A, N, F, A}, {A, A, F, A, F, A},
+    {A, A, D, A, A, A}, {A, F, A, N, A, D}, {A, N, O, O, D, A}, {O, O, O, O, A, A}};
 enum {
   MIX_COUNT = sizeof MIXES / sizeof MIXES[0],
   WIDE = 6, /* mixes from here on have layers of 33 points, */
@@ -51,9 +52,10 @@ static int tried(int all, int little) {
  * than a warp. */
 static config mixed_box(int mix) {
   /* whole packs of points; rows and layers that are none; a layer in two tiles; the widest that a tile's box can hold;
-   * rows for narrow tiles; a low layer alone, in rows that end within a pack */
-  static const int LONG_SIZES[][4] = {{284, LONG_NY, LONG_NZ, 20}, {161, 61, 110, 18}, {278, 61, 70, 28},
-                                      {164, 44, 50, 32},           {101, 31, 60, 20},  {165, 45, 60, 20}};
+   * rows for narrow tiles; a low layer alone, in rows that end within a pack; 2D; 1D */
+  static const int LONG_SIZES[][4] = {
+      {284, LONG_NY, LONG_NZ, 20}, {161, 61, 110, 18}, {278, 61, 70, 28}, {164, 44, 50, 32},
+      {101, 31, 60, 20},           {165, 45, 60, 20},  {165, 1, 60, 20},  {1, 1, 60, 20}};
   const int *n = LONG_SIZES[mix < LONG ? 0 : mix - LONG];
   config c = mix < WIDE   ? box(29, 21, 20, 7, MIXES[mix])
              : mix < LONG ? box(75, 44, 20, 33, MIXES[mix])
