@@ -95,12 +95,11 @@ static void remarks_receivers(const simulation *s, bool rest) {
 
 /* Does it lie in an absorbing layer? */
 static bool remarks_damped(const config *c, const double position[3]) {
-  const double spacing[3] = {c->dx, c->dy, c->dz};
-  const int points[3] = {c->nx, c->ny, c->nz};
   for (int face = 0; face < FACE_COUNT; face++) {
-    const double at = (position[face / 2] - c->origin[face / 2]) / spacing[face / 2];
-    const double depth = face % 2 ? points[face / 2] - 1 - at : at;
-    if (depth < config_layer_width(c, (enum face)face) - 1 + 1e-6) return true;
+    const config_axis a = config_axis_of(c, face / 2);
+    const int width = config_layer_width(c, (enum face)face);
+    const double at = (position[face / 2] - a.first) / a.spacing, depth = face % 2 ? a.points - 1 - at : at;
+    if (width > 0 && depth < width - 1 + 1e-6) return true;
   }
   return false;
 }
@@ -194,13 +193,9 @@ static bool remarks_resolved(double points) {
   return points >= REMARKS_POINTS * (1 - 1e-3); /* rounded, it is as many */
 }
 
-static double remarks_spacing(const config *c) {
-  return fmax(fmax(c->nx > 1 ? c->dx : 0, c->ny > 1 ? c->dy : 0), c->dz);
-}
-
 bool announce_find_waves(const simulation *s, announce_waves *w) {
   const config *c = s->config;
-  *w = (announce_waves){.spacing = remarks_spacing(c)};
+  *w = (announce_waves){.spacing = config_coarsest(c)};
   for (int i = 0; i < c->source_count; i++) {
     if (!remarks_sounds(c, &c->sources[i])) continue;
     w->dominant = fmax(w->dominant, s->sources.uses[i].dominant);
@@ -235,14 +230,14 @@ static void remarks_resolution(const simulation *s, const announce_waves *w) {
 static void remarks_narrow(const simulation *s) {
   const double WAVELENGTH = 2.40;
   const config *c = s->config;
-  const double points = WAVELENGTH * c->gaussian_width / remarks_spacing(c);
+  const double points = WAVELENGTH * c->gaussian_width / config_coarsest(c);
   if (c->initial == INITIAL_GAUSSIAN && c->gaussian_amplitude != 0 && !remarks_resolved(points))
     log_line(s->log,
              "warning: [initial] width = %.4g m makes waves of only %.3g points per wavelength: with fewer "
              "than %g "
              "the grid distorts them; take a width of at least %.3g m",
              c->gaussian_width, points, REMARKS_POINTS,
-             1.005 * REMARKS_POINTS / WAVELENGTH * remarks_spacing(c));
+             1.005 * REMARKS_POINTS / WAVELENGTH * config_coarsest(c));
 }
 
 static void remarks_waves(const simulation *s) {
