@@ -13,6 +13,7 @@ from packages import require
 require("h5py", "numpy")
 import numpy as np
 import stencil_io as st
+from stencil_io.shot import output_of
 
 
 def model_of(args):
@@ -40,12 +41,12 @@ def model_command(args):
     for name, lengths in (("spacing", args.spacing), ("resample", args.resample)):
         if lengths and not all(0 < h < np.inf for h in lengths):
             raise st.Error(f"--{name} {' '.join(map(str, lengths))}: expected three lengths > 0, in m")
+    if args.config:
+        output_of(args.config)  # an error before anything is written
     model = cut(model_of(args), (args.x, args.y, args.z))
     values, spacing = args.scale * model.values, model.spacing
     if args.resample:
         values, spacing = st.resample(values, spacing, args.resample), args.resample
-    if values.shape[1] == 1:
-        values = np.broadcast_to(values, (len(values), args.ny, values.shape[2]))
     if model.note:
         print(f"{args.file}: {model.note}")
     name = st.write_model(args.out, values, spacing=spacing)
@@ -76,9 +77,8 @@ def arguments():
     for axis in "xyz":
         model.add_argument(f"--{axis}", nargs=2, type=float, metavar=("FROM", "TO"), help=f"m: only this part along {axis}")
     model.add_argument("--scale", type=float, default=1, help="multiply velocities by it: 1000 for km/s")
-    model.add_argument("--ny", type=int, default=4, help="points along y of a 2D section (default 4, a 2D run)")
     model.add_argument("--shape", nargs="+", type=int, metavar="N", help="of a raw file")
-    model.add_argument("--axes", default="zyx", help="of .npy and raw files, the slowest first (default zyx); zx or xz: 2D")
+    model.add_argument("--axes", default="zyx", help="of .npy and raw files, the slowest first (default zyx); zx or xz: 2D; z: 1D")
     model.add_argument("--dtype", default="<f4", help="of a raw file, as NumPy says it (default <f4)")
     model.add_argument("--config", metavar="FILE.ini", help="also write the configuration of a shot over the model")
     model.set_defaults(run=model_command)

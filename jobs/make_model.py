@@ -2,7 +2,8 @@
 """Writes a velocity model for stencil: HDF5, dataset /vp, float32, m/s, shape (nz, ny, nx), x fastest.
 
 A made-up basin: water, dipping and folded layers whose velocity grows with depth, and a salt dome of 4500 m/s that has
-dragged them up. With --config also the configuration of a shot over it, its source no faster than the grid resolves.
+dragged them up; with ny = 1 its middle plane, for a 2D run. With --config also the configuration of a shot over it, its
+source no faster than the grid resolves.
 """
 import argparse
 import sys
@@ -12,6 +13,7 @@ from packages import require
 require("h5py", "numpy")
 import numpy as np
 import stencil_io as st
+from stencil_io.shot import output_of
 
 WATER, SALT = 1500.0, 4500.0  # m/s
 DEPTHS = np.array([0.10, 0.22, 0.34, 0.48, 0.62, 0.78])  # of the interfaces, as parts of the whole; first the sea floor
@@ -20,8 +22,8 @@ GRADIENT = 350.0  # m/s from the sea floor to the bottom
 
 
 def basin(nx, ny, nz):
-    """Yields the nz planes of shape (ny, nx); coordinates run from 0 to 1 along each axis."""
-    y, x = np.meshgrid(np.linspace(0, 1, ny), np.linspace(0, 1, nx), indexing="ij")
+    """Yields the nz planes of shape (ny, nx); coordinates run from 0 to 1 along each axis, an axis of one point is the middle."""
+    y, x = np.meshgrid(*(np.linspace(0, 1, n) if n > 1 else 0.5 for n in (ny, nx)), indexing="ij")
     away = ((x - 0.56) / 0.17)**2 + ((y - 0.5) / 0.45)**2
     drag = 0.10 * np.exp(-0.5 * away)                      # layers rise towards the salt
     dip = 0.24 * (x - 0.5) + 0.06 * (y - 0.5)
@@ -59,9 +61,11 @@ def main():
     parser.add_argument("--config", metavar="FILE.ini", help="also write the configuration of a shot over the model")
     parser.add_argument("--points", type=float, default=5, help="per shortest wavelength of the shot (default 5)")
     args = parser.parse_args()
-    if min(args.nx, args.ny, args.nz) < 2 or args.spacing <= 0 or args.points <= 0:
-        parser.error("nx, ny and nz must be at least 2, spacing and points positive")
+    if min(args.nx, args.ny) < 1 or args.nz < 2 or args.spacing <= 0 or args.points <= 0:
+        parser.error("nx and ny must be at least 1 (ny = 1: 2D), nz at least 2, spacing and points positive")
     try:
+        if args.config:
+            output_of(args.config)  # an error before anything is written
         planes, shape = basin(args.nx, args.ny, args.nz), (args.nz, args.ny, args.nx)
         name = st.write_model(args.out, planes, shape=shape, spacing=(args.spacing,) * 3)
         print(st.Field(name).summary())

@@ -35,20 +35,25 @@ class Slice:
     def __init__(self, name, axis, index):
         field = st.Field(name)
         points = dict(zip("zyx", field.shape))
+        axis = axis or min("yzx", key=lambda a: points[a] > 1)  # y, unless another axis has one point: then its plane
+        self.axis, self.flat = axis, points[axis] == 1
         self.index = points[axis] // 2 if index is None else index
         if not 0 <= self.index < points[axis]:
             raise st.Error(f"--index {index}: {name} has {points[axis]} points along {axis}")
         self.values = field[tuple(self.index if a == axis else slice(None) for a in "zyx")]
         self.columns, self.rows = [a for a in AXES if a != axis]
         self.coordinate = dict(zip(AXES, field.coordinates()))
-        self.place = f"{axis} = {self.coordinate[axis][self.index]:g} m"
-        self.title = field.path.name
+        self.place = "" if self.flat else f"slice at {axis} = {self.coordinate[axis][self.index]:g} m"
+        self.title, self.path = field.path.name, field.path
         self.equation = field.attributes.get("equation", "")
         if field.step is not None:
             self.title = f"step {field.step}, t = {field.time:.4g}" + (" s" if self.equation in LABELS else "")
         units = field.attributes.get("units", "")
         self.label = LABELS.get(self.equation, f"velocity ({units})" if units == "m/s" else field.dataset.rsplit("/", 1)[-1])
         self.dx, self.dy = (field.spacing[AXES.index(a)] for a in (self.columns, self.rows))
+
+    def full_title(self):
+        return ", ".join(filter(None, (self.title, self.place)))
 
     def extent(self, unit):
         """Edges of the image: half a cell around the outermost points; depth grows downwards."""
@@ -122,6 +127,29 @@ def panel_sizes(pieces):
     return 3.4 * min(1, 3 / ratio), [ratio] * len(pieces) + ([0.6] if len(pieces) > 1 else [])
 
 
+def draw_line(pieces, shown, args):
+    """Slices of one row or column, of 1D runs for example: curves, depth downwards. `pieces` set the limits."""
+    after, (unit, unit_name) = shown[-1], shown[-1].unit()
+    across = after.values.shape[0] == 1  # else downwards
+    figure, axes = plt.subplots(figsize=(7, 4) if across else (4.5, 7), layout="constrained")
+    along = after.columns if across else after.rows
+    for piece in shown:
+        place = piece.coordinate[along] / unit
+        line, = axes.plot(*((place, piece.values[0]) if across else (piece.values[:, 0], place)), label=piece.title)
+    values = np.concatenate([piece.values.ravel() for piece in pieces])
+    low, high = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (0, 1)
+    edge = 0.05 * (high - low or 1)
+    names = [f"{along} ({unit_name})", args.label or after.label]
+    (axes.set_ylim if across else axes.set_xlim)(low - edge, high + edge)
+    axes.set(title=after.full_title(), xlabel=names[not across], ylabel=names[across])
+    if along == "z" and not across:
+        axes.invert_yaxis()
+    if len(shown) > 1:
+        axes.legend()
+    axes.grid(alpha=0.3)
+    return figure, (line.set_ydata if across else line.set_xdata), axes
+
+
 def draw_slices(pieces, colors, args):
     """Panels side by side with one colour bar; returns the figure, the image of the last panel and the model, if any."""
     after = pieces[-1]
@@ -139,24 +167,28 @@ def draw_slices(pieces, colors, args):
                     extend=extend_of(pieces, colors))
     if len(pieces) > 1:
         draw_profile(panels[-1], pieces, unit, unit_name, label)
-        figure.suptitle(f"{after.equation}: slice at {after.place}")
+        figure.suptitle(": ".join(filter(None, (after.equation, after.place))))
     else:
-        panels[0].set_title(f"{after.title}, slice at {after.place}")
+        panels[0].set_title(after.full_title())
     return figure, image, model
 
 
 def slice_command(args):
     pieces = [Slice(name, args.axis, args.index) for name in (args.compare, args.file) if name]
-    figure, _, _ = draw_slices(pieces, colors_of(pieces, args.clip), args)
-    out = args.out or str(Path(args.file.split(":/")[0]).with_suffix(".png"))
+    line = 1 in pieces[-1].values.shape
+    figure = draw_line(pieces, pieces, args)[0] if line else draw_slices(pieces, colors_of(pieces, args.clip), args)[0]
+    out = args.out or str(pieces[-1].path.with_suffix(".png"))
     figure.savefig(out, dpi=DPI)
-    print(f"{out}: slice {args.axis} = {pieces[-1].index} of {args.file}")
+    what = "" if pieces[-1].flat else f"slice {pieces[-1].axis} = {pieces[-1].index} of "
+    print(f"{out}: {what}{args.file}")
 
 
 def gather_command(args):
     receivers = st.Receivers(args.file)
     traces, position, time = receivers.u, receivers.position, receivers.time
-    across = int(np.argmax(np.ptp(position, axis=0)))
+    grid = st.config.parse_config(receivers.attributes.get("config", "")).get("grid", {})
+    there = [grid.get(f"n{a}") != "1" for a in AXES]  # along an axis of one point a position may be any number
+    across = int(np.argmax(np.ptp(position, axis=0) * there))
     order = np.argsort(position[:, across], kind="stable")
     shown = traces[:, order] * (np.maximum(time, 0)[:, None] / time[-1])**args.gain
     high = np.percentile(np.abs(shown), args.clip) or np.abs(shown).max() or 1
@@ -184,14 +216,19 @@ def animation_command(args):
     if out.endswith(".mp4") and not matplotlib.animation.FFMpegWriter.isAvailable():
         raise st.Error(f"--out {out}: MP4 needs ffmpeg, which is not installed; a name that ends in .gif does not")
     pieces = [Slice(str(path), args.axis, args.index) for path in files]
-    colors = colors_of(pieces, args.clip)
-    figure, image, model = draw_slices(pieces[-1:], colors, args)
+    colors, model = colors_of(pieces, args.clip), None
+    if 1 in pieces[0].values.shape:
+        figure, set_data, axes = draw_line(pieces, pieces[-1:], args)
+    else:
+        figure, image, model = draw_slices(pieces[-1:], colors, args)
+        set_data, axes = image.set_data, image.axes
 
     def show(number):
-        image.set_data(pieces[number].values)
+        values = pieces[number].values
+        set_data(values.ravel() if 1 in values.shape else values)
         if model is not None:
             image.set_alpha(opacity(pieces[number], colors))
-        image.axes.set_title(f"{pieces[number].title}, slice at {pieces[number].place}")
+        axes.set_title(pieces[number].full_title())
 
     writer = "pillow" if out.endswith(".gif") else "ffmpeg"
     matplotlib.animation.FuncAnimation(figure, show, len(pieces)).save(out, writer=writer, fps=args.fps, dpi=args.dpi)
@@ -214,7 +251,7 @@ def parser_of_commands():
         if name == "gather":
             command.add_argument("--gain", type=float, default=1, help="multiply by time to this power (default 1)")
             continue
-        command.add_argument("--axis", choices=AXES, default="y", help="axis the slice is across (default y)")
+        command.add_argument("--axis", choices=AXES, help="axis the slice is across (default y, or one of a single point)")
         command.add_argument("--index", type=int, help="point along that axis (default: the middle)")
         command.add_argument("--model", metavar="FILE:/dataset", help="velocity model to draw beneath a wave")
         if name == "slice":

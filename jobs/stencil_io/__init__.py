@@ -1,9 +1,10 @@
 """What stencil reads and writes, as NumPy arrays of shape (nz, ny, nx), float32, SI units. docs/PYTHON.md shows examples.
 
     open_run Run Fields Field Receivers    what a run has saved, read only when asked for
-    run RunFailed                          runs a configuration with mpirun, and opens what it saved
+    run RunFailed                          runs a configuration, a file or a dictionary, with mpirun, and opens what it saved
     read_config write_config               configurations as dictionaries
     write_model write_wavelet              what [medium], [initial] and [source.N] read
+    write_positions                        what [receivers] reads
     Model volume from_raw resample         models from arrays and raw files
     shot write_shot                        the configuration of a shot over a model
     to_segy from_segy                      SEG-Y, with the package segyio
@@ -16,10 +17,10 @@ from .errors import Error, RunFailed
 from .files import Field, Fields, Receivers, Run, open_run
 from .kwave import from_kwave
 from .launch import run
-from .models import Model, from_raw, resample, volume, write_model, write_wavelet
+from .models import Model, from_raw, resample, volume, write_model, write_positions, write_wavelet
 from .segy import from_segy, to_segy
 from .shot import shot, write_shot
 
 __all__ = ["Error", "Field", "Fields", "Model", "Receivers", "Run", "RunFailed", "from_kwave", "from_raw", "from_segy",
            "open_run", "read_config", "resample", "run", "shot", "to_segy", "volume", "write_config", "write_model",
-           "write_shot", "write_wavelet"]
+           "write_positions", "write_shot", "write_wavelet"]

@@ -42,8 +42,9 @@ class Field:
     """
 
     def __init__(self, name):
-        path, _, inside = str(name).partition(":/")
-        self.name, self.path, self.dataset = str(name), Path(path), inside or "u"
+        path, cut, inside = str(name).rpartition(":/")  # the last one, as the program does
+        whole = not cut or Path(name).is_file()
+        self.name, self.path, self.dataset = str(name), Path(name if whole else path), "u" if whole else inside
         with open_hdf5(self.path) as file:
             data = dataset_of(file, self.dataset)
             if data.ndim != 3:

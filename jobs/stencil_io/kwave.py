@@ -1,12 +1,11 @@
 """Input files of k-Wave (kspaceFirstOrder3D-OMP and -CUDA) as a configuration and a model."""
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from .errors import Error
 from .files import open_hdf5
-from .models import write_model, write_wavelet
+from .models import dataset_name, write_model, write_positions, write_wavelet
 
 REFUSED = {"nonlinear_flag": "a nonlinear medium", "absorbing_flag": "an absorbing medium", "elastic_flag": "an elastic medium",
            "nonuniform_grid_flag": "a nonuniform grid", "axisymmetric_flag": "axial symmetry",
@@ -39,6 +38,7 @@ def from_kwave(path, prefix):
     of k-Wave. Refused: media that absorb, are nonlinear or differ in density, sources of velocity or imposed pressure,
     2D files.
     """
+    dataset_name(f"{prefix}.source.h5", f"source{MOST_SOURCES}")  # the longest name, before anything is written
     with open_hdf5(path) as file:
         data = Input(path, file)
         size = [data.number(f"N{a}") for a in "xyz"]
@@ -119,6 +119,4 @@ def sensor(data, prefix):
         where = places(data, "sensor_mask_index")
     else:
         return {}
-    with h5py.File(f"{prefix}.sensor.h5", "w") as file:
-        file["position"] = where
-    return {"receivers.positions": f"{prefix}.sensor.h5:/position"}
+    return {"receivers.positions": write_positions(f"{prefix}.sensor.h5", where)}

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 
+from .config import text_of
 from .errors import Error, reason
 
 
@@ -15,12 +16,14 @@ class Model(NamedTuple):
 
 
 def volume(values, axes="zyx"):
-    """An array whose axes are these, the slowest first, as (nz, ny, nx) float32; one without y has ny = 1."""
+    """An array whose axes are these, the slowest first, as (nz, ny, nx) float32; axes that are not among them have one point:
+    ny = 1 is a 2D run, nx = ny = 1 a 1D run."""
     values, present = np.asarray(values), [a for a in "zyx" if a in axes]
-    if len(axes) != values.ndim or len(present) != len(axes) or not {"z", "x"} <= set(axes):
-        raise Error(f"axes {axes}: expected an order of zyx or of zx, for an array of shape {values.shape}")
+    if len(axes) != values.ndim or len(present) != len(axes) or present not in (["z", "y", "x"], ["z", "x"], ["z"]):
+        raise Error(f"axes {axes}: expected an order of zyx or of zx, or z, for an array of shape {values.shape}")
     ordered = values.transpose([axes.index(a) for a in present])
-    return (ordered if "y" in axes else ordered[:, None, :]).astype(np.float32, copy=False)
+    shape = [ordered.shape[present.index(a)] if a in present else 1 for a in "zyx"]
+    return ordered.reshape(shape).astype(np.float32, copy=False)
 
 
 def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
@@ -53,10 +56,18 @@ def resample(values, spacing, wanted):
     return values.astype(np.float32, copy=False)
 
 
+def dataset_name(path, name):
+    """FILE:/dataset as the configuration names it; an Error where it could not, before anything is written."""
+    full = f"{path}:/{name}"
+    if not str(path) or not name or ":/" in f"/{name}":
+        raise Error(f"{full}: no name of a file and of a dataset in it")
+    return text_of("medium.velocity", full)
+
+
 def write_model(path, values, name="vp", shape=None, **attributes):
     """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
     the configuration. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said)."""
-    shape = np.shape(values) if shape is None else tuple(shape)
+    full, shape = dataset_name(path, name), np.shape(values) if shape is None else tuple(shape)
     if len(shape) != 3 or min(shape) < 1:
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")
     temporary = f"{path}.tmp.{os.getpid()}"
@@ -76,7 +87,7 @@ def write_model(path, values, name="vp", shape=None, **attributes):
         if isinstance(error, OSError):
             raise Error(f"{path}: cannot write: {reason(error)}") from None
         raise
-    return f"{path}:/{name}"
+    return full
 
 
 def write_wavelet(path, time, values, name="wavelet"):
@@ -84,6 +95,23 @@ def write_wavelet(path, time, values, name="wavelet"):
     table = np.column_stack([time, values]).astype(np.float64)
     if len(table) < 2 or not np.isfinite(table).all() or (np.diff(table[:, 0]) <= 0).any():
         raise Error(f"{path}: expected two or more finite samples at ascending times")
+    return write_table(path, table, name)
+
+
+def write_positions(path, positions, name="position"):
+    """Writes x y z (m) of any number of points; returns FILE:/dataset for [receivers] positions."""
+    try:
+        table = np.asarray(positions, np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != 3 or not len(table) or not np.isfinite(table).all():
+        raise Error(f"{path}: expected finite positions of shape (n, 3), found shape {table.shape}")
+    return write_table(path, table, name)
+
+
+def write_table(path, table, name):
+    """Replaces a dataset of a file that may hold others."""
+    full = dataset_name(path, name)
     try:
         with h5py.File(path, "a") as file:
             if name in file:
@@ -91,4 +119,4 @@ def write_wavelet(path, time, values, name="wavelet"):
             file[name] = table
     except OSError as error:
         raise Error(f"{path}: cannot write: {reason(error)}") from None
-    return f"{path}:/{name}"
+    return full

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import ENVIRONMENT, PATIENCE, SOURCE, case, check, h5py, main, np, same_bits, skip
@@ -94,6 +95,61 @@ def reading(program):
 
 
 @case
+def configurations(program):
+    """What write_config writes is what the program's effective configuration says; what it could not read back is refused."""
+    with inside(program):
+        base = {"grid.nx": 20, "grid.ny": np.int16(12), "grid": {"nz": np.array(19)}, "time.steps": 3, "equation.type": "wave"}
+        points = [[1, 2, 3], (4.5, 5, 6)]
+        for key, value, expected in (
+                ("output.path", "a#b;c=[d]:'e' \"f\"", None), ("output.path", "é\u2028\x85x", None), ("output.path", Path("p"), "p"),
+                ("output.path", 1023 * "x", None), ("parallel.overlap", np.bool_(False), "off"), ("parallel.overlap", True, "on"),
+                ("grid.dx", np.float32(0.1), "0.10000000149011612"), ("grid.dy", np.array(2.5), "2.5"), ("report.file", "", None),
+                ("grid.origin", np.arange(3), "0 1 2"), ("initial.center", [(1.5, 2, 3)], "1.5 2 3"),
+                ("receivers.points", np.array(points), "1 2 3, 4.5 5 6"), ("receivers.points", points, "1 2 3, 4.5 5 6"),
+                ("receivers.line", ([1, 2, 3], np.array([4, 5, 6]), 2), "1 2 3 4 5 6 2")):
+            extra = {"initial.u": "gaussian", "initial.width": 2} if key == "initial.center" else {}
+            path = {} if len(str(value)) < 1000 else {"output.path": None}
+            st.write_config("c.ini", {**base, **extra, key: value}, "a comment\n[grid]\rnx = 7")
+            if path:  # longer than a name of a file can be
+                check(st.read_config("c.ini")["output"]["path"] == value, key)
+                continue
+            said = program.succeed("-n", "c.ini").out
+            check(f"\n{key.split('.')[1]} = {value if expected is None else expected}\n" in said, f"{key}: {value!r}: {said}")
+        Path("c.ini").unlink()
+        for key, value in (
+                *(("output.path", text) for text in ("a #b", "a ;b", "#a", " a", "a ", "a\u00a0", "a\nb", "x\n[grid]\nnx = 5", "a\rb",
+                                                     "a\0b", "\udcff", 1024 * "x", "a\t;b")),
+                *(("grid.dx", number) for number in (np.nan, -np.inf, None, 1j, b"1", {1, 2}, [], [1, []], [None], object())),
+                *((name, 1) for name in ("nx", "grid.n=x", "gr]id.nx", "grid.nx\n", "grid. nx", ".nx", "grid.", 5, "grid:.nx"))):
+            said = str(expect([repr(key)[1:-1]], st.write_config, "c.ini", {**base, key: value}))
+            check(len(said) < 1500, said)
+        expect(["grid.nx", "twice"], st.write_config, "c.ini", {"grid.nx": 1, "grid": {"nx": 1}})
+        check(not Path("c.ini").exists(), "a refused configuration was written")
+        for name in ("a #1", "a ;1", "a\n[grid]", " a"):
+            np.save("m.npy", np.full((9, 9), 1500, np.float32))
+            write_kwave("in.h5")
+            files = program.files()
+            model = ["convert", "model", "m.npy", "--axes", "zx", "--spacing", 1, 1, 1]
+            tool(program, *model, f"{name}.h5", code=1)
+            tool(program, *model, "m.h5", "--config", f"{name}.ini", code=1)
+            tool(program, "make_model", "m.h5", 9, 1, 9, "--config", f"{name}.ini", code=1)
+            tool(program, "convert", "kwave", "in.h5", name, code=1)
+            check(program.files() == files, f"{name!r}: left behind {program.files() - files}")
+            os.rename("m.npy", f"{name}.npy"), os.rename("in.h5", f"{name}.h5")  # names that are only read may be any
+            tool(program, *model[:2], f"{name}.npy", *model[3:], "m.h5", "--config", "m.ini")
+            tool(program, "convert", "kwave", f"{name}.h5", "k")
+            check(st.read_config("k.ini")["grid"]["nx"] == "40" and st.read_config("m.ini")["output"]["path"] == "m", name)
+        for given in (np.array([[101, 1, 3], [103, 4, 5.5]]), [(101, 1, 3), [103, 4, 5]]):
+            said = program.succeed("-n", program.config({**WAVE, "receivers.line": None, "receivers.positions": st.write_positions("r.h5", given)}))
+            check("2 receivers" in said.out, f"{said}")
+        for given in ([1, 2, 3], [[1, 2]], [], [[1, 2, np.nan]], [[1, 2], [3]], "no"):
+            expect(["r.h5", "(n, 3)"], st.write_positions, "r.h5", given)
+        Path("d:").mkdir()
+        tool(program, *model[:2], f"{name}.npy", *model[3:], "d:/m.h5", "--config", "d:/m.ini")
+        check(st.read_config("d:/m.ini")["medium"]["velocity"] == "d:/m.h5:/vp" and st.Field("d:/m.h5:/vp").dataset == "vp", "d:/m.h5")
+
+
+@case
 def running(program):
     """A run from Python: ranks, overrides, progress, and the program's one error line."""
     program.config(WAVE)
@@ -106,7 +162,20 @@ def running(program):
         for code, words, keys in ((1, "[grid] nx", {"grid.nx": "abc"}), (2, "no/such/u", {"output.path": "no/such/u"}),
                                   (3, "stability", {"time.dt": 1})):
             failed = expect(["stencil: error: ", words], st.run, "run.ini", keys, 2, kind=st.RunFailed)
-            check(failed.code == code, f"exit code {failed.code} of {keys}")
+            check(failed.code == code and "command line" not in str(failed), f"exit code {failed.code} of {keys}: {failed}")
+        failed = expect(["error: overrides: [grid] n: "], st.run, "run.ini", {"grid.n": 3}, kind=st.RunFailed)
+        sections = {"output": {"path": Path("new/w"), "every": 20}, **{k: v for k, v in WAVE.items() if not k.startswith("output")}}
+        for options in ((), "--restart auto"):
+            last = st.run(sections, {"grid": {"origin": np.array([101, -7, 4])}, "time.steps": 40}, options=options, quiet=True)
+            check(same_bits(last.fields[-1].values, run.fields[-1].values), "a dictionary ran something else")
+        again = st.run(last.config, {"output.path": "out/again"}, quiet=True)
+        check(again.config["grid"] == last.config["grid"] and Path("new/w.run.ini").exists(), "an effective configuration")
+        expect(["new/w.run.ini:", "[grid] n: "], st.run, {**sections, "grid.n": 3}, kind=st.RunFailed)
+        expect(["none/none", "No such file"], st.run, {"output.path": "none/none/w"})
+        for words, *args in ((["dictionary", "list"], ["grid.nx=3"]), (["dictionary", "NoneType"], None), (["grid.nx"], {"grid.nx": None}),
+                             (["dictionary of keys", "list"], "run.ini", ["grid.nx=3"]), (["ranks", "'2'"], "run.ini", {}, "2"),
+                             (["time.dt", "nan"], "run.ini", {"time.dt": np.nan}), (["ranks", "0"], "run.ini", {}, 0)):
+            expect(words, st.run, *args)
         os.environ["STENCIL"] = "nowhere"
         expect(["nowhere", "STENCIL"], st.run, "run.ini")
 
@@ -150,9 +219,13 @@ def models(program):
         files = program.files()
         expect(["NaN", "plane 2"], st.write_model, "m.h5", np.where(z == 2, np.nan, u))
         expect(["(nz, ny, nx)"], st.write_model, "m.h5", u[0])
-        expect(["5 x 4 x 5 points (x, y, z), found 40 x 1 x 30", "repeat"], st.shot, st.write_model("line.h5", u[:, :1], spacing=(1, 1, 1)))
-        st.write_shot("line.ini", st.write_model("line.h5", u[:, :1].repeat(4, axis=1) + 200, spacing=(1, 1, 1)))
-        program.succeed("-n", "line.ini")
+        for part in (u[:, :4], u[:, :1], u[:, :1, :1]):  # a row of sources along y, 2D, 1D
+            shot = st.shot(st.write_model("line.h5", part + 200, spacing=(1, 1, 1)))
+            said, row = st.write_shot("line.ini", "line.h5:/vp"), part.shape[1] > 1
+            check(("row, 4 m apart" in said) == row == ("boundary.y" in shot) and shot["grid.ny"] == part.shape[1], f"{said}: {shot}")
+            program.succeed("-n", "line.ini")
+        for part in (u[:, :2], u[:, :, :1], u[:4], u[:4, :1]):
+            expect(["5 x 4 x 5 points (x, y, z); in 2D 1 along y"], st.shot, st.write_model("line.h5", part, spacing=(1, 1, 1)))
         (program.folder / "line.h5").unlink(), (program.folder / "line.ini").unlink()
         expect(["ascending"], st.write_wavelet, "w.h5", [0, 0], [1, 2])
         expect(["none/w.h5", "cannot write"], st.write_wavelet, "none/w.h5", [0, 1], [1, 2])
@@ -162,7 +235,9 @@ def models(program):
         check(same_bits(st.from_raw("raw", (40, 30, 22), "xzy", ">f8"), u), "raw")
         check(same_bits(st.from_raw("u.npy", axes="xz"), u[:, 3:4]), "npy")
         expect(["expected 26401", "found 26400"], st.from_raw, "raw", (26401,), dtype=">f8")
-        expect(["axes zz"], st.volume, u[0], "zz")
+        check(same_bits(st.volume(u[:, 3, 5], "z"), u[:, 3:4, 5:6]) and same_bits(st.volume(u[:, 3].T, "xz"), u[:, 3:4]), "1D, 2D")
+        for axes in ("zz", "zy", "xy"):
+            expect([f"axes {axes}"], st.volume, u[0], axes)
     line = (2 * z - 3 * y + 5 * x).astype(np.float32)
     for new in ((0.5, 1.5, 2), (1, 4, 3), (1.25, 1.5, 2.5)):
         got = st.resample(line, (1, 1.5, 2), new)
@@ -319,20 +394,24 @@ def tools(program):
             check(result.code == 0 and path.name in result.out and not result.err, f"{path.name} --help: {result}")
     tool(program, "make_input", "in.h5", 9, 8, 7)
     tool(program, "make_model", "m.h5", 41, 31, 36, "--config", "m.ini")
+    tool(program, "make_model", "section.h5", 41, 1, 36, "--config", "section.ini")
+    tool(program, "make_model", "well.h5", 1, 1, 36, "--config", "well.ini")
     with h5py.File(program.folder / "in.h5") as file:
         check(file["u"].shape == (7, 8, 9), "make_input's shape")
     np.save(program.folder / "own.npy", np.linspace(1.5, 3, 60 * 50, dtype=np.float32).reshape(60, 50))
     own = ["convert", "model", "own.npy", "own.h5"]
     said = tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10, "--scale", 1000, "--x", 50, 500, "--config", "own.ini").out
-    check("46 x 4 x 50 points" in said and "Ricker" in said, said)
+    check("46 x 1 x 50 points" in said and "Ricker" in said, said)
     check("km/s" in tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10).out, "km/s passed for m/s")
     tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10, "--scale", 1000, "--config", "own.ini")
-    for name in ("m", "own"):
+    for name in ("m", "own", "section", "well"):
         program.succeed("-q", f"{name}.ini", "output.every=50", np=2)
         if importlib.util.find_spec("matplotlib"):
             tool(program, "plot", "gather", f"{name}.receivers.h5")
             tool(program, "plot", "animation", name)
             check((program.folder / f"{name}.receivers.png").stat().st_size > 5000, "no picture")
+            said = tool(program, "plot", f"{name}.00000000.hdf").out
+            check(("slice y" in said) == (name == "m") and (program.folder / f"{name}.00000000.png").exists(), said)
     results = [{"equation": e, "kernel": k, "supported": True, "gpts": g, "fraction_of_copy": g / 600}
                for e in ("jacobi", "wave") for k, g in (("naive", 200), ("bulk_tensor", 500))]
     (program.folder / "kernels.json").write_text(json.dumps({"grid": [64, 48, 32], "gpu": "GPU", "copy_gbs": 4200, "results": results}))
