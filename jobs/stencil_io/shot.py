@@ -30,7 +30,7 @@ def shot(model, path="shot", points=5):
     def at(*place):
         return [float(f"{o + p:.9g}") for o, p in zip(origin, place)]
 
-    keys = {f"grid.n{a}": n for a, n in zip("xyz", size)} | {f"grid.d{a}": h for a, h in zip("xyz", spacing)}
+    keys = {f"grid.n{a}": n for a, n in zip("xyz", size)} | {f"grid.d{'xyz'[axis]}": spacing[axis] for axis in axes}
     return {**keys, "grid.origin": origin,
             "time.end_time": float(f"{2 * max(2.2 * z, 0.6 * x) / (slowest + fastest) + 2 / f0:.2g}"),
             "equation.type": "wave", "medium.velocity": field.name,

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,6 +179,22 @@ def running(program):
             expect(words, st.run, *args)
         os.environ["STENCIL"] = "nowhere"
         expect(["nowhere", "STENCIL"], st.run, "run.ini")
+        tools = Path("tools").resolve()
+        tools.mkdir()
+        for name in ("stencil", "other"):
+            (tools / name).write_text("#!/bin/sh\n")
+            (tools / name).chmod(0o755)
+        os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"
+        for given, expected in (("other", "other"), ("tools/other", "other"), ("", "stencil"), (None, "stencil"), ("none", None)):
+            os.environ.pop("STENCIL", None)
+            os.environ.update({"STENCIL": given} if given is not None else {})
+            said = subprocess.run(["bash", SOURCE / "jobs/restart.sbatch", "--program"], capture_output=True, text=True, check=False)
+            if expected is None:
+                expect([f"{given}: no such program"], st.launch.program_path)
+                check(said.returncode == 1 and f"restart: error: {given}: no such program" in said.stderr, f"{said}")
+                continue
+            found = [Path(name).resolve() for name in (said.stdout.strip(), shutil.which(st.launch.program_path()))]
+            check(found == 2 * [tools / expected], f"{given!r}: {found} {said}")
 
 
 @case
@@ -223,7 +240,7 @@ def models(program):
             shot = st.shot(st.write_model("line.h5", part + 200, spacing=(1, 1, 1)))
             said, row = st.write_shot("line.ini", "line.h5:/vp"), part.shape[1] > 1
             check(("row, 4 m apart" in said) == row == ("boundary.y" in shot) and shot["grid.ny"] == part.shape[1], f"{said}: {shot}")
-            program.succeed("-n", "line.ini")
+            check("ignored" not in program.succeed("-n", "line.ini").out, f"{shot}")
         for part in (u[:, :2], u[:, :, :1], u[:4], u[:4, :1]):
             expect(["5 x 4 x 5 points (x, y, z); in 2D 1 along y"], st.shot, st.write_model("line.h5", part, spacing=(1, 1, 1)))
         (program.folder / "line.h5").unlink(), (program.folder / "line.ini").unlink()
