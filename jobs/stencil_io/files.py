@@ -148,10 +148,17 @@ class Run:
 
     def __init__(self, path):
         self.path, self.fields = Path(path), Fields(path)
-        if not self.fields:
-            raise Error(f"{path}: no saved fields {path}.SSSSSSSS.hdf")
-        last = self.fields[-1]
-        self.shape, self.spacing, self.origin, self.config = last.shape, last.spacing, last.origin, last.config
+        if self.fields:
+            last = self.fields[-1]
+            self.shape, self.spacing, self.origin, self.config = last.shape, last.spacing, last.origin, last.config
+        elif Path(f"{path}.receivers.h5").is_file():  # a run may save traces only
+            self.config = parse_config(self.receivers.attributes["config"])
+            grid = self.config["grid"]
+            self.shape = tuple(int(grid[f"n{a}"]) for a in "zyx")
+            self.spacing = tuple(float(grid.get(f"d{a}", 1)) for a in "xyz")
+            self.origin = tuple(map(float, grid["origin"].split()))
+        else:
+            raise Error(f"{path}: no saved fields {path}.SSSSSSSS.hdf and no {path}.receivers.h5")
 
     def __repr__(self):
         return f"<Run {self.path}: {len(self.fields)} fields {self.shape}>"
@@ -171,5 +178,5 @@ class Run:
 
 
 def open_run(path):
-    """The run that saved PATH.SSSSSSSS.hdf; `path` may be one of these files, or PATH.receivers.h5, as well."""
+    """The run that saved PATH.SSSSSSSS.hdf or PATH.receivers.h5; `path` may be one of these files, or PATH.xdmf, as well."""
     return Run(re.sub(r"[.](\d{8}[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", "", str(path)))

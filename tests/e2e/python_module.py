@@ -85,6 +85,11 @@ def reading(program):
         check(np.isclose(traces.interval, 3 * last.attributes["dt"]), f"interval {traces.interval}")
         for name in ("out/u.00000020.hdf", "out/u.receivers.h5", "out/u.xdmf"):
             check(len(st.open_run(name).fields) == 4, name)
+        for path in [*Path("out").glob("u.*.hdf"), Path("out/u.hdf.series")]:
+            path.unlink()
+        only = st.open_run("out/u.receivers.h5")
+        check((only.shape, only.spacing, only.origin) == (run.shape, run.spacing, run.origin) and len(only.fields) == 0, f"{only}")
+        check(only.config == run.config and same_bits(only.receivers.u, traces.u), "a run that saved traces only")
         (program.folder / "text.h5").write_text("no HDF5")
         with h5py.File("flat.h5", "w") as file:
             file["u"] = np.arange(6.0).reshape(2, 3)
