@@ -33,6 +33,16 @@ static herr_t hdf5_keep_innermost(unsigned n, const H5E_error2_t *record, void *
   return 0;
 }
 
+/* How to mend what a library of another version, or with other filters, has written. */
+static const char *hdf5_cure(const char *why) {
+  if (strstr(why, "is not registered"))
+    return "; where that filter is, `h5repack -f NONE FILE NEW` writes a file without";
+  if (strstr(why, "version") || strncmp(why, "unknown ", 8) == 0)
+    return "; probably written by a newer HDF5 library than this program's: where that is, "
+           "`h5repack --low=0 --high=2 FILE NEW` writes a file for older ones";
+  return "";
+}
+
 const char *hdf5_why(char text[HDF5_TEXT]) {
   static const char mark[] =
       "error message = '"; /* the system's words among the file driver's many numbers */
@@ -43,5 +53,7 @@ const char *hdf5_why(char text[HDF5_TEXT]) {
     *end = 0;
     memmove(text, system + strlen(mark), strlen(system + strlen(mark)) + 1);
   }
+  const size_t used = strlen(text);
+  snprintf(text + used, HDF5_TEXT - used, "%s", hdf5_cure(text));
   return text[0] ? text : "no reason given by HDF5";
 }

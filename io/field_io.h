@@ -10,6 +10,7 @@
 
 #include "kernels/statistics.h"
 #include "halo/slab.h"
+#include "packing.h"
 #include "rows.h"
 #include "run_meta.h"
 
@@ -34,10 +35,12 @@ typedef int field_source(void *context, int z, int planes, float *values, error 
  * ranks, agreed. */
 typedef int field_measured(void *context, error *e);
 
-/* Reads dataset "FILE:/path" (any integer or float type, converted to float32) and hands each rank its planes
- * in order. Missing file or dataset, wrong rank, shape or type, a NaN or Inf (also: a float64 beyond float32)
- * or a truncated file are exit 2 and name the file, the dataset, what was expected and what was found. */
-int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e);
+/* Reads dataset "FILE:/path" (any integer or float type, converted to float32 as its attributes say, of this quantity) and
+ * hands each rank its planes in order. Missing file or dataset, wrong rank, shape, type or units, a NaN, Inf (also: a
+ * float64 beyond float32) or fill value, or a truncated file are exit 2 and name the file, the dataset, what was expected
+ * and what was found. */
+int field_read(const field_io *io, const char *dataset, enum quantity quantity, field_sink *sink,
+               void *context, error *e);
 
 /* What a saved field says of itself. */
 typedef struct field_meta {

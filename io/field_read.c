@@ -10,8 +10,8 @@
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
-/* Opens dataset `name` for reading and checks all but its values; as dataset_open. Rank 0 alone checks the storage, before
- * the others open it: that reads all chunks that are compressed. */
+/* Opens dataset `name` for reading and checks all but its attributes and values; as dataset_open. Rank 0 alone checks the
+ * storage, before the others open it: that reads all chunks that are compressed. */
 static int read_open(const char *name, const field_io *io, input *in, error *e) {
   const slab *s = io->slab;
   hsize_t shape[H5S_MAX_RANK];
@@ -30,6 +30,7 @@ static int read_open(const char *name, const field_io *io, input *in, error *e) 
 typedef struct field_place {
   bool plain;
   uint64_t at;          /* its first byte in */
+  packing packing;      /* what its numbers mean */
   char file[FILE_NAME]; /* where it is, links followed */
 } field_place;
 
@@ -47,6 +48,31 @@ static size_t read_plane_floats(const slab *s) {
   return (size_t)s->ny * (size_t)s->nx;
 }
 
+/* Bytes of a number as it is read: what HDF5 must convert and is not yet a value is rounded once, after that. */
+static size_t read_size(const field_reader *r) {
+  return r->place.plain || r->place.packing.plain ? sizeof(float) : sizeof(double);
+}
+
+static double read_number(const field_reader *r, const void *numbers, size_t i) {
+  double number = 0;
+  if (read_size(r) == sizeof(float)) return (double)((const float *)numbers)[i];
+  memcpy(&number, (const char *)numbers + i * sizeof number,
+         sizeof number); /* it lies where values are put */
+  return number;
+}
+
+/* Makes values of numbers in place, up to the first that is a fill value: returns its index, or `count`. */
+static size_t read_convert(const field_reader *r, void *numbers, size_t count) {
+  const struct packing *n = &r->place.packing;
+  float *values = numbers;
+  for (size_t i = 0; i < count; i++) {
+    const double number = read_number(r, numbers, i);
+    if (packing_is_fill(n, number)) return i;
+    values[i] = (float)packing_to_si(n, packing_unpack(n, number));
+  }
+  return count;
+}
+
 /* 0 for a subnormal number: the same everywhere, in what is saved too. */
 static float read_flush(float v) {
   return fabsf(v) < FLT_MIN ? copysignf(0, v) : v;
@@ -57,10 +83,15 @@ static int read_deliver(void *context, int64_t row, int64_t rows, void *values, 
   const field_reader *r = context;
   const slab *s = r->io->slab;
   const size_t plane = read_plane_floats(s), count = plane * (size_t)rows;
+  const size_t fill = r->place.packing.plain ? count : read_convert(r, values, count);
+  char found[PACKING_FOUND];
   float *v = values;
   for (size_t i = 0; i < count; i++) {
-    if (!isfinite(v[i]))
-      return FAIL(e, FIELD_NONFINITE, r->name, isnan(v[i]) ? "NaN" : "Inf, or a value beyond float32,",
+    if (i == fill || !isfinite(v[i]))
+      return FAIL(e, FIELD_NO_VALUE, r->name,
+                  i == fill     ? packing_found_fill(&r->place.packing, read_number(r, values, i), found)
+                  : isnan(v[i]) ? "NaN"
+                                : "Inf, or a value beyond float32,",
                   (int)row + (int)(i / plane), (int)(i % plane / (size_t)s->nx),
                   (int)(i % plane % (size_t)s->nx));
     v[i] = read_flush(v[i]);
@@ -68,16 +99,17 @@ static int read_deliver(void *context, int64_t row, int64_t rows, void *values, 
   return r->sink(r->context, (int)(row - s->z0), (int)rows, values, e);
 }
 
-/* For row_file: planes through HDF5. `at`: as if values were float32, one plane after another. */
+/* For row_file: planes through HDF5. `at`: as if they were what they are read as, one plane after another. */
 static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, error *e) {
   const field_reader *r = context;
   const slab *s = r->io->slab;
-  const size_t plane = read_plane_floats(s) * sizeof(float);
+  const size_t plane = read_plane_floats(s) * read_size(r);
+  const hid_t type = read_size(r) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
   const hsize_t start[3] = {at / plane, 0, 0}, count[3] = {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
   hid_t disk = H5Dget_space(r->in.dataset), memory = H5Screate_simple(3, count, NULL);
   if (disk < 0 || memory < 0 || H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-      H5Dread(r->in.dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, to) < 0)
+      H5Dread(r->in.dataset, type, memory, disk, H5P_DEFAULT, to) < 0)
     FAIL(e, FIELD_VALUES, r->name, (int)start[0], (int)(start[0] + count[0]) - 1, HDF5_WHY);
   if (memory >= 0) H5Sclose(memory);
   if (disk >= 0) H5Sclose(disk);
@@ -116,11 +148,12 @@ static int read_planes(field_reader *r, error *e) {
   const slab *s = r->io->slab;
   bool direct = false;
   TRY(read_open_all(r, &direct, e));
+  io_way_tell(r->io->way, r->name, r->place.packing.told);
   const row_file f = {
       .name = r->name, .fd = r->fd, .move = r->place.plain ? NULL : read_get_planes, .context = r};
   row_part own = {.array = r->name,
                   .at = r->place.at,
-                  .row_bytes = read_plane_floats(s) * sizeof(float),
+                  .row_bytes = read_plane_floats(s) * read_size(r),
                   .first = s->z0,
                   .count = s->nz,
                   .move = read_deliver,
@@ -129,10 +162,13 @@ static int read_planes(field_reader *r, error *e) {
   return error_agree(e, r->io->way->comm);
 }
 
-int field_read(const field_io *io, const char *dataset, field_sink *sink, void *context, error *e) {
+int field_read(const field_io *io, const char *dataset, enum quantity quantity, field_sink *sink,
+               void *context, error *e) {
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.in.opened = r.in.dataset = H5I_INVALID_HID;
-  if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e)) read_find_place(&r);
+  if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e) &&
+      !input_read_packing(&r.in, dataset, quantity, &r.place.packing, e))
+    read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);
   input_close(&r.in);

@@ -139,11 +139,12 @@ static int request_perform(const files *f, const request *r, error *e) {
   const request_own *own = &r->own;
   switch (r->kind) {
   case FILES_READ_FIELD:
-    return field_read(own->io, r->path, own->sink, own->context, e);
+    return field_read(own->io, r->path, r->quantity, own->sink, own->context, e);
   case FILES_WRITE_FIELD:
     return field_write(own->io, r->field, own->source, own->context, e);
   case FILES_READ_TABLE:
-    return table_read(f->comm, r->path, r->form, own->table, e);
+    if (!table_read(f->comm, r->path, r->form, own->table, e)) io_way_tell(f->way, r->path, own->table->told);
+    return e->id;
   case FILES_WRITE_RECEIVERS:
     return receivers_file_write(f->comm, r->path, r->receivers, own->part, e);
   case FILES_BEGIN_CHECKPOINTS:

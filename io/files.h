@@ -41,7 +41,7 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
 
 /* What is to be done: the function that does it, and what that needs of a request. */
 enum request_kind {
-  FILES_READ_FIELD,        /* field_read: path; own: io, sink, context */
+  FILES_READ_FIELD,        /* field_read: path, quantity; own: io, sink, context */
   FILES_WRITE_FIELD,       /* field_write: field; own: io, source, context */
   FILES_READ_TABLE,        /* table_read: path, form; own: table */
   FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers; own: part */
@@ -83,6 +83,7 @@ typedef struct request {
   const char *checkpoints;   /* path of those */
   bool restarts, dry;
   table_form form;
+  enum quantity quantity;
   space_steps which;
   int64_t before, count;
   const int64_t *steps;        /* count */

@@ -21,17 +21,28 @@ int input_check_file(const char *file, const char *shown, error *e) {
   return reason ? FAIL(e, FIELD_FILE, shown, strerror(reason)) : 0;
 }
 
-static bool input_join(char joined[FILE_NAME], const char *folder, const char *name) {
-  return snprintf(joined, FILE_NAME, "%s/%s", folder, name) < FILE_NAME;
+/* Is there a `name` in the folder whose name is `length` characters long? */
+static bool input_look(char found[FILE_NAME], const char *folder, size_t length, const char *name) {
+  struct stat s;
+  return length && snprintf(found, FILE_NAME, "%.*s/%s", (int)length, folder, name) < FILE_NAME &&
+         !stat(found, &s);
 }
 
-int input_find_file(const input *in, const char *prefix, const char *file, char found[FILE_NAME], error *e) {
+int input_find_file(const input *in, const char *prefixes, const char *file, char found[FILE_NAME],
+                    error *e) {
   struct stat s;
   char folder[FILE_NAME];
+  const char *last = strrchr(file, '/'), *name = *file == '/' ? last + 1 : file;
   if (strlen(file) >= FILE_NAME) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
+  bool there = *file == '/' && !stat(strcpy(found, file), &s);
+  for (const char *p = prefixes ? prefixes : ""; !there && *p; p += strcspn(p, ":"), p += *p == ':')
+    there = input_look(found, p, strcspn(p, ":"), name);
   path_folder(in->file, folder);
-  bool there = *file != '/' && prefix && *prefix && input_join(found, prefix, file) && !stat(found, &s);
-  if (!there) there = *file != '/' && input_join(found, folder, file) && !stat(found, &s);
+  if (!there) there = input_look(found, folder, strlen(folder), name);
+  if (!there) there = !stat(strcpy(found, name), &s);
+  char *target = there ? NULL : realpath(in->file, NULL);
+  if (target) there = input_look(found, target, (size_t)(strrchr(target, '/') - target), name);
+  free(target);
   if (!there) strcpy(found, file);
   return input_check_file(found, found, e);
 }

@@ -5,6 +5,7 @@
 #define STENCIL_INPUT_H
 
 #include "io_internal.h"
+#include "packing.h"
 
 /* Which datasets a name may mean: how many axes they have, and how a message calls them. */
 typedef struct dataset_kind {
@@ -33,13 +34,19 @@ int input_open(input *in, error *e);
 int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e);
 void input_close(input *in);
 
-/* Finds `file`, which `in->file` names: as it is if absolute, else in the folder `prefix` unless NULL, beside in->file,
- * or in the working folder, as HDF5 does. Exit 2 unless it is a regular file. */
-int input_find_file(const input *in, const char *prefix, const char *file, char found[FILE_NAME], error *e);
+/* Finds `file`, which `in->file` names, where HDF5 does: as it is if absolute and there; else (an absolute one by its last
+ * part) in the folders `prefixes`, NULL or with colons between, beside in->file, in the working folder, or beside what
+ * in->file is a symbolic link to. Exit 2 unless it is a regular file. */
+int input_find_file(const input *in, const char *prefixes, const char *file, char found[FILE_NAME], error *e);
 
 /* Exit 2: the dataset is damaged, and why. */
 int input_damaged(const input *in, const char *why, error *e);
 /* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others. */
 int input_check_storage(const input *in, error *e);
+/* Is it a type of plain numbers, whose parts are within its bytes? */
+bool input_sound_number(hid_t type);
+/* input_packing.c: what the open dataset's numbers mean. Exit 2 where an attribute cannot be understood. `name`: FILE:/path,
+ * for messages. */
+int input_read_packing(const input *in, const char *name, enum quantity quantity, packing *n, error *e);
 
 #endif

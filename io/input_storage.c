@@ -26,8 +26,10 @@ static const char *storage_class_name(H5T_class_t class) {
   return "an unknown type";
 }
 
-/* Are the parts of a number within its bytes? HDF5 converts what it is told, wherever in memory that lies. */
-static bool storage_sound_number(hid_t type, H5T_class_t class) {
+/* HDF5 converts what it is told, wherever in memory that lies. */
+bool input_sound_number(hid_t type) {
+  const H5T_class_t class = H5Tget_class(type);
+  if (class != H5T_INTEGER && class != H5T_FLOAT) return false;
   const size_t size = H5Tget_size(type), precision = H5Tget_precision(type);
   const int offset = H5Tget_offset(type);
   const H5T_order_t order = H5Tget_order(type);
@@ -49,7 +51,7 @@ static int storage_check_type(const input *in, error *e) {
   const char *found = NULL;
   if (class != H5T_INTEGER && class != H5T_FLOAT)
     found = storage_class_name(class);
-  else if (!storage_sound_number(type, class))
+  else if (!input_sound_number(type))
     found = "numbers of an unknown format";
   H5Tclose(type);
   snprintf(name, sizeof name, "%s:%s", in->file, in->path);

@@ -59,6 +59,16 @@ void io_way_close(io_way *w) {
   w->lanes = NULL;
 }
 
+void io_way_tell(io_way *w, const char *dataset, const char *what) {
+  char line[FILE_NAME];
+  if (!what[0] || !w->log) return;
+  snprintf(line, sizeof line, "input: %s: %s\n", dataset, what);
+  if (strstr(w->told, line)) return;
+  const size_t used = strlen(w->told);
+  snprintf(w->told + used, sizeof w->told - used, "%s", line);
+  log_line(w->log, "input: %s: %s", dataset, what);
+}
+
 /* --- blocks ----------------------------------------------------------------------------------------------------- */
 
 /* What the threads of a rank share. */

@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "atomic_file.h"
+#include "base/log.h"
 #include "halo/shared_memory.h"
 
+enum { IO_TOLD = 4096 };
 /* How the ranks of a communicator reach files. */
 typedef struct io_way {
   MPI_Comm comm;       /* rank 0 creates files and names them; not owned */
@@ -21,12 +23,16 @@ typedef struct io_way {
   int compressors;     /* and that compress them: more are worth having */
   size_t block_bytes;  /* at most this much in a block, but at least one row */
   struct lanes *lanes; /* opened when first needed; owned */
+  run_log *log;        /* the run's, NULL: none; not owned */
+  char told[IO_TOLD];  /* what io_way_tell has logged */
   double next_look; /* rank 0: clock_seconds() at which field_write looks again for what killed runs left */
 } io_way;
 
 /* `together`: files are seen by every rank. Collective over `comm`. Close it also after a failure. */
 int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e);
 void io_way_close(io_way *w);
+/* Logs, once, what is done to the values of an input; "": nothing. */
+void io_way_tell(io_way *w, const char *dataset, const char *what);
 
 /* Puts rows [row, row + rows) into `values`, dense, or takes them from there; returns 0 or an error id with `e` filled.
  * Any thread may call it, several at a time, in any order. `values` may be spoiled. */

@@ -1,6 +1,7 @@
 #include "table.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/error_mpi.h"
 #include "input.h"
 #include "message.h"
@@ -27,13 +28,23 @@ static int table_allocate(table *t, error *e) {
   return t->values ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * row, "a table");
 }
 
-static int table_read_values(const char *name, hid_t dataset, table *t, error *e) {
+static int table_read_values(const input *in, const char *name, table_form form, table *t, error *e) {
+  const int measured = t->columns == form.columns ? form.measured : 0;
+  char found[PACKING_FOUND];
+  packing n;
+  TRY(input_read_packing(in, name, measured ? form.quantity : QUANTITY_NONE, &n, e));
+  memcpy(t->told, n.told, sizeof t->told);
   TRY(table_allocate(t, e));
-  if (H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->values) < 0)
+  if (H5Dread(in->dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->values) < 0)
     return FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
-  for (int64_t i = 0; i < t->rows * t->columns; i++)
-    if (!isfinite(t->values[i]))
-      return FAIL(e, TABLE_NONFINITE, name, isnan(t->values[i]) ? "NaN" : "Inf", i / t->columns);
+  for (int64_t i = 0; i < t->rows * t->columns; i++) {
+    double *v = &t->values[i];
+    if (packing_is_fill(&n, *v))
+      return FAIL(e, TABLE_NO_VALUE, name, packing_found_fill(&n, *v, found), i / t->columns);
+    if (!n.plain) *v = packing_unpack(&n, *v);
+    if (i % t->columns < measured) *v = packing_to_si(&n, *v);
+    if (!isfinite(*v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(*v) ? "NaN" : "Inf", i / t->columns);
+  }
   return 0;
 }
 
@@ -42,7 +53,7 @@ int table_load(const char *dataset, table_form form, table *t, error *e) {
   input in;
   *t = (table){0};
   if (!dataset_open(dataset, kind, false, &in, e) && !table_check_shape(dataset, in.dataset, form, t, e))
-    table_read_values(dataset, in.dataset, t, e);
+    table_read_values(&in, dataset, form, t, e);
   input_close(&in);
   if (e->id) table_free(t);
   return e->id;

@@ -17,6 +17,10 @@ const char *physics_medium(const config *c, double *number) {
   return file[0] ? file : NULL;
 }
 
+enum quantity physics_quantity(const config *c) {
+  return c->equation == EQUATION_WAVE ? QUANTITY_VELOCITY : QUANTITY_DIFFUSIVITY;
+}
+
 /* --- the range of a medium that is read from a file ----------------------------------------------------------- */
 
 typedef struct medium_extremes {
@@ -63,7 +67,8 @@ static int physics_medium_range(physics *p, const config *c, const files *files,
   if (!dataset) return 0;
   medium_extremes x = {c, io->slab, dataset, PTHREAD_MUTEX_INITIALIZER, INFINITY, -INFINITY, 0};
   const request_own own = {.io = io, .sink = physics_take_extremes, .context = &x};
-  TRY(files_do(files, &(request){FILES_READ_FIELD, .path = dataset, .own = own}, e));
+  const request medium = {FILES_READ_FIELD, .path = dataset, .quantity = physics_quantity(c), .own = own};
+  TRY(files_do(files, &medium, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
   MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));

@@ -30,6 +30,8 @@ enum equation physics_form(const config *c);
 
 /* The dataset of the medium, in memory of `c`; NULL where the medium is *number (0 for jacobi). */
 const char *physics_medium(const config *c, double *number);
+/* What it measures. */
+enum quantity physics_quantity(const config *c);
 
 /* Fills *p: reads the range of the medium from its file, then computes bound, time step and number of steps. dt_before:
  * the time step of the run that is continued, which an automatic dt repeats; 0: none. Exit 2 where the medium is

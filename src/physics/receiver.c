@@ -29,7 +29,8 @@ static bool receivers_place(const config *c, const double position[3], place p[3
 
 static int receivers_read_positions(receivers *r, const config *c, error *e) {
   table t = {0};
-  const request positions = {FILES_READ_TABLE, .path = c->receivers_file, .form.columns = 3, .own.table = &t};
+  const request positions = {FILES_READ_TABLE, .path = c->receivers_file,
+                             .form = {false, 3, QUANTITY_LENGTH, 3}, .own.table = &t};
   TRY(files_do(r->files, &positions, e));
   r->positions = (double(*)[3])t.values;
   if (t.rows > INT_MAX) return FAIL(e, RECEIVERS_TOO_MANY, c->receivers_file, t.rows, INT_MAX);

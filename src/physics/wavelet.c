@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 
-static const table_form FORM = {.flat = true, .columns = 2};
+static const table_form FORM = {true, 2, QUANTITY_TIME, 1};
 static const double PI = 3.14159265358979323846;
 static const double SIZE_MOST = 3e38;    /* of times and values: those of a field, which is float32 */
 static const double APART_LEAST = 1e-30; /* s: slopes stay finite */

@@ -50,9 +50,11 @@ static int load_medium_planes(void *context, int z, int planes, float *values, e
 }
 
 /* Collective, agreed. */
-static int load_file(simulation *s, const char *dataset, field_sink *sink, void *context, error *e) {
+static int load_file(simulation *s, const char *dataset, enum quantity quantity, field_sink *sink,
+                     void *context, error *e) {
   const request_own own = {.io = &s->io, .sink = sink, .context = context};
-  return files_do(s->files, &(request){FILES_READ_FIELD, .path = dataset, .own = own}, e);
+  return files_do(s->files, &(request){FILES_READ_FIELD, .path = dataset, .quantity = quantity, .own = own},
+                  e);
 }
 
 /* Fills the ghosts, too: a wavefront computes planes of its neighbours. */
@@ -61,7 +63,7 @@ static int load_medium(simulation *s, error *e) {
   const char *dataset = physics_medium(s->config, &number);
   if (!dataset) return 0;
   s->transfer.field = s->medium;
-  TRY(load_file(s, dataset, load_medium_planes, s, e));
+  TRY(load_file(s, dataset, physics_quantity(s->config), load_medium_planes, s, e));
   if (halo_exchange(&s->halo, s->medium, HALO_UNTIMED, true, e)) error_abort(e, s->comm);
   return 0;
 }
@@ -102,7 +104,7 @@ static int load_images(simulation *s, error *e) {
 static int load_field(simulation *s, error *e) {
   s->transfer.field = s->stepper.memory[0];
   if (s->config->initial == INITIAL_FILE)
-    return load_file(s, s->config->initial_file, transfer_to_device, &s->transfer, e);
+    return load_file(s, s->config->initial_file, QUANTITY_NONE, transfer_to_device, &s->transfer, e);
   load_initial(s, e);
   return error_agree(e, s->comm);
 }
@@ -154,7 +156,7 @@ static int load_previous(simulation *s, error *e) {
     return initial_at_rest(s->dev, &args, e);
   }
   s->transfer.field = s->stepper.memory[1];
-  return load_file(s, s->config->previous_file, transfer_to_device, &s->transfer, e);
+  return load_file(s, s->config->previous_file, QUANTITY_NONE, transfer_to_device, &s->transfer, e);
 }
 
 /* Fills the field of the step before the first one, and samples the receivers at step 0. */

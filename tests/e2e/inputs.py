@@ -9,7 +9,7 @@ import struct
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import case, check, h5py, main, np, same_bits
+from harness import case, check, h5py, main, np, same_bits, skip
 
 SHAPE = (19, 12, 20)
 WAVE = {"equation.type": "wave", "initial.u": "gaussian"}
@@ -62,6 +62,14 @@ def elsewhere(program):
     u.tofile(folder / "raw")
     with h5py.File(folder / "external.h5", "w") as file:
         file.create_dataset("u", SHAPE, "f4", external=[("raw", 0, 4000), ("raw", 4000, h5py.h5f.UNLIMITED)])
+    (folder / "far").mkdir()
+    for name in ("sub/virtual.h5", "links.h5"):  # a symbolic link to a file: what that names is beside the file itself
+        (folder / "far" / name.split("/")[-1]).symlink_to(folder / name)
+    with h5py.File(folder / "sub/near.h5", "w") as file:
+        file["v"], file["moved"] = h5py.ExternalLink("a.h5", "/group/v"), h5py.ExternalLink("/gone/a.h5", "/group/v")
+    (folder / "far/near.h5").symlink_to("../sub/near.h5")
+    for name in ("far/near.h5:/v", "far/near.h5:/moved", "far/virtual.h5:/u", "far/links.h5:/out/v"):
+        expect_read(program, name, u)
     for name in ("links.h5:/out/v", "links.h5:/soft", "links.h5:/root/group/soft", "sub/virtual.h5:/u", "external.h5:/u"):
         expect_read(program, name, u)
     expect_read(program, "links.h5:/soft", u, np_=2)
@@ -184,6 +192,178 @@ def chunks_unfiltered(program):
         sparse[:8] = u[:8]
     u[8:] = 0
     expect_read(program, "chunks.h5:/u", u)
+
+
+def with_attributes(program, values, attributes, **options):
+    """data.h5:/d holds the values with these attributes."""
+    with h5py.File(program.folder / "data.h5", "w") as file:
+        dataset = file.create_dataset("d", data=values, **options)
+        for name, value in attributes.items():
+            dataset.attrs[name] = value
+    return "data.h5:/d"
+
+
+def result(program, changes, np_=0):
+    """The last field of a run, and what it logged."""
+    out = program.succeed(program.config({"time.steps": 3, **changes}), np=np_, **QUICK).out
+    return program.field(3), out
+
+
+@case
+def packed(program):
+    """scale_factor and add_offset: in float64, rounded once, the same bits whichever way the numbers are stored and read."""
+    random = np.random.default_rng(7)
+    whole, scale, offset = random.integers(-3000, 3000, SHAPE), random.uniform(1e-4, 1e-2), np.float32(random.uniform(-9, 9))
+    layouts = [("<i2", {}), (">i2", {"chunks": (4, 5, 6), "compression": "gzip"}), ("<f4", {}), (">f8", {}), ("<f8", {"chunks": True})]
+    for kind, layout in layouts:
+        numbers = (whole * (1 if "i" in kind else random.uniform(0.5, 2))).astype(kind)
+        name = with_attributes(program, numbers, {"scale_factor": [scale], "add_offset": offset, "units": "Pa",
+                                                  "_FillValue": np.array(-32768, kind)}, **layout)
+        right = (numbers.astype("f8") * scale + np.float64(offset)).astype("f4")
+        expect_read(program, name, right)
+        expect_read(program, name, right, np_=3)
+        for mode in ("gather", "server"):
+            program.succeed("-q", program.config({"initial.u": name, "output.every": 1, "parallel.io": mode}), np=3, **QUICK)
+            check(same_bits(program.field(0), right), f"{kind}, {layout}, io = {mode}: other values were read")
+    config = program.config({"initial.u": name})
+    for mode in ((), ("-n",), ("-n", "parallel.io=server")):
+        out = program.succeed(config, *mode, np=2, **QUICK).out
+        check(out.count(f"input: {name}: scale_factor {scale:.9g}, add_offset {offset:.9g}\n") == 1, out)
+    for attributes in ({"scale_factor": 0}, {"scale_factor": np.nan}, {"scale_factor": [1.0, 2.0]}, {"scale_factor": "2"},
+                       {"add_offset": np.inf}, {"add_offset": h5py.Empty("f4")}, {"_Unsigned": "true"}):
+        expect_refused(program, {"initial.u": with_attributes(program, numbers, attributes)}, "data.h5:/d", *attributes)
+
+
+@case
+def units(program):
+    """Units of every spelling are converted or refused; initial fields and signals have none."""
+    random = np.random.default_rng(8)
+    spellings = {"velocity": {1: ["m/s", "m s-1", "m.s-1", "M/S", "meters per second", " metre second^-1 ", "1", "", " ", h5py.Empty("S1")],
+                              1e3: ["km/s", np.bytes_(b"km s-1"), [b"km s^-1"], "km*s**-1", "Kilometers/sec", "km\u00b7s\u207b\u00b9",
+                                    np.array(["[km/s]"], h5py.string_dtype("ascii")), np.array(b"km/s", "S40"), "mm/\u00b5s", "m/ms"],
+                              1e-2: ["cm/s"], 1e-3: ["mm/s"], 0.3048: ["ft/s", "feet per second"],
+                              0: ["furlong/s", "m", "m/s2", "m2/s", "s/m", "m/", "Mm/s", "/", "kg", "x" * 999, 5, ["m/s", "m/s"]]},
+                 "diffusivity": {1: ["m2/s", "m^2 s^-1"], 1e-4: ["cm2/s", "cm**2/s", b"square centimetres per second"],
+                                 1e-6: ["mm\u00b2/s", "mm^2/s", "mm2 s-1"], 0: ["m/s", "cm2", "W/m/K"]}}
+    for key, factors in spellings.items():
+        equation = {"equation.type": "wave" if key == "velocity" else "heat"}
+        for factor, names in factors.items():
+            numbers = random.uniform(1400, 1600, SHAPE) / (factor or 1)
+            si = with_attributes(program, (numbers * factor).astype("f4"), {})
+            right = result(program, {**equation, f"medium.{key}": si})[0] if factor else None
+            for i, unit in enumerate(names):
+                changes = {**equation, f"medium.{key}": with_attributes(program, numbers, {("units", "unit", "Units")[i % 3]: unit})}
+                if not factor:
+                    expect_refused(program, changes, "data.h5:/d", unit[:50] if isinstance(unit, str) else "text")
+                else:
+                    found, out = result(program, changes)
+                    check(np.abs(found - right).max() <= 1e-5 * np.abs(right).max(), f"{unit!r}: the field is another one")
+                    check(("input: data.h5:/d: " in out) == (factor != 1), f"{unit!r}: {out}")
+    check(same_bits(*(result(program, {"initial.u": with_attributes(program, random_field(), at)})[0]
+                      for at in ({}, {"units": "furlong"}))), "the units of an initial field changed it")
+
+
+@case
+def table_units(program):
+    """Positions in any length; rows of time and value with times in any unit of time; other signals have no unit."""
+    random = np.random.default_rng(9)
+    shot = {"equation.type": "wave", "initial.u": "zero", "medium.velocity": 1, "time.dt": 0.25, "source.1.position": "9 6 9",
+            "source.1.wavelet": "gaussian", "source.1.f0": 1, "receivers.points": "9 6 9, 10 7 9"}
+    positions, signal = np.array([[9, 6, 9], [10, 7.5, 9]]), np.stack([np.arange(4) * 0.25, random.uniform(1, 2, 4)], 1)
+    tables = {"receivers.positions": [(positions, {}), (positions / 1e3, {"units": "km"}), (positions * 100, {"units": "centimeters"}),
+                                      ((positions * 1e3).astype("i4"), {"units": b"mm"}), (positions / 0.3048, {"units": "ft"}),
+                                      ((positions * 2).astype("i2"), {"scale_factor": 0.5})],
+              "source.1.wavelet": [(signal, {}), (signal * [1e3, 1], {"units": "ms"}), (signal * [1e6, 1], {"units": "\u00b5s"}),
+                                   (signal[:, 1], {}), (signal[:, 1], {"units": "kPa"})]}
+    for key, kinds in tables.items():
+        right = None
+        for values, attributes in kinds:
+            result(program, {**shot, "receivers.points": None if "rec" in key else shot["receivers.points"],
+                             key: with_attributes(program, values, attributes)}, np_=2)
+            with h5py.File(program.folder / "out/u.receivers.h5") as file:
+                found = file["u"][()]
+            right = found if right is None else right
+            check(np.abs(right).max() > 0 and np.allclose(found, right, 1e-5), f"{key}, {attributes}: other traces")
+        for unit in ("kg", "m/s", "s" if "rec" in key else "m"):
+            expect_refused(program, {**shot, "receivers.points": None, "receivers.line": None if "rec" in key else "9 6 9 10 6 9 2",
+                                     key: with_attributes(program, kinds[0][0], {"units": unit})}, "data.h5:/d", unit)
+
+
+@case
+def fill_values(program):
+    """A fill value that occurs is refused, with its place; compared as it is stored, before it is scaled."""
+    random, at = np.random.default_rng(10), (7, 3, 11)
+    for kind, fill, attributes in [
+            ("f4", 1e20, {"_FillValue": 1e20}), ("f8", 1e20, {"missing_value": np.float32(1e20)}), ("f4", 99999, {"missing_value": [-1, 99999]}),
+            ("f8", -999.25, {"_FillValue": np.float32(-999.25), "scale_factor": 2.0, "add_offset": 7.0}), ("f2", 999.9, {"_FillValue": 999.9}),
+            ("i2", -32768, {"_FillValue": np.int16(-32768), "scale_factor": 0.5}), ("u2", 65535, {"_FillValue": np.uint16(65535)}),
+            (">i4", 2**31 - 1, {"missing_value": float(2**31 - 1)}), ("f4", 9.96920996838687e36, {}), ("i2", -32767, {})]:
+        for options in ({}, {"chunks": True, "compression": "gzip"}):
+            numbers = random.integers(1, 1000, SHAPE).astype(kind)
+            default = {} if attributes else {"fillvalue": fill}
+            clean = with_attributes(program, numbers, attributes, **options, **default)
+            program.succeed("-q", program.config({"initial.u": clean}), np=2, **QUICK)
+            numbers[at] = fill
+            shown = f"{fill:.7g}" if "f" in kind and kind != "f2" else f"{float(numbers[at]):.17g}"
+            words = ["data.h5:/d", f"fill value {shown}", f"(z, y, x) = {at}"]
+            name = with_attributes(program, numbers, attributes, **options, **default)
+            expect_refused(program, {"initial.u": name}, *words)
+            program.fail(2, words, program.config({"initial.u": name}), np=3, **QUICK)
+    numbers = np.full(SHAPE, 1500, "i2")  # values that no attribute calls fill values, though they look like some
+    numbers[at] = 99
+    for attributes in ({}, {"_FillValue": 1e20}, {"missing_value": 98.5}, {"_FillValue": np.float32(np.nan)}):
+        expect_read(program, with_attributes(program, numbers, attributes, fillvalue=99), numbers.astype("f4"))
+    positions = with_attributes(program, [[3, 4, 5], [3, -9999, 5]], {"_FillValue": -9999})
+    expect_refused(program, {**WAVE, "receivers.positions": positions}, "data.h5:/d", "fill value -9999", "row 1")
+
+
+@case
+def netcdf(program):
+    """What xarray writes of a packed velocity, whole and with a gap, and what netCDF writes where nothing was put."""
+    try:
+        import netCDF4
+        import xarray
+    except ImportError as missing:
+        skip(f"{missing}")
+    velocity = np.random.default_rng(11).uniform(1.4, 1.6, SHAPE)
+    array = xarray.DataArray(velocity, dims=("z", "y", "x"), name="vp", attrs={"units": "km s-1", "long_name": "velocity"})
+    kinds = {"int16": {"dtype": "int16", "scale_factor": 1e-5, "add_offset": 1.5, "_FillValue": -32768},
+             "float32": {"dtype": "float32", "zlib": True}, "float64": {}}
+    for kind, encoding in kinds.items():
+        array.to_netcdf(program.folder / "model.nc", engine="netcdf4", encoding={"vp": encoding})
+        with xarray.open_dataset(program.folder / "model.nc", engine="netcdf4") as file:
+            right = with_attributes(program, (file.vp.values.astype("f8") * 1e3).astype("f4"), {})
+        changes = {"equation.type": "wave", "initial.u": "gaussian"}
+        found, right = (result(program, {**changes, "medium.velocity": name})[0] for name in ("model.nc:/vp", right))
+        check(np.abs(found - right).max() <= 1e-5 * np.abs(right).max(), f"{kind}: the field is another one")
+        gap = array.where(array != velocity[4, 5, 6])
+        gap.to_netcdf(program.folder / "gap.nc", engine="netcdf4", encoding={"vp": encoding})
+        expect_refused(program, {**changes, "medium.velocity": "gap.nc:/vp"}, "gap.nc:/vp", "(z, y, x) = (4, 5, 6)")
+    with netCDF4.Dataset(program.folder / "part.nc", "w") as file:
+        for name, points in zip("zyx", SHAPE):
+            file.createDimension(name, points)
+        file.createVariable("vp", "f4", ("z", "y", "x"))[:9] = velocity[:9]
+    expect_refused(program, {**changes, "medium.velocity": "part.nc:/vp"}, "fill value 9.96921e+36 at (z, y, x) = (9, 0, 0)")
+
+
+@case
+def newer_library(program):
+    """Versions that this HDF5 does not know, and filters that it has not: the line says what they come from, and the cure."""
+    with h5py.File(program.folder / "old.h5", "w", libver="earliest") as file:
+        u = file.create_dataset("u", data=random_field())
+        header, place = h5py.h5o.get_info(u.id).addr, u.id.get_offset()
+        file.create_dataset("filtered", data=random_field(), compression="lzf")
+    good = (program.folder / "old.h5").read_bytes()
+    layout, kind = b"\3\1" + struct.pack("<2Q", place, random_field().nbytes), b"\x11\x20\x1f\0\4\0\0\0"
+    space = b"\1\3\1\0\0\0\0\0" + struct.pack("<3Q", *SHAPE)
+    versions = {"superblock": (8, 0, 4), "object header": (header, 1, 3), "layout": (good.find(layout), 3, 5),
+                "datatype": (good.find(kind, header), 0x11, 0x51), "dataspace": (good.find(space, header), 1, 3)}
+    for what, (at, old, new) in versions.items():
+        check(at >= 0 and good[at] == old, f"{what}: the file has another layout")
+        (program.folder / "new.h5").write_bytes(good[:at] + bytes([new]) + good[at + 1:])
+        expect_refused(program, {"initial.u": "new.h5:/u"}, "new.h5:/u", what, "version", "newer HDF5 library", "h5repack --low=0")
+    program.environment["HDF5_PLUGIN_PATH"] = "."
+    expect_refused(program, {"initial.u": "old.h5:/filtered"}, "old.h5:/filtered", "lzf", "h5repack -f NONE")
 
 
 @case

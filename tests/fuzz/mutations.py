@@ -39,7 +39,7 @@ def write_inputs(folder):
                 group = file.create_group("data/inputs")
                 for dataset, values in (("v", model), ("w", wavelet), ("p", positions.astype("i4"))):
                     group.create_dataset(dataset, data=values, **options)
-                    group[dataset].attrs["units"] = "m"
+                    group[dataset].attrs["units"] = "m/s"
                 file["link"] = h5py.SoftLink("/data/inputs")
             files[name] = {"medium.velocity": f"{name}:/link/v", "source.1.wavelet": f"{name}:/data/inputs/w",
                            "receivers.positions": f"{name}:/data/inputs/p"}

@@ -31,7 +31,7 @@ static void expect_read(fixture *x, const char *name, int id, const char *text) 
     field_io io = io_with(x, &x->s, (int)(i), BLOCK);
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
-    assert_int_equal(field_read(&io, name, random_sink, &sink, &e), id);
+    assert_int_equal(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &e), id);
     assert_string_equal(e.text, text);
   }
 }
@@ -170,7 +170,7 @@ static void test_nonfinite(void **state) {
     values[(p[0] * NY + p[1]) * NX + p[2]] = bad[i % 4];
     make_input(x, file, "u", H5T_IEEE_F64LE, 3, SHAPE, NULL, H5T_NATIVE_DOUBLE, values);
     snprintf(text, sizeof text, "%s: %s at (z, y, x) = (%d, %d, %d)", name, named[i % 4], p[0], p[1], p[2]);
-    expect_read(x, name, ERROR_FIELD_NONFINITE, text);
+    expect_read(x, name, ERROR_FIELD_NO_VALUE, text);
   }
   free(values);
 }
@@ -195,7 +195,7 @@ static void test_bad_chunk(void **state) {
     field_io io = io_with(x, &x->s, (int)(i), 1); /* plane by plane */
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
-    assert_int_equal(field_read(&io, name, random_sink, &sink, &e), ERROR_FIELD_VALUES);
+    assert_int_equal(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &e), ERROR_FIELD_VALUES);
     snprintf(text, sizeof text, "%s: cannot read planes z = %d to %d (", name, NZ - 1, NZ - 1);
     assert_memory_equal(e.text, text,
                         strlen(text)); /* and why, which each version of HDF5 says in its own words */
@@ -237,7 +237,7 @@ static void test_one_rank_fails(void **state) {
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     expect_nothing(x, path);
     t.moved = 0;
-    assert_int_equal(field_read(&io, name, random_sink, &t, &r), ERROR_DEVICE_FAILED);
+    assert_int_equal(field_read(&io, name, QUANTITY_NONE, random_sink, &t, &r), ERROR_DEVICE_FAILED);
     assert_string_equal(r.text, e.text);
   }
 }

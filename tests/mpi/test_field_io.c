@@ -30,7 +30,7 @@ static void write_then_read(fixture *x, const slab *s, const char *path, const i
   if (s->rank == 0) assert_int_equal(access(temporary, F_OK), -1);
   if (s->rank == 0) assert_int_equal(access(abandoned, F_OK), -1);
   snprintf(name, sizeof name, "%s.00000042.hdf:/VTKHDF/PointData/u", path);
-  assert_int_equal(field_read(&in, name, random_sink, &sink, &e), 0);
+  assert_int_equal(field_read(&in, name, QUANTITY_NONE, random_sink, &sink, &e), 0);
   assert_int_equal(sink.moved, s->nz);
 }
 
@@ -104,7 +104,7 @@ static void test_types(void **state) {
     field_io io = io_with(x, &x->s, (int)(i / 2 % (size_t)count), 2 * PLANE_BYTES);
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
-    assert_int_equal(field_read(&io, name, bytes_sink, &sink, &e), 0);
+    assert_int_equal(field_read(&io, name, QUANTITY_NONE, bytes_sink, &sink, &e), 0);
     assert_int_equal(sink.moved, x->s.nz);
   }
 }

@@ -73,7 +73,7 @@ static void test_round_trip(void **state) {
   for (int i = 0; i < count; i++) {
     stream sink = {&s, 0, -1, 0};
     field_io in = io_with(x, &s, (int)(i), 64 << 20);
-    assert_int_equal(field_read(&in, name, large_sink, &sink, &e), 0);
+    assert_int_equal(field_read(&in, name, QUANTITY_NONE, large_sink, &sink, &e), 0);
     assert_int_equal(sink.moved, s.nz);
   }
 }
@@ -138,7 +138,7 @@ static void test_contiguous(void **state) {
   make_sparse(x, file);
   stream sink = {&s, 0, -1, 0};
   field_io in = io_with(x, &s, 1, 64 << 20);
-  assert_int_equal(field_read(&in, name, sparse_sink, &sink, &e), 0);
+  assert_int_equal(field_read(&in, name, QUANTITY_NONE, sparse_sink, &sink, &e), 0);
   assert_int_equal(sink.moved, s.nz);
 }
 

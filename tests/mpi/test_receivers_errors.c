@@ -39,7 +39,7 @@ static void bad_positions_are_refused(void) {
     }
   values[4] = NAN;
   make_positions(name, H5T_IEEE_F64LE, 3, 3, values);
-  expect_refused("r", ERROR_TABLE_NONFINITE, ":/r: NaN in row 1");
+  expect_refused("r", ERROR_TABLE_NO_VALUE, ":/r: NaN in row 1");
   expect_refused("s", ERROR_FIELD_NO_DATASET, ": no dataset /s: its 2D datasets are /r");
   make_positions(name, H5T_STD_I16LE, 2, 4, integers);
   expect_refused("r", ERROR_TABLE_SHAPE, ":/r: expected shape (n, 3) with n >= 1, found (2, 4)");

@@ -245,7 +245,7 @@ static void bad_files_are_refused(void) {
   expect_refused("three", ERROR_TABLE_SHAPE,
                  "three: expected shape (n,) or (n, 2) with n >= 1, found (2, 3)");
   expect_refused("back", ERROR_WAVELET_TIMES, "back: row 2: expected ascending times, found 2 s after 2 s");
-  expect_refused("bad", ERROR_TABLE_NONFINITE, "bad: NaN in row 1");
+  expect_refused("bad", ERROR_TABLE_NO_VALUE, "bad: NaN in row 1");
   expect_refused("big", ERROR_WAVELET_SIZE,
                  "big: row 1: expected numbers of a size of at most 3e+38, found -1e+39");
   expect_refused("peak4", ERROR_WAVELET_UNUSED,
