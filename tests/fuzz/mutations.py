@@ -37,9 +37,9 @@ def write_inputs(folder):
             name = f"{version}-{layout}.h5"
             with h5py.File(folder / name, "w", libver=(version, "v110")) as file:  # HDF5 1.10 reads no later one
                 group = file.create_group("data/inputs")
-                for dataset, values in (("v", model), ("w", wavelet), ("p", positions.astype("i4"))):
+                for dataset, values, units in (("v", model, "m/s"), ("w", wavelet, "s"), ("p", positions.astype("i4"), "m")):
                     group.create_dataset(dataset, data=values, **options)
-                    group[dataset].attrs["units"] = "m/s"
+                    group[dataset].attrs["units"] = units
                 file["link"] = h5py.SoftLink("/data/inputs")
             files[name] = {"medium.velocity": f"{name}:/link/v", "source.1.wavelet": f"{name}:/data/inputs/w",
                            "receivers.positions": f"{name}:/data/inputs/p"}
