@@ -114,7 +114,7 @@ static int wavelet_fit(table *t, error *e) {
   for (size_t i = 0; v && i < 2 * rows; i++) v[i / 2 * WAVELET_SPLINE + i % 2] = t->values[i];
   if (v && above) {
     free(t->values);
-    *t = (table){v, t->rows, WAVELET_SPLINE};
+    t->values = v, t->columns = WAVELET_SPLINE;
     for (int64_t first = 0, last = 1; last < t->rows; last++) {
       if (!wavelet_corner(t, last)) continue;
       const spline piece = wavelet_piece(t, first, last);
