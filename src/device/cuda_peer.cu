@@ -81,8 +81,8 @@ static int cuda_adopt(device *dev, error *e) {
   return 0;
 }
 
-const device_peer cuda_peer = {cuda_offer,  cuda_map,   cuda_unmap, cuda_signal, cuda_await,
-                               cuda_stream, cuda_adopt, NULL,       NULL,        0};
+const device_peer cuda_peer = {cuda_offer, cuda_map,    cuda_unmap, cuda_signal,
+                               cuda_await, cuda_stream, cuda_adopt, NULL};
 
 template <class Function> static cudaError_t cuda_driver_function(const char *name, Function *function) {
   void *found = NULL;

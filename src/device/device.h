@@ -59,23 +59,8 @@ typedef struct peer_memory {
   unsigned char bytes[80];
 } peer_memory;
 
-enum { DEVICE_FIELDS = 3 /* both fields and the medium */ };
-
-/* A rank of this node, as this process sees it. */
-typedef struct device_member {
-  float *fields[DEVICE_FIELDS]; /* own point (0, 0, 0); NULL: it has no such field */
-  void *board;                  /* board_bytes of zeros that all ranks of the node see */
-} device_member;
-
-/* Ranks of a node that are to do parts of each other's launches. */
-typedef struct device_share {
-  int rank, ranks;           /* this one, and how many */
-  float *own[DEVICE_FIELDS]; /* its fields as launches name them */
-  device_member *members;    /* [rank] */
-} device_share;
-
-/* Work between the devices of several processes. The host device has `signal`, `await`, `place` and `share`, CUDA has
- * the others and `signal` and `await`; what a device does not have is NULL. */
+/* Work between the devices of several processes. The host device has `signal`, `await` and `place`, CUDA has the others
+ * and `signal` and `await`; what a device does not have is NULL. */
 typedef struct device_peer {
   /* Describes `memory`, the beginning of an allocation, for another process. */
   int (*offer)(device *dev, void *memory, peer_memory *offered, error *e);
@@ -95,11 +80,6 @@ typedef struct device_peer {
   /* Takes memory for pages that are mapped, huge pages where possible, near the threads that compute, and sets `bytes`
    * there to NaN, like fresh memory. DEVICE_MEMORY where there is too little. */
   int (*place)(device *dev, void *memory, size_t bytes, error *e);
-  /* From now on, whenever this device waits for a counter, it does parts of launches of the others, and they of its
-   * own: any thread computes the same bits. All of them must be known to be done with their work before the memory of
-   * one goes. NULL: no longer. Nothing happens where ranks share cores. */
-  int (*share)(device *dev, const device_share *s, error *e);
-  size_t board_bytes;
 } device_peer;
 
 /* The table. All functions but `close` return 0 or an error id with `e` filled; `dev` is the device the table belongs

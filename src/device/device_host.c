@@ -2,7 +2,6 @@
  * rules, which are CUDA's. */
 #include "device.h"
 #include "host_memory.h"
-#include "host_parts.h"
 #include "host_stream.h"
 #include "host_tasks.h"
 #include <errno.h>
@@ -21,9 +20,7 @@ typedef struct host_device {
   error failures[STREAM_COUNT];
   host_event events[EVENT_MAX];
   int threads;
-  double patience;       /* s that a thread polls before it sleeps; 0 where ranks share cores */
-  host_members *members; /* ranks that do parts of each other's launches; NULL: none */
-  int waiting;           /* threads that help them while this rank waits */
+  double patience; /* s that a thread polls before it sleeps; 0 where ranks share cores */
 } host_device;
 
 static host_device *host_of(device *dev) {
@@ -85,8 +82,6 @@ static int host_copy(device *dev, int stream, const copy_args *copy, error *e) {
 typedef struct launch_task {
   const error *failure;
   const kernel *k;
-  const host_members *members; /* who may take parts; for the board, as is `pieces`, of each thread */
-  int pieces;
   kernel_args args;
 } launch_task;
 _Static_assert(sizeof(launch_task) <= HOST_TASK_PAYLOAD, "a launch must fit a task");
@@ -103,11 +98,6 @@ static void host_run_launch(const void *payload, int part, int parts) {
   if (!t->failure->id) t->k->host(&t->args, part, parts);
 }
 
-static void host_write_launch(const void *payload) {
-  const launch_task *t = payload;
-  host_board_write(t->members, t->k, &t->args, t->pieces);
-}
-
 static void host_run_operation(const void *payload, int part, int parts) {
   const operation_task *t = payload;
   if (!t->failure->id) t->run(t->args, part, parts);
@@ -119,14 +109,8 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
   const int pieces = host_share_pieces(args, h->threads);
-  const launch_task task = {&h->failures[stream], k, h->members, pieces, *args};
-  const bool open = h->members && stream == STREAM_INTERIOR && host_board_takes(h->members, k, args);
-  h->waiting = pieces > 1 ? h->threads : 1;
-  if (open && pieces > 1)
-    host_stream_push_board(h->streams[stream], host_run_launch, &task, sizeof task, host_write_launch,
-                           h->members->mine);
-  else
-    host_stream_push(h->streams[stream], host_run_launch, &task, sizeof task, h->threads, pieces);
+  const launch_task task = {&h->failures[stream], k, *args};
+  host_stream_push(h->streams[stream], host_run_launch, &task, sizeof task, h->threads, pieces);
   return 0;
 }
 
@@ -188,9 +172,7 @@ static int host_signal(device *dev, int stream, uint32_t *counter, uint32_t valu
 static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t value, error *e) {
   (void)e;
   const host_device *h = host_of(dev);
-  const host_members *members = stream == STREAM_INTERIOR ? h->members : NULL;
-  const host_counter c = {counter, value, h->patience, members};
-  host_counter_await(h->streams[stream], &c, members ? h->waiting : 1);
+  host_counter_await(h->streams[stream], &(host_counter){counter, value, h->patience});
   return 0;
 }
 
@@ -207,24 +189,8 @@ static int host_place(device *dev, void *memory, size_t bytes, error *e) {
   return 0;
 }
 
-/* Others see launches of the interior only: where planes are mapped, they are all that there is. */
-static int host_share_launches(device *dev, const device_share *s, error *e) {
-  host_device *h = host_of(dev);
-  for (int i = 0; i < STREAM_COUNT; i++) host_stream_sync(h->streams[i]);
-  free(h->members);
-  h->members = NULL;
-  h->waiting = 1;
-  if (!s || h->patience <= 0 || h->threads > BOARD_THREADS) return 0;
-  h->members = host_members_new(s, h->threads);
-  return h->members ? 0 : FAIL(e, OUT_OF_MEMORY, sizeof *h->members, "the host device");
-}
-
 /* Memory is shared by pages (shared_memory.h), not by handles. */
-static const device_peer host_peer = {.signal = host_signal,
-                                      .await = host_await,
-                                      .place = host_place,
-                                      .share = host_share_launches,
-                                      .board_bytes = sizeof(host_board)};
+static const device_peer host_peer = {.signal = host_signal, .await = host_await, .place = host_place};
 
 /* --- open and close ------------------------------------------------------------------------------------- */
 
@@ -232,7 +198,6 @@ static void host_close(device *dev) {
   host_device *h = host_of(dev);
   for (int s = 0; s < STREAM_COUNT; s++) host_stream_close(h->streams[s]);
   for (int i = 0; i < EVENT_MAX; i++) host_event_close(&h->events[i]);
-  free(h->members);
   free(h);
 }
 

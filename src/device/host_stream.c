@@ -14,8 +14,6 @@ enum { QUEUE_LENGTH = 128, SPINS = 400 /* looks before a waiting thread yields i
 typedef struct queued_task {
   host_task *task;
   int threads, pieces; /* how many threads work on it, and parts for each of them */
-  host_board *board;   /* where other ranks see it; its pieces count then; NULL: nowhere */
-  host_board_writer *write;
   _Alignas(16) unsigned char payload[HOST_TASK_PAYLOAD];
 } queued_task;
 
@@ -82,16 +80,12 @@ static bool host_stream_await_call(host_stream *s, size_t seen) {
 
 /* Does the thread's own parts, then those that other threads have left. */
 static void host_stream_do_parts(host_stream *s, const queued_task *q, int own) {
-  const int pieces = q->board ? q->board->pieces : q->pieces;
-  const int owners = pieces > 1 ? q->threads : 1; /* a single part is done by its owner */
+  const int owners = q->pieces > 1 ? q->threads : 1; /* a single part is done by its owner */
   if (own >= q->threads && owners == 1) return;
-  host_parts *parts = q->board ? q->board->parts : s->parts;
   for (int i = 0; i < owners; i++) {
     const int owner = (own + i) % q->threads;
-    for (int left; host_parts_take(&parts[owner], &left);) {
-      q->task(q->payload, host_parts_number(owner, pieces, left), q->threads * pieces);
-      if (q->board) atomic_fetch_sub_explicit(&q->board->undone, 1, memory_order_release);
-    }
+    for (int part; (part = host_parts_take(s->parts, owner, q->pieces)) >= 0;)
+      q->task(q->payload, part, q->threads * q->pieces);
   }
 }
 
@@ -124,28 +118,12 @@ static void host_stream_run_with_helpers(host_stream *s, const queued_task *q) {
   pthread_mutex_unlock(&s->team_lock);
 }
 
-/* Lets other ranks take parts, too, and waits for those that they have taken. */
-static void host_stream_run_board(host_stream *s, const queued_task *q) {
-  const double LONGEST = 200e-6; /* s */
-  host_board *b = q->board;
-  q->write(q->payload);
-  atomic_store_explicit(&b->undone, q->threads * b->pieces, memory_order_relaxed);
-  for (int i = 0; i < q->threads; i++) host_parts_open(&b->parts[i], b->pieces);
-  if (q->threads == 1)
-    host_stream_do_parts(s, q, 0);
-  else
-    host_stream_run_with_helpers(s, q);
-  pace p = {.begin = clock_seconds(), .eager = s->patience, .spins = SPINS};
-  while (atomic_load_explicit(&b->undone, memory_order_acquire) > 0) pace_wait(&p, LONGEST);
-}
-
 static void host_stream_run_task(host_stream *s, const queued_task *q) {
-  if (q->board) {
-    host_stream_run_board(s, q);
-  } else if (q->threads == 1) {
+  if (q->threads == 1) {
     q->task(q->payload, 0, 1);
   } else {
-    for (int i = 0; i < q->threads; i++) host_parts_open(&s->parts[i], q->pieces);
+    for (int i = 0; i < q->threads; i++)
+      atomic_store_explicit(&s->parts[i].left, q->pieces, memory_order_relaxed);
     host_stream_run_with_helpers(s, q);
   }
 }
@@ -228,30 +206,14 @@ static void host_stream_wait_done(host_stream *s, size_t target) {
   pthread_mutex_unlock(&s->done_lock);
 }
 
-/* The next slot of the queue, filled but for threads and pieces. */
-static queued_task *host_stream_fill(host_stream *s, host_task *task, const void *payload, size_t bytes) {
+void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
+                      int pieces) {
   if (s->pushed - s->known_done == QUEUE_LENGTH) host_stream_wait_done(s, s->pushed - QUEUE_LENGTH / 2);
   queued_task *q = &s->queue[s->pushed++ % QUEUE_LENGTH];
   q->task = task;
-  q->board = NULL;
-  if (bytes) memcpy(q->payload, payload, bytes);
-  return q;
-}
-
-void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
-                      int pieces) {
-  queued_task *q = host_stream_fill(s, task, payload, bytes);
   q->threads = threads < s->threads ? threads : s->threads;
   q->pieces = pieces;
-  sem_post(&s->queued);
-}
-
-void host_stream_push_board(host_stream *s, host_task *task, const void *payload, size_t bytes,
-                            host_board_writer *write, host_board *board) {
-  queued_task *q = host_stream_fill(s, task, payload, bytes);
-  q->threads = s->threads;
-  q->write = write;
-  q->board = board;
+  if (bytes) memcpy(q->payload, payload, bytes);
   sem_post(&s->queued);
 }
 

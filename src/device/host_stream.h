@@ -4,9 +4,8 @@
 #ifndef STENCIL_HOST_STREAM_H
 #define STENCIL_HOST_STREAM_H
 
+#include <stdatomic.h>
 #include <stddef.h>
-#include "base/error.h"
-#include "host_parts.h"
 
 typedef struct host_stream host_stream;
 
@@ -16,8 +15,15 @@ enum { HOST_TASK_PAYLOAD = 896 };
 /* A task is cut into parts: this does part `part` of `parts`. It must not push to any stream. */
 typedef void host_task(const void *payload, int part, int parts);
 
-/* Writes what the payload says on the board of this rank. */
-typedef void host_board_writer(const void *payload);
+/* How many of its own parts of a task a thread has left; in a cache line of its own. */
+typedef struct host_parts {
+  _Alignas(64) atomic_int left;
+} host_parts;
+/* Takes one of the `pieces` parts of thread `owner`: its number in the task; -1: none is left. */
+static inline int host_parts_take(host_parts *all, int owner, int pieces) {
+  const int left = atomic_fetch_sub_explicit(&all[owner].left, 1, memory_order_relaxed);
+  return left > 0 ? (owner + 1) * pieces - left : -1;
+}
 
 /* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
  * which a thread that has nothing to do polls for the next one before it sleeps; 0 where cores are shared. */
@@ -30,10 +36,6 @@ void host_stream_close(host_stream *s);
  * the queue is full. */
 void host_stream_push(host_stream *s, host_task *task, const void *payload, size_t bytes, int threads,
                       int pieces);
-/* The same with all the stream's threads, for a launch of which other ranks may take parts as well. `write` puts it, and
- * how many parts it has, on the board, when the launch before is done. */
-void host_stream_push_board(host_stream *s, host_task *task, const void *payload, size_t bytes,
-                            host_board_writer *write, host_board *board);
 /* Waits until everything pushed so far has run. */
 void host_stream_sync(host_stream *s);
 

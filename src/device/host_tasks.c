@@ -246,8 +246,7 @@ static void host_counter_run_await(const void *payload, int part, int parts) {
   const double LONGEST = 200e-6; /* s */
   const host_counter *c = payload;
   pace p = {.begin = clock_seconds(), .eager = c->patience};
-  while ((int32_t)(__atomic_load_n(c->counter, __ATOMIC_ACQUIRE) - c->value) < 0)
-    if (!c->members || !host_members_help(c->members)) pace_wait(&p, LONGEST);
+  while ((int32_t)(__atomic_load_n(c->counter, __ATOMIC_ACQUIRE) - c->value) < 0) pace_wait(&p, LONGEST);
 }
 
 void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value) {
@@ -255,6 +254,6 @@ void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value) {
   host_stream_push(s, host_counter_run_signal, &signal, sizeof signal, 1, 1);
 }
 
-void host_counter_await(host_stream *s, const host_counter *c, int threads) {
-  host_stream_push(s, host_counter_run_await, c, sizeof *c, threads, 1);
+void host_counter_await(host_stream *s, const host_counter *c) {
+  host_stream_push(s, host_counter_run_await, c, sizeof *c, 1, 1);
 }

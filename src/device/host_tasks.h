@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "device.h"
-#include "host_parts.h"
 #include "host_stream.h"
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
@@ -58,11 +57,10 @@ void host_counter_signal(host_stream *s, uint32_t *counter, uint32_t value);
 /* A counter of another process, and how to wait for it. */
 typedef struct host_counter {
   const uint32_t *counter;
-  uint32_t value;              /* may wrap around */
-  double patience;             /* s in which the waiting threads stay awake */
-  const host_members *members; /* whose launches they do parts of meanwhile; NULL: nobody's */
+  uint32_t value;  /* may wrap around */
+  double patience; /* s in which the waiting thread stays awake */
 } host_counter;
-/* Holds back later work of the stream until the counter has reached the value. `threads` wait. */
-void host_counter_await(host_stream *s, const host_counter *c, int threads);
+/* Holds back later work of the stream until the counter has reached the value. */
+void host_counter_await(host_stream *s, const host_counter *c);
 
 #endif

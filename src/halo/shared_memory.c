@@ -91,13 +91,6 @@ int shared_pages_leave(void *at, size_t bytes, error *e) {
   return 0;
 }
 
-void shared_pages_forget(void *at, size_t bytes) {
-  (void)madvise(at, bytes, MADV_DONTNEED); /* hints */
-#ifdef MADV_DONTDUMP
-  (void)madvise(at, bytes, MADV_DONTDUMP);
-#endif
-}
-
 void shared_pages_release(void *at, size_t bytes) {
   if (bytes) munmap(at, bytes);
 }

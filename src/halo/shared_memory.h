@@ -40,9 +40,6 @@ int shared_file_new(size_t bytes, error *e);
 int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e);
 /* Takes away whole pages, and their addresses. */
 void shared_pages_release(void *at, size_t bytes);
-/* Shared pages that the process sees elsewhere, too: they do not count as its memory until it touches them here again,
- * and are in no core dump. They stay as they are. */
-void shared_pages_forget(void *at, size_t bytes);
 /* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
 

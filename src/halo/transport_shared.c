@@ -11,17 +11,12 @@
  * planes that a neighbour reads, and copies for files only what is the rank's own. No other synchronisation is needed
  * while the ranks step. halo.h says when fields may be loaded.
  *
- * A rank that waits in a handshake meanwhile does parts of the launches of other ranks of its node, whose fields it sees
- * as well (device_share): cores are not equally fast.
- *
  * On GPUs, and where a pass of several steps writes ghosts between exchanges, planes are copied in pieces. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/numbers.h"
-#include "device/host_memory.h"
 #include "shared_memory.h"
 #include "transport.h"
 
@@ -32,17 +27,16 @@ typedef struct shared_range {
 } shared_range;
 
 typedef struct shared {
-  bool local[2];                   /* [side]: the neighbour is on this node */
-  bool mapped[2];                  /* its planes are this rank's ghosts */
-  bool possible;                   /* planes of all neighbours on a node are mapped, on all ranks */
-  int first, ranks;                /* the first rank of this node, and how many follow each other there */
-  size_t ring;                     /* bytes after which the file begins again; 0: it does not */
-  shared_range own[HALO_FIELDS];   /* the window in this rank's memory; bytes 0: none */
-  shared_range views[HALO_FIELDS]; /* one of all the node's planes */
-  uint32_t *mine[2];               /* counters of exchanges, in the node's memory */
-  const uint32_t *theirs[2];       /* the neighbours' */
+  bool local[2];                 /* [side]: the neighbour is on this node */
+  bool mapped[2];                /* its planes are this rank's ghosts */
+  bool possible;                 /* planes of all neighbours on a node are mapped, on all ranks */
+  int first, ranks;              /* the first rank of this node, and how many follow each other there */
+  size_t ring;                   /* bytes after which the file begins again; 0: it does not */
+  shared_range own[HALO_FIELDS]; /* the window in this rank's memory; bytes 0: none */
+  uint32_t *mine[2];             /* counters of exchanges, in the node's memory */
+  const uint32_t *theirs[2];     /* the neighbours' */
   uint32_t exchanges;
-  MPI_Win window; /* of the counters, and of what the device shares */
+  MPI_Win window; /* of the counters */
   chunks *others; /* to neighbours whose planes are copied */
 } shared;
 
@@ -54,12 +48,14 @@ static size_t shared_place(const slab *s, int z) {
          sizeof(float);
 }
 
-/* Maps planes [begin, end) of the grid, in whole pages; the first plane begins at `first`. */
-static int shared_map(const halo *h, const shared *p, int file, char *first, zrange z, shared_range *mapped,
-                      error *e) {
+/* Maps the planes that this rank sees of a field, in whole pages, in the place of its memory. */
+static int shared_map(const halo *h, shared *p, int field, int file, error *e) {
+  const slab *s = h->slab;
+  char *first = (char *)(h->setup.fields[field] + slab_offset(s, -s->ghost, -RADIUS, -RADIUS));
   const size_t page = page_bytes(), into = (uintptr_t)first % page;
-  const size_t bytes = into + shared_place(h->slab, z.end) - shared_place(h->slab, z.begin);
-  size_t from = shared_place(h->slab, z.begin) - into;
+  const size_t bytes = into + (size_t)(s->nz + 2 * s->ghost) * s->plane * sizeof(float);
+  size_t from = shared_place(s, s->z0 - s->ghost) - into;
+  shared_range *mapped = &p->own[field];
   *mapped = (shared_range){first - into, (bytes + page - 1) / page * page};
   if (from % page) return FAIL(e, SHARED_PAGES, "mmap", "the field does not begin on a page");
   for (size_t done = 0, length; done < mapped->bytes; done += length, from += length) {
@@ -69,22 +65,6 @@ static int shared_map(const halo *h, const shared *p, int file, char *first, zra
     TRY(shared_pages_map(mapped->begin + done, length, file, from, e));
   }
   return 0;
-}
-
-/* The planes of the grid that this rank sees in its memory, and those of all ranks of the node. */
-static zrange shared_planes_own(const slab *s) {
-  return (zrange){s->z0 - s->ghost, s->z0 + s->nz + s->ghost};
-}
-
-static zrange shared_planes_node(const slab *s, const shared *p) {
-  return (zrange){slab_first_plane(s, p->first) - s->ghost,
-                  slab_first_plane(s, p->first + p->ranks) + s->ghost};
-}
-
-/* A plane of the grid as the view of the node shows it. */
-static char *shared_seen(const slab *s, const shared *p, int field, int z) {
-  const size_t begin = shared_place(s, shared_planes_node(s, p).begin);
-  return p->views[field].begin + begin % page_bytes() + shared_place(s, z) - begin;
 }
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
@@ -135,32 +115,13 @@ static int shared_open_file(const halo *h, const shared *p, error *why) {
   return file;
 }
 
-/* Puts both windows of a field in their places. */
-static int shared_map_field(const halo *h, shared *p, int field, int file, error *why) {
-  const zrange node = shared_planes_node(h->slab, p), own = shared_planes_own(h->slab);
-  char *memory = (char *)(h->setup.fields[field] + slab_offset(h->slab, -h->slab->ghost, -RADIUS, -RADIUS));
-  const size_t begin = shared_place(h->slab, node.begin);
-  void *view = host_memory_reserve(shared_place(h->slab, node.end) - begin, (host_address){begin, HUGE_PAGE});
-  if (!view) return FAIL(why, SHARED_PAGES, "mmap", strerror(errno));
-  TRY(shared_map(h, p, file, view, node, &p->views[field], why));
-  return shared_map(h, p, file, memory, own, &p->own[field], why);
-}
-
 static uint32_t *shared_counter_of(void *share, int side) {
   return (uint32_t *)share + (side + 1) * COUNTER_STRIDE;
 }
 
-enum { COUNTERS_BYTES = 4 * COUNTER_STRIDE * sizeof(uint32_t), LINE = 64 };
-
-/* A rank's board lies behind its counters, at the beginning of a cache line. */
-static void *shared_board_of(void *share) {
-  const size_t into = (uintptr_t)share % LINE;
-  return (char *)share + COUNTERS_BYTES + (into ? LINE - into : 0);
-}
-
-/* Opens this rank's counters and its device's board. Collective. */
+/* Opens this rank's counters. Collective. */
 static int shared_open_window(halo *h, shared *p, error *e) {
-  const size_t bytes = COUNTERS_BYTES + LINE + h->dev->table->peer->board_bytes;
+  const size_t bytes = 4 * COUNTER_STRIDE * sizeof(uint32_t);
   void *mine;
   TRY(shared_window(h->node, bytes, &mine, &p->window, e));
   memset(mine, 0, bytes);
@@ -206,7 +167,7 @@ static int shared_map_all(halo *h, shared *p, error *why) {
   TRY(error_agree(why, h->comm));
   for (int i = 0; i < fields; i++) {
     files[i] = shared_open_file(h, p, why);
-    if (files[i] >= 0 && !why->id) shared_map_field(h, p, i, files[i], why);
+    if (files[i] >= 0 && !why->id) shared_map(h, p, i, files[i], why);
   }
   error_agree(why, h->comm); /* every rank has opened the files by now */
   for (int i = 0; i < fields; i++)
@@ -227,54 +188,24 @@ static void shared_leave_all(const halo *h, shared *p) {
   error ignored = {0};
   const slab *s = h->slab;
   for (int i = 0; i < HALO_FIELDS; i++) {
-    shared_pages_release(p->views[i].begin, p->views[i].bytes);
     if (!p->own[i].bytes) continue;
     if (!shared_pages_leave(p->own[i].begin, p->own[i].bytes, &ignored)) {
       shared_spoil(h, i, -s->ghost, s->ghost);
       shared_spoil(h, i, s->nz - s->ghost, s->nz + s->ghost);
     }
-    p->own[i] = p->views[i] = (shared_range){NULL, 0};
+    p->own[i] = (shared_range){NULL, 0};
   }
 }
 
-/* --- parts of each other's launches -------------------------------------------------------------------------------- */
-
-/* Takes the pages of this rank's planes, and of ghosts that are nobody's planes. It uses them in its own window. */
+/* Takes the pages of this rank's planes, and of ghosts that are nobody's planes. */
 static int shared_place_planes(const halo *h, const shared *p, error *e) {
   const slab *s = h->slab;
-  const int fields = transport_fields(h), begin = s->z0 - (p->local[LOWER] ? 0 : s->ghost),
-            end = s->z0 + s->nz + (p->local[UPPER] ? 0 : s->ghost);
-  for (int i = 0; i < fields; i++) {
-    TRY(h->dev->table->peer->place(h->dev, shared_seen(s, p, i, begin),
-                                   shared_place(s, end) - shared_place(s, begin), e));
-    shared_pages_forget(p->views[i].begin, p->views[i].bytes);
-  }
+  const int fields = transport_fields(h), begin = p->local[LOWER] ? 0 : -s->ghost,
+            end = s->nz + (p->local[UPPER] ? 0 : s->ghost);
+  for (int i = 0; i < fields; i++)
+    TRY(h->dev->table->peer->place(h->dev, h->setup.fields[i] + slab_offset(s, begin, -RADIUS, -RADIUS),
+                                   (size_t)(end - begin) * s->plane * sizeof(float), e));
   return 0;
-}
-
-/* Where this process sees the fields and the board of a rank of the node. */
-static int shared_describe(const halo *h, const shared *p, int node_rank, device_member *m, error *e) {
-  const slab *s = h->slab;
-  const int fields = transport_fields(h), z = slab_first_plane(s, p->first + node_rank);
-  const size_t into = slab_offset(s, 0, 0, 0) - slab_offset(s, 0, -RADIUS, -RADIUS);
-  void *counters;
-  for (int i = 0; i < fields; i++) m->fields[i] = (float *)(void *)shared_seen(s, p, i, z) + into;
-  TRY(shared_counters_of(p, node_rank, &counters, e));
-  m->board = shared_board_of(counters);
-  return 0;
-}
-
-static int shared_help(const halo *h, const shared *p, error *e) {
-  const int fields = transport_fields(h);
-  device_share share = {.rank = h->slab->rank - p->first, .ranks = p->ranks};
-  for (int i = 0; i < fields; i++) share.own[i] = h->setup.fields[i] + slab_offset(h->slab, 0, 0, 0);
-  share.members = calloc((size_t)p->ranks, sizeof *share.members);
-  if (!share.members)
-    return FAIL(e, OUT_OF_MEMORY, (size_t)p->ranks * sizeof *share.members, "the transport");
-  for (int r = 0; r < p->ranks && !e->id; r++) shared_describe(h, p, r, &share.members[r], e);
-  if (!e->id) h->dev->table->peer->share(h->dev, &share, e);
-  free(share.members);
-  return e->id;
 }
 
 /* --- opening and closing ------------------------------------------------------------------------------------------ */
@@ -311,7 +242,6 @@ static int shared_open(halo *h, error *e) {
   p->window = MPI_WIN_NULL;
   TRY(shared_find_ways(h, p, e));
   if (p->possible && shared_any_local(p) && !h->trial) shared_place_planes(h, p, e);
-  if (h->mapped && !h->trial && !e->id) shared_help(h, p, e);
   TRY(error_agree(e, h->comm));
   const bool copied[2] = {!p->mapped[LOWER], !p->mapped[UPPER]};
   int any = 0;
@@ -327,7 +257,6 @@ static void shared_close(halo *h) {
   shared *p = h->state;
   if (!p) return;
   for (int stream = 0; stream < STREAM_COUNT; stream++) h->dev->table->sync(h->dev, stream, &ignored);
-  if (p->possible) h->dev->table->peer->share(h->dev, NULL, &ignored);
   shared_leave_all(h, p);
   if (p->window != MPI_WIN_NULL) MPI_Win_free(&p->window);
   chunks_close(p->others);

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/host_memory.h"
-#include "device/host_parts.h"
+#include "device/host_stream.h"
 #include "kernels/host_share.h"
 #include "kernels/host_simd.h"
 #include "kernels/kernel.h"
@@ -146,8 +146,7 @@ static void cached_silent_pass(work *w, int part, const float *from, float *to) 
 static void do_parts(work *w, int own, const float *from, float *to) {
   for (int i = 0; i < (w->pieces > 1 ? w->threads : 1); i++) {
     const int owner = (own + i) % w->threads;
-    for (int left; host_parts_take(&w->parts[owner], &left);)
-      w->pass(w, host_parts_number(owner, w->pieces, left), from, to);
+    for (int part; (part = host_parts_take(w->parts, owner, w->pieces)) >= 0;) w->pass(w, part, from, to);
   }
 }
 
@@ -162,7 +161,7 @@ static void *worker_main(void *argument) {
   work *w = me->w;
   double begin = clock_seconds();
   for (int n = 0; !w->done; n++) {
-    host_parts_open(&w->parts[me->part], w->pieces);
+    w->parts[me->part].left = w->pieces;
     pthread_barrier_wait(&w->barrier);
     w->start[me->part] = clock_seconds();
     do_parts(w, me->part, w->field[n % 2], w->field[(n + 1) % 2]);

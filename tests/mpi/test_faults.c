@@ -101,11 +101,7 @@ static int f_await(device *d, int s, const uint32_t *counter, uint32_t value, er
 static int f_place(device *d, void *memory, size_t bytes, error *e) {
   return faulty(d)->inner->table->peer->place(faulty(d)->inner, memory, bytes, e);
 }
-static int f_share(device *d, const device_share *s, error *e) {
-  return faulty(d)->inner->table->peer->share(faulty(d)->inner, s, e);
-}
-static const device_peer FAULTY_PEER = {
-    .signal = f_signal, .await = f_await, .place = f_place, .share = f_share};
+static const device_peer FAULTY_PEER = {.signal = f_signal, .await = f_await, .place = f_place};
 static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .alloc = f_alloc,
                                     .free = f_free,

@@ -157,43 +157,6 @@ static void a_failure_lends_nothing(void **state) {
   host_memory_give_back(memory);
 }
 
-/* KiB of shared pages that count as this process's memory. */
-static long resident(void) {
-  char line[128];
-  long kib = -1;
-  FILE *status = fopen("/proc/self/status", "r");
-  assert_non_null(status);
-  while (kib < 0 && fgets(line, sizeof line, status))
-    if (sscanf(line, "RssShmem: %ld", &kib) != 1) kib = -1;
-  fclose(status);
-  return kib;
-}
-
-/* A process that has written pages by one of two windows may use them by the other alone. */
-static void forgotten_pages_stay_as_they_are(void **state) {
-  (void)state;
-  enum { BYTES = 8 << 20, KIB = BYTES >> 10 };
-  error e = {0};
-  void *windows[2];
-  const int file = shared_file_new(BYTES, &e);
-  assert_true(file >= 0);
-  for (int i = 0; i < 2; i++) {
-    windows[i] = host_memory_reserve(BYTES, (host_address){0, HUGE_PAGE});
-    assert_non_null(windows[i]);
-    assert_ok(shared_pages_map(windows[i], BYTES, file, 0, &e), &e);
-  }
-  close(file);
-  const long before = resident();
-  if (before < 0) skip(); /* Linux before 4.5 */
-  fill(windows[0], BYTES, 7);
-  assert_true(resident() > before + KIB / 2);
-  shared_pages_forget(windows[0], BYTES);
-  assert_true(resident() < before + KIB / 2);
-  assert_int_equal(wrong(windows[1], BYTES, 7), 0);
-  assert_int_equal(wrong(windows[0], BYTES, 7), 0);
-  for (int i = 0; i < 2; i++) shared_pages_release(windows[i], BYTES);
-}
-
 static int borrow_file_and_answer(const lent_pages *lent) {
   error e = {0};
   const int file = shared_file_borrow(lent, &e);
@@ -224,8 +187,7 @@ static void a_file_is_lent_until_it_is_closed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(both_see_the_same_pages), cmocka_unit_test(what_is_not_lent_cannot_be_borrowed),
-      cmocka_unit_test(a_failure_lends_nothing), cmocka_unit_test(forgotten_pages_stay_as_they_are),
-      cmocka_unit_test(a_file_is_lent_until_it_is_closed)};
+      cmocka_unit_test(a_failure_lends_nothing), cmocka_unit_test(a_file_is_lent_until_it_is_closed)};
   page = page_bytes();
   return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);
 }
