@@ -30,7 +30,7 @@ static inline asked asked_at(const sweep *s, block b, int z, int y) {
     if (s->ahead.stream[k]) to.from[to.count++] = s->ahead.stream[k] + turn;
   if (!s->ahead_rows) {
     const bool lowest = b.y_begin == s->share.y_begin;
-    if (s->ahead.eager && lowest && b.y_begin > 0) ask_tile_below(&to, a, i, rows);
+    if (lowest && b.y_begin > 0) ask_tile_below(&to, a, i, rows);
     return to;
   }
   if (2 * GHOST_REACH * (i + 1) / rows > beside)

@@ -49,7 +49,6 @@ static void launch_share(sweep s, enum host_form form, enum equation equation, i
   const kernel_args *a = s.args;
   s.large = form != HOST_CACHED && is_large(a);
   s.columns = form == HOST_COLUMNS;
-  s.ahead.eager = true;
   s.ahead_rows = PREFETCH_ROWS;
   const size_t rows = (size_t)s.ahead_rows * a->pitch;
   s.stream = s.large &&

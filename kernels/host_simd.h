@@ -10,9 +10,6 @@
 enum { AHEAD_STREAMS = 3 };
 typedef struct host_ahead {
   const float *stream[AHEAD_STREAMS];
-  /* Each line is asked for twice, into the first-level cache, else once, into the second; and a share that is not at
-   * y = 0 also asks for rows of the shares below it. */
-  bool eager;
 } host_ahead;
 
 /* Computes a share that the caller chose; what it stores stays in the cache. */

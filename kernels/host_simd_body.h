@@ -115,18 +115,15 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
 }
 
 /* Asks for the lines of `vectors` vectors of each plane from `next` on. */
-TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes, const int vectors,
-                            const bool eager) {
+TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes, const int vectors) {
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, next += plane) {
     opaque(next);
 #pragma GCC unroll 2
-    for (int x = 0; x < vectors * LANES; x += LINE)
-      if (eager) {
-        prefetch_near(next + x);
-        prefetch_near(next + x + vectors * LANES);
-      } else
-        prefetch(next + x);
+    for (int x = 0; x < vectors * LANES; x += LINE) {
+      prefetch_near(next + x);
+      prefetch_near(next + x + vectors * LANES);
+    }
   }
 }
 
@@ -155,11 +152,7 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
     for (int i = 0; i < vectors; i++)
       acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i],
                                added ? added + k * SUMS_ROW + i * LANES : NULL);
-  for (int i = 0; i < s->asked.count; i++)
-    if (s->ahead.eager)
-      ISA(ask)(s->asked.from[i] + at, plane, planes, vectors, true);
-    else
-      ISA(ask)(s->asked.from[i] + at, plane, planes, vectors, false);
+  for (int i = 0; i < s->asked.count; i++) ISA(ask)(s->asked.from[i] + at, plane, planes, vectors);
 }
 
 /* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.

@@ -27,7 +27,7 @@ static inline int halo_event_of(int set, enum halo_event event) {
   return (int)EVENT_HALO + set * (int)HALO_EVENTS + (int)event;
 }
 
-enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 3 };
+enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 2 };
 
 /* What an exchange works on. */
 typedef struct halo_setup {

@@ -168,7 +168,7 @@ static int dry_run_describe(simulation *s, error *e) {
 static int dry_run_leg(const job *j, const checkpoint *from, error *e) {
   simulation s;
   const bool restarts = from->name[0];
-  simulation_plan(&s, j, restarts ? from : NULL, PLAN_DRY, e);
+  simulation_plan(&s, j, restarts ? from : NULL, false, e);
   const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = from};
   if (!e->id && restarts && !files_do(j->files, &verify, e))
     log_line(j->log, "restart from %s, step %" PRId64 ": it is intact and of this run", from->name,

@@ -57,15 +57,12 @@ static int load_file(simulation *s, const char *dataset, enum quantity quantity,
                   e);
 }
 
-/* Fills the ghosts, too: a wavefront computes planes of its neighbours. */
 static int load_medium(simulation *s, error *e) {
   double number;
   const char *dataset = physics_medium(s->config, &number);
   if (!dataset) return 0;
   s->transfer.field = s->medium;
-  TRY(load_file(s, dataset, physics_quantity(s->config), load_medium_planes, s, e));
-  if (halo_exchange(&s->halo, s->medium, HALO_UNTIMED, true, e)) error_abort(e, s->comm);
-  return 0;
+  return load_file(s, dataset, physics_quantity(s->config), load_medium_planes, s, e);
 }
 
 /* --- the field -------------------------------------------------------------------------------------------------- */
@@ -177,7 +174,22 @@ static int load_checkpoint(simulation *s, error *e) {
   return error_agree(e, s->comm);
 }
 
+/* Chooses the kernel, and how many steps a pass has. Measuring single steps overwrites the second field, measuring
+ * passes both and the layers. */
+static int load_kernel(simulation *s, error *e) {
+  if (s->stepper.persistent) return 0;
+  TRY(tune_kernels(&s->stepper, s->config->kernel, s->physics.form, s->comm, s->log, e));
+  if (s->most == 1) return 0;
+  const problem on = simulation_problem(s);
+  TRY(wavefront_choose(&s->front, &s->stepper, s->config, s->most, s->log, e));
+  absorb_close(&s->absorb);
+  return absorb_open(&s->absorb, &on, &s->stepper.args, (absorb_motion){s->physics.medium_max, s->physics.dt},
+                     e);
+}
+
 int simulation_load(simulation *s, error *e) {
+  const bool both = s->most > 1;
+  if (both) TRY(load_kernel(s, e));
   TRY(load_medium(s, e));
   s->transfer.field = s->stepper.memory[0];
   load_outer_ghosts(s, e);
@@ -187,9 +199,7 @@ int simulation_load(simulation *s, error *e) {
     TRY(load_ghosts(s, e));
   }
   MPI_TRY(e, MPI_Barrier(s->comm));
-  /* Measuring kernels overwrites the second field, so it comes before that is filled. */
-  if (!s->stepper.persistent)
-    TRY(tune_kernels(&s->stepper, s->plan.kernel, s->physics.form, s->comm, s->log, e));
+  if (!both) TRY(load_kernel(s, e));
   load_second_field(s, e);
   TRY(error_agree(e, s->comm));
   if (!s->from) return load_first_step(s, e);

@@ -225,7 +225,7 @@ int run_estimate(const job *j, int64_t steps, error *e) {
   simulation s;
   sample.config = &c;
   j->log->progress = false;
-  if (!simulation_plan(&s, &sample, NULL, PLAN_RUN, e) && !simulation_allocate(&s, e) &&
+  if (!simulation_plan(&s, &sample, NULL, false, e) && !simulation_allocate(&s, e) &&
       !run_begin_benchmark(&s, timed, e) && !run_sample(&s, e))
     run_log_estimate(&s, j->config, steps);
   j->log->progress = progress;
@@ -240,8 +240,8 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   simulation s;
   const int64_t timed = j->options->benchmark;                          /* steps; 0: a normal run */
   const bool profile = !j->options->quiet || j->config->report_file[0]; /* somebody reads the phases' times */
-  if (!simulation_plan(&s, j, from->name[0] ? from : NULL, profile ? PLAN_PROFILE : PLAN_RUN, e) &&
-      !simulation_allocate(&s, e) && !announce(&s, e)) {
+  if (!simulation_plan(&s, j, from->name[0] ? from : NULL, profile, e) && !simulation_allocate(&s, e) &&
+      !announce(&s, e)) {
     timed ? run_begin_benchmark(&s, timed, e) : run_begin(&s, e);
     if (!e->id && timed) simulation_make_folders(&s, false, false, e);
     if (!e->id) watchdog_open(&s.stepper.watch, s.comm, j->config->watchdog_seconds, s.stepper.step, e);

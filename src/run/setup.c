@@ -90,8 +90,7 @@ static int setup_config_text(simulation *s, error *e) {
   return 0;
 }
 
-/* Finds the kernel that the configuration names. `auto` measures later: wavefronts in plan_wavefront, single steps when
- * the fields are loaded (tune.h). */
+/* Finds the kernel that the configuration names. `auto` measures later. */
 static int setup_kernel(simulation *s, bool profile, error *e) {
   const enum equation form = physics_form(s->config);
   stepper *p = &s->stepper;
@@ -106,15 +105,14 @@ static int setup_kernel(simulation *s, bool profile, error *e) {
 static int setup_slab(simulation *s, error *e) {
   const config *c = s->config;
   slab *z = &s->slab;
-  const int depth = s->plan.shape.depth > 1 && plan_neighbours(c, s->ranks) ? s->plan.shape.depth : 1;
   const slab_shape shape = {.nx = c->nx,
                             .ny = c->ny,
                             .nz = c->nz,
-                            .ghost = RADIUS * depth,
+                            .ghost = RADIUS,
                             .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)},
                             .layers = {config_layer_width(c, FACE_Z_LO), config_layer_width(c, FACE_Z_HI)}};
   TRY(slab_init(z, &shape, s->rank, s->ranks, e));
-  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, s->plan.shape.depth > 1);
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(z, false);
   return 0;
 }
 
@@ -174,19 +172,18 @@ problem simulation_problem(const simulation *s) {
 static int setup_places(simulation *s, error *e) {
   const problem on = simulation_problem(s);
   const int64_t last = s->physics.steps, from = s->from ? s->from->step : -1;
-  const receivers_span span = {s->plan.shape.depth, from + 1, from > last ? from : last};
+  const receivers_span span = {s->most, from + 1, from > last ? from : last};
   TRY(sources_plan(&s->sources, &on, (wavelet_steps){s->physics.dt, last}, e));
   s->stepper.receivers = s->config->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
   return receivers_plan(&s->receivers, &on, span, e);
 }
 
-int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose,
-                    error *e) {
+int simulation_plan(simulation *s, const job *j, const checkpoint *from, bool profile, error *e) {
   const config *c = j->config;
   const files *files = j->files;
   const MPI_Comm comm = files->compute;
   *s = (simulation){.config = c, .from = from, .log = j->log, .comm = comm, .files = files};
-  const bool profile = purpose == PLAN_PROFILE;
+  double number;
   MPI_TRY(e, MPI_Comm_rank(comm, &s->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &s->ranks));
   s->saves = setup_saving(s, j->command);
@@ -194,8 +191,8 @@ int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum pl
       !transport_check(transport_name(c->transport), s->dev, e) && !setup_schedule(s, e))
     setup_config_text(s, e);
   TRY(error_agree(e, comm));
-  const wavefront_run run = {c, s->threads, comm, s->ranks, s->log, purpose != PLAN_DRY};
-  TRY(plan_wavefront(&run, &s->stepper, &s->plan, e));
+  s->most = wavefront_most(c, s->stepper.kernel, s->ranks, physics_medium(c, &number) != NULL, s->log);
+  s->front.threads = s->threads;
   TRY(setup_slab(s, e));
   TRY(files_field_io(files, &s->io, &s->slab, c, e));
   TRY(physics_plan(&s->physics, c, files, &s->io, from ? from->dt : 0, e));
@@ -219,16 +216,11 @@ static int setup_fields(simulation *s, error *e) {
   return transfer_open(&s->transfer, s->dev, &s->slab, ghosts, e);
 }
 
-/* Opens wavefront, layers, sources and receivers. */
+/* Opens layers, sources and receivers. */
 static int setup_actors(simulation *s, error *e) {
   const config *c = s->config;
   const physics *p = &s->physics;
   stepper *step = &s->stepper;
-  if (s->plan.shape.depth > 1) {
-    wavefront_open(&s->front, &s->slab, &s->plan.shape, step->args.medium != NULL, s->threads, e);
-    step->front = &s->front;
-  }
-  TRY(error_agree(e, s->comm));
   const problem on = simulation_problem(s);
   absorb_open(&s->absorb, &on, &step->args, (absorb_motion){p->medium_max, p->dt}, e);
   TRY(error_agree(e, s->comm));
@@ -247,7 +239,7 @@ int simulation_allocate(simulation *s, error *e) {
   const halo_setup exchanged = {.dev = s->dev,
                                 .slab = &s->slab,
                                 .comm = s->comm,
-                                .fields = {s->stepper.memory[0], s->stepper.memory[1], s->medium}};
+                                .fields = {s->stepper.memory[0], s->stepper.memory[1]}};
   bool persistent = s->config->schedule == SCHEDULE_PERSISTENT && s->ranks > 1;
   halo_open(&s->halo, persistent ? "ipc" : transport_name(s->config->transport), &exchanged, e);
   s->receivers.stream = s->halo.stream;

@@ -9,7 +9,6 @@
 #include "physics/physics.h"
 #include "run.h"
 #include "save/save_queue.h"
-#include "step/plan_wavefront.h"
 #include "step/step.h"
 #include "stop.h"
 #include "save/survey.h"
@@ -25,9 +24,9 @@ typedef struct loop_times {
 } loop_times;
 
 typedef struct simulation {
-  const config *config; /* not owned, as is log */
-  int threads;          /* of a stream of the host device */
-  wavefront_plan plan;
+  const config *config;   /* not owned, as is log */
+  int threads;            /* of a stream of the host device */
+  int most;               /* steps of a pass; 1: no wavefront */
   const checkpoint *from; /* not owned; where the run continues; NULL: it begins with the initial field */
   run_log *log;
   MPI_Comm comm;      /* the computing ranks, in slab order */
@@ -52,13 +51,11 @@ typedef struct simulation {
   stop_watch stop;
 } simulation;
 
-/* What is planned: a dry run, for which nothing is measured; a run; a run whose phases are measured. */
-enum plan_purpose { PLAN_DRY, PLAN_RUN, PLAN_PROFILE };
-
 /* Decides partition, device, kernel, mode of I/O: all that needs no memory for fields. `from`: where the run continues,
- * which must be a checkpoint of this run (CHECKPOINT_DIFFERS); NULL: it begins. `j` and `from` must outlive *s.
- * Collective over files->compute, same error everywhere. simulation_close it, also after a failure. */
-int simulation_plan(simulation *s, const job *j, const checkpoint *from, enum plan_purpose purpose, error *e);
+ * which must be a checkpoint of this run (CHECKPOINT_DIFFERS); NULL: it begins. `profile`: phases are measured. `j` and
+ * `from` must outlive *s. Collective over files->compute, same error everywhere. simulation_close it, also after a
+ * failure. */
+int simulation_plan(simulation *s, const job *j, const checkpoint *from, bool profile, error *e);
 /* Takes the memory and opens the transport of a planned simulation. Collective, same error everywhere. */
 int simulation_allocate(simulation *s, error *e);
 /* Frees what *s owns and closes its device. Collective. */

@@ -39,11 +39,10 @@ typedef struct stepper {
   /* The two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the first step of the
    * wave, memory[1] holds the field of one step earlier. */
   float *memory[2];
-  /* Not owned; NULL: one step a pass. With it ghosts towards neighbours are RADIUS planes for each step of a pass. */
-  wavefront *front;
-  int current;    /* memory[current] holds the newest field */
-  int copying[2]; /* event after which memory[i] has been copied for a file and may be overwritten, or 0 */
-  int64_t step;   /* steps done */
+  wavefront *front; /* not owned; NULL: one step a pass */
+  int current;      /* memory[current] holds the newest field */
+  int copying[2];   /* event after which memory[i] has been copied for a file and may be overwritten, or 0 */
+  int64_t step;     /* steps done */
   /* Passes done. A pass advances one step or several and exchanges ghosts once, or is a batch of the persistent
    * schedule. */
   int64_t pass;

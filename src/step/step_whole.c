@@ -33,19 +33,13 @@ int step_whole(stepper *s, error *e) {
 
 static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   wavefront *w = s->front;
-  wavefront_args args = {.field = s->args,
-                         .u = {stepper_field(s, s->current), stepper_field(s, !s->current)},
-                         .equation = s->kernel->equation,
-                         .steps = steps,
-                         .rows = w->shape.rows,
-                         .tiles = w->tiles,
-                         .chunks = w->chunks,
-                         .eager = w->shape.manner == WAVEFRONT_EAGER,
-                         .lower = s->slab->lower != SLAB_NO_RANK,
-                         .upper = s->slab->upper != SLAB_NO_RANK,
-                         .done = w->done,
-                         .before = w->before};
+  wavefront_args args = w->cut;
+  args.field = s->args;
   args.field.virtual_x = s->virtual_x;
+  args.u[0] = stepper_field(s, s->current), args.u[1] = stepper_field(s, !s->current);
+  args.equation = s->kernel->equation;
+  args.steps = steps;
+  args.done = w->done, args.before = w->before;
   if (s->absorb) args.layers = s->absorb->args;
   if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
   if (s->receivers) TRY(receivers_of_pass(s->receivers, s->step, steps, &args.receivers, e));
@@ -53,12 +47,9 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
 
-/* Several steps a pass. A wave's first step reads the older field, in the ghosts too: they are exchanged as well. */
+/* Several steps a pass, of a rank alone. */
 int step_wavefront(stepper *s, int64_t limit, error *e) {
-  const int depth = s->front->shape.depth, steps = limit < depth ? (int)limit : depth;
+  const int steps = limit < s->front->depth ? (int)limit : s->front->depth;
   TRY(pass_begin(s, steps, "pass", e));
-  TRY(pass_wait(s, s->halo->stream, s->pass - 1, INTERIOR_DONE, e));
-  if (s->kernel->equation == EQUATION_WAVE)
-    TRY(halo_exchange(s->halo, s->memory[!s->current], HALO_UNTIMED, !s->overlap, e));
   return step_whole_pass(s, steps, step_wavefront_launch, e);
 }

@@ -8,7 +8,7 @@
 #include "step.h"
 
 /* Does "auto" measure this kernel of kernels.def for this equation and backend? It does not measure the oracle, nor
- * wavefronts: their depth decides the ghosts, so it is measured before there are fields (plan_wavefront.h). */
+ * passes of several steps (wavefront.h). */
 bool tune_candidate(const kernel *k, enum equation equation, enum backend backend);
 
 /* Sets s->kernel, s->boundary_kernel and s->virtual_x. A named kernel serves for both. "auto" measures every candidate

@@ -1,52 +1,35 @@
 #include "wavefront.h"
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/numbers.h"
+#include "physics/physics.h"
+#include "step.h"
+#include "tune.h"
+#include "version.h"
 
-const char *const wavefront_manner_names[WAVEFRONT_MANNERS] = {"plain", "eager", "tall"};
+/* --- a pass ------------------------------------------------------------------------------------------------------ */
 
-const wavefront_shape wavefront_ways[WAVEFRONT_WAYS] = {
-    {.depth = 1},
-    {.depth = 2},
-    {.depth = 2, .manner = WAVEFRONT_EAGER},
-    {.depth = 3},
-    {.depth = 3, .manner = WAVEFRONT_EAGER},
-    {.depth = 3, .manner = WAVEFRONT_TALL},
-    {.depth = 4},
-    {.depth = 4, .manner = WAVEFRONT_EAGER},
-    {.depth = 4, .manner = WAVEFRONT_TALL},
-    {.depth = 6},
-    {.depth = 6, .manner = WAVEFRONT_EAGER},
-    {.depth = 6, .manner = WAVEFRONT_TALL},
-};
-
-/* The part of the L2 cache that a tile may fill. The rest is for data that is used once. */
-static const double L2_SHARE = 0.75;
-static const long L2_BYTES = 1 << 20; /* where the system does not say */
-
-/* So few rows that a tile's planes from the first step's highest to the last step's lowest stay in the L2 cache. */
-static int wavefront_rows_in_l2(const slab *s, int depth, bool medium) {
+/* So few rows that a tile's planes from the first step's highest to the last step's lowest stay in the part of the L2
+ * cache that is not for data used once. */
+static int wavefront_rows_in_l2(const kernel_args *a, int depth) {
+  const double SHARE = 0.75, USUAL = 1 << 20; /* bytes, where the system does not say */
   const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  const int between = WAVEFRONT_LAG * (depth - 1) + WAVEFRONT_PLANES;
-  const double planes = 2 * (between + 2 * RADIUS) + (medium ? between : 0);
-  const double row_bytes = planes * ((double)s->nx + 2 * RADIUS) * sizeof(float);
-  return (int)(L2_SHARE * (double)(l2 > 0 ? l2 : L2_BYTES) / row_bytes) - 2 * RADIUS;
+  const int between = GROUP * depth, planes = 2 * (between + 2 * RADIUS) + (a->medium ? between : 0);
+  const double row_bytes = planes * ((double)a->nx + 2 * RADIUS) * sizeof(float);
+  return (int)(SHARE * (l2 > 0 ? (double)l2 : USUAL) / row_bytes) - 2 * RADIUS;
 }
 
-/* Rows of a tile: so few that there is a tile for each thread of a chunk; but as many as images need. */
-static int wavefront_rows_for(const slab *s, const wavefront_shape *shape, bool medium, int threads) {
-  const int rows = shape->manner == WAVEFRONT_TALL ? host_block_rows(s->nx)
-                                                   : wavefront_rows_in_l2(s, shape->depth, medium);
-  return larger(smaller(rows, (s->ny + threads - 1) / threads), wavefront_rows_least(shape->depth));
-}
-
-int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,
-                   error *e) {
-  *w = (wavefront){.shape = *shape, .chunks = smaller(threads, wavefront_chunks_most(s->nz, shape->depth))};
-  if (shape->rows <= 0)
-    w->shape.rows = wavefront_rows_for(s, shape, medium, (threads + w->chunks - 1) / w->chunks);
-  w->tiles = wavefront_tiles(s->ny, w->shape.rows);
-  const size_t counters = ((size_t)w->tiles + 1) * (size_t)w->chunks;
+int wavefront_open(wavefront *w, const kernel_args *args, int depth, error *e) {
+  *w = (wavefront){.threads = w->threads, .depth = depth, .cut = {.field = *args, .steps = depth}};
+  /* There are as many chunks as threads, or fewer with a tile for each thread. */
+  const int chunks = larger(smaller(w->threads, args->nz / (4 * depth + 8)), 1);
+  const int each = (w->threads + chunks - 1) / chunks;
+  w->cut.rows = smaller(wavefront_rows_in_l2(args, depth), (args->ny + each - 1) / each);
+  const size_t counters = (size_t)wavefront_cut(&w->cut, w->threads);
   w->done = malloc(counters * sizeof *w->done);
   if (!w->done) return FAIL(e, OUT_OF_MEMORY, counters * sizeof *w->done, "the wavefront's counters");
   for (size_t i = 0; i < counters; i++) atomic_init(&w->done[i], 0);
@@ -55,5 +38,95 @@ int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bo
 
 void wavefront_close(wavefront *w) {
   free(w->done);
-  *w = (wavefront){0};
+  w->done = NULL;
+}
+
+/* --- how many steps ---------------------------------------------------------------------------------------------- */
+
+static const int DEPTHS[] = {1, 2, 3, 4, 6};
+enum { WAYS = sizeof DEPTHS / sizeof *DEPTHS };
+static const double CACHED_BYTES =
+                        16 << 20, /* fields of fewer in all stay in a cache from one pass to the next */
+    MEASURE_SECONDS = 0.1;        /* for each way, at least two passes */
+
+int wavefront_most(const config *c, const kernel *k, int ranks, bool medium, run_log *log) {
+  const bool asked = k->flags & KERNEL_WAVEFRONT;
+  const double bytes = (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz;
+  int64_t every[CONFIG_INTERVALS], least = DEPTHS[WAYS - 1];
+  const char *why = NULL;
+  if (k->backend != BACKEND_HOST || (!asked && (strcmp(c->kernel, "auto") != 0 || bytes <= CACHED_BYTES)))
+    return 1;
+  config_intervals(c, every);
+  if (c->steps > 0 && c->steps < least) least = c->steps;
+  for (int i = 0; i < CONFIG_INTERVALS; i++)
+    if (every[i] > 0 && every[i] < least) least = every[i];
+  if (least == 1) why = "something is to be saved or checked after every step";
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) why = "z is periodic";
+  if (ranks > 1) why = "a rank does not have its neighbours' planes";
+  if (why && asked) log_line(log, "kernel %s: one step a pass, since %s", c->kernel, why);
+  return why ? 1 : (int)least;
+}
+
+/* *best: seconds of a step in the fastest pass of `depth` steps. */
+static int wavefront_time(stepper *s, int depth, double *best, error *e) {
+  double spent = 0;
+  *best = INFINITY;
+  for (int pass = 0; pass < 2 || spent < MEASURE_SECONDS; pass++) {
+    const double begin = clock_seconds();
+    TRY(stepper_advance(s, depth, e));
+    TRY(stepper_sync(s, e));
+    const double seconds = clock_seconds() - begin;
+    spent += seconds;
+    *best = fmin(*best, seconds / depth);
+  }
+  return 0;
+}
+
+/* *depth: of the fastest passes. */
+static int wavefront_measure(wavefront *w, const stepper *of, int most, run_log *log, int *depth, error *e) {
+  double fastest = INFINITY, seconds;
+  for (int i = of->kernel->flags & KERNEL_WAVEFRONT ? 1 : 0; i < WAYS && DEPTHS[i] <= most; i++) {
+    stepper s = *of;
+    s.profile = false, s.receivers = NULL, s.sources = NULL;
+    wavefront_close(w);
+    if (DEPTHS[i] > 1) TRY(wavefront_open(s.front = w, &s.args, DEPTHS[i], e));
+    TRY(wavefront_time(&s, DEPTHS[i], &seconds, e));
+    log_detail(log, "  steps a pass %d: %9.1f us a step", DEPTHS[i], 1e6 * seconds);
+    if (seconds < fastest) fastest = seconds, *depth = DEPTHS[i];
+  }
+  wavefront_close(w);
+  return 0;
+}
+
+/* Runs with the same key share a measurement. */
+static void wavefront_key(char key[512], const stepper *s, const config *c, int most) {
+  int absorbing = 0, wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC; /* a bit for each face */
+  for (int f = 0; f < FACE_COUNT; f++) absorbing |= (c->boundary[f] == BOUNDARY_ABSORBING) << f;
+  snprintf(key, 512,
+           STENCIL_VERSION " " STENCIL_GIT_HASH
+                           " | %s | passes of %s, %s%s %d x %d x %d, %d at most%s, layers %d at faces %d",
+           s->dev->description, s->kernel->name, equation_name(s->kernel->equation),
+           s->args.medium ? ", medium" : "", c->nx, c->ny, c->nz, most, wraps ? ", y wraps" : "",
+           absorbing ? c->boundary_width : 0, absorbing);
+}
+
+int wavefront_choose(wavefront *w, stepper *s, const config *c, int most, run_log *log, error *e) {
+  char path[1024] = "", key[512], depth[64] = "", none[64] = "-";
+  const int least = s->kernel->flags & KERNEL_WAVEFRONT ? 2 : 1;
+  const bool cached = tune_cache_path(path);
+  wavefront_key(key, s, c, most);
+  int steps = cached && tune_recall(path, key, depth, none) ? atoi(depth) : 0;
+  const bool remembered = steps >= least && steps <= most;
+  if (!remembered) {
+    TRY(wavefront_measure(w, s, most, log, &steps, e));
+    snprintf(depth, sizeof depth, "%d", steps);
+    if (cached && !tune_remember(path, key, depth, none))
+      log_detail(log, "%s cannot be written, the next run measures again", path);
+  }
+  log_line(log, "steps a pass: %d (%s%s)", steps, remembered ? "as remembered in " : "measured now",
+           remembered ? path : "");
+  if (steps == 1) return 0;
+  s->front = w;
+  TRY(kernel_find("wavefront", s->kernel->equation, BACKEND_HOST, &s->kernel, e));
+  return wavefront_open(w, &s->args, steps, e);
 }

@@ -2,46 +2,35 @@
 #ifndef STENCIL_WAVEFRONT_H
 #define STENCIL_WAVEFRONT_H
 
-#include <stdbool.h>
-#include "kernels/wavefront.h"
+#include "base/log.h"
+#include "config/config.h"
 #include "halo/slab.h"
+#include "kernels/wavefront.h"
 
-struct sources;
+struct stepper;
 
-/* What else differs between passes of a depth. None is always the fastest (docs/EXPERIMENTS.md). */
-enum wavefront_manner {
-  WAVEFRONT_PLAIN,
-  WAVEFRONT_EAGER, /* asks memory for more (host_ahead): 1.25 times as fast on Zen 5 */
-  /* Tiles as high as a block of the sweep, not as what L2 holds: 1.13 times as fast where a miss of the TLB is dear, as
-   * in virtual machines whose host has small pages; no faster on Sapphire Rapids. */
-  WAVEFRONT_TALL,
-  WAVEFRONT_MANNERS
-};
-extern const char *const wavefront_manner_names[WAVEFRONT_MANNERS];
-
-/* How a pass is cut (kernels/wavefront.h). */
-typedef struct wavefront_shape {
-  int depth; /* steps, 1 .. WAVEFRONT_DEPTH_MAX; 1: no wavefront */
-  int rows;  /* of a tile; 0: by the manner. All of the slab where y wraps. */
-  enum wavefront_manner manner;
-} wavefront_shape;
-
-/* Ways worth measuring, by depth; the first is one step a pass. */
-enum { WAVEFRONT_WAYS = 12 };
-extern const wavefront_shape wavefront_ways[WAVEFRONT_WAYS];
-
+/* How passes are cut; zero-initialised it can be closed. */
 typedef struct wavefront {
-  wavefront_shape shape; /* of the deepest passes; rows > 0 */
-  int tiles, chunks;
+  int threads;        /* of the device */
+  int depth;          /* steps of the deepest passes; 1: no wavefront */
+  wavefront_args cut; /* rows, tiles, chunks */
   atomic_llong *done; /* wavefront_args.done, owned */
   long long before;   /* what `done` counts from */
 } wavefront;
 
-/* Prepares passes of up to shape->depth (2 or more) steps on a slab by `threads` threads. The slab has RADIUS ghost
- * planes towards neighbours for each step. medium: the equation reads one at each point. Not collective.
- * wavefront_close it, also after a failure; zero-initialised it can be closed, too. */
-int wavefront_open(wavefront *w, const slab *s, const wavefront_shape *shape, bool medium, int threads,
-                   error *e);
+/* The most steps of a pass of this run; 1: one at a time. Where the user asked for kernel `wavefront` the log says why.
+ * A rank alone on the host, whose z does not wrap, can have several. `kernel = auto` is to try them only where no cache
+ * holds the fields. */
+int wavefront_most(const config *c, const kernel *k, int ranks, bool medium, run_log *log);
+
+/* Prepares passes of up to `depth` (2 or more) steps. The launches of `args` have these sizes and rules, and w->threads
+ * compute. wavefront_close it, also after a failure. */
+int wavefront_open(wavefront *w, const kernel_args *args, int depth, error *e);
 void wavefront_close(wavefront *w);
+
+/* Opens `w` with the depth that is fastest, and sets s->front, and s->kernel to `wavefront`; or leaves them where one
+ * step a pass is fastest, which counts only where the user did not ask for a wavefront. Times passes of the stepper,
+ * which overwrite both fields and the layers, and remembers the answer (tune.h). */
+int wavefront_choose(wavefront *w, struct stepper *s, const config *c, int most, run_log *log, error *e);
 
 #endif

@@ -1,23 +1,20 @@
 /* What this machine's memory and arithmetic allow and how near the host kernels come to it.
- *   bench_ceilings [--json FILE] [NX NY NZ [THREADS]]     (default 256 256 256 and every core it may use)
+ *   bench_ceilings [NX NY NZ [THREADS]]     (default 256 256 256 and every core it may use)
  * Copy bandwidth counts bytes read + bytes written. A kernel that reads and writes each point once moves 8
  * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
  * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
  * back, by threads that first touched their own share, on huge pages where the system grants them; as in the
  * program, a thread that has done its share takes parts of others' shares. What images at all faces cost is
- * measured in turns with the same kernel without, and so are the depths of a wavefront, with both ceilings anew
- * each turn: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's operations on
- * registers (arithmetic.h); the other equations have one and two more. Beside it stands the rate of the same
- * kernel on fields that fit each core's L2 cache. */
+ * measured in turns with the same kernel without: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's operations on
+ * registers (arithmetic.h); the other equations have one and two more. */
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/host_memory.h"
 #include "device/host_stream.h"
+#include "halo/slab.h"
 #include "kernels/host_share.h"
-#include "kernels/host_simd.h"
 #include "kernels/kernel.h"
 #include "arithmetic.h"
-#include "wavefront.h"
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -29,7 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PASSES_MIN = 8, TURNS = 4, CACHED_SWEEPS = 16, COPY_PIECES = 16, THREADS_MAX = 512 };
+enum { PASSES_MIN = 8, TURNS = 4, COPY_PIECES = 16, THREADS_MAX = 512 };
 static const double SECONDS_MIN = 0.25;
 
 /* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
@@ -47,7 +44,6 @@ typedef struct work {
   double start[THREADS_MAX]; /* s, when each thread began: the pass begins with the first */
   pthread_barrier_t barrier;
   double best; /* seconds; written by thread 0 */
-  FILE *json;  /* rows go here, too; NULL: nowhere */
   bool done;
 } work;
 
@@ -124,24 +120,6 @@ static int kernel_pieces(const work *w) {
   return host_share_pieces(&a, w->threads);
 }
 
-/* Sweeps in the cache take microseconds: so many of them that the clock does not count. One thread. */
-static void cached_pass(work *w, int part, const float *from, float *to) {
-  const kernel_args there = arguments(w, w->field[0], w->field[1]),
-                    back = arguments(w, w->field[1], w->field[0]);
-  (void)from, (void)to;
-  for (int i = 0; i < CACHED_SWEEPS; i++) w->k->host(i % 2 ? &back : &there, part, w->threads);
-}
-
-/* The same without asking for planes that enter, which are in the cache anyhow: as a wavefront's later steps. */
-static void cached_silent_pass(work *w, int part, const float *from, float *to) {
-  const kernel_args there = arguments(w, w->field[0], w->field[1]),
-                    back = arguments(w, w->field[1], w->field[0]);
-  const host_share all = {0, w->s->ny, 0, w->s->nz};
-  (void)part, (void)from, (void)to;
-  for (int i = 0; i < CACHED_SWEEPS; i++)
-    host_isa_get(0)->share[w->k->equation](i % 2 ? &back : &there, all, (host_ahead){{NULL}, false});
-}
-
 /* The thread's own parts, then those that others have left. */
 static void do_parts(work *w, int own, const float *from, float *to) {
   for (int i = 0; i < (w->pieces > 1 ? w->threads : 1); i++) {
@@ -215,17 +193,6 @@ static double measure_copies(work *w) {
   return best;
 }
 
-/* The faster of the two copies that may be the fastest, around the caches or through them; prints nothing. */
-static double fastest_copy(work *w) {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f"))
-    return fmax(gbs_of(w, copy_streaming_avx512), gbs_of(w, copy_plain_avx512));
-  return gbs_of(w, copy_streaming);
-#else
-  return gbs_of(w, copy_plain);
-#endif
-}
-
 /* Bytes that must move for each point. */
 static int ideal_bytes(const work *w) {
   return 8 + (w->k->equation == EQUATION_WAVE ? 4 : 0) + (w->medium ? 4 : 0);
@@ -259,45 +226,10 @@ static void measure_images(work *w, bool medium) {
   printf(" time for images at all faces\n");
 }
 
-/* Gpts/s where a slab of 12 rows of each thread's own stays in its L2 cache: the sum over threads. */
-static double cached_gpts(const work *w, enum equation equation, bool medium,
-                          void (*pass)(work *, int, const float *, float *)) {
-  slab small;
-  error e = {0};
-  if (slab_init(&small, &(slab_shape){256, 12, 8, .ghost = RADIUS}, 0, 1, &e)) exit(1);
-  work alone = {.s = &small, .floats = slab_floats(&small), .threads = 1, .medium = medium};
-  float **const fields[] = {&alone.field[0], &alone.field[1], &alone.media};
-  for (int i = 0; i < 3; i++)
-    if (!(*fields[i] = aligned_alloc(HUGE_PAGE, HUGE_PAGE))) exit(1);
-  measure(&alone, fill, 1);
-  if (kernel_find("simd", equation, BACKEND_HOST, &alone.k, &e)) exit(1);
-  double seconds = measure(&alone, pass, 1) / CACHED_SWEEPS;
-  for (int i = 0; i < 3; i++) free(*fields[i]);
-  return w->threads * 1e-9 * small.nx * small.ny * small.nz / seconds;
-}
-
-static void measure_ways(work *w, enum equation equation, bool medium) {
-  const wavefront_bench b = {w->s, {w->field[0], w->field[1]}, w->media, w->threads};
-  wavefront_rates r = {.equation = equation, .medium = medium};
-  for (int turn = 0; turn < TURNS; turn++) {
-    r.copy = fmax(r.copy, fastest_copy(w));
-    r.registers = fmax(r.registers, arithmetic_measure(w->threads).gpts);
-    r.cached = fmax(r.cached, cached_gpts(w, equation, medium, cached_pass));
-    r.silent = fmax(r.silent, cached_gpts(w, equation, medium, cached_silent_pass));
-    for (int i = 0; i < WAVEFRONT_WAYS; i++)
-      r.gpts[i] = fmax(r.gpts[i], wavefront_rate(&b, equation, medium, wavefront_ways[i]));
-  }
-  wavefront_rates_print(&r, w->s, w->threads, w->json);
-}
-
-static void measure_wavefronts(work *w) {
-  for (int q = 0; q < EQUATION_COUNT; q++) measure_ways(w, (enum equation)q, q != EQUATION_JACOBI);
-}
-
 static void measure_kernels(work *w, double copy, double registers) {
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
-    if (!w->k->host || w->k->flags & KERNEL_WAVEFRONT) continue; /* measured by measure_wavefronts */
+    if (!w->k->host || w->k->flags & KERNEL_WAVEFRONT) continue; /* the same launch as simd */
     measure_kernel(w, copy, registers, false);
     if (strcmp(w->k->name, "simd") != 0) continue;
     if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, registers, true);
@@ -308,7 +240,7 @@ static void measure_kernels(work *w, double copy, double registers) {
 static int positive(const char *text) {
   int n = atoi(text);
   if (n >= 1) return n;
-  fprintf(stderr, "usage: bench_ceilings [--json FILE] [NX NY NZ [THREADS]]\n");
+  fprintf(stderr, "usage: bench_ceilings [NX NY NZ [THREADS]]\n");
   exit(EXIT_CODE_CONFIG);
 }
 
@@ -322,7 +254,6 @@ static int usable_cores(void) {
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0); /* it takes a minute: who stops it has what was measured until then */
   int n[4] = {256, 256, 256, usable_cores()};
-  FILE *json = json_begin(&argc, &argv);
   for (int i = 1; i < argc && i <= 4; i++) n[i - 1] = positive(argv[i]);
   if (n[3] > THREADS_MAX) n[3] = THREADS_MAX;
   slab s;
@@ -331,7 +262,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "bench_ceilings: %s\n", e.text);
     return error_exit_code(e.id);
   }
-  work w = {.s = &s, .floats = slab_floats(&s), .threads = n[3], .json = json};
+  work w = {.s = &s, .floats = slab_floats(&s), .threads = n[3]};
   size_t bytes = (w.floats * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
   float **const fields[] = {&w.field[0], &w.field[1], &w.media};
   for (int i = 0; i < 3; i++) {
@@ -348,8 +279,6 @@ int main(int argc, char **argv) {
   const arithmetic registers = arithmetic_measure(n[3]);
   arithmetic_print(&registers);
   measure_kernels(&w, copy, registers.gpts);
-  measure_wavefronts(&w);
-  json_end(json);
   for (int i = 0; i < 3; i++) free(*fields[i]);
   return 0;
 }

@@ -1,6 +1,5 @@
 /* Is every wait of the step loop needed, and would a test notice its loss? A device wrapper drops one kind of ordering
- * at a time and delays the stream that should be waited for. The answer must then be wrong. Runs step by step, and as a
- * wavefront of two steps, on 2 ranks. */
+ * at a time and delays the stream that should be waited for. The answer must then be wrong. On 2 ranks. */
 #include "step_harness.h"
 #include <time.h>
 
@@ -22,7 +21,7 @@ typedef struct faulty_device {
   device base;
   device *inner;
   fault fault;
-  int late; /* the stream that naps before each of its launches, wavefronts and copies to the device; -1: none */
+  int late;  /* the stream that naps before each of its launches and copies to the device; -1: none */
   int waits; /* of a stream for another one */
 } faulty_device;
 
@@ -134,12 +133,12 @@ static const transport WRAP = {.exchange = wrap_exchange};
 
 static int rank, ranks;
 
-static void open_slab(step_run *r, device *dev, int depth, const char *transport) {
+static void open_slab(step_run *r, device *dev, const char *transport) {
   const bool wrap = !transport;
   error e = {0};
-  assert_ok(slab_init(&r->slab, &(slab_shape){NX, NY, NZ, .ghost = RADIUS * depth}, wrap ? 0 : rank,
-                      wrap ? 1 : ranks, &e),
-            &e);
+  assert_ok(
+      slab_init(&r->slab, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, wrap ? 0 : rank, wrap ? 1 : ranks, &e),
+      &e);
   if (wrap) {
     r->slab.lower = r->slab.upper = 0;
     r->halo =
@@ -151,16 +150,15 @@ static void open_slab(step_run *r, device *dev, int depth, const char *transport
 static const char *const SHARED_COPIES = "shared, with copies";
 
 /* Points that came out wrong, over all ranks, when `fault` is injected and stream `late` is slow. */
-static long wrong_points(fault fault, int late, const char *transport, int depth) {
+static long wrong_points(fault fault, int late, const char *transport) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
   device_table table = FAULTY;
   faulty_device dev = {.base.table = &table};
   step_run r;
   error e = {0};
   assert_ok(device_open("host", &options, &dev.inner, &e), &e);
-  open_slab(&r, &dev.base, depth, transport);
-  const bool copies = transport == SHARED_COPIES,
-             maps = transport && depth == 1 && strcmp(transport, "shared") == 0;
+  open_slab(&r, &dev.base, transport);
+  const bool copies = transport == SHARED_COPIES, maps = transport && strcmp(transport, "shared") == 0;
   if (copies) table.peer = NULL, transport = "shared";
   dev.late = -1;
   step_run_open(&r, &dev.base, "reference", transport, 0, true, false, GHOST);
@@ -170,21 +168,12 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
   assert_int_equal(step_mismatches(&r, r.global), 0);
   if (copies) assert_non_null(strstr(r.halo.way, "copied"));
   if (maps) assert_non_null(strstr(r.halo.way, "mapped"));
-  wavefront front = {0};
-  if (depth > 1) {
-    assert_ok(
-        wavefront_open(r.stepper.front = &front, &r.slab, &(wavefront_shape){.depth = depth}, false, 1, &e),
-        &e);
-    /* Its second step reads ghosts in x and y of the neighbour's planes. */
-    assert_ok(halo_exchange(&r.halo, r.stepper.memory[1], HALO_UNTIMED, true, &e), &e);
-  }
-
   dev.fault = fault;
   dev.waits = 0;
   /* Where neighbours share memory, one is late and the other not. */
   const bool alone = fault == ONE_LATE || fault >= DROP_SYNC_PIECES || (maps && fault != NO_FAULT);
   dev.late = alone && rank ? -1 : late;
-  while (r.stepper.step < STEPS) assert_ok(stepper_advance(&r.stepper, depth, &e), &e);
+  while (r.stepper.step < STEPS) assert_ok(stepper_advance(&r.stepper, 1, &e), &e);
   dev.fault = NO_FAULT;
   assert_int_equal(dev.waits == 0, maps); /* then all is on one stream */
   assert_ok(stepper_sync(&r.stepper, &e), &e);
@@ -192,17 +181,16 @@ static long wrong_points(fault fault, int late, const char *transport, int depth
   MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   free(expected);
   step_run_close(&r);
-  wavefront_close(&front);
   dev.inner->table->close(dev.inner);
   return all;
 }
 
 /* Does the fault show? On a busy machine the stream that should have waited may be even later than the delayed one;
  * then the nap is made longer. */
-static bool noticed(fault fault, int late, const char *transport, int depth) {
+static bool noticed(fault fault, int late, const char *transport) {
   bool wrong = false;
   for (nap_milliseconds = 10; !wrong && nap_milliseconds < 5000; nap_milliseconds *= 5)
-    wrong = wrong_points(fault, late, transport, depth) != 0;
+    wrong = wrong_points(fault, late, transport) != 0;
   nap_milliseconds = 10;
   return wrong;
 }
@@ -216,59 +204,45 @@ static const char *way_at(int i) {
 
 static void late_streams_alone_do_no_harm(void **state) {
   (void)state;
-  for (int depth = 1; depth <= 2; depth++)
-    for (int late = -1; late < STREAM_COUNT; late++) {
-      assert_int_equal(wrong_points(NO_FAULT, late, NULL, depth), 0);
-      for (int i = 0; i < TRANSPORTS; i++) {
-        assert_int_equal(wrong_points(NO_FAULT, late, way_at(i), depth), 0);
-        assert_int_equal(wrong_points(ONE_LATE, late, way_at(i), depth), 0);
-      }
+  for (int late = -1; late < STREAM_COUNT; late++) {
+    assert_int_equal(wrong_points(NO_FAULT, late, NULL), 0);
+    for (int i = 0; i < TRANSPORTS; i++) {
+      assert_int_equal(wrong_points(NO_FAULT, late, way_at(i)), 0);
+      assert_int_equal(wrong_points(ONE_LATE, late, way_at(i)), 0);
     }
+  }
 }
 
 static void boundary_must_wait_for_interior(void **state) {
   (void)state;
   for (int i = 0; i < TRANSPORTS; i++)
     if (strcmp(way_at(i), "shared") != 0) /* one stream */
-      assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, way_at(i), 1));
-  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL, 1));
+      assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, way_at(i)));
+  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL));
 }
 
 static void interior_must_wait_for_boundary(void **state) {
   (void)state;
-  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL, 1));
-}
-
-static void wavefronts_must_be_waited_for(void **state) {
-  (void)state;
-  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, "sendrecv", 2));
-  assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL, 2));
-}
-
-static void wavefronts_must_wait_for_ghosts(void **state) {
-  (void)state;
-  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, "sendrecv", 2));
+  assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL));
 }
 
 static void messages_must_wait_for_their_copies(void **state) {
   (void)state;
-  assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, "sendrecv", 1));
-  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "chunked", 1));
-  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, SHARED_COPIES, 1));
+  assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, "sendrecv"));
+  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "chunked"));
+  assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, SHARED_COPIES));
 }
 
 static void neighbours_must_wait_for_each_other(void **state) {
   (void)state;
-  assert_true(noticed(DROP_AWAIT, STREAM_INTERIOR, "shared", 1));
-  assert_true(noticed(EARLY_SIGNAL, STREAM_INTERIOR, "shared", 1));
+  assert_true(noticed(DROP_AWAIT, STREAM_INTERIOR, "shared"));
+  assert_true(noticed(EARLY_SIGNAL, STREAM_INTERIOR, "shared"));
 }
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(late_streams_alone_do_no_harm),
                                      cmocka_unit_test(boundary_must_wait_for_interior),
                                      cmocka_unit_test(interior_must_wait_for_boundary),
-                                     cmocka_unit_test(wavefronts_must_be_waited_for),
-                                     cmocka_unit_test(wavefronts_must_wait_for_ghosts),
                                      cmocka_unit_test(messages_must_wait_for_their_copies),
                                      cmocka_unit_test(neighbours_must_wait_for_each_other)};
   MPI_Init(&argc, &argv);

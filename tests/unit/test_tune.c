@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "step/tune.h"
-#include "step/wavefront.h"
 
 static char folder[] = "/tmp/stencil-tune-XXXXXX";
 static char path[1024], interior[64], boundary[64];
