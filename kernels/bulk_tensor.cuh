@@ -16,11 +16,7 @@
  *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
  *     atomic instead of an addition and a load                                               501    266
  *
- * VIRTUAL_X (kernel_args.virtual_x): an instance of its own that makes ghosts in x of own points when it reads. Where
- * the axis wraps, the box of halo columns comes from the other face; where a face reflects, the thread at the end of a
- * row has all of its images' sources in registers.
- *
- * LAYERS_X: likewise, with what absorbing layers along x add to the ends of rows. A launch before has left these terms
+ * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left these terms
  * (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new values. */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
@@ -55,7 +51,7 @@ struct shape {
   static constexpr size_t floats =
       STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? REACH * tile : 0);
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
-  /* LAYERS_X: terms lie behind all that, on a 128-byte line. In floats, but for the last. */
+  /* LAYERED: terms lie behind all that, on a 128-byte line. In floats, but for the last. */
   static constexpr size_t terms = (shared + 127) / 128 * 128 / sizeof(float), terms_slot = TERMS_MOST * TY;
   static constexpr size_t shared_with_terms = sizeof(float) * (terms + OPERAND_STAGES * terms_slot);
 };
@@ -65,61 +61,27 @@ struct beside {
   int at, pitch; /* in a slot, floats */
 };
 
-/* Ghosts in x that are not in memory (kernel_args.virtual_x): the end of a row, if any, that a pack of points is at and
- * that reflects. A row has at least two packs (registry.c), so none is at both. */
-struct mirror {
-  bool left, right;
-};
-
-/* Sets the ghosts of row[] = 4 neighbours on the left, 4 own points, 4 on the right. What images are their points times
- * stays in `e`, the launch's constants: a thread has no register to spare for it. */
-__device__ __forceinline__ void reflect(float row[PACK + 2 * REACH], const mirror &at, const row_ends &e) {
-  constexpr int FIRST = REACH, LAST = REACH + PACK - 1;
-#pragma unroll
-  for (int r = 1; r <= REACH; r++) {
-    if (at.left) row[FIRST - r] = __fmul_rn(e.left, row[FIRST + r]);
-    if (at.right) row[LAST + r] = __fmul_rn(e.right, row[LAST - r]);
-  }
-}
-
-/* Points on a face of odd reflection are 0. */
-template <class S>
-__device__ __forceinline__ void hold(float done[S::rows][PACK], const mirror &at, const row_ends &e) {
-#pragma unroll
-  for (int j = 0; j < S::rows; j++) {
-    if (at.left && e.left < 0) done[j][0] = 0;
-    if (at.right && e.right < 0) done[j][PACK - 1] = 0;
-  }
-}
-
 /* Where a thread's points are, S::rows rows of a pack: in the tile, in a slot, and which of them exist. */
-template <class S, bool MIRRORS> struct place {
+template <class S> struct place {
   int x, y;           /* of the first point in the tile */
   int own, in_tile;   /* of the first point in a slot and in a plane of operands, floats */
   beside left, right; /* neighbours in x */
-  mirror end;
-  int rows,
-      lanes; /* that exist; may be < 1. With ghosts in x that are not in memory, lanes is PACK, and rows tells */
+  int rows, lanes;    /* that exist; may be < 1 */
 
   __device__ __forceinline__ place(const kernel_args &a, const wave &w, const job<S> &mine) {
     x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
     own = (REACH + y) * S::pitch + x, in_tile = y * S::tile_x + x;
     left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * REACH, REACH};
-    const bool row_end = MIRRORS && mine.x + x + PACK == a.nx, in_column = row_end && w.ends.wraps;
-    right = x + PACK < S::tile_x && !in_column ? beside{own + PACK, S::pitch}
-                                               : beside{S::plane + S::side + y * REACH, REACH};
-    const bool row_begin = MIRRORS && mine.x + x == 0;
-    end = {row_begin && w.ends.left != 0, row_end && w.ends.right != 0};
+    right =
+        x + PACK < S::tile_x ? beside{own + PACK, S::pitch} : beside{S::plane + S::side + y * REACH, REACH};
     rows = min(a.ny - mine.y, w.tile_y) - y, lanes = a.nx - (mine.x + x);
-    if (MIRRORS) rows = lanes > 0 ? rows : 0, lanes = PACK; /* nx is a multiple of PACK: one register less */
   }
 };
 
 /* Adds the arms in x and y to `sum`. u: the thread's points. */
-template <class S, bool MIRRORS>
+template <class S>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
-                                         const float *slot, const place<S, MIRRORS> &own,
-                                         const kernel_args &a, const row_ends &e) {
+                                         const float *slot, const place<S> &own, const kernel_args &a) {
   float row[S::rows][PACK + 2 * REACH];
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
@@ -127,7 +89,6 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
     load(row[j] + REACH + PACK, slot + own.right.at + j * own.right.pitch);
 #pragma unroll
     for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
-    if (MIRRORS) reflect(row[j], own.end, e);
   }
   star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
@@ -182,7 +143,7 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
 }
 
 /* Stores what exists, `rows` rows of `lanes` points. Plain stores: evict-first ones measured slower. */
-template <class S, bool MIRRORS>
+template <class S>
 __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK], int rows, int lanes,
                                       size_t pitch) {
   if (rows >= S::rows && lanes >= PACK) {
@@ -190,8 +151,8 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
     for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
     return;
   }
-  /* Without mirrors heat alone: the wave would spill more with layers, jacobi was not tried. */
-  if ((MIRRORS || S::equation == EQUATION_HEAT) && lanes >= PACK) {
+  /* Heat alone: the wave would spill more with layers, jacobi was not tried. */
+  if (S::equation == EQUATION_HEAT && lanes >= PACK) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++, to += pitch)
       if (j < rows) put(to, done[j]);
@@ -217,17 +178,16 @@ __device__ __forceinline__ void await_and_admit(const wave &w) {
   admit_next_launch();
 }
 
-template <class S, row_kind ROWS>
+template <class S, bool LAYERED>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
-  constexpr bool MIRRORS = ROWS == VIRTUAL_X, LAYERED = ROWS == LAYERS_X;
   extern __shared__ __align__(128) float shared[];
   __shared__ unsigned alone;
   const layout<S> at(shared);
   const job<S> mine(a, w);
   const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
   const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
-  const filler<S, MIRRORS || LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
+  const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
   /* Before the first wave terms are made (absorb_before.cu), by a launch that has waited for u: so u can be read early. */
@@ -239,7 +199,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
   __syncthreads();
 
-  const place<S, MIRRORS> own(a, w, mine);
+  const place<S> own(a, w, mine);
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
   const packed_terms terms(a, w.terms, mine.x + own.x, own.y);
@@ -265,7 +225,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own.own + j * S::pitch);
     star::arrive<S>(done, sums, u, a);
-    if (mine.owns(i)) add_arms(sums[4], u, slot, own, a, w.ends);
+    if (mine.owns(i)) add_arms(sums[4], u, slot, own, a);
     if (S::needs_centre) {
       float *centres = at.centres + i % REACH * S::tile + own.in_tile; /* this thread's alone */
       if (i >= 2 * REACH) {
@@ -282,8 +242,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       }
     }
     release(at.empty + t.slot);
-    if (MIRRORS) hold<S>(done, own.end, w.ends);
-    if (i >= 2 * REACH) store<S, MIRRORS>(to, done, own.rows, own.lanes, a.pitch);
+    if (i >= 2 * REACH) store<S>(to, done, own.rows, own.lanes, a.pitch);
     if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }

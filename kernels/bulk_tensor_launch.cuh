@@ -77,27 +77,14 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   return status;
 }
 
-template <class S, row_kind ROWS> star::variant variant_of() {
-  return {"",         reinterpret_cast<const void *>(stream<S, ROWS>),    S::equation, S::tile_x, S::tile_y,
-          S::threads, ROWS == LAYERS_X ? S::shared_with_terms : S::shared};
-}
-
-/* What images in x are their points times where `face` reflects; else 0. */
-inline float mirror_of(const kernel_args *a, int face) {
-  return a->ghosts[face] == GHOST_ODD ? -1.0f : a->ghosts[face] == GHOST_EVEN ? 1.0f : 0.0f;
+template <class S, bool LAYERED> star::variant variant_of() {
+  return {"",         reinterpret_cast<const void *>(stream<S, LAYERED>), S::equation, S::tile_x, S::tile_y,
+          S::threads, LAYERED ? S::shared_with_terms : S::shared};
 }
 
 inline row_ends ends_of(const kernel_args *a, int tile_x, const row_terms &terms) {
-  if (terms.width > 0) {
-    const int right = star::ceil_div(a->nx, tile_x) * tile_x + REACH, outside = 2 * REACH;
-    return {terms.lo ? -outside : 0, terms.hi ? right + outside : right, false, 0, 0};
-  }
-  row_ends e = {0, star::ceil_div(a->nx, tile_x) * tile_x + REACH, a->ghosts[FACE_X_LO] == GHOST_WRAP,
-                mirror_of(a, FACE_X_LO), mirror_of(a, FACE_X_HI)};
-  if (e.wraps) e.left_box = a->nx, e.right_box = REACH;
-  if (e.left != 0) e.left_box = NOWHERE;
-  if (e.right != 0) e.right_box = NOWHERE;
-  return e;
+  const int right = star::ceil_div(a->nx, tile_x) * tile_x + REACH, outside = 2 * REACH;
+  return {terms.lo ? -outside : 0, terms.hi ? right + outside : right};
 }
 
 /* How a launch is cut: `chunks` of at most `planes` planes of each tile are the jobs, done by `waves` launches of
@@ -244,11 +231,11 @@ inline cudaError_t make_terms_map(const encoder &e, maps *m, int tile_y, const t
   return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny}, {t.rows.pitch, tile_y});
 }
 
-/* Rows of one kind, without images. `terms`: of rows LAYERS_X, else NULL. */
-template <row_kind ROWS, class... Shapes>
+/* All but images. `terms`: of rows LAYERED, else NULL. */
+template <bool LAYERED, class... Shapes>
 cudaError_t launch_with(const kernel_args *args, const terms_array *terms, cudaStream_t stream) {
   static const encoder e; /* asked once: a process has one device */
-  static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, ROWS>()...);
+  static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
   maps m = {};
   if (e.status != cudaSuccess) return e.status; /* no planes either: so a caller can ask */
   if (shapes.status != cudaSuccess) return shapes.status;
@@ -262,8 +249,7 @@ cudaError_t launch_with(const kernel_args *args, const terms_array *terms, cudaS
 /* What a cuda_kernel does (kernel.h), with one of these shapes. */
 template <class... Shapes> int launch(const kernel_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
-  const cudaError_t status = args->virtual_x ? launch_with<VIRTUAL_X, Shapes...>(args, nullptr, stream)
-                                             : launch_with<PLAIN, Shapes...>(args, nullptr, stream);
+  const cudaError_t status = launch_with<false, Shapes...>(args, nullptr, stream);
   return (int)(status == cudaSuccess ? images::launch(args, stream) : status);
 }
 

@@ -1,7 +1,7 @@
 /* bulk_tensor with absorbing layers, in up to three launches:
  *
  *   before   the sweep: what layers along x add, one term a point
- *   sweep    of the box of points in no layer along y or z, as ever; the terms come as one more operand (LAYERS_X)
+ *   sweep    of the box of points in no layer along y or z, as ever; the terms come as one more operand (LAYERED)
  *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; and images, if
  *            these are in z alone
  *
@@ -44,9 +44,9 @@ template <class Small, class... Others>
 cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, cudaStream_t stream) {
   constexpr int WIDEST = 128; /* tile */
   const terms_array terms = terms_of(a, y);
-  if (terms.rows.lo + terms.rows.hi == 0) return launch_with<PLAIN, Others..., Small>(&box, nullptr, stream);
-  return terms_fit(a, WIDEST) ? launch_with<LAYERS_X, Others..., Small>(&box, &terms, stream)
-                              : launch_with<LAYERS_X, Small>(&box, &terms, stream);
+  if (terms.rows.lo + terms.rows.hi == 0) return launch_with<false, Others..., Small>(&box, nullptr, stream);
+  return terms_fit(a, WIDEST) ? launch_with<true, Others..., Small>(&box, &terms, stream)
+                              : launch_with<true, Small>(&box, &terms, stream);
 }
 
 /* What the operation of a kernel with layers does (kernel.layers), with one of these shapes. */

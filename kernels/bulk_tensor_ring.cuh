@@ -15,14 +15,10 @@ using star::REACH;
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
   CUtensorMap before, medium;
-  CUtensorMap terms; /* LAYERS_X: what the layers along x add to the rows of the slab */
+  CUtensorMap terms; /* LAYERED: what the layers along x add to the rows of the slab */
 };
 
-/* What the rows of a launch are besides points with ghosts at both ends: VIRTUAL_X, see bulk_tensor.cuh; LAYERS_X: with
- * terms of absorbing layers at one or both ends. */
-enum row_kind { PLAIN, VIRTUAL_X, LAYERS_X };
-
-/* LAYERS_X: a row has terms for its first `lo` points and its last `hi`, each 0 or `width`; no tile has points of both.
+/* LAYERED, rows with terms of absorbing layers at one or both ends: a row has terms for its first `lo` points and its last `hi`, each 0 or `width`; no tile has points of both.
  * Row 0 of the launch is row y of the terms. A box has `pitch` columns; those of the high layer are `high` planes further
  * on and begin at point `first` (absorb_terms). */
 struct row_terms {
@@ -30,15 +26,11 @@ struct row_terms {
 };
 constexpr int TERMS_MOST = 32; /* of `pitch` */
 
-/* VIRTUAL_X, LAYERS_X: what stands for the ghosts beyond the first and the last point of a row. Beyond a layer they are 0,
- * as what lies outside the map comes without a read of memory. */
+/* LAYERED: where the boxes of halo columns at the ends of a row start in the map `side`. Beyond a layer ghosts are 0, as
+ * what lies outside the map comes without a read of memory. */
 struct row_ends {
-  int left_box,
-      right_box; /* where the box of halo columns starts in the map `side`; NOWHERE: nobody reads it */
-  bool wraps;
-  float left, right; /* VIRTUAL_X, reflection: what images are their points times; 0: ghosts are read */
+  int left_box, right_box;
 };
-constexpr int NOWHERE = -1;
 
 /* Planes cut into chunks: the first `longer` have one plane more. Blocks that keep step must end together: a block that
  * waits for others that have ended waits in vain. */
@@ -131,8 +123,8 @@ __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const ro
           a.z_begin + j.z + (low ? 0 : t.high)};
 }
 
-/* Keeps the rings of a block full. ENDS: wave.ends says where the ghosts at the ends of rows come from. */
-template <class S, bool ENDS> struct filler {
+/* Keeps the rings of a block full. */
+template <class S, bool LAYERED> struct filler {
   const layout<S> &at;
   const maps &m;
   const job<S> &mine;
@@ -158,17 +150,16 @@ template <class S, bool ENDS> struct filler {
     float *slot = at.ring + t.slot * S::slot;
     barrier *full = at.full + t.slot;
     const int right_x = mine.x + REACH + S::tile_x;
-    const int left_box = ENDS && mine.x == 0 ? w.ends.left_box : mine.x,
-              right_box = ENDS && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
-    const bool left = !ENDS || left_box != NOWHERE, right = !ENDS || right_box != NOWHERE;
+    const int left_box = LAYERED && mine.x == 0 ? w.ends.left_box : mine.x,
+              right_box = LAYERED && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
     wait(at.empty + t.slot, t.parity ^ 1);
     const int z = mine.z + step;
     arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * REACH) +
-                                                  (mine.owns(step) ? (left + right) * REACH * w.tile_y : 0)));
+                                                  (mine.owns(step) ? 2 * REACH * w.tile_y : 0)));
     copy_box(slot, &m.plane, mine.x + REACH, mine.y, z, full);
     if (!mine.owns(step)) return;
-    if (left) copy_box(slot + S::plane, &m.side, left_box, mine.y + REACH, z, full);
-    if (right) copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + REACH, z, full);
+    copy_box(slot + S::plane, &m.side, left_box, mine.y + REACH, z, full);
+    copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + REACH, z, full);
   }
 
   /* Fetches what finishing the output plane of this step takes besides u. */

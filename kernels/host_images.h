@@ -28,8 +28,7 @@ typedef struct x_image {
   bool negated;
 } x_image;
 
-/* The line beside an end of a row, with the ghosts there. Where they are in no field (kernel_args.virtual_x) it
- * tells what is read in their place. */
+/* The line beside an end of a row, with the ghosts there. */
 typedef struct ghost_line {
   bool some; /* its ghosts are images */
   bool negated;
@@ -57,8 +56,8 @@ typedef struct sweep {
   int ahead_rows; /* of a launch by itself, else 0: how far ahead of the computation it asks */
   host_share share;
   asked asked;
-  bool whole;                       /* ghosts at the ends of rows are stored as whole lines, these: */
-  ghost_line left, right;           /* or not at all, where they are in no field */
+  bool whole; /* ghosts at the ends of rows are stored as whole lines, these: */
+  ghost_line left, right;
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
   int x_count;
   x_image x_images[2 * GHOST_REACH];
@@ -113,15 +112,6 @@ static inline void find_ghost_lines(sweep *s, int lanes) {
   }
 }
 
-/* Point x of a row, or the image that stands for a ghost in no field. */
-static inline float point_or_image(const kernel_args *a, const float *row, int x) {
-  const int rule = x < 0 ? a->ghosts[FACE_X_LO] : x >= a->nx ? a->ghosts[FACE_X_HI] : GHOST_KEEP;
-  if (rule == GHOST_KEEP) return row[x];
-  if (rule == GHOST_WRAP) return row[x < 0 ? x + a->nx : x - a->nx];
-  const float value = row[x < 0 ? -x : 2 * (a->nx - 1) - x];
-  return rule == GHOST_ODD ? -value : value;
-}
-
 /* Fills in what a sweep with vectors of `lanes` does with images along x; `large` is set. */
 static inline void find_x_images(sweep *s, int lanes) {
   const kernel_args *a = s->args;
@@ -131,7 +121,6 @@ static inline void find_x_images(sweep *s, int lanes) {
   s->x_middle_begin = GHOST_REACH + 1;
   s->x_middle_end = nx - GHOST_REACH - 1;
   if (lanes > GHOST_REACH) find_ghost_lines(s, lanes);
-  if (a->virtual_x) return;
   s->whole = lanes > GHOST_REACH && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
   for (int x = 0; x < nx; x++) {
     image to[2];

@@ -72,14 +72,14 @@ TARGET INLINE void ISA(above)(const ISA(weights) * w, const float *u, ptrdiff_t 
   }
 }
 
-/* Of one plane: the neighbours along y and x, those of x read from `near`, u itself or a copy. */
-TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, const float *near, ptrdiff_t row,
-                               const int vectors, vec acc[VECTORS]) {
+/* Of one plane: the neighbours along y and x. */
+TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t row, const int vectors,
+                               vec acc[VECTORS]) {
   const float *lower = u, *upper = u;
   vec x[X_LOADS(VECTORS)];
 #pragma GCC unroll 5
   for (int i = 0; i < X_LOADS(vectors); i++) {
-    x[i] = vec_x_load(near, i);
+    x[i] = vec_x_load(u, i);
     settle(x[i]);
   }
 #define RING(r)                                                                                              \
@@ -128,11 +128,11 @@ TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes
 }
 
 /* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
- * `lanes` of a vector, if it is only one. `copies`: of what lies there in each plane with the neighbours in x, or
- * NULL; `added`: what layers add in the first plane, the others SUMS_ROW apart, or NULL. */
+ * `lanes` of a vector, if it is only one. `added`: what layers add in the first plane, the others SUMS_ROW apart, or
+ * NULL. */
 TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               ptrdiff_t at, const float *const *copies, const float *added, const int planes,
-                               const int vectors, const int lanes, vec acc[GROUP][VECTORS]) {
+                               ptrdiff_t at, const float *added, const int planes, const int vectors,
+                               const int lanes, vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
@@ -141,7 +141,7 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
   opaque(in_plane);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
-    ISA(within)(w, in_plane, copies ? copies[k] : in_plane, row, vectors, acc[k]);
+    ISA(within)(w, in_plane, row, vectors, acc[k]);
     in_plane += plane;
     opaque(in_plane);
   }
@@ -164,7 +164,7 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
   for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
     float *out = args.out + at;
     vec acc[GROUP][VECTORS];
-    ISA(update)(w, &s, equation, at, NULL, added, planes, VECTORS, LANES, acc);
+    ISA(update)(w, &s, equation, at, added, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
     for (int k = 0; k < planes; k++, out += args.plane) {
       opaque(out);
@@ -239,26 +239,6 @@ TARGET INLINE void ISA(store_line)(const ghost_line *l, float *out, vec v, bool 
   }
 }
 
-enum { ISA(BESIDE) = LANES > GHOST_REACH ? LANES : GHOST_REACH };
-
-/* Copies the vector at an end of a row, with what is beside it and images in place of ghosts, to `copy`, where the
- * vector's first point is number BESIDE. */
-TARGET INLINE void ISA(copy_end)(const sweep *s, const float *row, int x, float *copy) {
-  if (LANES < GHOST_REACH) {
-    for (int i = -GHOST_REACH; i < LANES + GHOST_REACH; i++)
-      copy[GHOST_REACH + i] = point_or_image(s->args, row, x + i);
-    return;
-  }
-  const ghost_line *left = &s->left, *right = &s->right;
-  const bool first = left->some && x == 0, last = right->some && x + LANES == s->args->nx;
-  const vec before = first ? vec_pick(vec_load(row + left->source), left->from + LINE - LANES)
-                           : vec_load(row + x - LANES),
-            after = last ? vec_pick(vec_load(row + right->source), right->from) : vec_load(row + x + LANES);
-  vec_store(copy, first && left->negated ? vec_negate(before) : before);
-  vec_store(copy + LANES, vec_load(row + x));
-  vec_store(copy + 2 * LANES, last && right->negated ? vec_negate(after) : after);
-}
-
 /* A vector at an end of its rows, or of rows with images along y or z. */
 TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum equation equation, strip *t,
                              int x, const float *added, const int planes) {
@@ -270,15 +250,8 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
   const bool left = s->whole && s->left.some && x == s->left.source,
              right = s->whole && s->right.some && x == s->right.source;
   const ptrdiff_t plane = (ptrdiff_t)a->plane;
-  const bool copied = a->virtual_x && is_end(s, x, LANES);
-  _Alignas(64) float copies[GROUP][3 * ISA(BESIDE)];
-  const float *near[GROUP] = {NULL};
   vec acc[GROUP][VECTORS];
-  for (int k = 0; k < planes; k++) {
-    near[k] = copied ? copies[k] + ISA(BESIDE) : a->in + at + k * plane;
-    if (copied) ISA(copy_end)(s, a->in + t->first + k * plane, x, copies[k]);
-  }
-  ISA(update)(w, s, equation, at, near, added, planes, 1, lanes, acc);
+  ISA(update)(w, s, equation, at, added, planes, 1, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k][0] = vec_keep(acc[k][0], kept);
   if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);

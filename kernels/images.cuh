@@ -1,5 +1,5 @@
 /* Images of new values in ghosts (ghosts.h). Every launcher of one step enqueues them behind the launch that stored the
- * values. There is no such launch where all ghosts keep their value or images are in no field (virtual_x).
+ * values. There is no such launch where all ghosts keep their value.
  *
  *   row_ends     the ghosts of one row beyond a face in x
  *   store_pack   four ghosts in x of a row beyond a face in y or z
@@ -161,7 +161,7 @@ static __host__ __device__ __forceinline__ int plane_near_face(int i, int nz) {
 /* Do the points of a launch have images, all of them in z and of planes [begin, end)? */
 inline bool in_z_alone(const kernel_args &a, int begin, int end) {
   const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI];
-  bool some = false, alone = !a.virtual_x && lo != GHOST_WRAP;
+  bool some = false, alone = lo != GHOST_WRAP;
   for (int face = 0; face < FACE_Z_LO; face++) alone = alone && a.ghosts[face] == GHOST_KEEP;
   for (int i = 0; i < NEAR_FACES; i++) {
     const int z = plane_near_face(i, a.nz);
@@ -182,8 +182,8 @@ enum { GAPS = 4, GAP_LANES = 4, GAP_BLOCK = 128, SECTOR = 8 };
 /* Do the gaps of this launch hold only images and padding? */
 inline bool gaps_fit(const kernel_args *a) {
   const size_t gap = a->pitch - (size_t)a->nx;
-  return !a->virtual_x && a->nx % SECTOR == 0 && gap >= SECTOR && gap <= 4 * SECTOR &&
-         a->ghosts[FACE_X_LO] != GHOST_KEEP && a->ghosts[FACE_X_HI] != GHOST_KEEP;
+  return a->nx % SECTOR == 0 && gap >= SECTOR && gap <= 4 * SECTOR && a->ghosts[FACE_X_LO] != GHOST_KEEP &&
+         a->ghosts[FACE_X_HI] != GHOST_KEEP;
 }
 
 /* x of the first of the two packs whose points have their images at this end of a row. */
@@ -280,7 +280,6 @@ inline cudaError_t launch_faces(const kernel_args *a, const face_list &list, cud
 /* Enqueues the images of the own points of planes [z_begin, z_end) of `out`, and sets held points to 0. */
 inline cudaError_t launch(const kernel_args *a, cudaStream_t stream) {
   if (a->z_end <= a->z_begin) return cudaSuccess;
-  if (a->virtual_x) return launch_faces(a, faces_of(a, FACE_Y_LO), stream);
   if (!gaps_fit(a)) return launch_faces(a, faces_of(a, FACE_X_LO), stream);
   const cudaError_t status = launch_gaps(a, stream);
   return status == cudaSuccess ? launch_faces(a, faces_of(a, FACE_Y_LO), stream) : status;

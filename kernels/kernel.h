@@ -48,9 +48,6 @@ typedef struct kernel_args {
   int z_begin, z_end;
   /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it wraps. */
   unsigned char ghosts[FACE_COUNT];
-  /* Not 0: ghosts in x that are images are in no field. A kernel takes what they would hold from own points of `in`
-   * (held ones are 0) and leaves those of `out` alone. Only for kernels and args for which kernel_virtual_x is true. */
-  unsigned char virtual_x;
   block_counter *counter; /* CUDA: the stream's; NULL: blocks do not keep step, which only costs speed */
   float center;
   float wx[5], wy[5], wz[5];
@@ -64,9 +61,8 @@ typedef int cuda_kernel(const kernel_args *args, void *stream);
 
 /* What a kernel can do. */
 enum kernel_flags {
-  KERNEL_VIRTUAL_X = 1, /* it needs no images in ghosts in x: kernel_virtual_x */
-  KERNEL_WAVEFRONT = 2, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
-  KERNEL_ORACLE = 4     /* written to be read, not to be fast: `auto` does not measure it */
+  KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
+  KERNEL_ORACLE = 2     /* written to be read, not to be fast: `auto` does not measure it */
 };
 
 struct operation;
@@ -77,7 +73,7 @@ typedef struct kernel {
   enum backend backend;
   unsigned flags; /* enum kernel_flags */
   /* A launch and the absorbing layers of its points in one, with absorb_args (absorb.h); NULL: operation_absorb is to
-   * follow the launch. Images in x are in their ghosts: virtual_x is 0. */
+   * follow the launch. */
   const struct operation *layers;
   const char *note;  /* one line for --version */
   host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
@@ -90,9 +86,6 @@ extern const int kernel_table_size;
 /* Names as the config and reports spell them: "jacobi"; "host", "cuda". */
 const char *equation_name(enum equation equation);
 const char *backend_name(enum backend backend);
-
-/* May launches of kernel `k` with these args (nx and rules) set virtual_x, and is there anything to gain? */
-int kernel_virtual_x(const kernel *k, const kernel_args *args);
 
 /* The kernel called `name` for this equation and backend; "auto" is the first of them in kernels.def.
  * Fails with KERNEL_UNKNOWN (naming the nearest) or KERNEL_NOT_COMPILED. */

@@ -50,15 +50,6 @@ const char *backend_name(enum backend backend) {
   return names[backend];
 }
 
-/* CUDA: whole packs of 4 points, so that the images' sources are in the packs beside the end; where an axis reflects,
- * at least two. Host: whole vectors, of which the longest has 16 points. */
-int kernel_virtual_x(const kernel *k, const kernel_args *args) {
-  const unsigned char *g = args->ghosts;
-  const int any = g[FACE_X_LO] != GHOST_KEEP || g[FACE_X_HI] != GHOST_KEEP;
-  const int pack = k->backend == BACKEND_HOST ? 16 : 4;
-  return (k->flags & KERNEL_VIRTUAL_X) && any && args->nx % pack == 0 && args->nx >= 8;
-}
-
 static int registry_unknown(const char *name, enum equation equation, enum backend backend, error *e) {
   const char *names[KERNEL_COUNT];
   int count = 0;

@@ -27,7 +27,6 @@ int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *
   args.out = stepper_field(s, !s->current);
   args.z_begin = z.begin;
   args.z_end = z.end;
-  args.virtual_x = s->virtual_x;
   if (s->absorb)
     TRY(absorb_launch(s->absorb, stream, k, &args, e));
   else

@@ -28,9 +28,8 @@ typedef struct stepper {
   const kernel *kernel;          /* of dev's backend; for the interior */
   const kernel *boundary_kernel; /* likewise, for the thin launches at the boundary */
   kernel_args args;              /* constants of every launch; pointers and z range are set for each */
-  bool virtual_x; /* of launches (kernel_args): all kernels of this run can do without ghosts in x */
-  bool overlap;   /* off: every phase waits for the one before it; the reference for correctness and timing */
-  bool profile;   /* measure phases; the device must be open with it */
+  bool overlap; /* off: every phase waits for the one before it; the reference for correctness and timing */
+  bool profile; /* measure phases; the device must be open with it */
   persistent *persistent; /* not owned; NULL: the two streams advance */
   absorb *absorb;         /* not owned, as are the next two; NULL: none */
   sources *sources;

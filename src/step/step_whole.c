@@ -35,7 +35,6 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   wavefront *w = s->front;
   wavefront_args args = w->cut;
   args.field = s->args;
-  args.field.virtual_x = s->virtual_x;
   args.u[0] = stepper_field(s, s->current), args.u[1] = stepper_field(s, !s->current);
   args.equation = s->kernel->equation;
   args.steps = steps;

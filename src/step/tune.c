@@ -37,11 +37,6 @@ static tune_list tune_candidates(enum equation equation, enum backend backend) {
   return list;
 }
 
-/* Can a run with this kernel do without ghosts in x? Absorbing layers read them. */
-static bool tune_virtual_x(const stepper *s, const kernel *k) {
-  return !s->absorb && kernel_virtual_x(k, &s->args);
-}
-
 /* Launches `k` and the layers of its points, from memory[0] to memory[1], with the waits that a pass has (step.c): what
  * a launch hides of the one before depends on them. */
 static int tune_pass(const stepper *s, const kernel *k, const kernel_args *args, int64_t pass, error *e) {
@@ -73,7 +68,6 @@ static int tune_time(const stepper *s, const kernel *k, zrange z, double *best, 
   args.out = stepper_field(s, 1);
   args.z_begin = z.begin;
   args.z_end = z.end;
-  args.virtual_x = tune_virtual_x(s, k);
   TRY(tune_enqueue(s, k, &args, 1, e)); /* the first launch loads code */
   *best = INFINITY;
   for (int batch = 0; spent < MEASURE_SECONDS && (batch < 2 || *best < HOPELESS * fastest); batch++) {
@@ -181,8 +175,6 @@ static int tune_choose(stepper *s, tune_list *list, enum equation equation, MPI_
     if (cached && !tune_remember(path, key, list->entry[chosen[0]].k->name, list->entry[chosen[1]].k->name))
       log_detail(log, "kernel auto: %s cannot be written, the next run measures again", path);
   }
-  /* A kernel that needs no ghosts in x does not write any, and another one at the boundary would read them. */
-  if (tune_virtual_x(s, list->entry[chosen[0]].k)) chosen[1] = chosen[0];
   s->kernel = list->entry[chosen[0]].k;
   s->boundary_kernel = list->entry[chosen[1]].k;
   tune_log(log, list, chosen, remembered ? path : NULL);
@@ -196,20 +188,13 @@ static bool tune_alike(const stepper *s) {
          (size_t)slab_planes(s->slab).most * s->slab->plane * sizeof(float) <= HOST_SIMD_LARGE;
 }
 
-static int tune_choose_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm,
-                               run_log *log, error *e) {
+int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
+                 error *e) {
   tune_list list = tune_candidates(equation, s->dev->table->backend);
   if (strcmp(name, "auto") == 0 && list.count > 1 && !tune_alike(s))
     return tune_choose(s, &list, equation, comm, log, e);
   TRY(kernel_find(name, equation, s->dev->table->backend, &s->kernel, e));
   s->boundary_kernel = s->kernel;
   if (strcmp(name, "auto") == 0) log_line(log, "kernel auto: %s", s->kernel->name);
-  return 0;
-}
-
-int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
-                 error *e) {
-  TRY(tune_choose_kernels(s, name, equation, comm, log, e));
-  s->virtual_x = tune_virtual_x(s, s->kernel);
   return 0;
 }

@@ -106,7 +106,6 @@ static kernel_args arguments(const work *w, const float *from, float *to) {
   a.center = w->k->equation == EQUATION_JACOBI ? 0.4f : -0.6f;
   for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 0.6 */
   for (int f = 0; f < FACE_COUNT; f++) a.ghosts[f] = (unsigned char)w->rule;
-  a.virtual_x = (unsigned char)kernel_virtual_x(w->k, &a);
   return a;
 }
 

@@ -31,8 +31,7 @@ static const way REFERENCE = {"sendrecv", 0, false};
 static const unsigned char RULES_X[][2] = {{GHOST_KEEP, GHOST_KEEP}, {GHOST_ODD, GHOST_EVEN},
                                            {GHOST_EVEN, GHOST_ODD},  {GHOST_WRAP, GHOST_WRAP},
                                            {GHOST_KEEP, GHOST_EVEN}, {GHOST_ODD, GHOST_KEEP}};
-/* Whole packs of 4 points a row, or vectors of 16, for which some kernels need no images in memory
- * (kernel_args.virtual_x), and not. */
+/* Whole packs of 4 points a row, or vectors of 16, and not. */
 static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 16}, {32, 7, 21}};
 
 /* Starts with what the rules ask of the first field. */
@@ -45,7 +44,6 @@ static void set_rules_x(step_run *r, const unsigned char rules[2]) {
   assert_ok(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &e), &e);
   assert_ok(s->dev->table->sync(s->dev, STREAM_BOUNDARY, &e), &e);
   assert_ok(halo_exchange(&r->halo, s->memory[0], HALO_UNTIMED, true, &e), &e);
-  s->virtual_x = kernel_virtual_x(s->kernel, &s->args);
 }
 
 /* A grid, the rules of its faces in x, and the whole field after some steps, computed once because that costs more than

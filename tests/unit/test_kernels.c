@@ -90,39 +90,9 @@ static const char *only_kernel; /* the name of a kernel; NULL: all */
 static void run_device(test_device *d, launch_case *c) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
-    if (c->args.virtual_x && !kernel_virtual_x(k, &c->args)) continue;
     if (only_kernel && strcmp(k->name, only_kernel) != 0) continue;
     if (k->backend == d->dev->table->backend && (k->host || k->cuda)) run_kernel(d, c, k);
   }
-}
-
-/* Ghosts in x, of own rows, that are images: as in `from`, or NaN. */
-static void set_x_images(const launch_case *c, float *field, const float *from) {
-  for (int z = 0; z < c->s.nz; z++)
-    for (int y = 0; y < c->s.ny; y++)
-      for (int depth = 0; depth < 2 * RADIUS; depth++) {
-        bool upper = depth >= RADIUS;
-        size_t at = slab_offset(&c->s, z, y, upper ? c->s.nx + depth - RADIUS : depth - RADIUS);
-        if (c->args.ghosts[upper ? FACE_X_HI : FACE_X_LO] != GHOST_KEEP) field[at] = from ? from[at] : NAN;
-      }
-}
-
-/* Turns a case into one whose images in x are in no field. False where no kernel supports it. */
-static bool make_virtual(launch_case *c) {
-  bool any = false;
-  for (int i = 0; i < kernel_table_size; i++) any = any || kernel_virtual_x(&kernel_table[i], &c->args);
-  if (!any) return false;
-  rules_image(&c->s, &c->args, FACE_X_LO, c->in);
-  rules_image(&c->s, &c->args, FACE_X_HI, c->in);
-  for (int q = 0; q < EQUATION_COUNT; q++) {
-    memcpy(c->expected[q], c->before[q], c->floats * sizeof(float));
-    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->expected[q]});
-    REFERENCE[q](&args, 0, 1);
-    set_x_images(c, c->expected[q], c->before[q]);
-  }
-  set_x_images(c, c->in, NULL);
-  c->args.virtual_x = 1;
-  return true;
 }
 
 enum { DEVICES_MAX = 3 };
@@ -155,11 +125,6 @@ static void run_case(test_device *d, int devices, const int n[3], int z_begin, i
     run_shares(&c);
   }
   for (int i = 0; i < devices; i++) run_device(&d[i], &c);
-  if (make_virtual(&c)) {
-    const kernel simd = {.backend = BACKEND_HOST, .flags = KERNEL_VIRTUAL_X};
-    if (!only_cuda && !only_kernel && kernel_virtual_x(&simd, &c.args)) run_instruction_sets(&c);
-    for (int i = 0; i < devices; i++) run_device(&d[i], &c);
-  }
   free_case(&c);
 }
 

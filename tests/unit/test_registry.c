@@ -3,26 +3,6 @@
 #include "kernels/kernel.h"
 #include "test.h"
 
-static void who_can_do_without_ghosts_in_x(void **unused) {
-  (void)unused;
-  error e = {0};
-  const kernel *able = NULL, *plain = NULL;
-  assert_ok(kernel_find("reference", EQUATION_WAVE, BACKEND_HOST, &plain, &e), &e);
-  for (int i = 0; i < kernel_table_size; i++)
-    if (strcmp(kernel_table[i].name, "bulk_tensor") == 0) able = &kernel_table[i];
-  assert_non_null(able);
-  kernel_args args = {.nx = 12, .ghosts = {[FACE_X_HI] = GHOST_ODD}};
-  assert_true(kernel_virtual_x(able, &args));
-  assert_false(kernel_virtual_x(plain, &args));
-  for (args.nx = 1; args.nx < 20; args.nx++)
-    assert_int_equal(kernel_virtual_x(able, &args), args.nx == 8 || args.nx == 12 || args.nx == 16);
-  const kernel simd = {.backend = BACKEND_HOST, .flags = KERNEL_VIRTUAL_X};
-  for (args.nx = 1; args.nx < 40; args.nx++)
-    assert_int_equal(kernel_virtual_x(&simd, &args), args.nx == 16 || args.nx == 32);
-  args = (kernel_args){.nx = 12, .ghosts = {[FACE_Y_LO] = GHOST_ODD, [FACE_Z_HI] = GHOST_EVEN}};
-  assert_false(kernel_virtual_x(able, &args));
-}
-
 static void kernels_are_found_by_name(void **unused) {
   (void)unused;
   const kernel *k = NULL;
@@ -78,7 +58,6 @@ static void nearest_names(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(who_can_do_without_ghosts_in_x),
       cmocka_unit_test(kernels_are_found_by_name),
       cmocka_unit_test(unknown_kernels_are_explained),
       cmocka_unit_test(nearest_names),
