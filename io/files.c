@@ -28,7 +28,6 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
 }
 
 void files_close(files *f) {
-  if (f->way) io_way_close(f->way);
   free(f->way);
   if (f->compute != MPI_COMM_NULL) MPI_Comm_free(&f->compute);
   if (f->comm != MPI_COMM_NULL) MPI_Comm_free(&f->comm);

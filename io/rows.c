@@ -54,11 +54,6 @@ int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
   return e->id;
 }
 
-void io_way_close(io_way *w) {
-  lanes_close(w->lanes);
-  w->lanes = NULL;
-}
-
 void io_way_tell(io_way *w, const char *dataset, const char *what) {
   char line[FILE_NAME];
   if (!what[0] || !w->log) return;
@@ -77,7 +72,8 @@ typedef struct rows_moving {
   const row_file *f;
   row_part *parts;
   int count;
-  bool through_lanes;
+  bool through_lane;
+  lane lane;
   size_t bytes, room;   /* of the largest block; of what it is in the file, at most */
   int64_t blocks;       /* of all parts */
   _Atomic int64_t next; /* the block to be moved next */
@@ -90,7 +86,6 @@ typedef struct rows_moving {
 
 typedef struct rows_worker {
   rows_moving *m;
-  int number;
   char *own, *plain, *shuffled; /* owned; the last two for deflate: rows on their way to being packed */
   char *room;                   /* what is put into the file, or got from it: own, or the lane's */
   pthread_t thread;
@@ -182,7 +177,7 @@ int rows_close_new(new_file *f, bool sync, error *e) {
   return e->id;
 }
 
-/* The keeper of lanes (lanes.h), and of this rank's own blocks where it uses the file: `context` is a moving. */
+/* A lane_keeper, and the one of this rank's own blocks where it uses the file: `context` is a moving. */
 static int rows_keep(void *context, uint64_t at, void *bytes, size_t count, error *e) {
   rows_moving *m = context;
   const row_file *f = m->f;
@@ -197,13 +192,12 @@ static int rows_keep(void *context, uint64_t at, void *bytes, size_t count, erro
 
 /* The room may still hold what was put last. -1 here and below: rank 0 has failed, and says so when the ranks agree. */
 static int rows_await_room(const rows_worker *w, error *e) {
-  return w->m->through_lanes ? lane_wait(w->m->way->lanes, w->number, e) : 0;
+  return w->m->through_lane ? lane_wait(&w->m->lane, e) : 0;
 }
 
 static int rows_move_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
   rows_moving *m = w->m;
-  return m->through_lanes ? lane_move(m->way->lanes, w->number, at, bytes, e)
-                          : rows_keep(m, at, w->room, bytes, e);
+  return m->through_lane ? lane_move(&m->lane, at, bytes, e) : rows_keep(m, at, w->room, bytes, e);
 }
 
 /* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
@@ -266,7 +260,7 @@ static void rows_failed(rows_moving *m, int64_t block, const error *e) {
 
 static int rows_take_memory(rows_worker *w, error *e) {
   const rows_moving *m = w->m;
-  w->room = m->through_lanes ? lane_room(m->way->lanes, w->number) : (w->own = malloc(m->room));
+  w->room = m->through_lane ? m->lane.room : (w->own = malloc(m->room));
   bool whole = w->room;
   if (m->f->deflate) {
     w->plain = malloc(m->bytes);
@@ -289,7 +283,7 @@ static void *rows_main(void *argument) {
     }
   }
   error ended = {0};
-  if (m->through_lanes && lane_end(m->way->lanes, w->number, &ended)) rows_failed(m, m->blocks, &ended);
+  if (m->through_lane && lane_end(&m->lane, &ended)) rows_failed(m, m->blocks, &ended);
   free(w->own);
   free(w->plain);
   free(w->shuffled);
@@ -299,7 +293,7 @@ static void *rows_main(void *argument) {
 static int rows_workers(const rows_moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
   int count = m->f->deflate ? m->way->compressors : m->way->threads;
-  if (m->through_lanes) return lanes_own(m->way->lanes); /* each lane must end */
+  if (m->through_lane) return 1; /* it calls MPI */
   if ((size_t)count > most) count = most ? (int)most : 1;
   if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;
   return count;
@@ -310,10 +304,10 @@ static void rows_run(rows_moving *m, bool serves, error *e) {
   rows_worker all[COMPRESSORS_MAX] = {{0}};
   const int count = rows_workers(m);
   for (int i = 0; i < count; i++) {
-    all[i] = (rows_worker){.m = m, .number = i};
+    all[i] = (rows_worker){.m = m};
     if (i < count - 1 || serves) all[i].started = !thread_start(&all[i].thread, rows_main, &all[i]);
   }
-  if (serves) lanes_serve(m->way->lanes, e);
+  if (serves) lanes_serve(&m->lane, m->way->ranks - 1, rows_keep, m, e);
   for (int i = count; i-- > 0;) {
     if (all[i].started)
       pthread_join(all[i].thread, NULL);
@@ -322,31 +316,33 @@ static void rows_run(rows_moving *m, bool serves, error *e) {
   }
 }
 
-/* Lanes with room for the blocks of all ranks. Each rank has one lane more than threads are worth having, to be filled
- * while another is emptied. */
-static int rows_open_lanes(io_way *w, size_t room, error *e) {
+/* A lane with room for the blocks of all ranks. The caller frees it. Collective, agreed. */
+static int rows_open_lane(rows_moving *m, error *e) {
   MPI_Request request;
-  uint64_t most = room;
-  MPI_TRY(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, w->comm, &request));
+  uint64_t most = m->room;
+  bool all;
+  MPI_TRY(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, m->way->comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  const uint64_t fit = LARGE_BYTES / (most + 1);
-  const int each = w->compressors < COMPRESSORS_MAX ? w->compressors + 1 : COMPRESSORS_MAX;
-  const int fitting = (uint64_t)each < fit ? each : fit ? (int)fit : 1;
-  return lanes_open(&w->lanes, w->comm, w->near ? fitting : 0, most, e);
+  m->lane = (lane){.comm = m->way->comm, .put = m->f->write, .room = malloc(most + 1)};
+  TRY(rows_all(m->way, m->lane.room, &all, e));
+  return all ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)most, "a block of file data");
 }
 
 int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
   rows_moving m = {.way = w, .f = f, .parts = parts, .count = count, .failed = INT64_MAX};
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
-  const lanes_keeper keeper = {rows_keep, &m};
   error mine = {0};
-  m.through_lanes = !alone && w->rank > 0;
+  m.through_lane = !alone && w->rank > 0;
   if (!e->id) rows_plan(&m);
-  if (!alone) TRY(rows_open_lanes(w, m.room, e));
+  if (!alone && rows_open_lane(&m, &mine)) {
+    free(m.lane.room);
+    if (!e->id) *e = mine;
+    return e->id;
+  }
   pthread_mutex_init(&m.lock, NULL);
   sem_init(&m.turns, 0, f->move ? 1 : (unsigned)w->threads);
-  if (!alone) lanes_begin(w->lanes, f->write, serves ? &keeper : NULL);
   rows_run(&m, serves, &mine);
+  free(m.lane.room);
   sem_destroy(&m.turns);
   pthread_mutex_destroy(&m.lock);
   if (!e->id) *e = m.failure.id ? m.failure : mine;

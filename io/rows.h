@@ -15,22 +15,20 @@
 enum { IO_TOLD = 4096 };
 /* How the ranks of a communicator reach files. */
 typedef struct io_way {
-  MPI_Comm comm;       /* rank 0 creates files and names them; not owned */
-  int rank, ranks;     /* of comm */
-  bool together;       /* every rank opens files itself; else rank 0 alone */
-  bool near;           /* on rank 0's node, with which memory and files are shared */
-  int threads;         /* that move a rank's blocks at once, at least 1, */
-  int compressors;     /* and that compress them: more are worth having */
-  size_t block_bytes;  /* at most this much in a block, but at least one row */
-  struct lanes *lanes; /* opened when first needed; owned */
-  run_log *log;        /* the run's, NULL: none; not owned */
-  char told[IO_TOLD];  /* what io_way_tell has logged */
-  double next_look; /* rank 0: clock_seconds() at which field_write looks again for what killed runs left */
+  MPI_Comm comm;      /* rank 0 creates files and names them; not owned */
+  int rank, ranks;    /* of comm */
+  bool together;      /* every rank opens files itself; else rank 0 alone */
+  bool near;          /* on rank 0's node, with which files are shared */
+  int threads;        /* that move a rank's blocks at once, at least 1, */
+  int compressors;    /* and that compress them: more are worth having */
+  size_t block_bytes; /* at most this much in a block, but at least one row */
+  run_log *log;       /* the run's, NULL: none; not owned */
+  char told[IO_TOLD]; /* what io_way_tell has logged */
+  double next_look;   /* rank 0: clock_seconds() at which field_write looks again for what killed runs left */
 } io_way;
 
-/* `together`: files are seen by every rank. Collective over `comm`. Close it also after a failure. */
+/* `together`: files are seen by every rank. Collective over `comm`. */
 int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e);
-void io_way_close(io_way *w);
 /* Logs, once, what is done to the values of an input; "": nothing. */
 void io_way_tell(io_way *w, const char *dataset, const char *what);
 
@@ -76,7 +74,7 @@ typedef struct new_file {
   struct {
     char temporary[FILE_NAME + TEMPORARY_ENDING]; /* until it is whole; "" before it is created */
     uint64_t at[NEW_FILE_ARRAYS];                 /* the first byte of each array */
-    lent_pages lent;                              /* by rank 0 to its node */
+    lent_file lent;                               /* by rank 0 to its node */
   } plan;                                         /* rank 0's, which rows_open_new tells the others */
 } new_file;
 

@@ -18,8 +18,8 @@ typedef struct host_memory_limits {
 /* Reads the limits as they are now. */
 host_memory_limits host_memory_limits_read(void);
 
-/* Bytes that `ranks` ranks of a node need in all besides the device's memory and its copies while they use files: the
- * lanes (io/lanes.h), and for each rank a block of a file for each thread and what MPI and HDF5 allocate. Measured: 41
+/* Bytes that `ranks` ranks of a node need in all besides the device's memory and its copies while they use files: a
+ * few for all, and for each rank a block of a file for each thread and what MPI and HDF5 allocate. Measured: 41
  * MB for each of 2 ranks that write a checkpoint. */
 static inline uint64_t host_memory_beside(int ranks) {
   return ((uint64_t)16 << 20) + (uint64_t)ranks * ((uint64_t)56 << 20);

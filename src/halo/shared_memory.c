@@ -27,14 +27,14 @@ int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e) 
   return shared_pages_put(at, bytes, MAP_SHARED, file, offset, e);
 }
 
-int shared_file_lend(int file, lent_pages *lent, error *e) {
+int shared_file_lend(int file, lent_file *lent, error *e) {
   struct stat s;
   if (fstat(file, &s)) return shared_pages_failed("fstat", e);
-  *lent = (lent_pages){.process = getpid(), .descriptor = file, .file = s.st_ino, .node = s.st_dev};
+  *lent = (lent_file){.process = getpid(), .descriptor = file, .file = s.st_ino, .node = s.st_dev};
   return 0;
 }
 
-int shared_file_borrow(const lent_pages *lent, error *e) {
+int shared_file_borrow(const lent_file *lent, error *e) {
   char path[64];
   struct stat s;
   snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)lent->process, (long long)lent->descriptor);
@@ -58,41 +58,12 @@ int shared_file_new(size_t bytes, error *e) {
   return e->id ? -1 : file;
 }
 
-int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e) {
-  const int file = shared_file_new(bytes, e);
-  if (file < 0) return e->id;
-  if (!shared_pages_put(at, bytes, MAP_SHARED, file, 0, e)) shared_file_lend(file, lent, e);
-  lent->bytes = bytes;
-  if (e->id) {
-    close(file);
-    *lent = (lent_pages){0};
-  }
-  return e->id;
-}
-
-void shared_pages_end(lent_pages *lent) {
-  if (lent->process) close((int)lent->descriptor);
-  *lent = (lent_pages){0};
-}
-
-int shared_pages_borrow(void *at, const lent_pages *lent, error *e) {
-  const int file = shared_file_borrow(lent, e);
-  if (file < 0) return e->id;
-  const int id = shared_pages_put(at, lent->bytes, MAP_SHARED, file, 0, e);
-  close(file);
-  return id;
-}
-
 int shared_pages_leave(void *at, size_t bytes, error *e) {
   TRY(shared_pages_put(at, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, e));
 #ifdef MADV_HUGEPAGE
   (void)madvise(at, bytes, MADV_HUGEPAGE); /* as the memory around them */
 #endif
   return 0;
-}
-
-void shared_pages_release(void *at, size_t bytes) {
-  if (bytes) munmap(at, bytes);
 }
 
 /* --- windows ----------------------------------------------------------------------------------------------------- */

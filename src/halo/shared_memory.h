@@ -1,8 +1,7 @@
 /* Memory that processes of a node share.
  *
- * Pages that two of them see at once: one lends pages of its memory, the other maps them in place of its own. They have
- * no file name, so a killed run leaves nothing behind. Ranges begin and end at page boundaries. A failure is
- * SHARED_PAGES. Any open file can be lent in the same way.
+ * Pages of a file without a name, which one process makes and lends, and all map in place of their own: a killed run
+ * leaves nothing behind. Ranges begin and end at page boundaries. A failure is SHARED_PAGES. Any open file can be lent.
  *
  * MPI's windows: memory of every rank of a node that all of them map. */
 #ifndef STENCIL_SHARED_MEMORY_H
@@ -13,33 +12,22 @@
 #include <stdint.h>
 #include "base/error.h"
 
-/* What the lender sends to the borrower; plain bytes. Start from `{0}`: nothing is lent. */
-typedef struct lent_pages {
+/* What the lender sends to the borrower; plain bytes. */
+typedef struct lent_file {
   int64_t process;     /* 0: nothing is lent */
   int64_t descriptor;  /* of that process */
   uint64_t file, node; /* inode and device: a process may have another number in another container */
-  uint64_t bytes;      /* of pages; 0 where a file was lent */
-} lent_pages;
+} lent_file;
 
-/* Replaces the pages at `at` by new pages of zeros, which can be borrowed until shared_pages_end. After a failure
- * nothing is lent. */
-int shared_pages_lend(void *at, size_t bytes, lent_pages *lent, error *e);
-/* From now on no process can borrow the pages. The lender and those that have borrowed keep them. Does nothing if
- * nothing is lent. */
-void shared_pages_end(lent_pages *lent);
-/* Replaces the pages at `at` by those that another process has lent. */
-int shared_pages_borrow(void *at, const lent_pages *lent, error *e);
 /* What lets other processes of the node open a file that this one keeps open, even one whose folder they do not see. */
-int shared_file_lend(int file, lent_pages *lent, error *e);
+int shared_file_lend(int file, lent_file *lent, error *e);
 /* Opens it, to read and write; -1 after a failure. */
-int shared_file_borrow(const lent_pages *lent, error *e);
+int shared_file_borrow(const lent_file *lent, error *e);
 /* Makes a file without a name. Returns it, open; -1 after a failure. The caller closes it, which pages that are mapped
  * outlive. */
 int shared_file_new(size_t bytes, error *e);
 /* Replaces the pages at `at` by those of a file from `offset` on, which other processes may map, too. */
 int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e);
-/* Takes away whole pages, and their addresses. */
-void shared_pages_release(void *at, size_t bytes);
 /* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
 

@@ -11,7 +11,7 @@
  * planes that a neighbour reads, and copies for files only what is the rank's own. No other synchronisation is needed
  * while the ranks step. halo.h says when fields may be loaded.
  *
- * On GPUs, and where a pass of several steps writes ghosts between exchanges, planes are copied in pieces. */
+ * On GPUs planes are copied in pieces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,8 +77,6 @@ static int shared_check_possible(const halo *h, const shared *p, error *why) {
   MPI_TRY(why, MPI_Comm_rank(h->node, &node_rank));
   if (h->dev->table->backend != BACKEND_HOST || !h->dev->table->peer)
     snprintf(text, sizeof text, "only fields in host memory can be mapped");
-  else if (s->ghost != RADIUS)
-    snprintf(text, sizeof text, "a pass of several steps writes into its ghosts");
   else if (SLAB_PAGE * sizeof(float) % page_bytes() != 0)
     snprintf(text, sizeof text, "pages are larger than %zu bytes", SLAB_PAGE * sizeof(float));
   else if (s->rank != p->first + node_rank)
@@ -106,7 +104,7 @@ static int shared_open_file(const halo *h, const shared *p, error *why) {
   const slab *s = h->slab;
   const size_t page = page_bytes(), bytes = p->ring ? p->ring : shared_place(s, s->nz_global + s->ghost);
   const bool maker = s->rank == p->first;
-  lent_pages lent = {0};
+  lent_file lent = {0};
   int file = -1;
   if (maker && !why->id) file = shared_file_new((bytes + page) / page * page, why);
   if (file >= 0) shared_file_lend(file, &lent, why);

@@ -224,7 +224,6 @@ static void bench_mode(bench *b, enum io_kind mode, int nz, int gzip) {
   if (rank == 0) printf("%s %d", names[mode], way.threads);
   for (int k = 0; rank == 0 && k < COLUMNS; k++) printf(" %.5f", seconds[k]);
   if (rank == 0) printf("\n"), fflush(stdout);
-  io_way_close(&way);
 }
 
 static bool bench_wanted(int count, char **modes, const char *name) {

@@ -56,8 +56,6 @@ static inline int fixture_open(void **state) {
 static inline int fixture_close(void **state) {
   fixture *x = *state;
   MPI_Barrier(MPI_COMM_WORLD);
-  for (int i = 0; i < WAYS; i++) io_way_close(&x->ways[i]);
-  io_way_close(&x->alone);
   if (x->rank == 0) nftw(x->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
   free(x);
   return 0;

@@ -195,7 +195,7 @@ static void shared_memory_that_is_not_there_is_an_error(void **state) {
   for (size_t i = 0; i < FLOATS; i++) assert_true(isnan(((float *)window)[i]));
   assert_true(host_memory_huge(window) >= at_once);
   assert_int_equal(host_memory_huge(window), dev->warning[0] == 0);
-  shared_pages_release(window, WINDOW);
+  munmap(window, WINDOW);
 }
 
 /* Every point of a launch is in exactly one part, for every way to divide it. */

@@ -59,10 +59,11 @@ static int descriptors(void) {
 
 /* Runs in a process of its own: it reads the lender's values, and the lender sees what it writes, until it leaves.
  * Returns 0, or the number of the check that failed. */
-static int borrow_and_answer(const lent_pages *lent) {
+static int borrow_and_answer(const lent_file *lent) {
   error e = {0};
   unsigned char *memory = take(5), *shared = memory + FIRST * page;
-  if (shared_pages_borrow(shared, lent, &e)) return 1;
+  const int file = shared_file_borrow(lent, &e);
+  if (file < 0 || shared_pages_map(shared, LENT * page, file, 0, &e) || close(file)) return 1;
   if (wrong(shared, LENT * page, 2)) return 2;
   fill(shared, LENT * page, 3);
   if (shared_pages_leave(shared, LENT * page, &e)) return 3;
@@ -74,7 +75,7 @@ static int borrow_and_answer(const lent_pages *lent) {
   return 0;
 }
 
-static int in_another_process(int (*what)(const lent_pages *), const lent_pages *lent) {
+static int in_another_process(int (*what)(const lent_file *), const lent_file *lent) {
   int status;
   fflush(NULL);
   const pid_t child = fork();
@@ -86,84 +87,53 @@ static int in_another_process(int (*what)(const lent_pages *), const lent_pages 
 static void both_see_the_same_pages(void **state) {
   (void)state;
   error e = {0};
-  lent_pages lent = {0};
+  lent_file lent = {0};
   const int before = descriptors();
   unsigned char *memory = take(1), *shared = memory + FIRST * page;
-  assert_ok(shared_pages_lend(shared, LENT * page, &lent, &e), &e);
-  assert_int_equal(lent.bytes, LENT * page);
+  const int file = shared_file_new(LENT * page, &e);
+  assert_true(file >= 0);
+  assert_ok(shared_pages_map(shared, LENT * page, file, 0, &e), &e);
+  assert_ok(shared_file_lend(file, &lent, &e), &e);
   for (size_t i = 0; i < LENT * page; i++) assert_int_equal(shared[i], 0);
   fill(shared, LENT * page, 2);
   assert_int_equal(in_another_process(borrow_and_answer, &lent), 0);
   assert_int_equal(wrong(shared, LENT * page, 3), 0);
   assert_int_equal(wrong_around(memory, 1), 0);
-  shared_pages_end(&lent);
+  close(file);
   assert_int_equal(descriptors(), before);
   assert_int_equal(wrong(shared, LENT * page, 3), 0);
   host_memory_give_back(memory);
 }
 
-static int borrow_in_vain(const lent_pages *lent) {
-  error e = {0};
-  unsigned char *memory = take(5);
-  if (!shared_pages_borrow(memory + FIRST * page, lent, &e)) return 1;
-  if (e.id != ERROR_SHARED_PAGES || !strstr(e.text, "/proc/")) return 2;
-  return wrong(memory, PAGES * page, 5) ? 3 : 0;
-}
-
-static void what_is_not_lent_cannot_be_borrowed(void **state) {
+/* No descriptor left, or no room for a file: there is none. */
+static void a_failure_makes_no_file(void **state) {
   (void)state;
-  error e = {0};
-  lent_pages lent = {0}, other = {0}, ended;
-  unsigned char *memory = take(1);
-  assert_ok(shared_pages_lend(memory, page, &lent, &e), &e);
-  assert_ok(shared_pages_lend(memory + page, page, &other, &e), &e);
-  lent_pages mistaken = lent; /* as where a process number means another process */
-  mistaken.descriptor = other.descriptor;
-  assert_int_equal(in_another_process(borrow_in_vain, &mistaken), 0);
-  ended = lent;
-  shared_pages_end(&lent);
-  assert_int_equal(lent.process, 0);
-  assert_int_equal(in_another_process(borrow_in_vain, &ended), 0);
-  shared_pages_end(&other);
-  shared_pages_end(&other);
-  host_memory_give_back(memory);
-}
-
-/* No descriptor left, no room for a file, no page's address: nothing is lent, and the memory is as it was. */
-static void a_failure_lends_nothing(void **state) {
-  (void)state;
-  enum { CALLS = 3 };
-  static const char *const why[CALLS] = {"memfd_create: Too many open files", "ftruncate: File too large",
-                                         "mmap: Invalid argument"};
+  static const char *const why[] = {"memfd_create: Too many open files", "ftruncate: File too large"};
   const int before = descriptors();
-  unsigned char *memory = take(6);
   signal(SIGXFSZ, SIG_IGN);
-  for (int i = 0; i < CALLS; i++) {
+  for (int i = 0; i < 2; i++) {
     error e = {0};
-    lent_pages lent = {0};
     struct rlimit limit;
     const int resource = i == 0 ? RLIMIT_NOFILE : RLIMIT_FSIZE;
     assert_int_equal(getrlimit(resource, &limit), 0);
-    const struct rlimit none = {i < 2 ? 0 : limit.rlim_cur, limit.rlim_max};
+    const struct rlimit none = {0, limit.rlim_max};
     assert_int_equal(setrlimit(resource, &none), 0);
-    const int id = shared_pages_lend(memory + (i == 2), page, &lent, &e);
+    const int file = shared_file_new(page, &e);
     assert_int_equal(setrlimit(resource, &limit), 0);
-    assert_int_equal(id, ERROR_SHARED_PAGES);
+    assert_int_equal(file, -1);
+    assert_int_equal(e.id, ERROR_SHARED_PAGES);
     assert_non_null(strstr(e.text, why[i]));
-    assert_int_equal(lent.process, 0);
     assert_int_equal(descriptors(), before);
-    assert_int_equal(wrong(memory, PAGES * page, 6), 0);
   }
-  host_memory_give_back(memory);
 }
 
-static int borrow_file_and_answer(const lent_pages *lent) {
+static int borrow_file_and_answer(const lent_file *lent) {
   error e = {0};
   const int file = shared_file_borrow(lent, &e);
   return file < 0 || pwrite(file, "here", 4, 3) != 4 || close(file);
 }
 
-static int borrow_file_in_vain(const lent_pages *lent) {
+static int borrow_file_in_vain(const lent_file *lent) {
   error e = {0};
   return shared_file_borrow(lent, &e) >= 0 || e.id != ERROR_SHARED_PAGES;
 }
@@ -172,7 +142,7 @@ static int borrow_file_in_vain(const lent_pages *lent) {
 static void a_file_is_lent_until_it_is_closed(void **state) {
   (void)state;
   error e = {0};
-  lent_pages lent = {0};
+  lent_file lent = {0};
   char name[] = "shared_file.XXXXXX", found[5] = "";
   const int file = mkstemp(name);
   assert_true(file >= 0 && unlink(name) == 0);
@@ -180,14 +150,17 @@ static void a_file_is_lent_until_it_is_closed(void **state) {
   assert_int_equal(in_another_process(borrow_file_and_answer, &lent), 0);
   assert_int_equal(pread(file, found, 4, 3), 4);
   assert_string_equal(found, "here");
+  lent_file other = lent; /* as where a process number means another process */
+  other.file++;
+  assert_int_equal(in_another_process(borrow_file_in_vain, &other), 0);
   close(file);
   assert_int_equal(in_another_process(borrow_file_in_vain, &lent), 0);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(both_see_the_same_pages), cmocka_unit_test(what_is_not_lent_cannot_be_borrowed),
-      cmocka_unit_test(a_failure_lends_nothing), cmocka_unit_test(a_file_is_lent_until_it_is_closed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(both_see_the_same_pages),
+                                     cmocka_unit_test(a_failure_makes_no_file),
+                                     cmocka_unit_test(a_file_is_lent_until_it_is_closed)};
   page = page_bytes();
   return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);
 }
