@@ -37,7 +37,7 @@ typedef struct slab {
   bool reflects[2];      /* the grid's lower and upper z face */
   int layers[2];         /* planes of the absorbing layers there */
   int z0, nz;            /* first global plane and number of planes this rank owns */
-  int ghost;             /* planes of ghost on each side: RADIUS x steps per exchange */
+  int ghost;             /* planes of ghost on each side: RADIUS */
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
   size_t pitch;          /* floats from a row to the next: odd multiple of SLAB_ALIGN */
   size_t plane;          /* floats from a plane to the next */
@@ -47,7 +47,7 @@ typedef struct slab {
 /* What a partition is made from. */
 typedef struct slab_shape {
   int nx, ny, nz;   /* points of the whole grid */
-  int ghost;        /* planes of ghost on each side: RADIUS x steps per exchange */
+  int ghost;        /* planes of ghost on each side: RADIUS */
   bool reflects[2]; /* the grid's lower and upper z face */
   int layers[2];    /* planes of the absorbing layers there; both together fit the grid */
 } slab_shape;
