@@ -139,9 +139,12 @@ class Cluster:
         end = time.monotonic() + PATIENCE
         while not happened():
             if time.monotonic() > end:
-                for path in sorted(self.root.glob("*.out")):
-                    print(f"--- {path.name}\n{path.read_text()[-2000:]}", flush=True)
-                raise AssertionError(f"no {what} within {PATIENCE} s: {self.ask('squeue')}{self.state(job) if job else ''}")
+                # The logs of jobs too: they say who has crashed. Of a rank it is srun's "task N: Segmentation fault", with a
+                # backtrace by Open MPI; of srun or mpirun it is bash's "line N: PID Segmentation fault".
+                for path in (*sorted(self.root.glob("*.out")), *sorted(self.program.folder.glob("out/*.log"))):
+                    print(f"--- {path.name}\n{path.read_text(errors='replace')[-6000:]}", flush=True)
+                raise AssertionError(f"no {what} within {PATIENCE} s: {self.ask('squeue')}"
+                                     f"{self.ask('scontrol', 'show', 'job', job) if job else ''}")
             time.sleep(0.2)
 
     def submit(self, *words, env=None):
@@ -151,10 +154,21 @@ class Cluster:
         check(number, said)
         return number.group(1)
 
+    def show(self, job, *keys):
+        """Fields of a job. A busy Slurm answers with an error, or without some: then it is asked again."""
+        found = []
+
+        def answered():
+            said = self.ask("scontrol", "show", "job", job)
+            found[:] = [re.search(rf"(?<!\S){key}=(\S+)", said) for key in keys]
+            return all(found)
+
+        self.until(answered, f"{', '.join(keys)} of job {job}", job)
+        return tuple(field.group(1) for field in found)
+
     def state(self, job):
         """(state, exit code, restarts) of a job."""
-        said = self.ask("scontrol", "show", "job", job)
-        return tuple(re.search(rf"{key}=(\S+)", said).group(1) for key in ("JobState", "ExitCode", "Restarts"))
+        return self.show(job, "JobState", "ExitCode", "Restarts")
 
     def wait_ended(self, job):
         self.until(lambda: self.state(job)[0] in ENDED, "end", job)

@@ -160,8 +160,7 @@ def slow_node_failure(program):
     for launch, victim in (("srun", 1), ("mpirun", 1), ("srun", 0)):
         name = f"{launch}_{victim}"
         job = start(cluster, name, "jobs/restart.sbatch", "-N2", "-n4", "--requeue", launch=launch)
-        used = re.search(r" NodeList=(\S+)", cluster.ask("scontrol", "show", "job", job)).group(1)
-        used = cluster.ask("scontrol", "show", "hostnames", used).split()
+        used = cluster.ask("scontrol", "show", "hostnames", *cluster.show(job, "NodeList")).split()
         lost = cluster.nodes[cluster.names.index(used[victim])]
         lost.lose_power()
         cluster.until(lambda: cluster.state(job)[2] == "1", "second leg", job)
@@ -185,6 +184,7 @@ def slow_srun(program):
     # Ranks 0 and 1 are on one node, 2 on the other.
     for number, to, codes, words in ((signal.SIGUSR1, "srun", [75], "stopped after step"),
                                      (signal.SIGKILL, 2, [137], "Killed"),
+                                     (signal.SIGSEGV, 2, [139], r"(?s)Signal: Segmentation fault.*srun: error: node2: task 2"),
                                      (signal.SIGSTOP, 1, [4, 137], r"rank 1 has not finished step \d+ after 5 s")):
         with Running(program, config, "parallel.watchdog_seconds=5", np=3) as leg:
             leg.wait_until_it_steps()
