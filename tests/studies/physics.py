@@ -14,6 +14,7 @@ from harness import SOURCE, case, check, h5py, main, np, same_bits, write_field
 
 if h5py is not None:
     import study_absorbing
+    import study_oracle
     import study_waves
     from analytic import slope
     from study_convergence import FAMILIES, in_space, in_time
@@ -230,6 +231,41 @@ def devito(program):
         traces, field = study_waves.devito(program, order)
         below(f"order {order}: misfit of the traces", traces, 1e-4)
         below(f"order {order}: misfit of the final field", field, 1e-4)
+
+
+ORACLE = ((8, {"faces": (("dirichlet", "absorbing"), ("absorbing",) * 2, ("absorbing", "neumann")), "width": 7, "at_rest": True}),
+          (6, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("fixed", "absorbing")), "value": 0.3}),
+          (4, {"faces": (("absorbing", "dirichlet"), ("absorbing", "fixed"), ("neumann", "absorbing"))}),
+          (2, {"faces": (("fixed", "neumann"), ("dirichlet", "absorbing"), ("periodic",) * 2), "value": -0.2}))
+
+
+@case
+def oracle(program):
+    """The oracle in numpy and float64: fields and traces are its own but for the rounding of float32."""
+    for order, options in ORACLE:
+        about = f"order {order}, " + " ".join("-".join(faces) for faces in options["faces"])
+        field, traces = study_oracle.compare(program, order, **options)
+        below(f"{about}: misfit of the field", field, 6e-6)
+        below(f"{about}: misfit of the traces", traces, 2e-6)
+
+
+def run_oracle(program, *options):
+    result = program.finish([sys.executable, "-B", SOURCE / "tests/studies/oracle.py", *options], timeout=600,
+                            env={"OPENBLAS_NUM_THREADS": "1"})  # its threads wait busily: slow beside other tests
+    check(result.code == 0, str(result))
+    print(result.out)
+
+
+@case
+def oracle_itself(program):
+    """The formulas of the oracle, its planned physics too, do what tests/studies/oracle.md says."""
+    run_oracle(program, "--short")
+
+
+@case
+def slow_oracle_itself(program):
+    """All of them."""
+    run_oracle(program)
 
 
 @case
