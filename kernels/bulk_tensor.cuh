@@ -4,7 +4,7 @@
  *                            copy u-, m of output plane ──► full      (wave, heat: a ring of their own)
  *   each warp:  wait full ─ add the plane to the sums ─ arrive empty ─ finish and store output plane z - 4
  *
- * What makes it fast (768^3 on one H200, Gpts/s, copy = 529 of jacobi and 264 of wave; docs/PERFORMANCE.md
+ * What makes it fast (768^3 on one H200, Gpts/s, copy = 529 of jacobi and 264 of wave; docs/EXPERIMENTS.md
  * has what failed). The link between the two halves of L2 is the wall: a plain copy keeps it 93 % busy, half of
  * all L2 requests cross it, and nothing that crossed is kept on the near side.
  *                                                                                        jacobi   wave

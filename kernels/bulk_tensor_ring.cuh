@@ -181,7 +181,7 @@ template <class S, bool LAYERED> struct filler {
 
 /* Says that this block has begun `step`, and waits until all blocks have begun the step before and, where the ring is
  * roomy, a quarter of them this one: tiles that drift apart read each other's halos from DRAM. To ask more makes the
- * slowest a brake, to ask less costs reads (docs/PERFORMANCE.md). Only speed depends on it: a block that has waited in
+ * slowest a brake, to ask less costs reads (docs/EXPERIMENTS.md). Only speed depends on it: a block that has waited in
  * vain once (others are not resident, or share their SM with other work) is `alone` from then on. */
 template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, unsigned *alone) {
   constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */

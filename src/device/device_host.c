@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/host_share.h"
+#include "kernels/host_simd.h"
 
 static const double PATIENCE = 5e-3; /* s */
 
@@ -201,14 +202,6 @@ static void host_close(device *dev) {
   free(h);
 }
 
-static const char *host_instruction_set(void) {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return "AVX-512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "AVX2+FMA";
-#endif
-  return "portable C";
-}
-
 static const device_table host_table = {.backend = BACKEND_HOST,
                                         .close = host_close,
                                         .alloc = host_alloc,
@@ -244,7 +237,7 @@ int device_open_host(const device_options *options, device **opened, error *e) {
   h->patience = options->own_cores ? PATIENCE : 0;
   host_find_memory(&h->base, options->local_ranks > 0 ? options->local_ranks : 1);
   snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
-           h->threads == 1 ? "" : "s", host_instruction_set());
+           h->threads == 1 ? "" : "s", host_isa_get(0)->name);
   for (int i = 0; i < EVENT_MAX; i++) host_event_open(&h->events[i]);
   for (int s = 0; s < STREAM_COUNT; s++) {
     /* Only the interior's next task follows at once. A thread that polled for another stream's would keep a core from
