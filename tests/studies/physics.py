@@ -236,17 +236,24 @@ def devito(program):
 ORACLE = ((8, {"faces": (("dirichlet", "absorbing"), ("absorbing",) * 2, ("absorbing", "neumann")), "width": 7, "at_rest": True}),
           (6, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("fixed", "absorbing")), "value": 0.3}),
           (4, {"faces": (("absorbing", "dirichlet"), ("absorbing", "fixed"), ("neumann", "absorbing"))}),
-          (2, {"faces": (("fixed", "neumann"), ("dirichlet", "absorbing"), ("periodic",) * 2), "value": -0.2}))
+          (2, {"faces": (("fixed", "neumann"), ("dirichlet", "absorbing"), ("periodic",) * 2), "value": -0.2}),
+          # Sources on walls, at their edges and within a cell of them; between the last point and the first; 2D; 1D.
+          (8, {"faces": (("neumann",) * 2, ("absorbing", "neumann"), ("neumann", "absorbing")),
+               "sources": ((0, .5, .01), (.013, .4, .99), (1, 1, 0))}),
+          (6, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("periodic",) * 2), "sources": ((.4, 1.02, .3), (.5, .2, 1.03))}),
+          (8, {"faces": (("neumann", "absorbing"), None, ("absorbing", "neumann")), "shape": (40, 1, 44), "sources": ((.4, .3, .52), (0, .1, 1))}),
+          (4, {"faces": (("absorbing", "fixed"), None, ("periodic",) * 2), "shape": (40, 1, 44), "value": 0.1}),
+          (8, {"faces": (("dirichlet", "absorbing"), None, None), "shape": (70, 1, 1)}))
 
 
 @case
 def oracle(program):
     """The oracle in numpy and float64: fields and traces are its own but for the rounding of float32."""
     for order, options in ORACLE:
-        about = f"order {order}, " + " ".join("-".join(faces) for faces in options["faces"])
+        about = f"order {order}, " + " ".join("-".join(faces or ("none",)) for faces in options["faces"])
         field, traces = study_oracle.compare(program, order, **options)
         below(f"{about}: misfit of the field", field, 6e-6)
-        below(f"{about}: misfit of the traces", traces, 2e-6)
+        below(f"{about}: misfit of the traces", traces, 6e-6)
 
 
 def run_oracle(program, *options):
