@@ -13,7 +13,7 @@ typedef struct checker {
   char place[PLACE_TEXT]; /* of the entry that check_look_at saw last */
 } checker;
 
-static const char axis_names[3] = {'x', 'y', 'z'};
+static const char check_axis_names[3] = {'x', 'y', 'z'};
 
 /* Sets k->place to where a key was given, or to the file. */
 static void check_look_at(checker *k, const config_block *given, const char *section, const char *name) {
@@ -81,13 +81,13 @@ static int check_periodic(checker *k, int axis) {
  * side. */
 static int check_points(checker *k, int axis) {
   int n = config_axis_of(k->c, axis).points;
-  const char key[] = {'n', axis_names[axis], '\0'};
+  const char key[] = {'n', check_axis_names[axis], '\0'};
   for (int face = 2 * axis; face <= 2 * axis + 1; face++) {
     enum boundary_kind kind = k->c->boundary[face];
     int least = config_reflects(k->c, (enum face)face) ? 5 : kind == BOUNDARY_PERIODIC ? 4 : 1;
     if (n >= least) continue;
     check_look_at(k, k->all->blocks[0], "grid", key);
-    return FAIL(k->e, CONFIG_FEW_POINTS, k->place, axis_names[axis], least, check_face_name(face),
+    return FAIL(k->e, CONFIG_FEW_POINTS, k->place, check_axis_names[axis], least, check_face_name(face),
                 check_kind_name(k, face), n);
   }
   return 0;
@@ -98,7 +98,7 @@ static int check_layers(checker *k, int axis) {
   for (int face = 2 * axis; face <= 2 * axis + 1; face++) inside -= config_layer_width(k->c, (enum face)face);
   if (inside >= 1) return 0;
   check_look_at(k, k->all->blocks[0], "boundary", "width");
-  return FAIL(k->e, CONFIG_LAYERS, k->place, k->c->boundary_width, axis_names[axis], (int)n);
+  return FAIL(k->e, CONFIG_LAYERS, k->place, k->c->boundary_width, check_axis_names[axis], (int)n);
 }
 
 /* --- positions --------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static int check_inside(checker *k, const char *section, const char *name, const
   const int axis = config_outside(k->c, position, ends);
   if (axis < 0) return 0;
   return FAIL(k->e, CONFIG_OUTSIDE, k->place, section, name, what, position[0], position[1], position[2],
-              axis_names[axis], ends[0], ends[1]);
+              check_axis_names[axis], ends[0], ends[1]);
 }
 
 static int check_source(checker *k, const config_block *given, const source_config *s) {

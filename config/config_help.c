@@ -23,7 +23,7 @@ static const char *help_default_of(const config_key *key) {
   return key->required ? "required" : "none";
 }
 
-static bool is_typed(const config_key *key) {
+static bool help_is_typed(const config_key *key) {
   return !key->otherwise && key->fallback;
 }
 
@@ -33,12 +33,12 @@ static const char *help_unit_of(const config_key *key) {
 
 /* True if the spellings of its values are worth a list. For the faces they are listed once; those of a switch are well
  * known. */
-static bool lists_values(const config_key *key) {
+static bool help_lists_values(const config_key *key) {
   return key->choices && key->kind != VALUE_SWITCH && !(key->kind == VALUE_FACES && !key->fallback);
 }
 
-static bool has_documented_values(const config_key *key) {
-  if (!lists_values(key)) return false;
+static bool help_has_documented_values(const config_key *key) {
+  if (!help_lists_values(key)) return false;
   for (const choice *k = key->choices; k->name; k++)
     if (k->doc) return true;
   return false;
@@ -48,7 +48,7 @@ static bool has_documented_values(const config_key *key) {
 static void help_put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
   char values[EXPECTED_TEXT];
   *text = 0;
-  if (!lists_values(key)) return;
+  if (!help_lists_values(key)) return;
   config_expected(key, false, values);
   snprintf(text, EXPECTED_TEXT + 4, " (%s)", values);
 }
@@ -60,7 +60,8 @@ static void help_text(FILE *to) {
   FOR_EACH_KEY(key) {
     char left[64], values[EXPECTED_TEXT + 4];
     if (help_begins_section(key)) fprintf(to, "[%s]\n", help_section_of(key));
-    snprintf(left, sizeof left, is_typed(key) ? "%s = %s" : "%s = (%s)", key->name, help_default_of(key));
+    snprintf(left, sizeof left, help_is_typed(key) ? "%s = %s" : "%s = (%s)", key->name,
+             help_default_of(key));
     help_put_values(key, values);
     fprintf(to, "  %-33s %-6s %s%s\n", left, help_unit_of(key), key->doc, values);
   }
@@ -69,7 +70,7 @@ static void help_text(FILE *to) {
 /* --- docs/CONFIG.md ---------------------------------------------------------------------------------------------- */
 
 static void help_key(FILE *to, const config_key *key) {
-  const char *quote = is_typed(key) ? "`" : "";
+  const char *quote = help_is_typed(key) ? "`" : "";
   char values[EXPECTED_TEXT];
   config_expected(key, false, values);
   fprintf(to, "| `%s` | %s%s%s | %s | %s | %s", key->name, quote, help_default_of(key), quote,
@@ -103,7 +104,7 @@ static void help_markdown(FILE *to) {
             help_section_of(key));
     for (; key == begin || !help_begins_section(key); key++) help_key(to, key);
     for (; begin < key; begin++) {
-      if (has_documented_values(begin)) help_values(to, begin);
+      if (help_has_documented_values(begin)) help_values(to, begin);
       if (begin->note) fprintf(to, "\n%s\n", begin->note);
     }
   }
@@ -120,7 +121,7 @@ static void help_man(FILE *to) {
             help_unit_of(key), key->unit ? ")" : "");
     fprintf(to, "%s: %s%s%s.\n", key->doc, values, key->only_with ? "; " : "",
             key->only_with ? key->only_with->says : "");
-    if (has_documented_values(key))
+    if (help_has_documented_values(key))
       for (const choice *k = key->choices; k->name; k++)
         if (k->doc) fprintf(to, ".br\n\\fI%s\\fR: %s.\n", k->name, k->doc);
     if (key->note) fprintf(to, ".br\n%s\n", key->note);
@@ -129,13 +130,13 @@ static void help_man(FILE *to) {
 
 /* --- bash -------------------------------------------------------------------------------------------------------- */
 
-static bool is_word(const choice *k) {
+static bool help_is_word(const choice *k) {
   return k->form == FORM_WORD && !strchr(k->name, ' ');
 }
 
-static bool lists_words(const config_key *key) {
+static bool help_lists_words(const config_key *key) {
   for (const choice *k = key->choices; k && k->name; k++)
-    if (is_word(k)) return true;
+    if (help_is_word(k)) return true;
   return false;
 }
 
@@ -145,11 +146,11 @@ static void help_bash(FILE *to) {
   fprintf(to, "%s%s.%s=", help_begins_section(key) ? "\n    " : " ", key->section, key->name);
   fprintf(to, "'\n  case $key in\n");
   FOR_EACH_KEY(key) {
-    if (!lists_words(key)) continue;
+    if (!help_lists_words(key)) continue;
     fprintf(to, "    %s.%s) values='", key->of_source ? "source.*" : key->section, key->name);
     const char *blank = "";
     for (const choice *k = key->choices; k->name; k++) {
-      if (!is_word(k)) continue;
+      if (!help_is_word(k)) continue;
       fprintf(to, "%s%s", blank, k->name);
       blank = " ";
     }
@@ -178,7 +179,7 @@ void config_help(FILE *to, enum help_form form) {
 /* --- an example -------------------------------------------------------------------------------------------------- */
 
 /* True if the key never applies to c's equation but does to another. */
-static bool is_foreign(const config_key *key, const config *c) {
+static bool help_is_foreign(const config_key *key, const config *c) {
   const source_config source = {.wavelet = WAVELET_RICKER};
   if (key->of_source) return c->equation != EQUATION_WAVE;
   if (!key->only_with || key->only_with->holds(c, &source)) return false;
@@ -198,12 +199,12 @@ static void help_example_line(FILE *to, const config_key *key, const char *value
   char left[96], values[EXPECTED_TEXT + 4];
   help_put_values(key, values);
   snprintf(left, sizeof left, "%s%s = %s", active ? "" : "; ", key->name,
-           value           ? value
-           : is_typed(key) ? help_default_of(key)
-                           : "");
+           value                ? value
+           : help_is_typed(key) ? help_default_of(key)
+                                : "");
   fprintf(to, "%-32s ; %s%s%s%s", left, help_unit_of(key), key->unit ? ": " : "", key->doc, values);
   if (!applies) fprintf(to, ", %s", key->only_with->says);
-  if (!value && !is_typed(key)) fprintf(to, "; default: %s", help_default_of(key));
+  if (!value && !help_is_typed(key)) fprintf(to, "; default: %s", help_default_of(key));
   fprintf(to, "\n");
 }
 
@@ -213,7 +214,7 @@ void config_example(FILE *to, enum equation equation) {
   fprintf(to, "; A run to start from. Lines that begin with ; are comments: most of them show a key with its "
               "default.\n");
   FOR_EACH_KEY(key) {
-    if (is_foreign(key, &c)) continue;
+    if (help_is_foreign(key, &c)) continue;
     if (strcmp(open, key->section) != 0) fprintf(to, "\n%s[%s]\n", key->of_source ? "; " : "", key->section);
     open = key->section;
     const bool type = strcmp(key->section, "equation") == 0 && strcmp(key->name, "type") == 0;

@@ -23,7 +23,7 @@ static bool value_is_auto(const value *v) {
   return v->key->automatic && strcmp(v->text, "auto") == 0;
 }
 
-static void expected_integer(const config_key *k, bool too_large, char text[EXPECTED_TEXT]) {
+static void value_expected_integer(const config_key *k, bool too_large, char text[EXPECTED_TEXT]) {
   enum { NARROW = 1000 }; /* limits this close are clearer together */
   const char *automatic = k->automatic ? "auto or " : "";
   if (k->max < NARROW)
@@ -34,7 +34,7 @@ static void expected_integer(const config_key *k, bool too_large, char text[EXPE
     snprintf(text, EXPECTED_TEXT, "%san integer >= %" PRId64, automatic, k->min);
 }
 
-static void expected_numbers(const config_key *k, int count, bool beyond, char text[EXPECTED_TEXT]) {
+static void value_expected_numbers(const config_key *k, int count, bool beyond, char text[EXPECTED_TEXT]) {
   const char *automatic = k->automatic ? "auto or " : "";
   char each[64] = "";
   if (beyond)
@@ -48,7 +48,7 @@ static void expected_numbers(const config_key *k, int count, bool beyond, char t
 }
 
 /* Lists the accepted spellings: "auto or sendrecv". */
-static void expected_choice(const choice *next, char text[EXPECTED_TEXT]) {
+static void value_expected_choice(const choice *next, char text[EXPECTED_TEXT]) {
   for (size_t length = 0; next->name && length < EXPECTED_TEXT;) {
     const char *name = next++->name;
     const char *joint = length == 0 ? "" : next->name ? ", " : " or ";
@@ -58,11 +58,11 @@ static void expected_choice(const choice *next, char text[EXPECTED_TEXT]) {
 
 void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT]) {
   if (key->choices)
-    expected_choice(key->choices, text);
+    value_expected_choice(key->choices, text);
   else if (key->kind == VALUE_INTEGER)
-    expected_integer(key, beyond, text);
+    value_expected_integer(key, beyond, text);
   else if (key->kind == VALUE_NUMBERS)
-    expected_numbers(key, (int)(key->size / sizeof(double)), beyond, text);
+    value_expected_numbers(key, (int)(key->size / sizeof(double)), beyond, text);
   else
     snprintf(text, EXPECTED_TEXT, "%s", key->expected);
 }
@@ -188,7 +188,7 @@ static int value_variant(const value *v) {
   decimal_number(v->text, &number); /* value_has_form has seen that it is one */
   if (number < k->range->low || number > k->range->high) {
     char expected[EXPECTED_TEXT];
-    expected_numbers(k, 1, k->range->low <= 0 || number > 0, expected);
+    value_expected_numbers(k, 1, k->range->low <= 0 || number > 0, expected);
     return config_refuse(v, expected);
   }
   *(double *)value_field_at(v, k->number) = number;

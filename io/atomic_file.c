@@ -120,19 +120,19 @@ int atomic_file_commit(const char *temporary, const char *path, bool *taken, err
 
 enum { HOST_TEXT = 65, ABANDONED_SECONDS = 3600 };
 
-static void temporary_host(char host[HOST_TEXT]) {
+static void atomic_temporary_host(char host[HOST_TEXT]) {
   if (gethostname(host, HOST_TEXT)) strcpy(host, "unknown");
   host[HOST_TEXT - 1] = 0;
 }
 
 void temporary_name(char *temporary, size_t bytes, const char *name) {
   char host[HOST_TEXT];
-  temporary_host(host);
+  atomic_temporary_host(host);
   snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host, (long)getpid()); /* as long for all */
 }
 
 /* Also where its parent has not asked yet how: a zombie, which some containers keep for long. */
-static bool temporary_process_ended(long pid) {
+static bool atomic_process_ended(long pid) {
   char path[64], text[512] = "";
   if (kill((pid_t)pid, 0) && errno == ESRCH) return true;
   snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -146,15 +146,15 @@ static bool temporary_process_ended(long pid) {
 
 /* Is nobody writing `file`, whose name ends in `ending`, temporary_name's? By a process of this machine that is gone, or by
  * one elsewhere but left alone for an hour: such a process cannot be asked, but writes all the time. */
-static bool temporary_abandoned(const char *file, const char *ending) {
+static bool atomic_abandoned(const char *file, const char *ending) {
   static const char mark[] = ".tmp.";
   char host[HOST_TEXT];
   const char *dot = strrchr(ending, '.'), *theirs = ending + strlen(mark);
   if (strncmp(ending, mark, strlen(mark)) || dot < theirs) return false;
-  temporary_host(host);
+  atomic_temporary_host(host);
   long pid = strtol(dot + 1, NULL, 10);
   bool here = strlen(host) == (size_t)(dot - theirs) && memcmp(host, theirs, strlen(host)) == 0;
-  if (here && pid > 0 && (pid == (long)getpid() || temporary_process_ended(pid))) return true;
+  if (here && pid > 0 && (pid == (long)getpid() || atomic_process_ended(pid))) return true;
   struct stat s;
   return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
 }
@@ -169,7 +169,7 @@ void temporary_remove(const char *path, const char *extension) {
     const char *rest = extension ? path_step(path, extension, d->d_name, &step) : path_rest(path, d->d_name);
     if (!rest) continue;
     snprintf(file, sizeof file, "%s/%s", folder, d->d_name);
-    if (temporary_abandoned(file, rest)) unlink(file);
+    if (atomic_abandoned(file, rest)) unlink(file);
   }
   closedir(open);
 }

@@ -6,7 +6,7 @@
 #include "io_internal.h"
 
 /* The list that a dataset is created with. */
-static hid_t dataset_list(hid_t type, int rank, const hsize_t *shape, int deflate) {
+static hid_t axis_list(hid_t type, int rank, const hsize_t *shape, int deflate) {
   /* HDF5 wants texts of variable length filled. */
   const H5D_fill_time_t fill = H5Tis_variable_str(type) > 0 ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER;
   hsize_t chunk[H5S_MAX_RANK] = {1};
@@ -25,7 +25,7 @@ static hid_t dataset_list(hid_t type, int rank, const hsize_t *shape, int deflat
 
 hid_t dataset_create(hid_t in, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate) {
   hid_t space = rank ? H5Screate_simple(rank, shape, NULL) : H5Screate(H5S_SCALAR), dataset = H5I_INVALID_HID;
-  hid_t list = dataset_list(type, rank, shape, deflate);
+  hid_t list = axis_list(type, rank, shape, deflate);
   if (space >= 0 && list >= 0) dataset = H5Dcreate2(in, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
   const hid_t why = H5Eget_current_stack(); /* which closing anything would forget */
   if (list >= 0) H5Pclose(list);

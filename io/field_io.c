@@ -26,7 +26,7 @@ void field_io_init(field_io *io, io_way *way, const slab *s, enum io_kind mode) 
 
 /* H5Ewalk2 from the innermost function outwards: keeps the first description there is, or the one that says which filter
  * is missing: further in, HDF5 says only in which folders it looked for it. */
-static herr_t hdf5_keep_innermost(unsigned n, const H5E_error2_t *record, void *text) {
+static herr_t field_keep_innermost(unsigned n, const H5E_error2_t *record, void *text) {
   (void)n;
   if (record->desc && (!*(char *)text || strstr(record->desc, "is not registered")))
     snprintf(text, HDF5_TEXT, "%s", record->desc);
@@ -34,7 +34,7 @@ static herr_t hdf5_keep_innermost(unsigned n, const H5E_error2_t *record, void *
 }
 
 /* How to mend what a library of another version, or with other filters, has written. */
-static const char *hdf5_cure(const char *why) {
+static const char *field_cure(const char *why) {
   if (strstr(why, "is not registered"))
     return "; where that filter is, `h5repack -f NONE FILE NEW` writes a file without";
   if (strstr(why, "version") || strncmp(why, "unknown ", 8) == 0)
@@ -47,13 +47,13 @@ const char *hdf5_why(char text[HDF5_TEXT]) {
   static const char mark[] =
       "error message = '"; /* the system's words among the file driver's many numbers */
   text[0] = 0;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, hdf5_keep_innermost, text);
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, field_keep_innermost, text);
   char *system = strstr(text, mark), *end = system ? strchr(system + strlen(mark), '\'') : NULL;
   if (end) {
     *end = 0;
     memmove(text, system + strlen(mark), strlen(system + strlen(mark)) + 1);
   }
   const size_t used = strlen(text);
-  snprintf(text + used, HDF5_TEXT - used, "%s", hdf5_cure(text));
+  snprintf(text + used, HDF5_TEXT - used, "%s", field_cure(text));
   return text[0] ? text : "no reason given by HDF5";
 }

@@ -35,30 +35,30 @@ void files_close(files *f) {
 
 /* --- sending ---------------------------------------------------------------------------------------------------- */
 
-static void request_carry_run(message *m, run_meta *run) {
+static void files_carry_run(message *m, run_meta *run) {
   const char **const texts[] = {&run->config_text, &run->command,   &run->backend,
                                 &run->kernel,      &run->transport, &run->equation};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_text(m, texts[i]);
 }
 
-static void request_carry_field(message *m, request *r) {
+static void files_carry_field(message *m, request *r) {
   field_meta *meta = message_array(m, &r->field, sizeof *meta);
-  request_carry_run(m, &meta->run);
+  files_carry_run(m, &meta->run);
   if (!meta->statistics || meta->measured) return; /* none, or the server is told later */
   field_statistics *s = message_array(m, &meta->statistics, sizeof *s);
   message_array(m, &s->histogram, (size_t)s->bins * sizeof *s->histogram);
 }
 
-static void request_carry_checkpoint(message *m, request *r) {
+static void files_carry_checkpoint(message *m, request *r) {
   checkpoint_place *place = message_array(m, &r->place, sizeof *place);
   checkpoint_meta *meta = message_array(m, &r->checkpoint, sizeof *meta);
   message_text(m, &place->path);
-  request_carry_run(m, &meta->run);
+  files_carry_run(m, &meta->run);
   checkpoint_key *keys = message_array(m, &meta->keys, (size_t)meta->key_count * sizeof *keys);
   for (int i = 0; i < meta->key_count; i++) message_text(m, &keys[i].key), message_text(m, &keys[i].value);
 }
 
-static void request_carry_arrays(message *m, request *r) {
+static void files_carry_arrays(message *m, request *r) {
   checkpoint_array *arrays = message_array(m, &r->arrays, (size_t)r->count * sizeof *arrays);
   for (int i = 0; i < r->count; i++) {
     message_text(m, &arrays[i].name);
@@ -66,42 +66,42 @@ static void request_carry_arrays(message *m, request *r) {
   }
 }
 
-static void request_carry_receivers(message *m, request *r) {
+static void files_carry_receivers(message *m, request *r) {
   receivers_meta *meta = message_array(m, &r->receivers, sizeof *meta);
-  request_carry_run(m, &meta->run);
+  files_carry_run(m, &meta->run);
   message_array(m, &meta->positions, (size_t)meta->receivers * sizeof *meta->positions);
   message_array(m, &meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
 }
 
 /* Puts the request into a message, or gets it out, all but `own`. */
-static void request_carry(message *m, request *r) {
+static void files_carry(message *m, request *r) {
   message_value(m, r, sizeof *r);
   message_text(m, &r->path);
   message_text(m, &r->ending);
   message_text(m, &r->checkpoints);
   if (r->steps) message_array(m, &r->steps, (size_t)r->count * sizeof *r->steps);
   if (r->entries) message_array(m, &r->entries, (size_t)r->count * sizeof *r->entries);
-  if (r->field) request_carry_field(m, r);
-  if (r->checkpoint) request_carry_checkpoint(m, r);
-  if (r->arrays) request_carry_arrays(m, r);
-  if (r->receivers) request_carry_receivers(m, r);
+  if (r->field) files_carry_field(m, r);
+  if (r->checkpoint) files_carry_checkpoint(m, r);
+  if (r->arrays) files_carry_arrays(m, r);
+  if (r->receivers) files_carry_receivers(m, r);
 }
 
 /* --- performing ------------------------------------------------------------------------------------------------- */
 
-static bool request_find_field(const char *path, int64_t step) {
+static bool files_find_field(const char *path, int64_t step) {
   char name[FILE_NAME];
   error ignored = {0};
   return !path_step_name(name, path, step, ".hdf", &ignored) && access(name, R_OK) == 0;
 }
 
 /* Rank 0: the answer to one of the requests that are for it alone. */
-static int request_answer(const request *r, void *answer, error *e) {
+static int files_answer(const request *r, void *answer, error *e) {
   bool *exist = answer;
   space_use *use = answer;
   switch (r->kind) {
   case FILES_FIND_FIELDS:
-    for (int64_t i = 0; i < r->count; i++) exist[i] = request_find_field(r->path, r->steps[i]);
+    for (int64_t i = 0; i < r->count; i++) exist[i] = files_find_field(r->path, r->steps[i]);
     return 0;
   case FILES_WRITE_SERIES:
     return series_write(r->own.io->path, r->entries, (int)r->count, r->own.io->slab, r->field, e);
@@ -120,12 +120,11 @@ static int request_answer(const request *r, void *answer, error *e) {
   }
 }
 
-static int request_perform_alone(const files *f, const request *r, error *e) {
+static int files_perform_alone(const files *f, const request *r, error *e) {
   message m = {0};
   void *answer = calloc(1, r->answer_bytes + 1);
   if (!answer) FAIL(e, OUT_OF_MEMORY, r->answer_bytes, "an answer about files");
-  if (f->way->rank == 0 && !e->id && !request_answer(r, answer, e))
-    message_array(&m, &answer, r->answer_bytes);
+  if (f->way->rank == 0 && !e->id && !files_answer(r, answer, e)) message_array(&m, &answer, r->answer_bytes);
   if (!error_agree(e, f->comm) && !message_share(&m, f->comm, e) && r->own.answer)
     message_value(&m, r->own.answer, r->answer_bytes);
   free(answer);
@@ -134,7 +133,7 @@ static int request_perform_alone(const files *f, const request *r, error *e) {
 }
 
 /* Collective over files.comm; agreed. */
-static int request_perform(const files *f, const request *r, error *e) {
+static int files_perform(const files *f, const request *r, error *e) {
   const request_own *own = &r->own;
   switch (r->kind) {
   case FILES_READ_FIELD:
@@ -159,7 +158,7 @@ static int request_perform(const files *f, const request *r, error *e) {
   case FILES_VERIFY_CHECKPOINT:
     return checkpoint_verify(own->from, e);
   default:
-    return request_perform_alone(f, r, e);
+    return files_perform_alone(f, r, e);
   }
 }
 
@@ -175,7 +174,7 @@ static bool files_tell(const files *f) {
 /* The message must stay as it is until it is sent. */
 static int files_send(const files *f, const request *r, message *m, MPI_Request *sent, error *e) {
   request copy = *r;
-  request_carry(m, &copy);
+  files_carry(m, &copy);
   /* The server waits for this, and the other ranks for the server. */
   if (m->failed || m->length > INT_MAX) {
     FAIL(e, OUT_OF_MEMORY, m->length, "a request to the data server");
@@ -189,7 +188,7 @@ int files_do(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
   if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
-  request_perform(f, r, e);
+  files_perform(f, r, e);
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
   message_free(&m);
   return e->id ? e->id : error_from_mpi(e, rc, "MPI_Isend");
@@ -293,7 +292,7 @@ static void files_server_perform(files_server *s, const files *f, request *r) {
   r->own.opened = &s->from;
   r->own.search = (checkpoint_search){.path = r->path, .before = r->before};
   if (r->kind == FILES_OPEN_CHECKPOINT || r->kind == FILES_OPEN_NEWEST) checkpoint_close(&s->from);
-  request_perform(f, r, &known);
+  files_perform(f, r, &known);
   table_free(&table);
 }
 
@@ -305,7 +304,7 @@ int files_serve(const files *f, const config *c, int (*signalled)(void), error *
     request r;
     error mine = {0};
     if (files_receive(f, signalled, &told, &m, &mine)) error_abort(&mine, f->comm);
-    request_carry(&m, &r);
+    files_carry(&m, &r);
     over = r.kind == FILES_END;
     if (over)
       *e = r.ended;

@@ -15,9 +15,9 @@ namespace absorbing {
 enum {
   WARPS = 8,
   BLOCK = LANES * WARPS,
-  SEGMENT = LANES - 2 * GHOST_REACH, /* points of a row that a warp takes, beside those it needs for them */
-  ROWS = 4,                          /* that a warp takes one after the other, and asks for together */
-  ENOUGH = 8192,                     /* warps: where there are fewer, layers are cut into pieces ... */
+  SEGMENT = LANES - 2 * RADIUS, /* points of a row that a warp takes, beside those it needs for them */
+  ROWS = 4,                     /* that a warp takes one after the other, and asks for together */
+  ENOUGH = 8192,                /* warps: where there are fewer, layers are cut into pieces ... */
   PIECE = 4 /* ... of so many points at least, since each begins with those before and after it */
 };
 
@@ -51,7 +51,7 @@ template <int AXIS> struct revisit {
   int i, inward; /* i: from the outer edge */
   absorb_point point;
   ptrdiff_t step, state_step, at, state; /* strides; the point in a field, in the state */
-  float u[2 * GHOST_REACH + 1], psi[ABSORB_BEYOND + 1];
+  float u[2 * RADIUS + 1], psi[ABSORB_BEYOND + 1];
   operands next;
 
   __device__ __forceinline__ revisit(const absorb_args &args, bool with_images, const absorb_point &p)
@@ -65,7 +65,7 @@ template <int AXIS> struct revisit {
     state = absorb_stored(&s, a.width, place, i) * state_stride +
             (AXIS == 1 ? (ptrdiff_t)p.z * (s.lo + s.hi) * nx : p.y * nx) + p.x;
 #pragma unroll
-    for (int k = 0; k < 2 * GHOST_REACH; k++) u[k] = f.in[at + (k - GHOST_REACH) * step];
+    for (int k = 0; k < 2 * RADIUS; k++) u[k] = f.in[at + (k - RADIUS) * step];
 #pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) renew(k, remembered(k));
     fetch();
@@ -76,11 +76,11 @@ template <int AXIS> struct revisit {
   }
   __device__ __forceinline__ void renew(int k, float before) {
     const float *c = s.coefficients + (2 * a.width + i + k);
-    psi[k] = absorb_psi(c[0], c[a.width + ABSORB_BEYOND], a.difference, u + GHOST_REACH + k, 1, before);
+    psi[k] = absorb_psi(c[0], c[a.width + ABSORB_BEYOND], a.difference, u + RADIUS + k, 1, before);
   }
   __device__ __forceinline__ void fetch() {
     const kernel_args &f = a.field;
-    next = {f.in[at + GHOST_REACH * step], remembered(ABSORB_BEYOND), s.zeta[state], f.out[at],
+    next = {f.in[at + RADIUS * step], remembered(ABSORB_BEYOND), s.zeta[state], f.out[at],
             f.medium ? f.medium[at] : f.scale};
   }
   /* Finishes the point and goes on to the next, of which `left` are left. */
@@ -88,13 +88,13 @@ template <int AXIS> struct revisit {
     const operands now = next;
     const ptrdiff_t here = at, here_state = state;
     const float *c = s.coefficients + i;
-    u[2 * GHOST_REACH] = now.u;
+    u[2 * RADIUS] = now.u;
     renew(ABSORB_BEYOND, now.before);
     const int beyond = AXIS == 2 ? absorb_left(&a, {i, inward}, point.z) : 0;
     i++, at += step, state += state_step;
     if (left > 0) fetch(); /* before anything is stored: compilers move no load up */
     const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
-    const float second = absorb_second(&s, AXIS == 1 ? a.field.wy : a.field.wz, u + GHOST_REACH, 1);
+    const float second = absorb_second(&s, AXIS == 1 ? a.field.wy : a.field.wz, u + RADIUS, 1);
     const float zeta = absorb_zeta(c[0], c[a.width], second, slope, now.zeta);
     s.psi_out[here_state] = psi[0];
     s.zeta[here_state] = zeta;
@@ -105,7 +105,7 @@ template <int AXIS> struct revisit {
     revise(a.field, images, point, here, fmaf(now.medium, sum, now.out));
     (AXIS == 1 ? point.y : point.z) += inward;
 #pragma unroll
-    for (int k = 0; k < 2 * GHOST_REACH; k++) u[k] = u[k + 1];
+    for (int k = 0; k < 2 * RADIUS; k++) u[k] = u[k + 1];
 #pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) psi[k] = psi[k + 1];
   }
@@ -141,10 +141,10 @@ struct row_lane {
     const kernel_args &f = a.field;
     const absorb_axis &s = a.axis[0];
     const float *c = s.coefficients;
-    const int lane = (int)(threadIdx.x % LANES), k = first + lane - GHOST_REACH,
+    const int lane = (int)(threadIdx.x % LANES), k = first + lane - RADIUS,
               end = min(first + SEGMENT, a.width);
-    reads = k < end + GHOST_REACH, has_psi = lane >= GHOST_REACH && k < end + ABSORB_BEYOND,
-    owns = lane >= GHOST_REACH && k < end;
+    reads = k < end + RADIUS, has_psi = lane >= RADIUS && k < end + ABSORB_BEYOND,
+    owns = lane >= RADIUS && k < end;
     x = inward > 0 ? k : f.nx - 1 - k;
     layers = s.lo + s.hi;
     at = (ptrdiff_t)f.plane * rows.z + (ptrdiff_t)f.pitch * rows.y + x;
@@ -181,17 +181,17 @@ struct row_lane {
   /* What the layer adds to the point of row j, whose psi and term it stores; by all lanes of the warp. */
   __device__ __forceinline__ float renew(int j) {
     const absorb_axis &s = a.axis[0];
-    float near[2 * GHOST_REACH + 1];
-    near[GHOST_REACH] = u[j];
+    float near[2 * RADIUS + 1];
+    near[RADIUS] = u[j];
 #pragma unroll
-    for (int r = 1; r <= GHOST_REACH; r++) {
-      near[GHOST_REACH - r] = __shfl_up_sync(~0u, u[j], r);
-      near[GHOST_REACH + r] = __shfl_down_sync(~0u, u[j], r);
+    for (int r = 1; r <= RADIUS; r++) {
+      near[RADIUS - r] = __shfl_up_sync(~0u, u[j], r);
+      near[RADIUS + r] = __shfl_down_sync(~0u, u[j], r);
     }
-    const float psi = absorb_psi(psi_a, psi_b, a.difference, near + GHOST_REACH, 1, before[j]);
+    const float psi = absorb_psi(psi_a, psi_b, a.difference, near + RADIUS, 1, before[j]);
     const float zeta_before = memory[j] - slope_of(before[j]), slope = slope_of(psi);
     const float zeta =
-        absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + GHOST_REACH, 1), slope, zeta_before);
+        absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + RADIUS, 1), slope, zeta_before);
     const float added = 0.0f + (slope + zeta);
     if (owns && exists(j)) s.psi_out[value(j)] = psi, *term_at(j) = added;
     return added;

@@ -22,12 +22,12 @@ enum {
   WALK_BLOCKS = 2, /* resident on a multiprocessor */
   WALK_THREADS = WALK_WARPS * LANES,
   TILE_X = LANES * PACK,
-  BOX = TILE_X * (WALK_WARPS + 2 * GHOST_REACH), /* floats: a tile and the rows beside it */
-  SIDE = GHOST_REACH * WALK_WARPS,               /* the columns at one side of it */
+  BOX = TILE_X * (WALK_WARPS + 2 * RADIUS), /* floats: a tile and the rows beside it */
+  SIDE = RADIUS * WALK_WARPS,               /* the columns at one side of it */
   SLOT = BOX + 2 * SIDE,
   SLOTS = 8,
-  AHEAD = SLOTS - GHOST_REACH - 2, /* tiles that are asked for before they are needed */
-  OPERANDS = 10                    /* packs of a thread's own, of one turn or of several */
+  AHEAD = SLOTS - RADIUS - 2, /* tiles that are asked for before they are needed */
+  OPERANDS = 10               /* packs of a thread's own, of one turn or of several */
 };
 /* What a thread alone needs in a turn; from ZETA_Y on: where two layers cross, of the layer along y. */
 enum operand { BEFORE, ZETA, OUT, MEDIUM, TERM, ZETA_Y, BEFORE_Y };
@@ -60,7 +60,7 @@ template <int AXIS, int INWARD, int TURNS> struct walk {
   barrier *full, *empty;
   int lane, row, lanes; /* lanes: points of the pack that exist, < 1: none */
   ptrdiff_t step, at;   /* from row to row; the pack in row 0 */
-  float u[2 * GHOST_REACH + 1][PACK];
+  float u[2 * RADIUS + 1][PACK];
 
   __device__ __forceinline__ walk(const kernel_args &args, const walk_maps &m, const course &where,
                                   float *shared)
@@ -79,20 +79,19 @@ template <int AXIS, int INWARD, int TURNS> struct walk {
 
   /* Starts the copy of tile j: row j - 4 of the walk. By one thread. */
   __device__ __forceinline__ void fetch(int j) {
-    if (j >= c.count + 2 * GHOST_REACH) return;
-    const int slot = j % SLOTS, along = INWARD * (j - GHOST_REACH);
-    const int side_x = maps.x + c.x - GHOST_REACH, side_y = maps.y + c.y + (AXIS == 1 ? along : 0),
+    if (j >= c.count + 2 * RADIUS) return;
+    const int slot = j % SLOTS, along = INWARD * (j - RADIUS);
+    const int side_x = maps.x + c.x - RADIUS, side_y = maps.y + c.y + (AXIS == 1 ? along : 0),
               side_z = maps.z + c.z + (AXIS == 2 ? along : 0);
-    const bool owned = j >= GHOST_REACH && j < c.count + GHOST_REACH;
+    const bool owned = j >= RADIUS && j < c.count + RADIUS;
     float *to = ring + slot * SLOT;
     bulk_tensor::wait(empty + slot, (j / SLOTS & 1) ^ 1);
     bulk_tensor::arrive_and_expect(full + slot, (int)sizeof(float) * (BOX + (owned ? 2 * SIDE : 0)));
-    bulk_tensor::copy_box(to, &maps.plane, maps.x + c.x, side_y - (AXIS == 1 ? 0 : GHOST_REACH),
-                          side_z - (AXIS == 2 ? 0 : GHOST_REACH), full + slot);
+    bulk_tensor::copy_box(to, &maps.plane, maps.x + c.x, side_y - (AXIS == 1 ? 0 : RADIUS),
+                          side_z - (AXIS == 2 ? 0 : RADIUS), full + slot);
     if (!owned) return;
     bulk_tensor::copy_box(to + BOX, &maps.side, side_x, side_y, side_z, full + slot);
-    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, side_x + GHOST_REACH + TILE_X, side_y, side_z,
-                          full + slot);
+    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, side_x + RADIUS + TILE_X, side_y, side_z, full + slot);
   }
   __device__ __forceinline__ void wait_for(int j) { bulk_tensor::wait(full + j % SLOTS, j / SLOTS & 1); }
   __device__ __forceinline__ void release(int j) {
@@ -101,7 +100,7 @@ template <int AXIS, int INWARD, int TURNS> struct walk {
   }
   /* The thread's pack in tile j. */
   __device__ __forceinline__ const float *tile(int j) const {
-    return ring + j % SLOTS * SLOT + (row + GHOST_REACH) * TILE_X + lane * PACK;
+    return ring + j % SLOTS * SLOT + (row + RADIUS) * TILE_X + lane * PACK;
   }
 
   __device__ __forceinline__ float *operand(int t, int o) const {
@@ -146,70 +145,68 @@ template <int AXIS, int INWARD, int TURNS> struct walk {
   /* Up to where the first turn can begin. */
   __device__ __forceinline__ void start() {
 #pragma unroll
-    for (int j = 0; j < 2 * GHOST_REACH; j++) {
+    for (int j = 0; j < 2 * RADIUS; j++) {
       wait_for(j);
       star::load(u[j], tile(j));
-      if (j < GHOST_REACH) release(j);
+      if (j < RADIUS) release(j);
     }
     if (threadIdx.x == 0)
-      for (int j = SLOTS; j < 2 * GHOST_REACH + AHEAD; j++) fetch(j);
+      for (int j = SLOTS; j < 2 * RADIUS + AHEAD; j++) fetch(j);
   }
   /* Begins turn t: the tile four rows on is there. */
   __device__ __forceinline__ void arrive(int t) {
-    if (lane == 0 && row == t % WALK_WARPS) fetch(t + 2 * GHOST_REACH + AHEAD);
+    if (lane == 0 && row == t % WALK_WARPS) fetch(t + 2 * RADIUS + AHEAD);
     __syncwarp();
-    wait_for(t + 2 * GHOST_REACH);
-    star::load(u[2 * GHOST_REACH], tile(t + 2 * GHOST_REACH));
+    wait_for(t + 2 * RADIUS);
+    star::load(u[2 * RADIUS], tile(t + 2 * RADIUS));
   }
   __device__ __forceinline__ void look(float v[PACK], const float *centre, int r) const {
     star::load(v, centre + r * TILE_X);
   }
   /* The stars of the pack, in the canonical order; in_row: it and 4 neighbours on both sides. */
-  __device__ __forceinline__ void star_of(float sum[PACK], float in_row[PACK + 2 * GHOST_REACH],
-                                          int t) const {
-    const float *centre = tile(t + GHOST_REACH),
-                *sides = ring + (t + GHOST_REACH) % SLOTS * SLOT + BOX + row * GHOST_REACH;
+  __device__ __forceinline__ void star_of(float sum[PACK], float in_row[PACK + 2 * RADIUS], int t) const {
+    const float *centre = tile(t + RADIUS), *sides = ring + (t + RADIUS) % SLOTS * SLOT + BOX + row * RADIUS;
     float near[PACK], far[PACK];
     star::load(in_row, lane > 0 ? centre - PACK : sides);
-    star::load(in_row + GHOST_REACH + PACK, lane < LANES - 1 ? centre + PACK : sides + SIDE);
+    star::load(in_row + RADIUS + PACK, lane < LANES - 1 ? centre + PACK : sides + SIDE);
 #pragma unroll
-    for (int n = 0; n < PACK; n++) in_row[GHOST_REACH + n] = u[GHOST_REACH][n];
+    for (int n = 0; n < PACK; n++) in_row[RADIUS + n] = u[RADIUS][n];
 #pragma unroll
-    for (int r = GHOST_REACH; r >= 1; r--) {
+    for (int r = RADIUS; r >= 1; r--) {
       if (AXIS == 1) look(near, centre, -r);
 #pragma unroll
       for (int n = 0; n < PACK; n++) {
-        const float v = AXIS == 1 ? near[n] : u[GHOST_REACH - r * INWARD][n];
-        sum[n] = r == GHOST_REACH ? __fmul_rn(f.wz[r], v) : __fmaf_rn(f.wz[r], v, sum[n]);
+        const float v = AXIS == 1 ? near[n] : u[RADIUS - r * INWARD][n];
+        sum[n] = r == RADIUS ? __fmul_rn(f.wz[r], v) : __fmaf_rn(f.wz[r], v, sum[n]);
       }
     }
 #pragma unroll
-    for (int n = 0; n < PACK; n++) sum[n] = __fmaf_rn(f.center, u[GHOST_REACH][n], sum[n]);
+    for (int n = 0; n < PACK; n++) sum[n] = __fmaf_rn(f.center, u[RADIUS][n], sum[n]);
 #pragma unroll
-    for (int r = 1; r <= GHOST_REACH; r++) {
+    for (int r = 1; r <= RADIUS; r++) {
       if (AXIS == 2) look(near, centre, -r), look(far, centre, r);
 #pragma unroll
       for (int n = 0; n < PACK; n++) {
-        const float *in_x = in_row + GHOST_REACH + n;
+        const float *in_x = in_row + RADIUS + n;
         const float both =
-            AXIS == 2 ? __fadd_rn(near[n], far[n]) : __fadd_rn(u[GHOST_REACH - r][n], u[GHOST_REACH + r][n]);
+            AXIS == 2 ? __fadd_rn(near[n], far[n]) : __fadd_rn(u[RADIUS - r][n], u[RADIUS + r][n]);
         sum[n] = __fmaf_rn(f.wy[r], both, sum[n]);
         sum[n] = __fmaf_rn(f.wx[r], __fadd_rn(in_x[-r], in_x[r]), sum[n]);
       }
     }
 #pragma unroll
-    for (int r = 1; r <= GHOST_REACH; r++) {
+    for (int r = 1; r <= RADIUS; r++) {
       if (AXIS == 1) look(far, centre, r);
 #pragma unroll
       for (int n = 0; n < PACK; n++)
-        sum[n] = __fmaf_rn(f.wz[r], AXIS == 1 ? far[n] : u[GHOST_REACH + r * INWARD][n], sum[n]);
+        sum[n] = __fmaf_rn(f.wz[r], AXIS == 1 ? far[n] : u[RADIUS + r * INWARD][n], sum[n]);
     }
   }
   __device__ __forceinline__ void move_up() {
 #pragma unroll
     for (int n = 0; n < PACK; n++)
 #pragma unroll
-      for (int k = 0; k < 2 * GHOST_REACH; k++) u[k][n] = u[k + 1][n];
+      for (int k = 0; k < 2 * RADIUS; k++) u[k][n] = u[k + 1][n];
   }
 };
 

@@ -81,7 +81,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
     const float psi_a = b[0], psi_b = b[a.width + ABSORB_BEYOND];
 #pragma unroll
     for (int n = 0; n < PACK; n++)
-      psi[k][n] = absorb_psi(psi_a, psi_b, a.difference, &w.u[GHOST_REACH + k][n], PACK, before[n]);
+      psi[k][n] = absorb_psi(psi_a, psi_b, a.difference, &w.u[RADIUS + k][n], PACK, before[n]);
   }
   /* CROSSING: the row's place in the layer along y; rows past the grid, which store nothing, have the last one's. */
   __device__ __forceinline__ absorb_place place_along_y() const {
@@ -104,16 +104,16 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
     float psi_y[PACK], zeta_y[PACK];
 #pragma unroll
     for (int first = 0; first < PACK; first += 2) {
-      const float *u = w.tile(t + GHOST_REACH) + first;
-      float rows[2 * GHOST_REACH + 1][2], before[ABSORB_BEYOND + 1][2], zeta[2];
+      const float *u = w.tile(t + RADIUS) + first;
+      float rows[2 * RADIUS + 1][2], before[ABSORB_BEYOND + 1][2], zeta[2];
 #pragma unroll
-      for (int r = -GHOST_REACH; r <= GHOST_REACH; r++) load_pair(rows[GHOST_REACH + r], u + r * step);
+      for (int r = -RADIUS; r <= RADIUS; r++) load_pair(rows[RADIUS + r], u + r * step);
 #pragma unroll
       for (int k = 0; k <= ABSORB_BEYOND; k++) load_pair(before[k], w.operand(t, BEFORE_Y + k) + first);
       load_pair(zeta, w.operand(t, ZETA_Y) + first);
 #pragma unroll
       for (int n = 0; n < 2; n++) {
-        const float *point = &rows[GHOST_REACH][n];
+        const float *point = &rows[RADIUS][n];
         float renewed[ABSORB_BEYOND + 1];
 #pragma unroll
         for (int k = 0; k <= ABSORB_BEYOND; k++)
@@ -160,7 +160,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
     const kernel_args &f = a.field;
     const float *weights = AXIS == 1 ? f.wy : f.wz, *b = s.coefficients + (w.c.i + t);
     const float zeta_a = b[0], zeta_b = b[a.width];
-    float in_row[PACK + 2 * GHOST_REACH], sum[PACK];
+    float in_row[PACK + 2 * RADIUS], sum[PACK];
     float before[PACK], zeta[PACK], out[PACK], medium[PACK], along[PACK];
     w.arrive(t);
     w.star_of(sum, in_row, t);
@@ -170,7 +170,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
       add_along_y(t, along);
       ask_along_y(t + TURNS); /* with the rest of that turn's group; here, to have more time */
     }
-    w.release(t + GHOST_REACH);
+    w.release(t + RADIUS);
     w.await_own();
     star::load(before, w.operand(t, BEFORE));
     renew(t, ABSORB_BEYOND, before);
@@ -181,9 +181,9 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
 #pragma unroll
     for (int n = 0; n < PACK; n++) {
       const float slope = absorb_slope(&s, psi[0][n], psi[1][n], psi[2][n], psi[3][n]);
-      const float m = f.medium ? medium[n] : f.scale, u = w.u[GHOST_REACH][n];
+      const float m = f.medium ? medium[n] : f.scale, u = w.u[RADIUS][n];
       zeta[n] =
-          absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[GHOST_REACH][n], PACK), slope, zeta[n]);
+          absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[RADIUS][n], PACK), slope, zeta[n]);
       out[n] = fmaf(m, along[n] + (slope + zeta[n]), star::update<EQUATION_WAVE>(sum[n], m, u, out[n]));
     }
     store(t, zeta, out);
@@ -332,13 +332,13 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
 
 /* u with its ghosts, but for those beyond the layer at the low or high end of an axis; *at: point 0 along it. */
 inline void leave_out(bool low, bool high, ptrdiff_t stride, size_t *points, const float **first, int *at) {
-  *at = low ? 0 : GHOST_REACH;
-  if (low) *first += GHOST_REACH * stride, *points -= GHOST_REACH;
-  if (high) *points -= GHOST_REACH;
+  *at = low ? 0 : RADIUS;
+  if (low) *first += RADIUS * stride, *points -= RADIUS;
+  if (high) *points -= RADIUS;
 }
 
 inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const absorb_args &a) {
-  constexpr int G = GHOST_REACH, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
+  constexpr int G = RADIUS, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
   const absorb_axis &x = a.axis[0], &y = a.axis[1], &z = a.axis[2];
   bulk_tensor::tensor u = bulk_tensor::with_ghosts(a.field, 0, a.field.nz);
   walk_maps &w = m->along_y;

@@ -44,12 +44,12 @@ struct shape {
   static constexpr int operands = Q == EQUATION_WAVE ? 2 : Q == EQUATION_HEAT ? 1 : 0; /* m, u- */
   static_assert(TX % 32 == 0 && TY % ROWS == 0 && threads % 32 == 0, "whole lines, threads and warps");
   /* A slot of the ring, in floats: rows -4 .. TY + 3 without halo columns | left columns | right columns. */
-  static constexpr int pitch = TX, plane = TX * (TY + 2 * REACH), side = (REACH * TY + 31) / 32 * 32;
+  static constexpr int pitch = TX, plane = TX * (TY + 2 * RADIUS), side = (RADIUS * TY + 31) / 32 * 32;
   static constexpr int slot = plane + 2 * side;
   static constexpr int tile = TX * TY, operand_slot = operands * tile;
   static constexpr int barriers = 2 * (STAGES + OPERAND_STAGES);
   static constexpr size_t floats =
-      STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? REACH * tile : 0);
+      STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? RADIUS * tile : 0);
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
   /* LAYERED: terms lie behind all that, on a 128-byte line. In floats, but for the last. */
   static constexpr size_t terms = (shared + 127) / 128 * 128 / sizeof(float), terms_slot = TERMS_MOST * TY;
@@ -70,10 +70,10 @@ template <class S> struct place {
 
   __device__ __forceinline__ place(const kernel_args &a, const wave &w, const job<S> &mine) {
     x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
-    own = (REACH + y) * S::pitch + x, in_tile = y * S::tile_x + x;
-    left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * REACH, REACH};
+    own = (RADIUS + y) * S::pitch + x, in_tile = y * S::tile_x + x;
+    left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * RADIUS, RADIUS};
     right =
-        x + PACK < S::tile_x ? beside{own + PACK, S::pitch} : beside{S::plane + S::side + y * REACH, REACH};
+        x + PACK < S::tile_x ? beside{own + PACK, S::pitch} : beside{S::plane + S::side + y * RADIUS, RADIUS};
     rows = min(a.ny - mine.y, w.tile_y) - y, lanes = a.nx - (mine.x + x);
   }
 };
@@ -82,13 +82,13 @@ template <class S> struct place {
 template <class S>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
                                          const float *slot, const place<S> &own, const kernel_args &a) {
-  float row[S::rows][PACK + 2 * REACH];
+  float row[S::rows][PACK + 2 * RADIUS];
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
     load(row[j], slot + own.left.at + j * own.left.pitch);
-    load(row[j] + REACH + PACK, slot + own.right.at + j * own.right.pitch);
+    load(row[j] + RADIUS + PACK, slot + own.right.at + j * own.right.pitch);
 #pragma unroll
-    for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
+    for (int i = 0; i < PACK; i++) row[j][RADIUS + i] = u[j][i];
   }
   star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
@@ -200,16 +200,16 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   __syncthreads();
 
   const place<S> own(a, w, mine);
-  float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * REACH) * (ptrdiff_t)a.plane +
+  float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * RADIUS) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
   const packed_terms terms(a, w.terms, mine.x + own.x, own.y);
   const int warps = (int)blockDim.x / 32;
-  float sums[2 * REACH][S::rows][PACK] = {};
+  float sums[2 * RADIUS][S::rows][PACK] = {};
   int until_fetch =
       threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
-    if (early && i == REACH) {
+    if (early && i == RADIUS) {
       await_and_admit(w);
       if (threadIdx.x == 0) fill.first_operands();
     }
@@ -227,8 +227,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     star::arrive<S>(done, sums, u, a);
     if (mine.owns(i)) add_arms(sums[4], u, slot, own, a);
     if (S::needs_centre) {
-      float *centres = at.centres + i % REACH * S::tile + own.in_tile; /* this thread's alone */
-      if (i >= 2 * REACH) {
+      float *centres = at.centres + i % RADIUS * S::tile + own.in_tile; /* this thread's alone */
+      if (i >= 2 * RADIUS) {
         const turn<S::operand_stages> o = mine.operands(i);
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       }
     }
     release(at.empty + t.slot);
-    if (i >= 2 * REACH) store<S>(to, done, own.rows, own.lanes, a.pitch);
+    if (i >= 2 * RADIUS) store<S>(to, done, own.rows, own.lanes, a.pitch);
     if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }

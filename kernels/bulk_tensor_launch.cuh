@@ -57,8 +57,8 @@ inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const tensor &t,
 /* u of planes [z_begin, z_end), with ghosts. */
 inline tensor with_ghosts(const kernel_args &a, int z_begin, int z_end) {
   const ptrdiff_t plane = (ptrdiff_t)a.plane,
-                  first = z_begin * plane - REACH * (plane + (ptrdiff_t)a.pitch + 1);
-  const size_t ghosts = 2 * REACH, nx = (size_t)a.nx, ny = (size_t)a.ny, nz = (size_t)(z_end - z_begin);
+                  first = z_begin * plane - RADIUS * (plane + (ptrdiff_t)a.pitch + 1);
+  const size_t ghosts = 2 * RADIUS, nx = (size_t)a.nx, ny = (size_t)a.ny, nz = (size_t)(z_end - z_begin);
   return {a.in + first, nx + ghosts, ny + ghosts, nz + ghosts, a.pitch, a.plane};
 }
 
@@ -68,8 +68,8 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
   const tensor u = with_ghosts(*a, a->z_begin, a->z_end);
   const box tile = {v.tile_x, tile_y};
-  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + 2 * REACH});
-  if (status == cudaSuccess) status = make_map(e, &m->side, u, {REACH, tile_y});
+  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + 2 * RADIUS});
+  if (status == cudaSuccess) status = make_map(e, &m->side, u, {RADIUS, tile_y});
   if (status == cudaSuccess && v.equation == EQUATION_WAVE)
     status = make_map(e, &m->before, {a->out + first, nx, ny, nz, a->pitch, a->plane}, tile);
   if (status == cudaSuccess && v.equation != EQUATION_JACOBI && a->medium)
@@ -83,7 +83,7 @@ template <class S, bool LAYERED> star::variant variant_of() {
 }
 
 inline row_ends ends_of(const kernel_args *a, int tile_x, const row_terms &terms) {
-  const int right = star::ceil_div(a->nx, tile_x) * tile_x + REACH, outside = 2 * REACH;
+  const int right = star::ceil_div(a->nx, tile_x) * tile_x + RADIUS, outside = 2 * RADIUS;
   return {terms.lo ? -outside : 0, terms.hi ? right + outside : right};
 }
 
@@ -192,7 +192,7 @@ inline unsigned steps_of(const cutting &c, const z_cut &z, int first, int end) {
   for (int job = first, next; job < end; job = next) {
     const int chunk = job / c.tiles;
     next = std::min(end, (chunk + 1) * c.tiles);
-    steps += (unsigned)((next - job) * (z.count(chunk) + 2 * REACH));
+    steps += (unsigned)((next - job) * (z.count(chunk) + 2 * RADIUS));
   }
   return steps;
 }

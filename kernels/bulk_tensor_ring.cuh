@@ -9,8 +9,6 @@
 
 namespace bulk_tensor {
 
-using star::REACH;
-
 /* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of `before` and `medium`, 0 of `terms`. */
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
@@ -96,13 +94,13 @@ template <class S> struct job {
   __device__ __forceinline__ job(const kernel_args &a, const wave &w) {
     const int j = w.first + (int)blockIdx.x, tile = j % w.tiles;
     x = tile % w.tiles_x * S::tile_x, y = tile / w.tiles_x * w.tile_y;
-    z = w.z.begin(j / w.tiles), planes = w.z.count(j / w.tiles), steps = planes + 2 * REACH;
+    z = w.z.begin(j / w.tiles), planes = w.z.count(j / w.tiles), steps = planes + 2 * RADIUS;
   }
   /* Is the plane of this step an output plane? If not, it only adds to sums in z. */
-  __device__ __forceinline__ bool owns(int step) const { return step >= REACH && step < planes + REACH; }
+  __device__ __forceinline__ bool owns(int step) const { return step >= RADIUS && step < planes + RADIUS; }
   /* Where the operands lie that finish the output plane of this step: computed, since to keep it takes two registers. */
   static __device__ __forceinline__ turn<S::operand_stages> operands(int step) {
-    return turn<S::operand_stages>::of(step - 2 * REACH);
+    return turn<S::operand_stages>::of(step - 2 * RADIUS);
   }
 };
 
@@ -136,12 +134,12 @@ template <class S, bool LAYERED> struct filler {
   /* What a warp does whose turn it is. */
   __device__ __forceinline__ void next(int step, turn<S::stages> t) const {
     plane(step + S::ahead, t.after(S::ahead));
-    if (reads_operands && step >= 2 * REACH) operands(step + S::operand_ahead);
+    if (reads_operands && step >= 2 * RADIUS) operands(step + S::operand_ahead);
   }
 
   /* Operands of the first output planes. */
   __device__ __forceinline__ void first_operands() const {
-    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * REACH + i);
+    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * RADIUS + i);
   }
 
   /* Fetches the plane of u of this step, with its halo where it is an output plane. */
@@ -149,17 +147,17 @@ template <class S, bool LAYERED> struct filler {
     if (step >= mine.steps) return;
     float *slot = at.ring + t.slot * S::slot;
     barrier *full = at.full + t.slot;
-    const int right_x = mine.x + REACH + S::tile_x;
+    const int right_x = mine.x + RADIUS + S::tile_x;
     const int left_box = LAYERED && mine.x == 0 ? w.ends.left_box : mine.x,
               right_box = LAYERED && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
     wait(at.empty + t.slot, t.parity ^ 1);
     const int z = mine.z + step;
-    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * REACH) +
-                                                  (mine.owns(step) ? 2 * REACH * w.tile_y : 0)));
-    copy_box(slot, &m.plane, mine.x + REACH, mine.y, z, full);
+    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * RADIUS) +
+                                                  (mine.owns(step) ? 2 * RADIUS * w.tile_y : 0)));
+    copy_box(slot, &m.plane, mine.x + RADIUS, mine.y, z, full);
     if (!mine.owns(step)) return;
-    copy_box(slot + S::plane, &m.side, left_box, mine.y + REACH, z, full);
-    copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + REACH, z, full);
+    copy_box(slot + S::plane, &m.side, left_box, mine.y + RADIUS, z, full);
+    copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + RADIUS, z, full);
   }
 
   /* Fetches what finishing the output plane of this step takes besides u. */
@@ -169,7 +167,7 @@ template <class S, bool LAYERED> struct filler {
     float *slot = at.operands + t.slot * S::operand_slot;
     barrier *full = at.operands_full + t.slot;
     wait(at.operands_empty + t.slot, t.parity ^ 1);
-    const int plane = step - 2 * REACH, count = boxes.medium + (S::equation == EQUATION_WAVE);
+    const int plane = step - 2 * RADIUS, count = boxes.medium + (S::equation == EQUATION_WAVE);
     arrive_and_expect(full, (int)sizeof(float) * w.tile_y * (S::tile_x * count + boxes.columns));
     if (boxes.medium) copy_box(slot, &m.medium, mine.x, mine.y, mine.z + plane, full);
     if (S::equation == EQUATION_WAVE)

@@ -31,13 +31,12 @@ template <class S> struct row_piece {
   ptrdiff_t from;
 
   __device__ __forceinline__ row_piece(const kernel_args &a, const star::place<S> &tile, int row, int z) {
-    const int y = row - star::REACH;
+    const int y = row - RADIUS;
     const bool own = y >= 0 && y < S::tile_y, plane_needs_halo = tile.owns(z);
-    const int reach = own && plane_needs_halo ? star::REACH : 0; /* in x */
-    const bool exists =
-        y < S::tile_y + star::REACH && tile.y + y < a.ny + star::REACH && z < tile.z_end + star::REACH;
+    const int reach = own && plane_needs_halo ? RADIUS : 0; /* in x */
+    const bool exists = y < S::tile_y + RADIUS && tile.y + y < a.ny + RADIUS && z < tile.z_end + RADIUS;
     const int floats = min(S::tile_x, a.nx - tile.x) + 2 * reach;
-    to = row * S::pitch + star::REACH - reach;
+    to = row * S::pitch + RADIUS - reach;
     from = (ptrdiff_t)y * (ptrdiff_t)a.pitch - reach;
     bytes = exists && (own || plane_needs_halo) ? (floats + star::PACK - 1) / star::PACK * (int)sizeof(float4)
                                                 : 0;
@@ -47,7 +46,7 @@ template <class S> struct row_piece {
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
-  constexpr int WARPS = S::threads / 32, ROWS_A_WARP = (S::tile_y + 2 * star::REACH + WARPS - 1) / WARPS;
+  constexpr int WARPS = S::threads / 32, ROWS_A_WARP = (S::tile_y + 2 * RADIUS + WARPS - 1) / WARPS;
   constexpr int AHEAD = S::stages - 1, LATER = (AHEAD - 1) * ROWS_A_WARP;
   static_assert(AHEAD >= 2 && LATER <= 8, "wait_prior counts up to 8 groups");
   extern __shared__ __align__(16) float ring[];
@@ -64,10 +63,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
                        cuda::aligned_size_t<16>(row.bytes));
     }
   };
-  const int first = tile.z_begin - star::REACH;
+  const int first = tile.z_begin - RADIUS;
   for (int i = 0; i < AHEAD; i++) prefetch(first + i, i);
 
-  for (int z = first, slot = 0; z < tile.z_end + star::REACH; z++) {
+  for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
     cg::wait_prior<LATER>(block);
     prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
     points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);

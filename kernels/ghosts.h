@@ -5,8 +5,6 @@
 
 #include "kernel.h"
 
-enum { GHOST_REACH = 4 };
-
 #ifdef __CUDACC__
 #define GHOSTS_INLINE static __host__ __device__ __forceinline__
 #else
@@ -15,8 +13,8 @@ enum { GHOST_REACH = 4 };
 
 /* Do points with index i of n along an axis have an image, or are they held? lo, hi: the rules of the axis' faces. */
 GHOSTS_INLINE int ghosts_touch(int i, int n, int lo, int hi) {
-  return (lo != GHOST_KEEP && (i <= GHOST_REACH || (lo == GHOST_WRAP && i >= n - GHOST_REACH))) ||
-         (hi != GHOST_KEEP && (i >= n - 1 - GHOST_REACH || (hi == GHOST_WRAP && i < GHOST_REACH)));
+  return (lo != GHOST_KEEP && (i <= RADIUS || (lo == GHOST_WRAP && i >= n - RADIUS))) ||
+         (hi != GHOST_KEEP && (i >= n - 1 - RADIUS || (hi == GHOST_WRAP && i < RADIUS)));
 }
 
 /* Is point i of n on a face whose points are held 0? */
@@ -34,13 +32,12 @@ typedef struct ghosts_axis {
 GHOSTS_INLINE void ghosts_store_axis(float *at, ghosts_axis a, int i, float value) {
   const int mirror = a.n - 1 - i;
   if (a.lo == GHOST_WRAP) {
-    if (i >= a.n - GHOST_REACH) at[-a.n * a.stride] = value;
-    if (i < GHOST_REACH) at[a.n * a.stride] = value;
+    if (i >= a.n - RADIUS) at[-a.n * a.stride] = value;
+    if (i < RADIUS) at[a.n * a.stride] = value;
     return;
   }
-  if (a.lo != GHOST_KEEP && i >= 1 && i <= GHOST_REACH)
-    at[-2 * i * a.stride] = a.lo == GHOST_ODD ? -value : value;
-  if (a.hi != GHOST_KEEP && mirror >= 1 && mirror <= GHOST_REACH)
+  if (a.lo != GHOST_KEEP && i >= 1 && i <= RADIUS) at[-2 * i * a.stride] = a.lo == GHOST_ODD ? -value : value;
+  if (a.hi != GHOST_KEEP && mirror >= 1 && mirror <= RADIUS)
     at[2 * mirror * a.stride] = a.hi == GHOST_ODD ? -value : value;
 }
 

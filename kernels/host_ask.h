@@ -9,12 +9,11 @@
  * its share of them. */
 static inline void ask_tile_below(asked *to, const kernel_args *a, int i, int rows) {
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
-  const float *const from[] = {a->in + GROUP * plane - GHOST_REACH * row,
-                               a->in + (GROUP + GHOST_REACH) * plane,
+  const float *const from[] = {a->in + GROUP * plane - RADIUS * row, a->in + (GROUP + RADIUS) * plane,
                                a->medium ? a->medium + GROUP * plane : NULL};
-  const int all = (a->medium ? 3 : 2) * GHOST_REACH, end = all * (i + 1) / rows;
+  const int all = (a->medium ? 3 : 2) * RADIUS, end = all * (i + 1) / rows;
   for (int n = all * i / rows; n < end && to->count < ASKED_MOST; n++)
-    to->from[to->count++] = from[n / GHOST_REACH] + (n % GHOST_REACH - i) * row;
+    to->from[to->count++] = from[n / RADIUS] + (n % RADIUS - i) * row;
 }
 
 /* What row y of block `b` asks for. In a launch by itself the last rows ask for the first ones of the next column or
@@ -23,7 +22,7 @@ static inline void ask_tile_below(asked *to, const kernel_args *a, int i, int ro
 static inline asked asked_at(const sweep *s, block b, int z, int y) {
   const kernel_args *a = s->args;
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
-  const int rows = b.y_end - b.y_begin, i = y - b.y_begin, beside = 2 * GHOST_REACH * i / rows;
+  const int rows = b.y_end - b.y_begin, i = y - b.y_begin, beside = 2 * RADIUS * i / rows;
   const ptrdiff_t turn = i < rows - s->ahead_rows ? 0 : b.turn - rows * row;
   asked to = {.count = 0};
   for (int k = 0; k < AHEAD_STREAMS; k++)
@@ -33,12 +32,11 @@ static inline asked asked_at(const sweep *s, block b, int z, int y) {
     if (lowest && b.y_begin > 0) ask_tile_below(&to, a, i, rows);
     return to;
   }
-  if (2 * GHOST_REACH * (i + 1) / rows > beside)
-    to.from[to.count++] =
-        a->in + GHOST_REACH * plane + (beside - GHOST_REACH - i + (beside < GHOST_REACH ? 0 : rows)) * row;
+  if (2 * RADIUS * (i + 1) / rows > beside)
+    to.from[to.count++] = a->in + RADIUS * plane + (beside - RADIUS - i + (beside < RADIUS ? 0 : rows)) * row;
   if (z == s->share.z_begin) {
-    to.from[to.count++] = s->ahead.stream[0] - 2 * GHOST_REACH * plane;
-    to.from[to.count++] = s->ahead.stream[0] - GHOST_REACH * plane + GHOST_REACH * row;
+    to.from[to.count++] = s->ahead.stream[0] - 2 * RADIUS * plane;
+    to.from[to.count++] = s->ahead.stream[0] - RADIUS * plane + RADIUS * row;
   }
   return to;
 }

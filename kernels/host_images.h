@@ -60,7 +60,7 @@ typedef struct sweep {
   ghost_line left, right;
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
   int x_count;
-  x_image x_images[2 * GHOST_REACH];
+  x_image x_images[2 * RADIUS];
 } sweep;
 
 /* Images along y and z of the points of one row. */
@@ -86,12 +86,12 @@ static inline int images_of(image to[2], int i, int n, ptrdiff_t stride, int lo,
   const int mirror = n - 1 - i;
   int count = 0;
   if (lo == GHOST_WRAP) {
-    if (i >= n - GHOST_REACH) to[count++] = (image){-n * stride, false};
-    if (i < GHOST_REACH) to[count++] = (image){n * stride, false};
+    if (i >= n - RADIUS) to[count++] = (image){-n * stride, false};
+    if (i < RADIUS) to[count++] = (image){n * stride, false};
     return count;
   }
-  if (lo != GHOST_KEEP && i >= 1 && i <= GHOST_REACH) to[count++] = (image){-2 * i * stride, lo == GHOST_ODD};
-  if (hi != GHOST_KEEP && mirror >= 1 && mirror <= GHOST_REACH)
+  if (lo != GHOST_KEEP && i >= 1 && i <= RADIUS) to[count++] = (image){-2 * i * stride, lo == GHOST_ODD};
+  if (hi != GHOST_KEEP && mirror >= 1 && mirror <= RADIUS)
     to[count++] = (image){2 * mirror * stride, hi == GHOST_ODD};
   return count;
 }
@@ -104,11 +104,11 @@ static inline void find_ghost_lines(sweep *s, int lanes) {
   s->left = (ghost_line){lo != GHOST_KEEP, lo == GHOST_ODD, -LINE, wrap ? last : 0, 0, {0}};
   s->right = (ghost_line){hi != GHOST_KEEP, hi == GHOST_ODD, a->nx, wrap ? 0 : last, 0, {0}};
   /* Ghosts nx + r and r - 4 are images of r and nx - 4 + r where it wraps, else of nx - 2 - r and 4 - r. */
-  for (int r = 0; r < GHOST_REACH; r++) {
+  for (int r = 0; r < RADIUS; r++) {
     s->right.from[r] = wrap ? r : lanes - 2 - r;
-    s->left.from[LINE - GHOST_REACH + r] = wrap ? lanes - GHOST_REACH + r : GHOST_REACH - r;
+    s->left.from[LINE - RADIUS + r] = wrap ? lanes - RADIUS + r : RADIUS - r;
     s->right.kept |= 1u << r;
-    s->left.kept |= 1u << (LINE - GHOST_REACH + r);
+    s->left.kept |= 1u << (LINE - RADIUS + r);
   }
 }
 
@@ -118,10 +118,10 @@ static inline void find_x_images(sweep *s, int lanes) {
   const int nx = a->nx, lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
   s->x_middle_end = nx;
   if (lo == GHOST_KEEP && hi == GHOST_KEEP) return;
-  s->x_middle_begin = GHOST_REACH + 1;
-  s->x_middle_end = nx - GHOST_REACH - 1;
-  if (lanes > GHOST_REACH) find_ghost_lines(s, lanes);
-  s->whole = lanes > GHOST_REACH && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
+  s->x_middle_begin = RADIUS + 1;
+  s->x_middle_end = nx - RADIUS - 1;
+  if (lanes > RADIUS) find_ghost_lines(s, lanes);
+  s->whole = lanes > RADIUS && nx % LINE == 0 && nx + 2 * LINE <= (int)a->pitch;
   for (int x = 0; x < nx; x++) {
     image to[2];
     int count = images_of(to, x, nx, 1, lo, hi);

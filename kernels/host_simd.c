@@ -26,7 +26,7 @@ enum {
 
 /* Runs one instruction set's sweep over the blocks of a share. */
 typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
-static void for_each_block(sweep *s, int lanes, host_share share, sweep_block *run) {
+static void simd_each_block(sweep *s, int lanes, host_share share, sweep_block *run) {
   const kernel_args *a = s->args;
   find_x_images(s, lanes);
   s->share = share;
@@ -39,15 +39,15 @@ static void for_each_block(sweep *s, int lanes, host_share share, sweep_block *r
 }
 
 /* May a launch be too large to be found in the cache by the next one? */
-static bool is_large(const kernel_args *a) {
+static bool simd_is_large(const kernel_args *a) {
   return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
 }
 
 /* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
-static void launch_share(sweep s, enum host_form form, enum equation equation, int lanes, int part, int parts,
-                         sweep_block *run) {
+static void simd_launch_share(sweep s, enum host_form form, enum equation equation, int lanes, int part,
+                              int parts, sweep_block *run) {
   const kernel_args *a = s.args;
-  s.large = form != HOST_CACHED && is_large(a);
+  s.large = form != HOST_CACHED && simd_is_large(a);
   s.columns = form == HOST_COLUMNS;
   s.ahead_rows = PREFETCH_ROWS;
   const size_t rows = (size_t)s.ahead_rows * a->pitch;
@@ -56,7 +56,7 @@ static void launch_share(sweep s, enum host_form form, enum equation equation, i
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;
   if (equation == EQUATION_WAVE) s.ahead.stream[1] = a->out + rows;
   if (equation != EQUATION_JACOBI && a->medium) s.ahead.stream[2] = a->medium + rows;
-  for_each_block(&s, lanes, host_share_of(a, part, parts), run);
+  simd_each_block(&s, lanes, host_share_of(a, part, parts), run);
 }
 
 /* Everything in one function makes the sweep fast; a sanitizer's checks make such functions take gcc minutes. */
@@ -178,9 +178,9 @@ static void launch_share(sweep s, enum host_form form, enum equation equation, i
 #define leave()                    ((void)0)
 #define settle(v)                  ((void)0)
 #define VECTORS                    1
-#define X_LOADS(vectors)           (2 * GHOST_REACH + 1)
-#define vec_x_load(u, i)           vec_load((u) + (i)-GHOST_REACH)
-#define vec_x_pair(x, i, r)        vec_add(x[i + GHOST_REACH - (r)], x[i + GHOST_REACH + (r)])
+#define X_LOADS(vectors)           (2 * RADIUS + 1)
+#define vec_x_load(u, i)           vec_load((u) + (i)-RADIUS)
+#define vec_x_pair(x, i, r)        vec_add(x[i + RADIUS - (r)], x[i + RADIUS + (r)])
 #include "host_simd_body.h"
 
 #define FORM(form, isa)                                                                                      \
@@ -222,7 +222,7 @@ KERNELS(jacobi, EQUATION_JACOBI)
 KERNELS(heat, EQUATION_HEAT)
 KERNELS(wave, EQUATION_WAVE)
 
-static int layers_pieces(const void *args, int shares) {
+static int simd_layers_pieces(const void *args, int shares) {
   return host_share_pieces(&((const absorb_args *)args)->field, shares);
 }
 
@@ -233,7 +233,7 @@ static int layers_pieces(const void *args, int shares) {
   const operation wave_host_##kernel##_layers = {.name = #kernel,                                            \
                                                  .args_bytes = sizeof(absorb_args),                          \
                                                  .host = launch_layers_##form,                               \
-                                                 .pieces = layers_pieces};
+                                                 .pieces = simd_layers_pieces};
 LAYERS(simd, HOST_SIMD)
 LAYERS(simd_cached, HOST_CACHED)
 LAYERS(simd_columns, HOST_COLUMNS)

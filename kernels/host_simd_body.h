@@ -340,7 +340,7 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
 
 #define FORM(name, form, equation)                                                                           \
   static void ISA(name##_##form)(const kernel_args *a, int part, int parts) {                                \
-    launch_share((sweep){.args = a}, form, equation, LANES, part, parts, ISA(name##_block));                 \
+    simd_launch_share((sweep){.args = a}, form, equation, LANES, part, parts, ISA(name##_block));            \
   }
 #define EQUATION(name, equation)                                                                             \
   TARGET static void ISA(name##_block)(const sweep *s, block b, int z_begin, int z_end) {                    \
@@ -351,7 +351,7 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
   FORM(name, HOST_COLUMNS, equation)                                                                         \
   static void ISA(name##_share)(const kernel_args *a, host_share share, host_ahead ahead) {                  \
     sweep s = {.args = a, .ahead = ahead};                                                                   \
-    for_each_block(&s, LANES, share, ISA(name##_block));                                                     \
+    simd_each_block(&s, LANES, share, ISA(name##_block));                                                    \
   }
 EQUATION(jacobi, EQUATION_JACOBI)
 EQUATION(heat, EQUATION_HEAT)
@@ -364,15 +364,15 @@ TARGET static void ISA(wave_layers_block)(const sweep *s, block b, int z_begin, 
 #define LAYERS_FORM(form)                                                                                    \
   static void ISA(wave_layers_##form)(const void *args, int part, int parts) {                               \
     const absorb_args *a = args;                                                                             \
-    launch_share((sweep){.args = &a->field, .layers = a}, form, EQUATION_WAVE, LANES, part, parts,           \
-                 ISA(wave_layers_block));                                                                    \
+    simd_launch_share((sweep){.args = &a->field, .layers = a}, form, EQUATION_WAVE, LANES, part, parts,      \
+                      ISA(wave_layers_block));                                                               \
   }
 LAYERS_FORM(HOST_SIMD)
 LAYERS_FORM(HOST_CACHED)
 LAYERS_FORM(HOST_COLUMNS)
 static void ISA(wave_layers_share)(const absorb_args *a, host_share share, host_ahead ahead) {
   sweep s = {.args = &a->field, .layers = a, .ahead = ahead};
-  for_each_block(&s, LANES, share, ISA(wave_layers_block));
+  simd_each_block(&s, LANES, share, ISA(wave_layers_block));
 }
 
 #undef EQUATION

@@ -19,7 +19,7 @@ namespace images {
 
 enum {
   PACK = 4 /* points in x that one thread moves */,
-  DEPTHS = GHOST_REACH + 1 /* from the face's own point on */
+  DEPTHS = RADIUS + 1 /* from the face's own point on */
 };
 
 /* The faces with images of points in the planes of a launch. */
@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(BLOCK)
 /* Images in z of a pack in plane z, of `lanes` points. */
 static __device__ __forceinline__ void store_in_z(const kernel_args &a, float *at, int z, int lanes) {
   const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI], mirror = a.nz - 1 - z;
-  const bool low = lo != GHOST_KEEP && z >= 1 && z <= GHOST_REACH,
-             high = hi != GHOST_KEEP && mirror >= 1 && mirror <= GHOST_REACH,
+  const bool low = lo != GHOST_KEEP && z >= 1 && z <= RADIUS,
+             high = hi != GHOST_KEEP && mirror >= 1 && mirror <= RADIUS,
              is_held = ghosts_held(z, a.nz, lo, hi);
   float v[PACK] = {}, image[PACK];
   if (!low && !high && !is_held) return;

@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+enum { RADIUS = 4 }; /* reach of the star along each axis, points: ghosts beyond each face */
 enum equation { EQUATION_JACOBI, EQUATION_HEAT, EQUATION_WAVE, EQUATION_COUNT };
 enum face { FACE_X_LO, FACE_X_HI, FACE_Y_LO, FACE_Y_HI, FACE_Z_LO, FACE_Z_HI, FACE_COUNT };
 /* What the 4 ghosts beyond a face of the slab hold after a launch. */

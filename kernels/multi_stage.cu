@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const star::copier<S> copies(a, tile, (int)threadIdx.x);
   star::points<S> points(a, tile, (int)threadIdx.x);
 
-  const int first = tile.z_begin - star::REACH, last = tile.z_end + star::REACH;
+  const int first = tile.z_begin - RADIUS, last = tile.z_end + RADIUS;
   for (int z = first, next = first, slot = 0, fill = 0; z < last; z++) {
     for (; next < last && next < z + AHEAD; next++) {
       pipe.producer_acquire();

@@ -13,13 +13,13 @@ cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cu
 #endif
 
 /* Stores own point (z, y, x) of a->out again: its images, and 0 where it is held. */
-static void ghosts_renew(const kernel_args *a, int z, int y, int x) {
+static void operation_renew(const kernel_args *a, int z, int y, int x) {
   ghosts_store(a, z, y, x, a->out[(ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x]);
 }
 
 /* Must every point of row (z, y) be stored again, since it is held or has an image along y or z? In other rows only
- * points near the ends can have images (ghosts_end_points). */
-static int ghosts_whole_row(const kernel_args *a, int z, int y) {
+ * points near the ends can have images (operation_end_points). */
+static int operation_whole_row(const kernel_args *a, int z, int y) {
   const unsigned char *g = a->ghosts;
   return ghosts_touch(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]) ||
          ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);
@@ -27,36 +27,36 @@ static int ghosts_whole_row(const kernel_args *a, int z, int y) {
 
 /* How many points at the two ends of a row may have images in x, both ends together: at most nx, 0 without rules in
  * x. */
-static int ghosts_end_points(const kernel_args *a) {
-  const int both = 2 * (GHOST_REACH + 1);
+static int operation_end_points(const kernel_args *a) {
+  const int both = 2 * (RADIUS + 1);
   if (a->ghosts[FACE_X_LO] == GHOST_KEEP && a->ghosts[FACE_X_HI] == GHOST_KEEP) return 0;
   return a->nx < both ? a->nx : both;
 }
 
 /* x of end point i. */
-static int ghosts_end_point(const kernel_args *a, int i) {
-  return i <= GHOST_REACH ? i : a->nx - ghosts_end_points(a) + i;
+static int operation_end_point(const kernel_args *a, int i) {
+  return i <= RADIUS ? i : a->nx - operation_end_points(a) + i;
 }
 
-static void ghosts_host(const void *args, int part, int parts) {
+static void operation_ghosts_host(const void *args, int part, int parts) {
   const kernel_args *a = args;
   const host_share share = host_share_of(a, part, parts);
-  const int ends = ghosts_end_points(a);
+  const int ends = operation_end_points(a);
   for (int z = share.z_begin; z < share.z_end; z++)
     for (int y = share.y_begin; y < share.y_end; y++)
-      if (ghosts_whole_row(a, z, y))
-        for (int x = 0; x < a->nx; x++) ghosts_renew(a, z, y, x);
+      if (operation_whole_row(a, z, y))
+        for (int x = 0; x < a->nx; x++) operation_renew(a, z, y, x);
       else
-        for (int i = 0; i < ends; i++) ghosts_renew(a, z, y, ghosts_end_point(a, i));
+        for (int i = 0; i < ends; i++) operation_renew(a, z, y, operation_end_point(a, i));
 }
 
-static void inject_host(const void *args, int part, int parts) {
+static void operation_inject_host(const void *args, int part, int parts) {
   const inject_args *a = args;
   const int end = host_share_begin(a->count, part + 1, parts);
   for (int i = host_share_begin(a->count, part, parts); i < end; i++) inject_point(a, i);
 }
 
-static void sample_host(const void *args, int part, int parts) {
+static void operation_sample_host(const void *args, int part, int parts) {
   const sample_args *a = args;
   const int end = host_share_begin(a->count, part + 1, parts);
   for (int i = host_share_begin(a->count, part, parts); i < end; i++) a->samples[i] = sample_point(a, i);
@@ -64,10 +64,12 @@ static void sample_host(const void *args, int part, int parts) {
 
 #define OPERATION(what, type, on_host, on_cuda)                                                              \
   { .name = what, .args_bytes = sizeof(type), .host = on_host, .cuda = CUDA(on_cuda) }
-const operation operation_ghosts = OPERATION("ghosts", kernel_args, ghosts_host, operation_ghosts_cuda);
+const operation operation_ghosts =
+    OPERATION("ghosts", kernel_args, operation_ghosts_host, operation_ghosts_cuda);
 const operation operation_inject =
-    OPERATION("point sources", inject_args, inject_host, operation_inject_cuda);
-const operation operation_sample = OPERATION("receivers", sample_args, sample_host, operation_sample_cuda);
+    OPERATION("point sources", inject_args, operation_inject_host, operation_inject_cuda);
+const operation operation_sample =
+    OPERATION("receivers", sample_args, operation_sample_host, operation_sample_cuda);
 const operation operation_statistics = {.name = "statistics",
                                         .args_bytes = sizeof(statistics_args),
                                         .host = statistics_host_units,

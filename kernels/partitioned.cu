@@ -26,7 +26,7 @@ static __device__ __forceinline__ void copy_planes(const kernel_args &a, const s
                                                    float *ring,
                                                    cuda::pipeline<cuda::thread_scope_block> &pipe) {
   const star::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
-  for (int z = tile.z_begin - star::REACH, slot = 0; z < tile.z_end + star::REACH; z++) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.producer_acquire();
     copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
                 [&](float4 *to, const float4 *from, bool) {
@@ -44,7 +44,7 @@ static __device__ __forceinline__ void add_planes(const kernel_args &a, const st
                                                   const float *ring,
                                                   cuda::pipeline<cuda::thread_scope_block> &pipe) {
   star::points<S> points(a, tile, (int)threadIdx.x);
-  for (int z = tile.z_begin - star::REACH, slot = 0; z < tile.z_end + star::REACH; z++) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.consumer_wait();
     points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();

@@ -13,7 +13,6 @@ namespace cg = cooperative_groups;
 namespace persistent {
 
 using star::PACK;
-using star::REACH;
 
 enum { LANES = 32, ROWS = 8, THREADS = LANES * ROWS, TILE_X = LANES * PACK, BLOCKS = 2 /* an SM */ };
 constexpr unsigned long long PATIENCE = 60ull * 1000 * 1000 * 1000; /* ns to wait for a neighbour */
@@ -75,34 +74,34 @@ static __device__ __forceinline__ void store_everywhere(const kernel_args &a, co
   if (c.images && has_images(a, p)) {
     for (int i = 0; i < PACK && i < lanes; i++) ghosts_store(&a, p.z, p.y, p.x + i, v[i]);
     for (int side = 0; side < 2; side++) { /* what is held 0 here is 0 there too */
-      const int ghost = side ? p.z - (a.nz - REACH) : p.z;
-      if (c.remote[side] && ghost >= 0 && ghost < REACH)
+      const int ghost = side ? p.z - (a.nz - RADIUS) : p.z;
+      if (c.remote[side] && ghost >= 0 && ghost < RADIUS)
         for (int i = 0; i < PACK && i < lanes; i++) c.remote[side][plane * ghost + at + i] = to[i];
     }
     return;
   }
   store_lanes(to, v, lanes);
-  if (c.remote[0] && p.z < REACH) store_lanes(c.remote[0] + plane * p.z + at, v, lanes);
-  if (c.remote[1] && p.z >= a.nz - REACH)
-    store_lanes(c.remote[1] + plane * (p.z - (a.nz - REACH)) + at, v, lanes);
+  if (c.remote[0] && p.z < RADIUS) store_lanes(c.remote[0] + plane * p.z + at, v, lanes);
+  if (c.remote[1] && p.z >= a.nz - RADIUS)
+    store_lanes(c.remote[1] + plane * (p.z - (a.nz - RADIUS)) + at, v, lanes);
 }
 
 /* Adds the arms in x and y of the four points at `own`, which are u. */
 static __device__ __forceinline__ void add_arms(float sum[PACK], const float u[PACK], const float *own,
                                                 const kernel_args &a) {
-  float row[PACK + 2 * REACH], up[PACK], down[PACK];
-  star::load(row, own - REACH);
-  star::load(row + REACH + PACK, own + PACK);
+  float row[PACK + 2 * RADIUS], up[PACK], down[PACK];
+  star::load(row, own - RADIUS);
+  star::load(row + RADIUS + PACK, own + PACK);
 #pragma unroll
-  for (int i = 0; i < PACK; i++) row[REACH + i] = u[i];
+  for (int i = 0; i < PACK; i++) row[RADIUS + i] = u[i];
 #pragma unroll
-  for (int r = 1; r <= REACH; r++) {
+  for (int r = 1; r <= RADIUS; r++) {
     star::load(up, own - r * (ptrdiff_t)a.pitch);
     star::load(down, own + r * (ptrdiff_t)a.pitch);
 #pragma unroll
     for (int i = 0; i < PACK; i++) {
       sum[i] = __fmaf_rn(a.wy[r], __fadd_rn(up[i], down[i]), sum[i]);
-      sum[i] = __fmaf_rn(a.wx[r], __fadd_rn(row[REACH + i - r], row[REACH + i + r]), sum[i]);
+      sum[i] = __fmaf_rn(a.wx[r], __fadd_rn(row[RADIUS + i - r], row[RADIUS + i + r]), sum[i]);
     }
   }
 }
@@ -127,15 +126,15 @@ template <enum equation Q>
 static __device__ void march_piece(const kernel_args &a, const copies &c, int y, int x, zspan z) {
   const float *own = a.in + (ptrdiff_t)a.pitch * y + x;
   const ptrdiff_t plane = (ptrdiff_t)a.plane;
-  float sums[2 * REACH][1][PACK] = {}, u[1][PACK], next[PACK], done[1][PACK];
-  star::load(next, own + plane * (z.begin - REACH));
-  for (int p = z.begin - REACH; p < z.end + REACH; p++) {
+  float sums[2 * RADIUS][1][PACK] = {}, u[1][PACK], next[PACK], done[1][PACK];
+  star::load(next, own + plane * (z.begin - RADIUS));
+  for (int p = z.begin - RADIUS; p < z.end + RADIUS; p++) {
 #pragma unroll
     for (int i = 0; i < PACK; i++) u[0][i] = next[i];
-    if (p + 1 < z.end + REACH) star::load(next, own + plane * (p + 1));
+    if (p + 1 < z.end + RADIUS) star::load(next, own + plane * (p + 1));
     star::arrive<one_row>(done, sums, u, a);
     if (p >= z.begin && p < z.end) add_arms(sums[4][0], u[0], own + plane * p, a);
-    if (p - REACH >= z.begin) finish_plane<Q>(a, c, {p - REACH, y, x}, done[0]);
+    if (p - RADIUS >= z.begin) finish_plane<Q>(a, c, {p - RADIUS, y, x}, done[0]);
   }
 }
 
@@ -214,9 +213,9 @@ static void cut_pieces(cutting *c, const persistent_args *p, int blocks) {
   const bool lower = p->remote_counter[0], upper = p->remote_counter[1];
   c->tiles_x = star::ceil_div(a.nx, TILE_X);
   c->tiles = c->tiles_x * star::ceil_div(a.ny, ROWS);
-  c->lo = lower ? (a.nz < 2 * REACH ? a.nz : REACH) : 0;
-  c->hi = upper && a.nz >= 2 * REACH ? a.nz - REACH : a.nz;
-  if (upper && a.nz < 2 * REACH) c->lo = a.nz; /* all of a thin slab is boundary */
+  c->lo = lower ? (a.nz < 2 * RADIUS ? a.nz : RADIUS) : 0;
+  c->hi = upper && a.nz >= 2 * RADIUS ? a.nz - RADIUS : a.nz;
+  if (upper && a.nz < 2 * RADIUS) c->lo = a.nz; /* all of a thin slab is boundary */
   c->boundary = c->tiles * ((c->lo > 0) + (c->hi < a.nz));
   double least = 0;
   for (int planes = 2; planes <= 64; planes++) {

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   star::points<S> points(a, tile, (int)threadIdx.x);
 
   auto prefetch = [&](int z, int slot) {
-    if (z < tile.z_end + star::REACH)
+    if (z < tile.z_end + RADIUS)
       copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
                   [&](float4 *to, const float4 *from, bool part) {
                     copy_pack(to, from, part ? a.nx % star::PACK : star::PACK);
@@ -50,10 +50,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     __pipeline_commit(); /* an empty group too: wait_prior counts groups */
   };
   constexpr int AHEAD = S::stages - 1;
-  const int first = tile.z_begin - star::REACH;
+  const int first = tile.z_begin - RADIUS;
   for (int i = 0; i < AHEAD; i++) prefetch(first + i, i);
 
-  for (int z = first, slot = 0; z < tile.z_end + star::REACH; z++) {
+  for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
     __pipeline_wait_prior(AHEAD - 1);
     __syncthreads();
     prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));

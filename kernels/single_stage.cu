@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const star::copier<S> copies(a, tile, (int)threadIdx.x);
   star::points<S> points(a, tile, (int)threadIdx.x);
 
-  for (int z = tile.z_begin - star::REACH, slot = 0; z < tile.z_end + star::REACH; z++) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.producer_acquire(); /* everyone has released plane z-1 */
     copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
                 [&](float4 *to, const float4 *from, bool) {

@@ -15,21 +15,20 @@
 
 namespace star {
 
-constexpr int REACH = 4; /* of the star, points */
-constexpr int PACK = 4;  /* floats in 16 bytes: what one copy moves, and the points in x a thread owns */
+constexpr int PACK = 4; /* floats in 16 bytes: what one copy moves, and the points in x a thread owns */
 
 /* An equation on tiles of TX x TY points, ROWS rows a thread, STAGES planes in the pipeline (the one at hand
  * and those on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. */
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int HELPERS = 0> struct shape {
   static_assert(TX % 32 == 0 && TY % ROWS == 0, "whole packs, conflict-free rows, whole threads");
   static constexpr enum equation equation = Q;
-  /* Does it read u itself besides the sum? Then the ring keeps each plane for REACH planes more. */
+  /* Does it read u itself besides the sum? Then the ring keeps each plane for RADIUS planes more. */
   static constexpr bool needs_centre = Q != EQUATION_JACOBI;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, stages = STAGES, blocks = BLOCKS,
                        helpers = HELPERS;
   static constexpr int threads_x = TX / PACK, workers = threads_x * (TY / ROWS), threads = workers + HELPERS;
-  static constexpr int pitch = TX + 2 * REACH, slot = pitch * (TY + 2 * REACH); /* floats of a ring slot */
-  static constexpr int slots = STAGES + (needs_centre ? REACH : 0);
+  static constexpr int pitch = TX + 2 * RADIUS, slot = pitch * (TY + 2 * RADIUS); /* floats of a ring slot */
+  static constexpr int slots = STAGES + (needs_centre ? RADIUS : 0);
   static constexpr int packs_x = pitch / PACK, packs = slot / PACK;
   static constexpr size_t shared = sizeof(float) * slots * slot;
 };
@@ -39,9 +38,9 @@ template <class S> __device__ __forceinline__ int slot_after(int slot, int plane
   return slot + planes < S::slots ? slot + planes : slot + planes - S::slots;
 }
 
-/* ... and REACH planes before it: the plane whose sums are finished when the one in `slot` is added. */
+/* ... and RADIUS planes before it: the plane whose sums are finished when the one in `slot` is added. */
 template <class S> __device__ __forceinline__ int centre_slot(int slot) {
-  return S::needs_centre ? slot_after<S>(slot, S::slots - REACH) : slot;
+  return S::needs_centre ? slot_after<S>(slot, S::slots - RADIUS) : slot;
 }
 
 /* Where a block is: its tile's first point and its output planes. */
@@ -84,12 +83,12 @@ template <class S, int THREADS = S::threads> struct copier {
 #pragma unroll
     for (int i = 0; i < copies; i++) {
       const int pack = thread + i * THREADS;
-      const int x = pack % S::packs_x * PACK - REACH, y = pack / S::packs_x - REACH; /* in the tile */
+      const int x = pack % S::packs_x * PACK - RADIUS, y = pack / S::packs_x - RADIUS; /* in the tile */
       const bool in_x = x >= 0 && x < S::tile_x, in_y = y >= 0 && y < S::tile_y;
-      const bool exists = pack < S::packs && tile.x + x < a.nx + REACH && tile.y + y < a.ny + REACH;
+      const bool exists = pack < S::packs && tile.x + x < a.nx + RADIUS && tile.y + y < a.ny + RADIUS;
       all |= (bits)(exists && (in_x || in_y)) << i;
       centre |= (bits)(exists && in_x && in_y) << i;
-      part |= (bits)(tile.x + x + PACK > a.nx + REACH) << i;
+      part |= (bits)(tile.x + x + PACK > a.nx + RADIUS) << i;
       from[i] = y * (int)(a.pitch / PACK) + x / PACK;
     }
   }
@@ -127,24 +126,24 @@ __device__ __forceinline__ void put_points(float *to, const float v[PACK], unsig
 }
 
 /* Adds the arms in x and y to `sum`. `own` is the thread's first point in a slot with rows of `pitch`; its points are
- * in `row`, with REACH neighbours on both sides. */
+ * in `row`, with RADIUS neighbours on both sides. */
 template <int ROWS>
-__device__ __forceinline__ void add_arms_from(float sum[ROWS][PACK], const float row[ROWS][PACK + 2 * REACH],
+__device__ __forceinline__ void add_arms_from(float sum[ROWS][PACK], const float row[ROWS][PACK + 2 * RADIUS],
                                               const float *own, int pitch, const kernel_args &a) {
-  float column[ROWS + 2 * REACH][PACK];
+  float column[ROWS + 2 * RADIUS][PACK];
 #pragma unroll
   for (int j = 0; j < ROWS; j++)
 #pragma unroll
-    for (int i = 0; i < PACK; i++) column[REACH + j][i] = row[j][REACH + i];
+    for (int i = 0; i < PACK; i++) column[RADIUS + j][i] = row[j][RADIUS + i];
 #pragma unroll
-  for (int r = 1; r <= REACH; r++) {
-    load(column[REACH - r], own - r * pitch);
-    load(column[REACH + ROWS - 1 + r], own + (ROWS - 1 + r) * pitch);
+  for (int r = 1; r <= RADIUS; r++) {
+    load(column[RADIUS - r], own - r * pitch);
+    load(column[RADIUS + ROWS - 1 + r], own + (ROWS - 1 + r) * pitch);
 #pragma unroll
     for (int j = 0; j < ROWS; j++)
 #pragma unroll
       for (int i = 0; i < PACK; i++) {
-        const int y = REACH + j, x = REACH + i;
+        const int y = RADIUS + j, x = RADIUS + i;
         sum[j][i] = __fmaf_rn(a.wy[r], __fadd_rn(column[y - r][i], column[y + r][i]), sum[j][i]);
         sum[j][i] = __fmaf_rn(a.wx[r], __fadd_rn(row[j][x - r], row[j][x + r]), sum[j][i]);
       }
@@ -155,13 +154,13 @@ __device__ __forceinline__ void add_arms_from(float sum[ROWS][PACK], const float
 template <class S>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
                                          const float *own, const kernel_args &a) {
-  float row[S::rows][PACK + 2 * REACH];
+  float row[S::rows][PACK + 2 * RADIUS];
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    load(row[j], own + j * S::pitch - REACH);
-    load(row[j] + REACH + PACK, own + j * S::pitch + PACK);
+    load(row[j], own + j * S::pitch - RADIUS);
+    load(row[j] + RADIUS + PACK, own + j * S::pitch + PACK);
 #pragma unroll
-    for (int i = 0; i < PACK; i++) row[j][REACH + i] = u[j][i];
+    for (int i = 0; i < PACK; i++) row[j][RADIUS + i] = u[j][i];
   }
   add_arms_from<S::rows>(sum, row, own, S::pitch, a);
 }
@@ -170,7 +169,7 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
  * were added before this one; planes come in ascending, so this is the order of operations of docs/DESIGN.md.
  * Afterwards `done` is output plane z - 4, each sum has moved up by one, and sums[4], plane z, waits for its arms. */
 template <class S>
-__device__ __forceinline__ void arrive(float done[S::rows][PACK], float sums[2 * REACH][S::rows][PACK],
+__device__ __forceinline__ void arrive(float done[S::rows][PACK], float sums[2 * RADIUS][S::rows][PACK],
                                        const float u[S::rows][PACK], const kernel_args &a) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++)
@@ -233,8 +232,8 @@ __device__ __forceinline__ void store_once(float *to, const float v[PACK], int l
       if (i < lanes) to[i] = v[i];
 }
 
-/* The points a thread owns and their sums. add() is called for each plane z of [z_begin - REACH,
- * z_end + REACH), in order, once the plane is in shared memory; it stores output plane z - 4. What else that plane
+/* The points a thread owns and their sums. add() is called for each plane z of [z_begin - RADIUS,
+ * z_end + RADIUS), in order, once the plane is in shared memory; it stores output plane z - 4. What else that plane
  * needs from global memory (medium, the step before) was loaded a plane earlier, so that nothing waits for it. */
 template <class S> struct points {
   const kernel_args &a;
@@ -242,13 +241,13 @@ template <class S> struct points {
   size_t own;      /* the first point's place in a slot, floats */
   int rows, lanes; /* that exist; may be < 1 */
   unsigned at;     /* the first point's place in a plane of a field, floats */
-  float sums[2 * REACH][S::rows][PACK] = {};
+  float sums[2 * RADIUS][S::rows][PACK] = {};
   float m[S::rows][PACK], before[S::rows][PACK];
 
   __device__ __forceinline__ points(const kernel_args &args, const place<S> &t, int worker)
       : a(args), tile(t) {
     const int x = worker % S::threads_x * PACK, y = worker / S::threads_x * S::rows;
-    own = (size_t)(REACH + y) * S::pitch + (size_t)(REACH + x);
+    own = (size_t)(RADIUS + y) * S::pitch + (size_t)(RADIUS + x);
     rows = a.ny - (t.y + y), lanes = a.nx - (t.x + x);
     at = t.corner + (unsigned)y * (unsigned)a.pitch + (unsigned)x;
   }
@@ -264,8 +263,8 @@ template <class S> struct points {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
     arrive<S>(done, sums, u, a);
-    if (tile.owns(z - REACH)) finish(done, first(a.out, z - REACH), centre + own);
-    if (tile.owns(z + 1 - REACH)) expect(z + 1 - REACH);
+    if (tile.owns(z - RADIUS)) finish(done, first(a.out, z - RADIUS), centre + own);
+    if (tile.owns(z + 1 - RADIUS)) expect(z + 1 - RADIUS);
     if (tile.owns(z)) add_arms<S>(sums[4], u, slot + own, a);
   }
 

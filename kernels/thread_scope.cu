@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline();
 
   auto prefetch = [&](int z, int slot) {
-    if (z < tile.z_end + star::REACH)
+    if (z < tile.z_end + RADIUS)
       copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
                   [&](float4 *to, const float4 *from, bool) {
                     cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
@@ -39,10 +39,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     pipe.producer_commit(); /* an empty group too: wait_prior counts groups */
   };
   constexpr int AHEAD = S::stages - 1;
-  const int first = tile.z_begin - star::REACH;
+  const int first = tile.z_begin - RADIUS;
   for (int i = 0; i < AHEAD; i++) prefetch(first + i, i);
 
-  for (int z = first, slot = 0; z < tile.z_end + star::REACH; z++) {
+  for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
     cuda::pipeline_consumer_wait_prior<AHEAD - 1>(pipe);
     __syncthreads();
     prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));

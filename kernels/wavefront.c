@@ -5,7 +5,7 @@
 #include "base/numbers.h"
 #include "host_simd.h"
 
-_Static_assert((int)GROUP >= (int)GHOST_REACH, "what a step reads is there");
+_Static_assert((int)GROUP >= (int)RADIUS, "what a step reads is there");
 
 enum { SPINS = 200 }; /* looks at a counter before the core is offered to others */
 
@@ -13,13 +13,13 @@ enum { SPINS = 200 }; /* looks at a counter before the core is offered to others
  * the ends of rows load, and drop, points of the rows beside them. */
 static int wavefront_lean(const wavefront_args *a) {
   const size_t most = 16, loaded = ((size_t)a->field.nx + most - 1) / most * most + most; /* lanes */
-  return loaded + GHOST_REACH <= a->field.pitch ? GHOST_REACH : GHOST_REACH + 1;
+  return loaded + RADIUS <= a->field.pitch ? RADIUS : RADIUS + 1;
 }
 
 int wavefront_cut(wavefront_args *a, int threads) {
   /* The last step is left with one row in the lowest tile, the others there with the points of all images. Each chunk
    * has a few planes in every step, the highest one those of all images. */
-  const int least = (GHOST_REACH + 1) * (a->steps - 1) + 1, ny = a->field.ny;
+  const int least = (RADIUS + 1) * (a->steps - 1) + 1, ny = a->field.ny;
   a->rows = a->field.ghosts[FACE_Y_LO] == GHOST_WRAP ? ny : larger(a->rows, least);
   a->tiles = (ny + a->rows - 1) / a->rows;
   a->chunks = larger(smaller(threads, a->field.nz / (4 * a->steps + 8)), 1);
@@ -29,8 +29,8 @@ int wavefront_cut(wavefront_args *a, int threads) {
 /* Planes of step k in a chunk. */
 static void wavefront_range(const wavefront_args *a, int chunk, int k, int *begin, int *end) {
   const int nz = a->field.nz;
-  *begin = chunk > 0 ? host_share_begin(nz, chunk, a->chunks) + GHOST_REACH * k : 0;
-  *end = chunk < a->chunks - 1 ? host_share_begin(nz, chunk + 1, a->chunks) + GHOST_REACH * k : nz;
+  *begin = chunk > 0 ? host_share_begin(nz, chunk, a->chunks) + RADIUS * k : 0;
+  *end = chunk < a->chunks - 1 ? host_share_begin(nz, chunk + 1, a->chunks) + RADIUS * k : nz;
 }
 
 /* Positions of the front in a chunk. */
@@ -120,8 +120,7 @@ static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_sha
 static host_ahead wavefront_ahead(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
   ptrdiff_t next = (k + 1) * GROUP * plane + k * wavefront_lean(a) * pitch;
-  const float *const from[AHEAD_STREAMS] = {a->u[0] + GHOST_REACH * (plane + pitch), a->u[1],
-                                            a->field.medium};
+  const float *const from[AHEAD_STREAMS] = {a->u[0] + RADIUS * (plane + pitch), a->u[1], a->field.medium};
   host_ahead ahead = {{NULL}};
   int begin, end;
   wavefront_range(a, chunk, 0, &begin, &end);

@@ -3,6 +3,7 @@
 #   layering.sh   checks every #include of the tree, printing FILE:LINE and the reason for each violation; then checks
 #                 itself: it plants violations of every room's rules in a copy, and each must be found
 # A header of the same room is included by its name, one of another room as "room/name.h".
+# Functions of one file (static, in .c) begin with a word of the file's name, so that a search finds them.
 set -euo pipefail
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -63,12 +64,31 @@ may_include() {
   return 1
 }
 
+# Prints "FILE:LINE: NAME ..." of every static function below ROOT that lacks its file's prefix: its first word and one of the
+# file's name begin with the same four letters (a shorter word: with all of it).
+unprefixed() {
+  (cd "$1" && find src kernels io config -name '*.c' -exec awk '
+    function begins(a, b, n) {
+      n = length(a) < length(b) ? length(a) : length(b)
+      return substr(a, 1, n < 4 ? n : 4) == substr(b, 1, n < 4 ? n : 4)
+    }
+    /^static [^=;]*[ *][a-z_0-9]+\(/ {
+      name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name)
+      first = name; sub(/_.*/, "", first)
+      n = split(FILENAME, path, "/"); sub(/\.c$/, "", path[n]); m = split(path[n], word, "_")
+      for (i = 1; i <= m; i++) if (begins(first, word[i])) next
+      print FILENAME ":" FNR ": " name " does not begin with a word of the name of its file"
+    }' {} +)
+}
+
 check_tree() {
   local place header why bad=0 count=0
   while read -r place header; do
     count=$((count + 1))
     why=$(may_include "${place%:*}" "$header") || { echo "$place: includes ${header#?}: $why"; bad=1; }
   done < <(includes "$1")
+  why=$(unprefixed "$1")
+  if [[ $why ]]; then echo "$why"; bad=1; fi
   if ((count < 20)); then
     echo "layering: only $count includes found below $1: nothing to check?"
     return 1
@@ -91,7 +111,9 @@ self_test() {
   done
   cp -r "$tree"/{src,kernels,io,config} "$copy"
   for plant in "${plants[@]}"; do printf '  #  include %s\n' "${plant#* }" >>"$copy/${plant%% *}"; done
+  printf 'static int other_name(int a) { return a; }\n' >>"$copy/io/rows.c"
   check_tree "$copy" >"$copy/output" || true
+  grep -q "^io/rows.c:[0-9]*: other_name does not" "$copy/output" || { echo "layering: self-test: no prefix is missed"; return 1; }
   for plant in "${plants[@]}"; do
     file=${plant%% *}
     header=${plant#* } header=${header:1:-1}

@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/error.h"
+#include "kernels/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 enum {
-  RADIUS = 4,       /* reach of the stencil along each axis, points */
   SLAB_ALIGN = 32,  /* floats: the first point of every row starts on a 128-byte line */
   SLAB_PAGE = 1024, /* floats of a page */
   /* Floats of a huge page: a plane lies at the same place within one on every rank that holds it. */

@@ -84,7 +84,7 @@ const transport transport_sendrecv = {
 
 /* --- cuda_aware ------------------------------------------------------------------------------------------------- */
 
-static bool cuda_aware_possible(const halo *h, char why[HALO_WHY]) {
+static bool sendrecv_possible_cuda(const halo *h, char why[HALO_WHY]) {
   const char *reason = "it needs a GPU";
   if (h->dev->table->backend == BACKEND_CUDA) {
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
@@ -96,16 +96,16 @@ static bool cuda_aware_possible(const halo *h, char why[HALO_WHY]) {
   return false;
 }
 
-static int cuda_aware_open(halo *h, error *e) {
+static int sendrecv_open_cuda(halo *h, error *e) {
   (void)h, (void)e;
   return 0;
 }
 
-static void cuda_aware_close(halo *h) {
+static void sendrecv_close_cuda(halo *h) {
   (void)h;
 }
 
-static int cuda_aware_exchange(halo *h, float *field, int set, bool serial, error *e) {
+static int sendrecv_exchange_cuda(halo *h, float *field, int set, bool serial, error *e) {
   (void)serial; /* MPI_Sendrecv returns when the ghosts are there */
   const device_table *t = h->dev->table;
   buffers b = {{NULL}, {NULL}};
@@ -121,7 +121,7 @@ static int cuda_aware_exchange(halo *h, float *field, int set, bool serial, erro
   return transport_record(h, set, HALO_TO_DEVICE, e);
 }
 
-const transport transport_cuda_aware = {.possible = cuda_aware_possible,
-                                        .open = cuda_aware_open,
-                                        .exchange = cuda_aware_exchange,
-                                        .close = cuda_aware_close};
+const transport transport_cuda_aware = {.possible = sendrecv_possible_cuda,
+                                        .open = sendrecv_open_cuda,
+                                        .exchange = sendrecv_exchange_cuda,
+                                        .close = sendrecv_close_cuda};

@@ -60,22 +60,22 @@ static spline wavelet_piece(const table *t, int64_t first, int64_t last) {
 }
 
 /* Rows are knots but for those next to the ends ("not-a-knot"): nothing is assumed of the derivatives there. */
-static double spline_knot(const spline *s, int64_t i) {
+static double wavelet_knot(const spline *s, int64_t i) {
   const int64_t row = i <= s->degree ? 0 : i >= s->count ? s->count - 1 : i - (s->degree + 1) / 2;
   return s->rows[3 * row];
 }
 
 /* Sets b to the values, at a time between rows i and i + 1, of the degree + 1 B-splines that are not 0 there; returns the
  * index of the first one. C. de Boor, A Practical Guide to Splines (1978), chapter X. */
-static int64_t spline_basis(const spline *s, int64_t i, double time, double b[DEGREE + 1]) {
+static int64_t wavelet_basis(const spline *s, int64_t i, double time, double b[DEGREE + 1]) {
   const int64_t middle = i + (s->degree + 1) / 2;
   const int64_t span = middle < s->degree ? s->degree : middle < s->count ? middle : s->count - 1;
   b[0] = 1;
   for (int j = 1; j <= s->degree; j++) {
     double carried = 0;
     for (int r = 0; r < j; r++) {
-      const double left = time - spline_knot(s, span + 1 - j + r),
-                   right = spline_knot(s, span + 1 + r) - time;
+      const double left = time - wavelet_knot(s, span + 1 - j + r),
+                   right = wavelet_knot(s, span + 1 + r) - time;
       const double part = b[r] / (left + right);
       b[r] = carried + right * part;
       carried = left * part;
@@ -87,11 +87,11 @@ static int64_t spline_basis(const spline *s, int64_t i, double time, double b[DE
 
 /* Finds the coefficients of a piece by elimination, which is stable without pivoting here (de Boor and Pinkus, Numer.
  * Math. 27 (1977)). above: scratch of as many rows. */
-static void spline_solve(const spline *s, double *rows, double (*above)[DEGREE]) {
+static void wavelet_solve(const spline *s, double *rows, double (*above)[DEGREE]) {
   for (int64_t i = 0; i < s->count; i++) {
     double band[2 * DEGREE + 1] = {0} /* columns i - DEGREE to i + DEGREE */, b[DEGREE + 1],
                              right = rows[3 * i + 1];
-    const int64_t first = spline_basis(s, i < s->count - 1 ? i : i - 1, rows[3 * i], b);
+    const int64_t first = wavelet_basis(s, i < s->count - 1 ? i : i - 1, rows[3 * i], b);
     for (int j = 0; j <= s->degree; j++) band[first + j - i + DEGREE] = b[j];
     for (int64_t p = i > DEGREE ? i - DEGREE : 0; p < i; p++) {
       double *from = band + (p - i + DEGREE);
@@ -118,7 +118,7 @@ static int wavelet_fit(table *t, error *e) {
     for (int64_t first = 0, last = 1; last < t->rows; last++) {
       if (!wavelet_corner(t, last)) continue;
       const spline piece = wavelet_piece(t, first, last);
-      spline_solve(&piece, v + 3 * first, above);
+      wavelet_solve(&piece, v + 3 * first, above);
       first = last;
     }
   } else {
@@ -164,7 +164,7 @@ static double wavelet_interpolate(const table *t, double time, double slack) {
   while (last - hi < REACH && !wavelet_corner(t, last)) last++;
   const spline piece = wavelet_piece(t, first, last);
   double b[DEGREE + 1], sum = 0, least, most;
-  const double *c = piece.rows + 3 * spline_basis(&piece, lo - first, time, b) + 2;
+  const double *c = piece.rows + 3 * wavelet_basis(&piece, lo - first, time, b) + 2;
   for (int j = 0; j <= piece.degree; j++) sum += b[j] * c[3 * (ptrdiff_t)j];
   wavelet_extremes(t, lo - 2, lo + 4, &least, &most);
   return fmin(fmax(sum, least - (most - least) / 2), most + (most - least) / 2);

@@ -86,9 +86,9 @@ typedef struct cli_word {
   const char *name;
   int value;
 } cli_word;
-static const cli_word help_forms[] = {
+static const cli_word cli_help_forms[] = {
     {"text", HELP_TEXT}, {"man", HELP_MAN}, {"markdown", HELP_MARKDOWN}, {"bash", HELP_BASH}, {NULL, 0}};
-static const cli_word equations[] = {
+static const cli_word cli_equations[] = {
     {"jacobi", EQUATION_JACOBI}, {"heat", EQUATION_HEAT}, {"wave", EQUATION_WAVE}, {NULL, 0}};
 
 /* Sets *value to that of the word, or refuses it and names all words. */
@@ -111,13 +111,13 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
   switch ((enum option_id)id) {
   case OPTION_HELP:
     c->action = CLI_HELP;
-    return cli_take_word(id, argument ? argument : "text", help_forms, (int *)&c->help, e);
+    return cli_take_word(id, argument ? argument : "text", cli_help_forms, (int *)&c->help, e);
   case OPTION_VERSION:
     c->action = CLI_VERSION;
     break;
   case OPTION_EXAMPLE:
     c->action = CLI_EXAMPLE;
-    return cli_take_word(id, text, equations, (int *)&c->example, e);
+    return cli_take_word(id, text, cli_equations, (int *)&c->example, e);
   case OPTION_DRY_RUN:
     c->dry_run = true;
     break;

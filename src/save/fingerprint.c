@@ -15,9 +15,9 @@ void fingerprint_free(fingerprint *f) {
   free(f->keys);
 }
 
-static void add_key(fingerprint *f, error *e, const char *key, const char *format, ...)
+static void fingerprint_add_key(fingerprint *f, error *e, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static void add_key(fingerprint *f, error *e, const char *key, const char *format, ...) {
+static void fingerprint_add_key(fingerprint *f, error *e, const char *key, const char *format, ...) {
   va_list args;
   if (e->id) return;
   if (f->count == f->room) {
@@ -44,55 +44,58 @@ static void add_key(fingerprint *f, error *e, const char *key, const char *forma
 static const char *const FACE_KEYS[FACE_COUNT] = {"[boundary] x_lo", "[boundary] x_hi", "[boundary] y_lo",
                                                   "[boundary] y_hi", "[boundary] z_lo", "[boundary] z_hi"};
 
-static void add_boundaries(fingerprint *f, const config *c, error *e) {
+static void fingerprint_add_boundaries(fingerprint *f, const config *c, error *e) {
   for (int i = 0; i < FACE_COUNT; i++) {
     if (c->boundary[i] == BOUNDARY_NONE) continue;
     const char *name = boundary_name(c->boundary[i]);
     if (c->boundary[i] == BOUNDARY_FIXED)
-      add_key(f, e, FACE_KEYS[i], "%s %.17g", name, c->boundary_value);
+      fingerprint_add_key(f, e, FACE_KEYS[i], "%s %.17g", name, c->boundary_value);
     else if (c->boundary[i] == BOUNDARY_ABSORBING)
-      add_key(f, e, FACE_KEYS[i], "%s %d", name, c->boundary_width);
+      fingerprint_add_key(f, e, FACE_KEYS[i], "%s %d", name, c->boundary_width);
     else
-      add_key(f, e, FACE_KEYS[i], "%s", name);
+      fingerprint_add_key(f, e, FACE_KEYS[i], "%s", name);
   }
 }
 
-static void add_physics(fingerprint *f, const save_queue *s, error *e) {
+static void fingerprint_add_physics(fingerprint *f, const save_queue *s, error *e) {
   const config *c = s->config;
-  add_key(f, e, "[time] dt", "%.17g", s->physics->dt);
+  fingerprint_add_key(f, e, "[time] dt", "%.17g", s->physics->dt);
   if (c->equation == EQUATION_JACOBI) {
-    add_key(f, e, "[jacobi] center", "%.17g", c->jacobi_center);
+    fingerprint_add_key(f, e, "[jacobi] center", "%.17g", c->jacobi_center);
     const double *axes[3] = {c->jacobi_x, c->jacobi_y, c->jacobi_z};
     const char *const keys[3] = {"[jacobi] x", "[jacobi] y", "[jacobi] z"};
     for (int i = 0; i < 3; i++)
-      add_key(f, e, keys[i], "%.17g %.17g %.17g %.17g", axes[i][0], axes[i][1], axes[i][2], axes[i][3]);
+      fingerprint_add_key(f, e, keys[i], "%.17g %.17g %.17g %.17g", axes[i][0], axes[i][1], axes[i][2],
+                          axes[i][3]);
     return;
   }
   double number;
   const char *key = c->equation == EQUATION_HEAT ? "[medium] diffusivity" : "[medium] velocity";
   if (physics_medium(c, &number))
-    add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, s->physics->medium_min,
-            s->physics->medium_max, s->physics->medium_digest);
+    fingerprint_add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, s->physics->medium_min,
+                        s->physics->medium_max, s->physics->medium_digest);
   else
-    add_key(f, e, key, "%.17g", number);
-  add_key(f, e, "[equation] space_order", "%d", c->space_order);
+    fingerprint_add_key(f, e, key, "%.17g", number);
+  fingerprint_add_key(f, e, "[equation] space_order", "%d", c->space_order);
 }
 
-static void add_sources(fingerprint *f, const config *c, const sources *all, error *e) {
+static void fingerprint_add_sources(fingerprint *f, const config *c, const sources *all, error *e) {
   for (int i = 0; i < c->source_count; i++) {
     const source_config *s = &c->sources[i];
     char key[48];
     snprintf(key, sizeof key, "[source.%d]", s->number);
-    add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s%s, f0 %.17g, t0 %.17g, amplitude %.17g",
-            s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file,
-            all->uses[i].columns == WAVELET_SPLINE ? " as a spline" : "", s->f0, s->t0, s->amplitude);
+    fingerprint_add_key(f, e, key, "%.17g %.17g %.17g, wavelet %d %s%s, f0 %.17g, t0 %.17g, amplitude %.17g",
+                        s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file,
+                        all->uses[i].columns == WAVELET_SPLINE ? " as a spline" : "", s->f0, s->t0,
+                        s->amplitude);
     snprintf(key, sizeof key, "[source.%d] on a neumann face", s->number);
-    if (sources_mirrored(c, s)) add_key(f, e, key, "weights are divided by 1/2"); /* as they once were not */
+    if (sources_mirrored(c, s))
+      fingerprint_add_key(f, e, key, "weights are divided by 1/2"); /* as they once were not */
   }
 }
 
 /* A digest of `count` numbers and their order. */
-static uint64_t digest(const double *values, int count) {
+static uint64_t fingerprint_digest(const double *values, int count) {
   uint64_t sum = 0;
   for (int i = 0; i < count; i++) {
     uint64_t bits;
@@ -106,16 +109,16 @@ void fingerprint_make(fingerprint *f, const save_queue *s, error *e) {
   const config *c = s->config;
   const receivers *r = s->receivers;
   *f = (fingerprint){0};
-  add_key(f, e, "[grid] nx", "%d", c->nx);
-  add_key(f, e, "[grid] ny", "%d", c->ny);
-  add_key(f, e, "[grid] nz", "%d", c->nz);
-  add_key(f, e, "[grid] dx dy dz", "%.17g %.17g %.17g", c->dx, c->dy, c->dz);
-  add_key(f, e, "[grid] origin", "%.17g %.17g %.17g", c->origin[0], c->origin[1], c->origin[2]);
-  add_key(f, e, "[equation] type", "%s", equation_name(c->equation));
-  add_physics(f, s, e);
-  add_boundaries(f, c, e);
-  add_sources(f, c, s->sources, e);
+  fingerprint_add_key(f, e, "[grid] nx", "%d", c->nx);
+  fingerprint_add_key(f, e, "[grid] ny", "%d", c->ny);
+  fingerprint_add_key(f, e, "[grid] nz", "%d", c->nz);
+  fingerprint_add_key(f, e, "[grid] dx dy dz", "%.17g %.17g %.17g", c->dx, c->dy, c->dz);
+  fingerprint_add_key(f, e, "[grid] origin", "%.17g %.17g %.17g", c->origin[0], c->origin[1], c->origin[2]);
+  fingerprint_add_key(f, e, "[equation] type", "%s", equation_name(c->equation));
+  fingerprint_add_physics(f, s, e);
+  fingerprint_add_boundaries(f, c, e);
+  fingerprint_add_sources(f, c, s->sources, e);
   if (s->stepper->receivers)
-    add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count, r->every,
-            digest(&r->positions[0][0], 3 * r->count));
+    fingerprint_add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count,
+                        r->every, fingerprint_digest(&r->positions[0][0], 3 * r->count));
 }

@@ -6,23 +6,23 @@
 #include "base/error_mpi.h"
 #include "storage.h"
 
-static const char *text_of(float bad, char text[16]) {
+static const char *field_text_of(float bad, char text[16]) {
   snprintf(text, 16, "%s", isnan(bad) ? "NaN" : bad > 0 ? "Inf" : "-Inf");
   return text;
 }
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
-static int refuse_nonfinite(const save_queue *s, const field_statistics *f, error *e) {
+static int field_refuse_nonfinite(const save_queue *s, const field_statistics *f, error *e) {
   uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny, first = f->bad[0].index;
   char text[16];
   if (!f->all.nonfinite) return 0;
   return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, first % nx, first / nx % ny,
-              first / nx / ny, text_of(f->bad[0].value, text));
+              first / nx / ny, field_text_of(f->bad[0].value, text));
 }
 
 typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void log_quantiles(const save_queue *s, const field_statistics *f, log_function *log) {
+static void field_log_quantiles(const save_queue *s, const field_statistics *f, log_function *log) {
   char text[32 * QUANTILES] = "";
   for (int i = 0; i < QUANTILES; i++) {
     const size_t length = strlen(text);
@@ -33,18 +33,18 @@ static void log_quantiles(const save_queue *s, const field_statistics *f, log_fu
 }
 
 /* Tells the statistics, or which points are not finite besides the one that the error names. */
-static void log_statistics(const save_queue *s, const field_statistics *f, log_function *log) {
+static void field_log_statistics(const save_queue *s, const field_statistics *f, log_function *log) {
   uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny;
   char text[16];
   for (int i = 1; i < f->bad_count; i++) {
     uint64_t at = f->bad[i].index;
     log_detail(s->log, "also not finite: x = %" PRIu64 ", y = %" PRIu64 ", z = %" PRIu64 ": %s", at % nx,
-               at / nx % ny, at / nx / ny, text_of(f->bad[i].value, text));
+               at / nx % ny, at / nx / ny, field_text_of(f->bad[i].value, text));
   }
   if (!f->all.nonfinite)
     log(s->log, "step %" PRId64 ": min %.7g, max %.7g, mean %.7g, L2 norm %.7g", f->step, f->all.min,
         f->all.max, statistics_mean(f), statistics_l2(f));
-  if (!f->all.nonfinite && f->bins > 0) log_quantiles(s, f, log);
+  if (!f->all.nonfinite && f->bins > 0) field_log_quantiles(s, f, log);
 }
 
 /* Measures the newest field where it is. */
@@ -63,8 +63,8 @@ static int field_measure(save_queue *s, bool histogram, error *e) {
 int save_field_check(save_queue *s, error *e) {
   if (s->checked_step == s->stepper->step) return 0; /* saved a moment ago */
   TRY(field_measure(s, false, e));
-  log_statistics(s, &s->statistics, log_detail);
-  return refuse_nonfinite(s, &s->statistics, e);
+  field_log_statistics(s, &s->statistics, log_detail);
+  return field_refuse_nonfinite(s, &s->statistics, e);
 }
 
 /* What the saved file says of itself. */
@@ -76,7 +76,7 @@ static field_meta field_meta_of(const save_queue *s) {
                       .compress = c->compress};
 }
 
-static int list_step(save_queue *s, int64_t step, error *e) {
+static int field_list_step(save_queue *s, int64_t step, error *e) {
   size_t bytes = (size_t)(s->series.count + 1) * sizeof *s->series.entries;
   series_entry *series = realloc(s->series.entries, bytes);
   if (!series) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
@@ -97,7 +97,7 @@ int save_field_list(save_queue *s, const int64_t *steps, int64_t count, error *e
   const bool known = !error_agree(e, s->comm) && !files_do(s->files, &there, e);
   for (int64_t i = 0; known && i < count && !e->id; i++)
     if (exist[i]) {
-      if (s->rank == 0) list_step(s, steps[i], e);
+      if (s->rank == 0) field_list_step(s, steps[i], e);
       s->series.behind = true; /* the run before may not have come to list them */
     }
   free(exist);
@@ -119,7 +119,7 @@ typedef struct field_job {
 } field_job;
 
 /* A field_source: the copy is measured on the way. */
-static int copied_planes(void *context, int z, int planes, float *values, error *e) {
+static int field_copied_planes(void *context, int z, int planes, float *values, error *e) {
   field_job *j = context;
   const slab *s = j->s->slab;
   const size_t points = (size_t)s->nx * (size_t)s->ny;
@@ -130,33 +130,33 @@ static int copied_planes(void *context, int z, int planes, float *values, error 
 }
 
 /* A field_measured. On the device it would keep the steps waiting: on 3 ranks of a GPU for 0.2 to 0.4 ms a field. */
-static int copy_measured(void *context, error *e) {
+static int field_copy_measured(void *context, error *e) {
   field_job *j = context;
   save_queue *s = j->s;
   j->statistics.step = j->meta.run.step;
   if (survey_finish(&s->copy_survey, snapshot_points(s->slab, j->planes), true, &j->statistics, e))
     error_abort(e, s->comm);
-  return refuse_nonfinite(s, &j->statistics, e);
+  return field_refuse_nonfinite(s, &j->statistics, e);
 }
 
 /* The entries are rank 0's. */
-static int write_series(const save_queue *s, const field_meta *meta, const series_entry *entries, int count,
-                        error *e) {
+static int field_write_series(const save_queue *s, const field_meta *meta, const series_entry *entries,
+                              int count, error *e) {
   const request r = {FILES_WRITE_SERIES, .field = meta, .entries = entries, .count = count, .own.io = s->io};
   return files_do(s->files, &r, e);
 }
 
-static int write_field(writer_job *job, error *e) {
+static int field_write_job(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
   save_queue *s = j->s;
   TRY(save_queue_wait(s, j->copy, e));
-  if (j->copy) j->meta.measured = copy_measured;
+  if (j->copy) j->meta.measured = field_copy_measured;
   const request_own from = {.io = s->io,
-                            .source = j->copy ? copied_planes : transfer_to_host,
+                            .source = j->copy ? field_copied_planes : transfer_to_host,
                             .context = j->copy ? (void *)j : s->transfer};
   const request field = {FILES_WRITE_FIELD, .field = &j->meta, .own = from};
   TRY(files_do(s->files, &field, e));
-  return j->lists ? write_series(s, &j->meta, j->series, j->series_count, e) : 0;
+  return j->lists ? field_write_series(s, &j->meta, j->series, j->series_count, e) : 0;
 }
 
 static void field_free_job(field_job *j) {
@@ -167,7 +167,7 @@ static void field_free_job(field_job *j) {
 static void field_done(writer_job *job, bool written) {
   field_job *j = (field_job *)job;
   save_queue *s = j->s;
-  if (j->copy && j->statistics.points) log_statistics(s, &j->statistics, log_line);
+  if (j->copy && j->statistics.points) field_log_statistics(s, &j->statistics, log_line);
   if (written) {
     log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.run.step);
     if (s->written.fields++ == 0) s->written.first = j->meta.run.step;
@@ -180,16 +180,16 @@ static void field_done(writer_job *job, bool written) {
 
 /* The list can be made anew from the files, and is long where fields are many: while the run goes on, once a second is
  * enough. By a clock that is the same on every rank. */
-static bool list_is_due(save_queue *s) {
+static bool field_list_is_due(save_queue *s) {
   const double SECONDS = 1;
   if (!s->last && s->clock - s->series.told < SECONDS) return false;
   s->series.told = s->clock;
   return true;
 }
 
-static int keep_series(field_job *j, error *e) {
+static int field_keep_series(field_job *j, error *e) {
   save_queue *s = j->s;
-  TRY(list_step(s, j->meta.run.step, e));
+  TRY(field_list_step(s, j->meta.run.step, e));
   if (!j->lists) return 0;
   size_t bytes = (size_t)s->series.count * sizeof *s->series.entries;
   if (!(j->series = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
@@ -200,16 +200,16 @@ static int keep_series(field_job *j, error *e) {
 
 /* Agreed. */
 static field_job *field_make_job(save_queue *s, error *e) {
-  const bool lists = list_is_due(s);
+  const bool lists = field_list_is_due(s);
   field_job *j = calloc(1, sizeof *j);
   if (j) {
-    j->job.write = write_field;
+    j->job.write = field_write_job;
     j->job.done = field_done;
     j->s = s;
     j->meta = field_meta_of(s);
     j->meta.statistics = &j->statistics;
     j->lists = lists;
-    if (s->rank == 0) keep_series(j, e);
+    if (s->rank == 0) field_keep_series(j, e);
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j, "a field to be saved");
   if (!error_agree(e, s->comm)) return j;
@@ -218,7 +218,7 @@ static field_job *field_make_job(save_queue *s, error *e) {
 }
 
 /* The field in the device, which is idle, or what it will hold when the steps enqueued so far are done. */
-static int submit(save_queue *s, snapshot *copy, error *e) {
+static int field_submit(save_queue *s, snapshot *copy, error *e) {
   stepper *p = s->stepper;
   field_job *j = field_make_job(s, e);
   TRY(e->id);
@@ -243,12 +243,12 @@ int save_field(save_queue *s, error *e) {
   if (!copy) {
     s->io_seconds += MPI_Wtime() - begin;
     TRY(field_measure(s, true, e));
-    log_statistics(s, &s->statistics, log_line);
-    TRY(refuse_nonfinite(s, &s->statistics, e));
+    field_log_statistics(s, &s->statistics, log_line);
+    TRY(field_refuse_nonfinite(s, &s->statistics, e));
     begin = MPI_Wtime(); /* measuring has waited for the steps under way: they are not I/O */
     watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
   }
-  submit(s, copy, e);
+  field_submit(s, copy, e);
   watchdog_tell(s->stepper->watch, WATCH_COMPUTE, s->stepper->step);
   s->io_seconds += MPI_Wtime() - begin;
   return e->id;
@@ -271,7 +271,7 @@ int save_field_begin(save_queue *s, bool dry, error *e) {
              path, a.traces);
   s->receivers->replaces = a.traces;
   const field_meta meta = field_meta_of(s);
-  return dry || s->from || !a.listed ? 0 : write_series(s, &meta, NULL, 0, e);
+  return dry || s->from || !a.listed ? 0 : field_write_series(s, &meta, NULL, 0, e);
 }
 
 int save_field_finish(save_queue *s, error *e) {
@@ -280,7 +280,7 @@ int save_field_finish(save_queue *s, error *e) {
   save_queue_finish(s, &known); /* its failure is in `e` already */
   if (!s->series.behind) return e->id;
   const field_meta meta = field_meta_of(s);
-  write_series(s, &meta, s->series.entries, s->series.whole, &mine);
+  field_write_series(s, &meta, s->series.entries, s->series.whole, &mine);
   if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
   s->series.behind = false;
   return e->id;

@@ -12,13 +12,13 @@ typedef struct need {
   double sure;  /* what it takes at least, with it */
 } need;
 
-static double multiples(int64_t first, int64_t last, int64_t every) {
+static double storage_multiples(int64_t first, int64_t last, int64_t every) {
   const int64_t count = every > 0 ? last / every - first / every : 0;
   return (double)count;
 }
 
 /* What a file holds besides values: HDF5's own records, attributes and the config. */
-static double metadata(const save_queue *s) {
+static double storage_metadata(const save_queue *s) {
   const double RECORDS = 14000;
   return RECORDS + (double)strlen(s->config_text);
 }
@@ -26,17 +26,17 @@ static double metadata(const save_queue *s) {
 double storage_field_bytes(const save_queue *s) {
   const config *c = s->config;
   const double axes = (double)c->nx + c->ny + c->nz + c->histogram;
-  return config_points(c) * sizeof(float) + (axes + c->histogram) * sizeof(double) + metadata(s);
+  return config_points(c) * sizeof(float) + (axes + c->histogram) * sizeof(double) + storage_metadata(s);
 }
 
 /* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */
-static double checkpoint_size(const save_queue *s) {
+static double storage_checkpoint_size(const save_queue *s) {
   const config *c = s->config;
   const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
   double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
   for (int face = 0; face < FACE_COUNT; face++)
     floats += 2 * points / n[face / 2] * config_layer_width(c, (enum face)face);
-  return floats * sizeof(float) + metadata(s);
+  return floats * sizeof(float) + storage_metadata(s);
 }
 
 space_steps storage_steps(const save_queue *s) {
@@ -51,21 +51,22 @@ space_steps storage_steps(const save_queue *s) {
 
 double storage_fields(const space_steps *r) {
   const bool last_besides = r->ends && (r->every == 0 || r->last % r->every != 0);
-  return multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
+  return storage_multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
 }
 
-static need need_of_fields(const save_queue *s, const space_steps *r, double traces, const space_use *use) {
+static need storage_need_of_fields(const save_queue *s, const space_steps *r, double traces,
+                                   const space_use *use) {
   const config *c = s->config;
   const double one = storage_field_bytes(s), count = storage_fields(r);
   const double all = count > 0 ? fmax(one, count * one - (double)use->taken) : 0;
   return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
 }
 
-static need need_of_checkpoints(const save_queue *s, const space_steps *r, const space_use *use) {
+static need storage_need_of_checkpoints(const save_queue *s, const space_steps *r, const space_use *use) {
   const config *c = s->config;
-  const double one = checkpoint_size(s), keep = c->checkpoint_keep;
+  const double one = storage_checkpoint_size(s), keep = c->checkpoint_keep;
   const double taken = (double)use->taken, old = use->files;
-  double count = multiples(r->first, r->last, c->checkpoint_every_steps);
+  double count = storage_multiples(r->first, r->last, c->checkpoint_every_steps);
   if (count == 0 && c->checkpoint_every_seconds > 0 && r->last > r->first) count = 1;
   if (count == 0) return (need){c->checkpoint_path, 0, 0};
   const double beyond = fmax(0, old + count - keep), replaced = old ? taken * fmin(1, beyond / old) : 0;
@@ -73,27 +74,27 @@ static need need_of_checkpoints(const save_queue *s, const space_steps *r, const
   return (need){c->checkpoint_path, all, c->compress ? 0 : all};
 }
 
-static double mib(double bytes) {
+static double storage_mib(double bytes) {
   return bytes / 1048576;
 }
 
 /* One file system: what is needed there, and under which names. */
-static int check_disk(run_log *log, const char *names, const need *n, const disk_space *space, bool tell,
-                      error *e) {
+static int storage_check_disk(run_log *log, const char *names, const need *n, const disk_space *space,
+                              bool tell, error *e) {
   const double available = (double)space->available;
   if (n->sure > available) return FAIL(e, DISK_SPACE, names, n->sure, available);
   if (tell && space->available < UINT64_MAX)
-    log_line(log, "disk: %s: %.1f MiB needed%s, %.1f MiB available", names, mib(n->plain),
-             n->sure < n->plain ? " before compression" : "", mib(available));
+    log_line(log, "disk: %s: %.1f MiB needed%s, %.1f MiB available", names, storage_mib(n->plain),
+             n->sure < n->plain ? " before compression" : "", storage_mib(available));
   if (n->plain > available)
-    log_line(log, "warning: %s: %.1f MiB before compression, %.1f MiB available", names, mib(n->plain),
-             mib(available));
+    log_line(log, "warning: %s: %.1f MiB before compression, %.1f MiB available", names,
+             storage_mib(n->plain), storage_mib(available));
   return 0;
 }
 
 /* What there is of files PATH.SSSSSSSS and `ending` of these steps, and on which disk. Collective, agreed. */
-static int find_use(const save_queue *s, const char *path, const char *ending, const space_steps *which,
-                    space_use *use, error *e) {
+static int storage_find_use(const save_queue *s, const char *path, const char *ending,
+                            const space_steps *which, space_use *use, error *e) {
   const request r = {
       FILES_FIND_SPACE, .path = path, .ending = ending, .which = *which, .answer_bytes = sizeof *use,
       .own.answer = use};
@@ -104,20 +105,20 @@ int storage_check(const save_queue *s, double traces, bool tell, error *e) {
   const config *c = s->config;
   const space_steps all = {.all = true}, r = storage_steps(s);
   space_use use[KINDS];
-  TRY(find_use(s, c->output_path, ".hdf", &r, &use[FIELDS], e));
-  TRY(find_use(s, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
+  TRY(storage_find_use(s, c->output_path, ".hdf", &r, &use[FIELDS], e));
+  TRY(storage_find_use(s, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
   if (!s->from)
     use[CHECKPOINTS].taken = 0, use[CHECKPOINTS].files = 0; /* they are moved aside, not replaced */
-  const need n[KINDS] = {need_of_fields(s, &r, traces, &use[FIELDS]),
-                         need_of_checkpoints(s, &r, &use[CHECKPOINTS])};
+  const need n[KINDS] = {storage_need_of_fields(s, &r, traces, &use[FIELDS]),
+                         storage_need_of_checkpoints(s, &r, &use[CHECKPOINTS])};
   if (n[CHECKPOINTS].plain == 0)
-    return check_disk(s->log, n[FIELDS].path, &n[FIELDS], &use[FIELDS].space, tell, e);
+    return storage_check_disk(s->log, n[FIELDS].path, &n[FIELDS], &use[FIELDS].space, tell, e);
   if (use[FIELDS].space.device != use[CHECKPOINTS].space.device) {
-    for (int i = 0; i < KINDS; i++) TRY(check_disk(s->log, n[i].path, &n[i], &use[i].space, tell, e));
+    for (int i = 0; i < KINDS; i++) TRY(storage_check_disk(s->log, n[i].path, &n[i], &use[i].space, tell, e));
     return 0;
   }
   char names[2 * CONFIG_TEXT + 8];
   snprintf(names, sizeof names, "%s and %s", n[FIELDS].path, n[CHECKPOINTS].path);
   const need both = {names, n[0].plain + n[1].plain, n[0].sure + n[1].sure};
-  return check_disk(s->log, names, &both, &use[FIELDS].space, tell, e);
+  return storage_check_disk(s->log, names, &both, &use[FIELDS].space, tell, e);
 }

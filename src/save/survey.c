@@ -3,26 +3,26 @@
 #include <string.h>
 #include "base/error_mpi.h"
 
-static size_t planes_bytes(const survey *v) {
+static size_t survey_planes_bytes(const survey *v) {
   return (size_t)v->slab->nz * sizeof(partial_statistics);
 }
 
-static size_t counts_bytes(const survey *v) {
+static size_t survey_counts_bytes(const survey *v) {
   return (size_t)v->bins * sizeof(uint64_t);
 }
 
-static size_t quantiles_bytes(const survey *v) {
+static size_t survey_quantiles_bytes(const survey *v) {
   return v->bins > 0 ? QUANTILES * sizeof(double) : 0;
 }
 
 /* The largest of what is ever on its way from the device at once. */
-static size_t host_bytes(const survey *v) {
-  size_t statistics = planes_bytes(v) + BAD_POINTS * sizeof(bad_point),
-         counted = counts_bytes(v) + quantiles_bytes(v);
+static size_t survey_host_bytes(const survey *v) {
+  size_t statistics = survey_planes_bytes(v) + BAD_POINTS * sizeof(bad_point),
+         counted = survey_counts_bytes(v) + survey_quantiles_bytes(v);
   return statistics > counted ? statistics : counted;
 }
 
-static int take_host(void **memory, size_t bytes, error *e) {
+static int survey_take_host(void **memory, size_t bytes, error *e) {
   *memory = malloc(bytes);
   return *memory ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the statistics of the field");
 }
@@ -30,10 +30,11 @@ static int take_host(void **memory, size_t bytes, error *e) {
 /* Memory where the fields are. */
 static int survey_take(survey *v, void **memory, size_t bytes, error *e) {
   if (!bytes) return 0;
-  return v->dev ? v->dev->table->alloc(v->dev, memory, bytes, MEMORY_DEVICE, e) : take_host(memory, bytes, e);
+  return v->dev ? v->dev->table->alloc(v->dev, memory, bytes, MEMORY_DEVICE, e)
+                : survey_take_host(memory, bytes, e);
 }
 
-static void give(survey *v, void *memory) {
+static void survey_give(survey *v, void *memory) {
   error ignored = {0};
   if (v->dev)
     v->dev->table->free(v->dev, memory, MEMORY_DEVICE, &ignored);
@@ -48,13 +49,13 @@ int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bin
   v->args.field = (field_view){
       .pitch = slab->pitch, .plane = slab->plane, .nx = slab->nx, .ny = slab->ny, .nz = slab->nz};
   TRY(survey_take(v, (void **)&v->args.units, units * sizeof *v->args.units, e));
-  TRY(survey_take(v, (void **)&v->args.planes, planes_bytes(v), e));
+  TRY(survey_take(v, (void **)&v->args.planes, survey_planes_bytes(v), e));
   TRY(survey_take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
-  TRY(survey_take(v, (void **)&v->counts, counts_bytes(v), e));
-  TRY(survey_take(v, (void **)&v->quantiles, quantiles_bytes(v), e));
-  if (dev) TRY(dev->table->alloc(dev, &v->on_host, host_bytes(v), MEMORY_PINNED, e));
-  TRY(take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
-  TRY(take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
+  TRY(survey_take(v, (void **)&v->counts, survey_counts_bytes(v), e));
+  TRY(survey_take(v, (void **)&v->quantiles, survey_quantiles_bytes(v), e));
+  if (dev) TRY(dev->table->alloc(dev, &v->on_host, survey_host_bytes(v), MEMORY_PINNED, e));
+  TRY(survey_take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
+  TRY(survey_take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
   for (int r = 0; r < slab->ranks; r++) {
     v->shares[slab->ranks + r] = slab_first_plane(slab, r);
     v->shares[r] = slab_first_plane(slab, r + 1) - slab_first_plane(slab, r);
@@ -66,14 +67,14 @@ void survey_close(survey *v) {
   error ignored = {0};
   if (!v->slab) return;
   void *const taken[] = {v->args.units, v->args.planes, v->args.bad, v->counts, v->quantiles};
-  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) give(v, taken[i]);
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) survey_give(v, taken[i]);
   if (v->dev) v->dev->table->free(v->dev, v->on_host, MEMORY_PINNED, &ignored);
   free(v->gathered);
   free(v->shares);
   *v = (survey){.slab = NULL};
 }
 
-static int bring(survey *v, void *to, const void *from, size_t bytes, error *e) {
+static int survey_bring(survey *v, void *to, const void *from, size_t bytes, error *e) {
   return v->dev->table->copy(v->dev, STREAM_INTERIOR, &(copy_args){to, from, bytes, COPY_TO_HOST}, e);
 }
 
@@ -83,7 +84,7 @@ typedef struct findings {
   bad_point *bad;
 } findings;
 
-static int measure_slab(survey *v, findings *f, error *e) {
+static int survey_measure_slab(survey *v, findings *f, error *e) {
   *f = (findings){v->args.planes, v->args.bad};
   if (!v->dev) {
     statistics_host_units(&v->args, 0, 1);
@@ -91,10 +92,10 @@ static int measure_slab(survey *v, findings *f, error *e) {
     return 0;
   }
   const device_table *t = v->dev->table;
-  *f = (findings){v->on_host, (bad_point *)(void *)((char *)v->on_host + planes_bytes(v))};
+  *f = (findings){v->on_host, (bad_point *)(void *)((char *)v->on_host + survey_planes_bytes(v))};
   TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_statistics, &v->args, e));
-  TRY(bring(v, f->planes, v->args.planes, planes_bytes(v), e));
-  TRY(bring(v, f->bad, v->args.bad, BAD_POINTS * sizeof *f->bad, e));
+  TRY(survey_bring(v, f->planes, v->args.planes, survey_planes_bytes(v), e));
+  TRY(survey_bring(v, f->bad, v->args.bad, BAD_POINTS * sizeof *f->bad, e));
   return t->sync(v->dev, STREAM_INTERIOR, e);
 }
 
@@ -111,7 +112,7 @@ static int survey_add_planes(survey *v, const partial_statistics *planes, field_
   return 0;
 }
 
-static int bad_among(const survey *v, int first, int planes) {
+static int survey_bad_among(const survey *v, int first, int planes) {
   uint64_t count = 0;
   for (int z = first; z < first + planes; z++) count += v->gathered[z].nonfinite;
   return count < BAD_POINTS ? (int)count : BAD_POINTS;
@@ -119,36 +120,37 @@ static int bad_among(const survey *v, int first, int planes) {
 
 /* Strings the ranks' lists together, lowest planes first; everybody knows from the planes how long each is.
  */
-static int gather_bad(survey *v, bad_point *mine, field_statistics *s, error *e) {
+static int survey_gather_bad(survey *v, bad_point *mine, field_statistics *s, error *e) {
   int ranks = v->slab->ranks;
   uint64_t before = (uint64_t)v->slab->z0 * (uint64_t)v->slab->ny * (uint64_t)v->slab->nx;
   for (int i = 0; i < BAD_POINTS; i++) mine[i].index += before;
   bad_point(*lists)[BAD_POINTS] = NULL;
-  TRY(take_host((void **)&lists, (size_t)ranks * sizeof *lists, e));
+  TRY(survey_take_host((void **)&lists, (size_t)ranks * sizeof *lists, e));
   int rc = MPI_Allgather(mine, sizeof *lists, MPI_BYTE, lists, sizeof *lists, MPI_BYTE, v->comm);
   if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Allgather");
   for (int r = 0; r < ranks && !e->id; r++)
-    for (int i = 0; i < bad_among(v, v->shares[ranks + r], v->shares[r]) && s->bad_count < BAD_POINTS; i++)
+    for (int i = 0; i < survey_bad_among(v, v->shares[ranks + r], v->shares[r]) && s->bad_count < BAD_POINTS;
+         i++)
       s->bad[s->bad_count++] = lists[r][i];
   free(lists);
   return e->id;
 }
 
-static int count_slab(survey *v, const histogram_args *h, uint64_t **counts, error *e) {
+static int survey_count_slab(survey *v, const histogram_args *h, uint64_t **counts, error *e) {
   *counts = v->counts;
   if (!v->dev) {
-    memset(v->counts, 0, counts_bytes(v));
+    memset(v->counts, 0, survey_counts_bytes(v));
     histogram_host(h, 0, 1);
     return 0;
   }
   *counts = v->on_host;
   TRY(v->dev->table->apply(v->dev, STREAM_INTERIOR, &operation_histogram, h, e));
-  TRY(bring(v, *counts, v->counts, counts_bytes(v), e));
+  TRY(survey_bring(v, *counts, v->counts, survey_counts_bytes(v), e));
   return v->dev->table->sync(v->dev, STREAM_INTERIOR, e);
 }
 
 /* From the counts of all ranks, in host memory. Those of a device go back to it. */
-static int find_quantiles(survey *v, const uint64_t *counts, field_statistics *s, error *e) {
+static int survey_find_quantiles(survey *v, const uint64_t *counts, field_statistics *s, error *e) {
   const quantiles_args q = {.counts = v->counts,
                             .bins = v->bins,
                             .points = s->points - s->all.nonfinite,
@@ -162,15 +164,16 @@ static int find_quantiles(survey *v, const uint64_t *counts, field_statistics *s
   }
   const device_table *t = v->dev->table;
   double *found = (double *)v->on_host + v->bins; /* behind the counts */
-  TRY(t->copy(v->dev, STREAM_INTERIOR, &(copy_args){v->counts, counts, counts_bytes(v), COPY_TO_DEVICE}, e));
+  TRY(t->copy(v->dev, STREAM_INTERIOR,
+              &(copy_args){v->counts, counts, survey_counts_bytes(v), COPY_TO_DEVICE}, e));
   TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_quantiles, &q, e));
-  TRY(bring(v, found, v->quantiles, quantiles_bytes(v), e));
+  TRY(survey_bring(v, found, v->quantiles, survey_quantiles_bytes(v), e));
   TRY(t->sync(v->dev, STREAM_INTERIOR, e));
   memcpy(s->quantiles, found, sizeof s->quantiles);
   return 0;
 }
 
-static int count_values(survey *v, field_statistics *s, error *e) {
+static int survey_count_values(survey *v, field_statistics *s, error *e) {
   double width = (double)s->all.max - (double)s->all.min;
   histogram_args h = {.field = v->args.field,
                       .low = s->all.min,
@@ -178,19 +181,19 @@ static int count_values(survey *v, field_statistics *s, error *e) {
                       .bins = v->bins,
                       .counts = v->counts};
   uint64_t *counts;
-  TRY(count_slab(v, &h, &counts, e));
+  TRY(survey_count_slab(v, &h, &counts, e));
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, counts, v->bins, MPI_UINT64_T, MPI_SUM, v->comm));
   s->bins = v->bins;
   s->histogram = counts;
-  return find_quantiles(v, counts, s, e);
+  return survey_find_quantiles(v, counts, s, e);
 }
 
 /* From what the planes of all ranks give. */
-static int conclude(survey *v, const findings *own, bool histogram, field_statistics *s, error *e) {
+static int survey_conclude(survey *v, const findings *own, bool histogram, field_statistics *s, error *e) {
   TRY(survey_add_planes(v, own->planes, s, e));
   if (s->all.nonfinite > 0 && !v->dev) statistics_host_bad(&v->args, 0, 1);
-  if (s->all.nonfinite > 0) TRY(gather_bad(v, own->bad, s, e));
-  if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(count_values(v, s, e));
+  if (s->all.nonfinite > 0) TRY(survey_gather_bad(v, own->bad, s, e));
+  if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(survey_count_values(v, s, e));
   return 0;
 }
 
@@ -204,8 +207,8 @@ static void survey_begin(survey *v, const float *points, field_statistics *s) {
 int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
   findings own;
   survey_begin(v, points, s);
-  TRY(measure_slab(v, &own, e));
-  return conclude(v, &own, histogram, s, e);
+  TRY(survey_measure_slab(v, &own, e));
+  return survey_conclude(v, &own, histogram, s, e);
 }
 
 void survey_plane(survey *v, int z, const float *plane) {
@@ -222,5 +225,5 @@ void survey_plane(survey *v, int z, const float *plane) {
 int survey_finish(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
   const findings own = {v->args.planes, v->args.bad};
   survey_begin(v, points, s);
-  return conclude(v, &own, histogram, s, e);
+  return survey_conclude(v, &own, histogram, s, e);
 }
