@@ -157,7 +157,7 @@ const config_key config_keys[] = {
   {"grid", "nx", VALUE_INTEGER, AT(nx), .min = 1, .max = POINTS_MAX, .required = true,
    .unit = "points", .doc = "grid points along x; nx = ny = 1 is a 1D run", .example = "128"},
   {"grid", "ny", VALUE_INTEGER, AT(ny), .min = 1, .max = POINTS_MAX, .required = true,
-   .unit = "points", .doc = "along y; ny = 1 is a 2D run: an axis of one point has no derivative, faces or layers",
+   .unit = "points", .doc = "along y; ny = 1 is a 2D run, with no derivative, faces or layers along y",
    .example = "128"},
   {"grid", "nz", VALUE_INTEGER, AT(nz), .min = 1, .max = POINTS_MAX, .required = true,
    .unit = "points", .doc = "along z: at least 4 a rank, 5 where the slab ends at a reflecting face", .example = "128"},
@@ -193,7 +193,7 @@ const config_key config_keys[] = {
 
   WEIGHTS("center", jacobi_center, "weight of the point itself", "0.4"),
   WEIGHTS("x", jacobi_x, "weights of the points 1, 2, 3 and 4 steps away along x", "0.04 0.03 0.02 0.01"),
-  WEIGHTS("y", jacobi_y, "likewise along y; where an axis has one point they count as on the point itself",
+  WEIGHTS("y", jacobi_y, "likewise along y; of an axis of one point they count on the point itself",
           "0.04 0.03 0.02 0.01"),
   WEIGHTS("z", jacobi_z, "likewise along z", "0.04 0.03 0.02 0.01"),
 
@@ -213,7 +213,7 @@ const config_key config_keys[] = {
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = config_default_center,
    .only_with = &GAUSSIAN,
    .otherwise = "the middle of the grid", .unit = "m",
-   .doc = "x y z of its middle; outside the grid: a warning; periodic axes: images add up"},
+   .doc = "x y z of its middle; on periodic axes its images add up"},
   {"initial", "width", VALUE_NUMBERS, AT(gaussian_width), .range = &WIDTH, .compute = config_default_width,
    .only_with = &GAUSSIAN,
    .otherwise = "a tenth of the longest side", .unit = "m", .doc = "standard deviation of the gaussian"},
@@ -242,7 +242,7 @@ const config_key config_keys[] = {
 
   {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true,
    .unit = "m",
-   .doc = "x y z, inside the grid (periodic axes: modulo the period); spread trilinearly between points",
+   .doc = "x y z, in the grid or modulo the period; spread trilinearly between points",
    .example = "64 64 64"},
   {"source.1", "wavelet", VALUE_VARIANT, AT_SOURCE(wavelet_file), .tag = offsetof(source_config, wavelet),
    .choices = wavelet_choices, .fallback = "ricker",
