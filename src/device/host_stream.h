@@ -21,6 +21,8 @@ typedef struct host_parts {
 } host_parts;
 /* Takes one of the `pieces` parts of thread `owner`: its number in the task; -1: none is left. */
 static inline int host_parts_take(host_parts *all, int owner, int pieces) {
+  /* Look first: threads that are done would take the line from those that still have parts. */
+  if (atomic_load_explicit(&all[owner].left, memory_order_relaxed) <= 0) return -1;
   const int left = atomic_fetch_sub_explicit(&all[owner].left, 1, memory_order_relaxed);
   return left > 0 ? (owner + 1) * pieces - left : -1;
 }
