@@ -180,11 +180,8 @@ static int load_kernel(simulation *s, error *e) {
   if (s->stepper.persistent) return 0;
   TRY(tune_kernels(&s->stepper, s->config->kernel, s->physics.form, s->comm, s->log, e));
   if (s->most == 1) return 0;
-  const problem on = simulation_problem(s);
   TRY(wavefront_choose(&s->front, &s->stepper, s->config, s->most, s->log, e));
-  absorb_close(&s->absorb);
-  return absorb_open(&s->absorb, &on, &s->stepper.args, (absorb_motion){s->physics.medium_max, s->physics.dt},
-                     e);
+  return s->stepper.absorb ? absorb_clear(s->stepper.absorb, e) : 0;
 }
 
 int simulation_load(simulation *s, error *e) {
