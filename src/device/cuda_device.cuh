@@ -26,7 +26,6 @@ struct cuda_device {
   device shown; /* first: a device * is a cuda_device * */
   int ordinal;
   cudaStream_t streams[STREAM_COUNT];
-  cudaEvent_t events[EVENT_MAX];
   block_counter counters[STREAM_COUNT]; /* of kernels' blocks */
   bool profile;
   allocation *allocations;
@@ -35,6 +34,11 @@ struct cuda_device {
 
 static inline cuda_device *cuda_of(device *dev) {
   return reinterpret_cast<cuda_device *>(dev);
+}
+
+/* A device_event is a cudaEvent_t. */
+static inline cudaEvent_t cuda_event_of(device_event *event) {
+  return reinterpret_cast<cudaEvent_t>(event);
 }
 
 /* Records that `call`, spelled as in the source, failed. */

@@ -21,17 +21,6 @@ extern "C" {
 #endif
 
 enum { STREAM_BOUNDARY = 0, STREAM_INTERIOR = 1, STREAM_OUTPUT = 2, STREAM_COUNT = 3 };
-/* Events are numbered. The step loop (from 0, and from EVENT_ORDER), the exchange, receivers, output and transports each
- * have a range of their own. Events from EVENT_ORDER on carry no times. */
-enum {
-  EVENT_HALO = 15,
-  EVENT_ORDER = 24,
-  EVENT_STEP_END = 32,
-  EVENT_RECEIVERS = 32,
-  EVENT_OUTPUT = 40,
-  EVENT_TRANSPORT = 48,
-  EVENT_MAX = 64
-};
 
 typedef enum memory_kind { MEMORY_DEVICE, MEMORY_PINNED } memory_kind;
 typedef enum copy_direction { COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE } copy_direction;
@@ -53,6 +42,8 @@ typedef struct device_options {
 } device_options;
 
 typedef struct device device;
+/* A mark in the work of a stream. */
+typedef struct device_event device_event;
 
 /* Device memory of another process, in a form that can be sent there: opaque bytes. */
 typedef struct peer_memory {
@@ -98,18 +89,22 @@ typedef struct device_table {
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
   int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
-  /* Events: `event` < EVENT_MAX. On the host device an event belongs to the stream that records it until
-   * that stream has reached it. */
-  int (*record)(device *dev, int stream, int event, error *e);
-  int (*wait)(device *dev, int stream, int event, error *e);
+  /* Makes `count` events; with `timed` they carry times, where options.profile allows. The caller owns them, and unmakes
+   * them when no stream will use them any more, before it closes the device. NULL is no event: there is nothing to
+   * unmake. After a failure those that could not be made are NULL. */
+  int (*make_events)(device *dev, device_event **events, int count, bool timed, error *e);
+  void (*unmake_events)(device *dev, device_event **events, int count);
+  /* On the host device an event belongs to the stream that records it until that stream has reached it. */
+  int (*record)(device *dev, int stream, device_event *event, error *e);
+  int (*wait)(device *dev, int stream, device_event *event, error *e);
   /* Waits until all work of the stream is done. DEVICE_FAILED if any of it has failed, now or earlier. */
   int (*sync)(device *dev, int stream, error *e);
   /* Waits until the work before the latest record of `event` is done; returns at once if it was never
    * recorded. Any thread may call it, alone of all functions, while nobody records the event. */
-  int (*sync_event)(device *dev, int event, error *e);
+  int (*sync_event)(device *dev, device_event *event, error *e);
   /* Waits for both events, which must carry times, then gives the seconds from `first` to `last` (both recorded; needs
    * options.profile). */
-  int (*seconds)(device *dev, int first, int last, double *seconds, error *e);
+  int (*seconds)(device *dev, device_event *first, device_event *last, double *seconds, error *e);
   /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. */
   int (*pin)(device *dev, void *memory, size_t bytes, error *e);
   int (*unpin)(device *dev, void *memory, error *e);

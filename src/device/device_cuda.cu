@@ -67,7 +67,8 @@ static int cuda_free(device *dev, void *memory, memory_kind kind, error *e) {
   if (!*link) return FAIL(e, DEVICE_FAILED, "cuda", "free", "this memory is not the device's");
   const cudaError_t status = cuda_release(*link);
   cuda_forget(d, link);
-  return status == cudaSuccess ? 0 : cuda_failed(e, kind == MEMORY_DEVICE ? "cudaFree" : "cudaFreeHost", status);
+  return status == cudaSuccess ? 0
+                               : cuda_failed(e, kind == MEMORY_DEVICE ? "cudaFree" : "cudaFreeHost", status);
 }
 
 static int cuda_pin(device *dev, void *memory, size_t bytes, error *e) {
@@ -113,13 +114,26 @@ static int cuda_apply(device *dev, int stream, const operation *o, const void *a
   return cuda_launched(o->name, o->cuda(args, cuda_of(dev)->streams[stream]), e);
 }
 
-static int cuda_record(device *dev, int stream, int event, error *e) {
-  CUDA_TRY(e, cudaEventRecord(cuda_of(dev)->events[event], cuda_of(dev)->streams[stream]));
+static int cuda_make_events(device *dev, device_event **events, int count, bool timed, error *e) {
+  const unsigned flags = timed && cuda_of(dev)->profile ? cudaEventDefault : cudaEventDisableTiming;
+  for (int i = 0; i < count; i++) events[i] = NULL;
+  for (int i = 0; i < count; i++)
+    CUDA_TRY(e, cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t *>(&events[i]), flags));
   return 0;
 }
 
-static int cuda_wait(device *dev, int stream, int event, error *e) {
-  CUDA_TRY(e, cudaStreamWaitEvent(cuda_of(dev)->streams[stream], cuda_of(dev)->events[event], 0));
+static void cuda_unmake_events(device *, device_event **events, int count) {
+  for (int i = 0; i < count; i++)
+    if (events[i]) (void)cudaEventDestroy(cuda_event_of(events[i]));
+}
+
+static int cuda_record(device *dev, int stream, device_event *event, error *e) {
+  CUDA_TRY(e, cudaEventRecord(cuda_event_of(event), cuda_of(dev)->streams[stream]));
+  return 0;
+}
+
+static int cuda_wait(device *dev, int stream, device_event *event, error *e) {
+  CUDA_TRY(e, cudaStreamWaitEvent(cuda_of(dev)->streams[stream], cuda_event_of(event), 0));
   return 0;
 }
 
@@ -128,19 +142,20 @@ static int cuda_sync(device *dev, int stream, error *e) {
   return 0;
 }
 
-static int cuda_sync_event(device *dev, int event, error *e) {
+static int cuda_sync_event(device *dev, device_event *event, error *e) {
   TRY(cuda_peer.adopt(dev, e)); /* the calling thread may not have chosen a device yet */
-  CUDA_TRY(e, cudaEventSynchronize(cuda_of(dev)->events[event]));
+  CUDA_TRY(e, cudaEventSynchronize(cuda_event_of(event)));
   return 0;
 }
 
-static int cuda_seconds(device *dev, int first, int last, double *seconds, error *e) {
-  const cuda_device *d = cuda_of(dev);
-  if (!d->profile) return FAIL(e, DEVICE_FAILED, "cuda", "timing", "the device was opened without profile");
+static int cuda_seconds(device *dev, device_event *first, device_event *last, double *seconds, error *e) {
+  const cudaEvent_t begin = cuda_event_of(first), end = cuda_event_of(last);
+  if (!cuda_of(dev)->profile)
+    return FAIL(e, DEVICE_FAILED, "cuda", "timing", "the device was opened without profile");
   float milliseconds = 0;
-  CUDA_TRY(e, cudaEventSynchronize(d->events[first]));
-  CUDA_TRY(e, cudaEventSynchronize(d->events[last]));
-  CUDA_TRY(e, cudaEventElapsedTime(&milliseconds, d->events[first], d->events[last]));
+  CUDA_TRY(e, cudaEventSynchronize(begin));
+  CUDA_TRY(e, cudaEventSynchronize(end));
+  CUDA_TRY(e, cudaEventElapsedTime(&milliseconds, begin, end));
   *seconds = 1e-3 * (double)milliseconds;
   return 0;
 }
@@ -157,8 +172,6 @@ static void cuda_close(device *dev) {
     (void)cuda_release(d->allocations);
     cuda_forget(d, &d->allocations);
   }
-  for (int i = 0; i < EVENT_MAX; i++)
-    if (d->events[i]) (void)cudaEventDestroy(d->events[i]);
   for (int i = 0; i < STREAM_COUNT; i++) {
     (void)cudaFree(d->counters[i].begun);
     if (d->streams[i]) (void)cudaStreamDestroy(d->streams[i]);
@@ -168,13 +181,14 @@ static void cuda_close(device *dev) {
 
 /* In the order of device.h: C++17 has no designated initialisers. */
 static const device_table cuda_table = {
-    BACKEND_CUDA,    // backend
-    cuda_close,      // close
-    cuda_alloc,      // alloc
-    cuda_free,       // free
-    cuda_copy,       // copy
-    cuda_launch,     // launch
-    cuda_apply,      // apply
+    BACKEND_CUDA, // backend
+    cuda_close,   // close
+    cuda_alloc,   // alloc
+    cuda_free,    // free
+    cuda_copy,    // copy
+    cuda_launch,  // launch
+    cuda_apply,   // apply
+    cuda_make_events, cuda_unmake_events,
     cuda_record,     // record
     cuda_wait,       // wait
     cuda_sync,       // sync
@@ -228,10 +242,6 @@ static int cuda_make_streams(cuda_device *d, error *e) {
     CUDA_TRY(e, cudaMalloc(begun, sizeof **begun)); /* each in a cache line of its own */
     CUDA_TRY(e, cudaMemsetAsync(*begun, 0, sizeof **begun, d->streams[i]));
   }
-  for (int i = 0; i < EVENT_MAX; i++)
-    CUDA_TRY(e,
-             cudaEventCreateWithFlags(&d->events[i], d->profile && i < EVENT_ORDER ? cudaEventDefault
-                                                                                   : cudaEventDisableTiming));
   return 0;
 }
 

@@ -19,7 +19,6 @@ typedef struct host_device {
   host_stream *streams[STREAM_COUNT];
   /* The first asynchronous failure of each stream; written by its thread, read after sync. */
   error failures[STREAM_COUNT];
-  host_event events[EVENT_MAX];
   int threads;
   double patience; /* s that a thread polls before it sleeps; 0 where ranks share cores */
 } host_device;
@@ -132,26 +131,37 @@ static int host_apply(device *dev, int stream, const operation *o, const void *a
 
 /* --- events --------------------------------------------------------------------------------------------- */
 
-static int host_record(device *dev, int stream, int event, error *e) {
-  host_device *h = host_of(dev);
-  return host_event_record(&h->events[event], h->streams[stream], e);
+static int host_make_events(device *dev, device_event **events, int count, bool timed, error *e) {
+  (void)dev, (void)timed;
+  for (int i = 0; i < count; i++)
+    if (!(events[i] = host_event_open())) FAIL(e, OUT_OF_MEMORY, sizeof *events[i], "events");
+  return e->id;
 }
 
-static int host_wait(device *dev, int stream, int event, error *e) {
+static void host_unmake_events(device *dev, device_event **events, int count) {
+  (void)dev;
+  for (int i = 0; i < count; i++) host_event_close(events[i]);
+}
+
+static int host_record(device *dev, int stream, device_event *event, error *e) {
+  return host_event_record(event, host_of(dev)->streams[stream], e);
+}
+
+static int host_wait(device *dev, int stream, device_event *event, error *e) {
   (void)e;
-  host_event_wait(&host_of(dev)->events[event], host_of(dev)->streams[stream]);
+  host_event_wait(event, host_of(dev)->streams[stream]);
   return 0;
 }
 
-static int host_sync_event(device *dev, int event, error *e) {
-  (void)e;
-  host_event_sync(&host_of(dev)->events[event]);
+static int host_sync_event(device *dev, device_event *event, error *e) {
+  (void)dev, (void)e;
+  host_event_sync(event);
   return 0;
 }
 
-static int host_seconds(device *dev, int first, int last, double *seconds, error *e) {
-  host_event *events = host_of(dev)->events;
-  return host_event_seconds(&events[first], &events[last], seconds, e);
+static int host_seconds(device *dev, device_event *first, device_event *last, double *seconds, error *e) {
+  (void)dev;
+  return host_event_seconds(first, last, seconds, e);
 }
 
 static int host_sync(device *dev, int stream, error *e) {
@@ -198,7 +208,6 @@ static const device_peer host_peer = {.signal = host_signal, .await = host_await
 static void host_close(device *dev) {
   host_device *h = host_of(dev);
   for (int s = 0; s < STREAM_COUNT; s++) host_stream_close(h->streams[s]);
-  for (int i = 0; i < EVENT_MAX; i++) host_event_close(&h->events[i]);
   free(h);
 }
 
@@ -209,6 +218,8 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .copy = host_copy,
                                         .launch = host_launch,
                                         .apply = host_apply,
+                                        .make_events = host_make_events,
+                                        .unmake_events = host_unmake_events,
                                         .record = host_record,
                                         .wait = host_wait,
                                         .sync = host_sync,
@@ -238,7 +249,6 @@ int device_open_host(const device_options *options, device **opened, error *e) {
   host_find_memory(&h->base, options->local_ranks > 0 ? options->local_ranks : 1);
   snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
            h->threads == 1 ? "" : "s", host_isa_get(0)->name);
-  for (int i = 0; i < EVENT_MAX; i++) host_event_open(&h->events[i]);
   for (int s = 0; s < STREAM_COUNT; s++) {
     /* Only the interior's next task follows at once. A thread that polled for another stream's would keep a core from
      * it. */

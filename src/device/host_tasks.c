@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "base/clock.h"
@@ -158,15 +159,19 @@ typedef struct event_task {
   size_t record;
 } event_task;
 
-void host_event_open(host_event *ev) {
-  *ev = (host_event){0};
+host_event *host_event_open(void) {
+  host_event *ev = calloc(1, sizeof *ev);
+  if (!ev) return NULL;
   pthread_mutex_init(&ev->lock, NULL);
   pthread_cond_init(&ev->changed, NULL);
+  return ev;
 }
 
 void host_event_close(host_event *ev) {
+  if (!ev) return;
   pthread_cond_destroy(&ev->changed);
   pthread_mutex_destroy(&ev->lock);
+  free(ev);
 }
 
 static void host_event_run_record(const void *payload, int part, int parts) {

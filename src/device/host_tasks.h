@@ -29,7 +29,7 @@ void host_copy_push_place(host_stream *s, float *to, size_t count, int threads, 
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
 
-typedef struct host_event {
+typedef struct device_event {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   const host_stream *stream; /* the stream that recorded it last; NULL before the first record */
@@ -38,8 +38,9 @@ typedef struct host_event {
   double time;               /* when the last of them was reached, s */
 } host_event;
 
-void host_event_open(host_event *ev);
-/* No stream may still use it. */
+/* NULL where memory is short. */
+host_event *host_event_open(void);
+/* No stream may still use it. NULL is allowed. */
 void host_event_close(host_event *ev);
 /* Enqueues a record. DEVICE_FAILED if another stream has recorded the event and not reached it yet. */
 int host_event_record(host_event *ev, host_stream *s, error *e);

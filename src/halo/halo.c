@@ -60,7 +60,7 @@ float *transport_ghosts(float *field, const slab *s, int side) {
 
 int transport_record(const halo *h, int set, enum halo_event event, error *e) {
   if (set == HALO_UNTIMED) return 0;
-  return h->dev->table->record(h->dev, h->stream, halo_event_of(set, event), e);
+  return h->dev->table->record(h->dev, h->stream, h->events[set][event], e);
 }
 
 int transport_count(void) {
@@ -195,6 +195,8 @@ int halo_open(halo *h, const char *name, const halo_setup *setup, error *e) {
               .comm = setup->comm,
               .node = MPI_COMM_NULL,
               .row = MPI_DATATYPE_NULL};
+  h->dev->table->make_events(h->dev, h->events[0], HALO_SETS * HALO_EVENTS, true, e);
+  TRY(error_agree(e, h->comm));
   MPI_TRY(e, MPI_Type_contiguous((int)h->slab->pitch, MPI_FLOAT, &h->row));
   MPI_TRY(e, MPI_Type_commit(&h->row));
   MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
@@ -217,5 +219,6 @@ void halo_close(halo *h) {
   halo_leave(h);
   if (h->row != MPI_DATATYPE_NULL) MPI_Type_free(&h->row);
   if (h->node != MPI_COMM_NULL) MPI_Comm_free(&h->node);
+  h->dev->table->unmake_events(h->dev, h->events[0], HALO_SETS * HALO_EVENTS);
   h->dev = NULL;
 }

@@ -20,12 +20,6 @@ enum {
   HALO_SETS = 3,    /* sets of events, 0 to 2: of so many exchanges the times are known */
   HALO_UNTIMED = -1 /* in place of a set: no events */
 };
-_Static_assert((int)EVENT_HALO + (int)HALO_SETS * (int)HALO_EVENTS <= (int)EVENT_ORDER, "they carry times");
-
-/* The device's number of an event. */
-static inline int halo_event_of(int set, enum halo_event event) {
-  return (int)EVENT_HALO + set * (int)HALO_EVENTS + (int)event;
-}
 
 enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 2 };
 
@@ -70,9 +64,10 @@ struct halo {
   device *dev; /* these three as in the setup */
   const slab *slab;
   MPI_Comm comm;
-  MPI_Comm node;    /* the ranks of this node */
-  MPI_Datatype row; /* one row of the slab, pitch floats */
-  void *state;      /* of the transport, owned by it */
+  MPI_Comm node;                                /* the ranks of this node */
+  MPI_Datatype row;                             /* one row of the slab, pitch floats */
+  void *state;                                  /* of the transport, owned by it */
+  device_event *events[HALO_SETS][HALO_EVENTS]; /* timed; owned */
   /* Seconds from the first plane sent to the last received, as the host sees it, summed since the halo was opened. */
   double exchange_seconds;
   /* The whole exchange runs on the device, between HALO_TO_HOST and HALO_TO_DEVICE_BEGIN, without the host. */

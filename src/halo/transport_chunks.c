@@ -11,7 +11,6 @@
 #include "transport.h"
 
 enum { CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
-_Static_assert(EVENT_TRANSPORT + 2 * CHUNKS_MAX <= EVENT_MAX, "an event for each piece");
 
 /* A rank's share of the node's memory: how many pieces it has put there for each side, since opened, and the pieces
  * themselves: for each side two halos, used in turn. The neighbour may still read one while the next is written. It has
@@ -35,8 +34,9 @@ typedef struct chunks_lane {
 struct chunks {
   halo *h; /* not owned */
   chunks_lane lanes[2];
-  int count;       /* pieces a halo */
-  uint64_t passed; /* pieces to either side before this exchange */
+  device_event *copied[2][CHUNKS_MAX]; /* a piece has left the device; owned */
+  int count;                           /* pieces a halo */
+  uint64_t passed;                     /* pieces to either side before this exchange */
   int turn;
   MPI_Win window; /* of the node's memory */
   char *memory;   /* the whole, pinned */
@@ -51,10 +51,6 @@ static int chunks_rows_before(const chunks *c, int k) {
 
 static size_t chunks_floats_before(const chunks *c, int k) {
   return (size_t)chunks_rows_before(c, k) * c->h->slab->pitch;
-}
-
-static int chunks_event_of(int side, int k) {
-  return EVENT_TRANSPORT + side * CHUNKS_MAX + k;
 }
 
 static int chunks_move_piece(chunks *c, float *on_device, float *on_host, int k, copy_direction direction,
@@ -116,7 +112,7 @@ static int chunks_leave_device(chunks *c, float *field, error *e) {
       if (!c->lanes[side].open) continue;
       TRY(chunks_move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k,
                             COPY_TO_HOST, e));
-      TRY(dev->table->record(dev, STREAM_BOUNDARY, chunks_event_of(side, k), e));
+      TRY(dev->table->record(dev, STREAM_BOUNDARY, c->copied[side][k], e));
     }
   return 0;
 }
@@ -129,7 +125,7 @@ static int chunks_hand_over(chunks *c, double *begin, error *e) {
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
       if (!c->lanes[side].open) continue;
-      TRY(dev->table->sync_event(dev, chunks_event_of(side, k), e));
+      TRY(dev->table->sync_event(dev, c->copied[side][k], e));
       if (first) {
         *begin = MPI_Wtime();
         TRY(chunks_begin_receiving(c, e));
@@ -280,6 +276,7 @@ int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened,
   if (node_memory) TRY(chunks_open_memory(c, e));
   for (int side = 0; side < 2; side++)
     if (c->lanes[side].open && !c->lanes[side].posted) TRY(chunks_open_mpi(c, side, e));
+  TRY(h->dev->table->make_events(h->dev, c->copied[0], 2 * CHUNKS_MAX, false, e));
   return chunks_cut(c, 1, e);
 }
 
@@ -294,6 +291,7 @@ void chunks_close(chunks *c) {
     t->free(c->h->dev, l->send[0], MEMORY_PINNED, &ignored);
     t->free(c->h->dev, l->receive[0], MEMORY_PINNED, &ignored);
   }
+  t->unmake_events(c->h->dev, c->copied[0], 2 * CHUNKS_MAX);
   if (c->memory) t->unpin(c->h->dev, c->memory, &ignored);
   if (c->window != MPI_WIN_NULL) MPI_Win_free(&c->window);
   free(c);

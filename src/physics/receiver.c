@@ -144,6 +144,7 @@ int receivers_open(receivers *r, error *e) {
   const size_t places = (size_t)r->local * sizeof *r->own;
   if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
   for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
+  TRY(t->make_events(r->dev, r->copied, 2, false, e));
   TRY(t->alloc(r->dev, (void **)&r->places, places, MEMORY_DEVICE, e));
   TRY(t->copy(r->dev, STREAM_BOUNDARY, &(copy_args){r->places, r->own, places, COPY_TO_DEVICE}, e));
   TRY(t->sync(r->dev, STREAM_BOUNDARY, e));
@@ -165,6 +166,7 @@ void receivers_close(receivers *r) {
     r->dev->table->free(r->dev, r->places, MEMORY_DEVICE, &ignored);
     r->dev->table->free(r->dev, r->batch, MEMORY_DEVICE, &ignored);
     r->dev->table->free(r->dev, r->staging, MEMORY_PINNED, &ignored);
+    r->dev->table->unmake_events(r->dev, r->copied, 2);
   }
   free(r->positions);
   free(r->own);
@@ -189,7 +191,7 @@ static size_t receivers_half(const receivers *r, int half) {
 /* Adds the next `rows` rows of the other half to the traces, once its copy has come. */
 static int receivers_move_rows(receivers *r, int64_t rows, error *e) {
   if (rows == 0) return 0;
-  TRY(r->dev->table->sync_event(r->dev, EVENT_RECEIVERS + !r->half, e));
+  TRY(r->dev->table->sync_event(r->dev, r->copied[!r->half], e));
   const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
   memcpy(r->traces + first * local, r->staging + receivers_half(r, !r->half) + (size_t)r->moved * local,
          (size_t)rows * local * sizeof(float));
@@ -203,7 +205,7 @@ static int receivers_turn_over(receivers *r, error *e) {
   const size_t at = receivers_half(r, r->half), bytes = (size_t)r->batched * receivers_row_bytes(r);
   TRY(receivers_move_rows(r, r->moving - r->moved, e));
   TRY(t->copy(r->dev, r->stream, &(copy_args){r->staging + at, r->batch + at, bytes, COPY_TO_HOST}, e));
-  TRY(t->record(r->dev, r->stream, EVENT_RECEIVERS + r->half, e));
+  TRY(t->record(r->dev, r->stream, r->copied[r->half], e));
   r->moving = r->batched;
   r->moved = r->batched = 0;
   r->half = !r->half;

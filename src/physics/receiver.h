@@ -10,28 +10,29 @@
  * wavefront reaches them (wavefront_receivers). The samples of one step are a row of the traces: row i is of step
  * i * every. Rows are copied from the device to the host in batches. */
 typedef struct receivers {
-  device *dev;            /* not owned */
-  const slab *slab;       /* not owned */
-  const config *config;   /* not owned */
-  const files *files;     /* not owned */
-  int count;              /* of all ranks */
-  int64_t every;          /* steps */
-  int64_t first_step;     /* the first step that is sampled */
-  int64_t rows;           /* of the whole run */
-  int64_t taken;          /* rows so far, batch included, and those before first_step */
-  double (*positions)[3]; /* count: x y z, m; owned */
-  int local, before;      /* receivers of this rank; of the ranks before it */
-  int *index;             /* local: the number of each among `count`; owned */
-  int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
-  receiver *own, *places; /* local; the same on the host and on the device; owned */
-  float *batch, *staging; /* two halves of batch_rows x local each; device, pinned; owned */
-  int64_t batch_rows;     /* rows that a half holds */
-  int64_t batched;        /* rows in the half being filled, the last ones taken */
-  int half;               /* the half being filled; the other one is being copied to the traces */
-  int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
-  float *traces;          /* rows x local, without the rows still in the halves; owned */
-  int replaces;           /* as in receivers_meta; the caller's */
-  int stream;             /* what takes samples and copies them runs on it: the halo's */
+  device *dev;             /* not owned */
+  const slab *slab;        /* not owned */
+  const config *config;    /* not owned */
+  const files *files;      /* not owned */
+  int count;               /* of all ranks */
+  int64_t every;           /* steps */
+  int64_t first_step;      /* the first step that is sampled */
+  int64_t rows;            /* of the whole run */
+  int64_t taken;           /* rows so far, batch included, and those before first_step */
+  double (*positions)[3];  /* count: x y z, m; owned */
+  int local, before;       /* receivers of this rank; of the ranks before it */
+  int *index;              /* local: the number of each among `count`; owned */
+  int *row, *layer_begin;  /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
+  receiver *own, *places;  /* local; the same on the host and on the device; owned */
+  float *batch, *staging;  /* two halves of batch_rows x local each; device, pinned; owned */
+  int64_t batch_rows;      /* rows that a half holds */
+  int64_t batched;         /* rows in the half being filled, the last ones taken */
+  device_event *copied[2]; /* a half has come to the host; owned */
+  int half;                /* the half being filled; the other one is being copied to the traces */
+  int64_t moving, moved;   /* rows of the other half; how many of them the traces have */
+  float *traces;           /* rows x local, without the rows still in the halves; owned */
+  int replaces;            /* as in receivers_meta; the caller's */
+  int stream;              /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 
 /* Which steps are sampled. */

@@ -210,6 +210,7 @@ static int setup_fields(simulation *s, error *e) {
     TRY(s->dev->table->alloc(s->dev, (void **)&s->medium, bytes, MEMORY_DEVICE, e));
     s->stepper.args.medium = s->medium + slab_offset(&s->slab, 0, 0, 0);
   }
+  TRY(stepper_open(&s->stepper, e));
   float ghosts[FACE_COUNT];
   physics_ghosts(s->config, ghosts);
   TRY(survey_open(&s->saves.survey, s->dev, &s->slab, s->comm, s->config->histogram, e));
@@ -262,6 +263,7 @@ void simulation_close(simulation *s) {
   sources_close(&s->sources);
   absorb_close(&s->absorb);
   wavefront_close(&s->front);
+  stepper_close(&s->stepper);
   s->dev->table->free(s->dev, s->medium, MEMORY_DEVICE, &ignored);
   for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
   s->dev->table->close(s->dev);

@@ -5,7 +5,8 @@
 
 int save_queue_open(save_queue *s, error *e) {
   int threads;
-  for (int i = 0; i < WRITER_ROOM; i++) snapshot_open(&s->copies[i], s->dev, s->slab, i);
+  for (int i = 0; i < WRITER_ROOM && !e->id; i++) snapshot_open(&s->copies[i], s->dev, s->slab, i, e);
+  TRY(error_agree(e, s->comm));
   MPI_TRY(e, MPI_Query_thread(&threads));
   MPI_TRY(e, MPI_Comm_dup(s->comm, &s->jobs));
   s->open = true;

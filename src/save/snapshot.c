@@ -3,18 +3,21 @@
 #include "device/host_memory.h"
 
 enum {
-  MARKS = 2,
   PIECE_BYTES = 4 << 20, /* ghosts on their way to a neighbour must not wait for a whole slab to pass, */
   PIECES = 64            /* nor a queue of the device be filled */
 };
 
-void snapshot_open(snapshot *p, device *dev, const slab *slab, int number) {
+int snapshot_open(snapshot *p, device *dev, const slab *slab, int number, error *e) {
   *p = (snapshot){.dev = dev, .slab = slab, .number = number};
+  return dev->table->make_events(dev, p->mark, SNAPSHOT_MARKS, false, e);
 }
 
 void snapshot_close(snapshot *p) {
   error ignored = {0};
-  if (p->dev) p->dev->table->free(p->dev, p->memory, MEMORY_PINNED, &ignored);
+  if (p->dev) {
+    p->dev->table->free(p->dev, p->memory, MEMORY_PINNED, &ignored);
+    p->dev->table->unmake_events(p->dev, p->mark, SNAPSHOT_MARKS);
+  }
   *p = (snapshot){0};
 }
 
@@ -67,15 +70,14 @@ void snapshot_planes(const slab *s, const float *copy, int z, int planes, float 
       memcpy(values, points + (size_t)i * s->plane + (size_t)y * s->pitch, (size_t)s->nx * sizeof *values);
 }
 
-int snapshot_mark(snapshot *p, error *e) {
-  int event = EVENT_OUTPUT + MARKS * p->number + p->marks++;
+device_event *snapshot_mark(snapshot *p, error *e) {
+  device_event *event = p->mark[p->marks++];
   p->dev->table->record(p->dev, STREAM_OUTPUT, event, e);
   return event;
 }
 
 int snapshot_wait(const snapshot *p, error *e) {
-  for (int i = 0; i < p->marks; i++)
-    TRY(p->dev->table->sync_event(p->dev, EVENT_OUTPUT + MARKS * p->number + i, e));
+  for (int i = 0; i < p->marks; i++) TRY(p->dev->table->sync_event(p->dev, p->mark[i], e));
   return 0;
 }
 

@@ -6,16 +6,20 @@
 #include "device/device.h"
 #include "halo/slab.h"
 
+enum { SNAPSHOT_MARKS = 2 };
+
 typedef struct snapshot {
-  device *dev;       /* not owned */
-  const slab *slab;  /* not owned */
-  int number;        /* of this one: 0, 1 ... */
-  int marks;         /* events recorded for what it holds */
-  float *memory;     /* pinned */
-  size_t room, used; /* floats */
+  device *dev;                        /* not owned */
+  const slab *slab;                   /* not owned */
+  int number;                         /* of this one: 0, 1 ... */
+  device_event *mark[SNAPSHOT_MARKS]; /* owned */
+  int marks;                          /* of these, recorded for what it holds */
+  float *memory;                      /* pinned */
+  size_t room, used;                  /* floats */
 } snapshot;
 
-void snapshot_open(snapshot *p, device *dev, const slab *slab, int number);
+/* snapshot_close it, also after a failure. */
+int snapshot_open(snapshot *p, device *dev, const slab *slab, int number, error *e);
 void snapshot_close(snapshot *p);
 
 /* Empties it and makes room for so many floats; false where there is no memory, or where it would be more than
@@ -32,7 +36,7 @@ const float *snapshot_field(snapshot *p, const float *field, error *e);
 const float *snapshot_floats(snapshot *p, const float *from, size_t floats, error *e);
 
 /* Records, at most twice, the event after which all that was copied so far may be overwritten; returns it. */
-int snapshot_mark(snapshot *p, error *e);
+device_event *snapshot_mark(snapshot *p, error *e);
 
 /* Waits for all marks. For any thread, as sync_event is (device.h). */
 int snapshot_wait(const snapshot *p, error *e);

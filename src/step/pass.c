@@ -1,23 +1,23 @@
 #include "pass.h"
 #include "device/trace.h"
 
-int pass_record(const stepper *s, int stream, int event, error *e) {
-  return s->dev->table->record(s->dev, stream, event_of(s->pass, event), e);
+int pass_record(const stepper *s, int stream, enum pass_event event, error *e) {
+  return s->dev->table->record(s->dev, stream, event_of(s, s->pass, event), e);
 }
 
-int pass_record_begin(const stepper *s, int stream, int event, error *e) {
+int pass_record_begin(const stepper *s, int stream, enum pass_event event, error *e) {
   return phases_measured(s, s->pass) || phases_measured(s, s->pass - 1) ? pass_record(s, stream, event, e)
                                                                         : 0;
 }
 
-int pass_record_end(const stepper *s, int stream, int event, int done, error *e) {
+int pass_record_end(const stepper *s, int stream, enum pass_event event, enum pass_event done, error *e) {
   if (phases_measured(s, s->pass)) TRY(pass_record(s, stream, event, e));
   TRY(pass_record(s, stream, done, e));
   return s->overlap ? 0 : s->dev->table->sync(s->dev, stream, e);
 }
 
-int pass_wait(const stepper *s, int stream, int64_t pass, int event, error *e) {
-  return s->dev->table->wait(s->dev, stream, event_of(pass, event), e);
+int pass_wait(const stepper *s, int stream, int64_t pass, enum pass_event event, error *e) {
+  return s->dev->table->wait(s->dev, stream, event_of(s, pass, event), e);
 }
 
 int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *e) {
@@ -41,14 +41,14 @@ static int pass_await_copies(stepper *s, int steps, error *e) {
     if (!s->copying[i] || (steps == 1 && i == s->current)) continue;
     TRY(t->wait(s->dev, STREAM_BOUNDARY, s->copying[i], e));
     TRY(t->wait(s->dev, STREAM_INTERIOR, s->copying[i], e));
-    s->copying[i] = 0;
+    s->copying[i] = NULL;
   }
   return 0;
 }
 
 int pass_begin(stepper *s, int steps, const char *name, error *e) {
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
-  TRY(s->dev->table->sync_event(s->dev, event_of(s->pass - 2, INTERIOR_DONE), e));
+  TRY(s->dev->table->sync_event(s->dev, event_of(s, s->pass - 2, INTERIOR_DONE), e));
   TRY(phases_take(s, s->persistent ? s->pass - 1 : s->pass - 2, e));
   TRY(pass_await_copies(s, steps, e));
   trace_begin(name);

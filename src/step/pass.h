@@ -1,45 +1,28 @@
-/* What passes of all kinds share: their events, how they begin and end, and the times of their phases. For the files of
+/* What passes of all kinds share: how they begin and end, and the times of their phases. For the files of
  * this room only. A pass advances one step or several and exchanges ghosts once. */
 #ifndef STENCIL_PASS_H
 #define STENCIL_PASS_H
 
 #include "step.h"
 
-/* Three sets of events. A pass records its own and waits for those of the pass before it; the exposed time of a pass
- * takes its events and the next one's. */
-enum {
-  BOUNDARY_BEGIN,
-  BOUNDARY_END,
-  INTERIOR_BEGIN,
-  INTERIOR_END,
-  GHOSTS, /* a pass without a boundary may now read its ghosts */
-  EVENTS_A_PASS,
-  SETS = HALO_SETS
-};
-/* Passes wait for these events, which carry no times. */
-enum { BOUNDARY_DONE = EVENT_ORDER, INTERIOR_DONE = BOUNDARY_DONE + SETS };
-_Static_assert((int)SETS *(int)EVENTS_A_PASS <= (int)EVENT_HALO, "they must not be others' events");
-_Static_assert((int)INTERIOR_DONE + (int)SETS <= (int)EVENT_STEP_END, "nor these");
-
 static inline int set_of(int64_t pass) {
-  return (int)((pass + SETS) % SETS);
+  return (int)((pass + PASS_SETS) % PASS_SETS);
 }
 
-/* The device's number of an event of a pass. */
-static inline int event_of(int64_t pass, int event) {
-  return event >= EVENT_ORDER ? event + set_of(pass) : set_of(pass) * EVENTS_A_PASS + event;
+static inline device_event *event_of(const stepper *s, int64_t pass, enum pass_event event) {
+  return s->events[set_of(pass)][event];
 }
 
 /* Records an event of this pass on a stream. */
-int pass_record(const stepper *s, int stream, int event, error *e);
+int pass_record(const stepper *s, int stream, enum pass_event event, error *e);
 /* Records `event` before kernels of this pass, if this pass or the one before is measured: the exposed time of a pass
  * ends where the next one's kernels begin. */
-int pass_record_begin(const stepper *s, int stream, int event, error *e);
+int pass_record_begin(const stepper *s, int stream, enum pass_event event, error *e);
 /* Records `event` after kernels of this pass, if it is measured, and `done`, for which other streams wait. Waits for
  * the stream where nothing may overlap. */
-int pass_record_end(const stepper *s, int stream, int event, int done, error *e);
+int pass_record_end(const stepper *s, int stream, enum pass_event event, enum pass_event done, error *e);
 /* Makes later work of a stream wait for an event of a pass. */
-int pass_wait(const stepper *s, int stream, int64_t pass, int event, error *e);
+int pass_wait(const stepper *s, int stream, int64_t pass, enum pass_event event, error *e);
 
 /* Launches `k`, with layers and sources, over planes `z`, from the newest field to the other one. Does nothing without
  * planes. */

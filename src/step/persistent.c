@@ -75,7 +75,7 @@ int persistent_outcome(const persistent *p, int set, double *waited, error *e) {
 
 int step_persistent(stepper *s, int64_t limit, error *e) {
   const int steps = limit < s->persistent->batch ? (int)limit : s->persistent->batch;
-  _Static_assert((int)SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
+  _Static_assert((int)PASS_SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
   TRY(pass_begin(s, steps, "steps", e));
   if (s->profile) TRY(pass_record(s, STREAM_BOUNDARY, INTERIOR_BEGIN, e));
   TRY(persistent_advance(s->persistent, s->current, steps, set_of(s->pass), e));

@@ -20,13 +20,14 @@ static void phases_see_how_long(stepper *s) {
 }
 
 /* Seconds from one event of the device to another. */
-static int phases_between(const stepper *s, int first, int last, double *seconds, error *e) {
+static int phases_between(const stepper *s, device_event *first, device_event *last, double *seconds,
+                          error *e) {
   return s->dev->table->seconds(s->dev, first, last, seconds, e);
 }
 
 /* Seconds from the beginning of a pass, that is of its boundary kernels, to an event of the device. */
-static int phases_since(const stepper *s, int64_t pass, int event, double *seconds, error *e) {
-  return phases_between(s, event_of(pass, BOUNDARY_BEGIN), event, seconds, e);
+static int phases_since(const stepper *s, int64_t pass, device_event *event, double *seconds, error *e) {
+  return phases_between(s, event_of(s, pass, BOUNDARY_BEGIN), event, seconds, e);
 }
 
 /* The time in which nothing was computed because of the exchange: from the end of this pass's kernels to the beginning
@@ -34,13 +35,13 @@ static int phases_since(const stepper *s, int64_t pass, int event, double *secon
  * begin before the exchange has ended. */
 static int phases_exposed(const stepper *s, int64_t pass, bool last, double *seconds, error *e) {
   double boundary_end, interior_end, boundary_begin, interior_begin;
-  TRY(phases_since(s, pass, event_of(pass, BOUNDARY_END), &boundary_end, e));
-  TRY(phases_since(s, pass, event_of(pass, INTERIOR_END), &interior_end, e));
-  TRY(phases_since(s, pass,
-                   last ? halo_event_of(set_of(pass), HALO_TO_DEVICE) : event_of(pass + 1, BOUNDARY_BEGIN),
-                   &boundary_begin, e));
+  TRY(phases_since(s, pass, event_of(s, pass, BOUNDARY_END), &boundary_end, e));
+  TRY(phases_since(s, pass, event_of(s, pass, INTERIOR_END), &interior_end, e));
+  TRY(phases_since(
+      s, pass, last ? s->halo->events[set_of(pass)][HALO_TO_DEVICE] : event_of(s, pass + 1, BOUNDARY_BEGIN),
+      &boundary_begin, e));
   interior_begin = boundary_begin;
-  if (!last) TRY(phases_since(s, pass, event_of(pass + 1, INTERIOR_BEGIN), &interior_begin, e));
+  if (!last) TRY(phases_since(s, pass, event_of(s, pass + 1, INTERIOR_BEGIN), &interior_begin, e));
   const double begin = interior_begin < boundary_begin ? interior_begin : boundary_begin;
   *seconds = fmax(0, begin - fmax(boundary_end, interior_end));
   return 0;
@@ -49,11 +50,12 @@ static int phases_exposed(const stepper *s, int64_t pass, bool last, double *sec
 /* Adds the times of one measured pass. */
 static int phases_add(stepper *s, int64_t pass, error *e) {
   double boundary, interior, to_host, to_device, exchange, gap;
-  const int boundary_end = event_of(pass, BOUNDARY_END), set = set_of(pass),
-            sent = halo_event_of(set, HALO_TO_HOST), arriving = halo_event_of(set, HALO_TO_DEVICE_BEGIN),
-            arrived = halo_event_of(set, HALO_TO_DEVICE);
+  device_event *const boundary_end = event_of(s, pass, BOUNDARY_END),
+                      *const *of_halo = s->halo->events[set_of(pass)], *const sent = of_halo[HALO_TO_HOST],
+                      *const arriving = of_halo[HALO_TO_DEVICE_BEGIN],
+                      *const arrived = of_halo[HALO_TO_DEVICE];
   TRY(phases_since(s, pass, boundary_end, &boundary, e));
-  TRY(phases_between(s, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &interior, e));
+  TRY(phases_between(s, event_of(s, pass, INTERIOR_BEGIN), event_of(s, pass, INTERIOR_END), &interior, e));
   s->sampled.steps++;
   s->sampled.boundary += boundary;
   s->sampled.interior += interior;
@@ -74,7 +76,7 @@ static int phases_add_batch(stepper *s, int64_t pass, error *e) {
   double waited, seconds = 0;
   TRY(persistent_outcome(s->persistent, set_of(pass), &waited, e));
   if (s->profile)
-    TRY(phases_between(s, event_of(pass, INTERIOR_BEGIN), event_of(pass, INTERIOR_END), &seconds, e));
+    TRY(phases_between(s, event_of(s, pass, INTERIOR_BEGIN), event_of(s, pass, INTERIOR_END), &seconds, e));
   s->phases.interior += seconds - waited;
   s->phases.exchange += waited;
   s->phases.exposed += waited;

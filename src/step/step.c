@@ -10,6 +10,19 @@
 #include "step.h"
 #include "pass.h"
 
+int stepper_open(stepper *s, error *e) {
+  const device_table *t = s->dev->table;
+  for (int set = 0; set < PASS_SETS; set++) {
+    TRY(t->make_events(s->dev, s->events[set], PASS_TIMED, true, e));
+    TRY(t->make_events(s->dev, s->events[set] + PASS_TIMED, PASS_EVENTS - PASS_TIMED, false, e));
+  }
+  return 0;
+}
+
+void stepper_close(stepper *s) {
+  if (s->dev) s->dev->table->unmake_events(s->dev, s->events[0], PASS_SETS * PASS_EVENTS);
+}
+
 /* The planes the neighbours wait for. Their kernels read what the interior's kernel of the pass before wrote, and
  * overwrite what it read: so they wait for it. The upper planes come first: the interior's kernel ended there, and the
  * GPU's cache still holds what they read (jacobi on 4 H200, 768^3 each: 0.2 % of a step). */

@@ -21,6 +21,21 @@ typedef struct step_phases {
   double exposed;   /* no kernel runs: communication that computing does not cover */
 } step_phases;
 
+/* A pass records its own events and waits for those of the pass before it; the exposed time of a pass takes its events
+ * and the next one's. So there are three sets. */
+enum pass_event {
+  BOUNDARY_BEGIN,
+  BOUNDARY_END,
+  INTERIOR_BEGIN,
+  INTERIOR_END,
+  PASS_TIMED,          /* so many carry times */
+  GHOSTS = PASS_TIMED, /* a pass without a boundary may now read its ghosts */
+  BOUNDARY_DONE,       /* passes wait for these two */
+  INTERIOR_DONE,
+  PASS_EVENTS
+};
+enum { PASS_SETS = HALO_SETS };
+
 typedef struct stepper {
   device *dev; /* not owned, as are the next three */
   halo *halo;  /* open, on dev */
@@ -38,10 +53,12 @@ typedef struct stepper {
   /* The two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the first step of the
    * wave, memory[1] holds the field of one step earlier. */
   float *memory[2];
-  wavefront *front; /* not owned; NULL: one step a pass */
-  int current;      /* memory[current] holds the newest field */
-  int copying[2];   /* event after which memory[i] has been copied for a file and may be overwritten, or 0 */
-  int64_t step;     /* steps done */
+  wavefront *front;                             /* not owned; NULL: one step a pass */
+  int current;                                  /* memory[current] holds the newest field */
+  device_event *events[PASS_SETS][PASS_EVENTS]; /* owned */
+  device_event
+      *copying[2]; /* after it memory[i] has been copied for a file and may be overwritten; or NULL */
+  int64_t step;    /* steps done */
   /* Passes done. A pass advances one step or several and exchanges ghosts once, or is a batch of the persistent
    * schedule. */
   int64_t pass;
@@ -52,6 +69,11 @@ typedef struct stepper {
   step_phases sampled;     /* of the passes that were measured; `steps` counts them */
   step_phases phases;      /* of all passes, at the last stepper_sync */
 } stepper;
+
+/* Makes the events. stepper_close it, also after a failure. */
+int stepper_open(stepper *s, error *e);
+/* All steps must be done. */
+void stepper_close(stepper *s);
 
 /* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued, at most two passes are
  * unfinished, and memory[current] is the newest field; after stepper_sync it is complete with ghosts. Collective over

@@ -41,15 +41,15 @@ static tune_list tune_candidates(enum equation equation, enum backend backend) {
  * a launch hides of the one before depends on them. */
 static int tune_pass(const stepper *s, const kernel *k, const kernel_args *args, int64_t pass, error *e) {
   const device_table *t = s->dev->table;
-  TRY(t->sync_event(s->dev, event_of(pass - 2, INTERIOR_DONE), e));
+  TRY(t->sync_event(s->dev, event_of(s, pass - 2, INTERIOR_DONE), e));
   if (!s->halo->mapped) {
     TRY(pass_wait(s, STREAM_BOUNDARY, pass - 1, INTERIOR_DONE, e));
-    TRY(t->record(s->dev, STREAM_BOUNDARY, event_of(pass, BOUNDARY_DONE), e));
+    TRY(t->record(s->dev, STREAM_BOUNDARY, event_of(s, pass, BOUNDARY_DONE), e));
     TRY(pass_wait(s, STREAM_INTERIOR, pass - 1, BOUNDARY_DONE, e));
   }
   TRY(s->absorb ? absorb_launch(s->absorb, STREAM_INTERIOR, k, args, e)
                 : t->launch(s->dev, STREAM_INTERIOR, k, args, e));
-  return t->record(s->dev, STREAM_INTERIOR, event_of(pass, INTERIOR_DONE), e);
+  return t->record(s->dev, STREAM_INTERIOR, event_of(s, pass, INTERIOR_DONE), e);
 }
 
 static int tune_enqueue(const stepper *s, const kernel *k, const kernel_args *args, int count, error *e) {

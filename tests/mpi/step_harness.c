@@ -94,6 +94,7 @@ void step_run_open(step_run *r, device *dev, const char *kernel, const char *tra
   *s = (stepper){.dev = dev, .halo = &r->halo, .slab = &r->slab, .overlap = overlap, .profile = profile};
   assert_ok(kernel_find(kernel, EQUATION_JACOBI, dev->table->backend, &s->kernel, &e), &e);
   s->boundary_kernel = s->kernel;
+  assert_ok(stepper_open(s, &e), &e);
   s->args = step_weights();
   s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx,
   s->args.ny = r->slab.ny, s->args.nz = r->slab.nz;
@@ -119,6 +120,7 @@ void step_run_close(step_run *r) {
   transfer_close(&r->transfer);
   if (!r->own_transport) halo_close(&r->halo);
   for (int i = 0; i < 2; i++) assert_ok(dev->table->free(dev, r->stepper.memory[i], MEMORY_DEVICE, &e), &e);
+  stepper_close(&r->stepper);
   free(r->global);
 }
 

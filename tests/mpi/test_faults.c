@@ -21,8 +21,11 @@ typedef struct faulty_device {
   device base;
   device *inner;
   fault fault;
-  int late;  /* the stream that naps before each of its launches and copies to the device; -1: none */
-  int waits; /* of a stream for another one */
+  int late;    /* the stream that naps before each of its launches and copies to the device; -1: none */
+  int waits;   /* of a stream for another one */
+  bool leaves; /* the boundary stream's last copy was to the host: the next event is of a piece */
+  device_event *pieces[64];
+  int piece_count;
 } faulty_device;
 
 static faulty_device *faulty(device *dev) {
@@ -48,6 +51,7 @@ static int f_copy(device *d, int s, const copy_args *c, error *e) {
   const device_table *t = faulty(d)->inner->table;
   if (s == faulty(d)->late && c->direction == COPY_TO_DEVICE)
     TRY(t->launch(faulty(d)->inner, s, &NAP, &(kernel_args){.z_end = 1}, e));
+  if (s == STREAM_BOUNDARY) faulty(d)->leaves = c->direction == COPY_TO_HOST;
   return t->copy(faulty(d)->inner, s, c, e);
 }
 static int f_launch(device *d, int s, const kernel *k, const kernel_args *a, error *e) {
@@ -60,10 +64,25 @@ static int f_apply(device *d, int s, const operation *o, const void *a, error *e
   if (s == faulty(d)->late) TRY(t->launch(faulty(d)->inner, s, &NAP, &(kernel_args){.z_end = 1}, e));
   return t->apply(faulty(d)->inner, s, o, a, e);
 }
-static int f_record(device *d, int s, int event, error *e) {
+static bool f_of_piece(const faulty_device *f, const device_event *event) {
+  for (int i = 0; i < f->piece_count; i++)
+    if (f->pieces[i] == event) return true;
+  return false;
+}
+static int f_make_events(device *d, device_event **events, int count, bool timed, error *e) {
+  return faulty(d)->inner->table->make_events(faulty(d)->inner, events, count, timed, e);
+}
+static void f_unmake_events(device *d, device_event **events, int count) {
+  faulty(d)->inner->table->unmake_events(faulty(d)->inner, events, count);
+}
+static int f_record(device *d, int s, device_event *event, error *e) {
+  faulty_device *f = faulty(d);
+  if (s == STREAM_BOUNDARY && f->leaves && f->piece_count < 64 && !f_of_piece(f, event))
+    f->pieces[f->piece_count++] = event;
+  f->leaves = f->leaves && s != STREAM_BOUNDARY;
   return faulty(d)->inner->table->record(faulty(d)->inner, s, event, e);
 }
-static int f_wait(device *d, int s, int event, error *e) {
+static int f_wait(device *d, int s, device_event *event, error *e) {
   faulty(d)->waits++;
   if (faulty(d)->fault == DROP_WAIT_BOUNDARY && s == STREAM_BOUNDARY) return 0;
   if (faulty(d)->fault == DROP_WAIT_INTERIOR && s == STREAM_INTERIOR) return 0;
@@ -73,11 +92,11 @@ static int f_sync(device *d, int s, error *e) {
   if (faulty(d)->fault == DROP_SYNC_BOUNDARY && s == STREAM_BOUNDARY) return 0;
   return faulty(d)->inner->table->sync(faulty(d)->inner, s, e);
 }
-static int f_sync_event(device *d, int event, error *e) {
-  if (faulty(d)->fault == DROP_SYNC_PIECES && event >= EVENT_TRANSPORT) return 0;
+static int f_sync_event(device *d, device_event *event, error *e) {
+  if (faulty(d)->fault == DROP_SYNC_PIECES && f_of_piece(faulty(d), event)) return 0;
   return faulty(d)->inner->table->sync_event(faulty(d)->inner, event, e);
 }
-static int f_seconds(device *d, int a, int b, double *s, error *e) {
+static int f_seconds(device *d, device_event *a, device_event *b, double *s, error *e) {
   return faulty(d)->inner->table->seconds(faulty(d)->inner, a, b, s, e);
 }
 static int f_pin(device *d, void *memory, size_t bytes, error *e) {
@@ -107,6 +126,8 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .copy = f_copy,
                                     .launch = f_launch,
                                     .apply = f_apply,
+                                    .make_events = f_make_events,
+                                    .unmake_events = f_unmake_events,
                                     .record = f_record,
                                     .wait = f_wait,
                                     .sync = f_sync,

@@ -321,14 +321,16 @@ static void expect_step(const config *c, const table tables[2], const kernel_arg
   }
 }
 
+static device_event *done[2][STREAM_COUNT]; /* of the last two steps */
+
 /* One step as the step loop does it: cut at `lo` and `hi`, two passes ahead at most. */
 static void apply_step(device *dev, sources *s, const kernel_args *args, int lo, int hi, int64_t step) {
   const int cuts[][3] = {
       {STREAM_INTERIOR, lo, hi}, {STREAM_BOUNDARY, 0, lo}, {STREAM_BOUNDARY, hi, args->nz}};
-  const int event = (int)(step & 1) * STREAM_COUNT;
+  device_event *const *own = done[step & 1], *const *before = done[!(step & 1)];
   for (int stream = 0; stream < STREAM_COUNT; stream++) {
-    assert_ok(dev->table->sync_event(dev, event + stream, &E), &E);
-    assert_ok(dev->table->wait(dev, stream, STREAM_COUNT - event + !stream, &E), &E);
+    assert_ok(dev->table->sync_event(dev, own[stream], &E), &E);
+    assert_ok(dev->table->wait(dev, stream, before[!stream], &E), &E);
   }
   for (int i = 0; i < 3; i++) {
     kernel_args a = *args;
@@ -336,7 +338,7 @@ static void apply_step(device *dev, sources *s, const kernel_args *args, int lo,
     if (a.z_begin < a.z_end) assert_ok(sources_apply(s, cuts[i][0], &a, step, &E), &E);
   }
   for (int stream = 0; stream < STREAM_COUNT; stream++)
-    assert_ok(dev->table->record(dev, stream, event + stream, &E), &E);
+    assert_ok(dev->table->record(dev, stream, own[stream], &E), &E);
 }
 
 static void check_planes(device *dev, const slab *b, const float *memory, const float *expected) {
@@ -413,6 +415,7 @@ static void all_tests(void **backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
   device *dev;
   assert_ok(device_open(*backend, &options, &dev, &E), &E);
+  assert_ok(dev->table->make_events(dev, done[0], 2 * STREAM_COUNT, false, &E), &E);
   field_io_start();
   make_file();
   formulas_are_right();
@@ -424,6 +427,7 @@ static void all_tests(void **backend) {
   all_sources(dev);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) assert_int_equal(unlink(file), 0);
+  dev->table->unmake_events(dev, done[0], 2 * STREAM_COUNT);
   dev->table->close(dev);
 }
 

@@ -187,7 +187,7 @@ static void copies_are_not_overwritten(void) {
   assert_ok(device_open("host", &options, &dev, &e), &e);
   assert_ok(slab_init(&r.slab, &(slab_shape){33, 12, 30, .ghost = RADIUS}, rank, ranks, &e), &e);
   step_run_open(&r, dev, "simd", "sendrecv", 0, true, false, 0.25f);
-  snapshot_open(&p, dev, &r.slab, 0);
+  assert_ok(snapshot_open(&p, dev, &r.slab, 0, &e), &e);
   stepper *s = &r.stepper;
   for (int round = 0; round < 4; round++) {
     assert_ok(stepper_advance(s, 1, &e), &e);

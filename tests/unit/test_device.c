@@ -11,9 +11,12 @@ enum {
   COUNT = 3 * 1000 * 1000 + 7
 }; /* floats: large enough that a copy takes time and is shared among threads */
 
+enum { EVENTS = 8 };
+
 typedef struct fixture {
   device *dev;
   float *host, *back, *a, *b; /* pinned, pinned, device, device: COUNT floats each */
+  device_event *events[EVENTS];
 } fixture;
 
 static error E;
@@ -52,6 +55,7 @@ static int setup(void **state) {
   assert_ok(t->alloc(f->dev, (void **)&f->back, COUNT * sizeof(float), MEMORY_PINNED, &E), &E);
   assert_ok(t->alloc(f->dev, (void **)&f->a, COUNT * sizeof(float), MEMORY_DEVICE, &E), &E);
   assert_ok(t->alloc(f->dev, (void **)&f->b, COUNT * sizeof(float), MEMORY_DEVICE, &E), &E);
+  assert_ok(t->make_events(f->dev, f->events, EVENTS, true, &E), &E);
   uint64_t seed = 42;
   for (int i = 0; i < COUNT; i++) f->host[i] = test_random(&seed);
   *state = f;
@@ -66,6 +70,7 @@ static int teardown(void **state) {
   t->free(f->dev, f->back, MEMORY_PINNED, &ignored);
   t->free(f->dev, f->a, MEMORY_DEVICE, &ignored);
   t->free(f->dev, f->b, MEMORY_DEVICE, &ignored);
+  t->unmake_events(f->dev, f->events, EVENTS);
   t->close(f->dev);
   free(f);
   return 0;
@@ -130,8 +135,8 @@ static void an_event_orders_two_streams(void **state) {
   const device_table *t = f->dev->table;
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, 3, &E), &E);
-  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, 3, &E), &E);
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[3], &E), &E);
+  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, f->events[3], &E), &E);
   copy(f, STREAM_BOUNDARY, f->back, f->a, COPY_TO_HOST);
   sync(f, STREAM_BOUNDARY);
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
@@ -152,8 +157,8 @@ static void streams_are_independent(void **state) {
 
 static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
   fixture *f = *state;
-  assert_ok(f->dev->table->wait(f->dev, STREAM_BOUNDARY, 7, &E), &E);
-  assert_ok(f->dev->table->sync_event(f->dev, 7, &E), &E);
+  assert_ok(f->dev->table->wait(f->dev, STREAM_BOUNDARY, f->events[7], &E), &E);
+  assert_ok(f->dev->table->sync_event(f->dev, f->events[7], &E), &E);
   sync(f, STREAM_BOUNDARY);
 }
 
@@ -162,11 +167,11 @@ static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
 static void wait_captures_the_record_at_call_time(void **state) {
   fixture *f = *state;
   const device_table *t = f->dev->table;
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, 1, &E), &E);
-  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, 1, &E), &E);
-  assert_ok(t->record(f->dev, STREAM_BOUNDARY, 2, &E), &E);
-  assert_ok(t->wait(f->dev, STREAM_INTERIOR, 2, &E), &E);
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, 1, &E), &E);
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[1], &E), &E);
+  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, f->events[1], &E), &E);
+  assert_ok(t->record(f->dev, STREAM_BOUNDARY, f->events[2], &E), &E);
+  assert_ok(t->wait(f->dev, STREAM_INTERIOR, f->events[2], &E), &E);
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[1], &E), &E);
   sync(f, STREAM_BOUNDARY);
   sync(f, STREAM_INTERIOR);
 }
@@ -175,15 +180,15 @@ static void events_measure_time(void **state) {
   fixture *f = *state;
   const device_table *t = f->dev->table;
   double seconds = -1;
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, 4, &E), &E);
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[4], &E), &E);
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, 5, &E), &E);
-  assert_ok(t->seconds(f->dev, 4, 5, &seconds, &E), &E); /* waits by itself */
+  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[5], &E), &E);
+  assert_ok(t->seconds(f->dev, f->events[4], f->events[5], &seconds, &E), &E); /* waits by itself */
   double least = f->dev->table->backend == BACKEND_HOST ? 0.03 : 1e-6;
   assert_true(seconds >= least);
   error e = {0};
-  assert_int_not_equal(t->seconds(f->dev, 4, 60, &seconds, &e), 0);
+  assert_int_not_equal(t->seconds(f->dev, f->events[4], f->events[0], &seconds, &e), 0);
 }
 
 static void sync_event_waits(void **state) {
@@ -192,8 +197,8 @@ static void sync_event_waits(void **state) {
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->back, f->a, COPY_TO_HOST);
-  assert_ok(f->dev->table->record(f->dev, STREAM_INTERIOR, 6, &E), &E);
-  assert_ok(f->dev->table->sync_event(f->dev, 6, &E), &E);
+  assert_ok(f->dev->table->record(f->dev, STREAM_INTERIOR, f->events[6], &E), &E);
+  assert_ok(f->dev->table->sync_event(f->dev, f->events[6], &E), &E);
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
 }
 

@@ -42,13 +42,16 @@ static void an_event_belongs_to_one_stream_at_a_time(void **state) {
   const operation hold = {.name = "hold", .args_bytes = sizeof(atomic_int *), .host = wait_for_gate};
   atomic_int gate = 0, *args = &gate;
   error e = {0};
+  device_event *event;
+  assert_ok(dev->table->make_events(dev, &event, 1, false, &E), &E);
   assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &hold, &args, &E), &E);
-  assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
-  assert_ok(dev->table->record(dev, STREAM_INTERIOR, 3, &E), &E);
-  assert_int_equal(dev->table->record(dev, STREAM_BOUNDARY, 3, &e), ERROR_DEVICE_FAILED);
+  assert_ok(dev->table->record(dev, STREAM_INTERIOR, event, &E), &E);
+  assert_ok(dev->table->record(dev, STREAM_INTERIOR, event, &E), &E);
+  assert_int_equal(dev->table->record(dev, STREAM_BOUNDARY, event, &e), ERROR_DEVICE_FAILED);
   atomic_store(&gate, 1);
   assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
-  assert_ok(dev->table->record(dev, STREAM_BOUNDARY, 3, &E), &E);
+  assert_ok(dev->table->record(dev, STREAM_BOUNDARY, event, &E), &E);
+  dev->table->unmake_events(dev, &event, 1);
 }
 
 static void every_byte_is_copied(void **state) {

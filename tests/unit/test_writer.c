@@ -188,15 +188,15 @@ static void a_snapshot_is_what_was(void **state) {
   float *field;
   assert_int_equal(
       dev->table->alloc(dev, (void **)&field, slab_floats(&s) * sizeof *field, MEMORY_DEVICE, &e), 0);
-  snapshot_open(&p, dev, &s, 1);
+  assert_int_equal(snapshot_open(&p, dev, &s, 1, &e), 0);
   for (int round = 0; round < 3; round++) {
     fill_field(field, &s);
     assert_true(snapshot_reserve(&p, snapshot_field_floats(&s) + 5, SIZE_MAX));
     assert_int_equal(dev->table->apply(dev, STREAM_OUTPUT, &LINGER, &us, &e), 0);
     const float *few = snapshot_floats(&p, field + slab_offset(&s, 2, 3, 4), 5, &e);
-    const int first = snapshot_mark(&p, &e);
+    const device_event *first = snapshot_mark(&p, &e);
     const float *copy = snapshot_field(&p, field, &e);
-    const int event = snapshot_mark(&p, &e);
+    device_event *const event = snapshot_mark(&p, &e);
     assert_true(first != event);
     for (int stream = 0; stream < 2; stream++) { /* as the next step does */
       assert_int_equal(dev->table->wait(dev, stream, event, &e), 0);
@@ -227,7 +227,7 @@ static void a_snapshot_is_bounded(void **state) {
   const device_options options = {.threads = 1, .local_ranks = 1};
   assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 8, .ghost = RADIUS}, 0, 1, &e), 0);
   assert_int_equal(device_open_host(&options, &dev, &e), 0);
-  snapshot_open(&p, dev, &s, 0);
+  assert_int_equal(snapshot_open(&p, dev, &s, 0, &e), 0);
   assert_false(snapshot_reserve(&p, 1000, 3999));
   assert_int_equal(dev->pinned_bytes, 0);
   assert_false(snapshot_reserve(&p, (size_t)1 << 58, SIZE_MAX)); /* more than there is */
