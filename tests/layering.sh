@@ -17,8 +17,9 @@ src/halo    | base device kernels                                 | mpi
 io          | base kernels halo config                            | mpi hdf5
 src/physics | base device halo kernels config io                  | mpi
 src/step    | base device halo physics kernels config             | mpi
-src/save    | base device halo physics step kernels config io     | mpi
-src/run     | base device halo physics step save kernels config io | mpi
+src/engine  | base device halo physics step kernels config io     | mpi
+src/shot    | base device halo physics step engine kernels config io | mpi
+src/run     | base device halo physics step engine shot kernels config io | mpi
 '
 
 # Prints "FILE:LINE HEADER" of every #include below ROOT; the header with its quote or bracket in front.
@@ -103,9 +104,9 @@ self_test() {
   local plant file header room
   local plants=('src/base/error.c "device/device.h"' 'src/base/error.c <mpi.h>' 'kernels/reference.c "halo/slab.h"'
     'config/config.c "device/device.h"' 'src/device/device.c "halo/halo.h"' 'src/halo/slab.c "step/step.h"'
-    'src/halo/transport_ipc.c <hdf5.h>' 'io/field_io.c "step/step.h"' 'src/physics/fd.c "save/survey.h"'
-    'src/step/step.c "io/files.h"' 'src/save/survey.c "run/run.h"' 'src/run/report.c <hdf5.h>'
-    'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../save/survey.h"')
+    'src/halo/transport_ipc.c <hdf5.h>' 'io/field_io.c "step/step.h"' 'src/physics/fd.c "shot/survey.h"'
+    'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/shot/survey.c "run/run.h"' 'src/run/report.c <hdf5.h>'
+    'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../shot/survey.h"')
   for room in "${!may_use[@]}"; do
     if [[ "${plants[*]/#/@}" != *"@$room/"* ]]; then echo "layering: self-test: no violation is planted in $room"; return 1; fi
   done

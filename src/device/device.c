@@ -35,3 +35,17 @@ int device_open(const char *name, const device_options *options, device **opened
   if (!dev->room) dev->room = dev->total_bytes;
   return 0;
 }
+
+int device_reserve(device *dev, device_buffer *b, size_t bytes, memory_kind kind, error *e) {
+  if (b->memory && bytes <= b->bytes) return 0;
+  device_release(dev, b, kind);
+  TRY(dev->table->alloc(dev, &b->memory, bytes, kind, e));
+  b->bytes = bytes;
+  return 0;
+}
+
+void device_release(device *dev, device_buffer *b, memory_kind kind) {
+  error ignored = {0};
+  dev->table->free(dev, b->memory, kind, &ignored);
+  *b = (device_buffer){0};
+}

@@ -131,6 +131,15 @@ int device_open(const char *name, const device_options *options, device **opened
 int device_open_host(const device_options *options, device **opened, error *e);
 int device_open_cuda(const device_options *options, device **opened, error *e);
 
+/* Memory that serves one use after another, and only grows. Zero-initialised it holds none. */
+typedef struct device_buffer {
+  void *memory;
+  size_t bytes;
+} device_buffer;
+/* Makes room for `bytes`; what the buffer held is lost where it grows. device_release it with the same kind. */
+int device_reserve(device *dev, device_buffer *b, size_t bytes, memory_kind kind, error *e);
+void device_release(device *dev, device_buffer *b, memory_kind kind);
+
 /* Number of CUDA devices that this process sees. `why` gets the reason if there is none. 0 in a program without CUDA.
  */
 int device_cuda_count(char why[256]);

@@ -119,9 +119,21 @@ static size_t receivers_row_bytes(const receivers *r) {
   return (size_t)r->local * sizeof(float);
 }
 
+/* Frees all but the memory of the device. */
+static void receivers_forget(receivers *r) {
+  free(r->positions);
+  free(r->own);
+  free(r->index);
+  free(r->row);
+  free(r->layer_begin);
+  free(r->traces);
+  *r = (receivers){.dev = r->dev, .kept = r->kept};
+}
+
 int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e) {
   const config *c = on->config;
-  *r = (receivers){.dev = on->dev, .slab = on->slab, .config = c, .files = on->files};
+  receivers_forget(r);
+  r->dev = on->dev, r->slab = on->slab, r->config = c, r->files = on->files;
   if (c->receivers == RECEIVERS_NONE) return 0;
   TRY(receivers_find_positions(r, c, e));
   receivers_find_own(r, c, e);
@@ -144,12 +156,13 @@ int receivers_open(receivers *r, error *e) {
   const size_t places = (size_t)r->local * sizeof *r->own;
   if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
   for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
-  TRY(t->make_events(r->dev, r->copied, 2, false, e));
-  TRY(t->alloc(r->dev, (void **)&r->places, places, MEMORY_DEVICE, e));
+  if (!r->kept.copied[0]) TRY(t->make_events(r->dev, r->kept.copied, 2, false, e));
+  TRY(device_reserve(r->dev, &r->kept.places, places, MEMORY_DEVICE, e));
+  TRY(device_reserve(r->dev, &r->kept.batch, n.pinned, MEMORY_DEVICE, e));
+  TRY(device_reserve(r->dev, &r->kept.staging, n.pinned, MEMORY_PINNED, e));
+  r->places = r->kept.places.memory, r->batch = r->kept.batch.memory, r->staging = r->kept.staging.memory;
   TRY(t->copy(r->dev, STREAM_BOUNDARY, &(copy_args){r->places, r->own, places, COPY_TO_DEVICE}, e));
-  TRY(t->sync(r->dev, STREAM_BOUNDARY, e));
-  TRY(t->alloc(r->dev, (void **)&r->batch, n.pinned, MEMORY_DEVICE, e));
-  return t->alloc(r->dev, (void **)&r->staging, n.pinned, MEMORY_PINNED, e);
+  return t->sync(r->dev, STREAM_BOUNDARY, e);
 }
 
 receivers_size receivers_bytes(const receivers *r) {
@@ -161,20 +174,14 @@ receivers_size receivers_bytes(const receivers *r) {
 }
 
 void receivers_close(receivers *r) {
-  error ignored = {0};
   if (r->dev) {
-    r->dev->table->free(r->dev, r->places, MEMORY_DEVICE, &ignored);
-    r->dev->table->free(r->dev, r->batch, MEMORY_DEVICE, &ignored);
-    r->dev->table->free(r->dev, r->staging, MEMORY_PINNED, &ignored);
-    r->dev->table->unmake_events(r->dev, r->copied, 2);
+    device_release(r->dev, &r->kept.places, MEMORY_DEVICE);
+    device_release(r->dev, &r->kept.batch, MEMORY_DEVICE);
+    device_release(r->dev, &r->kept.staging, MEMORY_PINNED);
+    r->dev->table->unmake_events(r->dev, r->kept.copied, 2);
   }
-  free(r->positions);
-  free(r->own);
-  free(r->index);
-  free(r->row);
-  free(r->layer_begin);
-  free(r->traces);
-  *r = (receivers){0};
+  receivers_forget(r);
+  r->kept = (receivers_memory){0};
 }
 
 /* --- sampling --------------------------------------------------------------------------------------------------- */
@@ -191,7 +198,7 @@ static size_t receivers_half(const receivers *r, int half) {
 /* Adds the next `rows` rows of the other half to the traces, once its copy has come. */
 static int receivers_move_rows(receivers *r, int64_t rows, error *e) {
   if (rows == 0) return 0;
-  TRY(r->dev->table->sync_event(r->dev, r->copied[!r->half], e));
+  TRY(r->dev->table->sync_event(r->dev, r->kept.copied[!r->half], e));
   const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
   memcpy(r->traces + first * local, r->staging + receivers_half(r, !r->half) + (size_t)r->moved * local,
          (size_t)rows * local * sizeof(float));
@@ -205,7 +212,7 @@ static int receivers_turn_over(receivers *r, error *e) {
   const size_t at = receivers_half(r, r->half), bytes = (size_t)r->batched * receivers_row_bytes(r);
   TRY(receivers_move_rows(r, r->moving - r->moved, e));
   TRY(t->copy(r->dev, r->stream, &(copy_args){r->staging + at, r->batch + at, bytes, COPY_TO_HOST}, e));
-  TRY(t->record(r->dev, r->stream, r->copied[r->half], e));
+  TRY(t->record(r->dev, r->stream, r->kept.copied[r->half], e));
   r->moving = r->batched;
   r->moved = r->batched = 0;
   r->half = !r->half;

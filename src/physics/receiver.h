@@ -6,33 +6,40 @@
 #include "kernels/wavefront.h"
 #include "physics.h"
 
+/* What receivers take of the device. It serves one shot after another. */
+typedef struct receivers_memory {
+  device_buffer places, batch, staging;
+  device_event *copied[2]; /* a half has come to the host */
+} receivers_memory;
+
 /* A receiver belongs to the rank that owns the plane at or below it. A rank keeps its receivers in the order in which a
  * wavefront reaches them (wavefront_receivers). The samples of one step are a row of the traces: row i is of step
  * i * every. Rows are copied from the device to the host in batches. */
 typedef struct receivers {
-  device *dev;             /* not owned */
-  const slab *slab;        /* not owned */
-  const config *config;    /* not owned */
-  const files *files;      /* not owned */
-  int count;               /* of all ranks */
-  int64_t every;           /* steps */
-  int64_t first_step;      /* the first step that is sampled */
-  int64_t rows;            /* of the whole run */
-  int64_t taken;           /* rows so far, batch included, and those before first_step */
-  double (*positions)[3];  /* count: x y z, m; owned */
-  int local, before;       /* receivers of this rank; of the ranks before it */
-  int *index;              /* local: the number of each among `count`; owned */
-  int *row, *layer_begin;  /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
-  receiver *own, *places;  /* local; the same on the host and on the device; owned */
-  float *batch, *staging;  /* two halves of batch_rows x local each; device, pinned; owned */
-  int64_t batch_rows;      /* rows that a half holds */
-  int64_t batched;         /* rows in the half being filled, the last ones taken */
-  device_event *copied[2]; /* a half has come to the host; owned */
-  int half;                /* the half being filled; the other one is being copied to the traces */
-  int64_t moving, moved;   /* rows of the other half; how many of them the traces have */
-  float *traces;           /* rows x local, without the rows still in the halves; owned */
-  int replaces;            /* as in receivers_meta; the caller's */
-  int stream;              /* what takes samples and copies them runs on it: the halo's */
+  device *dev;            /* not owned */
+  const slab *slab;       /* not owned */
+  const config *config;   /* not owned */
+  const files *files;     /* not owned */
+  int count;              /* of all ranks */
+  int64_t every;          /* steps */
+  int64_t first_step;     /* the first step that is sampled */
+  int64_t rows;           /* of the whole run */
+  int64_t taken;          /* rows so far, batch included, and those before first_step */
+  double (*positions)[3]; /* count: x y z, m; owned */
+  int local, before;      /* receivers of this rank; of the ranks before it */
+  int *index;             /* local: the number of each among `count`; owned */
+  int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
+  receiver *own;          /* local; owned */
+  receiver *places;       /* the same on the device; it, and the halves, are in: */
+  receivers_memory kept;  /* owned */
+  float *batch, *staging; /* two halves of batch_rows x local each; device, pinned */
+  int64_t batch_rows;     /* rows that a half holds */
+  int64_t batched;        /* rows in the half being filled, the last ones taken */
+  int half;               /* the half being filled; the other one is being copied to the traces */
+  int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
+  float *traces;          /* rows x local, without the rows still in the halves; owned */
+  int replaces;           /* as in receivers_meta; the caller's */
+  int stream;             /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 
 /* Which steps are sampled. */
@@ -43,10 +50,10 @@ typedef struct receivers_span {
 } receivers_span;
 
 /* Reads and places the receivers; needs no device. The steps of the span that are divisible by [receivers] every will be
- * sampled. Exit 2 where a receiver is outside the grid, naming file, dataset and row. Does nothing where there are no
- * receivers. Collective over files->compute, same error everywhere. receivers_close it, also after a failure. */
+ * sampled. `r` is zero-initialised, or was planned before: then it keeps its memory. Exit 2 where a receiver is outside
+ * the grid, naming file, dataset and row. Does nothing where there are no receivers. Collective over files->compute, same error everywhere. receivers_close it, also after a failure. */
 int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e);
-/* Takes the memory of planned receivers. Not collective. */
+/* Takes what memory is missing for planned receivers. Not collective. */
 int receivers_open(receivers *r, error *e);
 /* Frees all memory; what is enqueued must be done. */
 void receivers_close(receivers *r);

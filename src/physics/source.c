@@ -229,10 +229,23 @@ static void sources_spread_free(source_spread *w) {
   free(w);
 }
 
+/* Frees all but the memory of the device. */
+static void sources_forget(sources *s) {
+  for (int i = 0; i < s->table_count; i++) table_free(&s->tables[i]);
+  free(s->tables);
+  sources_spread_free(s->planned);
+  free(s->uses);
+  free(s->signals);
+  free(s->plane_begin);
+  free(s->ring_step);
+  *s = (sources){.dev = s->dev, .kept = s->kept};
+}
+
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   const config *c = on->config;
   const int count = c->source_count;
-  *s = (sources){.dev = on->dev, .slab = on->slab, .dt = steps.dt, .steps = steps.count};
+  sources_forget(s);
+  s->dev = on->dev, s->slab = on->slab, s->dt = steps.dt, s->steps = steps.count;
   if (count == 0) return 0;
   const source_config **sorted = sources_alloc((size_t)count, sizeof *sorted, e);
   source_spread *w = s->planned = sources_alloc(1, sizeof *w, e);
@@ -266,9 +279,10 @@ int sources_open(sources *s, error *e) {
   const source_spread *w = s->planned;
   const size_t points = (size_t)s->point_count * sizeof *s->points,
                shares = (size_t)s->share_count * sizeof *s->shares;
-  TRY(t->alloc(s->dev, (void **)&s->points, points, MEMORY_DEVICE, e));
-  TRY(t->alloc(s->dev, (void **)&s->shares, shares, MEMORY_DEVICE, e));
-  TRY(t->alloc(s->dev, (void **)&s->ring, sources_ring_bytes(s), MEMORY_PINNED, e));
+  TRY(device_reserve(s->dev, &s->kept.points, points, MEMORY_DEVICE, e));
+  TRY(device_reserve(s->dev, &s->kept.shares, shares, MEMORY_DEVICE, e));
+  TRY(device_reserve(s->dev, &s->kept.ring, sources_ring_bytes(s), MEMORY_PINNED, e));
+  s->points = s->kept.points.memory, s->shares = s->kept.shares.memory, s->ring = s->kept.ring.memory;
   if (!(s->ring_step = sources_alloc(SOURCE_RING, sizeof *s->ring_step, e))) return e->id;
   for (int i = 0; i < SOURCE_RING; i++) s->ring_step[i] = -1;
   TRY(t->copy(s->dev, STREAM_BOUNDARY, &(copy_args){s->points, w->points, points, COPY_TO_DEVICE}, e));
@@ -285,20 +299,12 @@ void sources_bytes(const sources *s, size_t *on_device, size_t *pinned) {
 }
 
 void sources_close(sources *s) {
-  error ignored = {0};
   if (s->dev) {
-    s->dev->table->free(s->dev, s->points, MEMORY_DEVICE, &ignored);
-    s->dev->table->free(s->dev, s->shares, MEMORY_DEVICE, &ignored);
-    s->dev->table->free(s->dev, s->ring, MEMORY_PINNED, &ignored);
+    device_release(s->dev, &s->kept.points, MEMORY_DEVICE);
+    device_release(s->dev, &s->kept.shares, MEMORY_DEVICE);
+    device_release(s->dev, &s->kept.ring, MEMORY_PINNED);
   }
-  for (int i = 0; i < s->table_count; i++) table_free(&s->tables[i]);
-  free(s->tables);
-  sources_spread_free(s->planned);
-  free(s->uses);
-  free(s->signals);
-  free(s->plane_begin);
-  free(s->ring_step);
-  *s = (sources){0};
+  sources_forget(s);
 }
 
 /* --- a step ----------------------------------------------------------------------------------------------------- */

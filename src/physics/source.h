@@ -6,6 +6,11 @@
 #include "physics.h"
 #include "wavelet.h"
 
+/* What sources take of the device. It serves one shot after another. */
+typedef struct sources_memory {
+  device_buffer points, shares, ring;
+} sources_memory;
+
 /* The sources, each spread over the 8 points around it with trilinear weights, twice these for each axis along which a
  * point lies on a neumann face. */
 typedef struct sources {
@@ -14,7 +19,8 @@ typedef struct sources {
   double dt;        /* s */
   int64_t steps;    /* of the run */
   int point_count, share_count, signal_count;
-  source_point *points; /* sorted by z, y, x; device memory, owned; NULL without points */
+  sources_memory kept;  /* owned; these three and `ring` are in it: */
+  source_point *points; /* sorted by z, y, x; NULL without points */
   source_share *shares; /* likewise; those of a point in the order of the sources */
   int reach;            /* ghost planes towards neighbours in which sources act: a wavefront computes them */
   /* nz + 2 reach + 1: index of the first point of each plane, from plane -reach on; owned. */
@@ -24,17 +30,17 @@ typedef struct sources {
   int table_count;
   wavelet_use *uses;             /* of each source of the config; owned */
   struct source_spread *planned; /* what sources_open puts on the device; owned */
-  float *ring;                   /* pinned, owned: signals of the latest steps (sources_signals) */
+  float *ring;                   /* pinned: signals of the latest steps (sources_signals) */
   int64_t *ring_step;            /* the step in each place of the ring; -1: none; owned */
 } sources;
 
 /* Spreads the sources over the slab, reads wavelets from their files (exit 2 where it cannot) and studies them for the
- * steps of the run. Needs no device. Collective over files->compute, same error everywhere. sources_close it, also after
- * a failure. */
+ * steps of the run. Needs no device. `s` is zero-initialised, or was planned before: then it keeps its memory. Collective
+ * over files->compute, same error everywhere. sources_close it, also after a failure. */
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
-/* Copies the lists to the device. A rank without points takes no device memory. Not collective. */
+/* Copies the lists to the device, and takes what memory is missing: none without points. Not collective. */
 int sources_open(sources *s, error *e);
 /* Frees all memory; what is enqueued must be done. */
 void sources_close(sources *s);

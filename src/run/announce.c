@@ -60,32 +60,33 @@ static int announce_cores(MPI_Comm comm, int threads, run_log *log, error *e) {
 }
 
 /* Logs one warning of the devices: the first rank's that has one. Collective. */
-static int announce_warning(const simulation *s, error *e) {
-  int warned = s->dev->warning[0] ? s->rank : s->ranks, first;
+static int announce_warning(const shot *s, error *e) {
+  int warned = s->dev->warning[0] ? s->engine->rank : s->engine->ranks, first;
   char text[sizeof s->dev->warning];
   snprintf(text, sizeof text, "%s", s->dev->warning);
-  MPI_TRY(e, MPI_Allreduce(&warned, &first, 1, MPI_INT, MPI_MIN, s->comm));
-  if (first == s->ranks) return 0;
-  MPI_TRY(e, MPI_Bcast(text, sizeof text, MPI_CHAR, first, s->comm));
+  MPI_TRY(e, MPI_Allreduce(&warned, &first, 1, MPI_INT, MPI_MIN, s->engine->comm));
+  if (first == s->engine->ranks) return 0;
+  MPI_TRY(e, MPI_Bcast(text, sizeof text, MPI_CHAR, first, s->engine->comm));
   log_line(s->log, "warning: %s", text);
   return 0;
 }
 
-int announce(const simulation *s, error *e) {
+int announce(const shot *s, error *e) {
   const config *c = s->config;
   log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx,
-           c->ny, c->nz, (long long)s->physics.steps, s->ranks, s->ranks == 1 ? "" : "s",
-           s->files->served ? " and a data server" : "");
+           c->ny, c->nz, (long long)s->engine->physics.steps, s->engine->ranks,
+           s->engine->ranks == 1 ? "" : "s", s->engine->files->served ? " and a data server" : "");
   if (c->equation != EQUATION_JACOBI)
-    log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->physics.dt,
-             s->from && c->dt <= 0 ? " (of the checkpoint)" : "", s->physics.dt / s->physics.bound,
-             s->physics.dt * (double)s->physics.steps);
+    log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->engine->physics.dt,
+             s->from && c->dt <= 0 ? " (of the checkpoint)" : "",
+             s->engine->physics.dt / s->engine->physics.bound,
+             s->engine->physics.dt * (double)s->engine->physics.steps);
   log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; schedule %s; io %s", s->dev->description,
            c->kernel, s->halo.name, c->overlap ? "on" : "off", schedule_name(c->schedule),
            io_name(s->io.mode));
   if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.name, s->halo.story);
   if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.name, s->halo.way);
-  TRY(announce_cores(s->comm, s->threads, s->log, e));
+  TRY(announce_cores(s->engine->comm, s->engine->threads, s->log, e));
   announce_remarks(s);
   return announce_warning(s, e);
 }
@@ -93,13 +94,13 @@ int announce(const simulation *s, error *e) {
 /* --- at the end -------------------------------------------------------------------------------------------------- */
 
 /* What this rank measured. */
-static report_rank announce_measured(const simulation *s) {
+static report_rank announce_measured(const shot *s) {
   const step_phases *p = &s->stepper.phases;
   double measured_steps = p->steps ? (double)p->steps : 1;
   double loop_steps = s->loop.steps ? (double)s->loop.steps : 1;
   struct rusage usage = {0};
   getrusage(RUSAGE_SELF, &usage);
-  const writer_totals writer = save_queue_totals(&s->saves);
+  const writer_totals writer = save_queue_totals(s);
   return (report_rank){.boundary = p->boundary / measured_steps,
                        .to_host = p->to_host / measured_steps,
                        .exchange = p->exchange / measured_steps,
@@ -110,12 +111,12 @@ static report_rank announce_measured(const simulation *s) {
                        .io_wait = s->loop.wait_seconds / loop_steps,
                        .writer_seconds = writer.seconds,
                        .writer_bytes = (double)writer.bytes,
-                       .copy_gbs = s->copy_gbs,
+                       .copy_gbs = s->engine->copy_gbs,
                        .host_bytes = (double)usage.ru_maxrss * 1024,
                        .device_bytes = (double)s->dev->peak_bytes};
 }
 
-static report announce_report_of(const simulation *s, const report_rank *per_rank) {
+static report announce_report_of(const shot *s, const report_rank *per_rank) {
   const config *c = s->config;
   return (report){.steps = s->loop.steps,
                   .seconds = s->loop.seconds,
@@ -123,7 +124,7 @@ static report announce_report_of(const simulation *s, const report_rank *per_ran
                   .nx = c->nx,
                   .ny = c->ny,
                   .nz = c->nz,
-                  .ranks = s->ranks,
+                  .ranks = s->engine->ranks,
                   .bytes_per_point = physics_bytes(c),
                   .backend = backend_name(s->dev->table->backend),
                   .kernel = s->stepper.kernel->name,
@@ -134,21 +135,27 @@ static report announce_report_of(const simulation *s, const report_rank *per_ran
                   .statistics = s->saves.statistics.points ? &s->saves.statistics : NULL};
 }
 
-int announce_report(simulation *s, error *e) {
+int announce_check_report(const shot *s, error *e) {
+  if (s->engine->rank == 0 && s->config->report_file[0]) report_check(s->config->report_file, e);
+  return error_agree(e, s->engine->comm);
+}
+
+int announce_report(shot *s, error *e) {
   report_rank mine = announce_measured(s), *all = NULL;
-  size_t bytes = (size_t)s->ranks * sizeof *all;
-  if (s->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
-  if (!error_agree(e, s->comm))
-    error_from_mpi(e, MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->comm),
+  size_t bytes = (size_t)s->engine->ranks * sizeof *all;
+  if (s->engine->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
+  if (!error_agree(e, s->engine->comm))
+    error_from_mpi(e,
+                   MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->engine->comm),
                    "MPI_Gather");
-  if (s->rank == 0 && !e->id) {
+  if (s->engine->rank == 0 && !e->id) {
     report r = announce_report_of(s, all);
     if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
     log_flush(s->log);
     if (s->config->report_file[0]) s->saves.written.report = !report_write(&r, s->config->report_file, e);
   }
   free(all);
-  return error_agree(e, s->comm);
+  return error_agree(e, s->engine->comm);
 }
 
 /* Appends a file to the list. */
@@ -163,7 +170,7 @@ static void announce_list(char list[FILES_TEXT], const char *format, ...) {
   va_end(args);
 }
 
-void announce_files(const simulation *s) {
+void announce_files(const shot *s) {
   const written_files *w = &s->saves.written;
   const char *path = s->config->output_path;
   char list[FILES_TEXT] = "";

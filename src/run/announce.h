@@ -2,15 +2,15 @@
 #ifndef STENCIL_ANNOUNCE_H
 #define STENCIL_ANNOUNCE_H
 
-#include "simulation.h"
+#include "shot/shot.h"
 
 /* Logs what runs and where: equation, grid, time step, device, kernel, transport; with --verbose the cores of each
- * rank. Warns once of what devices warn of. Collective over s->comm; an error of MPI is not agreed. */
-int announce(const simulation *s, error *e);
+ * rank. Warns once of what devices warn of. Collective; an error of MPI is not agreed. */
+int announce(const shot *s, error *e);
 
 /* Logs the settings of the configuration that are ignored, and what is probably a mistake in it: above all that nothing
  * can happen, that the grid or the time step is too coarse for the waves, that wavelets do not fit the run. */
-void announce_remarks(const simulation *s);
+void announce_remarks(const shot *s);
 
 /* The waves that sources make. */
 typedef struct announce_waves {
@@ -21,14 +21,18 @@ typedef struct announce_waves {
 } announce_waves;
 
 /* False where no source makes any. */
-bool announce_find_waves(const simulation *s, announce_waves *w);
+bool announce_find_waves(const shot *s, announce_waves *w);
+
+/* Exit 2 where the report's file cannot be written: better asked now than after a week of steps. Collective, same error
+ * everywhere. */
+int announce_check_report(const shot *s, error *e);
 
 /* Gathers what all ranks measured of the run, whose loop is done; rank 0 prints the table and writes the JSON file, if
- * they are asked for, and notes in s->saves.written that it has. Collective over s->comm, same error everywhere: exit 2 where
+ * they are asked for, and notes in s->saves.written that it has. Collective, same error everywhere: exit 2 where
  * the file cannot be written. */
-int announce_report(simulation *s, error *e);
+int announce_report(shot *s, error *e);
 
 /* Logs the names of the files written. Older checkpoints of the run may be there, too. */
-void announce_files(const simulation *s);
+void announce_files(const shot *s);
 
 #endif

@@ -7,11 +7,10 @@
 #include "physics/fd.h"
 #include "announce.h"
 #include "report.h"
-#include "simulation.h"
-#include "save/restart.h"
-#include "save/save_field.h"
-#include "stop.h"
-#include "save/storage.h"
+#include "shot/shot.h"
+#include "shot/restart.h"
+#include "shot/save_field.h"
+#include "shot/storage.h"
 
 static double dry_run_mib(double bytes) {
   return bytes / 1048576;
@@ -23,9 +22,9 @@ typedef struct run_needs {
   double copies; /* of what is saved: pinned, at most */
 } run_needs;
 
-static void dry_run_needs(const simulation *s, run_needs *n) {
+static void dry_run_needs(const shot *s, run_needs *n) {
   const config *c = s->config;
-  const slab *z = &s->slab;
+  const slab *z = &s->engine->slab;
   size_t on_device = 0, pinned = 0;
   double number, field = (double)slab_floats(z) * sizeof(float);
   const double layers = (double)absorb_bytes(c, z);
@@ -41,12 +40,13 @@ static void dry_run_needs(const simulation *s, run_needs *n) {
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
 }
 
-static void dry_run_partition(const simulation *s, const run_needs *n) {
-  const slab z = s->slab;
+static void dry_run_partition(const shot *s, const run_needs *n) {
+  const slab z = s->engine->slab;
   const slab_counts planes = slab_planes(&z);
-  log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->ranks, s->ranks == 1 ? "" : "s",
-           planes.least, planes.most, s->files->served ? "; the last rank serves the data" : "");
-  for (int r = 0; r < s->ranks; r++)
+  log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->engine->ranks,
+           s->engine->ranks == 1 ? "" : "s", planes.least, planes.most,
+           s->engine->files->served ? "; the last rank serves the data" : "");
+  for (int r = 0; r < s->engine->ranks; r++)
     log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
                slab_first_plane(&z, r + 1) - 1);
   log_line(s->log,
@@ -61,9 +61,9 @@ static void dry_run_partition(const simulation *s, const run_needs *n) {
              dry_run_mib((double)receivers_file_bytes(&s->receivers)));
 }
 
-static void dry_run_wavelengths(const simulation *s) {
+static void dry_run_wavelengths(const shot *s) {
   const double TOLERATED = 0.01;
-  const physics *p = &s->physics;
+  const physics *p = &s->engine->physics;
   announce_waves w;
   if (!announce_find_waves(s, &w)) return;
   const double points = p->medium_min / (w.dominant * w.spacing), courant = p->medium_min * p->dt / w.spacing;
@@ -81,9 +81,9 @@ static void dry_run_wavelengths(const simulation *s) {
              100 * TOLERATED, w.highest);
 }
 
-static void dry_run_physics(const simulation *s) {
+static void dry_run_physics(const shot *s) {
   const config *c = s->config;
-  const physics *p = &s->physics;
+  const physics *p = &s->engine->physics;
   if (c->equation == EQUATION_JACOBI) return;
   log_line(s->log, "%s: %g to %g %s", c->equation == EQUATION_HEAT ? "diffusivity" : "velocity",
            p->medium_min, p->medium_max, c->equation == EQUATION_HEAT ? "m^2/s" : "m/s");
@@ -93,9 +93,9 @@ static void dry_run_physics(const simulation *s) {
 }
 
 /* Prints the sum over ranks, too: ranks may share a GPU. */
-static int dry_run_device(simulation *s, const run_needs *n, error *e) {
+static int dry_run_device(shot *s, const run_needs *n, error *e) {
   double all = 0;
-  MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->comm));
+  MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->engine->comm));
   log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", s->dev->description,
            dry_run_mib((double)s->dev->total_bytes), dry_run_mib(all));
   if (s->dev->room > 0 && n->device > (double)s->dev->room)
@@ -104,16 +104,16 @@ static int dry_run_device(simulation *s, const run_needs *n, error *e) {
   return 0;
 }
 
-static void dry_run_output(const simulation *s) {
+static void dry_run_output(const shot *s) {
   const config *c = s->config;
-  const space_steps saved = storage_steps(&s->saves);
-  const double files = storage_fields(&saved), bytes = storage_field_bytes(&s->saves);
+  const space_steps saved = storage_steps(s);
+  const double files = storage_fields(&saved), bytes = storage_field_bytes(s);
   log_line(s->log, "output: %.0f file%s %s.SSSSSSSS.hdf of %.1f MiB%s, %.1f MiB in all", files,
            files == 1 ? "" : "s", c->output_path, dry_run_mib(bytes),
            c->compress ? " before compression" : "", dry_run_mib(bytes * files));
 }
 
-static void dry_run_tell_input(const simulation *s, const char *dataset) {
+static void dry_run_tell_input(const shot *s, const char *dataset) {
   const config *c = s->config;
   log_line(s->log, "input: %s is there, has shape (%d, %d, %d) and finite values", dataset, c->nz, c->ny,
            c->nx);
@@ -126,15 +126,14 @@ static int dry_run_take_nothing(void *context, int z, int planes, float *values,
 }
 
 /* Reads it as a run does: better refused now than after hours in a queue. */
-static int dry_run_check_input(const simulation *s, const char *dataset, error *e) {
-  const request_own own = {.io = &s->io, .sink = dry_run_take_nothing};
-  TRY(files_do(s->files, &(request){FILES_READ_FIELD, .path = dataset, .own = own}, e));
+static int dry_run_check_input(const shot *s, const char *dataset, error *e) {
+  TRY(engine_read_field(s->engine, dataset, QUANTITY_NONE, dry_run_take_nothing, NULL, e));
   dry_run_tell_input(s, dataset);
   return 0;
 }
 
 /* Collective, agreed. */
-static int dry_run_check_files(simulation *s, error *e) {
+static int dry_run_check_files(shot *s, error *e) {
   const config *c = s->config;
   double number;
   const char *medium = physics_medium(c, &number); /* its values have been read for the stability bound */
@@ -142,14 +141,15 @@ static int dry_run_check_files(simulation *s, error *e) {
   if (c->initial == INITIAL_FILE && !s->from) TRY(dry_run_check_input(s, c->initial_file, e));
   if (c->previous == PREVIOUS_FILE && !s->from) TRY(dry_run_check_input(s, c->previous_file, e));
   TRY(sources_check(&s->sources, c, e));
-  TRY(simulation_check_paths(s, true, e));
+  TRY(shot_check_paths(s, e));
+  TRY(announce_check_report(s, e));
   log_line(s->log, "output paths are writable");
-  TRY(simulation_make_folders(s, true, true, e));
-  TRY(save_field_begin(&s->saves, true, e));
-  return storage_check(&s->saves, (double)receivers_file_bytes(&s->receivers), true, e);
+  TRY(shot_make_folders(s, true, true, e));
+  TRY(save_field_begin(s, true, e));
+  return storage_check(s, (double)receivers_file_bytes(&s->receivers), true, e);
 }
 
-static int dry_run_describe(simulation *s, error *e) {
+static int dry_run_describe(shot *s, error *e) {
   const config *c = s->config;
   run_needs n;
   log_line(s->log, "%s", s->saves.config_text);
@@ -166,9 +166,10 @@ static int dry_run_describe(simulation *s, error *e) {
 
 /* As run does, but for the steps. `from` as there. */
 static int dry_run_leg(const job *j, const checkpoint *from, error *e) {
-  simulation s;
+  engine g = {.dev = NULL};
+  shot s = {.engine = NULL};
   const bool restarts = from->name[0];
-  simulation_plan(&s, j, restarts ? from : NULL, false, e);
+  run_plan(j, &g, &s, restarts ? from : NULL, false, e);
   const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = from};
   if (!e->id && restarts && !files_do(j->files, &verify, e))
     log_line(j->log, "restart from %s, step %" PRId64 ": it is intact and of this run", from->name,
@@ -176,8 +177,9 @@ static int dry_run_leg(const job *j, const checkpoint *from, error *e) {
   if (!e->id) dry_run_describe(&s, e);
   if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e))
     log_line(j->log, "dry run: everything is in place");
-  const int64_t left = s.physics.steps - (restarts ? from->step : 0);
-  simulation_close(&s);
+  const int64_t left = g.physics.steps - (restarts ? from->step : 0);
+  shot_close(&s);
+  engine_close(&g);
   if (!e->id && j->options->measure) run_estimate(j, left > 0 ? left : 0, e);
   return e->id;
 }

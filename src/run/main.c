@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "io/files.h"
 #include "run.h"
-#include "stop.h"
+#include "shot/stop.h"
 
 /* The command line as one string, for the saved files. The caller frees it. */
 static char *main_join_command(int argc, char **argv, error *e) {

@@ -6,7 +6,7 @@
 
 static const double REMARKS_JUMP = 0.01; /* of a wavelet's peak: a smaller one does no harm */
 
-static void remarks_gaussian(const simulation *s) {
+static void remarks_gaussian(const shot *s) {
   const config *c = s->config;
   const double *center = c->gaussian_center;
   double ends[2];
@@ -34,9 +34,9 @@ static bool remarks_sounds(const config *c, const source_config *s) {
 }
 
 /* s: about when a source begins, one period before its peak. A wavelet of a file may begin at once. */
-static double remarks_begin(const simulation *s, int source) {
+static double remarks_begin(const shot *s, int source) {
   const source_config *from = &s->config->sources[source];
-  return from->wavelet == WAVELET_FILE ? s->physics.dt * (double)s->sources.uses[source].begin
+  return from->wavelet == WAVELET_FILE ? s->engine->physics.dt * (double)s->sources.uses[source].begin
                                        : fmax(0, from->t0 - 1 / from->f0);
 }
 
@@ -62,22 +62,22 @@ static double remarks_way(const config *c, const double from[3], const double to
 }
 
 /* s: about when the first wave comes to a place; INFINITY without sources. */
-static double remarks_arrival(const simulation *s, const double place[3]) {
+static double remarks_arrival(const shot *s, const double place[3]) {
   const config *c = s->config;
   double first = INFINITY;
   for (int i = 0; i < c->source_count; i++) {
     const source_config *from = &c->sources[i];
     if (!remarks_sounds(c, from)) continue;
     const double way = remarks_way(c, from->position, place);
-    first = fmin(first, remarks_begin(s, i) + way / s->physics.medium_max);
+    first = fmin(first, remarks_begin(s, i) + way / s->engine->physics.medium_max);
   }
   return first;
 }
 
-static void remarks_receivers(const simulation *s, bool rest) {
+static void remarks_receivers(const shot *s, bool rest) {
   const config *c = s->config;
   const receivers *r = &s->receivers;
-  const double end = s->physics.dt * (double)s->physics.steps;
+  const double end = s->engine->physics.dt * (double)s->engine->physics.steps;
   double arrival = INFINITY;
   int held = 0;
   for (int i = 0; i < r->count; i++) {
@@ -104,7 +104,7 @@ static bool remarks_damped(const config *c, const double position[3]) {
   return false;
 }
 
-static void remarks_layers(const simulation *s) {
+static void remarks_layers(const shot *s) {
   const config *c = s->config;
   const receivers *r = &s->receivers;
   int sources = 0, receivers = 0;
@@ -127,9 +127,9 @@ static const char *remarks_more(int sources, char text[48]) {
 }
 
 /* Logs of the first source whose table does not cover the run where it is 0. */
-static void remarks_uncovered(const simulation *s) {
+static void remarks_uncovered(const shot *s) {
   const config *c = s->config;
-  const physics *p = &s->physics;
+  const physics *p = &s->engine->physics;
   int first = -1, count = 0;
   for (int i = 0; i < c->source_count; i++) {
     const wavelet_use *u = &s->sources.uses[i];
@@ -152,7 +152,7 @@ static void remarks_uncovered(const simulation *s) {
 }
 
 /* Logs of the first source whose pulse is as long as dt makes it. */
-static void remarks_stretched(const simulation *s) {
+static void remarks_stretched(const shot *s) {
   const config *c = s->config;
   char more[48];
   int first = -1, count = 0;
@@ -164,11 +164,12 @@ static void remarks_stretched(const simulation *s) {
       s->log,
       "warning: [source.%d] wavelet = %s has a value for every step, and dt = auto depends on the model: "
       "it stretches the pulse (dt = %.4g s here)%s; set [time] dt, or give rows of time and value",
-      c->sources[first].number, c->sources[first].wavelet_file, s->physics.dt, remarks_more(count, more));
+      c->sources[first].number, c->sources[first].wavelet_file, s->engine->physics.dt,
+      remarks_more(count, more));
 }
 
 /* Logs of the first source that begins with a jump. */
-static void remarks_abrupt(const simulation *s) {
+static void remarks_abrupt(const shot *s) {
   const config *c = s->config;
   char more[48], cure[64] = "let its table begin near 0";
   int first = -1, count = 0;
@@ -193,7 +194,7 @@ static bool remarks_resolved(double points) {
   return points >= REMARKS_POINTS * (1 - 1e-3); /* rounded, it is as many */
 }
 
-bool announce_find_waves(const simulation *s, announce_waves *w) {
+bool announce_find_waves(const shot *s, announce_waves *w) {
   const config *c = s->config;
   *w = (announce_waves){.spacing = config_coarsest(c)};
   for (int i = 0; i < c->source_count; i++) {
@@ -201,13 +202,13 @@ bool announce_find_waves(const simulation *s, announce_waves *w) {
     w->dominant = fmax(w->dominant, s->sources.uses[i].dominant);
     w->highest = fmax(w->highest, s->sources.uses[i].highest);
   }
-  w->points = s->physics.medium_min / (w->highest * w->spacing);
+  w->points = s->engine->physics.medium_min / (w->highest * w->spacing);
   w->resolved = remarks_resolved(w->points);
   return w->highest > 0;
 }
 
-static void remarks_resolution(const simulation *s, const announce_waves *w) {
-  const physics *p = &s->physics;
+static void remarks_resolution(const shot *s, const announce_waves *w) {
+  const physics *p = &s->engine->physics;
   if (!w->resolved)
     log_line(
         s->log,
@@ -227,7 +228,7 @@ static void remarks_resolution(const simulation *s, const announce_waves *w) {
 }
 
 /* The spectrum of exp(-r^2 / (2 w^2)) is exp(-(k w)^2 / 2), which is WAVELET_LITTLE at a wavelength of 2.40 w. */
-static void remarks_narrow(const simulation *s) {
+static void remarks_narrow(const shot *s) {
   const double WAVELENGTH = 2.40;
   const config *c = s->config;
   const double points = WAVELENGTH * c->gaussian_width / config_coarsest(c);
@@ -240,9 +241,9 @@ static void remarks_narrow(const simulation *s) {
              1.005 * REMARKS_POINTS / WAVELENGTH * config_coarsest(c));
 }
 
-static void remarks_waves(const simulation *s) {
+static void remarks_waves(const shot *s) {
   const double SLOW = 50, FAST = 20000; /* m/s: slower than sound in anything, faster than in anything */
-  const physics *p = &s->physics;
+  const physics *p = &s->engine->physics;
   announce_waves w;
   if (p->medium_min < SLOW || p->medium_max > FAST)
     log_line(s->log,
@@ -261,15 +262,15 @@ static void remarks_waves(const simulation *s) {
 
 /* --- all of them ------------------------------------------------------------------------------------------------ */
 
-void announce_remarks(const simulation *s) {
+void announce_remarks(const shot *s) {
   const config *c = s->config;
   const bool rest = remarks_at_rest(c);
   int sounding = 0;
   if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
-  if (s->from && s->from->step >= s->physics.steps)
+  if (s->from && s->from->step >= s->engine->physics.steps)
     log_line(s->log,
              "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
-             s->from->step, s->physics.steps);
+             s->from->step, s->engine->physics.steps);
   if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !c->checkpoint_every_steps &&
       c->checkpoint_every_seconds <= 0)
     log_line(s->log,

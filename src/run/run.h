@@ -2,10 +2,8 @@
 #ifndef STENCIL_RUN_H
 #define STENCIL_RUN_H
 
-#include "config/config.h"
-#include "io/files.h"
 #include "cli.h"
-#include "base/log.h"
+#include "shot/shot.h"
 
 /* What the user asked for. It owns nothing. */
 typedef struct job {
@@ -15,6 +13,11 @@ typedef struct job {
   run_log *log;
   const files *files;
 } job;
+
+/* Plans the engine, and on it the shot: all that needs no memory of the device. `from`, which must outlive it: where the
+ * run continues; NULL: it begins. `profile`: phases are measured. Collective, same error everywhere. Close both, also
+ * after a failure. */
+int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e);
 
 /* Runs the job, or with options->benchmark times it without writing files. STOPPED where a signal or the wall time
  * ended it after a checkpoint. Collective over files->compute, same error everywhere. */

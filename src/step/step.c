@@ -19,6 +19,14 @@ int stepper_open(stepper *s, error *e) {
   return 0;
 }
 
+void stepper_restart(stepper *s) {
+  s->current = 0;
+  s->copying[0] = s->copying[1] = NULL;
+  s->step = s->pass = s->harvested = 0;
+  s->measured_from = s->measured_pass = s->measured_always = 0;
+  s->sampled = s->phases = (step_phases){0};
+}
+
 void stepper_close(stepper *s) {
   if (s->dev) s->dev->table->unmake_events(s->dev, s->events[0], PASS_SETS * PASS_EVENTS);
 }

@@ -75,6 +75,9 @@ int stepper_open(stepper *s, error *e);
 /* All steps must be done. */
 void stepper_close(stepper *s);
 
+/* Forgets the steps done: memory[0] is to hold the first field. */
+void stepper_restart(stepper *s);
+
 /* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued, at most two passes are
  * unfinished, and memory[current] is the newest field; after stepper_sync it is complete with ghosts. Collective over
  * the halo's ranks. An error is of this rank alone: the others may be waiting for it, so abort. */

@@ -16,7 +16,7 @@
 #include <xxhash.h>
 #include "io/checkpoint.h"
 #include "io/field_io.h"
-#include "save/survey.h"
+#include "shot/survey.h"
 
 enum { EDGE = 512 };
 #define PLANE ((size_t)EDGE * EDGE)

@@ -70,7 +70,7 @@ static void check_receivers(const double numbers[8]) {
   if (!(c.dx > 0 && c.dy > 0 && c.dz > 0)) return; /* as configurations demand */
   demand(slab_init(&s, &shape, 0, 1, &e) == 0, "slab", e.text);
   const problem on = {.slab = &s, .config = &c, .files = &all};
-  receivers r;
+  receivers r = {0};
   const int id = receivers_plan(&r, &on, (receivers_span){.pass = 1, .last = 10}, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
   demand(id || (r.count == given->rows && r.local == r.count), "receivers", "lost");

@@ -7,7 +7,7 @@
 static void expect_refused(const char *dataset, int id, const char *words) {
   config c = some_config(0, 1);
   slab b;
-  receivers r;
+  receivers r = {0};
   char text[512];
   const problem on = {dev, &b, &c, &WORLD};
   error e = {0};
@@ -60,7 +60,7 @@ static void a_full_disk_is_an_error(void) {
   const rlim_t limits[] = {0, 100, 3000, 6000, RLIM_INFINITY};
   config c = make_random(100, 1);
   slab b;
-  receivers r;
+  receivers r = {0};
   const problem on = {dev, &b, &c, &WORLD};
   char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
   assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);

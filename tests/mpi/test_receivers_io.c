@@ -146,7 +146,7 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
 
 static void record(const config *c, recording how, const char *path) {
   slab b;
-  receivers r;
+  receivers r = {0};
   const problem on = {dev, &b, c, &WORLD};
   const receivers_span span = {how.pass, how.first, how.last};
   float *memory, *staging;

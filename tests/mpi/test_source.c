@@ -229,7 +229,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   config c = {.nx = NX, .ny = NY, .nz = NZ, .dx = 1, .dy = 1, .dz = 1, .source_count = 1, .sources = &s};
   char text[512];
   slab b;
-  sources planned;
+  sources planned = {0};
   const problem on = {NULL, &b, &c, &WORLD};
   error e = {0};
   snprintf(text, sizeof text, "%s%s%s", file, words[0] == ':' ? "" : ":/", words);
@@ -360,7 +360,7 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   table tables[2];
   const source_config flat_source = file_source("flat", 1), wide_source = file_source("wide", 1);
   slab b;
-  sources s;
+  sources s = {0};
   const problem on = {dev, &b, c, &WORLD};
   assert_ok(wavelet_read(&WORLD, &flat_source, &tables[0], &E), &E);
   assert_ok(wavelet_read(&WORLD, &wide_source, &tables[1], &E), &E);

@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include "save/snapshot.h"
-#include "save/survey.h"
+#include "shot/snapshot.h"
+#include "shot/survey.h"
 #include "halo/transfer.h"
 
 static int rank, ranks;

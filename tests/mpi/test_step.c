@@ -5,7 +5,7 @@
 #include "kernels/operation.h"
 #include <stdio.h>
 #include <time.h>
-#include "save/snapshot.h"
+#include "shot/snapshot.h"
 
 static int rank, ranks;
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "device/device.h"
-#include "save/writer.h"
+#include "shot/writer.h"
 #include "base/thread.h"
 
 static void *read_mask(void *mask) {

@@ -4,8 +4,8 @@
 #include <time.h>
 #include "test.h"
 #include "device/device.h"
-#include "save/writer.h"
-#include "save/snapshot.h"
+#include "shot/writer.h"
+#include "shot/snapshot.h"
 
 typedef struct journal {
   atomic_int writing;     /* jobs in their write */

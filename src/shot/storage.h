@@ -2,12 +2,12 @@
 #ifndef STENCIL_STORAGE_H
 #define STENCIL_STORAGE_H
 
-#include "save_queue.h"
+#include "shot.h"
 
 /* Bytes of a saved field's file, about, without compression. */
-double storage_field_bytes(const save_queue *s);
+double storage_field_bytes(const shot *s);
 /* Which fields a planned run saves, and how many. */
-space_steps storage_steps(const save_queue *s);
+space_steps storage_steps(const shot *s);
 double storage_fields(const space_steps *r);
 
 /* Counts all that a planned run leaves: the saved fields, the receivers' file of `traces` bytes, the checkpoints that
@@ -15,6 +15,6 @@ double storage_fields(const space_steps *r);
  * make room. What is compressed counts as nothing, and gets a warning where it would not fit as it is. Exit 2, naming
  * path, needed and available, where that cannot fit; paths of one file system add up. With `tell` the log says it all.
  * Collective, same error everywhere. */
-int storage_check(const save_queue *s, double traces, bool tell, error *e);
+int storage_check(const shot *s, double traces, bool tell, error *e);
 
 #endif

@@ -12,8 +12,8 @@ static const char *field_text_of(float bad, char text[16]) {
 }
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
-static int field_refuse_nonfinite(const save_queue *s, const field_statistics *f, error *e) {
-  uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny, first = f->bad[0].index;
+static int field_refuse_nonfinite(const shot *s, const field_statistics *f, error *e) {
+  uint64_t nx = (uint64_t)s->engine->slab.nx, ny = (uint64_t)s->engine->slab.ny, first = f->bad[0].index;
   char text[16];
   if (!f->all.nonfinite) return 0;
   return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, first % nx, first / nx % ny,
@@ -22,7 +22,7 @@ static int field_refuse_nonfinite(const save_queue *s, const field_statistics *f
 
 typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void field_log_quantiles(const save_queue *s, const field_statistics *f, log_function *log) {
+static void field_log_quantiles(const shot *s, const field_statistics *f, log_function *log) {
   char text[32 * QUANTILES] = "";
   for (int i = 0; i < QUANTILES; i++) {
     const size_t length = strlen(text);
@@ -33,8 +33,8 @@ static void field_log_quantiles(const save_queue *s, const field_statistics *f, 
 }
 
 /* Tells the statistics, or which points are not finite besides the one that the error names. */
-static void field_log_statistics(const save_queue *s, const field_statistics *f, log_function *log) {
-  uint64_t nx = (uint64_t)s->slab->nx, ny = (uint64_t)s->slab->ny;
+static void field_log_statistics(const shot *s, const field_statistics *f, log_function *log) {
+  uint64_t nx = (uint64_t)s->engine->slab.nx, ny = (uint64_t)s->engine->slab.ny;
   char text[16];
   for (int i = 1; i < f->bad_count; i++) {
     uint64_t at = f->bad[i].index;
@@ -48,27 +48,27 @@ static void field_log_statistics(const save_queue *s, const field_statistics *f,
 }
 
 /* Measures the newest field where it is. */
-static int field_measure(save_queue *s, bool histogram, error *e) {
-  stepper *p = s->stepper;
-  field_statistics *f = &s->statistics;
+static int field_measure(shot *s, bool histogram, error *e) {
+  stepper *p = &s->stepper;
+  field_statistics *f = &s->saves.statistics;
   f->step = p->step;
   watchdog_tell(p->watch, WATCH_CHECK, p->step);
   /* A device that fails here may fail alone, while the others stand in the step loop. */
-  if (stepper_sync(p, e) || survey_field(&s->survey, stepper_field(p, p->current), histogram, f, e))
-    error_abort(e, s->comm);
-  s->checked_step = p->step;
+  if (stepper_sync(p, e) || survey_field(&s->saves.survey, stepper_field(p, p->current), histogram, f, e))
+    error_abort(e, s->engine->comm);
+  s->saves.checked_step = p->step;
   return 0;
 }
 
-int save_field_check(save_queue *s, error *e) {
-  if (s->checked_step == s->stepper->step) return 0; /* saved a moment ago */
+int save_field_check(shot *s, error *e) {
+  if (s->saves.checked_step == s->stepper.step) return 0; /* saved a moment ago */
   TRY(field_measure(s, false, e));
-  field_log_statistics(s, &s->statistics, log_detail);
-  return field_refuse_nonfinite(s, &s->statistics, e);
+  field_log_statistics(s, &s->saves.statistics, log_detail);
+  return field_refuse_nonfinite(s, &s->saves.statistics, e);
 }
 
 /* What the saved file says of itself. */
-static field_meta field_meta_of(const save_queue *s) {
+static field_meta field_meta_of(const shot *s) {
   const config *c = s->config;
   return (field_meta){.run = save_queue_run(s),
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
@@ -76,16 +76,17 @@ static field_meta field_meta_of(const save_queue *s) {
                       .compress = c->compress};
 }
 
-static int field_list_step(save_queue *s, int64_t step, error *e) {
-  size_t bytes = (size_t)(s->series.count + 1) * sizeof *s->series.entries;
-  series_entry *series = realloc(s->series.entries, bytes);
+static int field_list_step(shot *s, int64_t step, error *e) {
+  size_t bytes = (size_t)(s->saves.series.count + 1) * sizeof *s->saves.series.entries;
+  series_entry *series = realloc(s->saves.series.entries, bytes);
   if (!series) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
-  s->series.entries = series;
-  s->series.entries[s->series.count++] = (series_entry){step, (double)step * s->physics->dt};
+  s->saves.series.entries = series;
+  s->saves.series.entries[s->saves.series.count++] =
+      (series_entry){step, (double)step * s->engine->physics.dt};
   return 0;
 }
 
-int save_field_list(save_queue *s, const int64_t *steps, int64_t count, error *e) {
+int save_field_list(shot *s, const int64_t *steps, int64_t count, error *e) {
   bool *exist = calloc((size_t)count + 1, sizeof *exist);
   if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
   const request there = {FILES_FIND_FIELDS,
@@ -94,21 +95,21 @@ int save_field_list(save_queue *s, const int64_t *steps, int64_t count, error *e
                          .steps = steps,
                          .answer_bytes = (size_t)count * sizeof *exist,
                          .own.answer = exist};
-  const bool known = !error_agree(e, s->comm) && !files_do(s->files, &there, e);
+  const bool known = !error_agree(e, s->engine->comm) && !files_do(s->engine->files, &there, e);
   for (int64_t i = 0; known && i < count && !e->id; i++)
     if (exist[i]) {
-      if (s->rank == 0) field_list_step(s, steps[i], e);
-      s->series.behind = true; /* the run before may not have come to list them */
+      if (s->engine->rank == 0) field_list_step(s, steps[i], e);
+      s->saves.series.behind = true; /* the run before may not have come to list them */
     }
   free(exist);
-  s->series.whole = s->series.count;
-  return error_agree(e, s->comm);
+  s->saves.series.whole = s->saves.series.count;
+  return error_agree(e, s->engine->comm);
 }
 
 /* A field to be saved, with all that the run will have changed by then. */
 typedef struct field_job {
   writer_job job; /* first */
-  save_queue *s;
+  shot *s;
   const snapshot *copy; /* NULL: from the device */
   const float *planes;  /* of the copy */
   field_meta meta;
@@ -121,41 +122,42 @@ typedef struct field_job {
 /* A field_source: the copy is measured on the way. */
 static int field_copied_planes(void *context, int z, int planes, float *values, error *e) {
   field_job *j = context;
-  const slab *s = j->s->slab;
+  const slab *s = &j->s->engine->slab;
   const size_t points = (size_t)s->nx * (size_t)s->ny;
   (void)e;
   snapshot_planes(s, j->planes, z, planes, values);
-  for (int i = 0; i < planes; i++) survey_plane(&j->s->copy_survey, z + i, values + (size_t)i * points);
+  for (int i = 0; i < planes; i++) survey_plane(&j->s->saves.copy_survey, z + i, values + (size_t)i * points);
   return 0;
 }
 
 /* A field_measured. On the device it would keep the steps waiting: on 3 ranks of a GPU for 0.2 to 0.4 ms a field. */
 static int field_copy_measured(void *context, error *e) {
   field_job *j = context;
-  save_queue *s = j->s;
+  shot *s = j->s;
   j->statistics.step = j->meta.run.step;
-  if (survey_finish(&s->copy_survey, snapshot_points(s->slab, j->planes), true, &j->statistics, e))
-    error_abort(e, s->comm);
+  if (survey_finish(&s->saves.copy_survey, snapshot_points(&s->engine->slab, j->planes), true, &j->statistics,
+                    e))
+    error_abort(e, s->engine->comm);
   return field_refuse_nonfinite(s, &j->statistics, e);
 }
 
 /* The entries are rank 0's. */
-static int field_write_series(const save_queue *s, const field_meta *meta, const series_entry *entries,
-                              int count, error *e) {
-  const request r = {FILES_WRITE_SERIES, .field = meta, .entries = entries, .count = count, .own.io = s->io};
-  return files_do(s->files, &r, e);
+static int field_write_series(const shot *s, const field_meta *meta, const series_entry *entries, int count,
+                              error *e) {
+  const request r = {FILES_WRITE_SERIES, .field = meta, .entries = entries, .count = count, .own.io = &s->io};
+  return files_do(s->engine->files, &r, e);
 }
 
 static int field_write_job(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
-  save_queue *s = j->s;
+  shot *s = j->s;
   TRY(save_queue_wait(s, j->copy, e));
   if (j->copy) j->meta.measured = field_copy_measured;
-  const request_own from = {.io = s->io,
+  const request_own from = {.io = &s->io,
                             .source = j->copy ? field_copied_planes : transfer_to_host,
-                            .context = j->copy ? (void *)j : s->transfer};
+                            .context = j->copy ? (void *)j : &s->transfer};
   const request field = {FILES_WRITE_FIELD, .field = &j->meta, .own = from};
-  TRY(files_do(s->files, &field, e));
+  TRY(files_do(s->engine->files, &field, e));
   return j->lists ? field_write_series(s, &j->meta, j->series, j->series_count, e) : 0;
 }
 
@@ -166,40 +168,40 @@ static void field_free_job(field_job *j) {
 
 static void field_done(writer_job *job, bool written) {
   field_job *j = (field_job *)job;
-  save_queue *s = j->s;
+  shot *s = j->s;
   if (j->copy && j->statistics.points) field_log_statistics(s, &j->statistics, log_line);
   if (written) {
     log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.run.step);
-    if (s->written.fields++ == 0) s->written.first = j->meta.run.step;
-    s->written.last = j->meta.run.step;
-    s->series.whole++;
-    s->series.behind = !j->lists;
+    if (s->saves.written.fields++ == 0) s->saves.written.first = j->meta.run.step;
+    s->saves.written.last = j->meta.run.step;
+    s->saves.series.whole++;
+    s->saves.series.behind = !j->lists;
   }
   field_free_job(j);
 }
 
 /* The list can be made anew from the files, and is long where fields are many: while the run goes on, once a second is
  * enough. By a clock that is the same on every rank. */
-static bool field_list_is_due(save_queue *s) {
+static bool field_list_is_due(shot *s) {
   const double SECONDS = 1;
-  if (!s->last && s->clock - s->series.told < SECONDS) return false;
-  s->series.told = s->clock;
+  if (!s->saves.last && s->stop.known - s->saves.series.told < SECONDS) return false;
+  s->saves.series.told = s->stop.known;
   return true;
 }
 
 static int field_keep_series(field_job *j, error *e) {
-  save_queue *s = j->s;
+  shot *s = j->s;
   TRY(field_list_step(s, j->meta.run.step, e));
   if (!j->lists) return 0;
-  size_t bytes = (size_t)s->series.count * sizeof *s->series.entries;
+  size_t bytes = (size_t)s->saves.series.count * sizeof *s->saves.series.entries;
   if (!(j->series = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
-  memcpy(j->series, s->series.entries, bytes);
-  j->series_count = s->series.count;
+  memcpy(j->series, s->saves.series.entries, bytes);
+  j->series_count = s->saves.series.count;
   return 0;
 }
 
 /* Agreed. */
-static field_job *field_make_job(save_queue *s, error *e) {
+static field_job *field_make_job(shot *s, error *e) {
   const bool lists = field_list_is_due(s);
   field_job *j = calloc(1, sizeof *j);
   if (j) {
@@ -209,58 +211,58 @@ static field_job *field_make_job(save_queue *s, error *e) {
     j->meta = field_meta_of(s);
     j->meta.statistics = &j->statistics;
     j->lists = lists;
-    if (s->rank == 0) field_keep_series(j, e);
+    if (s->engine->rank == 0) field_keep_series(j, e);
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j, "a field to be saved");
-  if (!error_agree(e, s->comm)) return j;
+  if (!error_agree(e, s->engine->comm)) return j;
   if (j) field_free_job(j);
   return NULL;
 }
 
 /* The field in the device, which is idle, or what it will hold when the steps enqueued so far are done. */
-static int field_submit(save_queue *s, snapshot *copy, error *e) {
-  stepper *p = s->stepper;
+static int field_submit(shot *s, snapshot *copy, error *e) {
+  stepper *p = &s->stepper;
   field_job *j = field_make_job(s, e);
   TRY(e->id);
-  j->job.bytes = snapshot_field_floats(s->slab) * sizeof(float);
-  if (!copy) j->statistics = s->statistics;
-  s->transfer->field = p->memory[p->current];
+  j->job.bytes = snapshot_field_floats(&s->engine->slab) * sizeof(float);
+  if (!copy) j->statistics = s->saves.statistics;
+  s->transfer.field = p->memory[p->current];
   if (copy) {
     j->copy = copy;
     j->planes = snapshot_field(copy, p->memory[p->current], e);
     p->copying[p->current] = snapshot_mark(copy, e);
-    if (e->id) error_abort(e, s->comm); /* a device may fail alone */
-    s->checked_step = p->step;
+    if (e->id) error_abort(e, s->engine->comm); /* a device may fail alone */
+    s->saves.checked_step = p->step;
   }
   return save_queue_submit(s, copy, &j->job, e);
 }
 
-int save_field(save_queue *s, error *e) {
+int save_field(shot *s, error *e) {
   snapshot *copy;
   double begin = MPI_Wtime();
-  watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
-  TRY(save_queue_begin(s, snapshot_field_floats(s->slab), &copy, e));
+  watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
+  TRY(save_queue_begin(s, snapshot_field_floats(&s->engine->slab), &copy, e));
   if (!copy) {
-    s->io_seconds += MPI_Wtime() - begin;
+    s->saves.io_seconds += MPI_Wtime() - begin;
     TRY(field_measure(s, true, e));
-    field_log_statistics(s, &s->statistics, log_line);
-    TRY(field_refuse_nonfinite(s, &s->statistics, e));
+    field_log_statistics(s, &s->saves.statistics, log_line);
+    TRY(field_refuse_nonfinite(s, &s->saves.statistics, e));
     begin = MPI_Wtime(); /* measuring has waited for the steps under way: they are not I/O */
-    watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
+    watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
   }
   field_submit(s, copy, e);
-  watchdog_tell(s->stepper->watch, WATCH_COMPUTE, s->stepper->step);
-  s->io_seconds += MPI_Wtime() - begin;
+  watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
+  s->saves.io_seconds += MPI_Wtime() - begin;
   return e->id;
 }
 
-int save_field_begin(save_queue *s, bool dry, error *e) {
+int save_field_begin(shot *s, bool dry, error *e) {
   const char *path = s->config->output_path;
   space_aside a;
-  const request_own own = {.io = s->io, .answer = &a};
+  const request_own own = {.io = &s->io, .answer = &a};
   const request r = {FILES_MOVE_ASIDE, .which = storage_steps(s), .dry = dry, .answer_bytes = sizeof a,
                      .own = own};
-  TRY(files_do(s->files, &r, e));
+  TRY(files_do(s->engine->files, &r, e));
   if (a.files)
     log_line(s->log, "%s %d file%s of an earlier run to %s.old%d.*: this one does not write %s",
              dry ? "a run would move aside" : "moved aside", a.files, a.files == 1 ? "" : "s", path, a.number,
@@ -269,19 +271,19 @@ int save_field_begin(save_queue *s, bool dry, error *e) {
     log_line(s->log,
              "the traces of an earlier run are %s.old%d.receivers.h5 until those of this one replace them",
              path, a.traces);
-  s->receivers->replaces = a.traces;
+  s->receivers.replaces = a.traces;
   const field_meta meta = field_meta_of(s);
   return dry || s->from || !a.listed ? 0 : field_write_series(s, &meta, NULL, 0, e);
 }
 
-int save_field_finish(save_queue *s, error *e) {
+int save_field_finish(shot *s, error *e) {
   error known = {0}, mine = {0};
-  if (!s->open) return e->id;
+  if (!s->saves.open) return e->id;
   save_queue_finish(s, &known); /* its failure is in `e` already */
-  if (!s->series.behind) return e->id;
+  if (!s->saves.series.behind) return e->id;
   const field_meta meta = field_meta_of(s);
-  field_write_series(s, &meta, s->series.entries, s->series.whole, &mine);
+  field_write_series(s, &meta, s->saves.series.entries, s->saves.series.whole, &mine);
   if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
-  s->series.behind = false;
+  s->saves.series.behind = false;
   return e->id;
 }

@@ -18,19 +18,19 @@ static double storage_multiples(int64_t first, int64_t last, int64_t every) {
 }
 
 /* What a file holds besides values: HDF5's own records, attributes and the config. */
-static double storage_metadata(const save_queue *s) {
+static double storage_metadata(const shot *s) {
   const double RECORDS = 14000;
-  return RECORDS + (double)strlen(s->config_text);
+  return RECORDS + (double)strlen(s->saves.config_text);
 }
 
-double storage_field_bytes(const save_queue *s) {
+double storage_field_bytes(const shot *s) {
   const config *c = s->config;
   const double axes = (double)c->nx + c->ny + c->nz + c->histogram;
   return config_points(c) * sizeof(float) + (axes + c->histogram) * sizeof(double) + storage_metadata(s);
 }
 
 /* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */
-static double storage_checkpoint_size(const save_queue *s) {
+static double storage_checkpoint_size(const shot *s) {
   const config *c = s->config;
   const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
   double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
@@ -39,9 +39,9 @@ static double storage_checkpoint_size(const save_queue *s) {
   return floats * sizeof(float) + storage_metadata(s);
 }
 
-space_steps storage_steps(const save_queue *s) {
+space_steps storage_steps(const shot *s) {
   const config *c = s->config;
-  const int64_t from = s->from ? s->from->step : 0, steps = s->physics->steps;
+  const int64_t from = s->from ? s->from->step : 0, steps = s->engine->physics.steps;
   return (space_steps){.first = from,
                        .last = steps > from ? steps : from,
                        .every = c->output_every,
@@ -54,15 +54,14 @@ double storage_fields(const space_steps *r) {
   return storage_multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
 }
 
-static need storage_need_of_fields(const save_queue *s, const space_steps *r, double traces,
-                                   const space_use *use) {
+static need storage_need_of_fields(const shot *s, const space_steps *r, double traces, const space_use *use) {
   const config *c = s->config;
   const double one = storage_field_bytes(s), count = storage_fields(r);
   const double all = count > 0 ? fmax(one, count * one - (double)use->taken) : 0;
   return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
 }
 
-static need storage_need_of_checkpoints(const save_queue *s, const space_steps *r, const space_use *use) {
+static need storage_need_of_checkpoints(const shot *s, const space_steps *r, const space_use *use) {
   const config *c = s->config;
   const double one = storage_checkpoint_size(s), keep = c->checkpoint_keep;
   const double taken = (double)use->taken, old = use->files;
@@ -93,15 +92,15 @@ static int storage_check_disk(run_log *log, const char *names, const need *n, co
 }
 
 /* What there is of files PATH.SSSSSSSS and `ending` of these steps, and on which disk. Collective, agreed. */
-static int storage_find_use(const save_queue *s, const char *path, const char *ending,
-                            const space_steps *which, space_use *use, error *e) {
+static int storage_find_use(const shot *s, const char *path, const char *ending, const space_steps *which,
+                            space_use *use, error *e) {
   const request r = {
       FILES_FIND_SPACE, .path = path, .ending = ending, .which = *which, .answer_bytes = sizeof *use,
       .own.answer = use};
-  return files_do(s->files, &r, e);
+  return files_do(s->engine->files, &r, e);
 }
 
-int storage_check(const save_queue *s, double traces, bool tell, error *e) {
+int storage_check(const shot *s, double traces, bool tell, error *e) {
   const config *c = s->config;
   const space_steps all = {.all = true}, r = storage_steps(s);
   space_use use[KINDS];

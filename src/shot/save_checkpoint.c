@@ -9,7 +9,7 @@
 /* A checkpoint to be written, with all that the run will have changed by then. */
 typedef struct checkpoint_job {
   writer_job job; /* first */
-  save_queue *s;
+  shot *s;
   const snapshot *copy; /* NULL: from the device */
   checkpoint_arrays arrays;
   fingerprint fingerprint;
@@ -20,11 +20,12 @@ typedef struct checkpoint_job {
 static int save_checkpoint_write(writer_job *job, error *e) {
   checkpoint_job *j = (checkpoint_job *)job;
   const config *c = j->s->config;
-  const checkpoint_place place = {.path = c->checkpoint_path, .keep = c->checkpoint_keep, .self = j->s->self};
+  const checkpoint_place place = {
+      .path = c->checkpoint_path, .keep = c->checkpoint_keep, .self = j->s->saves.self};
   TRY(save_queue_wait(j->s, j->copy, e));
   const request r = {FILES_WRITE_CHECKPOINT, .place = &place, .checkpoint = &j->meta,
                      .arrays = j->arrays.arrays, .count = j->arrays.count};
-  return files_do(j->s->files, &r, e);
+  return files_do(j->s->engine->files, &r, e);
 }
 
 static void save_checkpoint_free(checkpoint_job *j) {
@@ -36,8 +37,8 @@ static void save_checkpoint_free(checkpoint_job *j) {
 static void save_checkpoint_done(writer_job *job, bool written) {
   checkpoint_job *j = (checkpoint_job *)job;
   if (written) {
-    j->s->checkpoint_seconds = job->seconds;
-    j->s->written.checkpoint = j->meta.run.step;
+    j->s->saves.checkpoint_seconds = job->seconds;
+    j->s->saves.written.checkpoint = j->meta.run.step;
     log_line(j->s->log, "checkpoint %s.%08lld.h5 (%.1f s)", j->s->config->checkpoint_path,
              (long long)j->meta.run.step, job->seconds);
   }
@@ -45,31 +46,31 @@ static void save_checkpoint_done(writer_job *job, bool written) {
 }
 
 /* `saved`: fields in the series; rank 0 knows their steps. Agreed. */
-static checkpoint_job *save_checkpoint_job(save_queue *s, int64_t saved, error *e) {
+static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
   checkpoint_job *j = calloc(1, sizeof *j);
-  const size_t mine = s->rank == 0 ? (size_t)saved : 0;
+  const size_t mine = s->engine->rank == 0 ? (size_t)saved : 0;
   if (j) j->steps = calloc(mine + 1, sizeof *j->steps);
   if (j && j->steps) {
     j->job.write = save_checkpoint_write;
     j->job.done = save_checkpoint_done;
     j->s = s;
-    for (size_t i = 0; i < mine; i++) j->steps[i] = s->series.entries[i].step;
+    for (size_t i = 0; i < mine; i++) j->steps[i] = s->saves.series.entries[i].step;
     fingerprint_make(&j->fingerprint, s, e);
     j->meta = (checkpoint_meta){save_queue_run(s), j->fingerprint.keys, j->fingerprint.count};
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j + (mine + 1) * sizeof *j->steps, "a checkpoint");
-  if (!error_agree(e, s->comm)) return j;
+  if (!error_agree(e, s->engine->comm)) return j;
   if (j) save_checkpoint_free(j);
   return NULL;
 }
 
-int save_checkpoint_begin(save_queue *s, error *e) {
+int save_checkpoint_begin(shot *s, error *e) {
   checkpoint_leg leg = {0};
   const char *path = s->config->checkpoint_path;
   const request_own own = {.from = s->from, .leg = &leg};
   const request begins = {FILES_BEGIN_CHECKPOINTS, .path = path, .restarts = s->from, .own = own};
-  TRY(files_do(s->files, &begins, e));
-  s->self = leg.self;
+  TRY(files_do(s->engine->files, &begins, e));
+  s->saves.self = leg.self;
   if (leg.newest >= 0)
     log_line(s->log,
              "a run from the start: moved aside %d checkpoint%s of an earlier one to %s.old%d.*.h5, the "
@@ -88,36 +89,36 @@ int save_checkpoint_begin(save_queue *s, error *e) {
   return 0;
 }
 
-double save_checkpoint_seconds(const save_queue *s) {
+double save_checkpoint_seconds(const shot *s) {
   const double SLOW_DISK = 2e8; /* bytes/s */
-  const slab *z = s->slab;
+  const slab *z = &s->engine->slab;
   return 0.5 + 2.0 * z->nx * z->ny * z->nz_global * sizeof(float) / SLOW_DISK;
 }
 
-static int save_checkpoint_submit(save_queue *s, error *e) {
-  int64_t saved = s->series.count;
+static int save_checkpoint_submit(shot *s, error *e) {
+  int64_t saved = s->saves.series.count;
   snapshot *copy;
   const size_t floats = checkpoint_arrays_floats(s);
   TRY(save_queue_begin(s, floats, &copy, e));
-  MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->comm));
+  MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->engine->comm));
   checkpoint_job *j = save_checkpoint_job(s, saved, e);
   if (!j) return e->id;
   j->copy = copy;
   j->job.bytes = floats * sizeof(float);
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
-  if (!copy && stepper_sync(s->stepper, e)) error_abort(e, s->comm);
-  if (s->stepper->receivers && receivers_flush(s->receivers, e)) error_abort(e, s->comm);
-  if (checkpoint_arrays_make(&j->arrays, s, true, copy, e)) error_abort(e, s->comm);
-  checkpoint_arrays_add_series(&j->arrays, saved, s->rank == 0, j->steps);
+  if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
+  if (s->stepper.receivers && receivers_flush(&s->receivers, e)) error_abort(e, s->engine->comm);
+  if (checkpoint_arrays_make(&j->arrays, s, true, copy, e)) error_abort(e, s->engine->comm);
+  checkpoint_arrays_add_series(&j->arrays, saved, s->engine->rank == 0, j->steps);
   return save_queue_submit(s, copy, &j->job, e);
 }
 
-int save_checkpoint(save_queue *s, error *e) {
+int save_checkpoint(shot *s, error *e) {
   TRY(save_field_check(s, e));
   double begin = MPI_Wtime();
-  watchdog_tell(s->stepper->watch, WATCH_NOT, s->stepper->step);
+  watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
   save_checkpoint_submit(s, e);
-  watchdog_tell(s->stepper->watch, WATCH_COMPUTE, s->stepper->step);
-  s->io_seconds += MPI_Wtime() - begin;
+  watchdog_tell(s->stepper.watch, WATCH_COMPUTE, s->stepper.step);
+  s->saves.io_seconds += MPI_Wtime() - begin;
   return e->id;
 }

@@ -54,22 +54,22 @@ void restart_close(restart *r) {
 
 /* --- filling ---------------------------------------------------------------------------------------------------- */
 
-int restart_match(save_queue *s, const checkpoint *c, error *e) {
+int restart_match(shot *s, const checkpoint *c, error *e) {
   fingerprint f;
   fingerprint_make(&f, s, e);
   if (!e->id) checkpoint_match(c, f.keys, f.count, e);
   fingerprint_free(&f);
-  return error_agree(e, s->comm);
+  return error_agree(e, s->engine->comm);
 }
 
-static int restart_read(save_queue *s, const checkpoint *c, const checkpoint_arrays *t, error *e) {
+static int restart_read(shot *s, const checkpoint *c, const checkpoint_arrays *t, error *e) {
   const request r = {FILES_READ_CHECKPOINT, .arrays = t->arrays, .count = t->count, .own.from = c};
-  return files_do(s->files, &r, e);
+  return files_do(s->engine->files, &r, e);
 }
 
 /* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
  * under another path than the one before it. */
-static int restart_fill_series(save_queue *s, const checkpoint *c, error *e) {
+static int restart_fill_series(shot *s, const checkpoint *c, error *e) {
   const stored_array *a = checkpoint_find_array(c, "saved_steps");
   checkpoint_arrays t = {0};
   if (!a || a->axes != 2) return 0;
@@ -77,14 +77,14 @@ static int restart_fill_series(save_queue *s, const checkpoint *c, error *e) {
   int64_t *steps = calloc((size_t)count + 1, sizeof *steps);
   if (!steps) FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *steps, "the list of saved fields");
   checkpoint_arrays_add_series(&t, count, true, steps);
-  if (!error_agree(e, s->comm) && !restart_read(s, c, &t, e)) save_field_list(s, steps, count, e);
+  if (!error_agree(e, s->engine->comm) && !restart_read(s, c, &t, e)) save_field_list(s, steps, count, e);
   free(steps);
   return e->id;
 }
 
-int restart_fill(save_queue *s, const checkpoint *c, error *e) {
+int restart_fill(shot *s, const checkpoint *c, error *e) {
   checkpoint_arrays t;
-  s->stepper->step = s->stepper->measured_from = c->step;
+  s->stepper.step = s->stepper.measured_from = c->step;
   TRY(checkpoint_arrays_make(&t, s, false, NULL, e));
   TRY(restart_read(s, c, &t, e));
   TRY(restart_fill_series(s, c, e));

@@ -3,7 +3,7 @@
 #define STENCIL_RESTART_H
 
 #include "io/checkpoint.h"
-#include "save_queue.h"
+#include "shot.h"
 
 typedef struct restart {
   const char *name; /* --restart's: a file, or "auto", the newest under `path`; NULL: the run begins */
@@ -25,10 +25,10 @@ bool restart_pass_over(restart *r, error *e);
 void restart_close(restart *r);
 
 /* Refuses a checkpoint of another run, naming what differs: CHECKPOINT_DIFFERS. Reads no array. Collective, agreed. */
-int restart_match(save_queue *s, const checkpoint *c, error *e);
+int restart_match(shot *s, const checkpoint *c, error *e);
 
 /* Fills the fields, layers, traces and the series from a checkpoint of this run, in place of the initial field. Ghosts
  * are the caller's. Collective. */
-int restart_fill(save_queue *s, const checkpoint *c, error *e);
+int restart_fill(shot *s, const checkpoint *c, error *e);
 
 #endif

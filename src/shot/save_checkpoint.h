@@ -3,18 +3,18 @@
 #define STENCIL_SAVE_CHECKPOINT_H
 
 #include "io/checkpoint.h"
-#include "save_queue.h"
+#include "shot.h"
 
 /* Makes the run the owner of the checkpoints it will write, and of those of the run it goes on from. One from the start moves
  * aside all that is under its path; the log tells. Nothing but the steps may come between this and the run's end.
  * Collective. */
-int save_checkpoint_begin(save_queue *s, error *e);
+int save_checkpoint_begin(shot *s, error *e);
 
 /* What writing a checkpoint will probably take, s: before one was written. */
-double save_checkpoint_seconds(const save_queue *s);
+double save_checkpoint_seconds(const shot *s);
 
 /* Saves a checkpoint of the present step, after save_field_check: beside the steps where that can be (save_queue.h). The
  * log names it, and s->checkpoint_seconds is what it took, when it is written. Collective. */
-int save_checkpoint(save_queue *s, error *e);
+int save_checkpoint(shot *s, error *e);
 
 #endif

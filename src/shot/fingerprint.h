@@ -3,7 +3,7 @@
 #define STENCIL_FINGERPRINT_H
 
 #include "io/checkpoint.h"
-#include "save_queue.h"
+#include "shot.h"
 
 typedef struct fingerprint {
   checkpoint_key *keys; /* owned, as are their texts */
@@ -11,7 +11,7 @@ typedef struct fingerprint {
 } fingerprint;
 
 /* Also to be freed after a failure. */
-void fingerprint_make(fingerprint *f, const save_queue *s, error *e);
+void fingerprint_make(fingerprint *f, const shot *s, error *e);
 void fingerprint_free(fingerprint *f);
 
 #endif

@@ -4,14 +4,12 @@
 #define STENCIL_SAVE_QUEUE_H
 
 #include <mpi.h>
-#include "base/log.h"
-#include "halo/transfer.h"
 #include "io/files.h"
-#include "physics/physics.h"
 #include "snapshot.h"
-#include "step/step.h"
 #include "survey.h"
 #include "writer.h"
+
+typedef struct shot shot;
 
 /* The files that a run has completed. */
 typedef struct written_files {
@@ -26,32 +24,12 @@ typedef struct saved_series {
   series_entry *entries; /* owned; rank 0 only, as are the counts */
   int count;
   int whole;   /* the first ones, whose files are complete */
-  double told; /* save_queue.clock when a list was last given to the writer, s */
+  double told; /* stop_watch.known when a list was last given to the writer, s */
   bool behind; /* its lists (series_write) do not name all of them; known on every rank, as is `told` */
 } saved_series;
 
 typedef struct save_queue {
-  /* The run. Nothing of it is owned; all of it outlives this. */
-  const config *config;
-  const files *files;
-  const checkpoint *from; /* where the run goes on; NULL: it began */
-  const char *command;    /* the command line */
-  run_log *log;
-  MPI_Comm comm; /* the computing ranks, in slab order */
-  int rank;
-  device *dev;
-  const slab *slab;
-  const physics *physics;
-  field_io *io;
-  stepper *stepper;
-  transfer *transfer;
-  const sources *sources;
-  receivers *receivers;
-  absorb *absorb;
-  double clock;    /* that all ranks know, s; the caller keeps it up to date */
-  bool last;       /* the caller's: no steps follow what is saved now, so a copy would be of no use */
-  int local_ranks; /* of this node */
-
+  bool last;                   /* no steps follow what is saved now, so a copy would be of no use */
   char *config_text;           /* the effective config, owned */
   survey survey;               /* of fields on the device */
   field_statistics statistics; /* of the field when it was last measured there */
@@ -74,32 +52,37 @@ typedef struct save_queue {
   writer_totals at_once; /* jobs done without the writer */
 } save_queue;
 
+/* Empties it for the next shot, and prints that one's configuration. Not collective. */
+int save_queue_plan(shot *s, error *e);
+/* Takes what one shot after another uses. Collective, agreed. */
+int save_queue_open(shot *s, error *e);
 /* Starts the writer where MPI can be used by two threads. Collective, agreed. */
-int save_queue_open(save_queue *s, error *e);
+int save_queue_start(shot *s, error *e);
 /* Takes memory for the copies of jobs of so many floats now, where there is enough: pinning 1 GiB takes 0.3 s, which the
  * steps would wait for. */
-void save_queue_prepare(save_queue *s, size_t floats);
-/* Waits for the writer. */
-void save_queue_close(save_queue *s);
+void save_queue_prepare(shot *s, size_t floats);
+/* Waits for the writer, and ends it. */
+void save_queue_stop(shot *s);
+void save_queue_close(shot *s);
 
 /* The snapshot to fill, with room for so many floats, for the next job: with the state after the steps enqueued so far,
  * for which STREAM_OUTPUT waits. NULL: do it at once. Waits for the writer.
  * Fails if an earlier job has failed. Collective, agreed. */
-int save_queue_begin(save_queue *s, size_t floats, snapshot **copy, error *e);
+int save_queue_begin(shot *s, size_t floats, snapshot **copy, error *e);
 /* Does the job: `copy` is save_queue_begin's. Collective; agreed. The job is freed by its `done` in any case. */
-int save_queue_submit(save_queue *s, const snapshot *copy, writer_job *job, error *e);
+int save_queue_submit(shot *s, const snapshot *copy, writer_job *job, error *e);
 /* Waits until all is saved, and takes over the error of a job that failed. Collective, agreed. */
-int save_queue_finish(save_queue *s, error *e);
+int save_queue_finish(shot *s, error *e);
 
 /* For a job: makes the writer's thread ready to use files and waits until its copy, which may be NULL, is complete.
  * Collective over the ranks' jobs; agreed. */
-int save_queue_wait(save_queue *s, const snapshot *copy, error *e);
+int save_queue_wait(shot *s, const snapshot *copy, error *e);
 
 /* What a file saved now says of this run. */
-run_meta save_queue_run(const save_queue *s);
+run_meta save_queue_run(const shot *s);
 
 /* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */
-double save_queue_backlog(const save_queue *s);
-writer_totals save_queue_totals(const save_queue *s);
+double save_queue_backlog(const shot *s);
+writer_totals save_queue_totals(const shot *s);
 
 #endif

@@ -96,10 +96,10 @@ static int arrays_steps_to(void *context, int64_t row, int64_t rows, void *value
   return 0;
 }
 
-static void arrays_add_field(checkpoint_arrays *t, save_queue *s, const char *name, float *memory) {
-  const slab *z = s->slab;
+static void arrays_add_field(checkpoint_arrays *t, shot *s, const char *name, float *memory) {
+  const slab *z = &s->engine->slab;
   field_part *part = &t->fields[t->count];
-  *part = (field_part){.transfer = s->transfer, .memory = memory};
+  *part = (field_part){.transfer = &s->transfer, .memory = memory};
   t->arrays[t->count++] = (checkpoint_array){.name = name,
                                              .type = CHECKPOINT_FLOAT,
                                              .axes = 3,
@@ -111,12 +111,12 @@ static void arrays_add_field(checkpoint_arrays *t, save_queue *s, const char *na
                                              .context = part};
 }
 
-static void arrays_add_layers(checkpoint_arrays *t, save_queue *s, bool write) {
+static void arrays_add_layers(checkpoint_arrays *t, shot *s, bool write) {
   absorb_state states[ABSORB_STATES];
-  t->layer_count = absorb_states(s->absorb, states);
+  t->layer_count = absorb_states(&s->absorb, states);
   for (int i = 0; i < t->layer_count; i++) {
     layer_part *part = &t->layers[i];
-    *part = (layer_part){.transfer = s->transfer, .state = states[i]};
+    *part = (layer_part){.transfer = &s->transfer, .state = states[i]};
     const absorb_state *a = &part->state;
     checkpoint_array *array = &t->arrays[t->count++];
     *array = (checkpoint_array){.name = a->name,
@@ -147,8 +147,8 @@ static void arrays_copy_layer(layer_part *p, snapshot *to, error *e) {
 }
 
 /* The newest field last: the next step overwrites all else, and only the one after it this one. */
-static int arrays_copy_state(checkpoint_arrays *t, save_queue *s, snapshot *to, error *e) {
-  stepper *p = s->stepper;
+static int arrays_copy_state(checkpoint_arrays *t, shot *s, snapshot *to, error *e) {
+  stepper *p = &s->stepper;
   for (int i = 0; i < t->layer_count; i++) arrays_copy_layer(&t->layers[i], to, e);
   if (t->fields[1].memory) t->fields[1].copy = snapshot_field(to, t->fields[1].memory, e);
   if (to->used) p->copying[!p->current] = snapshot_mark(to, e);
@@ -157,9 +157,9 @@ static int arrays_copy_state(checkpoint_arrays *t, save_queue *s, snapshot *to, 
   return e->id;
 }
 
-int checkpoint_arrays_make(checkpoint_arrays *t, save_queue *s, bool write, snapshot *copy, error *e) {
-  receivers *r = s->receivers;
-  const stepper *p = s->stepper;
+int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e) {
+  receivers *r = &s->receivers;
+  const stepper *p = &s->stepper;
   *t = (checkpoint_arrays){0};
   arrays_add_field(t, s, "u", p->memory[p->current]);
   if (s->config->equation == EQUATION_WAVE) arrays_add_field(t, s, "previous", p->memory[!p->current]);
@@ -190,10 +190,10 @@ void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine
                                              .context = &t->series};
 }
 
-size_t checkpoint_arrays_floats(const save_queue *s) {
+size_t checkpoint_arrays_floats(const shot *s) {
   absorb_state states[ABSORB_STATES];
-  const int layers = absorb_states(s->absorb, states);
-  size_t floats = snapshot_field_floats(s->slab) * (s->config->equation == EQUATION_WAVE ? 2 : 1);
+  const int layers = absorb_states(&s->absorb, states);
+  size_t floats = snapshot_field_floats(&s->engine->slab) * (s->config->equation == EQUATION_WAVE ? 2 : 1);
   for (int i = 0; i < layers; i++)
     for (int k = 0; k < states[i].count; k++)
       floats += (size_t)states[i].slices[k].owned * arrays_plane_of(&states[i]);

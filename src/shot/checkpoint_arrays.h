@@ -4,7 +4,7 @@
 #define STENCIL_CHECKPOINT_ARRAYS_H
 
 #include "io/checkpoint.h"
-#include "save_queue.h"
+#include "shot.h"
 
 enum { RUN_ARRAYS = ABSORB_STATES + 4 };
 
@@ -48,11 +48,11 @@ typedef struct checkpoint_arrays {
 
 /* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
  * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
-int checkpoint_arrays_make(checkpoint_arrays *t, save_queue *s, bool write, snapshot *copy, error *e);
+int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e);
 /* One more array, of one row: the `count` steps of the series, which this rank writes or reads where it is `mine`. */
 void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine, int64_t *steps);
 
 /* Floats of a snapshot that holds the state. */
-size_t checkpoint_arrays_floats(const save_queue *s);
+size_t checkpoint_arrays_floats(const shot *s);
 
 #endif

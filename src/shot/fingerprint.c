@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/numbers.h"
-#include "save_queue.h"
 
 void fingerprint_free(fingerprint *f) {
   for (int i = 0; i < f->count; i++) {
@@ -57,9 +56,9 @@ static void fingerprint_add_boundaries(fingerprint *f, const config *c, error *e
   }
 }
 
-static void fingerprint_add_physics(fingerprint *f, const save_queue *s, error *e) {
+static void fingerprint_add_physics(fingerprint *f, const shot *s, error *e) {
   const config *c = s->config;
-  fingerprint_add_key(f, e, "[time] dt", "%.17g", s->physics->dt);
+  fingerprint_add_key(f, e, "[time] dt", "%.17g", s->engine->physics.dt);
   if (c->equation == EQUATION_JACOBI) {
     fingerprint_add_key(f, e, "[jacobi] center", "%.17g", c->jacobi_center);
     const double *axes[3] = {c->jacobi_x, c->jacobi_y, c->jacobi_z};
@@ -72,8 +71,9 @@ static void fingerprint_add_physics(fingerprint *f, const save_queue *s, error *
   double number;
   const char *key = c->equation == EQUATION_HEAT ? "[medium] diffusivity" : "[medium] velocity";
   if (physics_medium(c, &number))
-    fingerprint_add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, s->physics->medium_min,
-                        s->physics->medium_max, s->physics->medium_digest);
+    fingerprint_add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64,
+                        s->engine->physics.medium_min, s->engine->physics.medium_max,
+                        s->engine->physics.medium_digest);
   else
     fingerprint_add_key(f, e, key, "%.17g", number);
   fingerprint_add_key(f, e, "[equation] space_order", "%d", c->space_order);
@@ -105,9 +105,9 @@ static uint64_t fingerprint_digest(const double *values, int count) {
   return sum;
 }
 
-void fingerprint_make(fingerprint *f, const save_queue *s, error *e) {
+void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   const config *c = s->config;
-  const receivers *r = s->receivers;
+  const receivers *r = &s->receivers;
   *f = (fingerprint){0};
   fingerprint_add_key(f, e, "[grid] nx", "%d", c->nx);
   fingerprint_add_key(f, e, "[grid] ny", "%d", c->ny);
@@ -117,8 +117,8 @@ void fingerprint_make(fingerprint *f, const save_queue *s, error *e) {
   fingerprint_add_key(f, e, "[equation] type", "%s", equation_name(c->equation));
   fingerprint_add_physics(f, s, e);
   fingerprint_add_boundaries(f, c, e);
-  fingerprint_add_sources(f, c, s->sources, e);
-  if (s->stepper->receivers)
+  fingerprint_add_sources(f, c, &s->sources, e);
+  if (s->stepper.receivers)
     fingerprint_add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count,
                         r->every, fingerprint_digest(&r->positions[0][0], 3 * r->count));
 }

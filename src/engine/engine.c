@@ -1,0 +1,197 @@
+/* Opening and closing an engine. */
+#include "engine.h"
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "device/cgroup.h"
+#include "base/error_mpi.h"
+#include "step/tune.h"
+
+/* The processor time that the batch job or the container may use, in cores. With more threads the system would stop all
+ * of them again and again. */
+static double engine_cores_granted(void) {
+  cgroup_limits group;
+  cgroup_limits_read("", &group);
+  return fmax(1, floor(group.cores));
+}
+
+/* What the ranks of a node may compute with. */
+typedef struct node_cores {
+  int threads; /* of this rank: its cores, divided among the ranks that share them, and its share of those `granted` */
+  bool own;    /* it has as many; else ranks take turns on a core */
+  int allowed; /* cores that some rank may use */
+} node_cores;
+
+/* Collective over `node`, the ranks of one node. */
+static int engine_cores(MPI_Comm node, double granted, node_cores *found, error *e) {
+  cpu_set_t mine, any;
+  CPU_ZERO(&mine);
+  CPU_ZERO(&any);
+  sched_getaffinity(0, sizeof mine, &mine);
+  int ranks, sharing = 0;
+  MPI_TRY(e, MPI_Comm_size(node, &ranks));
+  cpu_set_t *all = malloc((size_t)ranks * sizeof *all);
+  if (!all) return FAIL(e, OUT_OF_MEMORY, (size_t)ranks * sizeof *all, "the core masks of this node");
+  int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, node);
+  for (int i = 0; i < ranks; i++) {
+    sharing += CPU_EQUAL(&mine, &all[i]) != 0;
+    CPU_OR(&any, &any, &all[i]);
+  }
+  free(all);
+  MPI_TRY(e, rc);
+  const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, granted / ranks);
+  *found = (node_cores){.threads = share > 1 ? (int)share : 1, .own = share >= 1, .allowed = CPU_COUNT(&any)};
+  return 0;
+}
+
+/* mpirun by default binds a rank, and its threads, to one core: that is slow, and easy to overlook. Cores that mpirun
+ * itself may not use are another's choice: of taskset, a batch job or a container. */
+static void engine_warn_of_idle_cores(device *dev, int allowed, double granted) {
+  cpu_set_t parents;
+  CPU_ZERO(&parents);
+  if (dev->table->backend != BACKEND_HOST || !getenv("OMPI_COMM_WORLD_SIZE")) return;
+  if (sched_getaffinity(getppid(), sizeof parents, &parents)) return;
+  const int cores = (int)fmin(granted, CPU_COUNT(&parents));
+  if (allowed >= cores) return;
+  snprintf(dev->warning, sizeof dev->warning,
+           "the ranks of this node may use %d of %d cores: mpirun binds them; --bind-to none lets them "
+           "use all",
+           allowed, cores);
+}
+
+static int engine_open_device(engine *g, error *e) {
+  const double granted = engine_cores_granted();
+  MPI_Comm node;
+  node_cores cores = {.threads = 1};
+  device_options options = {.threads = g->config->threads, .profile = g->setup.profile};
+  MPI_TRY(e, MPI_Comm_split_type(g->comm, MPI_COMM_TYPE_SHARED, g->rank, MPI_INFO_NULL, &node));
+  MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
+  MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
+  TRY(engine_cores(node, granted, &cores, e));
+  if (options.threads == 0) options.threads = cores.threads;
+  options.own_cores = cores.own && options.threads <= cores.threads;
+  MPI_TRY(e, MPI_Comm_free(&node));
+  g->local_ranks = options.local_ranks;
+  g->threads = options.threads;
+  TRY(device_open(g->config->backend, &options, &g->dev, e));
+  if (g->config->threads == 0) engine_warn_of_idle_cores(g->dev, cores.allowed, granted);
+  return 0;
+}
+
+static int engine_cut(engine *g, error *e) {
+  const config *c = g->config;
+  const slab_shape shape = {.nx = c->nx,
+                            .ny = c->ny,
+                            .nz = c->nz,
+                            .ghost = RADIUS,
+                            .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)},
+                            .layers = {config_layer_width(c, FACE_Z_LO), config_layer_width(c, FACE_Z_HI)}};
+  TRY(slab_init(&g->slab, &shape, g->rank, g->ranks, e));
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(&g->slab, false);
+  return 0;
+}
+
+int engine_honours(const engine *g, const config *shot, error *e) {
+  const config *c = g->config;
+  const char *why = NULL;
+  if (c->schedule != SCHEDULE_PERSISTENT) return 0;
+  bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
+  if (physics_absorbs(c)) why = "absorbing faces need schedule = steps";
+  if (shot->source_count) why = "sources need schedule = steps";
+  if (g->ranks > 1 && !ipc) why = "more than one rank needs transport = ipc";
+  if (strcmp(c->kernel, "auto") != 0) why = "it has a kernel of its own: kernel = auto";
+  if (g->dev->table->backend != BACKEND_CUDA) why = "it needs a GPU";
+  return why ? FAIL(e, SCHEDULE_IMPOSSIBLE, why) : 0;
+}
+
+/* Finds the kernel that the configuration names, and refuses what the schedule cannot do before anything is loaded. */
+static int engine_find_kernel(engine *g, error *e) {
+  const config *c = g->config;
+  TRY(kernel_find(c->kernel, physics_form(c), g->dev->table->backend, &g->kernel, e));
+  TRY(transport_check(transport_name(c->transport), g->dev, e));
+  TRY(engine_honours(g, c, e));
+  if (c->schedule == SCHEDULE_PERSISTENT) g->kernel = &persistent_kernel;
+  g->boundary_kernel = g->kernel;
+  return 0;
+}
+
+int engine_plan(engine *g, const engine_setup *setup, error *e) {
+  const config *c = setup->config;
+  const MPI_Comm comm = setup->files->compute;
+  *g = (engine){
+      .setup = *setup, .config = c, .files = setup->files, .log = setup->log, .comm = comm, .depth = 1};
+  double number;
+  MPI_TRY(e, MPI_Comm_rank(comm, &g->rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &g->ranks));
+  if (!engine_open_device(g, e)) engine_find_kernel(g, e);
+  TRY(error_agree(e, comm));
+  g->most = wavefront_most(c, g->kernel, g->ranks, physics_medium(c, &number) != NULL, g->log);
+  TRY(engine_cut(g, e));
+  TRY(files_field_io(g->files, &g->io, &g->slab, c, e));
+  TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
+  physics_args(&g->physics, c, &g->slab, &g->args);
+  return 0;
+}
+
+int engine_open(engine *g, error *e) {
+  const size_t bytes = slab_floats(&g->slab) * sizeof(float);
+  float ghosts[FACE_COUNT];
+  double number;
+  physics_ghosts(g->config, ghosts);
+  transfer_open(&g->transfer, g->dev, &g->slab, ghosts, e);
+  if (!e->id && physics_medium(g->config, &number)) {
+    g->dev->table->alloc(g->dev, (void **)&g->medium, bytes, MEMORY_DEVICE, e);
+    g->args.medium = g->medium + slab_offset(&g->slab, 0, 0, 0);
+  }
+  return error_agree(e, g->comm);
+}
+
+int engine_read_field(const engine *g, const char *dataset, enum quantity quantity, field_sink *sink,
+                      void *context, error *e) {
+  const request_own own = {.io = &g->io, .sink = sink, .context = context};
+  return files_do(g->files, &(request){FILES_READ_FIELD, .path = dataset, .quantity = quantity, .own = own},
+                  e);
+}
+
+/* A field_sink: turns planes of the medium, what the sum of the star is multiplied by, into what kernels read. */
+static int engine_take_medium(void *context, int z, int planes, float *values, error *e) {
+  engine *g = context;
+  const size_t points = (size_t)g->slab.nx * (size_t)g->slab.ny * (size_t)planes;
+  for (size_t i = 0; i < points; i++) values[i] = physics_factor(&g->physics, g->config, values[i]);
+  return transfer_to_device(&g->transfer, z, planes, values, e);
+}
+
+int engine_load(engine *g, error *e) {
+  double number;
+  const char *dataset = physics_medium(g->config, &number);
+  g->transfer.field = g->medium;
+  if (dataset && !g->loaded)
+    TRY(engine_read_field(g, dataset, physics_quantity(g->config), engine_take_medium, g, e));
+  g->loaded = true;
+  return 0;
+}
+
+int engine_choose(engine *g, stepper *s, wavefront *front, error *e) {
+  if (g->chosen || s->persistent) return 0;
+  TRY(tune_kernels(s, g->config->kernel, g->physics.form, g->comm, g->log, e));
+  if (g->most > 1) {
+    TRY(wavefront_choose(front, s, g->config, g->most, g->log, e));
+    if (s->absorb) TRY(absorb_clear(s->absorb, e));
+  }
+  g->kernel = s->kernel, g->boundary_kernel = s->boundary_kernel;
+  g->depth = s->front ? s->front->depth : 1;
+  g->chosen = true;
+  return 0;
+}
+
+void engine_close(engine *g) {
+  error ignored = {0};
+  if (!g->dev) return;
+  transfer_close(&g->transfer);
+  g->dev->table->free(g->dev, g->medium, MEMORY_DEVICE, &ignored);
+  g->dev->table->close(g->dev);
+  g->dev = NULL;
+}

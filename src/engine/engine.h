@@ -1,0 +1,65 @@
+/* What outlives a shot: all that a grid and its media fix. Opened once, it serves one shot after another (shot/shot.h);
+ * nothing of a shot's state lies here. */
+#ifndef STENCIL_ENGINE_H
+#define STENCIL_ENGINE_H
+
+#include <mpi.h>
+#include "base/log.h"
+#include "config/config.h"
+#include "halo/transfer.h"
+#include "io/files.h"
+#include "physics/physics.h"
+#include "step/step.h"
+
+/* What an engine is made from. It owns nothing; all of it must outlive the engine. */
+typedef struct engine_setup {
+  const config *config;
+  const files *files;
+  run_log *log;
+  double dt_before; /* the time step of the run that is continued; 0: none */
+  bool profile;     /* phases are measured */
+} engine_setup;
+
+typedef struct engine {
+  engine_setup setup;
+  const config *config; /* these three as in the setup */
+  const files *files;
+  run_log *log;
+  MPI_Comm comm; /* the computing ranks, in slab order */
+  int rank, ranks;
+  int local_ranks; /* of this node */
+  int threads;     /* of a stream of the host device */
+  device *dev;     /* owned */
+  slab slab;
+  field_io io;
+  physics physics;
+  kernel_args args; /* constants of every launch */
+  float *medium;    /* slab_floats of device memory, owned; NULL where the medium is one number */
+  transfer transfer;
+  const kernel *kernel, *boundary_kernel; /* of steps; `auto` is a kernel of its own until engine_choose */
+  int most;                               /* steps of a pass, at most; 1: no wavefront */
+  int depth;                              /* steps of a pass, as chosen */
+  bool chosen, loaded;                    /* engine_choose and engine_load are done */
+  double copy_gbs; /* copy bandwidth of this rank's device, GB/s read + write; 0: not measured yet */
+} engine;
+
+/* Decides partition, device, kernel, time step, mode of I/O: all that needs no memory for fields. Collective over
+ * files->compute, same error everywhere, as are the functions below. engine_close it, also after a failure. */
+int engine_plan(engine *g, const engine_setup *setup, error *e);
+/* Exit 1 where the engine's schedule cannot honour what this configuration of a shot asks for. */
+int engine_honours(const engine *g, const config *shot, error *e);
+/* Takes the memory of a planned engine. */
+int engine_open(engine *g, error *e);
+/* Reads the medium, once: later calls do nothing. */
+int engine_load(engine *g, error *e);
+/* Chooses the kernels and the steps of a pass, once: later calls do nothing. Measures steps of `s`, whose fields they
+ * overwrite (tune.h, wavefront.h); clears its layers. `front`: of s. */
+int engine_choose(engine *g, stepper *s, wavefront *front, error *e);
+/* Frees what *g owns and closes its device; all shots must be closed. */
+void engine_close(engine *g);
+
+/* Reads a field from a dataset, for this rank's planes. Collective, agreed. */
+int engine_read_field(const engine *g, const char *dataset, enum quantity quantity, field_sink *sink,
+                      void *context, error *e);
+
+#endif

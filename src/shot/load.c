@@ -1,0 +1,146 @@
+/* Fills the fields at the start of a shot. */
+#include "shot.h"
+#include <stdlib.h>
+#include "base/error_mpi.h"
+#include "physics/initial.h"
+#include "restart.h"
+
+enum { COPY_REPEATS = 10 };
+static const double COPY_SECONDS = 0.1; /* measure the copy at least this long, if it has repeats left */
+static const size_t COPY_BYTES = (size_t)4 << 30; /* copy no more: a longer copy is no faster */
+
+/* --- the field -------------------------------------------------------------------------------------------------- */
+
+/* Computes the initial field plane by plane. */
+static int load_initial(shot *s, error *e) {
+  const size_t bytes = (size_t)s->engine->slab.nx * (size_t)s->engine->slab.ny * sizeof(float);
+  float *plane = malloc(bytes);
+  if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
+  for (int z = 0; z < s->engine->slab.nz && !e->id; z++) {
+    initial_fill(s->config, s->engine->slab.z0 + z, plane);
+    transfer_to_device(&s->transfer, z, 1, plane, e);
+  }
+  free(plane);
+  return e->id;
+}
+
+/* Fills the ghosts beyond the ends of the grid. Fixed ones keep their value for ever; images are computed later. */
+static int load_outer_ghosts(shot *s, error *e) {
+  const slab *z = &s->engine->slab;
+  transfer *t = &s->transfer;
+  if (z->lower == SLAB_NO_RANK) TRY(transfer_fill(t, -z->ghost, z->ghost, t->ghosts[FACE_Z_LO], e));
+  if (z->upper == SLAB_NO_RANK) TRY(transfer_fill(t, z->nz, z->ghost, t->ghosts[FACE_Z_HI], e));
+  return 0;
+}
+
+static int load_images(shot *s, error *e) {
+  kernel_args args = s->stepper.args;
+  args.out = stepper_field(&s->stepper, 0);
+  args.z_begin = 0, args.z_end = s->engine->slab.nz;
+  TRY(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e));
+  return s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
+}
+
+/* Fills the own points with the initial field. Collective, agreed. */
+static int load_field(shot *s, error *e) {
+  s->transfer.field = s->stepper.memory[0];
+  if (s->config->initial == INITIAL_FILE)
+    return engine_read_field(s->engine, s->config->initial_file, QUANTITY_NONE, transfer_to_device,
+                             &s->transfer, e);
+  load_initial(s, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* Fills all ghosts of memory[0] that are not fixed. Collective, agreed. */
+static int load_ghosts(shot *s, error *e) {
+  load_images(s, e);
+  TRY(error_agree(e, s->engine->comm));
+  if (halo_exchange(&s->halo, s->stepper.memory[0], HALO_UNTIMED, true, e)) error_abort(e, s->engine->comm);
+  s->halo.exchange_seconds = 0;
+  return 0;
+}
+
+static int load_copy_fields(shot *s, size_t bytes, int repeats, double *seconds, error *e) {
+  stepper *p = &s->stepper;
+  double begin = MPI_Wtime();
+  const copy_args field = {p->memory[1], p->memory[0], bytes, COPY_ON_DEVICE};
+  for (int i = 0; i < repeats; i++) TRY(s->dev->table->copy(s->dev, STREAM_INTERIOR, &field, e));
+  TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
+  *seconds = (MPI_Wtime() - begin) / repeats;
+  return 0;
+}
+
+/* Copies the first field to the second, whose ghosts must hold the same values. Where these are a neighbour's own
+ * planes (transport_shared.c), both ranks write the same values, and none continues before all have (error_agree after
+ * every copy). The report compares steps with copies on the device: so they are timed here, once for the engine, on all ranks at once, as
+ * steps run. */
+static int load_second_field(shot *s, error *e) {
+  size_t bytes = slab_floats(&s->engine->slab) * sizeof(float),
+         timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
+  double best = 0, seconds, spent = 0;
+  TRY(load_copy_fields(s, bytes, 1, &seconds, e));
+  if (s->engine->copy_gbs > 0) return 0;
+  for (int i = 0; i < COPY_REPEATS && spent < COPY_SECONDS; i++) {
+    TRY(load_copy_fields(s, timed, 5, &seconds, e));
+    spent += 5 * seconds;
+    if (i == 0 || seconds < best) best = seconds;
+  }
+  s->engine->copy_gbs = best > 0 ? 2.0 * (double)timed * 1e-9 / best : 0;
+  return 0;
+}
+
+/* --- the wave one step before the first ------------------------------------------------------------------------- */
+
+static int load_previous(shot *s, error *e) {
+  if (s->config->previous == PREVIOUS_REST) {
+    kernel_args args = s->stepper.args;
+    args.in = stepper_field(&s->stepper, 0);
+    args.out = stepper_field(&s->stepper, 1);
+    args.z_begin = 0, args.z_end = s->engine->slab.nz;
+    return initial_at_rest(s->dev, &args, e);
+  }
+  s->transfer.field = s->stepper.memory[1];
+  return engine_read_field(s->engine, s->config->previous_file, QUANTITY_NONE, transfer_to_device,
+                           &s->transfer, e);
+}
+
+/* Fills the field of the step before the first one, and samples the receivers at step 0. */
+static int load_first_step(shot *s, error *e) {
+  if (s->config->equation == EQUATION_WAVE) load_previous(s, e);
+  if (!e->id && s->stepper.receivers) receivers_sample(&s->receivers, stepper_field(&s->stepper, 0), 0, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* Fills the fields from the checkpoint instead. It holds both fields of the wave; other equations copy the first one,
+ * with its ghosts, to the second. */
+static int load_checkpoint(shot *s, error *e) {
+  double seconds;
+  TRY(restart_fill(s, s->from, e));
+  TRY(load_ghosts(s, e));
+  if (s->config->equation != EQUATION_WAVE)
+    load_copy_fields(s, slab_floats(&s->engine->slab) * sizeof(float), 1, &seconds, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* Measuring single steps overwrites the second field, measuring passes of several both: the choice comes before what it
+ * overwrites. */
+int shot_load(shot *s, error *e) {
+  engine *g = s->engine;
+  const bool both = g->most > 1;
+  if (both) TRY(engine_choose(g, &s->stepper, &s->front, e));
+  TRY(engine_load(g, e));
+  if (s->used && s->stepper.absorb) absorb_clear(s->stepper.absorb, e);
+  s->used = true;
+  s->transfer.field = s->stepper.memory[0];
+  if (!e->id) load_outer_ghosts(s, e);
+  TRY(error_agree(e, g->comm));
+  if (!s->from) {
+    TRY(load_field(s, e));
+    TRY(load_ghosts(s, e));
+  }
+  MPI_TRY(e, MPI_Barrier(g->comm));
+  if (!both) TRY(engine_choose(g, &s->stepper, &s->front, e));
+  load_second_field(s, e);
+  TRY(error_agree(e, g->comm));
+  return s->from ? load_checkpoint(s, e) : load_first_step(s, e);
+}

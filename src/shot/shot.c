@@ -1,0 +1,142 @@
+/* Planning, opening and closing a shot. */
+#include "shot.h"
+#include <stdlib.h>
+#include "base/error_mpi.h"
+#include "restart.h"
+
+static problem shot_problem(const shot *s) {
+  const engine *g = s->engine;
+  return (problem){.dev = s->dev, .slab = &g->slab, .config = s->config, .files = g->files};
+}
+
+/* Places sources and receivers. A checkpoint may be beyond the last step of this run. */
+static int shot_place(shot *s, error *e) {
+  const problem on = shot_problem(s);
+  const physics *p = &s->engine->physics;
+  const int64_t last = p->steps, from = s->from ? s->from->step : -1;
+  const receivers_span span = {s->engine->most, from + 1, from > last ? from : last};
+  TRY(sources_plan(&s->sources, &on, (wavelet_steps){p->dt, last}, e));
+  s->stepper.sources = s->config->source_count ? &s->sources : NULL;
+  s->stepper.receivers = s->config->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
+  return receivers_plan(&s->receivers, &on, span, e);
+}
+
+int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
+  s->engine = g;
+  if (!s->dev) s->dev = g->dev;
+  s->config = setup->config, s->command = setup->command, s->log = setup->log, s->from = setup->from;
+  s->io = g->io;
+  s->io.path = s->config->output_path, s->io.run = s->config;
+  s->stop = (stop_watch){.comm = g->comm};
+  s->stepper.kernel = g->kernel, s->stepper.boundary_kernel = g->boundary_kernel;
+  stepper_restart(&s->stepper);
+  if (!engine_honours(g, s->config, e)) save_queue_plan(s, e);
+  TRY(error_agree(e, g->comm));
+  TRY(shot_place(s, e));
+  return s->from ? restart_match(s, s->from, e) : 0; /* before anything counts on its step and its dt */
+}
+
+/* --- memory ----------------------------------------------------------------------------------------------------- */
+
+/* The fields, the layers, and what looks after them. */
+static int shot_open_state(shot *s, error *e) {
+  engine *g = s->engine;
+  const problem on = shot_problem(s);
+  const size_t bytes = slab_floats(&g->slab) * sizeof(float);
+  stepper *p = &s->stepper;
+  p->dev = s->dev, p->halo = &s->halo, p->slab = &g->slab;
+  p->overlap = g->config->overlap, p->profile = g->setup.profile;
+  p->args = g->args;
+  s->transfer = g->transfer;
+  s->transfer.dev = s->dev;
+  for (int i = 0; i < 2; i++)
+    TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
+  TRY(stepper_open(p, e));
+  TRY(survey_open(&s->saves.survey, s->dev, &g->slab, g->comm, g->config->histogram, e));
+  TRY(absorb_open(&s->absorb, &on, &p->args, (absorb_motion){g->physics.medium_max, g->physics.dt}, e));
+  if (absorb_needed(&s->absorb)) p->absorb = &s->absorb;
+  s->front.threads = g->threads;
+  if (g->depth == 1) return 0;
+  p->front = &s->front;
+  return wavefront_open(&s->front, &p->args, g->depth, e);
+}
+
+static int shot_open_schedule(shot *s, error *e) {
+  if (s->engine->config->schedule != SCHEDULE_PERSISTENT) return 0;
+  error reason = {0};
+  float *const fields[2] = {stepper_field(&s->stepper, 0), stepper_field(&s->stepper, 1)};
+  persistent_open(&s->persistent, &s->halo, &s->stepper.args, s->engine->physics.form, fields, &reason);
+  if (reason.id == ERROR_TRANSPORT_REFUSED) return FAIL(e, SCHEDULE_IMPOSSIBLE, reason.text);
+  if (reason.id && !e->id) *e = reason;
+  s->stepper.persistent = &s->persistent;
+  return e->id;
+}
+
+/* All that shots after the first one find. */
+static int shot_open_once(shot *s, error *e) {
+  const engine *g = s->engine;
+  const bool persistent = g->config->schedule == SCHEDULE_PERSISTENT && g->ranks > 1;
+  s->open = true;
+  shot_open_state(s, e);
+  TRY(error_agree(e, g->comm));
+  const halo_setup exchanged = {.dev = s->dev,
+                                .slab = &g->slab,
+                                .comm = g->comm,
+                                .fields = {s->stepper.memory[0], s->stepper.memory[1]}};
+  halo_open(&s->halo, persistent ? "ipc" : transport_name(g->config->transport), &exchanged, e);
+  if (!e->id) shot_open_schedule(s, e);
+  TRY(error_agree(e, g->comm));
+  return save_queue_open(s, e);
+}
+
+int shot_open(shot *s, error *e) {
+  if (!s->open) TRY(shot_open_once(s, e));
+  s->receivers.stream = s->halo.stream;
+  if (!sources_open(&s->sources, e)) receivers_open(&s->receivers, e);
+  TRY(error_agree(e, s->engine->comm));
+  return save_queue_start(s, e);
+}
+
+void shot_close(shot *s) {
+  error ignored = {0};
+  save_queue_close(s);
+  if (!s->dev) return;
+  persistent_close(&s->persistent);
+  halo_close(&s->halo);
+  survey_close(&s->saves.survey);
+  receivers_close(&s->receivers);
+  sources_close(&s->sources);
+  absorb_close(&s->absorb);
+  wavefront_close(&s->front);
+  stepper_close(&s->stepper);
+  for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
+  *s = (shot){.engine = NULL};
+}
+
+/* --- paths ------------------------------------------------------------------------------------------------------ */
+
+int shot_check_paths(const shot *s, error *e) {
+  const config *c = s->config;
+  const request paths = {FILES_CHECK_PATHS, .path = c->output_path, .checkpoints = c->checkpoint_path};
+  return files_do(s->engine->files, &paths, e);
+}
+
+int shot_make_folders(const shot *s, bool files, bool dry, error *e) {
+  const config *c = s->config;
+  const named_path paths[] = {{"[output] path", c->output_path},
+                              {"[checkpoint] path", c->checkpoint_path},
+                              {"[report] file", c->report_file}};
+  for (int i = files ? 0 : 2; i < 3; i++) {
+    bool missing = false;
+    const request folder = {FILES_MAKE_FOLDER, .path = paths[i].path, .dry = dry,
+                            .answer_bytes = sizeof missing, .own.answer = &missing};
+    if (i < 2)
+      TRY(files_do(s->engine->files, &folder, e));
+    else if (s->engine->rank == 0 && c->report_file[0])
+      path_make_folder(c->report_file, dry, &missing, e);
+    if (missing)
+      log_line(s->log, "%s the folder of %s = %s", dry ? "a run would make" : "made", paths[i].key,
+               paths[i].path);
+  }
+  return error_agree(e, s->engine->comm);
+}

@@ -1,0 +1,78 @@
+/* A shot: its state, sources, receivers, outputs and steps, on an engine (engine/engine.h). The struct serves one shot
+ * after another: memory is taken once and only grows, and nothing is tried or measured again. Several of them can be in
+ * flight on one engine, on one rank, each with a device object of its own (`dev`): that gives it its own streams and
+ * events, while pointers are good for every device object of the same GPU, or host, in this process. */
+#ifndef STENCIL_SHOT_H
+#define STENCIL_SHOT_H
+
+#include "engine/engine.h"
+#include "save_queue.h"
+#include "stop.h"
+
+/* What a shot is made from. It owns nothing; all of it must outlive the shot. */
+typedef struct shot_setup {
+  const config
+      *config; /* may differ from the engine's in source, sources, receivers, initial and paths of output */
+  const char *command; /* the command line, for the saved files */
+  run_log *log;
+  const checkpoint *from; /* where the shot continues; NULL: it begins with the initial field */
+} shot_setup;
+
+/* What the step loop took on this rank. */
+typedef struct loop_times {
+  int64_t steps;
+  double seconds;      /* between two barriers */
+  double io_seconds;   /* part of them in which saving kept the steps waiting, */
+  double wait_seconds; /* and of that the part in which they waited for the writer */
+  double end;          /* MPI_Wtime() at the end */
+} loop_times;
+
+struct shot {
+  engine *engine; /* not owned, as is dev: the engine's, or as above */
+  device *dev;
+  const config *config; /* these four as in the setup */
+  const char *command;
+  run_log *log;
+  const checkpoint *from;
+  field_io io;
+  transfer transfer; /* a copy of the engine's, for this shot's device and fields */
+  halo halo;
+  persistent persistent; /* open where the schedule is persistent */
+  stepper stepper;
+  wavefront front;
+  absorb absorb;
+  sources sources;
+  receivers receivers;
+  save_queue saves; /* what is saved of all this, and what was */
+  loop_times loop;
+  stop_watch stop;
+  bool open, used; /* it has its memory; a shot has been there */
+};
+
+/* Places what the next shot has: sources, receivers, names of outputs. Takes no device memory, so that it can check a
+ * shot, too. `s` is zero-initialised before the first one. setup->from must be a checkpoint of this run
+ * (CHECKPOINT_DIFFERS). Collective over the engine's ranks, same error everywhere, as are the functions below.
+ * shot_close it, also after a failure. */
+int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e);
+/* Takes what memory is missing for the planned shot; the first time it opens the halo, too. */
+int shot_open(shot *s, error *e);
+/* Fills both fields and all ghosts: with the initial field, or from the checkpoint. The first time it loads the medium,
+ * chooses the kernel and measures the copy bandwidth. */
+int shot_load(shot *s, error *e);
+/* shot_load, with all checks and preparations of what is to be saved; saves the first field. */
+int shot_begin(shot *s, error *e);
+/* Does the steps that are left. With `saves` it also checks and writes as configured, and may stop early: STOPPED. */
+int shot_steps(shot *s, bool saves, error *e);
+/* Saves what is due after the last step, and the traces. */
+int shot_finish(shot *s, error *e);
+/* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */
+int shot_end(shot *s, error *e);
+/* Frees what *s owns. */
+void shot_close(shot *s);
+
+/* Can fields and checkpoints be written where they are to be? Better asked now than after a week of steps. */
+int shot_check_paths(const shot *s, error *e);
+/* Makes the folders of outputs, or of the report alone, which may be missing; with `dry` the log only tells. */
+int shot_make_folders(const shot *s, bool files, bool dry, error *e);
+
+#endif
