@@ -213,12 +213,18 @@ static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion mo
   return 0;
 }
 
+void absorb_plan(absorb *a, const problem *on) {
+  *a = (absorb){
+      .dev = on->dev, .args.width = on->config->boundary_width, .z0 = on->slab->z0, .nz = on->slab->nz};
+  absorb_deal_out(&a->args, on->config, on->slab, NULL);
+}
+
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e) {
   const config *c = on->config;
   device *dev = on->dev;
   const size_t bytes = absorb_bytes(c, on->slab);
   void *memory, *block;
-  *a = (absorb){.dev = dev, .args.width = c->boundary_width, .z0 = on->slab->z0, .nz = on->slab->nz};
+  absorb_plan(a, on);
   if (bytes == 0) return 0;
   TRY(dev->table->alloc(dev, &memory, bytes, MEMORY_DEVICE, e));
   a->memory = memory;
@@ -262,54 +268,53 @@ void absorb_advance(absorb *a, int steps) {
 /* --- what checkpoints save ------------------------------------------------------------------------------ */
 
 /* The slices of a layer along z; the high layer's are mirrored. */
-static void absorb_add_slices(absorb_state *state, const absorb_axis *z, int nz) {
+static void absorb_add_slices(field *state, const absorb_axis *z, int nz) {
   const absorb_held lo = absorb_held_of(z->lo, z->origin, nz),
                     hi = absorb_held_of(z->hi, z->points - z->origin - nz, nz);
   const int local = lo.end - lo.begin;
-  if (lo.end) state->slices[state->count++] = (absorb_slice){0, lo.begin, local, 0, lo.own - lo.begin};
+  if (lo.end) state->slices[state->count++] = (field_slice){0, lo.begin, local, 0, lo.own - lo.begin};
   if (hi.end)
     state->slices[state->count++] =
-        (absorb_slice){local, z->lo + z->hi - hi.end, hi.end - hi.begin, hi.end - hi.own, hi.own - hi.begin};
+        (field_slice){local, z->lo + z->hi - hi.end, hi.end - hi.begin, hi.end - hi.own, hi.own - hi.begin};
 }
 
-/* The terms of the low and of the high layer along x; s: of psi_x. Returns how many there are. */
-static int absorb_term_states(const absorb *a, absorb_state s, absorb_state states[2]) {
+/* The terms of the low and of the high layer along x; s: as psi_x. */
+static void absorb_add_terms(const absorb *a, field s, field_set *f) {
   const absorb_axis *x = &a->args.axis[0];
   const absorb_terms t = absorb_terms_of(x, a->args.width, a->nz);
-  int count = 0;
   s.shape[2] = t.pitch;
   for (int high = 0; high < 2; high++) {
     if ((high ? x->hi : x->lo) == 0) continue;
-    memcpy(s.name, high ? "term_hi" : "term_lo", sizeof s.name);
-    s.values =
-        a->args.terms + absorb_term_at(&t, (int)s.shape[1], high, (absorb_point){0, 0, high ? t.first : 0});
-    states[count++] = s;
+    memcpy(s.name, high ? "term_hi" : "term_lo", 8);
+    if (a->memory)
+      s.values =
+          a->args.terms + absorb_term_at(&t, (int)s.shape[1], high, (absorb_point){0, 0, high ? t.first : 0});
+    f->list[f->count++] = s;
   }
-  return count;
 }
 
-int absorb_states(const absorb *a, absorb_state states[ABSORB_STATES]) {
+void absorb_fields(const absorb *a, field_set *f) {
   const absorb_axis *axes = a->args.axis;
-  int count = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
     const int64_t layers = axes[i].lo + axes[i].hi;
-    if (!axes[i].coefficients) continue;
-    absorb_state s = {.name = {'p', 's', 'i', '_', (char)('x' + i)},
-                      .shape = {axes[2].points, axes[1].points, axes[0].points},
-                      .values = axes[i].psi_in};
+    if (layers == 0) continue;
+    field s = {.name = {'p', 's', 'i', '_', (char)('x' + i)},
+               .role = FIELD_LAYER,
+               .saved = true,
+               .shape = {axes[2].points, axes[1].points, axes[0].points},
+               .values = axes[i].psi_in};
     s.shape[2 - i] = layers;
     if (i < 2)
-      s.slices[s.count++] = (absorb_slice){0, a->z0, a->nz, 0, a->nz};
+      s.slices[s.count++] = (field_slice){0, a->z0, a->nz, 0, a->nz};
     else
       absorb_add_slices(&s, &axes[i], a->nz);
-    states[count++] = s;
+    f->list[f->count++] = s;
     if (i == 0) {
-      count += absorb_term_states(a, s, states + count);
+      absorb_add_terms(a, s, f);
       continue;
     }
     memcpy(s.name, (char[]){'z', 'e', 't', 'a', '_', (char)('x' + i), 0}, 7);
     s.values = axes[i].zeta;
-    states[count++] = s;
+    f->list[f->count++] = s;
   }
-  return count;
 }

@@ -7,7 +7,7 @@
 #include "config/config.h"
 #include "kernels/absorb.h"
 #include "device/device.h"
-#include "halo/slab.h"
+#include "fields.h"
 #include "physics.h"
 
 /* The layers of one slab. Zero-initialised it has none, and every function below does nothing. */
@@ -18,26 +18,6 @@ typedef struct absorb {
   int z0, nz;       /* of the slab */
 } absorb;
 
-enum { ABSORB_STATES = 2 * ABSORB_AXES + 1 /* two arrays of terms */, ABSORB_SLICES = 2 };
-
-/* A part of a state array that a slab holds: its planes [local, local + held) are planes [global, global + held) of the
- * global array. A checkpoint loads all of them. It saves planes [own, own + owned), counted from the first one held: no
- * other slab owns these. */
-typedef struct absorb_slice {
-  int local, global, held;
-  int own, owned;
-} absorb_slice;
-
-/* A state array, for checkpoints. The shape of the global array is the same for every number of slabs. Along the
- * layers' axis it holds the layers of both faces, the low one first. Terms (absorb_terms) are an array for each face. */
-typedef struct absorb_state {
-  char name[8]; /* "psi_x", "term_lo", "zeta_y" ... */
-  int64_t shape[3];
-  float *values; /* device memory, not owned; as many planes of shape[1] x shape[2] as the slices hold */
-  int count;
-  absorb_slice slices[ABSORB_SLICES];
-} absorb_state;
-
 /* Bytes of device memory that absorb_open takes on this slab; 0 without absorbing faces. */
 size_t absorb_bytes(const config *c, const slab *s);
 
@@ -47,6 +27,8 @@ typedef struct absorb_motion {
   double dt;    /* s */
 } absorb_motion;
 
+/* Where layers lie on on->slab: all that needs no memory. `a` is zero-initialised. */
+void absorb_plan(absorb *a, const problem *on);
 /* Takes device memory for the layers of on->slab and sets all state to 0. weights: wx, wy, wz of the star, 1/m^2. Takes
  * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
  * also after a failure. */
@@ -64,9 +46,10 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
 /* Call after `steps` steps are enqueued: the psi that the last one wrote becomes the current one. */
 void absorb_advance(absorb *a, int steps);
 
-/* Fills `states` and returns how many there are. `values` of psi point to the current one, which changes with each
- * step. */
-int absorb_states(const absorb *a, absorb_state states[ABSORB_STATES]);
+/* Appends what the layers remember: "psi_x", "term_lo", "zeta_y" ... Along the layers' axis an array holds the layers of
+ * both faces, the low one first; terms (absorb_terms) are an array for each face. `values` of psi point to the current
+ * one, which changes with each step. */
+void absorb_fields(const absorb *a, field_set *f);
 
 /* Frees the device memory; all steps must be done. */
 void absorb_close(absorb *a);

@@ -187,6 +187,10 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
                     : NAN; /* a ghost that nothing fills shows in the answer */
 }
 
+int physics_levels(const config *c) {
+  return c->equation == EQUATION_WAVE ? 2 : 1;
+}
+
 int physics_bytes(const config *c) {
   double number;
   return (c->equation == EQUATION_WAVE ? 12 : 8) + (physics_medium(c, &number) ? 4 : 0);

@@ -26,15 +26,15 @@ static void dry_run_needs(const shot *s, run_needs *n) {
   const config *c = s->config;
   const slab *z = &s->engine->slab;
   size_t on_device = 0, pinned = 0;
-  double number, field = (double)slab_floats(z) * sizeof(float);
-  const double layers = (double)absorb_bytes(c, z);
-  *n = (run_needs){.device = field * (physics_medium(c, &number) ? 3 : 2) + layers};
+  field_set f;
+  shot_fields(s, &f);
+  *n = (run_needs){.device = (double)(fields_floats(&f, z) * sizeof(float) + absorb_bytes(c, z))};
   sources_bytes(&s->sources, &on_device, &pinned);
   const receivers_size traces = receivers_bytes(&s->receivers);
   n->device += (double)on_device + (double)traces.on_device;
-  double state = c->equation == EQUATION_WAVE ? 2 * field + layers : field;
+  const bool checkpoints = c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0;
   n->copies =
-      WRITER_ROOM * (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 ? state : field);
+      WRITER_ROOM * sizeof(float) * (double)(checkpoints ? fields_saved(&f, z) : snapshot_field_floats(z));
   n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)traces.pinned;
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);

@@ -10,26 +10,26 @@ static int arrays_field_from(void *context, int64_t row, int64_t rows, void *val
     return 0;
   }
   transfer t = *p->transfer; /* its field is this thread's */
-  t.field = p->memory;
+  t.field = p->field.values;
   return transfer_to_host(&t, z, (int)rows, values, e);
 }
 
 static int arrays_field_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   field_part *p = context;
   transfer t = *p->transfer;
-  t.field = p->memory;
+  t.field = p->field.values;
   return transfer_to_device(&t, (int)(row - t.slab->z0), (int)rows, values, e);
 }
 
-static size_t arrays_plane_of(const absorb_state *s) {
-  return (size_t)s->shape[1] * (size_t)s->shape[2];
+static size_t arrays_plane_of(const field_part *p) {
+  return field_plane(&p->field, p->transfer->slab);
 }
 
-static int arrays_layer_copy(layer_part *p, int64_t row, void *values, bool in, error *e) {
-  const absorb_state *s = &p->state;
-  const size_t plane = arrays_plane_of(s);
+static int arrays_layer_copy(field_part *p, int64_t row, void *values, bool in, error *e) {
+  const field *s = &p->field;
+  const size_t plane = arrays_plane_of(p);
   for (int i = 0; i < s->count; i++) {
-    const absorb_slice *l = &s->slices[i];
+    const field_slice *l = &s->slices[i];
     if (row < l->global || row >= l->global + l->held) continue;
     float *on_device = s->values + (size_t)(l->local + (row - l->global)) * plane;
     return transfer_bytes(p->transfer, in ? (void *)on_device : values, in ? values : (void *)on_device,
@@ -39,8 +39,8 @@ static int arrays_layer_copy(layer_part *p, int64_t row, void *values, bool in, 
 }
 
 static int arrays_layer_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  layer_part *p = context;
-  const size_t plane = arrays_plane_of(&p->state);
+  field_part *p = context;
+  const size_t plane = arrays_plane_of(p);
   if (p->copy) {
     memcpy(values, p->copy + (size_t)(row - p->first) * plane, (size_t)rows * plane * sizeof(float));
     return 0;
@@ -51,8 +51,8 @@ static int arrays_layer_from(void *context, int64_t row, int64_t rows, void *val
 }
 
 static int arrays_layer_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  layer_part *p = context;
-  const size_t plane = arrays_plane_of(&p->state);
+  field_part *p = context;
+  const size_t plane = arrays_plane_of(p);
   for (int64_t i = 0; i < rows; i++)
     TRY(arrays_layer_copy(p, row + i, (float *)values + (size_t)i * plane, true, e));
   return 0;
@@ -96,76 +96,59 @@ static int arrays_steps_to(void *context, int64_t row, int64_t rows, void *value
   return 0;
 }
 
-static void arrays_add_field(checkpoint_arrays *t, shot *s, const char *name, float *memory) {
-  const slab *z = &s->engine->slab;
-  field_part *part = &t->fields[t->count];
-  *part = (field_part){.transfer = &s->transfer, .memory = memory};
-  t->arrays[t->count++] = (checkpoint_array){.name = name,
-                                             .type = CHECKPOINT_FLOAT,
-                                             .axes = 3,
-                                             .shape = {z->nz_global, z->ny, z->nx},
-                                             .first = z->z0,
-                                             .count = z->nz,
-                                             .source = arrays_field_from,
-                                             .sink = arrays_field_to,
-                                             .context = part};
-}
-
-static void arrays_add_layers(checkpoint_arrays *t, shot *s, bool write) {
-  absorb_state states[ABSORB_STATES];
-  t->layer_count = absorb_states(&s->absorb, states);
-  for (int i = 0; i < t->layer_count; i++) {
-    layer_part *part = &t->layers[i];
-    *part = (layer_part){.transfer = &s->transfer, .state = states[i]};
-    const absorb_state *a = &part->state;
-    checkpoint_array *array = &t->arrays[t->count++];
-    *array = (checkpoint_array){.name = a->name,
-                                .type = CHECKPOINT_FLOAT,
-                                .axes = 3,
-                                .shape = {a->shape[0], a->shape[1], a->shape[2]},
-                                .source = arrays_layer_from,
-                                .sink = arrays_layer_to,
-                                .context = part};
-    for (int k = 0; k < a->count; k++) {
-      const absorb_slice *l = &a->slices[k];
-      int first = write ? l->global + l->own : l->global, planes = write ? l->owned : l->held;
-      if (planes && !array->count) array->first = first;
-      array->count += planes;
-    }
-    part->first = array->first;
+static void arrays_add_field(checkpoint_arrays *t, shot *s, const field *f, bool write) {
+  const bool layer = f->role == FIELD_LAYER;
+  field_part *part = &t->fields[t->field_count++];
+  checkpoint_array *array = &t->arrays[t->count++];
+  *part = (field_part){.transfer = &s->transfer, .field = *f};
+  *array = (checkpoint_array){.name = part->field.name,
+                              .type = CHECKPOINT_FLOAT,
+                              .axes = 3,
+                              .shape = {f->shape[0], f->shape[1], f->shape[2]},
+                              .source = layer ? arrays_layer_from : arrays_field_from,
+                              .sink = layer ? arrays_layer_to : arrays_field_to,
+                              .context = part};
+  for (int k = 0; k < f->count; k++) {
+    const field_slice *l = &f->slices[k];
+    const int first = write ? l->global + l->own : l->global, planes = write ? l->owned : l->held;
+    if (planes && !array->count) array->first = first;
+    array->count += planes;
   }
+  part->first = array->first;
 }
 
-static void arrays_copy_layer(layer_part *p, snapshot *to, error *e) {
-  const size_t plane = arrays_plane_of(&p->state);
-  for (int k = 0; k < p->state.count; k++) {
-    const absorb_slice *l = &p->state.slices[k];
-    const float *rows = p->state.values + (size_t)(l->local + l->own) * plane;
+static void arrays_copy_field(field_part *p, snapshot *to, error *e) {
+  if (p->field.role != FIELD_LAYER) {
+    p->copy = snapshot_field(to, p->field.values, e);
+    return;
+  }
+  const size_t plane = arrays_plane_of(p);
+  for (int k = 0; k < p->field.count; k++) {
+    const field_slice *l = &p->field.slices[k];
+    const float *rows = p->field.values + (size_t)(l->local + l->own) * plane;
     const float *copy = snapshot_floats(to, rows, (size_t)l->owned * plane, e);
     if (!p->copy) p->copy = copy; /* the slices' copies follow each other */
   }
 }
 
 /* The newest field last: the next step overwrites all else, and only the one after it this one. */
-static int arrays_copy_state(checkpoint_arrays *t, shot *s, snapshot *to, error *e) {
-  stepper *p = &s->stepper;
-  for (int i = 0; i < t->layer_count; i++) arrays_copy_layer(&t->layers[i], to, e);
-  if (t->fields[1].memory) t->fields[1].copy = snapshot_field(to, t->fields[1].memory, e);
+static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, error *e) {
+  for (int i = t->field_count - 1; i > 0; i--) arrays_copy_field(&t->fields[i], to, e);
   if (to->used) p->copying[!p->current] = snapshot_mark(to, e);
-  t->fields[0].copy = snapshot_field(to, t->fields[0].memory, e);
+  arrays_copy_field(&t->fields[0], to, e);
   p->copying[p->current] = snapshot_mark(to, e);
   return e->id;
 }
 
 int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e) {
   receivers *r = &s->receivers;
-  const stepper *p = &s->stepper;
+  field_set f;
   *t = (checkpoint_arrays){0};
-  arrays_add_field(t, s, "u", p->memory[p->current]);
-  if (s->config->equation == EQUATION_WAVE) arrays_add_field(t, s, "previous", p->memory[!p->current]);
-  arrays_add_layers(t, s, write);
+  shot_fields(s, &f);
+  for (int i = 0; i < f.count; i++)
+    if (f.list[i].saved) arrays_add_field(t, s, &f.list[i], write);
   t->traces = (traces_part){r, r->taken};
-  if (p->receivers)
+  if (s->stepper.receivers)
     t->arrays[t->count++] = (checkpoint_array){.name = "traces",
                                                .type = CHECKPOINT_FLOAT,
                                                .axes = 2,
@@ -175,7 +158,7 @@ int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *
                                                .source = arrays_traces_from,
                                                .sink = arrays_traces_to,
                                                .context = &t->traces};
-  return copy ? arrays_copy_state(t, s, copy, e) : 0;
+  return copy ? arrays_copy_state(t, &s->stepper, copy, e) : 0;
 }
 
 void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine, int64_t *steps) {
@@ -188,14 +171,4 @@ void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine
                                              .source = arrays_steps_from,
                                              .sink = arrays_steps_to,
                                              .context = &t->series};
-}
-
-size_t checkpoint_arrays_floats(const shot *s) {
-  absorb_state states[ABSORB_STATES];
-  const int layers = absorb_states(&s->absorb, states);
-  size_t floats = snapshot_field_floats(&s->engine->slab) * (s->config->equation == EQUATION_WAVE ? 2 : 1);
-  for (int i = 0; i < layers; i++)
-    for (int k = 0; k < states[i].count; k++)
-      floats += (size_t)states[i].slices[k].owned * arrays_plane_of(&states[i]);
-  return floats;
 }

@@ -6,22 +6,15 @@
 #include "io/checkpoint.h"
 #include "shot.h"
 
-enum { RUN_ARRAYS = ABSORB_STATES + 4 };
+enum { RUN_ARRAYS = FIELDS_MAX + 2 };
 
-/* A field of the slab. */
+/* A field that is saved; a rank's slices of it follow each other. */
 typedef struct field_part {
   transfer *transfer;
-  float *memory;
-  const float *copy; /* to save instead (snapshot.h); or NULL */
+  field field;
+  int64_t first;     /* of the rows that the array has here */
+  const float *copy; /* to save instead (snapshot.h): of the planes that are this slab's own; or NULL */
 } field_part;
-
-/* A layer's memory, which lies in slices; a rank's slices follow each other. */
-typedef struct layer_part {
-  const transfer *transfer;
-  absorb_state state;
-  const float *copy; /* to save instead: the rows that are this slab's own, dense; or NULL */
-  int64_t first;     /* of these rows */
-} layer_part;
 
 /* The receivers of all ranks, rank after rank: so they are in the same order for any number of ranks. */
 typedef struct traces_part {
@@ -39,9 +32,8 @@ typedef struct checkpoint_arrays {
   /* Their contexts are the parts below: this must stay where it is. */
   checkpoint_array arrays[RUN_ARRAYS];
   int count;
-  field_part fields[2];
-  layer_part layers[ABSORB_STATES];
-  int layer_count;
+  field_part fields[FIELDS_MAX]; /* the newest state first */
+  int field_count;
   traces_part traces;
   series_part series;
 } checkpoint_arrays;
@@ -51,8 +43,5 @@ typedef struct checkpoint_arrays {
 int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e);
 /* One more array, of one row: the `count` steps of the series, which this rank writes or reads where it is `mine`. */
 void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine, int64_t *steps);
-
-/* Floats of a snapshot that holds the state. */
-size_t checkpoint_arrays_floats(const shot *s);
 
 #endif

@@ -106,18 +106,18 @@ static int load_previous(shot *s, error *e) {
 
 /* Fills the field of the step before the first one, and samples the receivers at step 0. */
 static int load_first_step(shot *s, error *e) {
-  if (s->config->equation == EQUATION_WAVE) load_previous(s, e);
+  if (physics_levels(s->config) > 1) load_previous(s, e);
   if (!e->id && s->stepper.receivers) receivers_sample(&s->receivers, stepper_field(&s->stepper, 0), 0, e);
   return error_agree(e, s->engine->comm);
 }
 
-/* Fills the fields from the checkpoint instead. It holds both fields of the wave; other equations copy the first one,
- * with its ghosts, to the second. */
+/* Fills the fields from the checkpoint instead. It holds all time levels; where that is one, it is
+ * copied, with its ghosts, to the second field. */
 static int load_checkpoint(shot *s, error *e) {
   double seconds;
   TRY(restart_fill(s, s->from, e));
   TRY(load_ghosts(s, e));
-  if (s->config->equation != EQUATION_WAVE)
+  if (physics_levels(s->config) == 1)
     load_copy_fields(s, slab_floats(&s->engine->slab) * sizeof(float), 1, &seconds, e);
   return error_agree(e, s->engine->comm);
 }

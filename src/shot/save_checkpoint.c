@@ -98,7 +98,9 @@ double save_checkpoint_seconds(const shot *s) {
 static int save_checkpoint_submit(shot *s, error *e) {
   int64_t saved = s->saves.series.count;
   snapshot *copy;
-  const size_t floats = checkpoint_arrays_floats(s);
+  field_set f;
+  shot_fields(s, &f);
+  const size_t floats = fields_saved(&f, &s->engine->slab);
   TRY(save_queue_begin(s, floats, &copy, e));
   MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->engine->comm));
   checkpoint_job *j = save_checkpoint_job(s, saved, e);

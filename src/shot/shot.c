@@ -32,8 +32,20 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
   stepper_restart(&s->stepper);
   if (!engine_honours(g, s->config, e)) save_queue_plan(s, e);
   TRY(error_agree(e, g->comm));
+  const problem on = shot_problem(s);
+  if (!s->open) absorb_plan(&s->absorb, &on);
   TRY(shot_place(s, e));
   return s->from ? restart_match(s, s->from, e) : 0; /* before anything counts on its step and its dt */
+}
+
+void shot_fields(const shot *s, field_set *f) {
+  const stepper *p = &s->stepper;
+  fields_plan(f, s->config, &s->engine->slab, &s->absorb);
+  for (int i = 0; i < f->count; i++) {
+    field *a = &f->list[i];
+    if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
+    if (a->role == FIELD_MEDIUM) a->values = s->engine->medium;
+  }
 }
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
@@ -49,7 +61,7 @@ static int shot_open_state(shot *s, error *e) {
   p->args = g->args;
   s->transfer = g->transfer;
   s->transfer.dev = s->dev;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < STATES; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(stepper_open(p, e));
   TRY(survey_open(&s->saves.survey, s->dev, &g->slab, g->comm, g->config->histogram, e));
@@ -79,10 +91,11 @@ static int shot_open_once(shot *s, error *e) {
   s->open = true;
   shot_open_state(s, e);
   TRY(error_agree(e, g->comm));
-  const halo_setup exchanged = {.dev = s->dev,
-                                .slab = &g->slab,
-                                .comm = g->comm,
-                                .fields = {s->stepper.memory[0], s->stepper.memory[1]}};
+  halo_setup exchanged = {.dev = s->dev, .slab = &g->slab, .comm = g->comm};
+  field_set f;
+  shot_fields(s, &f);
+  for (int i = 0, n = 0; i < f.count; i++)
+    if (f.list[i].exchanged) exchanged.fields[n++] = f.list[i].values;
   halo_open(&s->halo, persistent ? "ipc" : transport_name(g->config->transport), &exchanged, e);
   if (!e->id) shot_open_schedule(s, e);
   TRY(error_agree(e, g->comm));
@@ -109,7 +122,7 @@ void shot_close(shot *s) {
   absorb_close(&s->absorb);
   wavefront_close(&s->front);
   stepper_close(&s->stepper);
-  for (int i = 0; i < 2; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
+  for (int i = 0; i < STATES; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
   *s = (shot){.engine = NULL};
 }
 

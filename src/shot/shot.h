@@ -67,6 +67,8 @@ int shot_steps(shot *s, bool saves, error *e);
 int shot_finish(shot *s, error *e);
 /* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */
 int shot_end(shot *s, error *e);
+/* What the next step of the shot reads and writes, as it lies now. */
+void shot_fields(const shot *s, field_set *f);
 /* Frees what *s owns. */
 void shot_close(shot *s);
 

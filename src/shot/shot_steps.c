@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/error_mpi.h"
-#include "checkpoint_arrays.h"
 #include "save_checkpoint.h"
 #include "save_field.h"
 #include "storage.h"
@@ -100,6 +99,8 @@ int shot_steps(shot *s, bool saves, error *e) {
 
 int shot_begin(shot *s, error *e) {
   const config *c = s->config;
+  field_set f;
+  shot_fields(s, &f);
   TRY(sources_check(&s->sources, c, e));
   TRY(shot_check_paths(s, e));
   TRY(storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e));
@@ -108,7 +109,7 @@ int shot_begin(shot *s, error *e) {
   TRY(save_checkpoint_begin(s, e));
   TRY(save_field_begin(s, false, e));
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
-    save_queue_prepare(s, checkpoint_arrays_floats(s));
+    save_queue_prepare(s, fields_saved(&f, &s->engine->slab));
   else if (c->output_every > 0)
     save_queue_prepare(s, snapshot_field_floats(&s->engine->slab));
   if (c->output_every > 0 && !s->from) TRY(save_field(s, e));

@@ -29,14 +29,11 @@ double storage_field_bytes(const shot *s) {
   return config_points(c) * sizeof(float) + (axes + c->histogram) * sizeof(double) + storage_metadata(s);
 }
 
-/* The least that a checkpoint takes: time levels, and two numbers a point in absorbing layers. */
+/* The least that a checkpoint takes. */
 static double storage_checkpoint_size(const shot *s) {
-  const config *c = s->config;
-  const double points = config_points(c), n[3] = {c->nx, c->ny, c->nz};
-  double floats = points * (c->equation == EQUATION_WAVE ? 2 : 1);
-  for (int face = 0; face < FACE_COUNT; face++)
-    floats += 2 * points / n[face / 2] * config_layer_width(c, (enum face)face);
-  return floats * sizeof(float) + storage_metadata(s);
+  field_set f;
+  shot_fields(s, &f);
+  return fields_saved_globally(&f) * sizeof(float) + storage_metadata(s);
 }
 
 space_steps storage_steps(const shot *s) {

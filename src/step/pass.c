@@ -37,7 +37,7 @@ int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *
 /* A pass of one step overwrites the older field only. */
 static int pass_await_copies(stepper *s, int steps, error *e) {
   const device_table *t = s->dev->table;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < STATES; i++) {
     if (!s->copying[i] || (steps == 1 && i == s->current)) continue;
     TRY(t->wait(s->dev, STREAM_BOUNDARY, s->copying[i], e));
     TRY(t->wait(s->dev, STREAM_INTERIOR, s->copying[i], e));

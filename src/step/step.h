@@ -52,13 +52,13 @@ typedef struct stepper {
   watchdog *watch; /* not owned; NULL: off */
   /* The two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the first step of the
    * wave, memory[1] holds the field of one step earlier. */
-  float *memory[2];
+  float *memory[STATES];
   wavefront *front;                             /* not owned; NULL: one step a pass */
   int current;                                  /* memory[current] holds the newest field */
   device_event *events[PASS_SETS][PASS_EVENTS]; /* owned */
   device_event
-      *copying[2]; /* after it memory[i] has been copied for a file and may be overwritten; or NULL */
-  int64_t step;    /* steps done */
+      *copying[STATES]; /* after it memory[i] has been copied for a file and may be overwritten; or NULL */
+  int64_t step;         /* steps done */
   /* Passes done. A pass advances one step or several and exchanges ghosts once, or is a batch of the persistent
    * schedule. */
   int64_t pass;

@@ -220,11 +220,13 @@ static void kernels_add_what_points_get(void **state) {
 /* Copies what slab p owns of (or, to the device, holds of) state array `which` between the device and
  * `whole`. */
 static void move_state(world *w, const piece *p, int which, float *whole, copy_direction direction) {
-  absorb_state s[ABSORB_STATES];
-  assert_true(which < absorb_states(&p->layers, s));
+  field_set all = {.count = 0};
+  absorb_fields(&p->layers, &all);
+  const field *s = all.list;
+  assert_true(which < all.count);
   const size_t plane = (size_t)(s[which].shape[1] * s[which].shape[2]);
   for (int i = 0; i < s[which].count; i++) {
-    const absorb_slice l = s[which].slices[i];
+    const field_slice l = s[which].slices[i];
     bool up = direction == COPY_TO_DEVICE;
     const int skip = up ? 0 : l.own, planes = up ? l.held : l.owned;
     float *local = s[which].values + (size_t)(l.local + skip) * plane,
@@ -253,8 +255,10 @@ static void state_moves_between_cuts(void **state) {
     w[0].current = !w[0].current;
     grid_field before = world_get(&w[0]);
     w[0].current = !w[0].current;
-    absorb_state s[ABSORB_STATES];
-    const int count = absorb_states(&w[0].piece[0].layers, s);
+    field_set all = {.count = 0};
+    absorb_fields(&w[0].piece[0].layers, &all);
+    const field *s = all.list;
+    const int count = all.count;
     /* both mixes have layers along every axis: psi of each, zeta of y and z, terms of each layer along x */
     assert_int_equal(count, 5 + (c.boundary[FACE_X_LO] == A) + (c.boundary[FACE_X_HI] == A));
     for (int k = 0; k < count; k++) {

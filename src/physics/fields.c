@@ -1,0 +1,51 @@
+#include "fields.h"
+#include <stdio.h>
+#include "absorb.h"
+#include "physics.h"
+
+static void fields_add_slab(field_set *f, const config *c, const slab *s, field like) {
+  field *to = &f->list[f->count++];
+  *to = like;
+  to->shape[0] = c->nz, to->shape[1] = c->ny, to->shape[2] = c->nx;
+  to->count = 1;
+  to->slices[0] = (field_slice){.global = s->z0, .held = s->nz, .owned = s->nz};
+}
+
+void fields_plan(field_set *f, const config *c, const slab *s, const absorb *layers) {
+  static const char *const NAMES[STATES] = {"u", "previous"};
+  const int levels = physics_levels(c);
+  double number;
+  f->count = 0;
+  for (int i = 0; i < STATES; i++) {
+    field state = {.role = FIELD_STATE, .exchanged = true, .saved = i < levels};
+    snprintf(state.name, sizeof state.name, "%s", NAMES[i]);
+    fields_add_slab(f, c, s, state);
+  }
+  if (physics_medium(c, &number)) fields_add_slab(f, c, s, (field){.name = "medium", .role = FIELD_MEDIUM});
+  absorb_fields(layers, f);
+}
+
+size_t field_plane(const field *f, const slab *s) {
+  return f->role == FIELD_LAYER ? (size_t)f->shape[1] * (size_t)f->shape[2] : s->plane;
+}
+
+size_t fields_floats(const field_set *f, const slab *s) {
+  size_t floats = 0;
+  for (int i = 0; i < f->count; i++)
+    if (f->list[i].role != FIELD_LAYER) floats += slab_floats(s);
+  return floats;
+}
+
+size_t fields_saved(const field_set *f, const slab *s) {
+  size_t floats = 0;
+  for (const field *a = f->list; a < f->list + f->count; a++)
+    for (int k = 0; a->saved && k < a->count; k++) floats += (size_t)a->slices[k].owned * field_plane(a, s);
+  return floats;
+}
+
+double fields_saved_globally(const field_set *f) {
+  double floats = 0;
+  for (const field *a = f->list; a < f->list + f->count; a++)
+    if (a->saved) floats += (double)a->shape[0] * (double)a->shape[1] * (double)a->shape[2];
+  return floats;
+}

@@ -1,0 +1,61 @@
+/* What a step reads and writes, as one list. Whoever allocates, exchanges, saves or estimates fields goes over it. */
+#ifndef STENCIL_FIELDS_H
+#define STENCIL_FIELDS_H
+
+#include <stdbool.h>
+#include "config/config.h"
+#include "halo/slab.h"
+
+enum {
+  STATES = 2, /* buffers of the field at its newest time levels: a step overwrites the older one */
+  FIELD_SLICES = 2,
+  FIELDS_MAX = 16
+};
+
+enum field_role {
+  FIELD_STATE,  /* lies as the slab, with ghosts, as does a medium */
+  FIELD_MEDIUM, /* what a number cannot say of it */
+  FIELD_LAYER   /* what absorbing layers remember: dense planes, without ghosts */
+};
+
+/* A part of a field that a slab holds: its planes [local, local + held) are planes [global, global + held) of the global
+ * array. A checkpoint loads all of them. It saves planes [own, own + owned), counted from the first one held: no other
+ * slab owns these. */
+typedef struct field_slice {
+  int local, global, held;
+  int own, owned;
+} field_slice;
+
+/* The shape of the global array is the same for every number of slabs. */
+typedef struct field {
+  char name[16]; /* in checkpoints: "u", "previous", "psi_x" ...; of a medium its key */
+  enum field_role role;
+  bool exchanged; /* neighbours send its ghosts */
+  bool saved;     /* the next step depends on it, so checkpoints hold it */
+  int64_t shape[3];
+  float *
+      values; /* device memory, not owned; NULL: only planned. As many planes as the slices hold; of the slab, all */
+  int count;
+  field_slice slices[FIELD_SLICES];
+} field;
+
+typedef struct field_set {
+  field list[FIELDS_MAX]; /* the states first, the newest before the others */
+  int count;
+} field_set;
+
+struct absorb;
+
+/* Lists the fields of a configuration on a slab, and what its layers, planned or open, remember; with `values` for the
+ * layers alone. */
+void fields_plan(field_set *f, const config *c, const slab *s, const struct absorb *layers);
+
+/* Floats of a plane of the field in memory. */
+size_t field_plane(const field *f, const slab *s);
+/* Floats of device memory of the states and media: layers have their own. */
+size_t fields_floats(const field_set *f, const slab *s);
+/* Floats of this slab's own planes in all fields that are saved, and of the global arrays of these. */
+size_t fields_saved(const field_set *f, const slab *s);
+double fields_saved_globally(const field_set *f);
+
+#endif
