@@ -293,3 +293,73 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
   free(sources);
   return e->id;
 }
+
+/* --- as an observer --------------------------------------------------------------------------------------------- */
+
+/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile.
+ */
+static int receivers_rows_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const observed *p = context;
+  const receivers *r = p->self;
+  const float *from = r->traces + (row - r->before);
+  float *to = values;
+  (void)e;
+  for (int64_t sample = 0; sample < p->count; sample++, from += r->local)
+    for (int64_t i = 0; i < rows; i++) to[i * p->count + sample] = from[i];
+  return 0;
+}
+
+static int receivers_rows_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const observed *p = context;
+  const receivers *r = p->self;
+  const float *from = values;
+  float *to = r->traces + (row - r->before);
+  (void)e;
+  for (int64_t sample = 0; sample < p->count; sample++, to += r->local)
+    for (int64_t i = 0; i < rows; i++) to[i] = from[i * p->count + sample];
+  return 0;
+}
+
+static int64_t receivers_limit(const void *self, int64_t step) {
+  const receivers *r = self;
+  return observer_every(r->every, step);
+}
+
+static int receivers_look(void *self, const float *field, int64_t step, int stream, error *e) {
+  receivers *r = self;
+  r->stream = stream;
+  return receivers_sample(r, field, step, e);
+}
+
+static int receivers_within(void *self, wavefront_args *pass, int64_t step, int steps, error *e) {
+  return receivers_of_pass(self, step, steps, &pass->receivers, e);
+}
+
+/* The receivers of all ranks, rank after rank: so they are in the same order for any number of ranks. */
+static int receivers_array(void *self, checkpoint_array *array, observed *part, error *e) {
+  receivers *r = self;
+  *part = (observed){r, r->taken};
+  *array = (checkpoint_array){.name = "traces",
+                              .type = CHECKPOINT_FLOAT,
+                              .axes = 2,
+                              .shape = {r->count, r->taken},
+                              .first = r->before,
+                              .count = r->local,
+                              .source = receivers_rows_from,
+                              .sink = receivers_rows_to,
+                              .context = part};
+  return receivers_flush(r, e);
+}
+
+static int receivers_finish(void *self, const char *path, const run_meta *run, error *e) {
+  return receivers_write(self, path, run, e);
+}
+
+observer receivers_observer(receivers *r) {
+  return (observer){.self = r,
+                    .limit = receivers_limit,
+                    .look = receivers_look,
+                    .within = receivers_within,
+                    .array = receivers_array,
+                    .finish = receivers_finish};
+}

@@ -3,7 +3,7 @@
 #define STENCIL_RECEIVER_H
 
 #include <stdbool.h>
-#include "kernels/wavefront.h"
+#include "observer.h"
 #include "physics.h"
 
 /* What receivers take of the device. It serves one shot after another. */
@@ -92,6 +92,9 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
 /* Waits for the copies under way and adds them to the traces, which then have all rows before `taken`. Not collective.
  * */
 int receivers_flush(receivers *r, error *e);
+
+/* The receivers as an observer: the first that a pass looks at. */
+observer receivers_observer(receivers *r);
 
 /* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order. Does
  * nothing where there are no receivers. Collective over files->compute, same error everywhere: exit 2 where the file

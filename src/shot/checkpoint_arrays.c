@@ -58,30 +58,6 @@ static int arrays_layer_to(void *context, int64_t row, int64_t rows, void *value
   return 0;
 }
 
-/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile.
- */
-static int arrays_traces_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const traces_part *p = context;
-  const receivers *r = p->receivers;
-  const float *from = r->traces + (row - r->before);
-  float *to = values;
-  (void)e;
-  for (int64_t sample = 0; sample < p->samples; sample++, from += r->local)
-    for (int64_t i = 0; i < rows; i++) to[i * p->samples + sample] = from[i];
-  return 0;
-}
-
-static int arrays_traces_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const traces_part *p = context;
-  const receivers *r = p->receivers;
-  const float *from = values;
-  float *to = r->traces + (row - r->before);
-  (void)e;
-  for (int64_t sample = 0; sample < p->samples; sample++, to += r->local)
-    for (int64_t i = 0; i < rows; i++) to[i] = from[i * p->samples + sample];
-  return 0;
-}
-
 static int arrays_steps_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const series_part *p = context;
   (void)row, (void)rows, (void)e;
@@ -141,23 +117,15 @@ static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, err
 }
 
 int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e) {
-  receivers *r = &s->receivers;
   field_set f;
   *t = (checkpoint_arrays){0};
   shot_fields(s, &f);
   for (int i = 0; i < f.count; i++)
     if (f.list[i].saved) arrays_add_field(t, s, &f.list[i], write);
-  t->traces = (traces_part){r, r->taken};
-  if (s->stepper.receivers)
-    t->arrays[t->count++] = (checkpoint_array){.name = "traces",
-                                               .type = CHECKPOINT_FLOAT,
-                                               .axes = 2,
-                                               .shape = {r->count, r->taken},
-                                               .first = r->before,
-                                               .count = r->local,
-                                               .source = arrays_traces_from,
-                                               .sink = arrays_traces_to,
-                                               .context = &t->traces};
+  for (int i = 0; i < s->observers.count; i++) {
+    const observer *o = &s->observers.list[i];
+    if (o->array) TRY(o->array(o->self, &t->arrays[t->count++], &t->seen[i], e));
+  }
   return copy ? arrays_copy_state(t, &s->stepper, copy, e) : 0;
 }
 

@@ -6,7 +6,7 @@
 #include "io/checkpoint.h"
 #include "shot.h"
 
-enum { RUN_ARRAYS = FIELDS_MAX + 2 };
+enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 1 };
 
 /* A field that is saved; a rank's slices of it follow each other. */
 typedef struct field_part {
@@ -15,12 +15,6 @@ typedef struct field_part {
   int64_t first;     /* of the rows that the array has here */
   const float *copy; /* to save instead (snapshot.h): of the planes that are this slab's own; or NULL */
 } field_part;
-
-/* The receivers of all ranks, rank after rank: so they are in the same order for any number of ranks. */
-typedef struct traces_part {
-  receivers *receivers;
-  int64_t samples; /* of each, so far */
-} traces_part;
 
 /* The steps of the series. */
 typedef struct series_part {
@@ -34,7 +28,7 @@ typedef struct checkpoint_arrays {
   int count;
   field_part fields[FIELDS_MAX]; /* the newest state first */
   int field_count;
-  traces_part traces;
+  observed seen[OBSERVERS_MAX];
   series_part series;
 } checkpoint_arrays;
 

@@ -118,7 +118,7 @@ void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   fingerprint_add_physics(f, s, e);
   fingerprint_add_boundaries(f, c, e);
   fingerprint_add_sources(f, c, &s->sources, e);
-  if (s->stepper.receivers)
+  if (c->receivers != RECEIVERS_NONE)
     fingerprint_add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count,
                         r->every, fingerprint_digest(&r->positions[0][0], 3 * r->count));
 }

@@ -104,10 +104,13 @@ static int load_previous(shot *s, error *e) {
                            &s->transfer, e);
 }
 
-/* Fills the field of the step before the first one, and samples the receivers at step 0. */
+/* Fills the field of the step before the first one, and lets observers look at step 0. */
 static int load_first_step(shot *s, error *e) {
   if (physics_levels(s->config) > 1) load_previous(s, e);
-  if (!e->id && s->stepper.receivers) receivers_sample(&s->receivers, stepper_field(&s->stepper, 0), 0, e);
+  for (int i = 0; i < s->observers.count && !e->id; i++) {
+    const observer *o = &s->observers.list[i];
+    if (!o->agreed) o->look(o->self, stepper_field(&s->stepper, 0), 0, s->halo.stream, e);
+  }
   return error_agree(e, s->engine->comm);
 }
 

@@ -109,7 +109,6 @@ static int save_checkpoint_submit(shot *s, error *e) {
   j->job.bytes = floats * sizeof(float);
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
   if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
-  if (s->stepper.receivers && receivers_flush(&s->receivers, e)) error_abort(e, s->engine->comm);
   if (checkpoint_arrays_make(&j->arrays, s, true, copy, e)) error_abort(e, s->engine->comm);
   checkpoint_arrays_add_series(&j->arrays, saved, s->engine->rank == 0, j->steps);
   return save_queue_submit(s, copy, &j->job, e);

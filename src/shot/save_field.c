@@ -287,3 +287,43 @@ int save_field_finish(shot *s, error *e) {
   s->saves.series.behind = false;
   return e->id;
 }
+
+/* --- as observers ----------------------------------------------------------------------------------------------- */
+
+static int64_t field_limit(const void *self, int64_t step) {
+  const shot *s = self;
+  return observer_every(s->config->output_every, step);
+}
+
+static int field_look(void *self, const float *field, int64_t step, int stream, error *e) {
+  (void)field, (void)step, (void)stream;
+  return save_field(self, e);
+}
+
+/* The last field, unless the run before a restart has saved it. */
+static int field_finish(void *self, const char *path, const run_meta *run, error *e) {
+  shot *s = self;
+  (void)path;
+  if (field_limit(s, run->step - 1) == 1) return 0;
+  return s->config->output_final ? save_field(s, e) : save_field_check(s, e);
+}
+
+static int64_t field_check_limit(const void *self, int64_t step) {
+  const shot *s = self;
+  return observer_every(s->config->check_every, step);
+}
+
+/* The last field is checked as it is saved. */
+static int field_check_look(void *self, const float *field, int64_t step, int stream, error *e) {
+  shot *s = self;
+  (void)field, (void)step, (void)stream;
+  return s->saves.last ? 0 : save_field_check(s, e);
+}
+
+void save_field_observe(shot *s) {
+  observers *all = &s->observers;
+  all->list[all->count++] =
+      (observer){.self = s, .agreed = true, .limit = field_limit, .look = field_look, .finish = field_finish};
+  all->list[all->count++] =
+      (observer){.self = s, .agreed = true, .limit = field_check_limit, .look = field_check_look};
+}

@@ -21,6 +21,9 @@ int save_field_finish(shot *s, error *e);
  * is the same on every rank. Collective, agreed. */
 int save_field_list(shot *s, const int64_t *steps, int64_t count, error *e);
 
+/* Adds saved fields and checks to the shot's observers. */
+void save_field_observe(shot *s);
+
 /* Measures the newest field (but for the histogram). ERROR_NONFINITE, naming the step and the first bad
  * point, if it holds NaN or Inf. Collective. */
 int save_field_check(shot *s, error *e);

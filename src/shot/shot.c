@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "restart.h"
+#include "save_field.h"
 
 static problem shot_problem(const shot *s) {
   const engine *g = s->engine;
@@ -17,7 +18,11 @@ static int shot_place(shot *s, error *e) {
   const receivers_span span = {s->engine->most, from + 1, from > last ? from : last};
   TRY(sources_plan(&s->sources, &on, (wavelet_steps){p->dt, last}, e));
   s->stepper.sources = s->config->source_count ? &s->sources : NULL;
-  s->stepper.receivers = s->config->receivers != RECEIVERS_NONE ? &s->receivers : NULL;
+  s->observers.count = 0;
+  if (s->config->receivers != RECEIVERS_NONE)
+    s->observers.list[s->observers.count++] = receivers_observer(&s->receivers);
+  save_field_observe(s);
+  s->stepper.observers = &s->observers;
   return receivers_plan(&s->receivers, &on, span, e);
 }
 

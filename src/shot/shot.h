@@ -6,6 +6,7 @@
 #define STENCIL_SHOT_H
 
 #include "engine/engine.h"
+#include "physics/receiver.h"
 #include "save_queue.h"
 #include "stop.h"
 
@@ -43,7 +44,8 @@ struct shot {
   absorb absorb;
   sources sources;
   receivers receivers;
-  save_queue saves; /* what is saved of all this, and what was */
+  observers observers; /* receivers first, then saved fields, checks */
+  save_queue saves;    /* what is saved of all this, and what was */
   loop_times loop;
   stop_watch stop;
   bool open, used; /* it has its memory; a shot has been there */

@@ -13,28 +13,25 @@ static bool shot_due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-/* The next step at which something must be saved or checked, or the loop ends. */
-static int64_t shot_next_stop(const config *c, int64_t step, int64_t last) {
-  int64_t stop = last, every[CONFIG_INTERVALS];
-  config_intervals(c, every);
-  for (int i = 0; i < CONFIG_INTERVALS; i++) {
-    int64_t next = every[i] > 0 ? (step / every[i] + 1) * every[i] : last;
-    if (next < stop) stop = next;
+/* Lets those look that look between passes. Collective, agreed. */
+static int shot_look(shot *s, error *e) {
+  const stepper *p = &s->stepper;
+  for (int i = 0; i < s->observers.count; i++) {
+    const observer *o = &s->observers.list[i];
+    if (o->agreed && observer_due(o, p->step))
+      TRY(o->look(o->self, stepper_field(p, p->current), p->step, STREAM_OUTPUT, e));
   }
-  return stop;
+  return 0;
 }
 
-/* Does what is due after the step just done, which is not the last: saves or checks the field, then writes a checkpoint,
- * which lists the saved fields. *reason: why the run must end. Collective, agreed. */
+/* Does what is due after the step just done, which is not the last: lets observers look, then writes a checkpoint, which
+ * lists the saved fields. *reason: why the run must end. Collective, agreed. */
 static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
   const config *c = s->config;
   const int64_t step = s->stepper.step;
   bool checkpoint = false;
   const bool field = shot_due(step, c->output_every);
-  if (field)
-    TRY(save_field(s, e));
-  else if (shot_due(step, c->check_every))
-    TRY(save_field_check(s, e));
+  TRY(shot_look(s, e));
   watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
   if (s->saves.writer) writer_collect(s->saves.writer);
   s->stop.trouble = s->saves.writer && writer_failed(s->saves.writer);
@@ -78,8 +75,10 @@ int shot_steps(shot *s, bool saves, error *e) {
   const double begin = MPI_Wtime();
   s->saves.io_seconds = s->saves.waited_seconds = 0;
   while (s->stepper.step < last && reason == STOP_NOT) {
-    const int64_t stop = shot_next_stop(c, s->stepper.step, last);
-    if (stepper_advance(&s->stepper, stop - s->stepper.step, e)) error_abort(e, s->engine->comm);
+    const int64_t checkpoint = observer_every(c->checkpoint_every_steps, s->stepper.step),
+                  left = last - s->stepper.step;
+    if (stepper_advance(&s->stepper, checkpoint < left ? checkpoint : left, e))
+      error_abort(e, s->engine->comm);
     if (s->stepper.step == last) break; /* what is saved then needs no steps beside it: shot_finish */
     if (saves) TRY(shot_save_due(s, &reason, e));
     progress.step = s->stepper.step - uncounted;
@@ -121,22 +120,22 @@ int shot_begin(shot *s, error *e) {
   return 0;
 }
 
-/* Saves the last field, unless the run before a restart has, or checks it, a checkpoint where it is due, and the traces.
- */
+/* Observers finish last to first. Saved fields do so after the checkpoint: a longer run would not have the last one in its
+ * series. */
 int shot_finish(shot *s, error *e) {
   const config *c = s->config;
-  const int64_t step = s->stepper.step;
-  const bool advanced = s->loop.steps > 0, field = shot_due(step, c->output_every);
+  const bool advanced = s->loop.steps > 0;
   TRY(stop_close(&s->stop, e));
   TRY(save_queue_finish(s, e));
   s->saves.last = true;
-  if (field && advanced) TRY(save_field(s, e));
-  if (advanced && shot_due(step, c->checkpoint_every_steps)) TRY(save_checkpoint(s, e));
-  if (!field) /* after the checkpoint: a longer run would not have it in its series */
-    TRY(c->output_final ? save_field(s, e) : save_field_check(s, e));
+  if (advanced) TRY(shot_look(s, e));
+  if (advanced && shot_due(s->stepper.step, c->checkpoint_every_steps)) TRY(save_checkpoint(s, e));
   const run_meta about = save_queue_run(s);
-  if (s->stepper.receivers) TRY(receivers_write(&s->receivers, c->output_path, &about, e));
-  s->saves.written.receivers = s->stepper.receivers;
+  for (int i = s->observers.count - 1; i >= 0; i--) {
+    const observer *o = &s->observers.list[i];
+    if (o->finish) TRY(o->finish(o->self, c->output_path, &about, e));
+  }
+  s->saves.written.receivers = c->receivers != RECEIVERS_NONE;
   return 0;
 }
 

@@ -56,17 +56,22 @@ int pass_begin(stepper *s, int steps, const char *name, error *e) {
 }
 
 /* Nothing overwrites the field too early: kernels of the pass after the next wait for later work of the halo's stream. */
-static int pass_sample(stepper *s, error *e) {
-  if (!s->receivers || !receivers_due(s->receivers, s->step)) return 0;
-  TRY(pass_wait(s, s->halo->stream, s->pass, INTERIOR_DONE, e));
-  return receivers_sample(s->receivers, stepper_field(s, s->current), s->step, e);
+static int pass_look(stepper *s, error *e) {
+  const int stream = s->halo->stream;
+  for (int i = 0; s->observers && i < s->observers->count; i++) {
+    const observer *o = &s->observers->list[i];
+    if (o->agreed || !observer_due(o, s->step)) continue;
+    TRY(pass_wait(s, stream, s->pass, INTERIOR_DONE, e));
+    TRY(o->look(o->self, stepper_field(s, s->current), s->step, stream, e));
+  }
+  return 0;
 }
 
 int pass_end(stepper *s, int steps, error *e) {
   s->current ^= steps & 1;
   if (s->absorb) absorb_advance(s->absorb, steps);
   s->step += steps;
-  TRY(pass_sample(s, e));
+  TRY(pass_look(s, e));
   trace_end();
   s->pass++;
   return 0;

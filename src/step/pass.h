@@ -33,7 +33,7 @@ int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *
 int pass_begin(stepper *s, int steps, const char *name, error *e);
 /* Exchanges the ghosts of the field just computed, which the next pass reads; then pass_end. */
 int pass_finish(stepper *s, int steps, error *e);
-/* Counts the steps, makes the field just computed the newest, and samples the receivers. */
+/* Counts the steps, makes the field just computed the newest, and lets observers look. */
 int pass_end(stepper *s, int steps, error *e);
 
 /* Each advances one pass, of at most `limit` steps: step_whole.c, persistent.c. */

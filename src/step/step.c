@@ -54,15 +54,8 @@ static int step_interior(const stepper *s, zrange interior, error *e) {
   return pass_record_end(s, STREAM_INTERIOR, INTERIOR_END, INTERIOR_DONE, e);
 }
 
-/* Receivers are sampled between passes, so a pass ends where they are due. A wavefront samples within its passes. */
-static int64_t step_limit(const stepper *s, int64_t limit) {
-  if (s->front || !s->receivers) return limit;
-  const int64_t ahead = receivers_ahead(s->receivers, s->step);
-  return ahead < limit ? ahead : limit;
-}
-
 int stepper_advance(stepper *s, int64_t limit, error *e) {
-  limit = step_limit(s, limit);
+  if (s->observers) limit = observers_limit(s->observers, s->step, s->front, limit);
   if (s->persistent) return step_persistent(s, limit, e);
   if (s->front && limit > 1) return step_wavefront(s, limit, e);
   if (s->halo->mapped) return step_whole(s, e);

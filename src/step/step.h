@@ -5,7 +5,7 @@
 #include "physics/absorb.h"
 #include "halo/halo.h"
 #include "persistent.h"
-#include "physics/receiver.h"
+#include "physics/observer.h"
 #include "physics/source.h"
 #include "watchdog.h"
 #include "wavefront.h"
@@ -48,8 +48,8 @@ typedef struct stepper {
   persistent *persistent; /* not owned; NULL: the two streams advance */
   absorb *absorb;         /* not owned, as are the next two; NULL: none */
   sources *sources;
-  receivers *receivers;
-  watchdog *watch; /* not owned; NULL: off */
+  const observers *observers; /* who looks at the steps */
+  watchdog *watch;            /* not owned; NULL: off */
   /* The two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the first step of the
    * wave, memory[1] holds the field of one step earlier. */
   float *memory[STATES];
@@ -78,7 +78,8 @@ void stepper_close(stepper *s);
 /* Forgets the steps done: memory[0] is to hold the first field. */
 void stepper_restart(stepper *s);
 
-/* Advances one pass, of at most `limit` (>= 1) steps. On return its launches are enqueued, at most two passes are
+/* Advances one pass, of at most `limit` (>= 1) steps, or as far as an observer allows; those that are not `agreed` have
+ * looked. On return its launches are enqueued, at most two passes are
  * unfinished, and memory[current] is the newest field; after stepper_sync it is complete with ghosts. Collective over
  * the halo's ranks. An error is of this rank alone: the others may be waiting for it, so abort. */
 int stepper_advance(stepper *s, int64_t limit, error *e);

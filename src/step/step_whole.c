@@ -41,7 +41,10 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   args.done = w->done, args.before = w->before;
   if (s->absorb) args.layers = s->absorb->args;
   if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
-  if (s->receivers) TRY(receivers_of_pass(s->receivers, s->step, steps, &args.receivers, e));
+  for (int i = 0; s->observers && i < s->observers->count; i++) {
+    const observer *o = &s->observers->list[i];
+    if (o->within) TRY(o->within(o->self, &args, s->step, steps, e));
+  }
   w->before += wavefront_counts(&args);
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }

@@ -87,7 +87,7 @@ static int wavefront_measure(wavefront *w, const stepper *of, int most, run_log 
   double fastest = INFINITY, seconds;
   for (int i = of->kernel->flags & KERNEL_WAVEFRONT ? 1 : 0; i < WAYS && DEPTHS[i] <= most; i++) {
     stepper s = *of;
-    s.profile = false, s.receivers = NULL, s.sources = NULL;
+    s.profile = false, s.observers = NULL, s.sources = NULL;
     wavefront_close(w);
     if (DEPTHS[i] > 1) TRY(wavefront_open(s.front = w, &s.args, DEPTHS[i], e));
     TRY(wavefront_time(&s, DEPTHS[i], &seconds, e));

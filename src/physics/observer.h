@@ -1,0 +1,63 @@
+/* Whoever looks at the field while steps run: receivers, saved fields, checks. The loop over steps knows nothing else of
+ * them: it asks how far it may go, and lets them look. */
+#ifndef STENCIL_OBSERVER_H
+#define STENCIL_OBSERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "io/checkpoint.h"
+#include "kernels/wavefront.h"
+
+/* What a checkpoint's array of an observer needs to remember of it: as it was when the checkpoint was begun. */
+typedef struct observed {
+  void *self;
+  int64_t count;
+} observed;
+
+typedef struct observer {
+  void *self; /* not owned */
+  /* It looks between passes, all ranks together, and its error is the same everywhere. Else a look only enqueues, and an
+   * error is this rank's alone. */
+  bool agreed;
+  /* Steps from `step`, which is done, to the next one after which it looks: 1 or more; INT64_MAX: never. The same on
+   * every rank. */
+  int64_t (*limit)(const void *self, int64_t step);
+  /* Looks at the field after `step` steps: own point (0, 0, 0), with ghosts. `stream`: where later work finds it so, and
+   * its own work belongs. */
+  int (*look)(void *self, const float *field, int64_t step, int stream, error *e);
+  /* NULL, or makes passes of several steps look by themselves, after all of their `steps` steps from `step` on but the
+   * last: so they need not end where it looks. */
+  int (*within)(void *self, wavefront_args *pass, int64_t step, int steps, error *e);
+  /* NULL, or describes to checkpoints what it has seen: an array, which uses *part while it is written or read. */
+  int (*array)(void *self, checkpoint_array *array, observed *part, error *e);
+  /* NULL, or what it does after the last step. Collective, agreed. */
+  int (*finish)(void *self, const char *path, const run_meta *run, error *e);
+} observer;
+
+enum { OBSERVERS_MAX = 8 };
+
+typedef struct observers {
+  observer list[OBSERVERS_MAX];
+  int count;
+} observers;
+
+/* Does it look after this step? */
+static inline bool observer_due(const observer *o, int64_t step) {
+  return o->limit(o->self, step - 1) == 1;
+}
+
+/* How far steps may go from `step` before some observer looks, at most `limit`; in passes that look `within`, if so. */
+static inline int64_t observers_limit(const observers *all, int64_t step, bool within, int64_t limit) {
+  for (const observer *o = all->list; o < all->list + all->count; o++) {
+    const int64_t ahead = within && o->within ? INT64_MAX : o->limit(o->self, step);
+    if (ahead < limit) limit = ahead;
+  }
+  return limit;
+}
+
+/* Of what looks every so many steps: observer.limit. */
+static inline int64_t observer_every(int64_t every, int64_t step) {
+  return every > 0 ? every - step % every : INT64_MAX;
+}
+
+#endif
