@@ -178,7 +178,7 @@ int engine_choose(engine *g, stepper *s, wavefront *front, error *e) {
   if (g->chosen || s->persistent) return 0;
   TRY(tune_kernels(s, g->config->kernel, g->physics.form, g->comm, g->log, e));
   if (g->most > 1) {
-    TRY(wavefront_choose(front, s, g->config, g->most, g->log, e));
+    TRY(wavefront_choose(front, s, g->most, g->log, e));
     if (s->absorb) TRY(absorb_clear(s->absorb, e));
   }
   g->kernel = s->kernel, g->boundary_kernel = s->boundary_kernel;

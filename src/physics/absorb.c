@@ -178,22 +178,18 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
 int absorb_clear(absorb *a, error *e) {
   enum { BLOCK = 1 << 20 }; /* bytes */
   const device_table *t = a->dev->table;
-  void *zeros;
-  TRY(t->alloc(a->dev, &zeros, BLOCK, MEMORY_PINNED, e));
-  memset(zeros, 0, BLOCK);
-  for (int i = 0; i < ABSORB_AXES && !e->id; i++) {
+  TRY(device_reserve(a->dev, &a->zeros, BLOCK, MEMORY_PINNED, e));
+  memset(a->zeros.memory, 0, BLOCK);
+  for (int i = 0; i < ABSORB_AXES; i++) {
     const absorb_axis *axis = &a->args.axis[i];
     char *to = (char *)(axis->psi_in < axis->psi_out ? axis->psi_in : axis->psi_out);
-    for (size_t left = (size_t)((const char *)axis->coefficients - to), bytes; left && !e->id;
+    for (size_t left = (size_t)((const char *)axis->coefficients - to), bytes; left;
          to += bytes, left -= bytes) {
       bytes = left < BLOCK ? left : BLOCK;
-      t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, zeros, bytes, COPY_TO_DEVICE}, e);
+      TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, a->zeros.memory, bytes, COPY_TO_DEVICE}, e));
     }
   }
-  if (!e->id) t->sync(a->dev, STREAM_BOUNDARY, e);
-  error freeing = {0};
-  if (t->free(a->dev, zeros, MEMORY_PINNED, &freeing) && !e->id) *e = freeing;
-  return e->id;
+  return t->sync(a->dev, STREAM_BOUNDARY, e);
 }
 
 /* Copies the coefficients of all axes to the device, through `block`. */
@@ -241,6 +237,7 @@ int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb
 void absorb_close(absorb *a) {
   error ignored = {0};
   if (a->memory) a->dev->table->free(a->dev, a->memory, MEMORY_DEVICE, &ignored);
+  if (a->zeros.memory) device_release(a->dev, &a->zeros, MEMORY_PINNED);
   *a = (absorb){0};
 }
 

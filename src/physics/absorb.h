@@ -12,10 +12,11 @@
 
 /* The layers of one slab. Zero-initialised it has none, and every function below does nothing. */
 typedef struct absorb {
-  device *dev;      /* not owned */
-  absorb_args args; /* of the launches, without the field; axis[].psi_in is the current psi */
-  float *memory;    /* device memory: psi twice, zeta or terms, coefficients */
-  int z0, nz;       /* of the slab */
+  device *dev;         /* not owned */
+  absorb_args args;    /* of the launches, without the field; axis[].psi_in is the current psi */
+  float *memory;       /* device memory: psi twice, zeta or terms, coefficients */
+  int z0, nz;          /* of the slab */
+  device_buffer zeros; /* what absorb_clear copies */
 } absorb;
 
 /* Bytes of device memory that absorb_open takes on this slab; 0 without absorbing faces. */

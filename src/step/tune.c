@@ -111,8 +111,7 @@ static int tune_measure(const stepper *s, tune_list *list, error *e) {
   return s->absorb ? absorb_clear(s->absorb, e) : 0;
 }
 
-/* Runs with the same key share a measurement: all that a launch's time depends on. */
-static void tune_key(char key[512], const stepper *s, enum equation equation) {
+void tune_key(char key[512], const stepper *s, enum equation equation) {
   const kernel_args *a = &s->args;
   const absorb_axis none[ABSORB_AXES] = {{0}}, *layers = s->absorb ? s->absorb->args.axis : none;
   zrange interior, boundary;

@@ -19,6 +19,9 @@ bool tune_candidate(const kernel *k, enum equation equation, enum backend backen
  * The log names the choice. Collective over `comm`, same choice and error everywhere. */
 int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log, error *e);
 
+/* All that a launch's time depends on: runs with the same key share a measurement. */
+void tune_key(char key[512], const stepper *s, enum equation equation);
+
 /* The cache file: $XDG_CACHE_HOME/stencil/kernels.json or ~/.cache/stencil/kernels.json; false if neither is
  * known. */
 bool tune_cache_path(char path[1024]);

@@ -9,7 +9,6 @@
 #include "physics/physics.h"
 #include "step.h"
 #include "tune.h"
-#include "version.h"
 
 /* --- a pass ------------------------------------------------------------------------------------------------------ */
 
@@ -98,23 +97,13 @@ static int wavefront_measure(wavefront *w, const stepper *of, int most, run_log 
   return 0;
 }
 
-/* Runs with the same key share a measurement. */
-static void wavefront_key(char key[512], const stepper *s, const config *c, int most) {
-  int absorbing = 0, wraps = c->boundary[FACE_Y_LO] == BOUNDARY_PERIODIC; /* a bit for each face */
-  for (int f = 0; f < FACE_COUNT; f++) absorbing |= (c->boundary[f] == BOUNDARY_ABSORBING) << f;
-  snprintf(key, 512,
-           STENCIL_VERSION " " STENCIL_GIT_HASH
-                           " | %s | passes of %s, %s%s %d x %d x %d, %d at most%s, layers %d at faces %d",
-           s->dev->description, s->kernel->name, equation_name(s->kernel->equation),
-           s->args.medium ? ", medium" : "", c->nx, c->ny, c->nz, most, wraps ? ", y wraps" : "",
-           absorbing ? c->boundary_width : 0, absorbing);
-}
-
-int wavefront_choose(wavefront *w, stepper *s, const config *c, int most, run_log *log, error *e) {
+int wavefront_choose(wavefront *w, stepper *s, int most, run_log *log, error *e) {
   char path[1024] = "", key[512], depth[64] = "", none[64] = "-";
   const int least = s->kernel->flags & KERNEL_WAVEFRONT ? 2 : 1;
   const bool cached = tune_cache_path(path);
-  wavefront_key(key, s, c, most);
+  tune_key(key, s, s->kernel->equation);
+  const size_t used = strlen(key);
+  snprintf(key + used, sizeof key - used, ", passes of %s, %d at most", s->kernel->name, most);
   int steps = cached && tune_recall(path, key, depth, none) ? atoi(depth) : 0;
   const bool remembered = steps >= least && steps <= most;
   if (!remembered) {

@@ -31,6 +31,6 @@ void wavefront_close(wavefront *w);
 /* Opens `w` with the depth that is fastest, and sets s->front, and s->kernel to `wavefront`; or leaves them where one
  * step a pass is fastest, which counts only where the user did not ask for a wavefront. Times passes of the stepper,
  * which overwrite both fields and the layers, and remembers the answer (tune.h). */
-int wavefront_choose(wavefront *w, struct stepper *s, const config *c, int most, run_log *log, error *e);
+int wavefront_choose(wavefront *w, struct stepper *s, int most, run_log *log, error *e);
 
 #endif
