@@ -51,7 +51,8 @@ typedef struct receivers_span {
 
 /* Reads and places the receivers; needs no device. The steps of the span that are divisible by [receivers] every will be
  * sampled. `r` is zero-initialised, or was planned before: then it keeps its memory. Exit 2 where a receiver is outside
- * the grid, naming file, dataset and row. Does nothing where there are no receivers. Collective over files->compute, same error everywhere. receivers_close it, also after a failure. */
+ * the grid, naming file, dataset and row. Does nothing where there are no receivers. Collective over files->compute, same
+ * error everywhere. receivers_close it, also after a failure. */
 int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e);
 /* Takes what memory is missing for planned receivers. Not collective. */
 int receivers_open(receivers *r, error *e);

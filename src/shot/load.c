@@ -72,8 +72,8 @@ static int load_copy_fields(shot *s, size_t bytes, int repeats, double *seconds,
 
 /* Copies the first field to the second, whose ghosts must hold the same values. Where these are a neighbour's own
  * planes (transport_shared.c), both ranks write the same values, and none continues before all have (error_agree after
- * every copy). The report compares steps with copies on the device: so they are timed here, once for the engine, on all ranks at once, as
- * steps run. */
+ * every copy). The report compares steps with copies on the device: so they are timed here, once
+ * for the engine, on all ranks at once, as steps run. */
 static int load_second_field(shot *s, error *e) {
   size_t bytes = slab_floats(&s->engine->slab) * sizeof(float),
          timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
