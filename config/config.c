@@ -10,6 +10,20 @@ const choice *config_choice(const choice *choices, int value) {
   return choices->name ? choices : NULL;
 }
 
+const char *config_says(const condition *k, char text[SAYS_TEXT]) {
+  int holds[EQUATION_COUNT], count = 0, length = 0;
+  if (k->says) return k->says;
+  for (int q = 0; q < EQUATION_COUNT; q++)
+    if (k->holds(&(config){.equation = (enum equation)q}, NULL)) holds[count++] = q;
+  for (int i = 0; i < count && length < SAYS_TEXT; i++)
+    length += snprintf(text + length, SAYS_TEXT - (size_t)length, "%s%s",
+                       i == 0          ? "with type = "
+                       : i < count - 1 ? ", "
+                                       : " or ",
+                       EQUATIONS[holds[i]].name);
+  return text;
+}
+
 static void config_default_steps(config *c, source_config *s) {
   (void)s;
   c->steps = -1;
@@ -65,12 +79,12 @@ static int config_check_idle(const value *given) {
 static int config_fill_key(config *c, source_config *s, const config_key *key, const config_block *given,
                            error *e) {
   const config_entry *entry = &given->entries[key - config_keys];
-  char place[PLACE_TEXT], section[SECTION_TEXT];
+  char place[PLACE_TEXT], section[SECTION_TEXT], says[SAYS_TEXT];
   config_place(place, c->file, entry->line ? entry->line : given->line);
   config_section(section, key, given->number);
   bool applies = !key->only_with || key->only_with->holds(c, s);
   if (entry->text && !applies && !key->only_with->idle)
-    return FAIL(e, CONFIG_ONLY_WITH, place, section, key->name, key->only_with->says);
+    return FAIL(e, CONFIG_ONLY_WITH, place, section, key->name, config_says(key->only_with, says));
   value v = {key, section, entry->text ? entry->text : key->fallback, place, c, s, e};
   if (entry->text && !applies) {
     TRY(config_check_idle(&v));
@@ -93,10 +107,10 @@ static int config_fill_block(config *c, source_config *s, const config_block *gi
 static int config_fill_sources(config *c, const config_entries *all, error *e) {
   int count = all->count - 1;
   if (count == 0) return 0;
-  if (c->equation != EQUATION_WAVE) {
-    char place[PLACE_TEXT];
+  if (!SOURCES.holds(c, NULL)) {
+    char place[PLACE_TEXT], says[SAYS_TEXT];
     config_place(place, c->file, all->blocks[1]->line);
-    return FAIL(e, CONFIG_ONLY_SOURCE, place, all->blocks[1]->number);
+    return FAIL(e, CONFIG_ONLY_SOURCE, place, all->blocks[1]->number, config_says(&SOURCES, says));
   }
   c->sources = calloc((size_t)count, sizeof *c->sources);
   if (!c->sources) return FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *c->sources, "the sources");

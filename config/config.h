@@ -44,6 +44,11 @@ typedef struct source_config {
   double amplitude;
 } source_config;
 
+typedef struct config_medium {
+  double number;          /* SI; 0 where the file counts */
+  char file[CONFIG_TEXT]; /* FILE:/dataset, or empty: the number counts */
+} config_medium;
+
 typedef struct config {
   char file[CONFIG_TEXT]; /* the file this came from, for messages */
 
@@ -56,21 +61,18 @@ typedef struct config {
   /* [time] */
   int64_t steps;   /* -1: only end_time says when to stop; with both, the earlier one counts */
   double end_time; /* s; 0: `steps` says it */
-  double dt;       /* s; 0: auto; jacobi: dt only labels the steps, and auto is 1 */
+  double dt;       /* s; 0: auto; with GIVEN_WEIGHTS dt only labels the steps, and auto is 1 */
   double cfl;
   double max_seconds; /* wall time, s; 0: no limit */
   bool allow_unstable;
   /* [equation] */
   enum equation equation;
-  int space_order; /* 2, 4, 6 or 8; heat and wave */
+  int space_order; /* 2, 4, 6 or 8; not with GIVEN_WEIGHTS */
   /* [jacobi] */
   double jacobi_center;
   double jacobi_x[4], jacobi_y[4], jacobi_z[4]; /* weights of offsets 1..4 */
   /* [medium] */
-  double diffusivity;                 /* m^2/s; heat */
-  double velocity;                    /* m/s; wave. Both are 0 where the file counts */
-  char diffusivity_file[CONFIG_TEXT]; /* FILE:/dataset, or empty: the number counts */
-  char velocity_file[CONFIG_TEXT];
+  config_medium media[MEDIUM_COUNT];
   /* [initial] */
   enum initial_kind initial;
   double initial_number;
@@ -79,7 +81,7 @@ typedef struct config {
   double gaussian_width;          /* m */
   double gaussian_amplitude;
   uint64_t seed;
-  enum previous_kind previous; /* wave */
+  enum previous_kind previous; /* equations of 2 time levels */
   char previous_file[CONFIG_TEXT];
   /* [boundary] */
   enum boundary_kind boundary[FACE_COUNT];

@@ -71,11 +71,11 @@ static void help_text(FILE *to) {
 
 static void help_key(FILE *to, const config_key *key) {
   const char *quote = help_is_typed(key) ? "`" : "";
-  char values[EXPECTED_TEXT];
+  char values[EXPECTED_TEXT], says[SAYS_TEXT];
   config_expected(key, false, values);
   fprintf(to, "| `%s` | %s%s%s | %s | %s | %s", key->name, quote, help_default_of(key), quote,
           help_unit_of(key), values, key->doc);
-  if (key->only_with) fprintf(to, " (%s)", key->only_with->says);
+  if (key->only_with) fprintf(to, " (%s)", config_says(key->only_with, says));
   fprintf(to, " |\n");
 }
 
@@ -114,13 +114,13 @@ static void help_markdown(FILE *to) {
 
 static void help_man(FILE *to) {
   FOR_EACH_KEY(key) {
-    char values[EXPECTED_TEXT];
+    char values[EXPECTED_TEXT], says[SAYS_TEXT];
     if (help_begins_section(key)) fprintf(to, ".SS [%s]\n", help_section_of(key));
     config_expected(key, false, values);
     fprintf(to, ".TP\n\\fB%s\\fR = %s%s%s%s\n", key->name, help_default_of(key), key->unit ? " (" : "",
             help_unit_of(key), key->unit ? ")" : "");
     fprintf(to, "%s: %s%s%s.\n", key->doc, values, key->only_with ? "; " : "",
-            key->only_with ? key->only_with->says : "");
+            key->only_with ? config_says(key->only_with, says) : "");
     if (help_has_documented_values(key))
       for (const choice *k = key->choices; k->name; k++)
         if (k->doc) fprintf(to, ".br\n\\fI%s\\fR: %s.\n", k->name, k->doc);
@@ -181,7 +181,7 @@ void config_help(FILE *to, enum help_form form) {
 /* True if the key never applies to c's equation but does to another. */
 static bool help_is_foreign(const config_key *key, const config *c) {
   const source_config source = {.wavelet = WAVELET_RICKER};
-  if (key->of_source) return c->equation != EQUATION_WAVE;
+  if (key->of_source) return !equation_has(c->equation, HAS_SOURCES);
   if (!key->only_with || key->only_with->holds(c, &source)) return false;
   config other = *c;
   for (int equation = 0; equation < EQUATION_COUNT; equation++) {
@@ -196,14 +196,14 @@ static void help_example_line(FILE *to, const config_key *key, const char *value
   const source_config source = {.wavelet = WAVELET_RICKER};
   const bool active = value && !key->of_source,
              applies = !key->only_with || key->only_with->holds(c, &source);
-  char left[96], values[EXPECTED_TEXT + 4];
+  char left[96], values[EXPECTED_TEXT + 4], says[SAYS_TEXT];
   help_put_values(key, values);
   snprintf(left, sizeof left, "%s%s = %s", active ? "" : "; ", key->name,
            value                ? value
            : help_is_typed(key) ? help_default_of(key)
                                 : "");
   fprintf(to, "%-32s ; %s%s%s%s", left, help_unit_of(key), key->unit ? ": " : "", key->doc, values);
-  if (!applies) fprintf(to, ", %s", key->only_with->says);
+  if (!applies) fprintf(to, ", %s", config_says(key->only_with, says));
   if (!value && !help_is_typed(key)) fprintf(to, "; default: %s", help_default_of(key));
   fprintf(to, "\n");
 }

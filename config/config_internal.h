@@ -31,7 +31,7 @@ enum value_kind {
 /* When something applies. A message says "only " followed by `says`. */
 typedef struct condition {
   bool (*holds)(const config *c, const source_config *s); /* s: NULL but for keys of a source */
-  const char *says;
+  const char *says; /* NULL: it is about the equation (config_says) */
   bool idle; /* where it does not hold, true: a key is accepted without effect; false: it is refused */
 } condition;
 
@@ -149,6 +149,9 @@ int config_refuse(const value *v, const char *expected);
  * limits, so that the text must name them. */
 enum { EXPECTED_TEXT = 256 };
 void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT]);
+/* What a message says of a condition: "with type = heat or wave" where it is about the equation. */
+enum { SAYS_TEXT = 128 };
+const char *config_says(const condition *k, char text[SAYS_TEXT]);
 /* Parse [receivers] line and points: allocate and fill c->receiver_positions. */
 int config_parse_line(const value *v);
 int config_parse_points(const value *v);

@@ -11,7 +11,7 @@
 
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};
-static const range POSITIVE = {1e-20, 1e20};
+static const range POSITIVE = {1e-20, 1e20}, NOT_NEGATIVE = {0, 1e20};
 static const range SPACING = {1e-15,
                               1e15}; /* its square, times and over the least weight, is a normal float */
 static const range SECONDS = {0, 1e9};
@@ -36,6 +36,7 @@ static bool has_face(const config *c, enum boundary_kind kind) {
 /* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: a key for which it does not hold has no effect
  * and does no harm, for example after an override has changed the equation. It is accepted, and the log mentions it. */
 #define IDLE_CONDITION(name, expression, says) CONDITION_(name, expression, says, true)
+#define EQUATION_KEY(name, expression)         CONDITION_(name, expression, NULL, true)
 #define CONDITION(name, expression, says)      CONDITION_(name, expression, says, false)
 #define CONDITION_(name, expression, says, idle)                                                             \
   static bool holds_##name(const config *c, const source_config *s) {                                        \
@@ -54,11 +55,13 @@ static bool has_face(const config *c, enum boundary_kind kind) {
   { .name = NULL }
 
 // clang-format off
-IDLE_CONDITION(JACOBI, c->equation == EQUATION_JACOBI, "with type = jacobi")
-IDLE_CONDITION(HEAT, c->equation == EQUATION_HEAT, "with type = heat")
-CONDITION(WAVE, c->equation == EQUATION_WAVE, "with type = wave")
-IDLE_CONDITION(WAVE_KEY, c->equation == EQUATION_WAVE, "with type = wave")
-IDLE_CONDITION(HEAT_OR_WAVE, c->equation != EQUATION_JACOBI, "with type = heat or wave")
+EQUATION_KEY(WEIGHTS_GIVEN, equation_has(c->equation, GIVEN_WEIGHTS))
+EQUATION_KEY(LAPLACIAN, !equation_has(c->equation, GIVEN_WEIGHTS))
+EQUATION_KEY(TWO_LEVELS, EQUATIONS[c->equation].levels == 2)
+CONDITION(SOURCES, equation_has(c->equation, HAS_SOURCES), NULL)
+CONDITION(LAYERS, equation_has(c->equation, HAS_LAYERS), NULL)
+#define MEDIUM(constant, ...) EQUATION_KEY(HAS_##constant, equation_medium_index(c->equation, MEDIUM_##constant) >= 0)
+#include "kernels/equations.def"
 CONDITION(HAS_END_TIME, c->end_time > 0, "with end_time")
 IDLE_CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
 IDLE_CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
@@ -76,12 +79,13 @@ CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_P
 IDLE_CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
 
 static const choice equation_choices[] = {
-  WORD("jacobi", EQUATION_JACOBI, "u' = center u + sum over axes and r = 1..4 of weight[r] (u[-r] + u[+r])"),
-  WORD("heat", EQUATION_HEAT, "u' = u + dt diffusivity lap u"),
-  WORD("wave", EQUATION_WAVE, "u' = 2u - u(before) + dt^2 velocity^2 lap u, plus sources"), END};
+#define EQUATION(constant, name, levels, media, flags, folded, rest, label, formula) WORD(#name, EQUATION_##constant, formula),
+#include "kernels/equations.def"
+  END};
 static const choice order_choices[] = {
   WORD("2", 2, NULL), WORD("4", 4, NULL), WORD("6", 6, NULL), WORD("8", 8, NULL), END};
-static const choice medium_choices[] = {A_NUMBER("a number > 0", 0), A_DATASET(0), END};
+static const choice POSITIVE_medium[] = {A_NUMBER("a number > 0", 0), A_DATASET(0), END};
+static const choice NOT_NEGATIVE_medium[] = {A_NUMBER("a number >= 0", 0), A_DATASET(0), END};
 static const choice initial_choices[] = {
   WORD("zero", INITIAL_ZERO, NULL),
   WORD("gaussian", INITIAL_GAUSSIAN, "amplitude exp(-r^2 / (2 width^2)) about center"),
@@ -94,7 +98,7 @@ static const choice boundary_choices[] = {
   WORD("dirichlet", BOUNDARY_DIRICHLET, "odd reflection about the face's points, held 0: a free surface"),
   WORD("neumann", BOUNDARY_NEUMANN, "even reflection about the face's points: a rigid or insulated wall"),
   WORD("periodic", BOUNDARY_PERIODIC, "the grid continues at the other face of the axis; both faces must be periodic"),
-  WORD("absorbing", BOUNDARY_ABSORBING, "waves leave: a perfectly matched layer of `width` points", .only_with = &WAVE),
+  WORD("absorbing", BOUNDARY_ABSORBING, "waves leave: a perfectly matched layer of `width` points", .only_with = &LAYERS),
   END};
 static const choice wavelet_choices[] = {
   WORD("ricker", WAVELET_RICKER, "A (1 - 2a) e^-a with a = (pi f0 (t - t0))^2 and A the amplitude"),
@@ -149,7 +153,7 @@ static void config_default_checkpoint(config *c, source_config *s);
 #define WEIGHTS(name, field, doc_, default_)                                                                 \
   {                                                                                                          \
     "jacobi", name, VALUE_NUMBERS, AT(field), .range = &FIELD_VALUE, .fallback = default_,                   \
-                                              .only_with = &JACOBI, .doc = doc_                              \
+                                              .only_with = &WEIGHTS_GIVEN, .doc = doc_                              \
   }
 
 // clang-format off
@@ -173,7 +177,7 @@ const config_key config_keys[] = {
   {"equation", "type", VALUE_CHOICE, AT(equation), .choices = equation_choices, .fallback = "jacobi",
    .doc = "what is solved"},
   {"equation", "space_order", VALUE_CHOICE, AT(space_order), .choices = order_choices, .fallback = "8",
-   .only_with = &HEAT_OR_WAVE,
+   .only_with = &LAPLACIAN,
    .doc = "order of the Laplacian"},
 
   {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true,
@@ -183,10 +187,10 @@ const config_key config_keys[] = {
    .unit = "steps", .doc = "time steps; 0 saves the initial field and ends", .example = "100"},
   {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto",
    .unit = "s", .doc = "auto: cfl x stability bound, shortened to end at end_time; jacobi: 1"},
-  {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &HEAT_OR_WAVE,
+  {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &LAPLACIAN,
    .doc = "fraction of the stability bound that dt = auto takes"},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
-   .only_with = &HEAT_OR_WAVE,
+   .only_with = &LAPLACIAN,
    .doc = "take a dt above the stability bound; otherwise it is exit 3"},
   {"time", "max_seconds", VALUE_NUMBERS, AT(max_seconds), .range = &SECONDS, .fallback = "0",
    .unit = "s", .doc = "limit of the wall time, the last checkpoint included; 0: none"},
@@ -197,18 +201,17 @@ const config_key config_keys[] = {
           "0.04 0.03 0.02 0.01"),
   WEIGHTS("z", jacobi_z, "likewise along z", "0.04 0.03 0.02 0.01"),
 
-  {"medium", "diffusivity", VALUE_VARIANT, AT(diffusivity_file), NUMBER(diffusivity, &POSITIVE),
-   .choices = medium_choices, .fallback = "1", .only_with = &HEAT,
-   .unit = "m^2/s", .doc = "number, or field of shape (nz, ny, nx)"},
-  {"medium", "velocity", VALUE_VARIANT, AT(velocity_file), NUMBER(velocity, &POSITIVE),
-   .choices = medium_choices, .fallback = "1500", .only_with = &WAVE_KEY,
-   .unit = "m/s", .doc = "number, or field of shape (nz, ny, nx)"},
+#define MEDIUM(constant, name, unit_, si, known, m, s, fallback_, sign, field) \
+  {"medium", #name, VALUE_VARIANT, AT(media[MEDIUM_##constant].file), NUMBER(media[MEDIUM_##constant].number, &sign), \
+   .choices = sign##_medium, .fallback = fallback_, .only_with = &HAS_##constant, \
+   .unit = unit_, .doc = "number, or field of shape (nz, ny, nx)"},
+#include "kernels/equations.def"
 
   {"initial", "u", VALUE_VARIANT, AT(initial_file), NUMBER(initial_number, &FIELD_VALUE),
    TAG(initial, initial_choices), .fallback = "zero",
    .doc = "the field at the start", .example = "gaussian"},
   {"initial", "previous", VALUE_VARIANT, AT(previous_file), TAG(previous, previous_choices), .fallback = "rest",
-   .only_with = &WAVE_KEY,
+   .only_with = &TWO_LEVELS,
    .doc = "the wave field one step before the start"},
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = config_default_center,
    .only_with = &GAUSSIAN,

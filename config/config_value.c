@@ -124,10 +124,12 @@ static bool value_has_form(const char *text, const choice *k) {
 /* Finds the first of the key's choices that v->text matches. */
 static int value_find_choice(const value *v, const choice **found) {
   const choice *k = v->key->choices;
+  char says[SAYS_TEXT];
   while (k->name && !value_has_form(v->text, k)) k++;
   if (!k->name) return value_refuse(v, false);
   if (k->only_with && !k->only_with->holds(v->c, v->source))
-    return FAIL(v->e, CONFIG_ONLY_VALUE, v->place, v->section, v->key->name, v->text, k->only_with->says);
+    return FAIL(v->e, CONFIG_ONLY_VALUE, v->place, v->section, v->key->name, v->text,
+                config_says(k->only_with, says));
   *found = k;
   return 0;
 }

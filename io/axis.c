@@ -40,10 +40,9 @@ int dataset_describe(const char *file, hid_t dataset, dataset_words words, error
 }
 
 int field_describe(const char *file, hid_t dataset, const run_meta *m, error *e) {
-  const char *const names[][2] = {{"heat", "temperature"}, {"wave", "pressure"}};
   dataset_words words = {FIELD_UNITS, "field"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (m->equation && strcmp(m->equation, names[i][0]) == 0) words.long_name = names[i][1];
+  for (int i = 0; i < EQUATION_COUNT; i++)
+    if (m->equation && strcmp(m->equation, EQUATIONS[i].name) == 0) words.long_name = EQUATIONS[i].label;
   return dataset_describe(file, dataset, words, e);
 }
 

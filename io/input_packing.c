@@ -94,10 +94,13 @@ static const struct {
 static const struct {
   const char *si, *known;
   int length, time;
-} PACKING_QUANTITIES[] = {[QUANTITY_LENGTH] = {"m", "m, km, cm, mm or ft", 1, 0},
-                          [QUANTITY_TIME] = {"s", "s, ms or us", 0, 1},
-                          [QUANTITY_VELOCITY] = {"m/s", "m/s, km/s, cm/s, mm/s or ft/s", 1, -1},
-                          [QUANTITY_DIFFUSIVITY] = {"m2/s", "m2/s, cm2/s or mm2/s", 2, -1}};
+} PACKING_QUANTITIES[] = {
+    [QUANTITY_LENGTH] = {"m", "m, km, cm, mm or ft", 1, 0},
+    [QUANTITY_TIME] = {"s", "s, ms or us", 0, 1},
+#define MEDIUM(constant, name, unit, si, known, length, time, ...)                                           \
+  [QUANTITY_OF_MEDIUM + MEDIUM_##constant] = {si, known, length, time},
+#include "kernels/equations.def"
+};
 
 /* With signs of UTF-8 and Latin-1 as ASCII, and one sign for all that multiplies: a blank. None at the ends. */
 static void packing_unit_in_ascii(const char *from, char to[PACKING_TEXT]) {

@@ -16,7 +16,8 @@ static void absorb_add(const absorb_args *a, absorb_point at) {
     sum += absorb_along(a, axis, at);
     any = true;
   }
-  if (any) ghosts_store(f, at.z, at.y, at.x, fmaf(f->medium ? f->medium[i] : f->scale, sum, f->out[i]));
+  if (any)
+    ghosts_store(f, at.z, at.y, at.x, fmaf(f->medium[0] ? f->medium[0][i] : f->scale[0], sum, f->out[i]));
 }
 
 static void absorb_host(const void *args, int part, int parts) {

@@ -71,7 +71,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
       w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND), PACKS, points);
       w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
       w.ask(t, OUT, f.out + (w.at + t * w.step), PACKS, points);
-      if (f.medium) w.ask(t, MEDIUM, f.medium + (w.at + t * w.step), PACKS, points);
+      if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
       if (has_term) w.ask(t, TERM, a.terms + (term + t * term_step), true, 0);
     }
     w.asked();
@@ -181,7 +181,7 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
 #pragma unroll
     for (int n = 0; n < PACK; n++) {
       const float slope = absorb_slope(&s, psi[0][n], psi[1][n], psi[2][n], psi[3][n]);
-      const float m = f.medium ? medium[n] : f.scale, u = w.u[RADIUS][n];
+      const float m = f.medium[0] ? medium[n] : f.scale[0], u = w.u[RADIUS][n];
       zeta[n] =
           absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[RADIUS][n], PACK), slope, zeta[n]);
       out[n] = fmaf(m, along[n] + (slope + zeta[n]), star::update<EQUATION_WAVE>(sum[n], m, u, out[n]));

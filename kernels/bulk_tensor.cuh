@@ -125,9 +125,9 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
                                        const own_terms &terms, bool has_terms, const kernel_args &a) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    float u[PACK], m[PACK] = {a.scale, a.scale, a.scale, a.scale}, before[PACK] = {};
+    float u[PACK], m[PACK] = {a.scale[0], a.scale[0], a.scale[0], a.scale[0]}, before[PACK] = {};
     load(u, centres + j * S::tile_x);
-    if (a.medium) load(m, operands + j * S::tile_x);
+    if (a.medium[0]) load(m, operands + j * S::tile_x);
     if (S::equation == EQUATION_WAVE) load(before, operands + S::tile + j * S::tile_x);
 #pragma unroll
     for (int i = 0; i < PACK; i++) done[j][i] = star::update<S::equation>(done[j][i], m[i], u[i], before[i]);
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const layout<S> at(shared);
   const job<S> mine(a, w);
   const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
-  const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium);
+  const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium[0]);
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;

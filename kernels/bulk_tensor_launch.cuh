@@ -72,8 +72,8 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   if (status == cudaSuccess) status = make_map(e, &m->side, u, {RADIUS, tile_y});
   if (status == cudaSuccess && v.equation == EQUATION_WAVE)
     status = make_map(e, &m->before, {a->out + first, nx, ny, nz, a->pitch, a->plane}, tile);
-  if (status == cudaSuccess && v.equation != EQUATION_JACOBI && a->medium)
-    status = make_map(e, &m->medium, {a->medium + first, nx, ny, nz, a->pitch, a->plane}, tile);
+  if (status == cudaSuccess && v.equation != EQUATION_JACOBI && a->medium[0])
+    status = make_map(e, &m->medium, {a->medium[0] + first, nx, ny, nz, a->pitch, a->plane}, tile);
   return status;
 }
 

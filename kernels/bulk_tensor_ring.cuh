@@ -117,7 +117,7 @@ template <class S>
 __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_terms &t, const job<S> &j,
                                                   bool layered) {
   const bool low = j.x<t.lo, high = t.hi> 0 && j.x + S::tile_x > a.nx - t.hi;
-  return {a.medium != nullptr, layered && (low || high) ? t.pitch : 0, t.y + j.y,
+  return {a.medium[0] != nullptr, layered && (low || high) ? t.pitch : 0, t.y + j.y,
           a.z_begin + j.z + (low ? 0 : t.high)};
 }
 

@@ -10,8 +10,8 @@
 static inline void ask_tile_below(asked *to, const kernel_args *a, int i, int rows) {
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *const from[] = {a->in + GROUP * plane - RADIUS * row, a->in + (GROUP + RADIUS) * plane,
-                               a->medium ? a->medium + GROUP * plane : NULL};
-  const int all = (a->medium ? 3 : 2) * RADIUS, end = all * (i + 1) / rows;
+                               a->medium[0] ? a->medium[0] + GROUP * plane : NULL};
+  const int all = (a->medium[0] ? 3 : 2) * RADIUS, end = all * (i + 1) / rows;
   for (int n = all * i / rows; n < end && to->count < ASKED_MOST; n++)
     to->from[to->count++] = from[n / RADIUS] + (n % RADIUS - i) * row;
 }

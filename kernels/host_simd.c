@@ -55,7 +55,7 @@ static void simd_launch_share(sweep s, enum host_form form, enum equation equati
              equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;
   if (equation == EQUATION_WAVE) s.ahead.stream[1] = a->out + rows;
-  if (equation != EQUATION_JACOBI && a->medium) s.ahead.stream[2] = a->medium + rows;
+  if (equation != EQUATION_JACOBI && a->medium[0]) s.ahead.stream[2] = a->medium[0] + rows;
   simd_each_block(&s, lanes, host_share_of(a, part, parts), run);
 }
 

@@ -108,7 +108,7 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t
 TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
                                ptrdiff_t at, int lanes, vec star, const float *added) {
   if (equation == EQUATION_JACOBI) return star;
-  vec m = a->medium ? vec_load(a->medium + at) : w->scale, u = vec_load(a->in + at);
+  vec m = a->medium[0] ? vec_load(a->medium[0] + at) : w->scale, u = vec_load(a->in + at);
   if (equation == EQUATION_HEAT) return vec_fma(m, star, u);
   vec next = vec_fma(m, star, vec_fms(w->two, u, ISA(load_lanes)(a->out + at, lanes)));
   return added ? vec_fma(m, vec_load(added), next) : next;
@@ -315,7 +315,7 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum
 TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation, block b, int z_begin,
                                     int z_end, layer_sums *sums) {
   const kernel_args *a = s->args;
-  ISA(weights) weights = {.center = vec_set(a->center), .scale = vec_set(a->scale), .two = vec_set(2)};
+  ISA(weights) weights = {.center = vec_set(a->center), .scale = vec_set(a->scale[0]), .two = vec_set(2)};
   for (int r = 1; r <= 4; r++) {
     weights.x[r] = vec_set(a->wx[r]);
     weights.y[r] = vec_set(a->wy[r]);

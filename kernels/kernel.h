@@ -4,13 +4,13 @@
 
 #include <stddef.h>
 #include "base/error.h"
+#include "equation.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 enum { RADIUS = 4 }; /* reach of the star along each axis, points: ghosts beyond each face */
-enum equation { EQUATION_JACOBI, EQUATION_HEAT, EQUATION_WAVE, EQUATION_COUNT };
 enum face { FACE_X_LO, FACE_X_HI, FACE_Y_LO, FACE_Y_HI, FACE_Z_LO, FACE_Z_HI, FACE_COUNT };
 /* What the 4 ghosts beyond a face of the slab hold after a launch. */
 enum ghost_rule {
@@ -42,10 +42,10 @@ typedef struct block_counter {
 typedef struct kernel_args {
   const float *in;
   float *out;
-  const float *medium; /* heat, wave: m of each point, laid out as `in`; jacobi: unused */
-  float scale;         /* m everywhere where medium is NULL */
-  size_t pitch, plane; /* floats; multiples of 32 */
-  int nx, ny, nz;      /* own points of the slab */
+  const float *medium[EQUATION_MEDIA]; /* the equation's factors m of each point, laid out as `in` */
+  float scale[EQUATION_MEDIA];         /* m everywhere where medium is NULL */
+  size_t pitch, plane;                 /* floats; multiples of 32 */
+  int nx, ny, nz;                      /* own points of the slab */
   int z_begin, z_end;
   /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it wraps. */
   unsigned char ghosts[FACE_COUNT];

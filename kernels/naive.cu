@@ -13,7 +13,7 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
   for (int z = a.z_begin + (int)blockIdx.z; z < a.z_end; z += (int)gridDim.z)
     for (int y = (int)(blockIdx.y * BLOCK_Y + threadIdx.y); y < a.ny; y += (int)(gridDim.y * BLOCK_Y)) {
       const ptrdiff_t at = (ptrdiff_t)z * (ptrdiff_t)a.plane + (ptrdiff_t)y * (ptrdiff_t)a.pitch + x;
-      const float m = Q != EQUATION_JACOBI && a.medium ? a.medium[at] : a.scale;
+      const float m = Q != EQUATION_JACOBI && a.medium[0] ? a.medium[0][at] : a.scale[0];
       const float before = Q == EQUATION_WAVE ? a.out[at] : 0.0f;
       a.out[at] = star::update<Q>(star::sum_at(a.in + at, a), m, a.in[at], before);
     }

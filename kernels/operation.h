@@ -64,7 +64,7 @@ GHOSTS_INLINE void inject_point(const inject_args *a, int i) {
   float s = 0;
   for (int k = p.first; k < p.first + p.count; k++)
     s = fmaf(a->shares[k].weight, a->signal[a->shares[k].source], s);
-  ghosts_store(f, p.z, p.y, p.x, fmaf(f->medium ? f->medium[at] : f->scale, s, f->out[at]));
+  ghosts_store(f, p.z, p.y, p.x, fmaf(f->medium[0] ? f->medium[0][at] : f->scale[0], s, f->out[at]));
 }
 
 /* --- receivers -------------------------------------------------------------------------------------------------- */

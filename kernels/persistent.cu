@@ -113,11 +113,11 @@ static __device__ __forceinline__ void finish_plane(const kernel_args &a, const 
   float u[PACK], m[PACK], before[PACK] = {};
   if (Q != EQUATION_JACOBI) {
     star::load(u, a.in + at);
-    if (a.medium) star::load(m, a.medium + at);
+    if (a.medium[0]) star::load(m, a.medium[0] + at);
     if (Q == EQUATION_WAVE) star::load(before, a.out + at);
 #pragma unroll
     for (int i = 0; i < PACK; i++)
-      done[i] = star::update<Q>(done[i], a.medium ? m[i] : a.scale, u[i], before[i]);
+      done[i] = star::update<Q>(done[i], a.medium[0] ? m[i] : a.scale[0], u[i], before[i]);
   }
   store_everywhere(a, c, p, done);
 }

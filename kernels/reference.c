@@ -33,7 +33,7 @@ static float reference_update(enum equation equation, float star, float m, float
 }
 
 static float reference_medium(const kernel_args *a, ptrdiff_t at) {
-  return a->medium ? a->medium[at] : a->scale;
+  return a->medium[0] ? a->medium[0][at] : a->scale[0];
 }
 
 static void reference_sweep(enum equation equation, const kernel_args *a, int part, int parts) {

@@ -277,7 +277,7 @@ template <class S> struct points {
 #pragma unroll
       for (int i = 0; i < PACK; i++)
         if (S::needs_centre)
-          done[j][i] = update<S::equation>(done[j][i], a.medium ? m[j][i] : a.scale, u[i], before[j][i]);
+          done[j][i] = update<S::equation>(done[j][i], a.medium[0] ? m[j][i] : a.scale[0], u[i], before[j][i]);
       store_once(to + j * a.pitch, done[j], j < rows ? lanes : 0);
     }
   }
@@ -287,7 +287,7 @@ template <class S> struct points {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) {
       const int exist = j < rows ? lanes : 0;
-      if (S::needs_centre && a.medium) load_once(m[j], first(a.medium, z) + j * a.pitch, exist);
+      if (S::needs_centre && a.medium[0]) load_once(m[j], first(a.medium[0], z) + j * a.pitch, exist);
       if (S::equation == EQUATION_WAVE) load_once(before[j], first(a.out, z) + j * a.pitch, exist);
     }
   }

@@ -120,7 +120,7 @@ static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_sha
 static host_ahead wavefront_ahead(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
   ptrdiff_t next = (k + 1) * GROUP * plane + k * wavefront_lean(a) * pitch;
-  const float *const from[AHEAD_STREAMS] = {a->u[0] + RADIUS * (plane + pitch), a->u[1], a->field.medium};
+  const float *const from[AHEAD_STREAMS] = {a->u[0] + RADIUS * (plane + pitch), a->u[1], a->field.medium[0]};
   host_ahead ahead = {{NULL}};
   int begin, end;
   wavefront_range(a, chunk, 0, &begin, &end);

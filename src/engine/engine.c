@@ -123,12 +123,11 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
   const MPI_Comm comm = setup->files->compute;
   *g = (engine){
       .setup = *setup, .config = c, .files = setup->files, .log = setup->log, .comm = comm, .depth = 1};
-  double number;
   MPI_TRY(e, MPI_Comm_rank(comm, &g->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &g->ranks));
   if (!engine_open_device(g, e)) engine_find_kernel(g, e);
   TRY(error_agree(e, comm));
-  g->most = wavefront_most(c, g->kernel, g->ranks, physics_medium(c, &number) != NULL, g->log);
+  g->most = wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
   TRY(engine_cut(g, e));
   TRY(files_field_io(g->files, &g->io, &g->slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
@@ -139,12 +138,13 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
 int engine_open(engine *g, error *e) {
   const size_t bytes = slab_floats(&g->slab) * sizeof(float);
   float ghosts[FACE_COUNT];
-  double number;
   physics_ghosts(g->config, ghosts);
   transfer_open(&g->transfer, g->dev, &g->slab, ghosts, e);
-  if (!e->id && physics_medium(g->config, &number)) {
-    g->dev->table->alloc(g->dev, (void **)&g->medium, bytes, MEMORY_DEVICE, e);
-    g->args.medium = g->medium + slab_offset(&g->slab, 0, 0, 0);
+  for (int i = 0; i < EQUATION_MEDIA && !e->id; i++) {
+    double number;
+    if (!physics_medium(g->config, i, &number)) continue;
+    g->dev->table->alloc(g->dev, (void **)&g->medium[i], bytes, MEMORY_DEVICE, e);
+    g->args.medium[i] = g->medium[i] + slab_offset(&g->slab, 0, 0, 0);
   }
   return error_agree(e, g->comm);
 }
@@ -156,20 +156,30 @@ int engine_read_field(const engine *g, const char *dataset, enum quantity quanti
                   e);
 }
 
-/* A field_sink: turns planes of the medium, what the sum of the star is multiplied by, into what kernels read. */
+typedef struct engine_medium {
+  engine *g;
+  int i; /* of the equation's media */
+} engine_medium;
+
+/* A field_sink: turns planes of a medium into what kernels read. */
 static int engine_take_medium(void *context, int z, int planes, float *values, error *e) {
-  engine *g = context;
+  const engine_medium *medium = context;
+  engine *g = medium->g;
   const size_t points = (size_t)g->slab.nx * (size_t)g->slab.ny * (size_t)planes;
-  for (size_t i = 0; i < points; i++) values[i] = physics_factor(&g->physics, g->config, values[i]);
+  for (size_t i = 0; i < points; i++)
+    values[i] = physics_factor(&g->physics, g->config, medium->i, values[i]);
   return transfer_to_device(&g->transfer, z, planes, values, e);
 }
 
 int engine_load(engine *g, error *e) {
-  double number;
-  const char *dataset = physics_medium(g->config, &number);
-  g->transfer.field = g->medium;
-  if (dataset && !g->loaded)
-    TRY(engine_read_field(g, dataset, physics_quantity(g->config), engine_take_medium, g, e));
+  for (int i = 0; i < EQUATION_MEDIA && !g->loaded; i++) {
+    double number;
+    const char *dataset = physics_medium(g->config, i, &number);
+    engine_medium medium = {g, i};
+    g->transfer.field = g->medium[i];
+    if (dataset)
+      TRY(engine_read_field(g, dataset, physics_quantity(g->config, i), engine_take_medium, &medium, e));
+  }
   g->loaded = true;
   return 0;
 }
@@ -191,7 +201,7 @@ void engine_close(engine *g) {
   error ignored = {0};
   if (!g->dev) return;
   transfer_close(&g->transfer);
-  g->dev->table->free(g->dev, g->medium, MEMORY_DEVICE, &ignored);
+  for (int i = 0; i < EQUATION_MEDIA; i++) g->dev->table->free(g->dev, g->medium[i], MEMORY_DEVICE, &ignored);
   g->dev->table->close(g->dev);
   g->dev = NULL;
 }

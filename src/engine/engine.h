@@ -34,7 +34,8 @@ typedef struct engine {
   field_io io;
   physics physics;
   kernel_args args; /* constants of every launch */
-  float *medium;    /* slab_floats of device memory, owned; NULL where the medium is one number */
+  float
+      *medium[EQUATION_MEDIA]; /* slab_floats of device memory, owned; NULL where the medium is one number */
   transfer transfer;
   const kernel *kernel, *boundary_kernel; /* of steps; `auto` is a kernel of its own until engine_choose */
   int most;                               /* steps of a pass, at most; 1: no wavefront */
@@ -50,7 +51,7 @@ int engine_plan(engine *g, const engine_setup *setup, error *e);
 int engine_honours(const engine *g, const config *shot, error *e);
 /* Takes the memory of a planned engine. */
 int engine_open(engine *g, error *e);
-/* Reads the medium, once: later calls do nothing. */
+/* Reads the media, once: later calls do nothing. */
 int engine_load(engine *g, error *e);
 /* Chooses the kernels and the steps of a pass, once: later calls do nothing. Measures steps of `s`, whose fields they
  * overwrite (tune.h, wavefront.h); clears its layers. `front`: of s. */

@@ -21,7 +21,12 @@ void fields_plan(field_set *f, const config *c, const slab *s, const absorb *lay
     snprintf(state.name, sizeof state.name, "%s", NAMES[i]);
     fields_add_slab(f, c, s, state);
   }
-  if (physics_medium(c, &number)) fields_add_slab(f, c, s, (field){.name = "medium", .role = FIELD_MEDIUM});
+  for (int i = 0; i < EQUATIONS[c->equation].media; i++)
+    if (physics_medium(c, i, &number)) {
+      field medium = {.role = FIELD_MEDIUM, .number = i};
+      snprintf(medium.name, sizeof medium.name, "%s", MEDIA[EQUATIONS[c->equation].medium[i]].name);
+      fields_add_slab(f, c, s, medium);
+    }
   absorb_fields(layers, f);
 }
 

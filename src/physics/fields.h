@@ -30,6 +30,7 @@ typedef struct field_slice {
 typedef struct field {
   char name[16]; /* in checkpoints: "u", "previous", "psi_x" ...; of a medium its key */
   enum field_role role;
+  int number;     /* of a medium: which of the equation's */
   bool exchanged; /* neighbours send its ghosts */
   bool saved;     /* the next step depends on it, so checkpoints hold it */
   int64_t shape[3];

@@ -69,11 +69,11 @@ void initial_fill(const config *c, int z, float *values) {
 }
 
 /* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is
- * a step of heat with half the medium; halving the weights instead does not round. */
-int initial_at_rest(device *dev, const kernel_args *step, error *e) {
+ * a step of the equation `rest` with half the medium; halving the weights instead does not round. */
+int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, error *e) {
   const enum backend backend = dev->table->backend;
   const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU */
-  TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", EQUATION_HEAT, backend, &k, e));
+  TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", rest, backend, &k, e));
   kernel_args half = *step;
   half.center /= 2;
   for (int r = 1; r <= RADIUS; r++) half.wx[r] /= 2, half.wy[r] /= 2, half.wz[r] /= 2;

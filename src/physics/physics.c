@@ -4,27 +4,47 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "fd.h"
+#define EQUATION_FILES
+#include "kernels/equations.def"
 #include "base/numbers.h"
 
+/* A row of the list as functions. */
+static const struct {
+  double (*factor)(int medium, double dt, double value), (*bound)(double sum, const double most[]);
+} PHYSICS_OF[EQUATION_COUNT] = {
+#define EQUATION(constant, name, ...) {name##_factor, name##_bound},
+#include "kernels/equations.def"
+};
+
 enum equation physics_form(const config *c) {
-  return c->equation == EQUATION_HEAT && !c->diffusivity_file[0] ? EQUATION_JACOBI : c->equation;
+  return physics_fields(c) ? c->equation : EQUATIONS[c->equation].folded;
 }
 
-const char *physics_medium(const config *c, double *number) {
-  bool heat = c->equation == EQUATION_HEAT, wave = c->equation == EQUATION_WAVE;
-  *number = heat ? c->diffusivity : wave ? c->velocity : 0;
-  const char *file = heat ? c->diffusivity_file : wave ? c->velocity_file : "";
-  return file[0] ? file : NULL;
+const char *physics_medium(const config *c, int i, double *number) {
+  const equation_row *row = &EQUATIONS[c->equation];
+  *number = 0;
+  if (i >= row->media) return NULL;
+  const config_medium *medium = &c->media[row->medium[i]];
+  *number = medium->number;
+  return medium->file[0] ? medium->file : NULL;
 }
 
-enum quantity physics_quantity(const config *c) {
-  return c->equation == EQUATION_WAVE ? QUANTITY_VELOCITY : QUANTITY_DIFFUSIVITY;
+int physics_fields(const config *c) {
+  double number;
+  int fields = 0;
+  for (int i = 0; i < EQUATION_MEDIA; i++) fields += physics_medium(c, i, &number) != NULL;
+  return fields;
+}
+
+enum quantity physics_quantity(const config *c, int i) {
+  return (enum quantity)(QUANTITY_OF_MEDIUM + (int)EQUATIONS[c->equation].medium[i]);
 }
 
 /* --- the range of a medium that is read from a file ----------------------------------------------------------- */
 
 typedef struct medium_extremes {
   const config *config;
+  const medium_row *medium;
   const slab *slab;
   const char *dataset;
   pthread_mutex_t lock; /* of these: */
@@ -32,18 +52,18 @@ typedef struct medium_extremes {
   uint64_t digest; /* a sum, so that it does not depend on the partition */
 } medium_extremes;
 
-/* A field_sink that keeps only the extremes. It refuses a velocity of 0: the points per wavelength divide by it. */
+/* A field_sink that keeps only the extremes. */
 static int physics_take_extremes(void *context, int z, int planes, float *values, error *e) {
   medium_extremes *x = context;
   const config *c = x->config;
-  bool wave = c->equation == EQUATION_WAVE;
+  const bool positive = x->medium->field == POSITIVE_SIGN;
   size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
   uint64_t first = (uint64_t)(x->slab->z0 + z) * plane, digest = 0;
   float min = INFINITY, max = -INFINITY;
   for (size_t i = 0; i < plane * (size_t)planes; i++) {
     float v = values[i];
-    if (v < 0 || (wave && v == 0))
-      return FAIL(e, MEDIUM_SIGN, x->dataset, wave ? "a velocity > 0" : "a diffusivity >= 0", (double)v,
+    if (v < 0 || (positive && v == 0))
+      return FAIL(e, MEDIUM_SIGN, x->dataset, x->medium->name, positive ? ">" : ">=", (double)v,
                   x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
     if (v < min) min = v;
     if (v > max) max = v;
@@ -59,32 +79,38 @@ static int physics_take_extremes(void *context, int z, int planes, float *values
   return 0;
 }
 
-static int physics_medium_range(physics *p, const config *c, const files *files, const field_io *io,
-                                error *e) {
-  double number;
-  const char *dataset = physics_medium(c, &number);
-  p->medium_min = p->medium_max = number;
+static int physics_medium_range(medium_range *r, int i, const config *c, const files *files,
+                                const field_io *io, error *e) {
+  const char *dataset = physics_medium(c, i, &r->min);
+  r->max = r->min;
   if (!dataset) return 0;
-  medium_extremes x = {c, io->slab, dataset, PTHREAD_MUTEX_INITIALIZER, INFINITY, -INFINITY, 0};
+  medium_extremes x = {c,
+                       &MEDIA[EQUATIONS[c->equation].medium[i]],
+                       io->slab,
+                       dataset,
+                       PTHREAD_MUTEX_INITIALIZER,
+                       INFINITY,
+                       -INFINITY,
+                       0};
   const request_own own = {.io = io, .sink = physics_take_extremes, .context = &x};
-  const request medium = {FILES_READ_FIELD, .path = dataset, .quantity = physics_quantity(c), .own = own};
+  const request medium = {FILES_READ_FIELD, .path = dataset, .quantity = physics_quantity(c, i), .own = own};
   TRY(files_do(files, &medium, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
-  MPI_TRY(e, MPI_Allreduce(&x.digest, &p->medium_digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
-  p->medium_min = -both[0];
-  p->medium_max = both[1];
+  MPI_TRY(e, MPI_Allreduce(&x.digest, &r->digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
+  r->min = -both[0];
+  r->max = both[1];
   return 0;
 }
 
 /* --- time ----------------------------------------------------------------------------------------------------- */
 
 static double physics_bound(const physics *p, const config *c) {
-  if (c->equation == EQUATION_JACOBI || p->medium_max <= 0) return INFINITY;
-  double spacing[3];
+  double spacing[3], most[EQUATION_MEDIA];
+  for (int i = 0; i < EQUATION_MEDIA; i++) most[i] = p->medium[i].max;
+  if (most[0] <= 0) return INFINITY;
   for (int axis = 0; axis < 3; axis++) spacing[axis] = config_axis_of(c, axis).spacing;
-  double sum = fd_sum(c->space_order, spacing);
-  return c->equation == EQUATION_HEAT ? 2 / (p->medium_max * sum) : 2 / (p->medium_max * sqrt(sum));
+  return PHYSICS_OF[c->equation].bound(fd_sum(c->space_order, spacing), most);
 }
 
 /* Sets bound, dt and steps. An automatic dt is shortened so that a step ends at end_time. With a given dt the run ends
@@ -109,18 +135,20 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e) {
   *p = (physics){.form = physics_form(c)};
-  physics_medium_range(p, c, files, io, e);
-  TRY(error_agree(e, files->compute));
+  for (int i = 0; i < EQUATION_MEDIA; i++) {
+    physics_medium_range(&p->medium[i], i, c, files, io, e);
+    TRY(error_agree(e, files->compute));
+  }
   return physics_plan_time(p, c, dt_before, e); /* from the same numbers on every rank */
 }
 
 /* --- what kernels get ------------------------------------------------------------------------------------------- */
 
-float physics_factor(const physics *p, const config *c, double medium) {
-  return (float)(c->equation == EQUATION_WAVE ? p->dt * p->dt * medium * medium : p->dt * medium);
+float physics_factor(const physics *p, const config *c, int i, double medium) {
+  return (float)PHYSICS_OF[c->equation].factor(i, p->dt, medium);
 }
 
-static void physics_jacobi_weights(const config *c, kernel_args *a) {
+static void physics_given_weights(const config *c, kernel_args *a) {
   const double *const given[3] = {c->jacobi_x, c->jacobi_y, c->jacobi_z};
   float *const axes[3] = {a->wx, a->wy, a->wz};
   double center = c->jacobi_center;
@@ -133,10 +161,12 @@ static void physics_jacobi_weights(const config *c, kernel_args *a) {
   a->center = (float)center;
 }
 
-/* Weights of the Laplacian; for heat with one diffusivity of u + dt alpha times the Laplacian. */
+/* Weights of the Laplacian; folded, of u + factor times the Laplacian. */
 static void physics_laplacian_weights(const physics *p, const config *c, kernel_args *a) {
-  bool folded = c->equation == EQUATION_HEAT && p->form == EQUATION_JACOBI;
-  double w[5], scale = folded ? p->dt * c->diffusivity : 1, center = 0;
+  const bool folded = p->form != c->equation;
+  double w[5], number, center = 0;
+  physics_medium(c, 0, &number);
+  const double scale = folded ? PHYSICS_OF[c->equation].factor(0, p->dt, number) : 1;
   float *axes[3] = {a->wx, a->wy, a->wz};
   fd_weights(c->space_order, w);
   for (int axis = 0; axis < 3; axis++) {
@@ -168,12 +198,14 @@ static void physics_ghost_rules(const config *c, const slab *s, unsigned char ru
 }
 
 void physics_args(const physics *p, const config *c, const slab *s, kernel_args *a) {
-  double number;
-  physics_medium(c, &number);
   *a = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
-  a->scale = physics_factor(p, c, number);
-  if (c->equation == EQUATION_JACOBI)
-    physics_jacobi_weights(c, a);
+  for (int i = 0; i < EQUATION_MEDIA; i++) {
+    double number;
+    physics_medium(c, i, &number);
+    a->scale[i] = physics_factor(p, c, i, number);
+  }
+  if (equation_has(c->equation, GIVEN_WEIGHTS))
+    physics_given_weights(c, a);
   else
     physics_laplacian_weights(p, c, a);
   physics_ghost_rules(c, s, a->ghosts);
@@ -188,10 +220,9 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
 }
 
 int physics_levels(const config *c) {
-  return c->equation == EQUATION_WAVE ? 2 : 1;
+  return EQUATIONS[c->equation].levels;
 }
 
 int physics_bytes(const config *c) {
-  double number;
-  return (c->equation == EQUATION_WAVE ? 12 : 8) + (physics_medium(c, &number) ? 4 : 0);
+  return (int)sizeof(float) * (1 + EQUATIONS[c->equation].levels + physics_fields(c));
 }

@@ -16,32 +16,39 @@ typedef struct problem {
   const files *files;
 } problem;
 
+/* Of a medium of the equation, in its unit. */
+typedef struct medium_range {
+  double min, max;
+  uint64_t digest; /* from a file: a hash of its values and their positions; 0: a number */
+} medium_range;
+
 typedef struct physics {
-  enum equation form;            /* whose kernels advance the field (physics_form) */
-  double medium_min, medium_max; /* diffusivity, m^2/s, or velocity, m/s; 0 for jacobi */
-  uint64_t medium_digest; /* of a medium from a file: a hash of its values and their positions; 0: a number */
-  double bound;           /* largest stable dt, s; INFINITY for jacobi */
-  double dt;              /* s; jacobi: 1 unless given */
+  enum equation form; /* whose kernels advance the field (physics_form) */
+  medium_range medium[EQUATION_MEDIA];
+  double bound; /* largest stable dt, s; INFINITY with given weights */
+  double dt;    /* s; with given weights 1 unless given */
   int64_t steps;
 } physics;
 
-/* The equation whose kernels advance the field: heat with one diffusivity is jacobi with dt alpha in the weights. */
+/* The equation whose kernels advance the field: where all media are numbers, they may be folded into the weights. */
 enum equation physics_form(const config *c);
 
-/* The dataset of the medium, in memory of `c`; NULL where the medium is *number (0 for jacobi). */
-const char *physics_medium(const config *c, double *number);
-/* What it measures. */
-enum quantity physics_quantity(const config *c);
+/* The dataset of medium i of the equation, in memory of `c`; NULL where the medium is *number (0: there is none). */
+const char *physics_medium(const config *c, int i, double *number);
+/* How many of the media are fields. */
+int physics_fields(const config *c);
+/* What a field of medium i measures. */
+enum quantity physics_quantity(const config *c, int i);
 
 /* Fills *p: reads the range of the medium from its file, then computes bound, time step and number of steps. dt_before:
- * the time step of the run that is continued, which an automatic dt repeats; 0: none. Exit 2 where the medium is
- * negative (a velocity: or 0) or its file cannot be read, exit 3 where dt is above the bound and that is not allowed,
+ * the time step of the run that is continued, which an automatic dt repeats; 0: none. Exit 2 where a medium has
+ * the wrong sign or its file cannot be read, exit 3 where dt is above the bound and that is not allowed,
  * exit 1 where end_time takes more steps than can be counted. Collective over files->compute, same error everywhere. */
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e);
 
-/* What multiplies the Laplacian at a point of this medium, rounded once: dt alpha or dt^2 v^2. */
-float physics_factor(const physics *p, const config *c, double medium);
+/* What kernels get of a value of medium i, rounded once. */
+float physics_factor(const physics *p, const config *c, int i, double medium);
 
 /* Sets *a to the constants of all launches on this slab: weights, scale, geometry, ghost rules. Its pointers are NULL.
  * */

@@ -76,7 +76,7 @@ int announce(const shot *s, error *e) {
   log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx,
            c->ny, c->nz, (long long)s->engine->physics.steps, s->engine->ranks,
            s->engine->ranks == 1 ? "" : "s", s->engine->files->served ? " and a data server" : "");
-  if (c->equation != EQUATION_JACOBI)
+  if (!equation_has(c->equation, GIVEN_WEIGHTS))
     log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->engine->physics.dt,
              s->from && c->dt <= 0 ? " (of the checkpoint)" : "",
              s->engine->physics.dt / s->engine->physics.bound,

@@ -89,7 +89,9 @@ typedef struct cli_word {
 static const cli_word cli_help_forms[] = {
     {"text", HELP_TEXT}, {"man", HELP_MAN}, {"markdown", HELP_MARKDOWN}, {"bash", HELP_BASH}, {NULL, 0}};
 static const cli_word cli_equations[] = {
-    {"jacobi", EQUATION_JACOBI}, {"heat", EQUATION_HEAT}, {"wave", EQUATION_WAVE}, {NULL, 0}};
+#define EQUATION(constant, name, ...) {#name, EQUATION_##constant},
+#include "kernels/equations.def"
+    {NULL, 0}};
 
 /* Sets *value to that of the word, or refuses it and names all words. */
 static int cli_take_word(int id, const char *argument, const cli_word *words, int *value, error *e) {

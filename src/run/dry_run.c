@@ -66,7 +66,8 @@ static void dry_run_wavelengths(const shot *s) {
   const physics *p = &s->engine->physics;
   announce_waves w;
   if (!announce_find_waves(s, &w)) return;
-  const double points = p->medium_min / (w.dominant * w.spacing), courant = p->medium_min * p->dt / w.spacing;
+  const double points = p->medium[0].min / (w.dominant * w.spacing),
+               courant = p->medium[0].min * p->dt / w.spacing;
   log_line(s->log, "points per wavelength: %.1f at %.4g Hz, %.1f at %.4g Hz, above which little lies", points,
            w.dominant, w.points, w.highest);
   if (w.points <= 2) return;
@@ -84,12 +85,14 @@ static void dry_run_wavelengths(const shot *s) {
 static void dry_run_physics(const shot *s) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
-  if (c->equation == EQUATION_JACOBI) return;
-  log_line(s->log, "%s: %g to %g %s", c->equation == EQUATION_HEAT ? "diffusivity" : "velocity",
-           p->medium_min, p->medium_max, c->equation == EQUATION_HEAT ? "m^2/s" : "m/s");
+  const equation_row *row = &EQUATIONS[c->equation];
+  for (int i = 0; i < row->media; i++)
+    log_line(s->log, "%s: %g to %g %s", MEDIA[row->medium[i]].name, p->medium[i].min, p->medium[i].max,
+             MEDIA[row->medium[i]].unit);
+  if (equation_has(c->equation, GIVEN_WEIGHTS)) return;
   log_line(s->log, "stability bound %.6g s, dt = %.6g s, %lld steps, ends at %.6g s", p->bound, p->dt,
            (long long)p->steps, p->dt * (double)p->steps);
-  if (c->equation == EQUATION_WAVE) dry_run_wavelengths(s);
+  if (equation_has(c->equation, HAS_SOURCES)) dry_run_wavelengths(s);
 }
 
 /* Prints the sum over ranks, too: ranks may share a GPU. */
@@ -135,9 +138,12 @@ static int dry_run_check_input(const shot *s, const char *dataset, error *e) {
 /* Collective, agreed. */
 static int dry_run_check_files(shot *s, error *e) {
   const config *c = s->config;
-  double number;
-  const char *medium = physics_medium(c, &number); /* its values have been read for the stability bound */
-  if (medium) dry_run_tell_input(s, medium);
+  for (int i = 0; i < EQUATION_MEDIA; i++) {
+    double number;
+    const char *medium =
+        physics_medium(c, i, &number); /* its values have been read for the stability bound */
+    if (medium) dry_run_tell_input(s, medium);
+  }
   if (c->initial == INITIAL_FILE && !s->from) TRY(dry_run_check_input(s, c->initial_file, e));
   if (c->previous == PREVIOUS_FILE && !s->from) TRY(dry_run_check_input(s, c->previous_file, e));
   TRY(sources_check(&s->sources, c, e));

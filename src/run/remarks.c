@@ -44,7 +44,7 @@ static double remarks_begin(const shot *s, int source) {
 static bool remarks_at_rest(const config *c) {
   const bool zero = c->initial == INITIAL_ZERO || (c->initial == INITIAL_NUMBER && c->initial_number == 0) ||
                     (c->initial == INITIAL_GAUSSIAN && c->gaussian_amplitude == 0);
-  if (!zero || (c->equation == EQUATION_WAVE && c->previous == PREVIOUS_FILE)) return false;
+  if (!zero || c->previous == PREVIOUS_FILE) return false;
   for (int face = 0; face < FACE_COUNT; face++)
     if (c->boundary[face] == BOUNDARY_FIXED && c->boundary_value != 0) return false;
   return true;
@@ -69,7 +69,7 @@ static double remarks_arrival(const shot *s, const double place[3]) {
     const source_config *from = &c->sources[i];
     if (!remarks_sounds(c, from)) continue;
     const double way = remarks_way(c, from->position, place);
-    first = fmin(first, remarks_begin(s, i) + way / s->engine->physics.medium_max);
+    first = fmin(first, remarks_begin(s, i) + way / s->engine->physics.medium[0].max);
   }
   return first;
 }
@@ -202,7 +202,7 @@ bool announce_find_waves(const shot *s, announce_waves *w) {
     w->dominant = fmax(w->dominant, s->sources.uses[i].dominant);
     w->highest = fmax(w->highest, s->sources.uses[i].highest);
   }
-  w->points = s->engine->physics.medium_min / (w->highest * w->spacing);
+  w->points = s->engine->physics.medium[0].min / (w->highest * w->spacing);
   w->resolved = remarks_resolved(w->points);
   return w->highest > 0;
 }
@@ -214,7 +214,7 @@ static void remarks_resolution(const shot *s, const announce_waves *w) {
         s->log,
         "warning: only %.3g points per wavelength at %.4g Hz, above which sources emit little, at %.6g m/s: "
         "with fewer than %g the grid distorts waves; take a spacing of at most %.3g m, or lower frequencies",
-        w->points, w->highest, p->medium_min, REMARKS_POINTS,
+        w->points, w->highest, p->medium[0].min, REMARKS_POINTS,
         0.995 * w->points / REMARKS_POINTS * w->spacing);
   /* leapfrog's frequency is too high by (omega dt)^2 / 24 of itself */
   const double omega = 2 * M_PI * w->dominant, end = p->dt * (double)p->steps;
@@ -245,12 +245,12 @@ static void remarks_waves(const shot *s) {
   const double SLOW = 50, FAST = 20000; /* m/s: slower than sound in anything, faster than in anything */
   const physics *p = &s->engine->physics;
   announce_waves w;
-  if (p->medium_min < SLOW || p->medium_max > FAST)
+  if (p->medium[0].min < SLOW || p->medium[0].max > FAST)
     log_line(s->log,
              "warning: [medium] velocity is from %.6g to %.6g m/s, but hardly a medium is slower than %g or "
              "faster "
              "than %g: is it in km/s, or other units?",
-             p->medium_min, p->medium_max, SLOW, FAST);
+             p->medium[0].min, p->medium[0].max, SLOW, FAST);
   remarks_narrow(s);
   remarks_layers(s);
   if (s->config->source_count == 0) return;
@@ -285,5 +285,5 @@ void announce_remarks(const shot *s) {
     log_line(s->log, "warning: nothing can happen: the initial field is 0, and nothing changes it");
   else
     remarks_receivers(s, rest);
-  if (c->equation == EQUATION_WAVE) remarks_waves(s);
+  if (equation_has(c->equation, HAS_SOURCES)) remarks_waves(s);
 }

@@ -59,7 +59,7 @@ static void fingerprint_add_boundaries(fingerprint *f, const config *c, error *e
 static void fingerprint_add_physics(fingerprint *f, const shot *s, error *e) {
   const config *c = s->config;
   fingerprint_add_key(f, e, "[time] dt", "%.17g", s->engine->physics.dt);
-  if (c->equation == EQUATION_JACOBI) {
+  if (equation_has(c->equation, GIVEN_WEIGHTS)) {
     fingerprint_add_key(f, e, "[jacobi] center", "%.17g", c->jacobi_center);
     const double *axes[3] = {c->jacobi_x, c->jacobi_y, c->jacobi_z};
     const char *const keys[3] = {"[jacobi] x", "[jacobi] y", "[jacobi] z"};
@@ -68,14 +68,17 @@ static void fingerprint_add_physics(fingerprint *f, const shot *s, error *e) {
                           axes[i][3]);
     return;
   }
-  double number;
-  const char *key = c->equation == EQUATION_HEAT ? "[medium] diffusivity" : "[medium] velocity";
-  if (physics_medium(c, &number))
-    fingerprint_add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64,
-                        s->engine->physics.medium_min, s->engine->physics.medium_max,
-                        s->engine->physics.medium_digest);
-  else
-    fingerprint_add_key(f, e, key, "%.17g", number);
+  for (int i = 0; i < EQUATIONS[c->equation].media; i++) {
+    const medium_range *r = &s->engine->physics.medium[i];
+    double number;
+    char key[64];
+    snprintf(key, sizeof key, "[medium] %s", MEDIA[EQUATIONS[c->equation].medium[i]].name);
+    if (physics_medium(c, i, &number))
+      fingerprint_add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, r->min, r->max,
+                          r->digest);
+    else
+      fingerprint_add_key(f, e, key, "%.17g", number);
+  }
   fingerprint_add_key(f, e, "[equation] space_order", "%d", c->space_order);
 }
 

@@ -89,7 +89,7 @@ static int load_second_field(shot *s, error *e) {
   return 0;
 }
 
-/* --- the wave one step before the first ------------------------------------------------------------------------- */
+/* --- the field one step before the first ------------------------------------------------------------------------ */
 
 static int load_previous(shot *s, error *e) {
   if (s->config->previous == PREVIOUS_REST) {
@@ -97,7 +97,7 @@ static int load_previous(shot *s, error *e) {
     args.in = stepper_field(&s->stepper, 0);
     args.out = stepper_field(&s->stepper, 1);
     args.z_begin = 0, args.z_end = s->engine->slab.nz;
-    return initial_at_rest(s->dev, &args, e);
+    return initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, e);
   }
   s->transfer.field = s->stepper.memory[1];
   return engine_read_field(s->engine, s->config->previous_file, QUANTITY_NONE, transfer_to_device,

@@ -49,7 +49,7 @@ void shot_fields(const shot *s, field_set *f) {
   for (int i = 0; i < f->count; i++) {
     field *a = &f->list[i];
     if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
-    if (a->role == FIELD_MEDIUM) a->values = s->engine->medium;
+    if (a->role == FIELD_MEDIUM) a->values = s->engine->medium[a->number];
   }
 }
 
@@ -70,7 +70,7 @@ static int shot_open_state(shot *s, error *e) {
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(stepper_open(p, e));
   TRY(survey_open(&s->saves.survey, s->dev, &g->slab, g->comm, g->config->histogram, e));
-  TRY(absorb_open(&s->absorb, &on, &p->args, (absorb_motion){g->physics.medium_max, g->physics.dt}, e));
+  TRY(absorb_open(&s->absorb, &on, &p->args, (absorb_motion){g->physics.medium[0].max, g->physics.dt}, e));
   if (absorb_needed(&s->absorb)) p->absorb = &s->absorb;
   s->front.threads = g->threads;
   if (g->depth == 1) return 0;

@@ -118,8 +118,8 @@ void tune_key(char key[512], const stepper *s, enum equation equation) {
   tune_ranges(s, &interior, &boundary);
   int n =
       snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, boundary %d, faces",
-               s->dev->description, equation_name(equation), a->medium ? " with a field" : "", a->nx, a->ny,
-               zrange_planes(interior), zrange_planes(boundary));
+               s->dev->description, equation_name(equation), a->medium[0] ? " with a field" : "", a->nx,
+               a->ny, zrange_planes(interior), zrange_planes(boundary));
   for (int f = 0; f < FACE_COUNT; f++)
     n += snprintf(key + n, 512 - (size_t)n, " %d,%d", a->ghosts[f],
                   f % 2 ? layers[f / 2].hi : layers[f / 2].lo);

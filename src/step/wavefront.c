@@ -17,7 +17,7 @@
 static int wavefront_rows_in_l2(const kernel_args *a, int depth) {
   const double SHARE = 0.75, USUAL = 1 << 20; /* bytes, where the system does not say */
   const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  const int between = GROUP * depth, planes = 2 * (between + 2 * RADIUS) + (a->medium ? between : 0);
+  const int between = GROUP * depth, planes = 2 * (between + 2 * RADIUS) + (a->medium[0] ? between : 0);
   const double row_bytes = planes * ((double)a->nx + 2 * RADIUS) * sizeof(float);
   return (int)(SHARE * (l2 > 0 ? (double)l2 : USUAL) / row_bytes) - 2 * RADIUS;
 }

@@ -100,8 +100,8 @@ static kernel_args arguments(const work *w, const float *from, float *to) {
   const slab *s = w->s;
   size_t first = slab_offset(s, 0, 0, 0);
   kernel_args a = {.in = from + first, .out = to + first, .pitch = s->pitch, .plane = s->plane};
-  a.medium = w->medium ? w->media + first : NULL;
-  a.scale = 0.5f;
+  a.medium[0] = w->medium ? w->media + first : NULL;
+  a.scale[0] = 0.5f;
   a.nx = s->nx, a.ny = s->ny, a.nz = s->nz, a.z_end = s->nz;
   a.center = w->k->equation == EQUATION_JACOBI ? 0.4f : -0.6f;
   for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 0.6 */

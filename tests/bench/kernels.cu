@@ -92,7 +92,7 @@ static kernel_args make_args(const bench &b, int z_begin, int z_end) {
   const size_t at = slab_offset(&b.s, 0, 0, 0);
   a.in = b.in + at;
   a.out = b.out + at;
-  a.medium = b.medium + at;
+  a.medium[0] = b.medium + at;
   a.pitch = b.s.pitch;
   a.plane = b.s.plane;
   a.nx = b.s.nx;

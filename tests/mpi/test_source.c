@@ -317,7 +317,7 @@ static void expect_step(const config *c, const table tables[2], const kernel_arg
   }
   for (int i = 0; i < NX * NY * NZ; i++) {
     const bool held = a->ghosts[FACE_X_LO] == GHOST_ODD && i % NX == 0;
-    if ((&sums[0][0][0])[i] != 0) u[i] = held ? 0 : fmaf(a->scale, (&sums[0][0][0])[i], u[i]);
+    if ((&sums[0][0][0])[i] != 0) u[i] = held ? 0 : fmaf(a->scale[0], (&sums[0][0][0])[i], u[i]);
   }
 }
 
@@ -379,7 +379,7 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
             &E);
   assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
   kernel_args args = {
-      .out = memory + slab_offset(&b, 0, 0, 0), .scale = 0.7f, .pitch = b.pitch, .plane = b.plane};
+      .out = memory + slab_offset(&b, 0, 0, 0), .scale = {0.7f}, .pitch = b.pitch, .plane = b.plane};
   args.nx = NX, args.ny = NY, args.nz = b.nz;
   args.ghosts[FACE_X_LO] = GHOST_ODD;
   for (int step = 0; step < steps; step++) {

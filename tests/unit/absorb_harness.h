@@ -101,7 +101,7 @@ static inline kernel_args piece_args(const world *w, const piece *p) {
   kernel_args args = p->args;
   args.in = p->field[w->current] + first;
   args.out = p->field[!w->current] + first;
-  if (p->medium) args.medium = p->medium + first;
+  if (p->medium) args.medium[0] = p->medium + first;
   return args;
 }
 
@@ -157,7 +157,7 @@ static inline void world_open(world *w, const char *device_name, const config *c
                               const grid_field *velocity) {
   const device_options options = {.local_ranks = 1, .threads = cut.threads};
   *w = (world){.c = *c, .cut = cut};
-  w->c.equation = EQUATION_WAVE, w->c.velocity = v_max;
+  w->c.equation = EQUATION_WAVE, w->c.media[MEDIUM_VELOCITY].number = v_max;
   assert_ok(device_open(device_name, &options, &w->dev, &E), &E);
   assert_ok(kernel_find("auto", EQUATION_WAVE, w->dev->table->backend, &w->k, &E), &E);
   w->dt = 0.9 * 2 / (v_max * sqrt(fd_sum(c->space_order, (double[]){c->dx, c->dy, c->dz})));

@@ -41,7 +41,7 @@ static inline kernel_args with_fields(const launch_case *c, launch_fields f) {
   kernel_args args = c->args;
   args.in = f.in + first;
   args.out = f.out + first;
-  if (args.medium) args.medium = f.medium + first;
+  if (args.medium[0]) args.medium[0] = f.medium + first;
   return args;
 }
 
@@ -62,9 +62,9 @@ static inline void set_args(launch_case *c, bool rules, int z_begin, int z_end, 
     c->args.wy[r] = test_random(random);
     c->args.wz[r] = test_random(random);
   }
-  c->args.scale = test_random(random);
+  c->args.scale[0] = test_random(random);
   if (rules) random_rules(&c->args, random);
-  c->args.medium = (s->nx + s->ny + z_end) % 4 ? c->medium : NULL; /* else scale is the medium */
+  c->args.medium[0] = (s->nx + s->ny + z_end) % 4 ? c->medium : NULL; /* else scale is the medium */
 }
 
 /* A case with random rules, or one whose ghosts keep their value. */

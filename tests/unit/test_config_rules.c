@@ -156,7 +156,8 @@ static void test_idle(void **state) {
     assert_string_equal(c.idle, cases[i].message);
     assert_true(c.boundary_width == 20 && c.boundary_value == 0 && c.receivers_every == 1 && c.cfl == 0.9);
     assert_true(c.space_order == 8 && c.jacobi_center == 0.4 && c.jacobi_x[0] == 0.04);
-    assert_true(c.velocity == 1500 && c.diffusivity == 1 && c.previous == PREVIOUS_REST);
+    assert_true(c.media[MEDIUM_VELOCITY].number == 1500 && c.media[MEDIUM_DIFFUSIVITY].number == 1 &&
+                c.previous == PREVIOUS_REST);
     config_free(&c);
   }
   expect_refused(BASE, "initial.width=wide",
@@ -301,12 +302,12 @@ static void test_every_rule_was_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_grids),        cmocka_unit_test(test_positions_on_faces),
-      cmocka_unit_test(test_axes_of_one_point),  cmocka_unit_test(test_positions_modulo_the_period),
-      cmocka_unit_test(test_report_of_its_own),  cmocka_unit_test(test_idle),
-      cmocka_unit_test(test_only_with),          cmocka_unit_test(test_values_refused),
-      cmocka_unit_test(test_boundaries_refused), cmocka_unit_test(test_outside),
-      cmocka_unit_test(test_report_over_inputs), cmocka_unit_test(test_cleared),
+      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
+      cmocka_unit_test(test_axes_of_one_point),   cmocka_unit_test(test_positions_modulo_the_period),
+      cmocka_unit_test(test_report_of_its_own),   cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
+      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
+      cmocka_unit_test(test_report_over_inputs),  cmocka_unit_test(test_cleared),
       cmocka_unit_test(test_every_rule_was_seen),
   };
   return cmocka_run_group_tests(tests, enter_folder, leave_folder);

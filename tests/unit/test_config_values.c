@@ -100,14 +100,14 @@ static void test_wave_defaults(void **state) {
   assert_int_equal(c.equation, EQUATION_WAVE);
   assert_int_equal(c.space_order, 8);
   assert_true(c.dt == 0 && c.cfl == 0.9 && !c.allow_unstable && c.end_time == 0);
-  assert_true(c.velocity == 1500 && !c.velocity_file[0]);
+  assert_true(c.media[MEDIUM_VELOCITY].number == 1500 && !c.media[MEDIUM_VELOCITY].file[0]);
   assert_int_equal(c.previous, PREVIOUS_REST);
   assert_int_equal(c.boundary_width, 20);
   assert_int_equal(c.source_count, 0);
   assert_int_equal(c.receivers, RECEIVERS_NONE);
   assert_int_equal(c.receiver_count, 0);
   c = expect_taken(HEAT, NULL);
-  assert_true(c.diffusivity == 1 && !c.diffusivity_file[0]);
+  assert_true(c.media[MEDIUM_DIFFUSIVITY].number == 1 && !c.media[MEDIUM_DIFFUSIVITY].file[0]);
 }
 
 static void test_heat_and_wave_values(void **state) {
@@ -118,13 +118,13 @@ static void test_heat_and_wave_values(void **state) {
                           NULL);
   assert_true(c.steps == -1 && c.end_time == 2.5e-3 && c.dt == 1e-4 && c.cfl == 3 && c.allow_unstable);
   assert_int_equal(c.space_order, 4);
-  assert_string_equal(c.velocity_file, "m.h5:/a/v");
+  assert_string_equal(c.media[MEDIUM_VELOCITY].file, "m.h5:/a/v");
   assert_int_equal(c.previous, PREVIOUS_FILE);
   assert_string_equal(c.previous_file, "p q.h5:/u");
   c = expect_taken(WAVE, "medium.velocity=2.5e3");
-  assert_true(c.velocity == 2500 && !c.velocity_file[0]);
+  assert_true(c.media[MEDIUM_VELOCITY].number == 2500 && !c.media[MEDIUM_VELOCITY].file[0]);
   c = expect_taken(HEAT, "medium.diffusivity=in.h5:/d");
-  assert_string_equal(c.diffusivity_file, "in.h5:/d");
+  assert_string_equal(c.media[MEDIUM_DIFFUSIVITY].file, "in.h5:/d");
   c = expect_taken(BASE, "time.dt=0.5"); /* jacobi: the label of a step */
   assert_true(c.dt == 0.5);
 }
@@ -231,9 +231,9 @@ static void test_receivers(void **state) {
 
 static void test_shipped_examples(void **state) {
   (void)state;
-  static const char *const examples[] = {
-      SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
-      SHIPPED "/config/heat.ini", SHIPPED "/config/wave.ini", SHIPPED "/config/shot.ini"};
+  static const char *const examples[] = {SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
+                                         SHIPPED "/config/heat.ini", SHIPPED "/config/wave.ini",
+                                         SHIPPED "/config/shot.ini"};
   for (int i = 0; i < COUNT(examples); i++) {
     config c;
     error e = {0};

@@ -30,7 +30,7 @@ static void run_shares(launch_case *c) {
     const enum equation q = (enum equation)((c->s.ny + c->args.z_begin) % EQUATION_COUNT);
     memcpy(c->got, c->before[q], c->floats * sizeof(float));
     const kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->got});
-    isa->share[q](&args, all, (host_ahead){{args.in, args.out, args.medium}});
+    isa->share[q](&args, all, (host_ahead){{args.in, args.out, args.medium[0]}});
     check_case(c, q, "share that asks");
   }
 }

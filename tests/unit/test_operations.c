@@ -213,7 +213,7 @@ static void expect_sources(field *f, const source_lists *l) {
     float *u = point(f, f->expected, p.z, p.y, p.x), s = 0;
     for (int k = 0; k < p.count; k++)
       s = fmaf(l->shares[p.first + k].weight, l->signal[l->shares[p.first + k].source], s);
-    *u = fmaf(l->medium ? *point(f, l->medium_on_host, p.z, p.y, p.x) : f->args.scale, s, *u);
+    *u = fmaf(l->medium ? *point(f, l->medium_on_host, p.z, p.y, p.x) : f->args.scale[0], s, *u);
   }
 }
 
@@ -224,9 +224,9 @@ static void sources_add_up(void) {
     field f;
     source_lists l;
     open_field(&f, n[0], n[1], n[2], RULES[i / SIZE_COUNT], 200 + (uint64_t)i);
-    f.args.scale = 0.37f;
+    f.args.scale[0] = 0.37f;
     make_sources(&f, &l, i % 2, 300 + (uint64_t)i);
-    if (l.medium) f.args.medium = point(&f, l.medium, 0, 0, 0);
+    if (l.medium) f.args.medium[0] = point(&f, l.medium, 0, 0, 0);
     enqueue_ghosts(&f, 0, n[2]);
     assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
     hold(&f, 0, n[2]);

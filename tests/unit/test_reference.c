@@ -118,7 +118,7 @@ static void reference_of_each_equation(void **unused) {
       for (int y = 0; y < 7; y++)
         for (int x = 0; x < nx; x++) {
           size_t i = slab_offset(&c.s, z, y, x);
-          float star = c.expected[EQUATION_JACOBI][i], m = c.args.medium ? c.medium[i] : c.args.scale;
+          float star = c.expected[EQUATION_JACOBI][i], m = c.args.medium[0] ? c.medium[i] : c.args.scale[0];
           assert_true(c.expected[EQUATION_HEAT][i] == fmaf(m, star, c.in[i]));
           assert_true(c.expected[EQUATION_WAVE][i] ==
                       fmaf(m, star, 2 * c.in[i] - c.before[EQUATION_WAVE][i]));

@@ -1,0 +1,95 @@
+/* The equations and their media, as equations.def lists them. */
+#ifndef STENCIL_EQUATION_H
+#define STENCIL_EQUATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum equation {
+#define EQUATION(constant, ...) EQUATION_##constant,
+#include "equations.def"
+  EQUATION_COUNT
+};
+enum medium {
+#define MEDIUM(constant, ...) MEDIUM_##constant,
+#include "equations.def"
+  MEDIUM_COUNT
+};
+
+/* The most media of an equation, at least 1. */
+#define MEDIA_0       2
+#define MEDIA_1(a)    2
+#define MEDIA_2(a, b) 3
+typedef union equation_media {
+#define EQUATION(constant, name, levels, media, ...) char name[media];
+#include "equations.def"
+} equation_media;
+#undef MEDIA_0
+#undef MEDIA_1
+#undef MEDIA_2
+enum { EQUATION_MEDIA = sizeof(equation_media) - 1 };
+
+enum equation_flags {
+  READS_U = 1, /* the update reads u at the point besides the star */
+  GIVEN_WEIGHTS =
+      2, /* the weights are the configuration's, not the Laplacian's: there is no order or bound */
+  HAS_SOURCES = 4,
+  HAS_LAYERS = 8 /* faces may absorb */
+};
+
+typedef struct equation_row {
+  const char *name, *label, *formula;
+  int levels;
+  unsigned flags;
+  enum equation folded, rest;
+  int media;
+  enum medium medium[EQUATION_MEDIA];
+} equation_row;
+
+enum medium_sign { POSITIVE_SIGN, NOT_NEGATIVE_SIGN };
+typedef struct medium_row {
+  const char *name, *unit;
+  enum medium_sign field; /* what its values must be */
+} medium_row;
+
+#ifdef __cplusplus
+#define EQUATION_CONSTANT static constexpr
+#else
+#define EQUATION_CONSTANT static const
+#endif
+#define MEDIA_0                                                                                              \
+  0, {                                                                                                       \
+    MEDIUM_COUNT                                                                                             \
+  }
+#define MEDIA_1(a)                                                                                           \
+  1, {                                                                                                       \
+    MEDIUM_##a                                                                                               \
+  }
+#define MEDIA_2(a, b)                                                                                        \
+  2, {                                                                                                       \
+    MEDIUM_##a, MEDIUM_##b                                                                                   \
+  }
+EQUATION_CONSTANT equation_row EQUATIONS[EQUATION_COUNT] = {
+#define EQUATION(constant, name, levels, media, flags, folded, rest, label, formula)                         \
+  {#name, label, formula, levels, (unsigned)(flags), EQUATION_##folded, EQUATION_##rest, media},
+#include "equations.def"
+};
+EQUATION_CONSTANT medium_row MEDIA[MEDIUM_COUNT] = {
+#define MEDIUM(constant, name, unit, si, known, m, s, fallback, number, field) {#name, unit, field##_SIGN},
+#include "equations.def"
+};
+#undef MEDIA_0
+#undef MEDIA_1
+#undef MEDIA_2
+
+static inline bool equation_has(enum equation equation, enum equation_flags flag) {
+  return EQUATIONS[equation].flags & flag;
+}
+/* Which of the equation's media this is; -1: none. */
+static inline int equation_medium_index(enum equation equation, enum medium medium) {
+  for (int i = 0; i < EQUATIONS[equation].media; i++)
+    if (EQUATIONS[equation].medium[i] == medium) return i;
+  return -1;
+}
+
+#endif
