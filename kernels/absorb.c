@@ -8,7 +8,7 @@
 static void absorb_add(const absorb_args *a, absorb_point at) {
   const kernel_args *f = &a->field;
   const int place[ABSORB_AXES] = {at.x, at.y, at.z};
-  const size_t i = f->plane * (size_t)at.z + f->pitch * (size_t)at.y + (size_t)at.x;
+  const ptrdiff_t i = (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x;
   float sum = 0;
   bool any = false;
   for (int axis = 0; axis < ABSORB_AXES; axis++) {
@@ -16,8 +16,7 @@ static void absorb_add(const absorb_args *a, absorb_point at) {
     sum += absorb_along(a, axis, at);
     any = true;
   }
-  if (any)
-    ghosts_store(f, at.z, at.y, at.x, fmaf(f->medium[0] ? f->medium[0][i] : f->scale[0], sum, f->out[i]));
+  if (any) ghosts_store(f, at.z, at.y, at.x, fmaf(point_gain_at(f, i), sum, f->out[i]));
 }
 
 static void absorb_host(const void *args, int part, int parts) {

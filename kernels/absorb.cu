@@ -81,7 +81,7 @@ template <int AXIS> struct revisit {
   __device__ __forceinline__ void fetch() {
     const kernel_args &f = a.field;
     next = {f.in[at + RADIUS * step], remembered(ABSORB_BEYOND), s.zeta[state], f.out[at],
-            f.medium[0] ? f.medium[0][at] : f.scale[0]};
+            point_gain_at(&f, at)};
   }
   /* Finishes the point and goes on to the next, of which `left` are left. */
   __device__ __forceinline__ void turn(int left) {
@@ -207,7 +207,7 @@ static __device__ __forceinline__ void revisit_segment(const absorb_args &a, boo
   for (int j = 0; j < ROWS; j++) {
     const bool owns = lane.owns && lane.exists(j);
     out[j] = owns ? f.out[lane.point(j)] : 0;
-    medium[j] = f.medium[0] && owns ? f.medium[0][lane.point(j)] : f.scale[0];
+    medium[j] = owns ? point_gain_at(&f, lane.point(j)) : 0;
   }
 #pragma unroll
   for (int j = 0; j < ROWS; j++) {

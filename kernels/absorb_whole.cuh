@@ -13,6 +13,7 @@
 namespace absorbing {
 
 enum {
+  WHOLE_MEDIA = 1, /* media of an equation, at most: there is room for the copies of one */
   WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
   WHOLE_ENOUGH = 264 /* blocks, as many as are resident: where there are fewer, layers are cut into pieces */
 };
@@ -24,7 +25,7 @@ static __device__ __forceinline__ void load_pair(float v[2], const float *from) 
 }
 
 /* Through a layer along AXIS. PACKS: rows are whole packs. CROSSING: along z, in rows that lie in a layer along y too. */
-template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
+template <enum equation Q, int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
   static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
   const absorb_args &a;
   const absorb_axis &s;
@@ -181,10 +182,11 @@ template <int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
 #pragma unroll
     for (int n = 0; n < PACK; n++) {
       const float slope = absorb_slope(&s, psi[0][n], psi[1][n], psi[2][n], psi[3][n]);
-      const float m = f.medium[0] ? medium[n] : f.scale[0], u = w.u[RADIUS][n];
+      const float m[EQUATION_MEDIA] = {f.medium[0] ? medium[n] : f.scale[0]}, u = w.u[RADIUS][n];
       zeta[n] =
           absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[RADIUS][n], PACK), slope, zeta[n]);
-      out[n] = fmaf(m, along[n] + (slope + zeta[n]), star::update<EQUATION_WAVE>(sum[n], m, u, out[n]));
+      out[n] =
+          fmaf(point_gain(Q, m), along[n] + (slope + zeta[n]), point_next(Q, sum[n], m, u, out[n], 2.0f));
     }
     store(t, zeta, out);
     ask_for(t + TURNS);
@@ -224,15 +226,15 @@ static __device__ __forceinline__ void go_through(const absorb_args &a, const wa
   if (AXIS == 1 && c.images) march.store_images();
 }
 
-template <int AXIS, bool PACKS, bool CROSSING>
+template <enum equation Q, int AXIS, bool PACKS, bool CROSSING>
 static __device__ __forceinline__ void march_inward(const absorb_args &a, const walk_maps &m, course c,
                                                     float *shared) {
   const absorb_place p = absorb_locate(&a.axis[AXIS], AXIS == 1 ? c.y : c.z);
   c.i = p.i;
   if (p.inward > 0)
-    go_through<AXIS, march<AXIS, 1, PACKS, CROSSING>>(a, m, c, shared);
+    go_through<AXIS, march<Q, AXIS, 1, PACKS, CROSSING>>(a, m, c, shared);
   else
-    go_through<AXIS, march<AXIS, -1, PACKS, CROSSING>>(a, m, c, shared);
+    go_through<AXIS, march<Q, AXIS, -1, PACKS, CROSSING>>(a, m, c, shared);
 }
 
 /* The layers along y and z of a launch. */
@@ -246,7 +248,7 @@ struct whole_shell {
   __host__ __device__ unsigned walks() const { return along_z.blocks() + along_y.blocks(); }
 };
 
-template <bool PACKS>
+template <enum equation Q, bool PACKS>
 static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
   const piece p(s.along_z, s.z, block);
@@ -255,20 +257,21 @@ static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const 
   if (tile < (int)s.crossing) {
     const bool low = tile < (int)s.low;
     const int y = low ? tile * WALK_WARPS : s.y.hi + (tile - (int)s.low) * WALK_WARPS;
-    march_inward<2, PACKS, true>(a, m, {0, p.count, p.at, y, x, (low ? s.y.lo : s.y.end) - y, false}, shared);
+    march_inward<Q, 2, PACKS, true>(a, m, {0, p.count, p.at, y, x, (low ? s.y.lo : s.y.end) - y, false},
+                                    shared);
   } else {
     const int y = s.y.lo + (tile - (int)s.crossing) * WALK_WARPS;
-    march_inward<2, PACKS, false>(a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
+    march_inward<Q, 2, PACKS, false>(a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
   }
 }
 
-template <bool PACKS>
+template <enum equation Q, bool PACKS>
 static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
   const piece p(s.along_y, s.y, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
   if (p.count > 0)
-    march_inward<1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0}, shared);
+    march_inward<Q, 1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0}, shared);
 }
 
 /* Images in z of what the sweep has stored, a pack a thread. */
@@ -295,7 +298,7 @@ struct whole_maps {
 
 /* Where it runs `beside` the launch before it, it is still done after that one. It admits no other launch: blocks of
  * absorb_cuda_before that start beside its own have no more of the L1 cache than these leave, to their end. */
-template <bool PACKS>
+template <enum equation Q, bool PACKS>
 static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
@@ -303,9 +306,9 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
   const unsigned along_z = s.along_z.blocks(), walks = s.walks();
   if (!s.beside) await_launch_before();
   if (blockIdx.x < along_z)
-    walk_along_z<PACKS>(a, s, m.along_z, blockIdx.x, shared);
+    walk_along_z<Q, PACKS>(a, s, m.along_z, blockIdx.x, shared);
   else if (blockIdx.x < walks)
-    walk_along_y<PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
+    walk_along_y<Q, PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
   else
     store_images(a, s, blockIdx.x - walks);
   if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
@@ -363,10 +366,11 @@ struct whole_kernel {
         status(cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)WALK_SHARED)) {}
 };
 
-inline cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cudaStream_t stream) {
+template <enum equation Q>
+cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cudaStream_t stream) {
   static const bulk_tensor::encoder e;
-  static const whole_kernel packs(reinterpret_cast<const void *>(whole<true>)),
-      points(reinterpret_cast<const void *>(whole<false>));
+  static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, true>)),
+      points(reinterpret_cast<const void *>(whole<Q, false>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
   const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
   const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);

@@ -85,14 +85,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     add_stages<S>(a, tile, ring, full, empty);
 }
 
-template <enum equation Q> static const star::choice<2> &shapes() {
-  using large = star::shape<Q, 128, 30, 3, 3, 1, 2 * WARP>;
-  using small = star::shape<Q, 32, 8, 1, 3, 4, WARP>;
-  static const star::choice<2> made(star::variant_of<large>("128x30", sweep<large>),
-                                    star::variant_of<small>("32x8", sweep<small>));
-  return made;
-}
-
 } // namespace barrier
 
-STAR_LAUNCHERS(barrier)
+STAR_LAUNCHER(barrier, star::shape<Q, 128, 30, 3, 3, 1, 64>, star::shape<Q, 32, 8, 1, 3, 4, 32>)

@@ -1,36 +1,54 @@
-/* bulk_tensor: its shapes for each equation. 768 x 768 points are 132 tiles of 128 x 36, one for each SM of an H200.
- * 128 x 32 with two rows a thread needs least time where fewer SMs have work; 64 x 72 fits other widths, and so do 64 x 64
- * and 128 x 40 for heat, which needs more blocks than jacobi to hide latency; the small ones are for thin launches and
- * small grids. */
+/* bulk_tensor: its shapes, for equations of 0, 1 or 2 operands and of more. 768 x 768 points are 132 tiles of 128 x 36, one
+ * for each SM of an H200. 128 x 32 with two rows a thread needs least time where fewer SMs have work; 64 x 72 fits other
+ * widths, and so do 64 x 64 and 128 x 40 with one operand, which needs more blocks than none to hide latency; the small
+ * ones are for thin launches and small grids. */
 #include "bulk_tensor_layers.cuh"
 
-using bulk_tensor::shape;
+namespace bulk_tensor {
 
-extern "C" int jacobi_cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  return bulk_tensor::launch<
-      shape<EQUATION_JACOBI, 128, 36, 3, 6, 1, 1>, shape<EQUATION_JACOBI, 128, 32, 2, 6, 1, 1>,
-      shape<EQUATION_JACOBI, 64, 72, 3, 6, 1, 1>, shape<EQUATION_JACOBI, 64, 16, 2, 6, 1, 3>>(args, stream);
+template <enum equation Q, int OPERANDS = star::operands_of<Q>> struct shapes_of {
+  typedef shape<Q, 128, 24, 3, 3, 2, 1> wide; /* of what 227 KiB of shared memory hold */
+  typedef shape<Q, 64, 16, 2, 4, 2, 2> narrow;
+  typedef shapes<wide, narrow> plain;
+  typedef shapes<narrow, wide> layered;
+};
+
+template <enum equation Q> struct shapes_of<Q, 0> {
+  typedef shapes<shape<Q, 128, 36, 3, 6, 1, 1>, shape<Q, 128, 32, 2, 6, 1, 1>, shape<Q, 64, 72, 3, 6, 1, 1>,
+                 shape<Q, 64, 16, 2, 6, 1, 3>>
+      plain;
+};
+
+template <enum equation Q> struct shapes_of<Q, 1> {
+  typedef shapes<shape<Q, 128, 36, 3, 4, 2, 1>, shape<Q, 128, 32, 2, 4, 3, 1>, shape<Q, 64, 72, 3, 4, 2, 1>,
+                 shape<Q, 64, 64, 2, 4, 3, 1>, shape<Q, 128, 40, 5, 4, 2, 1>, shape<Q, 64, 16, 2, 4, 2, 3>>
+      plain;
+};
+
+template <enum equation Q> struct shapes_of<Q, 2> {
+  typedef shape<Q, 64, 16, 2, 4, 2, 3> narrow;
+  typedef shape<Q, 128, 36, 3, 3, 2, 1> wide;
+  typedef shapes<wide, shape<Q, 128, 32, 2, 4, 2, 1>, shape<Q, 64, 72, 3, 3, 2, 1>, narrow> plain;
+  typedef shapes<narrow, wide, shape<Q, 128, 32, 4, 4, 2, 1>> layered; /* whose terms cost registers */
+};
+
+} // namespace bulk_tensor
+
+extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
+  return star::of_equation(args->equation, [=](auto q) {
+    return bulk_tensor::launch(typename bulk_tensor::shapes_of<decltype(q)::value>::plain(), args, stream);
+  });
 }
 
-extern "C" int heat_cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  return bulk_tensor::launch<
-      shape<EQUATION_HEAT, 128, 36, 3, 4, 2, 1>, shape<EQUATION_HEAT, 128, 32, 2, 4, 3, 1>,
-      shape<EQUATION_HEAT, 64, 72, 3, 4, 2, 1>, shape<EQUATION_HEAT, 64, 64, 2, 4, 3, 1>,
-      shape<EQUATION_HEAT, 128, 40, 5, 4, 2, 1>, shape<EQUATION_HEAT, 64, 16, 2, 4, 2, 3>>(args, stream);
-}
-
-typedef shape<EQUATION_WAVE, 128, 36, 3, 3, 2, 1> wave_36;
-typedef shape<EQUATION_WAVE, 128, 32, 4, 4, 2, 1> wave_32; /* with layers, whose terms cost registers */
-typedef shape<EQUATION_WAVE, 64, 16, 2, 4, 2, 3> wave_small;
-
-extern "C" int wave_cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  return bulk_tensor::launch<wave_36, shape<EQUATION_WAVE, 128, 32, 2, 4, 2, 1>,
-                             shape<EQUATION_WAVE, 64, 72, 3, 3, 2, 1>, wave_small>(args, stream);
-}
-
-static int wave_with_layers(const void *args, void *stream) {
-  return bulk_tensor::launch_layers<wave_small, wave_36, wave_32>(static_cast<const absorb_args *>(args),
-                                                                  stream);
+static int with_layers(const void *args, void *stream) {
+  const absorb_args *a = static_cast<const absorb_args *>(args);
+  return star::of_equation(a->field.equation, [=](auto q) {
+    constexpr enum equation Q = decltype(q)::value;
+    if constexpr ((EQUATIONS[Q].flags & HAS_LAYERS) != 0)
+      return bulk_tensor::launch_layers(typename bulk_tensor::shapes_of<Q>::layered(), a, stream);
+    else
+      return (int)cudaErrorNotSupported;
+  });
 }
 
 /* An operation of this backend alone. */
@@ -41,7 +59,6 @@ static constexpr operation operation_of(const char *name, size_t args_bytes, cud
 }
 
 extern "C" {
-extern const operation wave_cuda_bulk_tensor_layers;
-const operation wave_cuda_bulk_tensor_layers =
-    operation_of("bulk_tensor", sizeof(absorb_args), wave_with_layers);
+extern const operation cuda_bulk_tensor_layers;
+const operation cuda_bulk_tensor_layers = operation_of("bulk_tensor", sizeof(absorb_args), with_layers);
 }

@@ -35,13 +35,13 @@ using star::put;
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS>
 struct shape {
   static constexpr enum equation equation = Q;
-  static constexpr bool needs_centre = Q != EQUATION_JACOBI;
+  static constexpr bool needs_centre = star::reads_u<Q>;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
   static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS);
   static constexpr bool roomy = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
   static constexpr int stages = STAGES, ahead = roomy ? STAGES - 2 : STAGES - 1; /* planes in flight */
   static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
-  static constexpr int operands = Q == EQUATION_WAVE ? 2 : Q == EQUATION_HEAT ? 1 : 0; /* m, u- */
+  static constexpr int media = star::media_of<Q>, operands = star::operands_of<Q>; /* m, then u- */
   static_assert(TX % 32 == 0 && TY % ROWS == 0 && threads % 32 == 0, "whole lines, threads and warps");
   /* A slot of the ring, in floats: rows -4 .. TY + 3 without halo columns | left columns | right columns. */
   static constexpr int pitch = TX, plane = TX * (TY + 2 * RADIUS), side = (RADIUS * TY + 31) / 32 * 32;
@@ -125,19 +125,34 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
                                        const own_terms &terms, bool has_terms, const kernel_args &a) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    float u[PACK], m[PACK] = {a.scale[0], a.scale[0], a.scale[0], a.scale[0]}, before[PACK] = {};
+    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {};
     load(u, centres + j * S::tile_x);
-    if (a.medium[0]) load(m, operands + j * S::tile_x);
-    if (S::equation == EQUATION_WAVE) load(before, operands + S::tile + j * S::tile_x);
 #pragma unroll
-    for (int i = 0; i < PACK; i++) done[j][i] = star::update<S::equation>(done[j][i], m[i], u[i], before[i]);
+    for (int k = 0; k < S::media; k++) {
+#pragma unroll
+      for (int i = 0; i < PACK; i++) m[k][i] = a.scale[k];
+      if (a.medium[k]) load(m[k], operands + k * S::tile + j * S::tile_x);
+    }
+    if (star::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
+#pragma unroll
+    for (int i = 0; i < PACK; i++) {
+      float here[EQUATION_MEDIA];
+#pragma unroll
+      for (int k = 0; k < S::media; k++) here[k] = m[k][i];
+      done[j][i] = point_next(S::equation, done[j][i], here, u[i], before[i], 2.0f);
+    }
     /* Threads without terms go along: a branch that a warp divides at costs more. */
     if (LAYERED && has_terms) {
       float term[PACK];
       load(term, terms.at + j * terms.pitch);
 #pragma unroll
       for (int i = 0; i < PACK; i++)
-        if (terms.points >> i & 1) done[j][i] = __fmaf_rn(m[i], term[i], done[j][i]);
+        if (terms.points >> i & 1) {
+          float here[EQUATION_MEDIA];
+#pragma unroll
+          for (int k = 0; k < S::media; k++) here[k] = m[k][i];
+          done[j][i] = __fmaf_rn(point_gain(S::equation, here), term[i], done[j][i]);
+        }
     }
   }
 }
@@ -151,8 +166,8 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
     for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
     return;
   }
-  /* Heat alone: the wave would spill more with layers, jacobi was not tried. */
-  if (S::equation == EQUATION_HEAT && lanes >= PACK) {
+  /* One operand alone: with two there would be more spills with layers, none was not tried. */
+  if (S::operands == 1 && lanes >= PACK) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++, to += pitch)
       if (j < rows) put(to, done[j]);
@@ -163,6 +178,14 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
 #pragma unroll
     for (int i = 0; i < PACK; i++)
       if (j < rows && i < lanes) to[i] = done[j][i];
+}
+
+/* Is a medium of the equation a field? */
+template <class S> __device__ __forceinline__ bool any_medium(const kernel_args &a) {
+  bool any = false;
+#pragma unroll
+  for (int k = 0; k < S::media; k++) any = any || a.medium[k];
+  return any;
 }
 
 /* This warp has read its part of the slot that `empty` belongs to. */
@@ -186,7 +209,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const layout<S> at(shared);
   const job<S> mine(a, w);
   const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
-  const bool reads_operands = S::equation == EQUATION_WAVE || (S::operands && a.medium[0]);
+  const bool reads_operands = star::reads_before<S::equation> || any_medium<S>(a);
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;

@@ -70,16 +70,21 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   const box tile = {v.tile_x, tile_y};
   cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + 2 * RADIUS});
   if (status == cudaSuccess) status = make_map(e, &m->side, u, {RADIUS, tile_y});
-  if (status == cudaSuccess && v.equation == EQUATION_WAVE)
+  if (status == cudaSuccess && EQUATIONS[a->equation].levels == 2)
     status = make_map(e, &m->before, {a->out + first, nx, ny, nz, a->pitch, a->plane}, tile);
-  if (status == cudaSuccess && v.equation != EQUATION_JACOBI && a->medium[0])
-    status = make_map(e, &m->medium, {a->medium[0] + first, nx, ny, nz, a->pitch, a->plane}, tile);
+  for (int k = 0; k < EQUATIONS[a->equation].media && status == cudaSuccess; k++)
+    if (a->medium[k])
+      status = make_map(e, &m->medium[k], {a->medium[k] + first, nx, ny, nz, a->pitch, a->plane}, tile);
   return status;
 }
 
 template <class S, bool LAYERED> star::variant variant_of() {
-  return {"",         reinterpret_cast<const void *>(stream<S, LAYERED>), S::equation, S::tile_x, S::tile_y,
-          S::threads, LAYERED ? S::shared_with_terms : S::shared};
+  return {reinterpret_cast<const void *>(stream<S, LAYERED>),
+          star::operands_class<S::equation>,
+          S::tile_x,
+          S::tile_y,
+          S::threads,
+          LAYERED ? S::shared_with_terms : S::shared};
 }
 
 inline row_ends ends_of(const kernel_args *a, int tile_x, const row_terms &terms) {
@@ -108,9 +113,9 @@ struct prices {
   double shared;          /* a plane, times the blocks that an SM has on average */
   double extra;           /* what the eight planes before and after a chunk cost, in planes */
 };
-constexpr prices LONG_CHUNKS[EQUATION_COUNT] = {{0.256, 380, 0.119, 0, 4.3},
-                                                {0.363, 820, 0.107, 0, 2.6},
-                                                {0.473, 1005, 0.134, 0, 1.4}},
+constexpr prices LONG_CHUNKS[star::OPERANDS_CLASSES] = {{0.256, 380, 0.119, 0, 4.3},
+                                                        {0.363, 820, 0.107, 0, 2.6},
+                                                        {0.473, 1005, 0.134, 0, 1.4}},
                  SHORT_CHUNKS = {0, 470, 0.17, 160, 4.7}; /* of the SM itself */
 constexpr double START = 900;
 
@@ -126,7 +131,7 @@ inline bool few_warps(const star::variant &v) {
 
 inline double wave_cost(const cutting &c, int together, double points, const star::residency &r) {
   const bool kept = c.planes > SHORT;
-  const prices &p = LONG_CHUNKS[c.v->equation], &own = kept ? p : SHORT_CHUNKS;
+  const prices &p = LONG_CHUNKS[c.v->operands], &own = kept ? p : SHORT_CHUNKS;
   /* 12 warps share the schedulers worse than 8 or 16 do. */
   const double slower = few_warps(*c.v) ? 1.11 : c.v->threads == 384 ? 1.07 : 1;
   /* Blocks that do not keep step read halos from memory again, if each is alone on its SM and has many planes. */
@@ -246,8 +251,10 @@ cudaError_t launch_with(const kernel_args *args, const terms_array *terms, cudaS
   return status == cudaSuccess ? launch_waves(c, m, args, terms ? terms->rows : row_terms{}, stream) : status;
 }
 
+template <class... Shapes> struct shapes {};
+
 /* What a cuda_kernel does (kernel.h), with one of these shapes. */
-template <class... Shapes> int launch(const kernel_args *args, void *cuda_stream) {
+template <class... Shapes> int launch(shapes<Shapes...>, const kernel_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
   const cudaError_t status = launch_with<false, Shapes...>(args, nullptr, stream);
   return (int)(status == cudaSuccess ? images::launch(args, stream) : status);

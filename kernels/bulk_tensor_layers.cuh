@@ -5,7 +5,8 @@
  *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; and images, if
  *            these are in z alone
  *
- * Then other images. Rows that do not suit the sweep's boxes of terms get what layers add in a second visit. */
+ * Then other images. Rows that do not suit the sweep's boxes of terms, and all where there are several media, get what
+ * layers add in a second visit. */
 #ifndef STENCIL_BULK_TENSOR_LAYERS_CUH
 #define STENCIL_BULK_TENSOR_LAYERS_CUH
 
@@ -50,10 +51,11 @@ cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, cudaS
 }
 
 /* What the operation of a kernel with layers does (kernel.layers), with one of these shapes. */
-template <class Small, class... Others> int launch_layers(const absorb_args *args, void *cuda_stream) {
+template <class Small, class... Others>
+int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
-  if (!terms_fit(*args, Small::tile_x)) {
-    const int status = launch<Others..., Small>(&args->field, cuda_stream);
+  if (Small::media > absorbing::WHOLE_MEDIA || !terms_fit(*args, Small::tile_x)) {
+    const int status = launch(shapes<Others..., Small>(), &args->field, cuda_stream);
     return status == cudaSuccess ? absorb_cuda(args, cuda_stream) : status;
   }
   absorbing::whole_shell shell = absorbing::whole_shell_of(*args);
@@ -62,7 +64,7 @@ template <class Small, class... Others> int launch_layers(const absorb_args *arg
   shell.beside = box.ny > 0 && box.z_end > box.z_begin; /* is there anything to sweep? */
   if (status == cudaSuccess && shell.beside)
     status = sweep_box<Small, Others...>(*args, box, shell.y.lo, stream);
-  if (status == cudaSuccess) status = absorbing::launch_whole(*args, shell, stream);
+  if (status == cudaSuccess) status = absorbing::launch_whole<Small::equation>(*args, shell, stream);
   return (int)(status == cudaSuccess && !shell.image_rows ? images::launch(&args->field, stream) : status);
 }
 

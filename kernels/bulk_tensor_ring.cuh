@@ -12,7 +12,7 @@ namespace bulk_tensor {
 /* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of `before` and `medium`, 0 of `terms`. */
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
-  CUtensorMap before, medium;
+  CUtensorMap before, medium[EQUATION_MEDIA];
   CUtensorMap terms; /* LAYERED: what the layers along x add to the rows of the slab */
 };
 
@@ -108,7 +108,7 @@ template <class S> struct job {
 
 /* What is fetched to finish a block's points besides u. */
 struct operand_boxes {
-  bool medium;
+  bool medium[EQUATION_MEDIA];
   int columns; /* of terms; 0: none */
   int y, z;    /* where its terms begin in the map: of the first output plane */
 };
@@ -117,8 +117,11 @@ template <class S>
 __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_terms &t, const job<S> &j,
                                                   bool layered) {
   const bool low = j.x<t.lo, high = t.hi> 0 && j.x + S::tile_x > a.nx - t.hi;
-  return {a.medium[0] != nullptr, layered && (low || high) ? t.pitch : 0, t.y + j.y,
-          a.z_begin + j.z + (low ? 0 : t.high)};
+  operand_boxes boxes = {
+      {}, layered && (low || high) ? t.pitch : 0, t.y + j.y, a.z_begin + j.z + (low ? 0 : t.high)};
+#pragma unroll
+  for (int k = 0; k < EQUATION_MEDIA; k++) boxes.medium[k] = a.medium[k] != nullptr;
+  return boxes;
 }
 
 /* Keeps the rings of a block full. */
@@ -167,11 +170,16 @@ template <class S, bool LAYERED> struct filler {
     float *slot = at.operands + t.slot * S::operand_slot;
     barrier *full = at.operands_full + t.slot;
     wait(at.operands_empty + t.slot, t.parity ^ 1);
-    const int plane = step - 2 * RADIUS, count = boxes.medium + (S::equation == EQUATION_WAVE);
+    const int plane = step - 2 * RADIUS;
+    int count = star::reads_before<S::equation>;
+#pragma unroll
+    for (int k = 0; k < S::media; k++) count += boxes.medium[k];
     arrive_and_expect(full, (int)sizeof(float) * w.tile_y * (S::tile_x * count + boxes.columns));
-    if (boxes.medium) copy_box(slot, &m.medium, mine.x, mine.y, mine.z + plane, full);
-    if (S::equation == EQUATION_WAVE)
-      copy_box(slot + S::tile, &m.before, mine.x, mine.y, mine.z + plane, full);
+#pragma unroll
+    for (int k = 0; k < S::media; k++)
+      if (boxes.medium[k]) copy_box(slot + k * S::tile, &m.medium[k], mine.x, mine.y, mine.z + plane, full);
+    if (star::reads_before<S::equation>)
+      copy_box(slot + S::media * S::tile, &m.before, mine.x, mine.y, mine.z + plane, full);
     if (boxes.columns)
       copy_box(at.terms + t.slot * S::terms_slot, &m.terms, 0, boxes.y, boxes.z + plane, full);
   }

@@ -74,14 +74,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
 }
 
-template <enum equation Q> static const star::choice<2> &shapes() {
-  using large = star::shape<Q, 128, 36, 3, 4, 1>;
-  using small = star::shape<Q, 32, 8, 1, 3, 4>;
-  static const star::choice<2> made(star::variant_of<large>("128x36", sweep<large>),
-                                    star::variant_of<small>("32x8", sweep<small>));
-  return made;
-}
-
 } // namespace cg_memcpy
 
-STAR_LAUNCHERS(cg_memcpy)
+STAR_LAUNCHER(cg_memcpy, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 32, 8, 1, 3, 4>)

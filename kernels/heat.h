@@ -1,9 +1,18 @@
-/* heat: u_t = diffusivity lap u, forward in time. */
+/* heat: u_t = diffusivity lap u, forward in time; m = dt diffusivity. */
+#ifdef vec
+TARGET INLINE vec ISA(heat_gain)(const vec *m) {
+  return m[0];
+}
+TARGET INLINE vec ISA(heat_next)(vec star, const vec *m, vec u, vec before, vec two) {
+  (void)before, (void)two;
+  return vec_fma(m[0], star, u);
+}
+#else
 static inline double heat_factor(int medium, double dt, double value) {
   (void)medium;
   return dt * value;
 }
-
 static inline double heat_bound(double sum, const double most[]) {
   return 2 / (most[0] * sum);
 }
+#endif

@@ -24,11 +24,11 @@ enum {
   PREFETCH_ROWS = 1 /* how far ahead of the computation a plane that enters is asked for */
 };
 
-/* Runs one instruction set's sweep over the blocks of a share. */
-typedef void sweep_block(const sweep *s, block b, int z_begin, int z_end);
-static void simd_each_block(sweep *s, int lanes, host_share share, sweep_block *run) {
+/* Sweeps over the blocks of a share. */
+static void simd_each_block(const host_isa *isa, sweep *s, host_share share) {
   const kernel_args *a = s->args;
-  find_x_images(s, lanes);
+  host_block *const run = isa->block_of(a->equation, s->layers != NULL);
+  find_x_images(s, isa->lanes);
   s->share = share;
   const int rows = host_block_rows(a->nx);
   for (int y = share.y_begin; y < share.y_end; y += rows)
@@ -43,20 +43,25 @@ static bool simd_is_large(const kernel_args *a) {
   return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
 }
 
-/* A launch by itself: share `part` of `parts`. It asks for the planes that enter, a few rows ahead. */
-static void simd_launch_share(sweep s, enum host_form form, enum equation equation, int lanes, int part,
-                              int parts, sweep_block *run) {
-  const kernel_args *a = s.args;
+/* A launch by itself asks for the planes that enter, a few rows ahead. */
+void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,
+                      const absorb_args *layers, int part, int parts) {
+  const equation_row *row = &EQUATIONS[a->equation];
+  const size_t rows = (size_t)PREFETCH_ROWS * a->pitch;
+  sweep s = {.args = a, .layers = layers, .columns = form == HOST_COLUMNS, .ahead_rows = PREFETCH_ROWS};
   s.large = form != HOST_CACHED && simd_is_large(a);
-  s.columns = form == HOST_COLUMNS;
-  s.ahead_rows = PREFETCH_ROWS;
-  const size_t rows = (size_t)s.ahead_rows * a->pitch;
-  s.stream = s.large &&
-             equation != EQUATION_WAVE; /* what the wave overwrites it has just read: it is in the cache */
+  s.stream = s.large && row->levels == 1; /* what is overwritten has just been read: it is in the cache */
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;
-  if (equation == EQUATION_WAVE) s.ahead.stream[1] = a->out + rows;
-  if (equation != EQUATION_JACOBI && a->medium[0]) s.ahead.stream[2] = a->medium[0] + rows;
-  simd_each_block(&s, lanes, host_share_of(a, part, parts), run);
+  if (row->levels == 2) s.ahead.stream[1] = a->out + rows;
+  for (int i = 0; i < row->media; i++)
+    if (a->medium[i]) s.ahead.stream[2 + i] = a->medium[i] + rows;
+  simd_each_block(isa, &s, host_share_of(a, part, parts));
+}
+
+void host_simd_share(const host_isa *isa, const kernel_args *a, const absorb_args *layers, host_share share,
+                     host_ahead ahead) {
+  sweep s = {.args = a, .layers = layers, .ahead = ahead};
+  simd_each_block(isa, &s, share);
 }
 
 /* Everything in one function makes the sweep fast; a sanitizer's checks make such functions take gcc minutes. */
@@ -183,22 +188,13 @@ static void simd_launch_share(sweep s, enum host_form form, enum equation equati
 #define vec_x_pair(x, i, r)        vec_add(x[i + RADIUS - (r)], x[i + RADIUS + (r)])
 #include "host_simd_body.h"
 
-#define FORM(form, isa)                                                                                      \
-  { jacobi_##form##_##isa, heat_##form##_##isa, wave_##form##_##isa }
-#define SET(name, isa)                                                                                       \
-  {                                                                                                          \
-    name, {FORM(HOST_SIMD, isa), FORM(HOST_CACHED, isa), FORM(HOST_COLUMNS, isa)},                           \
-        {jacobi_share_##isa, heat_share_##isa, wave_share_##isa},                                            \
-        {wave_layers_HOST_SIMD_##isa, wave_layers_HOST_CACHED_##isa, wave_layers_HOST_COLUMNS_##isa},        \
-        wave_layers_share_##isa,                                                                             \
-  }
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
 #ifdef __x86_64__
-      SET("AVX-512", avx512),
-      SET("AVX2+FMA", avx2),
+      {"AVX-512", lanes_avx512, block_of_avx512},
+      {"AVX2+FMA", lanes_avx2, block_of_avx2},
 #endif
-      SET("portable C", portable),
+      {"portable C", lanes_portable, block_of_portable},
   };
   int first = 0;
 #ifdef __x86_64__
@@ -209,31 +205,22 @@ const host_isa *host_isa_get(int index) {
   return index >= 0 && index < count ? &sets[first + index] : NULL;
 }
 
-#define KERNEL(name, form, equation)                                                                         \
-  host_kernel name;                                                                                          \
-  void name(const kernel_args *args, int part, int parts) {                                                  \
-    host_isa_get(0)->launch[form][equation](args, part, parts);                                              \
-  }
-#define KERNELS(name, equation)                                                                              \
-  KERNEL(name##_host_simd, HOST_SIMD, equation)                                                              \
-  KERNEL(name##_host_simd_cached, HOST_CACHED, equation)                                                     \
-  KERNEL(name##_host_simd_columns, HOST_COLUMNS, equation)
-KERNELS(jacobi, EQUATION_JACOBI)
-KERNELS(heat, EQUATION_HEAT)
-KERNELS(wave, EQUATION_WAVE)
-
 static int simd_layers_pieces(const void *args, int shares) {
   return host_share_pieces(&((const absorb_args *)args)->field, shares);
 }
 
-#define LAYERS(kernel, form)                                                                                 \
-  static void launch_layers_##form(const void *args, int part, int parts) {                                  \
-    host_isa_get(0)->launch_layers[form](args, part, parts);                                                 \
+#define KERNEL(kernel, form)                                                                                 \
+  host_kernel host_##kernel;                                                                                 \
+  void host_##kernel(const kernel_args *args, int part, int parts) {                                         \
+    host_simd_launch(host_isa_get(0), form, args, NULL, part, parts);                                        \
   }                                                                                                          \
-  const operation wave_host_##kernel##_layers = {.name = #kernel,                                            \
-                                                 .args_bytes = sizeof(absorb_args),                          \
-                                                 .host = launch_layers_##form,                               \
-                                                 .pieces = simd_layers_pieces};
-LAYERS(simd, HOST_SIMD)
-LAYERS(simd_cached, HOST_CACHED)
-LAYERS(simd_columns, HOST_COLUMNS)
+  static void simd_layers_##form(const void *args, int part, int parts) {                                    \
+    host_simd_launch(host_isa_get(0), form, &((const absorb_args *)args)->field, args, part, parts);         \
+  }                                                                                                          \
+  const operation host_##kernel##_layers = {.name = #kernel,                                                 \
+                                            .args_bytes = sizeof(absorb_args),                               \
+                                            .host = simd_layers_##form,                                      \
+                                            .pieces = simd_layers_pieces};
+KERNEL(simd, HOST_SIMD)
+KERNEL(simd_cached, HOST_CACHED)
+KERNEL(simd_columns, HOST_COLUMNS)

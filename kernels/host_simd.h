@@ -7,18 +7,13 @@
 
 /* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
  * plane and the next ones of the group. NULL: nothing. */
-enum { AHEAD_STREAMS = 3 };
+enum { AHEAD_STREAMS = 2 + EQUATION_MEDIA };
 typedef struct host_ahead {
   const float *stream[AHEAD_STREAMS];
 } host_ahead;
 
-/* Computes a share that the caller chose; what it stores stays in the cache. */
-typedef void host_share_kernel(const kernel_args *args, host_share share, host_ahead ahead);
-
 /* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
 enum { HOST_SIMD_LARGE = 8 << 20 };
-
-typedef void host_layers_share(const absorb_args *args, host_share share, host_ahead ahead);
 
 /* How a launch goes through a block of rows, and stores. */
 enum host_form {
@@ -28,16 +23,24 @@ enum host_form {
   HOST_FORMS
 };
 
+struct sweep;
+typedef void host_block(const struct sweep *s, block b, int z_begin, int z_end);
+
 typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
-  host_kernel *launch[HOST_FORMS][EQUATION_COUNT];
-  host_share_kernel *share[EQUATION_COUNT];
-  host_operation *launch_layers[HOST_FORMS]; /* the wave and its layers, args: absorb_args */
-  host_layers_share *share_layers;
+  int lanes;        /* floats of a vector */
+  host_block *(*block_of)(enum equation equation, bool layers);
 } host_isa;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or
  * NULL past the last. The kernels `simd...` run number 0. All give the same bits. */
 const host_isa *host_isa_get(int index);
+
+/* Does part `part` of `parts` of a launch, with the layers of its points, whose field is *a, or NULL. */
+void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,
+                      const absorb_args *layers, int part, int parts);
+/* Computes a share that the caller chose; what it stores stays in the cache. */
+void host_simd_share(const host_isa *isa, const kernel_args *a, const absorb_args *layers, host_share share,
+                     host_ahead ahead);
 
 #endif

@@ -15,9 +15,10 @@ TARGET INLINE void ISA(store_lanes)(float *p, vec v, int lanes) {
 }
 
 #include "host_layers_body.h"
+#include "point_body.h"
 
 typedef struct ISA(weights) {
-  vec center, x[5], y[5], z[5], scale, two;
+  vec center, x[5], y[5], z[5], scale[EQUATION_MEDIA], two;
 } ISA(weights);
 
 /* Terms are summed for up to GROUP planes of VECTORS vectors at once: as many chains of additions as keep two
@@ -107,11 +108,14 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t
  * or NULL. */
 TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
                                ptrdiff_t at, int lanes, vec star, const float *added) {
-  if (equation == EQUATION_JACOBI) return star;
-  vec m = a->medium[0] ? vec_load(a->medium[0] + at) : w->scale, u = vec_load(a->in + at);
-  if (equation == EQUATION_HEAT) return vec_fma(m, star, u);
-  vec next = vec_fma(m, star, vec_fms(w->two, u, ISA(load_lanes)(a->out + at, lanes)));
-  return added ? vec_fma(m, vec_load(added), next) : next;
+  const equation_row *row = &EQUATIONS[equation];
+  vec m[EQUATION_MEDIA], u = star, before = star;
+  for (int i = 0; i < EQUATION_MEDIA; i++)
+    m[i] = i < row->media && a->medium[i] ? vec_load(a->medium[i] + at) : w->scale[i];
+  if (row->flags & READS_U) u = vec_load(a->in + at);
+  if (row->levels == 2) before = ISA(load_lanes)(a->out + at, lanes);
+  const vec next = ISA(next)(equation, star, m, u, before, w->two);
+  return added ? vec_fma(ISA(gain)(equation, m), vec_load(added), next) : next;
 }
 
 /* Asks for the lines of `vectors` vectors of each plane from `next` on. */
@@ -188,24 +192,29 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
     (void)sums;                                                                                              \
     ISA(middle)(w, s, equation, at, added, GROUP, points);                                                   \
   }
-MIDDLE(jacobi_middle, EQUATION_JACOBI, NULL)
-MIDDLE(heat_middle, EQUATION_HEAT, NULL)
-MIDDLE(wave_middle, EQUATION_WAVE, NULL)
-MIDDLE(wave_layers_middle, EQUATION_WAVE, sums)
+#define EQUATION(constant, name, ...)                                                                        \
+  MIDDLE(name##_middle, EQUATION_##constant, NULL)                                                           \
+  MIDDLE(name##_layers_middle, EQUATION_##constant, sums)
+#include "equations.def"
 #undef MIDDLE
 
 TARGET INLINE void ISA(middle_of)(const ISA(weights) * w, const sweep *s, const enum equation equation,
                                   ptrdiff_t at, const float *added, const int planes, int points) {
-  if (planes < GROUP)
+  if (planes < GROUP) {
     ISA(middle)(w, s, equation, at, added, planes, points);
-  else if (equation == EQUATION_JACOBI)
-    ISA(jacobi_middle)(w, s, at, NULL, points);
-  else if (equation == EQUATION_HEAT)
-    ISA(heat_middle)(w, s, at, NULL, points);
-  else if (added)
-    ISA(wave_layers_middle)(w, s, at, added, points);
-  else
-    ISA(wave_middle)(w, s, at, NULL, points);
+    return;
+  }
+  switch (equation) {
+#define EQUATION(constant, name, ...)                                                                        \
+  case EQUATION_##constant:                                                                                  \
+    if (equation_has(EQUATION_##constant, HAS_LAYERS) && added)                                              \
+      ISA(name##_layers_middle)(w, s, at, added, points);                                                    \
+    else                                                                                                     \
+      ISA(name##_middle)(w, s, at, NULL, points);                                                            \
+    break;
+#include "equations.def"
+  default:;
+  }
 }
 
 TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
@@ -315,7 +324,8 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum
 TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation, block b, int z_begin,
                                     int z_end, layer_sums *sums) {
   const kernel_args *a = s->args;
-  ISA(weights) weights = {.center = vec_set(a->center), .scale = vec_set(a->scale[0]), .two = vec_set(2)};
+  ISA(weights) weights = {.center = vec_set(a->center), .two = vec_set(2)};
+  for (int i = 0; i < EQUATION_MEDIA; i++) weights.scale[i] = vec_set(a->scale[i]);
   for (int r = 1; r <= 4; r++) {
     weights.x[r] = vec_set(a->wx[r]);
     weights.y[r] = vec_set(a->wy[r]);
@@ -338,46 +348,29 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
   leave();
 }
 
-#define FORM(name, form, equation)                                                                           \
-  static void ISA(name##_##form)(const kernel_args *a, int part, int parts) {                                \
-    simd_launch_share((sweep){.args = a}, form, equation, LANES, part, parts, ISA(name##_block));            \
-  }
-#define EQUATION(name, equation)                                                                             \
+#define EQUATION(constant, name, ...)                                                                        \
   TARGET static void ISA(name##_block)(const sweep *s, block b, int z_begin, int z_end) {                    \
-    ISA(sweep_block)(s, equation, b, z_begin, z_end, NULL);                                                  \
+    ISA(sweep_block)(s, EQUATION_##constant, b, z_begin, z_end, NULL);                                       \
   }                                                                                                          \
-  FORM(name, HOST_SIMD, equation)                                                                            \
-  FORM(name, HOST_CACHED, equation)                                                                          \
-  FORM(name, HOST_COLUMNS, equation)                                                                         \
-  static void ISA(name##_share)(const kernel_args *a, host_share share, host_ahead ahead) {                  \
-    sweep s = {.args = a, .ahead = ahead};                                                                   \
-    simd_each_block(&s, LANES, share, ISA(name##_block));                                                    \
+  TARGET static void ISA(name##_layers_block)(const sweep *s, block b, int z_begin, int z_end) {             \
+    layer_sums sums;                                                                                         \
+    ISA(sweep_block)(s, EQUATION_##constant, b, z_begin, z_end, &sums);                                      \
   }
-EQUATION(jacobi, EQUATION_JACOBI)
-EQUATION(heat, EQUATION_HEAT)
-EQUATION(wave, EQUATION_WAVE)
+#include "equations.def"
 
-TARGET static void ISA(wave_layers_block)(const sweep *s, block b, int z_begin, int z_end) {
-  layer_sums sums;
-  ISA(sweep_block)(s, EQUATION_WAVE, b, z_begin, z_end, &sums);
-}
-#define LAYERS_FORM(form)                                                                                    \
-  static void ISA(wave_layers_##form)(const void *args, int part, int parts) {                               \
-    const absorb_args *a = args;                                                                             \
-    simd_launch_share((sweep){.args = &a->field, .layers = a}, form, EQUATION_WAVE, LANES, part, parts,      \
-                      ISA(wave_layers_block));                                                               \
+static host_block *ISA(block_of)(enum equation equation, bool layers) {
+  switch (equation) {
+#define EQUATION(constant, name, ...)                                                                        \
+  case EQUATION_##constant:                                                                                  \
+    return equation_has(EQUATION_##constant, HAS_LAYERS) && layers ? ISA(name##_layers_block)                \
+                                                                   : ISA(name##_block);
+#include "equations.def"
+  default:
+    return NULL;
   }
-LAYERS_FORM(HOST_SIMD)
-LAYERS_FORM(HOST_CACHED)
-LAYERS_FORM(HOST_COLUMNS)
-static void ISA(wave_layers_share)(const absorb_args *a, host_share share, host_ahead ahead) {
-  sweep s = {.args = &a->field, .layers = a, .ahead = ahead};
-  simd_each_block(&s, LANES, share, ISA(wave_layers_block));
 }
+enum { ISA(lanes) = LANES };
 
-#undef EQUATION
-#undef FORM
-#undef LAYERS_FORM
 #undef ISA
 #undef TARGET
 #undef LANES

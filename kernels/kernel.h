@@ -30,10 +30,9 @@ typedef struct block_counter {
 } block_counter;
 
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
- * With `star` the weighted sum of the 25 points (canonical order) and m the medium at the point, a kernel computes
- *   jacobi   out = star                              (also heat with one diffusivity: folded into the weights)
- *   heat     out = fma(m, star, u)                   m = dt alpha
- *   wave     out = fma(m, star, fma(2, u, -out))     m = dt^2 v^2; out holds u of the step before, overwritten
+ * With `star` the weighted sum of the 25 points (canonical order), m the media's factors at the point and `before` what out
+ * held, which is u of the step before where the equation has two time levels, a kernel computes
+ *   out = EQUATION_next(star, m, u, before, 2)         (the equation's file, equations.def)
  * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
  * z * plane + y * pitch + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is
  * not promised to hold numbers; `out` and `medium` are read at own points only. A kernel writes own points of its
@@ -44,8 +43,9 @@ typedef struct kernel_args {
   float *out;
   const float *medium[EQUATION_MEDIA]; /* the equation's factors m of each point, laid out as `in` */
   float scale[EQUATION_MEDIA];         /* m everywhere where medium is NULL */
-  size_t pitch, plane;                 /* floats; multiples of 32 */
-  int nx, ny, nz;                      /* own points of the slab */
+  enum equation equation;
+  size_t pitch, plane; /* floats; multiples of 32 */
+  int nx, ny, nz;      /* own points of the slab */
   int z_begin, z_end;
   /* enum ghost_rule. An axis has at least 5 points where one reflects, 4 where it wraps. */
   unsigned char ghosts[FACE_COUNT];
@@ -70,9 +70,9 @@ struct operation;
 
 typedef struct kernel {
   const char *name;
-  enum equation equation;
   enum backend backend;
-  unsigned flags; /* enum kernel_flags */
+  unsigned equations; /* those it does: bit 1 << equation */
+  unsigned flags;     /* enum kernel_flags */
   /* A launch and the absorbing layers of its points in one, with absorb_args (absorb.h); NULL: operation_absorb is to
    * follow the launch. */
   const struct operation *layers;
@@ -88,6 +88,10 @@ extern const int kernel_table_size;
 const char *equation_name(enum equation equation);
 const char *backend_name(enum backend backend);
 
+/* Does it do this equation on this backend? */
+static inline bool kernel_does(const kernel *k, enum equation equation, enum backend backend) {
+  return k->backend == backend && k->equations >> equation & 1;
+}
 /* The kernel called `name` for this equation and backend; "auto" is the first of them in kernels.def.
  * Fails with KERNEL_UNKNOWN (naming the nearest) or KERNEL_NOT_COMPILED. */
 int kernel_find(const char *name, enum equation equation, enum backend backend, const kernel **found,

@@ -52,15 +52,9 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
 }
 
-template <enum equation Q> static const star::choice<2> &shapes() {
-  using large = star::by_equation<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
-                                  star::shape<Q, 128, 32, 2, 4, 1>>;
-  using small = star::shape<Q, 32, 8, 1, 4, 4>;
-  static const star::choice<2> made(star::variant_of<large>("large", sweep<large>),
-                                    star::variant_of<small>("32x8", sweep<small>));
-  return made;
-}
-
 } // namespace multi_stage
 
-STAR_LAUNCHERS(multi_stage)
+STAR_LAUNCHER(multi_stage,
+              star::by_operands<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
+                                star::shape<Q, 128, 32, 2, 4, 1>>,
+              star::shape<Q, 32, 8, 1, 4, 4>)

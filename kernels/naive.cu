@@ -13,9 +13,11 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
   for (int z = a.z_begin + (int)blockIdx.z; z < a.z_end; z += (int)gridDim.z)
     for (int y = (int)(blockIdx.y * BLOCK_Y + threadIdx.y); y < a.ny; y += (int)(gridDim.y * BLOCK_Y)) {
       const ptrdiff_t at = (ptrdiff_t)z * (ptrdiff_t)a.plane + (ptrdiff_t)y * (ptrdiff_t)a.pitch + x;
-      const float m = Q != EQUATION_JACOBI && a.medium[0] ? a.medium[0][at] : a.scale[0];
-      const float before = Q == EQUATION_WAVE ? a.out[at] : 0.0f;
-      a.out[at] = star::update<Q>(star::sum_at(a.in + at, a), m, a.in[at], before);
+      float m[EQUATION_MEDIA] = {};
+#pragma unroll
+      for (int i = 0; i < star::media_of<Q>; i++) m[i] = a.medium[i] ? a.medium[i][at] : a.scale[i];
+      const float before = star::reads_before<Q> ? a.out[at] : 0.0f;
+      a.out[at] = point_next(Q, star::sum_at(a.in + at, a), m, a.in[at], before, 2.0f);
     }
 }
 
@@ -32,12 +34,7 @@ template <enum equation Q> static int launch_sweep(const kernel_args *args, void
 
 } // namespace naive
 
-extern "C" int jacobi_cuda_naive(const kernel_args *args, void *stream) {
-  return naive::launch_sweep<EQUATION_JACOBI>(args, stream);
-}
-extern "C" int heat_cuda_naive(const kernel_args *args, void *stream) {
-  return naive::launch_sweep<EQUATION_HEAT>(args, stream);
-}
-extern "C" int wave_cuda_naive(const kernel_args *args, void *stream) {
-  return naive::launch_sweep<EQUATION_WAVE>(args, stream);
+extern "C" int cuda_naive(const kernel_args *args, void *stream) {
+  return star::of_equation(args->equation,
+                           [=](auto q) { return naive::launch_sweep<decltype(q)::value>(args, stream); });
 }

@@ -5,9 +5,8 @@
 #ifndef STENCIL_OPERATION_H
 #define STENCIL_OPERATION_H
 
-#include <math.h>
 #include <stdint.h>
-#include "ghosts.h"
+#include "point.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,10 +44,10 @@ typedef struct source_share {
   float weight; /* trilinear */
 } source_share;
 
-/* out += m * sum over the point's shares of weight * signal, in their order: s = fma(weight, signal, s) from 0, then
- * fma(m, s, out), stored with its images. */
+/* out += gain * sum over the point's shares of weight * signal, in their order: s = fma(weight, signal, s) from 0, then
+ * fma(gain, s, out), stored with its images; gain: what multiplies the star. */
 typedef struct inject_args {
-  kernel_args field;          /* out, medium or scale (m = dt^2 v^2), geometry, ghosts */
+  kernel_args field;          /* out, equation, media, geometry, ghosts */
   const source_point *points; /* of the planes [field.z_begin, field.z_end); distinct; device memory */
   int count;
   const source_share *shares; /* device memory */
@@ -64,7 +63,7 @@ GHOSTS_INLINE void inject_point(const inject_args *a, int i) {
   float s = 0;
   for (int k = p.first; k < p.first + p.count; k++)
     s = fmaf(a->shares[k].weight, a->signal[a->shares[k].source], s);
-  ghosts_store(f, p.z, p.y, p.x, fmaf(f->medium[0] ? f->medium[0][at] : f->scale[0], s, f->out[at]));
+  ghosts_store(f, p.z, p.y, p.x, fmaf(point_gain_at(f, at), s, f->out[at]));
 }
 
 /* --- receivers -------------------------------------------------------------------------------------------------- */
@@ -120,7 +119,6 @@ typedef struct persistent_state {
 typedef struct persistent_args {
   kernel_args constants; /* in, out and the z range are ignored */
   float *fields[2];      /* own point (0, 0, 0) */
-  enum equation equation;
   int steps;
   /* [side][which field]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none. */
   float *remote[2][2];

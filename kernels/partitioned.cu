@@ -68,14 +68,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     add_planes<S>(a, tile, ring, pipe);
 }
 
-template <enum equation Q> static const star::choice<2> &shapes() {
-  using large = star::shape<Q, 128, 30, 3, 4, 1, 64>;
-  using small = star::shape<Q, 32, 8, 1, 4, 4, 32>;
-  static const star::choice<2> made(star::variant_of<large>("128x30", sweep<large>),
-                                    star::variant_of<small>("32x8", sweep<small>));
-  return made;
-}
-
 } // namespace partitioned
 
-STAR_LAUNCHERS(partitioned)
+STAR_LAUNCHER(partitioned, star::shape<Q, 128, 30, 3, 4, 1, 64>, star::shape<Q, 32, 8, 1, 4, 4, 32>)

@@ -110,14 +110,14 @@ template <enum equation Q>
 static __device__ __forceinline__ void finish_plane(const kernel_args &a, const copies &c, point p,
                                                     float done[PACK]) {
   const ptrdiff_t at = (ptrdiff_t)a.plane * p.z + (ptrdiff_t)a.pitch * p.y + p.x;
-  float u[PACK], m[PACK], before[PACK] = {};
-  if (Q != EQUATION_JACOBI) {
+  float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {};
+  if (star::reads_u<Q>) {
     star::load(u, a.in + at);
-    if (a.medium[0]) star::load(m, a.medium[0] + at);
-    if (Q == EQUATION_WAVE) star::load(before, a.out + at);
 #pragma unroll
-    for (int i = 0; i < PACK; i++)
-      done[i] = star::update<Q>(done[i], a.medium[0] ? m[i] : a.scale[0], u[i], before[i]);
+    for (int k = 0; k < star::media_of<Q>; k++)
+      if (a.medium[k]) star::load(m[k], a.medium[k] + at);
+    if (star::reads_before<Q>) star::load(before, a.out + at);
+    star::update<Q>(done, m, u, before, a);
   }
   store_everywhere(a, c, p, done);
 }
@@ -239,26 +239,25 @@ static cudaError_t blocks_of(const void *function, int *blocks) {
   return status == cudaSuccess && *blocks < 1 ? cudaErrorInvalidConfiguration : status;
 }
 
-static const void *function_of(enum equation q) {
-  return q == EQUATION_JACOBI ? reinterpret_cast<const void *>(advance<EQUATION_JACOBI>)
-         : q == EQUATION_HEAT ? reinterpret_cast<const void *>(advance<EQUATION_HEAT>)
-                              : reinterpret_cast<const void *>(advance<EQUATION_WAVE>);
-}
-
-} // namespace persistent
-
-extern "C" int operation_persistent_cuda(const void *args, void *stream) {
-  using namespace persistent;
-  persistent_args p = *static_cast<const persistent_args *>(args);
-  const void *function = function_of(p.equation);
+template <enum equation Q> static int launch(persistent_args p, cudaStream_t stream) {
+  const void *function = reinterpret_cast<const void *>(advance<Q>);
   int blocks = 0;
   cutting c = {};
   cudaError_t status = blocks_of(function, &blocks);
   if (status != cudaSuccess) return (int)status;
   cut_pieces(&c, &p, blocks);
-  status = cudaMemsetAsync(p.state, 0, sizeof *p.state, (cudaStream_t)stream);
+  status = cudaMemsetAsync(p.state, 0, sizeof *p.state, stream);
   if (status != cudaSuccess) return (int)status;
   void *parameters[] = {&p, &c};
   return (int)cudaLaunchCooperativeKernel(function, dim3((unsigned)(c.pieces < blocks ? c.pieces : blocks)),
-                                          dim3(LANES, ROWS), parameters, 0, (cudaStream_t)stream);
+                                          dim3(LANES, ROWS), parameters, 0, stream);
+}
+
+} // namespace persistent
+
+extern "C" int operation_persistent_cuda(const void *args, void *stream) {
+  const persistent_args &p = *static_cast<const persistent_args *>(args);
+  return star::of_equation(p.constants.equation, [&](auto q) {
+    return persistent::launch<decltype(q)::value>(p, (cudaStream_t)stream);
+  });
 }

@@ -4,9 +4,33 @@
 #define STENCIL_PLAN_CUH
 
 #include <cuda_runtime.h>
+#include <type_traits>
 #include "images.cuh"
+#include "point.h"
 
 namespace star {
+
+/* What an equation reads besides the star. */
+template <enum equation Q> constexpr bool reads_u = (EQUATIONS[Q].flags & READS_U) != 0;
+template <enum equation Q> constexpr bool reads_before = EQUATIONS[Q].levels == 2;
+template <enum equation Q> constexpr int media_of = EQUATIONS[Q].media;
+/* Fields besides u: media and u of the step before. */
+template <enum equation Q> constexpr int operands_of = media_of<Q> + reads_before<Q>;
+enum { OPERANDS_CLASSES = 3 }; /* what is tuned is for 0, 1 or more operands */
+template <enum equation Q>
+constexpr int operands_class = operands_of<Q> < OPERANDS_CLASSES ? operands_of<Q> : OPERANDS_CLASSES - 1;
+
+/* Calls launch(a constant) for the equation of a launch. */
+template <class Launch> int of_equation(enum equation q, const Launch &launch) {
+  switch (q) {
+#define EQUATION(constant, ...)                                                                              \
+  case EQUATION_##constant:                                                                                  \
+    return launch(std::integral_constant<enum equation, EQUATION_##constant>());
+#include "equations.def"
+  default:
+    return (int)cudaErrorNotSupported;
+  }
+}
 
 /* How a launch is cut up: block b has tile b % (x * y) and chunk b / (x * y) of `planes` planes. */
 struct cut {
@@ -16,9 +40,8 @@ struct cut {
 
 /* A shape of a kernel as the host sees it. */
 struct variant {
-  const char *name;
   const void *function; /* a __global__ function of (kernel_args, cut) */
-  enum equation equation;
+  int operands;         /* operands_class of its equation */
   int tile_x, tile_y, threads;
   size_t shared; /* dynamic, bytes */
 };
@@ -56,7 +79,7 @@ inline int ceil_div(long long a, long long b) {
  * one. Every chunk reads eight planes more than it writes. */
 inline plan plan_chunks(const variant &v, const residency &r, const kernel_args *a, int chunks) {
   /* What the eight cost, and the start, in full planes: the less, the more a full plane has to move. */
-  const double EXTRA_PLANES[EQUATION_COUNT] = {4, 3, 2};
+  const double EXTRA_PLANES[OPERANDS_CLASSES] = {4, 3, 2};
   const double DRIFT = 1e-4; /* a plane costs this more for each before it: neighbours part, and share less */
   const double STEP_LATENCY = 1200; /* a plane's barrier and load latency, in points */
   const int planes = a->z_end - a->z_begin;
@@ -68,7 +91,7 @@ inline plan plan_chunks(const variant &v, const residency &r, const kernel_args 
   const int resident = waves > 1 ? r.blocks : ceil_div(blocks, r.sms);
   const double points = (double)v.tile_x * v.tile_y,
                halo = 8.0 * (v.tile_x + v.tile_y); /* halo: L2 reads only */
-  p.cost = waves * (p.c.planes + EXTRA_PLANES[v.equation]) * (1 + DRIFT * p.c.planes) *
+  p.cost = waves * (p.c.planes + EXTRA_PLANES[v.operands]) * (1 + DRIFT * p.c.planes) *
            (resident * (points + halo / 2) + STEP_LATENCY);
   return p;
 }
@@ -134,17 +157,18 @@ template <int N> struct choice {
 
 } // namespace star
 
-/* The launchers of a technique: namespace `technique` has a template shapes<Q>() that returns its choice for
- * equation Q. */
-#define STAR_LAUNCHERS(technique)                                                                            \
-  extern "C" int jacobi_cuda_##technique(const kernel_args *args, void *stream) {                            \
-    return technique::shapes<EQUATION_JACOBI>().launch(args, stream);                                        \
+/* The launcher of a technique, whose kernels are technique::sweep<shape>, and its shapes for equation Q. */
+#define STAR_LAUNCHER(technique, ...)                                                                        \
+  template <class... Shapes> static int technique##_launch(const kernel_args *args, void *stream) {          \
+    static const star::choice<sizeof...(Shapes)> shapes(                                                     \
+        star::variant_of<Shapes>(technique::sweep<Shapes>)...);                                              \
+    return shapes.launch(args, stream);                                                                      \
   }                                                                                                          \
-  extern "C" int heat_cuda_##technique(const kernel_args *args, void *stream) {                              \
-    return technique::shapes<EQUATION_HEAT>().launch(args, stream);                                          \
-  }                                                                                                          \
-  extern "C" int wave_cuda_##technique(const kernel_args *args, void *stream) {                              \
-    return technique::shapes<EQUATION_WAVE>().launch(args, stream);                                          \
+  extern "C" int cuda_##technique(const kernel_args *args, void *stream) {                                   \
+    return star::of_equation(args->equation, [=](auto q) {                                                   \
+      constexpr enum equation Q = decltype(q)::value;                                                        \
+      return technique##_launch<__VA_ARGS__>(args, stream);                                                  \
+    });                                                                                                      \
   }
 
 #endif

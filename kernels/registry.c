@@ -18,7 +18,7 @@
 #define CUDA_POINTER(pointer) NULL
 #endif
 #define DECLARE_NO_LAYERS_CUDA(function)
-#define KERNEL(equation, backend, name, function, flags, layers, note)                                       \
+#define KERNEL(backend, name, function, equations, layers, flags, note)                                      \
   DECLARE_##backend(function) DECLARE_##layers##_##backend(function)
 #include "kernels.def"
 #undef KERNEL
@@ -29,8 +29,9 @@
 #define LAYERS_CUDA(function)    CUDA_POINTER(&function##_layers)
 #define NO_LAYERS_HOST(function) NULL
 #define NO_LAYERS_CUDA(function) NULL
-#define KERNEL(equation, backend, name, function, flags, layers, note)                                       \
-  {#name, EQUATION_##equation,         BACKEND_##backend, flags, layers##_##backend(function),               \
+#define EVERY                    ((1u << EQUATION_COUNT) - 1)
+#define KERNEL(backend, name, function, equations, layers, flags, note)                                      \
+  {#name, BACKEND_##backend,           equations, flags, layers##_##backend(function),                       \
    note,  FUNCTION_##backend(function)},
 const kernel kernel_table[] = {
 #include "kernels.def"
@@ -41,8 +42,7 @@ enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
 const int kernel_table_size = KERNEL_COUNT;
 
 const char *equation_name(enum equation equation) {
-  static const char *const names[EQUATION_COUNT] = {"jacobi", "heat", "wave"};
-  return names[equation];
+  return EQUATIONS[equation].name;
 }
 
 const char *backend_name(enum backend backend) {
@@ -54,8 +54,7 @@ static int registry_unknown(const char *name, enum equation equation, enum backe
   const char *names[KERNEL_COUNT];
   int count = 0;
   for (int i = 0; i < KERNEL_COUNT; i++)
-    if (kernel_table[i].equation == equation && kernel_table[i].backend == backend)
-      names[count++] = kernel_table[i].name;
+    if (kernel_does(&kernel_table[i], equation, backend)) names[count++] = kernel_table[i].name;
   const char *nearest = nearest_name(name, names, count);
   char suggestion[128] = "";
   if (nearest) snprintf(suggestion, sizeof suggestion, " (did you mean '%s'?)", nearest);
@@ -67,8 +66,7 @@ int kernel_find(const char *name, enum equation equation, enum backend backend, 
   int any = strcmp(name, "auto") == 0;
   for (int i = 0; i < KERNEL_COUNT; i++) {
     const kernel *k = &kernel_table[i];
-    if (k->equation != equation || k->backend != backend) continue;
-    if (!any && strcmp(name, k->name) != 0) continue;
+    if (!kernel_does(k, equation, backend) || (!any && strcmp(name, k->name) != 0)) continue;
     if (!k->host && !k->cuda) return FAIL(e, KERNEL_NOT_COMPILED, k->name);
     *found = k;
     return 0;

@@ -43,14 +43,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
 }
 
-template <enum equation Q> static const star::choice<2> &shapes() {
-  using large = star::shape<Q, 64, 24, 3, 1, 3>;
-  using small = star::shape<Q, 32, 8, 1, 1, 8>;
-  static const star::choice<2> made(star::variant_of<large>("64x24", sweep<large>),
-                                    star::variant_of<small>("32x8", sweep<small>));
-  return made;
-}
-
 } // namespace single_stage
 
-STAR_LAUNCHERS(single_stage)
+STAR_LAUNCHER(single_stage, star::shape<Q, 64, 24, 3, 1, 3>, star::shape<Q, 32, 8, 1, 1, 8>)

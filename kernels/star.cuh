@@ -23,7 +23,7 @@ template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int
   static_assert(TX % 32 == 0 && TY % ROWS == 0, "whole packs, conflict-free rows, whole threads");
   static constexpr enum equation equation = Q;
   /* Does it read u itself besides the sum? Then the ring keeps each plane for RADIUS planes more. */
-  static constexpr bool needs_centre = Q != EQUATION_JACOBI;
+  static constexpr bool needs_centre = reads_u<Q>;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, stages = STAGES, blocks = BLOCKS,
                        helpers = HELPERS;
   static constexpr int threads_x = TX / PACK, workers = threads_x * (TY / ROWS), threads = workers + HELPERS;
@@ -204,12 +204,18 @@ __device__ __forceinline__ float sum_at(const float *u, const kernel_args &a) {
   return sum;
 }
 
-/* From the star's sum to the new value: kernel.h. */
+/* From the sums of a pack to its new values. m: the media's factors, a pack each; where there is no field they are
+ * a.scale. */
 template <enum equation Q>
-__device__ __forceinline__ float update(float sum, float m, float u, float before) {
-  if (Q == EQUATION_HEAT) return __fmaf_rn(m, sum, u);
-  if (Q == EQUATION_WAVE) return __fmaf_rn(m, sum, __fmaf_rn(2.0f, u, -before));
-  return sum;
+__device__ __forceinline__ void update(float sum[PACK], const float m[][PACK], const float u[PACK],
+                                       const float before[PACK], const kernel_args &a) {
+#pragma unroll
+  for (int i = 0; i < PACK; i++) {
+    float here[EQUATION_MEDIA];
+#pragma unroll
+    for (int k = 0; k < EQUATION_MEDIA; k++) here[k] = a.medium[k] ? m[k][i] : a.scale[k];
+    sum[i] = point_next(Q, sum[i], here, u[i], before[i], 2.0f);
+  }
 }
 
 /* Nothing reads these points again before the next step, so the caches may drop them first. `lanes` of the four exist
@@ -242,7 +248,7 @@ template <class S> struct points {
   int rows, lanes; /* that exist; may be < 1 */
   unsigned at;     /* the first point's place in a plane of a field, floats */
   float sums[2 * RADIUS][S::rows][PACK] = {};
-  float m[S::rows][PACK], before[S::rows][PACK];
+  float m[S::rows][EQUATION_MEDIA][PACK], before[S::rows][PACK];
 
   __device__ __forceinline__ points(const kernel_args &args, const place<S> &t, int worker)
       : a(args), tile(t) {
@@ -274,10 +280,7 @@ template <class S> struct points {
     for (int j = 0; j < S::rows; j++) {
       float u[PACK];
       if (S::needs_centre) load(u, centre + j * S::pitch);
-#pragma unroll
-      for (int i = 0; i < PACK; i++)
-        if (S::needs_centre)
-          done[j][i] = update<S::equation>(done[j][i], a.medium[0] ? m[j][i] : a.scale[0], u[i], before[j][i]);
+      if (S::needs_centre) update<S::equation>(done[j], m[j], u, before[j], a);
       store_once(to + j * a.pitch, done[j], j < rows ? lanes : 0);
     }
   }
@@ -287,19 +290,25 @@ template <class S> struct points {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) {
       const int exist = j < rows ? lanes : 0;
-      if (S::needs_centre && a.medium[0]) load_once(m[j], first(a.medium[0], z) + j * a.pitch, exist);
-      if (S::equation == EQUATION_WAVE) load_once(before[j], first(a.out, z) + j * a.pitch, exist);
+#pragma unroll
+      for (int k = 0; k < media_of<S::equation>; k++)
+        if (a.medium[k]) load_once(m[j][k], first(a.medium[k], z) + j * a.pitch, exist);
+      if (reads_before<S::equation>) load_once(before[j], first(a.out, z) + j * a.pitch, exist);
     }
   }
 };
 
-/* The shape, of three, that is meant for equation Q. */
-template <enum equation Q, class Jacobi, class Heat, class Wave>
-using by_equation = std::tuple_element_t<(size_t)Q, std::tuple<Jacobi, Heat, Wave>>;
+/* The shape for an equation with 0, 1 or more operands. */
+template <enum equation Q, class None, class One, class More>
+using by_operands = std::tuple_element_t<operands_class<Q>, std::tuple<None, One, More>>;
 
 /* The host's view of a kernel `function` of shape S. */
-template <class S> variant variant_of(const char *name, void (*function)(kernel_args, cut)) {
-  return {name,     reinterpret_cast<const void *>(function), S::equation, S::tile_x, S::tile_y, S::threads,
+template <class S> variant variant_of(void (*function)(kernel_args, cut)) {
+  return {reinterpret_cast<const void *>(function),
+          operands_class<S::equation>,
+          S::tile_x,
+          S::tile_y,
+          S::threads,
           S::shared};
 }
 

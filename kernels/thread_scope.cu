@@ -15,9 +15,6 @@
 #include <cuda/pipeline>
 #include "star.cuh"
 
-using star::choice;
-using star::shape;
-
 namespace thread_scope {
 
 template <class S>
@@ -51,33 +48,16 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   }
 }
 
-template <class S> star::variant variant_of(const char *name) {
-  return star::variant_of<S>(name, sweep<S>);
-}
-
-static const choice<3> &jacobi_shapes() {
-  constexpr auto Q = EQUATION_JACOBI;
-  static const choice<3> made(
-      variant_of<shape<Q, 128, 36, 3, 4, 1>>("128x36"), /* 768 x 768: one tile an SM of a 132-SM device */
-      variant_of<shape<Q, 128, 32, 4, 4, 1>>("128x32"),
-      variant_of<shape<Q, 32, 8, 1, 4, 8>>("32x8")); /* thin launches and small grids: many blocks */
-  return made;
-}
-
-template <enum equation Q> static const choice<2> &shapes() {
-  static const choice<2> made(variant_of<shape<Q, 128, 36, 3, 5, 1>>("128x36"),
-                              variant_of<shape<Q, 32, 8, 1, 3, 4>>("32x8"));
-  return made;
-}
+/* 768 x 768 points are 132 tiles of 128 x 36, one an SM; 32 x 8 is for thin launches and small grids: many blocks. */
+template <enum equation Q>
+using large = star::by_operands<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
+                                star::shape<Q, 128, 36, 3, 5, 1>>;
+template <enum equation Q>
+using middle = star::by_operands<Q, star::shape<Q, 128, 32, 4, 4, 1>, large<Q>, large<Q>>;
+template <enum equation Q>
+using small = star::by_operands<Q, star::shape<Q, 32, 8, 1, 4, 8>, star::shape<Q, 32, 8, 1, 3, 4>,
+                                star::shape<Q, 32, 8, 1, 3, 4>>;
 
 } // namespace thread_scope
 
-extern "C" int jacobi_cuda_thread_scope(const kernel_args *args, void *stream) {
-  return thread_scope::jacobi_shapes().launch(args, stream);
-}
-extern "C" int heat_cuda_thread_scope(const kernel_args *args, void *stream) {
-  return thread_scope::shapes<EQUATION_HEAT>().launch(args, stream);
-}
-extern "C" int wave_cuda_thread_scope(const kernel_args *args, void *stream) {
-  return thread_scope::shapes<EQUATION_WAVE>().launch(args, stream);
-}
+STAR_LAUNCHER(thread_scope, thread_scope::large<Q>, thread_scope::middle<Q>, thread_scope::small<Q>)

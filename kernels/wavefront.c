@@ -141,10 +141,7 @@ static void wavefront_advance(const wavefront_args *a, const host_isa *isa, int 
   args.field.in = a->u[k & 1];
   args.field.out = a->u[!(k & 1)];
   if (k & 1) absorb_swap(&args);
-  if (args.width)
-    isa->share_layers(&args, share, ahead);
-  else
-    isa->share[a->equation](&args.field, share, ahead);
+  host_simd_share(isa, &args.field, args.width ? &args : NULL, share, ahead);
   if (a->sources.points) wavefront_inject(a, &args.field, k, share);
 }
 

@@ -3,6 +3,7 @@
 #   layering.sh   checks every #include of the tree, printing FILE:LINE and the reason for each violation; then checks
 #                 itself: it plants violations of every room's rules in a copy, and each must be found
 # A header of the same room is included by its name, one of another room as "room/name.h".
+# An equation is named in its row of kernels/equations.def and in its file alone.
 # Functions of one file (static, in .c) begin with a word of the file's name, so that a search finds them.
 set -euo pipefail
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -82,13 +83,21 @@ unprefixed() {
     }' {} +)
 }
 
+# Prints "FILE:LINE: ..." of every line of code below ROOT that names or compares an equation.
+naming() {
+  local names
+  names=$(sed -nE 's/^EQUATION\((\w+),.*/\1/p' "$1/kernels/equations.def" | paste -sd '|')
+  (cd "$1" && grep -rnE "EQUATION_($names)\b|\bequation (==|!=)" --include='*.[ch]' --include='*.cu' --include='*.cuh' \
+    src io config kernels | sed 's/$/ names an equation/')
+}
+
 check_tree() {
   local place header why bad=0 count=0
   while read -r place header; do
     count=$((count + 1))
     why=$(may_include "${place%:*}" "$header") || { echo "$place: includes ${header#?}: $why"; bad=1; }
   done < <(includes "$1")
-  why=$(unprefixed "$1")
+  why=$(unprefixed "$1"; naming "$1" || true)
   if [[ $why ]]; then echo "$why"; bad=1; fi
   if ((count < 20)); then
     echo "layering: only $count includes found below $1: nothing to check?"
@@ -113,8 +122,13 @@ self_test() {
   cp -r "$tree"/{src,kernels,io,config} "$copy"
   for plant in "${plants[@]}"; do printf '  #  include %s\n' "${plant#* }" >>"$copy/${plant%% *}"; done
   printf 'static int other_name(int a) { return a; }\n' >>"$copy/io/rows.c"
+  printf 'int a = EQUATION_WAVE;\n' >>"$copy/io/space.c"
+  printf 'int b = c->equation == 2;\n' >>"$copy/kernels/naive.cu"
   check_tree "$copy" >"$copy/output" || true
   grep -q "^io/rows.c:[0-9]*: other_name does not" "$copy/output" || { echo "layering: self-test: no prefix is missed"; return 1; }
+  for plant in io/space.c kernels/naive.cu; do
+    grep -q "^$plant:[0-9]*:.*names an equation" "$copy/output" || { echo "layering: self-test: an equation in $plant is missed"; return 1; }
+  done
   for plant in "${plants[@]}"; do
     file=${plant%% *}
     header=${plant#* } header=${header:1:-1}

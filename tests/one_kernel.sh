@@ -6,15 +6,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . jobs/setup.sh environment
 name=${1:?usage: tests/one_kernel.sh NAME [POINTS [BUILD]]} points=${2:-256} build=${3:-build/release}
 
-equations=$(sed -nE "s/^KERNEL\((\w+), (\w+), $name, .*/\1 \2/p" kernels/kernels.def | tr '[:upper:]' '[:lower:]')
-if [[ ! $equations ]]; then
+backend=$(sed -nE "s/^KERNEL\((\w+), $name, .*/\1/p" kernels/kernels.def | tr '[:upper:]' '[:lower:]')
+if [[ ! $backend ]]; then
   echo "one_kernel: kernels/kernels.def has no kernel $name" >&2
   exit 1
 fi
-backend=${equations##* }
+equations=$(sed -nE "s/^EQUATION\(\w+, (\w+), .*/\1/p" kernels/equations.def)
 if [[ $backend == cuda ]]; then on=cuda; fi
 "$build/tests/test_kernels" ${on-} "$name"
-while read -r equation _; do
+while read -r equation; do
   "$build/stencil" --benchmark 100 config/jacobi.ini "equation.type=$equation" "device.backend=$backend" \
     "device.kernel=$name" "grid.nx=$points" "grid.ny=$points" "grid.nz=$points" report.progress=off |
     sed -nE "s|^ +([0-9.e+-]+ Gpts/s.*)|$equation: \1|p"

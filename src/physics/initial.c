@@ -75,7 +75,7 @@ int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, er
   const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU */
   TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", rest, backend, &k, e));
   kernel_args half = *step;
-  half.center /= 2;
+  half.equation = rest, half.center /= 2;
   for (int r = 1; r <= RADIUS; r++) half.wx[r] /= 2, half.wy[r] /= 2, half.wz[r] /= 2;
   TRY(dev->table->launch(dev, STREAM_INTERIOR, k, &half, e));
   return dev->table->sync(dev, STREAM_INTERIOR, e);

@@ -198,7 +198,8 @@ static void physics_ghost_rules(const config *c, const slab *s, unsigned char ru
 }
 
 void physics_args(const physics *p, const config *c, const slab *s, kernel_args *a) {
-  *a = (kernel_args){.pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
+  *a = (kernel_args){
+      .equation = p->form, .pitch = s->pitch, .plane = s->plane, .nx = s->nx, .ny = s->ny, .nz = s->nz};
   for (int i = 0; i < EQUATION_MEDIA; i++) {
     double number;
     physics_medium(c, i, &number);

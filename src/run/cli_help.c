@@ -137,7 +137,9 @@ void cli_version(FILE *to) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
     const char *absent = k->host || k->cuda ? "" : " [not compiled in]";
-    fprintf(to, "  %s %s %-14s %s%s\n", equation_name(k->equation), backend_name(k->backend), k->name,
-            k->note, absent);
+    fprintf(to, "  %s %-14s %s", backend_name(k->backend), k->name, k->note);
+    for (int q = 0; q < EQUATION_COUNT; q++)
+      if (!(k->equations >> q & 1)) fprintf(to, ", not for %s", equation_name((enum equation)q));
+    fprintf(to, "%s\n", absent);
   }
 }

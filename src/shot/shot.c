@@ -82,7 +82,7 @@ static int shot_open_schedule(shot *s, error *e) {
   if (s->engine->config->schedule != SCHEDULE_PERSISTENT) return 0;
   error reason = {0};
   float *const fields[2] = {stepper_field(&s->stepper, 0), stepper_field(&s->stepper, 1)};
-  persistent_open(&s->persistent, &s->halo, &s->stepper.args, s->engine->physics.form, fields, &reason);
+  persistent_open(&s->persistent, &s->halo, &s->stepper.args, fields, &reason);
   if (reason.id == ERROR_TRANSPORT_REFUSED) return FAIL(e, SCHEDULE_IMPOSSIBLE, reason.text);
   if (reason.id && !e->id) *e = reason;
   s->stepper.persistent = &s->persistent;

@@ -25,12 +25,11 @@ static int persistent_find_neighbours(persistent *p, error *e) {
   return 0;
 }
 
-int persistent_open(persistent *p, halo *h, const kernel_args *constants, enum equation equation,
-                    float *const fields[2], error *e) {
+int persistent_open(persistent *p, halo *h, const kernel_args *constants, float *const fields[2], error *e) {
   const slab *s = h->slab;
   const double points = (double)s->nx * s->ny * slab_planes(s).most, steps = BATCH_POINTS / points;
   *p = (persistent){.halo = h,
-                    .args = {.constants = *constants, .fields = {fields[0], fields[1]}, .equation = equation},
+                    .args = {.constants = *constants, .fields = {fields[0], fields[1]}},
                     .batch = steps < 1           ? 1
                              : steps < BATCH_MAX ? (int)steps
                                                  : BATCH_MAX};

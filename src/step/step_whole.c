@@ -36,7 +36,6 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   wavefront_args args = w->cut;
   args.field = s->args;
   args.u[0] = stepper_field(s, s->current), args.u[1] = stepper_field(s, !s->current);
-  args.equation = s->kernel->equation;
   args.steps = steps;
   args.done = w->done, args.before = w->before;
   if (s->absorb) args.layers = s->absorb->args;

@@ -26,7 +26,7 @@ typedef struct tune_list {
 
 bool tune_candidate(const kernel *k, enum equation equation, enum backend backend) {
   const bool measured = !(k->flags & (KERNEL_WAVEFRONT | KERNEL_ORACLE));
-  return k->equation == equation && k->backend == backend && measured && (k->host || k->cuda);
+  return kernel_does(k, equation, backend) && measured && (k->host || k->cuda);
 }
 
 static tune_list tune_candidates(enum equation equation, enum backend backend) {

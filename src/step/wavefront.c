@@ -116,6 +116,6 @@ int wavefront_choose(wavefront *w, stepper *s, int most, run_log *log, error *e)
            remembered ? path : "");
   if (steps == 1) return 0;
   s->front = w;
-  TRY(kernel_find("wavefront", s->kernel->equation, BACKEND_HOST, &s->kernel, e));
+  TRY(kernel_find("wavefront", s->args.equation, BACKEND_HOST, &s->kernel, e));
   return wavefront_open(w, &s->args, steps, e);
 }

@@ -34,6 +34,7 @@ typedef struct work {
   void (*pass)(struct work *w, int part, const float *from, float *to);
   const slab *s;
   const kernel *k;
+  enum equation equation;
   bool medium;          /* a field, else one number */
   enum ghost_rule rule; /* of all faces */
   float *field[2], *media;
@@ -103,7 +104,8 @@ static kernel_args arguments(const work *w, const float *from, float *to) {
   a.medium[0] = w->medium ? w->media + first : NULL;
   a.scale[0] = 0.5f;
   a.nx = s->nx, a.ny = s->ny, a.nz = s->nz, a.z_end = s->nz;
-  a.center = w->k->equation == EQUATION_JACOBI ? 0.4f : -0.6f;
+  a.equation = w->equation;
+  a.center = equation_has(w->equation, GIVEN_WEIGHTS) ? 0.4f : -0.6f;
   for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 0.6 */
   for (int f = 0; f < FACE_COUNT; f++) a.ghosts[f] = (unsigned char)w->rule;
   return a;
@@ -194,7 +196,7 @@ static double measure_copies(work *w) {
 
 /* Bytes that must move for each point. */
 static int ideal_bytes(const work *w) {
-  return 8 + (w->k->equation == EQUATION_WAVE ? 4 : 0) + (w->medium ? 4 : 0);
+  return 4 * (1 + EQUATIONS[w->equation].levels + w->medium);
 }
 
 static void measure_kernel(work *w, double copy, double registers, bool medium) {
@@ -202,7 +204,7 @@ static void measure_kernel(work *w, double copy, double registers, bool medium) 
   w->medium = medium;
   double gpts = 1e-9 * points / measure(w, kernel_pass, kernel_pieces(w));
   int bytes = ideal_bytes(w);
-  printf("%-6s %-14s %-11s %8.4f Gpts/s  ", equation_name(w->k->equation), w->k->name, medium ? "medium" : "",
+  printf("%-6s %-14s %-11s %8.4f Gpts/s  ", equation_name(w->equation), w->k->name, medium ? "medium" : "",
          gpts);
   ceilings_print(gpts, copy, bytes, registers);
 }
@@ -219,7 +221,7 @@ static void measure_images(work *w, bool medium) {
       if (turn == 0 || seconds < best[rule]) best[rule] = seconds;
     }
   w->rule = GHOST_KEEP;
-  printf("%-6s %-14s %-11s", equation_name(w->k->equation), w->k->name, medium ? "medium" : "");
+  printf("%-6s %-14s %-11s", equation_name(w->equation), w->k->name, medium ? "medium" : "");
   for (int rule = GHOST_ODD; rule <= GHOST_WRAP; rule++)
     printf(" %s %+.1f %%", names[rule], 100 * (best[rule] / best[GHOST_KEEP] - 1));
   printf(" time for images at all faces\n");
@@ -229,10 +231,13 @@ static void measure_kernels(work *w, double copy, double registers) {
   for (int i = 0; i < kernel_table_size; i++) {
     w->k = &kernel_table[i];
     if (!w->k->host || w->k->flags & KERNEL_WAVEFRONT) continue; /* the same launch as simd */
-    measure_kernel(w, copy, registers, false);
-    if (strcmp(w->k->name, "simd") != 0) continue;
-    if (w->k->equation != EQUATION_JACOBI) measure_kernel(w, copy, registers, true);
-    measure_images(w, w->k->equation != EQUATION_JACOBI);
+    for (int q = 0; q < EQUATION_COUNT; q++) {
+      const bool media = EQUATIONS[w->equation = (enum equation)q].media > 0;
+      measure_kernel(w, copy, registers, false);
+      if (strcmp(w->k->name, "simd") != 0) continue;
+      if (media) measure_kernel(w, copy, registers, true);
+      measure_images(w, media);
+    }
   }
 }
 

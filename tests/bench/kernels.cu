@@ -22,8 +22,10 @@
 enum { ROUNDS = 7, SAMPLES = 5, THIN = 4 /* planes of a boundary launch */, THIN_REPEATS = 20 };
 /* Launches of a sample advance this many points, and are at least two: the host needs 5 to 20 us for the first one. */
 static const double SAMPLE_POINTS = 1e9;
-/* A point: u and, as fields, medium and u of the step before are read, u is written. */
-static const double IDEAL_BYTES[EQUATION_COUNT] = {8, 12, 16};
+/* Bytes a point: u and, as fields, media and u of the step before are read, u is written. */
+static double ideal_bytes(enum equation q) {
+  return sizeof(float) * (1 + EQUATIONS[q].levels + EQUATIONS[q].media);
+}
 
 struct bench {
   slab s;
@@ -39,6 +41,7 @@ struct bench {
 
 struct result {
   const kernel *k;
+  enum equation equation;
   bool supported;           /* by this device; else nothing below is set */
   unsigned long long wrong; /* floats whose bits differ from naive's */
   launch_info info;         /* of a launch of the whole slab */
@@ -87,12 +90,13 @@ template <class Work> static double seconds_of(const bench &b, int repeats, cons
 }
 
 /* Arguments with weights that all differ, so that swapped neighbours change the answer. */
-static kernel_args make_args(const bench &b, int z_begin, int z_end) {
+static kernel_args make_args(const bench &b, enum equation equation, int z_begin, int z_end) {
   kernel_args a = {};
   const size_t at = slab_offset(&b.s, 0, 0, 0);
   a.in = b.in + at;
   a.out = b.out + at;
-  a.medium[0] = b.medium + at;
+  a.equation = equation;
+  for (int i = 0; i < EQUATION_MEDIA; i++) a.medium[i] = b.medium + at;
   a.pitch = b.s.pitch;
   a.plane = b.s.plane;
   a.nx = b.s.nx;
@@ -115,10 +119,10 @@ static double points_of(const bench &b) {
 }
 
 /* Runs naive: what the kernels of this equation must give with these arguments. */
-static void expect(const bench &b, enum equation equation, kernel_args a) {
+static void expect(const bench &b, kernel_args a) {
   error e = {};
   const kernel *naive = NULL;
-  if (kernel_find("naive", equation, BACKEND_CUDA, &naive, &e)) {
+  if (kernel_find("naive", a.equation, BACKEND_CUDA, &naive, &e)) {
     fprintf(stderr, "bench_kernels: %s\n", e.text);
     exit(1);
   }
@@ -143,10 +147,10 @@ static unsigned long long differences(const bench &b, const kernel &k, const ker
 }
 
 /* The first launch: does the device support the kernel, are its bits right, what does a launch use? */
-static result first_look(const bench &b, const kernel &k) {
+static result first_look(const bench &b, const kernel &k, enum equation equation) {
   result r = {};
-  r.k = &k;
-  const kernel_args whole = make_args(b, 0, b.s.nz);
+  r.k = &k, r.equation = equation;
+  const kernel_args whole = make_args(b, equation, 0, b.s.nz);
   const cudaError_t status = (cudaError_t)k.cuda(&whole, b.stream);
   if (status == cudaErrorNotSupported) return r;
   CHECK(status);
@@ -159,9 +163,9 @@ static result first_look(const bench &b, const kernel &k) {
 }
 
 /* Boundary launch `n` of THIN_REPEATS. They are spread over the slab, so none finds its planes in the cache. */
-static kernel_args thin_args(const bench &b, int n) {
+static kernel_args thin_args(const bench &b, enum equation equation, int n) {
   const int planes = std::min<int>(THIN, b.s.nz), z = (b.s.nz - planes) * n / (THIN_REPEATS - 1);
-  return make_args(b, z, z + planes);
+  return make_args(b, equation, z, z + planes);
 }
 
 /* One round: GB/s of a copy, then every kernel. */
@@ -171,13 +175,13 @@ static double measure_round(const bench &b, std::vector<result> *results) {
     return cudaMemcpyAsync(b.out, b.in, bytes, cudaMemcpyDeviceToDevice, b.stream);
   };
   const double copy_gbs = 2e-9 * (double)bytes / seconds_of(b, b.repeats, copy);
-  const kernel_args whole = make_args(b, 0, b.s.nz);
   for (result &r : *results) {
     if (!r.supported) continue;
+    const kernel_args whole = make_args(b, r.equation, 0, b.s.nz);
     const auto launch = [&](const kernel_args &a) { return (cudaError_t)r.k->cuda(&a, b.stream); };
     r.gpts.push_back(1e-9 * points_of(b) / seconds_of(b, b.repeats, [&](int) { return launch(whole); }));
-    r.share.push_back(r.gpts.back() * IDEAL_BYTES[r.k->equation] / copy_gbs);
-    r.thin.push_back(seconds_of(b, THIN_REPEATS, [&](int n) { return launch(thin_args(b, n)); }));
+    r.share.push_back(r.gpts.back() * ideal_bytes(r.equation) / copy_gbs);
+    r.thin.push_back(seconds_of(b, THIN_REPEATS, [&](int n) { return launch(thin_args(b, r.equation, n)); }));
   }
   return copy_gbs;
 }
@@ -185,7 +189,7 @@ static double measure_round(const bench &b, std::vector<result> *results) {
 static void print_row(const result &r) {
   const launch_info &i = r.info;
   char shared[40];
-  printf("%-8s %-13s", equation_name(r.k->equation), r.k->name);
+  printf("%-8s %-13s", equation_name(r.equation), r.k->name);
   if (!r.supported) {
     printf(" not supported by this device\n");
     return;
@@ -218,7 +222,7 @@ static cJSON *to_json(const result &r) {
   cJSON *o = cJSON_CreateObject();
   const launch_info &i = r.info;
   cJSON_AddStringToObject(o, "kernel", r.k->name);
-  cJSON_AddStringToObject(o, "equation", equation_name(r.k->equation));
+  cJSON_AddStringToObject(o, "equation", equation_name(r.equation));
   cJSON_AddBoolToObject(o, "supported", r.supported);
   if (!r.supported) return o;
   cJSON_AddNumberToObject(o, "bits_that_differ", (double)r.wrong);
@@ -322,9 +326,13 @@ int main(int argc, char **argv) {
   open_bench(&b, size[0], size[1], size[2]);
   std::vector<result> results;
   for (int i = 0; i < kernel_table_size; i++) {
-    if (!kernel_table[i].cuda || (only && strcmp(only, kernel_table[i].name) != 0)) continue;
-    expect(b, kernel_table[i].equation, make_args(b, 0, b.s.nz));
-    results.push_back(first_look(b, kernel_table[i]));
+    const kernel &k = kernel_table[i];
+    if (!k.cuda || (only && strcmp(only, k.name) != 0)) continue;
+    for (int q = 0; q < EQUATION_COUNT; q++) {
+      if (!kernel_does(&k, (enum equation)q, BACKEND_CUDA)) continue;
+      expect(b, make_args(b, (enum equation)q, 0, b.s.nz));
+      results.push_back(first_look(b, k, (enum equation)q));
+    }
   }
   if (results.empty()) fprintf(stderr, "bench_kernels: no CUDA kernel is called %s\n", only);
   if (results.empty()) return 1;

@@ -865,7 +865,7 @@ def cuda(program):
     """Every CUDA kernel gives the host's bits, each in one of the ways below: test_kernels and test_step try the
     kernels in all sizes, with all rules, on several ranks, in one process; a run of the program takes seconds."""
     table = (SOURCE / "kernels/kernels.def").read_text()
-    kernels = re.findall(r"^KERNEL\(JACOBI, CUDA, (\w+)", table, re.MULTILINE)
+    kernels = re.findall(r"^KERNEL\(CUDA, (\w+)", table, re.MULTILINE)
     mirrors = {"boundary.x_lo": "dirichlet", "boundary.x_hi": "neumann"}
     periodic = {"boundary.x": "periodic", "boundary.y": "periodic"}
     grids = [((40, 64, 96), {}), ((37, 29, 45), {}), ((9, 130, 33), {}), ((40, 34, 96), mirrors), ((20, 34, 44), periodic),

@@ -1,7 +1,7 @@
 #include "step_harness.h"
 #include "tests/unit/ghost_rules.h"
 /* The oracle itself, without the device and its threads. */
-host_kernel jacobi_host_reference;
+host_kernel host_reference;
 
 float *step_initial(int nx, int ny, int nz) {
   size_t count = (size_t)nx * (size_t)ny * (size_t)nz;
@@ -9,6 +9,14 @@ float *step_initial(int nx, int ny, int nz) {
   uint64_t seed = 7;
   for (size_t i = 0; i < count; i++) field[i] = test_random(&seed);
   return field;
+}
+
+float *step_medium(int nx, int ny, int nz, int medium) {
+  const size_t count = (size_t)nx * (size_t)ny * (size_t)nz;
+  float *values = malloc(count * sizeof *values);
+  uint64_t seed = 1000 + (uint64_t)medium;
+  for (size_t i = 0; i < count; i++) values[i] = 0.1f * (1.5f + test_random(&seed));
+  return values;
 }
 
 kernel_args step_weights(void) {
@@ -25,7 +33,7 @@ kernel_args step_weights(void) {
 /* One slab that is the whole grid. */
 typedef struct whole {
   slab slab;
-  float *memory[2];
+  float *memory[2], *medium[EQUATION_MEDIA];
 } whole;
 
 static void wrap_z(whole *w, float *memory) {
@@ -46,15 +54,22 @@ static void copy_dense(const whole *w, float *memory, float *dense, bool in) {
 
 void step_expected(const kernel_args *weights, float *field, int nx, int ny, int nz, int steps, float ghost,
                    bool periodic_z) {
-  whole w;
+  whole w = {0};
   error e = {0};
   assert_ok(slab_init(&w.slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &e), &e);
   for (int i = 0; i < 2; i++) {
     w.memory[i] = aligned_alloc(128, slab_floats(&w.slab) * sizeof(float));
     for (size_t k = 0; k < slab_floats(&w.slab); k++) w.memory[i][k] = ghost;
   }
-  copy_dense(&w, w.memory[0], field, true);
+  for (int i = 0; i < 2; i++) copy_dense(&w, w.memory[i], field, true);
   kernel_args args = *weights;
+  for (int i = 0; i < EQUATIONS[args.equation].media; i++) {
+    float *dense = step_medium(nx, ny, nz, i);
+    w.medium[i] = aligned_alloc(128, slab_floats(&w.slab) * sizeof(float));
+    copy_dense(&w, w.medium[i], dense, true);
+    args.medium[i] = w.medium[i] + slab_offset(&w.slab, 0, 0, 0);
+    free(dense);
+  }
   args.pitch = w.slab.pitch, args.plane = w.slab.plane, args.nx = nx, args.ny = ny, args.nz = nz,
   args.z_begin = 0, args.z_end = nz;
   rules_apply(&w.slab, &args, w.memory[0]);
@@ -62,11 +77,12 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
     if (periodic_z) wrap_z(&w, w.memory[n & 1]);
     args.in = w.memory[n & 1] + slab_offset(&w.slab, 0, 0, 0);
     args.out = w.memory[!(n & 1)] + slab_offset(&w.slab, 0, 0, 0);
-    jacobi_host_reference(&args, 0, 1);
+    host_reference(&args, 0, 1);
   }
   copy_dense(&w, w.memory[steps & 1], field, false);
   free(w.memory[0]);
   free(w.memory[1]);
+  for (int i = 0; i < EQUATION_MEDIA; i++) free(w.medium[i]);
 }
 
 /* Takes the fields and opens the halo. */

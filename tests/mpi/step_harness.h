@@ -19,9 +19,12 @@ typedef struct step_run {
 /* Values of the whole initial field, the same on every rank. The caller frees it. */
 float *step_initial(int nx, int ny, int nz);
 
+/* Factors of a medium, likewise. */
+float *step_medium(int nx, int ny, int nz, int medium);
+
 /* The field after `steps` steps computed by plane-by-plane reference on one thread, replacing `field`
  * (dense). `ghost` is the value beyond the faces without a rule in `weights`; with periodic_z the z faces wrap
- * instead. */
+ * instead. With two time levels the field before the first is the same; media are step_medium's. */
 void step_expected(const kernel_args *weights, float *field, int nx, int ny, int nz, int steps, float ghost,
                    bool periodic_z);
 

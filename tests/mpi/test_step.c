@@ -35,10 +35,12 @@ static const unsigned char RULES_X[][2] = {{GHOST_KEEP, GHOST_KEEP}, {GHOST_ODD,
 static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 16}, {32, 7, 21}};
 
 /* Starts with what the rules ask of the first field. */
-static void set_rules_x(step_run *r, const unsigned char rules[2]) {
+static void set_rules(step_run *r, const unsigned char rules[FACE_COUNT]) {
   stepper *s = &r->stepper;
   error e = {0};
-  memcpy(s->args.ghosts, rules, 2);
+  memcpy(s->args.ghosts, rules, FACE_COUNT);
+  if (r->slab.lower != SLAB_NO_RANK) s->args.ghosts[FACE_Z_LO] = GHOST_KEEP;
+  if (r->slab.upper != SLAB_NO_RANK) s->args.ghosts[FACE_Z_HI] = GHOST_KEEP;
   kernel_args args = s->args;
   args.out = stepper_field(s, 0), args.z_begin = 0, args.z_end = r->slab.nz;
   assert_ok(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &e), &e);
@@ -46,33 +48,62 @@ static void set_rules_x(step_run *r, const unsigned char rules[2]) {
   assert_ok(halo_exchange(&r->halo, s->memory[0], HALO_UNTIMED, true, &e), &e);
 }
 
-/* A grid, the rules of its faces in x, and the whole field after some steps, computed once because that costs more than
- * the steps. */
+/* A grid, the rules of its faces, and the whole field after some steps, computed once because that costs more than the
+ * steps. */
 typedef struct step_problem {
   grid g;
-  const unsigned char *rules;
+  enum equation equation;
+  unsigned char rules[FACE_COUNT];
   int steps;
   float *expected; /* free() it */
 } step_problem;
 
-static step_problem new_problem(grid g, const unsigned char rules[2], int steps) {
+static void problem_expect(step_problem *p) {
+  const grid g = p->g;
   kernel_args weights = step_weights();
-  memcpy(weights.ghosts, rules, 2);
-  step_problem p = {g, rules, steps, step_initial(g.nx, g.ny, g.nz)};
-  step_expected(&weights, p.expected, g.nx, g.ny, g.nz, steps, 0.375f, false);
+  weights.equation = p->equation;
+  memcpy(weights.ghosts, p->rules, FACE_COUNT);
+  p->expected = step_initial(g.nx, g.ny, g.nz);
+  step_expected(&weights, p->expected, g.nx, g.ny, g.nz, p->steps, 0.375f, false);
+}
+
+static step_problem new_problem(grid g, const unsigned char rules[2], int steps) {
+  step_problem p = {.g = g, .rules = {rules[0], rules[1]}, .steps = steps};
+  problem_expect(&p);
   return p;
+}
+
+static void open_media(step_run *r, enum equation equation, float *media[EQUATION_MEDIA]) {
+  const slab *s = &r->slab;
+  const device_table *t = r->stepper.dev->table;
+  error e = {0};
+  r->stepper.args.equation = equation;
+  for (int i = 0; i < EQUATIONS[equation].media; i++) {
+    float *dense = step_medium(s->nx, s->ny, s->nz_global, i);
+    assert_ok(t->alloc(r->stepper.dev, (void **)&media[i], slab_floats(s) * sizeof(float), MEMORY_DEVICE, &e),
+              &e);
+    r->transfer.field = media[i];
+    assert_ok(
+        transfer_to_device(&r->transfer, 0, s->nz, dense + (size_t)s->z0 * (size_t)s->nx * (size_t)s->ny, &e),
+        &e);
+    r->stepper.args.medium[i] = media[i] + slab_offset(s, 0, 0, 0);
+    free(dense);
+  }
 }
 
 static void one_run(device *dev, const kernel *k, const step_problem *p, bool overlap, bool profile,
                     const way *w) {
   const grid g = p->g;
   const int steps = p->steps;
+  float *media[EQUATION_MEDIA] = {NULL};
   step_run r;
   error e = {0};
   assert_ok(slab_init(&r.slab, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, rank, ranks, &e), &e);
+  if (p->rules[FACE_Z_LO] == GHOST_WRAP) slab_wrap(&r.slab, false);
   step_run_open(&r, dev, k->name, w->transport, w->node_ranks, overlap, profile, 0.375f);
   if (w->mapped && ranks > 1) assert_non_null(strstr(r.halo.way, "mapped"));
-  set_rules_x(&r, p->rules);
+  open_media(&r, p->equation, media);
+  set_rules(&r, p->rules);
   while (r.stepper.step < steps) assert_ok(stepper_advance(&r.stepper, steps - r.stepper.step, &e), &e);
   assert_ok(stepper_sync(&r.stepper, &e), &e);
   assert_int_equal(r.stepper.step, steps);
@@ -84,6 +115,7 @@ static void one_run(device *dev, const kernel *k, const step_problem *p, bool ov
     if (ranks > 1) assert_true(r.stepper.phases.exchange > 0);
     if (ranks > 1 && !r.halo.on_device) assert_true(r.stepper.phases.to_host > 0);
   }
+  for (int i = 0; i < EQUATION_MEDIA; i++) assert_ok(dev->table->free(dev, media[i], MEMORY_DEVICE, &e), &e);
   step_run_close(&r);
 }
 
@@ -122,6 +154,20 @@ static void all_ways(device *dev) {
   free(thick.expected), free(large.expected);
 }
 
+/* Every equation, with fields of its media and each kind of face at all of them. */
+static void all_equations(device *dev, const kernel *k) {
+  for (int i = 0; i < EQUATION_COUNT * (GHOST_WRAP + 1); i++) {
+    const unsigned char rule = (unsigned char)(i % (GHOST_WRAP + 1));
+    step_problem p = {.g = GRIDS[5], .steps = 6};
+    memset(p.rules, rule, FACE_COUNT);
+    p.equation = (enum equation)(i / (GHOST_WRAP + 1));
+    if (!kernel_does(k, p.equation, dev->table->backend)) continue;
+    problem_expect(&p);
+    one_run(dev, k, &p, true, false, &REFERENCE);
+    free(p.expected);
+  }
+}
+
 static void all_runs(const char *backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2, .profile = true};
   device *dev;
@@ -129,8 +175,9 @@ static void all_runs(const char *backend) {
   assert_ok(device_open(backend, &options, &dev, &e), &e);
   for (int k = 0; k < kernel_table_size; k++) {
     const kernel *kern = &kernel_table[k];
-    if (kern->backend != dev->table->backend || kern->equation != EQUATION_JACOBI) continue;
+    if (!kernel_does(kern, EQUATION_JACOBI, dev->table->backend)) continue;
     if (strncmp(kern->name, "simd_", 5) == 0) continue; /* as simd where launches and rows are this small */
+    all_equations(dev, kern);
     for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i += EVERY) {
       const step_problem p = new_problem(GRIDS[i], RULES_X[0], 7 + (int)(i & 1));
       for (int mode = 0; mode < 4; mode++) one_run(dev, kern, &p, mode & 1, mode & 2, &REFERENCE);

@@ -101,6 +101,7 @@ static inline kernel_args piece_args(const world *w, const piece *p) {
   kernel_args args = p->args;
   args.in = p->field[w->current] + first;
   args.out = p->field[!w->current] + first;
+  args.equation = EQUATION_WAVE;
   if (p->medium) args.medium[0] = p->medium + first;
   return args;
 }

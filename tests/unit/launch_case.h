@@ -1,5 +1,5 @@
 /* One launch of a kernel with random inputs, and the answer of the reference. Own points and ghosts of the inputs are
- * random and everything else is NaN; outputs are NaN before, or for the wave equation random at own points. */
+ * random and everything else is NaN; outputs are NaN before, or with two time levels random at own points. */
 #ifndef STENCIL_LAUNCH_CASE_H
 #define STENCIL_LAUNCH_CASE_H
 
@@ -9,18 +9,17 @@
 #include "halo/slab.h"
 #include "kernels/kernel.h"
 
-host_kernel jacobi_host_reference, heat_host_reference, wave_host_reference;
-static host_kernel *const REFERENCE[EQUATION_COUNT] = {jacobi_host_reference, heat_host_reference,
-                                                       wave_host_reference};
+host_kernel host_reference;
 
 /* One launch: a slab, the range and weights in `args` (whose pointers are set for each run), fields and the
  * answer. */
 typedef struct launch_case {
   slab s;
   size_t floats;
-  float *in, *medium, *got;
+  float *in, *medium[EQUATION_MEDIA], *got;
   float *before[EQUATION_COUNT],
-      *expected[EQUATION_COUNT]; /* the output before and after; the wave reads it first */
+      *expected
+          [EQUATION_COUNT]; /* the output before and after; with two time levels a launch reads it first */
   kernel_args args;
 } launch_case;
 
@@ -33,15 +32,17 @@ static inline float *new_field(size_t floats) {
 
 /* Where the fields of a launch are, here or on a device. */
 typedef struct launch_fields {
-  float *in, *medium, *out;
+  float *in, *out, *const *medium;
 } launch_fields;
 
-static inline kernel_args with_fields(const launch_case *c, launch_fields f) {
+static inline kernel_args with_fields(const launch_case *c, enum equation equation, launch_fields f) {
   size_t first = slab_offset(&c->s, 0, 0, 0);
   kernel_args args = c->args;
   args.in = f.in + first;
   args.out = f.out + first;
-  if (args.medium[0]) args.medium[0] = f.medium + first;
+  args.equation = equation;
+  for (int i = 0; i < EQUATION_MEDIA; i++)
+    if (args.medium[i]) args.medium[i] = f.medium[i] + first;
   return args;
 }
 
@@ -62,9 +63,10 @@ static inline void set_args(launch_case *c, bool rules, int z_begin, int z_end, 
     c->args.wy[r] = test_random(random);
     c->args.wz[r] = test_random(random);
   }
-  c->args.scale[0] = test_random(random);
+  for (int i = 0; i < EQUATION_MEDIA; i++) c->args.scale[i] = test_random(random);
   if (rules) random_rules(&c->args, random);
-  c->args.medium[0] = (s->nx + s->ny + z_end) % 4 ? c->medium : NULL; /* else scale is the medium */
+  for (int i = 0; i < EQUATION_MEDIA; i++) /* else scale is the medium */
+    c->args.medium[i] = (s->nx + s->ny + z_end + i) % 4 ? c->medium[i] : NULL;
 }
 
 /* A case with random rules, or one whose ghosts keep their value. */
@@ -75,20 +77,20 @@ static inline void new_case_of(launch_case *c, bool rules, const int n[3], int z
   assert_int_equal(slab_init(&c->s, &shape, 0, 1, &e), 0);
   c->floats = slab_floats(&c->s);
   c->in = new_field(c->floats);
-  c->medium = new_field(c->floats);
+  for (int i = 0; i < EQUATION_MEDIA; i++) c->medium[i] = new_field(c->floats);
   c->got = new_field(c->floats);
   for (int z = -RADIUS; z < c->s.nz + RADIUS; z++)
     for (int y = -4; y < n[1] + 4; y++)
       for (int x = -4; x < n[0] + 4; x++) c->in[slab_offset(&c->s, z, y, x)] = test_random(random);
   set_args(c, rules, z_begin, z_end, random);
-  fill_own(c, c->medium, random);
+  for (int i = 0; i < EQUATION_MEDIA; i++) fill_own(c, c->medium[i], random);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     c->before[q] = new_field(c->floats);
-    if (q == EQUATION_WAVE) fill_own(c, c->before[q], random);
+    if (EQUATIONS[q].levels == 2) fill_own(c, c->before[q], random);
     c->expected[q] = new_field(c->floats);
     memcpy(c->expected[q], c->before[q], c->floats * sizeof(float));
-    kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->expected[q]});
-    REFERENCE[q](&args, 0, 1);
+    kernel_args args = with_fields(c, (enum equation)q, (launch_fields){c->in, c->expected[q], c->medium});
+    host_reference(&args, 0, 1);
   }
 }
 
@@ -99,7 +101,7 @@ static inline void new_case(launch_case *c, int nx, int ny, int nz, int z_begin,
 
 static inline void free_case(launch_case *c) {
   free(c->in);
-  free(c->medium);
+  for (int i = 0; i < EQUATION_MEDIA; i++) free(c->medium[i]);
   free(c->got);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     free(c->before[q]);

@@ -162,18 +162,19 @@ static void outcome_free(const outcome *o) {
   free(o->field), free(o->state);
 }
 
-static void check_outcome(const world *w, const piece *p, host_operation *run, int parts,
-                          const outcome *expected, const char *what) {
+static void check_outcome(const world *w, const piece *p, const host_isa *isa, enum host_form form, int parts,
+                          const outcome *expected) {
   outcome got = outcome_of(w, p);
-  for (int part = 0; part < parts; part++) run(&got.args, part, parts);
+  for (int part = 0; part < parts; part++)
+    host_simd_launch(isa, form, &got.args.field, &got.args, part, parts);
   assert_memory_equal(got.state, expected->state, absorb_bytes(&w->c, &p->s));
   for (int z = -RADIUS; z < p->s.nz + RADIUS; z++)
     for (int y = -RADIUS; y < p->s.ny + RADIUS; y++)
       for (int x = -RADIUS; x < p->s.nx + RADIUS; x++) {
         const size_t at = slab_offset(&p->s, z, y, x);
         if (memcmp(&got.field[at], &expected->field[at], sizeof(float)) != 0)
-          fail_msg("%s, %d x %d x %d points in %d parts: z %d y %d x %d: %a, not %a", what, p->s.nx, p->s.ny,
-                   p->s.nz, parts, z, y, x, (double)got.field[at], (double)expected->field[at]);
+          fail_msg("%s, %d x %d x %d points in %d parts: z %d y %d x %d: %a, not %a", isa->name, p->s.nx,
+                   p->s.ny, p->s.nz, parts, z, y, x, (double)got.field[at], (double)expected->field[at]);
       }
   outcome_free(&got);
 }
@@ -189,7 +190,7 @@ static void check_slab(const world *w, const piece *p, int parts) {
   operation_absorb.host(&expected.args, 0, 1);
   for (int i = 0; (isa = host_isa_get(i)); i++) {
     for (int form = 0; form < HOST_FORMS; form++)
-      check_outcome(w, p, isa->launch_layers[form], form == HOST_CACHED ? 1 : parts, &expected, isa->name);
+      check_outcome(w, p, isa, (enum host_form)form, form == HOST_CACHED ? 1 : parts, &expected);
   }
   outcome_free(&expected);
 }

@@ -12,11 +12,11 @@ static void run_instruction_sets(launch_case *c) {
   const host_isa *isa;
   for (int i = 0; (isa = host_isa_get(i)); i++) {
     for (int q = 0; q < EQUATION_COUNT; q++) {
-      host_kernel *launch = isa->launch[(c->s.ny + q) % 2 ? HOST_SIMD : HOST_COLUMNS][q];
+      const enum host_form form = (c->s.ny + q) % 2 ? HOST_SIMD : HOST_COLUMNS;
       int n = parts[(c->s.nx + c->s.ny + c->args.z_begin) % 4];
       memcpy(c->got, c->before[q], c->floats * sizeof(float));
-      kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->got});
-      for (int part = n - 1; part >= 0; part--) launch(&args, part, n);
+      kernel_args args = with_fields(c, (enum equation)q, (launch_fields){c->in, c->got, c->medium});
+      for (int part = n - 1; part >= 0; part--) host_simd_launch(isa, form, &args, NULL, part, n);
       check_case(c, (enum equation)q, isa->name);
     }
   }
@@ -29,8 +29,8 @@ static void run_shares(launch_case *c) {
   for (int i = 0; (isa = host_isa_get(i)); i++) {
     const enum equation q = (enum equation)((c->s.ny + c->args.z_begin) % EQUATION_COUNT);
     memcpy(c->got, c->before[q], c->floats * sizeof(float));
-    const kernel_args args = with_fields(c, (launch_fields){c->in, c->medium, c->got});
-    isa->share[q](&args, all, (host_ahead){{args.in, args.out, args.medium[0]}});
+    const kernel_args args = with_fields(c, q, (launch_fields){c->in, c->got, c->medium});
+    host_simd_share(isa, &args, NULL, all, (host_ahead){{args.in, args.out, args.medium[0]}});
     check_case(c, q, "share that asks");
   }
 }
@@ -38,6 +38,7 @@ static void run_shares(launch_case *c) {
 typedef struct test_device {
   device *dev;
   char name[32];
+  float *medium[EQUATION_MEDIA];
   launch_fields fields; /* device memory */
   size_t floats;
 } test_device;
@@ -48,15 +49,19 @@ static void test_device_open(test_device *d, const char *backend, int threads, s
   *d = (test_device){.floats = floats};
   assert_ok(device_open(backend, &options, &d->dev, &e), &e);
   snprintf(d->name, sizeof d->name, "%s, %d threads", backend, threads);
-  float **const all[] = {&d->fields.in, &d->fields.medium, &d->fields.out};
-  for (int i = 0; i < 3; i++)
-    assert_ok(d->dev->table->alloc(d->dev, (void **)all[i], floats * sizeof(float), MEMORY_DEVICE, &e), &e);
+  float **const all[] = {&d->fields.in, &d->fields.out};
+  for (int i = 0; i < 2 + EQUATION_MEDIA; i++)
+    assert_ok(d->dev->table->alloc(d->dev, (void **)(i < 2 ? all[i] : &d->medium[i - 2]),
+                                   floats * sizeof(float), MEMORY_DEVICE, &e),
+              &e);
+  d->fields.medium = d->medium;
 }
 
 static void test_device_close(test_device *d) {
   error e = {0};
-  float *const all[] = {d->fields.in, d->fields.medium, d->fields.out};
-  for (int i = 0; i < 3; i++) assert_ok(d->dev->table->free(d->dev, all[i], MEMORY_DEVICE, &e), &e);
+  float *const all[] = {d->fields.in, d->fields.out};
+  for (int i = 0; i < 2 + EQUATION_MEDIA; i++)
+    assert_ok(d->dev->table->free(d->dev, i < 2 ? all[i] : d->medium[i - 2], MEMORY_DEVICE, &e), &e);
   d->dev->table->close(d->dev);
 }
 
@@ -68,21 +73,21 @@ static void transfer(test_device *d, const launch_case *c, float *to, const floa
             &e);
 }
 
-static void run_kernel(test_device *d, launch_case *c, const kernel *k) {
+static void run_kernel(test_device *d, launch_case *c, const kernel *k, enum equation equation) {
   error e = {0};
   const device_table *t = d->dev->table;
   assert_true(c->floats <= d->floats);
-  kernel_args args = with_fields(c, d->fields);
+  kernel_args args = with_fields(c, equation, d->fields);
   transfer(d, c, d->fields.in, c->in, COPY_TO_DEVICE);
-  transfer(d, c, d->fields.medium, c->medium, COPY_TO_DEVICE);
-  transfer(d, c, d->fields.out, c->before[k->equation], COPY_TO_DEVICE);
+  for (int i = 0; i < EQUATION_MEDIA; i++) transfer(d, c, d->medium[i], c->medium[i], COPY_TO_DEVICE);
+  transfer(d, c, d->fields.out, c->before[equation], COPY_TO_DEVICE);
   if (t->launch(d->dev, STREAM_INTERIOR, k, &args, &e) == ERROR_KERNEL_UNSUPPORTED) return;
   assert_ok(e.id, &e);
   transfer(d, c, c->got, d->fields.out, COPY_TO_HOST);
   assert_ok(t->sync(d->dev, STREAM_INTERIOR, &e), &e);
   char who[128];
   snprintf(who, sizeof who, "kernel %s on %s", k->name, d->name);
-  check_case(c, k->equation, who);
+  check_case(c, equation, who);
 }
 
 static const char *only_kernel; /* the name of a kernel; NULL: all */
@@ -91,7 +96,8 @@ static void run_device(test_device *d, launch_case *c) {
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
     if (only_kernel && strcmp(k->name, only_kernel) != 0) continue;
-    if (k->backend == d->dev->table->backend && (k->host || k->cuda)) run_kernel(d, c, k);
+    for (int q = 0; q < EQUATION_COUNT && (k->host || k->cuda); q++)
+      if (kernel_does(k, (enum equation)q, d->dev->table->backend)) run_kernel(d, c, k, (enum equation)q);
   }
 }
 

@@ -110,12 +110,14 @@ static void measures_kernels_of_one_step(void **state) {
                {"wavefront", false}};
   for (int q = 0; q < EQUATION_COUNT; q++)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-      const enum equation equation = (enum equation)q, other = (enum equation)((q + 1) % EQUATION_COUNT);
+      const enum equation equation = (enum equation)q;
       const kernel *k;
       error e = {0};
       assert_int_equal(kernel_find(known[i].name, equation, BACKEND_HOST, &k, &e), 0);
       assert_int_equal(tune_candidate(k, equation, BACKEND_HOST), known[i].measured);
-      assert_false(tune_candidate(k, other, BACKEND_HOST));
+      kernel others = *k;
+      others.equations &= ~(1u << q);
+      assert_false(tune_candidate(&others, equation, BACKEND_HOST));
       assert_false(tune_candidate(k, equation, BACKEND_CUDA));
     }
 }

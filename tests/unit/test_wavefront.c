@@ -29,9 +29,9 @@ static void case_open(pass_case *p, enum equation equation, int steps, const int
     p->got[i] = copy_of(&p->c[i]);
     p->expected[i] = copy_of(&p->c[i]);
   }
-  const kernel_args field = with_fields(&p->c[0], (launch_fields){p->got[0], p->c[0].medium, p->got[1]});
-  p->args = (wavefront_args){
-      .field = field, .equation = equation, .steps = steps, .rows = 1 + random_below(random, 50)};
+  const kernel_args field =
+      with_fields(&p->c[0], equation, (launch_fields){p->got[0], p->got[1], p->c[0].medium});
+  p->args = (wavefront_args){.field = field, .steps = steps, .rows = 1 + random_below(random, 50)};
   unsigned char *rules = p->args.field.ghosts;
   for (int face = FACE_Z_LO; face < FACE_COUNT; face++)
     if (rules[face] == GHOST_WRAP) rules[face] = n[2] < 5 ? GHOST_KEEP : GHOST_EVEN;
@@ -55,7 +55,7 @@ static void expect(const pass_case *p, int from) {
     kernel_args f = p->args.field;
     f.in = p->expected[from ^ (k & 1)] + first;
     f.out = p->expected[!(from ^ (k & 1))] + first;
-    REFERENCE[p->args.equation](&f, 0, 1);
+    host_reference(&f, 0, 1);
   }
 }
 
@@ -69,7 +69,7 @@ static void check(pass_case *p, int i) {
   if (memcmp(p->got[i], p->expected[i], c->floats * sizeof(float)) == 0) return;
   while (memcmp(&p->got[i][at], &p->expected[i][at], sizeof(float)) == 0) at++;
   fail_msg("%s, %d steps, %d x %d x %d points, %d tiles of %d rows, %d chunks: float %zu is %a, expected %a",
-           equation_name(p->args.equation), p->args.steps, c->s.nx, c->s.ny, c->s.nz, p->args.tiles,
+           equation_name(p->args.field.equation), p->args.steps, c->s.nx, c->s.ny, c->s.nz, p->args.tiles,
            p->args.rows, p->args.chunks, at, (double)p->got[i][at], (double)p->expected[i][at]);
 }
 
