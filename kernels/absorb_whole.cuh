@@ -177,12 +177,15 @@ template <enum equation Q, int AXIS, int INWARD, bool PACKS, bool CROSSING> stru
     renew(t, ABSORB_BEYOND, before);
     star::load(zeta, w.operand(t, ZETA));
     star::load(out, w.operand(t, OUT));
-    star::load(medium, w.operand(t, MEDIUM));
+    if (f.medium[0])
+      star::load(medium, w.operand(t, MEDIUM));
+    else
+      medium[0] = medium[1] = medium[2] = medium[3] = f.scale[0];
     if (!CROSSING) look_up(along, t);
 #pragma unroll
     for (int n = 0; n < PACK; n++) {
       const float slope = absorb_slope(&s, psi[0][n], psi[1][n], psi[2][n], psi[3][n]);
-      const float m[EQUATION_MEDIA] = {f.medium[0] ? medium[n] : f.scale[0]}, u = w.u[RADIUS][n];
+      const float m[EQUATION_MEDIA] = {medium[n]}, u = w.u[RADIUS][n];
       zeta[n] =
           absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[RADIUS][n], PACK), slope, zeta[n]);
       out[n] =
