@@ -101,7 +101,7 @@ int wavefront_choose(wavefront *w, stepper *s, int most, run_log *log, error *e)
   char path[1024] = "", key[512], depth[64] = "", none[64] = "-";
   const int least = s->kernel->flags & KERNEL_WAVEFRONT ? 2 : 1;
   const bool cached = tune_cache_path(path);
-  tune_key(key, s, s->kernel->equation);
+  tune_key(key, s, s->args.equation);
   const size_t used = strlen(key);
   snprintf(key + used, sizeof key - used, ", passes of %s, %d at most", s->kernel->name, most);
   int steps = cached && tune_recall(path, key, depth, none) ? atoi(depth) : 0;
