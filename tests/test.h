@@ -18,6 +18,50 @@
     if ((call) != 0) fail_msg("%s: %s: %s", #call, error_name((e)->id), (e)->text);                          \
   } while (0)
 
+/* A test registers itself: TEST(name) {...}, or, with what a setup has made, TEST_OF(name, type *made) {...}.
+ * TEST_MAIN("group", setup, teardown) of the group runs those of the program, in the order of their lines. */
+enum { TESTS_MAX = 64 };
+static struct CMUnitTest tests[TESTS_MAX + 1]; /* cmocka leaves out those without a name */
+static int test_lines[TESTS_MAX];
+
+static inline void test_register(struct CMUnitTest test, int line) {
+  int i = 0;
+  while (tests[i].name) i++;
+  if (i == TESTS_MAX) abort();
+  for (; i > 0 && test_lines[i - 1] > line; i--) tests[i] = tests[i - 1], test_lines[i] = test_lines[i - 1];
+  tests[i] = test, test_lines[i] = line;
+}
+
+#define TEST_REGISTER(test_name, parameter, call)                                                            \
+  static void test_name(parameter);                                                                          \
+  static void test_name##_call(void **state) {                                                               \
+    (void)state;                                                                                             \
+    test_name(call);                                                                                         \
+  }                                                                                                          \
+  __attribute__((constructor)) static void test_name##_register(void) {                                      \
+    test_register((struct CMUnitTest){.name = #test_name, .test_func = test_name##_call}, __LINE__);         \
+  }                                                                                                          \
+  static void test_name(parameter)
+#define NO_STATE
+#define TEST(name)               TEST_REGISTER(name, void, NO_STATE)
+#define TEST_OF(name, parameter) TEST_REGISTER(name, parameter, *state)
+#define RUN_TESTS(group)         cmocka_run_group_tests_name(group, tests, NULL, NULL)
+#define TEST_MAIN(group, setup, teardown)                                                                    \
+  int main(void) {                                                                                           \
+    return cmocka_run_group_tests_name(group, tests, setup, teardown);                                       \
+  }
+
+/* Each test has a setup and a teardown of its own. */
+static inline void tests_each(CMFixtureFunction setup, CMFixtureFunction teardown) {
+  for (struct CMUnitTest *t = tests; t->name; t++) t->setup_func = setup, t->teardown_func = teardown;
+}
+
+#define TEST_MAIN_EACH(group, setup, teardown)                                                               \
+  int main(void) {                                                                                           \
+    tests_each(setup, teardown);                                                                             \
+    return RUN_TESTS(group);                                                                                 \
+  }
+
 /* xorshift64*: uniform in [-1, 1). */
 static inline float test_random(uint64_t *state) {
   *state ^= *state >> 12;

@@ -3,9 +3,8 @@
 #ifndef STENCIL_ABSORB_HARNESS_H
 #define STENCIL_ABSORB_HARNESS_H
 
-#include "test.h"
+#include "tests/backend_main.h"
 #include <math.h>
-#include <stdio.h>
 #include "physics/absorb.h"
 #include "physics/fd.h"
 #include "physics/physics.h"
@@ -50,8 +49,7 @@ typedef struct grid_field {
   float *values;
 } grid_field;
 
-static const char *backend = "host"; /* the device under test */
-static error E;                      /* set by the first failure, which also ends the test */
+static error E; /* set by the first failure, which also ends the test */
 
 static inline grid_field grid_new(int nx, int ny, int nz) {
   grid_field f = {nx, ny, nz, calloc((size_t)nx * (size_t)ny * (size_t)nz, sizeof(float))};
@@ -240,19 +238,6 @@ static inline void world_step(world *w, int steps) {
     w->current = !w->current;
   }
   world_sync(w);
-}
-
-/* test_NAME [cuda] */
-#define ABSORB_RUN(argc, argv, name, tests)                                                                  \
-  ((argc) > 1 && !select_backend((argv)[1]) ? 0 : cmocka_run_group_tests_name(name, tests, NULL, NULL))
-
-/* False where there is no such device, after saying so. */
-static inline bool select_backend(const char *name) {
-  char why[256];
-  backend = name;
-  if (strcmp(name, "cuda") != 0 || device_cuda_count(why) > 0) return true;
-  printf("no CUDA device, skipped: %s\n", why);
-  return false;
 }
 
 #endif

@@ -73,8 +73,7 @@ static void start_random(world *w, const char *on, const config *c, cutting cut)
   free(v.values), free(now.values), free(before.values);
 }
 
-static void bits_do_not_depend_on_the_cut(void **state) {
-  (void)state;
+TEST_OF(bits_do_not_depend_on_the_cut, const char *backend) {
   for (int mix = tried(0, LONG); mix < MIX_TRIED; mix++) {
     const config c = mixed_box(mix);
     const int steps = tried(mix < LONG ? STEPS : LONG_STEPS, 2);
@@ -100,8 +99,7 @@ static void bits_do_not_depend_on_the_cut(void **state) {
 
 /* A layer at a high face is the mirror image of one at a low face. Along z a kernel's order of sums is none.
  */
-static void layers_are_mirror_images(void **state) {
-  (void)state;
+TEST_OF(layers_are_mirror_images, const char *backend) {
   for (int axis = 0; axis < 2; axis++) {
     enum boundary_kind faces[2][FACE_COUNT] = {{N, N, N, N, N, N}, {N, N, N, N, N, N}};
     faces[0][2 * axis] = faces[1][2 * axis + 1] = A;
@@ -202,8 +200,7 @@ enum { MIX_FIRST = 1, MIX_LAST = 1, SLABS_MOST = 1 };
 enum { MIX_FIRST = 0, MIX_LAST = MIX_TRIED, SLABS_MOST = 3 };
 #endif
 
-static void kernels_add_what_points_get(void **state) {
-  (void)state;
+TEST(kernels_add_what_points_get) {
   for (int mix = MIX_FIRST; mix <= MIX_LAST; mix++)
     for (int slabs = 1; slabs <= SLABS_MOST; slabs++) {
       const config c =
@@ -244,8 +241,7 @@ static void move_state(world *w, const piece *p, int which, float *whole, copy_d
 }
 
 /* Saves the state of one partition as global arrays, loads it into another partition, and goes on. */
-static void state_moves_between_cuts(void **state) {
-  (void)state;
+TEST_OF(state_moves_between_cuts, const char *backend) {
   for (int from = 0; from < tried(CUT_COUNT, 1); from++) {
     const config c = mixed_box(from % 2);
     const int to = (from + 3) % CUT_COUNT;
@@ -282,8 +278,7 @@ static void state_moves_between_cuts(void **state) {
   }
 }
 
-static void memory_is_as_announced(void **state) {
-  (void)state;
+TEST_OF(memory_is_as_announced, const char *backend) {
   const enum boundary_kind none[FACE_COUNT] = {P, P, D, N, F, F};
   const device_options options = {.local_ranks = 1, .threads = 1};
   for (int i = 0; i <= MIX_COUNT; i++)
@@ -307,8 +302,7 @@ static void memory_is_as_announced(void **state) {
 }
 
 /* Each point of a layer along x has a term of its own, in whole packs as in the field. */
-static void terms_have_places_of_their_own(void **state) {
-  (void)state;
+TEST(terms_have_places_of_their_own) {
   for (int mix = 0; mix < MIX_COUNT; mix++) {
     const config c = mixed_box(mix);
     const absorb_axis x = {.lo = c.boundary[FACE_X_LO] == A ? c.boundary_width : 0,
@@ -330,10 +324,4 @@ static void terms_have_places_of_their_own(void **state) {
   }
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bits_do_not_depend_on_the_cut), cmocka_unit_test(layers_are_mirror_images),
-      cmocka_unit_test(kernels_add_what_points_get),   cmocka_unit_test(state_moves_between_cuts),
-      cmocka_unit_test(memory_is_as_announced),        cmocka_unit_test(terms_have_places_of_their_own)};
-  return ABSORB_RUN(argc, argv, "absorbing layers", tests);
-}
+BACKEND_MAIN

@@ -49,8 +49,7 @@ static void expect(uint64_t memory, uint64_t left, double cores) {
     assert_true(fabs(l.cores - cores) < 1e-12);
 }
 
-static void none(void **state) {
-  (void)state;
+TEST(none) {
   expect(UINT64_MAX, UINT64_MAX, INFINITY);
   put("proc/self/cgroup", "0::/\n");
   expect(UINT64_MAX, UINT64_MAX, INFINITY);
@@ -59,8 +58,7 @@ static void none(void **state) {
   expect(UINT64_MAX, UINT64_MAX, INFINITY);
 }
 
-static void version_2(void **state) {
-  (void)state;
+TEST(version_2) {
   put("proc/self/cgroup", "0::/system.slice/job_7/step_0\n");
   put("sys/fs/cgroup/system.slice/job_7/step_0/memory.max", "max\n");
   put("sys/fs/cgroup/system.slice/job_7/step_0/cpu.max", "max 100000\n");
@@ -77,8 +75,7 @@ static void version_2(void **state) {
   expect(6000000000, 0, 4.5);
 }
 
-static void version_1(void **state) {
-  (void)state;
+TEST(version_1) {
   put("proc/self/cgroup", "9:name=systemd:/\n6:cpuset,memory_not:/c\n5:no_memory:/c\n4:memory:/a/b\n3:cpu,cpuacct:/a\n0::/\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   put("sys/fs/cgroup/memory/memory.usage_in_bytes", "77\n");
@@ -95,8 +92,7 @@ static void version_1(void **state) {
 }
 
 /* The group's name is the one outside the container; the container's own files lie at the mount. */
-static void container(void **state) {
-  (void)state;
+TEST(container) {
   put("proc/self/cgroup", "2:memory:/docker/0123\n1:cpu:/docker/0123\n0::/docker/0123\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000\n");
   put("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n");
@@ -104,8 +100,7 @@ static void container(void **state) {
   expect(1000, 999, 2);
 }
 
-static void damaged(void **state) {
-  (void)state;
+TEST(damaged) {
   put("proc/self/cgroup", "\n::\n0\n4:memory\n4:memory:\n0::");
   put("sys/fs/cgroup/memory.max", "");
   put("sys/fs/cgroup/cpu.max", "100000 0\n");
@@ -113,11 +108,4 @@ static void damaged(void **state) {
   expect(UINT64_MAX, UINT64_MAX, INFINITY);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(none, fresh, clean),      cmocka_unit_test_setup_teardown(version_2, fresh, clean),
-      cmocka_unit_test_setup_teardown(version_1, fresh, clean), cmocka_unit_test_setup_teardown(container, fresh, clean),
-      cmocka_unit_test_setup_teardown(damaged, fresh, clean),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN_EACH("cgroup", fresh, clean)

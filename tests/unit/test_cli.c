@@ -30,8 +30,7 @@ typedef struct refused {
   const char *message;
 } refused;
 
-static void test_refused(void **state) {
-  (void)state;
+TEST(test_refused) {
   static const refused cases[] = {
       {{NULL},
        ERROR_USAGE_NO_CONFIG,
@@ -105,8 +104,7 @@ static cli expect_taken(const char *const words[], char *copy[ARGUMENTS + 2]) {
   return c;
 }
 
-static void test_plain(void **state) {
-  (void)state;
+TEST(test_plain) {
   char *copy[ARGUMENTS + 2];
   cli c = expect_taken((const char *const[]){"a.ini", NULL}, copy);
   assert_int_equal(c.action, CLI_RUN);
@@ -118,8 +116,7 @@ static void test_plain(void **state) {
 }
 
 /* Options may stand anywhere; the order of what is not an option stays. */
-static void test_all_options(void **state) {
-  (void)state;
+TEST(test_all_options) {
   static const char *const forms[2][ARGUMENTS + 1] = {
       {"a.ini", "--dry-run", "grid.nx=4", "--benchmark=1e2", "--report", "r.json", "grid.nx=5", "--quiet"},
       {"-nb", "100", "a.ini", "grid.nx=4", "--rep=r.json", "-q", "grid.nx=5"}};
@@ -138,8 +135,7 @@ static void test_all_options(void **state) {
   assert_true(expect_taken((const char *const[]){"-v", "a.ini", NULL}, copy).verbose);
 }
 
-static void test_help_and_version_need_no_config(void **state) {
-  (void)state;
+TEST(test_help_and_version_need_no_config) {
   char *copy[ARGUMENTS + 2];
   assert_int_equal(expect_taken((const char *const[]){"-h", NULL}, copy).action, CLI_HELP);
   assert_int_equal(expect_taken((const char *const[]){"a.ini", "--help", "--bogus", NULL}, copy).action,
@@ -176,8 +172,7 @@ static void expect_words(const char *text, const char *const words[], size_t cou
     if (!strstr(text, words[i])) fail_msg("'%s' is missing in\n%s", words[i], text);
 }
 
-static void test_help(void **state) {
-  (void)state;
+TEST(test_help) {
   static const char *const words[] = {"usage: mpirun -np N",
                                       "config.ini [section.key=value ...]",
                                       "-h, --help[=FORM] ",
@@ -216,8 +211,7 @@ static char *shipped(const char *name) {
   return text;
 }
 
-static void test_printed_files_are_up_to_date(void **state) {
-  (void)state;
+TEST(test_printed_files_are_up_to_date) {
   static const struct {
     enum help_form form;
     const char *name, *command;
@@ -235,8 +229,7 @@ static void test_printed_files_are_up_to_date(void **state) {
   }
 }
 
-static void test_examples_can_be_run(void **state) {
-  (void)state;
+TEST(test_examples_can_be_run) {
   for (int equation = 0; equation < EQUATION_COUNT; equation++) {
     char path[] = "/tmp/test_cli.XXXXXX", *text = printed(FORM_EXAMPLE + equation);
     const int file = mkstemp(path);
@@ -256,8 +249,7 @@ static void test_examples_can_be_run(void **state) {
   }
 }
 
-static void test_version(void **state) {
-  (void)state;
+TEST(test_version) {
   static const char *const words[] = {" (git ",
                                       "\nbuild: ",
                                       "\nC compiler: ",
@@ -280,16 +272,4 @@ static void test_version(void **state) {
   free(text);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_plain),
-      cmocka_unit_test(test_all_options),
-      cmocka_unit_test(test_help_and_version_need_no_config),
-      cmocka_unit_test(test_help),
-      cmocka_unit_test(test_version),
-      cmocka_unit_test(test_printed_files_are_up_to_date),
-      cmocka_unit_test(test_examples_can_be_run),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN("cli", NULL, NULL)

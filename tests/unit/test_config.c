@@ -1,8 +1,7 @@
 /* The configuration: every message about a single entry. */
 #include "config_harness.h"
 
-static void test_syntax(void **state) {
-  (void)state;
+TEST(test_syntax) {
   static const refused cases[] = {
       {"nx = 3\n", NULL, "t.ini:1: nx: comes before any [section]"},
       {"[grid]\nnx\n", NULL, "t.ini:2: expected [section] or key = value, got 'nx'"},
@@ -50,8 +49,7 @@ static void test_syntax(void **state) {
 #define POINTS_EXPECTED                                                                                      \
   "command line: [receivers] points: expected x y z, x y z, ..., at most 200 points, got "
 
-static void test_values(void **state) {
-  (void)state;
+TEST(test_values) {
   static const refused cases[] = {
       {"", NULL, "t.ini: [grid] nx: required, but missing"},
       {"[grid]\nnx = 1\nny = 1\nnz = 1\n", NULL, "t.ini: [time] steps: required, but missing"},
@@ -144,8 +142,7 @@ static void test_values(void **state) {
   run_refused(cases, COUNT(cases));
 }
 
-static void test_overrides_refused(void **state) {
-  (void)state;
+TEST(test_overrides_refused) {
   static const refused cases[] = {
       {BASE, "grid", "grid: expected section.key=value"},
       {BASE, "nx=3", "nx=3: expected section.key=value"},
@@ -195,8 +192,7 @@ static void expect_length(const char *before, int length, const char *message) {
   }
 }
 
-static void test_lengths(void **state) {
-  (void)state;
+TEST(test_lengths) {
   expect_length("[output]\npath = ", CONFIG_TEXT - 1 - 11, NULL);
   expect_length("[output]\npath = ", CONFIG_TEXT - 11, /* its checkpoints' path would be too long */
                 "t.ini:8: [output] path: the value is longer than 1012 characters");
@@ -220,8 +216,7 @@ static void test_lengths(void **state) {
 }
 
 /* Names so long that inih's own buffer, which is shorter than ours, would not reach the =; what a message quotes is cut. */
-static void test_long_names(void **state) {
-  (void)state;
+TEST(test_long_names) {
   char text[8192], message[1024];
   snprintf(text, sizeof text, BASE "[output]\n%04000d = 1", 0);
   snprintf(message, sizeof message,
@@ -242,8 +237,7 @@ static void test_long_names(void **state) {
   assert_int_equal(load(&(config){0}, text, NULL, &(error){0}), ERROR_CONFIG_KEY);
 }
 
-static void test_files(void **state) {
-  (void)state;
+TEST(test_files) {
   static const char binary[] = BASE "[output]\npath = a\0b\n";
   config c;
   error e = {0};
@@ -268,8 +262,7 @@ static void test_files(void **state) {
   assert_string_equal(e.text, message);
 }
 
-static void test_size(void **state) {
-  (void)state;
+TEST(test_size) {
   const char *most[] = {"grid.nx=2147483583", "grid.ny=2147483583", "grid.nz=2"};
   config c;
   error e = {0};
@@ -282,24 +275,11 @@ static void test_size(void **state) {
 }
 
 /* Runs last and finds messages that no test above provokes. test_config_rules tests the rules. */
-static void test_every_message_was_seen(void **state) {
-  (void)state;
+TEST(test_every_message_was_seen) {
   for (int id = 1; id < ERROR_COUNT; id++)
     if (strncmp(error_name(id), "CONFIG_", 7) == 0 && !is_rule(id) && !seen[id])
       fail_msg("no test provokes %s", error_name(id));
   assert_true(seen[ERROR_USAGE_OVERRIDE]);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_syntax),
-      cmocka_unit_test(test_values),
-      cmocka_unit_test(test_overrides_refused),
-      cmocka_unit_test(test_lengths),
-      cmocka_unit_test(test_long_names),
-      cmocka_unit_test(test_files),
-      cmocka_unit_test(test_size),
-      cmocka_unit_test(test_every_message_was_seen),
-  };
-  return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_MAIN("config", enter_folder, leave_folder)

@@ -145,8 +145,7 @@ static bool grow(growth *g, const config_key *k) {
   return keep(g, before);
 }
 
-static void test_round_trip(void **state) {
-  (void)state;
+TEST(test_round_trip) {
   static bool kept[200], shown[4][8];
   static growth g;
   for (int round = 0; round < 120; round++) {
@@ -172,8 +171,7 @@ static void test_round_trip(void **state) {
   assert_true(shown[3][EQUATION_WAVE] && !shown[3][EQUATION_HEAT]);
 }
 
-static void test_print_is_cut_like_snprintf(void **state) {
-  (void)state;
+TEST(test_print_is_cut_like_snprintf) {
   static char whole[16384];
   char part[100];
   config c = expect_taken(BASE, "initial.u=gaussian");
@@ -186,10 +184,4 @@ static void test_print_is_cut_like_snprintf(void **state) {
       whole, "\n[initial]\nu = gaussian\ncenter = 3.5 4 4.5\nwidth = 1\namplitude = 1\n\n[boundary]\n"));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),
-      cmocka_unit_test(test_print_is_cut_like_snprintf),
-  };
-  return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_MAIN("config_random", enter_folder, leave_folder)

@@ -5,8 +5,7 @@
 #include "config_same.h"
 
 /* As small as boundaries allow. */
-static void test_small_grids(void **state) {
-  (void)state;
+TEST(test_small_grids) {
   static const char small[] = "[grid]\nnx = 4\nny = 5\nnz = 6\n[time]\nsteps = 1\n[equation]\ntype = wave\n"
                               "[boundary]\nx = periodic\ny_lo = neumann\ny_hi = dirichlet\nz_lo = dirichlet\n"
                               "z_hi = absorbing\nwidth = 5\n";
@@ -24,8 +23,7 @@ static void test_small_grids(void **state) {
 }
 
 /* An axis of one point has no faces, no spacing and no outside; a 1D run has two of them. */
-static void test_axes_of_one_point(void **state) {
-  (void)state;
+TEST(test_axes_of_one_point) {
   static const refused cases[] = {
       {WAVE "[boundary]\nz = periodic\ny_lo = neumann\n", "grid.ny=1",
        "t.ini:15: [boundary] y_lo: only where ny > 1"},
@@ -60,8 +58,7 @@ static void test_axes_of_one_point(void **state) {
 }
 
 /* Along a periodic axis every place is inside. */
-static void test_positions_modulo_the_period(void **state) {
-  (void)state;
+TEST(test_positions_modulo_the_period) {
   config c = expect_taken(BASE "[boundary]\nx = periodic\nz = periodic\n",
                           "receivers.points=7.5 0 9.999, -1e9 8 1e12, 8 1 10");
   assert_int_equal(c.receiver_count, 3);
@@ -69,8 +66,7 @@ static void test_positions_modulo_the_period(void **state) {
 }
 
 /* Faces belong to the grid, also where rounding moves them: 7 * 0.7 < 4.9. */
-static void test_positions_on_faces(void **state) {
-  (void)state;
+TEST(test_positions_on_faces) {
   static const char sevenths[] = "[grid]\nnx = 4\nny = 31\nnz = 8\ndx = 0.1\ndy = 0.1\ndz = 0.7\n"
                                  "origin = 0 -0.3 0\n[time]\nsteps = 1\n";
   config c = expect_taken(sevenths, "receivers.points=0.3 2.7 4.9, 0 -0.3 0");
@@ -81,8 +77,7 @@ static void test_positions_on_faces(void **state) {
                  "where x is from 0 to 0.3");
 }
 
-static void test_report_over_inputs(void **state) {
-  (void)state;
+TEST(test_report_over_inputs) {
   static const char *const bases[] = {HEAT "[medium]\ndiffusivity = in.h5:/u\n",
                                       WAVE "[medium]\nvelocity = in.h5:/u\n",
                                       WAVE "[initial]\nu = in.h5:/a/u\n",
@@ -104,8 +99,7 @@ static void test_report_over_inputs(void **state) {
 }
 
 /* A report replaces what is there. */
-static void test_report_of_its_own(void **state) {
-  (void)state;
+TEST(test_report_of_its_own) {
   static const char *const taken[] = {"report.file=a/b.xdmf",         "report.file=a/b.hdf.series",
                                       "report.file=a/b.receivers.h5", "report.file=a/b.00000010.hdf",
                                       "report.file=c.00000010.h5",    "report.file=t.ini",
@@ -132,8 +126,7 @@ static void test_report_of_its_own(void **state) {
 #define JACOBI_ONLY(key) "command line: [jacobi] " key ": only with type = jacobi"
 
 /* Keys without effect in this configuration are accepted and named; their fields keep the default. */
-static void test_idle(void **state) {
-  (void)state;
+TEST(test_idle) {
   static const refused cases[] = {
       {BASE, "initial.width=3", "[initial] width"},
       {BASE "[initial]\nseed = 1\nu = gaussian\n", NULL, "[initial] seed"},
@@ -164,8 +157,7 @@ static void test_idle(void **state) {
                  "command line: [initial] width: expected a number > 0, got 'wide'");
 }
 
-static void test_only_with(void **state) {
-  (void)state;
+TEST(test_only_with) {
   static const refused cases[] = {
       {HEAT "[boundary]\nx_lo = absorbing\n", NULL,
        "t.ini:14: [boundary] x_lo = absorbing: only with type = wave"},
@@ -182,8 +174,7 @@ static void test_only_with(void **state) {
   run_refused(cases, COUNT(cases));
 }
 
-static void test_values_refused(void **state) {
-  (void)state;
+TEST(test_values_refused) {
   static const refused cases[] = {
       {WAVE, "equation.space_order=3",
        "command line: [equation] space_order: expected 2, 4, 6 or 8, got '3'"},
@@ -219,8 +210,7 @@ static void test_values_refused(void **state) {
   run_refused(cases, COUNT(cases));
 }
 
-static void test_boundaries_refused(void **state) {
-  (void)state;
+TEST(test_boundaries_refused) {
   static const refused cases[] = {
       {WAVE "[boundary]\nx_hi = periodic\n", NULL,
        "t.ini:14: [boundary] x_hi = periodic: x_lo is fixed, but either both faces of an axis are "
@@ -248,8 +238,7 @@ static void test_boundaries_refused(void **state) {
   assert_int_equal(c.boundary_width, 32);
 }
 
-static void test_outside(void **state) {
-  (void)state;
+TEST(test_outside) {
   static const refused cases[] = {
       {SOURCE, "source.3.position=530.1 0 7",
        SOURCE_3 "position: 530.1 0 7 is outside the grid, where x is from -100 to 530"},
@@ -269,8 +258,7 @@ static void test_outside(void **state) {
 }
 
 /* An empty value is as if the key had not been given, there or on an earlier line. */
-static void test_cleared(void **state) {
-  (void)state;
+TEST(test_cleared) {
   config plain = expect_taken(WAVE, NULL), c;
   for (const config_key *k = config_keys; k < config_keys + config_key_count; k++) {
     char override[64];
@@ -294,21 +282,9 @@ static void test_cleared(void **state) {
 }
 
 /* Runs last: a rule that no test above provokes is untested. */
-static void test_every_rule_was_seen(void **state) {
-  (void)state;
+TEST(test_every_rule_was_seen) {
   for (int id = 1; id < ERROR_COUNT; id++)
     if (is_rule(id) && !seen[id]) fail_msg("no test provokes %s", error_name(id));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_grids),         cmocka_unit_test(test_positions_on_faces),
-      cmocka_unit_test(test_axes_of_one_point),   cmocka_unit_test(test_positions_modulo_the_period),
-      cmocka_unit_test(test_report_of_its_own),   cmocka_unit_test(test_idle),
-      cmocka_unit_test(test_only_with),           cmocka_unit_test(test_values_refused),
-      cmocka_unit_test(test_boundaries_refused),  cmocka_unit_test(test_outside),
-      cmocka_unit_test(test_report_over_inputs),  cmocka_unit_test(test_cleared),
-      cmocka_unit_test(test_every_rule_was_seen),
-  };
-  return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_MAIN("config_rules", enter_folder, leave_folder)

@@ -1,8 +1,7 @@
 /* The configuration: values, defaults and precedence. */
 #include "config_harness.h"
 
-static void test_defaults(void **state) {
-  (void)state;
+TEST(test_defaults) {
   config c = expect_taken(BASE, NULL);
   assert_string_equal(c.file, path);
   assert_int_equal(c.nx, 8);
@@ -27,8 +26,7 @@ static void test_defaults(void **state) {
   assert_int_equal(c.histogram, 0);
 }
 
-static void test_values_taken(void **state) {
-  (void)state;
+TEST(test_values_taken) {
   config c =
       expect_taken(BASE "[jacobi]\nz = -1 2.5 +.5 3e-2\n[initial]\nu = in put.h5:/a/b#c;d ; not part of it\n"
                         "[output]\ncompress: 9\nevery=1.5e3\n[parallel]\noverlap = no\nschedule = steps\n"
@@ -48,8 +46,7 @@ static void test_values_taken(void **state) {
   assert_true(c.initial_number == -0.25);
 }
 
-static void test_gaussian_defaults(void **state) {
-  (void)state;
+TEST(test_gaussian_defaults) {
   config c = expect_taken(BASE "[initial]\nu = gaussian\n[grid]\norigin = 1 -2 5\ndx = 20\ndy = 0.5\n", NULL);
   assert_true(c.gaussian_center[0] == 1 + 70 && c.gaussian_center[1] == -2 + 2 &&
               c.gaussian_center[2] == 5 + 4.5);
@@ -59,8 +56,7 @@ static void test_gaussian_defaults(void **state) {
   assert_true(c.gaussian_width == 100);
 }
 
-static void test_overrides_replace(void **state) {
-  (void)state;
+TEST(test_overrides_replace) {
   const char *overrides[] = {"grid.nx=20", "output.path=a.b=c", "grid.nx=30", "output.path= x y "};
   config c;
   error e = {0};
@@ -74,8 +70,7 @@ static void test_overrides_replace(void **state) {
 }
 
 /* Keys act in the order of the table: wider ones first. */
-static void test_boundary_keys(void **state) {
-  (void)state;
+TEST(test_boundary_keys) {
   static const char *const faces[] = {"x_lo", "x_hi", "y_lo", "y_hi", "z_lo", "z_hi"};
   int named = 0;
   for (const config_key *k = config_keys; k < config_keys + config_key_count; k++) {
@@ -94,8 +89,7 @@ static void test_boundary_keys(void **state) {
   assert_true(c.boundary_value == -3);
 }
 
-static void test_wave_defaults(void **state) {
-  (void)state;
+TEST(test_wave_defaults) {
   config c = expect_taken(WAVE, NULL);
   assert_int_equal(c.equation, EQUATION_WAVE);
   assert_int_equal(c.space_order, 8);
@@ -110,8 +104,7 @@ static void test_wave_defaults(void **state) {
   assert_true(c.media[MEDIUM_DIFFUSIVITY].number == 1 && !c.media[MEDIUM_DIFFUSIVITY].file[0]);
 }
 
-static void test_heat_and_wave_values(void **state) {
-  (void)state;
+TEST(test_heat_and_wave_values) {
   config c = expect_taken(GRID "[time]\nend_time = 2.5e-3\ndt = 1e-4\ncfl = 3\nallow_unstable = yes\n"
                                "[equation]\ntype = wave\nspace_order = 4\n[medium]\nvelocity = m.h5:/a/v\n"
                                "[initial]\nprevious = p q.h5:/u\n",
@@ -130,8 +123,7 @@ static void test_heat_and_wave_values(void **state) {
 }
 
 /* The most specific key wins, in whatever order they stand. */
-static void test_boundaries_taken(void **state) {
-  (void)state;
+TEST(test_boundaries_taken) {
   config c = expect_taken(WAVE "[boundary]\nx_lo = dirichlet\nz_hi = neumann\nall = absorbing\nx = fixed\n"
                                "y = periodic\nwidth = 9\nvalue = 2\n",
                           NULL);
@@ -149,8 +141,7 @@ static void test_boundaries_taken(void **state) {
   assert_int_equal(c.boundary[FACE_X_LO], BOUNDARY_FIXED);
 }
 
-static void test_sources(void **state) {
-  (void)state;
+TEST(test_sources) {
   config c =
       expect_taken(WAVE "[source.10]\nposition = -100 0 7\nf0 = 25\n" /* the wavelet's default */
                         "[source.2147483647]\nposition = 530 320 137\nwavelet = sig.h5:/s\namplitude = -3\n"
@@ -173,8 +164,7 @@ static void test_sources(void **state) {
 }
 
 /* Many sources, in no order, come out in order. */
-static void test_many_sources(void **state) {
-  (void)state;
+TEST(test_many_sources) {
   enum { MANY = 2000, STRIDE = 777 }; /* coprime: every number once */
   static char text[MANY * 80 + sizeof WAVE];
   size_t length = (size_t)sprintf(text, "%s", WAVE);
@@ -198,8 +188,7 @@ static void expect_position(const config *c, int i, double x, double y, double z
   if (p[0] != x || p[1] != y || p[2] != z) fail_msg("receiver %d at %g %g %g", i, p[0], p[1], p[2]);
 }
 
-static void test_receivers(void **state) {
-  (void)state;
+TEST(test_receivers) {
   config c = expect_taken(BASE, "receivers.points=1 2 3, 0 0 0 ,\t7 8 9");
   assert_int_equal(c.receivers, RECEIVERS_POINTS);
   assert_int_equal(c.receiver_count, 3);
@@ -229,11 +218,10 @@ static void test_receivers(void **state) {
   assert_true(c.receiver_count == 0 && !c.receiver_positions);
 }
 
-static void test_shipped_examples(void **state) {
-  (void)state;
-  static const char *const examples[] = {SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
-                                         SHIPPED "/config/heat.ini", SHIPPED "/config/wave.ini",
-                                         SHIPPED "/config/shot.ini"};
+TEST(test_shipped_examples) {
+  static const char *const examples[] = {
+      SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
+      SHIPPED "/config/heat.ini", SHIPPED "/config/wave.ini", SHIPPED "/config/shot.ini"};
   for (int i = 0; i < COUNT(examples); i++) {
     config c;
     error e = {0};
@@ -242,20 +230,4 @@ static void test_shipped_examples(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_defaults),
-      cmocka_unit_test(test_values_taken),
-      cmocka_unit_test(test_gaussian_defaults),
-      cmocka_unit_test(test_overrides_replace),
-      cmocka_unit_test(test_boundary_keys),
-      cmocka_unit_test(test_wave_defaults),
-      cmocka_unit_test(test_heat_and_wave_values),
-      cmocka_unit_test(test_boundaries_taken),
-      cmocka_unit_test(test_sources),
-      cmocka_unit_test(test_many_sources),
-      cmocka_unit_test(test_receivers),
-      cmocka_unit_test(test_shipped_examples),
-  };
-  return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_MAIN("config_values", enter_folder, leave_folder)

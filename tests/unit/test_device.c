@@ -1,10 +1,9 @@
 /* The rules of device.h, the same tests on every backend this machine has. On the host device a kernel that
  * sleeps makes one stream late, so that a broken rule shows every time and not once in a while. */
-#include "test.h"
+#include "tests/backend_main.h"
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
-#include "device/device.h"
 #include "kernels/statistics.h"
 
 enum {
@@ -76,8 +75,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-static void fresh_memory_is_nan_and_aligned(void **state) {
-  fixture *f = *state;
+TEST_OF(fresh_memory_is_nan_and_aligned, fixture *f) {
   assert_int_equal((uintptr_t)f->a % 256, 0);
   assert_int_equal((uintptr_t)f->b % 256, 0);
   copy(f, STREAM_BOUNDARY, f->back, f->a, COPY_TO_HOST);
@@ -85,8 +83,7 @@ static void fresh_memory_is_nan_and_aligned(void **state) {
   for (int i = 0; i < COUNT; i++) assert_true(isnan(f->back[i]));
 }
 
-static void memory_is_counted(void **state) {
-  fixture *f = *state;
+TEST_OF(memory_is_counted, fixture *f) {
   void *more;
   size_t before = f->dev->bytes;
   assert_true(before >= 2 * COUNT * sizeof(float));
@@ -97,8 +94,7 @@ static void memory_is_counted(void **state) {
   assert_int_equal(f->dev->peak_bytes, before + (1 << 20));
 }
 
-static void too_much_memory_is_an_error(void **state) {
-  fixture *f = *state;
+TEST_OF(too_much_memory_is_an_error, fixture *f) {
   void *memory = NULL;
   error e = {0};
   assert_int_equal(f->dev->table->alloc(f->dev, &memory, (size_t)1 << 60, MEMORY_DEVICE, &e),
@@ -106,8 +102,7 @@ static void too_much_memory_is_an_error(void **state) {
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_DEVICE);
 }
 
-static void a_stream_is_a_fifo(void **state) {
-  fixture *f = *state;
+TEST_OF(a_stream_is_a_fifo, fixture *f) {
   memset(f->back, 0, COUNT * sizeof(float));
   delay(f, STREAM_BOUNDARY);
   copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
@@ -118,8 +113,7 @@ static void a_stream_is_a_fifo(void **state) {
 }
 
 /* More pushes than a queue holds are neither lost nor block for ever. */
-static void many_small_operations(void **state) {
-  fixture *f = *state;
+TEST_OF(many_small_operations, fixture *f) {
   for (int i = 0; i < 5000; i++)
     assert_ok(f->dev->table->copy(f->dev, STREAM_INTERIOR,
                                   &(copy_args){f->a + i, f->host + i, sizeof(float), COPY_TO_DEVICE}, &E),
@@ -130,8 +124,7 @@ static void many_small_operations(void **state) {
   assert_memory_equal(f->back, f->host, 5000 * sizeof(float));
 }
 
-static void an_event_orders_two_streams(void **state) {
-  fixture *f = *state;
+TEST_OF(an_event_orders_two_streams, fixture *f) {
   const device_table *t = f->dev->table;
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
@@ -142,8 +135,7 @@ static void an_event_orders_two_streams(void **state) {
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
 }
 
-static void streams_are_independent(void **state) {
-  fixture *f = *state;
+TEST_OF(streams_are_independent, fixture *f) {
   if (f->dev->table->backend != BACKEND_HOST) skip();
   uint32_t gate = 0;
   assert_ok(f->dev->table->peer->await(f->dev, STREAM_INTERIOR, &gate, 1, &E), &E);
@@ -155,8 +147,7 @@ static void streams_are_independent(void **state) {
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
 }
 
-static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
-  fixture *f = *state;
+TEST_OF(waiting_for_an_unrecorded_event_is_a_no_op, fixture *f) {
   assert_ok(f->dev->table->wait(f->dev, STREAM_BOUNDARY, f->events[7], &E), &E);
   assert_ok(f->dev->table->sync_event(f->dev, f->events[7], &E), &E);
   sync(f, STREAM_BOUNDARY);
@@ -164,8 +155,7 @@ static void waiting_for_an_unrecorded_event_is_a_no_op(void **state) {
 
 /* wait captures the latest record at the time of the call; a later record must not delay it. The recorded stream itself
  * waits for the waiting one, so the wrong rule would hang until the test's time-out. */
-static void wait_captures_the_record_at_call_time(void **state) {
-  fixture *f = *state;
+TEST_OF(wait_captures_the_record_at_call_time, fixture *f) {
   const device_table *t = f->dev->table;
   assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[1], &E), &E);
   assert_ok(t->wait(f->dev, STREAM_BOUNDARY, f->events[1], &E), &E);
@@ -176,8 +166,7 @@ static void wait_captures_the_record_at_call_time(void **state) {
   sync(f, STREAM_INTERIOR);
 }
 
-static void events_measure_time(void **state) {
-  fixture *f = *state;
+TEST_OF(events_measure_time, fixture *f) {
   const device_table *t = f->dev->table;
   double seconds = -1;
   assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[4], &E), &E);
@@ -191,8 +180,7 @@ static void events_measure_time(void **state) {
   assert_int_not_equal(t->seconds(f->dev, f->events[4], f->events[0], &seconds, &e), 0);
 }
 
-static void sync_event_waits(void **state) {
-  fixture *f = *state;
+TEST_OF(sync_event_waits, fixture *f) {
   memset(f->back, 0, COUNT * sizeof(float));
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
   delay(f, STREAM_INTERIOR);
@@ -213,8 +201,7 @@ static statistics_args statistics_of(fixture *f) {
 }
 
 /* Like all work, measuring waits for what the stream holds, and nothing waits for it before sync. */
-static void statistics_are_in_stream_order(void **state) {
-  fixture *f = *state;
+TEST_OF(statistics_are_in_stream_order, fixture *f) {
   statistics_args args = statistics_of(f);
   const partial_statistics *planes = (void *)(f->back + 2048);
   const bad_point *bad = (void *)f->back;
@@ -236,8 +223,7 @@ static void statistics_are_in_stream_order(void **state) {
   }
 }
 
-static void a_histogram_is_in_stream_order(void **state) {
-  fixture *f = *state;
+TEST_OF(a_histogram_is_in_stream_order, fixture *f) {
   const histogram_args args = {.field = {f->a + FIELD, PITCH, PLANE, NX, NY, NZ},
                                .low = -1,
                                .scale = 8,
@@ -255,21 +241,7 @@ static void a_histogram_is_in_stream_order(void **state) {
   assert_memory_equal(f->back, expected, sizeof expected);
 }
 
-/* Must be the last: a CUDA context does not recover. */
-static void a_failure_is_sticky(void **state) {
-  fixture *f = *state;
-  error e = {0};
-  if (!f->dev->table->copy(f->dev, STREAM_BOUNDARY, &(copy_args){NULL, f->host, 64, COPY_TO_DEVICE}, &e)) {
-    assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);
-    e = (error){0};
-    assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);
-  }
-  assert_int_equal(e.id, ERROR_DEVICE_FAILED);
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_DEVICE);
-}
-
-static void unknown_backend(void **state) {
-  (void)state;
+TEST(unknown_backend) {
   const device_options options = {.local_ranks = 1, .threads = 1};
   device *dev;
   error e = {0};
@@ -277,8 +249,7 @@ static void unknown_backend(void **state) {
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
 }
 
-static void no_cuda_says_why(void **state) {
-  (void)state;
+TEST(no_cuda_says_why) {
   char why[256] = "";
   if (device_cuda_count(why) > 0) skip();
   const device_options options = {.local_ranks = 1, .threads = 1};
@@ -292,30 +263,19 @@ static void no_cuda_says_why(void **state) {
   dev->table->close(dev);
 }
 
-#define ON(backend, test) cmocka_unit_test_prestate_setup_teardown(test, setup, teardown, backend)
-#define RULES(backend)                                                                                       \
-  ON(backend, fresh_memory_is_nan_and_aligned), ON(backend, memory_is_counted),                              \
-      ON(backend, too_much_memory_is_an_error), ON(backend, a_stream_is_a_fifo),                             \
-      ON(backend, many_small_operations), ON(backend, an_event_orders_two_streams),                          \
-      ON(backend, streams_are_independent), ON(backend, waiting_for_an_unrecorded_event_is_a_no_op),         \
-      ON(backend, wait_captures_the_record_at_call_time), ON(backend, events_measure_time),                  \
-      ON(backend, sync_event_waits), ON(backend, statistics_are_in_stream_order),                            \
-      ON(backend, a_histogram_is_in_stream_order), ON(backend, a_failure_is_sticky)
-
-/* test_device [host | cuda]: without an argument, both. */
-int main(int argc, char **argv) {
-  const struct CMUnitTest host[] = {RULES("host"), cmocka_unit_test(unknown_backend),
-                                    cmocka_unit_test(no_cuda_says_why)};
-  const struct CMUnitTest cuda[] = {RULES("cuda")};
-  char why[256];
-  int failed = 0;
-  if (argc < 2 || strcmp(argv[1], "host") == 0)
-    failed += cmocka_run_group_tests_name("device host", host, NULL, NULL);
-  if (argc < 2 || strcmp(argv[1], "cuda") == 0) {
-    if (device_cuda_count(why) > 0)
-      failed += cmocka_run_group_tests_name("device cuda", cuda, NULL, NULL);
-    else
-      printf("no CUDA device, skipped: %s\n", why);
+/* Must be the last: a CUDA context does not recover. */
+TEST_OF(a_failure_is_sticky, fixture *f) {
+  error e = {0};
+  if (!f->dev->table->copy(f->dev, STREAM_BOUNDARY, &(copy_args){NULL, f->host, 64, COPY_TO_DEVICE}, &e)) {
+    assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);
+    e = (error){0};
+    assert_int_equal(f->dev->table->sync(f->dev, STREAM_BOUNDARY, &e), ERROR_DEVICE_FAILED);
   }
-  return failed;
+  assert_int_equal(e.id, ERROR_DEVICE_FAILED);
+  assert_int_equal(error_exit_code(e.id), EXIT_CODE_DEVICE);
+}
+
+int main(int argc, char **argv) {
+  tests_each(setup, teardown);
+  return backend_run(argc, argv);
 }

@@ -1,13 +1,8 @@
 /* Finite-difference weights, stability sums and phase velocities. */
 #include "physics/fd.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
+#include "test.h"
 
 /* The second derivative of x^p at 0 is 2 for p = 2 and 0 otherwise: exact up to p = order + 1, and not beyond. */
 static double derivative_of_power(const double w[5], int p) {
@@ -16,8 +11,7 @@ static double derivative_of_power(const double w[5], int p) {
   return sum;
 }
 
-static void weights_are_exact_for_polynomials(void **state) {
-  (void)state;
+TEST(weights_are_exact_for_polynomials) {
   for (int order = 2; order <= 8; order += 2) {
     double w[5];
     fd_weights(order, w);
@@ -29,8 +23,7 @@ static void weights_are_exact_for_polynomials(void **state) {
 }
 
 /* The shortest wave of the grid, +1 -1 +1 ..., is the eigenvector of the largest eigenvalue. */
-static void sum_is_the_largest_eigenvalue(void **state) {
-  (void)state;
+TEST(sum_is_the_largest_eigenvalue) {
   const double spacing[3] = {2, 0.5, 1.25};
   for (int order = 2; order <= 8; order += 2) {
     double w[5], largest = 0;
@@ -46,8 +39,7 @@ static void sum_is_the_largest_eigenvalue(void **state) {
 }
 
 /* Measured: the frequency at which a standing wave of the time-discrete equation swings. */
-static void phase_velocity_is_that_of_leapfrog(void **state) {
-  (void)state;
+TEST(phase_velocity_is_that_of_leapfrog) {
   for (int order = 2; order <= 8; order += 2)
     for (int points = 4; points <= 12; points += 4) {
       const double courant = 0.4, kh = 2 * M_PI / points;
@@ -75,8 +67,7 @@ static double sum_of(float center, const float w[3][5]) {
 
 /* Weights rounded as physics.c does, then balanced: the Laplacian of a constant is 0, and the weights have hardly
  * changed. */
-static void balanced_weights_sum_exactly(void **state) {
-  (void)state;
+TEST(balanced_weights_sum_exactly) {
   bool rounding_showed = false;
   for (int order = 2; order <= 8; order += 2)
     for (size_t i = 0; i < sizeof SPACINGS / sizeof *SPACINGS; i++)
@@ -102,9 +93,4 @@ static void balanced_weights_sum_exactly(void **state) {
   assert_true(rounding_showed);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(weights_are_exact_for_polynomials), cmocka_unit_test(sum_is_the_largest_eigenvalue),
-      cmocka_unit_test(phase_velocity_is_that_of_leapfrog), cmocka_unit_test(balanced_weights_sum_exactly)};
-  return cmocka_run_group_tests_name("fd", tests, NULL, NULL);
-}
+TEST_MAIN("fd", NULL, NULL)

@@ -37,8 +37,7 @@ static void wait_for_gate(const void *args, int part, int parts) {
   while (!atomic_load(*gate)) sched_yield();
 }
 
-static void an_event_belongs_to_one_stream_at_a_time(void **state) {
-  device *dev = *state;
+TEST_OF(an_event_belongs_to_one_stream_at_a_time, device *dev) {
   const operation hold = {.name = "hold", .args_bytes = sizeof(atomic_int *), .host = wait_for_gate};
   atomic_int gate = 0, *args = &gate;
   error e = {0};
@@ -54,8 +53,7 @@ static void an_event_belongs_to_one_stream_at_a_time(void **state) {
   dev->table->unmake_events(dev, &event, 1);
 }
 
-static void every_byte_is_copied(void **state) {
-  device *dev = *state;
+TEST_OF(every_byte_is_copied, device *dev) {
   const device_table *t = dev->table;
   const copy_direction way[] = {COPY_TO_DEVICE, COPY_ON_DEVICE, COPY_TO_HOST};
   unsigned char *memory[4];
@@ -89,8 +87,7 @@ static void mark_launched(const kernel_args *args, int part, int parts) {
 
 /* Work that follows a failure in its stream is not done, since it would find a half-done result. Work of other streams
  * is. */
-static void nothing_is_done_after_a_failure(void **state) {
-  device *dev = *state;
+TEST_OF(nothing_is_done_after_a_failure, device *dev) {
   const device_table *t = dev->table;
   const operation applied = {.name = "mark", .args_bytes = sizeof(bool *), .host = mark};
   const kernel launched = {.name = "mark", .backend = BACKEND_HOST, .host = mark_launched};
@@ -107,8 +104,7 @@ static void nothing_is_done_after_a_failure(void **state) {
   }
 }
 
-static void an_operation_has_only_so_many_arguments(void **state) {
-  device *dev = *state;
+TEST_OF(an_operation_has_only_so_many_arguments, device *dev) {
   const char args[4096] = "";
   const operation large = {.name = "large", .args_bytes = sizeof args, .host = mark};
   error e = {0};
@@ -140,8 +136,7 @@ static int four_pieces(const void *args, int shares) {
 }
 
 /* The fixture's 3 threads take 4 pieces each of the first stage, which asks for them, and 1 of the second. */
-static void an_operation_has_pieces_and_stages(void **state) {
-  device *dev = *state;
+TEST_OF(an_operation_has_pieces_and_stages, device *dev) {
   staged counts = {0}, *args = &counts;
   const operation o = {.name = "staged",
                        .args_bytes = sizeof args,
@@ -156,8 +151,7 @@ static void an_operation_has_pieces_and_stages(void **state) {
 }
 
 /* More memory than the node has: the system would grant it and kill the job when it is touched. */
-static void memory_is_no_more_than_the_node_has(void **state) {
-  device *dev = *state;
+TEST_OF(memory_is_no_more_than_the_node_has, device *dev) {
   const device_table *t = dev->table;
   const size_t too_much = dev->total_bytes / 2 + (2 << 20);
   void *first, *second;
@@ -179,9 +173,8 @@ static void memory_is_no_more_than_the_node_has(void **state) {
 }
 
 /* A window on a file of half its size: what is not there would kill the process by SIGBUS. Huge pages, or a warning. */
-static void shared_memory_that_is_not_there_is_an_error(void **state) {
+TEST_OF(shared_memory_that_is_not_there_is_an_error, device *dev) {
   enum { FILE_BYTES = 4 << 20, WINDOW = 2 * FILE_BYTES, FLOATS = FILE_BYTES / sizeof(float) };
-  device *dev = *state;
   error e = {0};
   if (madvise(NULL, 0, POPULATE_WRITE)) skip(); /* Linux before 5.14 */
   const int file = shared_file_new(FILE_BYTES, &E);
@@ -216,8 +209,7 @@ static void check_dealt(int nx, int ny, int planes, int shares) {
   free(times);
 }
 
-static void launches_are_dealt_out_once(void **state) {
-  (void)state;
+TEST(launches_are_dealt_out_once) {
   const int rows[] = {1, 8, 30, 54, 55, 200, 256, 333}, widths[] = {20, 256, 700, 2000};
   for (int x = 0; x < 4; x++)
     for (int y = 0; y < 8; y++)
@@ -240,8 +232,7 @@ static void hold_up(const void *payload, int part, int parts) {
   ++*h->done;
 }
 
-static void threads_take_what_a_slow_one_leaves(void **state) {
-  (void)state;
+TEST(threads_take_what_a_slow_one_leaves) {
   host_stream *s = host_stream_open(SHARES, 0);
   assert_non_null(s);
   for (int round = 0; round < 20; round++) {
@@ -254,17 +245,4 @@ static void threads_take_what_a_slow_one_leaves(void **state) {
   host_stream_close(s);
 }
 
-#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(launches_are_dealt_out_once),
-                                     cmocka_unit_test(threads_take_what_a_slow_one_leaves),
-                                     ON_HOST(an_event_belongs_to_one_stream_at_a_time),
-                                     ON_HOST(every_byte_is_copied),
-                                     ON_HOST(nothing_is_done_after_a_failure),
-                                     ON_HOST(an_operation_has_only_so_many_arguments),
-                                     ON_HOST(an_operation_has_pieces_and_stages),
-                                     ON_HOST(memory_is_no_more_than_the_node_has),
-                                     ON_HOST(shared_memory_that_is_not_there_is_an_error)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN_EACH("host_device", setup, teardown)

@@ -161,8 +161,7 @@ static size_t large_stride(void) {
 #endif
 }
 
-static void every_kernel_small_sizes(void **unused) {
-  (void)unused;
+TEST(every_kernel_small_sizes) {
   static const int xs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130};
   static const int ys[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 31, 32, 33};
   static const int zs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
@@ -182,8 +181,7 @@ static void every_kernel_small_sizes(void **unused) {
 
 /* Odd sizes, several blocks of y and of x (nx > 1024), and launches large enough to store
  * around the cache, on whole lines and not. */
-static void every_kernel_large_sizes(void **unused) {
-  (void)unused;
+TEST(every_kernel_large_sizes) {
   static const int n[][3] = {{131, 67, 29},  {2083, 21, 7}, {323, 170, 45}, {288, 160, 48},
                              {288, 160, 48}, {512, 77, 31}, {512, 77, 31},  {772, 37, 9},
                              {640, 20, 40},  {384, 75, 48}, {512, 90, 40}};
@@ -200,8 +198,7 @@ static void every_kernel_large_sizes(void **unused) {
 /* Launches of so many tiles that blocks of bulk_tensor keep step: tiles as high as their shape and lower, chunks of
  * different lengths, two launches of which the second begins where blocks of the first have ended. Heat has tiles of
  * 64 x 64 at 260 x 600 x 55 and of 128 x 40 at 65 x 4776 x 26. */
-static void cuda_kernels_long_chunks(void **unused) {
-  (void)unused;
+TEST(cuda_kernels_long_chunks) {
   static const int n[][3] = {{260, 600, 55}, {20, 4400, 55}, {1025, 833, 25}, {65, 4776, 26}};
   uint64_t random = 801u;
   test_device d;
@@ -214,8 +211,7 @@ static void cuda_kernels_long_chunks(void **unused) {
 
 /* All rules on sizes where packs of 4 points and tiles meet the faces differently: rows that end with a pack or not,
  * that end with the first pack of a tile, with padding beside their ghosts or without. */
-static void every_kernel_and_rule(void **unused) {
-  (void)unused;
+TEST(every_kernel_and_rule) {
   static const int xs[] = {5,  7,  8,   12,  16,  20,  24,  28,  32,  36, 64,
                            68, 96, 100, 119, 120, 124, 128, 132, 133, 260};
   static const int ys[] = {4, 5, 6, 7, 9, 13, 39, 41, 73}, zs[] = {4, 5, 6, 7, 9, 13, 29};
@@ -266,8 +262,7 @@ static void check_column(int column, int columns) {
 }
 
 /* The columns of a block follow each other, none is empty or wider than COLUMN_X. */
-static void columns_fit(void **state) {
-  (void)state;
+TEST(columns_fit) {
   const kernel_args args = {.plane = 1};
   for (int width = 1; width <= BLOCK_X; width++) {
     const block whole = {BLOCK_X, BLOCK_X + width, 0, 1, 0};
@@ -283,19 +278,13 @@ static void columns_fit(void **state) {
   }
 }
 
-static void every_row_that_enters_is_asked_for(void **state) {
-  (void)state;
+TEST(every_row_that_enters_is_asked_for) {
   for (int columns = 1; columns <= 2; columns++)
     for (int i = 0; i < columns; i++) check_column(i, columns);
 }
 
 /* test_kernels [cuda] [KERNEL]: on every device, or on CUDA alone; all kernels, or one. */
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kernel_small_sizes),           cmocka_unit_test(every_kernel_and_rule),
-      cmocka_unit_test(every_kernel_large_sizes),           cmocka_unit_test(cuda_kernels_long_chunks),
-      cmocka_unit_test(every_row_that_enters_is_asked_for), cmocka_unit_test(columns_fit),
-  };
   char why[256] = "";
   bool cuda = device_cuda_count(why) > 0;
   only_cuda = argc > 1 && strcmp(argv[1], "cuda") == 0;
@@ -307,5 +296,5 @@ int main(int argc, char **argv) {
       return fprintf(stderr, "test_kernels: no kernel is called %s\n", only_kernel), 1;
   }
   if (!cuda) printf("no CUDA device, %s: %s\n", only_cuda ? "skipped" : "host kernels only", why);
-  return only_cuda && !cuda ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+  return only_cuda && !cuda ? 0 : RUN_TESTS("kernels");
 }

@@ -31,8 +31,7 @@ static void page_close(page *p) {
 }
 
 /* 2e9 points, 30 steps of which take 90 s. */
-static void rate_and_times_are_those_of_the_steps_done(void **state) {
-  (void)state;
+TEST(rate_and_times_are_those_of_the_steps_done) {
   page p;
   page_open(&p, false);
   log_progress(&p.log, &(loop_progress){0, 30, 120, 90}, 2e9);
@@ -47,8 +46,7 @@ static void rate_and_times_are_those_of_the_steps_done(void **state) {
 }
 
 /* After a restart: step and percent are of the whole run, rate and times of what this leg has done. */
-static void a_leg_counts_the_whole_run(void **state) {
-  (void)state;
+TEST(a_leg_counts_the_whole_run) {
   page p;
   page_open(&p, false);
   for (int step = 45; step <= 120; step++) {
@@ -63,8 +61,7 @@ static void a_leg_counts_the_whole_run(void **state) {
   page_close(&p);
 }
 
-static void nothing_done_or_no_time_is_no_rate(void **state) {
-  (void)state;
+TEST(nothing_done_or_no_time_is_no_rate) {
   page p;
   page_open(&p, false);
   log_progress(&p.log, &(loop_progress){0, 0, 5, 2}, 1e9);
@@ -75,8 +72,7 @@ static void nothing_done_or_no_time_is_no_rate(void **state) {
 }
 
 /* In a file: a line at every 10 % and at the end, for any number of steps and any speed. */
-static void lines_come_every_tenth(void **state) {
-  (void)state;
+TEST(lines_come_every_tenth) {
   for (int steps = 1; steps <= 137; steps++) {
     page p;
     int shown = 0;
@@ -96,8 +92,7 @@ static void lines_come_every_tenth(void **state) {
 
 /* On a terminal: one line redrawn in place every 0.1 s. Another line begins on a row of its own; the last one ends its
  * row. */
-static void a_terminal_is_redrawn(void **state) {
-  (void)state;
+TEST(a_terminal_is_redrawn) {
   page p;
   page_open(&p, true);
   assert_true(log_progress_due(&p.log, &(loop_progress){0, 1, 1000, 5}));
@@ -120,8 +115,7 @@ static void set_columns(int terminal, unsigned short columns) {
 }
 
 /* A line that wraps could not be redrawn. The window may be made smaller at any time. */
-static void a_line_is_cut_to_the_terminal(void **state) {
-  (void)state;
+TEST(a_line_is_cut_to_the_terminal) {
   int leader, follower;
   char text[256] = "";
   assert_int_equal(openpty(&leader, &follower, NULL, NULL, NULL), 0);
@@ -145,8 +139,7 @@ static void a_line_is_cut_to_the_terminal(void **state) {
 }
 
 /* An error goes to stderr and begins on a row of its own. So does what a signal handler writes. */
-static void what_follows_has_a_line_of_its_own(void **state) {
-  (void)state;
+TEST(what_follows_has_a_line_of_its_own) {
   page p;
   int ends[2];
   char text[64] = "";
@@ -163,8 +156,7 @@ static void what_follows_has_a_line_of_its_own(void **state) {
 }
 
 /* A full disk is an error at the end of the run. A pipe that nobody reads ends only the log. */
-static void what_cannot_be_written_ends_the_log(void **state) {
-  (void)state;
+TEST(what_cannot_be_written_ends_the_log) {
   int ends[2];
   error e = {0};
   run_log log = {.to = fopen("/dev/full", "w")};
@@ -187,8 +179,7 @@ static void what_cannot_be_written_ends_the_log(void **state) {
   signal(SIGPIPE, before);
 }
 
-static void silence(void **state) {
-  (void)state;
+TEST(silence) {
   page p;
   page_open(&p, false);
   p.log.progress = false;
@@ -202,15 +193,4 @@ static void silence(void **state) {
   log_detail(&quiet, "unheard");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rate_and_times_are_those_of_the_steps_done),
-                                     cmocka_unit_test(a_leg_counts_the_whole_run),
-                                     cmocka_unit_test(nothing_done_or_no_time_is_no_rate),
-                                     cmocka_unit_test(lines_come_every_tenth),
-                                     cmocka_unit_test(a_terminal_is_redrawn),
-                                     cmocka_unit_test(a_line_is_cut_to_the_terminal),
-                                     cmocka_unit_test(what_follows_has_a_line_of_its_own),
-                                     cmocka_unit_test(what_cannot_be_written_ends_the_log),
-                                     cmocka_unit_test(silence)};
-  return cmocka_run_group_tests_name("log", tests, NULL, NULL);
-}
+TEST_MAIN("log", NULL, NULL)

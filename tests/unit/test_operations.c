@@ -1,9 +1,8 @@
 /* Ghosts and point sources of kernels/operation.h against plain loops, bit for bit: for every cut of the planes, on the
  * host or, with the argument "cuda", on CUDA. */
-#include "test.h"
+#include "tests/backend_main.h"
 #include <math.h>
 #include <stdio.h>
-#include "device/device.h"
 #include "halo/slab.h"
 
 static device *dev;
@@ -252,22 +251,9 @@ static void run_all(const char *backend, int threads) {
   dev->table->close(dev);
 }
 
-static void on_one_thread(void **state) {
-  (void)state, run_all("host", 1);
-}
-static void on_three_threads(void **state) {
-  (void)state, run_all("host", 3);
-}
-static void on_cuda(void **state) {
-  (void)state, run_all("cuda", 1);
+TEST_OF(all_operations, const char *backend) {
+  const bool host = strcmp(backend, "host") == 0;
+  for (int threads = 1; threads <= (host ? 3 : 1); threads += 2) run_all(backend, threads);
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest host[] = {cmocka_unit_test(on_one_thread), cmocka_unit_test(on_three_threads)};
-  const struct CMUnitTest cuda[] = {cmocka_unit_test(on_cuda)};
-  char why[256];
-  if (argc < 2 || strcmp(argv[1], "cuda") != 0) return cmocka_run_group_tests(host, NULL, NULL);
-  if (device_cuda_count(why) > 0) return cmocka_run_group_tests(cuda, NULL, NULL);
-  printf("no CUDA device, skipped: %s\n", why);
-  return 0;
-}
+BACKEND_MAIN

@@ -15,8 +15,7 @@ static double jacobi_float64(const kernel_args *a, int z, int y, int x) {
 }
 
 /* Rounding: 25 products and sums, each off by at most half a unit of 2^-23 of the largest partial sum. */
-static void reference_is_near_float64(void **unused) {
-  (void)unused;
+TEST(reference_is_near_float64) {
   uint64_t random = 5u;
   launch_case c;
   new_case(&c, 37, 19, 11, 0, 11, &random);
@@ -53,8 +52,7 @@ static float weight_at(const kernel_args *a, int dz, int dy, int dx) {
 }
 
 /* The response to a single 1 is the weights themselves, exactly, at 25 points and 0 at all others. */
-static void reference_reproduces_its_weights(void **unused) {
-  (void)unused;
+TEST(reference_reproduces_its_weights) {
   uint64_t random = 9u;
   launch_case c;
   new_case(&c, 13, 11, 12, 0, 12, &random);
@@ -80,8 +78,7 @@ static void reference_reproduces_its_weights(void **unused) {
 /* u = x^2 + 2 y^2 + 3 z^2 + xyz with whole weights: every intermediate is a whole number below 2^24, hence
  * exact, and by hand the sum of w (u[-r] + u[+r]) along an axis with coefficient k of its square is w (2 u +
  * 2 k r^2). */
-static void reference_of_a_polynomial(void **unused) {
-  (void)unused;
+TEST(reference_of_a_polynomial) {
   uint64_t random = 1u;
   launch_case c;
   new_case(&c, 9, 8, 7, 0, 7, &random);
@@ -109,8 +106,7 @@ static void reference_of_a_polynomial(void **unused) {
 }
 
 /* heat and wave are the star of jacobi and one or two more roundings (docs/DESIGN.md, the order of operations at a point). */
-static void reference_of_each_equation(void **unused) {
-  (void)unused;
+TEST(reference_of_each_equation) {
   uint64_t random = 3u;
   launch_case c;
   for (int nx = 12; nx <= 15; nx++) { /* with a medium and with a scale */
@@ -130,8 +126,7 @@ static void reference_of_each_equation(void **unused) {
 }
 
 /* The oracle goes from point to point; its ghosts are those that the rules give, ghost by ghost. */
-static void reference_of_each_rule(void **unused) {
-  (void)unused;
+TEST(reference_of_each_rule) {
   uint64_t random = 31u;
   for (int turn = 0; turn < 60; turn++) {
     launch_case c;
@@ -150,11 +145,4 @@ static void reference_of_each_rule(void **unused) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reference_reproduces_its_weights), cmocka_unit_test(reference_of_a_polynomial),
-      cmocka_unit_test(reference_is_near_float64),        cmocka_unit_test(reference_of_each_equation),
-      cmocka_unit_test(reference_of_each_rule),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN("reference", NULL, NULL)

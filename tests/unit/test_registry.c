@@ -3,8 +3,7 @@
 #include "kernels/kernel.h"
 #include "test.h"
 
-static void kernels_are_found_by_name(void **unused) {
-  (void)unused;
+TEST(kernels_are_found_by_name) {
   const kernel *k = NULL;
   error e = {0};
   assert_int_equal(kernel_find("auto", EQUATION_JACOBI, BACKEND_HOST, &k, &e), 0);
@@ -25,8 +24,7 @@ static void kernels_are_found_by_name(void **unused) {
   }
 }
 
-static void unknown_kernels_are_explained(void **unused) {
-  (void)unused;
+TEST(unknown_kernels_are_explained) {
   const kernel *k = NULL;
   error e = {0};
   assert_int_equal(kernel_find("smid", EQUATION_JACOBI, BACKEND_HOST, &k, &e), ERROR_KERNEL_UNKNOWN);
@@ -39,8 +37,7 @@ static void unknown_kernels_are_explained(void **unused) {
   assert_null(k);
 }
 
-static void nearest_names(void **unused) {
-  (void)unused;
+TEST(nearest_names) {
   static const char *const names[] = {"nx", "ny", "transport", NULL, "overlap", ""};
   const int count = sizeof names / sizeof names[0];
   assert_string_equal(nearest_name("mx", names, count), "nx");
@@ -62,11 +59,4 @@ static void nearest_names(void **unused) {
   free(endless);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_are_found_by_name),
-      cmocka_unit_test(unknown_kernels_are_explained),
-      cmocka_unit_test(nearest_names),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN("registry", NULL, NULL)

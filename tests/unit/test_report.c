@@ -70,8 +70,7 @@ static char *read_all(FILE *f) {
   return text;
 }
 
-static void json_holds_every_key_and_figure(void **state) {
-  (void)state;
+TEST(json_holds_every_key_and_figure) {
   char path[] = "/tmp/stencil-report-XXXXXX";
   report r = example();
   error e = {0};
@@ -129,8 +128,7 @@ static void json_holds_every_key_and_figure(void **state) {
 }
 
 /* The rows from "ms per step" to the one before "whole step" are equally long: numbers stand under their headings. */
-static void table_is_aligned(void **state) {
-  (void)state;
+TEST(table_is_aligned) {
   report r = example();
   FILE *f = tmpfile();
   report_print(&r, false, f);
@@ -144,8 +142,7 @@ static void table_is_aligned(void **state) {
   fclose(f);
 }
 
-static void table_holds_the_figures(void **state) {
-  (void)state;
+TEST(table_holds_the_figures) {
   report r = example();
   FILE *f = tmpfile();
   report_print(&r, true, f);
@@ -168,8 +165,7 @@ static void table_holds_the_figures(void **state) {
   fclose(f);
 }
 
-static void no_steps_and_no_copy_divide_nothing_by_zero(void **state) {
-  (void)state;
+TEST(no_steps_and_no_copy_divide_nothing_by_zero) {
   const report_rank idle = {0};
   report r = example();
   r.steps = 0, r.seconds = 0, r.ranks = 1, r.per_rank = &idle;
@@ -182,8 +178,7 @@ static void no_steps_and_no_copy_divide_nothing_by_zero(void **state) {
   fclose(f);
 }
 
-static void nothing_is_said_of_what_was_not_measured(void **state) {
-  (void)state;
+TEST(nothing_is_said_of_what_was_not_measured) {
   char path[] = "/tmp/stencil-report-XXXXXX";
   field_statistics plain = STATISTICS;
   report r = example();
@@ -211,8 +206,7 @@ static void nothing_is_said_of_what_was_not_measured(void **state) {
 }
 
 /* Only some passes are measured, and these may be slower than the mean of all. */
-static void no_more_than_a_whole_step_is_exposed(void **state) {
-  (void)state;
+TEST(no_more_than_a_whole_step_is_exposed) {
   char path[] = "/tmp/stencil-report-XXXXXX";
   report r = example();
   error e = {0};
@@ -230,8 +224,7 @@ static void no_more_than_a_whole_step_is_exposed(void **state) {
 }
 
 /* What report_write can and cannot write is known before the first step. */
-static void where_a_report_cannot_be_is_said_before(void **state) {
-  (void)state;
+TEST(where_a_report_cannot_be_is_said_before) {
   char folder[] = "/tmp/stencil-report-XXXXXX", path[64], name[64];
   error e = {0};
   assert_non_null(mkdtemp(folder));
@@ -252,8 +245,7 @@ static void where_a_report_cannot_be_is_said_before(void **state) {
   assert_int_equal(report_check(path, &e), ERROR_PATH_UNUSABLE);
 }
 
-static void an_unwritable_file_is_an_error(void **state) {
-  (void)state;
+TEST(an_unwritable_file_is_an_error) {
   report r = example();
   error e = {0};
   assert_int_equal(report_write(&r, "/nowhere/report.json", &e), ERROR_REPORT_WRITE);
@@ -263,14 +255,4 @@ static void an_unwritable_file_is_an_error(void **state) {
   assert_int_equal(report_write(&r, "/dev/full", &e), ERROR_REPORT_WRITE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(json_holds_every_key_and_figure),
-                                     cmocka_unit_test(table_is_aligned),
-                                     cmocka_unit_test(table_holds_the_figures),
-                                     cmocka_unit_test(no_steps_and_no_copy_divide_nothing_by_zero),
-                                     cmocka_unit_test(nothing_is_said_of_what_was_not_measured),
-                                     cmocka_unit_test(no_more_than_a_whole_step_is_exposed),
-                                     cmocka_unit_test(where_a_report_cannot_be_is_said_before),
-                                     cmocka_unit_test(an_unwritable_file_is_an_error)};
-  return cmocka_run_group_tests_name("report", tests, NULL, NULL);
-}
+TEST_MAIN("report", NULL, NULL)

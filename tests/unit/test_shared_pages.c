@@ -84,8 +84,7 @@ static int in_another_process(int (*what)(const lent_file *), const lent_file *l
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
-static void both_see_the_same_pages(void **state) {
-  (void)state;
+TEST(both_see_the_same_pages) {
   error e = {0};
   lent_file lent = {0};
   const int before = descriptors();
@@ -106,8 +105,7 @@ static void both_see_the_same_pages(void **state) {
 }
 
 /* No descriptor left, or no room for a file: there is none. */
-static void a_failure_makes_no_file(void **state) {
-  (void)state;
+TEST(a_failure_makes_no_file) {
   static const char *const why[] = {"memfd_create: Too many open files", "ftruncate: File too large"};
   const int before = descriptors();
   signal(SIGXFSZ, SIG_IGN);
@@ -139,8 +137,7 @@ static int borrow_file_in_vain(const lent_file *lent) {
 }
 
 /* One without a name, as the lender's folder is nothing to the borrower. */
-static void a_file_is_lent_until_it_is_closed(void **state) {
-  (void)state;
+TEST(a_file_is_lent_until_it_is_closed) {
   error e = {0};
   lent_file lent = {0};
   char name[] = "shared_file.XXXXXX", found[5] = "";
@@ -158,9 +155,6 @@ static void a_file_is_lent_until_it_is_closed(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(both_see_the_same_pages),
-                                     cmocka_unit_test(a_failure_makes_no_file),
-                                     cmocka_unit_test(a_file_is_lent_until_it_is_closed)};
   page = page_bytes();
-  return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);
+  return RUN_TESTS("shared_pages");
 }

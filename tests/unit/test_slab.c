@@ -39,8 +39,7 @@ static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
 
 /* Every grid that can be partitioned is accepted. Where one cannot, the number of ranks that the error names fits, and
  * one more does not. */
-static void every_plane_has_one_owner(void **state) {
-  (void)state;
+TEST(every_plane_has_one_owner) {
   int refused = 0;
   for (int i = 0; i < 8; i++)
     for (int nz = 8; nz <= 70; nz++)
@@ -67,8 +66,7 @@ static void every_plane_has_one_owner(void **state) {
 
 /* A plane counts as 2, one of an absorbing layer as 5. Slabs are as equal as whole planes allow, unless they own the
  * least they may. */
-static void layers_are_shared_by_work(void **state) {
-  (void)state;
+TEST(layers_are_shared_by_work) {
   const int ghost = 4, widths[][2] = {{0, 20}, {20, 20}, {7, 0}, {1, 30}};
   int thin = 0;
   for (int i = 0; i < 4; i++)
@@ -95,8 +93,7 @@ static void layers_are_shared_by_work(void **state) {
   assert_true(thin > 20);
 }
 
-static void too_many_ranks_names_the_largest_number(void **state) {
-  (void)state;
+TEST(too_many_ranks_names_the_largest_number) {
   slab s;
   error e = {0};
   assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 23, .ghost = 4}, 0, 6, &e), ERROR_SLAB_TOO_MANY_RANKS);
@@ -113,8 +110,7 @@ static void too_many_ranks_names_the_largest_number(void **state) {
                       "[grid] nz = 4 gives 2 ranks fewer than 4 planes each: at most 1 rank fits this grid");
 }
 
-static void thin_slabs_at_reflecting_faces_are_told(void **state) {
-  (void)state;
+TEST(thin_slabs_at_reflecting_faces_are_told) {
   slab s;
   error e = {0};
   const bool both[2] = {true, true}, lower[2] = {true, false};
@@ -132,8 +128,7 @@ static void thin_slabs_at_reflecting_faces_are_told(void **state) {
   assert_string_equal(e.text, "[grid] nz = 4: at least 5 planes are needed");
 }
 
-static void ranges_cover_the_slab_once(void **state) {
-  (void)state;
+TEST(ranges_cover_the_slab_once) {
   for (int ghost = 4; ghost <= 8; ghost += 4)
     for (int nz = ghost; nz <= 40; nz++)
       for (int sides = 0; sides < 4; sides++) {
@@ -155,8 +150,7 @@ static void ranges_cover_the_slab_once(void **state) {
       }
 }
 
-static void points_and_ghosts_do_not_overlap(void **state) {
-  (void)state;
+TEST(points_and_ghosts_do_not_overlap) {
   for (int nx = 1; nx <= 65; nx += (nx < 36 ? 1 : 7)) {
     slab s;
     error e = {0};
@@ -180,8 +174,7 @@ static void points_and_ghosts_do_not_overlap(void **state) {
 
 /* A group of four planes reads 12 planes and 9 rows around a point. These must not share one set of a first-level cache
  * (a place within SLAB_PAGE), which keeps 8 lines. */
-static void rows_and_planes_lie_apart_in_caches(void **state) {
-  (void)state;
+TEST(rows_and_planes_lie_apart_in_caches) {
   for (int nx = 1; nx <= 2100; nx += nx < 300 ? 1 : 13)
     for (int ny = 1; ny <= 300; ny += ny < 70 ? 1 : 7) {
       slab s;
@@ -199,8 +192,7 @@ static void rows_and_planes_lie_apart_in_caches(void **state) {
 }
 
 /* Going up from rank to rank comes back to the start; every edge plane is exchanged, and planes inside stay. */
-static void wrapped_ranks_form_a_ring(void **state) {
-  (void)state;
+TEST(wrapped_ranks_form_a_ring) {
   for (int ranks = 1; ranks <= 5; ranks++) {
     error e = {0};
     slab s[5];
@@ -226,8 +218,7 @@ static void wrapped_ranks_form_a_ring(void **state) {
 }
 
 /* A plane and its copy among a neighbour's ghosts lie at the same place within a page. */
-static void copies_of_planes_lie_alike_in_pages(void **state) {
-  (void)state;
+TEST(copies_of_planes_lie_alike_in_pages) {
   int leads = 0;
   for (int ny = 1; ny <= 9; ny++)
     for (int ghost = 4; ghost <= 8; ghost += 4) {
@@ -247,8 +238,7 @@ static void copies_of_planes_lie_alike_in_pages(void **state) {
   assert_true(leads > 20);
 }
 
-static void sizes_beyond_32_bits(void **state) {
-  (void)state;
+TEST(sizes_beyond_32_bits) {
   slab s;
   error e = {0};
   assert_ok(slab_init(&s, &(slab_shape){2048, 2048, 4096, .ghost = 4}, 0, 1, &e), &e);
@@ -258,16 +248,4 @@ static void sizes_beyond_32_bits(void **state) {
   assert_int_equal(last, slab_offset(&s, 0, 0, 0) + 4095 * s.plane + 2047 * s.pitch + 2047);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_plane_has_one_owner),
-                                     cmocka_unit_test(layers_are_shared_by_work),
-                                     cmocka_unit_test(too_many_ranks_names_the_largest_number),
-                                     cmocka_unit_test(ranges_cover_the_slab_once),
-                                     cmocka_unit_test(points_and_ghosts_do_not_overlap),
-                                     cmocka_unit_test(rows_and_planes_lie_apart_in_caches),
-                                     cmocka_unit_test(wrapped_ranks_form_a_ring),
-                                     cmocka_unit_test(sizes_beyond_32_bits),
-                                     cmocka_unit_test(copies_of_planes_lie_alike_in_pages),
-                                     cmocka_unit_test(thin_slabs_at_reflecting_faces_are_told)};
-  return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
-}
+TEST_MAIN("slab", NULL, NULL)

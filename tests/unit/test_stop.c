@@ -60,8 +60,7 @@ static int together_after_a_month(void) {
   return one_within_the_handler_of_another();
 }
 
-static void together_they_are_one_wish(void **state) {
-  (void)state;
+TEST(together_they_are_one_wish) {
   assert_int_equal(in_a_child(all_at_once), SIGTERM);
   assert_int_equal(in_a_child(one_within_the_handler_of_another), SIGUSR1);
   assert_int_equal(in_a_child(together_after_a_month), SIGUSR1);
@@ -88,8 +87,7 @@ static int again_a_month_later(void) {
   return again(5, 31 * DAY);
 }
 
-static void a_later_one_ends_the_process(void **state) {
-  (void)state;
+TEST(a_later_one_ends_the_process) {
   assert_int_equal(in_a_child(again_soon), 0);
   assert_int_equal(in_a_child(again_later), -SIGINT);
   assert_int_equal(in_a_child(again_after_a_month), -SIGINT);
@@ -106,8 +104,7 @@ static int handlers_run_alone(void) {
   return 0;
 }
 
-static void nothing_interrupts_a_handler(void **state) {
-  (void)state;
+TEST(nothing_interrupts_a_handler) {
   assert_int_equal(in_a_child(handlers_run_alone), 0);
 }
 
@@ -153,8 +150,7 @@ static void assert_answer(int (*life)(void), const char *expected) {
 }
 
 /* The number of the step is seen in tests/e2e/output.py. */
-static void the_first_one_is_answered(void **state) {
-  (void)state;
+TEST(the_first_one_is_answered) {
   assert_answer(answer_one, "SIGINT received: writing a checkpoint after the first step or soon after it\n");
   assert_answer(answer_what_came_before, "SIGUSR1 received: writing a checkpoint after the first step or soon after it\n");
   assert_answer(answer_at_the_end,
@@ -162,9 +158,4 @@ static void the_first_one_is_answered(void **state) {
   assert_answer(answer_nothing, "");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(together_they_are_one_wish), cmocka_unit_test(a_later_one_ends_the_process),
-      cmocka_unit_test(nothing_interrupts_a_handler), cmocka_unit_test(the_first_one_is_answered)};
-  return cmocka_run_group_tests_name("stop", tests, NULL, NULL);
-}
+TEST_MAIN("stop", NULL, NULL)

@@ -11,53 +11,6 @@
 #include "shot/writer.h"
 #include "base/thread.h"
 
-static void *read_mask(void *mask) {
-  pthread_sigmask(SIG_SETMASK, NULL, mask);
-  return NULL;
-}
-
-static void faults_alone_are_taken(void **state) {
-  (void)state;
-  static const int left_alone[] = {SIGTERM, SIGINT, SIGUSR1, SIGALRM},
-                   taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
-  pthread_t thread;
-  sigset_t mine, its;
-  assert_int_equal(thread_start(&thread, read_mask, &its), 0);
-  assert_int_equal(pthread_join(thread, NULL), 0);
-  pthread_sigmask(SIG_SETMASK, NULL, &mine);
-  for (size_t i = 0; i < sizeof left_alone / sizeof *left_alone; i++) {
-    assert_int_equal(sigismember(&its, left_alone[i]), 1);
-    assert_int_equal(sigismember(&mine, left_alone[i]), 0);
-  }
-  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) assert_int_equal(sigismember(&its, taken[i]), 0);
-}
-
-/* Do subnormal numbers count as 0 in this thread, as operands and as results? */
-static bool flushes(void) {
-  const uint32_t below = 0x007FFFFF; /* the greatest subnormal number */
-  float subnormal;
-  memcpy(&subnormal, &below, sizeof subnormal);
-  volatile float operand = subnormal, result = FLT_MIN, half = 0.5f;
-  operand = operand / FLT_MIN, result = result * half;
-  return result == 0 && operand == 0;
-}
-
-static void *read_flushes(void *does) {
-  *(bool *)does = flushes();
-  return NULL;
-}
-
-static void subnormals_count_as_zero(void **state) {
-  (void)state;
-  pthread_t thread;
-  bool does = false;
-  assert_false(flushes());
-  assert_int_equal(thread_start(&thread, read_flushes, &does), 0);
-  assert_int_equal(pthread_join(thread, NULL), 0);
-  assert_true(does);
-  assert_false(flushes()); /* whoever starts a thread keeps its own mode */
-}
-
 /* What Linux says of thread `id` of this process: does it block SIGTERM? */
 static bool blocks_sigterm(const char *id) {
   char path[300], line[256];
@@ -97,8 +50,8 @@ static void busy_all(device *dev, writer *writer) {
   assert_ok(writer_drain(writer, &e), &e);
 }
 
-static void every_helper_leaves_signals_alone(void **state) {
-  (void)state;
+/* The first test, because it looks at all threads: one of an earlier test might just be ending. */
+TEST(every_helper_leaves_signals_alone) {
   int helpers = 0;
   error e = {0};
   device *dev;
@@ -121,6 +74,51 @@ static void every_helper_leaves_signals_alone(void **state) {
   dev->table->close(dev);
 }
 
+static void *read_mask(void *mask) {
+  pthread_sigmask(SIG_SETMASK, NULL, mask);
+  return NULL;
+}
+
+TEST(faults_alone_are_taken) {
+  static const int left_alone[] = {SIGTERM, SIGINT, SIGUSR1, SIGALRM},
+                   taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
+  pthread_t thread;
+  sigset_t mine, its;
+  assert_int_equal(thread_start(&thread, read_mask, &its), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  pthread_sigmask(SIG_SETMASK, NULL, &mine);
+  for (size_t i = 0; i < sizeof left_alone / sizeof *left_alone; i++) {
+    assert_int_equal(sigismember(&its, left_alone[i]), 1);
+    assert_int_equal(sigismember(&mine, left_alone[i]), 0);
+  }
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) assert_int_equal(sigismember(&its, taken[i]), 0);
+}
+
+/* Do subnormal numbers count as 0 in this thread, as operands and as results? */
+static bool flushes(void) {
+  const uint32_t below = 0x007FFFFF; /* the greatest subnormal number */
+  float subnormal;
+  memcpy(&subnormal, &below, sizeof subnormal);
+  volatile float operand = subnormal, result = FLT_MIN, half = 0.5f;
+  operand = operand / FLT_MIN, result = result * half;
+  return result == 0 && operand == 0;
+}
+
+static void *read_flushes(void *does) {
+  *(bool *)does = flushes();
+  return NULL;
+}
+
+TEST(subnormals_count_as_zero) {
+  pthread_t thread;
+  bool does = false;
+  assert_false(flushes());
+  assert_int_equal(thread_start(&thread, read_flushes, &does), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(does);
+  assert_false(flushes()); /* whoever starts a thread keeps its own mode */
+}
+
 typedef struct promise {
   pthread_mutex_t mutex;
   pthread_cond_t kept;
@@ -137,8 +135,7 @@ static void *keep(void *argument) {
 }
 
 /* On the clock of the day, the latest time to wait for would be long past. */
-static void conditions_keep_to_the_clock(void **state) {
-  (void)state;
+TEST(conditions_keep_to_the_clock) {
   promise p = {.mutex = PTHREAD_MUTEX_INITIALIZER};
   pthread_t thread;
   int rc = 0;
@@ -154,10 +151,4 @@ static void conditions_keep_to_the_clock(void **state) {
   pthread_cond_destroy(&p.kept);
 }
 
-int main(void) {
-  /* Runs first because it looks at all threads: one of an earlier test might just be ending. */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_helper_leaves_signals_alone), cmocka_unit_test(faults_alone_are_taken),
-      cmocka_unit_test(subnormals_count_as_zero), cmocka_unit_test(conditions_keep_to_the_clock)};
-  return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
-}
+TEST_MAIN("thread", NULL, NULL)

@@ -32,8 +32,7 @@ static void write_text(const char *text) {
   fclose(f);
 }
 
-static void remembers_one_choice_a_key(void **state) {
-  (void)state;
+TEST(remembers_one_choice_a_key) {
   assert_false(tune_recall(path, "a", interior, boundary));
   assert_true(tune_remember(path, "a", "wide", "thin"));
   assert_true(tune_remember(path, "b \"quoted\"", "tall", "flat"));
@@ -47,8 +46,7 @@ static void remembers_one_choice_a_key(void **state) {
   assert_false(tune_recall(path, "c", interior, boundary));
 }
 
-static void a_damaged_file_is_like_none(void **state) {
-  (void)state;
+TEST(a_damaged_file_is_like_none) {
   const char *const texts[] = {"",
                                "{",
                                "[1, 2]",
@@ -68,8 +66,7 @@ static void a_damaged_file_is_like_none(void **state) {
   assert_false(tune_recall(path, "a", interior, boundary));
 }
 
-static void an_endless_name_is_refused(void **state) {
-  (void)state;
+TEST(an_endless_name_is_refused) {
   char name[200];
   memset(name, 'x', sizeof name - 1);
   name[sizeof name - 1] = 0;
@@ -77,8 +74,7 @@ static void an_endless_name_is_refused(void **state) {
   assert_false(tune_recall(path, "a", interior, boundary));
 }
 
-static void the_file_does_not_grow_for_ever(void **state) {
-  (void)state;
+TEST(the_file_does_not_grow_for_ever) {
   char key[32];
   unlink(path);
   for (int i = 0; i < 1010; i++) {
@@ -90,16 +86,14 @@ static void the_file_does_not_grow_for_ever(void **state) {
   assert_true(tune_recall(path, "key 1009", interior, boundary));
 }
 
-static void an_unwritable_place_is_no_error(void **state) {
-  (void)state;
+TEST(an_unwritable_place_is_no_error) {
   char below[1100];
   snprintf(below, sizeof below, "%s/kernels.json", path); /* a folder that is a file: refuses root as well */
   assert_false(tune_remember(below, "a", "wide", "thin"));
   assert_false(tune_recall(below, "a", interior, boundary));
 }
 
-static void measures_kernels_of_one_step(void **state) {
-  (void)state;
+TEST(measures_kernels_of_one_step) {
   static const struct {
     const char *name;
     bool measured;
@@ -122,10 +116,4 @@ static void measures_kernels_of_one_step(void **state) {
     }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(measures_kernels_of_one_step),    cmocka_unit_test(remembers_one_choice_a_key),
-      cmocka_unit_test(a_damaged_file_is_like_none),     cmocka_unit_test(an_endless_name_is_refused),
-      cmocka_unit_test(the_file_does_not_grow_for_ever), cmocka_unit_test(an_unwritable_place_is_no_error)};
-  return cmocka_run_group_tests_name("tune", tests, make_folder, remove_folder);
-}
+TEST_MAIN("tune", make_folder, remove_folder)

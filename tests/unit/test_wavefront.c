@@ -94,8 +94,7 @@ static void run_case(device *dev, int threads, enum equation equation, int steps
   case_close(&p);
 }
 
-static void gives_the_bits_of_the_reference(void **unused) {
-  (void)unused;
+TEST(gives_the_bits_of_the_reference) {
 #if defined __SANITIZE_THREAD__
   enum { CASES = 9, THREADS_LEAST = 2 }; /* one thread alone has no races */
 #elif defined __SANITIZE_ADDRESS__
@@ -119,7 +118,4 @@ static void gives_the_bits_of_the_reference(void **unused) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(gives_the_bits_of_the_reference)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN("wavefront", NULL, NULL)

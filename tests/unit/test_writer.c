@@ -61,8 +61,7 @@ static writer *open_writer(void) {
 }
 
 /* Every job runs once, one at a time, in order; `done` is called for each, in the same order. */
-static void jobs_are_done_in_order(void **state) {
-  (void)state;
+TEST(jobs_are_done_in_order) {
   journal j = {0};
   error e = {0};
   writer *o = open_writer();
@@ -87,8 +86,7 @@ static void jobs_are_done_in_order(void **state) {
 }
 
 /* A full queue waits: while the first job stands still, at most WRITER_ROOM jobs are unfinished. */
-static void the_queue_is_bounded(void **state) {
-  (void)state;
+TEST(the_queue_is_bounded) {
   journal j = {0};
   atomic_bool gate = false;
   writer *o = open_writer();
@@ -108,8 +106,7 @@ static void the_queue_is_bounded(void **state) {
 }
 
 /* Jobs after a failure are freed and not written. Every later call reports the error. */
-static void a_failure_ends_it(void **state) {
-  (void)state;
+TEST(a_failure_ends_it) {
   journal j = {0};
   error e = {0}, again = {0};
   writer *o = open_writer();
@@ -130,8 +127,7 @@ static void a_failure_ends_it(void **state) {
 }
 
 /* Closing waits for what is queued. */
-static void closing_loses_nothing(void **state) {
-  (void)state;
+TEST(closing_loses_nothing) {
   journal j = {0};
   writer *o = open_writer();
   writer_push(o, &make(&j, 0, 3000, 0)->job);
@@ -175,8 +171,7 @@ static void expect_planes(const slab *s, const float *copy, int z, int planes) {
 
 /* A copy holds the field as it was when it was asked for, if whoever overwrites the field waits for the mark. The
  * snapshot's wait ends only then. */
-static void a_snapshot_is_what_was(void **state) {
-  (void)state;
+TEST(a_snapshot_is_what_was) {
   error e = {0};
   device *dev;
   slab s;
@@ -218,8 +213,7 @@ static void a_snapshot_is_what_was(void **state) {
 }
 
 /* It takes no more memory than it may, and a refused request loses nothing. */
-static void a_snapshot_is_bounded(void **state) {
-  (void)state;
+TEST(a_snapshot_is_bounded) {
   error e = {0};
   device *dev;
   slab s;
@@ -239,10 +233,4 @@ static void a_snapshot_is_bounded(void **state) {
   dev->table->close(dev);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(jobs_are_done_in_order), cmocka_unit_test(the_queue_is_bounded),
-      cmocka_unit_test(a_failure_ends_it),      cmocka_unit_test(closing_loses_nothing),
-      cmocka_unit_test(a_snapshot_is_what_was), cmocka_unit_test(a_snapshot_is_bounded)};
-  return cmocka_run_group_tests_name("output", tests, NULL, NULL);
-}
+TEST_MAIN("output", NULL, NULL)
