@@ -2,17 +2,12 @@
 #ifndef STENCIL_FIELD_FIXTURE_H
 #define STENCIL_FIELD_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <ftw.h>
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+#include "test.h"
 #include "io/atomic_file.h"
 #include "io/field_io.h"
 #include "io/rows.h"
@@ -61,11 +56,14 @@ static inline int fixture_close(void **state) {
   return 0;
 }
 
-/* Runs a group on all ranks; a failure on one ends the job, since the others may wait for it. */
-#define FIXTURE_RUN(argc, argv, tests)                                                                       \
-  (MPI_Init(&(argc), &(argv)), field_io_start(),                                                             \
-   cmocka_run_group_tests(tests, fixture_open, fixture_close) ? MPI_Abort(MPI_COMM_WORLD, 1)                 \
-                                                              : MPI_Finalize())
+/* Runs the tests on all ranks; a failure on one ends the job, since the others may wait for it. */
+#define FIXTURE_MAIN                                                                                         \
+  int main(int argc, char **argv) {                                                                          \
+    MPI_Init(&argc, &argv);                                                                                  \
+    field_io_start();                                                                                        \
+    if (cmocka_run_group_tests(tests, fixture_open, fixture_close)) MPI_Abort(MPI_COMM_WORLD, 1);            \
+    return MPI_Finalize();                                                                                   \
+  }
 
 /* A random number of 32 bits for point i of a field. */
 static inline uint32_t random_bits(uint64_t i) {

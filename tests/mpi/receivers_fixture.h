@@ -10,7 +10,6 @@
 #include "io/field_io.h"
 #include "physics/receiver.h"
 
-static int rank, ranks;
 static error E;
 static device *dev;
 static char folder[64];

@@ -34,8 +34,7 @@ static void round_trip(fixture *x, const char *path, int out, int in, io_way *wr
 }
 
 /* Every way to write and to read, from every partition to every other. */
-static void test_round_trip(void **st) {
-  fixture *x = *st;
+TEST_OF(test_round_trip, fixture *x) {
   const size_t blocks[] = {1, 1000, 1 << 20, 1 << 16};
   char path[128];
   snprintf(path, sizeof path, "%s/trip", x->folder);
@@ -50,8 +49,7 @@ static void test_round_trip(void **st) {
 
 /* However many ranks wrote the file and in which way, it is the same byte by byte, except its date and generation.
  * Arrays and their sums are the same in every byte. */
-static void test_same_bytes(void **st) {
-  fixture *x = *st;
+TEST_OF(test_same_bytes, fixture *x) {
   static image first, m;
   char path[128];
   snprintf(path, sizeof path, "%s/same", x->folder);
@@ -80,8 +78,7 @@ static void test_same_bytes(void **st) {
 }
 
 /* What a plain HDF5 reader finds: contiguous arrays, and the sums of their rows. */
-static void test_layout(void **st) {
-  fixture *x = *st;
+TEST_OF(test_layout, fixture *x) {
   char path[128], name[160];
   static unsigned char found[ROW_MAX * 3 * 8], expected[sizeof found];
   state s;
@@ -109,8 +106,7 @@ static void test_layout(void **st) {
 }
 
 /* One bit of a value has changed: array and row are named. */
-static void test_checksums(void **st) {
-  fixture *x = *st;
+TEST_OF(test_checksums, fixture *x) {
   static image m;
   static unsigned char values[ROW_MAX * 8];
   char path[128], text[256];
@@ -153,8 +149,7 @@ static void test_checksums(void **st) {
   }
 }
 
-static void test_rotation(void **st) {
-  fixture *x = *st;
+TEST_OF(test_rotation, fixture *x) {
   char path[128], other[160];
   snprintf(path, sizeof path, "%s/rotate", x->folder);
   expect_step(x, path, -1);
@@ -184,8 +179,7 @@ static void test_rotation(void **st) {
 }
 
 /* Half-written files of this process or of one that is gone are removed at once, those of others when they are old. */
-static void test_abandoned(void **st) {
-  fixture *x = *st;
+TEST_OF(test_abandoned, fixture *x) {
   char path[128], name[256], host[65];
   snprintf(path, sizeof path, "%s/stale", x->folder);
   assert_int_equal(gethostname(host, sizeof host), 0);
@@ -226,8 +220,7 @@ static void expect_difference(const checkpoint *c, const checkpoint_key *keys, i
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
 }
 
-static void test_fingerprint(void **st) {
-  fixture *x = *st;
+TEST_OF(test_fingerprint, fixture *x) {
   char path[128], name[160];
   checkpoint c;
   error e = {0};
@@ -256,8 +249,7 @@ static void expect_read(const checkpoint *c, const checkpoint_array *a, int id, 
 }
 
 /* Arrays that are not there, or not as the run has them. */
-static void test_arrays(void **st) {
-  fixture *x = *st;
+TEST_OF(test_arrays, fixture *x) {
   char path[128];
   checkpoint c;
   state s;
@@ -287,10 +279,4 @@ static void test_arrays(void **st) {
   checkpoint_close(&c);
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_same_bytes),
-                                     cmocka_unit_test(test_layout),      cmocka_unit_test(test_checksums),
-                                     cmocka_unit_test(test_rotation),    cmocka_unit_test(test_abandoned),
-                                     cmocka_unit_test(test_fingerprint), cmocka_unit_test(test_arrays)};
-  return FIXTURE_RUN(argc, argv, tests);
-}
+FIXTURE_MAIN

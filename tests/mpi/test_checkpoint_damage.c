@@ -5,8 +5,7 @@
 #include "io/checkpoint_internal.h"
 
 /* One byte is not what it was, somewhere in the file. */
-static void test_flips(void **st) {
-  fixture *x = *st;
+TEST_OF(test_flips, fixture *x) {
   static image m;
   char path[128];
   error e;
@@ -29,8 +28,7 @@ static void test_flips(void **st) {
 }
 
 /* Cut at any length; and longer than it was. */
-static void test_truncation(void **st) {
-  fixture *x = *st;
+TEST_OF(test_truncation, fixture *x) {
   static image m;
   char path[128];
   error e;
@@ -50,8 +48,7 @@ static void test_truncation(void **st) {
 
 /* Damage that HDF5 itself accepts: sectors that were never written, and an array's values with their checksum in the
  * place of another's. */
-static void test_blocks(void **st) {
-  fixture *x = *st;
+TEST_OF(test_blocks, fixture *x) {
   static image m, good;
   static unsigned char values[ROW_MAX * 8];
   char path[128];
@@ -87,8 +84,7 @@ static void test_blocks(void **st) {
 }
 
 /* Nothing is read through HDF5, which crashes on some files: a sealed one without HDF5's first block is as good. */
-static void test_without_hdf5(void **st) {
-  fixture *x = *st;
+TEST_OF(test_without_hdf5, fixture *x) {
   static image m;
   char path[128];
   checkpoint_seal s;
@@ -126,8 +122,7 @@ static void make_foreign(const char *name, int kind) {
 }
 
 /* Files that are no checkpoints, each refused in its own words on every rank. */
-static void test_foreign(void **st) {
-  fixture *x = *st;
+TEST_OF(test_foreign, fixture *x) {
   char name[128], text[256];
   static const char *const words[] = {"cannot open: No such file or directory",
                                       "cannot open: Is a directory",
@@ -174,8 +169,7 @@ static void expect_newest(fixture *x, const char *path, int64_t step, int skippe
 }
 
 /* A damaged file makes the run take the one before, in the end none; the next checkpoint replaces the damaged ones. */
-static void test_fallback(void **st) {
-  fixture *x = *st;
+TEST_OF(test_fallback, fixture *x) {
   static image m;
   char path[128];
   snprintf(path, sizeof path, "%s/nowhere/at/all", x->folder);
@@ -199,9 +193,4 @@ static void test_fallback(void **st) {
   expect_newest(x, path, 16, 0);
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_flips),    cmocka_unit_test(test_truncation),
-                                     cmocka_unit_test(test_blocks),   cmocka_unit_test(test_foreign),
-                                     cmocka_unit_test(test_fallback), cmocka_unit_test(test_without_hdf5)};
-  return FIXTURE_RUN(argc, argv, tests);
-}
+FIXTURE_MAIN

@@ -10,8 +10,7 @@ enum { KILLS = 60 };
 
 /* The source or the sink of one rank fails, at its first row or its last: every rank gives the same message, the
  * checkpoint before is unchanged, and nothing else is left. */
-static void test_one_rank_fails(void **st) {
-  fixture *x = *st;
+TEST_OF(test_one_rank_fails, fixture *x) {
   const int which[] = {0, 5, 7};
   char path[128];
   snprintf(path, sizeof path, "%s/fails", x->folder);
@@ -42,8 +41,7 @@ static void test_one_rank_fails(void **st) {
 }
 
 /* Parts that do not make up an array are refused, before anything is written of them. */
-static void test_shares(void **st) {
-  fixture *x = *st;
+TEST_OF(test_shares, fixture *x) {
   char path[128];
   snprintf(path, sizeof path, "%s/shares", x->folder);
   checkpoint_meta m = checkpoint_meta_of(2);
@@ -70,8 +68,7 @@ static void limit_file_size(rlim_t bytes) {
 
 /* The disk is full at each stage: the same line each time, and the checkpoint before is intact. Then there is room
  * again. */
-static void test_disk_full(void **st) {
-  fixture *x = *st;
+TEST_OF(test_disk_full, fixture *x) {
   static image before, after;
   char path[128], text[256];
   error e;
@@ -103,8 +100,7 @@ static int no_source(void *context, int64_t row, int64_t rows, void *values, err
 }
 
 /* More than any disk has, up to more than 64 bits can count: refused before anything is written. */
-static void test_space(void **st) {
-  fixture *x = *st;
+TEST_OF(test_space, fixture *x) {
   const int64_t shapes[][3] = {{1 << 30, 1 << 20, 100}, {INT64_MAX, INT64_MAX, INT64_MAX}};
   char path[128], begin[160];
   snprintf(path, sizeof path, "%s/space", x->folder);
@@ -124,8 +120,7 @@ static void test_space(void **st) {
   }
 }
 
-static void test_write_paths(void **st) {
-  fixture *x = *st;
+TEST_OF(test_write_paths, fixture *x) {
   char path[128], text[256];
   error e = {0}, f = {0};
   snprintf(path, sizeof path, "%s/none/c", x->folder);
@@ -154,8 +149,7 @@ static void write_for_ever(fixture *x, const char *path, int64_t step) {
   }
 }
 
-static void test_kill(void **st) {
-  fixture *x = *st;
+TEST_OF(test_kill, fixture *x) {
   char path[128], name[160];
   int64_t step = 0;
   int stale = 0;
@@ -189,9 +183,4 @@ static void test_kill(void **st) {
   assert_int_equal(count_files(x, path), 2);
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_rank_fails), cmocka_unit_test(test_shares),
-                                     cmocka_unit_test(test_disk_full),      cmocka_unit_test(test_space),
-                                     cmocka_unit_test(test_write_paths),    cmocka_unit_test(test_kill)};
-  return FIXTURE_RUN(argc, argv, tests);
-}
+FIXTURE_MAIN

@@ -1,12 +1,8 @@
 /* Errors as values, and how ranks agree on one. */
-#include <stdio.h>
-#include "test.h"
+#include "mpi_main.h"
 #include "base/error_mpi.h"
 
-static int rank, ranks;
-
-static void the_first_failure_is_kept(void **state) {
-  (void)state;
+TEST(the_first_failure_is_kept) {
   error e = {0};
   assert_int_equal(FAIL(&e, SLAB_TOO_THIN, 2, 4), ERROR_SLAB_TOO_THIN);
   assert_int_equal(FAIL(&e, MPI_FAILED, "MPI_Send", "lost"), ERROR_SLAB_TOO_THIN);
@@ -25,21 +21,19 @@ static int fails_in_mpi(error *e) {
   return 0;
 }
 
-static void errors_say_where(void **state) {
-  (void)state;
+TEST(errors_say_where) {
   error e = {0}, mpi = {0};
   FAIL(&e, SLAB_TOO_THIN, 2, 4);
   expect_place(&e, __LINE__ - 1, __func__);
   FAIL(&e, SLAB_TOO_THIN, 3, 4);
   expect_place(&e, __LINE__ - 3, __func__);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  const int line = __LINE__ - 12; /* of MPI_TRY above */
+  const int line = __LINE__ - 11; /* of MPI_TRY above */
   assert_int_equal(fails_in_mpi(&mpi), ERROR_MPI_FAILED);
   expect_place(&mpi, line, "fails_in_mpi");
 }
 
-static void messages_are_one_bounded_line(void **state) {
-  (void)state;
+TEST(messages_are_one_bounded_line) {
   error e = {0};
   char *text = malloc(3 * ERROR_TEXT);
   memset(text, 'x', 3 * ERROR_TEXT - 1);
@@ -51,8 +45,7 @@ static void messages_are_one_bounded_line(void **state) {
   free(text);
 }
 
-static void every_id_has_a_name_and_an_exit_code(void **state) {
-  (void)state;
+TEST(every_id_has_a_name_and_an_exit_code) {
   assert_int_equal(error_exit_code(ERROR_NONE), 0);
   for (int id = 1; id < ERROR_COUNT; id++) {
     int code = error_exit_code(id);
@@ -61,8 +54,7 @@ static void every_id_has_a_name_and_an_exit_code(void **state) {
   }
 }
 
-static void all_ranks_get_the_error_of_the_lowest(void **state) {
-  (void)state;
+TEST(all_ranks_get_the_error_of_the_lowest) {
   for (int failing = 0; failing < ranks; failing++) {
     error e = {0};
     if (rank >= failing) FAIL(&e, SLAB_TOO_THIN, 100 + rank, 4);
@@ -78,8 +70,7 @@ static void all_ranks_get_the_error_of_the_lowest(void **state) {
   assert_int_equal(error_agree(&e, MPI_COMM_WORLD), 0);
 }
 
-static void mpi_errors_are_named(void **state) {
-  (void)state;
+TEST(mpi_errors_are_named) {
   error e = {0};
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   int rc = MPI_Send(NULL, 1, MPI_INT, ranks + 5, 0, MPI_COMM_WORLD);
@@ -88,18 +79,4 @@ static void mpi_errors_are_named(void **state) {
   expect_place(&e, __LINE__ - 2, __func__);
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_failure_is_kept),
-                                     cmocka_unit_test(errors_say_where),
-                                     cmocka_unit_test(messages_are_one_bounded_line),
-                                     cmocka_unit_test(every_id_has_a_name_and_an_exit_code),
-                                     cmocka_unit_test(all_ranks_get_the_error_of_the_lowest),
-                                     cmocka_unit_test(mpi_errors_are_named)};
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int failed = cmocka_run_group_tests_name("error", tests, NULL, NULL);
-  if (failed) MPI_Abort(MPI_COMM_WORLD, 1);
-  MPI_Finalize();
-  return 0;
-}
+MPI_MAIN

@@ -1,5 +1,6 @@
 /* Is every wait of the step loop needed, and would a test notice its loss? A device wrapper drops one kind of ordering
  * at a time and delays the stream that should be waited for. The answer must then be wrong. On 2 ranks. */
+#include "mpi_main.h"
 #include "step_harness.h"
 #include <time.h>
 
@@ -152,8 +153,6 @@ static int wrap_exchange(halo *h, float *field, int set, bool serial, error *e) 
 }
 static const transport WRAP = {.exchange = wrap_exchange};
 
-static int rank, ranks;
-
 static void open_slab(step_run *r, device *dev, const char *transport) {
   const bool wrap = !transport;
   error e = {0};
@@ -223,8 +222,7 @@ static const char *way_at(int i) {
   return names[i];
 }
 
-static void late_streams_alone_do_no_harm(void **state) {
-  (void)state;
+TEST(late_streams_alone_do_no_harm) {
   for (int late = -1; late < STREAM_COUNT; late++) {
     assert_int_equal(wrong_points(NO_FAULT, late, NULL), 0);
     for (int i = 0; i < TRANSPORTS; i++) {
@@ -234,43 +232,26 @@ static void late_streams_alone_do_no_harm(void **state) {
   }
 }
 
-static void boundary_must_wait_for_interior(void **state) {
-  (void)state;
+TEST(boundary_must_wait_for_interior) {
   for (int i = 0; i < TRANSPORTS; i++)
     if (strcmp(way_at(i), "shared") != 0) /* one stream */
       assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, way_at(i)));
   assert_true(noticed(DROP_WAIT_BOUNDARY, STREAM_INTERIOR, NULL));
 }
 
-static void interior_must_wait_for_boundary(void **state) {
-  (void)state;
+TEST(interior_must_wait_for_boundary) {
   assert_true(noticed(DROP_WAIT_INTERIOR, STREAM_BOUNDARY, NULL));
 }
 
-static void messages_must_wait_for_their_copies(void **state) {
-  (void)state;
+TEST(messages_must_wait_for_their_copies) {
   assert_true(noticed(DROP_SYNC_BOUNDARY, STREAM_BOUNDARY, "sendrecv"));
   assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, "chunked"));
   assert_true(noticed(DROP_SYNC_PIECES, STREAM_BOUNDARY, SHARED_COPIES));
 }
 
-static void neighbours_must_wait_for_each_other(void **state) {
-  (void)state;
+TEST(neighbours_must_wait_for_each_other) {
   assert_true(noticed(DROP_AWAIT, STREAM_INTERIOR, "shared"));
   assert_true(noticed(EARLY_SIGNAL, STREAM_INTERIOR, "shared"));
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(late_streams_alone_do_no_harm),
-                                     cmocka_unit_test(boundary_must_wait_for_interior),
-                                     cmocka_unit_test(interior_must_wait_for_boundary),
-                                     cmocka_unit_test(messages_must_wait_for_their_copies),
-                                     cmocka_unit_test(neighbours_must_wait_for_each_other)};
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int failed = cmocka_run_group_tests_name("faults", tests, NULL, NULL);
-  if (failed) MPI_Abort(MPI_COMM_WORLD, 1);
-  MPI_Finalize();
-  return 0;
-}
+MPI_MAIN

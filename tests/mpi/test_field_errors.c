@@ -36,8 +36,7 @@ static void expect_read(fixture *x, const char *name, int id, const char *text) 
   }
 }
 
-static void test_names(void **state) {
-  fixture *x = *state;
+TEST_OF(test_names, fixture *x) {
   const char *const names[] = {"", "u.h5", "u.h5:u", ":/u", "u.h5:/"};
   char text[256];
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -47,8 +46,7 @@ static void test_names(void **state) {
   assert_int_equal(error_exit_code(ERROR_FIELD_NAME), EXIT_CODE_CONFIG);
 }
 
-static void test_files(void **state) {
-  fixture *x = *state;
+TEST_OF(test_files, fixture *x) {
   char file[128], name[160], text[512];
   snprintf(file, sizeof file, "%s/a:/b", x->folder); /* the last ":/" counts */
   snprintf(name, sizeof name, "%s:/u", file);
@@ -82,8 +80,7 @@ static void test_files(void **state) {
   expect_read(x, name, ERROR_FIELD_TRUNCATED, text);
 }
 
-static void test_datasets(void **state) {
-  fixture *x = *state;
+TEST_OF(test_datasets, fixture *x) {
   char file[128], name[160], text[512];
   snprintf(file, sizeof file, "%s/many.h5", x->folder);
   make_float_input(x, file, "/a/deep/v", 3, SHAPE);
@@ -117,8 +114,7 @@ static void test_datasets(void **state) {
   expect_read(x, name, ERROR_FIELD_NO_DATASET, text);
 }
 
-static void test_shapes(void **state) {
-  fixture *x = *state;
+TEST_OF(test_shapes, fixture *x) {
   const hsize_t shapes[][4] = {{NX, NY, NZ}, {NZ, NY, NX, 1}, {POINTS}, {0}};
   const int ranks[] = {3, 4, 1, 0};
   const char *const found[] = {"(7, 5, 17)", "(17, 5, 7, 1)", "(595,)", "a scalar"};
@@ -132,8 +128,7 @@ static void test_shapes(void **state) {
   }
 }
 
-static void test_types(void **state) {
-  fixture *x = *state;
+TEST_OF(test_types, fixture *x) {
   hid_t compound = H5Tcreate(H5T_COMPOUND, 8), enumeration = H5Tenum_create(H5T_NATIVE_INT8);
   H5Tinsert(compound, "re", 0, H5T_IEEE_F32LE);
   H5Tinsert(compound, "im", 4, H5T_IEEE_F32LE);
@@ -153,8 +148,7 @@ static void test_types(void **state) {
 }
 
 /* Several bad values in slabs of several ranks: the message names the first in the order of the file. */
-static void test_nonfinite(void **state) {
-  fixture *x = *state;
+TEST_OF(test_nonfinite, fixture *x) {
   const double bad[] = {NAN, INFINITY, -INFINITY, 1e300};
   const char *const named[] = {"NaN", "Inf, or a value beyond float32,", "Inf, or a value beyond float32,",
                                "Inf, or a value beyond float32,"};
@@ -176,8 +170,7 @@ static void test_nonfinite(void **state) {
 }
 
 /* One chunk in the slab of the last rank cannot be decoded. */
-static void test_bad_chunk(void **state) {
-  fixture *x = *state;
+TEST_OF(test_bad_chunk, fixture *x) {
   const hsize_t chunk[3] = {1, NY, NX}, at[3] = {NZ - 1, 0, 0};
   float *values = random_field();
   const int count = WAYS;
@@ -216,8 +209,7 @@ static void expect_nothing(fixture *x, const char *path) {
 
 /* The sink or the source of one rank alone fails, at its first and its last plane, with small blocks and
  * large. */
-static void test_one_rank_fails(void **state) {
-  fixture *x = *state;
+TEST_OF(test_one_rank_fails, fixture *x) {
   const size_t blocks[] = {1, BLOCK, 1 << 20};
   const int count = WAYS;
   char path[128], name[160];
@@ -257,8 +249,7 @@ static int filling_source(void *context, int z, int planes, float *values, error
 
 /* The disk is full before the first value, then in the middle. Afterwards the same process writes again and
  * succeeds. */
-static void test_disk_full(void **state) {
-  fixture *x = *state;
+TEST_OF(test_disk_full, fixture *x) {
   const int count = WAYS;
   char path[128], text[256];
   snprintf(path, sizeof path, "%s/full", x->folder);
@@ -281,8 +272,7 @@ static void test_disk_full(void **state) {
   }
 }
 
-static void test_write_paths(void **state) {
-  fixture *x = *state;
+TEST_OF(test_write_paths, fixture *x) {
   const int count = WAYS;
   char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
   field_meta meta = some_meta(x->ranks, 0);
@@ -304,9 +294,8 @@ static void test_write_paths(void **state) {
 }
 
 /* What HDF5 may ask of the driver for its own records: it reads back what it wrote, and 0 where nothing was written. */
-static void test_driver_reads(void **state) {
+TEST_OF(test_driver_reads, fixture *x) {
   enum { ROWS = 128 }; /* more bytes than HDF5 keeps in a buffer of its own */
-  fixture *x = *state;
   const hsize_t shape[] = {ROWS, POINTS};
   char name[128];
   error e = {0};
@@ -332,13 +321,4 @@ static void test_driver_reads(void **state) {
   free(values);
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names),       cmocka_unit_test(test_files),
-      cmocka_unit_test(test_datasets),    cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_types),       cmocka_unit_test(test_nonfinite),
-      cmocka_unit_test(test_bad_chunk),   cmocka_unit_test(test_one_rank_fails),
-      cmocka_unit_test(test_disk_full),   cmocka_unit_test(test_write_paths),
-      cmocka_unit_test(test_driver_reads)};
-  return FIXTURE_RUN(argc, argv, tests);
-}
+FIXTURE_MAIN

@@ -47,8 +47,7 @@ static void check_values(fixture *x, const char *path) {
   assert_true(H5Fclose(f) >= 0);
 }
 
-static void test_round_trip(void **state) {
-  fixture *x = *state;
+TEST_OF(test_round_trip, fixture *x) {
   const size_t blocks[] = {1, 3 * PLANE_BYTES + 1, 1 << 30}; /* one plane, three, all */
   const int levels[] = {0, 4};
   const int count = WAYS;
@@ -63,8 +62,7 @@ static void test_round_trip(void **state) {
 }
 
 /* Very different shapes, down to single points along an axis, and chunks narrower than a plane. */
-static void test_shapes(void **state) {
-  fixture *x = *state;
+TEST_OF(test_shapes, fixture *x) {
   const int shapes[][3] = {{1, 1, 4}, {1, 9, 5}, {13, 1, 11}, {600, 3, 6}, {3, 1030, 7}};
   const int count = WAYS;
   char path[128];
@@ -88,8 +86,7 @@ static int bytes_sink(void *context, int z, int planes, float *values, error *e)
   return stream_advance(t, z, planes, e);
 }
 
-static void test_types(void **state) {
-  fixture *x = *state;
+TEST_OF(test_types, fixture *x) {
   const hid_t types[] = {H5T_STD_I32LE,  H5T_STD_U8LE,   H5T_STD_I16BE, H5T_STD_U64BE,
                          H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_IEEE_F32LE};
   const hsize_t chunk[3] = {4, 3, 2}; /* chunks lie across slabs */
@@ -178,8 +175,7 @@ static void check_dataset(hid_t f, int compress) {
   }
 }
 
-static void test_layout(void **state) {
-  fixture *x = *state;
+TEST_OF(test_layout, fixture *x) {
   const int64_t step = 42, ranks = x->ranks;
   const double time = 0.125, dt = 0.5;
   const int count = WAYS;
@@ -232,8 +228,7 @@ static void expect_text(const char *path, const char *ending, const char *expect
   assert_string_equal(text, expected);
 }
 
-static void test_series(void **state) {
-  fixture *x = *state;
+TEST_OF(test_series, fixture *x) {
   static const char paraview[] =
       "{\n  \"file-series-version\": \"1.0\",\n  \"files\": [\n"
       "    {\"name\": \"a&<b>\\\"\\\\\\u0009.00000003.hdf\", \"time\": 0.375},\n"
@@ -270,8 +265,7 @@ static void test_series(void **state) {
   assert_string_equal(e.text, text);
 }
 
-static void test_version(void **state) {
-  (void)state;
+TEST(test_version) {
   char text[64];
   field_io_version(text);
   assert_true(text[0] == '1' || text[0] == '2');
@@ -290,8 +284,7 @@ static void expect_path(const char *path, const char *reason) {
   assert_string_equal(e.text, text);
 }
 
-static void test_check_writable(void **state) {
-  fixture *x = *state;
+TEST_OF(test_check_writable, fixture *x) {
   char path[160], reason[256], folder[128];
   error e = {0};
   if (x->rank) return;
@@ -330,8 +323,7 @@ static void test_check_writable(void **state) {
 }
 
 /* A field's name is refused beforehand if its temporary name would be too long. */
-static void test_check_longest_name(void **state) {
-  fixture *x = *state;
+TEST_OF(test_check_longest_name, fixture *x) {
   char path[512], ending[128];
   error e = {0};
   if (x->rank) return;
@@ -374,8 +366,7 @@ static void expect_left(const char *path, const leftover *left, int count, bool 
 
 /* The first field of a run removes what killed runs left behind, of any step and of the series. Then nobody looks for a
  * while. */
-static void test_abandoned(void **state) {
-  fixture *x = *state;
+TEST_OF(test_abandoned, fixture *x) {
   char path[128], host[65];
   assert_int_equal(gethostname(host, sizeof host), 0);
   const leftover left[] = {{".00000007.hdf", host, false, true},
@@ -404,8 +395,7 @@ static void test_abandoned(void **state) {
 }
 
 /* Ranks near the first one write its file themselves, even those that do not look for its name; others do not. */
-static void test_lent(void **state) {
-  fixture *x = *state;
+TEST_OF(test_lent, fixture *x) {
   for (int way = 0; way < WAYS; way++) {
     error e = {0};
     new_file f = {.fd = -1};
@@ -421,8 +411,7 @@ static void test_lent(void **state) {
 }
 
 /* `auto` follows what the ranks see. */
-static void test_modes(void **state) {
-  fixture *x = *state;
+TEST_OF(test_modes, fixture *x) {
   const enum io_kind modes[] = {IO_COLLECTIVE, IO_GATHER, IO_SERVER};
   field_io io;
   for (int way = 0; way < WAYS; way++) {
@@ -435,17 +424,4 @@ static void test_modes(void **state) {
   }
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
-                                     cmocka_unit_test(test_shapes),
-                                     cmocka_unit_test(test_types),
-                                     cmocka_unit_test(test_layout),
-                                     cmocka_unit_test(test_series),
-                                     cmocka_unit_test(test_version),
-                                     cmocka_unit_test(test_check_writable),
-                                     cmocka_unit_test(test_check_longest_name),
-                                     cmocka_unit_test(test_abandoned),
-                                     cmocka_unit_test(test_modes),
-                                     cmocka_unit_test(test_lent)};
-  return FIXTURE_RUN(argc, argv, tests);
-}
+FIXTURE_MAIN

@@ -57,8 +57,7 @@ static slab large_slab(const fixture *x) {
 }
 
 /* Written compressed, read back in every mode. */
-static void test_round_trip(void **state) {
-  fixture *x = *state;
+TEST_OF(test_round_trip, fixture *x) {
   const slab s = large_slab(x);
   const int count = WAYS;
   char path[128], name[160];
@@ -128,8 +127,7 @@ static int sparse_sink(void *context, int z, int planes, float *values, error *e
 }
 
 /* A contiguous file, whose values are found by their offset. */
-static void test_contiguous(void **state) {
-  fixture *x = *state;
+TEST_OF(test_contiguous, fixture *x) {
   const slab s = large_slab(x);
   char file[128], name[160];
   error e = {0};
@@ -142,7 +140,4 @@ static void test_contiguous(void **state) {
   assert_int_equal(sink.moved, s.nz);
 }
 
-int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_contiguous)};
-  return FIXTURE_RUN(argc, argv, tests);
-}
+FIXTURE_MAIN

@@ -92,11 +92,8 @@ static void all_tests(void) {
   a_full_disk_is_an_error();
 }
 
-static void errors(void **state) {
-  with_folder(*state, all_tests);
+TEST_OF(errors, const char *backend) {
+  with_folder(backend, all_tests);
 }
 
-/* test_receivers_errors [cuda]: on the host device, or on CUDA. */
-int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, "errors", errors);
-}
+MPI_MAIN

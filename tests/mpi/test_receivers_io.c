@@ -304,11 +304,8 @@ static void all_tests(void) {
   files_are_recorded();
 }
 
-static void receivers_are_recorded(void **state) {
-  with_folder(*state, all_tests);
+TEST_OF(receivers_are_recorded, const char *backend) {
+  with_folder(backend, all_tests);
 }
 
-/* test_receivers_io [cuda]: on the host device, or on CUDA. */
-int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, "receivers", receivers_are_recorded);
-}
+MPI_MAIN

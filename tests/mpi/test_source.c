@@ -9,7 +9,6 @@
 #include "physics/source.h"
 #include "physics/wavelet.h"
 
-static int rank, ranks;
 static error E;
 static char file[64]; /* of wavelets; made by rank 0 */
 
@@ -411,10 +410,10 @@ static void all_sources(device *dev) {
   }
 }
 
-static void all_tests(void **backend) {
+TEST_OF(all_tests, const char *backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
   device *dev;
-  assert_ok(device_open(*backend, &options, &dev, &E), &E);
+  assert_ok(device_open(backend, &options, &dev, &E), &E);
   assert_ok(dev->table->make_events(dev, done[0], 2 * STREAM_COUNT, false, &E), &E);
   field_io_start();
   make_file();
@@ -431,7 +430,4 @@ static void all_tests(void **backend) {
   dev->table->close(dev);
 }
 
-/* test_source [cuda]: on the host device, or on CUDA. */
-int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, "sources", all_tests);
-}
+MPI_MAIN

@@ -9,7 +9,6 @@
 #include "shot/survey.h"
 #include "halo/transfer.h"
 
-static int rank, ranks;
 static error E;
 
 typedef struct grid {
@@ -298,8 +297,8 @@ static void one_field(device *plain, device *tested, grid g, int number) {
   free(u);
 }
 
-static void all_fields(void **backend) {
-  device *plain = open_device("host", 1), *tested = open_device(*backend, 3);
+TEST_OF(all_fields, const char *backend) {
+  device *plain = open_device("host", 1), *tested = open_device(backend, 3);
   /* A checker of every access is slow: fewer points for it. */
 #if defined __SANITIZE_THREAD__
   int grids = 5;
@@ -312,7 +311,4 @@ static void all_fields(void **backend) {
   tested->table->close(tested);
 }
 
-/* test_statistics [cuda]: on the host device, or on CUDA. */
-int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, "are_right_and_the_same", all_fields);
-}
+MPI_MAIN

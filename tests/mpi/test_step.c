@@ -7,8 +7,6 @@
 #include <time.h>
 #include "shot/snapshot.h"
 
-static int rank, ranks;
-
 typedef struct grid {
   int nx, ny, nz;
 } grid;
@@ -261,12 +259,9 @@ static void copies_are_not_overwritten(void) {
   dev->table->close(dev);
 }
 
-static void all_tests(void **backend) {
-  all_runs(*backend);
-  if (strcmp(*backend, "host") == 0) copies_are_not_overwritten();
+TEST_OF(all_tests, const char *backend) {
+  all_runs(backend);
+  if (strcmp(backend, "host") == 0) copies_are_not_overwritten();
 }
 
-/* test_step [cuda]: on the host device, or on CUDA. */
-int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, "equals_the_whole_grid", all_tests);
-}
+MPI_MAIN

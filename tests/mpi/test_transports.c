@@ -6,7 +6,6 @@
 #include <string.h>
 #include "halo/halo.h"
 
-static int rank, ranks;
 enum { FIELDS = 2 };
 
 /* Planes of a rank: slabs so thin that planes for both neighbours, and a rank's ghosts on both sides, are the same pages;
@@ -112,11 +111,11 @@ static void ring(device *dev, const char *name, grid g) {
   assert_ok(dev->table->free(dev, staging, MEMORY_PINNED, &e), &e);
 }
 
-static void all_rings(void **backend) {
+TEST_OF(all_rings, const char *backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
   device *dev;
   error e = {0};
-  assert_ok(device_open(*backend, &options, &dev, &e), &e);
+  assert_ok(device_open(backend, &options, &dev, &e), &e);
   for (int i = 0; i < transport_count(); i++) {
     error reason = {0};
     const char *name = transport_at(i)->name;
@@ -129,6 +128,4 @@ static void all_rings(void **backend) {
   dev->table->close(dev);
 }
 
-int main(int argc, char **argv) {
-  return mpi_main(argc, argv, &rank, &ranks, "rings", all_rings);
-}
+MPI_MAIN
