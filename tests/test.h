@@ -12,7 +12,15 @@
 #include <cmocka.h>
 #include "base/error.h"
 
-/* Fails the test with the error's text. */
+#define COUNT(array) ((int)(sizeof array / sizeof array[0]))
+
+/* Of the call that OK makes, which must succeed: else the test fails with the error's text. */
+static error E __attribute__((unused));
+#define OK(call)                                                                                             \
+  do {                                                                                                       \
+    E = (error){0};                                                                                          \
+    assert_ok(call, &E);                                                                                     \
+  } while (0)
 #define assert_ok(call, e)                                                                                   \
   do {                                                                                                       \
     if ((call) != 0) fail_msg("%s: %s: %s", #call, error_name((e)->id), (e)->text);                          \

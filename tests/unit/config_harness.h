@@ -7,11 +7,10 @@
 #include "config/config_internal.h"
 #include "test.h"
 
-#define COUNT(array) ((int)(sizeof array / sizeof array[0]))
-#define BASE         "[grid]\nnx = 8\nny = 9\nnz = 10\n[time]\nsteps = 3\n" /* the next line is 7 */
-#define GRID         "[grid]\nnx = 64\nny = 65\nnz = 66\ndx = 10\ndy = 5\ndz = 2\norigin = -100 0 7\n"
-#define WAVE         GRID "[time]\nsteps = 3\n[equation]\ntype = wave\n" /* the next line is 13 */
-#define HEAT         GRID "[time]\nsteps = 3\n[equation]\ntype = heat\n"
+#define BASE "[grid]\nnx = 8\nny = 9\nnz = 10\n[time]\nsteps = 3\n" /* the next line is 7 */
+#define GRID "[grid]\nnx = 64\nny = 65\nnz = 66\ndx = 10\ndy = 5\ndz = 2\norigin = -100 0 7\n"
+#define WAVE GRID "[time]\nsteps = 3\n[equation]\ntype = wave\n" /* the next line is 13 */
+#define HEAT GRID "[time]\nsteps = 3\n[equation]\ntype = heat\n"
 
 static const char path[] = "t.ini"; /* in a folder of its own, so that messages are the same everywhere */
 static char folder[] = "/tmp/test_config.XXXXXX";
@@ -60,22 +59,46 @@ static inline config expect_taken(const char *text, const char *override) {
 
 static bool seen[ERROR_COUNT]; /* messages provoked so far */
 
+/* What a message that begins with & stands for: one about the key of the override; @ at its end is the override's value. */
+static inline void whole_message(char whole[1024], const char *override, const char *message) {
+  const char *value = strchr(override, '=') + 1, *dot = value - 1;
+  const size_t ends = message[strlen(message) - 1] == '@';
+  while (*dot != '.') dot--;
+  const int length =
+      snprintf(whole, 1024, "command line: [%.*s] %.*s%.*s", (int)(dot - override), override,
+               (int)(value - dot) - 2, dot + 1, (int)(strlen(message) - 1 - ends), message + 1);
+  if (ends) snprintf(whole + length, 1024 - (size_t)length, "'%s'", value);
+}
+
 /* Fails the test unless the text is refused with exactly this message. */
 static inline void expect_refused(const char *text, const char *override, const char *message) {
   config c;
   error e;
+  char whole[1024];
+  if (*message == '&') whole_message(whole, override, message), message = whole;
   if (!load(&c, text, override, &e)) fail_msg("accepted, but expected: %s", message);
   seen[e.id] = true;
   assert_string_equal(e.text, message);
   assert_true(!c.sources && !c.receiver_positions);
 }
 
+/* An override may have several values, between bars. */
 typedef struct refused {
   const char *text, *override, *message;
 } refused;
 
 static inline void run_refused(const refused *cases, int count) {
-  for (int i = 0; i < count; i++) expect_refused(cases[i].text, cases[i].override, cases[i].message);
+  for (const refused *r = cases; r < cases + count; r++) {
+    const int key = r->override && strchr(r->override, '|') ? (int)strcspn(r->override, "=") + 1 : 0;
+    if (!key) expect_refused(r->text, r->override, r->message);
+    for (const char *value = r->override + key, *end; key; value = end + 1) {
+      char override[256];
+      end = value + strcspn(value, "|");
+      snprintf(override, sizeof override, "%.*s%.*s", key, r->override, (int)(end - value), value);
+      expect_refused(r->text, override, r->message);
+      if (!*end) break;
+    }
+  }
 }
 
 /* Is this the message of a rule that concerns several keys? These messages follow each other in error.def. */

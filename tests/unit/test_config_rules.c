@@ -11,15 +11,11 @@ TEST(test_small_grids) {
                               "z_hi = absorbing\nwidth = 5\n";
   config c = expect_taken(small, NULL);
   assert_int_equal(c.boundary_width, 5);
-  expect_refused(small, "grid.nx=3",
-                 "command line: [grid] nx: expected an integer >= 4 where x_lo is periodic, got 3");
-  expect_refused(small, "grid.ny=4",
-                 "command line: [grid] ny: expected an integer >= 5 where y_lo is neumann, got 4");
-  expect_refused(small, "grid.nz=4",
-                 "command line: [grid] nz: expected an integer >= 5 where z_lo is dirichlet, got 4");
-  expect_refused(
-      small, "boundary.width=6",
-      "command line: [boundary] width = 6: with nz = 6 no point is left between the absorbing layers");
+  expect_refused(small, "grid.nx=3", "&: expected an integer >= 4 where x_lo is periodic, got 3");
+  expect_refused(small, "grid.ny=4", "&: expected an integer >= 5 where y_lo is neumann, got 4");
+  expect_refused(small, "grid.nz=4", "&: expected an integer >= 5 where z_lo is dirichlet, got 4");
+  expect_refused(small, "boundary.width=6",
+                 "& = 6: with nz = 6 no point is left between the absorbing layers");
 }
 
 /* An axis of one point has no faces, no spacing and no outside; a 1D run has two of them. */
@@ -30,9 +26,7 @@ TEST(test_axes_of_one_point) {
       {"[grid]\nnx = 1\nny = 1\nnz = 9\n[time]\nsteps = 1\n", "boundary.x=fixed",
        "command line: [boundary] x: only where nx > 1"},
       {BASE, "grid.nx=1",
-       "command line: [grid] nx = 1 with ny = 9: a 2D run is a section along x, with ny = 1: swap the axes x "
-       "and "
-       "y"},
+       "& = 1 with ny = 9: a 2D run is a section along x, with ny = 1: swap the axes x and y"},
       {"[grid]\nnx = 1\nny = 4\nnz = 9\n[time]\nsteps = 1\n[boundary]\nx = periodic\n", NULL,
        "t.ini:2: [grid] nx = 1 with ny = 4: a 2D run is a section along x, with ny = 1: swap the axes x and "
        "y"},
@@ -73,8 +67,7 @@ TEST(test_positions_on_faces) {
   assert_int_equal(c.receiver_count, 2);
   config_free(&c);
   expect_refused(sevenths, "receivers.points=0.3 2.7 0, 0.30001 0 0",
-                 "command line: [receivers] points: receiver 2 of 2, at 0.30001 0 0 is outside the grid, "
-                 "where x is from 0 to 0.3");
+                 "&: receiver 2 of 2, at 0.30001 0 0 is outside the grid, where x is from 0 to 0.3");
 }
 
 TEST(test_report_over_inputs) {
@@ -88,10 +81,8 @@ TEST(test_report_over_inputs) {
   assert_non_null(f);
   fclose(f);
   for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
-    expect_refused(
-        bases[i], "report.file=./in.h5",
-        "command line: [report] file: expected a file that the run neither reads nor writes otherwise, "
-        "got './in.h5'");
+    expect_refused(bases[i], "report.file=./in.h5",
+                   "&: expected a file that the run neither reads nor writes otherwise, got @");
     config c = expect_taken(bases[i], "report.file=./r.json");
     config_free(&c);
   }
@@ -122,7 +113,6 @@ TEST(test_report_of_its_own) {
 }
 
 #define SOURCE           WAVE "[source.3]\nposition = 0 0 7\nwavelet = ricker\nf0 = 20\n"
-#define SOURCE_3         "command line: [source.3] "
 #define JACOBI_ONLY(key) "command line: [jacobi] " key ": only with type = jacobi"
 
 /* Keys without effect in this configuration are accepted and named; their fields keep the default. */
@@ -153,21 +143,20 @@ TEST(test_idle) {
                 c.previous == PREVIOUS_REST);
     config_free(&c);
   }
-  expect_refused(BASE, "initial.width=wide",
-                 "command line: [initial] width: expected a number > 0, got 'wide'");
+  expect_refused(BASE, "initial.width=wide", "&: expected a number > 0, got @");
 }
 
 TEST(test_only_with) {
   static const refused cases[] = {
       {HEAT "[boundary]\nx_lo = absorbing\n", NULL,
        "t.ini:14: [boundary] x_lo = absorbing: only with type = wave"},
-      {BASE, "boundary.all=absorbing", "command line: [boundary] all = absorbing: only with type = wave"},
+      {BASE, "boundary.all=absorbing", "& = absorbing: only with type = wave"},
       {BASE, "source.12.f0=3", "command line: [source.12]: only with type = wave"},
       {HEAT "[source.4]\n", NULL, "t.ini:13: [source.4]: only with type = wave"},
       {BASE "[receivers]\nline = 1 1 1 2 2 2 2\npositions = f:/r\n", NULL,
        "t.ini:8: [receivers] line: only without positions"},
       {BASE "[receivers]\npositions = f:/r\n", "receivers.points=1 1 1",
-       "command line: [receivers] points: only without positions and line"},
+       "&: only without positions and line"},
       {BASE "[receivers]\npoints = 1 1 1\n", "receivers.line=1 1 1 2 2 2 2",
        "t.ini:8: [receivers] points: only without positions and line"},
   };
@@ -176,36 +165,27 @@ TEST(test_only_with) {
 
 TEST(test_values_refused) {
   static const refused cases[] = {
-      {WAVE, "equation.space_order=3",
-       "command line: [equation] space_order: expected 2, 4, 6 or 8, got '3'"},
-      {WAVE, "time.cfl=1.01",
-       "command line: [time] cfl: expected a number <= 1 (or allow_unstable = on), got '1.01'"},
-      {WAVE, "time.cfl=0", "command line: [time] cfl: expected a number > 0, got '0'"},
-      {WAVE, "medium.velocity=-1", "command line: [medium] velocity: expected a number > 0, got '-1'"},
-      {WAVE, "medium.velocity=fast",
-       "command line: [medium] velocity: expected a number > 0 or FILE:/dataset, got 'fast'"},
-      {WAVE, "medium.velocity=1e21",
-       "command line: [medium] velocity: expected a number from 1e-20 to 1e+20, got '1e21'"},
-      {HEAT, "medium.diffusivity=:/d",
-       "command line: [medium] diffusivity: expected a number > 0 or FILE:/dataset, got ':/d'"},
-      {WAVE, "initial.previous=zero",
-       "command line: [initial] previous: expected rest or FILE:/dataset, got 'zero'"},
-      {WAVE "[boundary]\nall=absorbing", "boundary.width=0",
-       "command line: [boundary] width: expected an integer >= 1, got '0'"},
-      {GRID "[time]\n", "time.end_time=0", "command line: [time] end_time: expected a number > 0, got '0'"},
+      {WAVE, "equation.space_order=3", "&: expected 2, 4, 6 or 8, got @"},
+      {WAVE, "time.cfl=1.01", "&: expected a number <= 1 (or allow_unstable = on), got @"},
+      {WAVE, "time.cfl=0", "&: expected a number > 0, got @"},
+      {WAVE, "medium.velocity=-1", "&: expected a number > 0, got @"},
+      {WAVE, "medium.velocity=fast", "&: expected a number > 0 or FILE:/dataset, got @"},
+      {WAVE, "medium.velocity=1e21", "&: expected a number from 1e-20 to 1e+20, got @"},
+      {HEAT, "medium.diffusivity=:/d", "&: expected a number > 0 or FILE:/dataset, got @"},
+      {WAVE, "initial.previous=zero", "&: expected rest or FILE:/dataset, got @"},
+      {WAVE "[boundary]\nall=absorbing", "boundary.width=0", "&: expected an integer >= 1, got @"},
+      {GRID "[time]\n", "time.end_time=0", "&: expected a number > 0, got @"},
       {GRID "[time]\ndt = 1\n", NULL, "t.ini: [time] steps: required, but missing"},
       {WAVE "[source.5]\n", NULL, "t.ini:13: [source.5] position: required, but missing"},
       {WAVE "[source.5]\nposition = 0 0 7\n", NULL, "t.ini:13: [source.5] f0: required, but missing"},
       {WAVE, "source.5.position=0 0 7", "command line: [source.5] f0: required, but missing"},
       {WAVE "[source.5]\nposition = 0 0 7\nwavelet = gaussian\n", NULL,
        "t.ini:13: [source.5] f0: required, but missing"},
-      {SOURCE, "source.3.wavelet=f.h5",
-       SOURCE_3 "wavelet: expected ricker, gaussian or FILE:/dataset, got 'f.h5'"},
-      {SOURCE, "source.3.f0=0", SOURCE_3 "f0: expected a number > 0, got '0'"},
-      {SOURCE, "source.3.position=1 2", SOURCE_3 "position: expected 3 numbers, got '1 2'"},
-      {SOURCE, "receivers.every=0", "command line: [receivers] every: expected an integer >= 1, got '0'"},
-      {SOURCE "[receivers]\npoints = 0 0 7\n", "receivers.every=0",
-       "command line: [receivers] every: expected an integer >= 1, got '0'"},
+      {SOURCE, "source.3.wavelet=f.h5", "&: expected ricker, gaussian or FILE:/dataset, got @"},
+      {SOURCE, "source.3.f0=0", "&: expected a number > 0, got @"},
+      {SOURCE, "source.3.position=1 2", "&: expected 3 numbers, got @"},
+      {SOURCE, "receivers.every=0", "&: expected an integer >= 1, got @"},
+      {SOURCE "[receivers]\npoints = 0 0 7\n", "receivers.every=0", "&: expected an integer >= 1, got @"},
   };
   run_refused(cases, COUNT(cases));
 }
@@ -216,20 +196,18 @@ TEST(test_boundaries_refused) {
        "t.ini:14: [boundary] x_hi = periodic: x_lo is fixed, but either both faces of an axis are "
        "periodic or neither is"},
       {WAVE "[boundary]\nz_lo = periodic\n", "boundary.z_hi=neumann",
-       "command line: [boundary] z_hi = neumann: z_lo is periodic, but either both faces of an axis are "
-       "periodic or neither is"},
+       "& = neumann: z_lo is periodic, but either both faces of an axis are periodic or neither is"},
       {HEAT "[boundary]\ny_lo = dirichlet\nall = periodic\n", NULL,
        "t.ini:14: [boundary] y_lo = dirichlet: y_hi is periodic, but either both faces of an axis are "
        "periodic or neither is"},
       {WAVE "[boundary]\ny = absorbing\nwidth = 33\n", NULL,
        "t.ini:15: [boundary] width = 33: with ny = 65 no point is left between the absorbing layers"},
       {WAVE "[boundary]\nz_lo = absorbing\n", "boundary.width=66",
-       "command line: [boundary] width = 66: with nz = 66 no point is left between the absorbing layers"},
+       "& = 66: with nz = 66 no point is left between the absorbing layers"},
       {WAVE "[boundary]\nall = absorbing\n", "grid.nx=40",
        "t.ini: [boundary] width = 20: with nx = 40 no point is left between the absorbing layers"},
       {WAVE "[boundary]\nall = absorbing\n", "boundary.width=2147483583",
-       "command line: [boundary] width = 2147483583: with nx = 64 no point is left between the absorbing "
-       "layers"},
+       "& = 2147483583: with nx = 64 no point is left between the absorbing layers"},
   };
   run_refused(cases, COUNT(cases));
   config c = expect_taken(WAVE "[boundary]\nall = absorbing\n", "grid.nx=41");
@@ -241,9 +219,8 @@ TEST(test_boundaries_refused) {
 TEST(test_outside) {
   static const refused cases[] = {
       {SOURCE, "source.3.position=530.1 0 7",
-       SOURCE_3 "position: 530.1 0 7 is outside the grid, where x is from -100 to 530"},
-      {SOURCE, "source.3.position=0 -1e-3 7",
-       SOURCE_3 "position: 0 -0.001 7 is outside the grid, where y is from 0 to 320"},
+       "&: 530.1 0 7 is outside the grid, where x is from -100 to 530"},
+      {SOURCE, "source.3.position=0 -1e-3 7", "&: 0 -0.001 7 is outside the grid, where y is from 0 to 320"},
       {SOURCE, "grid.origin=0 0 8",
        "t.ini:14: [source.3] position: 0 0 7 is outside the grid, where z is from 8 to 138"},
       {BASE "[receivers]\nline = 0 0 0 0 0 10 11\n", NULL,
@@ -276,7 +253,7 @@ TEST(test_cleared) {
   config_free(&c);
   c = expect_taken(SOURCE "position =\nwavelet =\nf0 =\n[equation]\ntype =\ntype = heat", NULL);
   assert_int_equal(c.source_count, 0);
-  expect_refused(SOURCE, "source.3.f0=", SOURCE_3 "f0: required, but missing");
+  expect_refused(SOURCE, "source.3.f0=", "&: required, but missing");
   expect_refused(SOURCE "[source.5]\nf0 = 3\nf0 =\nt0 = 1\n", NULL,
                  "t.ini:17: [source.5] position: required, but missing");
 }

@@ -59,12 +59,11 @@ TEST(test_gaussian_defaults) {
 TEST(test_overrides_replace) {
   const char *overrides[] = {"grid.nx=20", "output.path=a.b=c", "grid.nx=30", "output.path= x y "};
   config c;
-  error e = {0};
   write_file(BASE "[output]\npath = file\n", strlen(BASE "[output]\npath = file\n"));
-  assert_int_equal(config_load(&c, path, 4, overrides, &e), 0);
+  OK(config_load(&c, path, 4, overrides, &E));
   assert_int_equal(c.nx, 30);
   assert_string_equal(c.output_path, "x y");
-  assert_int_equal(config_load(&c, path, 2, overrides, &e), 0);
+  OK(config_load(&c, path, 2, overrides, &E));
   assert_int_equal(c.nx, 20);
   assert_string_equal(c.output_path, "a.b=c");
 }
@@ -219,9 +218,9 @@ TEST(test_receivers) {
 }
 
 TEST(test_shipped_examples) {
-  static const char *const examples[] = {
-      SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
-      SHIPPED "/config/heat.ini", SHIPPED "/config/wave.ini", SHIPPED "/config/shot.ini"};
+  static const char *const examples[] = {SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
+                                         SHIPPED "/config/heat.ini", SHIPPED "/config/wave.ini",
+                                         SHIPPED "/config/shot.ini"};
   for (int i = 0; i < COUNT(examples); i++) {
     config c;
     error e = {0};
