@@ -10,7 +10,6 @@
 #include "io/field_io.h"
 #include "physics/receiver.h"
 
-static error E;
 static device *dev;
 static char folder[64];
 
@@ -64,7 +63,7 @@ static inline void with_folder(const char *backend, void (*tests)(void)) {
   if (rank == 0) assert_non_null(mkdtemp(folder));
   MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
   field_io_start();
-  assert_ok(device_open(backend, &options, &dev, &E), &E);
+  OK(device_open(backend, &options, &dev, &E));
   tests();
   dev->table->close(dev);
   MPI_Barrier(MPI_COMM_WORLD);

@@ -55,8 +55,7 @@ static void copy_dense(const whole *w, float *memory, float *dense, bool in) {
 void step_expected(const kernel_args *weights, float *field, int nx, int ny, int nz, int steps, float ghost,
                    bool periodic_z) {
   whole w = {0};
-  error e = {0};
-  assert_ok(slab_init(&w.slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &e), &e);
+  assert_ok(slab_init(&w.slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E), &E);
   for (int i = 0; i < 2; i++) {
     w.memory[i] = aligned_alloc(128, slab_floats(&w.slab) * sizeof(float));
     for (size_t k = 0; k < slab_floats(&w.slab); k++) w.memory[i][k] = ghost;
@@ -87,12 +86,10 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
 
 /* Takes the fields and opens the halo. */
 static void open_halo(step_run *r, device *dev, const char *transport, int node_ranks) {
-  error e = {0};
   stepper *s = &r->stepper;
   for (int i = 0; i < 2; i++)
-    assert_ok(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float),
-                                MEMORY_DEVICE, &e),
-              &e);
+    OK(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float), MEMORY_DEVICE,
+                         &E));
   r->own_transport = !transport;
   if (!transport) return;
   const halo_setup setup = {.dev = dev,
@@ -100,53 +97,49 @@ static void open_halo(step_run *r, device *dev, const char *transport, int node_
                             .comm = MPI_COMM_WORLD,
                             .fields = {s->memory[0], s->memory[1]},
                             .node_ranks = node_ranks};
-  assert_ok(halo_open(&r->halo, transport, &setup, &e), &e);
+  OK(halo_open(&r->halo, transport, &setup, &E));
 }
 
 void step_run_open(step_run *r, device *dev, const char *kernel, const char *transport, int node_ranks,
                    bool overlap, bool profile, float ghost) {
-  error e = {0};
   stepper *s = &r->stepper;
   *s = (stepper){.dev = dev, .halo = &r->halo, .slab = &r->slab, .overlap = overlap, .profile = profile};
-  assert_ok(kernel_find(kernel, EQUATION_JACOBI, dev->table->backend, &s->kernel, &e), &e);
+  OK(kernel_find(kernel, EQUATION_JACOBI, dev->table->backend, &s->kernel, &E));
   s->boundary_kernel = s->kernel;
-  assert_ok(stepper_open(s, &e), &e);
+  OK(stepper_open(s, &E));
   s->args = step_weights();
   s->args.pitch = r->slab.pitch, s->args.plane = r->slab.plane, s->args.nx = r->slab.nx,
   s->args.ny = r->slab.ny, s->args.nz = r->slab.nz;
   open_halo(r, dev, transport, node_ranks);
   const float ghosts[FACE_COUNT] = {ghost, ghost, ghost, ghost, ghost, ghost};
-  assert_ok(transfer_open(&r->transfer, dev, &r->slab, ghosts, &e), &e);
+  OK(transfer_open(&r->transfer, dev, &r->slab, ghosts, &E));
   r->global = step_initial(r->slab.nx, r->slab.ny, r->slab.nz_global);
   const float *own = r->global + (size_t)r->slab.z0 * (size_t)r->slab.nx * (size_t)r->slab.ny;
   for (int i = 0; i < 2; i++) {
     r->transfer.field = s->memory[i];
     /* Ghosts towards a neighbour stay NaN until they are exchanged. */
-    if (r->slab.lower == SLAB_NO_RANK) assert_ok(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &e), &e);
-    if (r->slab.upper == SLAB_NO_RANK)
-      assert_ok(transfer_fill(&r->transfer, r->slab.nz, RADIUS, ghost, &e), &e);
-    assert_ok(transfer_to_device(&r->transfer, 0, r->slab.nz, (float *)(uintptr_t)own, &e), &e);
+    if (r->slab.lower == SLAB_NO_RANK) OK(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &E));
+    if (r->slab.upper == SLAB_NO_RANK) OK(transfer_fill(&r->transfer, r->slab.nz, RADIUS, ghost, &E));
+    OK(transfer_to_device(&r->transfer, 0, r->slab.nz, (float *)(uintptr_t)own, &E));
   }
-  assert_ok(halo_exchange(&r->halo, s->memory[0], HALO_UNTIMED, true, &e), &e);
+  OK(halo_exchange(&r->halo, s->memory[0], HALO_UNTIMED, true, &E));
 }
 
 void step_run_close(step_run *r) {
-  error e = {0};
   device *dev = r->stepper.dev;
   transfer_close(&r->transfer);
   if (!r->own_transport) halo_close(&r->halo);
-  for (int i = 0; i < 2; i++) assert_ok(dev->table->free(dev, r->stepper.memory[i], MEMORY_DEVICE, &e), &e);
+  for (int i = 0; i < 2; i++) OK(dev->table->free(dev, r->stepper.memory[i], MEMORY_DEVICE, &E));
   stepper_close(&r->stepper);
   free(r->global);
 }
 
 size_t step_mismatches(step_run *r, const float *expected) {
-  error e = {0};
   const slab *s = &r->slab;
   size_t plane = (size_t)s->nx * (size_t)s->ny, count = plane * (size_t)s->nz, wrong = 0;
   float *mine = malloc(count * sizeof *mine);
   r->transfer.field = r->stepper.memory[r->stepper.current];
-  assert_ok(transfer_to_host(&r->transfer, 0, s->nz, mine, &e), &e);
+  OK(transfer_to_host(&r->transfer, 0, s->nz, mine, &E));
   for (size_t i = 0; i < count; i++)
     wrong += memcmp(&mine[i], &expected[(size_t)s->z0 * plane + i], sizeof *mine) != 0;
   free(mine);

@@ -5,9 +5,7 @@
 
 static void expect_step(fixture *x, const char *path, int64_t step) {
   checkpoint c;
-  error e = {0};
-  assert_int_equal(checkpoint_open_newest(&c, &x->ways[0], &(checkpoint_search){path, -1, NULL, NULL}, &e),
-                   0);
+  OK(checkpoint_open_newest(&c, &x->ways[0], &(checkpoint_search){path, -1, NULL, NULL}, &E));
   if (step < 0) assert_string_equal(c.name, "");
   if (step >= 0) assert_int_equal(c.step, step);
   checkpoint_close(&c);
@@ -223,14 +221,13 @@ static void expect_difference(const checkpoint *c, const checkpoint_key *keys, i
 TEST_OF(test_fingerprint, fixture *x) {
   char path[128], name[160];
   checkpoint c;
-  error e = {0};
   snprintf(path, sizeof path, "%s/keys", x->folder);
   snprintf(name, sizeof name, "%s.00000007.h5", path);
   WRITE(x, path, 7, 1);
-  assert_int_equal(checkpoint_open(&c, &x->ways[3], name, &e), 0);
-  assert_int_equal(checkpoint_match(&c, KEYS, KEY_COUNT, &e), 0);
+  OK(checkpoint_open(&c, &x->ways[3], name, &E));
+  OK(checkpoint_match(&c, KEYS, KEY_COUNT, &E));
   checkpoint_key keys[4] = {KEYS[2], KEYS[1], KEYS[0], {"[grid] ny", "5"}};
-  assert_int_equal(checkpoint_match(&c, keys, 3, &e), 0);
+  OK(checkpoint_match(&c, keys, 3, &E));
   expect_difference(&c, keys, 4, "[grid] ny: expected '5', found ''");
   expect_difference(&c, keys, 2, "[grid] nx: expected '', found '7'");
   keys[2].value = "70";
@@ -253,11 +250,9 @@ TEST_OF(test_arrays, fixture *x) {
   char path[128];
   checkpoint c;
   state s;
-  error e = {0};
   snprintf(path, sizeof path, "%s/arrays", x->folder);
   WRITE(x, path, 7, 1);
-  assert_int_equal(checkpoint_open_newest(&c, &x->ways[1], &(checkpoint_search){path, -1, NULL, NULL}, &e),
-                   0);
+  OK(checkpoint_open_newest(&c, &x->ways[1], &(checkpoint_search){path, -1, NULL, NULL}, &E));
   state_init(&s, 7, 0, 0, x->rank, x->ranks);
   checkpoint_array a = s.arrays[0];
   a.name = "v";

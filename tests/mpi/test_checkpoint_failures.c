@@ -168,14 +168,12 @@ TEST_OF(test_kill, fixture *x) {
     assert_true(WIFSIGNALED(status)); /* it has not ended by itself, on an error */
     checkpoint c;
     notes n = {0};
-    error e = {0};
-    assert_int_equal(
-        checkpoint_open_newest(&c, &x->alone, &(checkpoint_search){path, -1, note_skipped, &n}, &e), 0);
+    OK(checkpoint_open_newest(&c, &x->alone, &(checkpoint_search){path, -1, note_skipped, &n}, &E));
     assert_true(c.name[0] && c.step >= step && n.count == 0);
     step = c.step;
     checkpoint_close(&c);
     snprintf(name, sizeof name, "%s.%08" PRId64 ".h5", path, step);
-    assert_int_equal(judge(x, name, step, &e), 0);
+    OK(judge(x, name, step, &E));
     stale += count_files(x, path) > 2;
   }
   print_message("killed %d times after up to step %d, %d times in the middle\n", KILLS, (int)step, stale);

@@ -155,10 +155,7 @@ static const transport WRAP = {.exchange = wrap_exchange};
 
 static void open_slab(step_run *r, device *dev, const char *transport) {
   const bool wrap = !transport;
-  error e = {0};
-  assert_ok(
-      slab_init(&r->slab, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, wrap ? 0 : rank, wrap ? 1 : ranks, &e),
-      &e);
+  OK(slab_init(&r->slab, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, wrap ? 0 : rank, wrap ? 1 : ranks, &E));
   if (wrap) {
     r->slab.lower = r->slab.upper = 0;
     r->halo =
@@ -175,8 +172,7 @@ static long wrong_points(fault fault, int late, const char *transport) {
   device_table table = FAULTY;
   faulty_device dev = {.base.table = &table};
   step_run r;
-  error e = {0};
-  assert_ok(device_open("host", &options, &dev.inner, &e), &e);
+  OK(device_open("host", &options, &dev.inner, &E));
   open_slab(&r, &dev.base, transport);
   const bool copies = transport == SHARED_COPIES, maps = transport && strcmp(transport, "shared") == 0;
   if (copies) table.peer = NULL, transport = "shared";
@@ -193,10 +189,10 @@ static long wrong_points(fault fault, int late, const char *transport) {
   /* Where neighbours share memory, one is late and the other not. */
   const bool alone = fault == ONE_LATE || fault >= DROP_SYNC_PIECES || (maps && fault != NO_FAULT);
   dev.late = alone && rank ? -1 : late;
-  while (r.stepper.step < STEPS) assert_ok(stepper_advance(&r.stepper, 1, &e), &e);
+  while (r.stepper.step < STEPS) OK(stepper_advance(&r.stepper, 1, &E));
   dev.fault = NO_FAULT;
   assert_int_equal(dev.waits == 0, maps); /* then all is on one stream */
-  assert_ok(stepper_sync(&r.stepper, &e), &e);
+  OK(stepper_sync(&r.stepper, &E));
   long mine = (long)step_mismatches(&r, expected), all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   free(expected);

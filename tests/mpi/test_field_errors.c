@@ -298,13 +298,12 @@ TEST_OF(test_driver_reads, fixture *x) {
   enum { ROWS = 128 }; /* more bytes than HDF5 keeps in a buffer of its own */
   const hsize_t shape[] = {ROWS, POINTS};
   char name[128];
-  error e = {0};
   new_hdf5 f = {.name = name};
   static float found[ROWS][POINTS];
   memset(found, 1, sizeof found);
   float *values = random_field();
   snprintf(name, sizeof name, "%s/driver.%d", x->folder, x->rank);
-  assert_int_equal(new_hdf5_create(&f, name, 0, &e), 0);
+  OK(new_hdf5_create(&f, name, 0, &E));
   hid_t list = H5Pcreate(H5P_DATASET_CREATE), file_space = H5Screate_simple(2, shape, NULL);
   assert_true(H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) >= 0 &&
               H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0);
@@ -317,7 +316,7 @@ TEST_OF(test_driver_reads, fixture *x) {
   for (int r = 0; r < ROWS; r++)
     for (int i = 0; i < POINTS; i++) assert_float_equal(found[r][i], r == 1 ? values[i] : 0, 0);
   H5Dclose(u), H5Sclose(row), H5Sclose(file_space), H5Pclose(list);
-  assert_int_equal(new_hdf5_close(&f, &e), 0);
+  OK(new_hdf5_close(&f, &E));
   free(values);
 }
 

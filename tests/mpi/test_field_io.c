@@ -14,7 +14,6 @@ static const hsize_t SHAPE[3] = {NZ, NY, NX};
 static void write_then_read(fixture *x, const slab *s, const char *path, const int ways[2], size_t block,
                             int compress) {
   char name[160], temporary[sizeof name + TEMPORARY_ENDING], abandoned[sizeof temporary + 16];
-  error e = {0};
   field_io out = io_with(x, s, ways[0], block), in = io_with(x, s, ways[1], block);
   snprintf(name, sizeof name, "%s.00000042.hdf", path);
   temporary_name(temporary, sizeof temporary, name);
@@ -25,12 +24,12 @@ static void write_then_read(fixture *x, const slab *s, const char *path, const i
   field_meta meta = some_meta(s->ranks, compress);
   stream source = {s, 0, -1, 0}, sink = {s, 0, -1, 0};
   out.path = path;
-  assert_int_equal(field_write(&out, &meta, random_source, &source, &e), 0);
+  OK(field_write(&out, &meta, random_source, &source, &E));
   assert_int_equal(source.moved, s->nz);
   if (s->rank == 0) assert_int_equal(access(temporary, F_OK), -1);
   if (s->rank == 0) assert_int_equal(access(abandoned, F_OK), -1);
   snprintf(name, sizeof name, "%s.00000042.hdf:/VTKHDF/PointData/u", path);
-  assert_int_equal(field_read(&in, name, QUANTITY_NONE, random_sink, &sink, &e), 0);
+  OK(field_read(&in, name, QUANTITY_NONE, random_sink, &sink, &E));
   assert_int_equal(sink.moved, s->nz);
 }
 
@@ -69,9 +68,8 @@ TEST_OF(test_shapes, fixture *x) {
   snprintf(path, sizeof path, "%s/shape", x->folder);
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes * 4; i++) {
     const int *n = shapes[i / 4];
-    error e = {0};
     slab s;
-    assert_int_equal(slab_init(&s, &(slab_shape){n[0], n[1], n[2], .ghost = 1}, x->rank, x->ranks, &e), 0);
+    OK(slab_init(&s, &(slab_shape){n[0], n[1], n[2], .ghost = 1}, x->rank, x->ranks, &E));
     const int ways[2] = {(int)i % count, (int)i / 4 % count};
     write_then_read(x, &s, path, ways, 20000, i & 2 ? 1 : 0);
   }
@@ -100,8 +98,7 @@ TEST_OF(test_types, fixture *x) {
     make_input(x, file, "/a/b/v", types[i / 4], 3, SHAPE, i & 1 ? chunk : NULL, H5T_NATIVE_FLOAT, values);
     field_io io = io_with(x, &x->s, (int)(i / 2 % (size_t)count), 2 * PLANE_BYTES);
     stream sink = {&x->s, 0, -1, 0};
-    error e = {0};
-    assert_int_equal(field_read(&io, name, QUANTITY_NONE, bytes_sink, &sink, &e), 0);
+    OK(field_read(&io, name, QUANTITY_NONE, bytes_sink, &sink, &E));
     assert_int_equal(sink.moved, x->s.nz);
   }
 }
@@ -188,10 +185,9 @@ TEST_OF(test_layout, fixture *x) {
     field_io io = io_with(x, &x->s, (int)(i / 2), 1 << 20);
     field_meta meta = some_meta(x->ranks, i % 2);
     stream source = {&x->s, 0, -1, 0};
-    error e = {0};
     meta.run.config_text = text;
     io.path = path;
-    assert_int_equal(field_write(&io, &meta, random_source, &source, &e), 0);
+    OK(field_write(&io, &meta, random_source, &source, &E));
     if (x->rank == 0) {
       hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
       assert_true(f >= 0);
@@ -385,11 +381,10 @@ TEST_OF(test_abandoned, fixture *x) {
   snprintf(path, sizeof path, "%s/left", x->folder);
   for (int round = 0; round < 3; round++) {
     stream source = {&x->s, 0, -1, 0};
-    error e = {0};
     leave(path, left, count);
     if (round == 2) io.way->next_look = 0; /* the while is over */
     io.path = path;
-    assert_int_equal(field_write(&io, &meta, random_source, &source, &e), 0);
+    OK(field_write(&io, &meta, random_source, &source, &E));
     expect_left(path, left, count, round != 1);
   }
 }
@@ -397,16 +392,15 @@ TEST_OF(test_abandoned, fixture *x) {
 /* Ranks near the first one write its file themselves, even those that do not look for its name; others do not. */
 TEST_OF(test_lent, fixture *x) {
   for (int way = 0; way < WAYS; way++) {
-    error e = {0};
     new_file f = {.fd = -1};
     if (x->rank == 0) {
       snprintf(f.plan.temporary, sizeof f.plan.temporary, "%s/lent", x->folder);
       assert_int_equal(close(open(f.plan.temporary, O_CREAT | O_WRONLY, 0666)), 0);
     }
-    assert_int_equal(rows_open_new(&x->ways[way], &f, &e), 0);
+    OK(rows_open_new(&x->ways[way], &f, &E));
     assert_int_equal(f.direct, way < 3 || x->ranks == 1);
     assert_int_equal(f.fd >= 0, way < 3 || x->rank == 0);
-    assert_int_equal(rows_close_new(&f, true, &e), 0);
+    OK(rows_close_new(&f, true, &E));
   }
 }
 

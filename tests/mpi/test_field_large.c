@@ -50,9 +50,7 @@ static int large_sink(void *context, int z, int planes, float *values, error *e)
 
 static slab large_slab(const fixture *x) {
   slab s;
-  error e = {0};
-  assert_int_equal(
-      slab_init(&s, &(slab_shape){LARGE_NX, LARGE_NY, LARGE_NZ, .ghost = 4}, x->rank, x->ranks, &e), 0);
+  OK(slab_init(&s, &(slab_shape){LARGE_NX, LARGE_NY, LARGE_NZ, .ghost = 4}, x->rank, x->ranks, &E));
   return s;
 }
 
@@ -61,18 +59,17 @@ TEST_OF(test_round_trip, fixture *x) {
   const slab s = large_slab(x);
   const int count = WAYS;
   char path[128], name[160];
-  error e = {0};
   field_meta meta = some_meta(x->ranks, 1);
   stream source = {&s, 0, -1, 0};
   field_io out = io_with(x, &s, (int)(0), 64 << 20);
   snprintf(path, sizeof path, "%s/large", x->folder);
   out.path = path;
-  assert_int_equal(field_write(&out, &meta, large_source, &source, &e), 0);
+  OK(field_write(&out, &meta, large_source, &source, &E));
   snprintf(name, sizeof name, "%s.00000042.hdf:/u", path);
   for (int i = 0; i < count; i++) {
     stream sink = {&s, 0, -1, 0};
     field_io in = io_with(x, &s, (int)(i), 64 << 20);
-    assert_int_equal(field_read(&in, name, QUANTITY_NONE, large_sink, &sink, &e), 0);
+    OK(field_read(&in, name, QUANTITY_NONE, large_sink, &sink, &E));
     assert_int_equal(sink.moved, s.nz);
   }
 }
@@ -130,13 +127,12 @@ static int sparse_sink(void *context, int z, int planes, float *values, error *e
 TEST_OF(test_contiguous, fixture *x) {
   const slab s = large_slab(x);
   char file[128], name[160];
-  error e = {0};
   snprintf(file, sizeof file, "%s/sparse.h5", x->folder);
   snprintf(name, sizeof name, "%s:/u", file);
   make_sparse(x, file);
   stream sink = {&s, 0, -1, 0};
   field_io in = io_with(x, &s, 1, 64 << 20);
-  assert_int_equal(field_read(&in, name, QUANTITY_NONE, sparse_sink, &sink, &e), 0);
+  OK(field_read(&in, name, QUANTITY_NONE, sparse_sink, &sink, &E));
   assert_int_equal(sink.moved, s.nz);
 }
 

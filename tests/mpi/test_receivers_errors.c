@@ -14,7 +14,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   c.receivers = RECEIVERS_FILE;
   snprintf(c.receivers_file, sizeof c.receivers_file, "%s/bad.h5:/%s", folder, dataset);
   snprintf(text, sizeof text, "%s/bad.h5%s", folder, words);
-  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
+  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
   assert_int_equal(receivers_plan(&r, &on, (receivers_span){1, 0, 10}, &e), id);
   assert_string_equal(e.text, text);
   assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
@@ -63,9 +63,9 @@ static void a_full_disk_is_an_error(void) {
   receivers r = {0};
   const problem on = {dev, &b, &c, &WORLD};
   char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
-  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
-  assert_ok(receivers_plan(&r, &on, (receivers_span){1, 200, 300}, &E), &E); /* 200 rows that are NaN */
-  assert_ok(receivers_open(&r, &E), &E);
+  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
+  OK(receivers_plan(&r, &on, (receivers_span){1, 200, 300}, &E)); /* 200 rows that are NaN */
+  OK(receivers_open(&r, &E));
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
     const bool none = limits[i] == RLIM_INFINITY;
     error e = {0};

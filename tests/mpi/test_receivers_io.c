@@ -29,9 +29,8 @@ static void load_field(const slab *b, float *memory, float *staging, int64_t ste
       for (int x = 0; x < NX; x++)
         staging[slab_offset(b, z, y, x)] = values(step, (b->z0 + z + NZ) % NZ, y, x);
   const size_t bytes = slab_floats(b) * sizeof(float);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, staging, bytes, COPY_TO_DEVICE}, &E),
-            &E);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, staging, bytes, COPY_TO_DEVICE}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
 }
 
 /* --- places ----------------------------------------------------------------------------------------------------- */
@@ -110,9 +109,8 @@ static void check_order(const receivers *r) {
   const size_t bytes = (size_t)r->local * sizeof(receiver);
   receiver *places = malloc(bytes + 1);
   if (r->local)
-    assert_ok(
-        dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){places, r->places, bytes, COPY_TO_HOST}, &E), &E);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+    OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){places, r->places, bytes, COPY_TO_HOST}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
   assert_true(r->layer_begin[0] == 0 && r->layer_begin[2 * b->nz] == r->local);
   for (int layer = 0; layer < 2 * b->nz; layer++)
     for (int i = r->layer_begin[layer]; i < r->layer_begin[layer + 1]; i++) {
@@ -129,7 +127,7 @@ static void check_order(const receivers *r) {
 static void record_pass(receivers *r, int64_t step, int steps, float *memory, float *staging,
                         field_values *values) {
   wavefront_receivers pass;
-  assert_ok(receivers_of_pass(r, step, steps, &pass, &E), &E);
+  OK(receivers_of_pass(r, step, steps, &pass, &E));
   assert_true(r->batched <= r->batch_rows);
   assert_true(pass.places == r->places && pass.row == r->row && pass.layer_begin == r->layer_begin);
   for (int k = 0; k < steps; k++)
@@ -139,8 +137,8 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
                                 pass.samples[k]};
     load_field(r->slab, memory, staging, step + k + 1, values);
     if (!pass.samples[k]) continue;
-    assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_sample, &sample, &E), &E);
-    assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
+    OK(dev->table->apply(dev, STREAM_INTERIOR, &operation_sample, &sample, &E));
+    OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
   }
 }
 
@@ -150,30 +148,30 @@ static void record(const config *c, recording how, const char *path) {
   const problem on = {dev, &b, c, &WORLD};
   const receivers_span span = {how.pass, how.first, how.last};
   float *memory, *staging;
-  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
+  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
-  assert_ok(receivers_plan(&r, &on, span, &E), &E);
-  assert_ok(receivers_open(&r, &E), &E);
+  OK(receivers_plan(&r, &on, span, &E));
+  OK(receivers_open(&r, &E));
   check_order(&r);
   check_memory(&r, device_before, pinned_before);
   if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
-  assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E), &E);
+  OK(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E));
+  OK(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E));
   for (int64_t step = how.first; step < how.end; step++) {
     const int steps = how.end - step < how.pass ? (int)(how.end - step) : how.pass;
     if (steps > 1) record_pass(&r, step - 1, steps, memory, staging, how.values);
     if (steps > 1) step += steps - 1;
     assert_int_equal(receivers_due(&r, step), step % c->receivers_every == 0 && step <= how.last);
     load_field(&b, memory, staging, step, how.values);
-    assert_ok(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E), &E);
+    OK(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E));
     assert_true(r.batched <= r.batch_rows);
   }
-  assert_ok(receivers_write(&r, path, &ABOUT, &E), &E);
-  assert_ok(receivers_write(&r, path, &ABOUT, &E), &E); /* over the file that is there */
+  OK(receivers_write(&r, path, &ABOUT, &E));
+  OK(receivers_write(&r, path, &ABOUT, &E)); /* over the file that is there */
   receivers_close(&r);
-  assert_ok(dev->table->free(dev, memory, MEMORY_DEVICE, &E), &E);
-  assert_ok(dev->table->free(dev, staging, MEMORY_PINNED, &E), &E);
+  OK(dev->table->free(dev, memory, MEMORY_DEVICE, &E));
+  OK(dev->table->free(dev, staging, MEMORY_PINNED, &E));
   assert_int_equal(dev->bytes, device_before);
 }
 

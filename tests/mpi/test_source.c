@@ -9,7 +9,6 @@
 #include "physics/source.h"
 #include "physics/wavelet.h"
 
-static error E;
 static char file[64]; /* of wavelets; made by rank 0 */
 
 enum { NX = 13, NY = 9, NZ = 24, FLAT = 40, WIDE = 5 };
@@ -119,7 +118,7 @@ static void formulas_are_right(void) {
 static void values_of_steps_are_taken(void) {
   table t;
   source_config s = file_source("flat", 2);
-  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
+  OK(wavelet_read(&WORLD, &s, &t, &E));
   for (int i = 0; i < FLAT + 10; i++)
     assert_true(value_of(&s, &t, DT, i) == (i < FLAT ? (float)(2 * flat[i]) : 0));
   table_free(&t);
@@ -128,7 +127,7 @@ static void values_of_steps_are_taken(void) {
 static table read_table(const char *dataset) {
   table t;
   const source_config s = file_source(dataset, 1);
-  assert_ok(wavelet_read(&WORLD, &s, &t, &E), &E);
+  OK(wavelet_read(&WORLD, &s, &t, &E));
   return t;
 }
 
@@ -207,7 +206,7 @@ static void spectra_are_right(void) {
     table t = read_table(cases[i].name);
     const wavelet w = wavelet_of(&s, &t);
     wavelet_use u;
-    assert_ok(wavelet_study(&w, (wavelet_steps){cases[i].dt, cases[i].count}, &u, &E), &E);
+    OK(wavelet_study(&w, (wavelet_steps){cases[i].dt, cases[i].count}, &u, &E));
     if (u.begin != cases[i].begin || u.end != cases[i].end)
       fail_msg("case %zu: steps %d to %d", i, (int)u.begin, (int)u.end);
     if (cases[i].dominant > 0 && !(fabs(u.dominant - 15) < 1 && fabs(u.highest - 37.5) < 1))
@@ -217,7 +216,7 @@ static void spectra_are_right(void) {
   const source_config s = {.wavelet = WAVELET_RICKER, .f0 = 20, .t0 = 0.05, .amplitude = 3};
   const wavelet w = wavelet_of(&s, NULL);
   wavelet_use u;
-  assert_ok(wavelet_study(&w, (wavelet_steps){DT, 10}, &u, &E), &E);
+  OK(wavelet_study(&w, (wavelet_steps){DT, 10}, &u, &E));
   assert_true(u.begin == 0 && u.end == 10 && u.highest == 50 && u.dominant == 20);
   assert_true(fabs(u.start - fabs((double)value_of(&s, NULL, DT, 0)) / 3) < 1e-7);
 }
@@ -232,7 +231,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   const problem on = {NULL, &b, &c, &WORLD};
   error e = {0};
   snprintf(text, sizeof text, "%s%s%s", file, words[0] == ':' ? "" : ":/", words);
-  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
+  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
   if (!sources_plan(&planned, &on, (wavelet_steps){DT, 7}, &e)) sources_check(&planned, &c, &e);
   assert_memory_equal(e.text, text, strlen(text)); /* a list of datasets may follow */
   assert_int_equal(e.id, id);
@@ -328,30 +327,29 @@ static void apply_step(device *dev, sources *s, const kernel_args *args, int lo,
       {STREAM_INTERIOR, lo, hi}, {STREAM_BOUNDARY, 0, lo}, {STREAM_BOUNDARY, hi, args->nz}};
   device_event *const *own = done[step & 1], *const *before = done[!(step & 1)];
   for (int stream = 0; stream < STREAM_COUNT; stream++) {
-    assert_ok(dev->table->sync_event(dev, own[stream], &E), &E);
-    assert_ok(dev->table->wait(dev, stream, before[!stream], &E), &E);
+    OK(dev->table->sync_event(dev, own[stream], &E));
+    OK(dev->table->wait(dev, stream, before[!stream], &E));
   }
   for (int i = 0; i < 3; i++) {
     kernel_args a = *args;
     a.z_begin = cuts[i][1], a.z_end = cuts[i][2];
-    if (a.z_begin < a.z_end) assert_ok(sources_apply(s, cuts[i][0], &a, step, &E), &E);
+    if (a.z_begin < a.z_end) OK(sources_apply(s, cuts[i][0], &a, step, &E));
   }
-  for (int stream = 0; stream < STREAM_COUNT; stream++)
-    assert_ok(dev->table->record(dev, stream, own[stream], &E), &E);
+  for (int stream = 0; stream < STREAM_COUNT; stream++) OK(dev->table->record(dev, stream, own[stream], &E));
 }
 
 static void check_planes(device *dev, const slab *b, const float *memory, const float *expected) {
   const size_t bytes = slab_floats(b) * sizeof(float);
   float *back;
-  assert_ok(dev->table->alloc(dev, (void **)&back, bytes, MEMORY_PINNED, &E), &E);
-  for (int s = 0; s < STREAM_COUNT; s++) assert_ok(dev->table->sync(dev, s, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){back, memory, bytes, COPY_TO_HOST}, &E), &E);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  OK(dev->table->alloc(dev, (void **)&back, bytes, MEMORY_PINNED, &E));
+  for (int s = 0; s < STREAM_COUNT; s++) OK(dev->table->sync(dev, s, &E));
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){back, memory, bytes, COPY_TO_HOST}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
   for (int z = 0; z < b->nz; z++)
     for (int y = 0; y < NY; y++)
       assert_memory_equal(back + slab_offset(b, z, y, 0), expected + ((b->z0 + z) * NY + y) * NX,
                           NX * sizeof(float));
-  assert_ok(dev->table->free(dev, back, MEMORY_PINNED, &E), &E);
+  OK(dev->table->free(dev, back, MEMORY_PINNED, &E));
 }
 
 static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
@@ -361,22 +359,21 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   slab b;
   sources s = {0};
   const problem on = {dev, &b, c, &WORLD};
-  assert_ok(wavelet_read(&WORLD, &flat_source, &tables[0], &E), &E);
-  assert_ok(wavelet_read(&WORLD, &wide_source, &tables[1], &E), &E);
-  assert_ok(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E), &E);
+  OK(wavelet_read(&WORLD, &flat_source, &tables[0], &E));
+  OK(wavelet_read(&WORLD, &wide_source, &tables[1], &E));
+  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
   float *zeros = calloc(slab_floats(&b), sizeof *zeros);
   size_t on_device, pinned;
-  assert_ok(sources_plan(&s, &on, (wavelet_steps){DT, steps}, &E), &E);
+  OK(sources_plan(&s, &on, (wavelet_steps){DT, steps}, &E));
   sources_bytes(&s, &on_device, &pinned);
-  assert_ok(sources_open(&s, &E), &E);
+  OK(sources_open(&s, &E));
   assert_int_equal(dev->bytes - device_before, on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
-  assert_ok(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, zeros, bytes, COPY_TO_DEVICE}, &E),
-            &E);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  OK(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E));
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, zeros, bytes, COPY_TO_DEVICE}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
   kernel_args args = {
       .out = memory + slab_offset(&b, 0, 0, 0), .scale = {0.7f}, .pitch = b.pitch, .plane = b.plane};
   args.nx = NX, args.ny = NY, args.nz = b.nz;
@@ -387,7 +384,7 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   }
   check_planes(dev, &b, memory, expected);
   sources_close(&s);
-  assert_ok(dev->table->free(dev, memory, MEMORY_DEVICE, &E), &E);
+  OK(dev->table->free(dev, memory, MEMORY_DEVICE, &E));
   assert_int_equal(dev->bytes, device_before);
   table_free(&tables[0]);
   table_free(&tables[1]);
@@ -413,8 +410,8 @@ static void all_sources(device *dev) {
 TEST_OF(all_tests, const char *backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2};
   device *dev;
-  assert_ok(device_open(backend, &options, &dev, &E), &E);
-  assert_ok(dev->table->make_events(dev, done[0], 2 * STREAM_COUNT, false, &E), &E);
+  OK(device_open(backend, &options, &dev, &E));
+  OK(dev->table->make_events(dev, done[0], 2 * STREAM_COUNT, false, &E));
   field_io_start();
   make_file();
   formulas_are_right();

@@ -9,8 +9,6 @@
 #include "shot/survey.h"
 #include "halo/transfer.h"
 
-static error E;
-
 typedef struct grid {
   int nx, ny, nz;
 } grid;
@@ -103,10 +101,10 @@ static void measure_copy(device *dev, const slab *s, MPI_Comm comm, const float 
   field_statistics again = {.step = 79};
   assert_non_null(copy);
   const copy_args planes = {copy, field + slab_offset(s, 0, -RADIUS, -RADIUS), bytes, COPY_TO_HOST};
-  assert_ok(dev->table->copy(dev, STREAM_INTERIOR, &planes, &E), &E);
-  assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
-  assert_ok(survey_open(&v, NULL, s, comm, m->s.bins, &E), &E);
-  assert_ok(survey_field(&v, snapshot_points(s, copy), true, &again, &E), &E);
+  OK(dev->table->copy(dev, STREAM_INTERIOR, &planes, &E));
+  OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
+  OK(survey_open(&v, NULL, s, comm, m->s.bins, &E));
+  OK(survey_field(&v, snapshot_points(s, copy), true, &again, &E));
   assert_memory_equal(&again.all, &m->s.all, sizeof again.all);
   assert_true(again.bins == m->s.bins && again.bad_count == m->s.bad_count && again.points == m->s.points);
   for (int i = 0; i < again.bad_count; i++)
@@ -125,24 +123,22 @@ static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins
   int me, of;
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &of);
-  assert_ok(slab_init(&s, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, me, of, &E), &E);
-  assert_ok(transfer_open(&t, dev, &s, (float[FACE_COUNT]){NAN, NAN, NAN, NAN, NAN, NAN}, &E), &E);
+  OK(slab_init(&s, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, me, of, &E));
+  OK(transfer_open(&t, dev, &s, (float[FACE_COUNT]){NAN, NAN, NAN, NAN, NAN, NAN}, &E));
   size_t bytes = slab_floats(&s) * sizeof(float);
-  assert_ok(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(
-      transfer_to_device(&t, 0, s.nz, (float *)(uintptr_t)u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E),
-      &E);
-  assert_ok(survey_open(&v, dev, &s, comm, bins, &E), &E);
+  OK(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E));
+  OK(transfer_to_device(&t, 0, s.nz, (float *)(uintptr_t)u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E));
+  OK(survey_open(&v, dev, &s, comm, bins, &E));
   m->s.step = 77;
-  assert_ok(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), true, &m->s, &E), &E);
+  OK(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), true, &m->s, &E));
   if (m->s.bins) memcpy(m->histogram, m->s.histogram, (size_t)bins * sizeof *m->histogram);
   field_statistics again = {.step = 78}; /* nothing is left over from the time before, and no histogram */
-  assert_ok(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), false, &again, &E), &E);
+  OK(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), false, &again, &E));
   assert_memory_equal(&again.all.sum, &m->s.all.sum, sizeof again.all.sum);
   assert_true(again.all.nonfinite == m->s.all.nonfinite && again.bins == 0 && again.step == 78);
   survey_close(&v);
   measure_copy(dev, &s, comm, t.field, m);
-  assert_ok(dev->table->free(dev, t.field, MEMORY_DEVICE, &E), &E);
+  OK(dev->table->free(dev, t.field, MEMORY_DEVICE, &E));
   transfer_close(&t);
 }
 
@@ -271,7 +267,7 @@ static void check_same_bits(const measured *a, const measured *b) {
 static device *open_device(const char *backend, int threads) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = threads};
   device *dev;
-  assert_ok(device_open(backend, &options, &dev, &E), &E);
+  OK(device_open(backend, &options, &dev, &E));
   return dev;
 }
 

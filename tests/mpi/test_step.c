@@ -35,15 +35,14 @@ static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 
 /* Starts with what the rules ask of the first field. */
 static void set_rules(step_run *r, const unsigned char rules[FACE_COUNT]) {
   stepper *s = &r->stepper;
-  error e = {0};
   memcpy(s->args.ghosts, rules, FACE_COUNT);
   if (r->slab.lower != SLAB_NO_RANK) s->args.ghosts[FACE_Z_LO] = GHOST_KEEP;
   if (r->slab.upper != SLAB_NO_RANK) s->args.ghosts[FACE_Z_HI] = GHOST_KEEP;
   kernel_args args = s->args;
   args.out = stepper_field(s, 0), args.z_begin = 0, args.z_end = r->slab.nz;
-  assert_ok(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &e), &e);
-  assert_ok(s->dev->table->sync(s->dev, STREAM_BOUNDARY, &e), &e);
-  assert_ok(halo_exchange(&r->halo, s->memory[0], HALO_UNTIMED, true, &e), &e);
+  OK(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &E));
+  OK(s->dev->table->sync(s->dev, STREAM_BOUNDARY, &E));
+  OK(halo_exchange(&r->halo, s->memory[0], HALO_UNTIMED, true, &E));
 }
 
 /* A grid, the rules of its faces, and the whole field after some steps, computed once because that costs more than the
@@ -95,15 +94,14 @@ static void one_run(device *dev, const kernel *k, const step_problem *p, bool ov
   const int steps = p->steps;
   float *media[EQUATION_MEDIA] = {NULL};
   step_run r;
-  error e = {0};
-  assert_ok(slab_init(&r.slab, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, rank, ranks, &e), &e);
+  assert_ok(slab_init(&r.slab, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, rank, ranks, &E), &E);
   if (p->rules[FACE_Z_LO] == GHOST_WRAP) slab_wrap(&r.slab, false);
   step_run_open(&r, dev, k->name, w->transport, w->node_ranks, overlap, profile, 0.375f);
   if (w->mapped && ranks > 1) assert_non_null(strstr(r.halo.way, "mapped"));
   open_media(&r, p->equation, media);
   set_rules(&r, p->rules);
-  while (r.stepper.step < steps) assert_ok(stepper_advance(&r.stepper, steps - r.stepper.step, &e), &e);
-  assert_ok(stepper_sync(&r.stepper, &e), &e);
+  while (r.stepper.step < steps) assert_ok(stepper_advance(&r.stepper, steps - r.stepper.step, &E), &E);
+  assert_ok(stepper_sync(&r.stepper, &E), &E);
   assert_int_equal(r.stepper.step, steps);
   assert_int_equal(step_mismatches(&r, p->expected), 0);
   if (profile) {
@@ -135,8 +133,7 @@ static void all_ways(device *dev) {
   const step_problem thick = new_problem((grid){20, 17, 4 * 13 + 1}, RULES_X[0], 7),
                      large = new_problem((grid){300, 210, 9 * 4}, RULES_X[0], 3);
   const kernel *k;
-  error e = {0};
-  assert_ok(kernel_find("auto", EQUATION_JACOBI, dev->table->backend, &k, &e), &e);
+  OK(kernel_find("auto", EQUATION_JACOBI, dev->table->backend, &k, &E));
   for (int mode = 0; mode < 4; mode++) {
     const step_problem thin = new_problem(GRIDS[mode], RULES_X[0], 5);
     for (int i = 0; i < transport_count(); i++)
@@ -169,8 +166,7 @@ static void all_equations(device *dev, const kernel *k) {
 static void all_runs(const char *backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 2, .profile = true};
   device *dev;
-  error e = {0};
-  assert_ok(device_open(backend, &options, &dev, &e), &e);
+  OK(device_open(backend, &options, &dev, &E));
   for (int k = 0; k < kernel_table_size; k++) {
     const kernel *kern = &kernel_table[k];
     if (!kernel_does(kern, EQUATION_JACOBI, dev->table->backend)) continue;
@@ -202,11 +198,10 @@ static const operation LINGER = {.name = "linger", .host = linger};
 
 static float *dense_copy(step_run *r, const float *memory) {
   const slab *s = &r->slab;
-  error e = {0};
   float *values = malloc((size_t)s->nx * (size_t)s->ny * (size_t)s->nz * sizeof *values);
   assert_non_null(values);
   r->transfer.field = (float *)(uintptr_t)memory;
-  assert_ok(transfer_to_host(&r->transfer, 0, s->nz, values, &e), &e);
+  OK(transfer_to_host(&r->transfer, 0, s->nz, values, &E));
   return values;
 }
 

@@ -40,16 +40,14 @@ static size_t wrong_values(const slab *s, const float *field, int which, int rou
 /* Planes [begin, end). */
 static void copy(device *dev, const slab *s, float *to, const float *from, int begin, int end,
                  copy_direction way) {
-  error e = {0};
   const size_t at = slab_offset(s, begin, -RADIUS, -RADIUS),
                bytes = (size_t)(end - begin) * s->plane * sizeof *to;
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){to + at, from + at, bytes, way}, &e), &e);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &e), &e);
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){to + at, from + at, bytes, way}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
 }
 
 /* Ghosts may be the neighbours' own planes, so all ranks empty their ghosts before any rank fills what it owns. */
 static void exchange_all(halo *h, float *staging) {
-  error e = {0};
   const slab *s = h->slab;
   for (int round = 0; round < 4; round++)
     for (int i = 0; i < FIELDS; i++) {
@@ -60,7 +58,7 @@ static void exchange_all(halo *h, float *staging) {
       copy(h->dev, s, field, staging, s->nz, s->nz + s->ghost, COPY_TO_DEVICE);
       MPI_Barrier(MPI_COMM_WORLD);
       copy(h->dev, s, field, staging, 0, s->nz, COPY_TO_DEVICE);
-      assert_ok(halo_exchange(h, field, HALO_UNTIMED, true, &e), &e);
+      OK(halo_exchange(h, field, HALO_UNTIMED, true, &E));
       copy(h->dev, s, staging, field, -s->ghost, s->nz + s->ghost, COPY_TO_HOST);
       assert_int_equal(wrong_values(s, staging, i, round), 0);
     }
@@ -114,8 +112,7 @@ static void ring(device *dev, const char *name, grid g) {
 TEST_OF(all_rings, const char *backend) {
   const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
   device *dev;
-  error e = {0};
-  assert_ok(device_open(backend, &options, &dev, &e), &e);
+  OK(device_open(backend, &options, &dev, &E));
   for (int i = 0; i < transport_count(); i++) {
     error reason = {0};
     const char *name = transport_at(i)->name;

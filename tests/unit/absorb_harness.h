@@ -49,8 +49,6 @@ typedef struct grid_field {
   float *values;
 } grid_field;
 
-static error E; /* set by the first failure, which also ends the test */
-
 static inline grid_field grid_new(int nx, int ny, int nz) {
   grid_field f = {nx, ny, nz, calloc((size_t)nx * (size_t)ny * (size_t)nz, sizeof(float))};
   assert_non_null(f.values);
@@ -74,10 +72,9 @@ static inline void move_memory(world *w, const piece *p, float *memory, float *h
   const device_table *t = w->dev->table;
   bool up = direction == COPY_TO_DEVICE;
   size_t bytes = slab_floats(&p->s) * sizeof(float);
-  assert_ok(t->copy(w->dev, STREAM_BOUNDARY,
-                    &(copy_args){up ? memory : host, up ? host : memory, bytes, direction}, &E),
-            &E);
-  assert_ok(t->sync(w->dev, STREAM_BOUNDARY, &E), &E);
+  OK(t->copy(w->dev, STREAM_BOUNDARY, &(copy_args){up ? memory : host, up ? host : memory, bytes, direction},
+             &E));
+  OK(t->sync(w->dev, STREAM_BOUNDARY, &E));
 }
 
 /* Own and neighbours' points have the values of `f`, points beyond the grid 0. `squared`: as a medium, dt^2 f^2. */
@@ -114,9 +111,9 @@ static inline void world_put(world *w, const grid_field *now, const grid_field *
     args.z_end = args.nz;
     for (int k = 0; k < 2; k++) {
       args.out = p->field[k] + slab_offset(&p->s, 0, 0, 0);
-      assert_ok(w->dev->table->apply(w->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &E), &E);
+      OK(w->dev->table->apply(w->dev, STREAM_BOUNDARY, &operation_ghosts, &args, &E));
     }
-    assert_ok(w->dev->table->sync(w->dev, STREAM_BOUNDARY, &E), &E);
+    OK(w->dev->table->sync(w->dev, STREAM_BOUNDARY, &E));
   }
 }
 
@@ -163,16 +160,15 @@ static inline void world_open(world *w, const char *device_name, const config *c
   const physics p = {.form = EQUATION_WAVE, .dt = w->dt};
   for (int i = 0; i < cut.slabs; i++) {
     piece *q = &w->piece[i];
-    assert_ok(slab_init(&q->s, &(slab_shape){c->nx, c->ny, c->nz, .ghost = RADIUS}, i, cut.slabs, &E), &E);
+    OK(slab_init(&q->s, &(slab_shape){c->nx, c->ny, c->nz, .ghost = RADIUS}, i, cut.slabs, &E));
     physics_args(&p, &w->c, &q->s, &q->args);
     float **const fields[] = {&q->field[0], &q->field[1], &q->medium};
     for (int k = 0; k < (velocity ? 3 : 2); k++)
-      assert_ok(w->dev->table->alloc(w->dev, (void **)fields[k], slab_floats(&q->s) * sizeof(float),
-                                     MEMORY_DEVICE, &E),
-                &E);
+      OK(w->dev->table->alloc(w->dev, (void **)fields[k], slab_floats(&q->s) * sizeof(float), MEMORY_DEVICE,
+                              &E));
     if (velocity) piece_put(w, q, q->medium, velocity, true);
     const problem on = {.dev = w->dev, .slab = &q->s, .config = &w->c};
-    assert_ok(absorb_open(&q->layers, &on, &q->args, (absorb_motion){v_max, w->dt}, &E), &E);
+    OK(absorb_open(&q->layers, &on, &q->args, (absorb_motion){v_max, w->dt}, &E));
   }
 }
 
@@ -181,7 +177,7 @@ static inline void world_close(world *w) {
     piece *p = &w->piece[i];
     absorb_close(&p->layers);
     float *const fields[] = {p->field[0], p->field[1], p->medium};
-    for (int k = 0; k < 3; k++) assert_ok(w->dev->table->free(w->dev, fields[k], MEMORY_DEVICE, &E), &E);
+    for (int k = 0; k < 3; k++) OK(w->dev->table->free(w->dev, fields[k], MEMORY_DEVICE, &E));
   }
   assert_int_equal(w->dev->bytes, 0);
   w->dev->table->close(w->dev);
@@ -193,7 +189,7 @@ static inline void launch_range(const world *w, const piece *p, int stream, int 
   if (end <= begin) return;
   kernel_args args = piece_args(w, p);
   args.z_begin = begin, args.z_end = end;
-  assert_ok(absorb_launch(&p->layers, stream, w->k, &args, &E), &E);
+  OK(absorb_launch(&p->layers, stream, w->k, &args, &E));
 }
 
 static inline void launch_piece(const world *w, const piece *p) {
@@ -210,8 +206,8 @@ static inline void launch_piece(const world *w, const piece *p) {
 }
 
 static inline void world_sync(const world *w) {
-  assert_ok(w->dev->table->sync(w->dev, STREAM_BOUNDARY, &E), &E);
-  assert_ok(w->dev->table->sync(w->dev, STREAM_INTERIOR, &E), &E);
+  OK(w->dev->table->sync(w->dev, STREAM_BOUNDARY, &E));
+  OK(w->dev->table->sync(w->dev, STREAM_INTERIOR, &E));
 }
 
 /* RADIUS planes of slab `from`, from its plane z on, to plane `to_z` of slab `to`, in the fields just
@@ -221,9 +217,7 @@ static inline void copy_planes(const world *w, int from, int z, int to, int to_z
   const float *source = p->field[!w->current] + slab_offset(&p->s, z, -RADIUS, -RADIUS);
   float *target = q->field[!w->current] + slab_offset(&q->s, to_z, -RADIUS, -RADIUS);
   size_t bytes = RADIUS * p->s.plane * sizeof(float);
-  assert_ok(
-      w->dev->table->copy(w->dev, STREAM_BOUNDARY, &(copy_args){target, source, bytes, COPY_ON_DEVICE}, &E),
-      &E);
+  OK(w->dev->table->copy(w->dev, STREAM_BOUNDARY, &(copy_args){target, source, bytes, COPY_ON_DEVICE}, &E));
 }
 
 static inline void world_step(world *w, int steps) {

@@ -72,9 +72,8 @@ static inline void set_args(launch_case *c, bool rules, int z_begin, int z_end, 
 /* A case with random rules, or one whose ghosts keep their value. */
 static inline void new_case_of(launch_case *c, bool rules, const int n[3], int z_begin, int z_end,
                                uint64_t *random) {
-  error e = {0};
   const slab_shape shape = {n[0], n[1], n[2] < RADIUS ? RADIUS : n[2], .ghost = RADIUS};
-  assert_int_equal(slab_init(&c->s, &shape, 0, 1, &e), 0);
+  OK(slab_init(&c->s, &shape, 0, 1, &E));
   c->floats = slab_floats(&c->s);
   c->in = new_field(c->floats);
   for (int i = 0; i < EQUATION_MEDIA; i++) c->medium[i] = new_field(c->floats);

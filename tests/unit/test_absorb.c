@@ -182,7 +182,7 @@ static void check_outcome(const world *w, const piece *p, const host_isa *isa, e
 static void check_slab(const world *w, const piece *p, int parts) {
   const kernel *reference;
   const host_isa *isa;
-  assert_ok(kernel_find("reference", EQUATION_WAVE, BACKEND_HOST, &reference, &E), &E);
+  OK(kernel_find("reference", EQUATION_WAVE, BACKEND_HOST, &reference, &E));
   outcome expected = outcome_of(w, p);
   reference->host(&expected.args.field, 0, 1);
   operation_absorb.host(&expected.args, 0, 1);
@@ -231,11 +231,10 @@ static void move_state(world *w, const piece *p, int which, float *whole, copy_d
           *global = whole + (size_t)(l.global + skip) * plane;
     assert_true(l.global >= 0 && l.global + l.held <= s[which].shape[0] && l.own >= 0 &&
                 l.own + l.owned <= l.held);
-    assert_ok(w->dev->table->copy(w->dev, STREAM_BOUNDARY,
-                                  &(copy_args){up ? local : global, up ? global : local,
-                                               (size_t)planes * plane * sizeof(float), direction},
-                                  &E),
-              &E);
+    OK(w->dev->table->copy(w->dev, STREAM_BOUNDARY,
+                           &(copy_args){up ? local : global, up ? global : local,
+                                        (size_t)planes * plane * sizeof(float), direction},
+                           &E));
   }
   world_sync(w);
 }
@@ -288,10 +287,10 @@ TEST_OF(memory_is_as_announced, const char *backend) {
       device *dev;
       absorb a;
       slab s;
-      assert_ok(device_open(backend, &options, &dev, &E), &E);
-      assert_ok(slab_init(&s, &(slab_shape){c.nx, c.ny, c.nz, .ghost = RADIUS}, slabs - 1, slabs, &E), &E);
+      OK(device_open(backend, &options, &dev, &E));
+      OK(slab_init(&s, &(slab_shape){c.nx, c.ny, c.nz, .ghost = RADIUS}, slabs - 1, slabs, &E));
       const problem on = {.dev = dev, .slab = &s, .config = &c};
-      assert_ok(absorb_open(&a, &on, &weights, (absorb_motion){1, 0.1}, &E), &E);
+      OK(absorb_open(&a, &on, &weights, (absorb_motion){1, 0.1}, &E));
       assert_int_equal(dev->bytes, absorb_bytes(&c, &s));
       assert_int_equal(dev->pinned_bytes, 0);
       assert_true(absorb_needed(&a) == (i < MIX_COUNT));

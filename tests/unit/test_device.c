@@ -18,8 +18,6 @@ typedef struct fixture {
   device_event *events[EVENTS];
 } fixture;
 
-static error E;
-
 static void sleeping_kernel(const kernel_args *args, int part, int parts) {
   (void)args, (void)parts;
   const struct timespec nap = {0, 30 * 1000 * 1000};
@@ -30,17 +28,15 @@ static const kernel SLEEP = {.name = "sleep", .backend = BACKEND_HOST, .host = s
 /* Makes `stream` late where that can be done. */
 static void delay(fixture *f, int stream) {
   const kernel_args args = {.z_end = 1};
-  if (f->dev->table->backend == BACKEND_HOST)
-    assert_ok(f->dev->table->launch(f->dev, stream, &SLEEP, &args, &E), &E);
+  if (f->dev->table->backend == BACKEND_HOST) OK(f->dev->table->launch(f->dev, stream, &SLEEP, &args, &E));
 }
 
 static void copy(fixture *f, int stream, float *to, const float *from, copy_direction direction) {
-  assert_ok(f->dev->table->copy(f->dev, stream, &(copy_args){to, from, COUNT * sizeof(float), direction}, &E),
-            &E);
+  OK(f->dev->table->copy(f->dev, stream, &(copy_args){to, from, COUNT * sizeof(float), direction}, &E));
 }
 
 static void sync(fixture *f, int stream) {
-  assert_ok(f->dev->table->sync(f->dev, stream, &E), &E);
+  OK(f->dev->table->sync(f->dev, stream, &E));
 }
 
 /* The state is the backend's name at first. */
@@ -48,13 +44,13 @@ static int setup(void **state) {
   fixture *f = calloc(1, sizeof *f);
   const device_options options = {.local_ranks = 1, .threads = 3, .profile = true};
   E = (error){0};
-  assert_ok(device_open(*state, &options, &f->dev, &E), &E);
+  OK(device_open(*state, &options, &f->dev, &E));
   const device_table *t = f->dev->table;
-  assert_ok(t->alloc(f->dev, (void **)&f->host, COUNT * sizeof(float), MEMORY_PINNED, &E), &E);
-  assert_ok(t->alloc(f->dev, (void **)&f->back, COUNT * sizeof(float), MEMORY_PINNED, &E), &E);
-  assert_ok(t->alloc(f->dev, (void **)&f->a, COUNT * sizeof(float), MEMORY_DEVICE, &E), &E);
-  assert_ok(t->alloc(f->dev, (void **)&f->b, COUNT * sizeof(float), MEMORY_DEVICE, &E), &E);
-  assert_ok(t->make_events(f->dev, f->events, EVENTS, true, &E), &E);
+  OK(t->alloc(f->dev, (void **)&f->host, COUNT * sizeof(float), MEMORY_PINNED, &E));
+  OK(t->alloc(f->dev, (void **)&f->back, COUNT * sizeof(float), MEMORY_PINNED, &E));
+  OK(t->alloc(f->dev, (void **)&f->a, COUNT * sizeof(float), MEMORY_DEVICE, &E));
+  OK(t->alloc(f->dev, (void **)&f->b, COUNT * sizeof(float), MEMORY_DEVICE, &E));
+  OK(t->make_events(f->dev, f->events, EVENTS, true, &E));
   uint64_t seed = 42;
   for (int i = 0; i < COUNT; i++) f->host[i] = test_random(&seed);
   *state = f;
@@ -87,9 +83,9 @@ TEST_OF(memory_is_counted, fixture *f) {
   void *more;
   size_t before = f->dev->bytes;
   assert_true(before >= 2 * COUNT * sizeof(float));
-  assert_ok(f->dev->table->alloc(f->dev, &more, 1 << 20, MEMORY_DEVICE, &E), &E);
+  OK(f->dev->table->alloc(f->dev, &more, 1 << 20, MEMORY_DEVICE, &E));
   assert_int_equal(f->dev->bytes, before + (1 << 20));
-  assert_ok(f->dev->table->free(f->dev, more, MEMORY_DEVICE, &E), &E);
+  OK(f->dev->table->free(f->dev, more, MEMORY_DEVICE, &E));
   assert_int_equal(f->dev->bytes, before);
   assert_int_equal(f->dev->peak_bytes, before + (1 << 20));
 }
@@ -115,9 +111,8 @@ TEST_OF(a_stream_is_a_fifo, fixture *f) {
 /* More pushes than a queue holds are neither lost nor block for ever. */
 TEST_OF(many_small_operations, fixture *f) {
   for (int i = 0; i < 5000; i++)
-    assert_ok(f->dev->table->copy(f->dev, STREAM_INTERIOR,
-                                  &(copy_args){f->a + i, f->host + i, sizeof(float), COPY_TO_DEVICE}, &E),
-              &E);
+    OK(f->dev->table->copy(f->dev, STREAM_INTERIOR,
+                           &(copy_args){f->a + i, f->host + i, sizeof(float), COPY_TO_DEVICE}, &E));
   sync(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->back, f->a, COPY_TO_HOST);
   sync(f, STREAM_INTERIOR);
@@ -128,8 +123,8 @@ TEST_OF(an_event_orders_two_streams, fixture *f) {
   const device_table *t = f->dev->table;
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[3], &E), &E);
-  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, f->events[3], &E), &E);
+  OK(t->record(f->dev, STREAM_INTERIOR, f->events[3], &E));
+  OK(t->wait(f->dev, STREAM_BOUNDARY, f->events[3], &E));
   copy(f, STREAM_BOUNDARY, f->back, f->a, COPY_TO_HOST);
   sync(f, STREAM_BOUNDARY);
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
@@ -138,7 +133,7 @@ TEST_OF(an_event_orders_two_streams, fixture *f) {
 TEST_OF(streams_are_independent, fixture *f) {
   if (f->dev->table->backend != BACKEND_HOST) skip();
   uint32_t gate = 0;
-  assert_ok(f->dev->table->peer->await(f->dev, STREAM_INTERIOR, &gate, 1, &E), &E);
+  OK(f->dev->table->peer->await(f->dev, STREAM_INTERIOR, &gate, 1, &E));
   copy(f, STREAM_INTERIOR, f->back, f->host, COPY_TO_HOST);
   copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
   sync(f, STREAM_BOUNDARY); /* would never end if it waited for the other stream, whose gate is closed */
@@ -148,8 +143,8 @@ TEST_OF(streams_are_independent, fixture *f) {
 }
 
 TEST_OF(waiting_for_an_unrecorded_event_is_a_no_op, fixture *f) {
-  assert_ok(f->dev->table->wait(f->dev, STREAM_BOUNDARY, f->events[7], &E), &E);
-  assert_ok(f->dev->table->sync_event(f->dev, f->events[7], &E), &E);
+  OK(f->dev->table->wait(f->dev, STREAM_BOUNDARY, f->events[7], &E));
+  OK(f->dev->table->sync_event(f->dev, f->events[7], &E));
   sync(f, STREAM_BOUNDARY);
 }
 
@@ -157,11 +152,11 @@ TEST_OF(waiting_for_an_unrecorded_event_is_a_no_op, fixture *f) {
  * waits for the waiting one, so the wrong rule would hang until the test's time-out. */
 TEST_OF(wait_captures_the_record_at_call_time, fixture *f) {
   const device_table *t = f->dev->table;
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[1], &E), &E);
-  assert_ok(t->wait(f->dev, STREAM_BOUNDARY, f->events[1], &E), &E);
-  assert_ok(t->record(f->dev, STREAM_BOUNDARY, f->events[2], &E), &E);
-  assert_ok(t->wait(f->dev, STREAM_INTERIOR, f->events[2], &E), &E);
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[1], &E), &E);
+  OK(t->record(f->dev, STREAM_INTERIOR, f->events[1], &E));
+  OK(t->wait(f->dev, STREAM_BOUNDARY, f->events[1], &E));
+  OK(t->record(f->dev, STREAM_BOUNDARY, f->events[2], &E));
+  OK(t->wait(f->dev, STREAM_INTERIOR, f->events[2], &E));
+  OK(t->record(f->dev, STREAM_INTERIOR, f->events[1], &E));
   sync(f, STREAM_BOUNDARY);
   sync(f, STREAM_INTERIOR);
 }
@@ -169,11 +164,11 @@ TEST_OF(wait_captures_the_record_at_call_time, fixture *f) {
 TEST_OF(events_measure_time, fixture *f) {
   const device_table *t = f->dev->table;
   double seconds = -1;
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[4], &E), &E);
+  OK(t->record(f->dev, STREAM_INTERIOR, f->events[4], &E));
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(t->record(f->dev, STREAM_INTERIOR, f->events[5], &E), &E);
-  assert_ok(t->seconds(f->dev, f->events[4], f->events[5], &seconds, &E), &E); /* waits by itself */
+  OK(t->record(f->dev, STREAM_INTERIOR, f->events[5], &E));
+  OK(t->seconds(f->dev, f->events[4], f->events[5], &seconds, &E)); /* waits by itself */
   double least = f->dev->table->backend == BACKEND_HOST ? 0.03 : 1e-6;
   assert_true(seconds >= least);
   error e = {0};
@@ -185,8 +180,8 @@ TEST_OF(sync_event_waits, fixture *f) {
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->back, f->a, COPY_TO_HOST);
-  assert_ok(f->dev->table->record(f->dev, STREAM_INTERIOR, f->events[6], &E), &E);
-  assert_ok(f->dev->table->sync_event(f->dev, f->events[6], &E), &E);
+  OK(f->dev->table->record(f->dev, STREAM_INTERIOR, f->events[6], &E));
+  OK(f->dev->table->sync_event(f->dev, f->events[6], &E));
   assert_memory_equal(f->back, f->host, COUNT * sizeof(float));
 }
 
@@ -211,7 +206,7 @@ TEST_OF(statistics_are_in_stream_order, fixture *f) {
   own[-PLANE] = own[NZ * PLANE] = own[3 * PLANE - 1] = own[NX] = own[NY * PITCH] = NAN; /* not own points */
   delay(f, STREAM_INTERIOR);
   copy(f, STREAM_INTERIOR, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(f->dev->table->apply(f->dev, STREAM_INTERIOR, &operation_statistics, &args, &E), &E);
+  OK(f->dev->table->apply(f->dev, STREAM_INTERIOR, &operation_statistics, &args, &E));
   copy(f, STREAM_INTERIOR, f->back, f->b, COPY_TO_HOST);
   sync(f, STREAM_INTERIOR);
   uint64_t nonfinite = 0;
@@ -235,7 +230,7 @@ TEST_OF(a_histogram_is_in_stream_order, fixture *f) {
       for (int x = 0; x < NX; x++) expected[(int)(8 * (f->host[FIELD + z * PLANE + y * PITCH + x] + 1))]++;
   delay(f, STREAM_BOUNDARY);
   copy(f, STREAM_BOUNDARY, f->a, f->host, COPY_TO_DEVICE);
-  assert_ok(f->dev->table->apply(f->dev, STREAM_BOUNDARY, &operation_histogram, &args, &E), &E);
+  OK(f->dev->table->apply(f->dev, STREAM_BOUNDARY, &operation_histogram, &args, &E));
   copy(f, STREAM_BOUNDARY, f->back, f->b, COPY_TO_HOST);
   sync(f, STREAM_BOUNDARY);
   assert_memory_equal(f->back, expected, sizeof expected);

@@ -16,12 +16,10 @@
 enum { POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE, which an older C library does not know */ };
 enum { BYTES = (1 << 20) + 75 }; /* shared among threads, and no whole number of floats */
 
-static error E;
-
 static int setup(void **state) {
   const device_options options = {.local_ranks = 1, .threads = 3, .profile = true};
   E = (error){0};
-  assert_ok(device_open("host", &options, (device **)state, &E), &E);
+  OK(device_open("host", &options, (device **)state, &E));
   return 0;
 }
 
@@ -42,14 +40,14 @@ TEST_OF(an_event_belongs_to_one_stream_at_a_time, device *dev) {
   atomic_int gate = 0, *args = &gate;
   error e = {0};
   device_event *event;
-  assert_ok(dev->table->make_events(dev, &event, 1, false, &E), &E);
-  assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &hold, &args, &E), &E);
-  assert_ok(dev->table->record(dev, STREAM_INTERIOR, event, &E), &E);
-  assert_ok(dev->table->record(dev, STREAM_INTERIOR, event, &E), &E);
+  OK(dev->table->make_events(dev, &event, 1, false, &E));
+  OK(dev->table->apply(dev, STREAM_INTERIOR, &hold, &args, &E));
+  OK(dev->table->record(dev, STREAM_INTERIOR, event, &E));
+  OK(dev->table->record(dev, STREAM_INTERIOR, event, &E));
   assert_int_equal(dev->table->record(dev, STREAM_BOUNDARY, event, &e), ERROR_DEVICE_FAILED);
   atomic_store(&gate, 1);
-  assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
-  assert_ok(dev->table->record(dev, STREAM_BOUNDARY, event, &E), &E);
+  OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
+  OK(dev->table->record(dev, STREAM_BOUNDARY, event, &E));
   dev->table->unmake_events(dev, &event, 1);
 }
 
@@ -58,20 +56,18 @@ TEST_OF(every_byte_is_copied, device *dev) {
   const copy_direction way[] = {COPY_TO_DEVICE, COPY_ON_DEVICE, COPY_TO_HOST};
   unsigned char *memory[4];
   uint64_t seed = 5;
-  for (int i = 0; i < 4; i++) assert_ok(t->alloc(dev, (void **)&memory[i], BYTES, MEMORY_DEVICE, &E), &E);
+  for (int i = 0; i < 4; i++) OK(t->alloc(dev, (void **)&memory[i], BYTES, MEMORY_DEVICE, &E));
   /* Bytes left out at either end: copies begin and end within cache lines. */
   for (int skip = 0; skip <= 12; skip += 4) {
     for (int i = skip; i < BYTES - skip; i++) memory[0][i] = (unsigned char)(100 + 100 * test_random(&seed));
     for (int i = 0; i < 3; i++)
-      assert_ok(
-          t->copy(dev, STREAM_BOUNDARY,
-                  &(copy_args){memory[i + 1] + skip, memory[i] + skip, (size_t)(BYTES - 2 * skip), way[i]},
-                  &E),
-          &E);
-    assert_ok(t->sync(dev, STREAM_BOUNDARY, &E), &E);
+      OK(t->copy(dev, STREAM_BOUNDARY,
+                 &(copy_args){memory[i + 1] + skip, memory[i] + skip, (size_t)(BYTES - 2 * skip), way[i]},
+                 &E));
+    OK(t->sync(dev, STREAM_BOUNDARY, &E));
     for (int i = 1; i < 4; i++) assert_memory_equal(memory[i], memory[0], BYTES);
   }
-  for (int i = 0; i < 4; i++) assert_ok(t->free(dev, memory[i], MEMORY_DEVICE, &E), &E);
+  for (int i = 0; i < 4; i++) OK(t->free(dev, memory[i], MEMORY_DEVICE, &E));
 }
 
 static void mark(const void *args, int part, int parts) {
@@ -95,9 +91,9 @@ TEST_OF(nothing_is_done_after_a_failure, device *dev) {
     bool ran = false, *args = &ran, failed = s == STREAM_BOUNDARY;
     float out = 0;
     error e = {0};
-    if (failed) assert_ok(t->copy(dev, s, &(copy_args){NULL, &out, sizeof out, COPY_TO_DEVICE}, &E), &E);
-    assert_ok(t->apply(dev, s, &applied, &args, &E), &E);
-    assert_ok(t->launch(dev, s, &launched, &(kernel_args){.out = &out, .z_end = 1}, &E), &E);
+    if (failed) OK(t->copy(dev, s, &(copy_args){NULL, &out, sizeof out, COPY_TO_DEVICE}, &E));
+    OK(t->apply(dev, s, &applied, &args, &E));
+    OK(t->launch(dev, s, &launched, &(kernel_args){.out = &out, .z_end = 1}, &E));
     assert_int_equal(t->sync(dev, s, &e), failed ? ERROR_DEVICE_FAILED : 0);
     assert_int_equal(ran, !failed);
     assert_int_equal(out == 1, !failed);
@@ -109,7 +105,7 @@ TEST_OF(an_operation_has_only_so_many_arguments, device *dev) {
   const operation large = {.name = "large", .args_bytes = sizeof args, .host = mark};
   error e = {0};
   assert_int_equal(dev->table->apply(dev, STREAM_BOUNDARY, &large, args, &e), ERROR_DEVICE_FAILED);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
 }
 
 /* Stages of an operation, counted: the parts of each, and those that began before the stage before was done. */
@@ -143,8 +139,8 @@ TEST_OF(an_operation_has_pieces_and_stages, device *dev) {
                        .host = stage_first,
                        .then = {stage_second},
                        .pieces = four_pieces};
-  assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &o, &args, &E), &E);
-  assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &E), &E);
+  OK(dev->table->apply(dev, STREAM_INTERIOR, &o, &args, &E));
+  OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
   assert_int_equal(counts.parts[0], 12);
   assert_int_equal(counts.parts[1], 3);
   assert_int_equal(counts.early, 0);
@@ -158,15 +154,15 @@ TEST_OF(memory_is_no_more_than_the_node_has, device *dev) {
   error e = {0};
   assert_int_equal(host_memory_take(&second, SIZE_MAX), ENOMEM); /* with a page before it: next to nothing */
   assert_int_equal(t->alloc(dev, &second, dev->total_bytes + 1, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
-  assert_ok(t->alloc(dev, &first, 4 << 20, MEMORY_PINNED, &E), &E);
+  OK(t->alloc(dev, &first, 4 << 20, MEMORY_PINNED, &E));
   e = (error){0};
   assert_int_equal(t->alloc(dev, &second, dev->total_bytes - (2 << 20), MEMORY_DEVICE, &e),
                    ERROR_DEVICE_MEMORY);
-  assert_ok(t->free(dev, first, MEMORY_PINNED, &E), &E);
+  OK(t->free(dev, first, MEMORY_PINNED, &E));
 
   const device_options options = {.local_ranks = 2, .threads = 1}; /* half of it is another rank's */
   device *shared;
-  assert_ok(device_open("host", &options, &shared, &E), &E);
+  OK(device_open("host", &options, &shared, &E));
   e = (error){0};
   assert_int_equal(shared->table->alloc(shared, &second, too_much, MEMORY_DEVICE, &e), ERROR_DEVICE_MEMORY);
   shared->table->close(shared);
@@ -181,13 +177,13 @@ TEST_OF(shared_memory_that_is_not_there_is_an_error, device *dev) {
   assert_true(file >= 0);
   void *window = host_memory_reserve(WINDOW, (host_address){0, HUGE_PAGE});
   assert_non_null(window);
-  assert_ok(shared_pages_map(window, WINDOW, file, 0, &E), &E);
+  OK(shared_pages_map(window, WINDOW, file, 0, &E));
   close(file);
   *(float *)window = 1;
   const bool at_once = host_memory_huge(window); /* where the system is told to give huge pages always */
   assert_int_equal(dev->table->peer->place(dev, window, WINDOW, &e), ERROR_DEVICE_MEMORY);
   assert_non_null(strstr(e.text, "memory: Cannot allocate memory"));
-  assert_ok(dev->table->peer->place(dev, window, FILE_BYTES, &E), &E);
+  OK(dev->table->peer->place(dev, window, FILE_BYTES, &E));
   for (size_t i = 0; i < FLOATS; i++) assert_true(isnan(((float *)window)[i]));
   assert_true(host_memory_huge(window) >= at_once);
   assert_int_equal(host_memory_huge(window), dev->warning[0] == 0);

@@ -44,33 +44,29 @@ typedef struct test_device {
 } test_device;
 
 static void test_device_open(test_device *d, const char *backend, int threads, size_t floats) {
-  error e = {0};
   device_options options = {.local_ranks = 1, .threads = threads};
   *d = (test_device){.floats = floats};
-  assert_ok(device_open(backend, &options, &d->dev, &e), &e);
+  OK(device_open(backend, &options, &d->dev, &E));
   snprintf(d->name, sizeof d->name, "%s, %d threads", backend, threads);
   float **const all[] = {&d->fields.in, &d->fields.out};
   for (int i = 0; i < 2 + EQUATION_MEDIA; i++)
     assert_ok(d->dev->table->alloc(d->dev, (void **)(i < 2 ? all[i] : &d->medium[i - 2]),
-                                   floats * sizeof(float), MEMORY_DEVICE, &e),
-              &e);
+                                   floats * sizeof(float), MEMORY_DEVICE, &E),
+              &E);
   d->fields.medium = d->medium;
 }
 
 static void test_device_close(test_device *d) {
-  error e = {0};
   float *const all[] = {d->fields.in, d->fields.out};
   for (int i = 0; i < 2 + EQUATION_MEDIA; i++)
-    assert_ok(d->dev->table->free(d->dev, i < 2 ? all[i] : d->medium[i - 2], MEMORY_DEVICE, &e), &e);
+    assert_ok(d->dev->table->free(d->dev, i < 2 ? all[i] : d->medium[i - 2], MEMORY_DEVICE, &E), &E);
   d->dev->table->close(d->dev);
 }
 
 static void transfer(test_device *d, const launch_case *c, float *to, const float *from,
                      copy_direction direction) {
-  error e = {0};
-  assert_ok(d->dev->table->copy(d->dev, STREAM_INTERIOR,
-                                &(copy_args){to, from, c->floats * sizeof(float), direction}, &e),
-            &e);
+  OK(d->dev->table->copy(d->dev, STREAM_INTERIOR,
+                         &(copy_args){to, from, c->floats * sizeof(float), direction}, &E));
 }
 
 static void run_kernel(test_device *d, launch_case *c, const kernel *k, enum equation equation) {
@@ -118,8 +114,7 @@ static int open_devices(test_device d[DEVICES_MAX], size_t floats) {
 
 static size_t floats_of(int nx, int ny, int nz) {
   slab s;
-  error e = {0};
-  assert_int_equal(slab_init(&s, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &e), 0);
+  OK(slab_init(&s, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E));
   return slab_floats(&s);
 }
 

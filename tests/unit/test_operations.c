@@ -6,8 +6,6 @@
 #include "halo/slab.h"
 
 static device *dev;
-static error E;
-
 /* A field on the device, and what it should hold. */
 typedef struct field {
   slab slab;
@@ -17,21 +15,20 @@ typedef struct field {
 
 static float *pinned(size_t floats) {
   float *memory;
-  assert_ok(dev->table->alloc(dev, (void **)&memory, floats * sizeof *memory, MEMORY_PINNED, &E), &E);
+  OK(dev->table->alloc(dev, (void **)&memory, floats * sizeof *memory, MEMORY_PINNED, &E));
   return memory;
 }
 
 static void *on_device(const void *from, size_t bytes) {
   void *memory;
-  assert_ok(dev->table->alloc(dev, &memory, bytes, MEMORY_DEVICE, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, from, bytes, COPY_TO_DEVICE}, &E),
-            &E);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  OK(dev->table->alloc(dev, &memory, bytes, MEMORY_DEVICE, &E));
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){memory, from, bytes, COPY_TO_DEVICE}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
   return memory;
 }
 
 static void free_on_device(void *memory) {
-  assert_ok(dev->table->free(dev, memory, MEMORY_DEVICE, &E), &E);
+  OK(dev->table->free(dev, memory, MEMORY_DEVICE, &E));
 }
 
 static float *point(const field *f, float *memory, int z, int y, int x) {
@@ -41,7 +38,7 @@ static float *point(const field *f, float *memory, int z, int y, int x) {
 /* Random numbers everywhere, also in ghosts and padding, which must stay. */
 static void open_field(field *f, int nx, int ny, int nz, const unsigned char ghosts[FACE_COUNT],
                        uint64_t seed) {
-  assert_ok(slab_init(&f->slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E), &E);
+  OK(slab_init(&f->slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E));
   const size_t floats = slab_floats(&f->slab);
   f->back = pinned(floats);
   f->expected = malloc(floats * sizeof(float));
@@ -55,16 +52,15 @@ static void open_field(field *f, int nx, int ny, int nz, const unsigned char gho
 
 static void close_field(field *f) {
   free_on_device(f->memory);
-  assert_ok(dev->table->free(dev, f->back, MEMORY_PINNED, &E), &E);
+  OK(dev->table->free(dev, f->back, MEMORY_PINNED, &E));
   free(f->expected);
 }
 
 static void check_field(field *f) {
   const size_t bytes = slab_floats(&f->slab) * sizeof(float);
-  for (int s = 0; s < STREAM_COUNT; s++) assert_ok(dev->table->sync(dev, s, &E), &E);
-  assert_ok(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){f->back, f->memory, bytes, COPY_TO_HOST}, &E),
-            &E);
-  assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+  for (int s = 0; s < STREAM_COUNT; s++) OK(dev->table->sync(dev, s, &E));
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){f->back, f->memory, bytes, COPY_TO_HOST}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
   assert_memory_equal(f->back, f->expected, bytes);
 }
 
@@ -125,7 +121,7 @@ enum { SIZE_COUNT = sizeof SIZES / sizeof *SIZES };
 
 static void enqueue_ghosts(field *f, int begin, int end) {
   f->args.z_begin = begin, f->args.z_end = end;
-  assert_ok(dev->table->apply(dev, STREAM_BOUNDARY, &operation_ghosts, &f->args, &E), &E);
+  OK(dev->table->apply(dev, STREAM_BOUNDARY, &operation_ghosts, &f->args, &E));
 }
 
 static void ghosts_are_images(void) {
@@ -191,7 +187,7 @@ static void free_sources(source_lists *l) {
   free_on_device(l->points_on_device);
   free_on_device(l->shares_on_device);
   free_on_device(l->medium);
-  assert_ok(dev->table->free(dev, l->signal, MEMORY_PINNED, &E), &E);
+  OK(dev->table->free(dev, l->signal, MEMORY_PINNED, &E));
   free(l->points);
   free(l->shares);
   free(l->plane_begin);
@@ -203,7 +199,7 @@ static void enqueue_sources(const field *f, const source_lists *l, int stream, i
   a.field.z_begin = begin, a.field.z_end = end;
   a.points = l->points_on_device + l->plane_begin[begin];
   a.count = l->plane_begin[end] - l->plane_begin[begin];
-  assert_ok(dev->table->apply(dev, stream, &operation_inject, &a, &E), &E);
+  OK(dev->table->apply(dev, stream, &operation_inject, &a, &E));
 }
 
 static void expect_sources(field *f, const source_lists *l) {
@@ -227,7 +223,7 @@ static void sources_add_up(void) {
     make_sources(&f, &l, i % 2, 300 + (uint64_t)i);
     if (l.medium) f.args.medium[0] = point(&f, l.medium, 0, 0, 0);
     enqueue_ghosts(&f, 0, n[2]);
-    assert_ok(dev->table->sync(dev, STREAM_BOUNDARY, &E), &E);
+    OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
     hold(&f, 0, n[2]);
     for (int k = 0; k < 3; k++) { /* all at once; cut in three, on both streams */
       const int lo = k ? k : 0, hi = k ? n[2] - 2 : n[2];
@@ -245,7 +241,7 @@ static void sources_add_up(void) {
 
 static void run_all(const char *backend, int threads) {
   const device_options options = {.local_ranks = 1, .threads = threads};
-  assert_ok(device_open(backend, &options, &dev, &E), &E);
+  OK(device_open(backend, &options, &dev, &E));
   ghosts_are_images();
   sources_add_up();
   dev->table->close(dev);

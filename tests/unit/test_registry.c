@@ -5,8 +5,7 @@
 
 TEST(kernels_are_found_by_name) {
   const kernel *k = NULL;
-  error e = {0};
-  assert_int_equal(kernel_find("auto", EQUATION_JACOBI, BACKEND_HOST, &k, &e), 0);
+  OK(kernel_find("auto", EQUATION_JACOBI, BACKEND_HOST, &k, &E));
   assert_string_equal(k->name, "simd");
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *want = &kernel_table[i];

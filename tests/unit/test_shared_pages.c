@@ -138,12 +138,11 @@ static int borrow_file_in_vain(const lent_file *lent) {
 
 /* One without a name, as the lender's folder is nothing to the borrower. */
 TEST(a_file_is_lent_until_it_is_closed) {
-  error e = {0};
   lent_file lent = {0};
   char name[] = "shared_file.XXXXXX", found[5] = "";
   const int file = mkstemp(name);
   assert_true(file >= 0 && unlink(name) == 0);
-  assert_ok(shared_file_lend(file, &lent, &e), &e);
+  OK(shared_file_lend(file, &lent, &E));
   assert_int_equal(in_another_process(borrow_file_and_answer, &lent), 0);
   assert_int_equal(pread(file, found, 4, 3), 4);
   assert_string_equal(found, "here");

@@ -20,10 +20,8 @@ static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
   int next = 0;
   for (int rank = 0; rank < ranks; rank++) {
     slab s;
-    error e = {0};
-    assert_ok(slab_init(&s, &(slab_shape){3, 5, nz, .ghost = ghost, .reflects = {reflects[0], reflects[1]}},
-                        rank, ranks, &e),
-              &e);
+    OK(slab_init(&s, &(slab_shape){3, 5, nz, .ghost = ghost, .reflects = {reflects[0], reflects[1]}}, rank,
+                 ranks, &E));
     assert_int_equal(s.z0, next);
     assert_int_equal(slab_first_plane(&s, rank), next);
     assert_int_equal(slab_first_plane(&s, rank + 1), next + s.nz);
@@ -77,9 +75,8 @@ TEST(layers_are_shared_by_work) {
         int next = 0;
         for (int rank = 0; rank < ranks; rank++) {
           slab s;
-          error e = {0};
           const slab_shape shape = {3, 5, nz, .ghost = ghost, .layers = {lower, upper}};
-          assert_ok(slab_init(&s, &shape, rank, ranks, &e), &e);
+          OK(slab_init(&s, &shape, rank, ranks, &E));
           assert_int_equal(s.z0, next);
           assert_true(s.nz >= ghost && s.nz >= slab_planes(&s).least && s.nz <= slab_planes(&s).most);
           next += s.nz;
@@ -153,8 +150,7 @@ TEST(ranges_cover_the_slab_once) {
 TEST(points_and_ghosts_do_not_overlap) {
   for (int nx = 1; nx <= 65; nx += (nx < 36 ? 1 : 7)) {
     slab s;
-    error e = {0};
-    assert_ok(slab_init(&s, &(slab_shape){nx, 3, 5, .ghost = 4}, 0, 1, &e), &e);
+    OK(slab_init(&s, &(slab_shape){nx, 3, 5, .ghost = 4}, 0, 1, &E));
     unsigned char *used = calloc(slab_floats(&s), 1);
     for (int z = -4; z < 9; z++)
       for (int y = -4; y < 7; y++)
@@ -178,9 +174,8 @@ TEST(rows_and_planes_lie_apart_in_caches) {
   for (int nx = 1; nx <= 2100; nx += nx < 300 ? 1 : 13)
     for (int ny = 1; ny <= 300; ny += ny < 70 ? 1 : 7) {
       slab s;
-      error e = {0};
       int planes[SLAB_PAGE / SLAB_ALIGN] = {0}, rows[SLAB_PAGE / SLAB_ALIGN] = {0};
-      assert_ok(slab_init(&s, &(slab_shape){nx, ny, 8, .ghost = 4}, 0, 1, &e), &e);
+      OK(slab_init(&s, &(slab_shape){nx, ny, 8, .ghost = 4}, 0, 1, &E));
       for (int z = -4; z < 8; z++)
         assert_true(++planes[slab_offset(&s, z, 0, 0) % SLAB_PAGE / SLAB_ALIGN] <= 3);
       for (int y = -4; y <= 4; y++)
@@ -194,10 +189,9 @@ TEST(rows_and_planes_lie_apart_in_caches) {
 /* Going up from rank to rank comes back to the start; every edge plane is exchanged, and planes inside stay. */
 TEST(wrapped_ranks_form_a_ring) {
   for (int ranks = 1; ranks <= 5; ranks++) {
-    error e = {0};
     slab s[5];
     for (int r = 0; r < ranks; r++) {
-      assert_ok(slab_init(&s[r], &(slab_shape){8, 8, 43, .ghost = 4}, r, ranks, &e), &e);
+      OK(slab_init(&s[r], &(slab_shape){8, 8, 43, .ghost = 4}, r, ranks, &E));
       int lower = s[r].lower, upper = s[r].upper;
       slab_wrap(&s[r], false);
       if (r > 0) assert_int_equal(s[r].lower, lower);
@@ -223,9 +217,8 @@ TEST(copies_of_planes_lie_alike_in_pages) {
   for (int ny = 1; ny <= 9; ny++)
     for (int ghost = 4; ghost <= 8; ghost += 4) {
       slab s[5];
-      error e = {0};
       for (int r = 0; r < 5; r++) {
-        assert_ok(slab_init(&s[r], &(slab_shape){20, ny, 43, .ghost = ghost}, r, 5, &e), &e);
+        OK(slab_init(&s[r], &(slab_shape){20, ny, 43, .ghost = ghost}, r, 5, &E));
         assert_int_equal(s[r].lead % SLAB_ALIGN, 0);
         assert_true(slab_offset(&s[r], s[r].nz + ghost - 1, ny + 3, 23) < slab_floats(&s[r]));
         leads += s[r].lead > 0;
@@ -240,8 +233,7 @@ TEST(copies_of_planes_lie_alike_in_pages) {
 
 TEST(sizes_beyond_32_bits) {
   slab s;
-  error e = {0};
-  assert_ok(slab_init(&s, &(slab_shape){2048, 2048, 4096, .ghost = 4}, 0, 1, &e), &e);
+  OK(slab_init(&s, &(slab_shape){2048, 2048, 4096, .ghost = 4}, 0, 1, &E));
   assert_true(slab_floats(&s) > (size_t)2048 * 2048 * 4096);
   size_t last = slab_offset(&s, 4095, 2047, 2047);
   assert_true(last > (size_t)UINT32_MAX);

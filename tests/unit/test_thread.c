@@ -41,24 +41,22 @@ static void busy_all(device *dev, writer *writer) {
   static const kernel nothing = {.name = "nothing", .backend = BACKEND_HOST, .host = do_nothing};
   const kernel_args args = {.z_end = 1};
   writer_job job = {.write = write_nothing, .done = forget};
-  error e = {0};
   for (int stream = 0; stream < STREAM_COUNT; stream++) {
-    assert_ok(dev->table->launch(dev, stream, &nothing, &args, &e), &e);
-    assert_ok(dev->table->sync(dev, stream, &e), &e);
+    OK(dev->table->launch(dev, stream, &nothing, &args, &E));
+    OK(dev->table->sync(dev, stream, &E));
   }
   writer_push(writer, &job);
-  assert_ok(writer_drain(writer, &e), &e);
+  OK(writer_drain(writer, &E));
 }
 
 /* The first test, because it looks at all threads: one of an earlier test might just be ending. */
 TEST(every_helper_leaves_signals_alone) {
   int helpers = 0;
-  error e = {0};
   device *dev;
   writer *writer;
   const device_options options = {.local_ranks = 1, .threads = 3};
-  assert_ok(device_open_host(&options, &dev, &e), &e);
-  assert_ok(writer_open(&writer, &e), &e);
+  OK(device_open_host(&options, &dev, &E));
+  OK(writer_open(&writer, &E));
   busy_all(dev, writer);
   DIR *tasks = opendir("/proc/self/task");
   assert_non_null(tasks);

@@ -106,8 +106,7 @@ TEST(measures_kernels_of_one_step) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
       const enum equation equation = (enum equation)q;
       const kernel *k;
-      error e = {0};
-      assert_int_equal(kernel_find(known[i].name, equation, BACKEND_HOST, &k, &e), 0);
+      OK(kernel_find(known[i].name, equation, BACKEND_HOST, &k, &E));
       assert_int_equal(tune_candidate(k, equation, BACKEND_HOST), known[i].measured);
       kernel others = *k;
       others.equations &= ~(1u << q);

@@ -77,7 +77,6 @@ static void check(pass_case *p, int i) {
 static void run_case(device *dev, int threads, enum equation equation, int steps, const int n[3],
                      uint64_t *random) {
   pass_case p;
-  error e = {0};
   case_open(&p, equation, steps, n, threads, random);
   for (int pass = 0; pass < PASSES; pass++) {
     const int from = pass * steps & 1;
@@ -86,8 +85,8 @@ static void run_case(device *dev, int threads, enum equation equation, int steps
     if (random_below(random, 4) == 0)
       operation_wavefront.host(&p.args, 0, threads);
     else
-      assert_ok(dev->table->apply(dev, STREAM_INTERIOR, &operation_wavefront, &p.args, &e), &e);
-    assert_ok(dev->table->sync(dev, STREAM_INTERIOR, &e), &e);
+      OK(dev->table->apply(dev, STREAM_INTERIOR, &operation_wavefront, &p.args, &E));
+    OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
     p.args.before += wavefront_counts(&p.args);
     for (int i = 0; i < 2; i++) check(&p, i);
   }
@@ -106,8 +105,7 @@ TEST(gives_the_bits_of_the_reference) {
   uint64_t random = 31337u;
   for (int threads = THREADS_LEAST; threads <= 4; threads++) {
     device *dev;
-    error e = {0};
-    assert_ok(device_open("host", &(device_options){.local_ranks = 1, .threads = threads}, &dev, &e), &e);
+    OK(device_open("host", &(device_options){.local_ranks = 1, .threads = threads}, &dev, &E));
     for (int i = 0; i < CASES; i++) {
       const int steps = 2 + random_below(&random, WAVEFRONT_DEPTH_MAX - 1);
       const int n[3] = {xs[random_below(&random, 9)], 1 + random_below(&random, 15 * steps),

@@ -55,22 +55,20 @@ static fake *make(journal *j, int number, int microseconds, int fails) {
 
 static writer *open_writer(void) {
   writer *o;
-  error e = {0};
-  assert_int_equal(writer_open(&o, &e), 0);
+  OK(writer_open(&o, &E));
   return o;
 }
 
 /* Every job runs once, one at a time, in order; `done` is called for each, in the same order. */
 TEST(jobs_are_done_in_order) {
   journal j = {0};
-  error e = {0};
   writer *o = open_writer();
   for (int i = 0; i < 50; i++) {
     writer_make_room(o);
     writer_push(o, &make(&j, i, i % 3 ? 0 : 300, 0)->job);
     if (i % 4 == 0) writer_collect(o);
   }
-  assert_int_equal(writer_drain(o, &e), 0);
+  OK(writer_drain(o, &E));
   assert_int_equal(j.count, 50);
   assert_int_equal(j.dones, 50);
   for (int i = 0; i < 50; i++) {
@@ -214,14 +212,13 @@ TEST(a_snapshot_is_what_was) {
 
 /* It takes no more memory than it may, and a refused request loses nothing. */
 TEST(a_snapshot_is_bounded) {
-  error e = {0};
   device *dev;
   slab s;
   snapshot p;
   const device_options options = {.threads = 1, .local_ranks = 1};
-  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 8, .ghost = RADIUS}, 0, 1, &e), 0);
-  assert_int_equal(device_open_host(&options, &dev, &e), 0);
-  assert_int_equal(snapshot_open(&p, dev, &s, 0, &e), 0);
+  OK(slab_init(&s, &(slab_shape){8, 8, 8, .ghost = RADIUS}, 0, 1, &E));
+  OK(device_open_host(&options, &dev, &E));
+  OK(snapshot_open(&p, dev, &s, 0, &E));
   assert_false(snapshot_reserve(&p, 1000, 3999));
   assert_int_equal(dev->pinned_bytes, 0);
   assert_false(snapshot_reserve(&p, (size_t)1 << 58, SIZE_MAX)); /* more than there is */
