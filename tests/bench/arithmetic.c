@@ -1,7 +1,6 @@
 /* A point of jacobi costs 8 sums of two neighbours and 17 products or fused multiply-adds (kernels/host_simd_body.h). A
  * turn does these operations. At least 14 others separate an accumulator from its next use, so latency does not bind.
- * On x86 every operation is one instruction of inline assembly: the compiler can merge, drop or spill none. The clock
- * is measured by dependent integer multiplications, 3 cycles each on x86 with AVX2. */
+ * On x86 every operation is one instruction of inline assembly: the compiler can merge, drop or spill none. */
 #include "base/clock.h"
 #include "arithmetic.h"
 #include <math.h>
@@ -9,12 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OPERATIONS = 25, TURNS = 1 << 18, LINKS = 1 << 20, PIECES = 40, LINK_CYCLES = 3 };
+enum { TURNS = 1 << 18, PIECES = 40 };
 
 /* F: multiply-add, A: add. */
 #define TURN(F, A, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y)                \
-  F(a) A(b) F(c) F(d) A(e) F(f) F(g) A(h) F(i) F(j) A(k) F(l) F(m) A(n) F(o) F(p) A(q) F(r) F(s) A(t) F(u)   \
-  F(v) A(w) F(x) F(y)
+  F(a)                                                                                                       \
+  A(b) F(c) F(d) A(e) F(f) F(g) A(h) F(i) F(j) A(k) F(l) F(m) A(n) F(o) F(p) A(q) F(r) F(s) A(t) F(u) F(v)   \
+      A(w) F(x) F(y)
 
 typedef void mix(void);
 typedef struct variant {
@@ -49,13 +49,6 @@ __attribute__((target("avx2,fma"))) static void mix_avx2(void) {
   }
 }
 
-static void chain(void) {
-  unsigned long x = 3;
-  for (int i = 0; i < LINKS; i += 8)
-    __asm__ volatile("imul %0, %0\n\timul %0, %0\n\timul %0, %0\n\timul %0, %0\n\t"
-                     "imul %0, %0\n\timul %0, %0\n\timul %0, %0\n\timul %0, %0"
-                     : "+r"(x));
-}
 #undef MULTIPLY_ADD
 #undef ADD
 #endif
@@ -93,13 +86,8 @@ typedef struct common {
 typedef struct worker {
   pthread_t thread;
   const common *all;
-  double mix, chain; /* seconds of the best piece; chain 0: there is none */
+  double mix; /* seconds of the best piece */
 } worker;
-
-static double shorter(double best, double begin) {
-  double seconds = clock_seconds() - begin;
-  return best == 0 || seconds < best ? seconds : best;
-}
 
 /* All threads begin every piece together. */
 static void *worker_main(void *argument) {
@@ -108,13 +96,8 @@ static void *worker_main(void *argument) {
     pthread_barrier_wait(me->all->barrier);
     double begin = clock_seconds();
     me->all->v.run();
-    me->mix = shorter(me->mix, begin);
-#ifdef __x86_64__
-    pthread_barrier_wait(me->all->barrier);
-    begin = clock_seconds();
-    chain();
-    me->chain = shorter(me->chain, begin);
-#endif
+    const double seconds = clock_seconds() - begin;
+    if (piece == 0 || seconds < me->mix) me->mix = seconds;
   }
   return NULL;
 }
@@ -132,23 +115,8 @@ arithmetic arithmetic_measure(int threads) {
   for (int t = 0; t < threads; t++) {
     pthread_join(workers[t].thread, NULL);
     found.gpts += 1e-9 * all.v.lanes * TURNS / workers[t].mix;
-    if (workers[t].chain > 0) found.ghz += 1e-9 * LINKS * LINK_CYCLES / workers[t].chain / threads;
   }
-  if (found.ghz > 0) found.per_cycle = found.gpts / all.v.lanes * OPERATIONS / found.ghz / threads;
   pthread_barrier_destroy(&barrier);
   free(workers);
   return found;
-}
-
-void arithmetic_print(const arithmetic *a) {
-  printf("registers, %-22s %8.2f Gpts/s", a->isa, a->gpts);
-  if (a->ghz > 0) printf(", %.2f vector operations a cycle at %.2f GHz", a->per_cycle, a->ghz);
-  printf("\n");
-}
-
-void ceilings_print(double gpts, double copy, int bytes, double registers) {
-  double memory = copy / bytes;
-  printf("%5.1f %% of copy / %d, %5.1f %% of registers: %5.1f %% of the lower, %s\n", 100 * gpts / memory,
-         bytes, 100 * gpts / registers, 100 * gpts / fmin(memory, registers),
-         memory < registers ? "copy" : "registers");
 }

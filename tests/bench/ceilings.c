@@ -4,9 +4,8 @@
  * bytes a point, so copy / 8 bounds its rate; a medium of its own at every point adds 4 and the wave, which
  * reads what it overwrites, 4. Every figure is the best of several passes from one field to the other and
  * back, by threads that first touched their own share, on huge pages where the system grants them; as in the
- * program, a thread that has done its share takes parts of others' shares. What images at all faces cost is
- * measured in turns with the same kernel without: a shared machine drifts. What arithmetic allows is the rate of a jacobi point's operations on
- * registers (arithmetic.h); the other equations have one and two more. */
+ * program, a thread that has done its share takes parts of others' shares. What arithmetic allows is the rate of a jacobi
+ * point's operations on registers (arithmetic.h); the other equations have one and two more. */
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/host_memory.h"
@@ -26,7 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PASSES_MIN = 8, TURNS = 4, COPY_PIECES = 16, THREADS_MAX = 512 };
+enum { PASSES_MIN = 8, COPY_PIECES = 16, THREADS_MAX = 512 };
 static const double SECONDS_MIN = 0.25;
 
 /* One measurement: `pass` is run by every thread, for its share, from one field to the other. */
@@ -35,8 +34,7 @@ typedef struct work {
   const slab *s;
   const kernel *k;
   enum equation equation;
-  bool medium;          /* a field, else one number */
-  enum ghost_rule rule; /* of all faces */
+  bool medium; /* a field, else one number */
   float *field[2], *media;
   size_t floats;
   int threads;
@@ -107,7 +105,6 @@ static kernel_args arguments(const work *w, const float *from, float *to) {
   a.equation = w->equation;
   a.center = equation_has(w->equation, GIVEN_WEIGHTS) ? 0.4f : -0.6f;
   for (int r = 1; r <= 4; r++) a.wx[r] = a.wy[r] = a.wz[r] = 0.05f - 0.01f * (float)r; /* they sum to 0.6 */
-  for (int f = 0; f < FACE_COUNT; f++) a.ghosts[f] = (unsigned char)w->rule;
   return a;
 }
 
@@ -203,28 +200,12 @@ static void measure_kernel(work *w, double copy, double registers, bool medium) 
   double points = (double)w->s->nx * w->s->ny * w->s->nz;
   w->medium = medium;
   double gpts = 1e-9 * points / measure(w, kernel_pass, kernel_pieces(w));
-  int bytes = ideal_bytes(w);
+  const double memory = copy / ideal_bytes(w);
   printf("%-6s %-14s %-11s %8.4f Gpts/s  ", equation_name(w->equation), w->k->name, medium ? "medium" : "",
          gpts);
-  ceilings_print(gpts, copy, bytes, registers);
-}
-
-/* Prints how much longer a pass with images takes. */
-static void measure_images(work *w, bool medium) {
-  static const char *const names[] = {[GHOST_ODD] = "odd", [GHOST_EVEN] = "even", [GHOST_WRAP] = "wrap"};
-  double best[GHOST_WRAP + 1] = {0};
-  w->medium = medium;
-  for (int turn = 0; turn < TURNS; turn++)
-    for (int rule = GHOST_KEEP; rule <= GHOST_WRAP; rule++) {
-      w->rule = (enum ghost_rule)rule;
-      double seconds = measure(w, kernel_pass, kernel_pieces(w));
-      if (turn == 0 || seconds < best[rule]) best[rule] = seconds;
-    }
-  w->rule = GHOST_KEEP;
-  printf("%-6s %-14s %-11s", equation_name(w->equation), w->k->name, medium ? "medium" : "");
-  for (int rule = GHOST_ODD; rule <= GHOST_WRAP; rule++)
-    printf(" %s %+.1f %%", names[rule], 100 * (best[rule] / best[GHOST_KEEP] - 1));
-  printf(" time for images at all faces\n");
+  printf("%5.1f %% of copy / %d, %5.1f %% of registers: %5.1f %% of the lower, %s\n", 100 * gpts / memory,
+         ideal_bytes(w), 100 * gpts / registers, 100 * gpts / fmin(memory, registers),
+         memory < registers ? "copy" : "registers");
 }
 
 static void measure_kernels(work *w, double copy, double registers) {
@@ -234,9 +215,7 @@ static void measure_kernels(work *w, double copy, double registers) {
     for (int q = 0; q < EQUATION_COUNT; q++) {
       const bool media = EQUATIONS[w->equation = (enum equation)q].media > 0;
       measure_kernel(w, copy, registers, false);
-      if (strcmp(w->k->name, "simd") != 0) continue;
-      if (media) measure_kernel(w, copy, registers, true);
-      measure_images(w, media);
+      if (strcmp(w->k->name, "simd") == 0 && media) measure_kernel(w, copy, registers, true);
     }
   }
 }
@@ -281,7 +260,7 @@ int main(int argc, char **argv) {
   printf("%d x %d x %d points, %d threads, best of at least %d passes\n", n[0], n[1], n[2], n[3], PASSES_MIN);
   const double copy = measure_copies(&w);
   const arithmetic registers = arithmetic_measure(n[3]);
-  arithmetic_print(&registers);
+  printf("registers, %-22s %8.2f Gpts/s\n", registers.isa, registers.gpts);
   measure_kernels(&w, copy, registers.gpts);
   for (int i = 0; i < 3; i++) free(*fields[i]);
   return 0;

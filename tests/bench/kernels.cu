@@ -1,7 +1,7 @@
 /* bench_kernels [--json FILE] [--kernel NAME] [nx ny nz]     (default 768 768 768)
  * Every CUDA kernel of the program side by side on one device: speed as a fraction of the copy bandwidth measured
- * in the same run, time of a boundary launch, what a launch takes of the machine, and whether the bits equal
- * naive's on random data. Exit 1 if any differ.
+ * in the same run, time of a boundary launch, and whether the bits equal naive's on random data. Exit 1 if any differ.
+ * What a launch takes of the machine: cuobjdump --dump-resource-usage.
  *
  * A device drifts by a percent or two while it is measured and dips by ten or more for tens of milliseconds where its
  * power limit lowers the clock, so the kernels take turns: in each of ROUNDS rounds the copy is measured and then each
@@ -17,7 +17,15 @@
 #include "device/cuda_device.cuh"
 #include "kernels/kernel.h"
 #include "halo/slab.h"
-#include "launch_info.cuh"
+
+#define CHECK(call)                                                                                          \
+  do {                                                                                                       \
+    const cudaError_t status_ = (call);                                                                      \
+    if (status_ != cudaSuccess) {                                                                            \
+      fprintf(stderr, "bench_kernels: %s: %s\n", #call, cudaGetErrorString(status_));                        \
+      exit(4);                                                                                               \
+    }                                                                                                        \
+  } while (0)
 
 enum { ROUNDS = 7, SAMPLES = 5, THIN = 4 /* planes of a boundary launch */, THIN_REPEATS = 20 };
 /* Launches of a sample advance this many points, and are at least two: the host needs 5 to 20 us for the first one. */
@@ -44,7 +52,6 @@ struct result {
   enum equation equation;
   bool supported;           /* by this device; else nothing below is set */
   unsigned long long wrong; /* floats whose bits differ from naive's */
-  launch_info info;         /* of a launch of the whole slab */
   std::vector<double> gpts, thin,
       share; /* a round: Gpts/s; s of a boundary launch; fraction of that round's copy */
 };
@@ -146,7 +153,7 @@ static unsigned long long differences(const bench &b, const kernel &k, const ker
   return wrong;
 }
 
-/* The first launch: does the device support the kernel, are its bits right, what does a launch use? */
+/* The first launch: does the device support the kernel, and are its bits right? */
 static result first_look(const bench &b, const kernel &k, enum equation equation) {
   result r = {};
   r.k = &k, r.equation = equation;
@@ -156,9 +163,6 @@ static result first_look(const bench &b, const kernel &k, enum equation equation
   CHECK(status);
   r.supported = true;
   r.wrong = differences(b, k, whole);
-  kernel_args captured = whole;
-  captured.counter = NULL; /* what is captured does not run, and counts nothing */
-  r.info = inspect(b.stream, [&] { return (cudaError_t)k.cuda(&captured, b.stream); });
   return r;
 }
 
@@ -187,20 +191,12 @@ static double measure_round(const bench &b, std::vector<result> *results) {
 }
 
 static void print_row(const result &r) {
-  const launch_info &i = r.info;
-  char shared[40];
   printf("%-8s %-13s", equation_name(r.equation), r.k->name);
   if (!r.supported) {
     printf(" not supported by this device\n");
     return;
   }
   printf(" %7.1f %7.1f %9.1f", median(r.gpts), 100 * median(r.share), 1e6 * median(r.thin));
-  snprintf(shared, sizeof shared, "%zu+%zu", i.shared_static, i.shared_dynamic);
-  if (i.known)
-    printf(" %5d %7zu %11s %8d %7d %6.1f %7lld %6.2f %8d", i.registers, i.spilled, shared, i.threads,
-           i.blocks_per_sm, 100 * i.occupancy, i.blocks, i.waves, i.launches);
-  else
-    printf(" %5s %7s %11s %8s %7s %6s %7s %6s %8d", "-", "-", "-", "-", "-", "-", "-", "-", i.launches);
   if (r.wrong)
     printf("  DIFFERS from naive at %llu floats\n", r.wrong);
   else
@@ -210,17 +206,12 @@ static void print_row(const result &r) {
 static void print_table(const bench &b, const std::vector<result> &results, const std::vector<double> &copy) {
   printf("%d x %d x %d, copy %.0f GB/s (%.0f to %.0f in %d rounds)\n", b.s.nx, b.s.ny, b.s.nz, median(copy),
          *std::min_element(copy.begin(), copy.end()), *std::max_element(copy.begin(), copy.end()), ROUNDS);
-  printf("%-8s %-13s %7s %7s %9s %5s %7s %11s %8s %7s %6s %7s %6s %8s  %s\n", "equation", "kernel", "Gpts/s",
-         "% copy", "4 planes", "regs", "spilled", "shared", "threads", "blocks", "occup.", "blocks", "waves",
-         "launches", "bits");
-  printf("%-8s %-13s %7s %7s %9s %5s %7s %11s %8s %7s %6s %7s\n", "", "", "", "", "us", "", "B", "stat+dyn B",
-         "a block", "an SM", "%", "in all");
+  printf("%-8s %-13s %7s %7s %9s  %s\n", "equation", "kernel", "Gpts/s", "% copy", "us 4 pl.", "bits");
   for (const result &r : results) print_row(r);
 }
 
 static cJSON *to_json(const result &r) {
   cJSON *o = cJSON_CreateObject();
-  const launch_info &i = r.info;
   cJSON_AddStringToObject(o, "kernel", r.k->name);
   cJSON_AddStringToObject(o, "equation", equation_name(r.equation));
   cJSON_AddBoolToObject(o, "supported", r.supported);
@@ -230,17 +221,6 @@ static cJSON *to_json(const result &r) {
   cJSON_AddItemToObject(o, "gpts_rounds", cJSON_CreateDoubleArray(r.gpts.data(), (int)r.gpts.size()));
   cJSON_AddNumberToObject(o, "fraction_of_copy", median(r.share));
   cJSON_AddNumberToObject(o, "thin_seconds", median(r.thin));
-  cJSON_AddNumberToObject(o, "launches", i.launches);
-  if (!i.known) return o;
-  cJSON_AddNumberToObject(o, "registers", i.registers);
-  cJSON_AddNumberToObject(o, "spilled_bytes", (double)i.spilled);
-  cJSON_AddNumberToObject(o, "shared_static_bytes", (double)i.shared_static);
-  cJSON_AddNumberToObject(o, "shared_dynamic_bytes", (double)i.shared_dynamic);
-  cJSON_AddNumberToObject(o, "threads", i.threads);
-  cJSON_AddNumberToObject(o, "blocks_per_sm", i.blocks_per_sm);
-  cJSON_AddNumberToObject(o, "occupancy", i.occupancy);
-  cJSON_AddNumberToObject(o, "blocks", (double)i.blocks);
-  cJSON_AddNumberToObject(o, "waves", i.waves);
   return o;
 }
 
