@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Runs that find their files damaged, their disk full or gone: nothing is lost, and nothing silently wrong.
 disks.py CASE STENCIL MPIEXEC   |   disks.py --list
-
-Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
 import re
 import sys
@@ -128,8 +126,7 @@ def mounted(program, config):
 
 
 def empty(program):
-    for old in [*program.folder.glob("out/small/*"), *program.folder.glob("out/u.*")]:
-        old.unlink()
+    program.remove("out/small/*", "out/u.*")
 
 
 if __name__ == "__main__":

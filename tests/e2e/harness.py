@@ -1,4 +1,5 @@
-"""What the end-to-end cases share: running the program as a user does, and reading and predicting its fields."""
+"""What the end-to-end cases share: running the program as a user does, and reading and predicting its fields. A case ends with
+exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why."""
 import ctypes
 import fcntl
 import os
@@ -169,6 +170,10 @@ class Program:
         trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", self.folder]
         return subprocess.run(trial, capture_output=True, check=False).returncode == 0
 
+    def need_mounts(self):
+        if not self.may_mount():
+            skip("no file systems may be mounted here")
+
     def run_with_mounts(self, script, *args, np=0, **environment):
         """Runs `script` of bash, which may mount file systems (exit 99 where it cannot) and starts the program as "$@"."""
         command = ["unshare", "-rm", "bash", "-c", script, "bash", *self.command(args, np)]
@@ -182,12 +187,15 @@ class Program:
         compiler = shutil.which("cc")
         libraries = subprocess.run(["ldd", self.path], capture_output=True, text=True, check=True).stdout
         if not compiler or "libasan" in libraries or "libtsan" in libraries:
-            print("no compiler, or a sanitizer that wants to come first")
-            sys.exit(77)
+            skip("no compiler, or a sanitizer that wants to come first")
         (self.root / f"{name}.c").write_text(source)
         library = self.root / f"{name}.so"
         subprocess.run([compiler, "-shared", "-fPIC", *definitions, "-o", library, self.root / f"{name}.c", "-ldl"], check=True)
         return {"LD_PRELOAD": str(library)}
+
+    def remove(self, *patterns):
+        for old in [path for pattern in patterns for path in self.folder.glob(pattern)]:
+            old.unlink()
 
     def files(self):
         return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Input files of every shape that HDF5 allows: read right, or refused with one line; never a hang, a crash, or zeros.
 inputs.py CASE STENCIL MPIEXEC   |   inputs.py --list
-
-Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
 import os
 import struct

@@ -63,8 +63,7 @@ def results(program):
     if traces.exists():
         with h5py.File(traces, "r") as file:
             found.append(file["u"][...])
-    for path in (program.folder / "out").glob("u.*"):
-        path.unlink()
+    program.remove("out/u.*")
     return found
 
 

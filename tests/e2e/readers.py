@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Saved files as other programs read them: xarray, ParaView; and the configuration in them, run again.
 readers.py CASE STENCIL MPIEXEC   |   readers.py --list
-
-Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
 import importlib.util
 import json
@@ -142,8 +140,7 @@ def pvpython(program, name, *numbers):
     """What SHOW finds: (found.json, arrays by time, the picture's grey levels with y upwards)."""
     script = program.root / "show.py"
     script.write_text(SHOW)
-    for old in program.folder.glob("*.npy"):
-        old.unlink()
+    program.remove("*.npy")
     # The server must not start anew when ParaView closes its first connection, and so miss the second one.
     launch = [] if os.environ.get("DISPLAY") else ["xvfb-run", "-a", "-s", "-screen 0 1280x1024x24 -noreset"]
     result = program.finish([*launch, "pvpython", "--no-mpi", script, name, *numbers])

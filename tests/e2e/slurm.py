@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """The program and jobs/*.sbatch under Slurm, on nodes of our own (cluster.py).
 slurm.py CASE STENCIL MPIEXEC   |   slurm.py --list
-
-Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
 import json
 import os

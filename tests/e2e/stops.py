@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Runs that are stopped or killed: nothing is lost, and nothing silently wrong.
 stops.py CASE STENCIL MPIEXEC   |   stops.py --list
-
-Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
 import os
 import random
@@ -197,8 +195,7 @@ def survey_script(program):
     shots.write_text(lines + "\ntime.steps=100000000\nsource.1.f0=51\n")
     program.path = script[0]
     for number in (signal.SIGTERM, signal.SIGINT):
-        for path in program.folder.glob("line.7/0004.*"):
-            path.unlink()
+        program.remove("line.7/0004.*")
         with Running(program, *script[1:], shots.name, config, "checkpoint.every_steps=200", env=env) as survey_:
             survey_.wait_for(lambda: list(program.folder.glob("line.7/0004.checkpoint.*.h5")), "checkpoint")
             send(survey_.process.pid, number)

@@ -51,10 +51,9 @@ RING = "jacobi periodic"  # on 4 ranks as well, whose slabs are all boundary; th
 FULL = "wave"  # three fields, absorbing layers, sources and receivers
 
 
-def compare(program, backend, transports, ways=None, in_turn=False):
-    """`ways`: of ranks and overlap; every transport runs in all of them. `in_turn`, where starting takes seconds and
-    test_step has tried all of it in one process: transports and ways take turns with FULL, and one transport runs the
-    others."""
+def compare(program, backend, transports, ways=None):
+    """`ways`: of ranks and overlap. As test_step has tried all of it in one process, transports and ways take turns: with FULL
+    each of them runs (on the host, where starting is quick, with RING too), and one transport runs the others."""
     for number, (name, changes) in enumerate(RUNS.items()):
         program.fresh()
         config = {**grid(program), **changes, "device.backend": backend, "device.kernel": "auto"}
@@ -62,21 +61,15 @@ def compare(program, backend, transports, ways=None, in_turn=False):
         expected = saved(program)
         check(len(expected) == 4, f"{len(expected)} fields saved")
         every = ways or [(2, "on"), (3, "off")] + [(4, "on")] * (name == RING)
-        chosen = [(transport, every) for transport in transports]
-        if in_turn and name == FULL:
-            chosen = [(transports[turn % len(transports)], [every[turn % len(every)]])
-                      for turn in range(max(len(transports), len(every)))]
-        elif in_turn:
-            chosen = [(transports[(-1 - number) % len(transports)], every[-1:])]
-        for transport, its_ways in chosen:
-            for count, overlap in its_ways:
-                result = program.succeed("run.ini", f"parallel.transport={transport}", f"parallel.overlap={overlap}",
-                                         np=count)
-                used = re.search(r"transport (\w+), overlap", result.out).group(1)
-                check(used == transport or transport == "auto", f"{transport}: the log says {used}")
-                for field, theirs in zip(saved(program), expected):
-                    check(same_bits(field, theirs), f"{name}, {transport}, np {count}, overlap {overlap}: other bits")
-        print(f"{name}: {', '.join(transport for transport, _ in chosen)}: the same bits")
+        all_turns = name == FULL or name == RING and backend == "host"
+        turns = range(max(len(transports), len(every))) if all_turns else [-1 - number]
+        for transport, (count, overlap) in [(transports[t % len(transports)], every[t % len(every)]) for t in turns]:
+            result = program.succeed("run.ini", f"parallel.transport={transport}", f"parallel.overlap={overlap}", np=count)
+            used = re.search(r"transport (\w+), overlap", result.out).group(1)
+            check(used == transport or transport == "auto", f"{transport}: the log says {used}")
+            for field, theirs in zip(saved(program), expected):
+                check(same_bits(field, theirs), f"{name}, {transport}, np {count}, overlap {overlap}: other bits")
+        print(f"{name}: the same bits")
 
 
 @case
@@ -160,8 +153,7 @@ SHORT = r"1[34]\.\d+ MiB of memory shared by the ranks are needed, but /dev/shm 
 @case
 def small_shm(program):
     """Where /dev/shm has too little room for copied planes, as in containers, `shared` is refused and `auto` goes on."""
-    if not program.may_mount():
-        skip("no file systems may be mounted here")
+    program.need_mounts()
     config = program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 23, "boundary.z": "periodic", "time.steps": 3,
                              "output.path": "out/u"})
     program.succeed(config, np=1)
@@ -200,7 +192,7 @@ def death(program):
 def cuda(program):
     """On GPUs: every transport gives the host's bits, with one GPU for several ranks, or some each, in any order."""
     program.skip_without_cuda()
-    compare(program, "cuda", CUDA, in_turn=True)
+    compare(program, "cuda", CUDA)
     persistent(program)
     deaths(program, "cuda", ("shared", "ipc"))
 
@@ -243,7 +235,7 @@ def nccl(program):
     if most < 2:
         skip("NCCL needs a GPU for each rank, and there is one; that it refuses two ranks was seen")
     counts = [n for n in (2, 3, 4) if n <= most]
-    compare(program, "cuda", ("nccl",), [(n, overlap) for n in counts for overlap in ("on", "off")], in_turn=True)
+    compare(program, "cuda", ("nccl",), [(n, overlap) for n in counts for overlap in ("on", "off")])
     out = program.succeed(program.config({**grid(program), "device.backend": "cuda"}), np=2).out
     check(re.search(r"transport auto: \w+ \(.*nccl [\d.e-]+ ms", out), f"auto has not measured it: {out}")
     deaths(program, "cuda", ("nccl",), counts[-1])

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Kernel `wavefront` as a user runs it: the bits of `reference`, in fields and traces, whatever else is done.
    wavefront.py CASE STENCIL MPIEXEC   |   --list
-
-Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why.
 """
 import json
 import re

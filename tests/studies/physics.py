@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is the physics right? The program against exact solutions and itself.   physics.py CASE STENCIL MPIEXEC   |   --list
 
-Exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why. accuracy_report.py measures the same
+accuracy_report.py measures the same
 at more points and writes docs/ACCURACY.md.
 """
 import subprocess
