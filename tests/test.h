@@ -7,8 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 #include "base/error.h"
 
@@ -20,6 +22,13 @@ static error E __attribute__((unused));
   do {                                                                                                       \
     E = (error){0};                                                                                          \
     assert_ok(call, &E);                                                                                     \
+  } while (0)
+/* It must fail with this error and message. */
+#define FAILS(call, expected_id, message)                                                                    \
+  do {                                                                                                       \
+    E = (error){0};                                                                                          \
+    assert_int_equal(call, expected_id);                                                                     \
+    assert_string_equal(E.text, message);                                                                    \
   } while (0)
 #define assert_ok(call, e)                                                                                   \
   do {                                                                                                       \
@@ -69,6 +78,30 @@ static inline void tests_each(CMFixtureFunction setup, CMFixtureFunction teardow
     tests_each(setup, teardown);                                                                             \
     return RUN_TESTS(group);                                                                                 \
   }
+
+/* A text of its own, which stays as long as the program runs. */
+__attribute__((format(printf, 1, 2))) static inline const char *text_of(const char *format, ...) {
+  static struct text {
+    struct text *before; /* so that no text is lost */
+    char *text;
+  } * last;
+  struct text *new = malloc(sizeof *new);
+  va_list args;
+  assert_non_null(new);
+  va_start(args, format);
+  assert_true(vasprintf(&new->text, format, args) >= 0);
+  va_end(args);
+  new->before = last, last = new;
+  return new->text;
+}
+
+/* A full disk: files of this process may not grow beyond so many bytes. */
+static inline void limit_file_size(rlim_t bytes) {
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
 
 /* xorshift64*: uniform in [-1, 1). */
 static inline float test_random(uint64_t *state) {

@@ -166,9 +166,8 @@ static inline int write_state(fixture *x, const char *path, int64_t step, int ke
 
 /* How many files begin with `path`; the same on every rank. */
 static inline int count_files(const fixture *x, const char *path) {
-  char pattern[160];
   int count = 0;
-  snprintf(pattern, sizeof pattern, "%s*", path);
+  const char *pattern = text_of("%s*", path);
   MPI_Barrier(MPI_COMM_WORLD);
   if (x->rank == 0) {
     glob_t g;

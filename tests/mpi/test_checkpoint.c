@@ -34,8 +34,7 @@ static void round_trip(fixture *x, const char *path, int out, int in, io_way *wr
 /* Every way to write and to read, from every partition to every other. */
 TEST_OF(test_round_trip, fixture *x) {
   const size_t blocks[] = {1, 1000, 1 << 20, 1 << 16};
-  char path[128];
-  snprintf(path, sizeof path, "%s/trip", x->folder);
+  const char *path = text_of("%s/trip", x->folder);
   for (int i = 0; i < PARTITIONS * PARTITIONS * 2; i++) {
     const int parts = i % (PARTITIONS * PARTITIONS);
     io_way *write = &x->ways[(i + i / WAYS) % WAYS], *read = &x->ways[(i + i / WAYS / WAYS) % WAYS];
@@ -49,8 +48,7 @@ TEST_OF(test_round_trip, fixture *x) {
  * Arrays and their sums are the same in every byte. */
 TEST_OF(test_same_bytes, fixture *x) {
   static image first, m;
-  char path[128];
-  snprintf(path, sizeof path, "%s/same", x->folder);
+  const char *path = text_of("%s/same", x->folder);
   for (int i = 0; i < WAYS + 1; i++) {
     state s;
     error e = {0};
@@ -77,14 +75,13 @@ TEST_OF(test_same_bytes, fixture *x) {
 
 /* What a plain HDF5 reader finds: contiguous arrays, and the sums of their rows. */
 TEST_OF(test_layout, fixture *x) {
-  char path[128], name[160];
   static unsigned char found[ROW_MAX * 3 * 8], expected[sizeof found];
   state s;
   int64_t sums = 0;
-  snprintf(path, sizeof path, "%s/layout", x->folder);
+  const char *path = text_of("%s/layout", x->folder);
   WRITE(x, path, 123456789, 1);
   if (x->rank) return;
-  snprintf(name, sizeof name, "%s.123456789.h5", path);
+  const char *name = text_of("%s.123456789.h5", path);
   hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
   assert_true(f >= 0);
   state_init(&s, 123456789, 0, 0, 0, 1);
@@ -107,10 +104,10 @@ TEST_OF(test_layout, fixture *x) {
 TEST_OF(test_checksums, fixture *x) {
   static image m;
   static unsigned char values[ROW_MAX * 8];
-  char path[128], text[256];
+  char text[256];
   state s;
   error e = {0};
-  snprintf(path, sizeof path, "%s/sums", x->folder);
+  const char *path = text_of("%s/sums", x->folder);
   WRITE(x, path, 5, 1);
   for (int i = 0; i < ARRAYS; i++) {
     checkpoint c;
@@ -148,14 +145,13 @@ TEST_OF(test_checksums, fixture *x) {
 }
 
 TEST_OF(test_rotation, fixture *x) {
-  char path[128], other[160];
-  snprintf(path, sizeof path, "%s/rotate", x->folder);
+  const char *path = text_of("%s/rotate", x->folder);
   expect_step(x, path, -1);
   static const char *const near[] = {".0000001.h5",   ".00000001.h5.old", ".00000001.hdf", ".00000001x.h5",
                                      "2.00000001.h5", ".-0000001.h5",     ".000000001.h5"};
   const int others = sizeof near / sizeof *near;
   for (int i = 0; i < others; i++) {
-    snprintf(other, sizeof other, "%s%s", path, near[i]);
+    const char *other = text_of("%s%s", path, near[i]);
     FILE *f = x->rank ? NULL : fopen(other, "w");
     if (f) fclose(f);
   }
@@ -178,8 +174,8 @@ TEST_OF(test_rotation, fixture *x) {
 
 /* Half-written files of this process or of one that is gone are removed at once, those of others when they are old. */
 TEST_OF(test_abandoned, fixture *x) {
-  char path[128], name[256], host[65];
-  snprintf(path, sizeof path, "%s/stale", x->folder);
+  char name[256], host[65];
+  const char *path = text_of("%s/stale", x->folder);
   assert_int_equal(gethostname(host, sizeof host), 0);
   const struct {
     const char *host;
@@ -210,19 +206,15 @@ TEST_OF(test_abandoned, fixture *x) {
 }
 
 static void expect_difference(const checkpoint *c, const checkpoint_key *keys, int count, const char *what) {
-  char text[FILE_NAME + 256];
-  error e = {0};
-  snprintf(text, sizeof text, "%s: a checkpoint of another run: %s", c->name, what);
-  assert_int_equal(checkpoint_match(c, keys, count, &e), ERROR_CHECKPOINT_DIFFERS);
-  assert_string_equal(e.text, text);
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
+  const char *text = text_of("%s: a checkpoint of another run: %s", c->name, what);
+  FAILS(checkpoint_match(c, keys, count, &E), ERROR_CHECKPOINT_DIFFERS, text);
+  assert_int_equal(error_exit_code(E.id), EXIT_CODE_FILE);
 }
 
 TEST_OF(test_fingerprint, fixture *x) {
-  char path[128], name[160];
   checkpoint c;
-  snprintf(path, sizeof path, "%s/keys", x->folder);
-  snprintf(name, sizeof name, "%s.00000007.h5", path);
+  const char *path = text_of("%s/keys", x->folder);
+  const char *name = text_of("%s.00000007.h5", path);
   WRITE(x, path, 7, 1);
   OK(checkpoint_open(&c, &x->ways[3], name, &E));
   OK(checkpoint_match(&c, KEYS, KEY_COUNT, &E));
@@ -238,19 +230,15 @@ TEST_OF(test_fingerprint, fixture *x) {
 }
 
 static void expect_read(const checkpoint *c, const checkpoint_array *a, int id, const char *what) {
-  char text[FILE_NAME + 256];
-  error e = {0};
-  snprintf(text, sizeof text, "%s%s", id == ERROR_CHECKPOINT_SHARES ? "" : c->name, what);
-  assert_int_equal(checkpoint_read(c, a, 1, &e), id);
-  assert_string_equal(e.text, text);
+  const char *text = text_of("%s%s", id == ERROR_CHECKPOINT_SHARES ? "" : c->name, what);
+  FAILS(checkpoint_read(c, a, 1, &E), id, text);
 }
 
 /* Arrays that are not there, or not as the run has them. */
 TEST_OF(test_arrays, fixture *x) {
-  char path[128];
   checkpoint c;
   state s;
-  snprintf(path, sizeof path, "%s/arrays", x->folder);
+  const char *path = text_of("%s/arrays", x->folder);
   WRITE(x, path, 7, 1);
   OK(checkpoint_open_newest(&c, &x->ways[1], &(checkpoint_search){path, -1, NULL, NULL}, &E));
   state_init(&s, 7, 0, 0, x->rank, x->ranks);

@@ -7,11 +7,10 @@
 /* One byte is not what it was, somewhere in the file. */
 TEST_OF(test_flips, fixture *x) {
   static image m;
-  char path[128];
   error e;
   int tried = 0;
   skip_if_many(x);
-  snprintf(path, sizeof path, "%s/flip", x->folder);
+  const char *path = text_of("%s/flip", x->folder);
   WRITE(x, path, 9, 2);
   load(&m, path, 9);
   assert_int_equal(judge(x, m.name, 9, &e), 0);
@@ -30,10 +29,9 @@ TEST_OF(test_flips, fixture *x) {
 /* Cut at any length; and longer than it was. */
 TEST_OF(test_truncation, fixture *x) {
   static image m;
-  char path[128];
   error e;
   skip_if_many(x);
-  snprintf(path, sizeof path, "%s/cut", x->folder);
+  const char *path = text_of("%s/cut", x->folder);
   WRITE(x, path, 9, 2);
   load(&m, path, 9);
   for (size_t size = 0; size<m.size; size += size + 300> m.size ? 1 : 1 + random_bits(size) % 61) {
@@ -51,12 +49,11 @@ TEST_OF(test_truncation, fixture *x) {
 TEST_OF(test_blocks, fixture *x) {
   static image m, good;
   static unsigned char values[ROW_MAX * 8];
-  char path[128];
   error e;
   state s;
   int harmful = 0;
   skip_if_many(x);
-  snprintf(path, sizeof path, "%s/block", x->folder);
+  const char *path = text_of("%s/block", x->folder);
   WRITE(x, path, 9, 2);
   load(&good, path, 9);
   m = good;
@@ -86,12 +83,11 @@ TEST_OF(test_blocks, fixture *x) {
 /* Nothing is read through HDF5, which crashes on some files: a sealed one without HDF5's first block is as good. */
 TEST_OF(test_without_hdf5, fixture *x) {
   static image m;
-  char path[128];
   checkpoint_seal s;
   int fd = -1;
   error e = {0};
   skip_if_many(x);
-  snprintf(path, sizeof path, "%s/bare", x->folder);
+  const char *path = text_of("%s/bare", x->folder);
   WRITE(x, path, 9, 2);
   load(&m, path, 9);
   assert_memory_equal(m.bytes + CHECKPOINT_SEAL, "\211HDF", 4);
@@ -123,7 +119,6 @@ static void make_foreign(const char *name, int kind) {
 
 /* Files that are no checkpoints, each refused in its own words on every rank. */
 TEST_OF(test_foreign, fixture *x) {
-  char name[128], text[256];
   static const char *const words[] = {"cannot open: No such file or directory",
                                       "cannot open: Is a directory",
                                       "cannot open: it is not a regular file",
@@ -134,10 +129,10 @@ TEST_OF(test_foreign, fixture *x) {
   for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
     checkpoint c;
     error e = {0};
-    snprintf(name, sizeof name, "%s/foreign%d", x->folder, i);
+    const char *name = text_of("%s/foreign%d", x->folder, i);
     if (x->rank == 0) make_foreign(name, i);
     MPI_Barrier(MPI_COMM_WORLD);
-    snprintf(text, sizeof text, "%s: %s", name, words[i]);
+    const char *text = text_of("%s: %s", name, words[i]);
     assert_int_not_equal(checkpoint_open(&c, &x->ways[i % WAYS], name, &e), 0);
     assert_string_equal(e.text, text);
     assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);

@@ -2,7 +2,6 @@
  * checkpoints are unchanged. What does not depend on the number of ranks is tested with one. */
 #include "checkpoint_fixture.h"
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -12,8 +11,7 @@ enum { KILLS = 60 };
  * checkpoint before is unchanged, and nothing else is left. */
 TEST_OF(test_one_rank_fails, fixture *x) {
   const int which[] = {0, 5, 7};
-  char path[128];
-  snprintf(path, sizeof path, "%s/fails", x->folder);
+  const char *path = text_of("%s/fails", x->folder);
   WRITE(x, path, 1, 1);
   for (int i = 0; i < 2 * 3 * WAYS * x->ranks; i++) {
     state s;
@@ -42,8 +40,7 @@ TEST_OF(test_one_rank_fails, fixture *x) {
 
 /* Parts that do not make up an array are refused, before anything is written of them. */
 TEST_OF(test_shares, fixture *x) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/shares", x->folder);
+  const char *path = text_of("%s/shares", x->folder);
   checkpoint_meta m = checkpoint_meta_of(2);
   checkpoint_place place = {.path = path, .keep = 1};
   for (int i = 0; i < 3; i++) {
@@ -59,22 +56,14 @@ TEST_OF(test_shares, fixture *x) {
   }
 }
 
-static void limit_file_size(rlim_t bytes) {
-  struct rlimit limit;
-  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-  limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
-  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 /* The disk is full at each stage: the same line each time, and the checkpoint before is intact. Then there is room
  * again. */
 TEST_OF(test_disk_full, fixture *x) {
   static image before, after;
-  char path[128], text[256];
   error e;
   skip_if_many(x);
-  snprintf(path, sizeof path, "%s/full", x->folder);
-  snprintf(text, sizeof text, "%s.00000010.h5: cannot write: File too large", path);
+  const char *path = text_of("%s/full", x->folder);
+  const char *text = text_of("%s.00000010.h5: cannot write: File too large", path);
   WRITE(x, path, 9, 2);
   load(&before, path, 9);
   for (size_t limit = 0; limit < before.size; limit += 1 + random_bits(limit) % 300) {
@@ -102,9 +91,8 @@ static int no_source(void *context, int64_t row, int64_t rows, void *values, err
 /* More than any disk has, up to more than 64 bits can count: refused before anything is written. */
 TEST_OF(test_space, fixture *x) {
   const int64_t shapes[][3] = {{1 << 30, 1 << 20, 100}, {INT64_MAX, INT64_MAX, INT64_MAX}};
-  char path[128], begin[160];
-  snprintf(path, sizeof path, "%s/space", x->folder);
-  snprintf(begin, sizeof begin, "%s.00000001.h5: cannot write: ", path);
+  const char *path = text_of("%s/space", x->folder);
+  const char *begin = text_of("%s.00000001.h5: cannot write: ", path);
   for (int i = 0; i < 2; i++) {
     error e = {0};
     checkpoint_meta m = checkpoint_meta_of(1);
@@ -150,11 +138,11 @@ static void write_for_ever(fixture *x, const char *path, int64_t step) {
 }
 
 TEST_OF(test_kill, fixture *x) {
-  char path[128], name[160];
+  char name[160];
   int64_t step = 0;
   int stale = 0;
   skip_if_many(x);
-  snprintf(path, sizeof path, "%s/kill", x->folder);
+  const char *path = text_of("%s/kill", x->folder);
   WRITE(x, path, 1, 2);
   for (int i = 0; i < KILLS; i++) {
     pid_t child = fork();

@@ -11,8 +11,7 @@ TEST(the_first_failure_is_kept) {
 
 /* Was it found in this file, at this line and function? */
 static void expect_place(const error *e, int line, const char *function) {
-  char expected[sizeof e->place];
-  snprintf(expected, sizeof expected, "mpi/test_error.c:%d %s", line, function);
+  const char *expected = text_of("mpi/test_error.c:%d %s", line, function);
   assert_string_equal(e->place, expected);
 }
 
@@ -59,8 +58,7 @@ TEST(all_ranks_get_the_error_of_the_lowest) {
     error e = {0};
     if (rank >= failing) FAIL(&e, SLAB_TOO_THIN, 100 + rank, 4);
     assert_int_equal(error_agree(&e, MPI_COMM_WORLD), ERROR_SLAB_TOO_THIN);
-    char expected[80];
-    snprintf(expected, sizeof expected, "[grid] nz = %d: at least 4 planes are needed", 100 + failing);
+    const char *expected = text_of("[grid] nz = %d: at least 4 planes are needed", 100 + failing);
     assert_string_equal(e.text, expected);
     assert_int_equal(e.rank, failing);
     assert_int_equal(error_agree(&e, MPI_COMM_WORLD), ERROR_SLAB_TOO_THIN);

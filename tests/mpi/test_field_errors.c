@@ -5,7 +5,6 @@
 #include "io/disk_driver.h"
 #include <fcntl.h>
 #include <math.h>
-#include <sys/resource.h>
 
 static const hsize_t SHAPE[3] = {NZ, NY, NX};
 enum { BLOCK = 2 * PLANE_BYTES };
@@ -26,21 +25,17 @@ static void make_float_input(fixture *x, const char *file, const char *dataset, 
 
 /* Reading `name` fails in every mode, on every rank, with these words. */
 static void expect_read(fixture *x, const char *name, int id, const char *text) {
-  const int count = WAYS;
-  for (int i = 0; i < count; i++) {
-    field_io io = io_with(x, &x->s, (int)(i), BLOCK);
+  for (int i = 0; i < WAYS; i++) {
+    field_io io = io_with(x, &x->s, i, BLOCK);
     stream sink = {&x->s, 0, -1, 0};
-    error e = {0};
-    assert_int_equal(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &e), id);
-    assert_string_equal(e.text, text);
+    FAILS(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &E), id, text);
   }
 }
 
 TEST_OF(test_names, fixture *x) {
   const char *const names[] = {"", "u.h5", "u.h5:u", ":/u", "u.h5:/"};
-  char text[256];
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    snprintf(text, sizeof text, "'%s': expected FILE:/path, a file and a dataset in it", names[i]);
+  for (int i = 0; i < COUNT(names); i++) {
+    const char *text = text_of("'%s': expected FILE:/path, a file and a dataset in it", names[i]);
     expect_read(x, names[i], ERROR_FIELD_NAME, text);
   }
   assert_int_equal(error_exit_code(ERROR_FIELD_NAME), EXIT_CODE_CONFIG);
@@ -81,8 +76,8 @@ TEST_OF(test_files, fixture *x) {
 }
 
 TEST_OF(test_datasets, fixture *x) {
-  char file[128], name[160], text[512];
-  snprintf(file, sizeof file, "%s/many.h5", x->folder);
+  char name[160], text[512];
+  const char *file = text_of("%s/many.h5", x->folder);
   make_float_input(x, file, "/a/deep/v", 3, SHAPE);
   if (x->rank == 0) {
     hsize_t flat[2] = {3, 4};
@@ -118,12 +113,11 @@ TEST_OF(test_shapes, fixture *x) {
   const hsize_t shapes[][4] = {{NX, NY, NZ}, {NZ, NY, NX, 1}, {POINTS}, {0}};
   const int ranks[] = {3, 4, 1, 0};
   const char *const found[] = {"(7, 5, 17)", "(17, 5, 7, 1)", "(595,)", "a scalar"};
-  char file[128], name[160], text[512];
-  snprintf(file, sizeof file, "%s/shape.h5", x->folder);
-  snprintf(name, sizeof name, "%s:/u", file);
+  const char *file = text_of("%s/shape.h5", x->folder);
+  const char *name = text_of("%s:/u", file);
   for (int i = 0; i < 4; i++) {
     make_float_input(x, file, "u", ranks[i], shapes[i]);
-    snprintf(text, sizeof text, "%s: expected shape (nz, ny, nx) = (17, 5, 7), found %s", name, found[i]);
+    const char *text = text_of("%s: expected shape (nz, ny, nx) = (17, 5, 7), found %s", name, found[i]);
     expect_read(x, name, ERROR_FIELD_SHAPE, text);
   }
 }
@@ -135,12 +129,12 @@ TEST_OF(test_types, fixture *x) {
   H5Tenum_insert(enumeration, "FALSE", (signed char[]){0}); /* what h5py stores booleans as */
   const hid_t types[] = {H5T_C_S1, compound, enumeration};
   const char *const found[] = {"strings", "compound values", "enumerated values"};
-  char file[128], name[160], text[512];
+  char file[128];
   snprintf(file, sizeof file, "%s/type.h5", x->folder);
-  snprintf(name, sizeof name, "%s:/u", file);
+  const char *name = text_of("%s:/u", file);
   for (int i = 0; i < 3; i++) {
     make_input(x, file, "u", types[i], 3, SHAPE, NULL, types[i], NULL);
-    snprintf(text, sizeof text, "%s: expected integers or floating-point numbers, found %s", name, found[i]);
+    const char *text = text_of("%s: expected integers or floating-point numbers, found %s", name, found[i]);
     expect_read(x, name, ERROR_FIELD_TYPE, text);
   }
   H5Tclose(compound);
@@ -154,16 +148,15 @@ TEST_OF(test_nonfinite, fixture *x) {
                                "Inf, or a value beyond float32,"};
   const int points[][3] = {{0, 0, 0}, {NZ - 1, NY - 1, NX - 1}, {9, 3, 5}, {2, 4, 1}};
   double *values = malloc(POINTS * sizeof *values);
-  char file[128], name[160], text[512];
-  snprintf(file, sizeof file, "%s/nan.h5", x->folder);
-  snprintf(name, sizeof name, "%s:/u", file);
+  const char *file = text_of("%s/nan.h5", x->folder);
+  const char *name = text_of("%s:/u", file);
   for (int i = 0; i < 16; i++) {
     const int *p = points[i / 4];
     for (int k = 0; k < POINTS; k++) values[k] = (double)random_value((uint64_t)k);
     values[POINTS - 1] = NAN;
     values[(p[0] * NY + p[1]) * NX + p[2]] = bad[i % 4];
     make_input(x, file, "u", H5T_IEEE_F64LE, 3, SHAPE, NULL, H5T_NATIVE_DOUBLE, values);
-    snprintf(text, sizeof text, "%s: %s at (z, y, x) = (%d, %d, %d)", name, named[i % 4], p[0], p[1], p[2]);
+    const char *text = text_of("%s: %s at (z, y, x) = (%d, %d, %d)", name, named[i % 4], p[0], p[1], p[2]);
     expect_read(x, name, ERROR_FIELD_NO_VALUE, text);
   }
   free(values);
@@ -173,10 +166,9 @@ TEST_OF(test_nonfinite, fixture *x) {
 TEST_OF(test_bad_chunk, fixture *x) {
   const hsize_t chunk[3] = {1, NY, NX}, at[3] = {NZ - 1, 0, 0};
   float *values = random_field();
-  const int count = WAYS;
-  char file[128], name[160], text[512];
+  char file[128];
   snprintf(file, sizeof file, "%s/chunk.h5", x->folder);
-  snprintf(name, sizeof name, "%s:/u", file);
+  const char *name = text_of("%s:/u", file);
   make_input(x, file, "u", H5T_IEEE_F32LE, 3, SHAPE, chunk, H5T_NATIVE_FLOAT, values);
   if (x->rank == 0) {
     hid_t f = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT), d = H5Dopen2(f, "u", H5P_DEFAULT);
@@ -184,12 +176,12 @@ TEST_OF(test_bad_chunk, fixture *x) {
     assert_true(H5Dclose(d) >= 0 && H5Fclose(f) >= 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  for (int i = 0; i < count; i++) {
-    field_io io = io_with(x, &x->s, (int)(i), 1); /* plane by plane */
+  for (int i = 0; i < WAYS; i++) {
+    field_io io = io_with(x, &x->s, i, 1); /* plane by plane */
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
     assert_int_equal(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &e), ERROR_FIELD_VALUES);
-    snprintf(text, sizeof text, "%s: cannot read planes z = %d to %d (", name, NZ - 1, NZ - 1);
+    const char *text = text_of("%s: cannot read planes z = %d to %d (", name, NZ - 1, NZ - 1);
     assert_memory_equal(e.text, text,
                         strlen(text)); /* and why, which each version of HDF5 says in its own words */
   }
@@ -211,17 +203,16 @@ static void expect_nothing(fixture *x, const char *path) {
  * large. */
 TEST_OF(test_one_rank_fails, fixture *x) {
   const size_t blocks[] = {1, BLOCK, 1 << 20};
-  const int count = WAYS;
-  char path[128], name[160];
-  snprintf(path, sizeof path, "%s/fails", x->folder);
+  char name[160];
+  const char *path = text_of("%s/fails", x->folder);
   snprintf(name, sizeof name, "%s/good.h5:/u", x->folder);
   *strrchr(name, ':') = 0;
   make_float_input(x, name, "u", 3, SHAPE);
   strcat(name, ":/u");
-  for (int i = 0; i < x->ranks * 2 * 3 * count * 2; i++) {
+  for (int i = 0; i < x->ranks * 2 * 3 * WAYS * 2; i++) {
     int rank = i % x->ranks, rest = i / x->ranks, z = rest % 2 ? x->s.nz - 1 : 0;
-    field_io io = io_with(x, &x->s, (int)(rest / 6 % count), blocks[rest / 2 % 3]);
-    field_meta meta = some_meta(x->ranks, rest / 6 / count % 2);
+    field_io io = io_with(x, &x->s, rest / 6 % WAYS, blocks[rest / 2 % 3]);
+    field_meta meta = some_meta(x->ranks, rest / 6 / WAYS % 2);
     stream t = {&x->s, 0, rank, z};
     error e = {0}, r = {0};
     io.path = path;
@@ -234,13 +225,6 @@ TEST_OF(test_one_rank_fails, fixture *x) {
   }
 }
 
-static void limit_file_size(rlim_t bytes) {
-  struct rlimit limit;
-  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-  limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
-  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 /* A source that makes the disk full for this rank once its first block is there. */
 static int filling_source(void *context, int z, int planes, float *values, error *e) {
   if (z || planes == NZ) limit_file_size(1000);
@@ -250,15 +234,13 @@ static int filling_source(void *context, int z, int planes, float *values, error
 /* The disk is full before the first value, then in the middle. Afterwards the same process writes again and
  * succeeds. */
 TEST_OF(test_disk_full, fixture *x) {
-  const int count = WAYS;
-  char path[128], text[256];
-  snprintf(path, sizeof path, "%s/full", x->folder);
-  snprintf(text, sizeof text, "%s.00000042.hdf: cannot write: File too large", path);
-  for (int i = 0; i < 4 * 2 * count; i++) {
+  const char *path = text_of("%s/full", x->folder);
+  const char *text = text_of("%s.00000042.hdf: cannot write: File too large", path);
+  for (int i = 0; i < 4 * 2 * WAYS; i++) {
     const rlim_t limits[] = {0, 100, 2000, RLIM_INFINITY};
     rlim_t limit = limits[i % 4];
     int compress = i / 4 % 2;
-    field_io io = io_with(x, &x->s, (int)(i / 8 % count), 1);
+    field_io io = io_with(x, &x->s, i / 8 % WAYS, 1);
     field_meta meta = some_meta(x->ranks, compress);
     stream t = {&x->s, 0, -1, 0};
     error e = {0};
@@ -273,21 +255,18 @@ TEST_OF(test_disk_full, fixture *x) {
 }
 
 TEST_OF(test_write_paths, fixture *x) {
-  const int count = WAYS;
-  char path[128], name[160], temporary[sizeof name + TEMPORARY_ENDING], text[256];
+  char name[160], temporary[sizeof name + TEMPORARY_ENDING];
   field_meta meta = some_meta(x->ranks, 0);
-  for (int i = 0; i < 2 * count; i++) {
-    field_io io = io_with(x, &x->s, (int)(i / 2), BLOCK);
+  for (int i = 0; i < 2 * WAYS; i++) {
+    field_io io = io_with(x, &x->s, i / 2, BLOCK);
     stream t = {&x->s, 0, -1, 0};
-    error e = {0};
-    snprintf(path, sizeof path, i % 2 ? "%s/d%d" : "%s/none/u%d", x->folder, i);
+    const char *path = text_of(i % 2 ? "%s/d%d" : "%s/none/u%d", x->folder, i);
     snprintf(name, sizeof name, "%s.00000042.hdf", path);
     if (i % 2 && x->rank == 0) assert_int_equal(mkdir(name, 0777), 0);
-    snprintf(text, sizeof text, "%s: cannot write: %s", name,
-             i % 2 ? "Is a directory" : "No such file or directory");
+    const char *text =
+        text_of("%s: cannot write: %s", name, i % 2 ? "Is a directory" : "No such file or directory");
     io.path = path;
-    assert_int_equal(field_write(&io, &meta, random_source, &t, &e), ERROR_FILE_WRITE);
-    assert_string_equal(e.text, text);
+    FAILS(field_write(&io, &meta, random_source, &t, &E), ERROR_FILE_WRITE, text);
     temporary_name(temporary, sizeof temporary, name);
     assert_int_equal(access(temporary, F_OK), -1);
   }

@@ -13,12 +13,11 @@ static const hsize_t SHAPE[3] = {NZ, NY, NX};
 
 static void write_then_read(fixture *x, const slab *s, const char *path, const int ways[2], size_t block,
                             int compress) {
-  char name[160], temporary[sizeof name + TEMPORARY_ENDING], abandoned[sizeof temporary + 16];
+  char name[160], temporary[sizeof name + TEMPORARY_ENDING];
   field_io out = io_with(x, s, ways[0], block), in = io_with(x, s, ways[1], block);
   snprintf(name, sizeof name, "%s.00000042.hdf", path);
   temporary_name(temporary, sizeof temporary, name);
-  snprintf(abandoned, sizeof abandoned, "%.*s.99999999", (int)(strrchr(temporary, '.') - temporary),
-           temporary);
+  const char *abandoned = text_of("%.*s.99999999", (int)(strrchr(temporary, '.') - temporary), temporary);
   int left = s->rank ? -1 : open(abandoned, O_CREAT | O_WRONLY, 0666); /* as by a run that was killed */
   assert_true(s->rank || (left >= 0 && close(left) == 0));
   field_meta meta = some_meta(s->ranks, compress);
@@ -35,10 +34,9 @@ static void write_then_read(fixture *x, const slab *s, const char *path, const i
 
 /* What a plain HDF5 reader finds in /u is the same for every mode and rank count. */
 static void check_values(fixture *x, const char *path) {
-  char name[160];
   static float values[POINTS];
   if (x->rank) return;
-  snprintf(name, sizeof name, "%s.00000042.hdf", path);
+  const char *name = text_of("%s.00000042.hdf", path);
   hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT), d = H5Dopen2(f, "/u", H5P_DEFAULT);
   assert_true(H5Dread(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
   for (int i = 0; i < POINTS; i++) assert_true(values[i] == random_value((uint64_t)i));
@@ -49,11 +47,9 @@ static void check_values(fixture *x, const char *path) {
 TEST_OF(test_round_trip, fixture *x) {
   const size_t blocks[] = {1, 3 * PLANE_BYTES + 1, 1 << 30}; /* one plane, three, all */
   const int levels[] = {0, 4};
-  const int count = WAYS;
-  char path[128];
-  snprintf(path, sizeof path, "%s/u", x->folder);
-  for (int i = 0; i < count * count * 6; i++) {
-    const int ways[2] = {i / 6 % count, i / 6 / count};
+  const char *path = text_of("%s/u", x->folder);
+  for (int i = 0; i < WAYS * WAYS * 6; i++) {
+    const int ways[2] = {i / 6 % WAYS, i / 6 / WAYS};
     write_then_read(x, &x->s, path, ways, blocks[i % 3], levels[i / 3 % 2]);
     check_values(x, path);
     MPI_Barrier(MPI_COMM_WORLD); /* until rank 0 has looked */
@@ -63,14 +59,12 @@ TEST_OF(test_round_trip, fixture *x) {
 /* Very different shapes, down to single points along an axis, and chunks narrower than a plane. */
 TEST_OF(test_shapes, fixture *x) {
   const int shapes[][3] = {{1, 1, 4}, {1, 9, 5}, {13, 1, 11}, {600, 3, 6}, {3, 1030, 7}};
-  const int count = WAYS;
-  char path[128];
-  snprintf(path, sizeof path, "%s/shape", x->folder);
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes * 4; i++) {
+  const char *path = text_of("%s/shape", x->folder);
+  for (int i = 0; i < COUNT(shapes) * 4; i++) {
     const int *n = shapes[i / 4];
     slab s;
     OK(slab_init(&s, &(slab_shape){n[0], n[1], n[2], .ghost = 1}, x->rank, x->ranks, &E));
-    const int ways[2] = {(int)i % count, (int)i / 4 % count};
+    const int ways[2] = {i % WAYS, i / 4 % WAYS};
     write_then_read(x, &s, path, ways, 20000, i & 2 ? 1 : 0);
   }
 }
@@ -88,15 +82,13 @@ TEST_OF(test_types, fixture *x) {
   const hid_t types[] = {H5T_STD_I32LE,  H5T_STD_U8LE,   H5T_STD_I16BE, H5T_STD_U64BE,
                          H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_IEEE_F32LE};
   const hsize_t chunk[3] = {4, 3, 2}; /* chunks lie across slabs */
-  const int count = WAYS;
   static float values[POINTS];
-  char file[128], name[160];
   for (int i = 0; i < POINTS; i++) values[i] = (float)(random_bits((uint64_t)i) % 251);
-  snprintf(file, sizeof file, "%s/types.h5", x->folder);
-  snprintf(name, sizeof name, "%s:/a/b/v", file);
-  for (size_t i = 0; i < sizeof types / sizeof *types * 4; i++) {
+  const char *file = text_of("%s/types.h5", x->folder);
+  const char *name = text_of("%s:/a/b/v", file);
+  for (int i = 0; i < COUNT(types) * 4; i++) {
     make_input(x, file, "/a/b/v", types[i / 4], 3, SHAPE, i & 1 ? chunk : NULL, H5T_NATIVE_FLOAT, values);
-    field_io io = io_with(x, &x->s, (int)(i / 2 % (size_t)count), 2 * PLANE_BYTES);
+    field_io io = io_with(x, &x->s, i / 2 % WAYS, 2 * PLANE_BYTES);
     stream sink = {&x->s, 0, -1, 0};
     OK(field_read(&io, name, QUANTITY_NONE, bytes_sink, &sink, &E));
     assert_int_equal(sink.moved, x->s.nz);
@@ -175,14 +167,13 @@ static void check_dataset(hid_t f, int compress) {
 TEST_OF(test_layout, fixture *x) {
   const int64_t step = 42, ranks = x->ranks;
   const double time = 0.125, dt = 0.5;
-  const int count = WAYS;
   char path[128], name[160], *text = malloc(200001); /* beyond the 64 KiB of an object header */
   memset(text, 'c', 200000);
   text[200000] = 0;
   snprintf(path, sizeof path, "%s/layout", x->folder);
   snprintf(name, sizeof name, "%s.00000042.hdf", path);
-  for (int i = 0; i < 2 * count; i++) {
-    field_io io = io_with(x, &x->s, (int)(i / 2), 1 << 20);
+  for (int i = 0; i < 2 * WAYS; i++) {
+    field_io io = io_with(x, &x->s, i / 2, 1 << 20);
     field_meta meta = some_meta(x->ranks, i % 2);
     stream source = {&x->s, 0, -1, 0};
     meta.run.config_text = text;
@@ -247,7 +238,7 @@ TEST_OF(test_series, fixture *x) {
       "        </Attribute>\n      </Grid>\n    </Grid>\n  </Domain>\n</Xdmf>\n";
   const series_entry entries[] = {{3, 0.375}, {10, 1.25}};
   field_meta meta = some_meta(1, 0);
-  char path[128], text[256];
+  char path[128];
   error e = {0};
   if (x->rank) return;
   snprintf(path, sizeof path, "%s/a&<b>\"\\\t", x->folder);
@@ -256,7 +247,7 @@ TEST_OF(test_series, fixture *x) {
   assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), 0); /* replaces the earlier list */
   expect_text(path, ".xdmf", xdmf);
   snprintf(path, sizeof path, "%s/none/a", x->folder);
-  snprintf(text, sizeof text, "%s.xdmf: cannot write: No such file or directory", path);
+  const char *text = text_of("%s.xdmf: cannot write: No such file or directory", path);
   assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), ERROR_FILE_WRITE);
   assert_string_equal(e.text, text);
 }
@@ -273,18 +264,15 @@ static named_path output_path(const char *path) {
 }
 
 static void expect_path(const char *path, const char *reason) {
-  char text[512];
-  error e = {0};
-  snprintf(text, sizeof text, "[output] path = %s: cannot be written: %s", path, reason);
-  assert_int_equal(path_check_writable(output_path(path), &e), ERROR_PATH_UNUSABLE);
-  assert_string_equal(e.text, text);
+  const char *text = text_of("[output] path = %s: cannot be written: %s", path, reason);
+  FAILS(path_check_writable(output_path(path), &E), ERROR_PATH_UNUSABLE, text);
 }
 
 TEST_OF(test_check_writable, fixture *x) {
-  char path[160], reason[256], folder[128];
+  char path[160], reason[256];
   error e = {0};
   if (x->rank) return;
-  snprintf(folder, sizeof folder, "%s/empty", x->folder);
+  const char *folder = text_of("%s/empty", x->folder);
   assert_int_equal(mkdir(folder, 0777), 0);
   snprintf(path, sizeof path, "%s/u", folder);
   assert_int_equal(path_check_writable(output_path(path), &e), 0);
@@ -342,10 +330,9 @@ typedef struct leftover {
 
 /* Files half written by processes that are gone, as 99999999 is here. */
 static void leave(const char *path, const leftover *left, int count) {
-  char name[256];
   const struct utimbuf hours = {time(NULL) - 7200, time(NULL) - 7200};
   for (int i = 0; i < count; i++) {
-    snprintf(name, sizeof name, "%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
+    const char *name = text_of("%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
     const int fd = open(name, O_CREAT | O_WRONLY, 0666);
     assert_true(fd >= 0 && close(fd) == 0);
     if (left[i].old) assert_int_equal(utime(name, &hours), 0);
@@ -353,9 +340,8 @@ static void leave(const char *path, const leftover *left, int count) {
 }
 
 static void expect_left(const char *path, const leftover *left, int count, bool looked) {
-  char name[256];
   for (int i = 0; i < count; i++) {
-    snprintf(name, sizeof name, "%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
+    const char *name = text_of("%s%s.tmp.%s.99999999", path, left[i].name, left[i].host);
     assert_int_equal(access(name, F_OK), looked && left[i].removed ? -1 : 0);
   }
 }
@@ -363,7 +349,7 @@ static void expect_left(const char *path, const leftover *left, int count, bool 
 /* The first field of a run removes what killed runs left behind, of any step and of the series. Then nobody looks for a
  * while. */
 TEST_OF(test_abandoned, fixture *x) {
-  char path[128], host[65];
+  char host[65];
   assert_int_equal(gethostname(host, sizeof host), 0);
   const leftover left[] = {{".00000007.hdf", host, false, true},
                            {".00000042.hdf", host, false, true},
@@ -378,7 +364,7 @@ TEST_OF(test_abandoned, fixture *x) {
   const int count = x->rank ? 0 : sizeof left / sizeof *left;
   field_io io = io_with(x, &x->s, 2, 1 << 20);
   field_meta meta = some_meta(x->ranks, 0);
-  snprintf(path, sizeof path, "%s/left", x->folder);
+  const char *path = text_of("%s/left", x->folder);
   for (int round = 0; round < 3; round++) {
     stream source = {&x->s, 0, -1, 0};
     leave(path, left, count);

@@ -57,18 +57,16 @@ static slab large_slab(const fixture *x) {
 /* Written compressed, read back in every mode. */
 TEST_OF(test_round_trip, fixture *x) {
   const slab s = large_slab(x);
-  const int count = WAYS;
-  char path[128], name[160];
   field_meta meta = some_meta(x->ranks, 1);
   stream source = {&s, 0, -1, 0};
-  field_io out = io_with(x, &s, (int)(0), 64 << 20);
-  snprintf(path, sizeof path, "%s/large", x->folder);
+  field_io out = io_with(x, &s, 0, 64 << 20);
+  const char *path = text_of("%s/large", x->folder);
   out.path = path;
   OK(field_write(&out, &meta, large_source, &source, &E));
-  snprintf(name, sizeof name, "%s.00000042.hdf:/u", path);
-  for (int i = 0; i < count; i++) {
+  const char *name = text_of("%s.00000042.hdf:/u", path);
+  for (int i = 0; i < WAYS; i++) {
     stream sink = {&s, 0, -1, 0};
-    field_io in = io_with(x, &s, (int)(i), 64 << 20);
+    field_io in = io_with(x, &s, i, 64 << 20);
     OK(field_read(&in, name, QUANTITY_NONE, large_sink, &sink, &E));
     assert_int_equal(sink.moved, s.nz);
   }
@@ -126,9 +124,8 @@ static int sparse_sink(void *context, int z, int planes, float *values, error *e
 /* A contiguous file, whose values are found by their offset. */
 TEST_OF(test_contiguous, fixture *x) {
   const slab s = large_slab(x);
-  char file[128], name[160];
-  snprintf(file, sizeof file, "%s/sparse.h5", x->folder);
-  snprintf(name, sizeof name, "%s:/u", file);
+  const char *file = text_of("%s/sparse.h5", x->folder);
+  const char *name = text_of("%s:/u", file);
   make_sparse(x, file);
   stream sink = {&s, 0, -1, 0};
   field_io in = io_with(x, &s, 1, 64 << 20);

@@ -228,8 +228,7 @@ static void check_file(const char *path, const config *c, recording how) {
 }
 
 static void record_and_check(config c, recording how) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/out", folder);
+  const char *path = text_of("%s/out", folder);
   wraps = c.boundary[FACE_X_LO] == BOUNDARY_PERIODIC;
   record(&c, how, path);
   check_file(path, &c, how);
@@ -271,7 +270,6 @@ static void linear_fields_are_exact(void) {
 
 /* 10^5 of them, in float32: some on the last points lie outside by their rounding, and are recorded there. */
 static void files_are_recorded(void) {
-  char name[128], path[128];
   config c = make_random(100000, 1);
   const recording how = {0, 2, 3, 2, 1, random_values};
   int outside = 0;
@@ -283,8 +281,8 @@ static void files_are_recorded(void) {
       outside += (c.receiver_positions[i][axis] - ORIGIN[axis]) / H[axis] > N[axis] - 1;
     }
   assert_true(outside > 1000);
-  snprintf(name, sizeof name, "%s/positions.h5", folder);
-  snprintf(path, sizeof path, "%s/many", folder);
+  const char *name = text_of("%s/positions.h5", folder);
+  const char *path = text_of("%s/many", folder);
   make_positions(name, H5T_IEEE_F32LE, c.receiver_count, 3, c.receiver_positions[0]);
   config from_file = c;
   from_file.receivers = RECEIVERS_FILE, from_file.receiver_positions = NULL, from_file.receiver_count = 0;

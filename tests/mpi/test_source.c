@@ -201,7 +201,7 @@ static void spectra_are_right(void) {
                {"flat", 0.01, 30, 0, 30, 0, 0},
                {"wide", 0.001, 9, 1, 9, 0, 0},
                {"wide", 0.011, 9, 1, 1, 0, 0}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (int i = 0; i < COUNT(cases); i++) {
     const source_config s = file_source(cases[i].name, 3);
     table t = read_table(cases[i].name);
     const wavelet w = wavelet_of(&s, &t);
@@ -225,12 +225,11 @@ static void spectra_are_right(void) {
 static void expect_refused(const char *dataset, int id, const char *words) {
   source_config s = file_source(dataset, 1);
   config c = {.nx = NX, .ny = NY, .nz = NZ, .dx = 1, .dy = 1, .dz = 1, .source_count = 1, .sources = &s};
-  char text[512];
   slab b;
   sources planned = {0};
   const problem on = {NULL, &b, &c, &WORLD};
   error e = {0};
-  snprintf(text, sizeof text, "%s%s%s", file, words[0] == ':' ? "" : ":/", words);
+  const char *text = text_of("%s%s%s", file, words[0] == ':' ? "" : ":/", words);
   OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
   if (!sources_plan(&planned, &on, (wavelet_steps){DT, 7}, &e)) sources_check(&planned, &c, &e);
   assert_memory_equal(e.text, text, strlen(text)); /* a list of datasets may follow */

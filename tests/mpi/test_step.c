@@ -172,12 +172,12 @@ static void all_runs(const char *backend) {
     if (!kernel_does(kern, EQUATION_JACOBI, dev->table->backend)) continue;
     if (strncmp(kern->name, "simd_", 5) == 0) continue; /* as simd where launches and rows are this small */
     all_equations(dev, kern);
-    for (size_t i = 0; i < sizeof GRIDS / sizeof *GRIDS; i += EVERY) {
+    for (int i = 0; i < COUNT(GRIDS); i += EVERY) {
       const step_problem p = new_problem(GRIDS[i], RULES_X[0], 7 + (int)(i & 1));
       for (int mode = 0; mode < 4; mode++) one_run(dev, kern, &p, mode & 1, mode & 2, &REFERENCE);
       free(p.expected);
     }
-    for (size_t i = 0; i < sizeof GRIDS_X / sizeof *GRIDS_X; i += EVERY)
+    for (int i = 0; i < COUNT(GRIDS_X); i += EVERY)
       for (size_t rule = 1; rule < sizeof RULES_X / sizeof *RULES_X; rule++) {
         const step_problem p = new_problem(GRIDS_X[i], RULES_X[rule], 5);
         one_run(dev, kern, &p, true, false, &REFERENCE);

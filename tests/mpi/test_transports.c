@@ -118,7 +118,7 @@ TEST_OF(all_rings, const char *backend) {
     const char *name = transport_at(i)->name;
     if (ranks == 1 && strcmp(name, "ipc") == 0) continue; /* a process cannot map its own memory */
     if (!transport_check(name, dev, &reason))
-      for (size_t k = 0; k < sizeof GRIDS / sizeof *GRIDS; k++) ring(dev, name, GRIDS[k]);
+      for (int k = 0; k < COUNT(GRIDS); k++) ring(dev, name, GRIDS[k]);
     else if (rank == 0)
       printf("%s, skipped\n", reason.text);
   }

@@ -33,8 +33,7 @@ static int fresh(void **state) {
 
 static int clean(void **state) {
   (void)state;
-  char command[64];
-  snprintf(command, sizeof command, "rm -r %s", root);
+  const char *command = text_of("rm -r %s", root);
   return system(command);
 }
 

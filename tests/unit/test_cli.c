@@ -153,8 +153,7 @@ TEST(test_help) {
   for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
     assert_true(strcspn(line, "\n") <= 120);
   for (const config_key *key = config_keys; key < config_keys + config_key_count; key++) {
-    char start[64];
-    snprintf(start, sizeof start, "\n  %s = ", key->name);
+    const char *start = text_of("\n  %s = ", key->name);
     expect_word(text, start);
     expect_word(text, key->doc);
   }
@@ -163,8 +162,7 @@ TEST(test_help) {
 
 /* The whole of a shipped file; the caller frees it. */
 static char *shipped(const char *name) {
-  char path[1024];
-  snprintf(path, sizeof path, "%s/%s", SHIPPED, name);
+  const char *path = text_of("%s/%s", SHIPPED, name);
   FILE *file = fopen(path, "r");
   if (!file) fail_msg("%s cannot be read", path);
   char *text = NULL;
@@ -218,8 +216,7 @@ TEST(test_version) {
                      "host\n  cuda: @\nkernels:\n");
   for (int i = 0; i < kernel_table_size; i++) {
     const kernel *k = &kernel_table[i];
-    char start[64];
-    snprintf(start, sizeof start, "\n  %s %s ", backend_name(k->backend), k->name);
+    const char *start = text_of("\n  %s %s ", backend_name(k->backend), k->name);
     expect_word(text, start);
     expect_word(text, k->note);
     char *line = strstr(text, start) + 1, *end = strchr(line, '\n'), *found = strstr(line, "not compiled in");

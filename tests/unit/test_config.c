@@ -121,8 +121,7 @@ TEST(test_overrides_refused) {
 
 /* Section and key as the file gives them, value made of `length` letters; the message or NULL. */
 static void expect_length(const char *before, int length, const char *message) {
-  char text[32768];
-  snprintf(text, sizeof text, BASE "%s%0*d\n", before, length, 0);
+  const char *text = text_of(BASE "%s%0*d\n", before, length, 0);
   if (message)
     expect_refused(text, NULL, message);
   else {

@@ -80,7 +80,7 @@ TEST(test_report_over_inputs) {
   FILE *f = fopen("in.h5", "w");
   assert_non_null(f);
   fclose(f);
-  for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+  for (int i = 0; i < COUNT(bases); i++) {
     expect_refused(bases[i], "report.file=./in.h5",
                    "&: expected a file that the run neither reads nor writes otherwise, got @");
     config c = expect_taken(bases[i], "report.file=./r.json");
@@ -98,7 +98,7 @@ TEST(test_report_of_its_own) {
   static const char *const free[] = {"report.file=a/b.json", "report.file=a/b.x.hdf", "report.file=a/b.hdf",
                                      "report.file=a/b..hdf", "report.file=c.1.h5.json"};
   static const char base[] = BASE "[output]\npath = a/b\n[checkpoint]\npath = c\n";
-  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+  for (int i = 0; i < COUNT(taken); i++) {
     char message[256];
     snprintf(message, sizeof message,
              "command line: [report] file: expected a file that the run neither reads nor writes otherwise, "
@@ -106,7 +106,7 @@ TEST(test_report_of_its_own) {
              strchr(taken[i], '=') + 1);
     expect_refused(base, taken[i], message);
   }
-  for (size_t i = 0; i < sizeof free / sizeof *free; i++) {
+  for (int i = 0; i < COUNT(free); i++) {
     config c = expect_taken(base, free[i]);
     config_free(&c);
   }
@@ -238,8 +238,7 @@ TEST(test_outside) {
 TEST(test_cleared) {
   config plain = expect_taken(WAVE, NULL), c;
   for (const config_key *k = config_keys; k < config_keys + config_key_count; k++) {
-    char override[64];
-    snprintf(override, sizeof override, "%s.%s=", k->section, k->name);
+    const char *override = text_of("%s.%s=", k->section, k->name);
     if (strcmp(k->section, "grid") == 0 || strcmp(k->name, "steps") == 0 || strcmp(k->name, "type") == 0)
       continue;
     c = expect_taken(WAVE, override);

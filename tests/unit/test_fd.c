@@ -70,7 +70,7 @@ static double sum_of(float center, const float w[3][5]) {
 TEST(balanced_weights_sum_exactly) {
   bool rounding_showed = false;
   for (int order = 2; order <= 8; order += 2)
-    for (size_t i = 0; i < sizeof SPACINGS / sizeof *SPACINGS; i++)
+    for (int i = 0; i < COUNT(SPACINGS); i++)
       for (int heat = 0; heat < 2; heat++) {
         double w[5], scale = heat ? 0.9 * 2 / fd_sum(order, SPACINGS[i]) : 1, center = heat;
         float rounded[3][5] = {{0}}, moved[3][5];

@@ -3,7 +3,7 @@
 #include "tests/backend_main.h"
 #include <math.h>
 #include <stdio.h>
-#include "halo/slab.h"
+#include "ghost_rules.h"
 
 static device *dev;
 /* A field on the device, and what it should hold. */
@@ -64,46 +64,11 @@ static void check_field(field *f) {
   assert_memory_equal(f->back, f->expected, bytes);
 }
 
-/* --- what should be there --------------------------------------------------------------------------------------- */
-
-/* Holds the points of faces of odd reflection, in planes [begin, end). */
-static void hold(field *f, int begin, int end) {
-  const kernel_args *a = &f->args;
-  const int n[3] = {a->nx, a->ny, a->nz};
-  for (int z = begin; z < end; z++)
-    for (int y = 0; y < a->ny; y++)
-      for (int x = 0; x < a->nx; x++)
-        for (int face = 0; face < FACE_COUNT; face++) {
-          const int at[3] = {x, y, z};
-          if (a->ghosts[face] == GHOST_ODD && at[face / 2] == (face % 2 ? n[face / 2] - 1 : 0))
-            *point(f, f->expected, z, y, x) = 0;
-        }
-}
-
-/* Fills one ghost, `g` beyond a face on the line through (z, y, x), if it is the image of a point in planes [begin,
- * end). */
-static void fill_ghost(field *f, int face, int g, int z, int y, int x, int begin, int end) {
-  const kernel_args *a = &f->args;
-  const int axis = face / 2, n[3] = {a->nx, a->ny, a->nz};
-  int from[3] = {x, y, z}, to[3] = {x, y, z};
-  to[axis] = face % 2 ? n[axis] - 1 + g : -g;
-  if (a->ghosts[face] == GHOST_WRAP)
-    from[axis] = (to[axis] + n[axis]) % n[axis];
-  else
-    from[axis] = face % 2 ? n[axis] - 1 - g : g;
-  if (a->ghosts[face] == GHOST_KEEP || from[2] < begin || from[2] >= end) return;
-  const float value = *point(f, f->expected, from[2], from[1], from[0]);
-  *point(f, f->expected, to[2], to[1], to[0]) = a->ghosts[face] == GHOST_ODD ? -value : value;
-}
-
+/* Held points and images of planes [begin, end), as they should be. */
 static void expect_ghosts(field *f, int begin, int end) {
-  const kernel_args *a = &f->args;
-  hold(f, begin, end);
-  for (int face = 0; face < FACE_COUNT; face++)
-    for (int g = 1; g <= RADIUS; g++)
-      for (int z = 0; z < (face / 2 == 2 ? 1 : a->nz); z++)
-        for (int y = 0; y < (face / 2 == 1 ? 1 : a->ny); y++)
-          for (int x = 0; x < (face / 2 == 0 ? 1 : a->nx); x++) fill_ghost(f, face, g, z, y, x, begin, end);
+  kernel_args a = f->args;
+  a.z_begin = begin, a.z_end = end;
+  rules_apply(&f->slab, &a, f->expected);
 }
 
 /* --- ghosts ----------------------------------------------------------------------------------------------------- */
@@ -152,10 +117,6 @@ typedef struct source_lists {
   float *medium_on_host;
 } source_lists;
 
-static int below(int n, uint64_t *seed) {
-  return (int)((0.5 + 0.5 * (double)test_random(seed)) * n);
-}
-
 /* About one point in three, also near all faces, each with up to 5 shares. */
 static void make_sources(const field *f, source_lists *l, bool medium, uint64_t seed) {
   const kernel_args *a = &f->args;
@@ -167,11 +128,11 @@ static void make_sources(const field *f, source_lists *l, bool medium, uint64_t 
   for (int z = 0; z < a->nz; z++, l->plane_begin[z] = l->count)
     for (int y = 0; y < a->ny; y++)
       for (int x = 0; x < a->nx; x++) {
-        if (below(3, &seed)) continue;
-        const int count = 1 + below(SHARES_MAX, &seed);
+        if (random_below(&seed, 3)) continue;
+        const int count = 1 + random_below(&seed, SHARES_MAX);
         l->points[l->count++] = (source_point){z, y, x, shares, count};
         for (int k = 0; k < count; k++)
-          l->shares[shares++] = (source_share){below(SIGNALS, &seed), fabsf(test_random(&seed))};
+          l->shares[shares++] = (source_share){random_below(&seed, SIGNALS), fabsf(test_random(&seed))};
       }
   for (int i = 0; i < SIGNALS; i++) l->signal[i] = test_random(&seed);
   l->points_on_device = on_device(l->points, (size_t)l->count * sizeof *l->points);
@@ -224,7 +185,8 @@ static void sources_add_up(void) {
     if (l.medium) f.args.medium[0] = point(&f, l.medium, 0, 0, 0);
     enqueue_ghosts(&f, 0, n[2]);
     OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
-    hold(&f, 0, n[2]);
+    f.args.z_begin = 0, f.args.z_end = n[2];
+    rules_hold(&f.slab, &f.args, f.expected);
     for (int k = 0; k < 3; k++) { /* all at once; cut in three, on both streams */
       const int lo = k ? k : 0, hi = k ? n[2] - 2 : n[2];
       enqueue_sources(&f, &l, STREAM_INTERIOR, lo, hi);

@@ -109,20 +109,14 @@ TEST(too_many_ranks_names_the_largest_number) {
 
 TEST(thin_slabs_at_reflecting_faces_are_told) {
   slab s;
-  error e = {0};
   const bool both[2] = {true, true}, lower[2] = {true, false};
-  assert_int_equal(
-      slab_init(&s, &(slab_shape){8, 8, 13, .ghost = 4, .reflects = {both[0], both[1]}}, 1, 3, &e),
-      ERROR_SLAB_REFLECTS);
-  assert_string_equal(
-      e.text, "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, where 5 are needed: "
-              "at most 2 ranks fit this grid");
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
-  e = (error){0};
-  assert_int_equal(
-      slab_init(&s, &(slab_shape){8, 8, 4, .ghost = 4, .reflects = {lower[0], lower[1]}}, 0, 1, &e),
-      ERROR_SLAB_TOO_THIN);
-  assert_string_equal(e.text, "[grid] nz = 4: at least 5 planes are needed");
+  FAILS(slab_init(&s, &(slab_shape){8, 8, 13, .ghost = 4, .reflects = {both[0], both[1]}}, 1, 3, &E),
+        ERROR_SLAB_REFLECTS,
+        "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, where 5 are needed: "
+        "at most 2 ranks fit this grid");
+  assert_int_equal(error_exit_code(E.id), EXIT_CODE_CONFIG);
+  FAILS(slab_init(&s, &(slab_shape){8, 8, 4, .ghost = 4, .reflects = {lower[0], lower[1]}}, 0, 1, &E),
+        ERROR_SLAB_TOO_THIN, "[grid] nz = 4: at least 5 planes are needed");
 }
 
 TEST(ranges_cover_the_slab_once) {

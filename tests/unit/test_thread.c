@@ -13,10 +13,10 @@
 
 /* What Linux says of thread `id` of this process: does it block SIGTERM? */
 static bool blocks_sigterm(const char *id) {
-  char path[300], line[256];
+  char line[256];
   unsigned long long blocked = 0;
   bool found = false;
-  snprintf(path, sizeof path, "/proc/self/task/%s/status", id);
+  const char *path = text_of("/proc/self/task/%s/status", id);
   FILE *f = fopen(path, "r");
   assert_non_null(f);
   while (!found && fgets(line, sizeof line, f)) found = sscanf(line, "SigBlk: %llx", &blocked) == 1;
@@ -85,11 +85,11 @@ TEST(faults_alone_are_taken) {
   assert_int_equal(thread_start(&thread, read_mask, &its), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
   pthread_sigmask(SIG_SETMASK, NULL, &mine);
-  for (size_t i = 0; i < sizeof left_alone / sizeof *left_alone; i++) {
+  for (int i = 0; i < COUNT(left_alone); i++) {
     assert_int_equal(sigismember(&its, left_alone[i]), 1);
     assert_int_equal(sigismember(&mine, left_alone[i]), 0);
   }
-  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) assert_int_equal(sigismember(&its, taken[i]), 0);
+  for (int i = 0; i < COUNT(taken); i++) assert_int_equal(sigismember(&its, taken[i]), 0);
 }
 
 /* Do subnormal numbers count as 0 in this thread, as operands and as results? */

@@ -19,8 +19,7 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   (void)state;
-  char part[1100];
-  snprintf(part, sizeof part, "%s/stencil", folder);
+  const char *part = text_of("%s/stencil", folder);
   unlink(path);
   return rmdir(part) || rmdir(folder); /* fails if a temporary file was left behind */
 }
@@ -54,7 +53,7 @@ TEST(a_damaged_file_is_like_none) {
                                "{\"a\": {\"interior\": \"x\"}}",
                                "{\"a\": {\"interior\": \"x\", \"boundary\": 7}}",
                                "\x01\x02\xff"};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+  for (int i = 0; i < COUNT(texts); i++) {
     write_text(texts[i]);
     assert_false(tune_recall(path, "a", interior, boundary));
     assert_true(tune_remember(path, "a", "wide", "thin"));
@@ -87,8 +86,7 @@ TEST(the_file_does_not_grow_for_ever) {
 }
 
 TEST(an_unwritable_place_is_no_error) {
-  char below[1100];
-  snprintf(below, sizeof below, "%s/kernels.json", path); /* a folder that is a file: refuses root as well */
+  const char *below = text_of("%s/kernels.json", path); /* a folder that is a file: refuses root as well */
   assert_false(tune_remember(below, "a", "wide", "thin"));
   assert_false(tune_recall(below, "a", interior, boundary));
 }
@@ -103,7 +101,7 @@ TEST(measures_kernels_of_one_step) {
                {"reference", false},
                {"wavefront", false}};
   for (int q = 0; q < EQUATION_COUNT; q++)
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (int i = 0; i < COUNT(known); i++) {
       const enum equation equation = (enum equation)q;
       const kernel *k;
       OK(kernel_find(known[i].name, equation, BACKEND_HOST, &k, &E));
