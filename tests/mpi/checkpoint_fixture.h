@@ -158,11 +158,7 @@ static inline int write_state(fixture *x, const char *path, int64_t step, int ke
   return checkpoint_write(way, &place, &m, s.arrays, s.count, e);
 }
 
-#define WRITE(x, path, step, keep)                                                                           \
-  do {                                                                                                       \
-    error e_ = {0};                                                                                          \
-    if (write_state(x, path, step, keep, &e_)) fail_msg("%s", e_.text);                                      \
-  } while (0)
+#define WRITE(x, path, step, keep) OK(write_state(x, path, step, keep, &E))
 
 /* How many files begin with `path`; the same on every rank. */
 static inline int count_files(const fixture *x, const char *path) {

@@ -19,12 +19,11 @@ static void round_trip(fixture *x, const char *path, int out, int in, io_way *wr
   checkpoint_place place = {.path = path, .keep = 1};
   int salt = out * PARTITIONS + in;
   state_init(&s, salt, out, 0, x->rank, x->ranks);
-  if (checkpoint_write(write, &place, &m, s.arrays, s.count, &e)) fail_msg("%s", e.text);
+  assert_ok(checkpoint_write(write, &place, &m, s.arrays, s.count, &e), &e);
   for (int i = 0; i < s.count; i++)
     assert_int_equal(s.parts[i].moved, row_values(&s.arrays[i]) ? s.arrays[i].count : 0);
   state_init(&s, salt, in, in, x->rank, x->ranks);
-  if (checkpoint_open_newest(&c, read, &(checkpoint_search){path, -1, NULL, NULL}, &e))
-    fail_msg("%s", e.text);
+  assert_ok(checkpoint_open_newest(&c, read, &(checkpoint_search){path, -1, NULL, NULL}, &e), &e);
   assert_true(c.step == 42 && c.time == 5.25 && c.dt == 0.125);
   if (state_read(&c, &s, &e) || checkpoint_verify(&c, &e)) fail_msg("%s", e.text);
   assert_int_equal(checkpoint_match(&c, KEYS, KEY_COUNT, &e), 0);

@@ -164,8 +164,7 @@ static int expect_same(const char *name, const char *a, const char *b) {
 
 /* --- tests ------------------------------------------------------------------------------------------------------ */
 
-static void shots_have_the_bits_of_runs_of_their_own(void **state) {
-  (void)state;
+TEST(shots_have_the_bits_of_runs_of_their_own) {
   run r;
   double copy_gbs = 0;
   size_t peak = 0;
@@ -200,8 +199,7 @@ static void advance_both(shot *a, shot *b) {
   }
 }
 
-static void engines_run_at_the_same_time(void **state) {
-  (void)state;
+TEST(engines_run_at_the_same_time) {
   run a, b;
   config of_a = load("wave", "one", 7), of_b = load("jacobi", "one", 0);
   of_a.output_every = 0;
@@ -229,8 +227,7 @@ static void engines_run_at_the_same_time(void **state) {
 }
 
 /* Each on a device object of its own. */
-static void shots_of_an_engine_run_at_the_same_time(void **state) {
-  (void)state;
+TEST(shots_of_an_engine_run_at_the_same_time) {
   int ranks;
   run r;
   shot other = {.engine = NULL};
@@ -271,9 +268,6 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(shots_have_the_bits_of_runs_of_their_own),
-                                     cmocka_unit_test(engines_run_at_the_same_time),
-                                     cmocka_unit_test(shots_of_an_engine_run_at_the_same_time)};
   char why[256];
   int level;
   if (argc > 1 && strcmp(argv[1], "cuda") == 0) backend = (char *)"backend=cuda";
@@ -282,7 +276,7 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   field_io_start();
   make_inputs();
-  if (cmocka_run_group_tests_name("engine", tests, NULL, NULL)) MPI_Abort(MPI_COMM_WORLD, 1);
+  if (RUN_TESTS("engine")) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
   MPI_Finalize();

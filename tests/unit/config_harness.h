@@ -53,7 +53,7 @@ static inline int load(config *c, const char *text, const char *override, error 
 static inline config expect_taken(const char *text, const char *override) {
   config c;
   error e;
-  if (load(&c, text, override, &e)) fail_msg("%s", e.text);
+  assert_ok(load(&c, text, override, &e), &e);
   return c;
 }
 

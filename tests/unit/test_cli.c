@@ -69,7 +69,7 @@ TEST(test_refused) {
 static cli expect_taken(const char *line, words *copy) {
   cli c;
   error e;
-  if (parse(&c, line, copy, &e)) fail_msg("%s", e.text);
+  assert_ok(parse(&c, line, copy, &e), &e);
   return c;
 }
 

@@ -223,8 +223,7 @@ TEST(test_shipped_examples) {
                                          SHIPPED "/config/shot.ini"};
   for (int i = 0; i < COUNT(examples); i++) {
     config c;
-    error e = {0};
-    if (config_load(&c, examples[i], 0, NULL, &e)) fail_msg("%s", e.text);
+    OK(config_load(&c, examples[i], 0, NULL, &E));
     config_free(&c);
   }
 }
