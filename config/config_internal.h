@@ -31,7 +31,7 @@ enum value_kind {
 /* When something applies. A message says "only " followed by `says`. */
 typedef struct condition {
   bool (*holds)(const config *c, const source_config *s); /* s: NULL but for keys of a source */
-  const char *says; /* NULL: it is about the equation (config_says) */
+  const char *says;                                       /* NULL: it is about the equation (config_says) */
   bool idle; /* where it does not hold, true: a key is accepted without effect; false: it is refused */
 } condition;
 

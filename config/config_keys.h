@@ -153,7 +153,7 @@ static void config_default_checkpoint(config *c, source_config *s);
 #define WEIGHTS(name, field, doc_, default_)                                                                 \
   {                                                                                                          \
     "jacobi", name, VALUE_NUMBERS, AT(field), .range = &FIELD_VALUE, .fallback = default_,                   \
-                                              .only_with = &WEIGHTS_GIVEN, .doc = doc_                              \
+                                              .only_with = &WEIGHTS_GIVEN, .doc = doc_                       \
   }
 
 // clang-format off

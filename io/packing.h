@@ -6,7 +6,12 @@
 #include <stdio.h>
 
 /* What they measure. A dataset of a quantity may be in any unit of it that is known; none counts as SI. */
-enum quantity { QUANTITY_NONE, QUANTITY_LENGTH, QUANTITY_TIME, QUANTITY_OF_MEDIUM /* and more: + enum medium */ };
+enum quantity {
+  QUANTITY_NONE,
+  QUANTITY_LENGTH,
+  QUANTITY_TIME,
+  QUANTITY_OF_MEDIUM /* and more: + enum medium */
+};
 
 enum { PACKING_FILLS = 16, PACKING_TEXT = 256 };
 

@@ -13,8 +13,9 @@ enum { TURNS = 1 << 18, PIECES = 40 };
 /* F: multiply-add, A: add. */
 #define TURN(F, A, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y)                \
   F(a)                                                                                                       \
-  A(b) F(c) F(d) A(e) F(f) F(g) A(h) F(i) F(j) A(k) F(l) F(m) A(n) F(o) F(p) A(q) F(r) F(s) A(t) F(u) F(v)   \
-      A(w) F(x) F(y)
+  A(b)                                                                                                       \
+  F(c) F(d) A(e) F(f) F(g) A(h) F(i) F(j) A(k) F(l) F(m) A(n) F(o) F(p) A(q) F(r) F(s) A(t) F(u) F(v) A(w)   \
+      F(x) F(y)
 
 typedef void mix(void);
 typedef struct variant {

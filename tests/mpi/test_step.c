@@ -111,7 +111,7 @@ static void one_run(device *dev, const kernel *k, const step_problem *p, bool ov
     if (ranks > 1) assert_true(r.stepper.phases.exchange > 0);
     if (ranks > 1 && !r.halo.on_device) assert_true(r.stepper.phases.to_host > 0);
   }
-  for (int i = 0; i < EQUATION_MEDIA; i++) assert_ok(dev->table->free(dev, media[i], MEMORY_DEVICE, &e), &e);
+  for (int i = 0; i < EQUATION_MEDIA; i++) OK(dev->table->free(dev, media[i], MEMORY_DEVICE, &E));
   step_run_close(&r);
 }
 

@@ -75,7 +75,7 @@ static inline void expect_refused(const char *text, const char *override, const 
   config c;
   error e;
   char whole[1024];
-  if (*message == '&') whole_message(whole, override, message), message = whole;
+  if (override && *message == '&') whole_message(whole, override, message), message = whole;
   if (!load(&c, text, override, &e)) fail_msg("accepted, but expected: %s", message);
   seen[e.id] = true;
   assert_string_equal(e.text, message);

@@ -75,12 +75,14 @@ TEST(version_2) {
 }
 
 TEST(version_1) {
-  put("proc/self/cgroup", "9:name=systemd:/\n6:cpuset,memory_not:/c\n5:no_memory:/c\n4:memory:/a/b\n3:cpu,cpuacct:/a\n0::/\n");
+  put("proc/self/cgroup",
+      "9:name=systemd:/\n6:cpuset,memory_not:/c\n5:no_memory:/c\n4:memory:/a/b\n3:cpu,cpuacct:/a\n0::/\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   put("sys/fs/cgroup/memory/memory.usage_in_bytes", "77\n");
   put("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "3000\n");
   put("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "2500\n");
-  put("sys/fs/cgroup/memory/a/b/memory.stat", "inactive_file 5\ntotal_inactive_file 300\ntotal_active_file 100\n");
+  put("sys/fs/cgroup/memory/a/b/memory.stat",
+      "inactive_file 5\ntotal_inactive_file 300\ntotal_active_file 100\n");
   put("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "10\n"); /* of a group that this process is not in */
   put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
   put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");

@@ -152,7 +152,8 @@ static void assert_answer(int (*life)(void), const char *expected) {
 /* The number of the step is seen in tests/e2e/output.py. */
 TEST(the_first_one_is_answered) {
   assert_answer(answer_one, "SIGINT received: writing a checkpoint after the first step or soon after it\n");
-  assert_answer(answer_what_came_before, "SIGUSR1 received: writing a checkpoint after the first step or soon after it\n");
+  assert_answer(answer_what_came_before,
+                "SIGUSR1 received: writing a checkpoint after the first step or soon after it\n");
   assert_answer(answer_at_the_end,
                 "SIGTERM received: all steps are done, the run ends when its files are written\n");
   assert_answer(answer_nothing, "");
