@@ -22,6 +22,7 @@ enum boundary_kind {
   BOUNDARY_NONE /* of an axis of one point, which has no faces */
 };
 enum wavelet_kind { WAVELET_RICKER, WAVELET_GAUSSIAN, WAVELET_FILE };
+enum interpolation_kind { INTERPOLATION_SINC, INTERPOLATION_LINEAR };
 enum receivers_kind { RECEIVERS_NONE, RECEIVERS_FILE, RECEIVERS_LINE, RECEIVERS_POINTS };
 enum transport_kind {
   TRANSPORT_AUTO,
@@ -90,12 +91,15 @@ typedef struct config {
   /* [source.N], in ascending N; owned, see config_free */
   int source_count;
   source_config *sources;
+  /* [sources] */
+  enum interpolation_kind sources_interpolation;
   /* [receivers] */
   enum receivers_kind receivers;
   char receivers_file[CONFIG_TEXT]; /* RECEIVERS_FILE: FILE:/dataset of shape (n, 3): x y z, m */
   int receiver_count;               /* RECEIVERS_LINE, RECEIVERS_POINTS */
   double (*receiver_positions)[3];  /* likewise: x y z, m, as sources; owned */
   int64_t receivers_every;          /* steps */
+  enum interpolation_kind receivers_interpolation;
   /* [output] */
   char output_path[CONFIG_TEXT];
   int64_t output_every; /* steps; 0: only the final field, */

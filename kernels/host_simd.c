@@ -64,6 +64,48 @@ void host_simd_share(const host_isa *isa, const kernel_args *a, const absorb_arg
   simd_each_block(isa, &s, share);
 }
 
+/* --- points between points -------------------------------------------------------------------------------------- */
+
+/* Adds to `sums` what a source's share has in rows [y_begin, y_end) of a tile; sets the bits of those points. */
+static inline __attribute__((always_inline)) void simd_add_share(const inject_args *a, const source_tile *t,
+                                                                 const source_share *k, const int rows[2],
+                                                                 float sums[TILE_Y][TILE_X],
+                                                                 uint32_t bits[TILE_Y]) {
+  const point_weights *p = &a->places[k->place];
+  for (int iy = 0; iy < p->ny; iy++) {
+    const int y = points_at(p->y, iy, a->field.ny);
+    if (y < rows[0] || y >= rows[1]) continue;
+    for (int ix = 0; ix < p->nx; ix++) {
+      const int x = points_at(p->x, ix, a->field.nx) - t->x;
+      if (x < 0 || x >= TILE_X) continue;
+      float *s = &sums[y - t->y][x];
+      *s = inject_add(a, k, t->z - p->z, iy, ix, *s);
+      bits[y - t->y] |= 1u << x;
+    }
+  }
+}
+
+/* The sources of a tile, one after the other. */
+static inline __attribute__((always_inline)) void simd_inject(const inject_args *a, const source_tile *t,
+                                                              int y_begin, int y_end) {
+  float sums[TILE_Y][TILE_X] = {{0}};
+  uint32_t bits[TILE_Y] = {0};
+  const int rows[2] = {larger(t->y, y_begin), smaller(t->y + TILE_Y, y_end)};
+  const source_share *const first = a->shares + t->first, *const end = first + t->count;
+  for (const source_share *k = first; k < end; k++)
+    if (k->signal >= 0) simd_add_share(a, t, k, rows, sums, bits);
+  for (int y = 0; y < TILE_Y; y++)
+    for (uint32_t left = bits[y]; left; left &= left - 1) {
+      const int x = __builtin_ctz(left);
+      inject_store(&a->field, t->z, t->y + y, t->x + x, sums[y][x]);
+    }
+  for (const source_share *k = first; k < end; k++) {
+    const point_weights *p = &a->places[k->place];
+    const float value = k->signal < 0 ? a->signal[~k->signal] : NAN;
+    if (!isnan(value) && p->y >= rows[0] && p->y < rows[1]) ghosts_store(&a->field, t->z, p->y, p->x, value);
+  }
+}
+
 /* Everything in one function makes the sweep fast; a sanitizer's checks make such functions take gcc minutes. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define INLINE static inline
@@ -191,10 +233,10 @@ void host_simd_share(const host_isa *isa, const kernel_args *a, const absorb_arg
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
 #ifdef __x86_64__
-      {"AVX-512", lanes_avx512, block_of_avx512},
-      {"AVX2+FMA", lanes_avx2, block_of_avx2},
+      {"AVX-512", lanes_avx512, block_of_avx512, inject_avx512, sample_avx512},
+      {"AVX2+FMA", lanes_avx2, block_of_avx2, inject_avx2, sample_avx2},
 #endif
-      {"portable C", lanes_portable, block_of_portable},
+      {"portable C", lanes_portable, block_of_portable, inject_portable, sample_portable},
   };
   int first = 0;
 #ifdef __x86_64__

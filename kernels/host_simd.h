@@ -4,6 +4,7 @@
 
 #include "absorb.h"
 #include "host_share.h"
+#include "operation.h"
 
 /* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
  * plane and the next ones of the group. NULL: nothing. */
@@ -14,6 +15,10 @@ typedef struct host_ahead {
 
 /* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
 enum { HOST_SIMD_LARGE = 8 << 20 };
+
+/* What sources add to rows [y_begin, y_end) of a tile; samples of receivers [begin, end). */
+typedef void host_inject(const inject_args *args, const source_tile *tile, int y_begin, int y_end);
+typedef void host_sample(const sample_args *args, int begin, int end);
 
 /* How a launch goes through a block of rows, and stores. */
 enum host_form {
@@ -30,6 +35,8 @@ typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
   int lanes;        /* floats of a vector */
   host_block *(*block_of)(enum equation equation, bool layers);
+  host_inject *inject;
+  host_sample *sample;
 } host_isa;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or

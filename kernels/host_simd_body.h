@@ -371,6 +371,14 @@ static host_block *ISA(block_of)(enum equation equation, bool layers) {
 }
 enum { ISA(lanes) = LANES };
 
+TARGET static void ISA(inject)(const inject_args *a, const source_tile *t, int y_begin, int y_end) {
+  simd_inject(a, t, y_begin, y_end);
+}
+
+TARGET static void ISA(sample)(const sample_args *a, int begin, int end) {
+  for (int i = begin; i < end; i++) a->samples[i] = sample_point(a, i);
+}
+
 #undef ISA
 #undef TARGET
 #undef LANES

@@ -1,7 +1,7 @@
 /* What a device does with a field besides the star: ghosts at the start, point sources, receivers, many steps in one
  * launch, absorbing layers (absorb.h), and the statistics of a saved field (statistics.h). device_table.apply enqueues an
  * operation as it does a launch. An operation gives the same bits on every backend, for every number of threads and every
- * cut of the planes: inject_point and sample_point are one source for the host and CUDA. */
+ * cut of the planes: inject_add, inject_store and sample_columns are one source for the host and CUDA. */
 #ifndef STENCIL_OPERATION_H
 #define STENCIL_OPERATION_H
 
@@ -31,75 +31,115 @@ typedef struct operation {
  * 0 at held points. Besides `out` it reads only the geometry. */
 extern const operation operation_ghosts;
 
+/* --- points between points -------------------------------------------------------------------------------------- */
+
+enum { POINTS_MOST = 8 /* along an axis */ };
+
+/* The grid points around a position, and their weights: those that a source there adds to, or a receiver reads. Point i
+ * along an axis of n points is first + i, or that less n where it is n or more: a periodic axis goes on at its other end.
+ * Along z planes are the slab's, ghosts among them. The weight of a point is (wz wy) wx. */
+typedef struct point_weights {
+  int z, y, x;              /* the first of them */
+  unsigned char nz, ny, nx; /* how many: 1 to POINTS_MOST */
+  float wz[POINTS_MOST], wy[POINTS_MOST], wx[POINTS_MOST];
+} point_weights;
+
+/* Grid point `first + i` of an axis of n. */
+GHOSTS_INLINE int points_at(int first, int i, int n) {
+  return first + i < n ? first + i : first + i - n;
+}
+
+/* The i of grid point `at`; no less than their number where it is none of them. */
+GHOSTS_INLINE int points_index(int first, int at, int n) {
+  return at >= first ? at - first : at - first + n;
+}
+
 /* --- point sources ---------------------------------------------------------------------------------------------- */
 
-/* A grid point that sources act on, and its range of the list of shares. */
-typedef struct source_point {
-  int z, y, x; /* own point */
-  int first, count;
-} source_point;
+enum { TILE_Y = 8, TILE_X = 32 };
 
+/* A part of a plane, rows from y and points from x on, that sources act on, and its range of the list of shares. */
+typedef struct source_tile {
+  int z, y, x; /* y, x: multiples of TILE_Y, TILE_X */
+  int first, count;
+} source_tile;
+
+/* A source that acts on points of a tile. */
 typedef struct source_share {
-  int source;   /* index into signal */
-  float weight; /* trilinear */
+  int place;  /* its index into places */
+  int signal; /* its index into signal; ~index: the value is imposed on its only point */
 } source_share;
 
-/* out += gain * sum over the point's shares of weight * signal, in their order: s = fma(weight, signal, s) from 0, then
- * fma(gain, s, out), stored with its images; gain: what multiplies the star. */
+/* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s = fma(weight,
+ * signal, s) from 0, then fma(gain, s, out), stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
 typedef struct inject_args {
-  kernel_args field;          /* out, equation, media, geometry, ghosts */
-  const source_point *points; /* of the planes [field.z_begin, field.z_end); distinct; device memory */
-  int count;
-  const source_share *shares; /* device memory */
-  const float *signal;        /* of this step, one a source; device or pinned memory */
+  kernel_args field;           /* out, equation, media, geometry, ghosts */
+  const source_tile *tiles;    /* of the planes [field.z_begin, field.z_end); distinct; device memory */
+  int count;                   /* of tiles */
+  const source_share *shares;  /* device memory */
+  const point_weights *places; /* device memory */
+  const float *signal;         /* of this step; device memory */
 } inject_args;
 extern const operation operation_inject;
 
-/* Adds to point i of the list what its sources give. */
-GHOSTS_INLINE void inject_point(const inject_args *a, int i) {
-  const kernel_args *f = &a->field;
-  const source_point p = a->points[i];
-  const ptrdiff_t at = (ptrdiff_t)f->plane * p.z + (ptrdiff_t)f->pitch * p.y + p.x;
-  float s = 0;
-  for (int k = p.first; k < p.first + p.count; k++)
-    s = fmaf(a->shares[k].weight, a->signal[a->shares[k].source], s);
-  ghosts_store(f, p.z, p.y, p.x, fmaf(point_gain_at(f, at), s, f->out[at]));
+/* What a share has at point (iz, iy, ix) of its source, added to s. */
+GHOSTS_INLINE float inject_add(const inject_args *a, const source_share *k, int iz, int iy, int ix, float s) {
+  const point_weights *p = &a->places[k->place];
+  return fmaf((p->wz[iz] * p->wy[iy]) * p->wx[ix], a->signal[k->signal], s);
+}
+
+/* Adds to the point what its sources give, their sum s. */
+GHOSTS_INLINE void inject_store(const kernel_args *f, int z, int y, int x, float s) {
+  const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
+  ghosts_store(f, z, y, x, fmaf(point_gain_at(f, at), s, f->out[at]));
 }
 
 /* --- receivers -------------------------------------------------------------------------------------------------- */
 
-/* A place between 8 grid points. */
-typedef struct receiver {
-  ptrdiff_t at; /* the lowest of the 8, floats from own point (0, 0, 0) */
-  ptrdiff_t
-      next_y; /* floats to the next along y, an own point: a periodic axis' last point is followed by the first, */
-  int next_x;       /* and to the next along x; along z it is in the next plane, which may be a ghost */
-  float fz, fy, fx; /* in [0, 1): how far to the next, in spacings */
-} receiver;
-
-/* samples[i] = trilinear interpolation of the field at receivers[i]. Corner (z, y, x) of 0 and 1 has weight
- * (wz * wy) * wx, each 1 - f or f; s = fma(weight, u, s) from 0, z slowest, x fastest, corners of weight 0 left out
- * (they may be no points at all). */
+/* samples[i] = interpolation of the field at receivers[i]: along x the sum of wx times a column's, which is along z that
+ * of wz times a row's, which is along y that of wy u. Each is fma(weight, value, sum) from 0 in ascending order: so
+ * neighbouring lanes read neighbouring columns. */
 typedef struct sample_args {
   const float *field; /* own point (0, 0, 0), ghosts along z up to date */
-  size_t plane;
-  const receiver *receivers; /* device memory */
+  size_t pitch, plane;
+  int ny, nx;
+  const point_weights *receivers; /* device memory */
   int count;
   float *samples; /* count; device memory */
 } sample_args;
 extern const operation operation_sample;
 
+#ifdef __CUDACC__
+#define POINTS_UNROLL _Pragma("unroll")
+#else
+#define POINTS_UNROLL
+#endif
+
+/* The sums of columns [begin, end) of a receiver, which lie side by side. */
+GHOSTS_INLINE void sample_columns(const sample_args *a, const point_weights *p, int begin, int end,
+                                  float *sums) {
+  const float *u = a->field + (ptrdiff_t)a->plane * p->z + points_at(p->x, begin, a->nx);
+  for (int i = 0; i < end - begin; i++) sums[i] = 0;
+  POINTS_UNROLL for (int z = 0; z < POINTS_MOST; z++, u += a->plane) {
+    float rows[POINTS_MOST] = {0};
+    if (z >= p->nz) break;
+    POINTS_UNROLL for (int y = 0; y < POINTS_MOST; y++) if (y < p->ny) {
+      const float *row = u + (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny);
+      for (int i = 0; i < end - begin; i++) rows[i] = fmaf(p->wy[y], row[i], rows[i]);
+    }
+    for (int i = 0; i < end - begin; i++) sums[i] = fmaf(p->wz[z], rows[i], sums[i]);
+  }
+}
+
 /* Interpolates the field at receiver i of the list. */
 GHOSTS_INLINE float sample_point(const sample_args *a, int i) {
-  const receiver r = a->receivers[i];
-  const float wz[2] = {1 - r.fz, r.fz}, wy[2] = {1 - r.fy, r.fy}, wx[2] = {1 - r.fx, r.fx};
-  float s = 0;
-  for (int corner = 0; corner < 8; corner++) {
-    const int z = corner >> 2, y = corner >> 1 & 1, x = corner & 1;
-    const float weight = (wz[z] * wy[y]) * wx[x];
-    if (weight != 0)
-      s = fmaf(weight, a->field[r.at + z * (ptrdiff_t)a->plane + y * r.next_y + x * r.next_x], s);
-  }
+  const point_weights *p = &a->receivers[i];
+  float sums[POINTS_MOST], s = 0;
+  if (p->nx == POINTS_MOST && p->x + POINTS_MOST <= a->nx)
+    sample_columns(a, p, 0, POINTS_MOST, sums);
+  else
+    for (int k = 0; k < p->nx; k++) sample_columns(a, p, k, k + 1, &sums[k]);
+  for (int k = 0; k < p->nx; k++) s = fmaf(p->wx[k], sums[k], s);
   return s;
 }
 

@@ -1,6 +1,7 @@
 /* The table of operations (operation.h) and their host functions. Each thread takes a share of the rows, points or
  * receivers; no two of these write to the same place. */
 #include "host_share.h"
+#include "host_simd.h"
 #include "operation.h"
 #include "statistics.h"
 
@@ -53,13 +54,14 @@ static void operation_ghosts_host(const void *args, int part, int parts) {
 static void operation_inject_host(const void *args, int part, int parts) {
   const inject_args *a = args;
   const int end = host_share_begin(a->count, part + 1, parts);
-  for (int i = host_share_begin(a->count, part, parts); i < end; i++) inject_point(a, i);
+  for (int i = host_share_begin(a->count, part, parts); i < end; i++)
+    host_isa_get(0)->inject(a, &a->tiles[i], 0, a->field.ny);
 }
 
 static void operation_sample_host(const void *args, int part, int parts) {
   const sample_args *a = args;
-  const int end = host_share_begin(a->count, part + 1, parts);
-  for (int i = host_share_begin(a->count, part, parts); i < end; i++) a->samples[i] = sample_point(a, i);
+  host_isa_get(0)->sample(a, host_share_begin(a->count, part, parts),
+                          host_share_begin(a->count, part + 1, parts));
 }
 
 #define OPERATION(what, type, on_host, on_cuda)                                                              \

@@ -1,8 +1,8 @@
-/* The operations on CUDA (operation.h). Points are few and nothing is read twice, so none of them uses shared memory.
+/* The operations on CUDA (operation.h). Points are few, so none of them uses shared memory.
  *
  *   ghosts           the launches of images.cuh
- *   point sources    a thread for each point
- *   receivers        a thread for each receiver */
+ *   point sources    a block for each tile, a thread for each of its points
+ *   receivers        a thread for each column of a receiver */
 #include <cuda_runtime.h>
 #include "images.cuh"
 #include "operation.h"
@@ -24,14 +24,49 @@ static __device__ __forceinline__ long long operation_all_threads() {
   return (long long)gridDim.x * BLOCK;
 }
 
-static __global__ void __launch_bounds__(BLOCK) inject(const __grid_constant__ inject_args a) {
-  for (long long i = operation_first_thread(); i < a.count; i += operation_all_threads())
-    inject_point(&a, (int)i);
+/* What sources give to point (z, y, x) of a tile. */
+static __device__ __forceinline__ void inject_at(const inject_args &a, const source_tile &t, int y, int x) {
+  float s = 0, imposed = NAN;
+  bool any = false;
+  for (int i = t.first; i < t.first + t.count; i++) {
+    const source_share k = a.shares[i];
+    const point_weights &p = a.places[k.place];
+    const int iy = points_index(p.y, y, a.field.ny), ix = points_index(p.x, x, a.field.nx);
+    if (iy >= p.ny || ix >= p.nx) continue;
+    if (k.signal < 0) {
+      imposed = a.signal[~k.signal];
+    } else {
+      s = inject_add(&a, &k, t.z - p.z, iy, ix, s);
+      any = true;
+    }
+  }
+  if (any) inject_store(&a.field, t.z, y, x, s);
+  if (!isnan(imposed)) ghosts_store(&a.field, t.z, y, x, imposed);
 }
 
+static __global__ void __launch_bounds__(TILE_Y *TILE_X) inject(const __grid_constant__ inject_args a) {
+  for (int i = (int)blockIdx.x; i < a.count; i += (int)gridDim.x) {
+    const source_tile t = a.tiles[i];
+    const int y = t.y + (int)threadIdx.x / TILE_X, x = t.x + (int)threadIdx.x % TILE_X;
+    if (y < a.field.ny && x < a.field.nx) inject_at(a, t, y, x);
+  }
+}
+
+/* A lane for each column: those of a receiver read a row's neighbours. Lanes without a column add nothing. */
 static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ sample_args a) {
-  for (long long i = operation_first_thread(); i < a.count; i += operation_all_threads())
-    a.samples[i] = sample_point(&a, (int)i);
+  const long long columns = (long long)a.count * POINTS_MOST;
+  for (long long i = operation_first_thread(); i < columns; i += operation_all_threads()) {
+    const point_weights *p = &a.receivers[i / POINTS_MOST];
+    const int k = (int)(i % POINTS_MOST);
+    const unsigned lanes = 0xffu << (threadIdx.x % 32 / POINTS_MOST * POINTS_MOST);
+    float column = 0, s = 0;
+    if (k < p->nx) sample_columns(&a, p, k, k + 1, &column);
+    for (int x = 0; x < POINTS_MOST; x++) {
+      const float of_x = __shfl_sync(lanes, column, x, POINTS_MOST);
+      if (x < p->nx) s = fmaf(p->wx[x], of_x, s);
+    }
+    if (k == 0) a.samples[i / POINTS_MOST] = s;
+  }
 }
 
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
@@ -41,13 +76,15 @@ extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
 extern "C" int operation_inject_cuda(const void *args, void *stream) {
   const inject_args *a = static_cast<const inject_args *>(args);
   if (a->count <= 0) return cudaSuccess;
-  inject<<<operation_blocks(a->count), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
+  inject<<<operation_blocks((long long)a->count * BLOCK), TILE_Y * TILE_X, 0,
+           static_cast<cudaStream_t>(stream)>>>(*a);
   return (int)cudaGetLastError();
 }
 
 extern "C" int operation_sample_cuda(const void *args, void *stream) {
   const sample_args *a = static_cast<const sample_args *>(args);
   if (a->count <= 0) return cudaSuccess;
-  sample<<<operation_blocks(a->count), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
+  sample<<<operation_blocks((long long)a->count * POINTS_MOST), BLOCK, 0,
+           static_cast<cudaStream_t>(stream)>>>(*a);
   return (int)cudaGetLastError();
 }

@@ -60,25 +60,14 @@ static host_share wavefront_share(const wavefront_args *a, int chunk, int tile, 
   return share;
 }
 
-/* Layers of receivers that step k completes with a share. The one at a seam is complete when the chunk below has come to
- * it. */
-static void wavefront_layers(const wavefront_args *a, int chunk, int k, host_share share, int *begin,
-                             int *end) {
-  int lowest, seam;
-  wavefront_range(a, chunk, k, &lowest, &seam);
-  const bool above = chunk > 0 && share.z_begin == lowest,
-             below = chunk < a->chunks - 1 && share.z_end == seam;
-  *begin = larger(above ? 2 * share.z_begin : 2 * share.z_begin - 1, 0);
-  *end = smaller(below ? 2 * share.z_end : 2 * share.z_end - 1, 2 * a->field.nz);
-}
-
 /* What sources add to the points of a share. */
 static void wavefront_inject(const wavefront_args *a, const kernel_args *field, int k, host_share share) {
   const wavefront_sources *s = &a->sources;
   const inject_args args = {
-      .field = *field, .points = s->points, .shares = s->shares, .signal = s->signal[k]};
+      .field = *field, .shares = s->shares, .places = s->places, .signal = s->signal[k]};
   for (int i = s->plane_begin[share.z_begin]; i < s->plane_begin[share.z_end]; i++)
-    if (s->points[i].y >= share.y_begin && s->points[i].y < share.y_end) inject_point(&args, i);
+    if (s->tiles[i].y + TILE_Y > share.y_begin && s->tiles[i].y < share.y_end)
+      host_isa_get(0)->inject(&args, &s->tiles[i], share.y_begin, share.y_end);
 }
 
 /* The first of receivers [begin, end) of a layer whose row is not below y. */
@@ -101,16 +90,33 @@ static void wavefront_wait_for(const wavefront_args *a, int chunk, int tile, int
   while (atomic_load_explicit(done, memory_order_acquire) < count) pace_wait(&p, 0);
 }
 
+/* Does step k complete the points of a layer's receivers, as those of p, with a share of planes? Those that a seam cuts the
+ * chunk below it completes, with its highest plane: by then the chunk above is farther up. */
+static bool wavefront_completes(const wavefront_args *a, int chunk, int k, host_share share,
+                                const point_weights *p) {
+  int lowest, seam;
+  wavefront_range(a, chunk, k, &lowest, &seam);
+  const int last = smaller(p->z + p->nz, seam) - 1;
+  return p->z >= lowest && p->z < seam && last >= share.z_begin && last < share.z_end;
+}
+
 /* Samples the receivers whose points step k has completed with this share. */
 static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_share share) {
   const wavefront_receivers *r = &a->receivers;
-  const sample_args args = {.field = a->u[!(k & 1)], .plane = a->field.plane, .receivers = r->places};
-  int begin, end;
-  wavefront_layers(a, chunk, k, share, &begin, &end);
-  for (int layer = begin; layer < end; layer++) {
-    const int stop = r->layer_begin[layer + 1];
-    int i = wavefront_receiver_at(r, r->layer_begin[layer], stop, share.y_begin);
-    for (; i < stop && r->row[i] < share.y_end; i++) r->samples[k][i] = sample_point(&args, i);
+  const kernel_args *f = &a->field;
+  const sample_args args = {.field = a->u[!(k & 1)],
+                            .pitch = f->pitch,
+                            .plane = f->plane,
+                            .ny = f->ny,
+                            .nx = f->nx,
+                            .receivers = r->places,
+                            .samples = r->samples[k]};
+  const int begin = larger(share.z_begin - RADIUS, 0), end = smaller(share.z_end + RADIUS, f->nz);
+  for (int layer = 2 * begin; layer < 2 * end; layer++) {
+    const int first = r->layer_begin[layer], stop = r->layer_begin[layer + 1];
+    if (first == stop || !wavefront_completes(a, chunk, k, share, &r->places[first])) continue;
+    host_isa_get(0)->sample(&args, wavefront_receiver_at(r, first, stop, share.y_begin),
+                            wavefront_receiver_at(r, first, stop, share.y_end));
   }
 }
 
@@ -142,18 +148,19 @@ static void wavefront_advance(const wavefront_args *a, const host_isa *isa, int 
   args.field.out = a->u[!(k & 1)];
   if (k & 1) absorb_swap(&args);
   host_simd_share(isa, &args.field, args.width ? &args : NULL, share, ahead);
-  if (a->sources.points) wavefront_inject(a, &args.field, k, share);
+  if (a->sources.tiles) wavefront_inject(a, &args.field, k, share);
 }
 
 /* How many positions of the same tile in the chunk above must be done before a position of `chunk`.
- * What lies farthest up of what step k reads, overwrites or samples at position `at` the chunk above does, whatever k is,
- * at its position at + 1 - (groups of planes below the seam). The last step comes to the seam after 2 (steps - 1). */
+ * What lies farthest up of what step k reads, overwrites or samples at position `at`, 7 planes above the seam, the chunk
+ * above does, whatever k is, at its position at + 2 - (groups of planes below the seam). The last step, whose receivers
+ * are others', comes to the seam after 2 (steps - 1). */
 static int wavefront_awaited(const wavefront_args *a, int chunk, int at) {
   int first, seam, unused;
   if (chunk == a->chunks - 1) return 0;
   wavefront_range(a, chunk, 0, &first, &unused);
   wavefront_range(a, chunk + 1, 0, &seam, &unused);
-  const int positions = at + 2 - (seam - first) / GROUP;
+  const int positions = at + 3 - (seam - first + GROUP - 1) / GROUP;
   return larger(smaller(positions, 2 * (a->steps - 1)), 0);
 }
 

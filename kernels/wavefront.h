@@ -15,9 +15,9 @@
  * have long been done, and nothing has overwritten what is needed of them. In a chunk, tile j + 1 does a position once
  * tile j has done it. A counter for each tile tells.
  *
- * A receiver lies between planes and rows that a step has completed with the highest of them, but at a seam: there the
- * chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
- * them. Those of the last step are left to the caller. */
+ * A receiver reads up to 8 planes and rows, which a step has completed with the highest of them, but at a seam: there
+ * the chunk below, which has waited for the one above, comes last. Who completes them samples, before anything overwrites
+ * them: the step after the next one is 2 GROUP planes and rows behind. Those of the last step are left to the caller. */
 #ifndef STENCIL_KERNEL_WAVEFRONT_H
 #define STENCIL_KERNEL_WAVEFRONT_H
 
@@ -32,16 +32,17 @@ enum {
 
 /* The sources of a pass; as inject_args, with a signal for each step. */
 typedef struct wavefront_sources {
-  const source_point *points;
-  const int *plane_begin; /* of plane z: the first of `points` that is not below it */
+  const source_tile *tiles;
+  const int *plane_begin; /* of plane z: the first of `tiles` that is not below it */
   const source_share *shares;
+  const point_weights *places;
   const float *signal[WAVEFRONT_DEPTH_MAX];
 } wavefront_sources;
 
 /* The receivers of a pass, in ascending order of layer, then row. Layer 2 z is plane z, layer 2 z + 1 what lies between
- * it and plane z + 1. */
+ * it and plane z + 1. Those of a layer read the same planes. */
 typedef struct wavefront_receivers {
-  const receiver *places;
+  const point_weights *places;
   const int *row;         /* of each: the highest that it reads */
   const int *layer_begin; /* 2 nz + 1: the first of each layer */
   /* Of each receiver, after each step but the last; NULL: not sampled then. */
@@ -59,7 +60,7 @@ typedef struct wavefront_args {
    * wavefront_counts. */
   atomic_llong *done;
   long long before;
-  wavefront_sources sources; /* points NULL: none */
+  wavefront_sources sources; /* tiles NULL: none */
   wavefront_receivers receivers;
 } wavefront_args;
 

@@ -19,14 +19,6 @@ static void *receivers_alloc(size_t count, size_t size, error *e) {
 
 /* --- where they are --------------------------------------------------------------------------------------------- */
 
-/* Places a receiver on the axes x, y, z; false outside the grid. */
-static bool receivers_place(const config *c, const double position[3], place p[3]) {
-  const bool inside = place_in_grid(c, position, p);
-  for (int axis = 0; axis < 3; axis++)
-    if ((float)p[axis].fraction == 1) p[axis] = (place){.index = p[axis].next}; /* kernels take float32 */
-  return inside;
-}
-
 static int receivers_read_positions(receivers *r, const config *c, error *e) {
   table t = {0};
   const request positions = {FILES_READ_TABLE, .path = c->receivers_file,
@@ -38,7 +30,7 @@ static int receivers_read_positions(receivers *r, const config *c, error *e) {
   for (int i = 0; i < r->count; i++) {
     const double *p = r->positions[i];
     place places[3];
-    if (!receivers_place(c, p, places))
+    if (!place_in_grid(c, p, places))
       return FAIL(e, RECEIVERS_OUTSIDE, c->receivers_file, (int64_t)i, p[0], p[1], p[2]);
   }
   return 0;
@@ -57,7 +49,6 @@ static int receivers_find_positions(receivers *r, const config *c, error *e) {
 /* A receiver and its sort key. */
 typedef struct receivers_placed {
   int layer, row, index; /* wavefront_receivers; receivers.index */
-  receiver place;
 } receivers_placed;
 
 static int receivers_by_layer(const void *a, const void *b) {
@@ -67,22 +58,23 @@ static int receivers_by_layer(const void *a, const void *b) {
   return p->index < q->index ? -1 : 1;
 }
 
+/* The grid points of a receiver, in planes of this slab. */
+static void receivers_weigh(const receivers *r, const place p[3], point_weights *w) {
+  place_weigh(r->config, p, r->config->receivers_interpolation, false, w);
+  w->z -= r->slab->z0;
+}
+
 /* Places one receiver on this slab; false where it belongs to another rank. */
-static bool receivers_place_own(const receivers *r, const config *c, int index, receivers_placed *own) {
-  const slab *b = r->slab;
+static bool receivers_place_own(const receivers *r, int index, receivers_placed *own) {
   place p[3];
-  receivers_place(c, r->positions[index], p);
-  const int z = p[2].index - b->z0;
-  const ptrdiff_t at = z * (ptrdiff_t)b->plane + p[1].index * (ptrdiff_t)b->pitch + p[0].index;
-  const receiver place = {.at = at,
-                          .next_y = (p[1].next - p[1].index) * (ptrdiff_t)b->pitch,
-                          .next_x = p[0].next - p[0].index,
-                          .fz = (float)p[2].fraction,
-                          .fy = (float)p[1].fraction,
-                          .fx = (float)p[0].fraction};
-  const int row = place.fy != 0 ? larger(p[1].index, p[1].next) : p[1].index;
-  *own = (receivers_placed){2 * z + (place.fz != 0), row, index, place};
-  return z >= 0 && z < b->nz;
+  point_weights w;
+  place_in_grid(r->config, r->positions[index], p);
+  const int z = p[2].index - r->slab->z0, ny = r->slab->ny;
+  if (z < 0 || z >= r->slab->nz) return false;
+  receivers_weigh(r, p, &w);
+  const int row = w.y + w.ny <= ny ? w.y + w.ny - 1 : ny - 1;
+  *own = (receivers_placed){2 * z + (p[2].fraction > 0), row, index};
+  return true;
 }
 
 /* Keeps this rank's receivers, which are sorted. */
@@ -93,7 +85,9 @@ static int receivers_keep_own(receivers *r, const receivers_placed *own, error *
   if (!(r->row = receivers_alloc((size_t)r->local, sizeof *r->row, e))) return e->id;
   if (!(r->layer_begin = receivers_alloc((size_t)layers + 1, sizeof *r->layer_begin, e))) return e->id;
   for (int i = 0; i < r->local; i++) {
-    r->own[i] = own[i].place;
+    place p[3];
+    place_in_grid(r->config, r->positions[own[i].index], p);
+    receivers_weigh(r, p, &r->own[i]);
     r->index[i] = own[i].index;
     r->row[i] = own[i].row;
     r->layer_begin[own[i].layer + 1] = i + 1;
@@ -103,10 +97,10 @@ static int receivers_keep_own(receivers *r, const receivers_placed *own, error *
   return 0;
 }
 
-static int receivers_find_own(receivers *r, const config *c, error *e) {
+static int receivers_find_own(receivers *r, error *e) {
   receivers_placed *own = receivers_alloc((size_t)r->count, sizeof *own, e);
   if (!own) return e->id;
-  for (int i = 0; i < r->count; i++) r->local += receivers_place_own(r, c, i, &own[r->local]);
+  for (int i = 0; i < r->count; i++) r->local += receivers_place_own(r, i, &own[r->local]);
   qsort(own, (size_t)r->local, sizeof *own, receivers_by_layer);
   receivers_keep_own(r, own, e);
   free(own);
@@ -136,7 +130,7 @@ int receivers_plan(receivers *r, const problem *on, receivers_span span, error *
   r->dev = on->dev, r->slab = on->slab, r->config = c, r->files = on->files;
   if (c->receivers == RECEIVERS_NONE) return 0;
   TRY(receivers_find_positions(r, c, e));
-  receivers_find_own(r, c, e);
+  receivers_find_own(r, e);
   r->every = c->receivers_every;
   r->first_step = span.first;
   r->rows = span.last / r->every + 1;
@@ -256,7 +250,10 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
   if (!receivers_due(r, step)) return 0;
   if (r->local) TRY(receivers_make_room(r, 1, e));
   const sample_args sample = {.field = field,
+                              .pitch = r->slab->pitch,
                               .plane = r->slab->plane,
+                              .ny = r->slab->ny,
+                              .nx = r->slab->nx,
                               .receivers = r->places,
                               .count = r->local,
                               .samples = receivers_next_row(r, step)};

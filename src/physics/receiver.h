@@ -12,8 +12,8 @@ typedef struct receivers_memory {
   device_event *copied[2]; /* a half has come to the host */
 } receivers_memory;
 
-/* A receiver belongs to the rank that owns the plane at or below it. A rank keeps its receivers in the order in which a
- * wavefront reaches them (wavefront_receivers). The samples of one step are a row of the traces: row i is of step
+/* A receiver belongs to the rank that owns the plane at or below it, and reads ghosts of both sides. A rank keeps its
+ * receivers in the order in which a wavefront reaches them (wavefront_receivers). The samples of one step are a row of the traces: row i is of step
  * i * every. Rows are copied from the device to the host in batches. */
 typedef struct receivers {
   device *dev;            /* not owned */
@@ -29,8 +29,8 @@ typedef struct receivers {
   int local, before;      /* receivers of this rank; of the ranks before it */
   int *index;             /* local: the number of each among `count`; owned */
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
-  receiver *own;          /* local; owned */
-  receiver *places;       /* the same on the device; it, and the halves, are in: */
+  point_weights *own;     /* local; owned */
+  point_weights *places;  /* the same on the device; it, and the halves, are in: */
   receivers_memory kept;  /* owned */
   float *batch, *staging; /* two halves of batch_rows x local each; device, pinned */
   int64_t batch_rows;     /* rows that a half holds */

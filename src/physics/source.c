@@ -2,26 +2,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "place.h"
 #include "wavelet.h"
 
-enum { SOURCE_RING = 32 /* steps */ };
+enum { SOURCE_RING = 32 /* steps */, SOURCE_BLOCK = 8 /* that are computed and copied together */ };
 
 /* --- the points ------------------------------------------------------------------------------------------------- */
 
-/* One source's share of one point. */
-typedef struct source_corner {
-  int z, y, x;
-  int source; /* index into the config's list */
-  float weight;
-} source_corner;
-
 /* What goes to the device. Its arrays are owned (sources_spread_free). */
 typedef struct source_spread {
-  source_corner *corners; /* sorted by z, y, x, source */
-  int count;
-  int *signal_of; /* of each source of the config */
-  source_point *points;
+  point_weights
+      *places;    /* of the sources in order, once for each time that a periodic axis brings them here */
+  int *source_of; /* of each place: the source's index */
+  int count, room;
+  int *signal_of; /* of each source */
+  source_tile *tiles;
   source_share *shares;
 } source_spread;
 
@@ -32,92 +28,151 @@ static void *sources_alloc(size_t count, size_t size, error *e) {
   return memory;
 }
 
-static int sources_by_place(const void *a, const void *b) {
-  const source_corner *p = a, *q = b;
-  if (p->z != q->z) return p->z < q->z ? -1 : 1;
-  if (p->y != q->y) return p->y < q->y ? -1 : 1;
-  if (p->x != q->x) return p->x < q->x ? -1 : 1;
-  return p->source < q->source ? -1 : p->source > q->source;
-}
-
 /* Ghost planes towards neighbours in which sources act (sources.reach). */
 static int sources_reach(const slab *b) {
   return b->ghost - RADIUS;
 }
 
-/* Appends a point of global plane z wherever the slab holds that plane: as its own plane (exactly one slab owns it), or
- * as a ghost. Ghosts beyond a periodic face are planes of the other end of the grid. */
-static void sources_spread_point(source_spread *w, const slab *b, int z, source_corner at) {
-  const int begin = b->lower == SLAB_NO_RANK ? 0 : -sources_reach(b);
-  const int end = b->nz + (b->upper == SLAB_NO_RANK ? 0 : sources_reach(b));
-  for (int turn = -1; turn <= 1; turn++) {
-    at.z = z - b->z0 + turn * b->nz_global;
-    if (at.z >= begin && at.z < end) w->corners[w->count++] = at;
+/* The planes of this slab in which sources act: its own, and ghosts. */
+static zrange sources_planes(const slab *b) {
+  return (zrange){b->lower == SLAB_NO_RANK ? 0 : -sources_reach(b),
+                  b->nz + (b->upper == SLAB_NO_RANK ? 0 : sources_reach(b))};
+}
+
+static int sources_keep_place(source_spread *w, const point_weights *place, int source, error *e) {
+  if (w->count == w->room) {
+    const int room = 2 * w->room + 16;
+    point_weights *places = realloc(w->places, (size_t)room * sizeof *places);
+    if (places) w->places = places;
+    int *source_of = places ? realloc(w->source_of, (size_t)room * sizeof *source_of) : NULL;
+    if (!source_of) return FAIL(e, OUT_OF_MEMORY, (size_t)room * sizeof *places, "the sources");
+    w->source_of = source_of, w->room = room;
   }
+  w->places[w->count] = *place;
+  w->source_of[w->count++] = source;
+  return 0;
 }
 
-/* A point of a neumann face is its own image, so that half of what acts there is the image's: the weight is divided by
- * that half, and source and receiver are reciprocal. */
-static double sources_image(const config *c, int axis, int index) {
-  const enum boundary_kind *faces = &c->boundary[2 * axis];
-  const bool lo = index == 0, hi = index == config_axis_of(c, axis).points - 1;
-  return (lo && faces[0] == BOUNDARY_NEUMANN) || (hi && faces[1] == BOUNDARY_NEUMANN) ? 2 : 1;
-}
-
-/* Appends the points around a source that lie in planes of the slab and whose weight is not 0. */
-static void sources_spread_one(source_spread *w, const config *c, const slab *b, int source) {
+/* Keeps a source wherever the slab holds planes in which it acts. Planes beyond a periodic face are those of the other end of
+ * the grid. */
+static int sources_spread_one(source_spread *w, const config *c, const slab *b, int source, error *e) {
   place p[3];
+  point_weights at;
+  const zrange z = sources_planes(b);
   place_in_grid(c, c->sources[source].position, p); /* it is: the config has been checked */
-  for (int corner = 0; corner < 8; corner++) {
-    int at[3];
-    double weight[3];
-    for (int axis = 0; axis < 3; axis++) {
-      const bool next = corner >> axis & 1;
-      at[axis] = next ? p[axis].next : p[axis].index;
-      weight[axis] = (next ? p[axis].fraction : 1 - p[axis].fraction) * sources_image(c, axis, at[axis]);
-    }
-    const float all = (float)(weight[2] * weight[1] * weight[0]);
-    if (all != 0) sources_spread_point(w, b, at[2], (source_corner){0, at[1], at[0], source, all});
+  const int first = p[2].index - b->z0, turns = config_axis_of(c, 2).periodic;
+  for (int turn = -turns; turn <= turns; turn++) {
+    const int from = first + turn * b->nz_global;
+    if (from - POINTS_MOST >= z.end || from + POINTS_MOST < z.begin) continue;
+    place_weigh(c, p, c->sources_interpolation, true, &at);
+    at.z += turn * b->nz_global - b->z0;
+    if (at.z < z.end && at.z + at.nz > z.begin) TRY(sources_keep_place(w, &at, source, e));
   }
+  return 0;
 }
 
 bool sources_mirrored(const config *c, const source_config *s) {
   place p[3];
   bool mirrored = false;
   place_in_grid(c, s->position, p);
-  for (int axis = 0; axis < 3; axis++)
-    mirrored |= sources_image(c, axis, p[axis].index) > 1 ||
-                (p[axis].fraction > 0 && sources_image(c, axis, p[axis].next) > 1);
+  for (int axis = 0; axis < 3; axis++) {
+    const enum boundary_kind *faces = &c->boundary[2 * axis];
+    const int last = config_axis_of(c, axis).points - 1,
+              next = p[axis].fraction > 0 ? p[axis].next : p[axis].index;
+    mirrored |= (faces[0] == BOUNDARY_NEUMANN && p[axis].index == 0) ||
+                (faces[1] == BOUNDARY_NEUMANN && next == last);
+  }
   return mirrored;
 }
 
-static int sources_spread_all(source_spread *w, const config *c, const slab *b, error *e) {
-  const size_t most = sources_reach(b) > 0 ? 3 * 8 : 8; /* of a source */
-  if (!(w->corners = sources_alloc((size_t)c->source_count, most * sizeof(source_corner), e))) return e->id;
-  for (int i = 0; i < c->source_count; i++) sources_spread_one(w, c, b, i);
-  qsort(w->corners, (size_t)w->count, sizeof(source_corner), sources_by_place);
+/* --- the tiles -------------------------------------------------------------------------------------------------- */
+
+/* The tiles along an axis of n points, each `size` of them, that points `first` to first + count - 1 lie in. */
+static int sources_tiles_of(int first, int count, int n, int size, int tiles[POINTS_MOST]) {
+  int found = 0;
+  for (int i = 0; i < count; i++) {
+    const int tile = points_at(first, i, n) / size;
+    int k = 0;
+    while (k < found && tiles[k] != tile) k++;
+    if (k == found) tiles[found++] = tile;
+  }
+  return found;
+}
+
+/* All tiles of the planes that the slab has. */
+typedef struct source_tiling {
+  zrange z;
+  int ny, nx; /* tiles of a plane */
+  int *begin; /* of each tile, and one more: of its shares; owned */
+  const slab *b;
+} source_tiling;
+
+static size_t sources_tile_count(const source_tiling *t) {
+  return (size_t)zrange_planes(t->z) * (size_t)t->ny * (size_t)t->nx;
+}
+
+/* Counts the shares of each tile in begin[its number + 1]; with `shares`, stores them from begin[its number] on instead, and
+ * moves that. */
+static void sources_visit_tiles(const source_tiling *t, const source_spread *w, source_share *shares) {
+  for (int i = 0; i < w->count; i++) {
+    const point_weights *p = &w->places[i];
+    int ys[POINTS_MOST], xs[POINTS_MOST];
+    const int rows = sources_tiles_of(p->y, p->ny, t->b->ny, TILE_Y, ys),
+              columns = sources_tiles_of(p->x, p->nx, t->b->nx, TILE_X, xs);
+    for (int z = larger(p->z, t->z.begin); z < smaller(p->z + p->nz, t->z.end); z++)
+      for (int k = 0; k < rows * columns; k++) {
+        const size_t tile =
+            ((size_t)(z - t->z.begin) * (size_t)t->ny + (size_t)ys[k / columns]) * (size_t)t->nx +
+            (size_t)xs[k % columns];
+        if (shares)
+          shares[t->begin[tile]++] = (source_share){i, w->signal_of[w->source_of[i]]};
+        else
+          t->begin[tile + 1]++;
+      }
+  }
+}
+
+/* Makes the list of tiles that have shares, once these are stored: then begin[tile] is where the tile's end. */
+static int sources_list_tiles(sources *s, source_spread *w, const source_tiling *t, error *e) {
+  const size_t all = sources_tile_count(t), plane = (size_t)t->ny * (size_t)t->nx;
+  int count = 0;
+  for (size_t i = 0; i < all; i++) count += t->begin[i] > (i ? t->begin[i - 1] : 0);
+  if (!(w->tiles = sources_alloc((size_t)count, sizeof *w->tiles, e))) return e->id;
+  for (size_t i = 0; i < all; i++) {
+    const int first = i ? t->begin[i - 1] : 0, z = t->z.begin + (int)(i / plane);
+    if (t->begin[i] > first)
+      w->tiles[s->tile_count++] =
+          (source_tile){z, (int)(i % plane / (size_t)t->nx) * TILE_Y, (int)(i % (size_t)t->nx) * TILE_X,
+                        first, t->begin[i] - first};
+    s->plane_begin[z + s->reach + 1] = s->tile_count;
+  }
+  for (int z = t->z.end; z < s->slab->nz + s->reach; z++) s->plane_begin[z + s->reach + 1] = s->tile_count;
   return 0;
 }
 
-/* From sorted corners to points and their shares. */
-static int sources_list_points(sources *s, source_spread *w, error *e) {
-  const source_corner *k = w->corners;
-  if (!(w->points = sources_alloc((size_t)w->count, sizeof *w->points, e))) return e->id;
-  if (!(w->shares = sources_alloc((size_t)w->count, sizeof *w->shares, e))) return e->id;
-  const int planes = s->slab->nz + 2 * (s->reach = sources_reach(s->slab));
-  if (!(s->plane_begin = sources_alloc((size_t)planes + 1, sizeof *s->plane_begin, e))) return e->id;
-  for (int i = 0; i < w->count; i++, k++) {
-    if (i == 0 || k->z != k[-1].z || k->y != k[-1].y || k->x != k[-1].x) {
-      w->points[s->point_count++] = (source_point){k->z, k->y, k->x, i, 0};
-      s->plane_begin[k->z + s->reach + 1] = s->point_count;
-    }
-    w->points[s->point_count - 1].count++;
-    w->shares[i] = (source_share){w->signal_of[k->source], k->weight};
+/* From places to tiles and their shares, which are in the order of the sources. */
+static int sources_make_tiles(sources *s, source_spread *w, error *e) {
+  const slab *b = s->slab;
+  source_tiling t = {.z = sources_planes(b),
+                     .ny = (b->ny + TILE_Y - 1) / TILE_Y,
+                     .nx = (b->nx + TILE_X - 1) / TILE_X,
+                     .b = b};
+  const size_t all = sources_tile_count(&t);
+  s->reach = sources_reach(b);
+  s->place_count = w->count;
+  if (!(s->plane_begin = sources_alloc((size_t)(b->nz + 2 * s->reach) + 1, sizeof *s->plane_begin, e)))
+    return e->id;
+  if (w->count == 0) return 0;
+  if (!(t.begin = sources_alloc(all + 1, sizeof *t.begin, e))) return e->id;
+  sources_visit_tiles(&t, w, NULL);
+  for (size_t i = 0; i < all; i++) t.begin[i + 1] += t.begin[i];
+  s->share_count = t.begin[all];
+  if ((w->shares = sources_alloc((size_t)s->share_count, sizeof *w->shares, e))) {
+    sources_visit_tiles(&t, w, w->shares);
+    sources_list_tiles(s, w, &t, e);
   }
-  for (int z = 0; z < planes; z++)
-    if (s->plane_begin[z + 1] < s->plane_begin[z]) s->plane_begin[z + 1] = s->plane_begin[z];
-  s->share_count = w->count;
-  return 0;
+  free(t.begin);
+  return e->id;
 }
 
 /* --- the signals ------------------------------------------------------------------------------------------------ */
@@ -192,7 +247,7 @@ static int sources_number_signals(sources *s, source_spread *w, const config *c,
     number[i] = -1;
   }
   for (int i = 0; i < w->count && !e->id; i++) {
-    const int source = w->corners[i].source, first = like[source];
+    const int source = w->source_of[i], first = like[source];
     if (number[first] < 0) {
       const table *t = table_of[first] < 0 ? NULL : &s->tables[table_of[first]];
       s->signals[s->signal_count] = wavelet_of(sorted[first], t);
@@ -222,9 +277,10 @@ static int sources_drop_tables(sources *s, error *e) {
 
 static void sources_spread_free(source_spread *w) {
   if (!w) return;
-  free(w->corners);
+  free(w->places);
+  free(w->source_of);
   free(w->signal_of);
-  free(w->points);
+  free(w->tiles);
   free(w->shares);
   free(w);
 }
@@ -237,7 +293,6 @@ static void sources_forget(sources *s) {
   free(s->uses);
   free(s->signals);
   free(s->plane_begin);
-  free(s->ring_step);
   *s = (sources){.dev = s->dev, .kept = s->kept};
 }
 
@@ -251,10 +306,10 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   source_spread *w = s->planned = sources_alloc(1, sizeof *w, e);
   for (int i = 0; sorted && i < count; i++) sorted[i] = &c->sources[i];
   if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, sources_by_wavelet);
-  if (!e->id) sources_spread_all(w, c, s->slab, e);
+  for (int i = 0; i < count && !e->id; i++) sources_spread_one(w, c, s->slab, i, e);
   if (!error_agree(e, on->files->compute) && !sources_read_tables(s, sorted, count, on->files, e)) {
     if (!sources_study(s, sorted, c, e) && !sources_number_signals(s, w, c, sorted, e) &&
-        !sources_list_points(s, w, e))
+        !sources_make_tiles(s, w, e))
       sources_drop_tables(s, e);
     error_agree(e, on->files->compute);
   }
@@ -273,20 +328,26 @@ static size_t sources_ring_bytes(const sources *s) {
   return SOURCE_RING * (size_t)s->signal_count * sizeof *s->ring;
 }
 
+/* Copies a list to the device. */
+static int sources_put(const sources *s, device_buffer *to, const void *from, size_t bytes, error *e) {
+  TRY(device_reserve(s->dev, to, bytes, MEMORY_DEVICE, e));
+  return s->dev->table->copy(s->dev, STREAM_BOUNDARY, &(copy_args){to->memory, from, bytes, COPY_TO_DEVICE},
+                             e);
+}
+
 int sources_open(sources *s, error *e) {
-  if (s->point_count == 0) return 0;
+  if (s->place_count == 0) return 0;
   const device_table *t = s->dev->table;
   const source_spread *w = s->planned;
-  const size_t points = (size_t)s->point_count * sizeof *s->points,
-               shares = (size_t)s->share_count * sizeof *s->shares;
-  TRY(device_reserve(s->dev, &s->kept.points, points, MEMORY_DEVICE, e));
-  TRY(device_reserve(s->dev, &s->kept.shares, shares, MEMORY_DEVICE, e));
+  TRY(sources_put(s, &s->kept.tiles, w->tiles, (size_t)s->tile_count * sizeof *s->tiles, e));
+  TRY(sources_put(s, &s->kept.shares, w->shares, (size_t)s->share_count * sizeof *s->shares, e));
+  TRY(sources_put(s, &s->kept.places, w->places, (size_t)s->place_count * sizeof *s->places, e));
+  TRY(device_reserve(s->dev, &s->kept.signal, sources_ring_bytes(s), MEMORY_DEVICE, e));
   TRY(device_reserve(s->dev, &s->kept.ring, sources_ring_bytes(s), MEMORY_PINNED, e));
-  s->points = s->kept.points.memory, s->shares = s->kept.shares.memory, s->ring = s->kept.ring.memory;
-  if (!(s->ring_step = sources_alloc(SOURCE_RING, sizeof *s->ring_step, e))) return e->id;
-  for (int i = 0; i < SOURCE_RING; i++) s->ring_step[i] = -1;
-  TRY(t->copy(s->dev, STREAM_BOUNDARY, &(copy_args){s->points, w->points, points, COPY_TO_DEVICE}, e));
-  TRY(t->copy(s->dev, STREAM_BOUNDARY, &(copy_args){s->shares, w->shares, shares, COPY_TO_DEVICE}, e));
+  if (!s->kept.brought) TRY(t->make_events(s->dev, &s->kept.brought, 1, false, e));
+  s->tiles = s->kept.tiles.memory, s->shares = s->kept.shares.memory, s->places = s->kept.places.memory;
+  s->signal = s->kept.signal.memory, s->ring = s->kept.ring.memory;
+  s->computed = -1;
   TRY(t->sync(s->dev, STREAM_BOUNDARY, e));
   sources_spread_free(s->planned);
   s->planned = NULL;
@@ -294,48 +355,78 @@ int sources_open(sources *s, error *e) {
 }
 
 void sources_bytes(const sources *s, size_t *on_device, size_t *pinned) {
-  *on_device = (size_t)s->point_count * sizeof *s->points + (size_t)s->share_count * sizeof *s->shares;
   *pinned = sources_ring_bytes(s);
+  *on_device = (size_t)s->tile_count * sizeof *s->tiles + (size_t)s->share_count * sizeof *s->shares +
+               (size_t)s->place_count * sizeof *s->places + *pinned;
 }
 
 void sources_close(sources *s) {
   if (s->dev) {
-    device_release(s->dev, &s->kept.points, MEMORY_DEVICE);
+    device_release(s->dev, &s->kept.tiles, MEMORY_DEVICE);
     device_release(s->dev, &s->kept.shares, MEMORY_DEVICE);
+    device_release(s->dev, &s->kept.places, MEMORY_DEVICE);
+    device_release(s->dev, &s->kept.signal, MEMORY_DEVICE);
     device_release(s->dev, &s->kept.ring, MEMORY_PINNED);
+    s->dev->table->unmake_events(s->dev, &s->kept.brought, 1);
   }
   sources_forget(s);
+  s->kept = (sources_memory){0};
 }
 
 /* --- a step ----------------------------------------------------------------------------------------------------- */
 
-/* The signals of a step, computed at the first call for it. Kernels read them from pinned memory: a copy would need a
- * stream of its own to wait for. Kernels run late, but no signal is overwritten before it is read: the place of `step`
- * held step - SOURCE_RING, and at most 16 steps are unfinished (two passes of at most WAVEFRONT_DEPTH_MAX steps). */
-static const float *sources_signals(sources *s, int64_t step) {
-  const int slot = (int)(step % SOURCE_RING);
-  float *signals = s->ring + (size_t)slot * (size_t)s->signal_count;
-  if (s->ring_step[slot] == step) return signals;
-  for (int i = 0; i < s->signal_count; i++) signals[i] = wavelet_value(&s->signals[i], s->dt, step);
-  s->ring_step[slot] = step;
-  return signals;
+static size_t sources_slot(const sources *s, int64_t step) {
+  return (size_t)(step % SOURCE_RING) * (size_t)s->signal_count;
+}
+
+/* Computes the signals of a few steps, this one among them, at the first call for any of them; true then. They replace those
+ * of step - SOURCE_RING and the steps around it, which no kernel reads any more: at most 16 steps are unfinished (two passes
+ * of at most WAVEFRONT_DEPTH_MAX steps). */
+static bool sources_compute(sources *s, int64_t step) {
+  const int64_t first = step / SOURCE_BLOCK * SOURCE_BLOCK;
+  if (s->computed == first) return false;
+  s->computed = first;
+  for (int64_t k = first; k < first + SOURCE_BLOCK; k++)
+    for (int i = 0; i < s->signal_count; i++)
+      s->ring[sources_slot(s, k) + (size_t)i] = wavelet_value(&s->signals[i], s->dt, k);
+  return true;
+}
+
+/* Enqueues that `stream` has the signals of a step on the device. The host's kernels read them where they were computed. */
+static int sources_bring(sources *s, int stream, int64_t step, error *e) {
+  const device_table *t = s->dev->table;
+  const bool now = sources_compute(s, step), device = t->backend != BACKEND_HOST;
+  if (now) s->informed = 0;
+  if (!device || s->informed >> stream & 1) return 0;
+  s->informed |= 1u << stream;
+  if (!now) return t->wait(s->dev, stream, s->kept.brought, e);
+  const size_t at = sources_slot(s, s->computed),
+               bytes = SOURCE_BLOCK * (size_t)s->signal_count * sizeof *s->ring;
+  TRY(t->copy(s->dev, stream, &(copy_args){s->signal + at, s->ring + at, bytes, COPY_TO_DEVICE}, e));
+  return t->record(s->dev, stream, s->kept.brought, e);
 }
 
 int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e) {
-  if (s->point_count == 0) return 0;
+  if (s->place_count == 0) return 0;
   const int begin = s->plane_begin[args->z_begin + s->reach], end = s->plane_begin[args->z_end + s->reach];
   if (begin == end) return 0;
+  TRY(sources_bring(s, stream, step, e));
+  const float *signals = s->dev->table->backend == BACKEND_HOST ? s->ring : s->signal;
   const inject_args inject = {.field = *args,
-                              .points = s->points + begin,
+                              .tiles = s->tiles + begin,
                               .count = end - begin,
                               .shares = s->shares,
-                              .signal = sources_signals(s, step)};
+                              .places = s->places,
+                              .signal = signals + sources_slot(s, step)};
   return s->dev->table->apply(s->dev, stream, &operation_inject, &inject, e);
 }
 
 void sources_of_pass(sources *s, int64_t step, int steps, wavefront_sources *pass) {
-  *pass = (wavefront_sources){.points = s->points, .shares = s->shares};
-  if (s->point_count == 0) return;
+  *pass = (wavefront_sources){.tiles = s->tiles, .shares = s->shares, .places = s->places};
+  if (s->place_count == 0) return;
   pass->plane_begin = s->plane_begin + s->reach;
-  for (int k = 0; k < steps; k++) pass->signal[k] = sources_signals(s, step + k);
+  for (int k = 0; k < steps; k++) {
+    sources_compute(s, step + k);
+    pass->signal[k] = s->ring + sources_slot(s, step + k);
+  }
 }

@@ -8,30 +8,32 @@
 
 /* What sources take of the device. It serves one shot after another. */
 typedef struct sources_memory {
-  device_buffer points, shares, ring;
+  device_buffer tiles, shares, places, signal, ring;
+  device_event *brought; /* the signals computed last are on the device */
 } sources_memory;
 
-/* The sources, each spread over the 8 points around it with trilinear weights, twice these for each axis along which a
- * point lies on a neumann face. */
+/* The sources, each on the points around it (place.h). */
 typedef struct sources {
   device *dev;      /* not owned */
   const slab *slab; /* not owned */
   double dt;        /* s */
   int64_t steps;    /* of the run */
-  int point_count, share_count, signal_count;
-  sources_memory kept;  /* owned; these three and `ring` are in it: */
-  source_point *points; /* sorted by z, y, x; NULL without points */
-  source_share *shares; /* likewise; those of a point in the order of the sources */
-  int reach;            /* ghost planes towards neighbours in which sources act: a wavefront computes them */
-  /* nz + 2 reach + 1: index of the first point of each plane, from plane -reach on; owned. */
+  int tile_count, share_count, place_count, signal_count;
+  sources_memory kept;  /* owned; these three, `ring` and `signal` are in it: */
+  source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
+  source_share *shares; /* those of a tile in the order of the sources */
+  point_weights *places;
+  int reach; /* ghost planes towards neighbours in which sources act: a wavefront computes them */
+  /* nz + 2 reach + 1: index of the first tile of each plane, from plane -reach on; owned. */
   int *plane_begin;
   wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
   table *tables;    /* of the wavelet files, owned */
   int table_count;
   wavelet_use *uses;             /* of each source of the config; owned */
   struct source_spread *planned; /* what sources_open puts on the device; owned */
-  float *ring;                   /* pinned: signals of the latest steps (sources_signals) */
-  int64_t *ring_step;            /* the step in each place of the ring; -1: none; owned */
+  float *ring, *signal; /* signals of the latest steps, pinned and device memory (sources_compute) */
+  int64_t computed;     /* the first of the steps computed last; -1: none */
+  unsigned informed;    /* bit i: stream i has these on the device */
 } sources;
 
 /* Spreads the sources over the slab, reads wavelets from their files (exit 2 where it cannot) and studies them for the
@@ -45,7 +47,7 @@ int sources_open(sources *s, error *e);
 /* Frees all memory; what is enqueued must be done. */
 void sources_close(sources *s);
 
-/* Does the source act on a point of a neumann face? */
+/* Is the source on a neumann face, or between it and the points next to it? */
 bool sources_mirrored(const config *c, const source_config *s);
 
 /* Bytes that sources_open takes on this rank. */

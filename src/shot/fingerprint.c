@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/numbers.h"
+#include "physics/place.h"
 
 void fingerprint_free(fingerprint *f) {
   for (int i = 0; i < f->count; i++) {
@@ -82,7 +83,14 @@ static void fingerprint_add_physics(fingerprint *f, const shot *s, error *e) {
   fingerprint_add_key(f, e, "[equation] space_order", "%d", c->space_order);
 }
 
+/* Earlier versions knew linear only, and on points the two are one: so linear has no key. */
+static void fingerprint_add_interpolation(fingerprint *f, const char *key, enum interpolation_kind how,
+                                          bool between, error *e) {
+  if (how == INTERPOLATION_SINC && between) fingerprint_add_key(f, e, key, "sinc");
+}
+
 static void fingerprint_add_sources(fingerprint *f, const config *c, const sources *all, error *e) {
+  bool between = false;
   for (int i = 0; i < c->source_count; i++) {
     const source_config *s = &c->sources[i];
     char key[48];
@@ -94,7 +102,9 @@ static void fingerprint_add_sources(fingerprint *f, const config *c, const sourc
     snprintf(key, sizeof key, "[source.%d] on a neumann face", s->number);
     if (sources_mirrored(c, s))
       fingerprint_add_key(f, e, key, "weights are divided by 1/2"); /* as they once were not */
+    between |= place_is_between(c, s->position);
   }
+  fingerprint_add_interpolation(f, "[sources] interpolation", c->sources_interpolation, between, e);
 }
 
 /* A digest of `count` numbers and their order. */
@@ -106,6 +116,14 @@ static uint64_t fingerprint_digest(const double *values, int count) {
     sum = mix64(sum ^ bits);
   }
   return sum;
+}
+
+static void fingerprint_add_receivers(fingerprint *f, const config *c, const receivers *r, error *e) {
+  bool between = false;
+  fingerprint_add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count, r->every,
+                      fingerprint_digest(&r->positions[0][0], 3 * r->count));
+  for (int i = 0; i < r->count && !between; i++) between = place_is_between(c, r->positions[i]);
+  fingerprint_add_interpolation(f, "[receivers] interpolation", c->receivers_interpolation, between, e);
 }
 
 void fingerprint_make(fingerprint *f, const shot *s, error *e) {
@@ -121,7 +139,5 @@ void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   fingerprint_add_physics(f, s, e);
   fingerprint_add_boundaries(f, c, e);
   fingerprint_add_sources(f, c, &s->sources, e);
-  if (c->receivers != RECEIVERS_NONE)
-    fingerprint_add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count,
-                        r->every, fingerprint_digest(&r->positions[0][0], 3 * r->count));
+  if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(f, c, r, e);
 }

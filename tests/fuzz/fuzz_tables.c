@@ -75,10 +75,14 @@ static void check_receivers(const double numbers[8]) {
   demand_answer(id, &e, EXIT_CODE_FILE);
   demand(id || (r.count == given->rows && r.local == r.count), "receivers", "lost");
   for (int i = 0; i < r.local && !id; i++) {
-    const receiver *o = &r.own[i];
-    demand(o->at >= 0 && o->at < (ptrdiff_t)(s.plane * (size_t)s.nz), "receiver", "outside of the grid");
-    demand(o->fz >= 0 && o->fz < 1 && o->fy >= 0 && o->fy < 1 && o->fx >= 0 && o->fx < 1, "receiver",
-           "between no points");
+    const point_weights *o = &r.own[i];
+    double sum = 0;
+    for (int k = 0; k < o->nz * o->ny * o->nx; k++)
+      sum += (double)o->wz[k / (o->ny * o->nx)] * (double)o->wy[k / o->nx % o->ny] * (double)o->wx[k % o->nx];
+    demand(o->z >= 0 && o->z + o->nz <= s.nz && o->y >= 0 && o->y + o->ny <= s.ny && o->x >= 0 &&
+               o->x + o->nx <= s.nx,
+           "receiver", "outside of the grid");
+    demand(fabs(sum - 1) < 1e-5, "receiver", "weights of another sum");
   }
   receivers_close(&r);
 }

@@ -24,6 +24,7 @@ static inline config some_config(int count, int64_t every) {
       .nx = NX, .ny = NY, .nz = NZ, .dx = H[0], .dy = H[1], .dz = H[2], .receivers = RECEIVERS_POINTS};
   memcpy(c.origin, ORIGIN, sizeof c.origin);
   c.receivers_every = every;
+  c.receivers_interpolation = INTERPOLATION_LINEAR; /* the studies compare sinc */
   c.receiver_count = count;
   c.receiver_positions = calloc((size_t)count, sizeof *c.receiver_positions);
   return c;

@@ -69,10 +69,13 @@ def source(program):
     near, exact = study_waves.homogeneous(program, 10, 0.25)
     below("misfit on the grid", exact, 0.01)
     check(near == exact, "on the grid, the two expectations of this test differ")
-    near, exact = study_waves.homogeneous(program, 10, 0.25, (0.5, 0.25, 0.7), (0.3, 0.2, 0.6))
+    between = (0.5, 0.25, 0.7), (0.3, 0.2, 0.6)
+    near, exact = study_waves.homogeneous(program, 10, 0.25, *between, how="linear")
     below("misfit off the grid, trilinear spreading accounted for", near, 0.01)
-    near, exact = study_waves.homogeneous(program, 10, 0.25, (0.5, 0.25, 0.7), (0.3, 0.2, 0.6), np_=3)
-    below("the same on 3 ranks", near, 0.01)
+    check(exact > 0.1, f"linear, off the grid, to the point itself: {exact}")
+    for ranks in (0, 3):
+        _, exact = study_waves.homogeneous(program, 10, 0.25, *between, np_=ranks)
+        below(f"sinc, off the grid, {max(ranks, 1)} ranks: misfit to the point itself", exact, 0.01)
 
 
 @case
@@ -243,7 +246,19 @@ ORACLE = ((8, {"faces": (("dirichlet", "absorbing"), ("absorbing",) * 2, ("absor
           (6, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("periodic",) * 2), "sources": ((.4, 1.02, .3), (.5, .2, 1.03))}),
           (8, {"faces": (("neumann", "absorbing"), None, ("absorbing", "neumann")), "shape": (40, 1, 44), "sources": ((.4, .3, .52), (0, .1, 1))}),
           (4, {"faces": (("absorbing", "fixed"), None, ("periodic",) * 2), "shape": (40, 1, 44), "value": 0.1}),
-          (8, {"faces": (("dirichlet", "absorbing"), None, None), "shape": (70, 1, 1)}))
+          (8, {"faces": (("dirichlet", "absorbing"), None, None), "shape": (70, 1, 1)}),
+          # Sources within 3 points of every kind of face, where some of the sinc's 8 points are beyond it; axes of 5 to 8
+          # points; 2D; 1D. linear.
+          (8, {"faces": (("dirichlet", "neumann"), ("fixed", "dirichlet"), ("neumann", "fixed")), "value": 0.2,
+               "sources": ((.05, .06, .05), (.96, .97, .95), (.01, .98, .03), (.9, .02, .98))}),
+          (8, {"faces": (("absorbing", "dirichlet"), ("periodic",) * 2, ("neumann", "absorbing")), "shape": (24, 7, 22),
+               "sources": ((.1, .9, .02), (.97, .01, .9), (.93, 1.1, .08))}),
+          (6, {"faces": (("neumann", "dirichlet"), ("dirichlet", "neumann"), ("fixed", "fixed")), "shape": (5, 6, 8),
+               "sources": ((.4, .31, .52), (.1, .95, .96))}),
+          (8, {"faces": (("dirichlet", "absorbing"), None, ("neumann", "dirichlet")), "shape": (40, 1, 44),
+               "sources": ((.03, .3, .02), (.4, 1, .97))}),
+          (8, {"faces": (("neumann", "dirichlet"), None, None), "shape": (70, 1, 1), "sources": ((.02, 0, 0), (.983, 0, 0))}),
+          (4, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("fixed", "absorbing")), "b": None, "value": 0.3}))
 
 
 @case

@@ -2,25 +2,28 @@
 import oracle
 from analytic import misfit, np
 from harness import write_field
-from study_waves import shoot, source_keys, wave_keys
+from study_waves import interpolate, shoot, source_keys, wave_keys
 
 SHAPE, SPACING, STEPS, F0 = (24, 22, 26), (10.0, 9.0, 8.0), 120, 30.0  # z y x; m; Hz
 
 
-def compare(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43, .5, .52), (.6, .41, .3)), shape=SHAPE):
+def compare(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43, .5, .52), (.6, .41, .3)), shape=SHAPE,
+            b=6.2):
     """The relative L2 misfits (field, traces). faces: words as in a config, of (lo, hi) along z, y, x; sources: z y x,
     as parts of the grid. A point of a neumann face is its own image: a source's weight there counts for both, so it is
-    divided by W, 1/2 for each such face. An axis of one point does not exist: the oracle's grid has 1, 2 or 3."""
+    divided by W, 1/2 for each such face. An axis of one point does not exist: the oracle's grid has 1, 2 or 3. b: of the
+    sinc's Kaiser window; None: linear. Receivers lie anywhere, some within a point of the faces."""
     rng, size = np.random.default_rng(order), np.maximum(np.array(shape) - 1, 1) * SPACING
     there = lambda triple: [value for value, n in zip(triple, shape) if n > 1]
     velocity = (1900 + 1500 * rng.random(shape)).astype(np.float32)
     begin = np.exp(-sum((x - n // 2.2)**2 for x, n in zip(np.indices(shape), shape)) / 18).astype(np.float32) * (not at_rest)
     dt = 1.8 / (velocity.max() * np.sqrt(oracle.star_sum(order, there(SPACING))))
-    places, receivers = size * sources, size * (rng.random((5, 3)) * .9 + .05)
+    places, receivers = size * sources, size * np.concatenate([rng.random((9, 3)), rng.random((9, 3)).round(1)])
     write_field(program.folder / "v.h5", velocity, "v")
     write_field(program.folder / "begin.h5", begin, "u")
     keys = wave_keys(shape, SPACING, boundary__all=None, boundary__width=width, boundary__value=value, equation__space_order=order,
-                     medium__velocity="v.h5:/v", initial__u="begin.h5:/u", time__steps=STEPS, time__dt=repr(float(dt)))
+                     medium__velocity="v.h5:/v", initial__u="begin.h5:/u", time__steps=STEPS, time__dt=repr(float(dt)),
+                     **interpolate("sinc" if b else "linear"))
     for axis, ends in there(zip("zyx", faces)):
         keys.update({f"boundary.{axis}_{end}": rule for end, rule in zip(("lo", "hi"), ends)})
     for number, place in enumerate(places, 1):
@@ -28,7 +31,7 @@ def compare(program, order, faces, width=6, value=0.0, at_rest=False, sources=((
     _, traces = shoot(program, keys, receivers[:, ::-1])
     grid, rules = (there(shape), there(SPACING)), there(faces)
     problem = oracle.Problem(*grid, rules, velocity.squeeze(), dt, order, width, value)
-    (points, weights), sampled = (oracle.points([there(p) for p in some], *grid, rules) for some in (places, receivers))
+    (points, weights), sampled = (oracle.points([there(p) for p in some], *grid, rules, b) for some in (places, receivers))
     signals = np.stack([oracle.ricker(np.arange(STEPS) * dt, F0)] * len(places))
     field, expected = problem.forward(STEPS, begin.squeeze(), sources=(points, weights / problem.W.ravel()[points]),
                                       signals=signals, receivers=sampled)[:2]

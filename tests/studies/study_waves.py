@@ -42,7 +42,12 @@ def stable_dt(spacing, velocity=VELOCITY, cfl=0.9, order=8):
 DIRECTIONS = np.array([[20, 0, 0], [0, -15, 0], [0, 0, 11], [12, -12, 0], [9, 10, 11]])  # grid points to the receivers
 
 
-def homogeneous(program, points, cfl, source_part=(0, 0, 0), receiver_part=(0, 0, 0), order=8, np_=0):
+def interpolate(how):
+    """Keys of the interpolation of sources and receivers."""
+    return {"sources.interpolation": how, "receivers.interpolation": how}
+
+
+def homogeneous(program, points, cfl, source_part=(0, 0, 0), receiver_part=(0, 0, 0), order=8, np_=0, how="sinc"):
     """A point source with `points` per wavelength of f0 in the unbounded medium, receivers 11 to 20 points away: the
     relative L2 misfit of the traces to (the weighted sum of the corners' analytic solutions, the one of the positions
     themselves). The parts, in spacings, put both off the grid. No reflection arrives in time."""
@@ -53,7 +58,7 @@ def homogeneous(program, points, cfl, source_part=(0, 0, 0), receiver_part=(0, 0
     receivers = (half + DIRECTIONS + np.array(receiver_part)) * SPACING
     dt = stable_dt(SPACING, cfl=cfl, order=order)
     keys = wave_keys([2 * half + 1] * 3, time__dt=repr(float(dt)), time__steps=None, equation__space_order=order,
-                     time__end_time=(21 + 3 * points) * SPACING / VELOCITY)
+                     time__end_time=(21 + 3 * points) * SPACING / VELOCITY, **interpolate(how))
     t, traces = shoot(program, {**keys, **source_keys(1, source, f0)}, receivers, np_)
     near = np.stack([spread_source(t, source, r, spacing, VELOCITY, f0) for r in receivers], 1)
     exact = np.stack([point_source(t, source, r, spacing, VELOCITY, f0) for r in receivers], 1)
@@ -212,7 +217,7 @@ def devito(program, order=8, shape=(71, 61, 81), steps=120):
     receivers = middle + np.array([[0, 0, 0], [50, 0, 10], [-60.3, 41.2, 77.7], [33.3, -70.1, -60.9], [0, 121, -120]])
     write_field(program.folder / "model.h5", velocity, "vp")
     keys = wave_keys(shape, spacing, medium__velocity="model.h5:/vp", equation__space_order=order, boundary__all="fixed",
-                     time__steps=steps, time__dt=repr(dt))
+                     time__steps=steps, time__dt=repr(dt), **interpolate("linear"))
     _, traces = shoot(program, {**keys, **source_keys(1, source[::-1], 25)}, receivers[:, ::-1])
     field, given, taken = program.field(steps), program.folder / "in.npz", program.folder / "out.npz"
     np.savez(given, model=velocity, spacing=spacing, dt=dt, steps=steps, order=order, f0=25.0, source=source,

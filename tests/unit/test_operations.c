@@ -107,36 +107,81 @@ static void ghosts_are_images(void) {
 
 /* --- point sources ---------------------------------------------------------------------------------------------- */
 
-enum { SIGNALS = 7, SHARES_MAX = 5 };
+enum { SIGNALS = 7, PLACES = 40 };
 
 typedef struct source_lists {
-  source_point *points, *points_on_device;
+  point_weights places[PLACES], *places_on_device;
+  source_share own[PLACES]; /* of each place */
+  source_tile *tiles, *tiles_on_device;
   source_share *shares, *shares_on_device;
   int count, *plane_begin;
-  float *signal, *medium; /* pinned; on the device, NULL: scale */
+  float signals[SIGNALS], *signal, *medium; /* on the device; NULL: scale */
   float *medium_on_host;
 } source_lists;
 
-/* About one point in three, also near all faces, each with up to 5 shares. */
+static int below(int n, uint64_t *seed) {
+  return (int)((0.5 + 0.5 * (double)test_random(seed)) * n);
+}
+
+/* The index of a place's point (z, y, x) along each axis; false where it is none of its points. */
+static bool covers(const kernel_args *a, const point_weights *p, int z, int y, int x, int at[3]) {
+  at[0] = z - p->z, at[1] = (y - p->y + a->ny) % a->ny, at[2] = (x - p->x + a->nx) % a->nx;
+  return z >= p->z && at[0] < p->nz && at[1] < p->ny && at[2] < p->nx;
+}
+
+/* Places of 1 to 8 points along each axis, many across the ends of x and y and some of z; on some a value is imposed. */
+static void make_places(const kernel_args *a, source_lists *l, uint64_t *seed) {
+  for (int i = 0; i < PLACES; i++) {
+    point_weights *p = &l->places[i];
+    const bool imposed = i % 5 == 4;
+    const int n[3] = {a->nz, a->ny, a->nx};
+    int count[3], first[3];
+    for (int k = 0; k < 3; k++) {
+      count[k] = imposed ? 1 : 1 + below(n[k] < POINTS_MOST ? n[k] : POINTS_MOST, seed);
+      first[k] = below(n[k], seed);
+    }
+    *p = (point_weights){.z = first[0] - (imposed ? 0 : below(3, seed)), .y = first[1], .x = first[2]};
+    p->nz = (unsigned char)count[0], p->ny = (unsigned char)count[1], p->nx = (unsigned char)count[2];
+    for (int k = 0; k < POINTS_MOST; k++)
+      p->wz[k] = test_random(seed), p->wy[k] = test_random(seed), p->wx[k] = test_random(seed);
+    l->own[i] = (source_share){i, below(SIGNALS - 1, seed)};
+    int unused[3];
+    for (int k = 4; k < i; k += 5) /* no two on one point */
+      if (imposed && covers(a, &l->places[k], p->z, p->y, p->x, unused)) l->own[i].signal = SIGNALS - 1;
+    if (imposed) l->own[i].signal = ~l->own[i].signal;
+  }
+}
+
+/* Those of tile (z, y, x), in their order. */
+static void make_tile(const kernel_args *a, source_lists *l, int z, int y, int x, int *shares) {
+  const int first = *shares;
+  for (int i = 0; i < PLACES; i++) {
+    bool any = false;
+    int unused[3];
+    for (int k = 0; k < TILE_Y * TILE_X && !any; k++)
+      any = y + k / TILE_X < a->ny && x + k % TILE_X < a->nx &&
+            covers(a, &l->places[i], z, y + k / TILE_X, x + k % TILE_X, unused);
+    if (any) l->shares[(*shares)++] = l->own[i];
+  }
+  if (*shares > first) l->tiles[l->count++] = (source_tile){z, y, x, first, *shares - first};
+}
+
 static void make_sources(const field *f, source_lists *l, bool medium, uint64_t seed) {
   const kernel_args *a = &f->args;
-  const size_t most = (size_t)a->nx * (size_t)a->ny * (size_t)a->nz;
+  const size_t most = (size_t)a->nz * (size_t)(a->ny / TILE_Y + 1) * (size_t)(a->nx / TILE_X + 1);
   int shares = 0;
-  *l = (source_lists){.points = calloc(most, sizeof *l->points), .signal = pinned(SIGNALS)};
-  l->shares = calloc(SHARES_MAX * most, sizeof *l->shares);
+  *l = (source_lists){.tiles = calloc(most, sizeof *l->tiles)};
+  l->shares = calloc(PLACES * most, sizeof *l->shares);
   l->plane_begin = calloc((size_t)a->nz + 1, sizeof *l->plane_begin);
+  make_places(a, l, &seed);
   for (int z = 0; z < a->nz; z++, l->plane_begin[z] = l->count)
-    for (int y = 0; y < a->ny; y++)
-      for (int x = 0; x < a->nx; x++) {
-        if (random_below(&seed, 3)) continue;
-        const int count = 1 + random_below(&seed, SHARES_MAX);
-        l->points[l->count++] = (source_point){z, y, x, shares, count};
-        for (int k = 0; k < count; k++)
-          l->shares[shares++] = (source_share){random_below(&seed, SIGNALS), fabsf(test_random(&seed))};
-      }
-  for (int i = 0; i < SIGNALS; i++) l->signal[i] = test_random(&seed);
-  l->points_on_device = on_device(l->points, (size_t)l->count * sizeof *l->points);
+    for (int y = 0; y < a->ny; y += TILE_Y)
+      for (int x = 0; x < a->nx; x += TILE_X) make_tile(a, l, z, y, x, &shares);
+  for (int i = 0; i < SIGNALS; i++) l->signals[i] = i == SIGNALS - 1 ? NAN : test_random(&seed);
+  l->tiles_on_device = on_device(l->tiles, (size_t)l->count * sizeof *l->tiles);
   l->shares_on_device = on_device(l->shares, (size_t)shares * sizeof *l->shares);
+  l->places_on_device = on_device(l->places, sizeof l->places);
+  l->signal = on_device(l->signals, sizeof l->signals);
   if (!medium) return;
   const size_t floats = slab_floats(&f->slab);
   l->medium_on_host = malloc(floats * sizeof(float));
@@ -145,32 +190,47 @@ static void make_sources(const field *f, source_lists *l, bool medium, uint64_t 
 }
 
 static void free_sources(source_lists *l) {
-  free_on_device(l->points_on_device);
+  free_on_device(l->tiles_on_device);
   free_on_device(l->shares_on_device);
+  free_on_device(l->places_on_device);
+  free_on_device(l->signal);
   free_on_device(l->medium);
-  OK(dev->table->free(dev, l->signal, MEMORY_PINNED, &E));
-  free(l->points);
+  free(l->tiles);
   free(l->shares);
   free(l->plane_begin);
   free(l->medium_on_host);
 }
 
 static void enqueue_sources(const field *f, const source_lists *l, int stream, int begin, int end) {
-  inject_args a = {.field = f->args, .shares = l->shares_on_device, .signal = l->signal};
+  inject_args a = {
+      .field = f->args, .shares = l->shares_on_device, .places = l->places_on_device, .signal = l->signal};
   a.field.z_begin = begin, a.field.z_end = end;
-  a.points = l->points_on_device + l->plane_begin[begin];
+  a.tiles = l->tiles_on_device + l->plane_begin[begin];
   a.count = l->plane_begin[end] - l->plane_begin[begin];
   OK(dev->table->apply(dev, stream, &operation_inject, &a, &E));
 }
 
-static void expect_sources(field *f, const source_lists *l) {
-  for (int i = 0; i < l->count; i++) {
-    const source_point p = l->points[i];
-    float *u = point(f, f->expected, p.z, p.y, p.x), s = 0;
-    for (int k = 0; k < p.count; k++)
-      s = fmaf(l->shares[p.first + k].weight, l->signal[l->shares[p.first + k].source], s);
-    *u = fmaf(l->medium ? *point(f, l->medium_on_host, p.z, p.y, p.x) : f->args.scale[0], s, *u);
+/* Source after source, at every point of the grid. */
+static void expect_at(field *f, const source_lists *l, int z, int y, int x) {
+  float s = 0, imposed = NAN, *u = point(f, f->expected, z, y, x);
+  int any = 0, at[3];
+  for (int i = 0; i < PLACES; i++) {
+    const point_weights *p = &l->places[i];
+    const int signal = l->own[i].signal;
+    if (!covers(&f->args, p, z, y, x, at)) continue;
+    if (signal < 0 && !isnan(l->signals[~signal])) imposed = l->signals[~signal];
+    if (signal < 0) continue;
+    s = fmaf((p->wz[at[0]] * p->wy[at[1]]) * p->wx[at[2]], l->signals[signal], s);
+    any++;
   }
+  if (any) *u = fmaf(l->medium ? *point(f, l->medium_on_host, z, y, x) : f->args.scale[0], s, *u);
+  if (!isnan(imposed)) *u = imposed;
+}
+
+static void expect_sources(field *f, const source_lists *l) {
+  for (int z = 0; z < f->args.nz; z++)
+    for (int y = 0; y < f->args.ny; y++)
+      for (int x = 0; x < f->args.nx; x++) expect_at(f, l, z, y, x);
 }
 
 /* Ghosts are images before, so all of them are images after. */
