@@ -180,6 +180,10 @@ config_axis config_axis_of(const config *c, int axis) {
                        .periodic = c->boundary[2 * axis] == BOUNDARY_PERIODIC};
 }
 
+bool config_has_sources(const config *c) {
+  return c->source_count > 0 || c->sources_listed;
+}
+
 double config_coarsest(const config *c) {
   double h = 0;
   for (int axis = 0; axis < 3; axis++) h = fmax(h, config_axis_of(c, axis).spacing);

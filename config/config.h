@@ -21,8 +21,15 @@ enum boundary_kind {
   BOUNDARY_ABSORBING,
   BOUNDARY_NONE /* of an axis of one point, which has no faces */
 };
-enum wavelet_kind { WAVELET_RICKER, WAVELET_GAUSSIAN, WAVELET_FILE };
+enum wavelet_kind {
+  WAVELET_RICKER,
+  WAVELET_GAUSSIAN,
+  WAVELET_FILE,
+  WAVELET_SIGNAL /* a column of [sources] signals; never of a [source.N] */
+};
 enum interpolation_kind { INTERPOLATION_SINC, INTERPOLATION_LINEAR };
+enum sources_mode { SOURCES_ADD, SOURCES_IMPOSE };
+enum sources_strength { STRENGTH_NODE, STRENGTH_VOLUME };
 enum receivers_kind { RECEIVERS_NONE, RECEIVERS_FILE, RECEIVERS_LINE, RECEIVERS_POINTS };
 enum transport_kind {
   TRANSPORT_AUTO,
@@ -92,7 +99,12 @@ typedef struct config {
   int source_count;
   source_config *sources;
   /* [sources] */
-  enum interpolation_kind sources_interpolation;
+  int sources_listed;                       /* 1: the next three say what sources there are besides these */
+  char sources_positions_file[CONFIG_TEXT]; /* FILE:/dataset of shape (n, 3): x y z, m */
+  char sources_signals_file[CONFIG_TEXT];   /* FILE:/dataset: a column for each, or one for all */
+  enum sources_mode sources_mode;
+  enum interpolation_kind sources_interpolation; /* these two are of [source.N], too */
+  enum sources_strength sources_strength;
   /* [receivers] */
   enum receivers_kind receivers;
   char receivers_file[CONFIG_TEXT]; /* RECEIVERS_FILE: FILE:/dataset of shape (n, 3): x y z, m */
@@ -173,6 +185,8 @@ typedef struct config_axis {
   bool periodic;  /* positions count modulo points * spacing */
 } config_axis;
 config_axis config_axis_of(const config *c, int axis);
+/* Has the run any sources? */
+bool config_has_sources(const config *c);
 /* The largest spacing, m. */
 double config_coarsest(const config *c);
 /* Returns the first axis along which a position is outside the grid, with some slack for rounding, and sets `ends` to

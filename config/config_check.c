@@ -216,7 +216,8 @@ static bool check_holds(const char *file, const char *name) {
 
 bool config_reads(const config *c, const char *file) {
   bool found = config_same_file(file, c->file) || check_holds(file, c->initial_file) ||
-               check_holds(file, c->previous_file) || check_holds(file, c->receivers_file);
+               check_holds(file, c->previous_file) || check_holds(file, c->receivers_file) ||
+               check_holds(file, c->sources_positions_file) || check_holds(file, c->sources_signals_file);
   for (int i = 0; i < MEDIUM_COUNT; i++) found = found || check_holds(file, c->media[i].file);
   for (int i = 0; i < c->source_count; i++) found = found || check_holds(file, c->sources[i].wavelet_file);
   return found;

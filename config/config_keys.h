@@ -76,6 +76,7 @@ IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or ga
 /* Of these three keys the first in the table sets c->receivers; config_print asks the conditions again. */
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
 CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
+CONDITION(LISTED, c->sources_listed, "with positions")
 IDLE_CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
 
 static const choice equation_choices[] = {
@@ -108,6 +109,14 @@ static const choice wavelet_choices[] = {
 static const choice interpolation_choices[] = {
   WORD("sinc", INTERPOLATION_SINC, "8 points an axis: within 0.15 % from 4 points per wavelength on"),
   WORD("linear", INTERPOLATION_LINEAR, "2 points an axis: 5 % off at 10 points per wavelength, 1 % at 20"), END};
+static const choice mode_choices[] = {
+  WORD("add", SOURCES_ADD, "as those of [source.N]: signal n enters the step from n to n + 1"),
+  WORD("impose", SOURCES_IMPOSE, "the field at the nearest point is signal n at step n, as long as there is one"), END};
+static const choice strength_choices[] = {
+  WORD("node", STRENGTH_NODE, "u_tt = velocity^2 (lap u + s) at a grid point: the strength is s dx dy dz"),
+  WORD("volume", STRENGTH_VOLUME, "s is the strength of a point source: at a grid point s / (dx dy dz)"), END};
+static const choice sources_choices[] = {A_DATASET(1), END};
+static const choice signals_choices[] = {A_DATASET(0), END};
 static const choice positions_choices[] = {A_DATASET(RECEIVERS_FILE), END};
 static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
 static const choice points_choices[] = {
@@ -263,6 +272,23 @@ const config_key config_keys[] = {
            "So s(t) and amplitude have the unit of u per m^2, and fields and traces that of u, whichever it is. The\n"
            "source is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D a quarter)."},
 
+  {"sources", "positions", VALUE_VARIANT, AT(sources_positions_file), TAG(sources_listed, sources_choices),
+   .only_with = &WAVE,
+   .unit = "m", .doc = "dataset of shape (n, 3), rows x y z: sources besides those of [source.N]"},
+  {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = signals_choices, .only_with = &LISTED,
+   .required = true,
+   .unit = "[u]/m^2", .doc = "their s(t): dataset of at least `steps` rows by n, or by 1 for all; see the note",
+   .note = "Row i of signals is s(i dt), and rows beyond the run are ignored; or, where a dataset `time` lies beside it,\n"
+           "s at these times (s), ascending, as many as rows: s is a spline through them, and 0 outside (imposed: free)."},
+  {"sources", "mode", VALUE_CHOICE, AT(sources_mode), .choices = mode_choices, .fallback = "add", .only_with = &LISTED,
+   .doc = "what the signals of positions do",
+   .note = "Imposed signals are in the unit of u. They replace what the scheme and other sources give; two on one point are\n"
+           "refused; images at faces follow; on a dirichlet face the field stays 0."},
+  {"sources", "strength", VALUE_CHOICE, AT(sources_strength), .choices = strength_choices, .fallback = "node",
+   .only_with = &WAVE_KEY,
+   .doc = "what the size of signals and wavelets means, of [source.N] too",
+   .note = "volume: s(t) has the unit of u times m (2D: [u]; 1D: [u]/m), and traces do not depend on the spacing: 3D\n"
+           "u = s(t - r / velocity) / (4 pi r). 2D divides by dx dz, 1D by dz. It does not concern imposed signals."},
   {"sources", "interpolation", VALUE_CHOICE, AT(sources_interpolation), .choices = interpolation_choices,
    .fallback = "sinc", .only_with = &WAVE_KEY,
    .doc = "how a source between grid points acts on those around it, of [source.N] too",

@@ -13,13 +13,16 @@ typedef struct table_form {
   bool flat;   /* (n,) */
   int columns; /* (n, columns) */
   enum quantity quantity;
-  int measured; /* so many columns of these are of that quantity; a flat table is of none */
+  int measured; /* so many columns of these are of that quantity; a flat table is of none, unless it has as many */
+  bool narrow;   /* (n, 1), too */
+  bool optional; /* where there is no such dataset the table has no rows */
+  int64_t most;  /* rows beyond these are not read; 0: all are */
 } table_form;
 
 typedef struct table {
   double *values;          /* rows x columns, owned: table_free */
-  int64_t rows;            /* >= 1 */
-  int columns;             /* 1: shape (n,) */
+  int64_t rows;            /* >= 1; 0: form.optional */
+  int columns;             /* 1: shape (n,), too */
   char told[PACKING_TEXT]; /* packing.told */
 } table;
 

@@ -13,9 +13,15 @@ static int table_check_shape(const char *name, hid_t dataset, table_form form, t
   char found[SHAPE_TEXT];
   int rank;
   TRY(dataset_shape(name, dataset, shape, &rank, found, e));
-  bool flat = form.flat && rank == 1, wide = rank == 2 && shape[1] == (hsize_t)form.columns;
+  const bool narrow = form.narrow && rank == 2 && shape[1] == 1;
+  const bool flat = (form.flat && rank == 1) || narrow, wide = rank == 2 && shape[1] == (hsize_t)form.columns;
   if ((!flat && !wide) || shape[0] == 0)
-    return FAIL(e, TABLE_SHAPE, name, form.flat ? "(n,) or " : "", form.columns, found);
+    return FAIL(e, TABLE_SHAPE, name,
+                form.narrow ? "(n,), (n, 1) or "
+                : form.flat ? "(n,) or "
+                            : "",
+                form.columns, found);
+  if (form.most && shape[0] > (hsize_t)form.most) shape[0] = (hsize_t)form.most;
   if (shape[0] > VALUES_MOST / (uint64_t)form.columns) return FAIL(e, TABLE_HUGE, name, (uint64_t)shape[0]);
   t->rows = (int64_t)shape[0];
   t->columns = flat ? 1 : form.columns;
@@ -28,6 +34,19 @@ static int table_allocate(table *t, error *e) {
   return t->values ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * row, "a table");
 }
 
+/* The first rows of the dataset. */
+static int table_read_rows(const input *in, const char *name, const table *t, error *e) {
+  const hsize_t zero[2] = {0}, block[2] = {(hsize_t)t->rows, (hsize_t)t->columns};
+  const hid_t disk = H5Dget_space(in->dataset), memory = H5Screate_simple(2, block, NULL);
+  const bool read = disk >= 0 && memory >= 0 &&
+                    H5Sselect_hyperslab(disk, H5S_SELECT_SET, zero, NULL, block, NULL) >= 0 &&
+                    H5Dread(in->dataset, H5T_NATIVE_DOUBLE, memory, disk, H5P_DEFAULT, t->values) >= 0;
+  if (!read) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
+  if (memory >= 0) H5Sclose(memory);
+  if (disk >= 0) H5Sclose(disk);
+  return e->id;
+}
+
 static int table_read_values(const input *in, const char *name, table_form form, table *t, error *e) {
   const int measured = t->columns == form.columns ? form.measured : 0;
   char found[PACKING_FOUND];
@@ -35,8 +54,7 @@ static int table_read_values(const input *in, const char *name, table_form form,
   TRY(input_read_packing(in, name, measured ? form.quantity : QUANTITY_NONE, &n, e));
   memcpy(t->told, n.told, sizeof t->told);
   TRY(table_allocate(t, e));
-  if (H5Dread(in->dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->values) < 0)
-    return FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
+  TRY(table_read_rows(in, name, t, e));
   for (int64_t i = 0; i < t->rows * t->columns; i++) {
     double *v = &t->values[i];
     if (packing_is_fill(&n, *v))
@@ -56,6 +74,7 @@ int table_load(const char *dataset, table_form form, table *t, error *e) {
     table_read_values(&in, dataset, form, t, e);
   input_close(&in);
   if (e->id) table_free(t);
+  if (e->id == ERROR_FIELD_NO_DATASET && form.optional) *e = (error){0};
   return e->id;
 }
 
@@ -69,8 +88,8 @@ int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, er
   TRY(message_broadcast(&first, sizeof first, comm, e));
   first.values = t->values;
   *t = first;
-  if (rank != 0) table_allocate(t, e);
-  if (!error_agree(e, comm))
+  if (rank != 0 && t->rows > 0) table_allocate(t, e);
+  if (!error_agree(e, comm) && t->rows > 0)
     message_broadcast(t->values, (size_t)(t->rows * t->columns) * sizeof *t->values, comm, e);
   if (e->id) table_free(t);
   return e->id;

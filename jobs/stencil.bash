@@ -14,7 +14,7 @@ _stencil() {
     initial.u= initial.previous= initial.center= initial.width= initial.amplitude= initial.seed=
     boundary.all= boundary.x= boundary.y= boundary.z= boundary.x_lo= boundary.x_hi= boundary.y_lo= boundary.y_hi= boundary.z_lo= boundary.z_hi= boundary.value= boundary.width=
     source.1.position= source.1.wavelet= source.1.f0= source.1.t0= source.1.amplitude=
-    sources.interpolation=
+    sources.positions= sources.signals= sources.mode= sources.strength= sources.interpolation=
     receivers.positions= receivers.line= receivers.points= receivers.every= receivers.interpolation=
     output.path= output.every= output.final= output.compress=
     checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
@@ -38,6 +38,8 @@ _stencil() {
     boundary.z_lo) values='fixed dirichlet neumann periodic absorbing' ;;
     boundary.z_hi) values='fixed dirichlet neumann periodic absorbing' ;;
     source.*.wavelet) values='ricker gaussian' ;;
+    sources.mode) values='add impose' ;;
+    sources.strength) values='node volume' ;;
     sources.interpolation) values='sinc linear' ;;
     receivers.interpolation) values='sinc linear' ;;
     output.final) values='on off true false yes no' ;;

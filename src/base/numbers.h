@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 static inline int smaller(int a, int b) {
@@ -26,6 +27,17 @@ static inline uint64_t mix64(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
+}
+
+/* A digest of `count` numbers and their order. */
+static inline uint64_t numbers_digest(const double *values, size_t count) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < count; i++) {
+    uint64_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    sum = mix64(sum ^ bits);
+  }
+  return sum;
 }
 
 #endif

@@ -100,7 +100,7 @@ int engine_honours(const engine *g, const config *shot, error *e) {
   if (c->schedule != SCHEDULE_PERSISTENT) return 0;
   bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
   if (physics_absorbs(c)) why = "absorbing faces need schedule = steps";
-  if (shot->source_count) why = "sources need schedule = steps";
+  if (config_has_sources(shot)) why = "sources need schedule = steps";
   if (g->ranks > 1 && !ipc) why = "more than one rank needs transport = ipc";
   if (strcmp(c->kernel, "auto") != 0) why = "it has a kernel of its own: kernel = auto";
   if (g->dev->table->backend != BACKEND_CUDA) why = "it needs a GPU";

@@ -22,7 +22,8 @@ static void *receivers_alloc(size_t count, size_t size, error *e) {
 static int receivers_read_positions(receivers *r, const config *c, error *e) {
   table t = {0};
   const request positions = {FILES_READ_TABLE, .path = c->receivers_file,
-                             .form = {false, 3, QUANTITY_LENGTH, 3}, .own.table = &t};
+                             .form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3},
+                             .own.table = &t};
   TRY(files_do(r->files, &positions, e));
   r->positions = (double(*)[3])t.values;
   if (t.rows > INT_MAX) return FAIL(e, RECEIVERS_TOO_MANY, c->receivers_file, t.rows, INT_MAX);
@@ -264,30 +265,20 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-/* Positions of the sources, x y z; the caller's to free. */
-static double (*receivers_sources(const config *c, error *e))[3] {
-  double(*positions)[3] = receivers_alloc((size_t)c->source_count, sizeof *positions, e);
-  for (int i = 0; positions && i < c->source_count; i++)
-    memcpy(positions[i], c->sources[i].position, sizeof positions[i]);
-  return positions;
-}
-
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
   receivers_flush(r, e);
-  double(*sources)[3] = receivers_sources(r->config, e);
   const receivers_meta meta = {.run = *run,
                                .samples = r->taken,
                                .every = r->every,
                                .receivers = r->count,
-                               .sources = r->config->source_count,
+                               .sources = r->sources,
                                .replaces = r->replaces,
                                .positions = (const double(*)[3])r->positions,
-                               .source_positions = (const double(*)[3])sources};
+                               .source_positions = r->source_positions};
   const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};
   const request all = {FILES_WRITE_RECEIVERS, .path = path, .receivers = &meta, .own.part = &part};
   if (!error_agree(e, r->files->compute)) files_do(r->files, &all, e);
-  free(sources);
   return e->id;
 }
 

@@ -38,8 +38,10 @@ typedef struct receivers {
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
   float *traces;          /* rows x local, without the rows still in the halves; owned */
-  int replaces;           /* as in receivers_meta; the caller's */
-  int stream;             /* what takes samples and copies them runs on it: the halo's */
+  int sources;            /* these three as in receivers_meta; the caller's */
+  const double (*source_positions)[3];
+  int replaces;
+  int stream; /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 
 /* Which steps are sampled. */
@@ -69,7 +71,7 @@ receivers_size receivers_bytes(const receivers *r);
 /* Bytes of the file that holds the traces of the whole run. */
 static inline size_t receivers_file_bytes(const receivers *r) {
   return (size_t)r->rows * ((size_t)r->count * sizeof(float) + sizeof(double)) +
-         ((size_t)r->count + (size_t)r->config->source_count) * (sizeof *r->positions + sizeof(int64_t));
+         ((size_t)r->count + (size_t)r->sources) * (sizeof *r->positions + sizeof(int64_t));
 }
 
 /* Is this step to be sampled? The same on every rank. */

@@ -55,18 +55,20 @@ static int sources_keep_place(source_spread *w, const point_weights *place, int 
 
 /* Keeps a source wherever the slab holds planes in which it acts. Planes beyond a periodic face are those of the other end of
  * the grid. */
-static int sources_spread_one(source_spread *w, const config *c, const slab *b, int source, error *e) {
+static int sources_spread_one(const sources *s, const config *c, int source, error *e) {
+  const slab *b = s->slab;
   place p[3];
   point_weights at;
   const zrange z = sources_planes(b);
-  place_in_grid(c, c->sources[source].position, p); /* it is: the config has been checked */
+  place_in_grid(c, s->positions[source], p); /* it is: that has been checked */
+  if (source >= c->source_count && c->sources_mode == SOURCES_IMPOSE) place_round(p);
   const int first = p[2].index - b->z0, turns = config_axis_of(c, 2).periodic;
   for (int turn = -turns; turn <= turns; turn++) {
     const int from = first + turn * b->nz_global;
     if (from - POINTS_MOST >= z.end || from + POINTS_MOST < z.begin) continue;
     place_weigh(c, p, c->sources_interpolation, true, &at);
     at.z += turn * b->nz_global - b->z0;
-    if (at.z < z.end && at.z + at.nz > z.begin) TRY(sources_keep_place(w, &at, source, e));
+    if (at.z < z.end && at.z + at.nz > z.begin) TRY(sources_keep_place(s->planned, &at, source, e));
   }
   return 0;
 }
@@ -150,8 +152,27 @@ static int sources_list_tiles(sources *s, source_spread *w, const source_tiling 
   return 0;
 }
 
+/* Fails where values are imposed on one point by two sources. */
+static int sources_check_imposed(const sources *s, const config *c, error *e) {
+  const source_spread *w = s->planned;
+  for (const source_tile *t = w->tiles; t < w->tiles + s->tile_count; t++) {
+    int taken[TILE_Y][TILE_X] = {{0}}; /* by the source before this number */
+    for (const source_share *k = w->shares + t->first; k < w->shares + t->first + t->count; k++) {
+      const point_weights *p = &w->places[k->place];
+      if (k->signal >= 0) continue;
+      int *at = &taken[p->y - t->y][p->x - t->x], source = w->source_of[k->place];
+      if (*at)
+        return FAIL(e, SOURCES_TWICE, c->sources_positions_file, *at - 1 - c->source_count,
+                    source - c->source_count);
+      *at = source + 1;
+    }
+  }
+  return 0;
+}
+
 /* From places to tiles and their shares, which are in the order of the sources. */
-static int sources_make_tiles(sources *s, source_spread *w, error *e) {
+static int sources_make_tiles(sources *s, const config *c, error *e) {
+  source_spread *w = s->planned;
   const slab *b = s->slab;
   source_tiling t = {.z = sources_planes(b),
                      .ny = (b->ny + TILE_Y - 1) / TILE_Y,
@@ -169,7 +190,7 @@ static int sources_make_tiles(sources *s, source_spread *w, error *e) {
   s->share_count = t.begin[all];
   if ((w->shares = sources_alloc((size_t)s->share_count, sizeof *w->shares, e))) {
     sources_visit_tiles(&t, w, w->shares);
-    sources_list_tiles(s, w, &t, e);
+    if (!sources_list_tiles(s, w, &t, e)) sources_check_imposed(s, c, e);
   }
   free(t.begin);
   return e->id;
@@ -213,7 +234,8 @@ static int sources_read_tables(sources *s, const source_config *const sorted[], 
 static int sources_study(sources *s, const source_config *const sorted[], const config *c, error *e) {
   const wavelet_steps steps = {s->dt, s->steps};
   const wavelet_use *use = NULL; /* of the source before */
-  if (!(s->uses = sources_alloc((size_t)c->source_count, sizeof *s->uses, e))) return e->id;
+  if (!(s->uses = sources_alloc((size_t)c->source_count + 1, sizeof *s->uses, e))) return e->id;
+  s->uses[c->source_count] = s->set.use;
   for (int i = 0, files = 0; i < c->source_count; i++) {
     wavelet_use *own = &s->uses[sorted[i] - c->sources];
     const bool file = sorted[i]->wavelet == WAVELET_FILE;
@@ -228,36 +250,81 @@ static int sources_study(sources *s, const source_config *const sorted[], const 
   return 0;
 }
 
-/* Finds equal sources, and numbers their signals in the order in which this rank's points first need them, so that
- * neighbouring threads read neighbouring values. Signals that no point needs get no number. */
-static int sources_number_signals(sources *s, source_spread *w, const config *c,
-                                  const source_config *const sorted[], error *e) {
-  const int count = c->source_count;
-  int *like = sources_alloc((size_t)count, sizeof *like,
-                            e); /* of each source: the first one in `sorted` that is equal */
-  int *table_of = sources_alloc((size_t)count, sizeof *table_of, e),
-      *number = sources_alloc((size_t)count, sizeof *number, e);
-  s->signals = sources_alloc((size_t)count, sizeof *s->signals, e);
-  w->signal_of = sources_alloc((size_t)count, sizeof *w->signal_of, e);
-  for (int i = 0, first = 0, files = 0; i < count && !e->id; i++) {
+/* Of each source: the first one in `sorted` that is equal, and of that its table, or -1. */
+typedef struct source_likeness {
+  int *like, *table_of; /* owned */
+} source_likeness;
+
+static int sources_compare_all(const config *c, const source_config *const sorted[], source_likeness *l,
+                               error *e) {
+  l->like = sources_alloc((size_t)c->source_count, sizeof *l->like, e);
+  l->table_of = sources_alloc((size_t)c->source_count, sizeof *l->table_of, e);
+  for (int i = 0, first = 0, files = 0; i < c->source_count && !e->id; i++) {
+    const bool file = sorted[i]->wavelet == WAVELET_FILE;
     if (i == 0 || sources_by_wavelet(&sorted[i], &sorted[first])) first = i;
-    files += sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1]));
-    like[sorted[i] - c->sources] = first;
-    table_of[first] = sorted[i]->wavelet == WAVELET_FILE ? files - 1 : -1;
-    number[i] = -1;
+    files += file && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1]));
+    l->like[sorted[i] - c->sources] = first;
+    l->table_of[first] = file ? files - 1 : -1;
   }
-  for (int i = 0; i < w->count && !e->id; i++) {
-    const int source = w->source_of[i], first = like[source];
-    if (number[first] < 0) {
-      const table *t = table_of[first] < 0 ? NULL : &s->tables[table_of[first]];
-      s->signals[s->signal_count] = wavelet_of(sorted[first], t);
-      number[first] = s->signal_count++;
+  return e->id;
+}
+
+/* What strength = volume multiplies s by: 1 over the cell of a grid point. */
+static double sources_strength(const config *c) {
+  double factor = 1;
+  for (int axis = 0; axis < 3 && c->sources_strength == STRENGTH_VOLUME; axis++)
+    if (config_axis_of(c, axis).spacing > 0) factor /= config_axis_of(c, axis).spacing;
+  return factor;
+}
+
+/* Numbers signals in the order in which this rank's places first need them, so that neighbouring threads read neighbouring
+ * values, equal sources the same. number: of those in `sorted`, then of the columns of the set; -1: none yet. columns: of
+ * the set's signals, in the order of their numbers. Signals that no place needs get no number. */
+static int sources_number(sources *s, const config *c, const source_config *const sorted[],
+                          const source_likeness *l, int *number, int *columns) {
+  source_spread *w = s->planned;
+  const double strength = sources_strength(c);
+  int kept = 0;
+  for (int i = 0; i < w->count; i++) {
+    const int source = w->source_of[i], listed = source - c->source_count;
+    const int key = listed < 0 ? l->like[source] : c->source_count + (s->set.columns > 1 ? listed : 0);
+    if (number[key] < 0) {
+      if (listed < 0) {
+        const int t = l->table_of[key];
+        s->signals[s->signal_count] = wavelet_of(sorted[key], t < 0 ? NULL : &s->tables[t]);
+        s->signals[s->signal_count].amplitude *= strength;
+      } else {
+        columns[kept++] = key - c->source_count;
+        s->signals[s->signal_count].kind = WAVELET_SIGNAL;
+      }
+      number[key] = s->signal_count++;
     }
-    w->signal_of[source] = number[first];
+    w->signal_of[source] = listed >= 0 && c->sources_mode == SOURCES_IMPOSE ? ~number[key] : number[key];
   }
-  free(like);
-  free(table_of);
+  return kept;
+}
+
+/* Finds what signals this rank needs, and keeps those of the set. */
+static int sources_number_signals(sources *s, const config *c, const source_config *const sorted[],
+                                  error *e) {
+  const int keys = c->source_count + s->set.columns;
+  const double strength = c->sources_mode == SOURCES_IMPOSE ? 1 : sources_strength(c);
+  source_likeness l = {NULL};
+  int *number = sources_alloc((size_t)keys, sizeof *number, e),
+      *columns = sources_alloc((size_t)keys, sizeof *columns, e);
+  s->signals = sources_alloc((size_t)keys, sizeof *s->signals, e);
+  s->planned->signal_of = sources_alloc((size_t)s->count, sizeof *s->planned->signal_of, e);
+  if (!e->id && !sources_compare_all(c, sorted, &l, e)) {
+    memset(number, -1, (size_t)keys * sizeof *number);
+    const int kept = sources_number(s, c, sorted, &l, number, columns);
+    if (s->set.count) source_set_keep(&s->set, c, (wavelet_steps){s->dt, s->steps}, columns, kept, e);
+    for (int i = 0, k = 0; i < s->signal_count; i++)
+      if (s->signals[i].kind == WAVELET_SIGNAL) s->signals[i] = source_set_wavelet(&s->set, c, k++, strength);
+  }
+  free(l.like);
+  free(l.table_of);
   free(number);
+  free(columns);
   return e->id;
 }
 
@@ -290,10 +357,24 @@ static void sources_forget(sources *s) {
   for (int i = 0; i < s->table_count; i++) table_free(&s->tables[i]);
   free(s->tables);
   sources_spread_free(s->planned);
+  source_set_free(&s->set);
+  free(s->positions);
   free(s->uses);
   free(s->signals);
   free(s->plane_begin);
   *s = (sources){.dev = s->dev, .kept = s->kept};
+}
+
+/* Where all sources are. Collective. */
+static int sources_place_all(sources *s, const problem *on, error *e) {
+  const config *c = on->config;
+  s->positions = sources_alloc((size_t)c->source_count, sizeof *s->positions, e);
+  for (int i = 0; s->positions && i < c->source_count; i++)
+    memcpy(s->positions[i], c->sources[i].position, sizeof s->positions[i]);
+  TRY(error_agree(e, on->files->compute));
+  TRY(source_set_place(&s->set, on, &s->positions, c->source_count, e));
+  s->count = c->source_count + s->set.count;
+  return 0;
 }
 
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
@@ -301,15 +382,17 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   const int count = c->source_count;
   sources_forget(s);
   s->dev = on->dev, s->slab = on->slab, s->dt = steps.dt, s->steps = steps.count;
-  if (count == 0) return 0;
+  if (!config_has_sources(c)) return 0;
+  TRY(sources_place_all(s, on, e));
   const source_config **sorted = sources_alloc((size_t)count, sizeof *sorted, e);
-  source_spread *w = s->planned = sources_alloc(1, sizeof *w, e);
+  s->planned = sources_alloc(1, sizeof *s->planned, e);
   for (int i = 0; sorted && i < count; i++) sorted[i] = &c->sources[i];
   if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, sources_by_wavelet);
-  for (int i = 0; i < count && !e->id; i++) sources_spread_one(w, c, s->slab, i, e);
-  if (!error_agree(e, on->files->compute) && !sources_read_tables(s, sorted, count, on->files, e)) {
-    if (!sources_study(s, sorted, c, e) && !sources_number_signals(s, w, c, sorted, e) &&
-        !sources_make_tiles(s, w, e))
+  for (int i = 0; i < s->count && !e->id; i++) sources_spread_one(s, c, i, e);
+  if (!error_agree(e, on->files->compute) && !sources_read_tables(s, sorted, count, on->files, e) &&
+      !source_set_read(&s->set, on, steps, e)) {
+    if (!sources_study(s, sorted, c, e) && !sources_number_signals(s, c, sorted, e) &&
+        !sources_make_tiles(s, c, e))
       sources_drop_tables(s, e);
     error_agree(e, on->files->compute);
   }
@@ -347,7 +430,7 @@ int sources_open(sources *s, error *e) {
   if (!s->kept.brought) TRY(t->make_events(s->dev, &s->kept.brought, 1, false, e));
   s->tiles = s->kept.tiles.memory, s->shares = s->kept.shares.memory, s->places = s->kept.places.memory;
   s->signal = s->kept.signal.memory, s->ring = s->kept.ring.memory;
-  s->computed = -1;
+  s->computed = INT64_MIN;
   TRY(t->sync(s->dev, STREAM_BOUNDARY, e));
   sources_spread_free(s->planned);
   s->planned = NULL;
@@ -375,15 +458,16 @@ void sources_close(sources *s) {
 
 /* --- a step ----------------------------------------------------------------------------------------------------- */
 
+/* Steps count from -1, at which the field of step 0 is imposed. */
 static size_t sources_slot(const sources *s, int64_t step) {
-  return (size_t)(step % SOURCE_RING) * (size_t)s->signal_count;
+  return (size_t)((step + 1) % SOURCE_RING) * (size_t)s->signal_count;
 }
 
 /* Computes the signals of a few steps, this one among them, at the first call for any of them; true then. They replace those
  * of step - SOURCE_RING and the steps around it, which no kernel reads any more: at most 16 steps are unfinished (two passes
  * of at most WAVEFRONT_DEPTH_MAX steps). */
 static bool sources_compute(sources *s, int64_t step) {
-  const int64_t first = step / SOURCE_BLOCK * SOURCE_BLOCK;
+  const int64_t first = (step + 1) / SOURCE_BLOCK * SOURCE_BLOCK - 1;
   if (s->computed == first) return false;
   s->computed = first;
   for (int64_t k = first; k < first + SOURCE_BLOCK; k++)

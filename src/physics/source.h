@@ -4,7 +4,7 @@
 
 #include "kernels/wavefront.h"
 #include "physics.h"
-#include "wavelet.h"
+#include "source_set.h"
 
 /* What sources take of the device. It serves one shot after another. */
 typedef struct sources_memory {
@@ -14,10 +14,13 @@ typedef struct sources_memory {
 
 /* The sources, each on the points around it (place.h). */
 typedef struct sources {
-  device *dev;      /* not owned */
-  const slab *slab; /* not owned */
-  double dt;        /* s */
-  int64_t steps;    /* of the run */
+  device *dev;            /* not owned */
+  const slab *slab;       /* not owned */
+  double dt;              /* s */
+  int64_t steps;          /* of the run */
+  int count;              /* of sources: of [source.N], then of the set */
+  double (*positions)[3]; /* count: x y z, m; owned */
+  source_set set;
   int tile_count, share_count, place_count, signal_count;
   sources_memory kept;  /* owned; these three, `ring` and `signal` are in it: */
   source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
@@ -29,11 +32,11 @@ typedef struct sources {
   wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
   table *tables;    /* of the wavelet files, owned */
   int table_count;
-  wavelet_use *uses;             /* of each source of the config; owned */
+  wavelet_use *uses;             /* of each [source.N], then of the set, if there is one; owned */
   struct source_spread *planned; /* what sources_open puts on the device; owned */
-  float *ring, *signal; /* signals of the latest steps, pinned and device memory (sources_compute) */
-  int64_t computed;     /* the first of the steps computed last; -1: none */
-  unsigned informed;    /* bit i: stream i has these on the device */
+  float *ring, *signal;          /* signals of the latest steps, pinned and device memory (sources_compute) */
+  int64_t computed;              /* the first of the steps computed last; INT64_MIN: none */
+  unsigned informed;             /* bit i: stream i has these on the device */
 } sources;
 
 /* Spreads the sources over the slab, reads wavelets from their files (exit 2 where it cannot) and studies them for the
@@ -53,8 +56,8 @@ bool sources_mirrored(const config *c, const source_config *s);
 /* Bytes that sources_open takes on this rank. */
 void sources_bytes(const sources *s, size_t *on_device, size_t *pinned);
 
-/* Enqueues on `stream` what the sources add to planes [args->z_begin, args->z_end) of args->out at the time step * dt.
- * Steps must ascend, and at most 16 of them may be unfinished. */
+/* Enqueues on `stream` what the sources add to planes [args->z_begin, args->z_end) of args->out at the time step * dt, and
+ * impose on it at the next. At step -1 they add nothing. Steps must ascend, and at most 16 of them may be unfinished. */
 int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e);
 
 /* Fills *pass with what the sources add at `steps` steps from `step` on; the rules of sources_apply hold. Host device

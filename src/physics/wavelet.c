@@ -3,9 +3,10 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/error_mpi.h"
 
-static const table_form FORM = {true, 2, QUANTITY_TIME, 1};
+static const table_form FORM = {.flat = true, .columns = 2, .quantity = QUANTITY_TIME, .measured = 1};
 static const double PI = 3.14159265358979323846;
 static const double SIZE_MOST = 3e38;    /* of times and values: those of a field, which is float32 */
 static const double APART_LEAST = 1e-30; /* s: slopes stay finite */
@@ -14,13 +15,20 @@ enum { DEGREE = 5 /* of splines */, REACH = DEGREE + 2 /* rows to each side that
 
 /* --- tables ----------------------------------------------------------------------------------------------------- */
 
-static int wavelet_check(const char *dataset, const table *t, error *e) {
+static int wavelet_check_size(const char *dataset, const table *t, error *e) {
   const double *v = t->values;
   for (int64_t i = 0; i < t->rows * t->columns; i++)
     if (!(fabs(v[i]) <= SIZE_MOST)) return FAIL(e, WAVELET_SIZE, dataset, i / t->columns, SIZE_MOST, v[i]);
-  for (int64_t i = 1; t->columns == 2 && i < t->rows; i++)
-    if (v[2 * i] - v[2 * i - 2] < APART_LEAST)
-      return FAIL(e, WAVELET_TIMES, dataset, i, v[2 * i], v[2 * i - 2]);
+  return 0;
+}
+
+/* The first column is of times. */
+static int wavelet_check_times(const char *dataset, const table *t, error *e) {
+  const double *v = t->values;
+  const int apart = t->columns;
+  for (int64_t i = 1; i < t->rows; i++)
+    if (v[apart * i] - v[apart * (i - 1)] < APART_LEAST)
+      return FAIL(e, WAVELET_TIMES, dataset, i, v[apart * i], v[apart * (i - 1)]);
   return 0;
 }
 
@@ -132,8 +140,53 @@ static int wavelet_fit(table *t, error *e) {
 int wavelet_read(const files *files, const source_config *s, table *t, error *e) {
   TRY(files_do(files, &(request){FILES_READ_TABLE, .path = s->wavelet_file, .form = FORM, .own.table = t},
                e));
-  if (!wavelet_check(s->wavelet_file, t, e) && t->columns == 2) wavelet_fit(t, e);
+  if (!wavelet_check_size(s->wavelet_file, t, e) && t->columns == 2 &&
+      !wavelet_check_times(s->wavelet_file, t, e))
+    wavelet_fit(t, e);
   if (error_agree(e, files->compute)) table_free(t);
+  return e->id;
+}
+
+/* --- signals ---------------------------------------------------------------------------------------------------- */
+
+/* Names the dataset `time` beside another one. */
+static void wavelet_name_times(const char *dataset, char name[CONFIG_TEXT + 8]) {
+  snprintf(name, CONFIG_TEXT + 8, "%.*s/time", (int)(strrchr(dataset, '/') - dataset), dataset);
+}
+
+int wavelet_read_signals(const files *files, const char *dataset, int columns, int64_t steps, table *signals,
+                         table *times, error *e) {
+  char name[CONFIG_TEXT + 8];
+  wavelet_name_times(dataset, name);
+  const request time = {
+      FILES_READ_TABLE, .path = name, .own.table = times,
+      .form = {.flat = true, .columns = 1, .quantity = QUANTITY_TIME, .measured = 1, .optional = true}};
+  *times = *signals = (table){0};
+  TRY(files_do(files, &time, e));
+  const request all = {
+      FILES_READ_TABLE, .path = dataset, .own.table = signals,
+      .form = {.flat = true, .columns = columns, .narrow = true, .most = times->rows ? 0 : steps + 1}};
+  files_do(files, &all, e);
+  const int64_t rows = signals->rows, wanted = times->rows ? times->rows : steps;
+  if (!e->id && times->rows && rows != wanted) FAIL(e, SIGNALS_TIMES, dataset, wanted, name, rows);
+  if (!e->id && rows < wanted) FAIL(e, SIGNALS_FEW, dataset, wanted, rows, name);
+  if (!e->id && !wavelet_check_size(dataset, signals, e) && !wavelet_check_size(name, times, e))
+    wavelet_check_times(name, times, e);
+  if (e->id) table_free(signals), table_free(times);
+  return e->id; /* from the same numbers on every rank */
+}
+
+int wavelet_take_column(const table *signals, const table *times, int column, table *one, error *e) {
+  const int columns = times->rows ? 2 : 1;
+  *one = (table){.rows = signals->rows, .columns = columns};
+  one->values = calloc((size_t)one->rows, (size_t)columns * sizeof *one->values);
+  if (!one->values)
+    return FAIL(e, OUT_OF_MEMORY, (size_t)one->rows * (size_t)columns * sizeof(double), "a wavelet");
+  for (int64_t i = 0; i < one->rows; i++) {
+    if (times->rows) one->values[2 * i] = times->values[i];
+    one->values[columns * (i + 1) - 1] = signals->values[i * signals->columns + column];
+  }
+  if (times->rows && wavelet_fit(one, e)) table_free(one);
   return e->id;
 }
 
@@ -170,6 +223,25 @@ static double wavelet_interpolate(const table *t, double time, double slack) {
   return fmin(fmax(sum, least - (most - least) / 2), most + (most - least) / 2);
 }
 
+int wavelet_sample_column(const table *signals, const table *times, int column, double outside,
+                          const signal_rows *to, error *e) {
+  table one;
+  TRY(wavelet_take_column(signals, times, column, &one, e));
+  const bool spline = one.columns == WAVELET_SPLINE;
+  const double slack = spline ? wavelet_slack(&one, to->dt) : 0;
+  for (int64_t i = 0; i < to->rows; i++) {
+    const double time = (double)i * to->dt;
+    const bool inside =
+        spline ? time >= one.values[0] - slack && time <= one.values[WAVELET_SPLINE * (one.rows - 1)] + slack
+               : i < one.rows;
+    to->values[i * to->stride] = !inside  ? outside
+                                 : spline ? wavelet_interpolate(&one, time, slack)
+                                          : one.values[i];
+  }
+  table_free(&one);
+  return 0;
+}
+
 wavelet wavelet_of(const source_config *s, const table *t) {
   return (wavelet){.kind = s->wavelet, .f0 = s->f0, .t0 = s->t0, .amplitude = s->amplitude, .table = t};
 }
@@ -179,12 +251,15 @@ static double wavelet_shape(const wavelet *w, double dt, int64_t step) {
   const double time = (double)step * dt, phase = PI * w->f0 * (time - w->t0), a = phase * phase;
   if (w->kind == WAVELET_RICKER) return isfinite(a) ? (1 - 2 * a) * exp(-a) : 0;
   if (w->kind == WAVELET_GAUSSIAN) return exp(-a);
+  if (w->kind == WAVELET_SIGNAL) return step < w->rows ? w->values[step * w->stride] : 0;
   if (w->table->columns == WAVELET_SPLINE)
     return wavelet_interpolate(w->table, time, wavelet_slack(w->table, dt));
   return step < w->table->rows ? w->table->values[step] : 0;
 }
 
 float wavelet_value(const wavelet *w, double dt, int64_t step) {
+  if (w->imposed) return step + 1 < w->rows ? (float)w->values[(step + 1) * w->stride] : NAN;
+  if (step < 0) return 0;
   return (float)(w->amplitude * wavelet_shape(w, dt, step));
 }
 

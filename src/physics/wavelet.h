@@ -10,6 +10,10 @@ typedef struct wavelet {
   double f0, t0; /* Hz, s */
   double amplitude;
   const table *table; /* WAVELET_FILE: the contents of its file; not owned */
+  /* WAVELET_SIGNAL: its value at step i is values[i stride], for `rows` steps; not owned. */
+  const double *values;
+  int64_t rows, stride;
+  bool imposed; /* likewise: the field's value at the end of a step; NaN: the field is free */
 } wavelet;
 
 /* A file has shape (n,): sample i is s(i dt), and s is 0 after the last one; or (n, 2): ascending times in s and
@@ -22,13 +26,32 @@ enum { WAVELET_STEPS = 1, WAVELET_SPLINE = 3 };
  * fails: then there is nothing to free. Collective over files->compute, same error everywhere. */
 int wavelet_read(const files *files, const source_config *s, table *t, error *e);
 
+/* Reads [sources] signals of shape (n, columns) or (n, 1), and the times beside them, of which there may be none (rows 0).
+ * Without times there are rows for all `steps`, and at most one more is read. As wavelet_read, for two tables. */
+int wavelet_read_signals(const files *files, const char *dataset, int columns, int64_t steps, table *signals,
+                         table *times, error *e);
+
+/* A column of them as a table of a wavelet: a value for each step, or a spline. table_free it. */
+int wavelet_take_column(const table *signals, const table *times, int column, table *one, error *e);
+
+/* Where samples of a column go: that at step i to values[i stride], for `rows` steps. */
+typedef struct signal_rows {
+  double *values;
+  int64_t rows, stride;
+  double dt; /* s */
+} signal_rows;
+
+/* Samples a column; `outside` the times or rows. */
+int wavelet_sample_column(const table *signals, const table *times, int column, double outside,
+                          const signal_rows *to, error *e);
+
 /* The wavelet of `s`; `t`: its table, which must outlive the wavelet; NULL without a file. */
 wavelet wavelet_of(const source_config *s, const table *t);
 
-/* s(step dt), rounded once. With a = (pi f0 (t - t0))^2:
+/* s(step dt), rounded once; of an imposed one at the next step, and before step 0 all others are 0. With a = (pi f0 (t - t0))^2:
  *   ricker     amplitude (1 - 2a) exp(-a)
  *   gaussian   amplitude exp(-a)
- *   a file     amplitude times its values */
+ *   a file, a signal   amplitude times its values */
 float wavelet_value(const wavelet *w, double dt, int64_t step);
 
 /* The steps of a run. */

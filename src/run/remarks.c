@@ -29,13 +29,34 @@ static bool remarks_held(const config *c, const double position[3]) {
   return false;
 }
 
-static bool remarks_sounds(const config *c, const source_config *s) {
-  return s->amplitude != 0 && !remarks_held(c, s->position);
+/* Does source i emit anything? */
+static bool remarks_sounds(const shot *s, int i) {
+  const config *c = s->config;
+  return (i >= c->source_count || c->sources[i].amplitude != 0) && !remarks_held(c, s->sources.positions[i]);
+}
+
+/* How many wavelets there are: of each [source.N], then one for all of [sources], of the greatest signal. */
+static int remarks_wavelets(const shot *s) {
+  return s->config->source_count + (s->sources.set.count > 0);
+}
+
+/* Where a wavelet is given, for messages. */
+enum { REMARKS_NAME = CONFIG_TEXT + 64 };
+static const char *remarks_name(const shot *s, int wavelet, char name[REMARKS_NAME]) {
+  const config *c = s->config;
+  if (wavelet < c->source_count)
+    snprintf(name, REMARKS_NAME, "[source.%d] wavelet = %s", c->sources[wavelet].number,
+             c->sources[wavelet].wavelet_file);
+  else
+    snprintf(name, REMARKS_NAME, "[sources] signals = %s", c->sources_signals_file);
+  return name;
 }
 
 /* s: about when a source begins, one period before its peak. A wavelet of a file may begin at once. */
 static double remarks_begin(const shot *s, int source) {
-  const source_config *from = &s->config->sources[source];
+  const config *c = s->config;
+  const source_config *from = &c->sources[source];
+  if (source >= c->source_count) return s->engine->physics.dt * (double)s->sources.set.use.begin;
   return from->wavelet == WAVELET_FILE ? s->engine->physics.dt * (double)s->sources.uses[source].begin
                                        : fmax(0, from->t0 - 1 / from->f0);
 }
@@ -65,10 +86,9 @@ static double remarks_way(const config *c, const double from[3], const double to
 static double remarks_arrival(const shot *s, const double place[3]) {
   const config *c = s->config;
   double first = INFINITY;
-  for (int i = 0; i < c->source_count; i++) {
-    const source_config *from = &c->sources[i];
-    if (!remarks_sounds(c, from)) continue;
-    const double way = remarks_way(c, from->position, place);
+  for (int i = 0; i < s->sources.count; i++) {
+    if (!remarks_sounds(s, i)) continue;
+    const double way = remarks_way(c, s->sources.positions[i], place);
     first = fmin(first, remarks_begin(s, i) + way / s->engine->physics.medium[0].max);
   }
   return first;
@@ -80,6 +100,7 @@ static void remarks_receivers(const shot *s, bool rest) {
   const double end = s->engine->physics.dt * (double)s->engine->physics.steps;
   double arrival = INFINITY;
   int held = 0;
+  rest = rest && (double)r->count * s->sources.count < 1e9; /* ways; more take seconds */
   for (int i = 0; i < r->count; i++) {
     held += remarks_held(c, r->positions[i]);
     if (rest && arrival > end) arrival = fmin(arrival, remarks_arrival(s, r->positions[i]));
@@ -108,13 +129,13 @@ static void remarks_layers(const shot *s) {
   const config *c = s->config;
   const receivers *r = &s->receivers;
   int sources = 0, receivers = 0;
-  for (int i = 0; i < c->source_count; i++) sources += remarks_damped(c, c->sources[i].position);
+  for (int i = 0; i < s->sources.count; i++) sources += remarks_damped(c, s->sources.positions[i]);
   for (int i = 0; i < r->count; i++) receivers += remarks_damped(c, r->positions[i]);
   if (sources || receivers)
     log_line(s->log,
              "warning: %d of %d sources and %d of %d receivers lie in absorbing layers, which damp their "
              "waves: move them at least %d points away from these faces",
-             sources, c->source_count, receivers, r->count, c->boundary_width);
+             sources, s->sources.count, receivers, r->count, c->boundary_width);
 }
 
 /* --- wavelets --------------------------------------------------------------------------------------------------- */
@@ -131,58 +152,54 @@ static void remarks_uncovered(const shot *s) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
   int first = -1, count = 0;
-  for (int i = 0; i < c->source_count; i++) {
+  for (int i = 0; i < remarks_wavelets(s); i++) {
     const wavelet_use *u = &s->sources.uses[i];
-    if (!remarks_sounds(c, &c->sources[i]) || !u->columns || u->begin >= u->end) continue;
+    const bool imposed = i == c->source_count && c->sources_mode == SOURCES_IMPOSE;
+    if (!remarks_sounds(s, i) || !u->columns || u->begin >= u->end || imposed) continue;
     if (u->begin == 0 && u->end == p->steps) continue;
     if (count++ == 0) first = i;
   }
   if (first < 0) return;
   const wavelet_use *u = &s->sources.uses[first];
-  char before[64] = "", after[96] = "", more[48];
+  char before[64] = "", after[96] = "", more[48], name[REMARKS_NAME];
   if (u->begin > 0)
     snprintf(before, sizeof before, " before step %" PRId64 " (%.4g s)", u->begin, p->dt * (double)u->begin);
   if (u->end < p->steps)
     snprintf(after, sizeof after, "%s from step %" PRId64 " (%.4g s) on%s", u->begin > 0 ? " and" : "",
              u->end, p->dt * (double)u->end, u->stop > REMARKS_JUMP ? ", after a jump" : "");
-  log_line(s->log,
-           "warning: [source.%d] wavelet = %s has values for %" PRId64 " of %" PRId64 " steps: it is 0%s%s%s",
-           c->sources[first].number, c->sources[first].wavelet_file, u->end - u->begin, p->steps, before,
-           after, remarks_more(count, more));
+  log_line(s->log, "warning: %s has values for %" PRId64 " of %" PRId64 " steps: it is 0%s%s%s",
+           remarks_name(s, first, name), u->end - u->begin, p->steps, before, after,
+           remarks_more(count, more));
 }
 
 /* Logs of the first source whose pulse is as long as dt makes it. */
 static void remarks_stretched(const shot *s) {
-  const config *c = s->config;
-  char more[48];
+  char more[48], name[REMARKS_NAME];
   int first = -1, count = 0;
-  for (int i = 0; i < c->source_count; i++)
-    if (remarks_sounds(c, &c->sources[i]) && s->sources.uses[i].columns == WAVELET_STEPS && count++ == 0)
-      first = i;
-  if (first < 0 || c->dt > 0) return;
-  log_line(
-      s->log,
-      "warning: [source.%d] wavelet = %s has a value for every step, and dt = auto depends on the model: "
-      "it stretches the pulse (dt = %.4g s here)%s; set [time] dt, or give rows of time and value",
-      c->sources[first].number, c->sources[first].wavelet_file, s->engine->physics.dt,
-      remarks_more(count, more));
+  for (int i = 0; i < remarks_wavelets(s); i++)
+    if (remarks_sounds(s, i) && s->sources.uses[i].columns == WAVELET_STEPS && count++ == 0) first = i;
+  if (first < 0 || s->config->dt > 0) return;
+  log_line(s->log,
+           "warning: %s has a value for every step, and dt = auto depends on the model: "
+           "it stretches the pulse (dt = %.4g s here)%s; set [time] dt, or give rows of time and value",
+           remarks_name(s, first, name), s->engine->physics.dt, remarks_more(count, more));
 }
 
 /* Logs of the first source that begins with a jump. */
 static void remarks_abrupt(const shot *s) {
   const config *c = s->config;
-  char more[48], cure[64] = "let its table begin near 0";
+  char more[48], cure[64] = "let its table begin near 0", name[64] = "[sources] signals start";
   int first = -1, count = 0;
-  for (int i = 0; i < c->source_count; i++)
-    if (remarks_sounds(c, &c->sources[i]) && s->sources.uses[i].start > REMARKS_JUMP && count++ == 0)
-      first = i;
+  for (int i = 0; i < remarks_wavelets(s); i++)
+    if (remarks_sounds(s, i) && s->sources.uses[i].start > REMARKS_JUMP && count++ == 0) first = i;
   if (first < 0) return;
+  if (first < c->source_count) snprintf(name, sizeof name, "[source.%d] starts", c->sources[first].number);
   if (!s->sources.uses[first].columns)
     snprintf(cure, sizeof cure, "take t0 = %.4g", 1.5 / c->sources[first].f0);
   log_line(s->log,
-           "warning: [source.%d] starts at %.3g %% of its peak: the jump holds frequencies that no grid "
+           "warning: %s at %.3g %% of its peak: the jump holds frequencies that no grid "
            "resolves%s; %s",
-           c->sources[first].number, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
+           name, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
 }
 
 /* --- resolution ------------------------------------------------------------------------------------------------- */
@@ -197,8 +214,8 @@ static bool remarks_resolved(double points) {
 bool announce_find_waves(const shot *s, announce_waves *w) {
   const config *c = s->config;
   *w = (announce_waves){.spacing = config_coarsest(c)};
-  for (int i = 0; i < c->source_count; i++) {
-    if (!remarks_sounds(c, &c->sources[i])) continue;
+  for (int i = 0; i < remarks_wavelets(s); i++) {
+    if (!remarks_sounds(s, i)) continue;
     w->dominant = fmax(w->dominant, s->sources.uses[i].dominant);
     w->highest = fmax(w->highest, s->sources.uses[i].highest);
   }
@@ -253,7 +270,7 @@ static void remarks_waves(const shot *s) {
              p->medium[0].min, p->medium[0].max, SLOW, FAST);
   remarks_narrow(s);
   remarks_layers(s);
-  if (s->config->source_count == 0) return;
+  if (s->sources.count == 0) return;
   remarks_uncovered(s);
   remarks_stretched(s);
   remarks_abrupt(s);
@@ -277,8 +294,8 @@ void announce_remarks(const shot *s) {
              "warning: nothing is saved: [output] final = off, and no every, receivers or checkpoints");
   if (s->from) return; /* the checkpoint says what the field is */
   remarks_gaussian(s);
-  for (int i = 0; i < c->source_count; i++) sounding += remarks_sounds(c, &c->sources[i]);
-  if (c->source_count && !sounding)
+  for (int i = 0; i < s->sources.count; i++) sounding += remarks_sounds(s, i);
+  if (s->sources.count && !sounding)
     log_line(s->log,
              "warning: every source has amplitude 0 or lies on a dirichlet face, where the field is 0");
   if (rest && !sounding)

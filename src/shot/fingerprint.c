@@ -89,8 +89,7 @@ static void fingerprint_add_interpolation(fingerprint *f, const char *key, enum 
   if (how == INTERPOLATION_SINC && between) fingerprint_add_key(f, e, key, "sinc");
 }
 
-static void fingerprint_add_sources(fingerprint *f, const config *c, const sources *all, error *e) {
-  bool between = false;
+static void fingerprint_add_named(fingerprint *f, const config *c, const sources *all, error *e) {
   for (int i = 0; i < c->source_count; i++) {
     const source_config *s = &c->sources[i];
     char key[48];
@@ -102,26 +101,30 @@ static void fingerprint_add_sources(fingerprint *f, const config *c, const sourc
     snprintf(key, sizeof key, "[source.%d] on a neumann face", s->number);
     if (sources_mirrored(c, s))
       fingerprint_add_key(f, e, key, "weights are divided by 1/2"); /* as they once were not */
-    between |= place_is_between(c, s->position);
   }
-  fingerprint_add_interpolation(f, "[sources] interpolation", c->sources_interpolation, between, e);
 }
 
-/* A digest of `count` numbers and their order. */
-static uint64_t fingerprint_digest(const double *values, int count) {
-  uint64_t sum = 0;
-  for (int i = 0; i < count; i++) {
-    uint64_t bits;
-    memcpy(&bits, &values[i], sizeof bits);
-    sum = mix64(sum ^ bits);
-  }
-  return sum;
+/* `steps`: those that the checkpoint has. */
+static void fingerprint_add_sources(fingerprint *f, const config *c, const sources *all, int64_t steps,
+                                    error *e) {
+  const source_set *set = &all->set;
+  const bool imposed = c->sources_mode == SOURCES_IMPOSE;
+  bool between = false;
+  fingerprint_add_named(f, c, all, e);
+  for (int i = 0; i < all->count && !between; i++) between = place_is_between(c, all->positions[i]);
+  fingerprint_add_interpolation(f, "[sources] interpolation", c->sources_interpolation, between, e);
+  if (all->count && c->sources_strength != STRENGTH_NODE)
+    fingerprint_add_key(f, e, "[sources] strength", "volume");
+  if (set->count == 0) return;
+  fingerprint_add_key(f, e, "[sources] positions", "%d, %016" PRIx64, set->count, set->positions_digest);
+  fingerprint_add_key(f, e, "[sources] signals", "%s, %d, to this step %016" PRIx64,
+                      imposed ? "imposed" : "added", set->columns, source_set_digest(set, steps + imposed));
 }
 
 static void fingerprint_add_receivers(fingerprint *f, const config *c, const receivers *r, error *e) {
   bool between = false;
   fingerprint_add_key(f, e, "[receivers]", "%d, every %" PRId64 ", positions %016" PRIx64, r->count, r->every,
-                      fingerprint_digest(&r->positions[0][0], 3 * r->count));
+                      numbers_digest(&r->positions[0][0], 3 * (size_t)r->count));
   for (int i = 0; i < r->count && !between; i++) between = place_is_between(c, r->positions[i]);
   fingerprint_add_interpolation(f, "[receivers] interpolation", c->receivers_interpolation, between, e);
 }
@@ -138,6 +141,7 @@ void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   fingerprint_add_key(f, e, "[equation] type", "%s", equation_name(c->equation));
   fingerprint_add_physics(f, s, e);
   fingerprint_add_boundaries(f, c, e);
-  fingerprint_add_sources(f, c, &s->sources, e);
+  const int64_t from = s->from ? s->from->step : 0, done = s->stepper.step;
+  fingerprint_add_sources(f, c, &s->sources, from > done ? from : done, e);
   if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(f, c, r, e);
 }

@@ -51,6 +51,17 @@ static int load_field(shot *s, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
+/* Imposes what sources impose at step 0. Collective, agreed. */
+static int load_imposed(shot *s, error *e) {
+  kernel_args args = s->stepper.args;
+  args.out = stepper_field(&s->stepper, 0);
+  args.z_begin = 0, args.z_end = s->engine->slab.nz;
+  if (s->config->sources_mode != SOURCES_IMPOSE || !s->stepper.sources) return 0;
+  if (!sources_apply(s->stepper.sources, STREAM_BOUNDARY, &args, -1, e))
+    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
+  return error_agree(e, s->engine->comm);
+}
+
 /* Fills all ghosts of memory[0] that are not fixed. Collective, agreed. */
 static int load_ghosts(shot *s, error *e) {
   load_images(s, e);
@@ -139,6 +150,7 @@ int shot_load(shot *s, error *e) {
   TRY(error_agree(e, g->comm));
   if (!s->from) {
     TRY(load_field(s, e));
+    TRY(load_imposed(s, e));
     TRY(load_ghosts(s, e));
   }
   MPI_TRY(e, MPI_Barrier(g->comm));

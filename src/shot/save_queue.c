@@ -1,6 +1,7 @@
 #include "shot.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/error_mpi.h"
 
 int save_queue_plan(shot *s, error *e) {
@@ -19,6 +20,16 @@ int save_queue_plan(shot *s, error *e) {
   if (!q->config_text) return FAIL(e, OUT_OF_MEMORY, room, "the text of the config");
   config_print(s->config, q->config_text, room);
   return 0;
+}
+
+int save_queue_describe(shot *s, error *e) {
+  char text[512];
+  const size_t used = strlen(s->saves.config_text),
+               more = (size_t)source_set_describe(&s->sources.set, text, sizeof text);
+  char *grown = realloc(s->saves.config_text, used + more + 1);
+  if (grown) s->saves.config_text = strcpy(grown + used, text) - used;
+  if (!grown) FAIL(e, OUT_OF_MEMORY, used + more + 1, "the text of the config");
+  return error_agree(e, s->engine->comm);
 }
 
 int save_queue_open(shot *s, error *e) {

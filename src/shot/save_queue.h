@@ -54,6 +54,8 @@ typedef struct save_queue {
 
 /* Empties it for the next shot, and prints that one's configuration. Not collective. */
 int save_queue_plan(shot *s, error *e);
+/* Adds to that what datasets of sources hold, in comments. Collective, agreed. */
+int save_queue_describe(shot *s, error *e);
 /* Takes what one shot after another uses. Collective, agreed. */
 int save_queue_open(shot *s, error *e);
 /* Starts the writer where MPI can be used by two threads. Collective, agreed. */

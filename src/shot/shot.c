@@ -17,13 +17,16 @@ static int shot_place(shot *s, error *e) {
   const int64_t last = p->steps, from = s->from ? s->from->step : -1;
   const receivers_span span = {s->engine->most, from + 1, from > last ? from : last};
   TRY(sources_plan(&s->sources, &on, (wavelet_steps){p->dt, last}, e));
-  s->stepper.sources = s->config->source_count ? &s->sources : NULL;
+  s->stepper.sources = config_has_sources(s->config) ? &s->sources : NULL;
   s->observers.count = 0;
   if (s->config->receivers != RECEIVERS_NONE)
     s->observers.list[s->observers.count++] = receivers_observer(&s->receivers);
   save_field_observe(s);
   s->stepper.observers = &s->observers;
-  return receivers_plan(&s->receivers, &on, span, e);
+  TRY(receivers_plan(&s->receivers, &on, span, e));
+  s->receivers.sources = s->sources.count;
+  s->receivers.source_positions = (const double(*)[3])s->sources.positions;
+  return s->sources.set.count ? save_queue_describe(s, e) : 0;
 }
 
 int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {

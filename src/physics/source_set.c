@@ -1,0 +1,136 @@
+#include "source_set.h"
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "base/numbers.h"
+#include "place.h"
+
+/* --- points ----------------------------------------------------------------------------------------------------- */
+
+static int source_set_append(source_set *s, const config *c, const table *t, double (**positions)[3],
+                             int before, error *e) {
+  const size_t row = sizeof **positions, all = (size_t)before + (size_t)t->rows;
+  double(*grown)[3] = realloc(*positions, all * row);
+  if (!grown) return FAIL(e, OUT_OF_MEMORY, all * row, "the sources");
+  *positions = grown;
+  memcpy(grown + before, t->values, (size_t)t->rows * row);
+  s->count = (int)t->rows; /* fewer than a table may have */
+  s->positions_digest = numbers_digest(t->values, 3 * (size_t)t->rows);
+  for (int i = before; i < before + s->count; i++) {
+    const double *p = grown[i];
+    place places[3];
+    if (!place_in_grid(c, p, places))
+      return FAIL(e, RECEIVERS_OUTSIDE, c->sources_positions_file, (int64_t)(i - before), p[0], p[1], p[2]);
+  }
+  return 0;
+}
+
+int source_set_place(source_set *s, const problem *on, double (**positions)[3], int before, error *e) {
+  const config *c = on->config;
+  table t = {0};
+  const request points = {FILES_READ_TABLE, .path = c->sources_positions_file,
+                          .form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3},
+                          .own.table = &t};
+  if (!c->sources_listed) return 0;
+  TRY(files_do(on->files, &points, e));
+  source_set_append(s, c, &t, positions, before, e);
+  table_free(&t);
+  return error_agree(e, on->files->compute);
+}
+
+/* --- signals ---------------------------------------------------------------------------------------------------- */
+
+/* The column of the greatest size: the strongest source stands for all of them. */
+static int source_set_strongest(const table *t) {
+  int64_t strongest = 0;
+  for (int64_t i = 1; i < t->rows * t->columns; i++)
+    if (fabs(t->values[i]) > fabs(t->values[strongest])) strongest = i;
+  return (int)(strongest % t->columns);
+}
+
+static int source_set_study(source_set *s, wavelet_steps steps, error *e) {
+  table one;
+  TRY(wavelet_take_column(&s->signals, &s->times, source_set_strongest(&s->signals), &one, e));
+  const wavelet w = {.kind = WAVELET_FILE, .amplitude = 1, .table = &one};
+  wavelet_study(&w, steps, &s->use, e);
+  table_free(&one);
+  return e->id;
+}
+
+static int source_set_digest_rows(source_set *s, error *e) {
+  const table *t = &s->signals;
+  const size_t rows = (size_t)t->rows, columns = (size_t)t->columns;
+  if (s->timed) {
+    s->timed_digest =
+        mix64(numbers_digest(t->values, rows * columns) ^ numbers_digest(s->times.values, rows));
+    return 0;
+  }
+  s->row_digests = malloc(rows * sizeof *s->row_digests);
+  if (!s->row_digests) return FAIL(e, OUT_OF_MEMORY, rows * sizeof *s->row_digests, "the sources");
+  for (size_t i = 0; i < rows; i++) s->row_digests[i] = numbers_digest(t->values + i * columns, columns);
+  return 0;
+}
+
+int source_set_read(source_set *s, const problem *on, wavelet_steps steps, error *e) {
+  const char *dataset = on->config->sources_signals_file;
+  if (s->count == 0) return 0;
+  TRY(wavelet_read_signals(on->files, dataset, s->count, steps.count, &s->signals, &s->times, e));
+  s->columns = s->signals.columns;
+  s->timed = s->times.rows > 0;
+  s->rows = s->timed ? steps.count + 1 : s->signals.rows;
+  if (!source_set_digest_rows(s, e)) source_set_study(s, steps, e);
+  if (!e->id && s->use.begin >= s->use.end && steps.count > 0)
+    FAIL(e, WAVELET_UNUSED, dataset, steps.dt * (double)(steps.count - 1));
+  return error_agree(e, on->files->compute);
+}
+
+int source_set_keep(source_set *s, const config *c, wavelet_steps steps, const int *columns, int count,
+                    error *e) {
+  const size_t bytes = (size_t)s->rows * (size_t)count * sizeof *s->values;
+  const double outside = c->sources_mode == SOURCES_IMPOSE ? NAN : 0;
+  s->kept = count;
+  if (!(s->values = malloc(bytes + 1))) return FAIL(e, OUT_OF_MEMORY, bytes, "the sources");
+  for (int i = 0; i < count; i++) {
+    const signal_rows to = {s->values + i, s->rows, count, steps.dt};
+    TRY(wavelet_sample_column(&s->signals, &s->times, columns[i], outside, &to, e));
+  }
+  table_free(&s->signals);
+  table_free(&s->times);
+  return 0;
+}
+
+wavelet source_set_wavelet(const source_set *s, const config *c, int i, double amplitude) {
+  return (wavelet){.kind = WAVELET_SIGNAL,
+                   .amplitude = amplitude,
+                   .values = s->values + i,
+                   .rows = s->rows,
+                   .stride = s->kept,
+                   .imposed = c->sources_mode == SOURCES_IMPOSE};
+}
+
+void source_set_free(source_set *s) {
+  table_free(&s->signals);
+  table_free(&s->times);
+  free(s->values);
+  free(s->row_digests);
+  *s = (source_set){0};
+}
+
+/* --- what is said of it ----------------------------------------------------------------------------------------- */
+
+uint64_t source_set_digest(const source_set *s, int64_t rows) {
+  uint64_t sum = s->timed_digest;
+  for (int64_t i = 0; !s->timed && i < rows && i < s->rows; i++) sum = mix64(sum ^ s->row_digests[i]);
+  return sum;
+}
+
+int source_set_describe(const source_set *s, char *text, size_t size) {
+  return snprintf(text, size,
+                  "; [sources] positions: shape (%d, 3), digest %016" PRIx64
+                  "; signals: %d column%s%s, digest of the run's rows %016" PRIx64 "\n",
+                  s->count, s->positions_digest, s->columns, s->columns > 1 ? "s" : "",
+                  s->timed ? " with times" : "", source_set_digest(s, s->rows));
+}
