@@ -16,7 +16,7 @@ if h5py is not None:
     import study_absorbing
     import study_oracle
     import study_waves
-    from analytic import slope
+    from analytic import misfit, slope
     from study_convergence import FAMILIES, in_space, in_time
 
 POINTS = {2: (8, 16), 4: (8, 16), 6: (8, 16), 8: (8, 12)}  # per wavelength; order 8: clear of rounding
@@ -76,6 +76,86 @@ def source(program):
     for ranks in (0, 3):
         _, exact = study_waves.homogeneous(program, 10, 0.25, *between, np_=ranks)
         below(f"sinc, off the grid, {max(ranks, 1)} ranks: misfit to the point itself", exact, 0.01)
+
+
+@case
+def bowl(program):
+    """400 elements between points, 5 points per wavelength: their focus."""
+    for how, least, most in (("sinc", 0.99, 1.01), ("linear", 0.5, 0.93)):
+        found = study_waves.bowl(program, how)
+        print(f"{how}: {100 * (found - 1):+.2f} % of the focus")
+        check(least <= found <= most, f"{how}: {found} of the focus, not {least} to {most}")
+
+
+def same_traces(program, keys, positions, np_=0):
+    program.succeed("-q", program.config({**keys, "receivers.positions": positions}), np=np_)
+    with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+        return file["u"][...], file["source_position"][...]
+
+
+@case
+def signals(program):
+    """Sources from datasets: those of as many sections; the same bits on any number of ranks; with times; after a restart;
+    imposed ones are what the field is."""
+    shape, steps, count, dt = (28, 20, 24), 60, 40, 0.0015
+    random, t = np.random.default_rng(1), np.arange(60) * 0.0015
+    places, wave = random.random((count, 3)) * [230, 199, 270], lambda t: np.stack(
+        [np.exp(-((t - .03) * 60 * (1 + i / count))**2) * np.sin(200 * t + i) for i in range(count)], 1)
+    keys = study_waves.wave_keys(shape, time__steps=steps, time__dt=dt, boundary__all="dirichlet", boundary__y="periodic")
+    both = {**keys, **study_waves.listed(program, places, wave(t), name="all")}
+    with h5py.File(program.folder / "all.h5", "a") as file:
+        file["r"], file["on"], file["g/time"], file["g/s"] = random.random((17, 3)) * [230, 190, 270], np.round(
+            places, -1), np.linspace(0, .09, 200), wave(np.linspace(0, .09, 200))
+        file["long"], file["one"], file["few"] = np.vstack([wave(t), np.ones((5, count))]), wave(t)[:, :1], wave(t)[1:]
+    expected, listed_at = same_traces(program, both, "all.h5:/r")
+    check((listed_at == places).all() and np.abs(expected).max() > 1, "/source_position, or no waves")
+    for ranks in (2, 3, 4):
+        check((same_traces(program, both, "all.h5:/r", ranks)[0] == expected).all(), f"other bits on {ranks} ranks")
+    named = dict(keys)
+    for i, place in enumerate(places):
+        write_field(program.folder / f"w{i}.h5", wave(t)[:, i], "w")
+        named.update({f"source.{i + 1}.position": " ".join(map(repr, map(float, place))), f"source.{i + 1}.wavelet": f"w{i}.h5:/w"})
+    half = study_waves.listed(program, places[7:], wave(t)[:, 7:], name="half")
+    for what, other in (("as many sections", named), ("more rows", {**both, "sources.signals": "all.h5:/long"}),
+                        ("some of both", {**{k: x for k, x in named.items() if not k.startswith("source.") or
+                                             int(k.split(".")[1]) <= 7}, **half})):
+        check((same_traces(program, other, "all.h5:/r")[0] == expected).all(), f"{what}: other bits")
+    found, _ = same_traces(program, {**both, "sources.signals": "all.h5:/g/s"}, "all.h5:/r")
+    below("signals with times", misfit(found, expected), 1e-5)
+    first = {**both, "sources.signals": "all.h5:/one"}
+    last = {**keys, **study_waves.listed(program, places, np.repeat(wave(t)[:, :1], count, 1), name="same")}
+    check((same_traces(program, first, "all.h5:/r")[0] == same_traces(program, last, "all.h5:/r")[0]).all(), "one for all")
+    found, _ = same_traces(program, {**both, "sources.strength": "volume"}, "all.h5:/r")
+    below("strength = volume, times dx dy dz", misfit(1000 * found.astype(float), expected), 1e-6)
+    restarted(program, both, expected)
+    imposed(program, {**both, "sources.mode": "impose"}, places, wave(t))
+    program.fail(2, ["few: expected at least 60 rows"], "-q", program.config({**both, "sources.signals": "all.h5:/few"}))
+
+
+def restarted(program, keys, expected):
+    """From step 30, where only the rows of signals to come may differ; with linear, or other rows, it is refused."""
+    keys = {**keys, "receivers.positions": "all.h5:/r", "checkpoint.every_steps": 30, "checkpoint.keep": 9}
+    program.succeed("-q", program.config({**keys, "time.steps": 30}))
+    point = next(program.folder.glob("out/*.00000030.h5"))
+    program.succeed("-q", "--restart", point, program.config(keys), np=3)
+    with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+        check((file["u"][...] == expected).all(), "other bits after a restart")
+    for name, change in (("[sources] interpolation", {"sources.interpolation": "linear"}),
+                         ("[receivers] interpolation", {"receivers.interpolation": "linear"}),
+                         ("[sources] signals", {"sources.signals": "all.h5:/one"})):
+        program.fail(2, [f"another run: {name}"], "-q", "--restart", point, program.config({**keys, **change}))
+
+
+def imposed(program, keys, places, wave):
+    """At step n the field is row n, at the nearest points, also where y wraps; none is 0 on the held faces."""
+    found, _ = same_traces(program, keys, "all.h5:/on")
+    free = ((np.round(places[:, ::2], -1) > 0) & (np.round(places[:, ::2], -1) < [230, 270])).all(1)
+    check((found[:60, free] == wave.astype(np.float32)[:, free]).all() and free.sum() > 20, "imposed values")
+    check((found[:, ~free] == 0).all() and (found[60, free] != 0).any(), "held faces, and what is free after the rows")
+    for ranks in (2, 4):
+        check((same_traces(program, keys, "all.h5:/on", ranks)[0] == found).all(), f"imposed: other bits on {ranks} ranks")
+    twice = study_waves.listed(program, np.vstack([places, places[3] + 0.1]), wave[:, :1], "impose", "twice")
+    program.fail(2, ["rows 3 and 40"], "-q", program.config({**keys, **twice}))
 
 
 @case

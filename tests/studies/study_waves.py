@@ -103,6 +103,36 @@ def mirror(program, boundary, points=10, cfl=0.25, depth=7):
     return misfit(traces, exact), misfit(traces, both)
 
 
+# --- sources from datasets ----------------------------------------------------------------------------------------
+
+def listed(program, positions, signals, mode="add", name="s"):
+    """Keys of sources at these positions (x y z, m) with signals (steps, n) or (steps, 1)."""
+    with h5py.File(program.folder / f"{name}.h5", "w") as file:
+        file["p"], file["s"] = positions, signals
+    return {"sources.positions": f"{name}.h5:/p", "sources.signals": f"{name}.h5:/s", "sources.mode": mode}
+
+
+def bowl(program, how, spacing=1.0, points=5, radius=18.0, elements=400):
+    """A bowl of point elements of one signal, a tone burst: the largest value at its focus over that of the sum of
+    s(t - r / v) / (4 pi r), in a medium without end."""
+    n, v, k = 64, VELOCITY, np.arange(elements) + 0.5
+    focus = spacing * np.array([n / 2 + 0.37, n / 2 - 0.21, n / 2 + 8.45])
+    angle, turn = np.arccos(1 - k / elements * (1 - np.cos(0.9))), k * np.pi * (3 - 5**0.5)
+    places = focus - radius * spacing * np.stack(
+        [np.sin(angle) * np.cos(turn), np.sin(angle) * np.sin(turn), np.cos(angle)], 1)
+    f0, dt = v / (points * spacing), stable_dt(spacing, cfl=0.25)
+    late = 3.6 / f0
+    steps = int((radius * spacing / v + 2 * late) / dt)
+    t = np.arange(steps) * dt - late
+    keys = wave_keys((n,) * 3, spacing, time__dt=repr(float(dt)), time__steps=steps, boundary__all="absorbing",
+                     boundary__width=10, sources__strength="volume", **interpolate(how))
+    keys.update(listed(program, places, (np.sin(2 * np.pi * f0 * t) * np.exp(-(f0 * t)**2 / 2.88))[:, None]))
+    _, traces = shoot(program, keys, [focus])
+    top = np.arange(-1, 1, 1e-4) / f0
+    sent = np.abs(np.sin(2 * np.pi * f0 * top) * np.exp(-(f0 * top)**2 / 2.88)).max()
+    return np.abs(traces).max() / (elements * sent / (4 * np.pi * radius * spacing))
+
+
 # --- what is conserved --------------------------------------------------------------------------------------------
 
 def rough_model(shape, seed=3):
