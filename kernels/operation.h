@@ -109,7 +109,7 @@ typedef struct sample_args {
 } sample_args;
 extern const operation operation_sample;
 
-#ifdef __CUDACC__
+#ifdef __CUDA_ARCH__
 #define POINTS_UNROLL _Pragma("unroll")
 #else
 #define POINTS_UNROLL
