@@ -101,7 +101,8 @@ def source(program):
     rows = []
     for points, cfl in ((10, 0.9), (10, 0.5), (10, 0.25), (15, 0.25), (25, 0.9), (25, 0.25)):
         _, on = study_waves.homogeneous(program, points, cfl)
-        near, off = study_waves.homogeneous(program, points, cfl, (0.5, 0.25, 0.7), (0.3, 0.2, 0.6))
+        near, off = study_waves.homogeneous(program, points, cfl, (0.5, 0.25, 0.7), (0.3, 0.2, 0.6),
+                                              how="linear")
         rows.append(say("source", [points, f"{points / 2.5:g}", cfl, f"{100 * on:.2f} %", f"{100 * near:.2f} %",
                                    f"{100 * off:.1f} %"]))
     return table(["points per wavelength at f0", "at 2.5 f0", "cfl", "on the grid", "off the grid, to the spread source",

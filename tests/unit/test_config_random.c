@@ -142,7 +142,8 @@ static bool grow(growth *g, const config_key *k) {
         (!other->only_with || random_below(2))) /* f0: not with a file */
       push(g, source, other);
   push(g, source, k);
-  if (strcmp(k->section, "sources") == 0 && strcmp(k->name, "positions") == 0) push(g, 0, k + 1); /* signals */
+  if (strcmp(k->section, "sources") == 0 && strcmp(k->name, "positions") == 0)
+    push(g, 0, k + 1); /* signals */
   return keep(g, before);
 }
 
