@@ -59,6 +59,7 @@ EQUATION_KEY(WEIGHTS_GIVEN, equation_has(c->equation, GIVEN_WEIGHTS))
 EQUATION_KEY(LAPLACIAN, !equation_has(c->equation, GIVEN_WEIGHTS))
 EQUATION_KEY(TWO_LEVELS, EQUATIONS[c->equation].levels == 2)
 CONDITION(SOURCES, equation_has(c->equation, HAS_SOURCES), NULL)
+EQUATION_KEY(SOURCES_KEY, equation_has(c->equation, HAS_SOURCES))
 CONDITION(LAYERS, equation_has(c->equation, HAS_LAYERS), NULL)
 #define MEDIUM(constant, ...) EQUATION_KEY(HAS_##constant, equation_medium_index(c->equation, MEDIUM_##constant) >= 0)
 #include "kernels/equations.def"
@@ -273,7 +274,7 @@ const config_key config_keys[] = {
            "source is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D a quarter)."},
 
   {"sources", "positions", VALUE_VARIANT, AT(sources_positions_file), TAG(sources_listed, sources_choices),
-   .only_with = &WAVE,
+   .only_with = &SOURCES,
    .unit = "m", .doc = "dataset of shape (n, 3), rows x y z: sources besides those of [source.N]"},
   {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = signals_choices, .only_with = &LISTED,
    .required = true,
@@ -285,12 +286,12 @@ const config_key config_keys[] = {
    .note = "Imposed signals are in the unit of u. They replace what the scheme and other sources give; two on one point are\n"
            "refused; images at faces follow; on a dirichlet face the field stays 0."},
   {"sources", "strength", VALUE_CHOICE, AT(sources_strength), .choices = strength_choices, .fallback = "node",
-   .only_with = &WAVE_KEY,
+   .only_with = &SOURCES_KEY,
    .doc = "what the size of signals and wavelets means, of [source.N] too",
    .note = "volume: s(t) has the unit of u times m (2D: [u]; 1D: [u]/m), and traces do not depend on the spacing: 3D\n"
            "u = s(t - r / velocity) / (4 pi r). 2D divides by dx dz, 1D by dz. It does not concern imposed signals."},
   {"sources", "interpolation", VALUE_CHOICE, AT(sources_interpolation), .choices = interpolation_choices,
-   .fallback = "sinc", .only_with = &WAVE_KEY,
+   .fallback = "sinc", .only_with = &SOURCES_KEY,
    .doc = "how a source between grid points acts on those around it, of [source.N] too",
    .note = "sinc: a sinc with a Kaiser window, b = 6.2, weights of sum 1. On a point the point alone counts. Beyond dirichlet\n"
            "and neumann faces its points are images of those inside, with the field's sign; periodic axes go on at their\n"
