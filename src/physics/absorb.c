@@ -176,16 +176,15 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
 }
 
 int absorb_clear(absorb *a, error *e) {
-  enum { BLOCK = 1 << 20 }; /* bytes */
   const device_table *t = a->dev->table;
-  TRY(device_reserve(a->dev, &a->zeros, BLOCK, MEMORY_PINNED, e));
-  memset(a->zeros.memory, 0, BLOCK);
+  TRY(device_reserve(a->dev, &a->zeros, ABSORB_PINNED, MEMORY_PINNED, e));
+  memset(a->zeros.memory, 0, ABSORB_PINNED);
   for (int i = 0; i < ABSORB_AXES; i++) {
     const absorb_axis *axis = &a->args.axis[i];
     char *to = (char *)(axis->psi_in < axis->psi_out ? axis->psi_in : axis->psi_out);
     for (size_t left = (size_t)((const char *)axis->coefficients - to), bytes; left;
          to += bytes, left -= bytes) {
-      bytes = left < BLOCK ? left : BLOCK;
+      bytes = left < ABSORB_PINNED ? left : ABSORB_PINNED;
       TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, a->zeros.memory, bytes, COPY_TO_DEVICE}, e));
     }
   }

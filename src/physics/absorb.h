@@ -19,6 +19,7 @@ typedef struct absorb {
   device_buffer zeros; /* what absorb_clear copies */
 } absorb;
 
+enum { ABSORB_PINNED = 1 << 20 /* bytes that layers take besides */ };
 /* Bytes of device memory that absorb_open takes on this slab; 0 without absorbing faces. */
 size_t absorb_bytes(const config *c, const slab *s);
 

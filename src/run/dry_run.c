@@ -35,7 +35,8 @@ static void dry_run_needs(const shot *s, run_needs *n) {
   const bool checkpoints = c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0;
   n->copies =
       WRITER_ROOM * sizeof(float) * (double)(checkpoints ? fields_saved(&f, z) : snapshot_field_floats(z));
-  n->pinned = (double)transfer_staging_bytes(z) + (double)pinned + (double)traces.pinned;
+  n->pinned = (absorb_bytes(c, z) ? ABSORB_PINNED : 0) + (double)transfer_staging_bytes(z) + (double)pinned +
+              (double)traces.pinned;
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
 }
