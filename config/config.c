@@ -80,7 +80,7 @@ static int config_fill_key(config *c, source_config *s, const config_key *key, c
                            error *e) {
   const config_entry *entry = &given->entries[key - config_keys];
   char place[PLACE_TEXT], section[SECTION_TEXT], says[SAYS_TEXT];
-  config_place(place, c->file, entry->line ? entry->line : given->line);
+  config_place_of(place, c, entry->line ? entry->line : given->line);
   config_section(section, key, given->number);
   bool applies = !key->only_with || key->only_with->holds(c, s);
   if (entry->text && !applies && !key->only_with->idle)
@@ -109,7 +109,7 @@ static int config_fill_sources(config *c, const config_entries *all, error *e) {
   if (count == 0) return 0;
   if (!SOURCES.holds(c, NULL)) {
     char place[PLACE_TEXT], says[SAYS_TEXT];
-    config_place(place, c->file, all->blocks[1]->line);
+    config_place_of(place, c, all->blocks[1]->line);
     return FAIL(e, CONFIG_ONLY_SOURCE, place, all->blocks[1]->number, config_says(&SOURCES, says));
   }
   c->sources = calloc((size_t)count, sizeof *c->sources);
@@ -122,25 +122,93 @@ static int config_fill_sources(config *c, const config_entries *all, error *e) {
   return 0;
 }
 
-static int config_fill(config *c, config_entries *all, int count, const char *const overrides[], error *e) {
-  TRY(config_entries_open(all, e));
-  TRY(config_read_file(all, c->file, e));
-  TRY(config_read_overrides(all, count, overrides, e));
+struct config_given {
+  char file[CONFIG_TEXT];
+  config_entries all;
+};
+
+int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e) {
+  config_given *g = *opened = calloc(1, sizeof *g);
+  if (!g) return FAIL(e, OUT_OF_MEMORY, sizeof *g, "the configuration");
+  if (strlen(path) >= sizeof g->file) return FAIL(e, CONFIG_PATH, (int)sizeof g->file - 1, path);
+  strcpy(g->file, path);
+  TRY(config_entries_open(&g->all, e));
+  TRY(config_read_file(&g->all, path, e));
+  return config_read_overrides(&g->all, count, overrides, e);
+}
+
+void config_close(config_given *given) {
+  if (given) config_entries_close(&given->all);
+  free(given);
+}
+
+const char *config_shots(const config_given *given) {
+  return config_entry_of(given->all.blocks[0], "survey", "shots")->text;
+}
+
+/* Where the shot writes. */
+static int config_fill_name(config *c, const config_entries *all, const shot_line *s, error *e) {
+  char place[PLACE_TEXT], name[sizeof c->output_name],
+      number[16], *const paths[] = {c->output_path, c->checkpoint_path};
+  const bool beside = !config_entry_of(all->blocks[0], "checkpoint", "path")->text;
+  snprintf(number, sizeof number, "%04d", s->number);
+  snprintf(name, sizeof name, "%s", c->output_name[0] ? c->output_name : number);
+  memcpy(c->output_name, name, sizeof name);
+  for (int i = 0; i < 2 - beside; i++) {
+    const size_t length = strlen(paths[i]);
+    if (snprintf(paths[i] + length, CONFIG_TEXT - length, "/%s", name) < CONFIG_TEXT - (int)length) continue;
+    config_place(place, c->survey_file, s->line);
+    return FAIL(e, CONFIG_TOO_LONG, place, i ? "checkpoint" : "output", "path", CONFIG_TEXT - 1);
+  }
+  if (beside) config_default_checkpoint(c, NULL);
+  return 0;
+}
+
+static int config_fill(config *c, config_entries *all, const config_given *given, const shot_line *s,
+                       error *e) {
+  TRY(config_entries_copy(all, &given->all, e));
+  if (s) TRY(config_read_shot(all, config_shots(given), s, e));
   config_drop_cleared(all);
   TRY(config_fill_block(c, NULL, all->blocks[0], e));
   TRY(config_fill_sources(c, all, e));
+  if (s) TRY(config_fill_name(c, all, s, e));
   return config_check(c, all, e);
 }
 
-int config_load(config *c, const char *path, int count, const char *const overrides[], error *e) {
+/* Begins the message with the shot's place where it is about what the shot does not say. */
+static void config_tell_shot(const config_given *given, const shot_line *s, error *e) {
+  char place[PLACE_TEXT];
+  if (!s || (e->id != ERROR_CONFIG_MISSING && e->id != ERROR_USAGE_OVERRIDE)) return;
+  config_place(place, config_shots(given), s->line);
+  const error bare = *e;
+  *e = (error){0};
+  error_set(e, ERROR_HERE, bare.id, "%s: %.*s", place, ERROR_TEXT - PLACE_TEXT, bare.text);
+}
+
+int config_make(config *c, const config_given *given, const shot_line *s, error *e) {
   memset(c, 0, sizeof *c); /* padding too: it is sent and compared as bytes */
-  if (strlen(path) >= sizeof c->file) return FAIL(e, CONFIG_PATH, (int)sizeof c->file - 1, path);
-  strcpy(c->file, path);
+  strcpy(c->file, given->file);
   config_entries all = {0};
-  int failed = config_fill(c, &all, count, overrides, e);
+  const int failed = config_fill(c, &all, given, s, e);
   config_entries_close(&all);
-  if (failed) config_free(c);
+  if (!failed) return 0;
+  config_tell_shot(given, s, e);
+  config_free(c);
   return failed;
+}
+
+int config_load(config *c, const char *path, int count, const char *const overrides[], error *e) {
+  config_given *given;
+  memset(c, 0, sizeof *c);
+  if (!config_open(&given, path, count, overrides, e)) config_make(c, given, NULL, e);
+  config_close(given);
+  return e->id;
+}
+
+void config_single(config *c) {
+  c->survey_file[0] = c->report_file[0] = c->output_name[0] = '\0';
+  c->survey_ranks = c->survey_at_once = 0;
+  c->survey_on_stop = ON_STOP_DROP;
 }
 
 void config_free(config *c) {
@@ -165,6 +233,31 @@ const char *boundary_name(enum boundary_kind b) {
 
 const char *io_name(enum io_kind io) {
   return config_choice(io_choices, (int)io)->name;
+}
+
+void config_plain(config *c) {
+  const config none = {.nx = 0};
+  config_single(c);
+  c->max_seconds = 0;
+  c->output_path[0] = c->checkpoint_path[0] = c->backend[0] = c->kernel[0] = '\0';
+  c->checkpoint_every_steps = 0, c->checkpoint_every_seconds = 0, c->checkpoint_keep = 1;
+  c->transport = none.transport, c->overlap = true, c->schedule = none.schedule, c->io = none.io;
+  c->watchdog_seconds = 0, c->threads = 0;
+  c->progress = none.progress, c->check_every = 0;
+}
+
+/* Those of c, or of *s if that is not NULL. */
+static void config_datasets_of(const config *c, const source_config *s, void (*take)(void *, const char *),
+                               void *context) {
+  for (const config_key *k = config_keys; k < config_keys + config_key_count; k++) {
+    const char *text = (s ? (const char *)s : (const char *)c) + k->offset;
+    if (k->kind == VALUE_VARIANT && k->of_source == (s != NULL) && *text) take(context, text);
+  }
+}
+
+void config_each_dataset(const config *c, void (*take)(void *, const char *), void *context) {
+  config_datasets_of(c, NULL, take, context);
+  for (int i = 0; i < c->source_count; i++) config_datasets_of(c, &c->sources[i], take, context);
 }
 
 double config_points(const config *c) {

@@ -39,6 +39,7 @@ enum transport_kind {
 };
 enum io_kind { IO_AUTO, IO_COLLECTIVE, IO_GATHER, IO_SERVER };
 enum schedule_kind { SCHEDULE_STEPS, SCHEDULE_PERSISTENT };
+enum on_stop_kind { ON_STOP_DROP, ON_STOP_FINISH, ON_STOP_CHECKPOINT };
 enum progress_kind { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 
 /* [source.N] */
@@ -81,6 +82,11 @@ typedef struct config {
   double jacobi_x[4], jacobi_y[4], jacobi_z[4]; /* weights of offsets 1..4 */
   /* [medium] */
   config_medium media[MEDIUM_COUNT];
+  /* [survey] */
+  char survey_file[CONFIG_TEXT]; /* a line a shot; empty: a single run */
+  int survey_ranks;              /* of a shot; 0: auto, as is */
+  int survey_at_once;
+  enum on_stop_kind survey_on_stop;
   /* [initial] */
   enum initial_kind initial;
   double initial_number;
@@ -113,10 +119,11 @@ typedef struct config {
   int64_t receivers_every;          /* steps */
   enum interpolation_kind receivers_interpolation;
   /* [output] */
-  char output_path[CONFIG_TEXT];
-  int64_t output_every; /* steps; 0: only the final field, */
-  bool output_final;    /* which is saved in any case, or as any other */
-  int compress;         /* gzip level 0..9 */
+  char output_path[CONFIG_TEXT]; /* of a shot: that of the survey, a slash and its name */
+  char output_name[256];         /* of a shot; empty: its number */
+  int64_t output_every;          /* steps; 0: only the final field, */
+  bool output_final;             /* which is saved in any case, or as any other */
+  int compress;                  /* gzip level 0..9 */
   /* [checkpoint] */
   char checkpoint_path[CONFIG_TEXT];
   int64_t checkpoint_every_steps;  /* 0: never */
@@ -145,6 +152,23 @@ typedef struct config {
  * All errors are exit 1, also a file that is missing or cannot be read. After an error `c` owns nothing and its values
  * are undefined. */
 int config_load(config *c, const char *path, int count, const char *const overrides[], error *e);
+
+/* What a file and the command line give, read once, for a configuration each of many shots. */
+typedef struct config_given config_given;
+struct shot_line;
+int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e);
+void config_close(config_given *given);
+/* Its [survey] shots; NULL: there are none. */
+const char *config_shots(const config_given *given);
+/* What config_load does; with `s` (shots.h) for this shot, whose overrides come last: its messages begin with FILE:LINE of
+ * the shot. It writes under PATH/NAME, the checkpoints' path likewise. */
+int config_make(config *c, const config_given *given, const struct shot_line *s, error *e);
+/* From that of a shot to that of a single run which does the same: without [survey] and the report. */
+void config_single(config *c);
+/* Gives all that changes no bit of what a run saves one value: what remains is what its outputs depend on, together with
+ * the values of its datasets. */
+void config_plain(config *c);
+
 /* Frees the lists. Also after a failed load, or of a zero-initialised config. */
 void config_free(config *c);
 
@@ -152,6 +176,8 @@ void config_free(config *c);
 const char *config_dataset_cut(const char *name);
 /* Are both there, and one file? */
 bool config_same_file(const char *a, const char *b);
+/* Calls `take` for every dataset, FILE:/path, that a run of it reads. */
+void config_each_dataset(const config *c, void (*take)(void *context, const char *dataset), void *context);
 /* Is `file` the configuration's own, or does it hold a dataset that the run reads? */
 bool config_reads(const config *c, const char *file);
 /* Fails (USAGE_OVERRIDE) unless `text` has the form section.key=value. config_load checks the section and the key.

@@ -17,7 +17,7 @@ static const char check_axis_names[3] = {'x', 'y', 'z'};
 
 /* Sets k->place to where a key was given, or to the file. */
 static void check_look_at(checker *k, const config_block *given, const char *section, const char *name) {
-  config_place(k->place, k->c->file, config_entry_of(given, section, name)->line);
+  config_place_of(k->place, k->c, config_entry_of(given, section, name)->line);
 }
 
 static int check_size(checker *k) {
@@ -171,8 +171,19 @@ static int check_output_path(checker *k) {
   return FAIL(k->e, CONFIG_VALUE, k->place, "output", "path", "a file name in UTF-8", k->c->output_path);
 }
 
+static int check_survey(checker *k) {
+  const config *c = k->c;
+  if (strchr(c->output_name, '/')) {
+    check_look_at(k, k->all->blocks[0], "output", "name");
+    return FAIL(k->e, CONFIG_VALUE, k->place, "output", "name", "a name without /", c->output_name);
+  }
+  if (c->survey_at_once <= 1 || c->survey_ranks <= 1) return 0;
+  check_look_at(k, k->all->blocks[0], "survey", "at_once");
+  return FAIL(k->e, CONFIG_ONLY_WITH, k->place, "survey", "at_once", "with ranks_per_shot = 1 or auto");
+}
+
 static int check_checkpoint_path(checker *k) {
-  if (k->c->checkpoint_path[0]) return 0;
+  if (k->c->checkpoint_path[0] || k->c->survey_file[0]) return 0; /* a shot's own has been made */
   check_look_at(k, k->all->blocks[0], "output", "path");
   return FAIL(k->e, CONFIG_TOO_LONG, k->place, "output", "path", CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
 }
@@ -214,13 +225,20 @@ static bool check_holds(const char *file, const char *name) {
   return config_same_file(file, holder);
 }
 
+typedef struct held {
+  const char *file;
+  bool found;
+} held;
+
+static void check_dataset(void *context, const char *dataset) {
+  held *h = context;
+  h->found = h->found || check_holds(h->file, dataset);
+}
+
 bool config_reads(const config *c, const char *file) {
-  bool found = config_same_file(file, c->file) || check_holds(file, c->initial_file) ||
-               check_holds(file, c->previous_file) || check_holds(file, c->receivers_file) ||
-               check_holds(file, c->sources_positions_file) || check_holds(file, c->sources_signals_file);
-  for (int i = 0; i < MEDIUM_COUNT; i++) found = found || check_holds(file, c->media[i].file);
-  for (int i = 0; i < c->source_count; i++) found = found || check_holds(file, c->sources[i].wavelet_file);
-  return found;
+  held h = {file, config_same_file(file, c->file) || config_same_file(file, c->survey_file)};
+  config_each_dataset(c, check_dataset, &h);
+  return h.found;
 }
 
 /* The report must not replace a file that the run needs. */
@@ -228,7 +246,11 @@ static int check_report(checker *k) {
   const config *c = k->c;
   const char *file = c->report_file;
   if (!file[0]) return 0;
-  const bool taken = config_reads(c, file) || check_is_one_of(file, c->output_path, ".xdmf") ||
+  char table[CONFIG_TEXT + 8];
+  snprintf(table, sizeof table, "%.*ssurvey", (int)(check_base(c->output_path) - c->output_path),
+           c->output_path);
+  const bool taken = config_reads(c, file) || (c->survey_file[0] && check_is_one_of(file, table, ".csv")) ||
+                     check_is_one_of(file, c->output_path, ".xdmf") ||
                      check_is_one_of(file, c->output_path, ".hdf.series") ||
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||
@@ -251,6 +273,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   }
   for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
   TRY(check_receivers(&k));
+  TRY(check_survey(&k));
   TRY(check_output_path(&k));
   TRY(check_checkpoint_path(&k));
   return check_report(&k);

@@ -17,6 +17,21 @@ void config_entries_close(config_entries *all) {
   *all = (config_entries){0};
 }
 
+int config_entries_copy(config_entries *copy, const config_entries *all, error *e) {
+  for (int i = 0; i < all->count; i++) {
+    const config_block *from = all->blocks[i];
+    config_block *to;
+    TRY(config_block_of(copy, from->number, from->line, &to, e));
+    for (int key = 0; key < config_key_count; key++) {
+      to->entries[key] = from->entries[key];
+      const char *text = from->entries[key].text;
+      if (text && !(to->entries[key].text = strdup(text)))
+        return FAIL(e, OUT_OF_MEMORY, strlen(text), "the configuration");
+    }
+  }
+  return 0;
+}
+
 /* Index of the first block whose number is not below this one; sections mostly come in ascending order. */
 static int entries_position_of(const config_entries *all, int number) {
   int low = 0, high = all->count;
@@ -91,6 +106,11 @@ void config_place(char place[PLACE_TEXT], const char *file, int line) {
     snprintf(place, PLACE_TEXT, "%s", file);
   else
     snprintf(place, PLACE_TEXT, "%s:%d", file, line);
+}
+
+void config_place_of(char place[PLACE_TEXT], const config *c, int line) {
+  const bool of_shot = line < ENTRY_OVERRIDE;
+  config_place(place, of_shot ? c->survey_file : c->file, of_shot ? ENTRY_OVERRIDE - line : line);
 }
 
 void config_section(char section[SECTION_TEXT], const config_key *key, int number) {

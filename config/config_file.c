@@ -109,7 +109,7 @@ static int file_store(config_entries *all, const given_key *given, const char *t
   while (file_is_blank(*text)) text++;
   size_t length = strlen(text), longest = config_text_size(key) - 1;
   while (length > 0 && file_is_blank(text[length - 1])) length--;
-  if (given->line != ENTRY_OVERRIDE && entry->text && length)
+  if (given->line > 0 && entry->text && length)
     return FAIL(e, CONFIG_DUPLICATE, given->place, given->section, key->name, entry->line);
   if (length > longest)
     return FAIL(e, CONFIG_TOO_LONG, given->place, given->section, key->name, (int)longest);
@@ -197,16 +197,15 @@ static int file_take_entry(void *context, const char *section, const char *name,
   return !file_store(r->entries, &given, value, r->e);
 }
 
-/* True for a pipe in a folder, which nobody may ever write to. Pipes that a shell makes, as for <(...), are in no
- * folder. */
-static bool file_is_named_pipe(const char *path) {
+/* Pipes that a shell makes, as for <(...), are in no folder. */
+bool config_is_named_pipe(const char *path) {
   struct stat s;
   struct statfs f;
   return stat(path, &s) == 0 && S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC;
 }
 
 int config_read_file(config_entries *all, const char *path, error *e) {
-  if (file_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
+  if (config_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
   file_reader r = {.file = fopen(path, "r"), .path = path, .entries = all, .e = e};
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
   int failed = ini_parse_stream(file_read_line, &r, file_take_entry, &r);
@@ -239,16 +238,35 @@ int config_check_override(const char *text, error *e) {
   return file_split(&o, text, e);
 }
 
+/* May shots differ in it? */
+static bool file_is_of_shot(const config_key *key) {
+  static const char *const sections[] = {"source.1", "sources", "receivers", "initial"};
+  for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+    if (strcmp(key->section, sections[i]) == 0) return true;
+  return strcmp(key->section, "output") == 0 && strcmp(key->name, "name") == 0;
+}
+
+static int file_override(config_entries *all, const char *text, const char *place, int line, error *e) {
+  override o;
+  int found;
+  TRY(file_split(&o, text, e));
+  TRY(file_find_key(place, o.section, o.name, &found, e));
+  if (line < ENTRY_OVERRIDE && !file_is_of_shot(&config_keys[found]))
+    return FAIL(e, SHOTS_KEY, place, o.section, o.name);
+  const given_key given = {place, o.section, line, found};
+  return file_store(all, &given, o.value, e);
+}
+
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e) {
   char place[PLACE_TEXT];
   config_place(place, NULL, ENTRY_OVERRIDE);
-  for (int i = 0; i < count; i++) {
-    override o;
-    int found;
-    TRY(file_split(&o, overrides[i], e));
-    TRY(file_find_key(place, o.section, o.name, &found, e));
-    const given_key given = {place, o.section, ENTRY_OVERRIDE, found};
-    TRY(file_store(all, &given, o.value, e));
-  }
+  for (int i = 0; i < count; i++) TRY(file_override(all, overrides[i], place, ENTRY_OVERRIDE, e));
+  return 0;
+}
+
+int config_read_shot(config_entries *all, const char *file, const shot_line *s, error *e) {
+  char place[PLACE_TEXT];
+  config_place(place, file, s->line);
+  for (int i = 0; i < s->count; i++) TRY(file_override(all, s->words[i], place, ENTRY_OVERRIDE - s->line, e));
   return 0;
 }

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include "config.h"
+#include "shots.h"
 
 enum {
   RECEIVER_POINTS_MAX = 200,    /* of [receivers] points; more come from a file */
@@ -85,7 +86,7 @@ const choice *config_choice(const choice *choices, int value);
 
 /* What the user gave for a key. */
 typedef struct config_entry {
-  int line;   /* in the file; 0: nowhere, ENTRY_OVERRIDE: command line */
+  int line; /* in the file; 0: nowhere, ENTRY_OVERRIDE: command line, ENTRY_OVERRIDE - n: line n of the shot_lines */
   char *text; /* owned; NULL: not given, or cleared there by an empty value */
 } config_entry;
 enum { ENTRY_OVERRIDE = -1 };
@@ -106,6 +107,9 @@ typedef struct config_entries {
 int config_entries_open(config_entries *all, error *e);
 void config_entries_close(config_entries *all);
 
+/* Makes `copy`, which is empty, hold the same. */
+int config_entries_copy(config_entries *copy, const config_entries *all, error *e);
+
 /* Finds the block of that number, or makes it with the line where it is first seen. */
 int config_block_of(config_entries *all, int number, int line, config_block **block, error *e);
 
@@ -121,14 +125,20 @@ const config_entry *config_entry_of(const config_block *given, const char *secti
 /* Begins every message: "FILE:LINE", "FILE" for line 0, or "command line". */
 enum { PLACE_TEXT = CONFIG_TEXT + 16 };
 void config_place(char place[PLACE_TEXT], const char *file, int line);
+/* The place of an entry, or a block, of a configuration. */
+void config_place_of(char place[PLACE_TEXT], const config *c, int line);
 
 /* Names a section: that of the key, or source.N. */
 enum { SECTION_TEXT = 32 };
 void config_section(char section[SECTION_TEXT], const config_key *key, int number);
 
+/* True for a pipe in a folder, which nobody may ever write to. */
+bool config_is_named_pipe(const char *path);
+
 /* Fill `all` from a file, and from overrides, which replace what is there. Values are not checked. */
 int config_read_file(config_entries *all, const char *path, error *e);
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e);
+int config_read_shot(config_entries *all, const char *file, const shot_line *s, error *e);
 
 /* A value on its way into the config. */
 typedef struct value {

@@ -24,7 +24,8 @@ static const range DELAY = {-1e30, 1e30}; /* wide enough for the default at any 
 enum {
   POINTS_MAX = INT32_MAX - 64, /* of an axis: indices stay int with ghosts and padding added */
   THREADS_MAX = 4096,
-  KEEP_MAX = 1000000
+  KEEP_MAX = 1000000,
+  AT_ONCE_MAX = 64
 };
 
 static bool has_face(const config *c, enum boundary_kind kind) {
@@ -64,6 +65,10 @@ CONDITION(LAYERS, equation_has(c->equation, HAS_LAYERS), NULL)
 #define MEDIUM(constant, ...) EQUATION_KEY(HAS_##constant, equation_medium_index(c->equation, MEDIUM_##constant) >= 0)
 #include "kernels/equations.def"
 CONDITION(HAS_END_TIME, c->end_time > 0, "with end_time")
+IDLE_CONDITION(SURVEY, c->survey_file[0], "in a survey")
+CONDITION(CHECKPOINTS, !c->survey_file[0] || c->survey_on_stop == ON_STOP_CHECKPOINT,
+          "without survey, or with on_stop = checkpoint")
+CONDITION(SURVEY_RANKS, c->survey_ranks > 0, "where ranks_per_shot is given")
 IDLE_CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
 IDLE_CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
 IDLE_CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
@@ -93,6 +98,11 @@ static const choice initial_choices[] = {
   WORD("gaussian", INITIAL_GAUSSIAN, "amplitude exp(-r^2 / (2 width^2)) about center"),
   WORD("random", INITIAL_RANDOM, "uniform in [-1, 1), the same field on any number of ranks"),
   A_NUMBER("a number", INITIAL_NUMBER), A_DATASET(INITIAL_FILE), END};
+static const choice on_stop_choices[] = {
+  WORD("drop", ON_STOP_DROP, "they end at once and are done anew"),
+  WORD("finish", ON_STOP_FINISH, "they are finished; none begins for which max_seconds leaves no time"),
+  WORD("checkpoint", ON_STOP_CHECKPOINT, "they write a checkpoint, from which they go on", .only_with = &SURVEY_RANKS),
+  END};
 static const choice previous_choices[] = {
   WORD("rest", PREVIOUS_REST, "zero initial velocity"), A_DATASET(PREVIOUS_FILE), END};
 static const choice boundary_choices[] = {
@@ -220,6 +230,19 @@ const config_key config_keys[] = {
    .unit = unit_, .doc = "number, or field of shape (nz, ny, nx)"},
 #include "kernels/equations.def"
 
+  {"survey", "shots", VALUE_TEXT, AT(survey_file), .expected = "a path", .optional = true, .otherwise = "none",
+   .doc = "text file with a line a shot: its source.N, receivers, initial, output.name",
+   .note = "A survey does many shots over one model in one program: docs/SURVEYS.md."},
+  {"survey", "ranks_per_shot", VALUE_INTEGER, AT(survey_ranks), .min = 1, .max = INT32_MAX, .automatic = true,
+   .fallback = "auto", .only_with = &SURVEY,
+   .unit = "ranks", .doc = "ranks that compute a shot; auto: as few as its memory needs"},
+  {"survey", "at_once", VALUE_INTEGER, AT(survey_at_once), .min = 1, .max = AT_ONCE_MAX, .automatic = true,
+   .fallback = "auto", .only_with = &SURVEY,
+   .unit = "shots", .doc = "shots that a rank has under way at once; more than 1: with one rank a shot"},
+  {"survey", "on_stop", VALUE_CHOICE, AT(survey_on_stop), .choices = on_stop_choices, .fallback = "drop",
+   .only_with = &SURVEY,
+   .doc = "what a signal or max_seconds does to shots"},
+
   {"initial", "u", VALUE_VARIANT, AT(initial_file), NUMBER(initial_number, &FIELD_VALUE),
    TAG(initial, initial_choices), .fallback = "zero",
    .doc = "the field at the start", .example = "gaussian"},
@@ -313,6 +336,9 @@ const config_key config_keys[] = {
 
   {"output", "path", VALUE_TEXT, AT(output_path), .expected = "a path", .fallback = "output",
    .doc = "writes PATH.SSSSSSSS.hdf (step), lists of them, PATH.receivers.h5"},
+  {"output", "name", VALUE_TEXT, AT(output_name), .expected = "a name without /", .optional = true,
+   .only_with = &SURVEY, .otherwise = "its number, as 0001",
+   .doc = "of a shot of a survey, which writes PATH/NAME.*"},
   {"output", "every", VALUE_INTEGER, AT(output_every), .min = 0, .max = INT64_MAX, .fallback = "0",
    .unit = "steps", .doc = "steps between saved fields, from step 0 on; 0: only the final field"},
   {"output", "final", VALUE_SWITCH, AT(output_final), .choices = switch_choices, .fallback = "on",
@@ -320,14 +346,14 @@ const config_key config_keys[] = {
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
    .doc = "gzip level of saved fields (with shuffle); 0: none"},
 
-  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .compute = config_default_checkpoint,
+  {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .only_with = &CHECKPOINTS, .compute = config_default_checkpoint,
    .otherwise = "(output.path).checkpoint", .doc = "writes PATH.SSSSSSSS.h5 (step)"},
-  {"checkpoint", "every_steps", VALUE_INTEGER, AT(checkpoint_every_steps), .min = 0, .max = INT64_MAX,
+  {"checkpoint", "every_steps", VALUE_INTEGER, AT(checkpoint_every_steps), .only_with = &CHECKPOINTS, .min = 0, .max = INT64_MAX,
    .fallback = "0",
-   .unit = "steps", .doc = "steps between checkpoints; 0: none; a signal or max_seconds writes one anyway"},
-  {"checkpoint", "every_seconds", VALUE_NUMBERS, AT(checkpoint_every_seconds), .range = &SECONDS, .fallback = "0",
+   .unit = "steps", .doc = "steps between checkpoints; 0: only when stopped"},
+  {"checkpoint", "every_seconds", VALUE_NUMBERS, AT(checkpoint_every_seconds), .only_with = &CHECKPOINTS, .range = &SECONDS, .fallback = "0",
    .unit = "s", .doc = "wall time between checkpoints; 0: none"},
-  {"checkpoint", "keep", VALUE_INTEGER, AT(checkpoint_keep), .min = 1, .max = KEEP_MAX, .fallback = "2",
+  {"checkpoint", "keep", VALUE_INTEGER, AT(checkpoint_keep), .only_with = &CHECKPOINTS, .min = 1, .max = KEEP_MAX, .fallback = "2",
    .unit = "files", .doc = "how many of the run's newest checkpoints stay"},
 
   {"parallel", "transport", VALUE_CHOICE, AT(transport), .choices = transport_choices, .fallback = "auto",

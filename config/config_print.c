@@ -118,6 +118,7 @@ static void print_value(sink *s, const config *c, const config_key *key, const v
 
 static bool print_is_given(const config_key *key, const char *owner) {
   const void *field = owner + key->offset;
+  if (key->kind == VALUE_TEXT) return *(const char *)field;
   return key->kind == VALUE_INTEGER ? *(const int64_t *)field != -1 : *(const double *)field != 0;
 }
 

@@ -78,5 +78,6 @@ int attribute_run(const char *file, hid_t object, const run_meta *m, error *e) {
   TRY(attribute_int64(file, object, "mpi_ranks", 0, &ranks, e));
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     TRY(attribute_text(file, object, texts[i].name, texts[i].text, e));
+  if (m->fingerprint) TRY(attribute_text(file, object, "fingerprint", m->fingerprint, e));
   return attribute_origin(file, object, e);
 }

@@ -19,8 +19,7 @@ typedef struct field_io {
       *way; /* of the computing ranks, in slab order, after the data server where there is one; not owned */
   const slab *slab;  /* this rank's share, of rank -1 and without planes on the data server; not owned */
   enum io_kind mode; /* not IO_AUTO after field_io_init */
-  const char *path;  /* of saved fields, PATH.*; the caller's, and not owned, as is */
-  const config *run; /* the run's configuration */
+  const char *path;  /* of saved fields, PATH.*; the caller's, and not owned */
 } field_io;
 
 /* IO_AUTO becomes collective where every rank sees the folders, else gather. */

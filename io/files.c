@@ -1,5 +1,6 @@
 /* The ranks of a run and their data server: who is who, and what they do together with files. */
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
@@ -8,6 +9,14 @@
 #include "files.h"
 #include "io_internal.h"
 #include "message.h"
+
+/* The way of f->comm. */
+static int files_open_way(files *f, bool together, error *e) {
+  f->way = calloc(1, sizeof *f->way);
+  if (!f->way) FAIL(e, OUT_OF_MEMORY, sizeof *f->way, "the way to files");
+  TRY(error_agree(e, f->comm));
+  return io_way_open(f->way, f->comm, together, e);
+}
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
   int rank;
@@ -18,13 +27,51 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
     f->served = false;
     return FAIL(e, IO_NO_SERVER);
   }
-  f->way = calloc(1, sizeof *f->way);
-  if (!f->way) FAIL(e, OUT_OF_MEMORY, sizeof *f->way, "the way to files");
-  TRY(error_agree(e, all));
   f->server = f->served && rank == f->started - 1;
   MPI_TRY(e, MPI_Comm_split(all, f->server ? MPI_UNDEFINED : 0, rank, &f->compute));
   MPI_TRY(e, MPI_Comm_split(all, 0, f->server ? -1 : rank, &f->comm));
-  return io_way_open(f->way, f->comm, mode == IO_AUTO || mode == IO_COLLECTIVE, e);
+  return files_open_way(f, mode == IO_AUTO || mode == IO_COLLECTIVE, e);
+}
+
+/* Files of `count` computing ranks from the `first` one on, and the server. Of `f` only the members call it. */
+static int files_open_part(const files *f, int first, int count, files *part, error *e) {
+  const int computing = f->served ? 1 : 0; /* rank of the first one in f->comm */
+  int ranges[2][3] = {{computing + first, computing + first + count - 1, 1}, {0, 0, 1}};
+  MPI_Group all, mine, with_server;
+  *part = (files){.compute = MPI_COMM_NULL, .comm = MPI_COMM_NULL, .served = f->served, .server = f->server};
+  part->started = f->started;
+  MPI_TRY(e, MPI_Comm_group(f->comm, &all));
+  MPI_TRY(e, MPI_Group_range_incl(all, 1, ranges, &mine));
+  if (!f->server) MPI_TRY(e, MPI_Comm_create_group(f->comm, mine, first, &part->compute));
+  ranges[0][0] = f->served ? 0 : ranges[0][0], ranges[0][1] = f->served ? 0 : ranges[0][1];
+  ranges[1][0] = computing + first, ranges[1][1] = computing + first + count - 1;
+  MPI_TRY(e, MPI_Group_range_incl(all, 1 + f->served, ranges, &with_server));
+  MPI_TRY(e, MPI_Comm_create_group(f->comm, with_server, first + 1, &part->comm));
+  MPI_TRY(e, MPI_Group_free(&all));
+  MPI_TRY(e, MPI_Group_free(&mine));
+  MPI_TRY(e, MPI_Group_free(&with_server));
+  TRY(files_open_way(part, f->way->together, e));
+  part->way->log = f->way->log;
+  return 0;
+}
+
+/* The server takes part in all of them, in this order: `opened` has room for one more than there are groups. A rank's own
+ * come first, then those of the first rank. */
+static int files_open_parts(const files *f, files_parts p, files *opened, error *e) {
+  const int rank = f->way->rank - (f->served ? 1 : 0);
+  for (int i = 0; i < p.count; i++)
+    if (f->server || rank / p.ranks == i)
+      TRY(files_open_part(f, i * p.ranks, p.ranks, f->server ? &opened[i] : opened, e));
+  if (f->server || rank == 0) TRY(files_open_part(f, 0, 1, &opened[f->server ? p.count : 1], e));
+  return 0;
+}
+
+int files_split(const files *f, files_parts parts, files *group, files *first, error *e) {
+  files opened[2] = {{.compute = MPI_COMM_NULL, .comm = MPI_COMM_NULL},
+                     {.compute = MPI_COMM_NULL, .comm = MPI_COMM_NULL}};
+  files_do(f, &(request){.kind = FILES_SPLIT, .parts = parts, .own.answer = opened}, e);
+  *group = opened[0], *first = opened[1];
+  return error_agree(e, f->compute);
 }
 
 void files_close(files *f) {
@@ -36,7 +83,7 @@ void files_close(files *f) {
 /* --- sending ---------------------------------------------------------------------------------------------------- */
 
 static void files_carry_run(message *m, run_meta *run) {
-  const char **const texts[] = {&run->config_text, &run->command,   &run->backend,
+  const char **const texts[] = {&run->config_text, &run->command,   &run->backend, &run->fingerprint,
                                 &run->kernel,      &run->transport, &run->equation};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) message_text(m, texts[i]);
 }
@@ -73,12 +120,22 @@ static void files_carry_receivers(message *m, request *r) {
   message_array(m, &meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
 }
 
+void files_carry_config(message *m, const config **c) {
+  const config *carried = message_array(m, c, sizeof **c);
+  message_array(m, (void *)(uintptr_t)&carried->sources,
+                (size_t)carried->source_count * sizeof *carried->sources);
+  message_array(m, (void *)(uintptr_t)&carried->receiver_positions,
+                (size_t)carried->receiver_count * sizeof *carried->receiver_positions);
+}
+
 /* Puts the request into a message, or gets it out, all but `own`. */
 static void files_carry(message *m, request *r) {
   message_value(m, r, sizeof *r);
   message_text(m, &r->path);
   message_text(m, &r->ending);
   message_text(m, &r->checkpoints);
+  message_text(m, &r->text);
+  if (r->config) files_carry_config(m, &r->config);
   if (r->steps) message_array(m, &r->steps, (size_t)r->count * sizeof *r->steps);
   if (r->entries) message_array(m, &r->entries, (size_t)r->count * sizeof *r->entries);
   if (r->field) files_carry_field(m, r);
@@ -114,7 +171,14 @@ static int files_answer(const request *r, void *answer, error *e) {
     TRY(space_of(r->path, &use->space, e));
     return space_taken(r->path, r->ending, &r->which, use, e);
   case FILES_MOVE_ASIDE:
-    return space_move_aside(r->own.io->run, &r->which, r->dry, answer, e);
+    return space_move_aside(r->config, &r->which, r->dry, answer, e);
+  case FILES_DIGEST:
+    return digest_dataset(r->path, answer, e);
+  case FILES_FIND_SHOT:
+    *(enum shot_found *)answer = shot_find(r->config, &r->which, r->text);
+    return 0;
+  case FILES_WRITE_TEXT:
+    return text_write(r->path, r->text, e);
   default:
     return 0;
   }
@@ -157,6 +221,8 @@ static int files_perform(const files *f, const request *r, error *e) {
     return checkpoint_read(own->from, r->arrays, (int)r->count, e);
   case FILES_VERIFY_CHECKPOINT:
     return checkpoint_verify(own->from, e);
+  case FILES_SPLIT:
+    return files_open_parts(f, r->parts, own->answer, e);
   default:
     return files_perform_alone(f, r, e);
   }
@@ -184,7 +250,10 @@ static int files_send(const files *f, const request *r, message *m, MPI_Request 
   return 0;
 }
 
-int files_do(const files *f, const request *r, error *e) {
+/* Shots of a rank that are under way together use files one at a time: HDF5 is for one thread. */
+static pthread_mutex_t files_alone = PTHREAD_MUTEX_INITIALIZER;
+
+static int files_do_together(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
   if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
@@ -192,6 +261,14 @@ int files_do(const files *f, const request *r, error *e) {
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
   message_free(&m);
   return e->id ? e->id : error_from_mpi(e, rc, "MPI_Isend");
+}
+
+int files_do(const files *f, const request *r, error *e) {
+  const bool alone = f->way && f->way->ranks == 1 + f->served;
+  if (alone) pthread_mutex_lock(&files_alone);
+  files_do_together(f, r, e);
+  if (alone) pthread_mutex_unlock(&files_alone);
+  return e->id;
 }
 
 void files_dismiss(const files *f, const error *e) {
@@ -234,84 +311,121 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
   }
   field_io_init(io, f->way, slab, c->io);
   io->path = c->output_path;
-  io->run = c;
   return 0;
 }
 
 /* --- the server ------------------------------------------------------------------------------------------------- */
 
-/* Waits for a request without keeping a core busy, and takes it. A signal is passed on once. */
-static int files_receive(const files *f, int (*signalled)(void), int *told, message *m, error *e) {
-  const double LONGEST = 2e-3; /* s */
-  pace p = {.begin = clock_seconds()};
-  MPI_Message found;
-  MPI_Status status;
-  MPI_Request request;
-  int there = 0, bytes;
-  for (;;) {
-    MPI_TRY(e, MPI_Improbe(1, TAG_REQUEST, f->comm, &there, &found, &status));
-    if (there) break;
-    int number = signalled();
-    if (number && !*told) {
-      *told = number;
-      MPI_TRY(e, MPI_Send(&number, 1, MPI_INT, 1, TAG_SIGNAL, f->comm));
-    }
-    pace_wait(&p, LONGEST);
-  }
-  MPI_TRY(e, MPI_Get_count(&status, MPI_BYTE, &bytes));
-  m->bytes = calloc(1, (size_t)bytes + 1);
-  if (!m->bytes) return FAIL(e, OUT_OF_MEMORY, (size_t)bytes, "a request to the data server");
-  m->length = m->room = (size_t)bytes;
-  MPI_TRY(e, MPI_Imrecv(m->bytes, bytes, MPI_BYTE, &found, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  m->reading = true;
-  return 0;
-}
-
-/* What the server has of its own. */
+/* What the server has of its own, for the whole or a part. */
 typedef struct files_server {
+  const files *files;
   slab slab; /* of the partition, with no planes */
   field_io io;
   checkpoint from; /* open, or not */
 } files_server;
 
 static int files_server_open(files_server *s, const files *f, const config *c, error *e) {
-  *s = (files_server){.from = {.way = f->way, .fd = -1}};
-  s->slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->started - 1};
+  *s = (files_server){.files = f, .from = {.way = f->way, .fd = -1}};
+  s->slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->way->ranks - 1};
   s->slab.lower = s->slab.upper = SLAB_NO_RANK;
   return files_field_io(f, &s->io, &s->slab, c, e);
 }
 
+/* The server: for the whole and, after a split, for its parts. */
+typedef struct files_serving {
+  files_server whole, *parts; /* owned */
+  files *files;               /* the parts', owned */
+  int count, told;            /* parts; the signal that was passed on */
+} files_serving;
+
+static files_server *files_server_of(files_serving *s, int i) {
+  return i ? &s->parts[i - 1] : &s->whole;
+}
+
+/* Waits for a request without keeping a core busy, and takes it; returns who asks, NULL after an error. A signal is passed on
+ * once. */
+static files_server *files_receive(files_serving *s, int (*signalled)(void), message *m, error *e) {
+  const double LONGEST = 2e-3; /* s */
+  pace p = {.begin = clock_seconds()};
+  MPI_Message found;
+  MPI_Status status;
+  MPI_Request request;
+  int there = 0, bytes = 0, i = 0, rc;
+  while (!(rc = MPI_Improbe(1, TAG_REQUEST, files_server_of(s, i)->files->comm, &there, &found, &status)) &&
+         !there) {
+    i = (i + 1) % (s->count + 1);
+    if (i) continue;
+    int number = signalled();
+    if (number && !s->told) {
+      s->told = number;
+      if ((rc = MPI_Send(&number, 1, MPI_INT, 1, TAG_SIGNAL, s->whole.files->comm))) break;
+    }
+    pace_wait(&p, LONGEST);
+  }
+  if (!rc) rc = MPI_Get_count(&status, MPI_BYTE, &bytes);
+  if (!rc && !(m->bytes = calloc(1, (size_t)bytes + 1)))
+    return FAIL(e, OUT_OF_MEMORY, (size_t)bytes, "a request to the data server"), NULL;
+  m->length = m->room = (size_t)bytes;
+  if (!rc) rc = MPI_Imrecv(m->bytes, bytes, MPI_BYTE, &found, &request);
+  if (!rc) rc = mpi_wait(&request, MPI_STATUS_IGNORE);
+  m->reading = true;
+  return error_from_mpi(e, rc, "receiving a request") ? NULL : files_server_of(s, i);
+}
+
 /* The server's part in a request. It agrees with the computing ranks on what has failed: what it returns they know. */
-static void files_server_perform(files_server *s, const files *f, request *r) {
+static void files_server_perform(files_server *s, request *r) {
   const receivers_part none = {0};
   checkpoint_leg leg;
   table table = {0};
   error known = {0};
   r->own = (request_own){.io = &s->io, .part = &none, .table = &table, .from = &s->from, .leg = &leg};
   r->own.opened = &s->from;
+  if (r->field) s->io.path = r->path;
   r->own.search = (checkpoint_search){.path = r->path, .before = r->before};
   if (r->kind == FILES_OPEN_CHECKPOINT || r->kind == FILES_OPEN_NEWEST) checkpoint_close(&s->from);
-  files_perform(f, r, &known);
+  files_perform(s->files, r, &known);
   table_free(&table);
 }
 
+/* From now on there are these parts. */
+static int files_server_split(files_serving *s, files_parts p, const config *c, error *e) {
+  const size_t count = (size_t)p.count + 1;
+  s->files = calloc(count, sizeof *s->files);
+  s->parts = calloc(count, sizeof *s->parts);
+  if (!s->files || !s->parts) return FAIL(e, OUT_OF_MEMORY, count * sizeof *s->parts, "the groups of ranks");
+  TRY(files_open_parts(s->whole.files, p, s->files, e));
+  for (s->count = 0; s->count <= p.count; s->count++)
+    TRY(files_server_open(&s->parts[s->count], &s->files[s->count], c, e));
+  return 0;
+}
+
+static void files_serve_close(files_serving *s) {
+  for (int i = 0; i <= s->count; i++) checkpoint_close(&files_server_of(s, i)->from);
+  for (int i = 0; i < s->count; i++) files_close(&s->files[i]);
+  free(s->parts);
+  free(s->files);
+}
+
 int files_serve(const files *f, const config *c, int (*signalled)(void), error *e) {
-  files_server s;
-  TRY(files_server_open(&s, f, c, e));
-  for (int told = 0, over = 0; !over;) {
+  files_serving s = {.count = 0};
+  TRY(files_server_open(&s.whole, f, c, e));
+  for (int over = 0; !over;) {
     message m = {0};
     request r;
     error mine = {0};
-    if (files_receive(f, signalled, &told, &m, &mine)) error_abort(&mine, f->comm);
+    files_server *asked = files_receive(&s, signalled, &m, &mine);
+    if (!asked) error_abort(&mine, f->comm);
     files_carry(&m, &r);
     over = r.kind == FILES_END;
     if (over)
       *e = r.ended;
+    else if (r.kind == FILES_SPLIT)
+      files_server_split(&s, r.parts, c, &mine);
     else
-      files_server_perform(&s, f, &r);
+      files_server_perform(asked, &r);
+    if (mine.id) error_abort(&mine, f->comm);
     message_free(&m);
   }
-  checkpoint_close(&s.from);
+  files_serve_close(&s);
   return e->id;
 }

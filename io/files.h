@@ -8,9 +8,11 @@
 #define STENCIL_FILES_H
 
 #include "checkpoint.h"
+#include "digest.h"
 #include "field_io.h"
 #include "receivers_file.h"
 #include "space.h"
+#include "shot_files.h"
 #include "table.h"
 
 typedef struct files {
@@ -39,10 +41,19 @@ int files_signal(void *context);
  * writes into. */
 int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e);
 
+/* Groups of computing ranks, so many each, in order; ranks that are left over belong to none. */
+typedef struct files_parts {
+  int count, ranks;
+} files_parts;
+/* Gives each group files of its own, whose requests the data server, if there is one, serves too: *group, whose `way` is NULL
+ * on ranks that belong to none; and *first for the first rank alone. files_close them. Collective over the computing ranks
+ * of `f`, agreed. */
+int files_split(const files *f, files_parts parts, files *group, files *first, error *e);
+
 /* What is to be done: the function that does it, and what that needs of a request. */
 enum request_kind {
   FILES_READ_FIELD,        /* field_read: path, quantity; own: io, sink, context */
-  FILES_WRITE_FIELD,       /* field_write: field; own: io, source, context */
+  FILES_WRITE_FIELD,       /* field_write: field, path; own: io, source, context */
   FILES_READ_TABLE,        /* table_read: path, form; own: table */
   FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers; own: part */
   FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, leg */
@@ -52,12 +63,16 @@ enum request_kind {
   FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
   FILES_VERIFY_CHECKPOINT, /* checkpoint_verify; own: from */
   /* Rank 0 does these alone, and tells the others the answer: */
-  FILES_WRITE_SERIES, /* series_write: field; the first computing rank's entries and count; own: io */
+  FILES_WRITE_SERIES, /* series_write: field, path; the first computing rank's entries and count; own: io */
   FILES_FIND_FIELDS, /* which fields of `count` steps are there under path, a bool each: path, steps, count; own: answer */
   FILES_CHECK_PATHS, /* path_check_output, path_check_writable: path, checkpoints */
   FILES_MAKE_FOLDER, /* path_make_folder: path, dry; own: answer, a bool */
   FILES_FIND_SPACE,  /* space_of, space_taken: path, ending, which; own: answer, a space_use */
-  FILES_MOVE_ASIDE,  /* space_move_aside: which, dry; own: io, answer, a space_aside */
+  FILES_MOVE_ASIDE,  /* space_move_aside: config, which, dry; own: answer, a space_aside */
+  FILES_DIGEST,      /* digest_dataset: path; own: answer, DIGEST_TEXT */
+  FILES_FIND_SHOT,   /* shot_find: config, which, text; own: answer, an enum shot_found */
+  FILES_WRITE_TEXT,  /* text_write: path, text */
+  FILES_SPLIT,       /* files_split: parts; own: answer, two files */
   FILES_END,         /* files_dismiss */
 };
 
@@ -89,6 +104,9 @@ typedef struct request {
   const int64_t *steps;        /* count */
   const series_entry *entries; /* count */
   const field_meta *field;
+  const config *config;
+  const char *text;
+  files_parts parts;
   const receivers_meta *receivers;
   const checkpoint_place *place;
   const checkpoint_meta *checkpoint;
@@ -97,6 +115,10 @@ typedef struct request {
   error ended; /* what the run ended with */
   request_own own;
 } request;
+
+struct message;
+/* Carries a configuration in a message (message.h). */
+void files_carry_config(struct message *m, const config **c);
 
 /* Collective over the computing ranks. */
 int files_do(const files *f, const request *r, error *e);

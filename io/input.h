@@ -48,5 +48,7 @@ bool input_sound_number(hid_t type);
 /* input_packing.c: what the open dataset's numbers mean. Exit 2 where an attribute cannot be understood. `name`: FILE:/path,
  * for messages. */
 int input_read_packing(const input *in, const char *name, enum quantity quantity, packing *n, error *e);
+/* The unit that its attributes name, as they do; "": none. */
+int input_read_units(const input *in, const char *name, char found[PACKING_TEXT], error *e);
 
 #endif

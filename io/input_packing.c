@@ -168,18 +168,29 @@ static bool packing_unit_parse(const char *text, packing_unit *u) {
   return sign == 1 && square == 1;
 }
 
-/* The first of the names by which files call it. None, and 1, which is CF's word for no unit, are SI. */
-static int packing_find_units(const input *in, const char *name, enum quantity q, packing *n, error *e) {
+static int packing_read_units(packing_attribute *a, const input *in, char found[PACKING_TEXT], error *e) {
   static const char *const names[] = {"units", "unit", "Units", "Unit", "UNITS"};
-  char found[PACKING_TEXT] = "", text[PACKING_TEXT];
-  packing_attribute a = {.dataset = name};
-  packing_unit u;
+  found[0] = 0;
   for (size_t i = 0; !found[0] && i < sizeof names / sizeof *names; i++) {
-    a.name = names[i];
-    packing_read_text(&a, in, found, e);
-    packing_close(&a);
+    a->name = names[i];
+    packing_read_text(a, in, found, e);
+    packing_close(a);
     TRY(e->id);
   }
+  return 0;
+}
+
+int input_read_units(const input *in, const char *name, char found[PACKING_TEXT], error *e) {
+  packing_attribute a = {.dataset = name};
+  return packing_read_units(&a, in, found, e);
+}
+
+/* None, and 1, which is CF's word for no unit, are SI. */
+static int packing_find_units(const input *in, const char *name, enum quantity q, packing *n, error *e) {
+  char found[PACKING_TEXT], text[PACKING_TEXT];
+  packing_attribute a = {.dataset = name};
+  packing_unit u;
+  TRY(packing_read_units(&a, in, found, e));
   packing_unit_in_ascii(found, text);
   if (!text[0] || strcmp(text, "1") == 0) return 0;
   if (!packing_unit_parse(text, &u) || u.length != PACKING_QUANTITIES[q].length ||

@@ -90,7 +90,7 @@ static int receivers_create(receivers_file *f, const char *path, const receivers
   if (snprintf(f->path, sizeof f->path, "%s" RECEIVERS_ENDING, path) >= FILE_NAME)
     return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(f->temporary, sizeof f->temporary, f->path);
-  temporary_remove(f->path, NULL);
+  if (!m->fresh) temporary_remove(f->path, NULL);
   TRY(new_hdf5_create(&f->to, f->temporary, 0, e));
   TRY(receivers_put_all(f, m, e));
   return H5Fflush(f->to.file, H5F_SCOPE_GLOBAL) < 0 || f->to.failure.id ? new_hdf5_failed(&f->to, e) : 0;

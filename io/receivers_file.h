@@ -3,6 +3,7 @@
 #define STENCIL_RECEIVERS_FILE_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "run_meta.h"
@@ -14,6 +15,7 @@ typedef struct receivers_meta {
   int64_t every;   /* steps */
   int receivers, sources;
   int replaces; /* PATH.old<replaces>.receivers.h5, which goes when the file is whole; 0: nothing */
+  bool fresh;   /* no earlier run has left anything there */
   const double (*positions)[3];        /* receivers: x y z, m */
   const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;

@@ -11,6 +11,7 @@ typedef struct run_meta {
   int mpi_ranks;           /* all that were started */
   const char *config_text; /* the effective config */
   const char *command;     /* the command line */
+  const char *fingerprint; /* of a shot of a survey (shot_files.h) */
   const char *backend, *kernel, *transport, *equation;
 } run_meta;
 

@@ -57,9 +57,10 @@ static bool space_keeps(const config *c, const space_steps *w, const char *file)
   const char *path = c->output_path, *rest = path_rest(path, file);
   int64_t step;
   const char *more = path_step(path, ".hdf", file, &step);
+  const bool list = rest && (strcmp(rest, SERIES_XDMF) == 0 || strcmp(rest, SERIES_PARAVIEW) == 0);
+  if (w->none) return !(more && !*more) && !list && (!rest || strcmp(rest, RECEIVERS_ENDING) != 0);
   if (more && !*more) return (!w->begins && step <= w->first) || space_counts(w, step);
   if (rest && strcmp(rest, RECEIVERS_ENDING) == 0) return c->receivers != RECEIVERS_NONE;
-  const bool list = rest && (strcmp(rest, SERIES_XDMF) == 0 || strcmp(rest, SERIES_PARAVIEW) == 0);
   return !list || !w->begins || w->ends || w->every > 0;
 }
 

@@ -27,6 +27,7 @@ typedef struct space_steps {
       every;   /* else those divisible by `every`, unless that is 0, after `first` up to the last one */
   bool begins; /* `first` itself may count too */
   bool ends;   /* the last one counts in any case */
+  bool none;   /* in space_move_aside: nothing stays that a run may have written, whatever its steps */
 } space_steps;
 
 /* The disk under a path, and what files there take. */

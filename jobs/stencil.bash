@@ -11,12 +11,15 @@ _stencil() {
     time.end_time= time.steps= time.dt= time.cfl= time.allow_unstable= time.max_seconds=
     jacobi.center= jacobi.x= jacobi.y= jacobi.z=
     medium.diffusivity= medium.velocity=
+    survey.shots= survey.ranks_per_shot= survey.at_once= survey.on_stop=
     initial.u= initial.previous= initial.center= initial.width= initial.amplitude= initial.seed=
     boundary.all= boundary.x= boundary.y= boundary.z= boundary.x_lo= boundary.x_hi= boundary.y_lo= boundary.y_hi= boundary.z_lo= boundary.z_hi= boundary.value= boundary.width=
     source.1.position= source.1.wavelet= source.1.f0= source.1.t0= source.1.amplitude=
     sources.positions= sources.signals= sources.mode= sources.strength= sources.interpolation=
     receivers.positions= receivers.line= receivers.points= receivers.every= receivers.interpolation=
     output.path= output.every= output.final= output.compress=
+    receivers.positions= receivers.line= receivers.points= receivers.every=
+    output.path= output.name= output.every= output.final= output.compress=
     checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
     parallel.transport= parallel.overlap= parallel.schedule= parallel.io= parallel.watchdog_seconds=
     device.backend= device.kernel= device.threads=
@@ -25,6 +28,7 @@ _stencil() {
     equation.type) values='jacobi heat wave' ;;
     equation.space_order) values='2 4 6 8' ;;
     time.allow_unstable) values='on off true false yes no' ;;
+    survey.on_stop) values='drop finish checkpoint' ;;
     initial.u) values='zero gaussian random' ;;
     initial.previous) values='rest' ;;
     boundary.all) values='fixed dirichlet neumann periodic absorbing' ;;

@@ -33,6 +33,10 @@ int error_agree_on(error *e, MPI_Comm comm) {
   int rank, ranks;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   MPI_TRY(e, MPI_Comm_size(comm, &ranks));
+  if (ranks == 1) {
+    e->agreed = e->id != 0;
+    return e->id;
+  }
   int mine = e->id ? rank : ranks, first;
   MPI_TRY(e, MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm, &request));
   MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));

@@ -55,7 +55,8 @@ void log_end_line(void) {
   if (launcher_rank() > 0 && launcher_shows_errors()) log_write_all(STDERR_FILENO, ERASE, sizeof ERASE - 1);
 }
 
-__attribute__((format(printf, 2, 0))) static void log_print_line(run_log *l, const char *format, va_list args) {
+__attribute__((format(printf, 2, 0))) static void log_print_line(run_log *l, const char *format,
+                                                                 va_list args) {
   if (log_line_open) fputc('\n', l->to);
   log_line_open = 0;
   vfprintf(l->to, format, args);
@@ -114,10 +115,11 @@ void log_progress(run_log *l, const loop_progress *p, double points) {
   const double done = (double)(p->step - p->first), left = (double)(p->steps - p->step);
   char text[PROGRESS_LENGTH], elapsed[32], remaining[32];
   l->next = l->redraw ? p->seconds + REDRAW_SECONDS : log_tenths(p->step, p->steps) + 1;
-  snprintf(text, sizeof text, "%3.0f %%  step %lld of %lld  %.4g Gpts/s  elapsed %s  remaining %s",
-           100 * (double)p->step / (double)p->steps, (long long)p->step, (long long)p->steps,
-           p->seconds > 0 ? points * done * 1e-9 / p->seconds : 0.0, log_duration(elapsed, p->seconds),
-           log_duration(remaining, done > 0 ? p->seconds * left / done : 0));
+  const double rate = p->seconds > 0 ? done / p->seconds : 0; /* 1/s */
+  snprintf(text, sizeof text, "%3.0f %%  %s %lld of %lld  %.4g %s  elapsed %s  remaining %s",
+           100 * (double)p->step / (double)p->steps, points > 0 ? "step" : "shot", (long long)p->step,
+           (long long)p->steps, rate * (points > 0 ? points * 1e-9 : 3600), points > 0 ? "Gpts/s" : "an hour",
+           log_duration(elapsed, p->seconds), log_duration(remaining, rate > 0 ? left / rate : 0));
   if (!l->redraw) {
     fprintf(l->to, "%s\n", text);
   } else { /* this also erases the rest of a longer line */

@@ -62,35 +62,51 @@ static void engine_warn_of_idle_cores(device *dev, int allowed, double granted) 
            allowed, cores);
 }
 
-static int engine_open_device(engine *g, error *e) {
+int engine_open_device(const engine *g, device **opened, error *e) {
+  return device_open(g->config->backend, &g->options, opened, e);
+}
+
+static int engine_find_device(engine *g, error *e) {
   const double granted = engine_cores_granted();
   MPI_Comm node;
   node_cores cores = {.threads = 1};
-  device_options options = {.threads = g->config->threads, .profile = g->setup.profile};
-  MPI_TRY(e, MPI_Comm_split_type(g->comm, MPI_COMM_TYPE_SHARED, g->rank, MPI_INFO_NULL, &node));
-  MPI_TRY(e, MPI_Comm_rank(node, &options.local_rank));
-  MPI_TRY(e, MPI_Comm_size(node, &options.local_ranks));
+  device_options *o = &g->options;
+  *o = (device_options){.threads = g->config->threads, .profile = g->setup.profile};
+  MPI_TRY(e, MPI_Comm_split_type(g->setup.beside, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  MPI_TRY(e, MPI_Comm_rank(node, &o->local_rank));
+  MPI_TRY(e, MPI_Comm_size(node, &o->local_ranks));
   TRY(engine_cores(node, granted, &cores, e));
-  if (options.threads == 0) options.threads = cores.threads;
-  options.own_cores = cores.own && options.threads <= cores.threads;
+  if (o->threads == 0) o->threads = cores.threads;
+  o->own_cores = cores.own && o->threads <= cores.threads;
   MPI_TRY(e, MPI_Comm_free(&node));
-  g->local_ranks = options.local_ranks;
-  g->threads = options.threads;
-  TRY(device_open(g->config->backend, &options, &g->dev, e));
+  TRY(engine_open_device(g, &g->dev, e));
   if (g->config->threads == 0) engine_warn_of_idle_cores(g->dev, cores.allowed, granted);
   return 0;
 }
 
-static int engine_cut(engine *g, error *e) {
-  const config *c = g->config;
+int engine_room(const engine_setup *setup, double *room, error *e) {
+  engine g = {.setup = *setup, .config = setup->config};
+  engine_find_device(&g, e);
+  TRY(error_agree(e, setup->beside));
+  *room = (double)g.dev->room;
+  g.dev->table->close(g.dev);
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, room, 1, MPI_DOUBLE, MPI_MIN, setup->beside));
+  return 0;
+}
+
+double engine_bytes(const config *c, const slab *s) {
+  return (double)slab_floats(s) * sizeof(float) * (2 + physics_fields(c)) + (double)absorb_bytes(c, s);
+}
+
+int engine_slab(slab *s, const config *c, int rank, int ranks, error *e) {
   const slab_shape shape = {.nx = c->nx,
                             .ny = c->ny,
                             .nz = c->nz,
                             .ghost = RADIUS,
                             .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)},
                             .layers = {config_layer_width(c, FACE_Z_LO), config_layer_width(c, FACE_Z_HI)}};
-  TRY(slab_init(&g->slab, &shape, g->rank, g->ranks, e));
-  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(&g->slab, false);
+  TRY(slab_init(s, &shape, rank, ranks, e));
+  if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) slab_wrap(s, false);
   return 0;
 }
 
@@ -125,10 +141,10 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
       .setup = *setup, .config = c, .files = setup->files, .log = setup->log, .comm = comm, .depth = 1};
   MPI_TRY(e, MPI_Comm_rank(comm, &g->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &g->ranks));
-  if (!engine_open_device(g, e)) engine_find_kernel(g, e);
+  if (!engine_find_device(g, e)) engine_find_kernel(g, e);
   TRY(error_agree(e, comm));
   g->most = wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
-  TRY(engine_cut(g, e));
+  TRY(engine_slab(&g->slab, c, g->rank, g->ranks, e));
   TRY(files_field_io(g->files, &g->io, &g->slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
   physics_args(&g->physics, c, &g->slab, &g->args);

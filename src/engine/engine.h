@@ -18,6 +18,7 @@ typedef struct engine_setup {
   run_log *log;
   double dt_before; /* the time step of the run that is continued; 0: none */
   bool profile;     /* phases are measured */
+  MPI_Comm beside;  /* all ranks that compute at the same time, these among them */
 } engine_setup;
 
 typedef struct engine {
@@ -27,9 +28,8 @@ typedef struct engine {
   run_log *log;
   MPI_Comm comm; /* the computing ranks, in slab order */
   int rank, ranks;
-  int local_ranks; /* of this node */
-  int threads;     /* of a stream of the host device */
-  device *dev;     /* owned */
+  device_options options; /* of the device; its local_ranks: of all that compute on this node */
+  device *dev;            /* owned */
   slab slab;
   field_io io;
   physics physics;
@@ -56,6 +56,14 @@ int engine_load(engine *g, error *e);
 /* Chooses the kernels and the steps of a pass, once: later calls do nothing. Measures steps of `s`, whose fields they
  * overwrite (tune.h, wavefront.h); clears its layers. `front`: of s. */
 int engine_choose(engine *g, stepper *s, wavefront *front, error *e);
+/* Bytes of the fields, media and layers of a shot and its engine on a slab. */
+double engine_bytes(const config *c, const slab *s);
+/* The slab of a rank of so many. */
+int engine_slab(slab *s, const config *c, int rank, int ranks, error *e);
+/* The least that the devices of the ranks of setup->beside have room for, bytes; 0: unknown. Collective over them. */
+int engine_room(const engine_setup *setup, double *room, error *e);
+/* Opens another device object of the engine's device, for a shot beside others: the caller closes it. */
+int engine_open_device(const engine *g, device **opened, error *e);
 /* Frees what *g owns and closes its device; all shots must be closed. */
 void engine_close(engine *g);
 

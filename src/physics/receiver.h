@@ -38,9 +38,10 @@ typedef struct receivers {
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
   float *traces;          /* rows x local, without the rows still in the halves; owned */
-  int sources;            /* these three as in receivers_meta; the caller's */
+  int sources;            /* these as in receivers_meta; the caller's */
   const double (*source_positions)[3];
   int replaces;
+  bool fresh;
   int stream; /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 

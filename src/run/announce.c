@@ -1,5 +1,6 @@
 #include "announce.h"
 #include <inttypes.h>
+#include <math.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,7 +87,7 @@ int announce(const shot *s, error *e) {
            io_name(s->io.mode));
   if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.name, s->halo.story);
   if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.name, s->halo.way);
-  TRY(announce_cores(s->engine->comm, s->engine->threads, s->log, e));
+  TRY(announce_cores(s->engine->comm, s->engine->options.threads, s->log, e));
   announce_remarks(s);
   return announce_warning(s, e);
 }
@@ -116,22 +117,20 @@ static report_rank announce_measured(const shot *s) {
                        .device_bytes = (double)s->dev->peak_bytes};
 }
 
-static report announce_report_of(const shot *s, const report_rank *per_rank) {
-  const config *c = s->config;
+static report announce_report_of(const shot *s) {
+  const config *c = s->engine->config; /* a shot's may be gone */
   return (report){.steps = s->loop.steps,
                   .seconds = s->loop.seconds,
                   .ending = MPI_Wtime() - s->loop.end,
                   .nx = c->nx,
                   .ny = c->ny,
                   .nz = c->nz,
-                  .ranks = s->engine->ranks,
                   .bytes_per_point = physics_bytes(c),
                   .backend = backend_name(s->dev->table->backend),
                   .kernel = s->stepper.kernel->name,
                   .transport = s->halo.name,
                   .device = s->dev->description,
                   .overlap = c->overlap,
-                  .per_rank = per_rank,
                   .statistics = s->saves.statistics.points ? &s->saves.statistics : NULL};
 }
 
@@ -140,22 +139,62 @@ int announce_check_report(const shot *s, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-int announce_report(shot *s, error *e) {
-  report_rank mine = announce_measured(s), *all = NULL;
-  size_t bytes = (size_t)s->engine->ranks * sizeof *all;
-  if (s->engine->rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
-  if (!error_agree(e, s->engine->comm))
-    error_from_mpi(e,
-                   MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, s->engine->comm),
+/* `r`: but for what the ranks of `comm` measured. */
+static int announce_gather(shot *s, report r, const report_rank *mine, MPI_Comm comm, error *e) {
+  const engine *g = s->engine;
+  report_rank *all = NULL;
+  int rank;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &r.ranks));
+  const size_t bytes = (size_t)r.ranks * sizeof *all;
+  if (rank == 0 && !(all = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the report");
+  if (!error_agree(e, comm))
+    error_from_mpi(e, MPI_Gather(mine, sizeof *mine, MPI_BYTE, all, sizeof *mine, MPI_BYTE, 0, comm),
                    "MPI_Gather");
-  if (s->engine->rank == 0 && !e->id) {
-    report r = announce_report_of(s, all);
-    if (s->log->to) report_print(&r, s->log->verbose, s->log->to);
-    log_flush(s->log);
-    if (s->config->report_file[0]) s->saves.written.report = !report_write(&r, s->config->report_file, e);
+  r.per_rank = all;
+  if (rank == 0 && !e->id) {
+    if (g->log->to) report_print(&r, g->log->verbose, g->log->to);
+    log_flush(g->log);
+    if (g->config->report_file[0]) s->saves.written.report = !report_write(&r, g->config->report_file, e);
   }
   free(all);
-  return error_agree(e, s->engine->comm);
+  return error_agree(e, comm);
+}
+
+int announce_report(shot *s, error *e) {
+  const report_rank mine = announce_measured(s);
+  return announce_gather(s, announce_report_of(s), &mine, s->engine->comm, e);
+}
+
+void announce_add(announce_shots *all, const shot *s) {
+  const report_rank one = announce_measured(s);
+  report_rank *sum = &all->sum;
+  const double steps = (double)s->loop.steps;
+  sum->boundary += steps * one.boundary, sum->to_host += steps * one.to_host;
+  sum->exchange += steps * one.exchange, sum->to_device += steps * one.to_device;
+  sum->interior += steps * one.interior, sum->exposed += steps * one.exposed;
+  sum->io += steps * one.io, sum->io_wait += steps * one.io_wait;
+  sum->writer_seconds += one.writer_seconds, sum->writer_bytes += one.writer_bytes;
+  all->steps += s->loop.steps;
+}
+
+int announce_survey(shot *s, const announce_shots *all, MPI_Comm comm, error *e) {
+  report r = announce_report_of(s);
+  report_rank mine = all->sum;
+  const report_rank now = announce_measured(s);
+  const double steps = all->steps ? (double)all->steps : 1;
+  double *phases[] = {&mine.boundary, &mine.to_host, &mine.exchange, &mine.to_device,
+                      &mine.interior, &mine.exposed, &mine.io,       &mine.io_wait};
+  for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) *phases[i] /= steps;
+  mine.copy_gbs = now.copy_gbs, mine.host_bytes = now.host_bytes, mine.device_bytes = now.device_bytes;
+  double share[2] = {all->stepping, 1}, every[2] = {0, 1};
+  int64_t counted = s->engine->rank == 0 ? all->steps : 0; /* a group does its steps together */
+  MPI_TRY(e, MPI_Allreduce(share, every, 2, MPI_DOUBLE, MPI_SUM, comm));
+  MPI_TRY(e, MPI_Allreduce(&counted, &r.steps, 1, MPI_INT64_T, MPI_SUM, comm));
+  r.seconds = all->seconds, r.ending = 0, r.statistics = NULL;
+  r.shots = all->shots;
+  r.overhead = all->seconds > 0 ? fmax(0, 1 - every[0] / every[1] / all->seconds) : 0;
+  return announce_gather(s, r, &mine, comm, e);
 }
 
 /* Appends a file to the list. */

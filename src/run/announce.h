@@ -2,6 +2,7 @@
 #ifndef STENCIL_ANNOUNCE_H
 #define STENCIL_ANNOUNCE_H
 
+#include "report.h"
 #include "shot/shot.h"
 
 /* Logs what runs and where: equation, grid, time step, device, kernel, transport; with --verbose the cores of each
@@ -31,6 +32,20 @@ int announce_check_report(const shot *s, error *e);
  * they are asked for, and notes in s->saves.written that it has. Collective, same error everywhere: exit 2 where
  * the file cannot be written. */
 int announce_report(shot *s, error *e);
+
+/* What a rank measured of the shots that it did for a survey. */
+typedef struct announce_shots {
+  report_rank sum; /* phases: of all steps */
+  int64_t steps;
+  double stepping; /* s in which a shot of this rank was doing steps, */
+  double seconds;  /* of these: from the first shot to the last file */
+  int shots;       /* that the survey has done now */
+} announce_shots;
+
+/* Adds a shot whose loop is done. Not collective. */
+void announce_add(announce_shots *all, const shot *s);
+/* The same as announce_report, of a survey. `s`: any shot of this rank; the ranks of `comm` compute. */
+int announce_survey(shot *s, const announce_shots *all, MPI_Comm comm, error *e);
 
 /* Logs the names of the files written. Older checkpoints of the run may be there, too. */
 void announce_files(const shot *s);

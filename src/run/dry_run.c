@@ -172,7 +172,7 @@ static int dry_run_describe(shot *s, error *e) {
 }
 
 /* As run does, but for the steps. `from` as there. */
-static int dry_run_leg(const job *j, const checkpoint *from, error *e) {
+static int dry_run_leg(const job *j, const checkpoint *from, double *seconds, error *e) {
   engine g = {.dev = NULL};
   shot s = {.engine = NULL};
   const bool restarts = from->name[0];
@@ -187,15 +187,15 @@ static int dry_run_leg(const job *j, const checkpoint *from, error *e) {
   const int64_t left = g.physics.steps - (restarts ? from->step : 0);
   shot_close(&s);
   engine_close(&g);
-  if (!e->id && j->options->measure) run_estimate(j, left > 0 ? left : 0, e);
+  if (!e->id && j->options->measure) run_estimate(j, left > 0 ? left : 0, seconds, e);
   return e->id;
 }
 
-int dry_run(const job *j, error *e) {
+int dry_run(const job *j, double *seconds, error *e) {
   restart r = {
       .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
   TRY(restart_open(&r, e));
-  do dry_run_leg(j, &r.from, e);
+  do dry_run_leg(j, &r.from, seconds, e);
   while (restart_pass_over(&r, e));
   restart_close(&r);
   return e->id;

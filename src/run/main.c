@@ -41,8 +41,26 @@ static int main_share_list(void **list, size_t count, size_t size, int rank, MPI
   return 0;
 }
 
+/* What rank 0 keeps of a survey. */
+typedef struct main_survey {
+  config_given *given;
+  shot_lines lines;
+} main_survey;
+
+/* The configuration of a run, or of the first shot of a survey. Whether what concerns no shot fits is seen there, too. */
+static int main_make_config(config *c, const cli *options, main_survey *s, error *e) {
+  const char *file = config_shots(s->given);
+  if (!file) return config_make(c, s->given, NULL, e);
+  if (options->restart)
+    return FAIL(e, SURVEY_OPTION, "--restart", ": the same command again does the shots that are missing");
+  if (options->benchmark)
+    return FAIL(e, SURVEY_OPTION, "--benchmark", "; survey.shots= makes it a single run");
+  TRY(shots_read(&s->lines, file, e));
+  return shots_check(&s->lines, s->given, c, e);
+}
+
 /* --report FILE is the override report.file=FILE before all others. */
-static int main_read_config(config *c, const cli *options, error *e) {
+static int main_read_config(config *c, const cli *options, main_survey *s, error *e) {
   static const char KEY[] = "report.file=";
   const size_t count = (size_t)options->override_count,
                room = CONFIG_TEXT + sizeof KEY; /* for one too long */
@@ -54,7 +72,8 @@ static int main_read_config(config *c, const cli *options, error *e) {
     *more++ = report;
   }
   memcpy(more, options->overrides, count * sizeof *all);
-  config_load(c, options->config_file, (int)count + (more > all), all, e);
+  if (!config_open(&s->given, options->config_file, (int)count + (more > all), all, e))
+    main_make_config(c, options, s, e);
   free(all);
   if (!e->id && options->restart && config_same_file(options->restart, c->report_file))
     FAIL(e, CONFIG_VALUE, "command line", "report", "file", "a file other than that of --restart",
@@ -64,8 +83,9 @@ static int main_read_config(config *c, const cli *options, error *e) {
 
 /* Loads the configuration on rank 0 and shares it: all ranks run the same one, and a mistake in it is reported once.
  * Collective, agreed. */
-static int main_load_config(config *c, const cli *options, int rank, MPI_Comm comm, error *e) {
-  if (rank == 0) main_read_config(c, options, e);
+static int main_load_config(config *c, const cli *options, main_survey *s, int rank, MPI_Comm comm,
+                            error *e) {
+  if (rank == 0) main_read_config(c, options, s, e);
   TRY(error_agree(e, comm));
   config shared = *c;
   shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory: not another rank's to free */
@@ -94,20 +114,26 @@ static run_log main_open_log(const cli *options, const config *c, int rank) {
 static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
   int rank;
   config c = {.nx = 0};
+  main_survey survey = {.given = NULL};
   files f;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  main_load_config(&c, options, rank, comm, e);
+  main_load_config(&c, options, &survey, rank, comm, e);
   char *command = e->id ? NULL : main_join_command(argc, argv, e);
   if (command) {
     run_log log = main_open_log(options, &c, rank);
-    const job j = {&c, options, command, &log, &f};
+    job j = {&c, options, command, &log, &f, MPI_COMM_NULL};
     field_io_start();
     files_open(&f, comm, c.io, e);
+    j.beside = f.compute;
     if (!e->id) f.way->log = &log;
     if (!e->id && f.server)
       files_serve(&f, &c, stop_signal, e);
     else if (!e->id) {
-      options->dry_run ? dry_run(&j, e) : run(&j, e);
+      const survey_lines lines = {survey.given, &survey.lines};
+      if (c.survey_file[0])
+        options->dry_run ? dry_run_survey(&j, lines, e) : run_survey(&j, lines, e);
+      else
+        options->dry_run ? dry_run(&j, NULL, e) : run(&j, e);
       files_dismiss(&f, e);
     }
     files_close(&f);
@@ -117,6 +143,8 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   }
   free(command);
   config_free(&c);
+  config_close(survey.given);
+  shots_free(&survey.lines);
   return e->id;
 }
 

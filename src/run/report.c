@@ -114,6 +114,10 @@ static report_writing report_writing_of(const report *r) {
   return w;
 }
 
+static double report_shots_per_hour(const report *r) {
+  return r->seconds > 0 ? 3600 * r->shots / r->seconds : 0;
+}
+
 void report_print(const report *r, bool verbose, FILE *to) {
   report_figures f = report_figures_of(r);
   report_spread host = report_over_ranks(r, offsetof(report_rank, host_bytes));
@@ -141,7 +145,11 @@ void report_print(const report *r, bool verbose, FILE *to) {
   if (w.bytes > 0)
     fprintf(to, "  saved %.1f MiB in %.3g s of writing, %.1f MiB/s\n", w.bytes / 1048576, w.seconds,
             w.rate / 1048576);
-  fprintf(to, "  %.3g s from the last step to this report\n", r->ending);
+  if (r->shots)
+    fprintf(to, "  %d shot%s, %.4g an hour; no steps for %.2g %% of the time\n", r->shots,
+            r->shots == 1 ? "" : "s", report_shots_per_hour(r), 100 * r->overhead);
+  else
+    fprintf(to, "  %.3g s from the last step to this report\n", r->ending);
   if (verbose) report_print_ranks(r, to);
   if (r->statistics && r->statistics->bins) report_print_histogram(r->statistics, to);
   fflush(to);
@@ -220,6 +228,12 @@ static bool report_add_writing(cJSON *root, const report *r) {
          cJSON_AddNumberToObject(to, "bytes", w.bytes) && cJSON_AddNumberToObject(to, "rate", w.rate);
 }
 
+static bool report_add_shots(cJSON *root, const report *r) {
+  return !r->shots || (cJSON_AddNumberToObject(root, "shots", r->shots) &&
+                       cJSON_AddNumberToObject(root, "shots_per_hour", report_shots_per_hour(r)) &&
+                       cJSON_AddNumberToObject(root, "overhead_fraction", r->overhead));
+}
+
 static bool report_add_all(cJSON *root, const report *r) {
   report_figures f = report_figures_of(r);
   const int grid[3] = {r->nx, r->ny, r->nz};
@@ -232,7 +246,7 @@ static bool report_add_all(cJSON *root, const report *r) {
          cJSON_AddNumberToObject(root, "steps", (double)r->steps) &&
          cJSON_AddNumberToObject(root, "seconds", r->seconds) &&
          cJSON_AddNumberToObject(root, "ending_seconds", r->ending) &&
-         cJSON_AddNumberToObject(root, "ranks", r->ranks) &&
+         cJSON_AddNumberToObject(root, "ranks", r->ranks) && report_add_shots(root, r) &&
          cJSON_AddStringToObject(root, "backend", r->backend) &&
          cJSON_AddStringToObject(root, "device", r->device) &&
          cJSON_AddStringToObject(root, "kernel", r->kernel) &&

@@ -26,6 +26,8 @@ typedef struct report {
   int nx, ny, nz;
   int ranks;
   int bytes_per_point; /* ideal traffic: 8 for jacobi */
+  int shots;           /* of a survey; 0: a single run */
+  double overhead;     /* of a survey: the part of `seconds` in which no steps were done */
   const char *backend, *kernel, *transport, *device;
   bool overlap;
   const report_rank *per_rank;        /* `ranks` of them */

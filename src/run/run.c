@@ -7,9 +7,9 @@
 #include "shot/restart.h"
 
 int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e) {
-  const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile};
+  const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile, j->beside};
   TRY(engine_plan(g, &setup, e));
-  return shot_plan(s, g, &(shot_setup){j->config, j->command, j->log, from}, e);
+  return shot_plan(s, g, &(shot_setup){j->config, j->command, j->log, from, NULL}, e);
 }
 
 /* --- a benchmark ------------------------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static void run_log_estimate(const shot *s, const config *c, int64_t steps) {
              c->max_seconds);
 }
 
-int run_estimate(const job *j, int64_t steps, error *e) {
+int run_estimate(const job *j, int64_t steps, double *seconds, error *e) {
   const int64_t LEAST = 20; /* steps: fewer tell nothing */
   const int64_t timed = steps > LEAST ? steps : LEAST;
   const config c = run_timed_config(j->config, timed);
@@ -93,6 +93,7 @@ int run_estimate(const job *j, int64_t steps, error *e) {
   if (!run_plan(&sample, &g, &s, NULL, false, e) && !engine_open(&g, e) && !shot_open(&s, e) &&
       !run_begin_benchmark(&s, timed, e) && !run_sample(&s, e))
     run_log_estimate(&s, j->config, steps);
+  if (seconds) *seconds = s.loop.steps ? s.loop.seconds / (double)s.loop.steps * (double)steps : 0;
   j->log->progress = progress;
   shot_close(&s);
   engine_close(&g);

@@ -3,6 +3,7 @@
 #define STENCIL_RUN_H
 
 #include "cli.h"
+#include "config/shots.h"
 #include "shot/shot.h"
 
 /* What the user asked for. It owns nothing. */
@@ -12,6 +13,7 @@ typedef struct job {
   const char *command; /* the command line, for the saved files */
   run_log *log;
   const files *files;
+  MPI_Comm beside; /* all ranks that compute at the same time, files->compute among them */
 } job;
 
 /* Plans the engine, and on it the shot: all that needs no memory of the device. `from`, which must outlive it: where the
@@ -23,13 +25,24 @@ int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool prof
  * ended it after a checkpoint. Collective over files->compute, same error everywhere. */
 int run(const job *j, error *e);
 
+/* What a job is where it has [survey] shots. Both are NULL but on rank 0. */
+typedef struct survey_lines {
+  const config_given *given;
+  const shot_lines *lines;
+} survey_lines;
+
+/* Does the shots that are not done. Collective over files->compute, same error everywhere. */
+int run_survey(const job *j, survey_lines s, error *e);
+/* --dry-run of it. */
+int dry_run_survey(const job *j, survey_lines s, error *e);
+
 /* Times some steps of the configuration and logs how long `steps` of them will take, without what saving keeps them
- * waiting. Uses the memory of a run; writes no file but the cache of measurements. Collective over files->compute, same
+ * waiting: *seconds, unless that is NULL. Uses the memory of a run; writes no file but the cache of measurements. Collective over files->compute, same
  * error everywhere. */
-int run_estimate(const job *j, int64_t steps, error *e);
+int run_estimate(const job *j, int64_t steps, double *seconds, error *e);
 
 /* --dry-run: checks all that `run` needs and prints it; runs no step, but with --measure those of run_estimate, and
- * writes no file itself. Collective over files->compute, same error everywhere. */
-int dry_run(const job *j, error *e);
+ * writes no file itself. *seconds, unless that is NULL: of run_estimate. Collective over files->compute, same error everywhere. */
+int dry_run(const job *j, double *seconds, error *e);
 
 #endif

@@ -144,7 +144,8 @@ static int field_copy_measured(void *context, error *e) {
 /* The entries are rank 0's. */
 static int field_write_series(const shot *s, const field_meta *meta, const series_entry *entries, int count,
                               error *e) {
-  const request r = {FILES_WRITE_SERIES, .field = meta, .entries = entries, .count = count, .own.io = &s->io};
+  const request r = {FILES_WRITE_SERIES, .path = s->io.path, .field = meta,
+                     .entries = entries, .count = count,     .own.io = &s->io};
   return files_do(s->engine->files, &r, e);
 }
 
@@ -156,7 +157,7 @@ static int field_write_job(writer_job *job, error *e) {
   const request_own from = {.io = &s->io,
                             .source = j->copy ? field_copied_planes : transfer_to_host,
                             .context = j->copy ? (void *)j : &s->transfer};
-  const request field = {FILES_WRITE_FIELD, .field = &j->meta, .own = from};
+  const request field = {FILES_WRITE_FIELD, .path = s->io.path, .field = &j->meta, .own = from};
   TRY(files_do(s->engine->files, &field, e));
   return j->lists ? field_write_series(s, &j->meta, j->series, j->series_count, e) : 0;
 }
@@ -260,8 +261,8 @@ int save_field_begin(shot *s, bool dry, error *e) {
   const char *path = s->config->output_path;
   space_aside a;
   const request_own own = {.io = &s->io, .answer = &a};
-  const request r = {FILES_MOVE_ASIDE, .which = storage_steps(s), .dry = dry, .answer_bytes = sizeof a,
-                     .own = own};
+  const request r = {FILES_MOVE_ASIDE, .config = s->config,      .which = storage_steps(s),
+                     .dry = dry,       .answer_bytes = sizeof a, .own = own};
   TRY(files_do(s->engine->files, &r, e));
   if (a.files)
     log_line(s->log, "%s %d file%s of an earlier run to %s.old%d.*: this one does not write %s",

@@ -56,7 +56,7 @@ int save_queue_start(shot *s, error *e) {
 
 /* Where the copy holds so much already, nobody need look how much memory is left. */
 static bool save_queue_reserve(const shot *w, snapshot *p, size_t floats) {
-  return snapshot_reserve(p, floats, floats <= p->room ? 0 : snapshot_limit(w->engine->local_ranks));
+  return snapshot_reserve(p, floats, floats <= p->room ? 0 : snapshot_limit(w->engine->options.local_ranks));
 }
 
 /* One that has to grow grows to what the largest job will need: pinned memory takes long to get. */
@@ -140,7 +140,8 @@ int save_queue_wait(shot *s, const snapshot *copy, error *e) {
 }
 
 run_meta save_queue_run(const shot *s) {
-  return (run_meta){.step = s->stepper.step,
+  return (run_meta){.fingerprint = s->survey ? s->survey->fingerprint : NULL,
+                    .step = s->stepper.step,
                     .time = (double)s->stepper.step * s->engine->physics.dt,
                     .dt = s->engine->physics.dt,
                     .mpi_ranks = s->engine->files->started,

@@ -33,8 +33,9 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
   s->engine = g;
   if (!s->dev) s->dev = g->dev;
   s->config = setup->config, s->command = setup->command, s->log = setup->log, s->from = setup->from;
+  s->survey = setup->survey;
   s->io = g->io;
-  s->io.path = s->config->output_path, s->io.run = s->config;
+  s->io.path = s->config->output_path;
   s->stop = (stop_watch){.comm = g->comm};
   s->stepper.kernel = g->kernel, s->stepper.boundary_kernel = g->boundary_kernel;
   stepper_restart(&s->stepper);
@@ -75,7 +76,7 @@ static int shot_open_state(shot *s, error *e) {
   TRY(survey_open(&s->saves.survey, s->dev, &g->slab, g->comm, g->config->histogram, e));
   TRY(absorb_open(&s->absorb, &on, &p->args, (absorb_motion){g->physics.medium[0].max, g->physics.dt}, e));
   if (absorb_needed(&s->absorb)) p->absorb = &s->absorb;
-  s->front.threads = g->threads;
+  s->front.threads = g->options.threads;
   if (g->depth == 1) return 0;
   p->front = &s->front;
   return wavefront_open(&s->front, &p->args, g->depth, e);

@@ -10,13 +10,23 @@
 #include "save_queue.h"
 #include "stop.h"
 
+/* What a survey tells of a shot. */
+typedef struct shot_of_survey {
+  const char *fingerprint; /* for its files */
+  bool fresh;              /* no earlier run has left files there */
+  enum on_stop_kind on_stop;
+  int (*heard)(void *context); /* as in stop_watch; NULL: this rank hears nothing besides */
+  void *context;
+} shot_of_survey;
+
 /* What a shot is made from. It owns nothing; all of it must outlive the shot. */
 typedef struct shot_setup {
   const config
       *config; /* may differ from the engine's in source, sources, receivers, initial and paths of output */
   const char *command; /* the command line, for the saved files */
   run_log *log;
-  const checkpoint *from; /* where the shot continues; NULL: it begins with the initial field */
+  const checkpoint *from;       /* where the shot continues; NULL: it begins with the initial field */
+  const shot_of_survey *survey; /* NULL: a run of its own */
 } shot_setup;
 
 /* What the step loop took on this rank. */
@@ -31,10 +41,11 @@ typedef struct loop_times {
 struct shot {
   engine *engine; /* not owned, as is dev: the engine's, or as above */
   device *dev;
-  const config *config; /* these four as in the setup */
+  const config *config; /* these five as in the setup */
   const char *command;
   run_log *log;
   const checkpoint *from;
+  const shot_of_survey *survey;
   field_io io;
   transfer transfer; /* a copy of the engine's, for this shot's device and fields */
   halo halo;
@@ -47,6 +58,11 @@ struct shot {
   observers observers; /* receivers first, then saved fields, checks */
   save_queue saves;    /* what is saved of all this, and what was */
   loop_times loop;
+  struct {
+    bool saves;
+    int64_t first, last; /* steps */
+    double begin;        /* MPI_Wtime() */
+  } under_way;           /* what shot_steps_begin noted */
   stop_watch stop;
   bool open, used; /* it has its memory; a shot has been there */
 };
@@ -65,6 +81,9 @@ int shot_load(shot *s, error *e);
 int shot_begin(shot *s, error *e);
 /* Does the steps that are left. With `saves` it also checks and writes as configured, and may stop early: STOPPED. */
 int shot_steps(shot *s, bool saves, error *e);
+/* The same in parts, for one of several shots under way: shot_steps_begin, then shot_pass until *over. */
+int shot_steps_begin(shot *s, bool saves, error *e);
+int shot_pass(shot *s, bool *over, error *e);
 /* Saves what is due after the last step, and the traces. */
 int shot_finish(shot *s, error *e);
 /* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */

@@ -37,10 +37,11 @@ static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
   s->stop.trouble = s->saves.writer && writer_failed(s->saves.writer);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
   if (*reason == STOP_TROUBLE) return save_queue_finish(s, e);
-  if (*reason == STOP_SIGNAL && !stop_answered()) /* another rank has got it */
+  if (*reason == STOP_SIGNAL && !s->survey && !stop_answered()) /* another rank has got it */
     log_line(s->log, "%s received: writing a checkpoint after step %" PRId64,
              stop_signal_name(s->stop.signal), step);
-  checkpoint = checkpoint || shot_due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
+  const bool drops = s->survey && s->survey->on_stop == ON_STOP_DROP;
+  checkpoint = checkpoint || shot_due(step, c->checkpoint_every_steps) || (*reason != STOP_NOT && !drops);
   s->saves.last = *reason != STOP_NOT;
   if (checkpoint) TRY(save_checkpoint(s, e));
   if (!checkpoint && !field) return 0;
@@ -49,7 +50,9 @@ static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
 
 static int shot_stopped(const shot *s, enum stop_reason reason, error *e) {
   const char *why = reason == STOP_WALL_TIME ? "the wall time runs out" : strsignal(s->stop.signal);
-  return FAIL(e, STOPPED, s->stepper.step, s->engine->physics.steps, why);
+  const bool drops = s->survey && s->survey->on_stop == ON_STOP_DROP;
+  return FAIL(e, STOPPED, s->stepper.step, s->engine->physics.steps, why,
+              drops ? "" : "; checkpoint written, run again with --restart auto");
 }
 
 /* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. `p`:
@@ -63,61 +66,110 @@ static int shot_progress(shot *s, loop_progress p, double begin, error *e) {
   return 0;
 }
 
-/* A restart may begin beyond the last step. A rank that fails alone ends the job: the others may be waiting for it. */
-int shot_steps(shot *s, bool saves, error *e) {
-  const config *c = s->config;
-  const int64_t first = s->stepper.step,
-                last = s->engine->physics.steps > first ? s->engine->physics.steps : first;
-  const int64_t uncounted = saves ? 0 : first; /* a benchmark's warm-up */
-  loop_progress progress = {.first = first - uncounted, .steps = last - uncounted};
-  enum stop_reason reason = STOP_NOT;
-  MPI_TRY(e, MPI_Barrier(s->engine->comm));
-  const double begin = MPI_Wtime();
+/* A restart may begin beyond the last step. */
+int shot_steps_begin(shot *s, bool saves, error *e) {
+  const int64_t first = s->stepper.step, steps = s->engine->physics.steps;
   s->saves.io_seconds = s->saves.waited_seconds = 0;
-  while (s->stepper.step < last && reason == STOP_NOT) {
-    const int64_t checkpoint = observer_every(c->checkpoint_every_steps, s->stepper.step),
-                  left = last - s->stepper.step;
-    if (stepper_advance(&s->stepper, checkpoint < left ? checkpoint : left, e))
-      error_abort(e, s->engine->comm);
-    if (s->stepper.step == last) break; /* what is saved then needs no steps beside it: shot_finish */
-    if (saves) TRY(shot_save_due(s, &reason, e));
-    progress.step = s->stepper.step - uncounted;
-    if (shot_progress(s, progress, begin, e)) error_abort(e, s->engine->comm);
-  }
-  if (reason != STOP_NOT) return shot_stopped(s, reason, e);
+  MPI_TRY(e, MPI_Barrier(s->engine->comm));
+  s->under_way.saves = saves;
+  s->under_way.first = first, s->under_way.last = steps > first ? steps : first;
+  s->under_way.begin = MPI_Wtime();
+  return 0;
+}
+
+/* Of a benchmark the warm-up does not count. */
+static int shot_tell(shot *s, error *e) {
+  const int64_t first = s->under_way.first, uncounted = s->under_way.saves ? 0 : first;
+  const loop_progress p = {.first = first - uncounted,
+                           .step = s->stepper.step - uncounted,
+                           .steps = s->under_way.last - uncounted};
+  return shot_progress(s, p, s->under_way.begin, e);
+}
+
+static int shot_steps_end(shot *s, error *e) {
+  const int64_t first = s->under_way.first, last = s->under_way.last;
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
   watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, MPI_Barrier(s->engine->comm));
   const double end = MPI_Wtime();
-  s->loop = (loop_times){last - first, end - begin, s->saves.io_seconds, s->saves.waited_seconds, end};
-  progress.step = progress.steps;
-  return shot_progress(s, progress, begin, e);
+  s->loop =
+      (loop_times){last - first, end - s->under_way.begin, s->saves.io_seconds, s->saves.waited_seconds, end};
+  TRY(shot_tell(s, e));
+  return s->under_way.saves ? stop_close(&s->stop, e) : 0;
+}
+
+/* A rank that fails alone ends the job: the others may be waiting for it. */
+int shot_pass(shot *s, bool *over, error *e) {
+  const int64_t last = s->under_way.last;
+  enum stop_reason reason = STOP_NOT;
+  *over = true;
+  if (s->stepper.step < last) {
+    const int64_t checkpoint = observer_every(s->config->checkpoint_every_steps, s->stepper.step),
+                  left = last - s->stepper.step;
+    if (stepper_advance(&s->stepper, checkpoint < left ? checkpoint : left, e))
+      error_abort(e, s->engine->comm);
+  }
+  if (s->stepper.step == last)
+    return shot_steps_end(s, e); /* what is saved then needs no steps beside it: shot_finish */
+  if (s->under_way.saves) TRY(shot_save_due(s, &reason, e));
+  if (shot_tell(s, e)) error_abort(e, s->engine->comm);
+  *over = reason != STOP_NOT;
+  return *over ? shot_stopped(s, reason, e) : 0;
+}
+
+int shot_steps(shot *s, bool saves, error *e) {
+  bool over = false;
+  TRY(shot_steps_begin(s, saves, e));
+  while (!over) TRY(shot_pass(s, &over, e));
+  return 0;
 }
 
 /* --- before and after the loop ----------------------------------------------------------------------------------- */
+
+static int shot_check_files(shot *s, error *e) {
+  TRY(shot_check_paths(s, e));
+  return storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e);
+}
+
+/* Makes the folders, and moves aside what is not this run's. */
+static int shot_clear_files(shot *s, bool fresh, error *e) {
+  s->receivers.fresh = fresh;
+  s->receivers.replaces = 0;
+  if (!fresh) TRY(shot_make_folders(s, true, false, e));
+  if (!s->survey || s->survey->on_stop == ON_STOP_CHECKPOINT) TRY(save_checkpoint_begin(s, e));
+  return fresh ? 0 : save_field_begin(s, false, e);
+}
+
+static int shot_watch(shot *s, error *e) {
+  const config *c = s->config;
+  const double reserve = save_checkpoint_seconds(s);
+  stop_times times = {
+      .most = c->max_seconds, .checkpoint_every = c->checkpoint_every_seconds, .reserve = reserve};
+  const shot_of_survey *of = s->survey;
+  if (of && of->on_stop != ON_STOP_CHECKPOINT) times.reserve = 0;
+  times.deaf = of && of->on_stop == ON_STOP_FINISH;
+  TRY(stop_open(&s->stop, s->engine->comm, times, s->stepper.step, e));
+  s->saves.checkpoint_seconds = reserve;
+  s->stop.heard = of ? of->heard : files_signal;
+  s->stop.context = of ? of->context : (void *)(uintptr_t)s->engine->files;
+  return 0;
+}
 
 int shot_begin(shot *s, error *e) {
   const config *c = s->config;
   field_set f;
   shot_fields(s, &f);
+  const bool fresh = s->survey && s->survey->fresh; /* the survey has looked at the folder */
   TRY(sources_check(&s->sources, c, e));
-  TRY(shot_check_paths(s, e));
-  TRY(storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e));
+  if (!fresh) TRY(shot_check_files(s, e));
   TRY(shot_load(s, e));
-  TRY(shot_make_folders(s, true, false, e));
-  TRY(save_checkpoint_begin(s, e));
-  TRY(save_field_begin(s, false, e));
+  TRY(shot_clear_files(s, fresh, e));
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
     save_queue_prepare(s, fields_saved(&f, &s->engine->slab));
   else if (c->output_every > 0)
     save_queue_prepare(s, snapshot_field_floats(&s->engine->slab));
   if (c->output_every > 0 && !s->from) TRY(save_field(s, e));
-  const stop_times times = {c->max_seconds, c->checkpoint_every_seconds, save_checkpoint_seconds(s)};
-  TRY(stop_open(&s->stop, s->engine->comm, times, s->stepper.step, e));
-  s->saves.checkpoint_seconds = save_checkpoint_seconds(s);
-  s->stop.heard = files_signal;
-  s->stop.context = (void *)(uintptr_t)s->engine->files;
-  return 0;
+  return shot_watch(s, e);
 }
 
 /* Observers finish last to first. Saved fields do so after the checkpoint: a longer run would not have the last one in its
@@ -125,7 +177,6 @@ int shot_begin(shot *s, error *e) {
 int shot_finish(shot *s, error *e) {
   const config *c = s->config;
   const bool advanced = s->loop.steps > 0;
-  TRY(stop_close(&s->stop, e));
   TRY(save_queue_finish(s, e));
   s->saves.last = true;
   if (advanced) TRY(shot_look(s, e));

@@ -38,6 +38,7 @@ static double stop_clock_begin;
 
 /* The answer to a signal: prepared, except for the number of the step. */
 enum { NO_STEP = -1, NO_STEPS_LEFT = -2, NOTHING_SAVED = -3 };
+static const char *_Atomic stop_says; /* stop_say */
 static _Atomic bool stop_done_answering = true;
 static _Atomic int64_t stop_next;           /* the step under way, or one of the above */
 static volatile sig_atomic_t stop_terminal; /* where the answer goes */
@@ -82,7 +83,11 @@ static void stop_speak(int number, bool from_mpirun) {
   const int64_t next = stop_next;
   if (atomic_exchange(&stop_done_answering, true)) return;
   size_t used = stop_put(line, 0, room, stop_signal_name(number));
-  if (next == NOTHING_SAVED) {
+  const char *says = stop_says;
+  if (says) {
+    used = stop_put(line, used, room, " received: ");
+    used = stop_put(line, used, room, says);
+  } else if (next == NOTHING_SAVED) {
     used = stop_put(line, used, room, " received: there is nothing to save, the program ends");
   } else if (next == NO_STEPS_LEFT) {
     used =
@@ -174,13 +179,22 @@ static double stop_slurm_limit(void) {
   return stop_clock() + at - (double)time(NULL);
 }
 
+double stop_ends(double most) {
+  return fmin(most > 0 ? most : INFINITY, stop_slurm_limit());
+}
+
+void stop_say(const char *text) {
+  stop_says = text;
+}
+
 int stop_open(stop_watch *w, MPI_Comm comm, stop_times times, int64_t step, error *e) {
   *w = (stop_watch){.comm = comm,
                     .checkpoint_every = times.checkpoint_every,
                     .reserve = times.reserve,
                     .request = MPI_REQUEST_NULL};
-  double limits[2] = {times.most > 0 ? times.most : INFINITY, stop_slurm_limit()}, clock = stop_clock();
-  w->limit = limits[0] < limits[1] ? limits[0] : limits[1];
+  double clock = stop_clock();
+  w->deaf = times.deaf;
+  w->limit = stop_ends(times.most);
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &w->limit, 1, MPI_DOUBLE, MPI_MIN, comm));
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &clock, 1, MPI_DOUBLE, MPI_MAX, comm));
   w->checkpointed = w->known = clock;
@@ -224,12 +238,12 @@ int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *check
   w->asked = false;
   MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
   double clock = w->all[1], until_next = stop_plan_next(w, step);
-  w->signal = (int)w->all[0];
+  w->signal = w->deaf ? 0 : (int)w->all[0];
   if (w->all[2] > 0) {
     *reason = STOP_TROUBLE;
   } else if (w->signal) {
     *reason = STOP_SIGNAL;
-  } else if (clock + until_next + MARGIN * w->reserve + PERIOD >= w->limit) {
+  } else if (!w->deaf && clock + until_next + MARGIN * w->reserve + PERIOD >= w->limit) {
     *reason = STOP_WALL_TIME;
   } else if (w->checkpoint_every > 0 && clock - w->checkpointed >= w->checkpoint_every) {
     *checkpoint = true;

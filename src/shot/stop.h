@@ -23,6 +23,7 @@ typedef struct stop_watch {
   /* NULL, or returns the number of a signal that came to another process, or 0. */
   int (*heard)(void *context);
   void *context;
+  bool deaf;    /* as in stop_times */
   bool trouble; /* set it where this rank has a reason to end: all ranks soon get STOP_TROUBLE */
   MPI_Request request;
   bool asked;
@@ -45,6 +46,10 @@ bool stop_answered(void);
 const char *stop_signal_name(int number);
 /* The signal that was remembered, or 0. */
 int stop_signal(void);
+/* What the answer to a signal says instead of what a run does; static. */
+void stop_say(const char *text);
+/* When the run ends by `most` or SLURM_JOB_END_TIME, s since stop_begin; INFINITY: never. */
+double stop_ends(double most);
 /* Seconds since stop_begin. */
 double stop_clock(void);
 /* From now on the first signal, also one that has already come, ends the program: nothing is saved (a benchmark, a dry
@@ -56,6 +61,7 @@ typedef struct stop_times {
   double most;             /* wall time that the program may take; 0: no limit */
   double checkpoint_every; /* 0: never */
   double reserve;          /* that writing a checkpoint may take */
+  bool deaf;               /* neither a signal nor the wall time ends the run */
 } stop_times;
 
 /* Begins to watch, after `step` steps. The run ends by times.most or by SLURM_JOB_END_TIME, whichever is earlier on any

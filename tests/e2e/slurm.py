@@ -5,13 +5,12 @@ slurm.py CASE STENCIL MPIEXEC   |   slurm.py --list
 import json
 import os
 import re
-import shlex
 import signal
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from cluster import Cluster, isolate
-from harness import SOURCE, Running, case, check, main, np, same_bits, write_field
+from harness import SOURCE, Running, case, check, main, same_bits
 
 ENDLESS = 10**8  # steps: only an event ends such a run
 RUN = {"grid.nx": 24, "grid.ny": 24, "grid.nz": 48, "equation.type": "wave", "boundary.all": "absorbing", "boundary.width": 5,
@@ -194,51 +193,39 @@ def slow_srun(program):
         print(f"{number.name} to {to}: exit {result.code}", flush=True)
 
 
-def survey(cluster, *options):
-    """Runs jobs/survey.sbatch: (how many shots it has submitted, what its table says of each)."""
-    out = cluster.ask("bash", "jobs/survey.sbatch", *options)
-    submitted = re.search(r"submitted (\d+) shots", out)
-    rows = re.findall(r"^(\d{4}) +(\w+) +(\S+) +(\S+) ?(.*)$", out, re.M)
-    check([int(row[0]) for row in rows] == list(range(1, len(rows) + 1)) and f"\n{len(rows)} shots, " in out, out)
-    return int(submitted.group(1)) if submitted else 0, [row[1:] for row in rows]
-
-
 @case
 def slow_survey(program):
-    """jobs/survey.sbatch: a shot that fails and one that is killed are submitted again, alone, by the same command."""
-    shots = ['"source.1.position=10 12 20"', '"source.1.position=12 9.5 20" "time.steps=%d"' % ENDLESS,
-             '"source.1.position=14 12 20" medium.velocity=late.h5:/v', '"source.1.position=8 12 20" source.1.f0=20']
-    config = program.config({**RUN, "initial.u": None, "time.steps": 20, "source.1.wavelet": "ricker", "source.1.f0": 40,
-                             "source.1.position": "1 1 1", "receivers.points": "5 5 25, 20 20 25"})
-    list_ = program.folder / "shots.txt"
-    list_.write_text("# where the sources are\n\n" + "\n".join(shots) + "\n")
-    command = ["shots.txt", config, "grid.nx=28"]
+    """jobs/survey.sbatch on two nodes: the job is told to stop, and goes back into the queue and on; one is killed, and the next
+    does what is missing; a shot that fails costs itself alone."""
+    lines = [f"'source.1.position={8 + i % 7} {9 + i // 7} 20'" for i in range(20)]
+    lines[5] += " source.1.wavelet=late.h5:/w"
+    config = program.config({**RUN, "initial.u": None, "time.steps": 3000, "source.1.wavelet": "ricker", "source.1.f0": 40,
+                             "receivers.points": "5 5 25, 20 20 25", "output.path": "line", "output.every": 0, "checkpoint.path": None,
+                             "checkpoint.every_steps": None, "checkpoint.keep": None, "survey.shots": "shots.txt", "report.progress": "off"})
+    (program.folder / "shots.txt").write_text("\n".join(lines) + "\n")
     cluster = Cluster(program)
-    def stands(*expected):
-        try:
-            cluster.until(lambda: [row[0] for row in survey(cluster, "--table", "shots.txt")[1]] == list(expected), "such table")
-        except AssertionError as failure:
-            raise AssertionError(f"{expected}: {survey(cluster, '--table', 'shots.txt')}") from failure
-    check(survey(cluster, *command)[0] == 4, "not all shots are submitted")
-    stands("done", "running", "failed", "done")
-    failed = survey(cluster, "--table", "shots.txt")[1][2]
-    check(failed[1] == "2" and "late.h5" in failed[3], str(failed))
-    write_field(program.folder / "late.h5", np.full((48, 24, 28), 1400, "f4"), "v")
-    check(survey(cluster, *command)[0] == 1, "not one shot is submitted again")
-    stands("done", "running", "done", "done")
-    cluster.until(lambda: list(program.folder.glob("shots/0002.checkpoint.*.h5")), "checkpoint")
-    cluster.ask("scancel", "--batch", "--signal=KILL", survey(cluster, "--table", "shots.txt")[1][1][2] + "_2")
-    stands("done", "lost", "done", "done")
-    steps = max(int(path.name.split(".")[-2]) for path in program.folder.glob("shots/0002.checkpoint.*.h5")) + 10
-    list_.write_text(list_.read_text().replace(str(ENDLESS), str(steps)))
-    check(survey(cluster, *command)[0] == 1, "not one shot is submitted again")
-    stands("done", "done", "done", "done")
-    check("restart from shots/0002" in (program.folder / "shots/0002.log").read_text(), "the killed shot has begun again")
-    check(survey(cluster, *command)[0] == 0, "a shot that is done is submitted")
-    for number, line in enumerate(list_.read_text().split("\n")[2:6], 1):
-        program.succeed("-q", config, "grid.nx=28", *shlex.split(line), "output.path=out/alone")
-        last = steps if number == 2 else 20
-        check(same_bits(program.field(last, f"shots/{number:04d}"), program.field(last, "out/alone")), f"shot {number}: other bits")
+    log, done = program.folder / "survey.log", lambda: len(list(program.folder.glob("line/*.receivers.h5")))
+
+    def begin():
+        return cluster.submit("-N2", "-n3", f"-o{log}", "jobs/survey.sbatch", config)
+
+    job = begin()
+    cluster.until(lambda: done() >= 2, "two shots", job)
+    cluster.ask("scancel", "--signal=USR1", "--batch", job)
+    cluster.until(lambda: cluster.state(job)[2] == "1", "second leg", job)
+    check("stopped: User defined signal 1" in log.read_text() and "back into the queue" in log.read_text(), log.read_text())
+    before = done()
+    cluster.until(lambda: done() > before, "another shot", job)
+    cluster.ask("scancel", "--signal=KILL", job)
+    cluster.until(lambda: not cluster.ask("squeue", "-h"), "end", job)
+    job = begin()
+    cluster.until(lambda: not cluster.ask("squeue", "-h"), "end", job)
+    check("1 of 20 shots failed" in log.read_text() and "late.h5:/w: cannot open" in log.read_text(), log.read_text())
+    rows = [row.split(",")[3] for row in (program.folder / "line/survey.csv").read_text().splitlines()[1:]]
+    check(rows == ["failed" if i == 5 else "done" for i in range(20)], f"{rows}")
+    for i in (0, 19):
+        program.succeed("-q", config, "survey.shots=", lines[i].strip("'"), "output.path=out/alone")
+        check(same_bits(program.field(3000, f"line/{i + 1:04d}"), program.field(3000, "out/alone")), f"shot {i + 1}: other bits")
 
 
 @case

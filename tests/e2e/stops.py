@@ -152,58 +152,6 @@ def restart_script(program):
 
 
 @case
-def survey_script(program):
-    """jobs/survey.sbatch without Slurm: shots run here, the exit code tells; a line that cannot be meant ends it before any shot."""
-    late = {"initial.u": None, "boundary.all": "fixed", "boundary.z_lo": None, "boundary.y_lo": None, "boundary.width": None}
-    config = program.config({**ENDLESS, **late, "time.steps": 20, "output.every": 0, "checkpoint.path": None})
-    tools, shots = program.root / "tools", program.folder / "line.7.txt"
-    tools.mkdir()
-    said = {"setup": "squeue: fatal: Could not establish a configuration source", "down": "slurm_load_jobs error: Unable to contact"}
-    for name in ("sbatch", "squeue"):
-        (tools / name).write_text('#!/bin/bash\necho "$SAYS" >&2\nexit 1\n')
-        (tools / name).chmod(0o755)
-    env = {"PATH": f"{tools}:{os.environ['PATH']}", "STENCIL": program.path, "SAYS": said["setup"]}
-    script = ["bash", SOURCE / "jobs/survey.sbatch"]
-
-    def survey(text, code, words, stands, *args, **more):
-        shots.write_bytes(text.encode())
-        result = program.finish([*script, shots.name, *(args or [config])], env={**env, **more})
-        rows = re.findall(r"^\d{4} +(\w+) +(\S+)", result.out, re.MULTILINE)
-        check(result.code == code and rows == stands and words in result.out + result.err, f"{text!r}: {result}")
-        check(stands or len(result.err.splitlines()) == 1 and not list(program.folder.glob("line.7/*")), f"{text!r}: {result}")
-
-    good = "source.1.f0=50\n"
-    for line in ('"source.1.position=1 2 3', "it's=1", "source.1.f0=50\\", "sourc.1.f0=50", "source.1.f=50", "source.01.f0=50",
-                 "--dry-run", "other.ini", "time.steps", "time.steps=3 # a remark", '""', "output.path=x"):
-        survey(f"{good}\n# remark\n{line}\n{good}", 1, "line.7.txt:4: ", [])
-    survey("# none\n\n", 1, "no shots", [])
-    survey(good, 1, "none.ini", [], "none.ini")
-    survey(good, 1, "grid.n=3", [], config, "grid.n=3")
-    survey(good, 1, "nowhere: no such program", [], STENCIL="nowhere")
-    survey(good, 1, "Slurm does not answer: slurm_load_jobs error", [], SAYS=said["down"])
-    lines = f"# remark\r\n\r\n  \"source.1.position=10.5 12 20\" 'time.steps=30'\r\nmedium.velocity=late.h5:/v\r\n{good[:-1]}"
-    survey(lines, 2, "stencil: error: late.h5:/v: cannot open", [("done", "0"), ("failed", "2"), ("done", "0")])
-    lines = lines.replace("late.h5:/v", "1400")
-    survey(lines, 0, "3 shots, 3 done", 3 * [("done", "0")])
-    states = {path.name: path.stat().st_mtime_ns for path in program.folder.glob("line.7/*.hdf")}
-    check(set(states) == {"0001.00000030.hdf", "0002.00000020.hdf", "0003.00000020.hdf"}, f"{states}")
-    survey(lines, 0, "3 shots, 3 done", 3 * [("done", "0")])
-    check(states == {path.name: path.stat().st_mtime_ns for path in program.folder.glob("line.7/*.hdf")}, "a shot that is done ran again")
-    shots.write_text(good)
-    result = program.finish([*script, shots.name, config], env=env)
-    check(result.code == 1 and "line.7.txt:1: shot 0001 was run with another line" in result.err, f"{result}")
-    shots.write_text(lines + "\ntime.steps=100000000\nsource.1.f0=51\n")
-    program.path = script[0]
-    for number in (signal.SIGTERM, signal.SIGINT):
-        program.remove("line.7/0004.*")
-        with Running(program, *script[1:], shots.name, config, "checkpoint.every_steps=200", env=env) as survey_:
-            survey_.wait_for(lambda: list(program.folder.glob("line.7/0004.checkpoint.*.h5")), "checkpoint")
-            send(survey_.process.pid, number)
-            result = survey_.wait()
-        check(result.code == 75 and "5 shots, 3 done, 1 new, 1 stopped" in result.out, f"{number.name}: {result}")
-
-
-@case
 def answers(program):
     """A signal is answered at once, with one line, whichever rank gets it."""
     for ranks, to, number in ((0, "all", signal.SIGINT), (0, "all", signal.SIGTERM), (3, "all", signal.SIGUSR1),

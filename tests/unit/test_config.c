@@ -12,14 +12,14 @@ TEST(test_syntax) {
       {"[grid]]\n", NULL, "t.ini:1: expected [section] or key = value, got '[grid]]'"},
       {"[gird]\n", NULL, "t.ini:1: [gird]: unknown section (did you mean 'grid'?)"},
       {"[]\n", NULL,
-       "t.ini:1: []: unknown section (known: grid, equation, time, jacobi, medium, initial, boundary, "
+       "t.ini:1: []: unknown section (known: grid, equation, time, jacobi, medium, survey, initial, boundary, "
        "source.1, sources, receivers, output, checkpoint, parallel, device, report)"},
       {"[source.0]\n", NULL, "t.ini:1: [source.0]: unknown section (did you mean 'source.1'?)"},
       {"[source.01]\n", NULL, "t.ini:1: [source.01]: unknown section (did you mean 'source.1'?)"},
       {"[source.]\n", NULL, "t.ini:1: [source.]: unknown section (did you mean 'source.1'?)"},
       {"[source.2147483648]\n", NULL,
-       "t.ini:1: [source.2147483648]: unknown section (known: grid, equation, time, jacobi, medium, initial, "
-       "boundary, source.1, sources, receivers, output, checkpoint, parallel, device, report)"},
+       "t.ini:1: [source.2147483648]: unknown section (known: grid, equation, time, jacobi, medium, survey, "
+       "initial, boundary, source.1, sources, receivers, output, checkpoint, parallel, device, report)"},
       {"[source.7]\nfo = 1\n", NULL, "t.ini:2: [source.7] fo: unknown key (did you mean 'f0'?)"},
       {"[source.7]\nf0 = 1\n[source.8]\nf0 = 1\n[source.7]\nf0 = 1\n", NULL,
        "t.ini:6: [source.7] f0: already given on line 2"},
@@ -27,7 +27,7 @@ TEST(test_syntax) {
       {"[time]\nstep = 3\n", NULL, "t.ini:2: [time] step: unknown key (did you mean 'steps'?)"},
       {"[time]\nSteps = 3\n", NULL, "t.ini:2: [time] Steps: unknown key (did you mean 'steps'?)"},
       {"[output]\nprefix = 3\n", NULL,
-       "t.ini:2: [output] prefix: unknown key (known: path, every, final, compress)"},
+       "t.ini:2: [output] prefix: unknown key (known: path, name, every, final, compress)"},
       {BASE "steps = 4\n", NULL, "t.ini:7: [time] steps: already given on line 6"},
       {BASE "[grid]\nnx = 8\n", NULL, "t.ini:8: [grid] nx: already given on line 2"},
       {BASE "[time]\nsteps = 3 = 4\n", "time.steps=1", "t.ini:8: [time] steps: already given on line 6"},
@@ -158,7 +158,7 @@ TEST(test_long_names) {
   char text[8192], message[1024];
   snprintf(text, sizeof text, BASE "[output]\n%04000d = 1", 0);
   snprintf(message, sizeof message,
-           "t.ini:8: [output] %0100d: unknown key (known: path, every, final, compress)", 0);
+           "t.ini:8: [output] %0100d: unknown key (known: path, name, every, final, compress)", 0);
   expect_refused(text, NULL, message);
   snprintf(text, sizeof text, "%0500d = 1", 0);
   snprintf(message, sizeof message, "t.ini:1: %0100d: comes before any [section]", 0);

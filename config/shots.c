@@ -1,0 +1,143 @@
+#include "shots.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "config_internal.h"
+
+static int shots_lack(error *e) {
+  return FAIL(e, OUT_OF_MEMORY, sizeof(shot_line), "the shots");
+}
+
+/* The next character of a word of a shell, in which *quote is the open quotation mark, or 0; -1: it is no part of one. A
+ * backslash quotes what follows it, between "" only what would mean something there. */
+static int shots_take(const char **at, char *quote) {
+  const char c = *(*at)++;
+  if (*quote ? c == *quote : c == '\'' || c == '"') {
+    *quote = *quote ? '\0' : c;
+    return -1;
+  }
+  const bool escapes = c == '\\' && (*quote == 0 || (*quote == '"' && **at && strchr("\\\"$`", **at)));
+  return escapes && **at ? (unsigned char)*(*at)++ : (unsigned char)c;
+}
+
+/* Cuts the first word off *at, in place; NULL: there is none. *quote: not 0 where a quotation mark, or what a backslash
+ * quotes, is missing. */
+static char *shots_word(const char **at, char *into, char *quote) {
+  char *end = into;
+  while (**at == ' ' || **at == '\t') ++*at;
+  *quote = '\0';
+  if (!**at || **at == '#') return NULL;
+  while (**at && (*quote || (**at != ' ' && **at != '\t'))) {
+    if (**at == '\\' && !(*at)[1] && *quote != '\'') {
+      *quote = '\\';
+      break;
+    }
+    const int c = shots_take(at, quote);
+    if (c >= 0) *end++ = (char)c;
+  }
+  *end = '\0';
+  return into;
+}
+
+/* Adds the words of a line as a shot, if it has any. */
+static int shots_add(shot_lines *all, const char *text, int line, error *e) {
+  char place[PLACE_TEXT], *word = malloc(strlen(text) + 1), quote;
+  shot_line s = {.number = all->count + 1, .line = line};
+  if (!word) return shots_lack(e);
+  for (const char *at = text; !e->id && shots_word(&at, word, &quote);) {
+    config_place(place, all->file, line);
+    if (quote && FAIL(e, SHOTS_QUOTES, place, text)) break;
+    char **words = realloc(s.words, (size_t)(s.count + 2) * sizeof *words);
+    if (words) s.words = words;
+    if (words && (words[s.count] = strdup(word)))
+      words[++s.count] = NULL;
+    else
+      shots_lack(e);
+  }
+  free(word);
+  if (s.count && all->count == all->room) {
+    all->room = 2 * all->room + 64;
+    shot_line *list = realloc(all->list, (size_t)all->room * sizeof *list);
+    if (!list) return shots_lack(e);
+    all->list = list;
+  }
+  if (s.count) all->list[all->count++] = s;
+  return e->id;
+}
+
+/* The line without its end, and without the mark that a file of UTF-8 may begin with. */
+static char *shots_trim(char *text, ssize_t length, int line) {
+  while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r')) text[--length] = '\0';
+  return line == 1 && strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
+}
+
+int shots_read(shot_lines *all, const char *file, error *e) {
+  char *text = NULL, place[PLACE_TEXT];
+  size_t room = 0;
+  *all = (shot_lines){.count = 0};
+  snprintf(all->file, sizeof all->file, "%s", file);
+  if (config_is_named_pipe(file)) return FAIL(e, SHOTS_READ, file, "it is a named pipe");
+  FILE *from = fopen(file, "r");
+  if (!from) return FAIL(e, SHOTS_READ, file, strerror(errno));
+  for (int line = 1; !e->id; line++) {
+    const ssize_t length = getline(&text, &room, from);
+    if (length < 0) break;
+    config_place(place, file, line);
+    if (strlen(text) != (size_t)length)
+      FAIL(e, CONFIG_NUL, place);
+    else
+      shots_add(all, shots_trim(text, length, line), line, e);
+  }
+  if (!e->id && ferror(from)) FAIL(e, SHOTS_READ, file, strerror(errno));
+  fclose(from);
+  free(text);
+  if (!e->id && all->count == 0) return FAIL(e, SHOTS_NONE, file);
+  return e->id;
+}
+
+static int shots_compare(const void *a, const void *b) {
+  const shot_line *s = *(const shot_line *const *)a, *t = *(const shot_line *const *)b;
+  const int names = strcmp(s->name, t->name);
+  return names ? names : (s->line > t->line) - (s->line < t->line);
+}
+
+/* Two shots of one name would write the same files. Names the first line that repeats one. */
+static int shots_check_names(const shot_lines *all, error *e) {
+  char place[PLACE_TEXT];
+  const shot_line **sorted = malloc((size_t)all->count * sizeof *sorted), *first = NULL, *again = NULL;
+  if (!sorted) return shots_lack(e);
+  for (int i = 0; i < all->count; i++) sorted[i] = &all->list[i];
+  qsort(sorted, (size_t)all->count, sizeof *sorted, shots_compare);
+  for (int i = 1; i < all->count; i++)
+    if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0 && (!again || sorted[i]->line < again->line))
+      first = sorted[i - 1], again = sorted[i];
+  free(sorted);
+  if (!again) return 0;
+  config_place(place, all->file, again->line);
+  return FAIL(e, SHOTS_TWICE, place, again->name, first->line);
+}
+
+int shots_check(shot_lines *all, const config_given *given, config *first, error *e) {
+  for (int i = 0; i < all->count; i++) {
+    config c;
+    shot_line *s = &all->list[i];
+    TRY(config_make(&c, given, s, e));
+    if (!(s->name = strdup(c.output_name))) shots_lack(e);
+    if (i == 0)
+      *first = c;
+    else
+      config_free(&c);
+    TRY(e->id);
+  }
+  return shots_check_names(all, e);
+}
+
+void shots_free(shot_lines *all) {
+  for (int i = 0; i < all->count; i++) {
+    for (char **w = all->list[i].words; *w; w++) free(*w);
+    free(all->list[i].words);
+    free(all->list[i].name);
+  }
+  free(all->list);
+  *all = (shot_lines){.count = 0};
+}

@@ -1,0 +1,62 @@
+#include "shot_files.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "io_internal.h"
+
+/* HDF5 itself sees that a file is as long as it should be. */
+static enum shot_found shot_find_file(const char *name, const char *fingerprint) {
+  char *found = NULL;
+  hid_t type = text_type(H5T_VARIABLE);
+  if (access(name, F_OK)) return SHOT_NEW;
+  hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+  hid_t attribute = file < 0 ? -1 : H5Aopen(file, "fingerprint", H5P_DEFAULT);
+  const bool same = attribute >= 0 && H5Aread(attribute, type, (void *)&found) >= 0 && found &&
+                    strcmp(found, fingerprint) == 0;
+  if (found) H5free_memory(found);
+  if (attribute >= 0) H5Aclose(attribute);
+  if (file >= 0) H5Fclose(file);
+  H5Tclose(type);
+  return same ? SHOT_DONE : SHOT_OTHER;
+}
+
+/* What two files say together. */
+static enum shot_found shot_combine(enum shot_found a, enum shot_found b) {
+  return a == SHOT_OTHER || b == SHOT_OTHER ? SHOT_OTHER : a == b ? a : SHOT_NEW;
+}
+
+/* Adds the saved fields to what is `found` so far. */
+static enum shot_found shot_find_fields(const config *c, const space_steps *w, const char *fingerprint,
+                                        enum shot_found found) {
+  char name[FILE_NAME];
+  error none = {0};
+  const int64_t every = w->every > 0 ? w->every : w->last + 1;
+  for (int64_t step = w->every > 0 ? 0 : w->last; step <= w->last && found != SHOT_OTHER; step += every)
+    if ((w->every > 0 || w->ends) && !path_step_name(name, c->output_path, step, ".hdf", &none))
+      found = shot_combine(found, shot_find_file(name, fingerprint));
+  if (w->every > 0 && w->ends && w->last % w->every &&
+      !path_step_name(name, c->output_path, w->last, ".hdf", &none))
+    found = shot_combine(found, shot_find_file(name, fingerprint));
+  return found;
+}
+
+enum shot_found shot_find(const config *c, const space_steps *which, const char *fingerprint) {
+  char name[FILE_NAME + 16];
+  const bool traces = c->receivers != RECEIVERS_NONE;
+  enum shot_found found = traces || which->every > 0 || which->ends ? SHOT_DONE : SHOT_NEW;
+  snprintf(name, sizeof name, "%s" RECEIVERS_ENDING, c->output_path);
+  if (traces) found = shot_find_file(name, fingerprint);
+  return shot_find_fields(c, which, fingerprint, found);
+}
+
+int text_write(const char *path, const char *text, error *e) {
+  char temporary[FILE_NAME + TEMPORARY_ENDING];
+  temporary_name(temporary, sizeof temporary, path);
+  FILE *f = fopen(temporary, "w");
+  if (!f) return FAIL(e, FILE_WRITE, path, strerror(errno));
+  bool failed = fputs(text, f) < 0;
+  failed = fclose(f) != 0 || failed;
+  if (failed) FAIL(e, FILE_WRITE, path, strerror(errno));
+  return atomic_file_commit(temporary, path, NULL, e);
+}

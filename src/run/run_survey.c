@@ -1,0 +1,419 @@
+/* A survey: groups of ranks, each with one engine, do shot after shot (shot_queue.h). Where one rank does a shot, several
+ * can be under way: some step, in turn, while a thread writes what another has saved. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "announce.h"
+#include "base/clock.h"
+#include "base/error_mpi.h"
+#include "base/thread.h"
+#include "run.h"
+#include "shot/restart.h"
+#include "shot/storage.h"
+#include "shot_queue.h"
+
+enum slot_state { SURVEY_FREE, SURVEY_STEPPING, SURVEY_WRITING };
+
+/* A shot under way. */
+typedef struct survey_slot {
+  struct survey_group *v;
+  device *dev; /* of its own, owned; NULL: the engine's */
+  shot shot;
+  enum slot_state state;
+  message message; /* what the order came in */
+  shot_order order;
+  shot_of_survey of;
+  run_log silent;
+  restart from;
+  double begin; /* MPI_Wtime() */
+  shot_report report;
+  pthread_t thread; /* that writes */
+  _Atomic bool written;
+} survey_slot;
+
+typedef struct survey_group {
+  const job *job;
+  survey_lines lines;
+  files group, first; /* first: rank 0's */
+  MPI_Comm active;    /* the ranks of all groups; MPI_COMM_NULL: this rank belongs to none */
+  files_parts parts;
+  char path[CONFIG_TEXT]; /* [output] path */
+  run_log silent, *log;   /* log: rank 0's, else the silent one */
+  engine engine;
+  shot_queue *queue;
+  survey_slot *slots; /* owned */
+  int slot_count, at_once, stepping;
+  bool over;    /* no shot is left */
+  double since; /* clock: when shots began to step */
+  announce_shots done;
+} survey_group;
+
+/* --- groups ------------------------------------------------------------------------------------------------------- */
+
+/* As few ranks as have room for a shot. Collective over the computing ranks. */
+static int survey_find_ranks(survey_group *v, int ranks, int *found, error *e) {
+  const config *c = v->job->config;
+  const engine_setup setup = {.config = c, .beside = v->job->files->compute};
+  double room;
+  TRY(engine_room(&setup, &room, e));
+  for (*found = 1; *found < ranks && room > 0; ++*found) {
+    slab s;
+    error thin = {0};
+    if (engine_slab(&s, c, 0, *found, &thin) || engine_bytes(c, &s) <= room) break;
+  }
+  return 0;
+}
+
+static const char *survey_plural(int count) {
+  return count == 1 ? "" : "s";
+}
+
+/* Cuts the ranks into groups. */
+static int survey_find_groups(survey_group *v, error *e) {
+  const job *j = v->job;
+  int ranks, each = j->config->survey_ranks;
+  MPI_TRY(e, MPI_Comm_size(j->files->compute, &ranks));
+  if (each == 0) TRY(survey_find_ranks(v, ranks, &each, e));
+  if (each > ranks) return FAIL(e, SURVEY_RANKS, each, ranks);
+  if (each > 1 && j->config->survey_at_once > 1) return FAIL(e, SURVEY_AT_ONCE, each);
+  const int idle = ranks % each;
+  v->parts = (files_parts){ranks / each, each};
+  log_line(j->log, "survey: %d group%s of %d rank%s%s", v->parts.count, survey_plural(v->parts.count), each,
+           survey_plural(each), j->files->served ? ", and a data server" : "");
+  if (idle) log_line(j->log, "%d rank%s left over: idle", idle, idle == 1 ? " is" : "s are");
+  return 0;
+}
+
+static int survey_split(survey_group *v, error *e) {
+  const job *j = v->job;
+  int rank;
+  MPI_TRY(e, MPI_Comm_rank(j->files->compute, &rank));
+  const bool idle = rank >= v->parts.count * v->parts.ranks;
+  MPI_TRY(e, MPI_Comm_split(j->files->compute, idle ? MPI_UNDEFINED : 0, rank, &v->active));
+  v->log = rank == 0 ? j->log : &v->silent;
+  return files_split(j->files, v->parts, &v->group, &v->first, e);
+}
+
+/* [output] path, which the configuration of the first shot has with a slash and its name. */
+static void survey_find_path(survey_group *v) {
+  const config *c = v->job->config;
+  const size_t length = strlen(c->output_path) - strlen(c->output_name) - 1;
+  snprintf(v->path, sizeof v->path, "%.*s", (int)length, c->output_path);
+}
+
+static int survey_begin(survey_group *v, const job *j, survey_lines lines, error *e) {
+  *v = (survey_group){.job = j, .lines = lines, .active = MPI_COMM_NULL};
+  v->group.compute = v->group.comm = v->first.compute = v->first.comm = MPI_COMM_NULL;
+  survey_find_path(v);
+  TRY(survey_find_groups(v, e));
+  return survey_split(v, e);
+}
+
+static void survey_end(survey_group *v) {
+  files_close(&v->group);
+  files_close(&v->first);
+  if (v->active != MPI_COMM_NULL) MPI_Comm_free(&v->active);
+}
+
+/* --- a shot ------------------------------------------------------------------------------------------------------- */
+
+/* A failure of the device or of MPI, which later shots would meet too, ends the job. */
+static void survey_check_device(const survey_group *v, const error *e) {
+  const bool memory =
+      e->id == ERROR_OUT_OF_MEMORY || e->id == ERROR_DEVICE_MEMORY || e->id == ERROR_NODE_MEMORY;
+  if (error_exit_code(e->id) == EXIT_CODE_DEVICE && !memory) error_abort(e, v->job->files->comm);
+}
+
+/* Moves the files of another shot aside. */
+static int survey_move_aside(const survey_slot *t, error *e) {
+  const space_steps none = {.none = true, .begins = true};
+  space_aside aside;
+  const request r = {FILES_MOVE_ASIDE, .config = t->order.config, .which = none, .answer_bytes = sizeof aside,
+                     .own.answer = &aside};
+  return t->order.there == SHOT_OTHER ? files_do(&t->v->group, &r, e) : 0;
+}
+
+/* From its checkpoint, where there is one of this shot, else from the start. */
+static int survey_plan_shot(survey_slot *t, error *e) {
+  const survey_group *v = t->v;
+  const config *c = t->order.config;
+  const bool checkpoints = v->job->config->survey_on_stop == ON_STOP_CHECKPOINT;
+  t->from = (restart){
+      .name = checkpoints ? "auto" : NULL, .path = c->checkpoint_path, .log = &t->silent, .files = &v->group};
+  TRY(restart_open(&t->from, e));
+  for (;;) {
+    const checkpoint *from = t->from.from.name[0] ? &t->from.from : NULL;
+    const shot_setup setup = {c, v->job->command, &t->silent, from, &t->of};
+    if (!shot_plan(&t->shot, &t->v->engine, &setup, e)) return 0;
+    if (restart_pass_over(&t->from, e)) continue;
+    if (e->id != ERROR_CHECKPOINT_DIFFERS) return e->id;
+    *e = (error){0}; /* another shot's: this one begins, and moves them aside */
+    restart_close(&t->from);
+    t->from.from = (checkpoint){.fd = -1};
+  }
+}
+
+static int survey_begin_shot(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  TRY(survey_move_aside(t, e));
+  TRY(survey_plan_shot(t, e));
+  TRY(shot_open(&t->shot, e));
+  TRY(shot_begin(&t->shot, e));
+  TRY(watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
+                    t->shot.stepper.step, e));
+  return shot_steps_begin(&t->shot, true, e);
+}
+
+/* Takes the next shot, if there is one, and begins it. */
+static int survey_take(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  t->report.asks = true;
+  message_free(&t->message);
+  if (v->engine.rank == 0) TRY(shot_queue_take(v->queue, &t->report, &t->message, e));
+  TRY(message_share(&t->message, v->engine.comm, e));
+  shot_queue_read(&t->message, &t->order);
+  t->report = (shot_report){.number = t->order.number};
+  v->over = t->order.number == 0;
+  return 0;
+}
+
+/* Reports how the shot ended. A signal may have come to any rank of the group. */
+static int survey_report(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  shot_report *r = &t->report;
+  message m = {0};
+  int number = stop_signal();
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MAX, v->engine.comm));
+  if (r->failed.id == ERROR_STOPPED) r->stopped = t->shot.stop.signal ? t->shot.stop.signal : -1;
+  if (number) r->stopped = number;
+  r->seconds = MPI_Wtime() - t->begin;
+  survey_check_device(v, &r->failed);
+  if (!r->failed.id) announce_add(&v->done, &t->shot);
+  if (v->engine.rank == 0) shot_queue_take(v->queue, r, &m, e);
+  message_free(&m);
+  restart_close(&t->from);
+  *r = (shot_report){.number = 0};
+  t->state = SURVEY_FREE;
+  return error_agree(e, v->engine.comm);
+}
+
+/* What comes after the last step, or a failure. */
+static void survey_write_shot(survey_slot *t) {
+  error *e = &t->report.failed;
+  if (!e->id) shot_finish(&t->shot, e);
+  shot_end(&t->shot, e);
+}
+
+static void *survey_write_main(void *argument) {
+  survey_slot *t = argument;
+  const device *dev = t->shot.dev;
+  const device_peer *peer = dev->table->peer;
+  field_io_start();
+  if (peer && peer->adopt) peer->adopt(t->shot.dev, &t->report.failed);
+  survey_write_shot(t);
+  t->written = true;
+  return NULL;
+}
+
+/* Writes in a thread where there is another shot to go on with. */
+static int survey_write(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  t->state = SURVEY_WRITING;
+  if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
+  watchdog_close(&t->shot.stepper.watch);
+  t->written = false;
+  if (v->slot_count > 1 && !t->report.failed.id) {
+    const int rc = thread_start(&t->thread, survey_write_main, t);
+    return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread that writes", strerror(rc)) : 0;
+  }
+  survey_write_shot(t);
+  return survey_report(t, e);
+}
+
+static int survey_look(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  bool over = false;
+  if (t->state == SURVEY_FREE && !v->over && v->stepping < v->at_once) {
+    t->begin = MPI_Wtime();
+    TRY(survey_take(t, e));
+    if (v->over) return 0;
+    t->state = SURVEY_STEPPING;
+    t->of = (shot_of_survey){t->order.fingerprint, t->order.fresh, v->job->config->survey_on_stop,
+                             v->engine.rank == 0 ? shot_queue_stopped : NULL, v->queue};
+    const int failed = survey_begin_shot(t, &t->report.failed);
+    if (v->stepping++ == 0) v->since = clock_seconds();
+    if (failed) return survey_write(t, e);
+  } else if (t->state == SURVEY_STEPPING) {
+    shot_pass(&t->shot, &over, &t->report.failed);
+    if (over || t->report.failed.id) return survey_write(t, e);
+  } else if (t->state == SURVEY_WRITING && t->written) {
+    pthread_join(t->thread, NULL);
+    return survey_report(t, e);
+  }
+  return 0;
+}
+
+static int survey_shots(survey_group *v, error *e) {
+  const double LONGEST = 200e-6; /* s */
+  for (bool busy = true; busy;) {
+    pace p = {.begin = clock_seconds()};
+    busy = false;
+    for (int i = 0; i < v->slot_count; i++) TRY(survey_look(&v->slots[i], e));
+    for (int i = 0; i < v->slot_count; i++) busy = busy || v->slots[i].state != SURVEY_FREE;
+    busy = busy || !v->over;
+    if (busy && v->stepping == 0) pace_wait(&p, LONGEST);
+  }
+  return 0;
+}
+
+/* --- slots -------------------------------------------------------------------------------------------------------- */
+
+/* Shots that step at once: as many as fill a GPU. */
+static int survey_at_once(const survey_group *v) {
+  const double FULL = 16e6; /* points */
+  const int MOST = 4, asked = v->job->config->survey_at_once;
+  if (v->parts.ranks > 1) return 1;
+  if (asked) return asked;
+  if (v->engine.dev->table->backend == BACKEND_HOST) return 1;
+  const double n = FULL / config_points(v->job->config);
+  return n < 1 ? 1 : n > MOST ? MOST : (int)n;
+}
+
+/* The engine is loaded and chooses its kernels with a shot without sources. */
+static int survey_warm_up(survey_group *v, config *quiet, error *e) {
+  survey_slot *t = &v->slots[0];
+  *quiet = *v->job->config;
+  quiet->initial = INITIAL_ZERO, quiet->previous = PREVIOUS_REST, quiet->initial_file[0] = '\0';
+  quiet->source_count = quiet->receiver_count = 0;
+  quiet->receivers = RECEIVERS_NONE;
+  const shot_setup setup = {quiet, v->job->command, &t->silent, NULL, NULL};
+  TRY(shot_plan(&t->shot, &v->engine, &setup, e));
+  TRY(shot_open(&t->shot, e));
+  TRY(shot_load(&t->shot, e));
+  return shot_end(&t->shot, e);
+}
+
+/* The first slot uses the engine's device. Others come as long as there is memory. */
+static int survey_open_slots(survey_group *v, error *e) {
+  int threads, room = survey_at_once(v) + 1;
+  config quiet;
+  error less = {0};
+  MPI_TRY(e, MPI_Query_thread(&threads));
+  if (v->parts.ranks > 1 || threads != MPI_THREAD_MULTIPLE) room = 1;
+  if (!(v->slots = calloc((size_t)room, sizeof *v->slots)))
+    return FAIL(e, OUT_OF_MEMORY, sizeof *v->slots, "the shots");
+  for (v->slot_count = 0; v->slot_count < room && !less.id; v->slot_count++) {
+    survey_slot *t = &v->slots[v->slot_count];
+    t->v = v;
+    t->from.from = (checkpoint){.fd = -1};
+    if (v->slot_count == 0) {
+      TRY(survey_warm_up(v, &quiet, e));
+      continue;
+    }
+    const shot_setup setup = {&quiet, v->job->command, &t->silent, NULL, NULL};
+    if (engine_open_device(&v->engine, &t->dev, &less)) break;
+    t->shot.dev = t->dev;
+    if (!shot_plan(&t->shot, &v->engine, &setup, &less) && !shot_open(&t->shot, &less))
+      shot_load(&t->shot, &less);
+    shot_end(&t->shot, &less);
+  }
+  v->at_once = v->slot_count > 1 ? v->slot_count - 1 : 1;
+  return 0;
+}
+
+static void survey_close_slots(survey_group *v) {
+  for (int i = 0; v->slots && i < v->slot_count; i++) {
+    survey_slot *t = &v->slots[i];
+    shot_close(&t->shot);
+    if (t->dev) t->dev->table->close(t->dev);
+    message_free(&t->message);
+  }
+  free(v->slots);
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------------------ */
+
+/* Says what runs, by the first shot, where that can be read. */
+static int survey_announce(survey_group *v, error *e) {
+  survey_slot *t = &v->slots[0];
+  error unread = {0};
+  const shot_setup setup = {v->job->config, v->job->command, v->log, NULL, NULL};
+  if (!shot_plan(&t->shot, &v->engine, &setup, &unread)) announce(&t->shot, e);
+  return e->id;
+}
+
+/* Plans the engine, and finds out what is left to do. */
+static int survey_plan(survey_group *v, int *left, error *e) {
+  const job *j = v->job;
+  const config *c = j->config;
+  const bool profile = !j->options->quiet || c->report_file[0];
+  const engine_setup setup = {c, &v->group, v->log, 0, profile, v->active};
+  engine_plan(&v->engine, &setup, e);
+  TRY(error_agree(e, v->active));
+  const space_steps saved = {
+      .last = v->engine.physics.steps, .every = c->output_every, .begins = true, .ends = c->output_final};
+  const shot_queue_setup queue = {v->active,      v->parts.ranks, c,         v->path, v->lines.lines,
+                                  v->lines.given, j->files,       &v->first, saved,   v->log};
+  return shot_queue_open(&v->queue, &queue, left, e);
+}
+
+static int survey_do(survey_group *v, error *e) {
+  if (!engine_open(&v->engine, e) && !survey_open_slots(v, e)) survey_announce(v, e);
+  TRY(error_agree(e, v->active));
+  if (v->slot_count > 1)
+    log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
+             survey_plural(v->at_once));
+  TRY(shot_queue_start(v->queue, e));
+  if (survey_shots(v, e)) error_abort(e, v->job->files->comm); /* other groups wait */
+  return 0;
+}
+
+/* Once more, what came of it. */
+static int survey_conclude(survey_group *v, bool done, error *e) {
+  shot_totals totals = {0};
+  error report = {0};
+  shot_queue_finish(v->queue, &totals, e);
+  TRY(message_broadcast(&totals, sizeof totals, v->active, e));
+  v->done.seconds = totals.seconds, v->done.shots = totals.done - totals.before;
+  if (done && v->done.shots && announce_survey(&v->slots[0].shot, &v->done, v->active, &report) && !e->id)
+    *e = report;
+  log_line(v->log, "survey: %d of %d shots are done: %s/survey.csv", totals.done, totals.shots, v->path);
+  return e->id;
+}
+
+static int survey_run(survey_group *v, error *e) {
+  int left;
+  stop_say(shot_queue_says(v->job->config->survey_on_stop));
+  TRY(survey_plan(v, &left, e));
+  if (left) TRY(survey_do(v, e));
+  return survey_conclude(v, left > 0, e);
+}
+
+int run_survey(const job *j, survey_lines lines, error *e) {
+  survey_group v;
+  if (!survey_begin(&v, j, lines, e) && v.active != MPI_COMM_NULL) survey_run(&v, e);
+  shot_queue_close(v.queue);
+  survey_close_slots(&v);
+  if (v.engine.dev) engine_close(&v.engine);
+  survey_end(&v);
+  return error_agree(e, j->files->compute);
+}
+
+int dry_run_survey(const job *j, survey_lines lines, error *e) {
+  survey_group v;
+  job first = *j;
+  double seconds = 0;
+  if (!survey_begin(&v, j, lines, e) && v.active != MPI_COMM_NULL) {
+    first.files = &v.group, first.beside = v.active, first.log = v.log;
+    dry_run(&first, &seconds, e);
+    error_agree(e, v.active);
+    if (lines.lines && !e->id)
+      log_line(v.log, "survey: %d shots, all lines are in order", lines.lines->count);
+    if (lines.lines && !e->id && j->options->measure)
+      log_line(v.log, "estimate: %d shots take %.4g s, without what writes them", lines.lines->count,
+               seconds * ceil((double)lines.lines->count / v.parts.count));
+  }
+  survey_end(&v);
+  return error_agree(e, j->files->compute);
+}

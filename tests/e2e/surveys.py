@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""[survey] shots: many shots over one model in one program, each with the bits of a run of its own.
+surveys.py CASE STENCIL MPIEXEC   |   surveys.py --list
+"""
+import csv
+import io
+import json
+import random
+import re
+import signal
+import sys
+import time
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import SOURCE, Running, case, check, h5py, main, np, same_bits, send
+from run_files import checkpoints, fields_of, temporaries
+
+SURVEY = {"grid.nx": 24, "grid.ny": 16, "grid.nz": 24, "time.steps": 30, "equation.type": "wave", "initial.u": "zero",
+          "medium.velocity": "in.h5:/v", "boundary.all": "absorbing", "boundary.width": 4, "boundary.z_lo": "dirichlet",
+          "source.1.f0": 60, "source.1.position": "12 8 9", "receivers.points": "3 4 3.5, 20 11 7", "report.check_every": 10,
+          "output.path": "out/line", "output.final": "off", "survey.shots": "shots.txt"}
+NAMES = "number,name,line,state,exit,seconds,error"
+
+
+def prepare(program, lines, **changes):
+    rng = np.random.default_rng(5)
+    with h5py.File(program.folder / "in.h5", "w") as file:
+        file["v"] = rng.uniform(1500, 3000, (24, 16, 24)).astype(np.float32)
+        file["w"], file["at"] = rng.uniform(-1, 1, 40), [[3.2, 4, 5], [12, 8, 20.5], [7, 7, 7]]
+        file["u"] = rng.uniform(-1, 1, (24, 16, 24)).astype(np.float32)
+    (program.folder / "shots.txt").write_bytes(("\n".join(lines) + "\n").encode())
+    return program.config({**SURVEY, **changes})
+
+
+def table(program, path="out/line"):
+    text = (program.folder / path / "survey.csv").read_text()
+    check(text.startswith(NAMES + "\n") and text.endswith("\n"), f"survey.csv: {text}")
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def states(program):
+    return [(row["name"], row["state"], row["exit"]) for row in table(program)]
+
+
+def values(path):
+    """All datasets of a file of receivers."""
+    with h5py.File(path, "r") as file:
+        return {name: file[name][...] for name in ("u", "time", "position", "source_position")}
+
+
+def check_shot(program, name, config, overrides, *more):
+    """The shot left what a run with its overrides leaves."""
+    single = f"single/{name}"
+    program.succeed("-q", config, *overrides, "survey.shots=", "output.name=", f"output.path={single}", *more)
+    here, there = program.folder / f"out/line/{name}.receivers.h5", program.folder / f"{single}.receivers.h5"
+    check(here.exists() == there.exists(), f"{name}: {here} and {there}")
+    if there.exists():
+        found, expected = values(here), values(there)
+        for key in expected:
+            check(same_bits(found[key], expected[key]), f"{name}: other bits in /{key}")
+        check(expected["u"].any(), f"{name}: nothing was received")
+    found, expected = fields_of(program, f"out/line/{name}"), fields_of(program, single)
+    check(sorted(found) == sorted(expected), f"{name}: fields of {list(found)}, not {list(expected)}")
+    for step in expected:
+        check(same_bits(found[step], expected[step]), f"{name}: other bits at step {step}")
+
+
+VARIED = ['"source.1.position=5.5 8 10"', "# a remark", "source.1.position='9 3 12' source.1.f0=40\r",
+          "  receivers.points= receivers.positions=in.h5:/at   # so is this", "", "initial.u=in.h5:/u source.1.position=",
+          r"source.1.wavelet=in.h5:/w output.name=by\ table", "source.2.position='6 6 6' source.2.f0=50 source.2.amplitude=-2",
+          'initial.u="gaussian" initial.width=2 source.1.f0= source.1.position='.replace(" source.1.f0= source.1.position=", "")]
+KEYS = [["source.1.position=5.5 8 10"], ["source.1.position=9 3 12", "source.1.f0=40"],
+        ["receivers.points=", "receivers.positions=in.h5:/at"], None, ["source.1.wavelet=in.h5:/w"],
+        ["source.2.position=6 6 6", "source.2.f0=50", "source.2.amplitude=-2"], ["initial.u=gaussian", "initial.width=2"]]
+
+
+@case
+def bits(program):
+    """Every shot has the bits of a run of its own, whatever the groups; the table and the report say what was done."""
+    VARIED[5] = "initial.u=in.h5:/u"
+    KEYS[3] = ["initial.u=in.h5:/u"]
+    config = prepare(program, VARIED, **{"output.every": 20, "output.final": "on"})
+    names = ["0001", "0002", "0003", "0004", "by table", "0006", "0007"]
+    for name, keys in zip(names, KEYS):
+        program.succeed("-q", config, *keys, "survey.shots=", f"output.path=single/{name}")
+    for ranks, options in ((0, []), (1, ["survey.at_once=3"]), (2, []), (4, []), (3, ["survey.ranks_per_shot=2"]),
+                           (4, ["survey.ranks_per_shot=2"]), (3, ["parallel.io=server"]), (2, ["parallel.io=gather"])):
+        about = f"{ranks} ranks, {options}"
+        result = program.succeed("--report", "r.json", config, *options, np=ranks)
+        check(states(program) == [(name, "done", "0") for name in names], f"{about}: {table(program)}")
+        check([row["line"] for row in table(program)] == ["1", "3", "4", "6", "7", "8", "9"], f"{about}: {table(program)}")
+        check(all(float(row["seconds"]) > 0 and not row["error"] for row in table(program)), f"{about}: {table(program)}")
+        check(("left over" in result.out) == (options == ["survey.ranks_per_shot=2"] and ranks == 3), f"{about}: {result}")
+        for name in names:
+            here, there = program.folder / "out/line" / name, program.folder / "single" / name
+            found, expected = values(f"{here}.receivers.h5"), values(f"{there}.receivers.h5")
+            for key in expected:
+                check(same_bits(found[key], expected[key]), f"{about}: {name}: other bits in /{key}")
+            check(expected["u"].any(), f"{name}: nothing was received")
+            found, expected = fields_of(program, f"out/line/{name}"), fields_of(program, f"single/{name}")
+            check(sorted(found) == sorted(expected) == [0, 20, 30], f"{about}: {name}: fields of {list(found)}")
+            check(all(same_bits(found[k], expected[k]) for k in found), f"{about}: {name}: other bits in a field")
+        report = json.loads((program.folder / "r.json").read_text())
+        check(report["shots"] == 7 and report["steps"] == 7 * 30 and report["shots_per_hour"] > 0 and
+              0 <= report["overhead_fraction"] <= 1, f"{about}: {report}")
+        check(not temporaries(program), f"{about}: {temporaries(program)}")
+        with h5py.File(program.folder / "out/line/by table.receivers.h5", "r") as file:
+            text = file.attrs["config"]
+        check("survey" not in text and "\npath = out/line/by table\n" in text, f"{about}: {text}")
+        (program.folder / "out/line").rename(program.folder / f"out/{ranks}-{len(options)}-{random.random()}")
+
+
+@case
+def lines(program):
+    """A line that cannot be run ends the program before any shot: exit 1, with file, line and key."""
+    good = "source.1.f0=50"
+    bad = [("source.1.position='1 2 300'", "[source.1] position: 1 2 300 is outside the grid"),
+           ("receivers.points='1 2 3, 30 1 1'", "[receivers] points: receiver 2 of 2, at 30 1 1 is outside"),
+           ("source.1.f=50", "[source.1] f: unknown key"), ("sourc.1.f0=50", "[sourc.1]: unknown section"),
+           ("source.1.f0=x", "[source.1] f0: expected a number > 0, got 'x'"), ("source.2.f0=50", "[source.2] position: required"),
+           ("time.steps=3", "[time] steps: a shot may not change it"), ("output.path=x", "[output] path: a shot may not change it"),
+           ("survey.shots=x", "[survey] shots: a shot may not change it"), ("medium.velocity=3", "[medium] velocity: a shot may"),
+           ("--dry-run", "--dry-run: expected section.key=value"), ("other.ini", "other.ini: expected section.key=value"),
+           ('"source.1.f0=3', "quotes must come in pairs"), ("source.1.f0=3\\", "something must follow a backslash"),
+           ("output.name=a/b", "[output] name: expected a name without /"), ("output.name=0001", "the name of the shot of line 1"),
+           ("receivers.line='1 1 1 2 2 2 3' receivers.positions=in.h5:/at", "[receivers] line: only without positions"),
+           ("output.name=" + "n" * 300, "[output] name: the value is longer than"), ("source.1.f0=5\0", "not a text file")]
+    for line, words in bad:
+        config = prepare(program, [good, "# a remark", line, good])
+        program.fail(1, ["shots.txt:3: ", words], config)
+    program.fail(1, ["shots.txt:3: "], config, np=2)
+    for text, words in (("# none\n\n", "shots.txt: no shots"), (None, "shots.txt: cannot read the shots")):
+        config = prepare(program, [text or ""])
+        if text is None:
+            (program.folder / "shots.txt").unlink()
+        program.fail(1, [words], config)
+    config = prepare(program, [good, good])
+    refused = [(["--restart", "auto"], "--restart: not with [survey] shots: the same command again"),
+               (["-b", 5], "--benchmark: not with [survey] shots"), (["checkpoint.every_steps=5"], "[checkpoint] every_steps: only"),
+               (["checkpoint.path=c", "survey.ranks_per_shot=1"], "[checkpoint] path: only"),
+               (["survey.on_stop=checkpoint"], "[survey] on_stop = checkpoint: only where ranks_per_shot is given"),
+               (["survey.ranks_per_shot=2", "survey.at_once=2"], "[survey] at_once: only with ranks_per_shot = 1"),
+               (["survey.ranks_per_shot=2"], "ranks_per_shot = 2: there are only 1"), (["output.name=a"], "the name of the shot of line 1"),
+               (["--report", "shots.txt"], "[report] file"), (["--report", "out/line/survey.csv"], "[report] file")]
+    for options, words in refused:
+        options = [*options[:2], *options[2:]] if options[0].startswith("-") else options
+        dashes = [o for o in options if options[0].startswith("-")]
+        program.fail(1, [words], *dashes, config, *[o for o in options if o not in dashes])
+    result = program.succeed("-n", "--measure", config, np=3)
+    for words in ("[survey]\nshots = shots.txt\n", "survey: 3 groups of 1 rank", "memory per rank", "2 shots, all lines are in order",
+                  "estimate: 2 shots take"):
+        check(words in result.out, f"{words}: {result}")
+    check(program.files() == {"in.h5", "shots.txt", "run.ini"}, f"a dry run left {program.files()}")
+    single = program.succeed(config, "survey.shots=", "output.name=x")
+    check("ignored settings: [output] name" in single.out, f"{single}")
+
+
+@case
+def failures(program):
+    """A shot that fails costs itself alone; the others are done; the exit code is the worst; the same command does the rest."""
+    lines_ = [f"source.1.position='{5 + i} 8 10'" for i in range(6)]
+    lines_[1] += " initial.u=3e38"
+    lines_[3] += " source.1.wavelet=none.h5:/w"
+    lines_[4] += ' output.name=\'a, "quoted" name\''
+    config = prepare(program, lines_)
+    names = ["0001", "0002", "0003", "0004", 'a, "quoted" name', "0006"]
+    expected = [(n, *(("failed", "3") if i == 1 else ("failed", "2") if i == 3 else ("done", "0"))) for i, n in enumerate(names)]
+    for ranks, options in ((0, []), (2, []), (4, ["survey.ranks_per_shot=2"]), (3, ["parallel.io=server"])):
+        result = program.run(config, *options, np=ranks)
+        check(result.code == 3 and len(result.errors) == 1, f"{ranks} ranks: {result}")
+        check("2 of 6 shots failed, see out/line/survey.csv; shot 0002 (shots.txt:2): step" in result.err, f"{result}")
+        check("shot 0004 (shots.txt:4) failed: none.h5:/w: cannot open" in result.out, f"{result}")
+        check(states(program) == expected, f"{ranks} ranks: {table(program)}")
+        check("the field is not finite" in table(program)[1]["error"], f"{table(program)}")
+        there = {p.name.removesuffix(".receivers.h5") for p in (program.folder / "out/line").glob("*.h5")}
+        check(there == {n for n, state, _ in expected if state == "done"}, f"{there}")
+        if not ranks:
+            for i in (0, 2, 5):
+                check_shot(program, names[i], config, [lines_[i].replace("'", "")])
+        (program.folder / "out/line").rename(program.folder / f"out/{ranks}")
+    (program.folder / "out/0").rename(program.folder / "out/line")
+    before = {p: p.stat().st_mtime_ns for p in (program.folder / "out/line").glob("*.h5")}
+    with h5py.File(program.folder / "none.h5", "w") as file:
+        file["w"] = np.random.default_rng(3).uniform(-1, 1, 40)
+    (program.folder / "shots.txt").write_text("\n".join(lines_).replace(" initial.u=3e38", "") + "\n")
+    result = program.succeed(config, np=2)
+    check("4 of 6 shots are done" in result.out and states(program) == [(n, "done", "0") for n in names], f"{result}")
+    check({p: p.stat().st_mtime_ns for p in before} == before, "a shot that was done ran again")
+    check(all(row["seconds"] for row in table(program)), f"{table(program)}")
+
+
+@case
+def again(program):
+    """The same command does what is missing; what has another configuration or other data is moved aside and done anew."""
+    lines_ = [f"source.1.position='{5 + i} 8 10' source.1.wavelet=in.h5:/w" for i in range(4)]
+    config = prepare(program, lines_, **{"output.every": 10})
+    folder = program.folder / "out/line"
+
+    def run(moved, *options, np_=0, about=""):
+        before = {p.name: p.stat().st_mtime_ns for p in folder.glob("0*.receivers.h5")}
+        old = len(list(folder.glob("*.old*.receivers.h5")))
+        program.succeed(config, *options, np=np_)
+        check(states(program) == [(f"{i:04d}", "done", "0") for i in range(1, 5)], f"{about}: {table(program)}")
+        redone = [n for n in sorted(before) if ".old" not in n and (folder / n).stat().st_mtime_ns != before[n]]
+        check([int(n[:4]) for n in redone] == moved, f"{about}: {redone} were done again, not {moved}")
+        check(len(list(folder.glob("*.old*.receivers.h5"))) - old == len(moved), f"{about}: {sorted(program.files())}")
+
+    program.succeed(config)
+    run([], about="nothing changed")
+    run([], "survey.at_once=2", "parallel.transport=sendrecv", "checkpoint.keep=2".replace("checkpoint.keep=2", "report.check_every=7"),
+        np_=2, about="nothing that counts changed")
+    (folder / "0002.receivers.h5").rename(program.folder / "gone")
+    run([], about="one is missing")
+    check((folder / "0002.receivers.h5").exists() and not list(folder.glob("*.old*")), f"{sorted(program.files())}")
+    (folder / "0003.00000010.hdf").unlink()
+    program.succeed(config)
+    check((folder / "0003.00000010.hdf").exists(), "a missing field was not made again")
+    with open(folder / "0004.receivers.h5", "r+b") as file:
+        file.truncate(3000)
+    program.succeed(config)
+    check(len(values(folder / "0004.receivers.h5")["u"]) == 31, "a file cut short counts as whole")
+    for path in folder.glob("*.old*"):
+        path.unlink()
+    lines_[2] = lines_[2].replace("7 8 10", "7 8 11")
+    (program.folder / "shots.txt").write_text("# remark\n" + "\n".join(lines_) + "\n")
+    run([3], about="another line")
+    with h5py.File(program.folder / "in.h5", "r+") as file:
+        file["w"][3] += 0.25
+    run([1, 2, 3, 4], about="another wavelet", np_=2)
+    with h5py.File(program.folder / "in.h5", "r+") as file:
+        file["v"][20, 3, 4] += 1
+    run([1, 2, 3, 4], about="another model")
+    for path in folder.glob("*.old*"):
+        path.unlink()
+    for i in (0, 2):
+        check_shot(program, f"{i + 1:04d}", config, lines_[i].replace("'", "").replace(" source.1.wavelet", "|source.1.wavelet").split("|"))
+    run([1, 2, 3, 4], "time.steps=20", about="another number of steps", np_=4)
+
+
+LONG = {"time.steps": 1500, "report.progress": "off"}
+MANY = [f"source.1.position='{3 + i % 17} {3 + i // 17} 9'" for i in range(24)]
+
+
+def finish(program, config, ranks, about):
+    """The same command does the rest; every shot is there, whole, with the bits of the survey that nobody disturbed."""
+    program.succeed("-q", config, np=ranks)
+    check(states(program) == [(f"{i:04d}", "done", "0") for i in range(1, 25)], f"{about}: {table(program)}")
+    for i in range(1, 25):
+        found, expected = values(program.folder / f"out/line/{i:04d}.receivers.h5"), values(program.folder / f"out/ref/{i:04d}.receivers.h5")
+        check(all(same_bits(found[k], expected[k]) for k in expected), f"{about}: shot {i}: other bits")
+    check(not temporaries(program) and not checkpoints(program, "out/line/0001.checkpoint"), f"{about}: {sorted(program.files())}")
+
+
+@case
+def stops(program):
+    """A signal, the wall time or a death end a survey; the table is whole at every moment; the same command goes on."""
+    config = prepare(program, MANY, **LONG)
+    program.succeed("-q", config, "output.path=out/ref", np=2)
+    legs = [(0, signal.SIGTERM, None, [], 75), (1, signal.SIGUSR1, None, [], 75), (2, signal.SIGUSR1, -1, [], 75),
+            (4, signal.SIGKILL, -1, [], None), (4, signal.SIGUSR1, 1, ["survey.ranks_per_shot=2"], 75),
+            (3, signal.SIGUSR1, None, ["parallel.io=server"], 75), (2, signal.SIGUSR1, None, ["survey.on_stop=finish"], 75),
+            (2, signal.SIGUSR1, -1, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1"], 75),
+            (2, 0, None, ["time.max_seconds=3"], 75)]
+    for ranks, number, rank, options, code in legs:
+        about = f"{ranks} ranks, signal {number} to {rank}, {options}"
+        with Running(program, config, *options, np=ranks) as survey:
+            if number:
+                survey.wait_for(lambda: list((program.folder / "out/line").glob("00*.receivers.h5")), "a shot")
+                for _ in range(20):
+                    table(program)
+                    time.sleep(0.01)
+                send(survey.ranks()[rank] if rank is not None else survey.process.pid, number)
+            result = survey.wait()
+        check(result.code == code if code else result.code, f"{about}: {result}")
+        rows = table(program)
+        if code:
+            check(re.search(r"stopped: .*; \d+ of 24 shots are done, the same command does the others", result.err), f"{about}: {result}")
+            check({row["state"] for row in rows} == {"done", "left"}, f"{about}: {rows}")
+            there = {p.name[:4] for p in (program.folder / "out/line").glob("*.receivers.h5")}
+            check(there == {row["name"] for row in rows if row["state"] == "done"}, f"{about}: {there}, but {rows}")
+            stopped = [row for row in rows if row["exit"] == "75"]
+            check(not stopped or "survey.on_stop=finish" not in options, f"{about}: {rows}")
+            written = list((program.folder / "out/line").glob("*.checkpoint.*.h5"))
+            check(bool(written) == (bool(stopped) and "survey.on_stop=checkpoint" in options), f"{about}: {written}, {rows}")
+            print(f"{about}: {len(stopped)} stopped, {len(there)} done", flush=True)
+        if number and code:
+            check("received: " in result.out, f"{about}: {result}")
+        program.succeed("-q", config, *options[:2 if "checkpoint" in "".join(options) else 0], np=ranks) if code else None
+        finish(program, config, 2, about)
+        for path in (program.folder / "out/line").iterdir():
+            path.unlink()
+
+
+@case
+def script(program):
+    """jobs/survey.sbatch without Slurm: legs until all is done; the exit code is the program's."""
+    config = prepare(program, MANY[:8], **LONG)
+    command = ["bash", SOURCE / "jobs/survey.sbatch", config]
+    env = {"STENCIL": program.path, "RANKS": "2"}
+    result = program.finish(command, env={**env, "LEG_SECONDS": "1.5"})
+    check(result.code == 0 and [row["state"] for row in table(program)] == 8 * ["done"], f"{result}")
+    print(f"{result.out.count('made the folder') + result.out.count(' shots are done, the same')} legs", result.err.count("stopped: "))
+    result = program.finish([*command, "survey.shots=none.txt"], env=env)
+    check(result.code == 1 and "none.txt: cannot read the shots" in result.err, f"{result}")
+
+
+if __name__ == "__main__":
+    main()
