@@ -6,6 +6,7 @@
   convert.py kwave input.h5 PREFIX                   an input file of k-Wave: PREFIX.ini and the fields that it names
 """
 import argparse
+import dataclasses
 import sys
 
 from packages import require
@@ -18,7 +19,7 @@ from stencil_io.shot import output_of
 
 def model_of(args):
     if args.file.lower().endswith((".sgy", ".segy")):
-        return st.from_segy(args.file, args.spacing)
+        return st.from_segy(args.file, args.spacing, args.interval_in, args.inline_byte, args.crossline_byte, not args.no_delay)
     if not args.spacing:
         raise st.Error(f"{args.file}: it does not say its spacing: --spacing DX DY DZ")
     if not args.file.endswith(".npy") and not args.shape:
@@ -27,14 +28,16 @@ def model_of(args):
 
 
 def cut(model, ranges):
-    """The part of a model between these places (from, to; m, or None) along x, y, z, its origin where the file's is."""
-    parts = []
-    for axis, n, h, between in zip("xyz", reversed(model.values.shape), model.spacing, ranges):
+    """The part of a model between these places (from, to; m from its first point, or None) along x, y, z: places stay."""
+    parts, origin = [], []
+    for axis, n, h, start, between in zip("xyz", reversed(model.values.shape), model.spacing, model.origin, ranges):
         first, last = (round(place / h) for place in between or (0, (n - 1) * h))
         if not 0 <= first < last + 1 <= n:
             raise st.Error(f"--{axis} {between[0]:g} {between[1]:g}: the model reaches from 0 to {(n - 1) * h:g} m")
         parts.append(slice(first, last + 1))
-    return model._replace(values=model.values[tuple(reversed(parts))])
+        origin.append(float(f"{start + first * h:.12g}"))
+    return dataclasses.replace(model, values=model.values[tuple(reversed(parts))], origin=tuple(origin),
+                               pivot=model.pivot or model.origin[:2])
 
 
 def model_command(args):
@@ -44,21 +47,22 @@ def model_command(args):
     if args.config:
         output_of(args.config)  # an error before anything is written
     model = cut(model_of(args), (args.x, args.y, args.z))
-    values, spacing = args.scale * model.values, model.spacing
+    model.values = args.scale * model.values
     if args.resample:
-        values, spacing = st.resample(values, spacing, args.resample), args.resample
+        model.values, model.spacing = st.resample(model.values, model.spacing, args.resample), tuple(args.resample)
     if model.note:
         print(f"{args.file}: {model.note}")
-    name = st.write_model(args.out, values, spacing=spacing)
+    name = st.write_model(args.out, model)
     print(st.Field(name).summary())
-    if values.max() < 100:
-        print("velocities below 100 m/s: if the file has km/s, --scale 1000")
+    for beyond, unit, scale in ((model.values.max() < 100, "km/s", 1000), (model.values.max() > 9000, "ft/s", 0.3048)):
+        if beyond:
+            print(f"velocities {'below 100' if scale > 1 else 'above 9000'} m/s: if the file has {unit}, --scale {scale}")
     if args.config:
         print(st.write_shot(args.config, name))
 
 
 def segy_command(args):
-    print(st.to_segy(args.path, args.out))
+    print(st.to_segy(args.path, args.out, args.interval, args.shot))
 
 
 def kwave_command(args):
@@ -75,8 +79,16 @@ def arguments():
     model.add_argument("--spacing", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m; SEG-Y may say it itself")
     model.add_argument("--resample", nargs=3, type=float, metavar=("DX", "DY", "DZ"), help="m, to interpolate to")
     for axis in "xyz":
-        model.add_argument(f"--{axis}", nargs=2, type=float, metavar=("FROM", "TO"), help=f"m: only this part along {axis}")
-    model.add_argument("--scale", type=float, default=1, help="multiply velocities by it: 1000 for km/s")
+        model.add_argument(f"--{axis}", nargs=2, type=float, metavar=("FROM", "TO"),
+                           help=f"m from the first point: only this part along {axis}; places stay")
+    model.add_argument("--scale", type=float, default=1, help="multiply velocities by it: 1000 for km/s, 0.3048 for ft/s")
+    for name, byte in (("inline", 189), ("crossline", 193)):
+        model.add_argument(f"--{name}-byte", type=int, default=byte, metavar="N",
+                           help=f"first byte of the {name}'s number in SEG-Y's trace headers (default {byte})")
+    model.add_argument("--interval-in", choices=st.segy.INTERVALS, metavar="UNIT",
+                       help="what SEG-Y's sample interval counts: mm (default), m, mft (thousands of a foot; default in a file of "
+                            "feet) or ft of depth; us of two-way time, turned into depths by the model's own velocities")
+    model.add_argument("--no-delay", action="store_true", help="SEG-Y's delay recording time is not the first depth")
     model.add_argument("--shape", nargs="+", type=int, metavar="N", help="of a raw file")
     model.add_argument("--axes", default="zyx", help="of .npy and raw files, the slowest first (default zyx); zx or xz: 2D; z: 1D")
     model.add_argument("--dtype", default="<f4", help="of a raw file, as NumPy says it (default <f4)")
@@ -85,6 +97,8 @@ def arguments():
     segy = commands.add_parser("segy", help="traces to SEG-Y")
     segy.add_argument("path", help="as [output] path says")
     segy.add_argument("out", help="SEG-Y file to write")
+    segy.add_argument("--interval", type=float, metavar="S", help="resample to this interval")
+    segy.add_argument("--shot", type=int, metavar="N", help="its number (default: that at the end of PATH, or 1)")
     segy.set_defaults(run=segy_command)
     kwave = commands.add_parser("kwave", help="k-Wave's input file to a configuration and fields")
     kwave.add_argument("file", help="as kspaceFirstOrder3D(..., 'SaveToDisk', file) writes it")

@@ -7,7 +7,7 @@
     write_positions                        what [receivers] reads
     Model volume from_raw resample         models from arrays and raw files
     shot write_shot                        the configuration of a shot over a model
-    to_segy from_segy                      SEG-Y, with the package segyio
+    to_segy from_segy                      SEG-Y
     from_kwave                             input files of k-Wave
 
 What cannot be done is an Error (a ValueError) whose text is one line.

@@ -1,6 +1,6 @@
 """Models and wavelets: arrays, raw files, another spacing; the files that [medium], [initial] and [source.N] read."""
 import os
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import h5py
 import numpy as np
@@ -9,10 +9,23 @@ from .config import text_of
 from .errors import Error, reason
 
 
-class Model(NamedTuple):
+@dataclass
+class Model:
+    """Unpacks as values, spacing, note."""
     values: np.ndarray  # (nz, ny, nx) float32
     spacing: tuple = (1.0, 1.0, 1.0)  # dx dy dz, m
-    note: str = ""  # what was assumed of the file that it comes from
+    note: str = ""  # what was found and assumed of the file that it comes from
+    origin: tuple = (0.0, 0.0, 0.0)  # x y z of the first point, m
+    azimuth: tuple = None  # where not 90 0: degrees from north, clockwise, of the axes x and y, which turn about
+    pivot: tuple = None  # x y, m
+
+    def __iter__(self):
+        return iter((self.values, self.spacing, self.note))
+
+    def attributes(self):
+        """Those of the dataset that write_model writes of it."""
+        turned = {"azimuth": self.azimuth, "pivot": self.pivot or self.origin[:2]} if self.azimuth else {}
+        return {"spacing": self.spacing, "origin": self.origin, **turned}
 
 
 def volume(values, axes="zyx"):
@@ -66,7 +79,9 @@ def dataset_name(path, name):
 
 def write_model(path, values, name="vp", shape=None, **attributes):
     """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
-    the configuration. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said)."""
+    the configuration. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said); those of a Model are its own."""
+    if isinstance(values, Model):
+        values, attributes = values.values, {**values.attributes(), **attributes}
     full, shape = dataset_name(path, name), np.shape(values) if shape is None else tuple(shape)
     if len(shape) != 3 or min(shape) < 1:
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")

@@ -1,162 +1,385 @@
-"""SEG-Y: traces out, models in. The package segyio reads and writes the files."""
+"""SEG-Y: traces out, models in."""
 import math
+import os
+import re
 
 import numpy as np
 
 from .errors import Error, reason
-from .files import open_run
+from .files import Field, open_run
 from .models import Model, volume
 
+TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the binary header
 LONGEST, MOST = 32767, 32767  # interval (us) and samples of a trace that any reader of SEG-Y understands
 SCALARS = (10000, 1000, 100, 10, 1)  # header coordinates are integers: metres times one of these
+FOOT = 0.3048  # m
+# Header fields: first byte (from 1, as the standard counts) and type.
+BINARY = {"traces": (3213, "u2"), "auxiliary": (3215, "u2"), "interval": (3217, "u2"), "samples": (3221, "u2"),
+          "format": (3225, "i2"), "sorting": (3229, "i2"), "system": (3255, "i2"), "long_samples": (3269, "u4"),
+          "long_interval": (3273, "f8"), "revision": (3501, "u1"), "fixed": (3503, "i2"), "texts": (3505, "i2")}
+TRACE = {"line_trace": (1, "i4"), "file_trace": (5, "i4"), "record": (9, "i4"), "channel": (13, "i4"), "shot": (17, "i4"),
+         "cdp": (21, "i4"), "cdp_trace": (25, "i4"), "kind": (29, "i2"), "offset": (37, "i4"), "elevation": (41, "i4"),
+         "source_depth": (49, "i4"), "depth_scalar": (69, "i2"), "scalar": (71, "i2"), "source_x": (73, "i4"),
+         "source_y": (77, "i4"), "group_x": (81, "i4"), "group_y": (85, "i4"), "angles": (89, "i2"), "delay": (109, "i2"),
+         "samples": (115, "u2"), "interval": (117, "u2"), "cdp_x": (181, "i4"), "cdp_y": (185, "i4"), "inline": (189, "i4"),
+         "crossline": (193, "i4"), "time_scalar": (215, "i2")}
+NUMBERS = ("record", "channel", "shot", "cdp", "cdp_trace", "inline", "crossline")  # fields where lines may be counted
+SHORT = ((29, 37), (69, 73), (89, 181))  # bytes of the standard's fields of two bytes; others have four
+FORMATS = {1: "u4", 2: "i4", 3: "i2", 5: "f4", 6: "f8", 8: "i1", 10: "u4", 11: "u2", 12: "u8", 16: "u1"}  # 1: IBM's floats
+# Metres of one count of a model's interval; the delay counts whole m or ft. us: two-way time.
+INTERVALS = {"mm": 1e-3, "m": 1, "mft": 1e-3 * FOOT, "ft": FOOT, "us": None}
 
 
-def need_segyio():
-    try:
-        import segyio
-    except ImportError:
-        raise Error("SEG-Y needs segyio: apt install python3-segyio, or pip install segyio") from None
-    return segyio
+def layout(fields, order, size, first=1, **more):
+    """A NumPy type of `size` bytes with these fields."""
+    fields = {**fields, **more}
+    return np.dtype({"names": list(fields), "offsets": [byte - first for byte, _ in fields.values()], "itemsize": size,
+                     "formats": [order + kind if isinstance(kind, str) else kind for _, kind in fields.values()]})
 
+
+# --- traces ---------------------------------------------------------------------------------------------------------
 
 def resample_time(values, old, new):
-    """Samples along axis 0 at interval `new` <= `old`: a sinc of 16 samples under a Kaiser window. Its error is below 1e-4 at
-    4 samples a period; a wavelet that the grid resolves has ten times as many."""
-    half = 8
+    """Samples along axis 0 at another interval: a sinc of 16 samples under a Kaiser window. At a shorter interval its error is
+    below 1e-4 at 4 samples a period, and a wavelet that the grid resolves has ten times as many; a longer one loses what lies
+    above half its sampling rate."""
+    stretch = max(1, new / old)
+    half = math.ceil(8 * stretch)
     at = np.arange(int((len(values) - 1) * old / new + 1e-6) + 1) * (new / old)
     low = at.astype(int)
     padded = np.pad(values, ((half, half), (0, 0)), mode="edge")
-    result = np.zeros((len(at), values.shape[1]))
+    result, total = np.zeros((len(at), values.shape[1])), np.zeros(len(at))
     for tap in range(1 - half, half + 1):
-        distance = at - low - tap
-        window = np.i0(8 * np.sqrt(np.clip(1 - (distance / half)**2, 0, None))) / np.i0(8)
-        result += (np.sinc(distance) * window)[:, None] * padded[low + tap + half]
-    return result.astype(np.float32)
+        distance = (at - low - tap) / stretch
+        weight = np.sinc(distance) * np.i0(8 * np.sqrt(np.clip(1 - (distance / 8)**2, 0, None))) / np.i0(8)
+        result += weight[:, None] * padded[low + tap + half]
+        total += weight
+    return (result / (total[:, None] if stretch > 1 else 1)).astype(np.float32)
 
 
-def whole_interval(receivers):
-    """(traces, interval in whole microseconds, what was done to them)."""
+def whole_interval(receivers, wanted):
+    """(traces, interval in whole microseconds, what was done to them); `wanted`: s, or None for the traces' own."""
     exact = 1e6 * receivers.interval
-    interval = round(exact)
-    if interval < 1 or exact < 1:
+    interval = round(exact if wanted is None else 1e6 * wanted)
+    if wanted is not None and not (1 <= interval <= LONGEST and abs(interval - 1e6 * wanted) < 1e-3):
+        raise Error(f"interval {wanted:g} s: expected whole microseconds, at most {LONGEST}")
+    if interval < 1 or exact < 1 and wanted is None:
         raise Error(f"{receivers.path}: samples every {exact:.4g} us, and SEG-Y counts whole microseconds: set a greater "
-                    "receivers.every")
+                    "receivers.every, or an interval (--interval)")
     traces, note = receivers.u, ""
     if interval > LONGEST or abs(exact - interval) * len(traces) > 0.01 * interval:  # the last sample's time would be wrong
-        interval = min(math.floor(exact), LONGEST)
+        interval = interval if wanted else min(math.floor(exact), LONGEST)
         traces, note = resample_time(traces, exact, interval), f", resampled from {exact:.9g} us"
     if len(traces) > MOST:
-        raise Error(f"{receivers.path}: {len(traces)} samples a trace, and SEG-Y holds {MOST}: set a greater receivers.every")
+        raise Error(f"{receivers.path}: {len(traces)} samples a trace, and SEG-Y holds {MOST}: set a greater receivers.every, or "
+                    "an interval (--interval)")
     return traces, interval, note
 
 
-def to_segy(run, path):
-    """Writes the traces of `run` (a Run, or its PATH) as a shot gather, IEEE float; returns a line about what it wrote.
+def to_world(run):
+    """(a function from the run's coordinates to the world's, what is to be told): where the model's attributes say that its
+    axes are turned, points turn about its pivot."""
+    name, note = run.config.get("medium", {}).get("velocity", ""), ""
+    try:
+        known = Field(name).attributes if ":/" in name else {}
+    except Error:
+        known, note = {}, f"; {name} is not here to say whether its axes are turned"
+    if "azimuth" not in known:
+        return lambda places: places, note
+    axes = directions(known["azimuth"])
+    pivot = np.asarray(known["pivot"], float)
 
-    Headers hold source and receiver x and y, depths (z) and offset with a scalar, down to 0.1 mm; of several sources the
-    first. SEG-Y counts time in whole microseconds: traces of another interval are resampled to the next shorter one.
+    def turned(places):
+        flat = pivot + (places[:, :2] - pivot) @ axes
+        return np.concatenate([flat, places[:, 2:]], axis=1)
+
+    return turned, f"; turned to azimuth {known['azimuth'][0]:g}"
+
+
+def directions(azimuths):
+    """Unit vectors (east, north) of azimuths in degrees, a row each."""
+    angles = np.radians(azimuths)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+
+
+def text_header(run, receivers, note):
+    """40 lines of 80 in EBCDIC."""
+    source = run.config.get("source.1", {})
+    f0, t0 = (float(source[key]) if key in source else None for key in ("f0", "t0"))
+    t0 = 1.5 / f0 if t0 is None and f0 else t0
+    lines = {1: "ACOUSTIC SHOT GATHER BY STENCIL", 2: f"RUN {run.path.name}",
+             3: f"DT {receivers.interval:.12g} S{note.upper()}", 4: f"SOURCES {len(receivers.source_position)}",
+             5: "COORDINATES IN METRES, Z DOWNWARDS AS DEPTH",
+             6: f"MODEL {run.config.get('medium', {}).get('velocity', '')}",
+             7: f"WAVELET {source.get('wavelet', 'NOT KNOWN')}" + (f", F0 {f0:.9g} HZ" if f0 else ""),
+             8: f"T0 {t0:.9g} S: THE WAVELET'S PEAK IS THAT LATE IN THE TRACES; DELAY = -T0" if t0 is not None else "",
+             9: "CDP, INLINE, CROSSLINE: MIDPOINTS IN BINS OF HALF THE GRID'S SPACING",
+             39: "SEG Y REV1", 40: "END TEXTUAL HEADER"}
+    text = "".join(f"C{i:2} {lines.get(i, '')}"[:80].ljust(80) for i in range(1, 41))
+    return text.encode("cp037", errors="replace"), t0 or 0
+
+
+def to_segy(run, path, interval=None, shot=None):
+    """Writes the traces of `run` (a Run, or its PATH) as a shot gather, IEEE float, revision 1.0; returns a line about it.
+
+    `interval` (s): resample to it. `shot`: its number; else that at the end of the run's name, or 1. Headers hold source and
+    receiver x and y, depths (z) and offset with a scalar, down to 0.1 mm; of several sources the first. SEG-Y counts time in
+    whole microseconds: traces of another interval are resampled to the next shorter one.
     """
-    segyio = need_segyio()
     run = open_run(run) if not hasattr(run, "receivers") else run
-    traces, interval, note = whole_interval(run.receivers)
-    lines = np.ascontiguousarray(traces.T, np.float32)
-    sources, position = run.receivers.source_position, run.receivers.position
-    if not len(sources):
+    receivers = run.receivers
+    traces, interval, note = whole_interval(receivers, interval)
+    if not len(receivers.source_position):
         raise Error(f"{run.path}: no source, whose position SEG-Y's headers hold")
-    largest = np.abs(np.concatenate([sources, position])).max()
+    number = re.search(r"\d+$", run.path.name)
+    shot = (int(number[0]) if number else 1) if shot is None else shot
+    if not 0 <= shot < 2**31:
+        raise Error(f"shot {shot}: expected a number from 0 to {2**31 - 1}")
+    text, t0 = text_header(run, receivers, note)
+    count = traces.shape[1]
+    binary = np.zeros(1, layout(BINARY, ">", BINARY_END - TEXT, TEXT + 1))
+    binary["traces"] = count if count <= LONGEST else 0  # 0: not said; read as signed, more would be negative
+    for name, value in (("interval", interval), ("samples", len(traces)), ("format", 5), ("sorting", 1), ("system", 1),
+                        ("revision", 1), ("fixed", 1)):
+        binary[name] = value
+    data = np.zeros(count, layout(TRACE, ">", 240 + 4 * len(traces), values=(241, (">f4", len(traces)))))
+    data["samples"], data["interval"], data["values"] = len(traces), interval, traces.T
+    data["record"] = data["shot"] = shot
+    data["delay"] = max(round(-1000 * t0), -2**15)
+    place, told = to_world(run)
+    midpoints(data, run)
+    coordinates(data, place(receivers.source_position)[0], place(receivers.position), run)
+    try:
+        with open(path, "wb") as file:
+            file.write(text + binary.tobytes())
+            data.tofile(file)
+    except OSError as error:
+        raise Error(f"{path}: cannot write: {reason(error)}") from None
+    return f"{path}: shot {shot}, {count} traces, {len(traces)} samples of {interval} us{note}{told}"
+
+
+def coordinates(data, source, receivers, run):
+    """Fills in places, in metres times a scalar, and numbers of traces."""
+    largest = max(np.abs(source).max(), np.abs(receivers).max())
     scale = next((s for s in SCALARS if s * largest < 2**31), None)
     if scale is None:
         raise Error(f"{run.path}: a coordinate of {largest:g} m does not fit SEG-Y's headers")
-    spec = segyio.spec()
-    spec.format, spec.samples, spec.tracecount = 5, np.arange(len(traces)) * interval / 1000, traces.shape[1]
-    try:
-        with segyio.create(str(path), spec) as file:
-            file.text[0] = segyio.tools.create_text_header({
-                1: "ACOUSTIC SHOT GATHER BY STENCIL", 2: f"RUN {run.path.name}"[:76],
-                3: f"DT {run.receivers.interval:.12g} S{note.upper()}"[:76], 4: f"SOURCES {len(sources)}",
-                5: "COORDINATES IN METRES, Z DOWNWARDS AS DEPTH"})
-            file.bin.update({segyio.BinField.Interval: interval, segyio.BinField.Samples: len(traces),
-                             segyio.BinField.Format: 5, segyio.BinField.Traces: traces.shape[1],
-                             segyio.BinField.AuxTraces: 0, segyio.BinField.MeasurementSystem: 1,
-                             segyio.BinField.SEGYRevision: 1, segyio.BinField.TraceFlag: 1})
-            for number in range(traces.shape[1]):
-                file.header[number] = trace_header(segyio.TraceField, number, sources[0], position[number], scale,
-                                                   (len(traces), interval))
-                file.trace[number] = lines[number]
-    except OSError as error:
-        raise Error(f"{path}: cannot write: {reason(error)}") from None
-    return f"{path}: {traces.shape[1]} traces, {len(traces)} samples of {interval} us{note}"
+    data["scalar"] = data["depth_scalar"] = -scale if scale > 1 else 1  # negative: a divisor
+    data["angles"] = data["kind"] = data["cdp_trace"] = 1
+    middle = (receivers + source) / 2
+    for names, values in ((("source_x", "source_y", "source_depth"), np.broadcast_to(source, receivers.shape)),
+                          (("group_x", "group_y", "elevation"), receivers * [1, 1, -1]), (("cdp_x", "cdp_y"), middle)):
+        for name, column in zip(names, values.T):
+            data[name] = np.rint(scale * column)
+    data["offset"] = np.rint(np.linalg.norm(receivers[:, :2] - source[:2], axis=1))
+    data["line_trace"] = data["file_trace"] = data["channel"] = np.arange(1, len(data) + 1)
 
 
-def trace_header(keys, number, source, receiver, scale, samples):
-    """Header of one trace; `samples`: how many, and their interval in us."""
-    sx, sy, sz, rx, ry, rz = (int(round(scale * c)) for c in (*source, *receiver))
-    scalar = -scale if scale > 1 else 1  # negative: a divisor
-    return {keys.TRACE_SEQUENCE_LINE: number + 1, keys.TRACE_SEQUENCE_FILE: number + 1, keys.FieldRecord: 1,
-            keys.TraceNumber: number + 1, keys.EnergySourcePoint: 1, keys.TraceIdentificationCode: 1,
-            keys.offset: int(round(math.dist(source[:2], receiver[:2]))), keys.ReceiverGroupElevation: -rz,
-            keys.SourceDepth: sz, keys.ElevationScalar: scalar, keys.SourceGroupScalar: scalar, keys.SourceX: sx,
-            keys.SourceY: sy, keys.GroupX: rx, keys.GroupY: ry, keys.CoordinateUnits: 1,
-            keys.TRACE_SAMPLE_COUNT: samples[0], keys.TRACE_SAMPLE_INTERVAL: samples[1]}
+def midpoints(data, run):
+    """Numbers midpoints by bins of half the grid's spacing, the same for all shots of a grid."""
+    source, receivers = run.receivers.source_position[0], run.receivers.position
+    crossline, inline = (np.rint(((receivers + source) / 2 - run.origin)[:, a] * 2 / run.spacing[a]).astype(int)
+                         if run.shape[2 - a] > 1 else np.zeros(len(receivers), int) for a in (0, 1))
+    data["crossline"], data["inline"] = crossline + 1, inline + 1
+    data["cdp"] = crossline + inline * (2 * run.shape[2] - 1) + 1
 
 
 # --- models ---------------------------------------------------------------------------------------------------------
 
-def from_segy(path, spacing=None):
-    """A model from a volume (inline, crossline, depth), its crosslines along x and inlines along y, or from a 2D line
-    (ny = 1). Distances are those of the headers' coordinates and depth interval; `spacing` (dx dy dz, m) replaces them.
-    Returns a Model whose note says what was found."""
-    segyio = need_segyio()
+def read_traces(path, inline_byte, crossline_byte):
+    """(headers and values of the traces, binary header, whether little-endian)."""
     try:
-        with segyio.open(str(path), ignore_geometry=True) as file:
-            keys = segyio.TraceField
-            lines = [file.attributes(key)[:] for key in (keys.INLINE_3D, keys.CROSSLINE_3D)]
-            places = trace_places(file, keys)
-            depth = segyio.tools.dt(file, fallback_dt=0) / 1000  # in a depth file the interval counts millimetres
-            traces = file.trace.raw[:]
-    except (OSError, RuntimeError, ValueError) as error:
+        size = os.path.getsize(path)
+        head = np.fromfile(path, "u1", BINARY_END)
+    except OSError as error:
         raise Error(f"{path}: cannot read as SEG-Y: {reason(error)}") from None
-    if not np.isfinite(traces).all():
-        raise Error(f"{path}: NaN or Inf among the samples")
-    counts = [len(np.unique(line)) for line in lines]
-    if min(counts) > 1 and len(np.unique(np.stack(lines), axis=1).T) == len(traces) == math.prod(counts):
-        order = np.lexsort(lines[::-1]).reshape(counts)  # by inline, then by crossline
-        values, found = traces[order], grid_steps(places[order])
-        model, kind = volume(values, "yxz"), f"{counts[0]} inlines (y) x {counts[1]} crosslines (x)"
-    elif min(counts) == 1:
-        model, kind = volume(traces, "xz"), f"a line of {len(traces)} traces (x)"
-        found = (grid_steps(places[None])[0], None)
+    for order in "><":
+        if len(head) == BINARY_END:
+            binary = head[TEXT:].view(layout(BINARY, order, BINARY_END - TEXT, TEXT + 1))[0]
+            if binary["format"] in FORMATS:
+                break
     else:
-        raise Error(f"{path}: {len(traces)} traces with {counts[0]} inlines and {counts[1]} crosslines are neither a whole "
-                    "volume nor a line")
-    dx, dy = found
-    steps = tuple(map(float, spacing)) if spacing else (dx, dy or dx, depth)
-    unknown = [name for name, step in zip(("dx", "dy", "dz"), steps) if not step]
-    if unknown:
-        raise Error(f"{path}: its headers do not say {' '.join(unknown)}: give the spacing in m (--spacing DX DY DZ)")
-    return Model(model, steps, note=f"{kind} x {traces.shape[1]} depths, {' x '.join(f'{s:g}' for s in steps)} m"
-                                    + ("" if spacing else " by its headers"))
+        raise Error(f"{path}: cannot read as SEG-Y: no format of samples at bytes 3225-3226")
+    start = BINARY_END + TEXT * max(0, int(binary["texts"]))
+    fields = {**TRACE, "inline": number_field(inline_byte), "crossline": number_field(crossline_byte)}
+    first = np.fromfile(path, layout(fields, order, 240), 1, offset=min(start, size))
+    counts = [int(n) for n in (binary["samples"], *first["samples"], binary["long_samples"] if binary["revision"] > 1 else 0)]
+    kind = np.dtype(order + FORMATS[int(binary["format"])])
+    samples = next((n for n in counts if n and (size - start) % (240 + n * kind.itemsize) == 0), None)
+    if size <= start or samples is None:
+        raise Error(f"{path}: {size} bytes are no whole number of traces of {counts[0]} samples: cut off, or of unequal lengths")
+    record = layout(fields, order, 240 + samples * kind.itemsize, values=(241, (kind, samples)))
+    return np.memmap(path, record, "r", start), binary, order == "<"
 
 
-def trace_places(file, keys):
-    """x and y of the traces, m: of the CDP, or where that is not set of the receiver group."""
-    scalar = file.attributes(keys.SourceGroupScalar)[:].astype(float)
-    factor = np.where(scalar < 0, -1 / np.where(scalar == 0, 1, scalar), np.where(scalar == 0, 1, scalar))
-    for x, y in ((keys.CDP_X, keys.CDP_Y), (keys.GroupX, keys.GroupY)):
-        place = np.stack([file.attributes(x)[:], file.attributes(y)[:]], axis=-1) * factor[:, None]
+def number_field(byte):
+    if not 1 <= byte <= 237:
+        raise Error(f"byte {byte}: expected one of a trace header, 1 to 237")
+    return byte, "i2" if any(low <= byte < high for low, high in SHORT) else "i4"
+
+
+def values_of(traces, binary):
+    """Samples as float32 (traces, samples)."""
+    values = traces["values"]
+    if binary["format"] != 1:
+        return values.astype(np.float32)
+    result = np.empty(values.shape, np.float32)
+    for row, words in zip(result, values):  # IBM: sign, exponent of 16 from -64, 24 bits of a fraction
+        sign = np.where(words >> 31, -1.0, 1.0)
+        row[:] = sign * np.ldexp((words & 0xffffff).astype(float), 4 * ((words >> 24).astype(int) & 127) - 280)
+    return result
+
+
+def factor(scalar):
+    """What a SEG-Y scalar multiplies by: a negative one divides, 0 is none."""
+    scalar = scalar.astype(float)
+    return np.where(scalar < 0, -1 / np.where(scalar == 0, 1, scalar), np.where(scalar == 0, 1, scalar))
+
+
+def places_of(traces):
+    """x and y of the traces, in the file's unit, of the CDP, or where that is not set of the receiver group; and the rounding."""
+    scale = factor(traces["scalar"])
+    for x, y in (("cdp_x", "cdp_y"), ("group_x", "group_y")):
+        place = np.stack([traces[x], traces[y]], axis=-1).astype(float) * scale[:, None]
         if np.ptp(place, axis=0).any():
             break
-    return place
+    return place, scale.max()
 
 
-def grid_steps(places):
-    """Mean distances of neighbours along the second and the first axis of places (ny, nx, 2); None where 0 or uneven."""
-    found = []
-    for axis in (1, 0):
-        if places.shape[axis] < 2:
-            found.append(None)
-            continue
-        steps = np.linalg.norm(np.diff(places, axis=axis), axis=-1)
-        even = steps.min() > 0.9 * steps.max()
-        found.append(float(f"{steps.mean():.6g}") if even and steps.max() > 0 else None)
-    return found
+class Grid:
+    """The regular grid that fits places (ny, nx, 2) best, over their whole extent since they may be whole metres: origin, dx,
+    dy (None where places do not say), azimuth (of x and y; None where they are no grid), square."""
+
+    def __init__(self, places, rounding, unit):
+        ny, nx = places.shape[:2]
+        number = np.indices((ny, nx)).reshape(2, -1)
+        table, flat = np.column_stack([np.ones(ny * nx), number[1], number[0]]), places.reshape(-1, 2)
+        fit = np.linalg.lstsq(table, flat - flat[0], rcond=None)[0]
+        off = np.linalg.norm(flat - flat[0] - table @ fit, axis=1)
+        far, error = off.max(), 4 * np.sqrt((off**2).mean())
+        steps, sizes = fit[1:], np.linalg.norm(fit[1:], axis=1)
+        said = [size if n > 1 and size > 1e-6 else None for n, size in zip((nx, ny), sizes)]
+        straight = any(said) and far < 0.2 * min(filter(None, said)) + 0.75 * rounding
+        self.origin, self.azimuth, self.square = flat[0], None, True
+        self.dx, self.dy = (straight and size and shortest(size, error / n**1.5) for n, size in zip((nx, ny), said))
+        if straight and said[0]:
+            self.origin = np.array([shortest(c, far) for c in flat[0] + fit[0]])
+            axes = steps if said[1] else np.stack([steps[0], steps[0] @ [[0, 1], [-1, 0]]])
+            self.azimuth = tuple(round(math.degrees(math.atan2(*axis)) % 360, 4) for axis in axes)
+            slack = 0.01 + rounding / (min(sizes[0] * nx, sizes[1] * ny) if said[1] else 1)
+            self.square = not said[1] or abs(steps[0] @ steps[1]) < slack * sizes[0] * sizes[1]
+        elif ny == 1 and nx > 1:  # a crooked line: distances along it
+            along = np.linalg.norm(np.diff(flat, axis=0), axis=1)
+            self.dx = float(f"{along.mean():.6g}") if along.min() > 0.9 * along.max() - 1.5 * rounding else None
+        self.dx, self.dy = (size and float(f"{size * unit:.9g}") for size in (self.dx, self.dy))
+        self.origin = [float(f"{c * unit:.12g}") for c in self.origin]
+
+
+def shortest(value, error):
+    """The number of fewest digits within `error`."""
+    return next((round(value, d) for d in range(9) if abs(round(value, d) - value) <= error), float(f"{value:.12g}"))
+
+
+def lines_of(path, traces, places):
+    """Order of the traces as (inlines, crosslines), and what they are."""
+    numbers = [np.asarray(traces[name]) for name in ("inline", "crossline")]
+    counts, n = [len(np.unique(line)) for line in numbers], len(traces)
+    if min(counts) > 1 and len(np.unique(np.stack(numbers), axis=1).T) == n == math.prod(counts):
+        return np.lexsort(numbers[::-1]).reshape(counts), f"{counts[0]} inlines (y) x {counts[1]} crosslines (x)"
+    named = max(range(2), key=lambda i: counts[i])
+    if min(counts) == 1 and counts[named] == n:
+        order = np.argsort(numbers[named])
+    else:
+        order = np.arange(n)
+        hint = other_bytes(traces, n)
+        if min(counts) > 1 or max(counts) > 1 or hint or not one_line(places):
+            raise Error(f"{path}: {n} traces with {counts[0]} inlines and {counts[1]} crosslines are neither a whole volume nor "
+                        f"a line{hint or ': other bytes may hold their numbers (--inline-byte, --crossline-byte)'}")
+    return order[None], f"a line of {n} traces (x)"
+
+
+def one_line(places):
+    """Whether places follow each other without turning back."""
+    return np.linalg.norm(np.diff(places, axis=0), axis=1).sum() <= 1.5 * np.linalg.norm(np.ptp(places, axis=0))
+
+
+def other_bytes(traces, n):
+    """The two fields, if any, whose numbers make the traces a volume."""
+    found = {name: np.unique(traces[name], return_inverse=True) for name in NUMBERS}
+    for slow in NUMBERS:
+        for fast in NUMBERS:
+            (a, i), (b, j) = found[slow], found[fast]
+            if min(len(a), len(b)) > 1 and len(a) * len(b) == n == len(np.unique(i * len(b) + j)):
+                return f": --inline-byte {TRACE[slow][0]} --crossline-byte {TRACE[fast][0]} would make it {len(a)} x {len(b)}"
+    return ""
+
+
+def one_of(path, name, *candidates):
+    """The value that a field has in all traces: of the first candidate that is not zero."""
+    for values in candidates:
+        found = np.unique(values)
+        if len(found) > 1:
+            raise Error(f"{path}: {name} differs from trace to trace, {found[0]} to {found[-1]}")
+        if found[0]:
+            return found[0].item()
+    return 0
+
+
+def to_depth(values, step, first, wanted):
+    """(velocities at even depths from 0, dz) of interval velocities (traces, samples) at two-way times `step` (s) apart, from
+    `first` on; `wanted`: dz, or None for what the least velocity moves in a sample."""
+    dz = wanted or float(f"{values.min() * step / 2:.3g}")
+    if not dz > 0:
+        raise Error("velocities must be above 0 to turn times into depths")
+    moved = (values[:, 1:] + values[:, :-1]).astype(float) * step / 4
+    depths = np.cumsum(np.concatenate([values[:, :1] * first / 2, moved], axis=1), axis=1)
+    even = dz * np.arange(int(depths[:, -1].max() / dz) + 1)
+    return np.stack([np.interp(even, *pair) for pair in zip(depths, values)]).astype(np.float32), dz
+
+
+def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_byte=193, delay=True):
+    """A model from a volume (inline, crossline, depth), its crosslines along x and inlines along y, or from a 2D line
+    (ny = 1). Distances, origin and azimuth are those of the headers' coordinates; `spacing` (dx dy dz, m) replaces distances.
+
+    `interval_in`: what the sample interval counts, one of INTERVALS; mm unless said (mft in a file of feet). us: two-way times
+    of interval velocities, which become depths. `delay`: whether the delay recording time is where the first sample lies.
+    Returns a Model whose note says what was found and assumed."""
+    traces, binary, little = read_traces(path, inline_byte, crossline_byte)
+    feet = binary["system"] == 2
+    unit = interval_in or ("mft" if feet else "mm")
+    if unit not in INTERVALS:
+        raise Error(f"interval in {unit}: expected one of {' '.join(INTERVALS)}")
+    places, rounding = places_of(traces)
+    order, kind = lines_of(path, traces, places)
+    grid = Grid(places[order], rounding, FOOT if feet else 1)
+    angles = np.isin(traces["angles"], (2, 3, 4)).any()
+    if angles:
+        grid.dx = grid.dy = grid.azimuth = None
+    values = values_of(traces, binary)[order.ravel()]
+    if not np.isfinite(values).all():
+        raise Error(f"{path}: NaN or Inf among the samples")
+    long = float(binary["long_interval"]) if binary["revision"] > 1 else 0
+    interval = long or one_of(path, "the sample interval", traces["interval"], binary["interval"])
+    first = one_of(path, "the delay", traces["delay"] * factor(traces["time_scalar"])) if delay else 0
+    if unit == "us":
+        values, dz = to_depth(values, 1e-6 * interval, 1e-3 * first, spacing and spacing[2]) if interval else (values, 0)
+        first, assumed = 0, "times (us, two-way) turned into depths by the model's own velocities"
+    else:
+        dz = float(f"{interval * INTERVALS[unit]:.9g}")
+        first *= FOOT if unit in ("mft", "ft") else 1
+        assumed = f"interval {interval:g} taken as {unit} of depth, the first at {first:g} m"
+    values = volume(values.reshape(*order.shape, -1), "yxz")
+    line = order.shape[0] == 1
+    steps = tuple(map(float, spacing)) if spacing else (grid.dx, grid.dx if line else grid.dy, dz)
+    unknown = [name for name, step in zip(("dx", "dy", "dz"), steps) if not step]
+    if unknown or not (spacing or grid.square):
+        why = ("its coordinates are angles" if angles else f"its headers do not say {' '.join(unknown)}" if unknown
+               else "its inlines and crosslines are not at right angles")
+        raise Error(f"{path}: {why}: give the spacing in m (--spacing DX DY DZ)")
+    turned = grid.azimuth and max(abs((a - b + 180) % 360 - 180) for a, b in zip(grid.azimuth, (90, 0))) > 1e-3
+    origin = (*grid.origin, first) if grid.azimuth else (0, 0, first)
+    note = "; ".join(filter(None, (
+        f"{kind} x {values.shape[0]} depths, {' x '.join(f'{s:g}' for s in steps)} m" + ("" if spacing else " by its headers"),
+        assumed, "crooked: distances along it" if grid.dx and not grid.azimuth else "", "little-endian" if little else "", "lengths in feet turned into m, velocities not" if feet else "",
+        f"x points to azimuth {grid.azimuth[0]:g}, y to {grid.azimuth[1]:g}" if turned else "")))
+    return Model(values, steps, note, origin, grid.azimuth if turned else None)

@@ -28,7 +28,7 @@ def shot(model, path="shot", points=5):
     ends = ((edge, middle, deep), (x - edge, middle, deep)) if x > 0 else ((0, 0, deep), (0, 0, z - edge))
 
     def at(*place):
-        return [float(f"{o + p:.9g}") for o, p in zip(origin, place)]
+        return [float(f"{o + p:.12g}") for o, p in zip(origin, place)]
 
     keys = {f"grid.n{a}": n for a, n in zip("xyz", size)} | {f"grid.d{'xyz'[axis]}": spacing[axis] for axis in axes}
     return {**keys, "grid.origin": origin,

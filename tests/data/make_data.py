@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Makes the files of this folder, each with the program that such files come from, so that tests need none of them:
+
+  python3 -m venv v && v/bin/pip install segyio==1.9.14 obspy==1.5.1 k-wave-python==0.6.2 && v/bin/python make_data.py
+"""
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+
+
+def velocities(*index):
+    """Of a sample, m/s: whole numbers, each of another place."""
+    x, y, z = index
+    return 1500 + 100 * z + 3 * y + x
+
+
+def volume_in_feet():
+    """segyio: 6 lines of 8 traces of 12 samples, their numbers at bytes 9 and 21, in no order; feet; x to azimuth 60 degrees, y to
+    330, 82 x 164 x 40 feet, whole feet; IBM floats; velocities in ft/s."""
+    import segyio
+    spec = segyio.spec()
+    spec.format, spec.samples, spec.tracecount = 1, np.arange(12) * 40.0, 48
+    x_axis, y_axis = ([math.sin(math.radians(a)), math.cos(math.radians(a))] for a in (60, 330))
+    with segyio.create(str(HERE / "volume_in_feet.sgy"), spec) as file:
+        file.bin[segyio.BinField.Interval], file.bin[segyio.BinField.MeasurementSystem] = 40000, 2
+        for i, place in enumerate(np.random.default_rng(1).permutation(48)):
+            y, x = divmod(place, 8)
+            east, north = (round(first + 82 * x * x_axis[a] + 164 * y * y_axis[a]) for a, first in enumerate((1500000, 700000)))
+            file.header[i] = {segyio.su.fldr: 101 + y, segyio.su.cdp: 1001 + 2 * x, segyio.su.cdpx: east, segyio.su.cdpy: north,
+                              segyio.su.scalco: 1, segyio.su.counit: 1, segyio.su.dt: 40000, segyio.su.ns: 12}
+            file.trace[i] = [round(velocities(x, y, z) / 0.3048) for z in range(12)]
+
+
+def section():
+    """obspy, little-endian: a line of 30 traces to azimuth 140 degrees, 12.5 m apart, whole metres; 40 m of depth a sample, more
+    than a signed number holds, the first at 80 m."""
+    from obspy import Stream, Trace
+    from obspy.core import AttribDict
+    from obspy.io.segy.segy import SEGYTraceHeader
+    stream = Stream()
+    for x in range(30):
+        trace = Trace(np.array([velocities(x, 0, z) for z in range(20)], np.float32), {"delta": 0.01})
+        trace.stats.segy = AttribDict(trace_header=SEGYTraceHeader())
+        head, angle = trace.stats.segy.trace_header, math.radians(140)
+        head.ensemble_number, head.coordinate_units, head.delay_recording_time = x + 1, 1, 80
+        head.x_coordinate_of_ensemble_position_of_this_trace = round(4000 + 12.5 * x * math.sin(angle))
+        head.y_coordinate_of_ensemble_position_of_this_trace = round(9000 + 12.5 * x * math.cos(angle))
+        stream.append(trace)
+    path = HERE / "section.sgy"
+    stream.write(str(path), format="SEGY", data_encoding=5, byteorder="<")
+    data = bytearray(path.read_bytes())  # obspy writes intervals of 32767 at most
+    for first in (3216, *(3600 + 116 + i * (240 + 80) for i in range(30))):
+        data[first:first + 2] = (40000).to_bytes(2, "little")
+    path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    for make in [globals()[name] for name in sys.argv[1:]] or (volume_in_feet, section):
+        make()
