@@ -7,6 +7,7 @@
 """
 import argparse
 import dataclasses
+import shutil
 import sys
 
 from packages import require
@@ -66,8 +67,15 @@ def segy_command(args):
 
 
 def kwave_command(args):
-    st.write_config(f"{args.prefix}.ini", st.from_kwave(args.file, args.prefix), f"from {args.file}")
-    print(f"{args.prefix}.ini: run it with mpirun -np 2 stencil {args.prefix}.ini")
+    keys = st.from_kwave(args.file, args.prefix, args.source_in)
+    if keys.note:
+        print(f"{args.file}: {keys.note}")
+    st.write_config(f"{args.prefix}.ini", keys, f"from {args.file}\n{keys.note}")
+    try:
+        program = "stencil" if shutil.which("stencil") else st.launch.program_path()
+    except st.Error:
+        program = "stencil, once it is built,"
+    print(f"{args.prefix}.ini: run it with mpirun -np 2 {program} {args.prefix}.ini")
 
 
 def arguments():
@@ -103,6 +111,8 @@ def arguments():
     kwave = commands.add_parser("kwave", help="k-Wave's input file to a configuration and fields")
     kwave.add_argument("file", help="as kspaceFirstOrder3D(..., 'SaveToDisk', file) writes it")
     kwave.add_argument("prefix", help="of the files to write")
+    kwave.add_argument("--source-in", choices=st.kwave.SOURCE_UNITS,
+                       help="what the source signal counts (default: what the file's writer means by it)")
     kwave.set_defaults(run=kwave_command)
     return parser.parse_args()
 

@@ -1,24 +1,39 @@
 """Input files of k-Wave (kspaceFirstOrder3D-OMP and -CUDA) as a configuration and a model."""
+import re
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 from .errors import Error
 from .files import open_hdf5
-from .models import dataset_name, write_model, write_positions, write_wavelet
+from .models import dataset_name, volume, write_model, write_positions, write_wavelet
 
 REFUSED = {"nonlinear_flag": "a nonlinear medium", "absorbing_flag": "an absorbing medium", "elastic_flag": "an elastic medium",
            "nonuniform_grid_flag": "a nonuniform grid", "axisymmetric_flag": "axial symmetry",
            "transducer_source_flag": "a transducer", "ux_source_flag": "velocity sources", "uy_source_flag": "velocity sources",
            "uz_source_flag": "velocity sources"}  # nonzero: what the file has that stencil lacks
 MOST_SOURCES = 1000  # each is a section of the configuration
+AXES = {3: "xyz", 2: "xz", 1: "z"}  # stencil's, for k-Wave's x y z, x y and x
+SOURCE_UNITS = {"density": "kg/m3 a step", "Pa": "Pa"}  # what p_source_input may hold
+
+
+class Keys(dict):
+    """A configuration (flat) and a note: what was found and assumed of the file that it comes from."""
+    note = ""
 
 
 class Input:
     """The datasets of an input file; all have three axes, the last of MATLAB's first."""
 
     def __init__(self, path, file):
-        self.path, self.file = path, file
+        self.path, self.file, self.notes = path, file, []
+        self.points = [self.number(f"N{a}") for a in "xyz"]
+        self.dims = sum(n > 1 for n in self.points)
+        if self.points != self.points[:self.dims] + [1] * (3 - self.dims) or not self.dims:
+            raise Error(f"{path}: {' x '.join(map(str, self.points))} points: expected several along x, x and y, or all axes")
+        self.axes = dict(zip("xyz", AXES[self.dims]))  # of k-Wave: of stencil
+        self.steps = [self.number(f"d{a}") for a in self.axes]
 
     def array(self, name):
         if name not in self.file:
@@ -28,40 +43,65 @@ class Input:
     def number(self, name, default=None):
         return default if default is not None and name not in self.file else self.array(name).reshape(-1)[0].item()
 
+    def volume(self, name):
+        """As (nz, ny, nx) of stencil."""
+        values, shape = self.array(name), self.points[:self.dims][::-1]
+        if values.size != np.prod(shape):
+            raise Error(f"{self.path}: /{name} has {values.size} values, the grid {np.prod(shape)} points")
+        return volume(values.reshape(shape), AXES[self.dims][::-1])
 
-def from_kwave(path, prefix):
+    def positions(self, index):
+        """x y z (points, 3) in m of stencil, of indices (points, axes) from 0."""
+        places = np.zeros((len(index), 3))
+        for column, axis, h in zip(index.T, self.axes.values(), self.steps):
+            places[:, "xyz".index(axis)] = column * h
+        return places
+
+    def indices(self, name):
+        """(points, axes) from 0, of a dataset of numbers that count from 1, x fastest."""
+        number, count = self.array(name).reshape(-1).astype(np.int64), int(np.prod(self.points))
+        if not number.size or number.min() < 1 or number.max() > count:
+            raise Error(f"{self.path}: /{name} has numbers from {number.min(initial=0)} to {number.max(initial=0)}, the grid 1 to {count}")
+        return np.stack(np.unravel_index(number - 1, self.points[:self.dims], order="F"), axis=-1)
+
+
+def from_kwave(path, prefix, source_in=None):
     """Writes PREFIX.c0.h5, .p0.h5, .source.h5 and .sensor.h5 with what `path` has of sound speed, initial pressure,
-    pressure sources and sensor points; returns the configuration (flat, for write_config) that saves to PREFIX.
+    pressure sources and sensor points; returns the configuration (flat, for write_config) that saves to PREFIX, with a note.
 
-    Layers of k-Wave's greatest PML size on every axis that has one, the others periodic; grid, steps and dt as they are.
-    A pressure source, which k-Wave adds to the density, becomes its time derivative: sample n + 1 of stencil is sample n
-    of k-Wave. Refused: media that absorb, are nonlinear or differ in density, sources of velocity or imposed pressure,
-    2D files.
+    Layers of k-Wave's greatest PML size on every axis that has one, the others periodic; grid, steps and dt as they are. x y
+    of a 2D file become x z (ny = 1), x of a 1D file z. A pressure source, which k-Wave adds to the density, becomes its time
+    derivative: sample n + 1 of stencil is sample n of k-Wave. `source_in`: what the file's source signal counts, "density" (a
+    step) or "Pa"; None: what its writer means. Refused: media that absorb, are nonlinear or differ in density, sources of
+    velocity or imposed pressure.
     """
     dataset_name(f"{prefix}.source.h5", f"source{MOST_SOURCES}")  # the longest name, before anything is written
+    if source_in not in (None, *SOURCE_UNITS):
+        raise Error(f"source in {source_in}: expected one of {' '.join(SOURCE_UNITS)}")
     with open_hdf5(path) as file:
         data = Input(path, file)
-        size = [data.number(f"N{a}") for a in "xyz"]
         for name, what in REFUSED.items():
             if data.number(name, 0):
                 raise Error(f"{path}: {what} ({name}) has no counterpart in stencil")
-        if min(size) < 2:
-            raise Error(f"{path}: {' x '.join(map(str, size))} points, and only three dimensions can be mapped")
         if np.ptp(data.array("rho0")) > 0:
             raise Error(f"{path}: the density rho0 differs from point to point, and stencil's is constant")
-        keys = {f"grid.n{a}": n for a, n in zip("xyz", size)} | {f"grid.d{a}": data.number(f"d{a}") for a in "xyz"}
+        size = dict.fromkeys("xyz", 1) | dict(zip(data.axes.values(), data.points))
+        keys = {f"grid.n{a}": n for a, n in size.items()} | {f"grid.d{a}": h for a, h in zip(data.axes.values(), data.steps)}
         keys |= {"time.steps": data.number("Nt"), "time.dt": data.number("dt"), "equation.type": "wave"}
-        keys |= {**medium(data, prefix), **layers(data), **sources(data, prefix), **sensor(data, prefix)}
-    return {**keys, "output.path": str(prefix)}
+        keys |= {**medium(data, prefix), **layers(data), **sources(data, prefix, source_in), **sensor(data, prefix)}
+        if data.dims < 3:
+            data.notes.insert(0, " and ".join(f"{a} becomes {b}" for a, b in data.axes.items() if a != b))
+    result = Keys({**keys, "output.path": str(prefix)})
+    result.note = "; ".join(data.notes)
+    return result
 
 
 def field(data, name, prefix, label, units):
     """A number where the dataset is one, else FILE:/dataset of the model written from it."""
-    values = data.array(name)
-    if values.size == 1:
+    if data.array(name).size == 1:
         return data.number(name)
-    spacing = [data.number(f"d{a}") for a in "xyz"]
-    return write_model(f"{prefix}.{label}.h5", values, label, units=units, spacing=spacing)
+    spacing = dict.fromkeys("xyz", 1.0) | dict(zip(data.axes.values(), data.steps))
+    return write_model(f"{prefix}.{label}.h5", data.volume(name), label, units=units, spacing=list(spacing.values()))
 
 
 def medium(data, prefix):
@@ -72,37 +112,56 @@ def medium(data, prefix):
 
 
 def layers(data):
-    """k-Wave's fields are periodic; a perfectly matched layer inside the grid makes a face absorb."""
-    sizes = {a: data.number(f"pml_{a}_size", 0) for a in "xyz"}
-    keys = {f"boundary.{a}": "absorbing" if n else "periodic" for a, n in sizes.items()}
-    return keys | ({"boundary.width": max(sizes.values())} if any(sizes.values()) else {})
+    """k-Wave's fields are periodic; a perfectly matched layer inside the grid makes a face absorb, unless it is switched off."""
+    sizes = {b: data.number(f"pml_{a}_size", 0) if data.number(f"pml_{a}_alpha", 2) else 0 for a, b in data.axes.items()}
+    widest = max(sizes.values())
+    if any(n != widest for n in sizes.values() if n):
+        data.notes.append(f"layers of {' '.join(map(str, sizes.values()))} points along {' '.join(sizes)}: all have {widest}")
+    return {f"boundary.{a}": "absorbing" if n else "periodic" for a, n in sizes.items()} | ({"boundary.width": widest} if widest else {})
 
 
-def places(data, name):
-    """x y z (points, 3) in m of indices that count from 1, x fastest."""
-    points = [data.number(f"N{a}") for a in "xyz"]
-    index = np.unravel_index(data.array(name).reshape(-1).astype(np.int64) - 1, points, order="F")
-    return np.stack(index, axis=-1) * [data.number(f"d{a}") for a in "xyz"]
+def in_pascals(data):
+    """Whether the writer left the source in Pa: kspaceFirstOrder(backend="cpp") of k-wave-python from 0.6 on does, and its signals
+    are in the order of NumPy's. That release's kspaceFirstOrder3D, as MATLAB, scales it; the files differ in which dataset was
+    written first."""
+    writer = data.file.attrs.get("created_by", b"")
+    version = re.search(r"k-Wave 0[.](\d+)", writer.decode() if isinstance(writer, bytes) else str(writer))
+    first = [h5py.h5o.get_info(data.file[name].id).addr for name in ("Nx", "p_source_input")]
+    return bool(version) and int(version[1]) >= 6 and first[0] < first[1]
 
 
-def sources(data, prefix):
-    """Each step of k-Wave adds p_source_input to the density of each of three axes, so 3 c^2 times it to the pressure.
-    stencil adds dt^2 c^2 s(t) to the second difference of the pressure: s is 3 / dt^2 times the difference of two samples."""
+def sources(data, prefix, source_in):
+    """Each step of k-Wave adds a density to that of each of the axes, so axes c^2 times it to the pressure; a source in Pa is
+    2 dt c / dx of its pressure. stencil adds dt^2 c^2 s(t) to the second difference of the pressure: s is the difference of
+    two samples of that over dt^2 c^2."""
     if not data.number("p_source_flag", 0):
         return {}
     if not data.number("p_source_mode", 1):
         raise Error(f"{data.path}: imposed pressure (p_source_mode = 0) has no counterpart in stencil")
-    where, dt = places(data, "p_source_index"), data.number("dt")
-    if len(where) > MOST_SOURCES:
-        raise Error(f"{data.path}: a pressure source at {len(where)} points, at most {MOST_SOURCES} can be mapped")
-    signal = data.array("p_source_input")
-    signal = signal.reshape(-1, len(where) if data.number("p_source_many", 0) else 1)
-    force = 3 / dt**2 * np.diff(signal.astype(float), axis=0, prepend=0, append=0)
+    index, dt = data.indices("p_source_index"), data.number("dt")
+    if len(index) > MOST_SOURCES:
+        raise Error(f"{data.path}: a pressure source at {len(index)} points, at most {MOST_SOURCES} can be mapped")
+    signal, many = data.array("p_source_input").astype(float), data.number("p_source_many", 0)
+    if signal.size % (len(index) if many else 1):
+        raise Error(f"{data.path}: {signal.size} values of p_source_input for {len(index)} points")
+    signal = signal.reshape(-1, len(index) if many else 1)
+    native = in_pascals(data)
+    if native and many:
+        signal = signal[:, np.argsort(np.argsort(np.ravel_multi_index(index.T, data.points[:data.dims])))]
+    speed = data.array("c0").reshape(-1)
+    if speed.size > 1:
+        speed = data.volume("c0").reshape(data.points[:data.dims][::-1])[tuple(index.T[::-1])]
+        speed = speed[:1] if np.ptp(speed) == 0 else speed
+    pascals = native if source_in is None else source_in == "Pa"
+    share = 2 / (speed * dt * data.steps[0])  # of a source of 1 Pa
+    data.notes.append(f"source signal in {SOURCE_UNITS['Pa' if pascals else 'density']}{', by its writer' if source_in is None else ''}: "
+                      f"its greatest is {np.abs(signal).max() * (1 if pascals else (data.dims / dt**2 / share).max()):.4g} Pa")
+    force = (share if pascals else data.dims / dt**2) * np.diff(signal, axis=0, prepend=0, append=0)
     path, keys = f"{prefix}.source.h5", {}
     Path(path).unlink(missing_ok=True)
     time = dt * np.arange(len(force))
     names = [write_wavelet(path, time, column, f"source{i}") for i, column in enumerate(force.T, 1)]
-    for i, place in enumerate(where):
+    for i, place in enumerate(data.positions(index)):
         keys[f"source.{i + 1}.position"] = place
         keys[f"source.{i + 1}.wavelet"] = names[i if len(names) > 1 else 0]
     return keys
@@ -111,12 +170,14 @@ def sources(data, prefix):
 def sensor(data, prefix):
     """Sensor points, or those of boxes given by two corners."""
     if data.number("sensor_mask_type", 0):
-        corners = data.array("sensor_mask_corners").reshape(-1, 6).astype(np.int64) - 1
-        ranges = [[np.arange(c[i], c[i + 3] + 1) for i in range(3)] for c in corners]
-        boxes = [np.stack(np.meshgrid(*box, indexing="ij"), axis=-1).reshape(-1, 3) for box in ranges]
-        where = np.concatenate(boxes) * [data.number(f"d{a}") for a in "xyz"]
+        corners = data.array("sensor_mask_corners").reshape(-1, 2, 3).astype(np.int64)
+        if (corners < 1).any() or (corners > data.points).any() or (corners[:, 0] > corners[:, 1]).any():
+            raise Error(f"{data.path}: /sensor_mask_corners has a box that is none of the grid's, which is "
+                        f"{' x '.join(map(str, data.points))} points")
+        boxes = [np.indices(high - low + 1).reshape(3, -1).T + low - 1 for low, high in corners]
+        where = data.positions(np.concatenate(boxes)[:, :data.dims])
     elif "sensor_mask_index" in data.file:
-        where = places(data, "sensor_mask_index")
+        where = data.positions(data.indices("sensor_mask_index"))
     else:
         return {}
     return {"receivers.positions": write_positions(f"{prefix}.sensor.h5", where)}

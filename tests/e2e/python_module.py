@@ -505,14 +505,57 @@ def kwave(program):
             expected = 3e-9 / (4 * np.pi * r * 1e-7) * slope
             error = np.abs(trace - expected).max() / np.abs(expected).max()
             check(error < 0.05, f"source: at {r:.4g} m off by {100 * error:.1f} %")
-        for word, changes in (("absorbing_flag", {"absorbing_flag": 1}), ("rho0", {"rho0": c0}), ("three dimensions", {"Nz": 1}),
+        for word, changes in (("absorbing_flag", {"absorbing_flag": 1}), ("rho0", {"rho0": c0}), ("40 x 1 x 32 points", {"Ny": 1}),
+                              ("/c0 has 46080 values, the grid 42624", {"c0": c0, "Nx": 37}),
+                              *(("numbers from", {"sensor_mask_index": indices((3, 4, 5)) + [n]}) for n in (0, 40 * 36 * 32 + 1)),
+                              *(("/p_source_index has numbers from", {"p_source_flag": 1, "p_source_mode": 1, "p_source_index": [n]})
+                                for n in (0, 40 * 36 * 32 + 1)),
+                              *(("box", {"sensor_mask_type": 1, "sensor_mask_corners": [box]})
+                                for box in ([0, 1, 1, 2, 2, 2], [1, 1, 1, 41, 2, 2], [3, 1, 1, 2, 2, 2])),
                               ("p_source_mode", {"p_source_flag": 1, "p_source_mode": 0, "p_source_index": [1]})):
             write_kwave("in.h5", **changes)
             expect(["in.h5", word], st.from_kwave, "in.h5", "k")
+        for sizes, alphas, faces, width, told in (((10, 8, 0), (2, 2, 2), "aap", 10, "layers of 10 8 0 points along x y z: all have 10"),
+                                                  ((9, 9, 9), (2, 0, 2), "apa", 9, ""), ((5, 5, 5), (0, 0, 0), "ppp", None, "")):
+            write_kwave("in.h5", **{f"pml_{a}_size": n for a, n in zip("xyz", sizes)}, **{f"pml_{a}_alpha": float(n) for a, n in zip("xyz", alphas)})
+            keys = st.from_kwave("in.h5", "k")
+            check([keys[f"boundary.{a}"][0] for a in "xyz"] == list(faces) and keys.get("boundary.width") == width, f"{sizes} {keys}")
+            check(keys.note == told, f"{keys.note}")
+        for points, size, shape in (((40, 36, 1), (40, 1, 36), (36, 1, 40)), ((40, 1, 1), (1, 1, 40), (40, 1, 1))):  # 2D, 1D
+            names, part = dict(zip(("Nx", "Ny", "Nz"), points)), np.s_[0, 0] if points[1] == 1 else np.s_[0]
+            write_kwave("in.h5", **names, c0=c0[part], p0_source_flag=1, p0_source_input=p0[part], dx=2e-3,
+                        sensor_mask_index=[7 + 1, 40 * (points[1] - 1) + 3 + 1])
+            said = tool(program, "convert", "kwave", "in.h5", "k").out
+            run = st.run("k.ini", {"time.steps": 1}, quiet=True)
+            check(run.shape == shape and "x becomes z" in said or "y becomes z" in said, f"{run} {said}")
+            corner = run.receivers.u[0].tolist()
+            check(same_bits(st.Field("k.c0.h5:/c0").values, c0[part].reshape(shape)) and
+                  corner == [p0[part].flat[7], p0[part].flat[40 * (points[1] - 1) + 3]], f"{corner}")
+        dims = {"p_source_flag": 90, "p_source_mode": 2, "p_source_many": 0, "p_source_index": indices((12, 13, 14)),
+                "p_source_input": np.sin(np.arange(90.0))[:, None]}
+        write_kwave("in.h5", **dims)
+        scaled, given = st.from_kwave("in.h5", "k"), st.from_kwave("in.h5", "l", "Pa")
+        check("kg/m3" in scaled.note and f"{2.25e7:.4g} Pa" in scaled.note and "1 Pa" in given.note, f"{scaled.note} {given.note}")
+        said = tool(program, "convert", "kwave", "in.h5", "l", "--source-in", "Pa", STENCIL=program.path).out
+        tables = [h5py.File(f"{name}.source.h5")["source1"][...] for name in "kl"]
+        check(np.allclose(tables[0], tables[1] * [1, 1500 * 1e-3 * 3 / 2 / 1e-7], rtol=1e-5) and "1 Pa" in said, "Pa")
+        check(str(program.path) in said or "np 2 stencil " in said, said)
         with h5py.File("empty.h5", "w"):
             pass
         said = tool(program, "convert", "kwave", "empty.h5", "k", code=1).err
         check("empty.h5: no dataset /Nx" in said, said)
+
+
+@case
+def kwave_strangers(program):
+    """Files of both of k-wave-python's writers: the amplitude that each means, beside traces of its own solver."""
+    with inside(program):
+        for name, told in (("kwave_pascals", "in Pa, by its writer: its greatest is 2000 Pa"),
+                           ("kwave_density", "in kg/m3 a step, by its writer: its greatest is 2000 Pa")):
+            keys = st.from_kwave(SOURCE / f"tests/data/{name}.h5", "k")
+            run, own = st.run(keys, quiet=True), np.loadtxt(SOURCE / f"tests/data/{name}.txt", ndmin=2)
+            error = np.abs(run.receivers.u[1:] - own).max() / np.abs(own).max()
+            check(told in keys.note and error < 0.012, f"{name}: {keys.note}, differs by {100 * error:.2f} %")
 
 
 @case
