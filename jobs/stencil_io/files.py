@@ -37,28 +37,34 @@ def plain(value):
 class Field:
     """A saved field, or any dataset of shape (nz, ny, nx): `name` is FILE or FILE:/dataset; a plain FILE means its /u.
 
-    shape (nz, ny, nx); spacing and origin: dx dy dz and x y z, m; attributes: those of the file and of the dataset.
-    values: the whole array, float32 as saved; field[z, y, x]: a part.
+    shape (nz, ny, nx); spacing and origin: dx dy dz and x y z, m (measured: whether the file says them); attributes: those of
+    the file and of the dataset. values: the whole array, float32 as saved; field[z, y, x]: a part. `lead`: indices before z, as
+    (1,) for the second frequency of PATH.maps.hdf:/dft, whose pairs are complex values.
     """
 
-    def __init__(self, name):
+    def __init__(self, name, lead=()):
         path, cut, inside = str(name).rpartition(":/")  # the last one, as the program does
         whole = not cut or Path(name).is_file()
         self.name, self.path, self.dataset = str(name), Path(name if whole else path), "u" if whole else inside
         with open_hdf5(self.path) as file:
-            data = dataset_of(file, self.dataset)
-            if data.ndim != 3:
+            data, self.lead = dataset_of(file, self.dataset), tuple(lead)
+            self.pairs = bool(lead) and data.shape[-1] == 2 and data.ndim == len(lead) + 4
+            self.shape = data.shape[len(lead):data.ndim - self.pairs]
+            if len(self.shape) != 3:
                 raise Error(f"{name}: expected shape (nz, ny, nx), found {data.shape}")
-            self.shape = data.shape
             self.attributes = {key: plain(node.attrs[key]) for node in (file, data) for key in node.attrs
                                if not key.isupper()}  # HDF5's own, as CLASS and DIMENSION_LIST
             image = file["VTKHDF"].attrs if "VTKHDF" in file else {}
-            self.spacing, self.origin = (tuple(map(float, image.get(key.title(), data.attrs.get(key, default))))
+            axes = [file[a][...] if a in file and file[a].shape == (n,) else [] for a, n in zip("xyz", self.shape[::-1])]
+            said = {"spacing": [a[1] - a[0] if len(a) > 1 else 1 for a in axes], "origin": [a[0] for a in axes]} if all(map(len, axes)) else {}
+            self.measured = "Spacing" in image or "spacing" in data.attrs or bool(said)
+            self.spacing, self.origin = (tuple(map(float, image.get(key.title(), data.attrs.get(key, said.get(key, default)))))
                                          for key, default in (("spacing", (1, 1, 1)), ("origin", (0, 0, 0))))
 
     def __getitem__(self, index):
         with open_hdf5(self.path) as file:
-            return file[self.dataset][index]
+            values = file[self.dataset][(*self.lead, *(index if isinstance(index, tuple) else (index,)))]
+        return values[..., 0] + 1j * values[..., 1] if self.pairs else values
 
     def __repr__(self):
         return f"<Field {self.name} {self.shape}>"
@@ -179,4 +185,4 @@ class Run:
 
 def open_run(path):
     """The run that saved PATH.SSSSSSSS.hdf or PATH.receivers.h5; `path` may be one of these files, or PATH.xdmf, as well."""
-    return Run(re.sub(r"[.](\d{8}[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", "", str(path)))
+    return Run(re.sub(r"[.](\d{8}[.]hdf|maps[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", "", str(path)))

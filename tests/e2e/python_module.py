@@ -607,6 +607,103 @@ def tools(program):
         check("convert.py: error:" in said and all(word in said for word in words), said)
 
 
+def drawing(plot):
+    """A function that draws what a command line of plot.py asks for: its figure, whose texts all lie on the canvas, and them."""
+    def draw(*words):
+        args = plot.parser_of_commands().parse_args([*map(str, words), "--out", "x.png"])
+        args.run(args)
+        figure = plot.plt.gcf()
+        figure.canvas.draw()
+        texts = [figure._suptitle, figure._supylabel]
+        for axes in figure.axes:
+            texts += [axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label, *(axes.get_legend().get_texts() if axes.get_legend() else [])]
+        texts = [text for text in texts if text and text.get_visible() and text.get_text().strip()]
+        for text in texts:
+            box, canvas = text.get_window_extent(), figure.bbox
+            check(box.x0 > -2 and box.y0 > -2 and box.x1 < canvas.x1 + 2 and box.y1 < canvas.y1 + 2, f"{words}: cut off: {text.get_text()}")
+        said = "\n".join(text.get_text() for text in texts).replace("\xa0", " ").replace("\n", " ")
+        plot.plt.close(figure)
+        return figure, said
+    return draw
+
+
+@case
+def pictures(program):
+    """What pictures show and say: zero as one colour, receivers as lines, by number or as curves, wells, sources, units, peaks."""
+    need("matplotlib")
+    import plot
+    draw = drawing(plot)
+    base = program.config({**WAVE, "output.every": 60, "boundary.all": "absorbing", "boundary.width": 4})
+    x, with_many = np.linspace(101, 119, 13), [(2.0, 6.5), (0.0, 20.0), (9.0, 6.5)]
+    places = {"one": [(a, 0, 6.5) for a in x], "three": [(a, y, z) for y, z in with_many for a in x[::-1]],
+              "patch": [(a, y, 6.5) for y in np.arange(-5, 20, 2) for a in x], "few": [(101, 0, 6.5), (115, 3, 9)],
+              "well": [(110, 0, z) for z in np.arange(5.0, 60)], "oblique": [(101 + i, 0.5 * i, 6 + i) for i in range(15)],
+              "uneven": [(a, 0, 6.5) for a in np.geomspace(101, 119, 12)]}
+    with inside(program):
+        for name, points in places.items():
+            st.run(base, {"receivers.line": "", "receivers.positions": st.write_positions("r.h5", points), "output.path": name}, quiet=True)
+            figure, said = draw("gather", f"{name}.receivers.h5")
+            panels = [axes for axes in figure.axes if "receiver" in axes.get_xlabel() + axes.get_ylabel() + axes.get_title(loc="left")]
+            labels = {"patch": "receiver number", "oblique": "distance from the first", "well": "receiver depth z (m)", "few": "receiver at"}
+            check(len(panels) == {"three": 3, "few": 2}.get(name, 1) and labels.get(name, "receiver x (m)") in said, f"{name}: {said}")
+            check("source at x = 110.2, y = 0.5, z = 20 m, ricker of 100 Hz" in said and f"{len(points)} receivers" in said, f"{name}: {said}")
+            if name == "well":
+                check(panels[0].get_xlabel().startswith("time") and panels[0].yaxis_inverted(), "a well's depth")
+            if name == "three":
+                traces = st.Receivers("three.receivers.h5").u * np.linspace(0, 1, 61)[::3, None]
+                shown = [np.asarray(axes.get_images()[0].get_array()) for axes in panels]
+                order = [np.flatnonzero([(y, z) == wanted for _, y, z in places["three"]])[::-1] for wanted in sorted(with_many)]
+                check(all(np.allclose(a, traces[:, b]) for a, b in zip(shown, order)), "lines mixed up")
+        colors = plot.colors_of("wave", [np.array([-1.0, 1.0])], None)
+        tones = {plot.plt.get_cmap(cmap, plot.LEVELS)(plot.matplotlib.colors.Normalize(-1, 1)(value))
+                 for cmap in ("gray_r", "RdBu_r") for value in (-1e-10, 0, 1e-10)}
+        check(len(tones) == 2 and colors["cmap"].N % 2 == 1, f"nearly zero has other colours than zero: {tones}")
+        model = st.write_model("vp.h5", np.full((30, 22, 40), 1500) + np.arange(30)[:, None, None], spacing=(1, 1.5, 2), origin=(100, -7, 3))
+        last = "one.00000060.hdf"
+        figure, said = draw("slice", last, "--model", model)
+        check(all(w in said for w in ("velocity (m/s)", "y = 9.5 m", "step 60", "100 Hz", "from -")) and len(figure.axes) == 3, said)
+        check(not re.search("[*]", "".join(str(line.get_marker()) for line in figure.axes[0].lines)), "a source elsewhere is drawn")
+        figure, said = draw("slice", last, "--index", 5, "--size", 5, 4, "--dpi", 50, "--title", "my own", "--clip", 100)
+        marks = [line.get_marker() for line in figure.axes[0].lines]
+        check("*" in marks and "v" in marks and marks.count("None") == 4 and "my own" in said and "from -" not in said, f"{marks} {said}")
+        check(figure.get_size_inches().tolist() == [5, 4] and plot.plt.imread("x.png").shape[:2] == (200, 250), "size, dpi")
+        figure, said = draw("slice", last, "--compare", "one.00000000.hdf")
+        legend = next(axes.get_legend() for axes in figure.axes if axes.get_legend())
+        check(legend.get_window_extent().y1 <= legend.axes.get_window_extent().y0, "the legend covers the curves")
+        with h5py.File("bare.h5", "w") as file:
+            file["u"] = np.random.default_rng(1).random((20, 3000, 1))
+        check("(points)" in draw("slice", "bare.h5")[1], "points as metres")
+        wide = {"grid.nx": 40, "grid.ny": 1, "grid.dx": 500, "grid.dz": 500, "grid.dy": None, "grid.origin": "0 0 0", "source.1.position": "9000 0 5000",
+                "source.1.f0": 0.5, "receivers.line": "0 0 5000 19500 0 5000 9", "output.path": "wide"}
+        st.run(program.config({**WAVE, **wide}), quiet=True)
+        for said in (draw("slice", "wide.00000060.hdf")[1], draw("gather", "wide.receivers.h5")[1]):
+            check("source at x = 9, z = 5 km" in said and "x (km)" in said and "y =" not in said and "(m)" not in said, said)
+        heat = {key: value for key, value in WAVE.items() if not key.startswith("source")}
+        heat.update({"equation.type": "heat", "initial.u": "gaussian", "output.path": "heat"})
+        st.run(program.config(heat), quiet=True)
+        st.run(program.config({**heat, "receivers.line": "101 0 6.5 119 0 6.5 12", "output.path": "heats"}), quiet=True)
+        for name in ("heat", "heats"):
+            check("temperature" in draw("gather", f"{name}.receivers.h5")[1] and "pressure" not in draw("gather", f"{name}.receivers.h5")[1], name)
+
+        field, rng = st.Field(last), np.random.default_rng(2)
+        for shape, names in (((30, 22, 40), ("max", "min", "rms")), ((30, 1, 40), ("rms",)), ((30, 22, 40), ())):
+            dft = rng.standard_normal((2, *shape, 2)).astype("f4")
+            with h5py.File("m.maps.hdf", "w") as file:
+                file.attrs.update({key: field.attributes[key] for key in ("config", "equation", "dt")})
+                for name in names:
+                    file[name] = rng.standard_normal(shape).astype("f4")
+                file["dft"], file["frequency"] = dft, [50.0, 75.0]
+                file["x"], file["y"], file["z"] = 100 + np.arange(40.0), -7 + 1.5 * np.arange(shape[1]), 3 + 2 * np.arange(30.0)
+            figure, said = draw("maps", "m.maps.hdf", "--clip", 99)
+            check(all(word in said for word in (*names, "amplitude, 50 Hz", "phase, 75 Hz", "(m)")), said)
+            plane = dft[1, :, shape[1] // 2]
+            phase = next(axes for axes in figure.axes if "phase, 75" in axes.get_title()).get_images()[0].get_array()
+            there = ~np.ma.getmaskarray(phase)
+            check(np.allclose(phase[there], np.degrees(np.arctan2(plane[..., 1], plane[..., 0]))[there], atol=1e-3) and there.mean() > 0.9, "phase")
+        check("50 Hz" in tool(program, "plot", "maps", "m.maps.hdf").out and (program.folder / "m.maps.png").exists(), "maps")
+        check("no maps" in tool(program, "plot", "maps", last, code=1).err and "--dpi" in tool(program, "plot", last, "--dpi", 0, code=1).err, "errors")
+
+
 @case
 def packages(program):
     """A Python that lacks what a tool needs: one line that says what to install, with the names of Debian and of pip."""
