@@ -105,7 +105,8 @@ typedef struct device_table {
   /* Waits for both events, which must carry times, then gives the seconds from `first` to `last` (both recorded; needs
    * options.profile). */
   int (*seconds)(device *dev, device_event *first, device_event *last, double *seconds, error *e);
-  /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. */
+  /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. NULL on the host, where
+   * that makes no difference. */
   int (*pin)(device *dev, void *memory, size_t bytes, error *e);
   int (*unpin)(device *dev, void *memory, error *e);
   const device_peer *peer; /* NULL: none */

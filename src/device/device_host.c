@@ -36,7 +36,7 @@ static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
   /* The system would grant more and kill the process that uses it. */
   int failed = taken + bytes > dev->room ? ENOMEM : host_memory_take(memory, bytes);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
-  host_copy_push_nan(h->streams[STREAM_INTERIOR], *memory, bytes / sizeof(float), h->threads);
+  host_copy_push_nan(h->streams[STREAM_INTERIOR], *memory, bytes / sizeof(float), h->threads, NULL);
   host_stream_sync(h->streams[STREAM_INTERIOR]);
   if (kind == MEMORY_DEVICE) {
     dev->bytes += bytes;
@@ -56,16 +56,6 @@ static int host_free(device *dev, void *memory, memory_kind kind, error *e) {
   else
     dev->pinned_bytes -= bytes;
   host_memory_give_back(memory);
-  return 0;
-}
-
-static int host_pin(device *dev, void *memory, size_t bytes, error *e) {
-  (void)dev, (void)memory, (void)bytes, (void)e; /* pinning makes no difference on the host */
-  return 0;
-}
-
-static int host_unpin(device *dev, void *memory, error *e) {
-  (void)dev, (void)memory, (void)e;
   return 0;
 }
 
@@ -190,7 +180,7 @@ static int host_await(device *dev, int stream, const uint32_t *counter, uint32_t
 static int host_place(device *dev, void *memory, size_t bytes, error *e) {
   host_device *h = host_of(dev);
   atomic_int failed = 0;
-  host_copy_push_place(h->streams[STREAM_INTERIOR], memory, bytes / sizeof(float), h->threads, &failed);
+  host_copy_push_nan(h->streams[STREAM_INTERIOR], memory, bytes / sizeof(float), h->threads, &failed);
   host_stream_sync(h->streams[STREAM_INTERIOR]);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, "shared", strerror(failed));
   if (bytes >= 2 * HUGE_PAGE && !host_memory_huge(memory))
@@ -225,8 +215,6 @@ static const device_table host_table = {.backend = BACKEND_HOST,
                                         .sync = host_sync,
                                         .sync_event = host_sync_event,
                                         .seconds = host_seconds,
-                                        .pin = host_pin,
-                                        .unpin = host_unpin,
                                         .peer = &host_peer};
 
 /* In a batch job or a container, a process that exceeds the limit is killed. So some memory is left for files, MPI and

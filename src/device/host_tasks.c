@@ -19,7 +19,7 @@ enum { SHARE_MIN = 1 << 20 /* bytes below which sharing a copy among threads cos
 typedef struct nan_task {
   float *to;
   size_t count;
-  atomic_int *failed; /* of shared memory only */
+  atomic_int *failed; /* of shared memory; else NULL */
 } nan_task;
 
 static void host_copy_part(size_t count, int part, int parts, size_t *begin, size_t *end) {
@@ -56,23 +56,17 @@ static int host_copy_take_shared(uintptr_t begin, uintptr_t end) {
   return host_copy_populate(begin, end);
 }
 
-static void host_copy_run_place(const void *payload, int part, int parts) {
-  const nan_task *t = payload;
-  size_t begin, end;
-  host_copy_part(t->count, part, parts, &begin, &end);
-  const int failed =
-      begin == end ? 0 : host_copy_take_shared((uintptr_t)(t->to + begin), (uintptr_t)(t->to + end));
-  if (failed)
-    atomic_store(t->failed, failed);
-  else
-    memset(t->to + begin, 0xFF, (end - begin) * sizeof(float));
-}
-
 static void host_copy_run_nan(const void *payload, int part, int parts) {
   const nan_task *t = payload;
   size_t begin, end;
   host_copy_part(t->count, part, parts, &begin, &end);
-  memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
+  int failed = 0;
+  if (t->failed && begin != end)
+    failed = host_copy_take_shared((uintptr_t)(t->to + begin), (uintptr_t)(t->to + end));
+  if (failed)
+    atomic_store(t->failed, failed);
+  else
+    memset(t->to + begin, 0xFF, (end - begin) * sizeof(float)); /* all bits set is a NaN */
 }
 
 /* Copies on the device write past the caches: a copy is a whole field, and reading each line before it is overwritten
@@ -142,14 +136,9 @@ void host_copy_push(host_stream *s, const copy_task *task, int threads) {
   host_stream_push(s, host_copy_run, task, sizeof *task, shared ? threads : 1, 1);
 }
 
-void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads) {
-  nan_task task = {.to = to, .count = count};
-  host_stream_push(s, host_copy_run_nan, &task, sizeof task, threads, 1);
-}
-
-void host_copy_push_place(host_stream *s, float *to, size_t count, int threads, atomic_int *failed) {
+void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads, atomic_int *failed) {
   nan_task task = {to, count, failed};
-  host_stream_push(s, host_copy_run_place, &task, sizeof task, threads, 1);
+  host_stream_push(s, host_copy_run_nan, &task, sizeof task, threads, 1);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------ */

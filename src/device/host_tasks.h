@@ -21,11 +21,9 @@ typedef struct copy_task {
 void host_copy_push(host_stream *s, const copy_task *task, int threads);
 
 /* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near
- * them. */
-void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads);
-/* The same for memory that processes share, where huge pages must be asked for by name. Where the system has too little
- * memory for all of them, it sets *failed to an errno and leaves the rest. */
-void host_copy_push_place(host_stream *s, float *to, size_t count, int threads, atomic_int *failed);
+ * them. `failed`: NULL, or for memory that processes share, where huge pages must be asked for by name. Where the system
+ * has too little memory for all of them, it sets *failed to an errno and leaves the rest. */
+void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads, atomic_int *failed);
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "transport.h"
 
@@ -92,9 +93,10 @@ int transport_check(const char *name, device *dev, error *e) {
 /* --- opening one ------------------------------------------------------------------------------------------------ */
 
 static void halo_leave(halo *h) {
-  if (h->transport) h->transport->close(h);
+  if (h->transport && h->transport->close) h->transport->close(h);
   h->transport = NULL;
   h->name = NULL;
+  free(h->state);
   h->state = NULL;
   h->on_device = h->mapped = false;
   h->stream = STREAM_BOUNDARY;
@@ -105,15 +107,19 @@ static void halo_leave(halo *h) {
 static int halo_enter(halo *h, const transport_entry *entry, bool test, error *e) {
   char why[HALO_WHY] = "";
   const transport *t = entry->transport;
-  if (!halo_possible(h, t, why)) FAIL(e, TRANSPORT_REFUSED, why);
-  TRY(error_agree(e, h->comm));
-  h->transport = t;
-  h->name = entry->name;
-  h->on_device = t->on_device;
-  t->open(h, e);
-  h->mapped = h->mapped || (!halo_needed(h) && h->dev->table->backend == BACKEND_HOST);
-  h->stream = h->mapped ? STREAM_INTERIOR : STREAM_BOUNDARY;
-  if (!error_agree(e, h->comm) && test && t != &transport_sendrecv) halo_test(h, e);
+  if (!halo_possible(h, t, why))
+    FAIL(e, TRANSPORT_REFUSED, why);
+  else if (t->state_bytes && !(h->state = calloc(1, t->state_bytes)))
+    FAIL(e, OUT_OF_MEMORY, t->state_bytes, "the transport");
+  if (!error_agree(e, h->comm)) {
+    h->transport = t;
+    h->name = entry->name;
+    h->on_device = t->on_device;
+    if (t->open) t->open(h, e);
+    h->mapped = h->mapped || (!halo_needed(h) && h->dev->table->backend == BACKEND_HOST);
+    h->stream = h->mapped ? STREAM_INTERIOR : STREAM_BOUNDARY;
+    if (!error_agree(e, h->comm) && test && t != &transport_sendrecv) halo_test(h, e);
+  }
   if (e->id) halo_leave(h);
   return e->id;
 }
@@ -210,8 +216,14 @@ bool halo_needed(const halo *h) {
 }
 
 int halo_exchange(halo *h, float *field, int set, bool serial, error *e) {
+  const transport *t = h->transport;
   if (!halo_needed(h)) return 0;
-  return h->transport->exchange(h, field, set, serial, e);
+  if (serial && t->meet) TRY(t->meet(h, e));
+  if (h->on_device) TRY(transport_record(h, set, HALO_TO_HOST, e));
+  TRY(t->exchange(h, field, set, e));
+  if (h->on_device) TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
+  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
+  return serial ? h->dev->table->sync(h->dev, h->stream, e) : 0;
 }
 
 void halo_close(halo *h) {

@@ -42,9 +42,12 @@ typedef struct transport {
   int (*open)(halo *h, error *e);
   /* Sends the boundary planes of `field` and fills its ghost planes. It runs after the earlier work of the halo's stream.
    * On return the arrival of the ghosts is enqueued there, so later work of that stream may use them. `set`: of the
-   * events to record, or HALO_UNTIMED. `serial` also waits for the ghosts (overlap = off). */
-  int (*exchange)(halo *h, float *field, int set, bool serial, error *e);
-  void (*close)(halo *h); /* collective; also after an open that failed */
+   * events to record, or HALO_UNTIMED; halo_exchange records HALO_TO_DEVICE, and all of them where halo.on_device. */
+  int (*exchange)(halo *h, float *field, int set, error *e);
+  /* Begins a serial exchange, of a field that neighbours may still use. NULL: the exchange needs none. */
+  int (*meet)(halo *h, error *e);
+  void (*close)(halo *h); /* collective; also after an open that failed. NULL, as open: nothing to do */
+  size_t state_bytes;     /* of halo.state, zeros when the transport is opened */
   bool on_device;         /* first value of halo.on_device; open may change it */
   /* For --version: the library that it needs, or why there is none. NULL: it needs none. */
   void (*describe)(char text[HALO_WHY]);
@@ -66,7 +69,7 @@ struct halo {
   MPI_Comm comm;
   MPI_Comm node;                                /* the ranks of this node */
   MPI_Datatype row;                             /* one row of the slab, pitch floats */
-  void *state;                                  /* of the transport, owned by it */
+  void *state;                                  /* of the transport; freed after its close */
   device_event *events[HALO_SETS][HALO_EVENTS]; /* timed; owned */
   /* Seconds from the first plane sent to the last received, as the host sees it, summed since the halo was opened. */
   double exchange_seconds;
@@ -102,7 +105,8 @@ int transport_check(const char *name, device *dev, error *e);
 int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 /* True where this slab has a neighbour: otherwise an exchange does nothing and records no event. */
 bool halo_needed(const halo *h);
-/* Exchanges the planes of `field`, one of the setup's: see transport.exchange. Collective. After a failure neighbours
+/* Exchanges the planes of `field`, one of the setup's: see transport.exchange. `serial` also waits for the ghosts
+ * (overlap = off). Collective. After a failure neighbours
  * may wait for ever: end the job (error_abort). */
 int halo_exchange(halo *h, float *field, int set, bool serial, error *e);
 /* Collective. Also after a failed halo_open, or of a zero-initialised halo. */

@@ -21,13 +21,13 @@ static int chunked_open(halo *h, error *e) {
   return chunks_measure(h, c, e);
 }
 
-static int chunked_exchange(halo *h, float *field, int set, bool serial, error *e) {
-  TRY(chunks_exchange(h->state, field, set, e));
-  return serial ? h->dev->table->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+static int chunked_exchange(halo *h, float *field, int set, error *e) {
+  return chunks_exchange(h->state, field, set, e);
 }
 
 static void chunked_close(halo *h) {
   chunks_close(h->state);
+  h->state = NULL;
 }
 
 const transport transport_chunked = {

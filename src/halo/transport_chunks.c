@@ -161,7 +161,6 @@ int chunks_exchange(chunks *c, float *field, int set, error *e) {
   TRY(chunks_end_sending(c, e));
   h->exchange_seconds += MPI_Wtime() - begin;
   trace_end();
-  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
   c->passed += (uint64_t)c->count;
   c->turn = !c->turn;
   return 0;
@@ -244,7 +243,7 @@ static int chunks_open_memory(chunks *c, error *e) {
   MPI_TRY(e, MPI_Win_shared_query(c->window, 0, &size, &unit, &all));
   memset(mine, 0, bytes); /* first touch: near this rank */
   MPI_TRY(e, MPI_Barrier(node));
-  TRY(c->h->dev->table->pin(c->h->dev, all, (size_t)ranks * bytes, e));
+  if (c->h->dev->table->pin) TRY(c->h->dev->table->pin(c->h->dev, all, (size_t)ranks * bytes, e));
   c->memory = all;
   for (int side = 0; side < 2; side++) {
     chunks_lane *l = &c->lanes[side];
@@ -292,7 +291,7 @@ void chunks_close(chunks *c) {
     t->free(c->h->dev, l->receive[0], MEMORY_PINNED, &ignored);
   }
   t->unmake_events(c->h->dev, c->copied[0], 2 * CHUNKS_MAX);
-  if (c->memory) t->unpin(c->h->dev, c->memory, &ignored);
+  if (c->memory && t->unpin) t->unpin(c->h->dev, c->memory, &ignored);
   if (c->window != MPI_WIN_NULL) MPI_Win_free(&c->window);
   free(c);
 }

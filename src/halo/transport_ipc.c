@@ -7,7 +7,6 @@
  * n - 1, which this rank waited for in its exchange n - 1. So no other handshake is needed while the ranks step; a
  * `serial` exchange, of a field just loaded, has one of its own. */
 #include <stdio.h>
-#include <stdlib.h>
 #include "transport.h"
 
 typedef struct ipc {
@@ -72,9 +71,8 @@ static int ipc_tell_neighbours(halo *h, const void *mine, void *const theirs[2],
 static int ipc_open(halo *h, error *e) {
   bool elsewhere[2];
   offer mine = {.slab = {.nx = 0}}, theirs[2] = {{.slab = {.nx = 0}}, {.slab = {.nx = 0}}};
-  ipc *p = h->state = calloc(1, sizeof *p);
-  if (!p) FAIL(e, OUT_OF_MEMORY, sizeof *p, "the transport");
-  if (p) ipc_make_offer(h, p, &mine, e);
+  ipc *p = h->state;
+  ipc_make_offer(h, p, &mine, e);
   TRY(error_agree(e, h->comm));
   TRY(ipc_tell_neighbours(h, &mine, (void *[]){&theirs[LOWER], &theirs[UPPER]}, (int)sizeof mine, e));
   for (int side = 0; side < 2; side++) {
@@ -91,7 +89,6 @@ static int ipc_open(halo *h, error *e) {
 static void ipc_close(halo *h) {
   error ignored = {0};
   ipc *p = h->state;
-  if (!p) return;
   h->dev->table->sync(h->dev, STREAM_BOUNDARY, &ignored);
   MPI_Barrier(h->comm);
   for (int side = 0; side < 2; side++) {
@@ -104,7 +101,6 @@ static void ipc_close(halo *h) {
   MPI_Barrier(h->comm);
   h->dev->table->free(h->dev, p->counters, MEMORY_DEVICE, &ignored);
   chunks_close(p->others);
-  free(p);
 }
 
 /* Waits until the neighbours have done all that may still use the ghosts that will be written. */
@@ -145,20 +141,15 @@ static int ipc_field_index(const halo *h, const float *field) {
   return -1;
 }
 
-static int ipc_exchange(halo *h, float *field, int set, bool serial, error *e) {
-  const device_table *t = h->dev->table;
+static int ipc_exchange(halo *h, float *field, int set, error *e) {
+  (void)set;
   ipc *p = h->state;
   const int index = ipc_field_index(h, field);
   if (index < 0) return FAIL(e, TRANSPORT_FIELD);
-  if (serial) TRY(ipc_meet_neighbours(h, e));
   p->exchanges++;
-  TRY(transport_record(h, set, HALO_TO_HOST, e));
   TRY(ipc_put(h, p, field, index, e));
   TRY(chunks_exchange(p->others, field, HALO_UNTIMED, e));
-  TRY(ipc_await(h, p, index, e));
-  TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
-  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
-  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+  return ipc_await(h, p, index, e);
 }
 
 int transport_peers(const halo *h, peers *all, error *e) {
@@ -187,5 +178,7 @@ uint32_t transport_passed(halo *h, uint32_t exchanges) {
 const transport transport_ipc = {.possible = ipc_possible,
                                  .open = ipc_open,
                                  .exchange = ipc_exchange,
+                                 .meet = ipc_meet_neighbours,
+                                 .state_bytes = sizeof(ipc),
                                  .close = ipc_close,
                                  .on_device = true};

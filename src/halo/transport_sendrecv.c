@@ -1,7 +1,6 @@
 /* The reference: pinned bounce buffers and MPI_Sendrecv, one side after the other; and the same with MPI reading and
  * writing the device's memory itself. */
 #include <stdio.h>
-#include <stdlib.h>
 #include "device/trace.h"
 #include "transport.h"
 #if defined(OPEN_MPI) && OPEN_MPI
@@ -14,8 +13,7 @@ typedef struct buffers {
 } buffers;
 
 static int sendrecv_open(halo *h, error *e) {
-  buffers *b = h->state = calloc(1, sizeof *b);
-  if (!b) return FAIL(e, OUT_OF_MEMORY, sizeof *b, "the transport");
+  buffers *b = h->state;
   for (int side = 0; side < 2; side++) {
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
     TRY(h->dev->table->alloc(h->dev, (void **)&b->send[side], transport_bytes(h->slab), MEMORY_PINNED, e));
@@ -27,11 +25,10 @@ static int sendrecv_open(halo *h, error *e) {
 static void sendrecv_close(halo *h) {
   error ignored = {0}; /* close also follows failures */
   buffers *b = h->state;
-  for (int side = 0; b && side < 2; side++) {
+  for (int side = 0; side < 2; side++) {
     h->dev->table->free(h->dev, b->send[side], MEMORY_PINNED, &ignored);
     h->dev->table->free(h->dev, b->receive[side], MEMORY_PINNED, &ignored);
   }
-  free(b);
 }
 
 /* One direction: everybody sends to one side while receiving from the other. An outer face is MPI_PROC_NULL,
@@ -56,7 +53,7 @@ static int sendrecv_shift_both(halo *h, const buffers *b, error *e) {
   return 0;
 }
 
-static int sendrecv_exchange(halo *h, float *field, int set, bool serial, error *e) {
+static int sendrecv_exchange(halo *h, float *field, int set, error *e) {
   const device_table *t = h->dev->table;
   const slab *s = h->slab;
   const buffers *b = h->state;
@@ -75,12 +72,13 @@ static int sendrecv_exchange(halo *h, float *field, int set, bool serial, error 
                               COPY_TO_DEVICE};
     if (ghosts.from) TRY(t->copy(h->dev, STREAM_BOUNDARY, &ghosts, e));
   }
-  TRY(transport_record(h, set, HALO_TO_DEVICE, e));
-  return serial ? t->sync(h->dev, STREAM_BOUNDARY, e) : 0;
+  return 0;
 }
 
-const transport transport_sendrecv = {
-    .open = sendrecv_open, .exchange = sendrecv_exchange, .close = sendrecv_close};
+const transport transport_sendrecv = {.open = sendrecv_open,
+                                      .exchange = sendrecv_exchange,
+                                      .close = sendrecv_close,
+                                      .state_bytes = sizeof(buffers)};
 
 /* --- cuda_aware ------------------------------------------------------------------------------------------------- */
 
@@ -96,17 +94,7 @@ static bool sendrecv_possible_cuda(const halo *h, char why[HALO_WHY]) {
   return false;
 }
 
-static int sendrecv_open_cuda(halo *h, error *e) {
-  (void)h, (void)e;
-  return 0;
-}
-
-static void sendrecv_close_cuda(halo *h) {
-  (void)h;
-}
-
-static int sendrecv_exchange_cuda(halo *h, float *field, int set, bool serial, error *e) {
-  (void)serial; /* MPI_Sendrecv returns when the ghosts are there */
+static int sendrecv_exchange_cuda(halo *h, float *field, int set, error *e) {
   const device_table *t = h->dev->table;
   buffers b = {{NULL}, {NULL}};
   for (int side = 0; side < 2; side++)
@@ -117,11 +105,8 @@ static int sendrecv_exchange_cuda(halo *h, float *field, int set, bool serial, e
   TRY(transport_record(h, set, HALO_TO_HOST, e));
   TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
   TRY(sendrecv_shift_both(h, &b, e));
-  TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
-  return transport_record(h, set, HALO_TO_DEVICE, e);
+  return transport_record(h, set, HALO_TO_DEVICE_BEGIN, e);
 }
 
 const transport transport_cuda_aware = {.possible = sendrecv_possible_cuda,
-                                        .open = sendrecv_open_cuda,
-                                        .exchange = sendrecv_exchange_cuda,
-                                        .close = sendrecv_close_cuda};
+                                        .exchange = sendrecv_exchange_cuda};

@@ -13,7 +13,6 @@
  *
  * On GPUs planes are copied in pieces. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/numbers.h"
@@ -234,9 +233,7 @@ static int shared_find_ways(halo *h, shared *p, error *e) {
 }
 
 static int shared_open(halo *h, error *e) {
-  shared *p = h->state = calloc(1, sizeof *p);
-  if (!p) FAIL(e, OUT_OF_MEMORY, sizeof *p, "the transport");
-  TRY(error_agree(e, h->comm));
+  shared *p = h->state;
   p->window = MPI_WIN_NULL;
   TRY(shared_find_ways(h, p, e));
   if (p->possible && shared_any_local(p) && !h->trial) shared_place_planes(h, p, e);
@@ -253,12 +250,10 @@ static int shared_open(halo *h, error *e) {
 static void shared_close(halo *h) {
   error ignored = {0};
   shared *p = h->state;
-  if (!p) return;
   for (int stream = 0; stream < STREAM_COUNT; stream++) h->dev->table->sync(h->dev, stream, &ignored);
   shared_leave_all(h, p);
   if (p->window != MPI_WIN_NULL) MPI_Win_free(&p->window);
   chunks_close(p->others);
-  free(p);
 }
 
 /* --- an exchange ------------------------------------------------------------------------------------------------ */
@@ -276,17 +271,10 @@ static int shared_shake_hands(halo *h, shared *p, float *field, error *e) {
   return 0;
 }
 
-static int shared_exchange(halo *h, float *field, int set, bool serial, error *e) {
-  const device_table *t = h->dev->table;
+static int shared_exchange(halo *h, float *field, int set, error *e) {
   shared *p = h->state;
-  if (h->on_device) {
-    TRY(transport_record(h, set, HALO_TO_HOST, e));
-    TRY(shared_shake_hands(h, p, field, e));
-    TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));
-    TRY(transport_record(h, set, HALO_TO_DEVICE, e));
-  } else
-    TRY(chunks_exchange(p->others, field, set, e));
-  return serial ? t->sync(h->dev, h->stream, e) : 0;
+  return h->on_device ? shared_shake_hands(h, p, field, e) : chunks_exchange(p->others, field, set, e);
 }
 
-const transport transport_shared = {.open = shared_open, .exchange = shared_exchange, .close = shared_close};
+const transport transport_shared = {
+    .open = shared_open, .exchange = shared_exchange, .close = shared_close, .state_bytes = sizeof(shared)};

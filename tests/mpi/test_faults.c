@@ -100,12 +100,6 @@ static int f_sync_event(device *d, device_event *event, error *e) {
 static int f_seconds(device *d, device_event *a, device_event *b, double *s, error *e) {
   return faulty(d)->inner->table->seconds(faulty(d)->inner, a, b, s, e);
 }
-static int f_pin(device *d, void *memory, size_t bytes, error *e) {
-  return faulty(d)->inner->table->pin(faulty(d)->inner, memory, bytes, e);
-}
-static int f_unpin(device *d, void *memory, error *e) {
-  return faulty(d)->inner->table->unpin(faulty(d)->inner, memory, e);
-}
 static int f_signal(device *d, int s, uint32_t *counter, uint32_t value, error *e) {
   if (faulty(d)->fault == EARLY_SIGNAL) {
     __atomic_store_n(counter, value, __ATOMIC_RELEASE);
@@ -134,14 +128,12 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
                                     .sync = f_sync,
                                     .sync_event = f_sync_event,
                                     .seconds = f_seconds,
-                                    .pin = f_pin,
-                                    .unpin = f_unpin,
                                     .peer = &FAULTY_PEER};
 
 /* A transport without host synchronisation: the slab is its own neighbour and z wraps. With sendrecv the host waits for
  * the boundary stream in every step, which would hide a missing wait between the streams. */
-static int wrap_exchange(halo *h, float *field, int set, bool serial, error *e) {
-  (void)set, (void)serial;
+static int wrap_exchange(halo *h, float *field, int set, error *e) {
+  (void)set;
   const slab *s = h->slab;
   size_t bytes = (size_t)s->ghost * s->plane * sizeof(float);
   const copy_args down = {field + slab_offset(s, -s->ghost, -4, -4),
