@@ -102,7 +102,6 @@ int engine_slab(slab *s, const config *c, int rank, int ranks, error *e) {
   const slab_shape shape = {.nx = c->nx,
                             .ny = c->ny,
                             .nz = c->nz,
-                            .ghost = RADIUS,
                             .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)},
                             .layers = {config_layer_width(c, FACE_Z_LO), config_layer_width(c, FACE_Z_HI)}};
   TRY(slab_init(s, &shape, rank, ranks, e));

@@ -44,7 +44,7 @@ int transport_local_neighbour(const halo *h, int side, int *local, error *e) {
 }
 
 size_t transport_bytes(const slab *s) {
-  return (size_t)s->ghost * s->plane * sizeof(float);
+  return (size_t)RADIUS * s->plane * sizeof(float);
 }
 
 static float *halo_planes_at(float *field, const slab *s, int z) {
@@ -52,11 +52,11 @@ static float *halo_planes_at(float *field, const slab *s, int z) {
 }
 
 float *transport_own(float *field, const slab *s, int side) {
-  return halo_planes_at(field, s, side == LOWER ? 0 : s->nz - s->ghost);
+  return halo_planes_at(field, s, side == LOWER ? 0 : s->nz - RADIUS);
 }
 
 float *transport_ghosts(float *field, const slab *s, int side) {
-  return halo_planes_at(field, s, side == LOWER ? -s->ghost : s->nz);
+  return halo_planes_at(field, s, side == LOWER ? -RADIUS : s->nz);
 }
 
 int transport_record(const halo *h, int set, enum halo_event event, error *e) {

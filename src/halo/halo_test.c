@@ -36,10 +36,10 @@ static int halo_test_fill(halo *h, float *on_device, float *staging, error *e) {
 
 /* The first plane, counted in the grid, that goes to a side, and the first ghost plane that comes from it. */
 static int64_t halo_test_first_own(const slab *s, int side) {
-  return s->z0 + (side == LOWER ? 0 : s->nz - s->ghost);
+  return s->z0 + (side == LOWER ? 0 : s->nz - RADIUS);
 }
 static int64_t halo_test_first_ghost(const slab *s, int side) {
-  return s->z0 + (side == LOWER ? -s->ghost : s->nz);
+  return s->z0 + (side == LOWER ? -RADIUS : s->nz);
 }
 
 /* Sets the ghosts to NaN. They may be the neighbours' own planes, so all ranks finish this before any fills its own. */
@@ -55,7 +55,7 @@ static int halo_test_prepare(halo *h, int field, int round, float *staging, erro
   const slab *s = h->slab;
   for (int side = 0; side < 2; side++) {
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
-    for (int z = 0; z < s->ghost; z++) {
+    for (int z = 0; z < RADIUS; z++) {
       const uint64_t plane = halo_test_plane(s, halo_test_first_own(s, side) + z, field, round);
       for (size_t i = 0; i < s->plane; i++) staging[(size_t)z * s->plane + i] = halo_test_pattern(plane, i);
     }
@@ -70,7 +70,7 @@ static int halo_test_check(halo *h, int field, int round, float *staging, error 
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
     TRY(halo_test_move(h, transport_ghosts(h->setup.fields[field], s, side), staging, COPY_TO_HOST, e));
     const float *found = staging;
-    for (int z = 0; z < s->ghost; z++, found += s->plane) {
+    for (int z = 0; z < RADIUS; z++, found += s->plane) {
       const uint64_t plane = halo_test_plane(s, halo_test_first_ghost(s, side) + z, field, round);
       size_t wrong = 0;
       for (size_t i = 0; i < s->plane; i++) wrong += found[i] != halo_test_pattern(plane, i);

@@ -15,20 +15,16 @@ static int slab_plane_below(const slab *s, int64_t work) {
   return (int)(lower + (work - in_lower + PLANE_WORK - 1) / PLANE_WORK);
 }
 
-/* Planes that the slab at the grid's lower or upper face needs besides its ghosts: 4 that reflect are beside the face's
- * own. Deeper ghosts have room for that. */
-static int slab_face_planes(const slab *s, int side) {
-  return s->reflects[side] && s->ghost == RADIUS;
-}
-
+/* Every slab is at least as thick as the ghosts made from it. A reflecting face needs one plane more: its 4 ghosts are
+ * the 4 planes beside the face's own. */
 int slab_first_plane(const slab *s, int rank) {
   const int64_t layers = s->layers[0] + s->layers[1];
   const int64_t work = (s->nz_global - layers) * PLANE_WORK + layers * LAYER_WORK;
   const int64_t share = work / s->ranks, extra = work % s->ranks;
   int plane = 0;
   for (int r = 1; r <= rank; r++) {
-    const int least = plane + s->ghost + (r == 1 ? slab_face_planes(s, 0) : 0);
-    const int most = s->nz_global - (s->ranks - r) * s->ghost - (r < s->ranks ? slab_face_planes(s, 1) : 0);
+    const int least = plane + RADIUS + (r == 1 ? s->reflects[0] : 0);
+    const int most = s->nz_global - (s->ranks - r) * RADIUS - (r < s->ranks ? s->reflects[1] : 0);
     plane = slab_plane_below(s, r * share + (r < extra ? r : extra));
     if (plane < least) plane = least;
     if (plane > most) plane = most;
@@ -56,16 +52,13 @@ static size_t slab_round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
-/* Every slab is at least as thick as the ghosts made from it. A reflecting face needs one plane more: its 4 ghosts are
- * the 4 planes beside the face's own. */
 static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
-  const int nz = shape->nz, ghost = shape->ghost;
-  const int faces = ghost > RADIUS ? 0 : shape->reflects[0] + shape->reflects[1], least = ghost + (faces > 0);
-  const int most = (nz - faces) / ghost > 1 ? (nz - faces) / ghost : 1;
+  const int nz = shape->nz, faces = shape->reflects[0] + shape->reflects[1], least = RADIUS + (faces > 0);
+  const int most = (nz - faces) / RADIUS > 1 ? (nz - faces) / RADIUS : 1;
   if (nz < least) return FAIL(e, SLAB_TOO_THIN, nz, least);
   const char *fit = most == 1 ? " fits" : "s fit";
-  if (nz / ranks < ghost) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, ghost, most, fit);
-  return ranks > most ? FAIL(e, SLAB_REFLECTS, nz, ranks, ghost, least, most, fit) : 0;
+  if (nz / ranks < RADIUS) return FAIL(e, SLAB_TOO_MANY_RANKS, nz, ranks, RADIUS, most, fit);
+  return ranks > most ? FAIL(e, SLAB_REFLECTS, nz, ranks, RADIUS, least, most, fit) : 0;
 }
 
 /* A first-level cache finds a line by its place within SLAB_PAGE and keeps 8 or 12 lines per place. The rows and planes
@@ -90,7 +83,6 @@ int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
               .nz_global = shape->nz,
               .rank = rank,
               .ranks = ranks,
-              .ghost = shape->ghost,
               .reflects = {shape->reflects[0], shape->reflects[1]},
               .layers = {shape->layers[0], shape->layers[1]}};
   s->z0 = slab_first_plane(s, rank);
@@ -105,8 +97,8 @@ int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
 
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
   int begin =
-      s->lower == SLAB_NO_RANK ? 0 : s->ghost; /* an outer face has nothing to send: no boundary kernel */
-  int end = s->upper == SLAB_NO_RANK ? s->nz : s->nz - s->ghost;
+      s->lower == SLAB_NO_RANK ? 0 : RADIUS; /* an outer face has nothing to send: no boundary kernel */
+  int end = s->upper == SLAB_NO_RANK ? s->nz : s->nz - RADIUS;
   if (end < begin) end = begin;
   *lo = (zrange){0, begin};
   *interior = (zrange){begin, end};
@@ -115,7 +107,7 @@ void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
 
 size_t slab_floats(const slab *s) {
   /* A pad after the last row for its right ghosts; one before the first point's left ghosts. */
-  return ((size_t)s->nz + 2 * (size_t)s->ghost) * s->plane + 2 * SLAB_ALIGN + s->lead;
+  return ((size_t)s->nz + 2 * RADIUS) * s->plane + 2 * SLAB_ALIGN + s->lead;
 }
 
 size_t slab_rows(const slab *s) {
@@ -123,7 +115,7 @@ size_t slab_rows(const slab *s) {
 }
 
 size_t slab_offset(const slab *s, int z, int y, int x) {
-  size_t row = (size_t)(z + s->ghost) * slab_rows(s) + (size_t)(y + RADIUS);
+  size_t row = (size_t)(z + RADIUS) * slab_rows(s) + (size_t)(y + RADIUS);
   return SLAB_ALIGN + s->lead + row * s->pitch +
          (size_t)x; /* x < 0 wraps, and unsigned addition unwraps it */
 }

@@ -26,7 +26,7 @@ typedef struct zrange {
   int begin, end;
 } zrange;
 
-/* One rank's share of the grid. Memory is (nz + 2 ghost) planes of slab_rows rows of `pitch` floats; a row's 4 left
+/* One rank's share of the grid. Memory is (nz + 2 RADIUS) planes of slab_rows rows of `pitch` floats; a row's 4 left
  * ghosts lie just before its first point and its 4 right ghosts just after its last, in the padding of the next row: so
  * every row starts aligned and shares its padding with its neighbour. Before them lie `lead` floats. They make a plane
  * and its copy among a neighbour's ghosts begin at the same place within a huge page (SLAB_HUGE) if the memory of both
@@ -37,7 +37,6 @@ typedef struct slab {
   bool reflects[2];      /* the grid's lower and upper z face */
   int layers[2];         /* planes of the absorbing layers there */
   int z0, nz;            /* first global plane and number of planes this rank owns */
-  int ghost;             /* planes of ghost on each side: RADIUS */
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
   size_t pitch;          /* floats from a row to the next: odd multiple of SLAB_ALIGN */
   size_t plane;          /* floats from a plane to the next */
@@ -47,13 +46,12 @@ typedef struct slab {
 /* What a partition is made from. */
 typedef struct slab_shape {
   int nx, ny, nz;   /* points of the whole grid */
-  int ghost;        /* planes of ghost on each side: RADIUS */
   bool reflects[2]; /* the grid's lower and upper z face */
   int layers[2];    /* planes of the absorbing layers there; both together fit the grid */
 } slab_shape;
 
 /* Fills `s` for `rank` of `ranks`. The ranks share the planes equally, the first ones own one more where they are not
- * divisible. A plane of an absorbing layer counts as 2.5: all ranks wait for the slowest. A rank owns at least `ghost`
+ * divisible. A plane of an absorbing layer counts as 2.5: all ranks wait for the slowest. A rank owns at least RADIUS
  * planes, one more at a reflecting face, whatever they count.
  * ERROR_SLAB_TOO_THIN, ERROR_SLAB_TOO_MANY_RANKS or ERROR_SLAB_REFLECTS where it would own fewer; the message names the
  * largest number of ranks. */
@@ -73,7 +71,7 @@ typedef struct slab_counts {
 slab_counts slab_planes(const slab *s);
 
 /* The three ranges a step computes. lo and hi are what the neighbours need (empty where there is none),
- * interior is the rest; together they cover [0, nz) once. A slab thinner than 2 ghosts has an empty interior.
+ * interior is the rest; together they cover [0, nz) once. A slab thinner than 2 RADIUS has an empty interior.
  */
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
 
@@ -84,7 +82,7 @@ size_t slab_rows(const slab *s);
 size_t slab_floats(const slab *s);
 
 /* Offset in floats of own point (z, y, x) from the start of the allocation; ghosts are reached with z in
- * [-ghost, nz + ghost), y in [-4, ny + 4), x in [-4, nx + 4). */
+ * [-4, nz + 4), y in [-4, ny + 4), x in [-4, nx + 4). */
 size_t slab_offset(const slab *s, int z, int y, int x);
 
 static inline int zrange_planes(zrange r) {

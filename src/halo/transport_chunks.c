@@ -46,7 +46,7 @@ struct chunks {
 
 static int chunks_rows_before(const chunks *c, int k) {
   const slab *s = c->h->slab;
-  return (int)((int64_t)s->ghost * (int64_t)slab_rows(s) * k / c->count);
+  return (int)((int64_t)RADIUS * (int64_t)slab_rows(s) * k / c->count);
 }
 
 static size_t chunks_floats_before(const chunks *c, int k) {

@@ -161,7 +161,7 @@ int transport_peers(const halo *h, peers *all, error *e) {
     if (!p->remote_counters[side]) return FAIL(e, TRANSPORT_REFUSED, "it needs all ranks on one node");
     const slab *s = &p->slabs[side];
     for (int i = 0; i < transport_fields(h); i++)
-      all->ghosts[side][i] = p->remote[side][i] + slab_offset(s, side == LOWER ? s->nz : -s->ghost, 0, 0);
+      all->ghosts[side][i] = p->remote[side][i] + slab_offset(s, side == LOWER ? s->nz : -RADIUS, 0, 0);
     all->theirs[side] = p->remote_counters[side] + !side * COUNTER_STRIDE;
     all->mine[side] = p->counters + side * COUNTER_STRIDE;
   }

@@ -36,7 +36,7 @@ static void sendrecv_close(halo *h) {
 static int sendrecv_shift(halo *h, const buffers *b, int to, int from, int tag, error *e) {
   const slab *s = h->slab;
   /* counted in rows, so that the count of a huge plane fits an int */
-  int rows = s->ghost * (int)slab_rows(s);
+  int rows = RADIUS * (int)slab_rows(s);
   MPI_TRY(e, MPI_Sendrecv(b->send[to], b->send[to] ? rows : 0, h->row, transport_neighbour(h, to), tag,
                           b->receive[from], b->receive[from] ? rows : 0, h->row, transport_neighbour(h, from),
                           tag, h->comm, MPI_STATUS_IGNORE));

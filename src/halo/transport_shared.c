@@ -43,17 +43,17 @@ typedef struct shared {
 
 /* Where a plane of the grid begins in the file. The rest of a huge page is the same as in this rank's memory. */
 static size_t shared_place(const slab *s, int z) {
-  return (slab_offset(s, -s->ghost, -RADIUS, -RADIUS) - s->lead + (size_t)(z + s->ghost) * s->plane) *
+  return (slab_offset(s, -RADIUS, -RADIUS, -RADIUS) - s->lead + (size_t)(z + RADIUS) * s->plane) *
          sizeof(float);
 }
 
 /* Maps the planes that this rank sees of a field, in whole pages, in the place of its memory. */
 static int shared_map(const halo *h, shared *p, int field, int file, error *e) {
   const slab *s = h->slab;
-  char *first = (char *)(h->setup.fields[field] + slab_offset(s, -s->ghost, -RADIUS, -RADIUS));
+  char *first = (char *)(h->setup.fields[field] + slab_offset(s, -RADIUS, -RADIUS, -RADIUS));
   const size_t page = page_bytes(), into = (uintptr_t)first % page;
-  const size_t bytes = into + (size_t)(s->nz + 2 * s->ghost) * s->plane * sizeof(float);
-  size_t from = shared_place(s, s->z0 - s->ghost) - into;
+  const size_t bytes = into + (size_t)(s->nz + 2 * RADIUS) * s->plane * sizeof(float);
+  size_t from = shared_place(s, s->z0 - RADIUS) - into;
   shared_range *mapped = &p->own[field];
   *mapped = (shared_range){first - into, (bytes + page - 1) / page * page};
   if (from % page) return FAIL(e, SHARED_PAGES, "mmap", "the field does not begin on a page");
@@ -101,7 +101,7 @@ static int shared_find_node(const halo *h, shared *p, error *e) {
  * rank. Collective over the node. */
 static int shared_open_file(const halo *h, const shared *p, error *why) {
   const slab *s = h->slab;
-  const size_t page = page_bytes(), bytes = p->ring ? p->ring : shared_place(s, s->nz_global + s->ghost);
+  const size_t page = page_bytes(), bytes = p->ring ? p->ring : shared_place(s, s->nz_global + RADIUS);
   const bool maker = s->rank == p->first;
   lent_file lent = {0};
   int file = -1;
@@ -187,8 +187,8 @@ static void shared_leave_all(const halo *h, shared *p) {
   for (int i = 0; i < HALO_FIELDS; i++) {
     if (!p->own[i].bytes) continue;
     if (!shared_pages_leave(p->own[i].begin, p->own[i].bytes, &ignored)) {
-      shared_spoil(h, i, -s->ghost, s->ghost);
-      shared_spoil(h, i, s->nz - s->ghost, s->nz + s->ghost);
+      shared_spoil(h, i, -RADIUS, RADIUS);
+      shared_spoil(h, i, s->nz - RADIUS, s->nz + RADIUS);
     }
     p->own[i] = (shared_range){NULL, 0};
   }
@@ -197,8 +197,8 @@ static void shared_leave_all(const halo *h, shared *p) {
 /* Takes the pages of this rank's planes, and of ghosts that are nobody's planes. */
 static int shared_place_planes(const halo *h, const shared *p, error *e) {
   const slab *s = h->slab;
-  const int fields = transport_fields(h), begin = p->local[LOWER] ? 0 : -s->ghost,
-            end = s->nz + (p->local[UPPER] ? 0 : s->ghost);
+  const int fields = transport_fields(h), begin = p->local[LOWER] ? 0 : -RADIUS,
+            end = s->nz + (p->local[UPPER] ? 0 : RADIUS);
   for (int i = 0; i < fields; i++)
     TRY(h->dev->table->peer->place(h->dev, h->setup.fields[i] + slab_offset(s, begin, -RADIUS, -RADIUS),
                                    (size_t)(end - begin) * s->plane * sizeof(float), e));

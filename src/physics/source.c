@@ -28,17 +28,6 @@ static void *sources_alloc(size_t count, size_t size, error *e) {
   return memory;
 }
 
-/* Ghost planes towards neighbours in which sources act (sources.reach). */
-static int sources_reach(const slab *b) {
-  return b->ghost - RADIUS;
-}
-
-/* The planes of this slab in which sources act: its own, and ghosts. */
-static zrange sources_planes(const slab *b) {
-  return (zrange){b->lower == SLAB_NO_RANK ? 0 : -sources_reach(b),
-                  b->nz + (b->upper == SLAB_NO_RANK ? 0 : sources_reach(b))};
-}
-
 static int sources_keep_place(source_spread *w, const point_weights *place, int source, error *e) {
   if (w->count == w->room) {
     const int room = 2 * w->room + 16;
@@ -59,7 +48,7 @@ static int sources_spread_one(const sources *s, const config *c, int source, err
   const slab *b = s->slab;
   place p[3];
   point_weights at;
-  const zrange z = sources_planes(b);
+  const zrange z = (zrange){0, b->nz};
   place_in_grid(c, s->positions[source], p); /* it is: that has been checked */
   if (source >= c->source_count && c->sources_mode == SOURCES_IMPOSE) place_round(p);
   const int first = p[2].index - b->z0, turns = config_axis_of(c, 2).periodic;
@@ -146,9 +135,9 @@ static int sources_list_tiles(sources *s, source_spread *w, const source_tiling 
       w->tiles[s->tile_count++] =
           (source_tile){z, (int)(i % plane / (size_t)t->nx) * TILE_Y, (int)(i % (size_t)t->nx) * TILE_X,
                         first, t->begin[i] - first};
-    s->plane_begin[z + s->reach + 1] = s->tile_count;
+    s->plane_begin[z + 1] = s->tile_count;
   }
-  for (int z = t->z.end; z < s->slab->nz + s->reach; z++) s->plane_begin[z + s->reach + 1] = s->tile_count;
+  for (int z = t->z.end; z < s->slab->nz; z++) s->plane_begin[z + 1] = s->tile_count;
   return 0;
 }
 
@@ -174,14 +163,13 @@ static int sources_check_imposed(const sources *s, const config *c, error *e) {
 static int sources_make_tiles(sources *s, const config *c, error *e) {
   source_spread *w = s->planned;
   const slab *b = s->slab;
-  source_tiling t = {.z = sources_planes(b),
+  source_tiling t = {.z = (zrange){0, b->nz},
                      .ny = (b->ny + TILE_Y - 1) / TILE_Y,
                      .nx = (b->nx + TILE_X - 1) / TILE_X,
                      .b = b};
   const size_t all = sources_tile_count(&t);
-  s->reach = sources_reach(b);
   s->place_count = w->count;
-  if (!(s->plane_begin = sources_alloc((size_t)(b->nz + 2 * s->reach) + 1, sizeof *s->plane_begin, e)))
+  if (!(s->plane_begin = sources_alloc((size_t)b->nz + 1, sizeof *s->plane_begin, e)))
     return e->id;
   if (w->count == 0) return 0;
   if (!(t.begin = sources_alloc(all + 1, sizeof *t.begin, e))) return e->id;
@@ -492,7 +480,7 @@ static int sources_bring(sources *s, int stream, int64_t step, error *e) {
 
 int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e) {
   if (s->place_count == 0) return 0;
-  const int begin = s->plane_begin[args->z_begin + s->reach], end = s->plane_begin[args->z_end + s->reach];
+  const int begin = s->plane_begin[args->z_begin], end = s->plane_begin[args->z_end];
   if (begin == end) return 0;
   TRY(sources_bring(s, stream, step, e));
   const float *signals = s->dev->table->backend == BACKEND_HOST ? s->ring : s->signal;
@@ -508,7 +496,7 @@ int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step,
 void sources_of_pass(sources *s, int64_t step, int steps, wavefront_sources *pass) {
   *pass = (wavefront_sources){.tiles = s->tiles, .shares = s->shares, .places = s->places};
   if (s->place_count == 0) return;
-  pass->plane_begin = s->plane_begin + s->reach;
+  pass->plane_begin = s->plane_begin;
   for (int k = 0; k < steps; k++) {
     sources_compute(s, step + k);
     pass->signal[k] = s->ring + sources_slot(s, step + k);

@@ -26,8 +26,7 @@ typedef struct sources {
   source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
   source_share *shares; /* those of a tile in the order of the sources */
   point_weights *places;
-  int reach; /* ghost planes towards neighbours in which sources act: a wavefront computes them */
-  /* nz + 2 reach + 1: index of the first tile of each plane, from plane -reach on; owned. */
+  /* nz + 1: index of the first tile of each plane; owned. */
   int *plane_begin;
   wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
   table *tables;    /* of the wavelet files, owned */

@@ -37,8 +37,8 @@ static void dry_run_needs(const shot *s, run_needs *n) {
       WRITER_ROOM * sizeof(float) * (double)(checkpoints ? fields_saved(&f, z) : snapshot_field_floats(z));
   n->pinned = (absorb_bytes(c, z) ? ABSORB_PINNED : 0) + (double)transfer_staging_bytes(z) + (double)pinned +
               (double)traces.pinned;
-  if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
-  if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * z->ghost * (double)z->plane * sizeof(float);
+  if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * RADIUS * (double)z->plane * sizeof(float);
+  if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * RADIUS * (double)z->plane * sizeof(float);
 }
 
 static void dry_run_partition(const shot *s, const run_needs *n) {

@@ -28,8 +28,8 @@ static int load_initial(shot *s, error *e) {
 static int load_outer_ghosts(shot *s, error *e) {
   const slab *z = &s->engine->slab;
   transfer *t = &s->transfer;
-  if (z->lower == SLAB_NO_RANK) TRY(transfer_fill(t, -z->ghost, z->ghost, t->ghosts[FACE_Z_LO], e));
-  if (z->upper == SLAB_NO_RANK) TRY(transfer_fill(t, z->nz, z->ghost, t->ghosts[FACE_Z_HI], e));
+  if (z->lower == SLAB_NO_RANK) TRY(transfer_fill(t, -RADIUS, RADIUS, t->ghosts[FACE_Z_LO], e));
+  if (z->upper == SLAB_NO_RANK) TRY(transfer_fill(t, z->nz, RADIUS, t->ghosts[FACE_Z_HI], e));
   return 0;
 }
 

@@ -241,7 +241,7 @@ int main(int argc, char **argv) {
   if (n[3] > THREADS_MAX) n[3] = THREADS_MAX;
   slab s;
   error e = {0};
-  if (slab_init(&s, &(slab_shape){n[0], n[1], n[2], .ghost = RADIUS}, 0, 1, &e)) {
+  if (slab_init(&s, &(slab_shape){.nx = n[0], .ny = n[1], .nz = n[2]}, 0, 1, &e)) {
     fprintf(stderr, "bench_ceilings: %s\n", e.text);
     return error_exit_code(e.id);
   }

@@ -164,7 +164,8 @@ static double checkpoint_time(bench *b, io_way *way, bool write) {
   const double begin = MPI_Wtime();
   if (write)
     checkpoint_write(way, &place, &meta, &array, 1, &e);
-  else if (!checkpoint_open_newest(&c, way, &(checkpoint_search){path, -1, NULL, NULL}, &e) && !checkpoint_read(&c, &array, 1, &e))
+  else if (!checkpoint_open_newest(&c, way, &(checkpoint_search){path, -1, NULL, NULL}, &e) &&
+           !checkpoint_read(&c, &array, 1, &e))
     checkpoint_close(&c);
   bench_stop(&e);
   MPI_Barrier(b->comm);
@@ -179,7 +180,7 @@ static void bench_open(bench *b, int nz, int servers, int rank, int ranks) {
   const int computing = rank - servers;
   b->slab = (slab){.nx = EDGE, .ny = EDGE, .nz_global = nz, .rank = -1, .ranks = ranks - servers};
   if (computing >= 0)
-    slab_init(&b->slab, &(slab_shape){EDGE, EDGE, nz, .ghost = RADIUS}, computing, ranks - servers, &e);
+    slab_init(&b->slab, &(slab_shape){.nx = EDGE, .ny = EDGE, .nz = nz}, computing, ranks - servers, &e);
   bench_stop(&e);
   const size_t floats = (size_t)b->slab.nz * PLANE + 1;
   b->values = malloc(floats * sizeof *b->values);

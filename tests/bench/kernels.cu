@@ -255,7 +255,7 @@ static bool write_json(const char *path, const char *command, const bench &b,
 
 static void open_bench(bench *b, int nx, int ny, int nz) {
   error e = {};
-  const slab_shape shape = {nx, ny, nz, RADIUS, {false, false}, {0, 0}};
+  const slab_shape shape = {nx, ny, nz, {false, false}, {0, 0}};
   if (slab_init(&b->s, &shape, 0, 1, &e)) {
     fprintf(stderr, "bench_kernels: %s\n", e.text);
     exit(1);

@@ -64,7 +64,7 @@ static void check_receivers(const double numbers[8]) {
               .dy = numbers[1],
               .dz = numbers[2],
               .origin = {numbers[3], numbers[4], numbers[5]}};
-  const slab_shape shape = {.nx = c.nx, .ny = c.ny, .nz = c.nz, .ghost = 4};
+  const slab_shape shape = {.nx = c.nx, .ny = c.ny, .nz = c.nz};
   slab s;
   error e = {0};
   if (!(c.dx > 0 && c.dy > 0 && c.dz > 0)) return; /* as configurations demand */

@@ -45,7 +45,7 @@ static inline int fixture_open(void **state) {
   }
   if (io_way_open(&x->alone, MPI_COMM_SELF, true, &e)) return -1;
   *state = x;
-  return slab_init(&x->s, &(slab_shape){NX, NY, NZ, .ghost = 4}, x->rank, x->ranks, &e);
+  return slab_init(&x->s, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, x->rank, x->ranks, &e);
 }
 
 static inline int fixture_close(void **state) {

@@ -135,9 +135,9 @@ static const device_table FAULTY = {.backend = BACKEND_HOST,
 static int wrap_exchange(halo *h, float *field, int set, error *e) {
   (void)set;
   const slab *s = h->slab;
-  size_t bytes = (size_t)s->ghost * s->plane * sizeof(float);
-  const copy_args down = {field + slab_offset(s, -s->ghost, -4, -4),
-                          field + slab_offset(s, s->nz - s->ghost, -4, -4), bytes, COPY_ON_DEVICE};
+  size_t bytes = RADIUS * s->plane * sizeof(float);
+  const copy_args down = {field + slab_offset(s, -RADIUS, -4, -4),
+                          field + slab_offset(s, s->nz - RADIUS, -4, -4), bytes, COPY_ON_DEVICE};
   const copy_args up = {field + slab_offset(s, s->nz, -4, -4), field + slab_offset(s, 0, -4, -4), bytes,
                         COPY_ON_DEVICE};
   TRY(h->dev->table->copy(h->dev, STREAM_BOUNDARY, &down, e));
@@ -147,7 +147,7 @@ static const transport WRAP = {.exchange = wrap_exchange};
 
 static void open_slab(step_run *r, device *dev, const char *transport) {
   const bool wrap = !transport;
-  OK(slab_init(&r->slab, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, wrap ? 0 : rank, wrap ? 1 : ranks, &E));
+  OK(slab_init(&r->slab, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, wrap ? 0 : rank, wrap ? 1 : ranks, &E));
   if (wrap) {
     r->slab.lower = r->slab.upper = 0;
     r->halo =

@@ -58,12 +58,12 @@ TEST_OF(test_round_trip, fixture *x) {
 
 /* Very different shapes, down to single points along an axis, and chunks narrower than a plane. */
 TEST_OF(test_shapes, fixture *x) {
-  const int shapes[][3] = {{1, 1, 4}, {1, 9, 5}, {13, 1, 11}, {600, 3, 6}, {3, 1030, 7}};
+  const int shapes[][3] = {{1, 1, 16}, {1, 9, 17}, {13, 1, 23}, {600, 3, 18}, {3, 1030, 19}};
   const char *path = text_of("%s/shape", x->folder);
   for (int i = 0; i < COUNT(shapes) * 4; i++) {
     const int *n = shapes[i / 4];
     slab s;
-    OK(slab_init(&s, &(slab_shape){n[0], n[1], n[2], .ghost = 1}, x->rank, x->ranks, &E));
+    OK(slab_init(&s, &(slab_shape){.nx = n[0], .ny = n[1], .nz = n[2]}, x->rank, x->ranks, &E));
     const int ways[2] = {i % WAYS, i / 4 % WAYS};
     write_then_read(x, &s, path, ways, 20000, i & 2 ? 1 : 0);
   }

@@ -50,7 +50,7 @@ static int large_sink(void *context, int z, int planes, float *values, error *e)
 
 static slab large_slab(const fixture *x) {
   slab s;
-  OK(slab_init(&s, &(slab_shape){LARGE_NX, LARGE_NY, LARGE_NZ, .ghost = 4}, x->rank, x->ranks, &E));
+  OK(slab_init(&s, &(slab_shape){.nx = LARGE_NX, .ny = LARGE_NY, .nz = LARGE_NZ}, x->rank, x->ranks, &E));
   return s;
 }
 

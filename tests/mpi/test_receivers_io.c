@@ -155,7 +155,7 @@ static void record(const config *c, recording how, const char *path) {
   const problem on = {dev, &b, c, &WORLD};
   const receivers_span span = {how.pass, how.first, how.last};
   float *memory, *staging;
-  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
+  OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
   OK(receivers_plan(&r, &on, span, &E));

@@ -230,7 +230,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   const problem on = {NULL, &b, &c, &WORLD};
   error e = {0};
   const char *text = text_of("%s%s%s", file, words[0] == ':' ? "" : ":/", words);
-  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
+  OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
   if (!sources_plan(&planned, &on, (wavelet_steps){DT, 7}, &e)) sources_check(&planned, &c, &e);
   assert_memory_equal(e.text, text, strlen(text)); /* a list of datasets may follow */
   assert_int_equal(e.id, id);
@@ -362,7 +362,7 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   const problem on = {dev, &b, c, &WORLD};
   OK(wavelet_read(&WORLD, &flat_source, &tables[0], &E));
   OK(wavelet_read(&WORLD, &wide_source, &tables[1], &E));
-  OK(slab_init(&b, &(slab_shape){NX, NY, NZ, .ghost = RADIUS}, rank, ranks, &E));
+  OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
   float *zeros = calloc(slab_floats(&b), sizeof *zeros);

@@ -123,7 +123,7 @@ static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins
   int me, of;
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &of);
-  OK(slab_init(&s, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, me, of, &E));
+  OK(slab_init(&s, &(slab_shape){.nx = g.nx, .ny = g.ny, .nz = g.nz}, me, of, &E));
   OK(transfer_open(&t, dev, &s, (float[FACE_COUNT]){NAN, NAN, NAN, NAN, NAN, NAN}, &E));
   size_t bytes = slab_floats(&s) * sizeof(float);
   OK(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E));

@@ -94,7 +94,7 @@ static void one_run(device *dev, const kernel *k, const step_problem *p, bool ov
   const int steps = p->steps;
   float *media[EQUATION_MEDIA] = {NULL};
   step_run r;
-  assert_ok(slab_init(&r.slab, &(slab_shape){g.nx, g.ny, g.nz, .ghost = RADIUS}, rank, ranks, &E), &E);
+  assert_ok(slab_init(&r.slab, &(slab_shape){.nx = g.nx, .ny = g.ny, .nz = g.nz}, rank, ranks, &E), &E);
   if (p->rules[FACE_Z_LO] == GHOST_WRAP) slab_wrap(&r.slab, false);
   step_run_open(&r, dev, k->name, w->transport, w->node_ranks, overlap, profile, 0.375f);
   if (w->mapped && ranks > 1) assert_non_null(strstr(r.halo.way, "mapped"));
@@ -225,7 +225,7 @@ static void copies_are_not_overwritten(void) {
   device *dev;
   error e = {0};
   assert_ok(device_open("host", &options, &dev, &e), &e);
-  assert_ok(slab_init(&r.slab, &(slab_shape){33, 12, 30, .ghost = RADIUS}, rank, ranks, &e), &e);
+  assert_ok(slab_init(&r.slab, &(slab_shape){.nx = 33, .ny = 12, .nz = 30}, rank, ranks, &e), &e);
   step_run_open(&r, dev, "simd", "sendrecv", 0, true, false, 0.25f);
   assert_ok(snapshot_open(&p, dev, &r.slab, 0, &e), &e);
   stepper *s = &r.stepper;

@@ -31,7 +31,7 @@ static void fill(const slab *s, float *field, int which, int round) {
 
 static size_t wrong_values(const slab *s, const float *field, int which, int round) {
   size_t wrong = 0;
-  for (int z = -s->ghost; z < s->nz + s->ghost; z++)
+  for (int z = -RADIUS; z < s->nz + RADIUS; z++)
     for (size_t i = 0; i < s->plane; i++)
       wrong += field[slab_offset(s, z, -RADIUS, -RADIUS) + i] != value(s, s->z0 + z, i, which, round);
   return wrong;
@@ -54,12 +54,12 @@ static void exchange_all(halo *h, float *staging) {
       float *field = h->setup.fields[i];
       fill(s, staging, i, round);
       MPI_Barrier(MPI_COMM_WORLD);
-      copy(h->dev, s, field, staging, -s->ghost, 0, COPY_TO_DEVICE);
-      copy(h->dev, s, field, staging, s->nz, s->nz + s->ghost, COPY_TO_DEVICE);
+      copy(h->dev, s, field, staging, -RADIUS, 0, COPY_TO_DEVICE);
+      copy(h->dev, s, field, staging, s->nz, s->nz + RADIUS, COPY_TO_DEVICE);
       MPI_Barrier(MPI_COMM_WORLD);
       copy(h->dev, s, field, staging, 0, s->nz, COPY_TO_DEVICE);
       OK(halo_exchange(h, field, HALO_UNTIMED, true, &E));
-      copy(h->dev, s, staging, field, -s->ghost, s->nz + s->ghost, COPY_TO_HOST);
+      copy(h->dev, s, staging, field, -RADIUS, s->nz + RADIUS, COPY_TO_HOST);
       assert_int_equal(wrong_values(s, staging, i, round), 0);
     }
 }
@@ -80,7 +80,7 @@ static void ring(device *dev, const char *name, grid g) {
   halo h = {.dev = NULL};
   error e = {0};
   float *staging = NULL;
-  assert_ok(slab_init(&s, &(slab_shape){g.nx, g.ny, g.nz * ranks, .ghost = RADIUS}, rank, ranks, &e), &e);
+  assert_ok(slab_init(&s, &(slab_shape){.nx = g.nx, .ny = g.ny, .nz = g.nz * ranks}, rank, ranks, &e), &e);
   slab_wrap(&s, true);
   halo_setup setup = {.dev = dev, .slab = &s, .comm = MPI_COMM_WORLD};
   const size_t bytes = slab_floats(&s) * sizeof(float);

@@ -160,7 +160,7 @@ static inline void world_open(world *w, const char *device_name, const config *c
   const physics p = {.form = EQUATION_WAVE, .dt = w->dt};
   for (int i = 0; i < cut.slabs; i++) {
     piece *q = &w->piece[i];
-    OK(slab_init(&q->s, &(slab_shape){c->nx, c->ny, c->nz, .ghost = RADIUS}, i, cut.slabs, &E));
+    OK(slab_init(&q->s, &(slab_shape){.nx = c->nx, .ny = c->ny, .nz = c->nz}, i, cut.slabs, &E));
     physics_args(&p, &w->c, &q->s, &q->args);
     float **const fields[] = {&q->field[0], &q->field[1], &q->medium};
     for (int k = 0; k < (velocity ? 3 : 2); k++)

@@ -72,7 +72,7 @@ static inline void set_args(launch_case *c, bool rules, int z_begin, int z_end, 
 /* A case with random rules, or one whose ghosts keep their value. */
 static inline void new_case_of(launch_case *c, bool rules, const int n[3], int z_begin, int z_end,
                                uint64_t *random) {
-  const slab_shape shape = {n[0], n[1], n[2] < RADIUS ? RADIUS : n[2], .ghost = RADIUS};
+  const slab_shape shape = {.nx = n[0], .ny = n[1], .nz = n[2] < RADIUS ? RADIUS : n[2]};
   OK(slab_init(&c->s, &shape, 0, 1, &E));
   c->floats = slab_floats(&c->s);
   c->in = new_field(c->floats);
@@ -112,7 +112,7 @@ static inline void free_case(launch_case *c) {
  * it. */
 static inline void forgive_padding(const launch_case *c, const float *expected) {
   const slab *s = &c->s;
-  for (int z = -s->ghost; z < s->nz + s->ghost; z++)
+  for (int z = -RADIUS; z < s->nz + RADIUS; z++)
     for (int y = -RADIUS; y < s->ny + RADIUS; y++) {
       size_t first = slab_offset(s, z, y, s->nx + RADIUS);
       memcpy(c->got + first, expected + first, (s->pitch - (size_t)s->nx - 2 * RADIUS) * sizeof(float));

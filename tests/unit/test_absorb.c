@@ -288,7 +288,7 @@ TEST_OF(memory_is_as_announced, const char *backend) {
       absorb a;
       slab s;
       OK(device_open(backend, &options, &dev, &E));
-      OK(slab_init(&s, &(slab_shape){c.nx, c.ny, c.nz, .ghost = RADIUS}, slabs - 1, slabs, &E));
+      OK(slab_init(&s, &(slab_shape){.nx = c.nx, .ny = c.ny, .nz = c.nz}, slabs - 1, slabs, &E));
       const problem on = {.dev = dev, .slab = &s, .config = &c};
       OK(absorb_open(&a, &on, &weights, (absorb_motion){1, 0.1}, &E));
       assert_int_equal(dev->bytes, absorb_bytes(&c, &s));

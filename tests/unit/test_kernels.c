@@ -113,7 +113,7 @@ static int open_devices(test_device d[DEVICES_MAX], size_t floats) {
 
 static size_t floats_of(int nx, int ny, int nz) {
   slab s;
-  OK(slab_init(&s, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E));
+  OK(slab_init(&s, &(slab_shape){.nx = nx, .ny = ny, .nz = nz}, 0, 1, &E));
   return slab_floats(&s);
 }
 

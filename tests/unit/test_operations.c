@@ -38,7 +38,7 @@ static float *point(const field *f, float *memory, int z, int y, int x) {
 /* Random numbers everywhere, also in ghosts and padding, which must stay. */
 static void open_field(field *f, int nx, int ny, int nz, const unsigned char ghosts[FACE_COUNT],
                        uint64_t seed) {
-  OK(slab_init(&f->slab, &(slab_shape){nx, ny, nz, .ghost = RADIUS}, 0, 1, &E));
+  OK(slab_init(&f->slab, &(slab_shape){.nx = nx, .ny = ny, .nz = nz}, 0, 1, &E));
   const size_t floats = slab_floats(&f->slab);
   f->back = pinned(floats);
   f->expected = malloc(floats * sizeof(float));

@@ -4,30 +4,29 @@
 #include "halo/slab.h"
 
 /* The planes that a rank needs where faces of the grid reflect: one more than its 4 ghosts. */
-static int needed(int rank, int ranks, int ghost, const bool reflects[2]) {
+static int needed(int rank, int ranks, const bool reflects[2]) {
   const bool face = (rank == 0 && reflects[0]) || (rank == ranks - 1 && reflects[1]);
-  return face && ghost < 5 ? 5 : ghost;
+  return RADIUS + face;
 }
 
-static int least_planes(int ranks, int ghost, const bool reflects[2]) {
+static int least_planes(int ranks, const bool reflects[2]) {
   int least = 0;
-  for (int rank = 0; rank < ranks; rank++) least += needed(rank, ranks, ghost, reflects);
+  for (int rank = 0; rank < ranks; rank++) least += needed(rank, ranks, reflects);
   return least;
 }
 
 /* Dealt evenly, to each rank as many as it needs. */
-static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
+static void check_dealt(int nz, int ranks, const bool reflects[2]) {
   int next = 0;
   for (int rank = 0; rank < ranks; rank++) {
     slab s;
-    OK(slab_init(&s, &(slab_shape){3, 5, nz, .ghost = ghost, .reflects = {reflects[0], reflects[1]}}, rank,
-                 ranks, &E));
+    OK(slab_init(&s, &(slab_shape){3, 5, nz, .reflects = {reflects[0], reflects[1]}}, rank, ranks, &E));
     assert_int_equal(s.z0, next);
     assert_int_equal(slab_first_plane(&s, rank), next);
     assert_int_equal(slab_first_plane(&s, rank + 1), next + s.nz);
     assert_true(s.nz == nz / ranks || s.nz == nz / ranks + 1);
     assert_true(s.nz <= slab_planes(&s).most);
-    assert_true(s.nz >= needed(rank, ranks, ghost, reflects));
+    assert_true(s.nz >= needed(rank, ranks, reflects));
     assert_int_equal(s.lower, rank ? rank - 1 : SLAB_NO_RANK);
     assert_int_equal(s.upper, rank < ranks - 1 ? rank + 1 : SLAB_NO_RANK);
     next += s.nz;
@@ -39,24 +38,22 @@ static void check_dealt(int nz, int ranks, int ghost, const bool reflects[2]) {
  * one more does not. */
 TEST(every_plane_has_one_owner) {
   int refused = 0;
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 4; i++)
     for (int nz = 8; nz <= 70; nz++)
       for (int ranks = 1; ranks <= nz; ranks++) {
         const bool reflects[2] = {i & 1, i & 2};
-        const int ghost = i & 4 ? 8 : 4;
         slab s;
         error e = {0};
-        if (nz >= least_planes(ranks, ghost, reflects)) {
-          check_dealt(nz, ranks, ghost, reflects);
+        if (nz >= least_planes(ranks, reflects)) {
+          check_dealt(nz, ranks, reflects);
           continue;
         }
-        const int id =
-            slab_init(&s, &(slab_shape){3, 5, nz, .ghost = ghost, .reflects = {reflects[0], reflects[1]}},
-                      ranks - 1, ranks, &e);
-        assert_int_equal(id, nz / ranks < ghost ? ERROR_SLAB_TOO_MANY_RANKS : ERROR_SLAB_REFLECTS);
+        const int id = slab_init(&s, &(slab_shape){3, 5, nz, .reflects = {reflects[0], reflects[1]}},
+                                 ranks - 1, ranks, &e);
+        assert_int_equal(id, nz / ranks < RADIUS ? ERROR_SLAB_TOO_MANY_RANKS : ERROR_SLAB_REFLECTS);
         const int most = atoi(strstr(e.text, "at most ") + 8);
-        assert_true(nz >= least_planes(most, ghost, reflects));
-        assert_true(nz < least_planes(most + 1, ghost, reflects));
+        assert_true(nz >= least_planes(most, reflects));
+        assert_true(nz < least_planes(most + 1, reflects));
         refused += id == ERROR_SLAB_REFLECTS;
       }
   assert_true(refused > 20);
@@ -65,25 +62,25 @@ TEST(every_plane_has_one_owner) {
 /* A plane counts as 2, one of an absorbing layer as 5. Slabs are as equal as whole planes allow, unless they own the
  * least they may. */
 TEST(layers_are_shared_by_work) {
-  const int ghost = 4, widths[][2] = {{0, 20}, {20, 20}, {7, 0}, {1, 30}};
+  const int widths[][2] = {{0, 20}, {20, 20}, {7, 0}, {1, 30}};
   int thin = 0;
   for (int i = 0; i < 4; i++)
     for (int nz = 52; nz <= 300; nz += 31)
-      for (int ranks = 1; ranks <= nz / ghost; ranks++) {
+      for (int ranks = 1; ranks <= nz / RADIUS; ranks++) {
         const int lower = widths[i][0], upper = widths[i][1];
         const double share = (2.0 * nz + 3 * (lower + upper)) / ranks;
         int next = 0;
         for (int rank = 0; rank < ranks; rank++) {
           slab s;
-          const slab_shape shape = {3, 5, nz, .ghost = ghost, .layers = {lower, upper}};
+          const slab_shape shape = {3, 5, nz, .layers = {lower, upper}};
           OK(slab_init(&s, &shape, rank, ranks, &E));
           assert_int_equal(s.z0, next);
-          assert_true(s.nz >= ghost && s.nz >= slab_planes(&s).least && s.nz <= slab_planes(&s).most);
+          assert_true(s.nz >= RADIUS && s.nz >= slab_planes(&s).least && s.nz <= slab_planes(&s).most);
           next += s.nz;
           int work = 0;
           for (int z = s.z0; z < next; z++) work += z < lower || z >= nz - upper ? 5 : 2;
-          if (share >= 5 * (ghost + 1)) assert_true(work > share - 6 && work < share + 6);
-          thin += s.nz == ghost && work > share;
+          if (share >= 5 * (RADIUS + 1)) assert_true(work > share - 6 && work < share + 6);
+          thin += s.nz == RADIUS && work > share;
         }
         assert_int_equal(next, nz);
       }
@@ -93,16 +90,18 @@ TEST(layers_are_shared_by_work) {
 TEST(too_many_ranks_names_the_largest_number) {
   slab s;
   error e = {0};
-  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 23, .ghost = 4}, 0, 6, &e), ERROR_SLAB_TOO_MANY_RANKS);
+  assert_int_equal(slab_init(&s, &(slab_shape){.nx = 8, .ny = 8, .nz = 23}, 0, 6, &e),
+                   ERROR_SLAB_TOO_MANY_RANKS);
   assert_string_equal(e.text,
                       "[grid] nz = 23 gives 6 ranks fewer than 4 planes each: at most 5 ranks fit this grid");
   assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
   e = (error){0};
-  assert_ok(slab_init(&s, &(slab_shape){8, 8, 23, .ghost = 4}, 4, 5, &e), &e);
-  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 3, .ghost = 4}, 0, 1, &e), ERROR_SLAB_TOO_THIN);
+  assert_ok(slab_init(&s, &(slab_shape){.nx = 8, .ny = 8, .nz = 23}, 4, 5, &e), &e);
+  assert_int_equal(slab_init(&s, &(slab_shape){.nx = 8, .ny = 8, .nz = 3}, 0, 1, &e), ERROR_SLAB_TOO_THIN);
   assert_string_equal(e.text, "[grid] nz = 3: at least 4 planes are needed");
   e = (error){0};
-  assert_int_equal(slab_init(&s, &(slab_shape){8, 8, 4, .ghost = 4}, 0, 2, &e), ERROR_SLAB_TOO_MANY_RANKS);
+  assert_int_equal(slab_init(&s, &(slab_shape){.nx = 8, .ny = 8, .nz = 4}, 0, 2, &e),
+                   ERROR_SLAB_TOO_MANY_RANKS);
   assert_string_equal(e.text,
                       "[grid] nz = 4 gives 2 ranks fewer than 4 planes each: at most 1 rank fits this grid");
 }
@@ -110,41 +109,36 @@ TEST(too_many_ranks_names_the_largest_number) {
 TEST(thin_slabs_at_reflecting_faces_are_told) {
   slab s;
   const bool both[2] = {true, true}, lower[2] = {true, false};
-  FAILS(slab_init(&s, &(slab_shape){8, 8, 13, .ghost = 4, .reflects = {both[0], both[1]}}, 1, 3, &E),
-        ERROR_SLAB_REFLECTS,
+  FAILS(slab_init(&s, &(slab_shape){8, 8, 13, .reflects = {both[0], both[1]}}, 1, 3, &E), ERROR_SLAB_REFLECTS,
         "[grid] nz = 13 gives 3 ranks only 4 planes at a reflecting z face, where 5 are needed: "
         "at most 2 ranks fit this grid");
   assert_int_equal(error_exit_code(E.id), EXIT_CODE_CONFIG);
-  FAILS(slab_init(&s, &(slab_shape){8, 8, 4, .ghost = 4, .reflects = {lower[0], lower[1]}}, 0, 1, &E),
+  FAILS(slab_init(&s, &(slab_shape){8, 8, 4, .reflects = {lower[0], lower[1]}}, 0, 1, &E),
         ERROR_SLAB_TOO_THIN, "[grid] nz = 4: at least 5 planes are needed");
 }
 
 TEST(ranges_cover_the_slab_once) {
-  for (int ghost = 4; ghost <= 8; ghost += 4)
-    for (int nz = ghost; nz <= 40; nz++)
-      for (int sides = 0; sides < 4; sides++) {
-        slab s = {.nz = nz,
-                  .ghost = ghost,
-                  .lower = sides & 1 ? 0 : SLAB_NO_RANK,
-                  .upper = sides & 2 ? 2 : SLAB_NO_RANK};
-        zrange lo, interior, hi;
-        slab_ranges(&s, &lo, &interior, &hi);
-        assert_int_equal(lo.begin, 0);
-        assert_int_equal(lo.end, interior.begin);
-        assert_int_equal(interior.end, hi.begin);
-        assert_int_equal(hi.end, nz);
-        /* The boundary kernels compute the planes that are sent, and no others. */
-        assert_int_equal(zrange_planes(lo), sides & 1 ? ghost : 0);
-        if (!(sides & 2)) assert_int_equal(zrange_planes(hi), 0);
-        if ((sides & 2) && nz >= 2 * ghost) assert_int_equal(zrange_planes(hi), ghost);
-        if (sides == 3 && nz < 2 * ghost) assert_int_equal(zrange_planes(interior), 0);
-      }
+  for (int nz = RADIUS; nz <= 40; nz++)
+    for (int sides = 0; sides < 4; sides++) {
+      slab s = {.nz = nz, .lower = sides & 1 ? 0 : SLAB_NO_RANK, .upper = sides & 2 ? 2 : SLAB_NO_RANK};
+      zrange lo, interior, hi;
+      slab_ranges(&s, &lo, &interior, &hi);
+      assert_int_equal(lo.begin, 0);
+      assert_int_equal(lo.end, interior.begin);
+      assert_int_equal(interior.end, hi.begin);
+      assert_int_equal(hi.end, nz);
+      /* The boundary kernels compute the planes that are sent, and no others. */
+      assert_int_equal(zrange_planes(lo), sides & 1 ? RADIUS : 0);
+      if (!(sides & 2)) assert_int_equal(zrange_planes(hi), 0);
+      if ((sides & 2) && nz >= 2 * RADIUS) assert_int_equal(zrange_planes(hi), RADIUS);
+      if (sides == 3 && nz < 2 * RADIUS) assert_int_equal(zrange_planes(interior), 0);
+    }
 }
 
 TEST(points_and_ghosts_do_not_overlap) {
   for (int nx = 1; nx <= 65; nx += (nx < 36 ? 1 : 7)) {
     slab s;
-    OK(slab_init(&s, &(slab_shape){nx, 3, 5, .ghost = 4}, 0, 1, &E));
+    OK(slab_init(&s, &(slab_shape){.nx = nx, .ny = 3, .nz = 5}, 0, 1, &E));
     unsigned char *used = calloc(slab_floats(&s), 1);
     for (int z = -4; z < 9; z++)
       for (int y = -4; y < 7; y++)
@@ -169,7 +163,7 @@ TEST(rows_and_planes_lie_apart_in_caches) {
     for (int ny = 1; ny <= 300; ny += ny < 70 ? 1 : 7) {
       slab s;
       int planes[SLAB_PAGE / SLAB_ALIGN] = {0}, rows[SLAB_PAGE / SLAB_ALIGN] = {0};
-      OK(slab_init(&s, &(slab_shape){nx, ny, 8, .ghost = 4}, 0, 1, &E));
+      OK(slab_init(&s, &(slab_shape){.nx = nx, .ny = ny, .nz = 8}, 0, 1, &E));
       for (int z = -4; z < 8; z++)
         assert_true(++planes[slab_offset(&s, z, 0, 0) % SLAB_PAGE / SLAB_ALIGN] <= 3);
       for (int y = -4; y <= 4; y++)
@@ -185,7 +179,7 @@ TEST(wrapped_ranks_form_a_ring) {
   for (int ranks = 1; ranks <= 5; ranks++) {
     slab s[5];
     for (int r = 0; r < ranks; r++) {
-      OK(slab_init(&s[r], &(slab_shape){8, 8, 43, .ghost = 4}, r, ranks, &E));
+      OK(slab_init(&s[r], &(slab_shape){.nx = 8, .ny = 8, .nz = 43}, r, ranks, &E));
       int lower = s[r].lower, upper = s[r].upper;
       slab_wrap(&s[r], false);
       if (r > 0) assert_int_equal(s[r].lower, lower);
@@ -208,26 +202,25 @@ TEST(wrapped_ranks_form_a_ring) {
 /* A plane and its copy among a neighbour's ghosts lie at the same place within a page. */
 TEST(copies_of_planes_lie_alike_in_pages) {
   int leads = 0;
-  for (int ny = 1; ny <= 9; ny++)
-    for (int ghost = 4; ghost <= 8; ghost += 4) {
-      slab s[5];
-      for (int r = 0; r < 5; r++) {
-        OK(slab_init(&s[r], &(slab_shape){20, ny, 43, .ghost = ghost}, r, 5, &E));
-        assert_int_equal(s[r].lead % SLAB_ALIGN, 0);
-        assert_true(slab_offset(&s[r], s[r].nz + ghost - 1, ny + 3, 23) < slab_floats(&s[r]));
-        leads += s[r].lead > 0;
-      }
-      for (int r = 0; r < 4; r++)
-        for (int z = -ghost; z < ghost; z++)
-          assert_int_equal(slab_offset(&s[r], s[r].nz + z, 0, 0) % SLAB_PAGE,
-                           slab_offset(&s[r + 1], z, 0, 0) % SLAB_PAGE);
+  for (int ny = 1; ny <= 9; ny++) {
+    slab s[5];
+    for (int r = 0; r < 5; r++) {
+      OK(slab_init(&s[r], &(slab_shape){.nx = 20, .ny = ny, .nz = 43}, r, 5, &E));
+      assert_int_equal(s[r].lead % SLAB_ALIGN, 0);
+      assert_true(slab_offset(&s[r], s[r].nz + RADIUS - 1, ny + 3, 23) < slab_floats(&s[r]));
+      leads += s[r].lead > 0;
     }
+    for (int r = 0; r < 4; r++)
+      for (int z = -RADIUS; z < RADIUS; z++)
+        assert_int_equal(slab_offset(&s[r], s[r].nz + z, 0, 0) % SLAB_PAGE,
+                         slab_offset(&s[r + 1], z, 0, 0) % SLAB_PAGE);
+  }
   assert_true(leads > 20);
 }
 
 TEST(sizes_beyond_32_bits) {
   slab s;
-  OK(slab_init(&s, &(slab_shape){2048, 2048, 4096, .ghost = 4}, 0, 1, &E));
+  OK(slab_init(&s, &(slab_shape){.nx = 2048, .ny = 2048, .nz = 4096}, 0, 1, &E));
   assert_true(slab_floats(&s) > (size_t)2048 * 2048 * 4096);
   size_t last = slab_offset(&s, 4095, 2047, 2047);
   assert_true(last > (size_t)UINT32_MAX);

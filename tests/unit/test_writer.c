@@ -176,7 +176,7 @@ TEST(a_snapshot_is_what_was) {
   snapshot p;
   const device_options options = {.threads = 2, .local_ranks = 1};
   const int us = 30000;
-  assert_int_equal(slab_init(&s, &(slab_shape){37, 11, 29, .ghost = RADIUS}, 1, 3, &e), 0);
+  assert_int_equal(slab_init(&s, &(slab_shape){.nx = 37, .ny = 11, .nz = 29}, 1, 3, &e), 0);
   assert_int_equal(device_open_host(&options, &dev, &e), 0);
   float *field;
   assert_int_equal(
@@ -216,7 +216,7 @@ TEST(a_snapshot_is_bounded) {
   slab s;
   snapshot p;
   const device_options options = {.threads = 1, .local_ranks = 1};
-  OK(slab_init(&s, &(slab_shape){8, 8, 8, .ghost = RADIUS}, 0, 1, &E));
+  OK(slab_init(&s, &(slab_shape){.nx = 8, .ny = 8, .nz = 8}, 0, 1, &E));
   OK(device_open_host(&options, &dev, &E));
   OK(snapshot_open(&p, dev, &s, 0, &E));
   assert_false(snapshot_reserve(&p, 1000, 3999));
