@@ -129,7 +129,8 @@ static int host_make_events(device *dev, device_event **events, int count, bool 
 }
 
 static void host_unmake_events(device *dev, device_event **events, int count) {
-  (void)dev;
+  for (int s = 0; s < STREAM_COUNT; s++)
+    host_stream_sync(host_of(dev)->streams[s]); /* they may yet use them */
   for (int i = 0; i < count; i++) host_event_close(events[i]);
 }
 
