@@ -11,6 +11,7 @@
 
 enum { CONFIG_TEXT = 1024 }; /* longest text value, including its final 0 */
 
+enum dispersion_setting { DISPERSION_REMOVED, DISPERSION_KEPT };
 enum initial_kind { INITIAL_ZERO, INITIAL_NUMBER, INITIAL_GAUSSIAN, INITIAL_RANDOM, INITIAL_FILE };
 enum previous_kind { PREVIOUS_REST, PREVIOUS_FILE };
 enum boundary_kind {
@@ -72,7 +73,8 @@ typedef struct config {
   double end_time; /* s; 0: `steps` says it */
   double dt;       /* s; 0: auto; with GIVEN_WEIGHTS dt only labels the steps, and auto is 1 */
   double cfl;
-  double max_seconds; /* wall time, s; 0: no limit */
+  enum dispersion_setting dispersion; /* of traces of the wave */
+  double max_seconds;                 /* wall time, s; 0: no limit */
   bool allow_unstable;
   /* [equation] */
   enum equation equation;

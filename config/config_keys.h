@@ -89,6 +89,9 @@ static const choice equation_choices[] = {
 #define EQUATION(constant, name, levels, media, flags, folded, rest, label, formula) WORD(#name, EQUATION_##constant, formula),
 #include "kernels/equations.def"
   END};
+static const choice dispersion_choices[] = {
+  WORD("removed", DISPERSION_REMOVED, "traces are exact in time, where that is possible; the log says so"),
+  WORD("kept", DISPERSION_KEPT, "traces are what the steps of second order in time give"), END};
 static const choice order_choices[] = {
   WORD("2", 2, NULL), WORD("4", 4, NULL), WORD("6", 6, NULL), WORD("8", 8, NULL), END};
 static const choice POSITIVE_medium[] = {A_NUMBER("a number > 0", 0), A_DATASET(0), END};
@@ -212,6 +215,8 @@ const config_key config_keys[] = {
    .unit = "s", .doc = "auto: cfl x stability bound, shortened to end at end_time; jacobi: 1"},
   {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &LAPLACIAN,
    .doc = "fraction of the stability bound that dt = auto takes"},
+  {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
+   .only_with = &SOURCES_KEY, .doc = "error of the time step in traces: signals and traces are transformed"},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
    .only_with = &LAPLACIAN,
    .doc = "take a dt above the stability bound; otherwise it is exit 3"},

@@ -129,6 +129,9 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
 /* Exit 2, naming file, key, expected and found, unless the fingerprint is this one. Not collective. */
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e);
 
+/* What its fingerprint says under `key`; NULL: nothing. Not collective. */
+const char *checkpoint_key_value(const checkpoint *c, const char *key);
+
 /* NULL where there is none of this name. Not collective. */
 const stored_array *checkpoint_find_array(const checkpoint *c, const char *name);
 

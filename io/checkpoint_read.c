@@ -132,13 +132,17 @@ static const char *read_next(const char *text) {
   return text + strlen(text) + 1;
 }
 
+const char *checkpoint_key_value(const checkpoint *c, const char *key) {
+  const char *k = c->keys;
+  while (*k && strcmp(k, key)) k = read_next(read_next(k));
+  return *k ? read_next(k) : NULL;
+}
+
 int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e) {
   for (int i = 0; i < count; i++) {
-    const char *expected = keys[i].value ? keys[i].value : "", *key = c->keys;
-    while (*key && strcmp(key, keys[i].key)) key = read_next(read_next(key));
-    const char *found = *key ? read_next(key) : "";
-    if (!*key || strcmp(found, expected))
-      return FAIL(e, CHECKPOINT_DIFFERS, c->name, keys[i].key, expected, found);
+    const char *expected = keys[i].value ? keys[i].value : "", *found = checkpoint_key_value(c, keys[i].key);
+    if (!found || strcmp(found, expected))
+      return FAIL(e, CHECKPOINT_DIFFERS, c->name, keys[i].key, expected, found ? found : "");
   }
   for (const char *key = c->keys; *key; key = read_next(read_next(key))) {
     int i = 0;

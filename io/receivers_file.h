@@ -14,6 +14,7 @@ typedef struct receivers_meta {
   int64_t samples; /* of each receiver: sample i is of time i every dt */
   int64_t every;   /* steps */
   int receivers, sources;
+  const char *dispersion; /* of the time step: "removed" from the traces, or "kept" */
   int replaces; /* PATH.old<replaces>.receivers.h5, which goes when the file is whole; 0: nothing */
   bool fresh;   /* no earlier run has left anything there */
   const double (*positions)[3];        /* receivers: x y z, m */

@@ -8,7 +8,7 @@ _stencil() {
   keys='
     grid.nx= grid.ny= grid.nz= grid.dx= grid.dy= grid.dz= grid.origin=
     equation.type= equation.space_order=
-    time.end_time= time.steps= time.dt= time.cfl= time.allow_unstable= time.max_seconds=
+    time.end_time= time.steps= time.dt= time.cfl= time.dispersion= time.allow_unstable= time.max_seconds=
     jacobi.center= jacobi.x= jacobi.y= jacobi.z=
     medium.diffusivity= medium.velocity=
     survey.shots= survey.ranks_per_shot= survey.at_once= survey.on_stop=
@@ -17,8 +17,6 @@ _stencil() {
     source.1.position= source.1.wavelet= source.1.f0= source.1.t0= source.1.amplitude=
     sources.positions= sources.signals= sources.mode= sources.strength= sources.interpolation=
     receivers.positions= receivers.line= receivers.points= receivers.every= receivers.interpolation=
-    output.path= output.every= output.final= output.compress=
-    receivers.positions= receivers.line= receivers.points= receivers.every=
     output.path= output.name= output.every= output.final= output.compress=
     checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
     parallel.transport= parallel.overlap= parallel.schedule= parallel.io= parallel.watchdog_seconds=
@@ -27,6 +25,7 @@ _stencil() {
   case $key in
     equation.type) values='jacobi heat wave' ;;
     equation.space_order) values='2 4 6 8' ;;
+    time.dispersion) values='removed kept' ;;
     time.allow_unstable) values='on off true false yes no' ;;
     survey.on_stop) values='drop finish checkpoint' ;;
     initial.u) values='zero gaussian random' ;;

@@ -12,8 +12,8 @@ typedef struct fourier_number {
 } fourier_number;
 
 typedef struct fourier {
-  int64_t n;                         /* numbers of a series, a power of two */
-  double (*turns)[2];                /* cos and sin of 2 pi k / n, k < n / 2; owned */
+  int64_t n;                        /* numbers of a series, a power of two */
+  double (*turns)[2];               /* cos and sin of 2 pi k / n, k < n / 2; owned */
   fourier_number *series, *scratch; /* n each, owned; `series` is what fourier_transform works on */
 } fourier;
 

@@ -9,7 +9,6 @@
 enum { SPREAD = 14 };
 static const double PI = 3.14159265358979323846;
 static const double STEEP = 2.3 * SPREAD;
-static const double FADES = 0.8; /* of the highest frequency */
 
 /* One frequency psi >= 0 of the scheme. */
 typedef struct frequency {
@@ -20,10 +19,10 @@ typedef struct frequency {
 
 struct dispersion {
   enum dispersion_kind kind;
-  int64_t n;         /* samples */
-  fourier psi, phi;  /* of series about them */
-  frequency *all;    /* psi.n / 2: from psi = 0 on; owned */
-  double *unspread;  /* n, owned */
+  int64_t n;        /* samples */
+  fourier psi, phi; /* of series about them */
+  frequency *all;   /* psi.n / 2: from psi = 0 on; owned */
+  double *unspread; /* n, owned */
 };
 
 /* The shape in which a value spreads; x: -1 to 1 over its width. */
@@ -45,7 +44,7 @@ static double dispersion_shape_at(double t, int64_t grid) {
 static void dispersion_set_frequency(const dispersion *d, int64_t p, double every, frequency *f) {
   const double psi = 2 * PI * (double)p / (double)d->psi.n, slow = psi / (2 * every);
   const double phi = 2 * every * sin(slow), at = phi * (double)d->phi.n / (2 * PI);
-  const double fade = sin(PI / 2 * fmin(1, (1 - psi / PI) / (1 - FADES)));
+  const double fade = sin(PI / 2 * fmin(1, (1 - psi / PI) / (1 - DISPERSION_FADES)));
   const double weight =
       fade * fade * (p ? 2 : 1) * (d->kind == DISPERSION_TRACE ? cos(slow) : 1) / (double)d->psi.n;
   f->re = weight * cos((double)(d->n / 2) * phi);

@@ -267,7 +267,7 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
 
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
-  receivers_flush(r, e);
+  if (!receivers_flush(r, e)) exact_time_traces(&r->time, r->traces, r->taken, r->local, e);
   const receivers_meta meta = {.run = *run,
                                .samples = r->taken,
                                .every = r->every,
@@ -275,6 +275,7 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
                                .sources = r->sources,
                                .replaces = r->replaces,
                                .fresh = r->fresh,
+                               .dispersion = r->time.removed ? "removed" : "kept",
                                .positions = (const double(*)[3])r->positions,
                                .source_positions = r->source_positions};
   const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};

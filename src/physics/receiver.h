@@ -3,6 +3,7 @@
 #define STENCIL_RECEIVER_H
 
 #include <stdbool.h>
+#include "exact_time.h"
 #include "observer.h"
 #include "physics.h"
 
@@ -38,11 +39,12 @@ typedef struct receivers {
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
   float *traces;          /* rows x local, without the rows still in the halves; owned */
-  int sources;            /* these as in receivers_meta; the caller's */
+  int sources;            /* these as in receivers_meta; the caller's, as is time */
   const double (*source_positions)[3];
   int replaces;
   bool fresh;
-  int stream; /* what takes samples and copies them runs on it: the halo's */
+  exact_time time; /* whether dispersion is removed from what is written */
+  int stream;      /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 
 /* Which steps are sampled. */
@@ -100,7 +102,8 @@ int receivers_flush(receivers *r, error *e);
 /* The receivers as an observer: the first that a pass looks at. */
 observer receivers_observer(receivers *r);
 
-/* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order. Does
+/* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; where dispersion
+ * is removed it transforms them, so call it once. Does
  * nothing where there are no receivers. Collective over files->compute, same error everywhere: exit 2 where the file
  * cannot be written. */
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e);

@@ -168,7 +168,8 @@ bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
     double x[UNKNOWNS];
     for (int l = 0; l < count; l++) {
       const double place = SPREADS[start / 3] * (l - (count - 1) / 2.0);
-      x[l] = SHIFTS[start % 3] - log(law->lowest * law->highest) / 2 + place * log(law->highest / law->lowest);
+      x[l] =
+          SHIFTS[start % 3] - log(law->lowest * law->highest) / 2 + place * log(law->highest / law->lowest);
       x[count + l] = strength;
     }
     const double sum = relaxation_improve(r, law, x);

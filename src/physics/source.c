@@ -1,4 +1,5 @@
 #include "source.h"
+#include "dispersion.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
@@ -169,8 +170,7 @@ static int sources_make_tiles(sources *s, const config *c, error *e) {
                      .b = b};
   const size_t all = sources_tile_count(&t);
   s->place_count = w->count;
-  if (!(s->plane_begin = sources_alloc((size_t)b->nz + 1, sizeof *s->plane_begin, e)))
-    return e->id;
+  if (!(s->plane_begin = sources_alloc((size_t)b->nz + 1, sizeof *s->plane_begin, e))) return e->id;
   if (w->count == 0) return 0;
   if (!(t.begin = sources_alloc(all + 1, sizeof *t.begin, e))) return e->id;
   sources_visit_tiles(&t, w, NULL);
@@ -348,6 +348,9 @@ static void sources_forget(sources *s) {
   source_set_free(&s->set);
   free(s->positions);
   free(s->uses);
+  for (int i = 0; s->injected && i < s->signal_count; i++) free(s->injected[i]);
+  free(s->injected);
+  free(s->injected_end);
   free(s->signals);
   free(s->plane_begin);
   *s = (sources){.dev = s->dev, .kept = s->kept};
@@ -392,6 +395,40 @@ int sources_check(const sources *s, const config *c, error *e) {
   for (int i = 0; s->uses && i < c->source_count && s->steps > 0; i++)
     if (s->uses[i].begin >= s->uses[i].end)
       return FAIL(e, WAVELET_UNUSED, c->sources[i].wavelet_file, s->dt * (double)(s->steps - 1));
+  return 0;
+}
+
+double sources_highest(const sources *s, const config *c) {
+  double highest = 0;
+  for (int i = 0; i < c->source_count + (s->set.count > 0); i++) highest = fmax(highest, s->uses[i].highest);
+  return highest;
+}
+
+/* A signal over its own length, so that runs of different lengths agree on the steps they share. */
+static int sources_transform_one(sources *s, int i, error *e) {
+  const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], (wavelet_steps){s->dt, s->steps});
+  dispersion *d = NULL;
+  double(*x)[FOURIER_SERIES] = calloc((size_t)n, sizeof *x);
+  if (!(s->injected[i] = sources_alloc((size_t)n, sizeof **s->injected, e)) || !x) {
+    free(x);
+    return e->id ? e->id : FAIL(e, OUT_OF_MEMORY, (size_t)n * sizeof *x, "the signal of a source");
+  }
+  for (int64_t k = 0; k < n; k++) x[k][0] = wavelet_exact(&s->signals[i], s->dt, k);
+  if (!dispersion_open(&d, DISPERSION_SOURCE, n, 1, e)) dispersion_apply(d, false, x);
+  for (int64_t k = 0; k < n; k++) s->injected[i][k] = (float)x[k][0];
+  dispersion_close(&d);
+  free(x);
+  return e->id;
+}
+
+int sources_transform(sources *s, error *e) {
+  const size_t count = (size_t)s->signal_count;
+  if (count == 0) return 0;
+  s->injected = calloc(count, sizeof *s->injected);
+  s->injected_end = calloc(count, sizeof *s->injected_end);
+  if (!s->injected || !s->injected_end)
+    return FAIL(e, OUT_OF_MEMORY, count * 16, "the signals of the sources");
+  for (int i = 0; i < s->signal_count; i++) TRY(sources_transform_one(s, i, e));
   return 0;
 }
 
@@ -451,6 +488,11 @@ static size_t sources_slot(const sources *s, int64_t step) {
   return (size_t)((step + 1) % SOURCE_RING) * (size_t)s->signal_count;
 }
 
+static float sources_value(const sources *s, int i, int64_t step) {
+  if (!s->injected) return wavelet_value(&s->signals[i], s->dt, step);
+  return step >= 0 && step < s->injected_end[i] ? s->injected[i][step] : 0;
+}
+
 /* Computes the signals of a few steps, this one among them, at the first call for any of them; true then. They replace those
  * of step - SOURCE_RING and the steps around it, which no kernel reads any more: at most 16 steps are unfinished (two passes
  * of at most WAVEFRONT_DEPTH_MAX steps). */
@@ -460,7 +502,7 @@ static bool sources_compute(sources *s, int64_t step) {
   s->computed = first;
   for (int64_t k = first; k < first + SOURCE_BLOCK; k++)
     for (int i = 0; i < s->signal_count; i++)
-      s->ring[sources_slot(s, k) + (size_t)i] = wavelet_value(&s->signals[i], s->dt, k);
+      s->ring[sources_slot(s, k) + (size_t)i] = sources_value(s, i, k);
   return true;
 }
 

@@ -31,7 +31,10 @@ typedef struct sources {
   wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
   table *tables;    /* of the wavelet files, owned */
   int table_count;
-  wavelet_use *uses;             /* of each [source.N], then of the set, if there is one; owned */
+  float *
+      *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
+  int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
+  wavelet_use *uses;     /* of each [source.N], then of the set, if there is one; owned */
   struct source_spread *planned; /* what sources_open puts on the device; owned */
   float *ring, *signal;          /* signals of the latest steps, pinned and device memory (sources_compute) */
   int64_t computed;              /* the first of the steps computed last; INT64_MIN: none */
@@ -44,6 +47,10 @@ typedef struct sources {
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
+/* Hz: little of any source's signal lies above. Of planned sources. */
+double sources_highest(const sources *s, const config *c);
+/* Transforms the signals, so that dispersion can be removed from traces (exact_time.h). OUT_OF_MEMORY. Not collective. */
+int sources_transform(sources *s, error *e);
 /* Copies the lists to the device, and takes what memory is missing: none without points. Not collective. */
 int sources_open(sources *s, error *e);
 /* Frees all memory; what is enqueued must be done. */

@@ -257,10 +257,14 @@ static double wavelet_shape(const wavelet *w, double dt, int64_t step) {
   return step < w->table->rows ? w->table->values[step] : 0;
 }
 
+double wavelet_exact(const wavelet *w, double dt, int64_t step) {
+  return w->amplitude * wavelet_shape(w, dt, step);
+}
+
 float wavelet_value(const wavelet *w, double dt, int64_t step) {
   if (w->imposed) return step + 1 < w->rows ? (float)w->values[(step + 1) * w->stride] : NAN;
   if (step < 0) return 0;
-  return (float)(w->amplitude * wavelet_shape(w, dt, step));
+  return (float)wavelet_exact(w, dt, step);
 }
 
 /* --- what a run makes of it ------------------------------------------------------------------------------------- */
@@ -364,4 +368,19 @@ int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error
     use->end = t->rows;
   }
   return use->begin < use->end ? wavelet_study_table(w, steps.dt, use, e) : 0;
+}
+
+int64_t wavelet_length(const wavelet *w, wavelet_steps steps) {
+  const int64_t most = 8 * steps.count + 1000; /* what comes later is not felt in the steps of the run */
+  const double WIDE = 2.3;                     /* exp(-(pi WIDE)^2) is 1e-23 */
+  double end;                                  /* s */
+  if (w->kind == WAVELET_SIGNAL) return w->rows > 0 ? w->rows : 1;
+  if (w->kind != WAVELET_FILE)
+    end = w->t0 + WIDE / w->f0;
+  else if (w->table->columns == WAVELET_SPLINE)
+    end = w->table->values[WAVELET_SPLINE * (w->table->rows - 1)] + wavelet_slack(w->table, steps.dt);
+  else
+    return w->table->rows < most ? w->table->rows : most;
+  const int64_t length = wavelet_step(floor(end / steps.dt) + 1, most);
+  return length > 0 ? length : 1;
 }

@@ -53,6 +53,8 @@ wavelet wavelet_of(const source_config *s, const table *t);
  *   gaussian   amplitude exp(-a)
  *   a file, a signal   amplitude times its values */
 float wavelet_value(const wavelet *w, double dt, int64_t step);
+/* The same, before it is rounded. */
+double wavelet_exact(const wavelet *w, double dt, int64_t step);
 
 /* The steps of a run. */
 typedef struct wavelet_steps {
@@ -74,6 +76,10 @@ typedef struct wavelet_use {
   double dominant; /* Hz: f0, or where the spectrum of a table is largest, at least highest / 2.5 */
   double highest;  /* Hz: little lies above (WAVELET_LITTLE) */
 } wavelet_use;
+
+/* Steps from 0 to the last at which it is not 0, or so little that it does not count; at least 1. Of one that lasts long
+ * after the run, fewer. */
+int64_t wavelet_length(const wavelet *w, wavelet_steps steps);
 
 /* Fills *use. Exit 4 where memory is short. */
 int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error *e);

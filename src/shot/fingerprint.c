@@ -144,4 +144,5 @@ void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   const int64_t from = s->from ? s->from->step : 0, done = s->stepper.step;
   fingerprint_add_sources(f, c, &s->sources, from > done ? from : done, e);
   if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(f, c, r, e);
+  if (r->time.removed) fingerprint_add_key(f, e, FINGERPRINT_DISPERSION, "removed");
 }

@@ -5,6 +5,9 @@
 #include "io/checkpoint.h"
 #include "shot.h"
 
+/* The key of a run that removes dispersion from its traces. */
+#define FINGERPRINT_DISPERSION "[time] dispersion"
+
 typedef struct fingerprint {
   checkpoint_key *keys; /* owned, as are their texts */
   int count, room;

@@ -2,12 +2,28 @@
 #include "shot.h"
 #include <stdlib.h>
 #include "base/error_mpi.h"
+#include "fingerprint.h"
 #include "restart.h"
 #include "save_field.h"
 
 static problem shot_problem(const shot *s) {
   const engine *g = s->engine;
   return (problem){.dev = s->dev, .slab = &g->slab, .config = s->config, .files = g->files};
+}
+
+/* A run goes on as it began: checkpoints of before this version say nothing, and kept dispersion. */
+static int shot_choose_time(shot *s, error *e) {
+  const config *c = s->config;
+  const physics *p = &s->engine->physics;
+  const exact_time_of of = {.dt = p->dt,
+                            .bound = p->bound,
+                            .highest = sources_highest(&s->sources, c),
+                            .sources = config_has_sources(c),
+                            .continues = s->from && !checkpoint_key_value(s->from, FINGERPRINT_DISPERSION)};
+  exact_time *t = &s->receivers.time;
+  exact_time_choose(t, c, &of);
+  if (t->removed && t->kind == DISPERSION_TRACE) sources_transform(&s->sources, e);
+  return error_agree(e, s->engine->comm);
 }
 
 /* Places sources and receivers. A checkpoint may be beyond the last step of this run. */
@@ -24,6 +40,7 @@ static int shot_place(shot *s, error *e) {
   save_field_observe(s);
   s->stepper.observers = &s->observers;
   TRY(receivers_plan(&s->receivers, &on, span, e));
+  TRY(shot_choose_time(s, e));
   s->receivers.sources = s->sources.count;
   s->receivers.source_positions = (const double(*)[3])s->sources.positions;
   return s->sources.set.count ? save_queue_describe(s, e) : 0;
