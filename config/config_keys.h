@@ -90,7 +90,7 @@ static const choice equation_choices[] = {
 #include "kernels/equations.def"
   END};
 static const choice dispersion_choices[] = {
-  WORD("removed", DISPERSION_REMOVED, "traces are exact in time, where that is possible; the log says so"),
+  WORD("removed", DISPERSION_REMOVED, "signals and traces are transformed: traces are exact in time; where impossible, the log says why"),
   WORD("kept", DISPERSION_KEPT, "traces are what the steps of second order in time give"), END};
 static const choice order_choices[] = {
   WORD("2", 2, NULL), WORD("4", 4, NULL), WORD("6", 6, NULL), WORD("8", 8, NULL), END};
@@ -216,7 +216,7 @@ const config_key config_keys[] = {
   {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &LAPLACIAN,
    .doc = "fraction of the stability bound that dt = auto takes"},
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
-   .only_with = &SOURCES_KEY, .doc = "error of the time step in traces: signals and traces are transformed"},
+   .only_with = &SOURCES_KEY, .doc = "what the time step does to frequencies, in traces"},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
    .only_with = &LAPLACIAN,
    .doc = "take a dt above the stability bound; otherwise it is exit 3"},
@@ -286,7 +286,7 @@ const config_key config_keys[] = {
 
   {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true,
    .unit = "m",
-   .doc = "x y z, in the grid or modulo the period; between points as [sources] interpolation says",
+   .doc = "x y z, in the grid or modulo the period; interpolation is [sources]'",
    .example = "64 64 64"},
   {"source.1", "wavelet", VALUE_VARIANT, AT_SOURCE(wavelet_file), .tag = offsetof(source_config, wavelet),
    .choices = wavelet_choices, .fallback = "ricker",
@@ -303,10 +303,10 @@ const config_key config_keys[] = {
 
   {"sources", "positions", VALUE_VARIANT, AT(sources_positions_file), TAG(sources_listed, sources_choices),
    .only_with = &SOURCES,
-   .unit = "m", .doc = "dataset of shape (n, 3), rows x y z: sources besides those of [source.N]"},
+   .unit = "m", .doc = "dataset of shape (n, 3), rows x y z, besides [source.N]"},
   {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = signals_choices, .only_with = &LISTED,
    .required = true,
-   .unit = "[u]/m^2", .doc = "their s(t): dataset of at least `steps` rows by n, or by 1 for all; see the note",
+   .unit = "[u]/m^2", .doc = "their s(t): `steps` rows or more by n or by 1; see the note",
    .note = "Row i of signals is s(i dt), and rows beyond the run are ignored; or, where a dataset `time` lies beside it,\n"
            "s at these times (s), ascending, as many as rows: s is a spline through them, and 0 outside (imposed: free)."},
   {"sources", "mode", VALUE_CHOICE, AT(sources_mode), .choices = mode_choices, .fallback = "add", .only_with = &LISTED,
@@ -315,12 +315,12 @@ const config_key config_keys[] = {
            "refused; images at faces follow; on a dirichlet face the field stays 0."},
   {"sources", "strength", VALUE_CHOICE, AT(sources_strength), .choices = strength_choices, .fallback = "node",
    .only_with = &SOURCES_KEY,
-   .doc = "what the size of signals and wavelets means, of [source.N] too",
+   .doc = "what the size of signals means, of [source.N] too",
    .note = "volume: s(t) has the unit of u times m (2D: [u]; 1D: [u]/m), and traces do not depend on the spacing: 3D\n"
            "u = s(t - r / velocity) / (4 pi r). 2D divides by dx dz, 1D by dz. It does not concern imposed signals."},
   {"sources", "interpolation", VALUE_CHOICE, AT(sources_interpolation), .choices = interpolation_choices,
    .fallback = "sinc", .only_with = &SOURCES_KEY,
-   .doc = "how a source between grid points acts on those around it, of [source.N] too",
+   .doc = "how a source between grid points acts, of [source.N] too",
    .note = "sinc: a sinc with a Kaiser window, b = 6.2, weights of sum 1. On a point the point alone counts. Beyond dirichlet\n"
            "and neumann faces its points are images of those inside, with the field's sign; periodic axes go on at their\n"
            "other end; where one of the 8 is beyond a fixed or absorbing face this axis is linear. linear is what earlier\n"

@@ -77,7 +77,7 @@ static int receivers_put_all(receivers_file *f, const receivers_meta *m, error *
                                     m->source_positions};
   TRY(attribute_run(f->path, f->to.file, &m->run, e));
   TRY(attribute_int64(f->path, f->to.file, "every", 0, &m->every, e));
-  TRY(attribute_text(f->path, f->to.file, "dispersion", m->dispersion, e));
+  TRY(attribute_text(f->path, f->to.file, "dispersion", m->exact_time ? "removed" : "kept", e));
   TRY(receivers_put_axes(f, m, e));
   TRY(receivers_put_places(f, receivers, e));
   TRY(receivers_put_places(f, sources, e));

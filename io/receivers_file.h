@@ -14,9 +14,9 @@ typedef struct receivers_meta {
   int64_t samples; /* of each receiver: sample i is of time i every dt */
   int64_t every;   /* steps */
   int receivers, sources;
-  const char *dispersion; /* of the time step: "removed" from the traces, or "kept" */
-  int replaces; /* PATH.old<replaces>.receivers.h5, which goes when the file is whole; 0: nothing */
-  bool fresh;   /* no earlier run has left anything there */
+  bool exact_time; /* the dispersion of the time step is removed from the traces */
+  int replaces;    /* PATH.old<replaces>.receivers.h5, which goes when the file is whole; 0: nothing */
+  bool fresh;      /* no earlier run has left anything there */
   const double (*positions)[3];        /* receivers: x y z, m */
   const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;

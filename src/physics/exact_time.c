@@ -36,8 +36,8 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
     snprintf(t->why, sizeof t->why, "the run before has kept it");
   else if (c->previous == PREVIOUS_FILE)
     snprintf(t->why, sizeof t->why, "[initial] previous is a file");
-  else if (c->sources_listed && c->sources_mode == SOURCES_IMPOSE)
-    snprintf(t->why, sizeof t->why, "sources are imposed");
+  else if (c->sources_listed) /* of longer runs they would be others */
+    snprintf(t->why, sizeof t->why, "[sources] signals are not transformed");
   else if (of->sources && field)
     snprintf(t->why, sizeof t->why, "there are sources and an initial field");
   else if (rarest < 1)

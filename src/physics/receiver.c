@@ -275,7 +275,7 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
                                .sources = r->sources,
                                .replaces = r->replaces,
                                .fresh = r->fresh,
-                               .dispersion = r->time.removed ? "removed" : "kept",
+                               .exact_time = r->time.removed,
                                .positions = (const double(*)[3])r->positions,
                                .source_positions = r->source_positions};
   const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};

@@ -374,7 +374,10 @@ int64_t wavelet_length(const wavelet *w, wavelet_steps steps) {
   const int64_t most = 8 * steps.count + 1000; /* what comes later is not felt in the steps of the run */
   const double WIDE = 2.3;                     /* exp(-(pi WIDE)^2) is 1e-23 */
   double end;                                  /* s */
-  if (w->kind == WAVELET_SIGNAL) return w->rows > 0 ? w->rows : 1;
+  if (w->kind == WAVELET_SIGNAL) {             /* rows beyond the run are ignored */
+    const int64_t rows = w->rows < steps.count ? w->rows : steps.count;
+    return rows > 0 ? rows : 1;
+  }
   if (w->kind != WAVELET_FILE)
     end = w->t0 + WIDE / w->f0;
   else if (w->table->columns == WAVELET_SPLINE)

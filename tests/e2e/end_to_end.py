@@ -658,7 +658,7 @@ def benchmark_keeps_actors(program):
         program.succeed("-b", 20, "--report", "out/r.json", "run.ini", *wave, *actors)
         taken.append(json.loads((program.folder / "out/r.json").read_text())["per_rank"][0]["device_bytes"])
     check(program.files() == before | {"out/r.json"}, f"--benchmark left {program.files()}")
-    samples, place = 500 * 31 * 4, 500 * 32
+    samples, place = 500 * 31 * 4, 500 * 112
     check(taken[1] > taken[0] and taken[2] - taken[1] == 2 * samples + place,
           f"of the device {taken} bytes without, with a source, and with receivers too")
 

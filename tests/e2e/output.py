@@ -589,6 +589,7 @@ def cuda(program):
             "boundary.width": 8, "receivers.line": "3 4 3.3 150 100 90 9", "output.every": 2, "checkpoint.path": "out/c",
             "checkpoint.every_steps": 3, "initial.u": "random"}
     program.skip_without_cuda()
+    program.remove("out/*")
     config = program.config(keys)
     program.succeed("-q", config, "output.path=out/ref", "checkpoint.every_steps=0")
     expected = fields_of(program, "out/ref")

@@ -92,7 +92,8 @@ typedef struct run {
 static void open_engine(run *r, const char *name) {
   *r = (run){.c = load(name, "base", 0)};
   assert_ok(files_open(&r->f, MPI_COMM_WORLD, IO_COLLECTIVE, &E), &E);
-  const engine_setup setup = {.config = &r->c, .files = &r->f, .log = &LOG, .profile = true};
+  const engine_setup setup = {
+      .config = &r->c, .files = &r->f, .log = &LOG, .beside = MPI_COMM_WORLD, .profile = true};
   assert_ok(engine_plan(&r->g, &setup, &E), &E);
   assert_ok(engine_open(&r->g, &E), &E);
 }

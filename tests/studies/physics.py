@@ -101,7 +101,8 @@ def signals(program):
     random, t = np.random.default_rng(1), np.arange(60) * 0.0015
     places, wave = random.random((count, 3)) * [230, 199, 270], lambda t: np.stack(
         [np.exp(-((t - .03) * 60 * (1 + i / count))**2) * np.sin(200 * t + i) for i in range(count)], 1)
-    keys = study_waves.wave_keys(shape, time__steps=steps, time__dt=dt, boundary__all="dirichlet", boundary__y="periodic")
+    keys = study_waves.wave_keys(shape, time__steps=steps, time__dt=dt, time__dispersion="kept", boundary__all="dirichlet",
+                                 boundary__y="periodic")
     both = {**keys, **study_waves.listed(program, places, wave(t), name="all")}
     with h5py.File(program.folder / "all.h5", "a") as file:
         file["r"], file["on"], file["g/time"], file["g/s"] = random.random((17, 3)) * [230, 190, 270], np.round(

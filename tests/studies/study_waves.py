@@ -152,7 +152,7 @@ def energy(program, boundary, steps, stride, shape=(13, 12, 11)):
     dt = stable_dt(spacing, float(velocity.max()))
     z, y, x = np.meshgrid(*(h * np.arange(n) for h, n in zip(spacing, shape)), indexing="ij")
     keys = wave_keys(shape, spacing, medium__velocity="model.h5:/vp", boundary__all=boundary, time__steps=steps,
-                     time__dt=repr(float(dt)), initial__u="gaussian", initial__width=22, initial__center="50 60 40")
+                     time__dt=repr(float(dt)), initial__u="gaussian", initial__width=22, initial__center="50 60 40", time__dispersion="kept")
     _, u = shoot(program, keys, np.stack([x, y, z], -1).reshape(-1, 3))
     u = u.reshape(-1, *shape)
     at = np.arange(0, steps, stride)

@@ -12,7 +12,8 @@ TEST(test_syntax) {
       {"[grid]]\n", NULL, "t.ini:1: expected [section] or key = value, got '[grid]]'"},
       {"[gird]\n", NULL, "t.ini:1: [gird]: unknown section (did you mean 'grid'?)"},
       {"[]\n", NULL,
-       "t.ini:1: []: unknown section (known: grid, equation, time, jacobi, medium, survey, initial, boundary, "
+       "t.ini:1: []: unknown section (known: grid, equation, time, jacobi, medium, survey, initial, "
+       "boundary, "
        "source.1, sources, receivers, output, checkpoint, parallel, device, report)"},
       {"[source.0]\n", NULL, "t.ini:1: [source.0]: unknown section (did you mean 'source.1'?)"},
       {"[source.01]\n", NULL, "t.ini:1: [source.01]: unknown section (did you mean 'source.1'?)"},
