@@ -257,6 +257,7 @@ static int files_do_together(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
   if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
+  field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
   files_perform(f, r, e);
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
   message_free(&m);

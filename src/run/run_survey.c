@@ -209,7 +209,6 @@ static void *survey_write_main(void *argument) {
   survey_slot *t = argument;
   const device *dev = t->shot.dev;
   const device_peer *peer = dev->table->peer;
-  field_io_start();
   if (peer && peer->adopt) peer->adopt(t->shot.dev, &t->report.failed);
   survey_write_shot(t);
   t->written = true;

@@ -426,7 +426,6 @@ static void *queue_main(void *argument) {
   shot_queue *q = argument;
   error e = {0};
   pace p = {.begin = clock_seconds()};
-  field_io_start();
   for (bool answered, over = false; !over && !e.id;) {
     queue_answer(q, &answered, &e);
     if (!e.id) queue_tell(q, &e);

@@ -11,17 +11,31 @@ static const size_t COPY_BYTES = (size_t)4 << 30; /* copy no more: a longer copy
 
 /* --- the field -------------------------------------------------------------------------------------------------- */
 
-/* Computes the initial field plane by plane. */
+/* Copies plane 0, with its ghosts, to all others: on the device, where that takes no time beside a copy of them all to it. */
+static int load_repeat_plane(shot *s, error *e) {
+  const slab *b = &s->engine->slab;
+  float *first = s->transfer.field + slab_offset(b, 0, -RADIUS, -RADIUS);
+  for (int done = 1, more; done < b->nz; done += more) {
+    more = done < b->nz - done ? done : b->nz - done;
+    TRY(transfer_bytes(&s->transfer, first + (size_t)done * b->plane, first,
+                       (size_t)more * b->plane * sizeof *first, COPY_ON_DEVICE, e));
+  }
+  return 0;
+}
+
+/* Computes the initial field plane by plane, or the first plane where all are alike. */
 static int load_initial(shot *s, error *e) {
-  const size_t bytes = (size_t)s->engine->slab.nx * (size_t)s->engine->slab.ny * sizeof(float);
+  const slab *b = &s->engine->slab;
+  const bool alike = s->config->initial == INITIAL_ZERO || s->config->initial == INITIAL_NUMBER;
+  const size_t bytes = (size_t)b->nx * (size_t)b->ny * sizeof(float);
   float *plane = malloc(bytes);
   if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
-  for (int z = 0; z < s->engine->slab.nz && !e->id; z++) {
-    initial_fill(s->config, s->engine->slab.z0 + z, plane);
+  for (int z = 0; z < (alike ? 1 : b->nz) && !e->id; z++) {
+    initial_fill(s->config, b->z0 + z, plane);
     transfer_to_device(&s->transfer, z, 1, plane, e);
   }
   free(plane);
-  return e->id;
+  return alike && !e->id ? load_repeat_plane(s, e) : e->id;
 }
 
 /* Fills the ghosts beyond the ends of the grid. Fixed ones keep their value for ever; images are computed later. */

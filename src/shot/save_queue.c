@@ -133,8 +133,6 @@ int save_queue_finish(shot *s, error *e) {
  * it. */
 int save_queue_wait(shot *s, const snapshot *copy, error *e) {
   if (!copy) return 0;
-  if (!s->engine->files->served)
-    field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
   snapshot_wait(copy, e);
   return error_agree(e, s->saves.jobs);
 }
