@@ -24,40 +24,6 @@ const char *config_says(const condition *k, char text[SAYS_TEXT]) {
   return text;
 }
 
-static void config_default_steps(config *c, source_config *s) {
-  (void)s;
-  c->steps = -1;
-}
-
-static void config_default_center(config *c, source_config *s) {
-  (void)s;
-  c->gaussian_center[0] = c->origin[0] + (c->nx - 1) / 2.0 * c->dx;
-  c->gaussian_center[1] = c->origin[1] + (c->ny - 1) / 2.0 * c->dy;
-  c->gaussian_center[2] = c->origin[2] + (c->nz - 1) / 2.0 * c->dz;
-}
-
-/* A tenth of the longest extent, but at least one spacing, so that a small grid does not hold a spike. */
-static void config_default_width(config *c, source_config *s) {
-  (void)s;
-  double longest = fmax((c->nx - 1) * c->dx, fmax((c->ny - 1) * c->dy, (c->nz - 1) * c->dz));
-  c->gaussian_width = fmax(longest / 10, config_coarsest(c));
-}
-
-/* With this t0 the wavelet is practically 0 at t = 0: e^(-a) of a Ricker is e^-22. */
-static void config_default_t0(config *c, source_config *s) {
-  (void)c;
-  s->t0 = 1.5 / s->f0;
-}
-
-/* Beside the fields, so that runs with different paths have different checkpoints. Empty if the path would be too
- * long. */
-static void config_default_checkpoint(config *c, source_config *s) {
-  (void)s;
-  const int n =
-      snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%s" CHECKPOINT_ENDING, c->output_path);
-  if (n >= (int)sizeof c->checkpoint_path) c->checkpoint_path[0] = '\0';
-}
-
 /* A value without effect must still be valid. */
 static int config_check_idle(const value *given) {
   config scratch = *given->c;
@@ -129,11 +95,13 @@ struct config_given {
 
 int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e) {
   config_given *g = *opened = calloc(1, sizeof *g);
+  config_block *plain;
   if (!g) return FAIL(e, OUT_OF_MEMORY, sizeof *g, "the configuration");
   if (strlen(path) >= sizeof g->file) return FAIL(e, CONFIG_PATH, (int)sizeof g->file - 1, path);
   strcpy(g->file, path);
-  TRY(config_entries_open(&g->all, e));
-  TRY(config_read_file(&g->all, path, e));
+  g->all.file = g->file;
+  TRY(config_block_of(&g->all, 0, 0, &plain, e));
+  TRY(config_read_file(&g->all, e));
   return config_read_overrides(&g->all, count, overrides, e);
 }
 
@@ -188,6 +156,7 @@ static void config_tell_shot(const config_given *given, const shot_line *s, erro
 int config_make(config *c, const config_given *given, const shot_line *s, error *e) {
   memset(c, 0, sizeof *c); /* padding too: it is sent and compared as bytes */
   strcpy(c->file, given->file);
+  c->steps = -1;
   config_entries all = {0};
   const int failed = config_fill(c, &all, given, s, e);
   config_entries_close(&all);
@@ -217,22 +186,6 @@ void config_free(config *c) {
   c->sources = NULL;
   c->receiver_positions = NULL;
   c->source_count = c->receiver_count = 0;
-}
-
-const char *transport_name(enum transport_kind t) {
-  return config_choice(transport_choices, (int)t)->name;
-}
-
-const char *schedule_name(enum schedule_kind k) {
-  return config_choice(schedule_choices, (int)k)->name;
-}
-
-const char *boundary_name(enum boundary_kind b) {
-  return config_choice(boundary_choices, (int)b)->name;
-}
-
-const char *io_name(enum io_kind io) {
-  return config_choice(io_choices, (int)io)->name;
 }
 
 void config_plain(config *c) {

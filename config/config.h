@@ -186,10 +186,9 @@ bool config_reads(const config *c, const char *file);
  */
 int config_check_override(const char *text, error *e);
 
-/* Writes the effective configuration as an INI file that config_load reads back to the same struct. Into
- * `text` (0-terminated, at most `size` bytes); returns the length needed without the final 0, as snprintf
- * does. */
-size_t config_print(const config *c, char *text, size_t size);
+/* The effective configuration as an INI file that config_load reads back to the same struct; to be freed. NULL: there is no
+ * memory. */
+char *config_print(const config *c);
 
 /* Writes the list of all keys with default, unit and one line each. TEXT: for --help; MARKDOWN: docs/CONFIG.md;
  * MAN: sections of docs/stencil.1; BASH: the variables keys and values of jobs/stencil.bash. */

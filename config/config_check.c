@@ -1,6 +1,5 @@
 /* Checks that concern several keys: each value is valid by itself, but do they fit together? */
 #include "config_internal.h"
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,36 +9,38 @@ typedef struct checker {
   const config *c;
   const config_entries *all;
   error *e;
-  char place[PLACE_TEXT]; /* of the entry that check_look_at saw last */
+  char place[PLACE_TEXT]; /* of the entry that check_place saw last */
 } checker;
 
 static const char check_axis_names[3] = {'x', 'y', 'z'};
 
-/* Sets k->place to where a key was given, or to the file. */
-static void check_look_at(checker *k, const config_block *given, const char *section, const char *name) {
+/* Where a key was given, or the file: the beginning of a message. */
+static const char *check_place(checker *k, const config_block *given, const char *section, const char *name) {
   config_place_of(k->place, k->c, config_entry_of(given, section, name)->line);
+  return k->place;
 }
 
-static int check_size(checker *k) {
-  const config *c = k->c;
-  if (c->nx <= INT64_MAX / c->ny / c->nz) return 0;
-  return FAIL(k->e, CONFIG_TOO_MANY_POINTS, c->file, c->nx, c->ny, c->nz);
+/* The same of a key that is not of a source. */
+static const char *check_at(checker *k, const char *section, const char *name) {
+  return check_place(k, k->all->blocks[0], section, name);
 }
 
-/* A 2D run has one point along y. */
-static int check_axes(checker *k) {
+static int check_refuse(checker *k, const char *section, const char *name, const char *expected) {
+  const char *text = config_entry_of(k->all->blocks[0], section, name)->text;
+  return FAIL(k->e, CONFIG_VALUE, check_at(k, section, name), section, name, expected, text ? text : "");
+}
+
+static int check_grid(checker *k) {
   const config *c = k->c;
-  if (c->nx > 1 || c->ny == 1) return 0;
-  check_look_at(k, k->all->blocks[0], "grid", "nx");
-  return FAIL(k->e, CONFIG_NO_X, k->place, c->ny);
+  if (c->nx > INT64_MAX / c->ny / c->nz)
+    return FAIL(k->e, CONFIG_TOO_MANY_POINTS, c->file, c->nx, c->ny, c->nz);
+  /* A 2D run has one point along y. */
+  return c->nx > 1 || c->ny == 1 ? 0 : FAIL(k->e, CONFIG_NO_X, check_at(k, "grid", "nx"), c->ny);
 }
 
 static int check_cfl(checker *k) {
   if (k->c->cfl <= 1 || k->c->allow_unstable) return 0;
-  const config_block *given = k->all->blocks[0];
-  const char *text = config_entry_of(given, "time", "cfl")->text;
-  check_look_at(k, given, "time", "cfl");
-  return FAIL(k->e, CONFIG_VALUE, k->place, "time", "cfl", "a number <= 1 (or allow_unstable = on)", text);
+  return check_refuse(k, "time", "cfl", "a number <= 1 (or allow_unstable = on)");
 }
 
 /* --- boundaries -------------------------------------------------------------------------------- */
@@ -72,9 +73,8 @@ static int check_periodic(checker *k, int axis) {
   /* The message is about the key that makes them differ: the more specific one, further down in the table. */
   int face = check_key_of_face(k, hi) > check_key_of_face(k, lo) ? hi : lo, other = lo + hi - face;
   const char *name = check_key_of_face(k, face)->name;
-  check_look_at(k, k->all->blocks[0], "boundary", name);
-  return FAIL(k->e, CONFIG_HALF_PERIODIC, k->place, name, check_kind_name(k, face), check_face_name(other),
-              check_kind_name(k, other));
+  return FAIL(k->e, CONFIG_HALF_PERIODIC, check_at(k, "boundary", name), name, check_kind_name(k, face),
+              check_face_name(other), check_kind_name(k, other));
 }
 
 /* A reflection reaches 4 points inside its face's own; along a periodic axis the ghosts are 4 points of the other
@@ -86,9 +86,8 @@ static int check_points(checker *k, int axis) {
     enum boundary_kind kind = k->c->boundary[face];
     int least = config_reflects(k->c, (enum face)face) ? 5 : kind == BOUNDARY_PERIODIC ? 4 : 1;
     if (n >= least) continue;
-    check_look_at(k, k->all->blocks[0], "grid", key);
-    return FAIL(k->e, CONFIG_FEW_POINTS, k->place, check_axis_names[axis], least, check_face_name(face),
-                check_kind_name(k, face), n);
+    return FAIL(k->e, CONFIG_FEW_POINTS, check_at(k, "grid", key), check_axis_names[axis], least,
+                check_face_name(face), check_kind_name(k, face), n);
   }
   return 0;
 }
@@ -97,8 +96,8 @@ static int check_layers(checker *k, int axis) {
   int64_t n = config_axis_of(k->c, axis).points, inside = n;
   for (int face = 2 * axis; face <= 2 * axis + 1; face++) inside -= config_layer_width(k->c, (enum face)face);
   if (inside >= 1) return 0;
-  check_look_at(k, k->all->blocks[0], "boundary", "width");
-  return FAIL(k->e, CONFIG_LAYERS, k->place, k->c->boundary_width, check_axis_names[axis], (int)n);
+  return FAIL(k->e, CONFIG_LAYERS, check_at(k, "boundary", "width"), k->c->boundary_width,
+              check_axis_names[axis], (int)n);
 }
 
 /* --- positions --------------------------------------------------------------------------------- */
@@ -128,14 +127,14 @@ static int check_inside(checker *k, const char *section, const char *name, const
 static int check_source(checker *k, const config_block *given, const source_config *s) {
   char section[SECTION_TEXT];
   snprintf(section, sizeof section, "source.%d", s->number);
-  check_look_at(k, given, "source.1", "position");
+  check_place(k, given, "source.1", "position");
   return check_inside(k, section, "position", "", s->position);
 }
 
 static int check_receivers(checker *k) {
   const config *c = k->c;
   const char *name = c->receivers == RECEIVERS_LINE ? "line" : "points";
-  check_look_at(k, k->all->blocks[0], "receivers", name);
+  check_at(k, "receivers", name);
   for (int i = 0; i < c->receiver_count; i++) {
     char what[64];
     snprintf(what, sizeof what, "receiver %d of %d, at ", i + 1, c->receiver_count);
@@ -167,25 +166,21 @@ static bool check_is_utf8(const char *text) {
 /* The lists of saved fields, XML and JSON, name files in UTF-8. */
 static int check_output_path(checker *k) {
   if (check_is_utf8(check_base(k->c->output_path))) return 0;
-  check_look_at(k, k->all->blocks[0], "output", "path");
-  return FAIL(k->e, CONFIG_VALUE, k->place, "output", "path", "a file name in UTF-8", k->c->output_path);
+  return check_refuse(k, "output", "path", "a file name in UTF-8");
 }
 
 static int check_survey(checker *k) {
   const config *c = k->c;
-  if (strchr(c->output_name, '/')) {
-    check_look_at(k, k->all->blocks[0], "output", "name");
-    return FAIL(k->e, CONFIG_VALUE, k->place, "output", "name", "a name without /", c->output_name);
-  }
+  if (strchr(c->output_name, '/')) return check_refuse(k, "output", "name", "a name without /");
   if (c->survey_at_once <= 1 || c->survey_ranks <= 1) return 0;
-  check_look_at(k, k->all->blocks[0], "survey", "at_once");
-  return FAIL(k->e, CONFIG_ONLY_WITH, k->place, "survey", "at_once", "with ranks_per_shot = 1 or auto");
+  return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, "survey", "at_once"), "survey", "at_once",
+              "with ranks_per_shot = 1 or auto");
 }
 
 static int check_checkpoint_path(checker *k) {
   if (k->c->checkpoint_path[0] || k->c->survey_file[0]) return 0; /* a shot's own has been made */
-  check_look_at(k, k->all->blocks[0], "output", "path");
-  return FAIL(k->e, CONFIG_TOO_LONG, k->place, "output", "path", CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
+  return FAIL(k->e, CONFIG_TOO_LONG, check_at(k, "output", "path"), "output", "path",
+              CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
 }
 
 bool config_same_file(const char *a, const char *b) {
@@ -206,9 +201,8 @@ static const char *check_rest(const char *file, const char *path) {
 /* Is `file` PATH.STEP followed by `ending`? */
 static bool check_is_step_of(const char *file, const char *path, const char *ending) {
   const char *rest = check_rest(file, path);
-  if (!rest || *rest != '.' || !isdigit((unsigned char)rest[1])) return false;
-  for (rest++; isdigit((unsigned char)*rest);) rest++;
-  return strcmp(rest, ending) == 0;
+  const size_t digits = rest && *rest == '.' ? strspn(rest + 1, "0123456789") : 0;
+  return digits && strcmp(rest + 1 + digits, ending) == 0;
 }
 
 static bool check_is_one_of(const char *file, const char *path, const char *ending) {
@@ -255,16 +249,13 @@ static int check_report(checker *k) {
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||
                      check_is_step_of(file, c->checkpoint_path, ".h5");
-  if (!taken) return 0;
-  check_look_at(k, k->all->blocks[0], "report", "file");
-  return FAIL(k->e, CONFIG_VALUE, k->place, "report", "file",
-              "a file that the run neither reads nor writes otherwise", file);
+  return taken ? check_refuse(k, "report", "file", "a file that the run neither reads nor writes otherwise")
+               : 0;
 }
 
 int config_check(const config *c, const config_entries *all, error *e) {
   checker k = {.c = c, .all = all, .e = e};
-  TRY(check_size(&k));
-  TRY(check_axes(&k));
+  TRY(check_grid(&k));
   TRY(check_cfl(&k));
   for (int axis = 0; axis < 3; axis++) {
     TRY(check_periodic(&k, axis));

@@ -3,11 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int config_entries_open(config_entries *all, error *e) {
-  config_block *plain;
-  return config_block_of(all, 0, 0, &plain, e);
-}
-
 void config_entries_close(config_entries *all) {
   for (int i = 0; i < all->count; i++) {
     for (int key = 0; key < config_key_count; key++) free(all->blocks[i]->entries[key].text);
@@ -18,6 +13,7 @@ void config_entries_close(config_entries *all) {
 }
 
 int config_entries_copy(config_entries *copy, const config_entries *all, error *e) {
+  copy->file = all->file;
   for (int i = 0; i < all->count; i++) {
     const config_block *from = all->blocks[i];
     config_block *to;
@@ -32,40 +28,25 @@ int config_entries_copy(config_entries *copy, const config_entries *all, error *
   return 0;
 }
 
-/* Index of the first block whose number is not below this one; sections mostly come in ascending order. */
-static int entries_position_of(const config_entries *all, int number) {
-  int low = 0, high = all->count;
-  if (high > 0 && all->blocks[high - 1]->number < number) return high;
-  while (low < high) {
-    int middle = low + (high - low) / 2;
+int config_block_of(config_entries *all, int number, int line, config_block **block, error *e) {
+  int at = 0; /* the first block whose number is not below this one */
+  for (int high = all->count, middle; at < high;) {
+    middle = at + (high - at) / 2;
     if (all->blocks[middle]->number < number)
-      low = middle + 1;
+      at = middle + 1;
     else
       high = middle;
   }
-  return low;
-}
-
-static int entries_make_room(config_entries *all, error *e) {
-  if (all->count < all->room) return 0;
-  int room = 2 * all->room + 16;
-  config_block **blocks = realloc(all->blocks, (size_t)room * sizeof *blocks);
-  if (!blocks) return FAIL(e, OUT_OF_MEMORY, (size_t)room * sizeof *blocks, "the configuration");
-  all->blocks = blocks;
-  all->room = room;
-  return 0;
-}
-
-int config_block_of(config_entries *all, int number, int line, config_block **block, error *e) {
-  int at = entries_position_of(all, number);
   if (at < all->count && all->blocks[at]->number == number) {
     *block = all->blocks[at];
     return 0;
   }
-  TRY(entries_make_room(all, e));
-  size_t bytes = sizeof **block + (size_t)config_key_count * sizeof(config_entry);
-  *block = calloc(1, bytes);
-  if (!*block) return FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");
+  const size_t list = (size_t)(all->count + 1) * sizeof *all->blocks,
+               bytes = sizeof **block + (size_t)config_key_count * sizeof(config_entry);
+  config_block **blocks = realloc(all->blocks, list);
+  if (blocks) all->blocks = blocks;
+  *block = blocks ? calloc(1, bytes) : NULL;
+  if (!*block) return FAIL(e, OUT_OF_MEMORY, list + bytes, "the configuration");
   (*block)->number = number;
   (*block)->line = line;
   memmove(&all->blocks[at + 1], &all->blocks[at], (size_t)(all->count - at) * sizeof *all->blocks);
@@ -87,10 +68,6 @@ void config_drop_cleared(config_entries *all) {
       free(block);
   }
   all->count = kept;
-}
-
-size_t config_text_size(const config_key *key) {
-  return key->kind == VALUE_POINTS ? CONFIG_LIST_TEXT : CONFIG_TEXT;
 }
 
 const config_entry *config_entry_of(const config_block *given, const char *section, const char *name) {

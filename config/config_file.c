@@ -20,7 +20,6 @@ enum {
 
 typedef struct file_reader {
   FILE *file;
-  const char *path;
   config_entries *entries;
   error *e;
   char section[SECTION_TEXT];  /* the last one, or empty; a longer name is refused */
@@ -63,60 +62,57 @@ static void file_suggest(char *text, size_t size, const char *name, const char *
     length += (size_t)snprintf(text + length, size - length, " %s%s", names[i], i < count - 1 ? "," : ")");
 }
 
-static int file_check_section(const char *place, const char *section, error *e) {
-  const char *names[NAMES_MOST] = {0};
-  int count = 0;
-  for (int i = 0; i < config_key_count; i++) {
-    const char *known = config_keys[i].section;
-    if (file_same_section(&config_keys[i], section)) return 0;
-    if (count < NAMES_MOST && (count == 0 || strcmp(known, names[count - 1]) != 0)) names[count++] = known;
-  }
-  char hint[512];
-  file_suggest(hint, sizeof hint, section, names, count);
-  return FAIL(e, CONFIG_SECTION, place, section, hint);
-}
-
-/* *found is the index of a key in the table. */
+/* *found: the index in the table of key `name` of the section; any of them where `name` is NULL. */
 static int file_find_key(const char *place, const char *section, const char *name, int *found, error *e) {
-  const char *names[NAMES_MOST] = {0};
-  int count = 0;
-  TRY(file_check_section(place, section, e));
+  const char *sections[NAMES_MOST] = {NULL}, *names[NAMES_MOST] = {NULL};
+  int section_count = 0, count = 0;
+  char hint[512];
   for (*found = 0; *found < config_key_count; ++*found) {
     const config_key *k = &config_keys[*found];
+    const bool begins = *found == 0 || strcmp(k->section, k[-1].section) != 0;
+    if (begins && section_count < NAMES_MOST) sections[section_count++] = k->section;
     if (!file_same_section(k, section)) continue;
+    if (!name || strcmp(k->name, name) == 0) return 0;
     if (count < NAMES_MOST) names[count++] = k->name;
-    if (strcmp(k->name, name) != 0) continue;
-    return 0;
   }
-  char hint[512];
-  file_suggest(hint, sizeof hint, name, names, count);
+  file_suggest(hint, sizeof hint, count ? name : section, count ? names : sections,
+               count ? count : section_count);
+  if (count == 0) return FAIL(e, CONFIG_SECTION, place, section, hint);
   return FAIL(e, CONFIG_KEY, place, section, name, hint);
 }
 
-/* A key as it was given: where, and which. */
-typedef struct given_key {
-  const char *place, *section;
-  int line;  /* in the file, or ENTRY_OVERRIDE */
-  int index; /* in the table of keys */
-} given_key;
+/* May shots differ in it? */
+static bool file_is_of_shot(const config_key *key) {
+  static const char *const sections[] = {"source.1", "sources", "receivers", "initial"};
+  for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+    if (strcmp(key->section, sections[i]) == 0) return true;
+  return strcmp(key->section, "output") == 0 && strcmp(key->name, "name") == 0;
+}
 
-/* Keeps the text of a key, without leading and trailing blanks. An empty one clears what was given before. */
-static int file_store(config_entries *all, const given_key *given, const char *text, error *e) {
-  const config_key *key = &config_keys[given->index];
+/* Keeps what was given for a key, without leading and trailing blanks; NULL: the end of a long text is missing. An empty
+ * one clears what was given before. `line`: as in config_entry. */
+static int file_take(config_entries *all, int line, const char *section, const char *name, const char *text,
+                     error *e) {
+  char place[PLACE_TEXT];
   config_block *block;
-  TRY(config_block_of(all, file_source_number(given->section), given->line, &block, e));
-  config_entry *entry = &block->entries[given->index];
-  while (file_is_blank(*text)) text++;
-  size_t length = strlen(text), longest = config_text_size(key) - 1;
-  while (length > 0 && file_is_blank(text[length - 1])) length--;
-  if (given->line > 0 && entry->text && length)
-    return FAIL(e, CONFIG_DUPLICATE, given->place, given->section, key->name, entry->line);
-  if (length > longest)
-    return FAIL(e, CONFIG_TOO_LONG, given->place, given->section, key->name, (int)longest);
+  int found;
+  const bool of_shot = line < ENTRY_OVERRIDE;
+  config_place(place, of_shot ? all->shots : all->file, of_shot ? ENTRY_OVERRIDE - line : line);
+  TRY(file_find_key(place, section, name, &found, e));
+  if (of_shot && !file_is_of_shot(&config_keys[found])) return FAIL(e, SHOTS_KEY, place, section, name);
+  TRY(config_block_of(all, file_source_number(section), line, &block, e));
+  config_entry *entry = &block->entries[found];
+  while (text && file_is_blank(*text)) text++;
+  const size_t longest = (config_keys[found].kind == VALUE_POINTS ? CONFIG_LIST_TEXT : CONFIG_TEXT) - 1;
+  size_t length = text ? strlen(text) : SIZE_MAX;
+  while (text && length > 0 && file_is_blank(text[length - 1])) length--;
+  if (text && line > 0 && entry->text && length)
+    return FAIL(e, CONFIG_DUPLICATE, place, section, name, entry->line);
+  if (length > longest) return FAIL(e, CONFIG_TOO_LONG, place, section, name, (int)longest);
   free(entry->text);
   entry->text = length ? strndup(text, length) : NULL;
   if (length && !entry->text) return FAIL(e, OUT_OF_MEMORY, length + 1, "the configuration");
-  entry->line = given->line;
+  entry->line = line;
   return 0;
 }
 
@@ -127,7 +123,7 @@ static bool file_read_text(file_reader *r) {
   size_t length = 0;
   bool comment = false, any = false;
   int c;
-  config_place(r->place, r->path, ++r->line);
+  config_place(r->place, r->entries->file, ++r->line);
   while ((c = getc(r->file)) != EOF && c != '\n') {
     any = true;
     if (c == '\0') return !FAIL(r->e, CONFIG_NUL, r->place);
@@ -137,7 +133,7 @@ static bool file_read_text(file_reader *r) {
     if ((r->cut = length == LINE_LONGEST)) break;
     r->text[length++] = (char)c;
   }
-  if (ferror(r->file)) return !FAIL(r->e, CONFIG_READ, r->path, strerror(errno));
+  if (ferror(r->file)) return !FAIL(r->e, CONFIG_READ, r->entries->file, strerror(errno));
   while (length > 0 && file_is_blank(r->text[length - 1])) length--;
   r->text[length] = '\0';
   return c == '\n' || any;
@@ -161,12 +157,13 @@ static int file_fit_name(file_reader *r, char *equals, int size) {
 static int file_check_form(file_reader *r, int size) {
   char *equals = strpbrk(r->text, "=:"), *end = strchr(r->text, ']');
   bool header = *r->text == '[';
+  int any;
   if (!*r->text) return 0;
   if (!header && equals && equals != r->text) return file_fit_name(r, equals, size);
   if (r->cut) return FAIL(r->e, CONFIG_LINE_LONG, r->place, LINE_LONGEST);
   if (!header || !end || end[1]) return FAIL(r->e, CONFIG_SYNTAX, r->place, r->text);
   *end = '\0';
-  TRY(file_check_section(r->place, r->text + 1, r->e));
+  TRY(file_find_key(r->place, r->text + 1, NULL, &any, r->e));
   snprintf(r->section, sizeof r->section, "%s", r->text + 1);
   config_block *block; /* a section without keys counts too, because required keys may be missing */
   TRY(config_block_of(r->entries, file_source_number(r->text + 1), r->line, &block, r->e));
@@ -187,14 +184,9 @@ static char *file_read_line(char *line, int size, void *context) {
 static int file_take_entry(void *context, const char *section, const char *name, const char *head) {
   file_reader *r = context;
   (void)head;
-  int found;
   if (!*section) return !FAIL(r->e, CONFIG_NO_SECTION, r->place, name);
-  if (file_find_key(r->place, section, name, &found, r->e)) return 0;
-  int longest = (int)config_text_size(&config_keys[found]) - 1;
-  if (r->cut) return !FAIL(r->e, CONFIG_TOO_LONG, r->place, section, name, longest);
-  const char *value = strpbrk(r->text, "=:") + 1;
-  const given_key given = {r->place, section, r->line, found};
-  return !file_store(r->entries, &given, value, r->e);
+  const char *value = r->cut ? NULL : strpbrk(r->text, "=:") + 1;
+  return !file_take(r->entries, r->line, section, name, value, r->e);
 }
 
 /* Pipes that a shell makes, as for <(...), are in no folder. */
@@ -204,9 +196,10 @@ bool config_is_named_pipe(const char *path) {
   return stat(path, &s) == 0 && S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC;
 }
 
-int config_read_file(config_entries *all, const char *path, error *e) {
+int config_read_file(config_entries *all, error *e) {
+  const char *path = all->file;
   if (config_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
-  file_reader r = {.file = fopen(path, "r"), .path = path, .entries = all, .e = e};
+  file_reader r = {.file = fopen(path, "r"), .entries = all, .e = e};
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
   int failed = ini_parse_stream(file_read_line, &r, file_take_entry, &r);
   if (failed)
@@ -238,35 +231,19 @@ int config_check_override(const char *text, error *e) {
   return file_split(&o, text, e);
 }
 
-/* May shots differ in it? */
-static bool file_is_of_shot(const config_key *key) {
-  static const char *const sections[] = {"source.1", "sources", "receivers", "initial"};
-  for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-    if (strcmp(key->section, sections[i]) == 0) return true;
-  return strcmp(key->section, "output") == 0 && strcmp(key->name, "name") == 0;
-}
-
-static int file_override(config_entries *all, const char *text, const char *place, int line, error *e) {
+static int file_override(config_entries *all, const char *text, int line, error *e) {
   override o;
-  int found;
   TRY(file_split(&o, text, e));
-  TRY(file_find_key(place, o.section, o.name, &found, e));
-  if (line < ENTRY_OVERRIDE && !file_is_of_shot(&config_keys[found]))
-    return FAIL(e, SHOTS_KEY, place, o.section, o.name);
-  const given_key given = {place, o.section, line, found};
-  return file_store(all, &given, o.value, e);
+  return file_take(all, line, o.section, o.name, o.value, e);
 }
 
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e) {
-  char place[PLACE_TEXT];
-  config_place(place, NULL, ENTRY_OVERRIDE);
-  for (int i = 0; i < count; i++) TRY(file_override(all, overrides[i], place, ENTRY_OVERRIDE, e));
+  for (int i = 0; i < count; i++) TRY(file_override(all, overrides[i], ENTRY_OVERRIDE, e));
   return 0;
 }
 
 int config_read_shot(config_entries *all, const char *file, const shot_line *s, error *e) {
-  char place[PLACE_TEXT];
-  config_place(place, file, s->line);
-  for (int i = 0; i < s->count; i++) TRY(file_override(all, s->words[i], place, ENTRY_OVERRIDE - s->line, e));
+  all->shots = file;
+  for (int i = 0; i < s->count; i++) TRY(file_override(all, s->words[i], ENTRY_OVERRIDE - s->line, e));
   return 0;
 }

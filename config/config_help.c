@@ -37,13 +37,6 @@ static bool help_lists_values(const config_key *key) {
   return key->choices && key->kind != VALUE_SWITCH && !(key->kind == VALUE_FACES && !key->fallback);
 }
 
-static bool help_has_documented_values(const config_key *key) {
-  if (!help_lists_values(key)) return false;
-  for (const choice *k = key->choices; k->name; k++)
-    if (k->doc) return true;
-  return false;
-}
-
 /* " (a, b or c)", or nothing where there is no list. */
 static void help_put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
   char values[EXPECTED_TEXT];
@@ -80,31 +73,30 @@ static void help_key(FILE *to, const config_key *key) {
 }
 
 static void help_values(FILE *to, const config_key *key) {
-  fprintf(to, "\n| `%s.%s` | meaning |\n|---|---|\n", help_section_of(key), key->name);
-  for (const choice *k = key->choices; k->name; k++)
-    if (k->doc) fprintf(to, "| `%s` | %s |\n", k->name, k->doc);
+  bool begun = false;
+  for (const choice *k = help_lists_values(key) ? key->choices : NULL; k && k->name; k++) {
+    if (!k->doc) continue;
+    if (!begun) fprintf(to, "\n| `%s.%s` | meaning |\n|---|---|\n", help_section_of(key), key->name);
+    begun = true;
+    fprintf(to, "| `%s` | %s |\n", k->name, k->doc);
+  }
 }
 
 static void help_markdown(FILE *to) {
-  fprintf(
-      to,
-      "# Configuration keys\n\n"
-      "`stencil --help=markdown` prints this page from `config/config_keys.h`; a test compares the two.\n\n"
-      "The file is INI: `[section]`, `key = value`, comments after `;` or `#`. Units are SI. `FILE:/dataset` "
-      "names\n"
-      "a dataset of an HDF5 file. Relative paths are relative to the working directory. On the command "
-      "line,\n"
-      "`section.key=value` wins over the file. An empty value, `key =`, clears what an earlier line or the "
-      "file\n"
-      "has set. An unknown, duplicate or overlong entry is an error. The folder of what is written is made, "
-      "where its\n"
-      "parent is there.\n");
+  fprintf(to,
+          "# Configuration keys\n\n"
+          "`stencil --help=markdown` prints this page from `config/config_keys.h`; a test compares the two.\n"
+          "\nThe file is INI: `[section]`, `key = value`, comments after `;` or `#`. Units are SI. "
+          "`FILE:/dataset` names\na dataset of an HDF5 file. Relative paths are relative to the working "
+          "directory. On the command line,\n`section.key=value` wins over the file. An empty value, `key =`, "
+          "clears what an earlier line or the file\nhas set. An unknown, duplicate or overlong entry is an "
+          "error. The folder of what is written is made, where its\nparent is there.\n");
   for (const config_key *key = config_keys, *begin = key; key < config_keys + config_key_count; begin = key) {
     fprintf(to, "\n## [%s]\n\n| key | default | unit | value | meaning |\n|---|---|---|---|---|\n",
             help_section_of(key));
     for (; key == begin || !help_begins_section(key); key++) help_key(to, key);
     for (; begin < key; begin++) {
-      if (help_has_documented_values(begin)) help_values(to, begin);
+      help_values(to, begin);
       if (begin->note) fprintf(to, "\n%s\n", begin->note);
     }
   }
@@ -121,24 +113,13 @@ static void help_man(FILE *to) {
             help_unit_of(key), key->unit ? ")" : "");
     fprintf(to, "%s: %s%s%s.\n", key->doc, values, key->only_with ? "; " : "",
             key->only_with ? config_says(key->only_with, says) : "");
-    if (help_has_documented_values(key))
-      for (const choice *k = key->choices; k->name; k++)
-        if (k->doc) fprintf(to, ".br\n\\fI%s\\fR: %s.\n", k->name, k->doc);
+    for (const choice *k = help_lists_values(key) ? key->choices : NULL; k && k->name; k++)
+      if (k->doc) fprintf(to, ".br\n\\fI%s\\fR: %s.\n", k->name, k->doc);
     if (key->note) fprintf(to, ".br\n%s\n", key->note);
   }
 }
 
 /* --- bash -------------------------------------------------------------------------------------------------------- */
-
-static bool help_is_word(const choice *k) {
-  return k->form == FORM_WORD && !strchr(k->name, ' ');
-}
-
-static bool help_lists_words(const config_key *key) {
-  for (const choice *k = key->choices; k && k->name; k++)
-    if (help_is_word(k)) return true;
-  return false;
-}
 
 static void help_bash(FILE *to) {
   fprintf(to, "  keys='");
@@ -146,34 +127,24 @@ static void help_bash(FILE *to) {
   fprintf(to, "%s%s.%s=", help_begins_section(key) ? "\n    " : " ", key->section, key->name);
   fprintf(to, "'\n  case $key in\n");
   FOR_EACH_KEY(key) {
-    if (!help_lists_words(key)) continue;
-    fprintf(to, "    %s.%s) values='", key->of_source ? "source.*" : key->section, key->name);
-    const char *blank = "";
-    for (const choice *k = key->choices; k->name; k++) {
-      if (!help_is_word(k)) continue;
-      fprintf(to, "%s%s", blank, k->name);
-      blank = " ";
+    int words = 0;
+    for (const choice *k = key->choices; k && k->name; k++) {
+      if (k->form != FORM_WORD || strchr(k->name, ' ')) continue;
+      if (words == 0)
+        fprintf(to, "    %s.%s) values='", key->of_source ? "source.*" : key->section, key->name);
+      fprintf(to, "%s%s", words++ ? " " : "", k->name);
     }
-    fprintf(to, "' ;;\n");
+    if (words) fprintf(to, "' ;;\n");
   }
   fprintf(to, "  esac\n");
 }
 
 void config_help(FILE *to, enum help_form form) {
-  switch (form) {
-  case HELP_TEXT:
-    help_text(to);
-    break;
-  case HELP_MARKDOWN:
-    help_markdown(to);
-    break;
-  case HELP_MAN:
-    help_man(to);
-    break;
-  case HELP_BASH:
-    help_bash(to);
-    break;
-  }
+  static void (*const print[])(FILE *) = {[HELP_TEXT] = help_text,
+                                          [HELP_MARKDOWN] = help_markdown,
+                                          [HELP_MAN] = help_man,
+                                          [HELP_BASH] = help_bash};
+  print[form](to);
 }
 
 /* --- an example -------------------------------------------------------------------------------------------------- */

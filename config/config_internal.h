@@ -98,27 +98,20 @@ typedef struct config_block {
   config_entry entries[]; /* config_key_count of them, in the order of the table */
 } config_block;
 
-/* All that the user gave. Zero-initialise and config_entries_open. */
+/* All that the user gave. */
 typedef struct config_entries {
-  config_block **blocks; /* by ascending number: the first is number 0 */
-  int count, room;
+  const char *file, *shots; /* where they were read; not owned */
+  config_block **blocks;    /* by ascending number: the first is number 0 */
+  int count;
 } config_entries;
 
-int config_entries_open(config_entries *all, error *e);
 void config_entries_close(config_entries *all);
-
 /* Makes `copy`, which is empty, hold the same. */
 int config_entries_copy(config_entries *copy, const config_entries *all, error *e);
-
 /* Finds the block of that number, or makes it with the line where it is first seen. */
 int config_block_of(config_entries *all, int number, int line, config_block **block, error *e);
-
 /* Takes away the sources all of whose keys have been cleared. */
 void config_drop_cleared(config_entries *all);
-
-/* Bytes that the text of a key's value may have, including its final 0. */
-size_t config_text_size(const config_key *key);
-
 /* The entry of a key, which must be in the table. */
 const config_entry *config_entry_of(const config_block *given, const char *section, const char *name);
 
@@ -135,8 +128,8 @@ void config_section(char section[SECTION_TEXT], const config_key *key, int numbe
 /* True for a pipe in a folder, which nobody may ever write to. */
 bool config_is_named_pipe(const char *path);
 
-/* Fill `all` from a file, and from overrides, which replace what is there. Values are not checked. */
-int config_read_file(config_entries *all, const char *path, error *e);
+/* Fill `all` from its file, and from overrides, which replace what is there. Values are not checked. */
+int config_read_file(config_entries *all, error *e);
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e);
 int config_read_shot(config_entries *all, const char *file, const shot_line *s, error *e);
 
@@ -153,8 +146,6 @@ typedef struct value {
 
 /* Parses v->text and sets the fields of its key. */
 int config_parse(const value *v);
-/* Refuses v->text: "expected ..., got ...". */
-int config_refuse(const value *v, const char *expected);
 /* Says what a value must be: "an integer >= 1", "auto, on or off". `beyond`: what was given is a number outside the
  * limits, so that the text must name them. */
 enum { EXPECTED_TEXT = 256 };
@@ -162,9 +153,6 @@ void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT
 /* What a message says of a condition: "with type = heat or wave" where it is about the equation. */
 enum { SAYS_TEXT = 128 };
 const char *config_says(const condition *k, char text[SAYS_TEXT]);
-/* Parse [receivers] line and points: allocate and fill c->receiver_positions. */
-int config_parse_line(const value *v);
-int config_parse_points(const value *v);
 
 /* Added to [output] path it is the default of [checkpoint] path. */
 #define CHECKPOINT_ENDING ".checkpoint"

@@ -12,8 +12,8 @@
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};
 static const range POSITIVE = {1e-20, 1e20}, NOT_NEGATIVE = {0, 1e20};
-static const range SPACING = {1e-15,
-                              1e15}; /* its square, times and over the least weight, is a normal float */
+/* A spacing's square, times and over the least weight, is a normal float. */
+static const range SPACING = {1e-15, 1e15};
 static const range SECONDS = {0, 1e9};
 static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}; /* CENTER and WIDTH are wide enough for the defaults on any grid */
@@ -73,7 +73,7 @@ IDLE_CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
 IDLE_CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
 IDLE_CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
 IDLE_CONDITION(ABSORBING_FACE, has_face(c, BOUNDARY_ABSORBING), "where a face is absorbing")
-/* nx = 1 alone is refused later (check_axes), and says so whatever keys of x are given. */
+/* nx = 1 alone is refused later (check_grid), and says so whatever keys of x are given. */
 CONDITION(X_FACES, c->nx != 1 || c->ny != 1, "where nx > 1")
 CONDITION(Y_FACES, c->ny != 1, "where ny > 1")
 IDLE_CONDITION(X_EXISTS, c->nx != 1 || c->ny != 1, "where nx > 1")
@@ -159,13 +159,42 @@ static const choice progress_choices[] = {
 static const choice switch_choices[] = {
   WORD("on", true, NULL), WORD("off", false, NULL), WORD("true", true, NULL), WORD("false", false, NULL),
   WORD("yes", true, NULL), WORD("no", false, NULL), END};
+
+#define NAME(kind, choices) const char *kind##_name(enum kind##_kind value) { return config_choice(choices, (int)value)->name; }
+NAME(transport, transport_choices)
+NAME(schedule, schedule_choices)
+NAME(boundary, boundary_choices)
+NAME(io, io_choices)
 // clang-format on
 
-static void config_default_steps(config *c, source_config *s);
-static void config_default_center(config *c, source_config *s);
-static void config_default_width(config *c, source_config *s);
-static void config_default_t0(config *c, source_config *s);
-static void config_default_checkpoint(config *c, source_config *s);
+static void config_default_center(config *c, source_config *s) {
+  (void)s;
+  c->gaussian_center[0] = c->origin[0] + (c->nx - 1) / 2.0 * c->dx;
+  c->gaussian_center[1] = c->origin[1] + (c->ny - 1) / 2.0 * c->dy;
+  c->gaussian_center[2] = c->origin[2] + (c->nz - 1) / 2.0 * c->dz;
+}
+
+/* A tenth of the longest extent, but at least one spacing, so that a small grid does not hold a spike. */
+static void config_default_width(config *c, source_config *s) {
+  (void)s;
+  double longest = fmax((c->nx - 1) * c->dx, fmax((c->ny - 1) * c->dy, (c->nz - 1) * c->dz));
+  c->gaussian_width = fmax(longest / 10, config_coarsest(c));
+}
+
+/* With this t0 the wavelet is practically 0 at t = 0: e^(-a) of a Ricker is e^-22. */
+static void config_default_t0(config *c, source_config *s) {
+  (void)c;
+  s->t0 = 1.5 / s->f0;
+}
+
+/* Beside the fields, so that runs with different paths have different checkpoints. Empty if the path would be too
+ * long. */
+static void config_default_checkpoint(config *c, source_config *s) {
+  (void)s;
+  const int n =
+      snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%s" CHECKPOINT_ENDING, c->output_path);
+  if (n >= (int)sizeof c->checkpoint_path) c->checkpoint_path[0] = '\0';
+}
 
 #define FACE(axis, side)      (1 << FACE_##axis##_##side)
 #define AXIS(axis)            (FACE(axis, LO) | FACE(axis, HI))
@@ -209,7 +238,7 @@ const config_key config_keys[] = {
   {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true,
    .unit = "s", .doc = "time to stop at; where steps are given too, whichever comes first"},
   {"time", "steps", VALUE_INTEGER, AT(steps), .min = 0, .max = INT64_MAX, .required = true,
-   .unless = &HAS_END_TIME, .compute = config_default_steps, .optional = true, .otherwise = "required without end_time",
+   .unless = &HAS_END_TIME, .optional = true, .otherwise = "required without end_time",
    .unit = "steps", .doc = "time steps; 0 saves the initial field and ends", .example = "100"},
   {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto",
    .unit = "s", .doc = "auto: cfl x stability bound, shortened to end at end_time; jacobi: 1"},

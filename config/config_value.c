@@ -1,12 +1,15 @@
 /* One value from text to its fields of the config. */
 #include "config_internal.h"
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include "decimal.h"
 
-_Static_assert(sizeof(enum equation) == sizeof(int), "value_choice writes enums as ints");
+_Static_assert(sizeof(enum equation) == sizeof(int), "value_set writes enums as ints");
 
-int config_refuse(const value *v, const char *expected) {
+#define BLANKS " \t"
+
+static int config_refuse(const value *v, const char *expected) {
   return FAIL(v->e, CONFIG_VALUE, v->place, v->section, v->key->name, expected, v->text);
 }
 
@@ -17,6 +20,18 @@ static void *value_field_at(const value *v, size_t offset) {
 
 static void *value_field_of(const value *v) {
   return value_field_at(v, v->key->offset);
+}
+
+/* Sets the field, a bool, an int or enum, or an int64_t. */
+static int value_set(const value *v, int64_t number) {
+  void *field = value_field_of(v);
+  if (v->key->size == sizeof(bool))
+    *(bool *)field = number;
+  else if (v->key->size == sizeof(int))
+    *(int *)field = (int)number;
+  else
+    *(int64_t *)field = number;
+  return 0;
 }
 
 static bool value_is_auto(const value *v) {
@@ -81,19 +96,17 @@ static int value_integer(const value *v) {
     if (!decimal_integer(v->text, &wide, &beyond) || wide < k->min) return value_refuse(v, false);
     if (beyond || wide > k->max) return value_refuse(v, true);
   }
-  int narrow = (int)wide;
-  memcpy(value_field_of(v), k->size == sizeof narrow ? (void *)&narrow : (void *)&wide, k->size);
-  return 0;
+  return value_set(v, wide);
 }
 
 static int value_numbers(const value *v) {
   const range *r = v->key->range;
   int count = (int)(v->key->size / sizeof(double)), found = 0;
   double *numbers = value_field_of(v), number;
-  char text[CONFIG_TEXT], *rest = NULL;
+  char text[CONFIG_TEXT], *rest = text;
   snprintf(text, sizeof text, "%s", v->text);
   if (value_is_auto(v)) return 0;
-  for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+  for (char *word; (word = strtok_r(NULL, BLANKS, &rest));) {
     if (found == count || !decimal_number(word, &number)) return value_refuse(v, false);
     if (number < r->low || number > r->high) return value_refuse(v, r->low <= 0 || number > 0);
     numbers[found++] = number;
@@ -134,18 +147,10 @@ static int value_find_choice(const value *v, const choice **found) {
   return 0;
 }
 
-static int value_choice(const value *v) {
+static int value_word(const value *v) {
   const choice *chosen;
   TRY(value_find_choice(v, &chosen));
-  *(int *)value_field_of(v) = chosen->value;
-  return 0;
-}
-
-static int value_switch(const value *v) {
-  const choice *chosen;
-  TRY(value_find_choice(v, &chosen));
-  *(bool *)value_field_of(v) = chosen->value;
-  return 0;
+  return value_set(v, chosen->value);
 }
 
 static int value_faces(const value *v) {
@@ -197,26 +202,69 @@ static int value_variant(const value *v) {
   return 0;
 }
 
-int config_parse(const value *v) {
-  switch (v->key->kind) {
-  case VALUE_INTEGER:
-    return value_integer(v);
-  case VALUE_NUMBERS:
-    return value_numbers(v);
-  case VALUE_SWITCH:
-    return value_switch(v);
-  case VALUE_CHOICE:
-    return value_choice(v);
-  case VALUE_TEXT:
-    return value_text(v);
-  case VALUE_VARIANT:
-    return value_variant(v);
-  case VALUE_FACES:
-    return value_faces(v);
-  case VALUE_LINE:
-    return config_parse_line(v);
-  case VALUE_POINTS:
-    return config_parse_points(v);
+/* --- [receivers] line and points: lists of positions -------------------------------------------- */
+
+/* Sets the list to `count` positions of 0. */
+static int value_make_positions(const value *v, enum receivers_kind kind, int count) {
+  config *c = v->c;
+  c->receiver_positions = calloc((size_t)count, sizeof *c->receiver_positions);
+  if (!c->receiver_positions)
+    return FAIL(v->e, OUT_OF_MEMORY, (size_t)count * sizeof *c->receiver_positions, "the receivers");
+  c->receivers = kind;
+  c->receiver_count = count;
+  return 0;
+}
+
+/* Reads the next word of *rest; false if there is none or it is no coordinate. */
+static bool value_take_number(const value *v, char **rest, double *number) {
+  char *word = strtok_r(NULL, BLANKS, rest);
+  return word && decimal_number(word, number) && *number >= v->key->range->low &&
+         *number <= v->key->range->high;
+}
+
+static int value_line(const value *v) {
+  char text[CONFIG_TEXT], *rest = text;
+  double ends[6];
+  int64_t n;
+  bool beyond = false;
+  snprintf(text, sizeof text, "%s", v->text);
+  for (int i = 0; i < 6; i++)
+    if (!value_take_number(v, &rest, &ends[i])) return value_refuse(v, false);
+  char *word = strtok_r(NULL, BLANKS, &rest);
+  if (!word || !decimal_integer(word, &n, &beyond) || strtok_r(NULL, BLANKS, &rest))
+    return value_refuse(v, false);
+  if (beyond || n < 1 || n > RECEIVER_LINE_MAX) return value_refuse(v, false);
+  TRY(value_make_positions(v, RECEIVERS_LINE, (int)n));
+  for (int i = 0; i < n; i++)
+    for (int axis = 0; axis < 3; axis++) {
+      double first = ends[axis], last = ends[3 + axis];
+      bool is_last = i > 0 && i == n - 1; /* exactly `last`, so that config_print can write it back */
+      v->c->receiver_positions[i][axis] =
+          is_last ? last : first + (last - first) * i / fmax((double)n - 1, 1);
+    }
+  return 0;
+}
+
+static int value_points(const value *v) {
+  int count = 1;
+  for (const char *s = v->text; *s; s++) count += *s == ',';
+  if (count > RECEIVER_POINTS_MAX) return value_refuse(v, false);
+  TRY(value_make_positions(v, RECEIVERS_POINTS, count));
+  char text[CONFIG_LIST_TEXT], *next = text;
+  snprintf(text, sizeof text, "%s", v->text);
+  for (int i = 0; i < count; i++) {
+    char *rest = strsep(&next, ",");
+    for (int axis = 0; axis < 3; axis++)
+      if (!value_take_number(v, &rest, &v->c->receiver_positions[i][axis])) return value_refuse(v, false);
+    if (strtok_r(NULL, BLANKS, &rest)) return value_refuse(v, false);
   }
-  return 0; /* no other kind */
+  return 0;
+}
+
+int config_parse(const value *v) {
+  static int (*const parse[])(const value *) = {
+      [VALUE_INTEGER] = value_integer, [VALUE_NUMBERS] = value_numbers, [VALUE_SWITCH] = value_word,
+      [VALUE_CHOICE] = value_word,     [VALUE_TEXT] = value_text,       [VALUE_VARIANT] = value_variant,
+      [VALUE_FACES] = value_faces,     [VALUE_LINE] = value_line,       [VALUE_POINTS] = value_points};
+  return parse[v->key->kind](v);
 }

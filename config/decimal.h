@@ -10,46 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline bool decimal_is(const char *s) {
-  static const char digits[] = "0123456789";
-  s += *s == '+' || *s == '-';
-  size_t whole = strspn(s, digits), fraction = 0;
-  s += whole;
-  if (*s == '.') {
-    fraction = strspn(s + 1, digits);
-    s += 1 + fraction;
-  }
-  if (whole + fraction == 0) return false;
-  if (*s == 'e' || *s == 'E') {
-    s++;
-    s += *s == '+' || *s == '-';
-    size_t exponent = strspn(s, digits);
-    if (exponent == 0) return false;
-    s += exponent;
-  }
-  return *s == '\0';
+/* Is it all of `text` that strtod or strtoll has taken, up to `end`, and of these characters? */
+static inline bool decimal_whole(const char *text, const char *end, const char *characters) {
+  return end > text && !*end && !text[strspn(text, characters)];
 }
 
 /* False unless `text` is a number that a double can hold. A number too small to be told from 0 is not. */
 static inline bool decimal_number(const char *text, double *number) {
-  if (!decimal_is(text)) return false;
+  char *end;
   errno = 0;
-  *number = strtod(text, NULL);
+  *number = strtod(text, &end);
   bool vanished = errno == ERANGE && *number == 0;
-  return isfinite(*number) && !vanished;
+  return decimal_whole(text, end, "+-.0123456789eE") && isfinite(*number) && !vanished;
 }
 
 /* False unless `text` is an integer; 1e3 is one too. Beyond int64_t, *integer is its nearest limit and
  * *beyond true. */
 static inline bool decimal_integer(const char *text, int64_t *integer, bool *beyond) {
   double number;
+  char *end;
   errno = 0;
-  if (!strpbrk(text, ".eE")) {
-    if (!decimal_is(text)) return false;
-    *integer = strtoll(text, NULL, 10);
-    *beyond = errno == ERANGE;
-    return true;
-  }
+  *integer = strtoll(text, &end, 10);
+  *beyond = errno == ERANGE;
+  if (decimal_whole(text, end, "+-0123456789")) return true;
   if (!decimal_number(text, &number) || number != floor(number)) return false;
   *beyond = fabs(number) >= 0x1p63;
   *integer = !*beyond ? (int64_t)number : number > 0 ? INT64_MAX : INT64_MIN;

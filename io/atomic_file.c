@@ -176,17 +176,6 @@ void temporary_remove(const char *path, const char *extension) {
 
 /* --- paths --- */
 
-void path_probe_create(const char *path, char probe[PATH_PROBE]) {
-  char folder[FILE_NAME];
-  path_ground(path, folder);
-  const int length = snprintf(probe, PATH_PROBE, "%s/.stencil.probe.XXXXXX", folder);
-  const int fd = length < PATH_PROBE ? mkstemp(probe) : -1;
-  if (fd < 0)
-    probe[0] = 0;
-  else
-    close(fd);
-}
-
 int path_make_folder(const char *path, bool dry, bool *missing, error *e) {
   char folder[FILE_NAME], ground[FILE_NAME];
   *missing = path_ground(path, ground);
@@ -198,10 +187,9 @@ int path_make_folder(const char *path, bool dry, bool *missing, error *e) {
   return 0;
 }
 
-int path_check_writable(named_path p, error *e) {
+int path_probe(named_path p, char probe[PATH_PROBE], error *e) {
   const char *path = p.path;
-  char folder[FILE_NAME], name[FILE_NAME], probe[FILE_NAME + TEMPORARY_ENDING], reason[FILE_NAME + 64],
-      place[2 * FILE_NAME];
+  char folder[FILE_NAME], name[FILE_NAME], reason[FILE_NAME + 64], place[2 * FILE_NAME];
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
   if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
@@ -218,7 +206,7 @@ int path_check_writable(named_path p, error *e) {
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
   if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* beside the folder to be made */
   TRY(path_step_name(name, missing ? place : path, 0, ".hdf", e));
-  temporary_name(probe, sizeof probe, name);
+  temporary_name(probe, PATH_PROBE, name);
   memset(probe + strlen(probe) - 6, 'X', 6); /* for mkstemp */
   int fd = mkstemp(probe);
   if (fd < 0) {
@@ -226,8 +214,13 @@ int path_check_writable(named_path p, error *e) {
     return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   close(fd);
-  if (unlink(probe)) return FAIL(e, PATH_UNUSABLE, p.key, path, strerror(errno));
   return 0;
+}
+
+int path_check_writable(named_path p, error *e) {
+  char probe[PATH_PROBE];
+  TRY(path_probe(p, probe, e));
+  return unlink(probe) ? FAIL(e, PATH_UNUSABLE, p.key, p.path, strerror(errno)) : 0;
 }
 
 int path_check_no_folder(const char *name, error *e) {

@@ -29,8 +29,11 @@ typedef struct named_path {
   const char *key, *path;
 } named_path;
 
-/* Exit 2 unless files named PATH.* can be created: the folder, or the one in which it can be made, exists and is writable.
- * Leaves nothing behind. */
+enum { PATH_PROBE = FILE_NAME + TEMPORARY_ENDING };
+/* Creates an empty file in the folder of files PATH.*, or in the one in which that can be made, and tells its name; exit 2
+ * where it cannot. */
+int path_probe(named_path p, char probe[PATH_PROBE], error *e);
+/* Exit 2 unless files named PATH.* can be created. Leaves nothing behind. */
 int path_check_writable(named_path p, error *e);
 /* Is that folder not there? Then makes it, unless `dry`. */
 int path_make_folder(const char *path, bool dry, bool *missing, error *e);
@@ -38,9 +41,5 @@ int path_make_folder(const char *path, bool dry, bool *missing, error *e);
 int path_check_no_folder(const char *name, error *e);
 /* Both, for what a run saves under PATH; space_taken looks at the names that have steps. */
 int path_check_output(const char *path, error *e);
-
-enum { PATH_PROBE = 4096 };
-/* Creates an empty file in the folder of files PATH.*, or where that can be made, and tells its name; "" where it cannot. */
-void path_probe_create(const char *path, char probe[PATH_PROBE]);
 
 #endif

@@ -10,74 +10,67 @@ typedef struct attribute_values {
   const void *at;
 } attribute_values;
 
-static int attribute_put(const char *file, hid_t object, const char *name, attribute_values v, error *e) {
+static void attribute_put(new_hdf5 *f, hid_t object, const char *name, attribute_values v) {
+  if (f->failure.id) return;
   hsize_t shape[1] = {(hsize_t)v.count};
   hid_t space = v.count ? H5Screate_simple(1, shape, NULL) : H5Screate(H5S_SCALAR);
   hid_t attribute = space < 0 ? -1 : H5Acreate2(object, name, v.type, space, H5P_DEFAULT, H5P_DEFAULT);
-  if (attribute < 0 || H5Awrite(attribute, v.type, v.at) < 0) FAIL(e, FILE_WRITE, file, HDF5_WHY);
+  new_hdf5_check(f, attribute >= 0 && H5Awrite(attribute, v.type, v.at) >= 0);
   if (attribute >= 0) H5Aclose(attribute);
   if (space >= 0) H5Sclose(space);
-  return e->id;
 }
 
-int attribute_int64(const char *file, hid_t object, const char *name, int count, const int64_t *values,
-                    error *e) {
-  return attribute_put(file, object, name, (attribute_values){H5T_NATIVE_INT64, count, values}, e);
+void attribute_int64(new_hdf5 *f, hid_t object, const char *name, int count, const int64_t *values) {
+  attribute_put(f, object, name, (attribute_values){H5T_NATIVE_INT64, count, values});
 }
 
-int attribute_double(const char *file, hid_t object, const char *name, int count, const double *values,
-                     error *e) {
-  return attribute_put(file, object, name, (attribute_values){H5T_NATIVE_DOUBLE, count, values}, e);
+void attribute_double(new_hdf5 *f, hid_t object, const char *name, int count, const double *values) {
+  attribute_put(f, object, name, (attribute_values){H5T_NATIVE_DOUBLE, count, values});
 }
 
-hid_t text_type(size_t size) {
+hid_t text_type(new_hdf5 *f, size_t size) {
   const bool variable = size == H5T_VARIABLE;
   hid_t type = H5Tcopy(H5T_C_S1);
-  if (type < 0 || (H5Tset_size(type, size) >= 0 &&
-                   H5Tset_strpad(type, variable ? H5T_STR_NULLTERM : H5T_STR_NULLPAD) >= 0 &&
-                   H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) >= 0))
-    return type;
-  H5Tclose(type);
-  return H5I_INVALID_HID;
+  new_hdf5_check(f, type >= 0 && H5Tset_size(type, size) >= 0 &&
+                        H5Tset_strpad(type, variable ? H5T_STR_NULLTERM : H5T_STR_NULLPAD) >= 0 &&
+                        H5Tset_cset(type, variable ? H5T_CSET_UTF8 : H5T_CSET_ASCII) >= 0);
+  return type;
 }
 
-int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
-                     error *e) {
-  hid_t type = text_type(size);
+void attribute_string(new_hdf5 *f, hid_t object, const char *name, size_t size, const char *text) {
+  hid_t type = text_type(f, size);
   if (!text) text = "";
-  if (type < 0) return FAIL(e, FILE_WRITE, file, HDF5_WHY);
-  attribute_put(file, object, name,
-                (attribute_values){type, 0, size == H5T_VARIABLE ? (const void *)&text : text}, e);
-  H5Tclose(type);
-  return e->id;
+  attribute_put(f, object, name,
+                (attribute_values){type, 0, size == H5T_VARIABLE ? (const void *)&text : text});
+  if (type >= 0) H5Tclose(type);
 }
 
-int attribute_text(const char *file, hid_t object, const char *name, const char *text, error *e) {
-  return attribute_string(file, object, name, H5T_VARIABLE, text, e);
+void attribute_text(new_hdf5 *f, hid_t object, const char *name, const char *text) {
+  attribute_string(f, object, name, H5T_VARIABLE, text);
 }
 
-static int attribute_origin(const char *file, hid_t object, error *e) {
+void attribute_run(new_hdf5 *f, const run_meta *m) {
+  const int64_t ranks = m->mpi_ranks;
   char date[32] = "";
   time_t now = time(NULL);
   struct tm utc;
   if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  TRY(attribute_text(file, object, "created_by", "stencil " STENCIL_VERSION, e));
-  TRY(attribute_text(file, object, "creation_date", date, e));
-  return attribute_text(file, object, "git_hash", STENCIL_GIT_HASH, e);
-}
-
-int attribute_run(const char *file, hid_t object, const run_meta *m, error *e) {
-  const int64_t ranks = m->mpi_ranks;
   const struct {
     const char *name, *text;
-  } texts[] = {{"config", m->config_text}, {"command", m->command},     {"backend", m->backend},
-               {"kernel", m->kernel},      {"transport", m->transport}, {"equation", m->equation}};
-  TRY(attribute_int64(file, object, "step", 0, &m->step, e));
-  TRY(attribute_double(file, object, "time", 0, &m->time, e));
-  TRY(attribute_double(file, object, "dt", 0, &m->dt, e));
-  TRY(attribute_int64(file, object, "mpi_ranks", 0, &ranks, e));
+  } texts[] = {{"config", m->config_text},
+               {"command", m->command},
+               {"backend", m->backend},
+               {"kernel", m->kernel},
+               {"transport", m->transport},
+               {"equation", m->equation},
+               {"created_by", "stencil " STENCIL_VERSION},
+               {"creation_date", date},
+               {"git_hash", STENCIL_GIT_HASH}};
+  attribute_int64(f, f->file, "step", 0, &m->step);
+  attribute_double(f, f->file, "time", 0, &m->time);
+  attribute_double(f, f->file, "dt", 0, &m->dt);
+  attribute_int64(f, f->file, "mpi_ranks", 0, &ranks);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    TRY(attribute_text(file, object, texts[i].name, texts[i].text, e));
-  if (m->fingerprint) TRY(attribute_text(file, object, "fingerprint", m->fingerprint, e));
-  return attribute_origin(file, object, e);
+    attribute_text(f, f->file, texts[i].name, texts[i].text);
+  if (m->fingerprint) attribute_text(f, f->file, "fingerprint", m->fingerprint);
 }

@@ -23,66 +23,67 @@ static hid_t axis_list(hid_t type, int rank, const hsize_t *shape, int deflate) 
   return H5I_INVALID_HID;
 }
 
-hid_t dataset_create(hid_t in, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate) {
+hid_t dataset_create(new_hdf5 *f, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate) {
+  if (f->failure.id) return H5I_INVALID_HID;
   hid_t space = rank ? H5Screate_simple(rank, shape, NULL) : H5Screate(H5S_SCALAR), dataset = H5I_INVALID_HID;
   hid_t list = axis_list(type, rank, shape, deflate);
-  if (space >= 0 && list >= 0) dataset = H5Dcreate2(in, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
-  const hid_t why = H5Eget_current_stack(); /* which closing anything would forget */
+  if (space >= 0 && list >= 0)
+    dataset = H5Dcreate2(f->file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  new_hdf5_check(f, dataset >= 0);
   if (list >= 0) H5Pclose(list);
   if (space >= 0) H5Sclose(space);
-  H5Eset_current_stack(why);
   return dataset;
 }
 
-int dataset_describe(const char *file, hid_t dataset, dataset_words words, error *e) {
-  if (words.units) TRY(attribute_text(file, dataset, "units", words.units, e));
-  return attribute_text(file, dataset, "long_name", words.long_name, e);
+void dataset_put(new_hdf5 *f, hid_t dataset, hid_t type, const void *values) {
+  if (!f->failure.id) new_hdf5_check(f, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
 }
 
-int field_describe(const char *file, hid_t dataset, const run_meta *m, error *e) {
+void dataset_close(new_hdf5 *f, hid_t dataset) {
+  if (dataset >= 0) new_hdf5_check(f, H5Dclose(dataset) >= 0);
+}
+
+void dataset_describe(new_hdf5 *f, hid_t dataset, dataset_words words) {
+  if (words.units) attribute_text(f, dataset, "units", words.units);
+  attribute_text(f, dataset, "long_name", words.long_name);
+}
+
+void field_describe(new_hdf5 *f, hid_t dataset, const run_meta *m) {
   dataset_words words = {FIELD_UNITS, "field"};
   for (int i = 0; i < EQUATION_COUNT; i++)
     if (m->equation && strcmp(m->equation, EQUATIONS[i].name) == 0) words.long_name = EQUATIONS[i].label;
-  return dataset_describe(file, dataset, words, e);
+  dataset_describe(f, dataset, words);
 }
 
 /* Its values, float64 or texts, are of type `type` in memory. */
-static int axis_put(const char *file, hid_t in, const axis *a, hid_t type, const void *values, error *e) {
+static void axis_put(new_hdf5 *f, const axis *a, hid_t type, const void *values) {
   const hid_t stored = a->labels ? type : a->whole ? H5T_STD_I64LE : H5T_IEEE_F64LE;
-  hid_t dataset = dataset_create(in, a->name, stored, 1, &a->points, 0);
-  if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0 ||
-      H5DSset_scale(dataset, a->name) < 0)
-    FAIL(e, FILE_WRITE, file, HDF5_WHY);
-  else
-    dataset_describe(file, dataset, a->words, e);
-  if (dataset >= 0) H5Dclose(dataset);
-  return e->id;
+  hid_t dataset = dataset_create(f, a->name, stored, 1, &a->points, 0);
+  dataset_put(f, dataset, type, values);
+  if (!f->failure.id) new_hdf5_check(f, H5DSset_scale(dataset, a->name) >= 0);
+  dataset_describe(f, dataset, a->words);
+  dataset_close(f, dataset);
 }
 
-static int axis_put_labels(const char *file, hid_t in, const axis *a, error *e) {
-  hid_t type = text_type(H5T_VARIABLE);
-  if (type < 0) return FAIL(e, FILE_WRITE, file, HDF5_WHY);
-  axis_put(file, in, a, type, a->labels, e);
-  H5Tclose(type);
-  return e->id;
-}
-
-int axis_create(const char *file, hid_t in, const axis *a, error *e) {
-  if (a->labels) return axis_put_labels(file, in, a, e);
+void axis_create(new_hdf5 *f, const axis *a) {
+  if (a->labels) {
+    hid_t type = text_type(f, H5T_VARIABLE);
+    axis_put(f, a, type, a->labels);
+    if (type >= 0) H5Tclose(type);
+    return;
+  }
   double *values = malloc(((size_t)a->points + 1) * sizeof *values);
-  if (!values) return FAIL(e, OUT_OF_MEMORY, (size_t)a->points * sizeof *values, "coordinates");
-  for (hsize_t i = 0; i < a->points; i++)
+  if (!values) FAIL(&f->failure, OUT_OF_MEMORY, (size_t)a->points * sizeof *values, "coordinates");
+  for (hsize_t i = 0; values && i < a->points; i++)
     values[i] = a->first + (double)((int64_t)i * (a->every ? a->every : 1)) * a->spacing;
-  axis_put(file, in, a, H5T_NATIVE_DOUBLE, values, e);
+  axis_put(f, a, H5T_NATIVE_DOUBLE, values);
   free(values);
-  return e->id;
 }
 
-int axes_attach(const char *file, hid_t in, hid_t dataset, int count, const char *const *names, error *e) {
-  for (int i = 0; i < count && !e->id; i++) {
-    hid_t scale = H5Dopen2(in, names[i], H5P_DEFAULT);
-    if (scale < 0 || H5DSattach_scale(dataset, scale, (unsigned)i) < 0) FAIL(e, FILE_WRITE, file, HDF5_WHY);
+void axes_attach(new_hdf5 *f, hid_t dataset, int count, const char *const *names) {
+  for (int i = 0; i < count && !f->failure.id; i++) {
+    hid_t scale = H5Dopen2(f->file, names[i], H5P_DEFAULT);
+    new_hdf5_check(f, scale >= 0 && H5DSattach_scale(dataset, scale, (unsigned)i) >= 0);
     if (scale >= 0) H5Dclose(scale);
   }
-  return e->id;
 }

@@ -103,55 +103,45 @@ static char *checkpoint_write_keys(const checkpoint_meta *m, size_t *bytes, erro
   return text;
 }
 
-static int checkpoint_write_put_keys(const char *name, hid_t file, const checkpoint_meta *m,
-                                     checkpoint_seal *s, error *e) {
+static void checkpoint_write_put_keys(new_hdf5 *f, const checkpoint_meta *m, checkpoint_seal *s) {
   size_t bytes = 0;
-  char *text = checkpoint_write_keys(m, &bytes, e);
-  hid_t type = text_type(bytes + 1);
-  hid_t dataset = e->id || type < 0 ? H5I_INVALID_HID : dataset_create(file, "fingerprint", type, 0, NULL, 0);
-  if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0)
-    FAIL(e, FILE_WRITE, name, HDF5_WHY);
-  else
-    s->keys_at = H5Dget_offset(dataset), s->keys_bytes = bytes;
-  if (dataset >= 0) H5Dclose(dataset);
+  char *text = checkpoint_write_keys(m, &bytes, &f->failure);
+  hid_t type = text_type(f, bytes + 1);
+  hid_t dataset = dataset_create(f, "fingerprint", type, 0, NULL, 0);
+  dataset_put(f, dataset, type, text);
+  if (!f->failure.id) s->keys_at = H5Dget_offset(dataset), s->keys_bytes = bytes;
+  dataset_close(f, dataset);
   if (type >= 0) H5Tclose(type);
   free(text);
-  return e->id;
 }
 
 /* Creates the dataset of an array, and fills its place. */
-static int checkpoint_write_put_array(const char *name, hid_t file, stored_array *a, hid_t type, error *e) {
+static void checkpoint_write_put_array(new_hdf5 *f, stored_array *a, hid_t type) {
   hsize_t extent[3] = {0};
   for (int i = 0; i < a->axes; i++) extent[i] = (hsize_t)a->shape[i];
-  hid_t dataset = dataset_create(file, a->name, type, a->axes, extent, 0);
+  hid_t dataset = dataset_create(f, a->name, type, a->axes, extent, 0);
   const haddr_t place = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
   a->at = place == HADDR_UNDEF ? 0 : (uint64_t)place; /* no place: no values */
-  if (dataset < 0 || H5Dclose(dataset) < 0) FAIL(e, FILE_WRITE, name, HDF5_WHY);
-  return e->id;
-}
-
-static int checkpoint_write_put_arrays(const char *name, hid_t file, checkpoint_seal *s, error *e) {
-  const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_I64LE};
-  stored_array sums = {.name = "checksums", .axes = 1};
-  for (int i = 0; i < s->count; i++) {
-    stored_array *a = &s->arrays[i];
-    TRY(checkpoint_write_put_array(name, file, a, types[a->type], e));
-    sums.shape[0] += stored_rows(a);
-  }
-  TRY(checkpoint_write_put_array(name, file, &sums, H5T_STD_U64LE, e));
-  s->sums_at = sums.at;
-  return 0;
+  dataset_close(f, dataset);
 }
 
 /* Creates `temporary`, which is going to be `name`, with all but the arrays' values, their sums and the seal; their space
  * is taken. Fills `s`, whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
 static int checkpoint_write_header(const char *name, const char *temporary, const checkpoint_meta *m,
                                    checkpoint_seal *s, error *e) {
+  const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_I64LE};
+  stored_array sums = {.name = "checksums", .axes = 1};
   new_hdf5 f = {.name = name};
   s->step = m->run.step, s->time = m->run.time, s->dt = m->run.dt;
-  if (!new_hdf5_create(&f, temporary, CHECKPOINT_SEAL, e) && !attribute_run(name, f.file, &m->run, e) &&
-      !checkpoint_write_put_keys(name, f.file, m, s, e))
-    checkpoint_write_put_arrays(name, f.file, s, e);
+  new_hdf5_create(&f, temporary, CHECKPOINT_SEAL);
+  attribute_run(&f, &m->run);
+  checkpoint_write_put_keys(&f, m, s);
+  for (int i = 0; i < s->count; i++) {
+    checkpoint_write_put_array(&f, &s->arrays[i], types[s->arrays[i].type]);
+    sums.shape[0] += stored_rows(&s->arrays[i]);
+  }
+  checkpoint_write_put_array(&f, &sums, H5T_STD_U64LE);
+  s->sums_at = sums.at;
   return new_hdf5_close(&f, e);
 }
 
@@ -185,10 +175,8 @@ static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
 
 /* Adds up what the ranks have for each row, on rank 0. */
 static int checkpoint_write_add(checkpoint_writer *w, error *e) {
-  MPI_Request request;
   const void *from = w->way->rank ? w->sums : MPI_IN_PLACE;
-  MPI_TRY(e, MPI_Ireduce(from, w->sums, (int)w->rows, MPI_UINT64_T, MPI_SUM, 0, w->way->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  MPI_AWAIT(e, MPI_Ireduce(from, w->sums, (int)w->rows, MPI_UINT64_T, MPI_SUM, 0, w->way->comm, &request));
   return 0;
 }
 

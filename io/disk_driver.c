@@ -135,29 +135,33 @@ static bool disk_open_access(new_hdf5 *f) {
   return ok;
 }
 
-int new_hdf5_create(new_hdf5 *f, const char *temporary, uint64_t user_block, error *e) {
+void new_hdf5_create(new_hdf5 *f, const char *temporary, uint64_t user_block) {
   hid_t list = H5Pcreate(H5P_FILE_CREATE);
   bool ok = disk_open_access(f) && list >= 0;
   if (ok && user_block)
     ok = H5Pset_userblock(list, user_block) >= 0 &&
          H5Pset_libver_bounds(f->access, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0;
   f->file = ok ? H5Fcreate(temporary, H5F_ACC_TRUNC, list, f->access) : H5I_INVALID_HID;
-  if (f->file < 0) new_hdf5_failed(f, e);
+  new_hdf5_check(f, f->file >= 0);
   if (list >= 0) H5Pclose(list);
-  return e->id;
+}
+
+bool new_hdf5_check(new_hdf5 *f, bool ok) {
+  if (!ok) FAIL(&f->failure, FILE_WRITE, f->name, HDF5_WHY);
+  return !f->failure.id;
 }
 
 int new_hdf5_failed(const new_hdf5 *f, error *e) {
-  if (e->id) return e->id;
-  if (f->failure.id) *e = f->failure;
-  return e->id ? e->id : FAIL(e, FILE_WRITE, f->name, HDF5_WHY);
+  if (!e->id) *e = f->failure;
+  return e->id;
 }
 
 /* H5Fclose drops the file's reference to its driver and only then calls it (H5FD_close of 1.10), so the list's must be left
  * until then. */
 int new_hdf5_close(new_hdf5 *f, error *e) {
-  if (f->file >= 0 && H5Fclose(f->file) < 0) FAIL(e, FILE_WRITE, f->name, "HDF5 could not close it");
+  if (f->file >= 0 && H5Fclose(f->file) < 0)
+    FAIL(&f->failure, FILE_WRITE, f->name, "HDF5 could not close it");
   if (f->access > 0) H5Pclose(f->access);
   f->file = H5I_INVALID_HID, f->access = 0;
-  return f->failure.id ? new_hdf5_failed(f, e) : e->id;
+  return new_hdf5_failed(f, e);
 }

@@ -1,8 +1,11 @@
 #include "io_internal.h"
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 void field_io_start(void) {
+  /* Many cluster file systems cannot lock. An input is only read, an output is written under a name nobody else uses. */
+  setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
   signal(SIGXFSZ,
          SIG_IGN); /* a file above the limit of `ulimit -f` is an error to report, not a reason to die */

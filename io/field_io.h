@@ -71,8 +71,8 @@ int series_write(const char *path, const series_entry *entries, int count, const
 
 /* "1.10.8 (parallel)": the HDF5 in use, at most 64 bytes. */
 void field_io_version(char text[64]);
-/* Call once at start: silences HDF5's own error printing for this thread, and lets a file beyond the limit of
- * `ulimit -f` be an error of the write instead of the signal SIGXFSZ. */
+/* Call once at start, before HDF5 is used: silences HDF5's own error printing for this thread, does without file locks, and
+ * lets a file beyond the limit of `ulimit -f` be an error of the write instead of the signal SIGXFSZ. */
 void field_io_start(void);
 
 #endif

@@ -22,11 +22,11 @@ typedef struct field_writer {
 /* --- all but the values ----------------------------------------------------------------------------------------- */
 
 /* The dataset /histogram with its axis /bin, and the root attributes q01 and so on. */
-static int write_histogram(const field_writer *w, const field_statistics *s, error *e) {
+static void write_histogram(new_hdf5 *f, const field_statistics *s) {
   char name[8];
   for (int i = 0; i < QUANTILES; i++) {
     quantile_name(i, name);
-    TRY(attribute_double(w->to.name, w->to.file, name, 0, &s->quantiles[i], e));
+    attribute_double(f, f->file, name, 0, &s->quantiles[i]);
   }
   const double range[2] = {s->all.min, s->all.max}, width = (range[1] - range[0]) / s->bins;
   const axis bins = {.name = "bin",
@@ -34,100 +34,73 @@ static int write_histogram(const field_writer *w, const field_statistics *s, err
                      .points = (hsize_t)s->bins,
                      .first = range[0] + width / 2,
                      .spacing = width};
-  TRY(axis_create(w->to.name, w->to.file, &bins, e));
-  hid_t counts = dataset_create(w->to.file, "histogram", H5T_STD_I64LE, 1, &bins.points, 0);
-  if (counts < 0 || H5Dwrite(counts, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->histogram) < 0)
-    new_hdf5_failed(&w->to, e);
-  else if (!axes_attach(w->to.name, w->to.file, counts, 1, &bins.name, e) &&
-           !dataset_describe(w->to.name, counts, (dataset_words){"1", "points in the bin"}, e))
-    attribute_double(w->to.name, counts, "range", 2, range, e);
-  if (counts >= 0) H5Dclose(counts);
-  return e->id;
+  axis_create(f, &bins);
+  hid_t counts = dataset_create(f, "histogram", H5T_STD_I64LE, 1, &bins.points, 0);
+  dataset_put(f, counts, H5T_NATIVE_UINT64, s->histogram);
+  axes_attach(f, counts, 1, &bins.name);
+  dataset_describe(f, counts, (dataset_words){"1", "points in the bin"});
+  attribute_double(f, counts, "range", 2, range);
+  dataset_close(f, counts);
 }
 
-static int write_statistics(const field_writer *w, const field_statistics *s, error *e) {
+static void write_statistics(new_hdf5 *f, const field_statistics *s) {
   const struct {
     const char *name;
     double value;
   } numbers[] = {{"min", s->all.min}, {"max", s->all.max}, {"sum", s->all.sum}, {"l2", statistics_l2(s)}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    TRY(attribute_double(w->to.name, w->to.file, numbers[i].name, 0, &numbers[i].value, e));
-  return s->bins ? write_histogram(w, s, e) : 0;
+    attribute_double(f, f->file, numbers[i].name, 0, &numbers[i].value);
+  if (s->bins) write_histogram(f, s);
 }
 
 /* Attributes of group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
-static int write_image(const field_writer *w, hid_t group, const field_meta *m, error *e) {
-  const slab *s = w->io->slab;
+static void write_image(new_hdf5 *f, hid_t group, const slab *s, const field_meta *m) {
   const int64_t version[2] = {1, 0}, extent[6] = {0, s->nx - 1, 0, s->ny - 1, 0, s->nz_global - 1};
   const double direction[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-  TRY(attribute_int64(w->to.name, group, "Version", 2, version, e));
-  TRY(attribute_string(w->to.name, group, "Type", strlen("ImageData"), "ImageData", e));
-  TRY(attribute_int64(w->to.name, group, "WholeExtent", 6, extent, e));
-  TRY(attribute_double(w->to.name, group, "Origin", 3, m->origin, e));
-  TRY(attribute_double(w->to.name, group, "Spacing", 3, m->spacing, e));
-  return attribute_double(w->to.name, group, "Direction", 9, direction, e);
+  attribute_int64(f, group, "Version", 2, version);
+  attribute_string(f, group, "Type", strlen("ImageData"), "ImageData");
+  attribute_int64(f, group, "WholeExtent", 6, extent);
+  attribute_double(f, group, "Origin", 3, m->origin);
+  attribute_double(f, group, "Spacing", 3, m->spacing);
+  attribute_double(f, group, "Direction", 9, direction);
 }
 
-/* /VTKHDF/PointData/u and its other name /u. Compressed, the ranks filter its planes themselves. */
-static int write_dataset(field_writer *w, hid_t group, int compress, error *e) {
+/* The groups, /VTKHDF/PointData/u and its other name /u. Compressed, the ranks filter its planes themselves. */
+static void write_dataset(field_writer *w) {
+  new_hdf5 *f = &w->to;
   const slab *s = w->io->slab;
   const hsize_t shape[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
-  if (compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
-  w->dataset = dataset_create(group, "u", H5T_IEEE_F32LE, 3, shape, compress);
-  if (w->dataset < 0 || H5Lcreate_hard(group, "u", w->to.file, "u", H5P_DEFAULT, H5P_DEFAULT) < 0)
-    new_hdf5_failed(&w->to, e);
-  return e->id;
-}
-
-/* The scalar /time, which is a coordinate of /u as well. */
-static int write_time(const field_writer *w, const double *time, error *e) {
-  hid_t dataset = dataset_create(w->to.file, "time", H5T_IEEE_F64LE, 0, NULL, 0);
-  if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, time) < 0)
-    new_hdf5_failed(&w->to, e);
-  else
-    dataset_describe(w->to.name, dataset, (dataset_words){"s", "time"}, e);
-  if (dataset >= 0) H5Dclose(dataset);
-  TRY(e->id);
-  return attribute_text(w->to.name, w->dataset, "coordinates", "time", e);
-}
-
-static int write_axes(const field_writer *w, const field_meta *m, error *e) {
-  static const char *const names[] = {"z", "y", "x"};
-  static const char *const long_names[] = {"position along z", "position along y", "position along x"};
-  const int points[] = {w->io->slab->nz_global, w->io->slab->ny, w->io->slab->nx};
-  for (int i = 0; i < 3; i++) {
-    const axis a = {.name = names[i],
-                    .words = {"m", long_names[i]},
-                    .points = (hsize_t)points[i],
-                    .first = m->origin[2 - i],
-                    .spacing = m->spacing[2 - i]};
-    TRY(axis_create(w->to.name, w->to.file, &a, e));
-  }
-  TRY(axes_attach(w->to.name, w->to.file, w->dataset, 3, names, e));
-  TRY(field_describe(w->to.name, w->dataset, &m->run, e));
-  return write_time(w, &m->run.time, e);
-}
-
-static int write_groups(field_writer *w, const field_meta *m, error *e) {
-  hid_t image = H5Gcreate2(w->to.file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  if (f->failure.id) return;
+  hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (points < 0)
-    new_hdf5_failed(&w->to, e);
-  else if (!write_image(w, image, m, e))
-    write_dataset(w, points, m->compress, e);
+  if (new_hdf5_check(f, points >= 0)) write_image(f, image, s, w->meta);
+  w->dataset = dataset_create(f, "VTKHDF/PointData/u", H5T_IEEE_F32LE, 3, shape, w->meta->compress);
+  if (!f->failure.id)
+    new_hdf5_check(f, H5Lcreate_hard(points, "u", f->file, "u", H5P_DEFAULT, H5P_DEFAULT) >= 0);
   if (points >= 0) H5Gclose(points);
   if (image >= 0) H5Gclose(image);
-  return e->id;
 }
 
-/* All that describes the field but its statistics. */
-static int write_header(field_writer *w, error *e) {
+/* Its axes, and the scalar /time, which is a coordinate of /u as well. */
+static void write_axes(field_writer *w) {
+  static const char *const names[] = {"z", "y", "x"};
+  static const char *const long_names[] = {"position along z", "position along y", "position along x"};
   const field_meta *m = w->meta;
-  TRY(new_hdf5_create(&w->to, w->file.plan.temporary, 0, e));
-  TRY(attribute_run(w->to.name, w->to.file, &m->run, e));
-  TRY(write_groups(w, m, e));
-  TRY(write_axes(w, m, e));
-  return H5Fflush(w->to.file, H5F_SCOPE_GLOBAL) < 0 || w->to.failure.id ? new_hdf5_failed(&w->to, e) : 0;
+  new_hdf5 *f = &w->to;
+  const int points[] = {w->io->slab->nz_global, w->io->slab->ny, w->io->slab->nx};
+  for (int i = 0; i < 3; i++)
+    axis_create(f, &(axis){.name = names[i],
+                           .words = {"m", long_names[i]},
+                           .points = (hsize_t)points[i],
+                           .first = m->origin[2 - i],
+                           .spacing = m->spacing[2 - i]});
+  axes_attach(f, w->dataset, 3, names);
+  field_describe(f, w->dataset, &m->run);
+  hid_t time = dataset_create(f, "time", H5T_IEEE_F64LE, 0, NULL, 0);
+  dataset_put(f, time, H5T_NATIVE_DOUBLE, &m->run.time);
+  dataset_describe(f, time, (dataset_words){"s", "time"});
+  dataset_close(f, time);
+  attribute_text(f, w->dataset, "coordinates", "time");
 }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
@@ -154,9 +127,14 @@ static int write_create(field_writer *w, error *e) {
   const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
   if (!w->meta->compress) TRY(space_check(w->file.name, points * sizeof(float), e));
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
-  TRY(write_header(w, e));
-  if (!w->meta->compress) w->file.plan.at[0] = (uint64_t)H5Dget_offset(w->dataset);
-  return 0;
+  if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
+  new_hdf5_create(&w->to, w->file.plan.temporary, 0);
+  attribute_run(&w->to, &w->meta->run);
+  write_dataset(w);
+  write_axes(w);
+  if (!w->to.failure.id) new_hdf5_check(&w->to, H5Fflush(w->to.file, H5F_SCOPE_GLOBAL) >= 0);
+  if (!w->meta->compress && !w->to.failure.id) w->file.plan.at[0] = (uint64_t)H5Dget_offset(w->dataset);
+  return new_hdf5_failed(&w->to, e);
 }
 
 /* A row_mover. */
@@ -167,11 +145,11 @@ static int write_put_planes(void *context, int64_t row, int64_t rows, void *valu
 
 /* For row_file, on rank 0: a compressed plane, whose chunk is `at`. */
 static int write_put_chunk(void *context, uint64_t at, void *from, size_t bytes, error *e) {
-  const field_writer *w = context;
+  field_writer *w = context;
   const hsize_t chunk[3] = {at, 0, 0};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
-  const bool put = H5Dwrite_chunk(w->dataset, H5P_DEFAULT, 0, chunk, bytes, from) >= 0;
-  return put && !w->to.failure.id ? 0 : new_hdf5_failed(&w->to, e);
+  new_hdf5_check(&w->to, H5Dwrite_chunk(w->dataset, H5P_DEFAULT, 0, chunk, bytes, from) >= 0);
+  return new_hdf5_failed(&w->to, e);
 }
 
 /* Collective, agreed. */
@@ -227,14 +205,14 @@ static int write_measure(field_writer *w, error *e) {
   if (told && !histogram) FAIL(e, OUT_OF_MEMORY, bytes, "the histogram of a field");
   if (m->measured && !server) m->measured(w->context, e);
   if (!error_agree(e, w->io->way->comm) && m->measured) write_tell_statistics(w, &there, histogram, e);
-  if (w->io->way->rank == 0 && !e->id) write_statistics(w, told ? &there : m->statistics, e);
+  if (w->io->way->rank == 0 && !e->id) write_statistics(&w->to, told ? &there : m->statistics);
   free(histogram);
   return error_agree(e, w->io->way->comm);
 }
 
 /* On rank 0: the file gets its name, or goes. */
 static int write_settle(field_writer *w, error *e) {
-  if (w->dataset >= 0 && H5Dclose(w->dataset) < 0) new_hdf5_failed(&w->to, e);
+  dataset_close(&w->to, w->dataset);
   new_hdf5_close(&w->to, e);
   return atomic_file_commit(w->file.plan.temporary, w->file.name, NULL, e);
 }

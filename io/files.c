@@ -295,8 +295,9 @@ int files_signal(void *context) {
 /* Does every rank see the folder of files PATH.*? Where none can be created, another check says so. */
 static int files_see_folder(const files *f, const char *path, bool *seen, error *e) {
   char probe[PATH_PROBE] = "";
+  error ignored = {0};
   int mine;
-  if (f->way->rank == 0) path_probe_create(path, probe);
+  if (f->way->rank == 0 && path_probe((named_path){"", path}, probe, &ignored)) probe[0] = 0;
   MPI_TRY(e, MPI_Bcast(probe, sizeof probe, MPI_CHAR, 0, f->comm));
   mine = !probe[0] || access(probe, F_OK) == 0;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, f->comm));

@@ -47,19 +47,6 @@ int input_find_file(const input *in, const char *prefixes, const char *file, cha
   return input_check_file(found, found, e);
 }
 
-/* A file access list for the POSIX driver without file locks, which many cluster file systems lack (an input
- * is only read, an output is written under a name nobody else uses). Negative on failure. */
-static hid_t input_access(void) {
-  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE == 0)
-  if (access >= 0 && H5Pset_file_locking(access, false, true) < 0) {
-    H5Pclose(access);
-    return H5I_INVALID_HID;
-  }
-#endif
-  return access;
-}
-
 enum { INPUT_NAME = 2 * FILE_NAME };
 
 /* FILE:/path, for messages. */
@@ -71,10 +58,8 @@ static const char *input_name(const input *in, char name[INPUT_NAME]) {
 static int input_open_file(input *in, error *e) {
   char name[INPUT_NAME];
   TRY(input_check_file(in->file, input_name(in, name), e));
-  hid_t access = input_access();
-  in->opened = access < 0 ? H5I_INVALID_HID : H5Fopen(in->file, H5F_ACC_RDONLY, access);
+  in->opened = H5Fopen(in->file, H5F_ACC_RDONLY, H5P_DEFAULT);
   const char *why = in->opened < 0 ? HDF5_WHY : "";
-  if (access >= 0) H5Pclose(access);
   if (in->opened >= 0) return 0;
   if (strstr(why, "signature not found")) return FAIL(e, FIELD_NOT_HDF5, name);
   if (strstr(why, "truncated file")) return FAIL(e, FIELD_TRUNCATED, name, why);

@@ -8,7 +8,7 @@
 
 /* --- attributes --------------------------------------------------------------------------------------------------- */
 
-/* An open attribute of a dataset. */
+/* An attribute of a dataset, open or not. */
 typedef struct packing_attribute {
   const char *dataset, *name; /* for messages */
   hid_t id, type;             /* negative where there is none */
@@ -24,7 +24,7 @@ static void packing_close(packing_attribute *a) {
   if (a->id >= 0) H5Aclose(a->id);
 }
 
-/* Where there is no such attribute, count is 0. */
+/* Where there is no such attribute, count is 0. packing_close in any case. */
 static int packing_open(const input *in, packing_attribute *a, error *e) {
   a->id = a->type = H5I_INVALID_HID;
   a->count = 0;
@@ -42,22 +42,19 @@ static int packing_open(const input *in, packing_attribute *a, error *e) {
 /* 1 to `most` numbers, or none at all: a->count. */
 static int packing_read(packing_attribute *a, const input *in, int most, double values[], error *e) {
   char found[64];
-  TRY(packing_open(in, a, e));
-  if (a->id < 0) return 0;
-  snprintf(found, sizeof found, "%lld values", (long long)a->count);
   const char *expected = most == 1 ? "one number" : "a number, or a few";
-  if (a->count < 1 || a->count > most) return packing_refuse(a, expected, found, e);
-  if (!input_sound_number(a->type)) return packing_refuse(a, expected, "another type", e);
-  if (H5Aread(a->id, H5T_NATIVE_DOUBLE, values) < 0) return input_damaged(in, HDF5_WHY, e);
-  return 0;
+  packing_open(in, a, e);
+  snprintf(found, sizeof found, "%lld values", (long long)a->count);
+  if (!e->id && a->id >= 0 && (a->count < 1 || a->count > most)) packing_refuse(a, expected, found, e);
+  if (!e->id && a->id >= 0 && !input_sound_number(a->type)) packing_refuse(a, expected, "another type", e);
+  if (!e->id && a->id >= 0 && H5Aread(a->id, H5T_NATIVE_DOUBLE, values) < 0) input_damaged(in, HDF5_WHY, e);
+  packing_close(a);
+  return e->id;
 }
 
-/* One text, "" where there is none. */
-static int packing_read_text(packing_attribute *a, const input *in, char text[PACKING_TEXT], error *e) {
+static int packing_read_string(const packing_attribute *a, const input *in, char text[PACKING_TEXT],
+                               error *e) {
   char *variable = NULL;
-  text[0] = 0;
-  TRY(packing_open(in, a, e));
-  if (a->count == 0) return 0; /* netCDF's way to write "", too */
   const bool varies = H5Tis_variable_str(a->type) > 0;
   if (a->count != 1 || H5Tget_class(a->type) != H5T_STRING ||
       (!varies && H5Tget_size(a->type) >= PACKING_TEXT))
@@ -67,6 +64,14 @@ static int packing_read_text(packing_attribute *a, const input *in, char text[PA
   if (variable) snprintf(text, PACKING_TEXT, "%s", variable);
   if (variable) H5free_memory(variable);
   return 0;
+}
+
+/* One text, "" where there is none or, netCDF's way to write "", no value. */
+static int packing_read_text(packing_attribute *a, const input *in, char text[PACKING_TEXT], error *e) {
+  text[0] = 0;
+  if (!packing_open(in, a, e) && a->count) packing_read_string(a, in, text, e);
+  packing_close(a);
+  return e->id;
 }
 
 /* --- units -------------------------------------------------------------------------------------------------------- */
@@ -173,9 +178,7 @@ static int packing_read_units(packing_attribute *a, const input *in, char found[
   found[0] = 0;
   for (size_t i = 0; !found[0] && i < sizeof names / sizeof *names; i++) {
     a->name = names[i];
-    packing_read_text(a, in, found, e);
-    packing_close(a);
-    TRY(e->id);
+    TRY(packing_read_text(a, in, found, e));
   }
   return 0;
 }
@@ -212,9 +215,7 @@ static int packing_find_factor(const input *in, const char *name, const char *at
   char found[32];
   double value = *factor;
   const double none = *factor;
-  packing_read(&a, in, 1, &value, e);
-  packing_close(&a);
-  TRY(e->id);
+  TRY(packing_read(&a, in, 1, &value, e));
   snprintf(found, sizeof found, "%g", value);
   if (!isfinite(value) || (none != 0 && value == 0))
     return packing_refuse(&a, none != 0 ? "a finite number that is not 0" : "a finite number", found, e);
@@ -229,9 +230,7 @@ static int packing_find_factor(const input *in, const char *name, const char *at
 static int packing_refuse_unsigned(const input *in, const char *name, error *e) {
   char text[PACKING_TEXT];
   packing_attribute a = {.dataset = name, .name = "_Unsigned"};
-  packing_read_text(&a, in, text, e);
-  packing_close(&a);
-  TRY(e->id);
+  TRY(packing_read_text(&a, in, text, e));
   return strcasecmp(text, "true") == 0 ? packing_refuse(&a, "numbers of an unsigned type instead", text, e)
                                        : 0;
 }
@@ -279,10 +278,8 @@ static int packing_find_fills(const input *in, const char *name, packing *n, err
   double values[PACKING_FILLS / 4];
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     packing_attribute a = {.dataset = name, .name = names[i]};
-    if (!packing_read(&a, in, PACKING_FILLS / 4, values, e))
-      packing_add_fills(in, n, (int)a.count, values, e);
-    packing_close(&a);
-    TRY(e->id);
+    TRY(packing_read(&a, in, PACKING_FILLS / 4, values, e));
+    TRY(packing_add_fills(in, n, (int)a.count, values, e));
   }
   return packing_find_default(in, n, e);
 }

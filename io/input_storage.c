@@ -8,24 +8,6 @@ enum { SIZE_MOST = 16 /* bytes of a number: a long double */, SOURCES_MOST = 100
 
 /* --- the type --------------------------------------------------------------------------------------------------- */
 
-static const char *storage_class_name(H5T_class_t class) {
-  static const struct {
-    H5T_class_t class;
-    const char *name;
-  } others[] = {{H5T_STRING, "strings"},
-                {H5T_COMPOUND, "compound values"},
-                {H5T_ENUM, "enumerated values"},
-                {H5T_BITFIELD, "bit fields"},
-                {H5T_OPAQUE, "opaque values"},
-                {H5T_REFERENCE, "references"},
-                {H5T_VLEN, "variable-length values"},
-                {H5T_ARRAY, "arrays"},
-                {H5T_TIME, "times"}};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (others[i].class == class) return others[i].name;
-  return "an unknown type";
-}
-
 /* HDF5 converts what it is told, wherever in memory that lies. */
 bool input_sound_number(hid_t type) {
   const H5T_class_t class = H5Tget_class(type);
@@ -44,21 +26,37 @@ bool input_sound_number(hid_t type) {
 }
 
 static int storage_check_type(const input *in, error *e) {
+  static const char *const names[H5T_NCLASSES] = {[H5T_STRING] = "strings",
+                                                  [H5T_COMPOUND] = "compound values",
+                                                  [H5T_ENUM] = "enumerated values",
+                                                  [H5T_BITFIELD] = "bit fields",
+                                                  [H5T_OPAQUE] = "opaque values",
+                                                  [H5T_REFERENCE] = "references",
+                                                  [H5T_VLEN] = "variable-length values",
+                                                  [H5T_ARRAY] = "arrays",
+                                                  [H5T_TIME] = "times",
+                                                  [H5T_INTEGER] = "numbers of an unknown format",
+                                                  [H5T_FLOAT] = "numbers of an unknown format"};
   char name[2 * FILE_NAME];
   hid_t type = H5Dget_type(in->dataset);
   if (type < 0) return input_damaged(in, HDF5_WHY, e);
-  H5T_class_t class = H5Tget_class(type);
-  const char *found = NULL;
-  if (class != H5T_INTEGER && class != H5T_FLOAT)
-    found = storage_class_name(class);
-  else if (!input_sound_number(type))
-    found = "numbers of an unknown format";
+  const H5T_class_t class = H5Tget_class(type);
+  const char *found = class >= 0 && class < H5T_NCLASSES ? names[class] : NULL;
+  const bool sound = input_sound_number(type);
   H5Tclose(type);
   snprintf(name, sizeof name, "%s:%s", in->file, in->path);
-  return found ? FAIL(e, FIELD_TYPE, name, found) : 0;
+  return sound ? 0 : FAIL(e, FIELD_TYPE, name, found ? found : "an unknown type");
 }
 
 /* --- values in other files -------------------------------------------------------------------------------------- */
+
+/* Bytes of a number; 0 after a failure. */
+static size_t storage_size(hid_t dataset) {
+  hid_t type = H5Dget_type(dataset);
+  const size_t size = type < 0 ? 0 : H5Tget_size(type);
+  if (type >= 0) H5Tclose(type);
+  return size;
+}
 
 static int64_t storage_points(hid_t dataset) {
   hid_t space = H5Dget_space(dataset);
@@ -84,10 +82,8 @@ static int storage_check_raw(const input *in, const char *file, uint64_t offset,
 
 static int storage_check_external(const input *in, hid_t list, int count, error *e) {
   char file[FILE_NAME + 1] = "";
-  hid_t type = H5Dget_type(in->dataset);
   const int64_t points = storage_points(in->dataset);
-  const size_t size = type < 0 ? 0 : H5Tget_size(type);
-  if (type >= 0) H5Tclose(type);
+  const size_t size = storage_size(in->dataset);
   uint64_t left;
   if (points < 0 || !size || __builtin_mul_overflow((uint64_t)points, size, &left))
     return input_damaged(in, "its size is damaged", e);
@@ -170,11 +166,10 @@ typedef struct storage_chunks {
 /* Chunks are no larger than the dataset may become, as HDF5 demands where it makes one but not where it reads one. */
 static bool storage_read_chunks(const input *in, hid_t list, storage_chunks *c) {
   hsize_t most[H5S_MAX_RANK];
-  hid_t space = H5Dget_space(in->dataset), type = H5Dget_type(in->dataset);
-  const size_t size = type < 0 ? 0 : H5Tget_size(type);
+  hid_t space = H5Dget_space(in->dataset);
+  const size_t size = storage_size(in->dataset);
   *c = (storage_chunks){.filters = H5Pget_nfilters(list), .points = 1, .count = 1};
   c->rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, c->shape, most);
-  if (type >= 0) H5Tclose(type);
   if (space >= 0) H5Sclose(space);
   bool sound = c->rank > 0 && c->filters >= 0 && H5Pget_chunk(list, H5S_MAX_RANK, c->chunk) == c->rank;
   for (int i = 0; sound && i < c->rank; i++) {

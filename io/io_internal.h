@@ -40,25 +40,27 @@ void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
 int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
                   char text[SHAPE_TEXT], error *e);
 
-/* Attributes of an open object of the file whose name, for messages, is `file`: `count` values, or a scalar for 0. */
-int attribute_int64(const char *file, hid_t object, const char *name, int count, const int64_t *values,
-                    error *e);
-int attribute_double(const char *file, hid_t object, const char *name, int count, const double *values,
-                     error *e);
+/* What follows puts something into a new file, or, after a failure, which *f then holds, nothing. */
+
+/* Attributes of an open object: `count` values, or a scalar for 0. */
+void attribute_int64(new_hdf5 *f, hid_t object, const char *name, int count, const int64_t *values);
+void attribute_double(new_hdf5 *f, hid_t object, const char *name, int count, const double *values);
 /* Texts of `size` bytes, ASCII, or for H5T_VARIABLE of any length, UTF-8: those lie outside the object header with its
- * 64 KiB limit, and are what h5py gives back as str. Negative on failure. */
-hid_t text_type(size_t size);
+ * 64 KiB limit, and are what h5py gives back as str. To be closed, unless negative. */
+hid_t text_type(new_hdf5 *f, size_t size);
 /* A text of this type. NULL: empty. */
-int attribute_string(const char *file, hid_t object, const char *name, size_t size, const char *text,
-                     error *e);
-int attribute_text(const char *file, hid_t object, const char *name, const char *text, error *e);
-/* The run that made this, which program, and when: step, time, dt, mpi_ranks, config, command, backend, kernel, transport,
- * equation, created_by, creation_date, git_hash. */
-int attribute_run(const char *file, hid_t object, const run_meta *m, error *e);
+void attribute_string(new_hdf5 *f, hid_t object, const char *name, size_t size, const char *text);
+void attribute_text(new_hdf5 *f, hid_t object, const char *name, const char *text);
+/* The run that made the file, which program, and when: step, time, dt, mpi_ranks, config, command, backend, kernel,
+ * transport, equation, created_by, creation_date, git_hash. */
+void attribute_run(new_hdf5 *f, const run_meta *m);
 
 /* A contiguous dataset (scalar for rank 0) whose space is taken now; nothing fills it. With `deflate`, a gzip level but 0, it
  * is shuffled and compressed instead, a row a chunk. Negative on failure. */
-hid_t dataset_create(hid_t in, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate);
+hid_t dataset_create(new_hdf5 *f, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate);
+/* All its values. */
+void dataset_put(new_hdf5 *f, hid_t dataset, hid_t type, const void *values);
+void dataset_close(new_hdf5 *f, hid_t dataset);
 
 /* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
 #define FIELD_UNITS "1"
@@ -67,9 +69,9 @@ hid_t dataset_create(hid_t in, const char *name, hid_t type, int rank, const hsi
 typedef struct dataset_words {
   const char *units, *long_name;
 } dataset_words;
-int dataset_describe(const char *file, hid_t dataset, dataset_words words, error *e);
+void dataset_describe(new_hdf5 *f, hid_t dataset, dataset_words words);
 /* The same of values of u. */
-int field_describe(const char *file, hid_t dataset, const run_meta *m, error *e);
+void field_describe(new_hdf5 *f, hid_t dataset, const run_meta *m);
 
 /* An axis that datasets of a file share: the dataset `name` of its coordinates, an HDF5 dimension scale. */
 typedef struct axis {
@@ -81,9 +83,9 @@ typedef struct axis {
   bool whole;                /* stored as int64, not as float64 */
   const char *const *labels; /* or texts instead; NULL: none */
 } axis;
-int axis_create(const char *file, hid_t in, const axis *a, error *e);
-/* Says which axes of group `in` the `count` axes of the dataset are. */
-int axes_attach(const char *file, hid_t in, hid_t dataset, int count, const char *const *names, error *e);
+void axis_create(new_hdf5 *f, const axis *a);
+/* Says which axes the `count` axes of the dataset are. */
+void axes_attach(new_hdf5 *f, hid_t dataset, int count, const char *const *names);
 
 /* Endings of the lists of saved fields, and of the file of receivers. */
 #define SERIES_XDMF      ".xdmf"

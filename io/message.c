@@ -54,11 +54,9 @@ void message_text(message *m, const char **text) {
 
 int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
   enum { MOST = 1 << 30 /* at once: MPI counts in an int */ };
-  MPI_Request request;
   for (size_t at = 0; at < count; at += MOST) {
     const int piece = (int)(count - at < MOST ? count - at : MOST);
-    MPI_TRY(e, MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request));
-    MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE)); /* the ranks may wait long for rank 0 */
+    MPI_AWAIT(e, MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request)); /* perhaps long */
   }
   return 0;
 }

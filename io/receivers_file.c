@@ -2,6 +2,7 @@
  * its name. */
 #include "receivers_file.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,13 +15,12 @@ enum { RECEIVERS_BYTES = 32 << 20 /* of a block */ };
 /* Rank 0's. */
 typedef struct receivers_file {
   char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING]; /* temporary: "" before it may be there */
-  new_hdf5 to;
-  hid_t traces;
-  hsize_t receivers;
+  int fd;                                                        /* of the traces, */
+  uint64_t at;                                                   /* which begin here */
 } receivers_file;
 
 /* The axes of all datasets. */
-static int receivers_put_axes(const receivers_file *f, const receivers_meta *m, error *e) {
+static void receivers_put_axes(new_hdf5 *f, const receivers_meta *m) {
   static const char *const xyz[] = {"x", "y", "z"};
   const axis axes[] = {{.name = "time",
                         .words = {"s", "time"},
@@ -29,7 +29,7 @@ static int receivers_put_axes(const receivers_file *f, const receivers_meta *m, 
                         .every = m->every},
                        {.name = "receiver",
                         .words = {NULL, "number of the receiver"},
-                        .points = f->receivers,
+                        .points = (hsize_t)m->receivers,
                         .spacing = 1,
                         .whole = true},
                        {.name = "source",
@@ -38,8 +38,7 @@ static int receivers_put_axes(const receivers_file *f, const receivers_meta *m, 
                         .spacing = 1,
                         .whole = true},
                        {.name = "xyz", .words = {NULL, "component"}, .points = 3, .labels = xyz}};
-  for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) TRY(axis_create(f->path, f->to.file, &axes[i], e));
-  return 0;
+  for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) axis_create(f, &axes[i]);
 }
 
 typedef struct receivers_places {
@@ -48,74 +47,50 @@ typedef struct receivers_places {
   const double (*positions)[3];
 } receivers_places;
 
-static int receivers_put_places(const receivers_file *f, receivers_places p, error *e) {
+static void receivers_put_places(new_hdf5 *f, receivers_places p) {
   const hsize_t shape[2] = {(hsize_t)p.count, 3};
-  const char *const axes[2] = {p.of, "xyz"};
-  hid_t dataset = dataset_create(f->to.file, p.name, H5T_IEEE_F64LE, 2, shape, 0);
-  if (dataset < 0 ||
-      (p.count && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, p.positions) < 0))
-    new_hdf5_failed(&f->to, e);
-  else if (!axes_attach(f->path, f->to.file, dataset, 2, axes, e))
-    dataset_describe(f->path, dataset, (dataset_words){"m", p.long_name}, e);
-  if (dataset >= 0) H5Dclose(dataset);
-  return e->id;
+  hid_t dataset = dataset_create(f, p.name, H5T_IEEE_F64LE, 2, shape, 0);
+  if (p.count) dataset_put(f, dataset, H5T_NATIVE_DOUBLE, p.positions);
+  axes_attach(f, dataset, 2, (const char *const[]){p.of, "xyz"});
+  dataset_describe(f, dataset, (dataset_words){"m", p.long_name});
+  dataset_close(f, dataset);
 }
 
-static int receivers_put_traces(receivers_file *f, const receivers_meta *m, error *e) {
-  static const char *const axes[2] = {"time", "receiver"};
-  const hsize_t shape[2] = {(hsize_t)m->samples, f->receivers};
-  f->traces = dataset_create(f->to.file, "u", H5T_IEEE_F32LE, 2, shape, 0);
-  if (f->traces < 0) return new_hdf5_failed(&f->to, e);
-  TRY(axes_attach(f->path, f->to.file, f->traces, 2, axes, e));
-  return field_describe(f->path, f->traces, &m->run, e);
+/* Everything but the values of the traces, whose space is taken. */
+static void receivers_put_all(new_hdf5 *to, receivers_file *f, const receivers_meta *m) {
+  const hsize_t shape[2] = {(hsize_t)m->samples, (hsize_t)m->receivers};
+  attribute_run(to, &m->run);
+  attribute_int64(to, to->file, "every", 0, &m->every);
+  attribute_text(to, to->file, "dispersion", m->exact_time ? "removed" : "kept");
+  receivers_put_axes(to, m);
+  receivers_put_places(
+      to, (receivers_places){"position", "receiver", "position of the receiver", m->receivers, m->positions});
+  receivers_put_places(to, (receivers_places){"source_position", "source", "position of the source",
+                                              m->sources, m->source_positions});
+  hid_t traces = dataset_create(to, "u", H5T_IEEE_F32LE, 2, shape, 0);
+  axes_attach(to, traces, 2, (const char *const[]){"time", "receiver"});
+  field_describe(to, traces, &m->run);
+  if (!to->failure.id) f->at = (uint64_t)H5Dget_offset(traces);
+  dataset_close(to, traces);
 }
 
-static int receivers_put_all(receivers_file *f, const receivers_meta *m, error *e) {
-  const receivers_places receivers = {"position", "receiver", "position of the receiver", m->receivers,
-                                      m->positions},
-                         sources = {"source_position", "source", "position of the source", m->sources,
-                                    m->source_positions};
-  TRY(attribute_run(f->path, f->to.file, &m->run, e));
-  TRY(attribute_int64(f->path, f->to.file, "every", 0, &m->every, e));
-  TRY(attribute_text(f->path, f->to.file, "dispersion", m->exact_time ? "removed" : "kept", e));
-  TRY(receivers_put_axes(f, m, e));
-  TRY(receivers_put_places(f, receivers, e));
-  TRY(receivers_put_places(f, sources, e));
-  return receivers_put_traces(f, m, e);
-}
-
-/* Everything but the traces, whose space is taken. */
 static int receivers_create(receivers_file *f, const char *path, const receivers_meta *m, error *e) {
-  f->receivers = (hsize_t)m->receivers;
-  f->to.name = f->path;
+  new_hdf5 to = {.name = f->path, .file = H5I_INVALID_HID};
   if (snprintf(f->path, sizeof f->path, "%s" RECEIVERS_ENDING, path) >= FILE_NAME)
     return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(f->temporary, sizeof f->temporary, f->path);
   if (!m->fresh) temporary_remove(f->path, NULL);
-  TRY(new_hdf5_create(&f->to, f->temporary, 0, e));
-  TRY(receivers_put_all(f, m, e));
-  return H5Fflush(f->to.file, H5F_SCOPE_GLOBAL) < 0 || f->to.failure.id ? new_hdf5_failed(&f->to, e) : 0;
-}
-
-/* Samples [first, first + count) of all receivers. */
-static int receivers_put(const receivers_file *f, int64_t first, int64_t count, const void *values,
-                         error *e) {
-  const hsize_t start[2] = {(hsize_t)first, 0}, block[2] = {(hsize_t)count, f->receivers};
-  hid_t disk = H5Dget_space(f->traces), memory = H5Screate_simple(2, block, NULL);
-  bool ok = disk >= 0 && memory >= 0 &&
-            H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, block, NULL) >= 0 &&
-            H5Dwrite(f->traces, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, values) >= 0;
-  if (!ok || f->to.failure.id) new_hdf5_failed(&f->to, e);
-  if (memory >= 0) H5Sclose(memory);
-  if (disk >= 0) H5Sclose(disk);
-  return e->id;
+  new_hdf5_create(&to, f->temporary, 0);
+  receivers_put_all(&to, f, m);
+  TRY(new_hdf5_close(&to, e));
+  f->fd = open(f->temporary, O_WRONLY | O_CLOEXEC);
+  return f->fd < 0 ? FAIL(e, FILE_WRITE, f->path, strerror(errno)) : 0;
 }
 
 /* Gives the whole file its name, or removes it. */
 static int receivers_close(receivers_file *f, const char *path, int replaces, error *e) {
   char replaced[FILE_NAME + 16];
-  if (f->traces >= 0 && H5Dclose(f->traces) < 0) new_hdf5_failed(&f->to, e);
-  new_hdf5_close(&f->to, e);
+  if (f->fd >= 0 && close(f->fd)) FAIL(e, FILE_WRITE, f->path, strerror(errno));
   TRY(atomic_file_commit(f->temporary, f->path, NULL, e));
   snprintf(replaced, sizeof replaced, "%s.old%d" RECEIVERS_ENDING, path, replaces);
   if (replaces && unlink(replaced) && errno != ENOENT) return FAIL(e, FILE_WRITE, replaced, strerror(errno));
@@ -151,7 +126,9 @@ static int receivers_gather(MPI_Comm comm, receivers_file *f, receivers_block *b
     receivers_fill(b, (size_t)m->receivers, p);
     MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * m->receivers),
                           MPI_UINT32_T, MPI_BOR, 0, comm));
-    stop = rank == 0 && receivers_put(f, b->first, b->count, b->bits, e);
+    const uint64_t row = (uint64_t)m->receivers * sizeof *b->bits, at = f->at + (uint64_t)b->first * row;
+    const row_file to = {.name = f->path, .fd = f->fd};
+    stop = rank == 0 && row_file_put(&to, at, b->bits, (size_t)b->count * row, e);
     MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
   }
   return e->id;
@@ -162,7 +139,7 @@ int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *
   const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
   receivers_block block = {.count = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples};
   const size_t bytes = (size_t)block.count * (size_t)meta->receivers * sizeof *block.bits;
-  receivers_file file = {.to.file = H5I_INVALID_HID, .traces = H5I_INVALID_HID};
+  receivers_file file = {.fd = -1};
   int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   if (!(block.bits = malloc(bytes + 1))) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");

@@ -11,15 +11,16 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zlib.h>
+#include "base/clock.h"
 #include "base/error_mpi.h"
 #include "base/thread.h"
-#include "lanes.h"
 
 enum {
   THREADS_MAX = 4,         /* a rank's: more move no more, */
   COMPRESSORS_MAX = 16,    /* but compress more */
   BLOCK_BYTES = 1 << 20,   /* stays in a core's cache */
   LARGE_BYTES = 256 << 20, /* that the blocks of all threads may take */
+  ROWS_TAG = 7301,
 };
 
 /* --- the way ---------------------------------------------------------------------------------------------------- */
@@ -72,8 +73,8 @@ typedef struct rows_moving {
   const row_file *f;
   row_part *parts;
   int count;
-  bool through_lane;
-  lane lane;
+  bool asks;            /* rank 0, which alone uses the file, to move its blocks */
+  char *held;           /* rank 0: a block of another rank; owned */
   size_t bytes, room;   /* of the largest block; of what it is in the file, at most */
   int64_t blocks;       /* of all parts */
   _Atomic int64_t next; /* the block to be moved next */
@@ -86,8 +87,8 @@ typedef struct rows_moving {
 
 typedef struct rows_worker {
   rows_moving *m;
-  char *own, *plain, *shuffled; /* owned; the last two for deflate: rows on their way to being packed */
-  char *room;                   /* what is put into the file, or got from it: own, or the lane's */
+  char *room;             /* what is put into the file, or got from it; owned, as are */
+  char *plain, *shuffled; /* for deflate: rows on their way to being packed */
   pthread_t thread;
   bool started;
 } rows_worker;
@@ -149,20 +150,16 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
 }
 
 int rows_all(const io_way *w, bool mine, bool *all, error *e) {
-  MPI_Request request;
-  MPI_TRY(e, MPI_Iallreduce(&mine, all, 1, MPI_C_BOOL, MPI_LAND, w->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  MPI_AWAIT(e, MPI_Iallreduce(&mine, all, 1, MPI_C_BOOL, MPI_LAND, w->comm, &request));
   return 0;
 }
 
 int rows_open_new(const io_way *w, new_file *f, error *e) {
-  MPI_Request request;
   error refused = {0};
   if (w->rank == 0) f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
   if (w->rank == 0 && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
   if (f->fd >= 0) shared_file_lend(f->fd, &f->plan.lent, &refused);
-  MPI_TRY(e, MPI_Ibcast(&f->plan, sizeof f->plan, MPI_BYTE, 0, w->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  MPI_AWAIT(e, MPI_Ibcast(&f->plan, sizeof f->plan, MPI_BYTE, 0, w->comm, &request));
   if (w->rank && w->together) f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
   if (w->rank && w->together && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
   if (w->rank && !w->together && w->near) f->fd = shared_file_borrow(&f->plan.lent, &refused);
@@ -177,9 +174,8 @@ int rows_close_new(new_file *f, bool sync, error *e) {
   return e->id;
 }
 
-/* A lane_keeper, and the one of this rank's own blocks where it uses the file: `context` is a moving. */
-static int rows_keep(void *context, uint64_t at, void *bytes, size_t count, error *e) {
-  rows_moving *m = context;
+/* Puts bytes at a place of the file, or gets them from there. */
+static int rows_use_file(rows_moving *m, uint64_t at, void *bytes, size_t count, error *e) {
   const row_file *f = m->f;
   if (!f->write && !f->move) return row_file_get(f, at, bytes, count, e);
   while (sem_wait(&m->turns) && errno == EINTR) continue;
@@ -188,16 +184,85 @@ static int rows_keep(void *context, uint64_t at, void *bytes, size_t count, erro
   return e->id;
 }
 
-/* --- moving ----------------------------------------------------------------------------------------------------- */
+/* --- through rank 0 --------------------------------------------------------------------------------------------- */
 
-/* The room may still hold what was put last. -1 here and below: rank 0 has failed, and says so when the ranks agree. */
-static int rows_await_room(const rows_worker *w, error *e) {
-  return w->m->through_lane ? lane_wait(&w->m->lane, e) : 0;
+/* Sends, or receives, a message of any length. */
+static int rows_pass(const rows_moving *m, int rank, bool send, void *bytes, size_t count, error *e) {
+  enum { MOST = 1 << 30 /* at once: MPI counts in an int */ };
+  const MPI_Comm comm = m->way->comm;
+  for (size_t at = 0; at < count; at += MOST) {
+    char *piece = (char *)bytes + at;
+    const int size = (int)(count - at < MOST ? count - at : MOST);
+    if (send)
+      MPI_AWAIT(e, MPI_Isend(piece, size, MPI_BYTE, rank, ROWS_TAG, comm, &request));
+    else
+      MPI_AWAIT(e, MPI_Irecv(piece, size, MPI_BYTE, rank, ROWS_TAG, comm, &request));
+  }
+  return 0;
 }
 
+/* "Put these bytes, which follow, at this place of the file" or "get those", and the answer, which the bytes got follow. */
+typedef struct rows_request {
+  uint64_t at, bytes; /* 0 bytes: the last request, which has no answer; the answer after a failure */
+} rows_request;
+
+/* Another rank asks rank 0 to move what lies in `room`, or is to. -1: rank 0 has failed, and says so when the ranks agree. */
+static int rows_ask(rows_moving *m, uint64_t at, void *room, size_t bytes, error *e) {
+  rows_request r = {at, bytes};
+  TRY(rows_pass(m, 0, true, &r, sizeof r, e));
+  if (!bytes) return 0;
+  if (m->f->write) TRY(rows_pass(m, 0, true, room, bytes, e));
+  TRY(rows_pass(m, 0, false, &r, sizeof r, e));
+  if (!r.bytes) return -1;
+  return m->f->write ? 0 : rows_pass(m, 0, false, room, bytes, e);
+}
+
+/* The next rank that asks for something. */
+static int rows_next_rank(const rows_moving *m, int *rank, error *e) {
+  const double LONGEST = 500e-6; /* s */
+  pace p = {.begin = clock_seconds()};
+  MPI_Status status;
+  for (int there = 0; !there;) {
+    MPI_TRY(e, MPI_Iprobe(MPI_ANY_SOURCE, ROWS_TAG, m->way->comm, &there, &status));
+    if (!there) pace_wait(&p, LONGEST);
+  }
+  *rank = status.MPI_SOURCE;
+  return 0;
+}
+
+/* Rank 0 answers until no other rank asks any more. After a failure nothing is done. */
+static int rows_serve(rows_moving *m, error *e) {
+  error failure = {0};
+  for (int others = m->way->ranks - 1, rank; others > 0;) {
+    rows_request r;
+    TRY(rows_next_rank(m, &rank, e));
+    TRY(rows_pass(m, rank, false, &r, sizeof r, e));
+    others -= !r.bytes;
+    if (!r.bytes) continue;
+    if (m->f->write) TRY(rows_pass(m, rank, false, m->held, r.bytes, e));
+    if (!failure.id) rows_use_file(m, r.at, m->held, r.bytes, &failure);
+    if (failure.id) r.bytes = 0;
+    TRY(rows_pass(m, rank, true, &r, sizeof r, e));
+    if (!m->f->write) TRY(rows_pass(m, rank, true, m->held, r.bytes, e));
+  }
+  if (!e->id) *e = failure;
+  return e->id;
+}
+
+/* Rank 0 gets memory for a block of any rank. Collective, agreed. */
+static int rows_open_serving(rows_moving *m, error *e) {
+  uint64_t most = m->room;
+  bool all;
+  MPI_AWAIT(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, m->way->comm, &request));
+  if (m->way->rank == 0) m->held = malloc(most + 1);
+  TRY(rows_all(m->way, m->way->rank > 0 || m->held, &all, e));
+  return all ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)most, "a block of file data");
+}
+
+/* --- moving ----------------------------------------------------------------------------------------------------- */
+
 static int rows_move_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
-  rows_moving *m = w->m;
-  return m->through_lane ? lane_move(&m->lane, at, bytes, e) : rows_keep(m, at, w->room, bytes, e);
+  return (w->m->asks ? rows_ask : rows_use_file)(w->m, at, w->room, bytes, e);
 }
 
 /* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
@@ -206,7 +271,6 @@ static int rows_write_packed(const rows_worker *w, uint64_t at, const char *row,
   uLongf size = w->m->room;
   for (size_t k = 0; k < sizeof(float); k++)
     for (size_t i = 0; i < count; i++) w->shuffled[k * count + i] = row[i * sizeof(float) + k];
-  TRY(rows_await_room(w, e));
   if (compress2((Bytef *)w->room, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
     return FAIL(e, FILE_WRITE, w->m->f->name, "zlib could not compress it");
   return rows_move_room(w, at, size, e);
@@ -224,7 +288,6 @@ static int rows_make_block(const row_part *p, int64_t row, int64_t rows, char *t
 static int rows_write_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
   if (!w->m->f->deflate) {
-    TRY(rows_await_room(w, e));
     TRY(rows_make_block(p, row, rows, w->room, e));
     return rows_move_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e);
   }
@@ -260,7 +323,7 @@ static void rows_failed(rows_moving *m, int64_t block, const error *e) {
 
 static int rows_take_memory(rows_worker *w, error *e) {
   const rows_moving *m = w->m;
-  w->room = m->through_lane ? m->lane.room : (w->own = malloc(m->room));
+  w->room = malloc(m->room);
   bool whole = w->room;
   if (m->f->deflate) {
     w->plain = malloc(m->bytes);
@@ -283,8 +346,8 @@ static void *rows_main(void *argument) {
     }
   }
   error ended = {0};
-  if (m->through_lane && lane_end(&m->lane, &ended)) rows_failed(m, m->blocks, &ended);
-  free(w->own);
+  if (m->asks && rows_ask(m, 0, NULL, 0, &ended)) rows_failed(m, m->blocks, &ended);
+  free(w->room);
   free(w->plain);
   free(w->shuffled);
   return NULL;
@@ -293,7 +356,7 @@ static void *rows_main(void *argument) {
 static int rows_workers(const rows_moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
   int count = m->f->deflate ? m->way->compressors : m->way->threads;
-  if (m->through_lane) return 1; /* it calls MPI */
+  if (m->asks) return 1; /* it calls MPI */
   if ((size_t)count > most) count = most ? (int)most : 1;
   if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;
   return count;
@@ -307,7 +370,7 @@ static void rows_run(rows_moving *m, bool serves, error *e) {
     all[i] = (rows_worker){.m = m};
     if (i < count - 1 || serves) all[i].started = !thread_start(&all[i].thread, rows_main, &all[i]);
   }
-  if (serves) lanes_serve(&m->lane, m->way->ranks - 1, rows_keep, m, e);
+  if (serves) rows_serve(m, e);
   for (int i = count; i-- > 0;) {
     if (all[i].started)
       pthread_join(all[i].thread, NULL);
@@ -316,33 +379,21 @@ static void rows_run(rows_moving *m, bool serves, error *e) {
   }
 }
 
-/* A lane with room for the blocks of all ranks. The caller frees it. Collective, agreed. */
-static int rows_open_lane(rows_moving *m, error *e) {
-  MPI_Request request;
-  uint64_t most = m->room;
-  bool all;
-  MPI_TRY(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, m->way->comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
-  m->lane = (lane){.comm = m->way->comm, .put = m->f->write, .room = malloc(most + 1)};
-  TRY(rows_all(m->way, m->lane.room, &all, e));
-  return all ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)most, "a block of file data");
-}
-
 int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
   rows_moving m = {.way = w, .f = f, .parts = parts, .count = count, .failed = INT64_MAX};
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
   error mine = {0};
-  m.through_lane = !alone && w->rank > 0;
+  m.asks = !alone && w->rank > 0;
   if (!e->id) rows_plan(&m);
-  if (!alone && rows_open_lane(&m, &mine)) {
-    free(m.lane.room);
+  if (!alone && rows_open_serving(&m, &mine)) {
+    free(m.held);
     if (!e->id) *e = mine;
     return e->id;
   }
   pthread_mutex_init(&m.lock, NULL);
   sem_init(&m.turns, 0, f->move ? 1 : (unsigned)w->threads);
   rows_run(&m, serves, &mine);
-  free(m.lane.room);
+  free(m.held);
   sem_destroy(&m.turns);
   pthread_mutex_destroy(&m.lock);
   if (!e->id) *e = m.failure.id ? m.failure : mine;

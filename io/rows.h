@@ -1,7 +1,7 @@
 /* Rows of arrays on their way between the ranks and a file. A row is what one index of an array's first axis means: a plane
  * of a field. Every rank moves its own rows, in blocks, on several threads: a block is put together, summed and written while
- * it is in a core's cache. Where not all ranks can open the file, not even through rank 0, blocks pass through rank 0
- * (lanes.h). */
+ * it is in a core's cache. Where not all ranks can open the file, not even through rank 0, blocks pass through rank 0 as
+ * messages. */
 #ifndef STENCIL_ROWS_H
 #define STENCIL_ROWS_H
 
@@ -43,9 +43,9 @@ typedef struct row_part {
   int64_t first, count;   /* this rank's rows */
   row_mover *move;        /* NULL, when reading: the sums are compared, no more */
   void *context;
-  uint64_t
-      *sums; /* XXH3 of each of these rows: written for the caller, or what they must be when they are read;
-                     NULL: nobody asks. Not owned */
+  uint64_t *
+      sums; /* XXH3 of each of these rows, NULL: nobody asks. Written for the caller, or, when rows are read, what they
+                     must be. Not owned */
 } row_part;
 
 /* What rows are written to or read from. */

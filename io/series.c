@@ -16,29 +16,18 @@ typedef struct series_list {
 } series_list;
 
 static void series_print_escaped(FILE *to, const char *text) {
-  for (; *text; text++) switch (*text) {
-    case '&':
-      fputs("&amp;", to);
-      break;
-    case '<':
-      fputs("&lt;", to);
-      break;
-    case '>':
-      fputs("&gt;", to);
-      break;
-    case '"':
-      fputs("&quot;", to);
-      break;
-    default:
+  static const char signs[] = "&<>\"", *const words[] = {"amp", "lt", "gt", "quot"};
+  for (const char *found; *text; text++) {
+    if ((found = strchr(signs, *text)))
+      fprintf(to, "&%s;", words[found - signs]);
+    else
       fputc(*text, to);
-    }
+  }
 }
 
-static void series_print_triple(FILE *to, const char *indent, const double xyz[3]) {
-  fprintf(to,
-          "%s<DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">%.17g %.17g "
-          "%.17g</DataItem>\n",
-          indent, xyz[2], xyz[1], xyz[0]); /* XDMF, too, counts z first */
+static void series_print_triple(FILE *to, const double xyz[3]) {
+  fprintf(to, "          <DataItem Format=\"XML\" NumberType=\"Float\" Precision=\"8\" Dimensions=\"3\">");
+  fprintf(to, "%.17g %.17g %.17g</DataItem>\n", xyz[2], xyz[1], xyz[0]); /* XDMF, too, counts z first */
 }
 
 static void series_print_grid(FILE *to, const series_list *l, const series_entry *entry) {
@@ -48,11 +37,12 @@ static void series_print_grid(FILE *to, const series_list *l, const series_entry
   fprintf(to, "        <Time Value=\"%.17g\"/>\n", entry->time);
   fprintf(to, "        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"%s\"/>\n", shape);
   fprintf(to, "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n");
-  series_print_triple(to, "          ", l->meta->origin);
-  series_print_triple(to, "          ", l->meta->spacing);
+  series_print_triple(to, l->meta->origin);
+  series_print_triple(to, l->meta->spacing);
   fprintf(to,
-          "        </Geometry>\n        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n");
-  fprintf(to, "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"%s\">",
+          "        </Geometry>\n"
+          "        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n"
+          "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"%s\">",
           shape);
   series_print_escaped(to, l->base);
   fprintf(to, ".%08" PRId64 ".hdf:/u</DataItem>\n        </Attribute>\n      </Grid>\n", entry->step);

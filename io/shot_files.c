@@ -8,7 +8,8 @@
 /* HDF5 itself sees that a file is as long as it should be. */
 static enum shot_found shot_find_file(const char *name, const char *fingerprint) {
   char *found = NULL;
-  hid_t type = text_type(H5T_VARIABLE);
+  new_hdf5 none = {.name = name};
+  hid_t type = text_type(&none, H5T_VARIABLE);
   if (access(name, F_OK)) return SHOT_NEW;
   hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
   hid_t attribute = file < 0 ? -1 : H5Aopen(file, "fingerprint", H5P_DEFAULT);

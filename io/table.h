@@ -32,9 +32,6 @@ typedef struct table {
  * one, `t` is empty. */
 int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, error *e);
 
-/* Likewise for the calling rank alone. */
-int table_load(const char *dataset, table_form form, table *t, error *e);
-
 void table_free(table *t);
 
 #endif

@@ -66,7 +66,7 @@ static int table_read_values(const input *in, const char *name, table_form form,
   return 0;
 }
 
-int table_load(const char *dataset, table_form form, table *t, error *e) {
+static int table_load(const char *dataset, table_form form, table *t, error *e) {
   const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
   input in;
   *t = (table){0};

@@ -14,6 +14,17 @@
 #include <cmocka.h>
 #include "base/error.h"
 
+/* Name of an error id as written in error.def. */
+static inline const char *error_name(int id) {
+  static const char *const names[] = {
+      "NONE",
+#define X(name, exit, format) #name,
+#include "base/error.def"
+#undef X
+  };
+  return names[id];
+}
+
 #define COUNT(array) ((int)(sizeof array / sizeof array[0]))
 
 /* Of the call that OK makes, which must succeed: else the test fails with the error's text. */

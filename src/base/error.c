@@ -35,13 +35,3 @@ int error_exit_code(int id) {
   };
   return id >= 0 && id < ERROR_COUNT ? codes[id] : EXIT_CODE_DEVICE;
 }
-
-const char *error_name(int id) {
-  static const char *const names[] = {
-      "NONE",
-#define X(name, exit, format) #name,
-#include "error.def"
-#undef X
-  };
-  return id >= 0 && id < ERROR_COUNT ? names[id] : "unknown";
-}

@@ -64,9 +64,6 @@ int error_set(error *e, error_place at, int id, const char *format, ...)
 /* Exit code that belongs to an error id; 0 for ERROR_NONE. */
 int error_exit_code(int id);
 
-/* Name of an error id as written in error.def, "NONE" for 0. */
-const char *error_name(int id);
-
 /* Tells compilers and analysers, which see one file at a time, that error_set never returns 0. */
 static inline int error_failed(const error *e, int id) {
   if (id == ERROR_NONE || e->id != id) __builtin_unreachable();

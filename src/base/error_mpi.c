@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "log.h"
 #include "clock.h"
@@ -11,10 +12,8 @@ int error_from_mpi_at(error *e, error_place at, int rc, const char *call) {
   int length;
   if (rc == MPI_SUCCESS) return 0;
   MPI_Error_string(rc, text, &length);
-  int name = 0;
-  while (call[name] && call[name] != '(') name++; /* name the call without its arguments */
   char function[64];
-  snprintf(function, sizeof function, "%.*s", name < 63 ? name : 63, call);
+  snprintf(function, sizeof function, "%.*s", (int)strcspn(call, "("), call); /* without its arguments */
   return error_set(e, at, ERROR_MPI_FAILED, ERROR_FORMAT_MPI_FAILED, function, text);
 }
 
@@ -29,7 +28,6 @@ int mpi_wait(MPI_Request *request, MPI_Status *status) {
 }
 
 int error_agree_on(error *e, MPI_Comm comm) {
-  MPI_Request request;
   int rank, ranks;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   MPI_TRY(e, MPI_Comm_size(comm, &ranks));
@@ -38,12 +36,10 @@ int error_agree_on(error *e, MPI_Comm comm) {
     return e->id;
   }
   int mine = e->id ? rank : ranks, first;
-  MPI_TRY(e, MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  MPI_AWAIT(e, MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm, &request));
   if (first == ranks) return 0;
   if (rank == first && !e->agreed) e->rank = rank, e->agreed = 1;
-  MPI_TRY(e, MPI_Ibcast(e, (int)sizeof *e, MPI_BYTE, first, comm, &request));
-  MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));
+  MPI_AWAIT(e, MPI_Ibcast(e, (int)sizeof *e, MPI_BYTE, first, comm, &request));
   return e->id;
 }
 

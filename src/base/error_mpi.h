@@ -21,6 +21,13 @@ int error_from_mpi_at(error *e, error_place at, int rc, const char *call);
 /* Waits for a request like MPI_Wait, but yields the core to other threads, where MPI would spin. For waits that may be
  * long, and for those during which another thread computes. Returns MPI's code. */
 int mpi_wait(MPI_Request *request, MPI_Status *status);
+/* MPI_TRY of a call that begins what its argument `request` stands for, and mpi_wait for that. */
+#define MPI_AWAIT(e, call)                                                                                   \
+  do {                                                                                                       \
+    MPI_Request request;                                                                                     \
+    MPI_TRY(e, call);                                                                                        \
+    MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));                                                       \
+  } while (0)
 
 int error_agree_on(error *e, MPI_Comm comm);
 

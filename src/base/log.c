@@ -57,6 +57,7 @@ void log_end_line(void) {
 
 __attribute__((format(printf, 2, 0))) static void log_print_line(run_log *l, const char *format,
                                                                  va_list args) {
+  if (!l->to) return;
   if (log_line_open) fputc('\n', l->to);
   log_line_open = 0;
   vfprintf(l->to, format, args);
@@ -65,7 +66,6 @@ __attribute__((format(printf, 2, 0))) static void log_print_line(run_log *l, con
 }
 
 void log_line(run_log *l, const char *format, ...) {
-  if (!l->to) return;
   va_list args;
   va_start(args, format);
   log_print_line(l, format, args);
@@ -73,7 +73,7 @@ void log_line(run_log *l, const char *format, ...) {
 }
 
 void log_detail(run_log *l, const char *format, ...) {
-  if (!l->to || !l->verbose) return;
+  if (!l->verbose) return;
   va_list args;
   va_start(args, format);
   log_print_line(l, format, args);

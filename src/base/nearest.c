@@ -2,12 +2,9 @@
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
+#include "numbers.h"
 
 enum { LONGEST = 64 }; /* no name in the program is longer, so a longer one matches none */
-
-static int nearest_smaller(int a, int b) {
-  return a < b ? a : b;
-}
 
 static int nearest_lower(char c) {
   return tolower((unsigned char)c);
@@ -23,10 +20,10 @@ static int nearest_edit_distance(const char *a, int a_length, const char *b, int
     now[0] = i;
     for (int j = 1; j <= b_length; j++) {
       int changed = nearest_lower(a[i - 1]) != nearest_lower(b[j - 1]);
-      now[j] = nearest_smaller(last[j - 1] + changed, nearest_smaller(last[j], now[j - 1]) + 1);
+      now[j] = smaller(last[j - 1] + changed, smaller(last[j], now[j - 1]) + 1);
       if (i > 1 && j > 1 && nearest_lower(a[i - 1]) == nearest_lower(b[j - 2]) &&
           nearest_lower(a[i - 2]) == nearest_lower(b[j - 1]))
-        now[j] = nearest_smaller(now[j], before[j - 2] + 1);
+        now[j] = smaller(now[j], before[j - 2] + 1);
     }
   }
   return row[a_length % 3][b_length];
@@ -36,13 +33,10 @@ const char *nearest_name(const char *name, const char *const names[], int count)
   const char *nearest = NULL;
   int nearest_distance = LONGEST + 1;
   int length = (int)strnlen(name, LONGEST + 1);
-  if (length > LONGEST) return NULL;
   for (int n = 0; n < count; n++) {
-    if (!names[n]) continue;
-    int known = (int)strnlen(names[n], LONGEST + 1);
-    if (known > LONGEST) continue;
-    int longer = known > length ? known : length;
-    int distance = nearest_edit_distance(name, length, names[n], known);
+    const int known = names[n] ? (int)strnlen(names[n], LONGEST + 1) : 0, longer = larger(known, length);
+    if (!names[n] || longer > LONGEST) continue;
+    const int distance = nearest_edit_distance(name, length, names[n], known);
     /* A distance of the whole length would mean that not one letter is shared. */
     if (distance > 1 + longer / 4 || distance >= longer || distance >= nearest_distance) continue;
     nearest = names[n];

@@ -1,4 +1,4 @@
-/* Suggestions for misspelt names: keys, sections, values and kernels. */
+/* Suggestions for misspelt names: keys, sections, options and kernels. */
 #ifndef STENCIL_NEAREST_H
 #define STENCIL_NEAREST_H
 

@@ -1,5 +1,6 @@
 #include "thread.h"
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,37 +9,24 @@
 #include <xmmintrin.h>
 #endif
 
-/* The register with this thread's rounding mode and treatment of subnormal numbers. */
+/* Sets the register with this thread's rounding mode and treatment of subnormal numbers, to `mode` or, with `flush`, so that
+ * these count as 0; returns what it was. */
+static unsigned long thread_set_mode(bool flush, unsigned long mode) {
+  unsigned long before = 0;
 #if defined __SSE2__
-enum { FLUSH = 0x8040 }; /* flush to zero, and denormals are zeros */
-static unsigned thread_mode(void) {
-  return _mm_getcsr();
-}
-static void thread_set_mode(unsigned mode) {
-  _mm_setcsr(mode);
-}
+  before = _mm_getcsr();
+  _mm_setcsr((unsigned)(flush ? before | 0x8040 : mode)); /* flush to zero, and denormals are zeros */
 #elif defined __aarch64__
-enum { FLUSH = 1 << 24 };
-static unsigned thread_mode(void) {
-  unsigned long mode;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
-  return (unsigned)mode;
-}
-static void thread_set_mode(unsigned mode) {
-  __asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)mode));
-}
+  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+  __asm__ volatile("msr fpcr, %0" : : "r"(flush ? before | 1ul << 24 : mode));
 #else
-enum { FLUSH = 0 };
-static unsigned thread_mode(void) {
-  return 0;
-}
-static void thread_set_mode(unsigned mode) {
-  (void)mode;
-}
+  (void)flush, (void)mode;
 #endif
+  return before;
+}
 
 void thread_flush_subnormals(void) {
-  thread_set_mode(thread_mode() | FLUSH);
+  thread_set_mode(true, 0);
 }
 
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
@@ -48,10 +36,10 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
   sigfillset(&others);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&others, faults[i]);
   pthread_sigmask(SIG_SETMASK, &others, &before);
-  const unsigned mode = thread_mode();
-  thread_flush_subnormals(); /* the new thread inherits the signal mask and this mode */
+  const unsigned long mode =
+      thread_set_mode(true, 0); /* the new thread inherits the signal mask and this mode */
   const int rc = pthread_create(thread, NULL, run, argument);
-  thread_set_mode(mode);
+  thread_set_mode(false, mode);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return rc;
 }

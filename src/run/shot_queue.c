@@ -104,12 +104,10 @@ static int queue_fingerprint(queue_digests *all, const config *c, char fingerpri
   size_t length = 0;
   config plain = *c;
   config_plain(&plain);
-  const size_t printed = config_print(&plain, NULL, 0);
-  char *config_text = malloc(printed + 1);
+  char *config_text = config_print(&plain);
   all->to = open_memstream(&text, &length);
   all->unreadable = false;
   if (config_text && all->to) {
-    config_print(&plain, config_text, printed + 1);
     fputs(config_text, all->to);
     config_each_dataset(c, queue_add_digest, all);
   }

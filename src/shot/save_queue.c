@@ -6,7 +6,6 @@
 
 int save_queue_plan(shot *s, error *e) {
   save_queue *q = &s->saves;
-  const size_t room = config_print(s->config, NULL, 0) + 1;
   free(q->config_text);
   free(q->series.entries);
   q->series = (saved_series){.told = -INFINITY};
@@ -16,10 +15,8 @@ int save_queue_plan(shot *s, error *e) {
   q->checked_step = -1;
   q->io_seconds = q->waited_seconds = 0;
   q->last = q->told = false;
-  q->config_text = malloc(room);
-  if (!q->config_text) return FAIL(e, OUT_OF_MEMORY, room, "the text of the config");
-  config_print(s->config, q->config_text, room);
-  return 0;
+  q->config_text = config_print(s->config);
+  return q->config_text ? 0 : FAIL(e, OUT_OF_MEMORY, sizeof *s->config, "the text of the config");
 }
 
 int save_queue_describe(shot *s, error *e) {
