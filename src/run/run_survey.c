@@ -293,7 +293,28 @@ static int survey_warm_up(survey_group *v, config *quiet, error *e) {
   return shot_end(&t->shot, e);
 }
 
-/* The first slot uses the engine's device. Others come as long as there is memory. */
+static void survey_close_slot(survey_slot *t) {
+  shot_close(&t->shot);
+  if (t->dev) t->dev->table->close(t->dev);
+  message_free(&t->message);
+}
+
+static void survey_close_slots(survey_group *v) {
+  for (int i = 0; v->slots && i < v->slot_count; i++) survey_close_slot(&v->slots[i]);
+  free(v->slots);
+}
+
+/* Opens a slot with a device object of its own, on a shot without sources. */
+static int survey_open_slot(survey_slot *t, const config *quiet, error *e) {
+  survey_group *v = t->v;
+  const shot_setup setup = {quiet, v->job->command, &t->silent, NULL, NULL};
+  TRY(engine_open_device(&v->engine, &t->dev, e));
+  t->shot.dev = t->dev;
+  if (!shot_plan(&t->shot, &v->engine, &setup, e) && !shot_open(&t->shot, e)) shot_load(&t->shot, e);
+  return shot_end(&t->shot, e);
+}
+
+/* The first slot uses the engine's device. Others come as long as there is memory for all that they need. */
 static int survey_open_slots(survey_group *v, error *e) {
   int threads, room = survey_at_once(v) + 1;
   config quiet;
@@ -302,33 +323,19 @@ static int survey_open_slots(survey_group *v, error *e) {
   if (v->parts.ranks > 1 || threads != MPI_THREAD_MULTIPLE) room = 1;
   if (!(v->slots = calloc((size_t)room, sizeof *v->slots)))
     return FAIL(e, OUT_OF_MEMORY, sizeof *v->slots, "the shots");
-  for (v->slot_count = 0; v->slot_count < room && !less.id; v->slot_count++) {
-    survey_slot *t = &v->slots[v->slot_count];
-    t->v = v;
-    t->from.from = (checkpoint){.fd = -1};
-    if (v->slot_count == 0) {
-      TRY(survey_warm_up(v, &quiet, e));
-      continue;
-    }
-    const shot_setup setup = {&quiet, v->job->command, &t->silent, NULL, NULL};
-    if (engine_open_device(&v->engine, &t->dev, &less)) break;
-    t->shot.dev = t->dev;
-    if (!shot_plan(&t->shot, &v->engine, &setup, &less) && !shot_open(&t->shot, &less))
-      shot_load(&t->shot, &less);
-    shot_end(&t->shot, &less);
+  for (int i = 0; i < room; i++) {
+    v->slots[i].v = v;
+    v->slots[i].from.from = (checkpoint){.fd = -1};
   }
+  v->slot_count = 1;
+  TRY(survey_warm_up(v, &quiet, e));
+  for (; v->slot_count < room; v->slot_count++)
+    if (survey_open_slot(&v->slots[v->slot_count], &quiet, &less)) {
+      survey_close_slot(&v->slots[v->slot_count]);
+      break;
+    }
   v->at_once = v->slot_count > 1 ? v->slot_count - 1 : 1;
   return 0;
-}
-
-static void survey_close_slots(survey_group *v) {
-  for (int i = 0; v->slots && i < v->slot_count; i++) {
-    survey_slot *t = &v->slots[i];
-    shot_close(&t->shot);
-    if (t->dev) t->dev->table->close(t->dev);
-    message_free(&t->message);
-  }
-  free(v->slots);
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------------------ */
