@@ -37,6 +37,19 @@ bool place_in_grid(const config *c, const double position[3], place p[3]) {
   return inside;
 }
 
+int place_read(const files *files, const config *c, const char *dataset, table *t, error *e) {
+  const table_form form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3};
+  *t = (table){0};
+  TRY(files_do(files, &(request){FILES_READ_TABLE, .path = dataset, .form = form, .own.table = t}, e));
+  for (int64_t i = 0; i < t->rows; i++) {
+    const double *position = t->values + 3 * i;
+    place p[3];
+    if (!place_in_grid(c, position, p))
+      return FAIL(e, RECEIVERS_OUTSIDE, dataset, i, position[0], position[1], position[2]);
+  }
+  return 0; /* from the same numbers on every rank */
+}
+
 void place_round(place p[3]) {
   for (int axis = 0; axis < 3; axis++)
     p[axis] = (place){.index = p[axis].fraction >= 0.5 ? p[axis].next : p[axis].index};

@@ -3,6 +3,7 @@
 #define STENCIL_PLACE_H
 
 #include "config/config.h"
+#include "io/files.h"
 #include "kernels/operation.h"
 
 typedef struct place {
@@ -17,6 +18,10 @@ typedef struct place {
  * face; the answer is false where it is further outside than a position in float32 is rounded. A position is on a point
  * where the two differ by no more than rounding in float64: 0.3 is point 3 of spacing 0.1, though 0.3 / 0.1 < 3. */
 bool place_in_grid(const config *c, const double position[3], place p[3]);
+
+/* Reads positions (m) from a dataset: rows x y z of *t. Exit 2, naming dataset and row, where one is outside the grid.
+ * Collective over files->compute, same error everywhere; table_free it, also after a failure. */
+int place_read(const files *files, const config *c, const char *dataset, table *t, error *e);
 
 /* Moves it to the nearest point: the upper one from the middle on. */
 void place_round(place p[3]);

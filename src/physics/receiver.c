@@ -1,5 +1,4 @@
 #include "receiver.h"
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +18,15 @@ static void *receivers_alloc(size_t count, size_t size, error *e) {
 
 /* --- where they are --------------------------------------------------------------------------------------------- */
 
-static int receivers_read_positions(receivers *r, const config *c, error *e) {
-  table t = {0};
-  const request positions = {FILES_READ_TABLE, .path = c->receivers_file,
-                             .form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3},
-                             .own.table = &t};
-  TRY(files_do(r->files, &positions, e));
-  r->positions = (double(*)[3])t.values;
-  if (t.rows > INT_MAX) return FAIL(e, RECEIVERS_TOO_MANY, c->receivers_file, t.rows, INT_MAX);
-  r->count = (int)t.rows;
-  for (int i = 0; i < r->count; i++) {
-    const double *p = r->positions[i];
-    place places[3];
-    if (!place_in_grid(c, p, places))
-      return FAIL(e, RECEIVERS_OUTSIDE, c->receivers_file, (int64_t)i, p[0], p[1], p[2]);
-  }
-  return 0;
-}
-
 /* Fills `positions` on every rank. */
 static int receivers_find_positions(receivers *r, const config *c, error *e) {
-  if (c->receivers == RECEIVERS_FILE) return receivers_read_positions(r, c, e);
+  if (c->receivers == RECEIVERS_FILE) {
+    table t;
+    place_read(r->files, c, c->receivers_file, &t, e);
+    r->positions = (double(*)[3])t.values;
+    r->count = (int)t.rows; /* fewer than a table may have */
+    return e->id;
+  }
   r->positions = receivers_alloc((size_t)c->receiver_count, sizeof *r->positions, e);
   if (r->positions)
     memcpy(r->positions, c->receiver_positions, (size_t)c->receiver_count * sizeof *r->positions);

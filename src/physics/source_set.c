@@ -1,6 +1,5 @@
 #include "source_set.h"
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,7 @@
 
 /* --- points ----------------------------------------------------------------------------------------------------- */
 
-static int source_set_append(source_set *s, const config *c, const table *t, double (**positions)[3],
-                             int before, error *e) {
+static int source_set_append(source_set *s, const table *t, double (**positions)[3], int before, error *e) {
   const size_t row = sizeof **positions, all = (size_t)before + (size_t)t->rows;
   double(*grown)[3] = realloc(*positions, all * row);
   if (!grown) return FAIL(e, OUT_OF_MEMORY, all * row, "the sources");
@@ -19,24 +17,15 @@ static int source_set_append(source_set *s, const config *c, const table *t, dou
   memcpy(grown + before, t->values, (size_t)t->rows * row);
   s->count = (int)t->rows; /* fewer than a table may have */
   s->positions_digest = numbers_digest(t->values, 3 * (size_t)t->rows);
-  for (int i = before; i < before + s->count; i++) {
-    const double *p = grown[i];
-    place places[3];
-    if (!place_in_grid(c, p, places))
-      return FAIL(e, RECEIVERS_OUTSIDE, c->sources_positions_file, (int64_t)(i - before), p[0], p[1], p[2]);
-  }
   return 0;
 }
 
 int source_set_place(source_set *s, const problem *on, double (**positions)[3], int before, error *e) {
   const config *c = on->config;
-  table t = {0};
-  const request points = {FILES_READ_TABLE, .path = c->sources_positions_file,
-                          .form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3},
-                          .own.table = &t};
+  table t;
   if (!c->sources_listed) return 0;
-  TRY(files_do(on->files, &points, e));
-  source_set_append(s, c, &t, positions, before, e);
+  if (!place_read(on->files, c, c->sources_positions_file, &t, e))
+    source_set_append(s, &t, positions, before, e);
   table_free(&t);
   return error_agree(e, on->files->compute);
 }
