@@ -1,7 +1,6 @@
 #include "exact_time.h"
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +23,13 @@ static int64_t exact_time_rarest(double psi) {
 }
 
 void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) {
-  const bool field = exact_time_moves(c);
+  const bool field = exact_time_moves(c), sources = config_has_sources(c);
   /* A field may have all frequencies that the steps can carry. */
-  const double psi = 2 * asin(fmin(1, of->sources ? PI * of->highest * of->dt : of->dt / of->bound));
+  const double psi = 2 * asin(fmin(1, sources ? PI * of->highest * of->dt : of->dt / of->bound));
   const int64_t rarest = exact_time_rarest(psi);
-  *t = (exact_time){.kind = of->sources ? DISPERSION_TRACE : DISPERSION_REST, .every = c->receivers_every};
+  *t = (exact_time){.kind = sources ? DISPERSION_TRACE : DISPERSION_REST,
+                    .every = c->receivers_every,
+                    .threads = of->threads};
   if (c->receivers == RECEIVERS_NONE || !equation_has(c->equation, HAS_SOURCES)) return;
   if (c->dispersion == DISPERSION_KEPT)
     snprintf(t->why, sizeof t->why, "[time] dispersion = kept");
@@ -38,7 +39,7 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
     snprintf(t->why, sizeof t->why, "[initial] previous is a file");
   else if (c->sources_listed) /* of longer runs they would be others */
     snprintf(t->why, sizeof t->why, "[sources] signals are not transformed");
-  else if (of->sources && field)
+  else if (sources && field)
     snprintf(t->why, sizeof t->why, "there are sources and an initial field");
   else if (rarest < 1)
     snprintf(t->why, sizeof t->why, "dt is too large for frequencies up to %.4g Hz", of->highest);
@@ -126,17 +127,13 @@ static void *exact_time_main(void *context) {
 int exact_time_traces(const exact_time *t, float *x, int64_t n, int64_t series, error *e) {
   const int64_t ENOUGH = 64; /* traces a thread */
   trace_work w = {.t = t, .x = x, .n = n, .series = series};
-  cpu_set_t mine;
-  pthread_t threads[THREADS_MOST];
+  pthread_t others[THREADS_MOST];
   int started = 0;
   if (!t->removed || n < 2 || series == 0) return 0;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
-  const int cores = smaller(CPU_COUNT(&mine), THREADS_MOST);
-  while (started + 1 < cores && series > ENOUGH * (started + 1) &&
-         !thread_start(&threads[started], exact_time_main, &w))
+  while (started + 1 < smaller(t->threads, THREADS_MOST) && series > ENOUGH * (started + 1) &&
+         !thread_start(&others[started], exact_time_main, &w))
     started++;
   exact_time_main(&w);
-  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < started; i++) pthread_join(others[i], NULL);
   return atomic_load(&w.failed) ? FAIL(e, OUT_OF_MEMORY, (size_t)n * 600, "a transform in time") : 0;
 }

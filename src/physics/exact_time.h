@@ -10,6 +10,7 @@ typedef struct exact_time {
   bool removed;
   enum dispersion_kind kind; /* of traces */
   int64_t every;             /* steps from sample to sample */
+  int threads;               /* that transform traces, at most */
   char why[200];             /* why it is kept; empty: it is removed, or there is nothing to say */
 } exact_time;
 
@@ -17,8 +18,8 @@ typedef struct exact_time {
 typedef struct exact_time_of {
   double dt, bound; /* s; bound: the largest stable dt */
   double highest;   /* Hz: little of any source's signal lies above */
-  bool sources;     /* are there any? */
   bool continues;   /* a run that kept it */
+  int threads;
 } exact_time_of;
 
 /* The same answer on every rank. */

@@ -49,16 +49,15 @@ static int sources_spread_one(const sources *s, const config *c, int source, err
   const slab *b = s->slab;
   place p[3];
   point_weights at;
-  const zrange z = (zrange){0, b->nz};
   place_in_grid(c, s->positions[source], p); /* it is: that has been checked */
   if (source >= c->source_count && c->sources_mode == SOURCES_IMPOSE) place_round(p);
   const int first = p[2].index - b->z0, turns = config_axis_of(c, 2).periodic;
   for (int turn = -turns; turn <= turns; turn++) {
     const int from = first + turn * b->nz_global;
-    if (from - POINTS_MOST >= z.end || from + POINTS_MOST < z.begin) continue;
+    if (from - POINTS_MOST >= b->nz || from + POINTS_MOST < 0) continue;
     place_weigh(c, p, c->sources_interpolation, true, &at);
     at.z += turn * b->nz_global - b->z0;
-    if (at.z < z.end && at.z + at.nz > z.begin) TRY(sources_keep_place(s->planned, &at, source, e));
+    if (at.z < b->nz && at.z + at.nz > 0) TRY(sources_keep_place(s->planned, &at, source, e));
   }
   return 0;
 }
@@ -93,14 +92,13 @@ static int sources_tiles_of(int first, int count, int n, int size, int tiles[POI
 
 /* All tiles of the planes that the slab has. */
 typedef struct source_tiling {
-  zrange z;
   int ny, nx; /* tiles of a plane */
   int *begin; /* of each tile, and one more: of its shares; owned */
   const slab *b;
 } source_tiling;
 
 static size_t sources_tile_count(const source_tiling *t) {
-  return (size_t)zrange_planes(t->z) * (size_t)t->ny * (size_t)t->nx;
+  return (size_t)t->b->nz * (size_t)t->ny * (size_t)t->nx;
 }
 
 /* Counts the shares of each tile in begin[its number + 1]; with `shares`, stores them from begin[its number] on instead, and
@@ -111,11 +109,10 @@ static void sources_visit_tiles(const source_tiling *t, const source_spread *w, 
     int ys[POINTS_MOST], xs[POINTS_MOST];
     const int rows = sources_tiles_of(p->y, p->ny, t->b->ny, TILE_Y, ys),
               columns = sources_tiles_of(p->x, p->nx, t->b->nx, TILE_X, xs);
-    for (int z = larger(p->z, t->z.begin); z < smaller(p->z + p->nz, t->z.end); z++)
+    for (int z = larger(p->z, 0); z < smaller(p->z + p->nz, t->b->nz); z++)
       for (int k = 0; k < rows * columns; k++) {
         const size_t tile =
-            ((size_t)(z - t->z.begin) * (size_t)t->ny + (size_t)ys[k / columns]) * (size_t)t->nx +
-            (size_t)xs[k % columns];
+            ((size_t)z * (size_t)t->ny + (size_t)ys[k / columns]) * (size_t)t->nx + (size_t)xs[k % columns];
         if (shares)
           shares[t->begin[tile]++] = (source_share){i, w->signal_of[w->source_of[i]]};
         else
@@ -131,14 +128,13 @@ static int sources_list_tiles(sources *s, source_spread *w, const source_tiling 
   for (size_t i = 0; i < all; i++) count += t->begin[i] > (i ? t->begin[i - 1] : 0);
   if (!(w->tiles = sources_alloc((size_t)count, sizeof *w->tiles, e))) return e->id;
   for (size_t i = 0; i < all; i++) {
-    const int first = i ? t->begin[i - 1] : 0, z = t->z.begin + (int)(i / plane);
+    const int first = i ? t->begin[i - 1] : 0, z = (int)(i / plane);
     if (t->begin[i] > first)
       w->tiles[s->tile_count++] =
           (source_tile){z, (int)(i % plane / (size_t)t->nx) * TILE_Y, (int)(i % (size_t)t->nx) * TILE_X,
                         first, t->begin[i] - first};
     s->plane_begin[z + 1] = s->tile_count;
   }
-  for (int z = t->z.end; z < s->slab->nz; z++) s->plane_begin[z + 1] = s->tile_count;
   return 0;
 }
 
@@ -164,10 +160,7 @@ static int sources_check_imposed(const sources *s, const config *c, error *e) {
 static int sources_make_tiles(sources *s, const config *c, error *e) {
   source_spread *w = s->planned;
   const slab *b = s->slab;
-  source_tiling t = {.z = (zrange){0, b->nz},
-                     .ny = (b->ny + TILE_Y - 1) / TILE_Y,
-                     .nx = (b->nx + TILE_X - 1) / TILE_X,
-                     .b = b};
+  source_tiling t = {.ny = (b->ny + TILE_Y - 1) / TILE_Y, .nx = (b->nx + TILE_X - 1) / TILE_X, .b = b};
   const size_t all = sources_tile_count(&t);
   s->place_count = w->count;
   if (!(s->plane_begin = sources_alloc((size_t)b->nz + 1, sizeof *s->plane_begin, e))) return e->id;
@@ -400,7 +393,7 @@ int sources_check(const sources *s, const config *c, error *e) {
 
 double sources_highest(const sources *s, const config *c) {
   double highest = 0;
-  for (int i = 0; i < c->source_count + (s->set.count > 0); i++) highest = fmax(highest, s->uses[i].highest);
+  for (int i = 0; i < c->source_count; i++) highest = fmax(highest, s->uses[i].highest);
   return highest;
 }
 
@@ -408,14 +401,13 @@ double sources_highest(const sources *s, const config *c) {
 static int sources_transform_one(sources *s, int i, error *e) {
   const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], (wavelet_steps){s->dt, s->steps});
   dispersion *d = NULL;
-  double(*x)[FOURIER_SERIES] = calloc((size_t)n, sizeof *x);
-  if (!(s->injected[i] = sources_alloc((size_t)n, sizeof **s->injected, e)) || !x) {
-    free(x);
-    return e->id ? e->id : FAIL(e, OUT_OF_MEMORY, (size_t)n * sizeof *x, "the signal of a source");
+  double(*x)[FOURIER_SERIES] = sources_alloc((size_t)n, sizeof *x, e);
+  s->injected[i] = sources_alloc((size_t)n, sizeof **s->injected, e);
+  if (!e->id && !dispersion_open(&d, DISPERSION_SOURCE, n, 1, e)) {
+    for (int64_t k = 0; k < n; k++) x[k][0] = wavelet_exact(&s->signals[i], s->dt, k);
+    dispersion_apply(d, false, x);
+    for (int64_t k = 0; k < n; k++) s->injected[i][k] = (float)x[k][0];
   }
-  for (int64_t k = 0; k < n; k++) x[k][0] = wavelet_exact(&s->signals[i], s->dt, k);
-  if (!dispersion_open(&d, DISPERSION_SOURCE, n, 1, e)) dispersion_apply(d, false, x);
-  for (int64_t k = 0; k < n; k++) s->injected[i][k] = (float)x[k][0];
   dispersion_close(&d);
   free(x);
   return e->id;
@@ -424,10 +416,8 @@ static int sources_transform_one(sources *s, int i, error *e) {
 int sources_transform(sources *s, error *e) {
   const size_t count = (size_t)s->signal_count;
   if (count == 0) return 0;
-  s->injected = calloc(count, sizeof *s->injected);
-  s->injected_end = calloc(count, sizeof *s->injected_end);
-  if (!s->injected || !s->injected_end)
-    return FAIL(e, OUT_OF_MEMORY, count * 16, "the signals of the sources");
+  if (!(s->injected = sources_alloc(count, sizeof *s->injected, e))) return e->id;
+  if (!(s->injected_end = sources_alloc(count, sizeof *s->injected_end, e))) return e->id;
   for (int i = 0; i < s->signal_count; i++) TRY(sources_transform_one(s, i, e));
   return 0;
 }

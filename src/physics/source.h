@@ -47,7 +47,7 @@ typedef struct sources {
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
-/* Hz: little of any source's signal lies above. Of planned sources. */
+/* Hz: little of any [source.N]'s signal lies above. Of planned sources. */
 double sources_highest(const sources *s, const config *c);
 /* Transforms the signals, so that dispersion can be removed from traces (exact_time.h). OUT_OF_MEMORY. Not collective. */
 int sources_transform(sources *s, error *e);

@@ -1,10 +1,10 @@
 #include "wavelet.h"
-#include <complex.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "base/fourier.h"
 
 static const table_form FORM = {.flat = true, .columns = 2, .quantity = QUANTITY_TIME, .measured = 1};
 static const double PI = 3.14159265358979323846;
@@ -269,36 +269,23 @@ float wavelet_value(const wavelet *w, double dt, int64_t step) {
 
 /* --- what a run makes of it ------------------------------------------------------------------------------------- */
 
-/* The Fourier transform of in[0], in[stride] ..., n of them, a power of two. */
-static void wavelet_transform(const double *in, size_t n, size_t stride, double complex *out) {
-  if (n == 1) {
-    *out = *in;
-    return;
-  }
-  wavelet_transform(in, n / 2, 2 * stride, out);
-  wavelet_transform(in + stride, n / 2, 2 * stride, out + n / 2);
-  for (size_t k = 0; k < n / 2; k++) {
-    const double angle = -2 * PI * (double)k / (double)n;
-    const double complex odd = CMPLX(cos(angle), sin(angle)) * out[k + n / 2];
-    out[k + n / 2] = out[k] - odd;
-    out[k] += odd;
-  }
+static double wavelet_size_at(const fourier *f, int64_t k) {
+  return hypot(f->series[k].re[0], f->series[k].im[0]);
 }
 
-/* Sets the frequencies of use from `padded` samples `apart` seconds apart. */
-static void wavelet_find_frequencies(const double *samples, size_t padded, double apart,
-                                     double complex *spectrum, wavelet_use *use) {
-  const double bin = 1 / ((double)padded * apart);
+/* Sets the frequencies of use from the first series of samples, `apart` seconds apart. */
+static void wavelet_find_frequencies(fourier *f, double apart, wavelet_use *use) {
+  const double bin = 1 / ((double)f->n * apart);
   double most = 0, energy = 0, below = 0;
-  wavelet_transform(samples, padded, 1, spectrum);
-  for (size_t k = 0; k <= padded / 2; k++) {
-    most = fmax(most, cabs(spectrum[k]));
-    energy += pow(cabs(spectrum[k]), 2);
+  fourier_transform(f, -1);
+  for (int64_t k = 0; k <= f->n / 2; k++) {
+    most = fmax(most, wavelet_size_at(f, k));
+    energy += pow(wavelet_size_at(f, k), 2);
   }
-  for (size_t k = 0; k <= padded / 2; k++) {
-    below += pow(cabs(spectrum[k]), 2);
+  for (int64_t k = 0; k <= f->n / 2; k++) {
+    below += pow(wavelet_size_at(f, k), 2);
     if (below <= energy / 2) use->dominant = (double)(k + 1) * bin;
-    if (most > 0 && cabs(spectrum[k]) >= WAVELET_LITTLE * most) use->highest = (double)k * bin;
+    if (most > 0 && wavelet_size_at(f, k) >= WAVELET_LITTLE * most) use->highest = (double)k * bin;
   }
 }
 
@@ -325,23 +312,30 @@ static wavelet_sampling wavelet_sample(const table *t, double dt, const wavelet_
 static int wavelet_study_table(const wavelet *w, double dt, wavelet_use *use, error *e) {
   const table *t = w->table;
   const wavelet_sampling at = wavelet_sample(t, dt, use);
-  size_t padded = 4096;
-  while (padded < 2 * at.count) padded *= 2;
-  double *samples = calloc(padded, sizeof *samples + sizeof(double complex)), most = 0;
-  if (!samples) return FAIL(e, OUT_OF_MEMORY, padded * 3 * sizeof *samples, "the spectrum of a wavelet");
+  double most = 0;
+  fourier f;
+  const int64_t least = at.count > 2048 ? 2 * (int64_t)at.count : 4096;
+  if (fourier_open(&f, least)) {
+    fourier_close(&f);
+    return FAIL(e, OUT_OF_MEMORY, (size_t)least * 2 * sizeof *f.series, "the spectrum of a wavelet");
+  }
+  memset(f.series, 0, (size_t)f.n * sizeof *f.series);
   for (size_t i = 0; i < at.count; i++) {
-    samples[i] = t->columns == WAVELET_SPLINE ? wavelet_interpolate(t, at.first + (double)i * at.apart, 0)
-                                              : t->values[i];
-    most = fmax(most, fabs(samples[i]));
+    double *sample = &f.series[i].re[0];
+    *sample = t->columns == WAVELET_SPLINE ? wavelet_interpolate(t, at.first + (double)i * at.apart, 0)
+                                           : t->values[i];
+    most = fmax(most, fabs(*sample));
   }
   if (most > 0) {
-    const double first = samples[0], rise = (samples[at.count - 1] - first) / fmax(1, (double)at.count - 1);
+    const double first = f.series[0].re[0],
+                 rise = (f.series[at.count - 1].re[0] - first) / fmax(1, (double)at.count - 1);
     use->start = fmin(1, fabs(wavelet_shape(w, dt, use->begin)) / most);
     use->stop = fmin(1, fabs(wavelet_shape(w, dt, use->end - 1)) / most);
-    for (size_t i = 0; i < at.count; i++) samples[i] = (samples[i] - first - (double)i * rise) / most;
-    wavelet_find_frequencies(samples, padded, at.apart, (double complex *)(void *)(samples + padded), use);
+    for (size_t i = 0; i < at.count; i++)
+      f.series[i].re[0] = (f.series[i].re[0] - first - (double)i * rise) / most;
+    wavelet_find_frequencies(&f, at.apart, use);
   }
-  free(samples);
+  fourier_close(&f);
   return 0;
 }
 
@@ -374,10 +368,6 @@ int64_t wavelet_length(const wavelet *w, wavelet_steps steps) {
   const int64_t most = 8 * steps.count + 1000; /* what comes later is not felt in the steps of the run */
   const double WIDE = 2.3;                     /* exp(-(pi WIDE)^2) is 1e-23 */
   double end;                                  /* s */
-  if (w->kind == WAVELET_SIGNAL) {             /* rows beyond the run are ignored */
-    const int64_t rows = w->rows < steps.count ? w->rows : steps.count;
-    return rows > 0 ? rows : 1;
-  }
   if (w->kind != WAVELET_FILE)
     end = w->t0 + WIDE / w->f0;
   else if (w->table->columns == WAVELET_SPLINE)

@@ -77,7 +77,7 @@ typedef struct wavelet_use {
   double highest;  /* Hz: little lies above (WAVELET_LITTLE) */
 } wavelet_use;
 
-/* Steps from 0 to the last at which it is not 0, or so little that it does not count; at least 1. Of one that lasts long
+/* Not of WAVELET_SIGNAL: steps from 0 to the last at which it is not 0, or so little that it does not count; at least 1. Of one that lasts long
  * after the run, fewer. */
 int64_t wavelet_length(const wavelet *w, wavelet_steps steps);
 

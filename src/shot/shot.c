@@ -18,7 +18,7 @@ static int shot_choose_time(shot *s, error *e) {
   const exact_time_of of = {.dt = p->dt,
                             .bound = p->bound,
                             .highest = sources_highest(&s->sources, c),
-                            .sources = config_has_sources(c),
+                            .threads = s->engine->files->way->compressors,
                             .continues = s->from && !checkpoint_key_value(s->from, FINGERPRINT_DISPERSION)};
   exact_time *t = &s->receivers.time;
   exact_time_choose(t, c, &of);
