@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "device/cgroup.h"
 #include "base/error_mpi.h"
+#include "physics/absorb.h"
 #include "step/tune.h"
 
 /* The processor time that the batch job or the container may use, in cores. With more threads the system would stop all
@@ -95,7 +96,10 @@ int engine_room(const engine_setup *setup, double *room, error *e) {
 }
 
 double engine_bytes(const config *c, const slab *s) {
-  return (double)slab_floats(s) * sizeof(float) * (2 + physics_fields(c)) + (double)absorb_bytes(c, s);
+  const absorb none = {.dev = NULL};
+  field_set f;
+  fields_plan(&f, c, s, &none); /* layers have memory of their own */
+  return (double)(fields_floats(&f, s) * sizeof(float) + absorb_bytes(c, s));
 }
 
 int engine_slab(slab *s, const config *c, int rank, int ranks, error *e) {

@@ -13,7 +13,7 @@ static void fields_add_slab(field_set *f, const config *c, const slab *s, field 
 
 void fields_plan(field_set *f, const config *c, const slab *s, const absorb *layers) {
   static const char *const NAMES[STATES] = {"u", "previous"};
-  const int levels = physics_levels(c);
+  const int levels = EQUATIONS[c->equation].levels;
   double number;
   f->count = 0;
   for (int i = 0; i < STATES; i++) {

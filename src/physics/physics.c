@@ -220,10 +220,6 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
                     : NAN; /* a ghost that nothing fills shows in the answer */
 }
 
-int physics_levels(const config *c) {
-  return EQUATIONS[c->equation].levels;
-}
-
 int physics_bytes(const config *c) {
   return (int)sizeof(float) * (1 + EQUATIONS[c->equation].levels + physics_fields(c));
 }

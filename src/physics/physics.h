@@ -60,9 +60,6 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]);
 /* Is any face absorbing? */
 bool physics_absorbs(const config *c);
 
-/* Time levels of the field that the next step depends on. */
-int physics_levels(const config *c);
-
 /* Ideal traffic: bytes for each point and step. */
 int physics_bytes(const config *c);
 

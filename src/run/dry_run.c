@@ -28,7 +28,7 @@ static void dry_run_needs(const shot *s, run_needs *n) {
   size_t on_device = 0, pinned = 0;
   field_set f;
   shot_fields(s, &f);
-  *n = (run_needs){.device = (double)(fields_floats(&f, z) * sizeof(float) + absorb_bytes(c, z))};
+  *n = (run_needs){.device = engine_bytes(c, z)};
   sources_bytes(&s->sources, &on_device, &pinned);
   const receivers_size traces = receivers_bytes(&s->receivers);
   n->device += (double)on_device + (double)traces.on_device;

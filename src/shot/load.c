@@ -131,7 +131,7 @@ static int load_previous(shot *s, error *e) {
 
 /* Fills the field of the step before the first one, and lets observers look at step 0. */
 static int load_first_step(shot *s, error *e) {
-  if (physics_levels(s->config) > 1) load_previous(s, e);
+  if (EQUATIONS[s->config->equation].levels > 1) load_previous(s, e);
   for (int i = 0; i < s->observers.count && !e->id; i++) {
     const observer *o = &s->observers.list[i];
     if (!o->agreed) o->look(o->self, stepper_field(&s->stepper, 0), 0, s->halo.stream, e);
@@ -145,7 +145,7 @@ static int load_checkpoint(shot *s, error *e) {
   double seconds;
   TRY(restart_fill(s, s->from, e));
   TRY(load_ghosts(s, e));
-  if (physics_levels(s->config) == 1)
+  if (EQUATIONS[s->config->equation].levels == 1)
     load_copy_fields(s, slab_floats(&s->engine->slab) * sizeof(float), 1, &seconds, e);
   return error_agree(e, s->engine->comm);
 }
