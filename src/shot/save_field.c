@@ -54,7 +54,7 @@ static int field_measure(shot *s, bool histogram, error *e) {
   f->step = p->step;
   watchdog_tell(p->watch, WATCH_CHECK, p->step);
   /* A device that fails here may fail alone, while the others stand in the step loop. */
-  if (stepper_sync(p, e) || survey_field(&s->saves.survey, stepper_field(p, p->current), histogram, f, e))
+  if (stepper_sync(p, e) || measure_field(&s->saves.measure, stepper_field(p, p->current), histogram, f, e))
     error_abort(e, s->engine->comm);
   s->saves.checked_step = p->step;
   return 0;
@@ -126,7 +126,8 @@ static int field_copied_planes(void *context, int z, int planes, float *values, 
   const size_t points = (size_t)s->nx * (size_t)s->ny;
   (void)e;
   snapshot_planes(s, j->planes, z, planes, values);
-  for (int i = 0; i < planes; i++) survey_plane(&j->s->saves.copy_survey, z + i, values + (size_t)i * points);
+  for (int i = 0; i < planes; i++)
+    measure_plane(&j->s->saves.copy_measure, z + i, values + (size_t)i * points);
   return 0;
 }
 
@@ -135,8 +136,8 @@ static int field_copy_measured(void *context, error *e) {
   field_job *j = context;
   shot *s = j->s;
   j->statistics.step = j->meta.run.step;
-  if (survey_finish(&s->saves.copy_survey, snapshot_points(&s->engine->slab, j->planes), true, &j->statistics,
-                    e))
+  if (measure_finish(&s->saves.copy_measure, snapshot_points(&s->engine->slab, j->planes), true,
+                     &j->statistics, e))
     error_abort(e, s->engine->comm);
   return field_refuse_nonfinite(s, &j->statistics, e);
 }

@@ -37,7 +37,7 @@ int save_queue_open(shot *s, error *e) {
   MPI_TRY(e, MPI_Comm_dup(g->comm, &q->jobs));
   q->open = true;
   if (g->config->output_every > 0)
-    survey_open(&q->copy_survey, NULL, &g->slab, q->jobs, g->config->histogram, e);
+    measure_open(&q->copy_measure, NULL, &g->slab, q->jobs, g->config->histogram, e);
   return error_agree(e, g->comm);
 }
 
@@ -75,7 +75,7 @@ void save_queue_stop(shot *s) {
 void save_queue_close(shot *s) {
   save_queue *q = &s->saves;
   save_queue_stop(s);
-  survey_close(&q->copy_survey);
+  measure_close(&q->copy_measure);
   if (q->open) MPI_Comm_free(&q->jobs);
   for (int i = 0; i < WRITER_ROOM; i++) snapshot_close(&q->copies[i]);
   free(q->series.entries);

@@ -5,8 +5,8 @@
 
 #include <mpi.h>
 #include "io/files.h"
+#include "measure.h"
 #include "snapshot.h"
-#include "survey.h"
 #include "writer.h"
 
 typedef struct shot shot;
@@ -31,7 +31,7 @@ typedef struct saved_series {
 typedef struct save_queue {
   bool last;                   /* no steps follow what is saved now, so a copy would be of no use */
   char *config_text;           /* the effective config, owned */
-  survey survey;               /* of fields on the device */
+  measure measure;             /* of fields on the device */
   field_statistics statistics; /* of the field when it was last measured there */
   int64_t checked_step; /* whose field is known to be finite, or the writer will know before it saves more */
   double io_seconds;    /* that saving has kept the steps waiting since the loop began */
@@ -44,7 +44,7 @@ typedef struct save_queue {
   MPI_Comm jobs;  /* the jobs' own communicator, of the computing ranks */
   writer *writer; /* NULL: every job is done at once */
   snapshot copies[WRITER_ROOM];
-  survey copy_survey;    /* of copies, by the writer's thread; open where fields are saved on the way */
+  measure copy_measure;  /* of copies, by the writer's thread; open where fields are saved on the way */
   int latest;            /* the copy that the job pushed last saves */
   size_t most;           /* floats of the largest copy that will be needed: taken at once */
   bool told;             /* the log knows of jobs that had to be done at once */

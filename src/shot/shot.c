@@ -90,7 +90,7 @@ static int shot_open_state(shot *s, error *e) {
   for (int i = 0; i < STATES; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(stepper_open(p, e));
-  TRY(survey_open(&s->saves.survey, s->dev, &g->slab, g->comm, g->config->histogram, e));
+  TRY(measure_open(&s->saves.measure, s->dev, &g->slab, g->comm, g->config->histogram, e));
   TRY(absorb_open(&s->absorb, &on, &p->args, (absorb_motion){g->physics.medium[0].max, g->physics.dt}, e));
   if (absorb_needed(&s->absorb)) p->absorb = &s->absorb;
   s->front.threads = g->options.threads;
@@ -142,7 +142,7 @@ void shot_close(shot *s) {
   if (!s->dev) return;
   persistent_close(&s->persistent);
   halo_close(&s->halo);
-  survey_close(&s->saves.survey);
+  measure_close(&s->saves.measure);
   receivers_close(&s->receivers);
   sources_close(&s->sources);
   absorb_close(&s->absorb);

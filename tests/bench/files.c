@@ -16,7 +16,7 @@
 #include <xxhash.h>
 #include "io/checkpoint.h"
 #include "io/field_io.h"
-#include "shot/survey.h"
+#include "shot/measure.h"
 
 enum { EDGE = 512 };
 #define PLANE ((size_t)EDGE * EDGE)
@@ -26,7 +26,7 @@ typedef struct bench {
   slab slab;
   float *values; /* own planes, dense */
   float *back;
-  survey survey;
+  measure measure;
   field_statistics statistics;
   const char *folder;
 } bench;
@@ -98,13 +98,13 @@ static int bench_source(void *context, int z, int planes, float *values, error *
   bench *b = context;
   (void)e;
   memcpy(values, b->values + (size_t)z * PLANE, (size_t)planes * PLANE * sizeof *values);
-  for (int i = 0; i < planes; i++) survey_plane(&b->survey, z + i, values + (size_t)i * PLANE);
+  for (int i = 0; i < planes; i++) measure_plane(&b->measure, z + i, values + (size_t)i * PLANE);
   return 0;
 }
 
 static int bench_measured(void *context, error *e) {
   bench *b = context;
-  return survey_finish(&b->survey, b->values, false, &b->statistics, e);
+  return measure_finish(&b->measure, b->values, false, &b->statistics, e);
 }
 
 static int rows_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
@@ -188,12 +188,12 @@ static void bench_open(bench *b, int nz, int servers, int rank, int ranks) {
   for (size_t i = 0; i < floats; i++)
     b->values[i] = (float)((i * 2654435761u + (size_t)rank) & 0xffff) / 65536, b->back[i] = 0;
   MPI_Comm_split(b->comm, computing < 0, rank, &b->computing);
-  if (computing >= 0) survey_open(&b->survey, NULL, &b->slab, b->computing, 0, &e);
+  if (computing >= 0) measure_open(&b->measure, NULL, &b->slab, b->computing, 0, &e);
   bench_stop(&e);
 }
 
 static void bench_close(bench *b) {
-  if (b->slab.rank >= 0) survey_close(&b->survey);
+  if (b->slab.rank >= 0) measure_close(&b->measure);
   MPI_Comm_free(&b->computing);
   free(b->values);
   free(b->back);

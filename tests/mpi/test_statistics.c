@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "shot/snapshot.h"
-#include "shot/survey.h"
+#include "shot/measure.h"
 #include "halo/transfer.h"
 
 typedef struct grid {
@@ -87,7 +87,7 @@ enum { MAKER_COUNT = sizeof MAKERS / sizeof *MAKERS, BINS_COUNT = sizeof BINS / 
 /* --- measuring -------------------------------------------------------------------------------------------
  */
 
-/* A result that outlives the survey. */
+/* A result that outlives its measurement. */
 typedef struct measured {
   field_statistics s;
   uint64_t histogram[HISTOGRAM_BINS];
@@ -95,7 +95,7 @@ typedef struct measured {
 
 /* The same of a copy in host memory, which begins at the first ghost of plane 0: not on a line. */
 static void measure_copy(device *dev, const slab *s, MPI_Comm comm, const float *field, const measured *m) {
-  survey v;
+  measure v;
   size_t floats = (size_t)s->nz * s->plane, bytes = floats * sizeof(float);
   float *copy = malloc(bytes);
   field_statistics again = {.step = 79};
@@ -103,22 +103,22 @@ static void measure_copy(device *dev, const slab *s, MPI_Comm comm, const float 
   const copy_args planes = {copy, field + slab_offset(s, 0, -RADIUS, -RADIUS), bytes, COPY_TO_HOST};
   OK(dev->table->copy(dev, STREAM_INTERIOR, &planes, &E));
   OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
-  OK(survey_open(&v, NULL, s, comm, m->s.bins, &E));
-  OK(survey_field(&v, snapshot_points(s, copy), true, &again, &E));
+  OK(measure_open(&v, NULL, s, comm, m->s.bins, &E));
+  OK(measure_field(&v, snapshot_points(s, copy), true, &again, &E));
   assert_memory_equal(&again.all, &m->s.all, sizeof again.all);
   assert_true(again.bins == m->s.bins && again.bad_count == m->s.bad_count && again.points == m->s.points);
   for (int i = 0; i < again.bad_count; i++)
     assert_memory_equal(&again.bad[i], &m->s.bad[i], sizeof again.bad[i].index + sizeof again.bad[i].value);
   for (int i = 0; i < again.bins; i++) assert_int_equal(again.histogram[i], m->histogram[i]);
   if (again.bins) assert_memory_equal(again.quantiles, m->s.quantiles, sizeof again.quantiles);
-  survey_close(&v);
+  measure_close(&v);
   free(copy);
 }
 
 /* Measures the dense field `u` divided among the ranks of `comm`. Ghosts and padding hold NaN. */
-static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins, measured *m) {
+static void measure_on(device *dev, MPI_Comm comm, grid g, const float *u, int bins, measured *m) {
   slab s;
-  survey v;
+  measure v;
   transfer t;
   int me, of;
   MPI_Comm_rank(comm, &me);
@@ -128,15 +128,15 @@ static void measure(device *dev, MPI_Comm comm, grid g, const float *u, int bins
   size_t bytes = slab_floats(&s) * sizeof(float);
   OK(dev->table->alloc(dev, (void **)&t.field, bytes, MEMORY_DEVICE, &E));
   OK(transfer_to_device(&t, 0, s.nz, (float *)(uintptr_t)u + (size_t)s.z0 * (size_t)g.nx * (size_t)g.ny, &E));
-  OK(survey_open(&v, dev, &s, comm, bins, &E));
+  OK(measure_open(&v, dev, &s, comm, bins, &E));
   m->s.step = 77;
-  OK(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), true, &m->s, &E));
+  OK(measure_field(&v, t.field + slab_offset(&s, 0, 0, 0), true, &m->s, &E));
   if (m->s.bins) memcpy(m->histogram, m->s.histogram, (size_t)bins * sizeof *m->histogram);
   field_statistics again = {.step = 78}; /* nothing is left over from the time before, and no histogram */
-  OK(survey_field(&v, t.field + slab_offset(&s, 0, 0, 0), false, &again, &E));
+  OK(measure_field(&v, t.field + slab_offset(&s, 0, 0, 0), false, &again, &E));
   assert_memory_equal(&again.all.sum, &m->s.all.sum, sizeof again.all.sum);
   assert_true(again.all.nonfinite == m->s.all.nonfinite && again.bins == 0 && again.step == 78);
-  survey_close(&v);
+  measure_close(&v);
   measure_copy(dev, &s, comm, t.field, m);
   OK(dev->table->free(dev, t.field, MEMORY_DEVICE, &E));
   transfer_close(&t);
@@ -281,14 +281,14 @@ static void one_field(device *plain, device *tested, grid g, int number) {
   for (size_t i = 0; i < n; i++) u[i] = test_random(&seed);
   MAKERS[number % MAKER_COUNT](u, n, &seed);
   int bins = BINS[number % BINS_COUNT];
-  measure(plain, MPI_COMM_SELF, g, u, bins, &expected);
+  measure_on(plain, MPI_COMM_SELF, g, u, bins, &expected);
   check_sums(u, n, &expected.s);
   check_histogram(u, n, bins, &expected);
   check_quantiles(u, n, &expected);
   assert_true(expected.s.all.sum == ordered_sum(g, u, 1) && expected.s.all.squares == ordered_sum(g, u, 2));
-  measure(tested, MPI_COMM_SELF, g, u, bins, &found);
+  measure_on(tested, MPI_COMM_SELF, g, u, bins, &found);
   check_same_bits(&expected, &found);
-  measure(tested, MPI_COMM_WORLD, g, u, bins, &found);
+  measure_on(tested, MPI_COMM_WORLD, g, u, bins, &found);
   check_same_bits(&expected, &found);
   free(u);
 }

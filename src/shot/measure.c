@@ -1,40 +1,40 @@
-#include "survey.h"
+#include "measure.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 
-static size_t survey_planes_bytes(const survey *v) {
+static size_t measure_planes_bytes(const measure *v) {
   return (size_t)v->slab->nz * sizeof(partial_statistics);
 }
 
-static size_t survey_counts_bytes(const survey *v) {
+static size_t measure_counts_bytes(const measure *v) {
   return (size_t)v->bins * sizeof(uint64_t);
 }
 
-static size_t survey_quantiles_bytes(const survey *v) {
+static size_t measure_quantiles_bytes(const measure *v) {
   return v->bins > 0 ? QUANTILES * sizeof(double) : 0;
 }
 
 /* The largest of what is ever on its way from the device at once. */
-static size_t survey_host_bytes(const survey *v) {
-  size_t statistics = survey_planes_bytes(v) + BAD_POINTS * sizeof(bad_point),
-         counted = survey_counts_bytes(v) + survey_quantiles_bytes(v);
+static size_t measure_host_bytes(const measure *v) {
+  size_t statistics = measure_planes_bytes(v) + BAD_POINTS * sizeof(bad_point),
+         counted = measure_counts_bytes(v) + measure_quantiles_bytes(v);
   return statistics > counted ? statistics : counted;
 }
 
-static int survey_take_host(void **memory, size_t bytes, error *e) {
+static int measure_take_host(void **memory, size_t bytes, error *e) {
   *memory = malloc(bytes);
   return *memory ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the statistics of the field");
 }
 
 /* Memory where the fields are. */
-static int survey_take(survey *v, void **memory, size_t bytes, error *e) {
+static int measure_take(measure *v, void **memory, size_t bytes, error *e) {
   if (!bytes) return 0;
   return v->dev ? v->dev->table->alloc(v->dev, memory, bytes, MEMORY_DEVICE, e)
-                : survey_take_host(memory, bytes, e);
+                : measure_take_host(memory, bytes, e);
 }
 
-static void survey_give(survey *v, void *memory) {
+static void measure_give(measure *v, void *memory) {
   error ignored = {0};
   if (v->dev)
     v->dev->table->free(v->dev, memory, MEMORY_DEVICE, &ignored);
@@ -42,20 +42,20 @@ static void survey_give(survey *v, void *memory) {
     free(memory);
 }
 
-int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bins, error *e) {
-  *v = (survey){.dev = dev, .slab = slab, .comm = comm, .bins = bins};
+int measure_open(measure *v, device *dev, const slab *slab, MPI_Comm comm, int bins, error *e) {
+  *v = (measure){.dev = dev, .slab = slab, .comm = comm, .bins = bins};
   size_t units = (size_t)units_of_plane(slab->nx, slab->ny) * (size_t)slab->nz;
   size_t ranks = (size_t)slab->ranks;
   v->args.field = (field_view){
       .pitch = slab->pitch, .plane = slab->plane, .nx = slab->nx, .ny = slab->ny, .nz = slab->nz};
-  TRY(survey_take(v, (void **)&v->args.units, units * sizeof *v->args.units, e));
-  TRY(survey_take(v, (void **)&v->args.planes, survey_planes_bytes(v), e));
-  TRY(survey_take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
-  TRY(survey_take(v, (void **)&v->counts, survey_counts_bytes(v), e));
-  TRY(survey_take(v, (void **)&v->quantiles, survey_quantiles_bytes(v), e));
-  if (dev) TRY(dev->table->alloc(dev, &v->on_host, survey_host_bytes(v), MEMORY_PINNED, e));
-  TRY(survey_take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
-  TRY(survey_take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
+  TRY(measure_take(v, (void **)&v->args.units, units * sizeof *v->args.units, e));
+  TRY(measure_take(v, (void **)&v->args.planes, measure_planes_bytes(v), e));
+  TRY(measure_take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
+  TRY(measure_take(v, (void **)&v->counts, measure_counts_bytes(v), e));
+  TRY(measure_take(v, (void **)&v->quantiles, measure_quantiles_bytes(v), e));
+  if (dev) TRY(dev->table->alloc(dev, &v->on_host, measure_host_bytes(v), MEMORY_PINNED, e));
+  TRY(measure_take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
+  TRY(measure_take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
   for (int r = 0; r < slab->ranks; r++) {
     v->shares[slab->ranks + r] = slab_first_plane(slab, r);
     v->shares[r] = slab_first_plane(slab, r + 1) - slab_first_plane(slab, r);
@@ -63,18 +63,18 @@ int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bin
   return 0;
 }
 
-void survey_close(survey *v) {
+void measure_close(measure *v) {
   error ignored = {0};
   if (!v->slab) return;
   void *const taken[] = {v->args.units, v->args.planes, v->args.bad, v->counts, v->quantiles};
-  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) survey_give(v, taken[i]);
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) measure_give(v, taken[i]);
   if (v->dev) v->dev->table->free(v->dev, v->on_host, MEMORY_PINNED, &ignored);
   free(v->gathered);
   free(v->shares);
-  *v = (survey){.slab = NULL};
+  *v = (measure){.slab = NULL};
 }
 
-static int survey_bring(survey *v, void *to, const void *from, size_t bytes, error *e) {
+static int measure_bring(measure *v, void *to, const void *from, size_t bytes, error *e) {
   return v->dev->table->copy(v->dev, STREAM_INTERIOR, &(copy_args){to, from, bytes, COPY_TO_HOST}, e);
 }
 
@@ -84,7 +84,7 @@ typedef struct findings {
   bad_point *bad;
 } findings;
 
-static int survey_measure_slab(survey *v, findings *f, error *e) {
+static int measure_slab(measure *v, findings *f, error *e) {
   *f = (findings){v->args.planes, v->args.bad};
   if (!v->dev) {
     statistics_host_units(&v->args, 0, 1);
@@ -92,15 +92,15 @@ static int survey_measure_slab(survey *v, findings *f, error *e) {
     return 0;
   }
   const device_table *t = v->dev->table;
-  *f = (findings){v->on_host, (bad_point *)(void *)((char *)v->on_host + survey_planes_bytes(v))};
+  *f = (findings){v->on_host, (bad_point *)(void *)((char *)v->on_host + measure_planes_bytes(v))};
   TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_statistics, &v->args, e));
-  TRY(survey_bring(v, f->planes, v->args.planes, survey_planes_bytes(v), e));
-  TRY(survey_bring(v, f->bad, v->args.bad, BAD_POINTS * sizeof *f->bad, e));
+  TRY(measure_bring(v, f->planes, v->args.planes, measure_planes_bytes(v), e));
+  TRY(measure_bring(v, f->bad, v->args.bad, BAD_POINTS * sizeof *f->bad, e));
   return t->sync(v->dev, STREAM_INTERIOR, e);
 }
 
 /* Every rank gets all planes and adds them in the same order. */
-static int survey_add_planes(survey *v, const partial_statistics *planes, field_statistics *s, error *e) {
+static int measure_add_planes(measure *v, const partial_statistics *planes, field_statistics *s, error *e) {
   MPI_Datatype plane;
   MPI_TRY(e, MPI_Type_contiguous(sizeof(partial_statistics), MPI_BYTE, &plane));
   MPI_TRY(e, MPI_Type_commit(&plane));
@@ -112,7 +112,7 @@ static int survey_add_planes(survey *v, const partial_statistics *planes, field_
   return 0;
 }
 
-static int survey_bad_among(const survey *v, int first, int planes) {
+static int measure_bad_among(const measure *v, int first, int planes) {
   uint64_t count = 0;
   for (int z = first; z < first + planes; z++) count += v->gathered[z].nonfinite;
   return count < BAD_POINTS ? (int)count : BAD_POINTS;
@@ -120,37 +120,37 @@ static int survey_bad_among(const survey *v, int first, int planes) {
 
 /* Strings the ranks' lists together, lowest planes first; everybody knows from the planes how long each is.
  */
-static int survey_gather_bad(survey *v, bad_point *mine, field_statistics *s, error *e) {
+static int measure_gather_bad(measure *v, bad_point *mine, field_statistics *s, error *e) {
   int ranks = v->slab->ranks;
   uint64_t before = (uint64_t)v->slab->z0 * (uint64_t)v->slab->ny * (uint64_t)v->slab->nx;
   for (int i = 0; i < BAD_POINTS; i++) mine[i].index += before;
   bad_point(*lists)[BAD_POINTS] = NULL;
-  TRY(survey_take_host((void **)&lists, (size_t)ranks * sizeof *lists, e));
+  TRY(measure_take_host((void **)&lists, (size_t)ranks * sizeof *lists, e));
   int rc = MPI_Allgather(mine, sizeof *lists, MPI_BYTE, lists, sizeof *lists, MPI_BYTE, v->comm);
   if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Allgather");
   for (int r = 0; r < ranks && !e->id; r++)
-    for (int i = 0; i < survey_bad_among(v, v->shares[ranks + r], v->shares[r]) && s->bad_count < BAD_POINTS;
+    for (int i = 0; i < measure_bad_among(v, v->shares[ranks + r], v->shares[r]) && s->bad_count < BAD_POINTS;
          i++)
       s->bad[s->bad_count++] = lists[r][i];
   free(lists);
   return e->id;
 }
 
-static int survey_count_slab(survey *v, const histogram_args *h, uint64_t **counts, error *e) {
+static int measure_count_slab(measure *v, const histogram_args *h, uint64_t **counts, error *e) {
   *counts = v->counts;
   if (!v->dev) {
-    memset(v->counts, 0, survey_counts_bytes(v));
+    memset(v->counts, 0, measure_counts_bytes(v));
     histogram_host(h, 0, 1);
     return 0;
   }
   *counts = v->on_host;
   TRY(v->dev->table->apply(v->dev, STREAM_INTERIOR, &operation_histogram, h, e));
-  TRY(survey_bring(v, *counts, v->counts, survey_counts_bytes(v), e));
+  TRY(measure_bring(v, *counts, v->counts, measure_counts_bytes(v), e));
   return v->dev->table->sync(v->dev, STREAM_INTERIOR, e);
 }
 
 /* From the counts of all ranks, in host memory. Those of a device go back to it. */
-static int survey_find_quantiles(survey *v, const uint64_t *counts, field_statistics *s, error *e) {
+static int measure_find_quantiles(measure *v, const uint64_t *counts, field_statistics *s, error *e) {
   const quantiles_args q = {.counts = v->counts,
                             .bins = v->bins,
                             .points = s->points - s->all.nonfinite,
@@ -165,15 +165,15 @@ static int survey_find_quantiles(survey *v, const uint64_t *counts, field_statis
   const device_table *t = v->dev->table;
   double *found = (double *)v->on_host + v->bins; /* behind the counts */
   TRY(t->copy(v->dev, STREAM_INTERIOR,
-              &(copy_args){v->counts, counts, survey_counts_bytes(v), COPY_TO_DEVICE}, e));
+              &(copy_args){v->counts, counts, measure_counts_bytes(v), COPY_TO_DEVICE}, e));
   TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_quantiles, &q, e));
-  TRY(survey_bring(v, found, v->quantiles, survey_quantiles_bytes(v), e));
+  TRY(measure_bring(v, found, v->quantiles, measure_quantiles_bytes(v), e));
   TRY(t->sync(v->dev, STREAM_INTERIOR, e));
   memcpy(s->quantiles, found, sizeof s->quantiles);
   return 0;
 }
 
-static int survey_count_values(survey *v, field_statistics *s, error *e) {
+static int measure_count_values(measure *v, field_statistics *s, error *e) {
   double width = (double)s->all.max - (double)s->all.min;
   histogram_args h = {.field = v->args.field,
                       .low = s->all.min,
@@ -181,37 +181,37 @@ static int survey_count_values(survey *v, field_statistics *s, error *e) {
                       .bins = v->bins,
                       .counts = v->counts};
   uint64_t *counts;
-  TRY(survey_count_slab(v, &h, &counts, e));
+  TRY(measure_count_slab(v, &h, &counts, e));
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, counts, v->bins, MPI_UINT64_T, MPI_SUM, v->comm));
   s->bins = v->bins;
   s->histogram = counts;
-  return survey_find_quantiles(v, counts, s, e);
+  return measure_find_quantiles(v, counts, s, e);
 }
 
 /* From what the planes of all ranks give. */
-static int survey_conclude(survey *v, const findings *own, bool histogram, field_statistics *s, error *e) {
-  TRY(survey_add_planes(v, own->planes, s, e));
+static int measure_conclude(measure *v, const findings *own, bool histogram, field_statistics *s, error *e) {
+  TRY(measure_add_planes(v, own->planes, s, e));
   if (s->all.nonfinite > 0 && !v->dev) statistics_host_bad(&v->args, 0, 1);
-  if (s->all.nonfinite > 0) TRY(survey_gather_bad(v, own->bad, s, e));
-  if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(survey_count_values(v, s, e));
+  if (s->all.nonfinite > 0) TRY(measure_gather_bad(v, own->bad, s, e));
+  if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(measure_count_values(v, s, e));
   return 0;
 }
 
-static void survey_begin(survey *v, const float *points, field_statistics *s) {
+static void measure_begin(measure *v, const float *points, field_statistics *s) {
   const slab *b = v->slab;
   *s = (field_statistics){.step = s->step};
   s->points = (uint64_t)b->nx * (uint64_t)b->ny * (uint64_t)b->nz_global;
   v->args.field.points = points;
 }
 
-int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
+int measure_field(measure *v, const float *points, bool histogram, field_statistics *s, error *e) {
   findings own;
-  survey_begin(v, points, s);
-  TRY(survey_measure_slab(v, &own, e));
-  return survey_conclude(v, &own, histogram, s, e);
+  measure_begin(v, points, s);
+  TRY(measure_slab(v, &own, e));
+  return measure_conclude(v, &own, histogram, s, e);
 }
 
-void survey_plane(survey *v, int z, const float *plane) {
+void measure_plane(measure *v, int z, const float *plane) {
   const slab *b = v->slab;
   const size_t pitch = (size_t)b->nx;
   statistics_args one = v->args;
@@ -222,8 +222,8 @@ void survey_plane(survey *v, int z, const float *plane) {
   statistics_host_planes(&one, 0, 1);
 }
 
-int survey_finish(survey *v, const float *points, bool histogram, field_statistics *s, error *e) {
+int measure_finish(measure *v, const float *points, bool histogram, field_statistics *s, error *e) {
   const findings own = {v->args.planes, v->args.bad};
-  survey_begin(v, points, s);
-  return survey_conclude(v, &own, histogram, s, e);
+  measure_begin(v, points, s);
+  return measure_conclude(v, &own, histogram, s, e);
 }

@@ -1,6 +1,6 @@
 /* Statistics of the whole field (kernels/statistics.h), measured on all ranks' devices together. */
-#ifndef STENCIL_SURVEY_H
-#define STENCIL_SURVEY_H
+#ifndef STENCIL_MEASURE_H
+#define STENCIL_MEASURE_H
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "halo/slab.h"
 #include "kernels/statistics.h"
 
-typedef struct survey {
+typedef struct measure {
   device *
       dev; /* whose memory fields are in; not owned. NULL: the host's, and the calling thread measures them */
   const slab *slab; /* not owned */
@@ -20,21 +20,21 @@ typedef struct survey {
   void *on_host;                /* pinned: what comes from the device; NULL where there is none */
   partial_statistics *gathered; /* planes of all ranks */
   int *shares;                  /* planes of each rank, then the first plane of each */
-} survey;
+} measure;
 
 /* Takes the memory. Not collective. `bins`: 0 .. HISTOGRAM_BINS. Close it also after a failure. */
-int survey_open(survey *v, device *dev, const slab *slab, MPI_Comm comm, int bins, error *e);
-void survey_close(survey *v);
+int measure_open(measure *v, device *dev, const slab *slab, MPI_Comm comm, int bins, error *e);
+void measure_close(measure *v);
 
 /* Measures a field, laid out as the slab, which nothing may be writing; `points`: its own point (0, 0, 0). With the
- * histogram and the quantiles where `histogram` is true and the survey has bins. `s` gets the same bits on every rank, all but
+ * histogram and the quantiles where `histogram` is true and it has bins. `s` gets the same bits on every rank, all but
  * s->step, which is left alone. Collective. An error means that this rank failed: the others may be waiting
  * for it. */
-int survey_field(survey *v, const float *points, bool histogram, field_statistics *s, error *e);
+int measure_field(measure *v, const float *points, bool histogram, field_statistics *s, error *e);
 
-/* The same in two halves, where the fields are in the host's memory: survey_plane for each own plane z, dense, by any
- * thread, while the plane is in its cache; then survey_finish, collective. `points` as above. */
-void survey_plane(survey *v, int z, const float *plane);
-int survey_finish(survey *v, const float *points, bool histogram, field_statistics *s, error *e);
+/* The same in two halves, where the fields are in the host's memory: measure_plane for each own plane z, dense, by any
+ * thread, while the plane is in its cache; then measure_finish, collective. `points` as above. */
+void measure_plane(measure *v, int z, const float *plane);
+int measure_finish(measure *v, const float *points, bool histogram, field_statistics *s, error *e);
 
 #endif
