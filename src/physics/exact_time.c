@@ -86,37 +86,42 @@ typedef struct trace_batch {
   double (*x)[FOURIER_SERIES]; /* n + extra */
 } trace_batch;
 
-static void exact_time_flush(const trace_work *w, trace_batch *b) {
+static bool exact_time_open(const trace_work *w, trace_batch *b) {
+  error ignored = {0};
+  const int64_t n = w->n + b->extra;
+  b->x = malloc((size_t)n * sizeof *b->x);
+  return b->x && !dispersion_open(&b->d, w->t->kind, n, w->t->every, &ignored);
+}
+
+/* False where memory is short. */
+static bool exact_time_flush(const trace_work *w, trace_batch *b) {
+  if (!b->count) return true;
+  if (!b->d && !exact_time_open(w, b)) return false;
   for (int s = 0; s < FOURIER_SERIES; s++) {
     const float *from = w->x + (s < b->count ? b->trace[s] : 0);
     for (int64_t i = 0; i < w->n; i++) b->x[i][s] = s < b->count ? from[i * w->series] : 0;
     for (int64_t j = 0; j < b->extra; j++)
       b->x[w->n + j][s] = s < b->count ? exact_time_continue(from, w->n, w->series, b->extra, j) : 0;
   }
-  if (b->count) dispersion_apply(b->d, false, b->x);
+  dispersion_apply(b->d, false, b->x);
   for (int s = 0; s < b->count; s++)
     for (int64_t i = 0; i < w->n; i++) w->x[i * w->series + b->trace[s]] = (float)b->x[i][s];
   b->count = 0;
+  return true;
 }
 
 /* Traces that end in silence, and traces that are cut, each kind in batches. */
 static void *exact_time_main(void *context) {
   trace_work *w = context;
   trace_batch kinds[2] = {{.extra = 0}, {.extra = w->n - 1 < CONTINUED ? w->n - 1 : CONTINUED}};
-  error ignored = {0};
   bool ready = true;
-  for (int k = 0; k < 2; k++) {
-    const int64_t n = w->n + kinds[k].extra;
-    ready = (kinds[k].x = malloc((size_t)n * sizeof *kinds[k].x)) && ready;
-    if (ready) ready = !dispersion_open(&kinds[k].d, w->t->kind, n, w->t->every, &ignored);
-  }
   for (int64_t i; ready && (i = atomic_fetch_add(&w->next, 1)) < w->series;) {
     trace_batch *b = &kinds[exact_time_cut(w->x + i, w->n, w->series)];
     b->trace[b->count++] = i;
-    if (b->count == FOURIER_SERIES) exact_time_flush(w, b);
+    if (b->count == FOURIER_SERIES) ready = exact_time_flush(w, b);
   }
   for (int k = 0; k < 2; k++) {
-    if (ready) exact_time_flush(w, &kinds[k]);
+    ready = ready && exact_time_flush(w, &kinds[k]);
     dispersion_close(&kinds[k].d);
     free(kinds[k].x);
   }
