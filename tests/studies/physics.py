@@ -79,6 +79,33 @@ def source(program):
 
 
 @case
+def dispersion(program):
+    """What the step of second order in time does to traces is removed: 100 wavelengths in 1D, and from a field at rest; where
+    it cannot be, it is kept and the log says why."""
+    for points, every, limit in ((10, 1, 2e-3), (10, 2, 2e-3), (25, 1, 5e-4)):
+        found, traces, said = study_waves.far(program, points, every)
+        below(f"{points} points per wavelength, every {every}: error of time", found, limit)
+        kept, _, says = study_waves.far(program, points, every, time__dispersion="kept")
+        check(kept > 0.5 and (said, says) == ("removed", "kept"), f"kept: {kept}, {said}, {says}")
+        for ranks in (2, 3):
+            check(same_bits(study_waves.far(program, points, every, ranks)[1], traces), f"other bits on {ranks} ranks")
+    below("an initial field at rest", study_waves.rest(program, "removed"), 2e-5)
+    check(study_waves.rest(program, "kept") > 0.01, "an initial field at rest: nothing to remove")
+    for why, changes in (("[receivers] every = 4 is too rare: 2 would do", {"receivers__every": 4}),
+                         ("there are sources and an initial field", {"initial__u": "gaussian"}),
+                         ("[time] dispersion = kept", {"time__dispersion": "kept", "checkpoint__every_steps": 1000})):
+        found, traces, said = study_waves.far(program, 10, 1, **changes)
+        check(found > 0.5 and said == "kept", f"{why}: {found}, {said}")
+        out = program.run("run.ini").out
+        check(why in out, f"the log does not say: {why}: {out}")
+    (program.folder / "run.ini").write_text((program.folder / "run.ini").read_text().replace("kept", "removed"))
+    point = min(program.folder.glob("out/*.00001000.h5"))
+    check("the run before has kept it" in program.succeed("--restart", point, "run.ini").out, "a run that continues one")
+    with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+        check(same_bits(file["u"][...], traces.astype(np.float32)), "a run that continues one: other traces")
+
+
+@case
 def bowl(program):
     """400 elements between points, 5 points per wavelength: their focus."""
     for how, least, most in (("sinc", 0.99, 1.01), ("linear", 0.5, 0.93)):

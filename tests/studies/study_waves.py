@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analytic import leapfrog_energy, lower_source, misfit, np, point_source, spread_source, trapezoid, weight_sum
+from analytic import (leapfrog_energy, lower_source, misfit, np, point_source, spread_source, star_source, trapezoid,
+                      wavenumber_squared, weight_sum)
 from harness import check, h5py, skip, write_field
 
 VELOCITY, SPACING = 2000.0, 10.0  # m/s, m; of the homogeneous media
@@ -101,6 +102,35 @@ def mirror(program, boundary, points=10, cfl=0.25, depth=7):
     _, both = shoot(program, {**wave_keys((2 * deep - 1, n, n), **common), **source_keys(1, source + down, f0),
                               **source_keys(2, image + down, f0, sign)}, receivers + down)
     return misfit(traces, exact), misfit(traces, both)
+
+
+# --- exact time ---------------------------------------------------------------------------------------------------
+
+def far(program, points, every, np_=0, **changes):
+    """A Ricker wavelet of `points` per wavelength after 100 wavelengths in 1D, cfl 0.9: the misfit of the trace to the same
+    star with exact time, the trace, and what its file says of dispersion."""
+    f0, away, dt = VELOCITY / (points * SPACING), 100 * points, 1.8 / (VELOCITY * np.sqrt(weight_sum(8, [SPACING])))
+    steps = int((away * SPACING / VELOCITY + 3 / f0) / dt) // 8 * 8
+    keys = wave_keys((away + 160, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__steps=steps,
+                     time__dt=repr(float(dt)), receivers__every=every, **source_keys(1, (0, 0, 80 * SPACING), f0))
+    t, traces = shoot(program, {**keys, **{k.replace("__", "."): v for k, v in changes.items()}},
+                      [(0, 0, (80 + away) * SPACING)], np_)
+    with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
+        said = file.attrs["dispersion"]
+    return misfit(traces[:, 0], star_source(t, away, SPACING, VELOCITY, f0)), traces, said
+
+
+def rest(program, dispersion):
+    """An initial field at rest on a 1D ring: the misfit of the trace to that of the same star with exact time."""
+    n, steps, dt = 300, 620, 1.8 / (VELOCITY * np.sqrt(weight_sum(8, [SPACING])))
+    begin = np.exp(-(np.arange(n) - 150.)**2 / 18)
+    write_field(program.folder / "begin.h5", begin.astype(np.float32).reshape(n, 1, 1), "u")
+    keys = wave_keys((n, 1, 1), boundary__all=None, boundary__z="periodic", initial__u="begin.h5:/u", time__steps=steps,
+                     time__dt=repr(float(dt)), time__dispersion=dispersion)
+    _, traces = shoot(program, keys, [(0, 0, 70 * SPACING)])
+    w = VELOCITY * np.sqrt(np.maximum(wavenumber_squared(8, [2 * np.pi * np.fft.rfftfreq(n) / SPACING], [SPACING]), 0))
+    exact = np.fft.irfft(np.fft.rfft(begin) * np.cos(np.outer(np.arange(steps + 1) * dt, w)), n)[:, 70]
+    return misfit(traces[:, 0], exact)
 
 
 # --- sources from datasets ----------------------------------------------------------------------------------------
