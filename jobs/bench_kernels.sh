@@ -6,12 +6,9 @@
 # peers.json in $STENCIL_BENCH_DIR (default BUILD_DIR/bench); jobs/plot_kernels.py draws them. A summary comes last.
 # Exit 1 if any kernel's bits or any peer's answer are wrong. Needs no network; under a minute.
 set -uo pipefail
-if [[ ${1-} == -h || ${1-} == --help ]]; then
-  sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-  exit 0
-fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . jobs/setup.sh environment
+stencil_help "$@"
 
 build=${1:-build/cuda}
 shift $(($# > 0))

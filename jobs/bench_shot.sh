@@ -6,13 +6,10 @@
 # KEY=VALUE goes to the program (device.backend=cuda). Prints the best of $TURNS turns (default 3).
 # tests/bench/host_peers.py --equations layers compares the steps with Devito's.
 set -euo pipefail
-if [[ ${1-} == -h || ${1-} == --help ]]; then
-  sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-  exit 0
-fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=jobs/setup.sh
 . "$source/jobs/setup.sh" environment
+stencil_help "$@"
 stencil=$(realpath "${1:-$source/build/release/stencil}")
 points=${2:-256} steps=${3:-400}
 shift $(($# < 3 ? $# : 3))

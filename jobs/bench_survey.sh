@@ -6,13 +6,10 @@
 # RANKS=2: groups of one rank each. CASES="NX,NY,NZ,STEPS ..." takes others.
 # PEERS=FOLDER: then runs FOLDER/deepwave_shot.py, sweep_shot.py and peers_2d.py, where they are there, on the same machine.
 set -euo pipefail
-if [[ ${1-} == -h || ${1-} == --help ]]; then
-  sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-  exit 0
-fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=jobs/setup.sh
 . "$source/jobs/setup.sh" environment
+stencil_help "$@"
 stencil=$(realpath "${1:-$source/build/release/stencil}")
 gpu=''
 if "$stencil" --version | grep -q cuda && nvidia-smi -L > /dev/null 2>&1; then gpu=1; fi

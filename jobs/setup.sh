@@ -60,6 +60,13 @@ stencil_environment() {
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
 }
 
+# stencil_help [ARGUMENT...]: where the first asks for help, prints the head of the script that calls this, and ends it.
+stencil_help() {
+  [[ ${1-} == -h || ${1-} == --help ]] || return 0
+  sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]%/*}/${BASH_SOURCE[1]##*/}"
+  exit 0
+}
+
 # run_logged LOG COMMAND...: output into LOG, and its end on the screen if the command fails.
 run_logged() {
   local log=$1
