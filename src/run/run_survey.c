@@ -56,8 +56,10 @@ static int survey_find_ranks(survey_group *v, int ranks, int *found, error *e) {
   const config *c = v->job->config;
   const engine_setup setup = {.config = c, .beside = v->job->files->compute};
   double room;
+  *found = 1;
+  if (ranks == 1) return 0;
   TRY(engine_room(&setup, &room, e));
-  for (*found = 1; *found < ranks && room > 0; ++*found) {
+  for (; *found < ranks && room > 0; ++*found) {
     slab s;
     error thin = {0};
     if (engine_slab(&s, c, 0, *found, &thin) || engine_bytes(c, &s) <= room) break;
