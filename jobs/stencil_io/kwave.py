@@ -1,19 +1,18 @@
 """Input files of k-Wave (kspaceFirstOrder3D-OMP and -CUDA) as a configuration and a model."""
+import os
 import re
-from pathlib import Path
 
 import h5py
 import numpy as np
 
 from .errors import Error
 from .files import open_hdf5
-from .models import dataset_name, volume, write_model, write_positions, write_wavelet
+from .models import dataset_name, volume, write_model, write_positions, write_table
 
 REFUSED = {"nonlinear_flag": "a nonlinear medium", "absorbing_flag": "an absorbing medium", "elastic_flag": "an elastic medium",
            "nonuniform_grid_flag": "a nonuniform grid", "axisymmetric_flag": "axial symmetry",
            "transducer_source_flag": "a transducer", "ux_source_flag": "velocity sources", "uy_source_flag": "velocity sources",
            "uz_source_flag": "velocity sources"}  # nonzero: what the file has that stencil lacks
-MOST_SOURCES = 1000  # each is a section of the configuration
 AXES = {3: "xyz", 2: "xz", 1: "z"}  # stencil's, for k-Wave's x y z, x y and x
 SOURCE_UNITS = {"density": "kg/m3 a step", "Pa": "Pa"}  # what p_source_input may hold
 
@@ -71,11 +70,11 @@ def from_kwave(path, prefix, source_in=None):
 
     Layers of k-Wave's greatest PML size on every axis that has one, the others periodic; grid, steps and dt as they are. x y
     of a 2D file become x z (ny = 1), x of a 1D file z. A pressure source, which k-Wave adds to the density, becomes its time
-    derivative: sample n + 1 of stencil is sample n of k-Wave. `source_in`: what the file's source signal counts, "density" (a
-    step) or "Pa"; None: what its writer means. Refused: media that absorb, are nonlinear or differ in density, sources of
-    velocity or imposed pressure.
+    derivative, and an imposed one stays: sample n + 1 of stencil is sample n of k-Wave. `source_in`: what the file's source
+    signal counts, "density" (a step) or "Pa"; None: what its writer means. Refused: media that absorb, are nonlinear or differ
+    in density, sources of velocity.
     """
-    dataset_name(f"{prefix}.source.h5", f"source{MOST_SOURCES}")  # the longest name, before anything is written
+    dataset_name(f"{prefix}.source.h5", "position")  # the longest name, before anything is written
     if source_in not in (None, *SOURCE_UNITS):
         raise Error(f"source in {source_in}: expected one of {' '.join(SOURCE_UNITS)}")
     with open_hdf5(path) as file:
@@ -133,14 +132,10 @@ def in_pascals(data):
 def sources(data, prefix, source_in):
     """Each step of k-Wave adds a density to that of each of the axes, so axes c^2 times it to the pressure; a source in Pa is
     2 dt c / dx of its pressure. stencil adds dt^2 c^2 s(t) to the second difference of the pressure: s is the difference of
-    two samples of that over dt^2 c^2."""
+    two samples of that over dt^2 c^2. Imposed, the density is the pressure over axes c^2."""
     if not data.number("p_source_flag", 0):
         return {}
-    if not data.number("p_source_mode", 1):
-        raise Error(f"{data.path}: imposed pressure (p_source_mode = 0) has no counterpart in stencil")
-    index, dt = data.indices("p_source_index"), data.number("dt")
-    if len(index) > MOST_SOURCES:
-        raise Error(f"{data.path}: a pressure source at {len(index)} points, at most {MOST_SOURCES} can be mapped")
+    index, dt, impose = data.indices("p_source_index"), data.number("dt"), not data.number("p_source_mode", 1)
     signal, many = data.array("p_source_input").astype(float), data.number("p_source_many", 0)
     if signal.size % (len(index) if many else 1):
         raise Error(f"{data.path}: {signal.size} values of p_source_input for {len(index)} points")
@@ -153,17 +148,25 @@ def sources(data, prefix, source_in):
         speed = data.volume("c0").reshape(data.points[:data.dims][::-1])[tuple(index.T[::-1])]
         speed = speed[:1] if np.ptp(speed) == 0 else speed
     pascals = native if source_in is None else source_in == "Pa"
-    share = 2 / (speed * dt * data.steps[0])  # of a source of 1 Pa
+    share = 2 / (speed * dt * data.steps[0])  # of an added source of 1 Pa
+    density = data.dims * (speed**2 if impose else 1 / dt**2)
     data.notes.append(f"source signal in {SOURCE_UNITS['Pa' if pascals else 'density']}{', by its writer' if source_in is None else ''}: "
-                      f"its greatest is {np.abs(signal).max() * (1 if pascals else (data.dims / dt**2 / share).max()):.4g} Pa")
-    force = (share if pascals else data.dims / dt**2) * np.diff(signal, axis=0, prepend=0, append=0)
-    path, keys = f"{prefix}.source.h5", {}
-    Path(path).unlink(missing_ok=True)
-    time = dt * np.arange(len(force))
-    names = [write_wavelet(path, time, column, f"source{i}") for i, column in enumerate(force.T, 1)]
-    for i, place in enumerate(data.positions(index)):
-        keys[f"source.{i + 1}.position"] = place
-        keys[f"source.{i + 1}.wavelet"] = names[i if len(names) > 1 else 0]
+                      f"its greatest is {np.abs(signal).max() * (1 if pascals else (density / (1 if impose else share)).max()):.4g} Pa")
+    if impose:
+        table = signal * (1 if pascals else density)
+        time = dt * np.arange(1, len(table) + 1)  # outside, points are free, as in k-Wave
+        if len(time) == 1:
+            raise Error(f"{data.path}: /p_source_input imposes one sample; expected two or more")
+    else:
+        table = (share if pascals else density) * np.diff(signal, axis=0, prepend=0, append=0)
+        table = np.pad(table, ((0, max(0, data.number("Nt") - len(table))), (0, 0)))
+    path = f"{prefix}.source.h5"
+    if os.path.exists(path):
+        os.unlink(path)
+    keys = {"sources.positions": write_positions(path, data.positions(index)), "sources.signals": write_table(path, table, "signal")}
+    if impose:
+        write_table(path, time, "time")
+        keys["sources.mode"] = "impose"
     return keys
 
 
