@@ -110,6 +110,16 @@ def source(program):
 
 
 @section
+def distance(program):
+    rows, distances = [], (10, 30, 100, 200)
+    for points in (6, 8, 10, 12, 15, 20):
+        for how, cfl in (("removed", 0.9), ("kept", 0.9), ("kept", 0.25))[:3 if points in (10, 20) else 1]:
+            off = [study_waves.far(program, points, 1, away=away, cfl=cfl, time__dispersion=how)[3] for away in distances]
+            rows.append(say("distance", [points, f"{points / 2.5:g}", how, cfl, *(f"{100 * e:{'.0f' if e > 0.995 else '.2g'}} %" for e in off)]))
+    return table(["points per wavelength at f0", "at 2.5 f0", "dispersion", "cfl", *(f"{away} wavelengths" for away in distances)], rows)
+
+
+@section
 def lower(program):
     rows = [[f"{axes}D", points, cfl, f"{100 * study_waves.lower(program, axes, points, cfl):.2f} %"]
             for axes in (2, 1) for points, cfl in ((10, 0.9), (10, 0.25), (25, 0.9), (25, 0.25))]

@@ -83,9 +83,9 @@ def dispersion(program):
     """What the step of second order in time does to traces is removed: 100 wavelengths in 1D, and from a field at rest; where
     it cannot be, it is kept and the log says why."""
     for points, every, limit in ((10, 1, 2e-3), (10, 2, 2e-3), (25, 1, 5e-4)):
-        found, traces, said = study_waves.far(program, points, every)
+        found, traces, said, _ = study_waves.far(program, points, every)
         below(f"{points} points per wavelength, every {every}: error of time", found, limit)
-        kept, _, says = study_waves.far(program, points, every, time__dispersion="kept")
+        kept, _, says, _ = study_waves.far(program, points, every, time__dispersion="kept")
         check(kept > 0.5 and (said, says) == ("removed", "kept"), f"kept: {kept}, {said}, {says}")
         for ranks in (2, 3):
             check(same_bits(study_waves.far(program, points, every, ranks)[1], traces), f"other bits on {ranks} ranks")
@@ -94,7 +94,7 @@ def dispersion(program):
     for why, changes in (("[receivers] every = 4 is too rare: 2 would do", {"receivers__every": 4}),
                          ("there are sources and an initial field", {"initial__u": "gaussian"}),
                          ("[time] dispersion = kept", {"time__dispersion": "kept", "checkpoint__every_steps": 1000})):
-        found, traces, said = study_waves.far(program, 10, 1, **changes)
+        found, traces, said, _ = study_waves.far(program, 10, 1, **changes)
         check(found > 0.5 and said == "kept", f"{why}: {found}, {said}")
         out = program.run("run.ini").out
         check(why in out, f"the log does not say: {why}: {out}")

@@ -106,10 +106,10 @@ def mirror(program, boundary, points=10, cfl=0.25, depth=7):
 
 # --- exact time ---------------------------------------------------------------------------------------------------
 
-def far(program, points, every, np_=0, **changes):
-    """A Ricker wavelet of `points` per wavelength after 100 wavelengths in 1D, cfl 0.9: the misfit of the trace to the same
-    star with exact time, the trace, and what its file says of dispersion."""
-    f0, away, dt = VELOCITY / (points * SPACING), 100 * points, 1.8 / (VELOCITY * np.sqrt(weight_sum(8, [SPACING])))
+def far(program, points, every, np_=0, away=100, cfl=0.9, **changes):
+    """A Ricker wavelet of `points` per wavelength after `away` wavelengths in 1D: the misfit of the trace to the same star with
+    exact time, the trace, what its file says of dispersion, and the misfit to the exact solution."""
+    f0, away, dt = VELOCITY / (points * SPACING), away * points, 2 * cfl / (VELOCITY * np.sqrt(weight_sum(8, [SPACING])))
     steps = int((away * SPACING / VELOCITY + 3 / f0) / dt) // 8 * 8
     keys = wave_keys((away + 160, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__steps=steps,
                      time__dt=repr(float(dt)), receivers__every=every, **source_keys(1, (0, 0, 80 * SPACING), f0))
@@ -117,7 +117,9 @@ def far(program, points, every, np_=0, **changes):
                       [(0, 0, (80 + away) * SPACING)], np_)
     with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
         said = file.attrs["dispersion"]
-    return misfit(traces[:, 0], star_source(t, away, SPACING, VELOCITY, f0)), traces, said
+    late = t - away * SPACING / VELOCITY - 1.5 / f0
+    exact = SPACING * VELOCITY / 2 * late * np.exp(-(np.pi * f0 * late)**2)
+    return misfit(traces[:, 0], star_source(t, away, SPACING, VELOCITY, f0)), traces, said, misfit(traces[:, 0], exact)
 
 
 def rest(program, dispersion):
