@@ -16,7 +16,7 @@ static void absorb_add(const absorb_args *a, absorb_point at) {
     sum += absorb_along(a, axis, at);
     any = true;
   }
-  if (any) ghosts_store(f, at.z, at.y, at.x, fmaf(point_gain_at(f, i), sum, f->out[i]));
+  if (any) ghosts_store(f, at.z, at.y, at.x, terms_add(f, i, point_gain_at(f, i), sum, f->out[i]));
 }
 
 static void absorb_host(const void *args, int part, int parts) {

@@ -102,7 +102,7 @@ template <int AXIS> struct revisit {
     for (int k = 1; k <= ABSORB_BEYOND; k++)
       if (k <= beyond) s.psi_out[here_state + k * state_step] = psi[k];
     const float sum = before_axis(a, AXIS, point) + (slope + zeta);
-    revise(a.field, images, point, here, fmaf(now.medium, sum, now.out));
+    revise(a.field, images, point, here, terms_add(&a.field, here, now.medium, sum, now.out));
     (AXIS == 1 ? point.y : point.z) += inward;
 #pragma unroll
     for (int k = 0; k < 2 * RADIUS; k++) u[k] = u[k + 1];
@@ -213,7 +213,8 @@ static __device__ __forceinline__ void revisit_segment(const absorb_args &a, boo
   for (int j = 0; j < ROWS; j++) {
     const float sum = lane.renew(j);
     if (lane.owns && lane.exists(j))
-      revise(f, images, {lane.rows.z, lane.rows.y + j, lane.x}, lane.point(j), fmaf(medium[j], sum, out[j]));
+      revise(f, images, {lane.rows.z, lane.rows.y + j, lane.x}, lane.point(j),
+             terms_add(&f, lane.point(j), medium[j], sum, out[j]));
   }
 }
 

@@ -32,16 +32,62 @@ template <enum equation Q> struct shapes_of<Q, 2> {
   typedef shapes<narrow, wide, shape<Q, 128, 32, 4, 4, 2, 1>> layered; /* whose terms cost registers */
 };
 
+/* With terms: the more operands, the lower the tiles that fit. */
+template <enum equation Q, class Terms> int launch_terms(const kernel_args *args, void *stream) {
+  constexpr int tile_y = Terms::end == 1 ? 24 : Terms::end == 2 ? 20 : Terms::end < 6 ? 16 : 12;
+  return launch(shapes<shape<Q, 128, tile_y, 2, 4, 2, 1, Terms>>(), args, stream);
+}
+
+template <enum equation Q, bool DENSITY, bool GRADIENT>
+int launch_memories(const kernel_args *args, void *stream) {
+  switch (args->terms.memories) {
+  case 0:
+    return launch_terms<Q, terms_kind<DENSITY, 0, GRADIENT>>(args, stream);
+  case 1:
+    return launch_terms<Q, terms_kind<DENSITY, 1, GRADIENT>>(args, stream);
+  case 2:
+    return launch_terms<Q, terms_kind<DENSITY, 2, GRADIENT>>(args, stream);
+  default:
+    return launch_terms<Q, terms_kind<DENSITY, 3, GRADIENT>>(args, stream);
+  }
+}
+
+template <enum equation Q> int launch_any_terms(const kernel_args *args, void *stream) {
+  const bool density = args->terms.density, gradient = args->terms.recalled;
+  return density    ? gradient ? launch_memories<Q, true, true>(args, stream)
+                               : launch_memories<Q, true, false>(args, stream)
+            : gradient ? launch_memories<Q, false, true>(args, stream)
+                    : launch_memories<Q, false, false>(args, stream);
+}
+
+template <enum equation Q, bool GRADIENT> int launch_flat(const kernel_args *args, void *stream) {
+  typedef terms_kind<false, 0, GRADIENT, true> terms;
+  if (args->terms.density || args->terms.memories) return cudaErrorNotSupported;
+  return launch(shapes<shape<Q, 256, GRADIENT ? 8 : 16, GRADIENT ? 2 : 4, 5, 2, 1, terms>>(), args, stream);
+}
+
 } // namespace bulk_tensor
 
 extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   return star::of_equation(args->equation, [=](auto q) {
-    return bulk_tensor::launch(typename bulk_tensor::shapes_of<decltype(q)::value>::plain(), args, stream);
+    constexpr enum equation Q = decltype(q)::value;
+    if constexpr (star::has_terms<Q>) {
+      if (args->flat)
+        return args->terms.recalled ? bulk_tensor::launch_flat<Q, true>(args, stream)
+                                    : bulk_tensor::launch_flat<Q, false>(args, stream);
+      if (terms_any(&args->terms)) return bulk_tensor::launch_any_terms<Q>(args, stream);
+    }
+    return bulk_tensor::launch(typename bulk_tensor::shapes_of<Q>::plain(), args, stream);
   });
 }
 
+/* Layers come with the sweep where there are no terms. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
+  if (a->field.flat || terms_any(&a->field.terms)) {
+    const int status = cuda_bulk_tensor(&a->field, stream);
+    return status == cudaSuccess ? absorb_cuda(args, stream) : status;
+  }
   return star::of_equation(a->field.equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr ((EQUATIONS[Q].flags & HAS_LAYERS) != 0)

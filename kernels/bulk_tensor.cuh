@@ -23,6 +23,7 @@
 
 #include "bulk_tensor_ring.cuh"
 #include "star.cuh"
+#include "terms.h"
 
 namespace bulk_tensor {
 
@@ -30,9 +31,21 @@ using star::load;
 using star::PACK;
 using star::put;
 
+/* What multiplies the star besides (kernel_args.terms, flat). */
+template <bool DENSITY, int MEMORIES, bool GRADIENT = false, bool FLAT = false> struct terms_kind {
+  static constexpr bool density = DENSITY, gradient = GRADIENT, flat = FLAT;
+  static constexpr int memories = MEMORIES;
+  static constexpr bool any = DENSITY || MEMORIES || GRADIENT;
+  /* Where they lie behind the other operands in a slot, in tiles, and where they end: V, recalled and g, kappa, r. */
+  static constexpr int recalled = DENSITY, loss = recalled + 2 * GRADIENT, memory = loss + (MEMORIES > 0),
+                       end = memory + MEMORIES;
+};
+typedef terms_kind<false, 0> no_terms;
+
 /* An equation on tiles of TX x TY points, ROWS rows a thread, rings of STAGES planes of u and OPERAND_STAGES
  * of what else the equation reads, BLOCKS resident blocks an SM. */
-template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS>
+template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS,
+          class Terms = no_terms>
 struct shape {
   static constexpr enum equation equation = Q;
   static constexpr bool needs_centre = star::reads_u<Q>;
@@ -41,10 +54,13 @@ struct shape {
   static constexpr bool roomy = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
   static constexpr int stages = STAGES, ahead = roomy ? STAGES - 2 : STAGES - 1; /* planes in flight */
   static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
-  static constexpr int media = star::media_of<Q>, operands = star::operands_of<Q>; /* m, then u- */
+  typedef Terms terms_kind;
+  static constexpr int halo_y = Terms::flat ? 0 : RADIUS; /* rows of a slot before and after the tile's */
+  static constexpr int media = star::media_of<Q>, first_term = star::operands_of<Q>,
+                       operands = first_term + Terms::end; /* m, then u-, then terms */
   static_assert(TX % 32 == 0 && TY % ROWS == 0 && threads % 32 == 0, "whole lines, threads and warps");
-  /* A slot of the ring, in floats: rows -4 .. TY + 3 without halo columns | left columns | right columns. */
-  static constexpr int pitch = TX, plane = TX * (TY + 2 * RADIUS), side = (RADIUS * TY + 31) / 32 * 32;
+  /* A slot of the ring, in floats: rows, and those beside them, without halo columns | left columns | right columns. */
+  static constexpr int pitch = TX, plane = TX * (TY + 2 * halo_y), side = (RADIUS * TY + 31) / 32 * 32;
   static constexpr int slot = plane + 2 * side;
   static constexpr int tile = TX * TY, operand_slot = operands * tile;
   static constexpr int barriers = 2 * (STAGES + OPERAND_STAGES);
@@ -70,7 +86,7 @@ template <class S> struct place {
 
   __device__ __forceinline__ place(const kernel_args &a, const wave &w, const job<S> &mine) {
     x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
-    own = (RADIUS + y) * S::pitch + x, in_tile = y * S::tile_x + x;
+    own = (S::halo_y + y) * S::pitch + x, in_tile = y * S::tile_x + x;
     left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * RADIUS, RADIUS};
     right =
         x + PACK < S::tile_x ? beside{own + PACK, S::pitch} : beside{S::plane + S::side + y * RADIUS, RADIUS};
@@ -90,7 +106,10 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
 #pragma unroll
     for (int i = 0; i < PACK; i++) row[j][RADIUS + i] = u[j][i];
   }
-  star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
+  if (S::terms_kind::flat)
+    star::add_arm_in_x<S::rows>(sum, row, a);
+  else
+    star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
 
 /* What layers along x add to a thread's points: rows `pitch` floats apart, to points of a pack whose bits are set. */
@@ -118,11 +137,47 @@ struct packed_terms {
   }
 };
 
+/* Stores a row of `lanes` points. */
+__device__ __forceinline__ void store_row(float *to, const float v[PACK], bool exists, int lanes) {
+  if (exists && lanes >= PACK) return put(to, v);
+#pragma unroll
+  for (int i = 0; i < PACK; i++)
+    if (exists && i < lanes) to[i] = v[i];
+}
+
+/* From the sums B of a row to what m multiplies. `operand`: its first term in a slot; `at`: floats from own point (0, 0, 0). */
+template <class S>
+__device__ __forceinline__ void bracket(float B[PACK], const float u[PACK], const float *operand,
+                                        const kernel_args &a, bool exists, int lanes, ptrdiff_t at) {
+  typedef typename S::terms_kind T;
+  float V[PACK] = {}, kappa[PACK] = {}, recalled[PACK] = {}, g[PACK] = {}, r[MEMORIES_MAX][PACK] = {};
+  if (T::density) load(V, operand);
+  if (T::gradient)
+    load(recalled, operand + T::recalled * S::tile), load(g, operand + (T::recalled + 1) * S::tile);
+  if (T::memories) load(kappa, operand + T::loss * S::tile);
+#pragma unroll
+  for (int l = 0; l < T::memories; l++) load(r[l], operand + (T::memory + l) * S::tile);
+#pragma unroll
+  for (int i = 0; i < PACK; i++) {
+    terms_point p = {V[i], kappa[i], recalled[i], g[i], {r[0][i], r[1][i], r[2][i]}};
+    B[i] = terms_bracket(&a.terms, T::density, T::memories, T::gradient, B[i], u[i], &p);
+    g[i] = p.g;
+#pragma unroll
+    for (int l = 0; l < T::memories; l++) r[l][i] = p.r[l];
+  }
+  if (T::gradient) store_row(a.terms.gradient + at, g, exists, lanes);
+#pragma unroll
+  for (int l = 0; l < T::memories; l++) store_row(a.terms.memory[l] + at, r[l], exists, lanes);
+}
+
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
- * first point of this output plane. has_terms: whether threads of the block have terms. */
+ * first point of this output plane, which is `at` floats from point (0, 0, 0). has_terms: whether threads of the block
+ * have terms. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
-                                       const own_terms &terms, bool has_terms, const kernel_args &a) {
+                                       const own_terms &terms, bool has_terms, const kernel_args &a,
+                                       const place<S> &own, ptrdiff_t at) {
+  static_assert(!(LAYERED && S::terms_kind::any), "they add to the star alone");
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
     float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {};
@@ -131,9 +186,12 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
     for (int k = 0; k < S::media; k++) {
 #pragma unroll
       for (int i = 0; i < PACK; i++) m[k][i] = a.scale[k];
-      if (a.medium[k]) load(m[k], operands + k * S::tile + j * S::tile_x);
+      if (a.medium[k]) load(m[k], operands + k * S::tile + (S::terms_kind::flat ? -own.y : j) * S::tile_x);
     }
     if (star::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
+    if (S::terms_kind::any)
+      bracket<S>(done[j], u, operands + S::first_term * S::tile + j * S::tile_x, a, j < own.rows, own.lanes,
+                 at + j * (ptrdiff_t)a.pitch);
 #pragma unroll
     for (int i = 0; i < PACK; i++) {
       float here[EQUATION_MEDIA];
@@ -255,7 +313,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
         const turn<S::operand_stages> o = mine.operands(i);
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
-                           terms.in(at.terms + o.slot * S::terms_slot, w.terms.pitch), boxes.columns > 0, a);
+                           terms.in(at.terms + o.slot * S::terms_slot, w.terms.pitch), boxes.columns > 0, a,
+                           own, to - a.out);
         if (reads_operands) release(at.operands_empty + o.slot);
       }
 #pragma unroll

@@ -62,20 +62,34 @@ inline tensor with_ghosts(const kernel_args &a, int z_begin, int z_end) {
   return {a.in + first, nx + ghosts, ny + ghosts, nz + ghosts, a.pitch, a.plane};
 }
 
-inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, int tile_y,
-                             const kernel_args *a) {
+/* Maps of what a launch reads besides u, in the order of their places in a slot (shape). */
+inline cudaError_t make_operand_maps(const encoder &e, maps *m, const box &tile, const kernel_args *a) {
+  const kernel_terms &t = a->terms;
+  const int media = EQUATIONS[a->equation].media;
+  const float *from[OPERANDS_MOST];
+  int count = 0;
+  for (; count < media; count++) from[count] = a->medium[count];
+  if (EQUATIONS[a->equation].levels == 2) from[count++] = a->out;
+  if (t.density) from[count++] = t.density;
+  if (t.recalled) from[count++] = t.recalled, from[count++] = t.gradient;
+  if (t.memories) from[count++] = t.loss;
+  for (int l = 0; l < t.memories; l++) from[count++] = t.memory[l];
   const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin);
   const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
-  const tensor u = with_ghosts(*a, a->z_begin, a->z_end);
-  const box tile = {v.tile_x, tile_y};
-  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + 2 * RADIUS});
-  if (status == cudaSuccess) status = make_map(e, &m->side, u, {RADIUS, tile_y});
-  if (status == cudaSuccess && EQUATIONS[a->equation].levels == 2)
-    status = make_map(e, &m->before, {a->out + first, nx, ny, nz, a->pitch, a->plane}, tile);
-  for (int k = 0; k < EQUATIONS[a->equation].media && status == cudaSuccess; k++)
-    if (a->medium[k])
-      status = make_map(e, &m->medium[k], {a->medium[k] + first, nx, ny, nz, a->pitch, a->plane}, tile);
+  cudaError_t status = cudaSuccess;
+  for (int k = 0; k < count && status == cudaSuccess; k++)
+    if (from[k])
+      status = make_map(e, &m->operand[k], {from[k] + first, nx, ny, nz, a->pitch, a->plane},
+                        k < media && a->flat ? box{tile.x, 1} : tile);
   return status;
+}
+
+inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, int tile_y,
+                             const kernel_args *a) {
+  const tensor u = with_ghosts(*a, a->z_begin, a->z_end);
+  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + (a->flat ? 0 : 2 * RADIUS)});
+  if (status == cudaSuccess) status = make_map(e, &m->side, u, {RADIUS, tile_y});
+  return status == cudaSuccess ? make_operand_maps(e, m, {v.tile_x, tile_y}, a) : status;
 }
 
 template <class S, bool LAYERED> star::variant variant_of() {

@@ -9,10 +9,13 @@
 
 namespace bulk_tensor {
 
-/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of `before` and `medium`, 0 of `terms`. */
+/* The most that a launch reads of its own points besides u, in the order of their places in a slot (shape). */
+constexpr int OPERANDS_MOST = EQUATION_MEDIA + 5 + MEMORIES_MAX;
+
+/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `terms`. */
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
-  CUtensorMap before, medium[EQUATION_MEDIA];
+  CUtensorMap operand[OPERANDS_MOST];
   CUtensorMap terms; /* LAYERED: what the layers along x add to the rows of the slab */
 };
 
@@ -155,9 +158,9 @@ template <class S, bool LAYERED> struct filler {
               right_box = LAYERED && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
     wait(at.empty + t.slot, t.parity ^ 1);
     const int z = mine.z + step;
-    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * RADIUS) +
+    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * S::halo_y) +
                                                   (mine.owns(step) ? 2 * RADIUS * w.tile_y : 0)));
-    copy_box(slot, &m.plane, mine.x + RADIUS, mine.y, z, full);
+    copy_box(slot, &m.plane, mine.x + RADIUS, mine.y + RADIUS - S::halo_y, z, full);
     if (!mine.owns(step)) return;
     copy_box(slot + S::plane, &m.side, left_box, mine.y + RADIUS, z, full);
     copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + RADIUS, z, full);
@@ -171,15 +174,15 @@ template <class S, bool LAYERED> struct filler {
     barrier *full = at.operands_full + t.slot;
     wait(at.operands_empty + t.slot, t.parity ^ 1);
     const int plane = step - 2 * RADIUS;
-    int count = star::reads_before<S::equation>;
+    const int medium_rows = S::terms_kind::flat ? 1 : w.tile_y;
+    int rows = w.tile_y * (S::operands - S::media);
 #pragma unroll
-    for (int k = 0; k < S::media; k++) count += boxes.medium[k];
-    arrive_and_expect(full, (int)sizeof(float) * w.tile_y * (S::tile_x * count + boxes.columns));
+    for (int k = 0; k < S::media; k++) rows += boxes.medium[k] ? medium_rows : 0;
+    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * rows + w.tile_y * boxes.columns));
 #pragma unroll
-    for (int k = 0; k < S::media; k++)
-      if (boxes.medium[k]) copy_box(slot + k * S::tile, &m.medium[k], mine.x, mine.y, mine.z + plane, full);
-    if (star::reads_before<S::equation>)
-      copy_box(slot + S::media * S::tile, &m.before, mine.x, mine.y, mine.z + plane, full);
+    for (int k = 0; k < S::operands; k++)
+      if (k >= S::media || boxes.medium[k])
+        copy_box(slot + k * S::tile, &m.operand[k], mine.x, mine.y, mine.z + plane, full);
     if (boxes.columns)
       copy_box(at.terms + t.slot * S::terms_slot, &m.terms, 0, boxes.y, boxes.z + plane, full);
   }

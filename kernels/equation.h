@@ -34,7 +34,8 @@ enum equation_flags {
   GIVEN_WEIGHTS =
       2, /* the weights are the configuration's, not the Laplacian's: there is no order or bound */
   HAS_SOURCES = 4,
-  HAS_LAYERS = 8 /* faces may absorb */
+  HAS_LAYERS = 8, /* faces may absorb */
+  HAS_TERMS = 16  /* kernel_terms */
 };
 
 typedef struct equation_row {

@@ -2,6 +2,7 @@
 #ifndef STENCIL_KERNEL_H
 #define STENCIL_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "base/error.h"
 #include "equation.h"
@@ -29,6 +30,26 @@ typedef struct block_counter {
   unsigned total;  /* what *begun will be when all launches so far are done; launchers add to it */
 } block_counter;
 
+enum { MEMORIES_MAX = 3 };
+
+/* Terms that what multiplies the star may have besides, where the equation HAS_TERMS: of density, of absorption and, on the
+ * way back, of the gradient. Fields are laid out as `in` and read at own points only. With B the star, in this order
+ * (terms.h):
+ *   B = fma(-V, u, B)                                                           density
+ *   g = fma(recalled, B, g)                                                     gradient
+ *   r_l = fma(a_l, r_l, (b_l kappa) B), l = 0, 1 ...; B = B - (r_0 + r_1 ...)    absorption
+ * and then as without them. What layers and sources add, x, comes after it:
+ *   g = fma(recalled, x, g), r_l = fma(b_l kappa, x, r_l), out = fma(gain (1 - kappa sum b), x, out) */
+typedef struct kernel_terms {
+  const float *density;        /* V; NULL: none */
+  const float *loss;           /* kappa; NULL: no absorption */
+  int memories;                /* 0: no absorption */
+  float *memory[MEMORIES_MAX]; /* r, overwritten */
+  float a[MEMORIES_MAX], b[MEMORIES_MAX];
+  const float *recalled; /* u of the forward run at this step; NULL: no gradient */
+  float *gradient;       /* g, overwritten */
+} kernel_terms;
+
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
  * With `star` the weighted sum of the 25 points (canonical order), m the media's factors at the point and `before` what out
  * held, which is u of the step before where the equation has two time levels, a kernel computes
@@ -52,6 +73,10 @@ typedef struct kernel_args {
   block_counter *counter; /* CUDA: the stream's; NULL: blocks do not keep step, which only costs speed */
   float center;
   float wx[5], wy[5], wz[5];
+  kernel_terms terms;
+  /* Rows of different y are runs of their own, in 2D, over one medium: there is no arm along y, and wy is 0. In the place
+   * of each of its sums 0 is added, as the weights of 0 do it. All rows of a plane of the media are equal. */
+  bool flat;
 } kernel_args;
 
 /* A host kernel does part `part` of `parts` of the work. The parts together write every point once. */
@@ -63,7 +88,8 @@ typedef int cuda_kernel(const kernel_args *args, void *stream);
 /* What a kernel can do. */
 enum kernel_flags {
   KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
-  KERNEL_ORACLE = 2     /* written to be read, not to be fast: `auto` does not measure it */
+  KERNEL_ORACLE = 2,    /* written to be read, not to be fast: `auto` does not measure it */
+  KERNEL_TERMS = 4      /* does kernel_args.terms */
 };
 
 struct operation;

@@ -1,6 +1,7 @@
 /* naive: one thread a point, every neighbour from global memory, through the caches. The tests compare every other CUDA
  * kernel with it bit for bit, so it does star::sum_at, which spells out the order of operations, and nothing else. */
 #include "star.cuh"
+#include "terms.h"
 
 namespace naive {
 
@@ -17,7 +18,9 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
 #pragma unroll
       for (int i = 0; i < star::media_of<Q>; i++) m[i] = a.medium[i] ? a.medium[i][at] : a.scale[i];
       const float before = star::reads_before<Q> ? a.out[at] : 0.0f;
-      a.out[at] = point_next(Q, star::sum_at(a.in + at, a), m, a.in[at], before, 2.0f);
+      const float sum = star::sum_at(a.in + at, a);
+      a.out[at] =
+          point_next(Q, star::has_terms<Q> ? terms_bracket_at(&a, at, sum) : sum, m, a.in[at], before, 2.0f);
     }
 }
 

@@ -6,7 +6,7 @@
 #define STENCIL_OPERATION_H
 
 #include <stdint.h>
-#include "point.h"
+#include "terms.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -91,7 +91,7 @@ GHOSTS_INLINE float inject_add(const inject_args *a, const source_share *k, int 
 /* Adds to the point what its sources give, their sum s. */
 GHOSTS_INLINE void inject_store(const kernel_args *f, int z, int y, int x, float s) {
   const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
-  ghosts_store(f, z, y, x, fmaf(point_gain_at(f, at), s, f->out[at]));
+  ghosts_store(f, z, y, x, terms_add(f, at, point_gain_at(f, at), s, f->out[at]));
 }
 
 /* --- receivers -------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ namespace star {
 template <enum equation Q> constexpr bool reads_u = (EQUATIONS[Q].flags & READS_U) != 0;
 template <enum equation Q> constexpr bool reads_before = EQUATIONS[Q].levels == 2;
 template <enum equation Q> constexpr int media_of = EQUATIONS[Q].media;
+template <enum equation Q> constexpr bool has_terms = (EQUATIONS[Q].flags & HAS_TERMS) != 0;
 /* Fields besides u: media and u of the step before. */
 template <enum equation Q> constexpr int operands_of = media_of<Q> + reads_before<Q>;
 enum { OPERANDS_CLASSES = 3 }; /* what is tuned is for 0, 1 or more operands */

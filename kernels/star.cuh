@@ -150,6 +150,22 @@ __device__ __forceinline__ void add_arms_from(float sum[ROWS][PACK], const float
   }
 }
 
+/* The same without an arm along y (kernel_args.flat). */
+template <int ROWS>
+__device__ __forceinline__ void add_arm_in_x(float sum[ROWS][PACK], const float row[ROWS][PACK + 2 * RADIUS],
+                                             const kernel_args &a) {
+#pragma unroll
+  for (int r = 1; r <= RADIUS; r++)
+#pragma unroll
+    for (int j = 0; j < ROWS; j++)
+#pragma unroll
+      for (int i = 0; i < PACK; i++) {
+        const int x = RADIUS + i;
+        sum[j][i] = __fadd_rn(sum[j][i], 0.0f);
+        sum[j][i] = __fmaf_rn(a.wx[r], __fadd_rn(row[j][x - r], row[j][x + r]), sum[j][i]);
+      }
+}
+
 /* The same where the neighbours in x lie beside `own`; u are the thread's points. */
 template <class S>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
@@ -196,7 +212,7 @@ __device__ __forceinline__ float sum_at(const float *u, const kernel_args &a) {
   sum = __fmaf_rn(a.center, u[0], sum);
 #pragma unroll
   for (int r = 1; r <= 4; r++) {
-    sum = __fmaf_rn(a.wy[r], __fadd_rn(u[-r * dy], u[r * dy]), sum);
+    sum = a.flat ? __fadd_rn(sum, 0.0f) : __fmaf_rn(a.wy[r], __fadd_rn(u[-r * dy], u[r * dy]), sum);
     sum = __fmaf_rn(a.wx[r], __fadd_rn(u[-r], u[r]), sum);
   }
 #pragma unroll

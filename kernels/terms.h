@@ -1,0 +1,79 @@
+/* The optional terms of what multiplies the star (kernel_terms), at a point, for C and CUDA: density, absorption and, on the
+ * way back, the gradient. */
+#ifndef STENCIL_TERMS_H
+#define STENCIL_TERMS_H
+
+#include "point.h"
+
+/* What a point has for its terms; those that a run lacks are not looked at. */
+typedef struct terms_point {
+  float V, kappa, recalled;
+  float g, r[MEMORIES_MAX]; /* get their next values */
+} terms_point;
+
+GHOSTS_INLINE bool terms_any(const kernel_terms *t) {
+  return t->density || t->memories || t->recalled;
+}
+
+/* What m multiplies, from the star B. The counts are parameters, so that what is absent costs nothing. */
+GHOSTS_INLINE float terms_bracket(const kernel_terms *t, bool density, int memories, bool gradient, float B,
+                                  float u, terms_point *p) {
+  float sum = 0;
+  if (density) B = fmaf(-p->V, u, B);
+  if (gradient) p->g = fmaf(p->recalled, B, p->g);
+  for (int l = 0; l < memories; l++) {
+    p->r[l] = fmaf(t->a[l], p->r[l], t->b[l] * p->kappa * B);
+    sum = l > 0 ? sum + p->r[l] : p->r[l];
+  }
+  return memories ? B - sum : B;
+}
+
+/* What multiplies x, which layers or a source add at a point of this gain. */
+GHOSTS_INLINE float terms_gain(const kernel_terms *t, int memories, bool gradient, float gain, float x,
+                               terms_point *p) {
+  float sum = 0;
+  if (gradient) p->g = fmaf(p->recalled, x, p->g);
+  for (int l = 0; l < memories; l++) {
+    p->r[l] = fmaf(t->b[l] * p->kappa, x, p->r[l]);
+    sum = l > 0 ? sum + t->b[l] : t->b[l];
+  }
+  return memories ? gain * fmaf(-p->kappa, sum, 1) : gain;
+}
+
+/* The terms of the point `at` floats from own point (0, 0, 0). */
+GHOSTS_INLINE terms_point terms_load(const kernel_terms *t, ptrdiff_t at) {
+  terms_point p = {0, 0, 0, 0, {0}};
+  if (t->density) p.V = t->density[at];
+  if (t->memories) p.kappa = t->loss[at];
+  if (t->recalled) p.recalled = t->recalled[at], p.g = t->gradient[at];
+  for (int l = 0; l < t->memories; l++) p.r[l] = t->memory[l][at];
+  return p;
+}
+
+GHOSTS_INLINE void terms_store(const kernel_terms *t, ptrdiff_t at, const terms_point *p) {
+  if (t->recalled) t->gradient[at] = p->g;
+  for (int l = 0; l < t->memories; l++) t->memory[l][at] = p->r[l];
+}
+
+/* The bracket of a point in memory. */
+GHOSTS_INLINE float terms_bracket_at(const kernel_args *a, ptrdiff_t at, float B) {
+  const kernel_terms *t = &a->terms;
+  if (!terms_any(t)) return B;
+  terms_point p = terms_load(t, at);
+  B = terms_bracket(t, t->density != 0, t->memories, t->recalled != 0, B, a->in[at], &p);
+  terms_store(t, at, &p);
+  return B;
+}
+
+/* `out` of a point in memory, of this gain, with x added. */
+GHOSTS_INLINE float terms_add(const kernel_args *a, ptrdiff_t at, float gain, float x, float out) {
+  const kernel_terms *t = &a->terms;
+  if (t->memories || t->recalled) {
+    terms_point p = terms_load(t, at);
+    gain = terms_gain(t, t->memories, t->recalled != 0, gain, x, &p);
+    terms_store(t, at, &p);
+  }
+  return fmaf(gain, x, out);
+}
+
+#endif
