@@ -1,0 +1,181 @@
+#include "density.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 16 /* planes kept of each quantity; a power of two, more than 2 DENSITY_REACH */ };
+
+/* Index i, up to DENSITY_REACH beyond the axis, of the point that has its value. */
+static int density_inside(const density_axis *a, int i) {
+  const int n = a->points, side = i >= n;
+  if (i >= 0 && i < n) return i;
+  if (a->end[side] == DENSITY_WRAP) return (i % n + n) % n;
+  if (a->end[side] == DENSITY_EVEN) return side ? 2 * (n - 1) - i : -i;
+  return side ? n - 1 : 0;
+}
+
+/* The point whose rho a point has: in an absorbing layer that at its inner edge. */
+static int density_settled(const density_axis *a, int i) {
+  const int low = a->layers[0], high = a->points - 1 - a->layers[1];
+  return i < low ? low : i > high ? high : i;
+}
+
+/* A quantity's planes, computed once each while they are in the window. Planes beyond the axis have places of their own, so
+ * that planes next to each other never share one. */
+typedef struct planes {
+  double *values; /* WINDOW planes */
+  int at[WINDOW]; /* which plane is in each place; INT_MIN: none */
+} planes;
+
+typedef struct density_work {
+  const density_model *m;
+  size_t points;           /* of a plane */
+  planes rho, beta, sigma; /* rho and beta averaged along x and y, sigma of a finished plane */
+  double *raw, *row, *sum;
+  float *out[3];
+} density_work;
+
+static double *density_place(density_work *w, planes *p, int z, bool *there) {
+  const int slot = z & (WINDOW - 1);
+  *there = p->at[slot] == z;
+  p->at[slot] = z;
+  return p->values + (size_t)slot * w->points;
+}
+
+/* (1, 22, 1) / 24 along the rows and the columns of w->raw, to `to`. */
+static void density_average(density_work *w, double *to) {
+  const density_axis *ax = &w->m->axis[0], *ay = &w->m->axis[1];
+  const size_t nx = (size_t)ax->points, ny = (size_t)ay->points;
+  for (size_t y = 0; y < ny; y++) {
+    const double *below = w->raw + nx * (size_t)density_inside(ay, (int)y - 1), *here = w->raw + nx * y,
+                 *above = w->raw + nx * (size_t)density_inside(ay, (int)y + 1);
+    for (size_t x = 0; x < nx; x++) w->row[x] = ny > 1 ? (below[x] + 22 * here[x] + above[x]) / 24 : here[x];
+    for (size_t x = 0; x < nx; x++) {
+      const double left = w->row[density_inside(ax, (int)x - 1)],
+                   right = w->row[density_inside(ax, (int)x + 1)];
+      to[nx * y + x] = nx > 1 ? (left + 22 * w->row[x] + right) / 24 : w->row[x];
+    }
+  }
+}
+
+/* rho, or 1 / (rho v^2), of plane z, which may lie beyond the axis; averaged along x and y where that is asked for. */
+static const double *density_plane(density_work *w, planes *p, int z, bool compressibility) {
+  const density_model *m = w->m;
+  const size_t nx = (size_t)m->axis[0].points, ny = (size_t)m->axis[1].points;
+  bool there;
+  double *to = density_place(w, p, z, &there);
+  if (there) return to;
+  z = density_inside(&m->axis[2], z);
+  const float *rho = m->plane_of_rho ? m->plane_of_rho(m->context, density_settled(&m->axis[2], z)) : NULL;
+  const float *v = compressibility && m->plane_of_v ? m->plane_of_v(m->context, z) : NULL;
+  for (size_t y = 0; y < ny; y++)
+    for (size_t x = 0; x < nx; x++) {
+      const size_t at = nx * y + x, settled = nx * (size_t)density_settled(&m->axis[1], (int)y) +
+                                              (size_t)density_settled(&m->axis[0], (int)x);
+      const double r = rho ? rho[settled] : m->rho, speed = v ? v[at] : m->v;
+      w->raw[at] = compressibility ? 1 / (r * speed * speed) : r;
+    }
+  if (m->averaged)
+    density_average(w, to);
+  else
+    memcpy(to, w->raw, w->points * sizeof *to);
+  return to;
+}
+
+/* A point of plane z averaged along z as well: the sum of three planes. */
+static void density_finish(density_work *w, planes *p, int z, bool compressibility, double *to) {
+  const density_axis *az = &w->m->axis[2];
+  const double *here = density_plane(w, p, z, compressibility);
+  if (!w->m->averaged || az->points == 1) {
+    memcpy(to, here, w->points * sizeof *to);
+    return;
+  }
+  const double *below = density_plane(w, p, z - 1, compressibility);
+  const double *above = density_plane(w, p, z + 1, compressibility);
+  for (size_t i = 0; i < w->points; i++) to[i] = (below[i] + 22 * here[i] + above[i]) / 24;
+}
+
+static const double *density_sigma(density_work *w, int z) {
+  bool there;
+  double *to = density_place(w, &w->sigma, z, &there);
+  if (there) return to;
+  density_finish(w, &w->rho, density_inside(&w->m->axis[2], z), false, to);
+  for (size_t i = 0; i < w->points; i++) to[i] = 1 / sqrt(to[i]);
+  return to;
+}
+
+/* (L sigma) / sigma of plane z: along z first, then y, then x. */
+static void density_V(density_work *w, int z, float *V) {
+  const density_axis *ax = &w->m->axis[0], *ay = &w->m->axis[1], *az = &w->m->axis[2];
+  const size_t nx = (size_t)ax->points, ny = (size_t)ay->points;
+  const double center =
+      (nx > 1 ? ax->weight[0] : 0) + (ny > 1 ? ay->weight[0] : 0) + (az->points > 1 ? az->weight[0] : 0);
+  const double *here = density_sigma(w, z);
+  for (size_t i = 0; i < w->points; i++) w->sum[i] = center * here[i];
+  for (int r = 1; r <= 4 && az->points > 1; r++) {
+    const double *below = density_sigma(w, z - r), *above = density_sigma(w, z + r);
+    for (size_t i = 0; i < w->points; i++) w->sum[i] += az->weight[r] * (below[i] + above[i]);
+  }
+  for (size_t y = 0; y < ny; y++)
+    for (int r = 1; r <= 4; r++) {
+      const double *below = here + nx * (size_t)density_inside(ay, (int)y - r),
+                   *above = here + nx * (size_t)density_inside(ay, (int)y + r), *row = here + nx * y;
+      double *sum = w->sum + nx * y;
+      for (size_t x = 0; x < nx && ny > 1; x++) sum[x] += ay->weight[r] * (below[x] + above[x]);
+      for (size_t x = 0; x < nx && nx > 1; x++)
+        sum[x] += ax->weight[r] * (row[density_inside(ax, (int)x - r)] + row[density_inside(ax, (int)x + r)]);
+    }
+  for (size_t i = 0; i < w->points; i++) V[i] = (float)(w->sum[i] / here[i]);
+}
+
+static int density_open(density_work *w, const density_model *m, error *e) {
+  *w = (density_work){.m = m, .points = (size_t)m->axis[0].points * (size_t)m->axis[1].points};
+  planes *const all[] = {&w->rho, &w->beta, &w->sigma};
+  const size_t bytes = w->points * sizeof *w->raw;
+  bool there = true;
+  for (int i = 0; i < 3; i++) {
+    there = (all[i]->values = malloc(WINDOW * bytes)) && there;
+    there = (w->out[i] = malloc(w->points * sizeof *w->out[i])) && there;
+    for (int k = 0; k < WINDOW; k++) all[i]->at[k] = INT_MIN;
+  }
+  w->raw = malloc(bytes);
+  w->sum = malloc(bytes);
+  w->row = malloc((size_t)m->axis[0].points * sizeof *w->row);
+  return there && w->raw && w->sum && w->row
+             ? 0
+             : FAIL(e, OUT_OF_MEMORY, (3 * WINDOW + 3) * bytes, "planes of the density");
+}
+
+static void density_close(density_work *w) {
+  planes *const all[] = {&w->rho, &w->beta, &w->sigma};
+  for (int i = 0; i < 3; i++) free(all[i]->values), free(w->out[i]);
+  free(w->raw);
+  free(w->sum);
+  free(w->row);
+}
+
+int density_compute(const density_model *m, int begin, int end, density_sink *sink, void *context, error *e) {
+  density_work w;
+  density_open(&w, m, e);
+  for (int z = begin; z < end && !e->id; z++) {
+    float *sigma = w.out[0], *V = w.out[1], *squared = w.out[2];
+    density_V(&w, z, V);
+    const double *s = density_sigma(&w, z);
+    density_finish(&w, &w.beta, z, true, w.sum);
+    for (size_t i = 0; i < w.points; i++) {
+      sigma[i] = (float)s[i];
+      squared[i] = (float)(s[i] * s[i] / w.sum[i]);
+    }
+    sink(context, z, sigma, V, squared, e);
+  }
+  density_close(&w);
+  return e->id;
+}
+
+void density_planes(const density_axis *z, int begin, int end, int *first, int *last) {
+  *first = begin - DENSITY_REACH, *last = end - 1 + DENSITY_REACH;
+  if (z->end[0] == DENSITY_WRAP) return;
+  *first = density_settled(z, *first < 0 ? 0 : *first);
+  *last = density_settled(z, *last > z->points - 1 ? z->points - 1 : *last);
+}

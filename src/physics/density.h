@@ -1,0 +1,46 @@
+/* What steps with density work on. With q = sigma p the wave equation in a medium of density rho is
+ *   q(tt) = v_f^2 (L q - V q),   sigma = rho_f^(-1/2),   V = (L sigma) / sigma,   v_f^2 = 1 / (rho_f beta_f)
+ * where rho_f and beta_f are rho and 1 / (rho v^2), each averaged by (1, 22, 1) / 24 along each axis, or as they are.
+ * L is the star's Laplacian. Along the normal of absorbing layers rho is what it is at their inner edge: else V grows
+ * where derivatives are stretched. */
+#ifndef STENCIL_DENSITY_H
+#define STENCIL_DENSITY_H
+
+#include <stdbool.h>
+#include "base/error.h"
+
+/* What lies beyond the ends of an axis. Of rho all that reflects is even. */
+enum density_end { DENSITY_EDGE, DENSITY_EVEN, DENSITY_WRAP };
+
+typedef struct density_axis {
+  int points;    /* of the grid; 1: the axis does not exist */
+  int layers[2]; /* points of the absorbing layers at its ends */
+  enum density_end end[2];
+  double weight[5]; /* of L along it: of the point, and of those 1 to 4 away, with 1 / h^2 */
+} density_axis;
+
+/* The model. plane_of_*: a plane of global number z, (ny, nx) values, which stays until the end; NULL: it is a number. */
+typedef struct density_model {
+  density_axis axis[3]; /* x, y, z */
+  bool averaged;
+  double rho, v; /* where there are no planes */
+  const float *(*plane_of_rho)(void *context, int z);
+  const float *(*plane_of_v)(void *context, int z);
+  void *context;
+} density_model;
+
+/* The greatest distance in z, in planes, from an output plane to what it depends on, beside layers' inner edges. */
+enum { DENSITY_REACH = 5 };
+
+/* The planes of rho on which output planes [begin, end) depend: [*first, *last]; of v the same without settling. An axis
+ * that wraps counts from -DENSITY_REACH to points - 1 + DENSITY_REACH. */
+void density_planes(const density_axis *z, int begin, int end, int *first, int *last);
+
+/* Takes (ny, nx) values of global plane z. */
+typedef int density_sink(void *context, int z, const float *sigma, const float *V, const float *v_squared,
+                         error *e);
+
+/* Computes planes [begin, end) in order. The same bits whatever the range. OUT_OF_MEMORY, or the sink's error. */
+int density_compute(const density_model *m, int begin, int end, density_sink *sink, void *context, error *e);
+
+#endif
