@@ -17,6 +17,7 @@
 #include "host_ask.h"
 #include "host_images.h"
 #include "host_share.h"
+#include "terms.h"
 #include <math.h>
 #include <stdbool.h>
 

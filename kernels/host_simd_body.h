@@ -104,6 +104,37 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t
 #undef RING
 }
 
+/* The same with terms (terms.h). */
+TARGET INLINE vec ISA(advance_terms)(const ISA(weights) * w, const kernel_args *a,
+                                     const enum equation equation, ptrdiff_t at, int lanes, vec star,
+                                     const vec *m, vec u, vec before, const float *added) {
+  const kernel_terms *t = &a->terms;
+  const vec x = added ? vec_load(added) : vec_set(0), one = vec_set(1);
+  vec gain = ISA(gain)(equation, m), kappa = one, sum = one, strength = one;
+  if (t->density) star = vec_fma(vec_negate(vec_load(t->density + at)), u, star);
+  if (t->recalled) {
+    const vec recalled = vec_load(t->recalled + at);
+    vec g = vec_fma(recalled, star, ISA(load_lanes)(t->gradient + at, lanes));
+    if (added) g = vec_fma(recalled, x, g);
+    ISA(store_lanes)(t->gradient + at, g, lanes);
+  }
+  if (t->memories) kappa = vec_load(t->loss + at);
+  for (int l = 0; l < t->memories; l++) {
+    const vec b = vec_mul(vec_set(t->b[l]), kappa);
+    vec r = vec_fma(vec_set(t->a[l]), ISA(load_lanes)(t->memory[l] + at, lanes), vec_mul(b, star));
+    sum = l ? vec_add(sum, r) : r;
+    strength = l ? vec_add(strength, vec_set(t->b[l])) : vec_set(t->b[l]);
+    if (added) r = vec_fma(b, x, r);
+    ISA(store_lanes)(t->memory[l] + at, r, lanes);
+  }
+  if (t->memories) {
+    star = vec_sub(star, sum);
+    gain = vec_mul(gain, vec_fma(vec_negate(kappa), strength, one));
+  }
+  const vec next = ISA(next)(equation, star, m, u, before, w->two);
+  return added ? vec_fma(gain, x, next) : next;
+}
+
 /* What the equation makes of a star; `at` is the first point's place in its field. added: what layers add to the star,
  * or NULL. */
 TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
@@ -114,6 +145,8 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
     m[i] = i < row->media && a->medium[i] ? vec_load(a->medium[i] + at) : w->scale[i];
   if (row->flags & READS_U) u = vec_load(a->in + at);
   if (row->levels == 2) before = ISA(load_lanes)(a->out + at, lanes);
+  if ((row->flags & HAS_TERMS) && terms_any(&a->terms))
+    return ISA(advance_terms)(w, a, equation, at, lanes, star, m, u, before, added);
   const vec next = ISA(next)(equation, star, m, u, before, w->two);
   return added ? vec_fma(ISA(gain)(equation, m), vec_load(added), next) : next;
 }
@@ -162,8 +195,10 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
 /* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.
  * What the loop reads of the sweep is copied: no store can change it, so it stays in registers. */
 TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const enum equation equation,
-                               ptrdiff_t at, const float *added, const int planes, int points) {
-  const kernel_args args = *of->args;
+                               ptrdiff_t at, const float *added, const int planes, const bool terms,
+                               int points) {
+  kernel_args args = *of->args;
+  if (!terms) args.terms = (kernel_terms){0}; /* what the compiler knows to be absent costs nothing */
   const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead, .asked = of->asked};
   for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
     float *out = args.out + at;
@@ -186,28 +221,31 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
 
 /* The middle of a group, without what layers add and with it: functions of their own, since among the code for ends of
  * rows the loop takes more instructions. */
-#define MIDDLE(name, equation, added)                                                                        \
+#define MIDDLE(name, equation, added, terms)                                                                 \
   TARGET static __attribute__((noinline)) void ISA(name)(const ISA(weights) * w, const sweep *s,             \
                                                          ptrdiff_t at, const float *sums, int points) {      \
     (void)sums;                                                                                              \
-    ISA(middle)(w, s, equation, at, added, GROUP, points);                                                   \
+    ISA(middle)(w, s, equation, at, added, GROUP, terms, points);                                            \
   }
 #define EQUATION(constant, name, ...)                                                                        \
-  MIDDLE(name##_middle, EQUATION_##constant, NULL)                                                           \
-  MIDDLE(name##_layers_middle, EQUATION_##constant, sums)
+  MIDDLE(name##_middle, EQUATION_##constant, NULL, false)                                                    \
+  MIDDLE(name##_layers_middle, EQUATION_##constant, sums, false)                                             \
+  MIDDLE(name##_terms_middle, EQUATION_##constant, sums, true)
 #include "equations.def"
 #undef MIDDLE
 
 TARGET INLINE void ISA(middle_of)(const ISA(weights) * w, const sweep *s, const enum equation equation,
                                   ptrdiff_t at, const float *added, const int planes, int points) {
   if (planes < GROUP) {
-    ISA(middle)(w, s, equation, at, added, planes, points);
+    ISA(middle)(w, s, equation, at, added, planes, true, points);
     return;
   }
   switch (equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
-    if (equation_has(EQUATION_##constant, HAS_LAYERS) && added)                                              \
+    if (equation_has(EQUATION_##constant, HAS_TERMS) && terms_any(&s->args->terms))                          \
+      ISA(name##_terms_middle)(w, s, at, added, points);                                                     \
+    else if (equation_has(EQUATION_##constant, HAS_LAYERS) && added)                                         \
       ISA(name##_layers_middle)(w, s, at, added, points);                                                    \
     else                                                                                                     \
       ISA(name##_middle)(w, s, at, NULL, points);                                                            \
