@@ -226,6 +226,10 @@ config_axis config_axis_of(const config *c, int axis) {
                        .periodic = c->boundary[2 * axis] == BOUNDARY_PERIODIC};
 }
 
+bool config_has_medium(const config *c, enum medium m) {
+  return equation_knows(c->equation, m) && (c->media[m].file[0] || c->media[m].number > 0);
+}
+
 bool config_has_sources(const config *c) {
   return c->source_count > 0 || c->sources_listed;
 }

@@ -84,6 +84,11 @@ typedef struct config {
   double jacobi_x[4], jacobi_y[4], jacobi_z[4]; /* weights of offsets 1..4 */
   /* [medium] */
   config_medium media[MEDIUM_COUNT];
+  bool averaging;             /* of density and velocity */
+  double absorption_power;    /* y */
+  double reference_frequency; /* Hz; 0: the first source's f0 */
+  double absorption_band[2];  /* Hz; 0: about the reference */
+  int mechanisms;             /* 1 to MEMORIES_MAX */
   /* [survey] */
   char survey_file[CONFIG_TEXT]; /* a line a shot; empty: a single run */
   int survey_ranks;              /* of a shot; 0: auto, as is */
@@ -212,6 +217,8 @@ typedef struct config_axis {
   bool periodic;  /* positions count modulo points * spacing */
 } config_axis;
 config_axis config_axis_of(const config *c, int axis);
+/* Is this medium given, for an equation that knows it? */
+bool config_has_medium(const config *c, enum medium m);
 /* Has the run any sources? */
 bool config_has_sources(const config *c);
 /* The largest spacing, m. */

@@ -38,6 +38,23 @@ static int check_grid(checker *k) {
   return c->nx > 1 || c->ny == 1 ? 0 : FAIL(k->e, CONFIG_NO_X, check_at(k, "grid", "nx"), c->ny);
 }
 
+/* Terms of the wave: density, absorption. */
+static int check_medium(checker *k) {
+  const config *c = k->c;
+  if (config_has_medium(c, MEDIUM_DENSITY) && c->boundary_value != 0)
+    for (int f = 0; f < FACE_COUNT; f++)
+      if (c->boundary[f] == BOUNDARY_FIXED) return check_refuse(k, "boundary", "value", "0 with density");
+  if (!config_has_medium(c, MEDIUM_QUALITY) && !config_has_medium(c, MEDIUM_ABSORPTION)) return 0;
+  if (config_has_medium(c, MEDIUM_QUALITY) && config_has_medium(c, MEDIUM_ABSORPTION))
+    return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, "medium", "absorption"), "medium", "absorption",
+                "without quality");
+  if (c->absorption_band[0] > 0 && c->absorption_band[0] >= c->absorption_band[1])
+    return check_refuse(k, "medium", "absorption_band", "a lower and a higher frequency");
+  if (c->reference_frequency > 0) return 0;
+  if (c->source_count && c->sources[0].f0 > 0) return 0;
+  return FAIL(k->e, CONFIG_REFERENCE, c->file);
+}
+
 static int check_cfl(checker *k) {
   if (k->c->cfl <= 1 || k->c->allow_unstable) return 0;
   return check_refuse(k, "time", "cfl", "a number <= 1 (or allow_unstable = on)");
@@ -257,6 +274,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   checker k = {.c = c, .all = all, .e = e};
   TRY(check_grid(&k));
   TRY(check_cfl(&k));
+  TRY(check_medium(&k));
   for (int axis = 0; axis < 3; axis++) {
     TRY(check_periodic(&k, axis));
     TRY(check_points(&k, axis));

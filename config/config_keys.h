@@ -13,7 +13,9 @@
 static const range FIELD_VALUE = {-3e38, 3e38};
 static const range POSITIVE = {1e-20, 1e20}, NOT_NEGATIVE = {0, 1e20};
 /* A spacing's square, times and over the least weight, is a normal float. */
+static const range OPTIONAL = {1e-20, 1e20};
 static const range SPACING = {1e-15, 1e15};
+static const range POWER = {0, 3};
 static const range SECONDS = {0, 1e9};
 static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}; /* CENTER and WIDTH are wide enough for the defaults on any grid */
@@ -62,9 +64,13 @@ EQUATION_KEY(TWO_LEVELS, EQUATIONS[c->equation].levels == 2)
 CONDITION(SOURCES, equation_has(c->equation, HAS_SOURCES), NULL)
 EQUATION_KEY(SOURCES_KEY, equation_has(c->equation, HAS_SOURCES))
 CONDITION(LAYERS, equation_has(c->equation, HAS_LAYERS), NULL)
-#define MEDIUM(constant, ...) EQUATION_KEY(HAS_##constant, equation_medium_index(c->equation, MEDIUM_##constant) >= 0)
+#define MEDIUM(constant, ...) EQUATION_KEY(HAS_##constant, equation_knows(c->equation, MEDIUM_##constant))
 #include "kernels/equations.def"
 CONDITION(HAS_END_TIME, c->end_time > 0, "with end_time")
+EQUATION_KEY(TERMS, equation_has(c->equation, HAS_TERMS))
+IDLE_CONDITION(ABSORPTION_LAW, config_has_medium(c, MEDIUM_ABSORPTION), "with absorption")
+IDLE_CONDITION(ABSORBS, config_has_medium(c, MEDIUM_QUALITY) || config_has_medium(c, MEDIUM_ABSORPTION),
+               "with quality or absorption")
 IDLE_CONDITION(SURVEY, c->survey_file[0], "in a survey")
 CONDITION(CHECKPOINTS, !c->survey_file[0] || c->survey_on_stop == ON_STOP_CHECKPOINT,
           "without survey, or with on_stop = checkpoint")
@@ -95,6 +101,7 @@ static const choice dispersion_choices[] = {
 static const choice order_choices[] = {
   WORD("2", 2, NULL), WORD("4", 4, NULL), WORD("6", 6, NULL), WORD("8", 8, NULL), END};
 static const choice POSITIVE_medium[] = {A_NUMBER("a number > 0", 0), A_DATASET(0), END};
+static const choice OPTIONAL_medium[] = {WORD("none", 0, NULL), A_NUMBER("a number > 0", 0), A_DATASET(0), END};
 static const choice NOT_NEGATIVE_medium[] = {A_NUMBER("a number >= 0", 0), A_DATASET(0), END};
 static const choice initial_choices[] = {
   WORD("zero", INITIAL_ZERO, NULL),
@@ -166,6 +173,11 @@ NAME(schedule, schedule_choices)
 NAME(boundary, boundary_choices)
 NAME(io, io_choices)
 // clang-format on
+
+static void config_default_averaging(config *c, source_config *s) {
+  (void)s;
+  c->averaging = config_has_medium(c, MEDIUM_DENSITY);
+}
 
 static void config_default_center(config *c, source_config *s) {
   (void)s;
@@ -258,11 +270,28 @@ const config_key config_keys[] = {
           "0.04 0.03 0.02 0.01"),
   WEIGHTS("z", jacobi_z, "likewise along z", "0.04 0.03 0.02 0.01"),
 
-#define MEDIUM(constant, name, unit_, si, known, m, s, fallback_, sign, field) \
+#define MEDIUM(constant, name, unit_, si, known, kg, m, s, fallback_, sign, field, doc_) \
   {"medium", #name, VALUE_VARIANT, AT(media[MEDIUM_##constant].file), NUMBER(media[MEDIUM_##constant].number, &sign), \
    .choices = sign##_medium, .fallback = fallback_, .only_with = &HAS_##constant, \
-   .unit = unit_, .doc = "number, or field of shape (nz, ny, nx)"},
+   .unit = unit_, .doc = doc_},
 #include "kernels/equations.def"
+  {"medium", "averaging", VALUE_SWITCH, AT(averaging), .choices = switch_choices, .compute = config_default_averaging,
+   .otherwise = "on with density", .only_with = &TERMS,
+   .doc = "density and 1 / (density velocity^2) are averaged over cells: off for models that are averages",
+   .note = "averaging takes (1, 22, 1) / 24 along each axis: the reflection of a step half-way between points is within 1.2 %\n"
+           "at 10 points per wavelength (docs/ACCURACY.md). In absorbing layers density is that at their inner edge.\n"
+           "Fields, traces and sources are of the pressure. Absorption: mechanisms of relaxation are fitted to the law in\n"
+           "absorption_band; the log and the files name the fit and its worst error."},
+  {"medium", "absorption_power", VALUE_NUMBERS, AT(absorption_power), .range = &POWER, .required = true,
+   .only_with = &ABSORPTION_LAW, .doc = "y of absorption"},
+  {"medium", "reference_frequency", VALUE_NUMBERS, AT(reference_frequency), .range = &POSITIVE, .optional = true,
+   .only_with = &ABSORBS, .otherwise = "the first source's f0", .unit = "Hz",
+   .doc = "where velocity is the phase velocity, and quality holds"},
+  {"medium", "absorption_band", VALUE_NUMBERS, AT(absorption_band), .range = &POSITIVE, .optional = true,
+   .only_with = &ABSORBS, .otherwise = "reference_frequency / 3.16 to times 3.16", .unit = "Hz",
+   .doc = "lowest and highest frequency of the fit"},
+  {"medium", "mechanisms", VALUE_INTEGER, AT(mechanisms), .min = 1, .max = MEMORIES_MAX, .fallback = "2",
+   .only_with = &ABSORBS, .doc = "relaxations of the fit: over a decade 2 are within 3.5 %, 3 within 0.3 %"},
 
   {"survey", "shots", VALUE_TEXT, AT(survey_file), .expected = "a path", .optional = true, .otherwise = "none",
    .doc = "text file with a line a shot: its source.N, receivers, initial, output.name",

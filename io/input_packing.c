@@ -76,34 +76,37 @@ static int packing_read_text(packing_attribute *a, const input *in, char text[PA
 
 /* --- units -------------------------------------------------------------------------------------------------------- */
 
-/* Metres to the power `length` times seconds to the power `time`, times / per of them. */
+/* Metres to the power `length` times seconds to the power `time` times kilograms to `mass`, times / per of them. */
 typedef struct packing_unit {
   int length, time;
   double times, per;
+  int mass;
 } packing_unit;
 
 static const struct {
   const char *words[6];
   packing_unit is;
 } PACKING_UNITS[] = {
-    {{"m", "meter", "meters", "metre", "metres"}, {1, 0, 1, 1}},
-    {{"km", "kilometer", "kilometers", "kilometre", "kilometres"}, {1, 0, 1000, 1}},
-    {{"cm", "centimeter", "centimeters", "centimetre", "centimetres"}, {1, 0, 1, 100}},
-    {{"mm", "millimeter", "millimeters", "millimetre", "millimetres"}, {1, 0, 1, 1000}},
-    {{"ft", "foot", "feet"}, {1, 0, 3048, 10000}},
-    {{"s", "sec", "secs", "second", "seconds"}, {0, 1, 1, 1}},
-    {{"ms", "msec", "msecs", "millisecond", "milliseconds"}, {0, 1, 1, 1000}},
-    {{"us", "usec", "usecs", "microsecond", "microseconds"}, {0, 1, 1, 1000000}},
+    {{"m", "meter", "meters", "metre", "metres"}, {1, 0, 1, 1, 0}},
+    {{"km", "kilometer", "kilometers", "kilometre", "kilometres"}, {1, 0, 1000, 1, 0}},
+    {{"cm", "centimeter", "centimeters", "centimetre", "centimetres"}, {1, 0, 1, 100, 0}},
+    {{"mm", "millimeter", "millimeters", "millimetre", "millimetres"}, {1, 0, 1, 1000, 0}},
+    {{"ft", "foot", "feet"}, {1, 0, 3048, 10000, 0}},
+    {{"s", "sec", "secs", "second", "seconds"}, {0, 1, 1, 1, 0}},
+    {{"ms", "msec", "msecs", "millisecond", "milliseconds"}, {0, 1, 1, 1000, 0}},
+    {{"us", "usec", "usecs", "microsecond", "microseconds"}, {0, 1, 1, 1000000, 0}},
+    {{"kg", "kilogram", "kilograms"}, {0, 0, 1, 1, 1}},
+    {{"g", "gram", "grams"}, {0, 0, 1, 1000, 1}},
 };
 
 static const struct {
   const char *si, *known;
-  int length, time;
+  int length, time, mass;
 } PACKING_QUANTITIES[] = {
     [QUANTITY_LENGTH] = {"m", "m, km, cm, mm or ft", 1, 0},
     [QUANTITY_TIME] = {"s", "s, ms or us", 0, 1},
-#define MEDIUM(constant, name, unit, si, known, length, time, ...)                                           \
-  [QUANTITY_OF_MEDIUM + MEDIUM_##constant] = {si, known, length, time},
+#define MEDIUM(constant, name, unit, si, known, kg, length, time, ...)                                       \
+  [QUANTITY_OF_MEDIUM + MEDIUM_##constant] = {si, known, length, time, kg},
 #include "kernels/equations.def"
 };
 
@@ -141,6 +144,7 @@ static const packing_unit *packing_unit_find(const char *word, size_t length) {
 static void packing_unit_multiply(packing_unit *u, const packing_unit *by, int power) {
   u->length += power * by->length;
   u->time += power * by->time;
+  u->mass += power * by->mass;
   for (int i = 0; i < abs(power); i++) {
     u->times *= power > 0 ? by->times : by->per;
     u->per *= power > 0 ? by->per : by->times;
@@ -150,7 +154,7 @@ static void packing_unit_multiply(packing_unit *u, const packing_unit *by, int p
 /* A product of units and their powers, as "km s-1", "cm^2/s", "square meters per second". */
 static bool packing_unit_parse(const char *text, packing_unit *u) {
   enum { POWER_MOST = 3 };
-  *u = (packing_unit){0, 0, 1, 1};
+  *u = (packing_unit){0, 0, 1, 1, 0};
   int sign = 1, square = 1;
   for (const char *c = text; *(c += strspn(c, " "));) {
     size_t letters = 0;
@@ -197,7 +201,7 @@ static int packing_find_units(const input *in, const char *name, enum quantity q
   packing_unit_in_ascii(found, text);
   if (!text[0] || strcmp(text, "1") == 0) return 0;
   if (!packing_unit_parse(text, &u) || u.length != PACKING_QUANTITIES[q].length ||
-      u.time != PACKING_QUANTITIES[q].time)
+      u.time != PACKING_QUANTITIES[q].time || u.mass != PACKING_QUANTITIES[q].mass)
     return packing_refuse(&a, PACKING_QUANTITIES[q].known, found, e);
   n->times = u.times, n->per = u.per;
   const size_t used = strlen(n->told);

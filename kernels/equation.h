@@ -76,7 +76,8 @@ EQUATION_CONSTANT equation_row EQUATIONS[EQUATION_COUNT] = {
 #include "equations.def"
 };
 EQUATION_CONSTANT medium_row MEDIA[MEDIUM_COUNT] = {
-#define MEDIUM(constant, name, unit, si, known, m, s, fallback, number, field) {#name, unit, field##_SIGN},
+#define MEDIUM(constant, name, unit, si, known, kg, m, s, fallback, number, field, doc)                      \
+  {#name, unit, field##_SIGN},
 #include "equations.def"
 };
 #undef MEDIA_0
@@ -85,6 +86,12 @@ EQUATION_CONSTANT medium_row MEDIA[MEDIUM_COUNT] = {
 
 static inline bool equation_has(enum equation equation, enum equation_flags flag) {
   return EQUATIONS[equation].flags & flag;
+}
+/* Is the medium one of the equation's, or of its terms'? */
+static inline int equation_medium_index(enum equation equation, enum medium medium);
+static inline bool equation_knows(enum equation equation, enum medium medium) {
+  return equation_medium_index(equation, medium) >= 0 ||
+         (medium >= MEDIUM_DENSITY && equation_has(equation, HAS_TERMS));
 }
 /* Which of the equation's media this is; -1: none. */
 static inline int equation_medium_index(enum equation equation, enum medium medium) {

@@ -103,7 +103,7 @@ static inline __attribute__((always_inline)) void simd_inject(const inject_args 
   for (const source_share *k = first; k < end; k++) {
     const point_weights *p = &a->places[k->place];
     const float value = k->signal < 0 ? a->signal[~k->signal] : NAN;
-    if (!isnan(value) && p->y >= rows[0] && p->y < rows[1]) ghosts_store(&a->field, t->z, p->y, p->x, value);
+    if (!isnan(value) && p->y >= rows[0] && p->y < rows[1]) inject_impose(&a->field, t->z, p->y, p->x, value);
   }
 }
 

@@ -71,7 +71,7 @@ typedef struct source_share {
 } source_share;
 
 /* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s = fma(weight,
- * signal, s) from 0, then fma(gain, s, out), stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
+ * signal, s) from 0, times sigma, then as terms say, fma(gain, s, out), stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
 typedef struct inject_args {
   kernel_args field;           /* out, equation, media, geometry, ghosts */
   const source_tile *tiles;    /* of the planes [field.z_begin, field.z_end); distinct; device memory */
@@ -91,7 +91,14 @@ GHOSTS_INLINE float inject_add(const inject_args *a, const source_share *k, int 
 /* Adds to the point what its sources give, their sum s. */
 GHOSTS_INLINE void inject_store(const kernel_args *f, int z, int y, int x, float s) {
   const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
+  if (f->terms.sigma) s *= f->terms.sigma[at];
   ghosts_store(f, z, y, x, terms_add(f, at, point_gain_at(f, at), s, f->out[at]));
+}
+
+/* Imposes the value of p. */
+GHOSTS_INLINE void inject_impose(const kernel_args *f, int z, int y, int x, float p) {
+  const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
+  ghosts_store(f, z, y, x, f->terms.sigma ? p * f->terms.sigma[at] : p);
 }
 
 /* --- receivers -------------------------------------------------------------------------------------------------- */
@@ -101,6 +108,7 @@ GHOSTS_INLINE void inject_store(const kernel_args *f, int z, int y, int x, float
  * neighbouring lanes read neighbouring columns. */
 typedef struct sample_args {
   const float *field; /* own point (0, 0, 0), ghosts along z up to date */
+  const float *sigma; /* laid out likewise: its values over these; NULL: as they are */
   size_t pitch, plane;
   int ny, nx;
   const point_weights *receivers; /* device memory */
@@ -118,6 +126,7 @@ extern const operation operation_sample;
 /* The sums of columns [begin, end) of a receiver, which lie side by side. */
 GHOSTS_INLINE void sample_columns(const sample_args *a, const point_weights *p, int begin, int end,
                                   float *sums) {
+  const ptrdiff_t over = a->sigma ? a->sigma - a->field : 0;
   const float *u = a->field + (ptrdiff_t)a->plane * p->z + points_at(p->x, begin, a->nx);
   for (int i = 0; i < end - begin; i++) sums[i] = 0;
   POINTS_UNROLL for (int z = 0; z < POINTS_MOST; z++, u += a->plane) {
@@ -125,7 +134,8 @@ GHOSTS_INLINE void sample_columns(const sample_args *a, const point_weights *p, 
     if (z >= p->nz) break;
     POINTS_UNROLL for (int y = 0; y < POINTS_MOST; y++) if (y < p->ny) {
       const float *row = u + (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny);
-      for (int i = 0; i < end - begin; i++) rows[i] = fmaf(p->wy[y], row[i], rows[i]);
+      for (int i = 0; i < end - begin; i++)
+        rows[i] = fmaf(p->wy[y], over ? row[i] / row[over + i] : row[i], rows[i]);
     }
     for (int i = 0; i < end - begin; i++) sums[i] = fmaf(p->wz[z], rows[i], sums[i]);
   }
@@ -178,6 +188,24 @@ extern const operation operation_persistent;
 /* Args: statistics_args, histogram_args and quantiles_args. A CUDA device that cannot do cooperative launches answers
  * operation_statistics with cudaErrorNotSupported. */
 extern const operation operation_statistics, operation_histogram, operation_quantiles;
+
+/* --- scaling ---------------------------------------------------------------------------------------------------- */
+
+enum scale_kind { SCALE_TIMES, SCALE_OVER, SCALE_MEAN };
+/* All own points of a slab, of fields laid out alike. */
+typedef struct scale_args {
+  enum scale_kind kind;
+  const float *from, *by; /* own points (0, 0, 0) */
+  float *to;              /* from * by, from / by, or the mean of from and by; may be `from` */
+  size_t pitch, plane;
+  int nx, ny, nz;
+} scale_args;
+extern const operation operation_scale;
+
+GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
+  const float from = a->from[at], by = a->by[at];
+  a->to[at] = a->kind == SCALE_TIMES ? from * by : a->kind == SCALE_OVER ? from / by : 0.5f * (from + by);
+}
 
 #ifdef __cplusplus
 }

@@ -41,7 +41,7 @@ static __device__ __forceinline__ void inject_at(const inject_args &a, const sou
     }
   }
   if (any) inject_store(&a.field, t.z, y, x, s);
-  if (!isnan(imposed)) ghosts_store(&a.field, t.z, y, x, imposed);
+  if (!isnan(imposed)) inject_impose(&a.field, t.z, y, x, imposed);
 }
 
 static __global__ void __launch_bounds__(TILE_Y *TILE_X) inject(const __grid_constant__ inject_args a) {
@@ -67,6 +67,21 @@ static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ s
     }
     if (k == 0) a.samples[i / POINTS_MOST] = s;
   }
+}
+
+static __global__ void __launch_bounds__(BLOCK) scale(const __grid_constant__ scale_args a) {
+  const long long points = (long long)a.nz * a.ny * a.nx;
+  for (long long i = operation_first_thread(); i < points; i += operation_all_threads()) {
+    const long long row = i / a.nx;
+    scale_point(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + i % a.nx);
+  }
+}
+
+extern "C" int operation_scale_cuda(const void *args, void *stream) {
+  const scale_args *a = static_cast<const scale_args *>(args);
+  scale<<<operation_blocks((long long)a->nz * a->ny * a->nx), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(
+      *a);
+  return (int)cudaGetLastError();
 }
 
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {

@@ -118,6 +118,7 @@ int engine_honours(const engine *g, const config *shot, error *e) {
   const char *why = NULL;
   if (c->schedule != SCHEDULE_PERSISTENT) return 0;
   bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
+  if (model_has_density(c) || model_absorbs(c)) why = "density and absorption need schedule = steps";
   if (physics_absorbs(c)) why = "absorbing faces need schedule = steps";
   if (config_has_sources(shot)) why = "sources need schedule = steps";
   if (g->ranks > 1 && !ipc) why = "more than one rank needs transport = ipc";
@@ -130,6 +131,8 @@ int engine_honours(const engine *g, const config *shot, error *e) {
 static int engine_find_kernel(engine *g, error *e) {
   const config *c = g->config;
   TRY(kernel_find(c->kernel, physics_form(c), g->dev->table->backend, &g->kernel, e));
+  if ((model_has_density(c) || model_absorbs(c)) && !(g->kernel->flags & KERNEL_TERMS))
+    return FAIL(e, KERNEL_LACKS_TERMS, c->kernel);
   TRY(transport_check(transport_name(c->transport), g->dev, e));
   TRY(engine_honours(g, c, e));
   if (c->schedule == SCHEDULE_PERSISTENT) g->kernel = &persistent_kernel;
@@ -146,7 +149,8 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
   MPI_TRY(e, MPI_Comm_size(comm, &g->ranks));
   if (!engine_find_device(g, e)) engine_find_kernel(g, e);
   TRY(error_agree(e, comm));
-  g->most = wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
+  const bool terms = model_has_density(c) || model_absorbs(c);
+  g->most = terms ? 1 : wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
   TRY(engine_slab(&g->slab, c, g->rank, g->ranks, e));
   TRY(files_field_io(g->files, &g->io, &g->slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
@@ -154,17 +158,26 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
   return 0;
 }
 
+/* The first own point of a field of the medium. */
+static const float *engine_points(const engine *g, int i) {
+  return g->medium[i] ? g->medium[i] + slab_offset(&g->slab, 0, 0, 0) : NULL;
+}
+
 int engine_open(engine *g, error *e) {
   const size_t bytes = slab_floats(&g->slab) * sizeof(float);
   float ghosts[FACE_COUNT];
   physics_ghosts(g->config, ghosts);
   transfer_open(&g->transfer, g->dev, &g->slab, ghosts, e);
-  for (int i = 0; i < EQUATION_MEDIA && !e->id; i++) {
-    double number;
-    if (!physics_medium(g->config, i, &number)) continue;
-    g->dev->table->alloc(g->dev, (void **)&g->medium[i], bytes, MEMORY_DEVICE, e);
-    g->args.medium[i] = g->medium[i] + slab_offset(&g->slab, 0, 0, 0);
-  }
+  const absorb none = {.dev = NULL};
+  field_set f;
+  fields_plan(&f, g->config, &g->slab, &none);
+  for (const field *a = f.list; a < f.list + f.count && !e->id; a++)
+    if (a->role == FIELD_MEDIUM)
+      g->dev->table->alloc(g->dev, (void **)&g->medium[a->number], bytes, MEMORY_DEVICE, e);
+  for (int i = 0; i < EQUATION_MEDIA; i++) g->args.medium[i] = engine_points(g, i);
+  g->args.terms.density = engine_points(g, MEDIUM_V);
+  g->args.terms.sigma = engine_points(g, MEDIUM_SIGMA);
+  g->args.terms.loss = engine_points(g, MEDIUM_LOSSES);
   return error_agree(e, g->comm);
 }
 
@@ -186,19 +199,52 @@ static int engine_take_medium(void *context, int z, int planes, float *values, e
   engine *g = medium->g;
   const size_t points = (size_t)g->slab.nx * (size_t)g->slab.ny * (size_t)planes;
   for (size_t i = 0; i < points; i++)
-    values[i] = physics_factor(&g->physics, g->config, medium->i, values[i]);
+    values[i] = physics_factor(&g->physics, g->config, medium->i, values[i], 1);
   return transfer_to_device(&g->transfer, z, planes, values, e);
 }
 
+/* Rows of the model's own planes, as kernels read them. */
+static int engine_load_model(engine *g, int i, error *e) {
+  const model *m = &g->physics.model;
+  const size_t points = (size_t)g->slab.nx * (size_t)g->slab.ny, bytes = points * sizeof(float);
+  const float *from = i == MEDIUM_V        ? m->V
+                      : i == MEDIUM_SIGMA  ? m->sigma
+                      : i == MEDIUM_LOSSES ? m->loss
+                                           : m->velocity;
+  float *row = malloc(bytes);
+  if (!row) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of the medium");
+  const int ghosts = i == MEDIUM_SIGMA ? RADIUS : 0;
+  for (int z = -ghosts; z < g->slab.nz + ghosts && !e->id; z++) {
+    const size_t first = (size_t)(z + ghosts) * points;
+    for (size_t k = 0; k < points; k++) {
+      row[k] = from[first + k];
+      if (i == MEDIUM_LOSSES) row[k] = model_kappa(m, row[k]);
+      if (i == 0)
+        row[k] = physics_factor(&g->physics, g->config, i, row[k],
+                                m->loss ? model_speed(m, m->loss[first + k]) : 1);
+    }
+    transfer_to_device(&g->transfer, z, 1, row, e);
+  }
+  free(row);
+  return e->id;
+}
+
 int engine_load(engine *g, error *e) {
-  for (int i = 0; i < EQUATION_MEDIA && !g->loaded; i++) {
+  for (int i = 0; i < MEDIUM_FIELDS && !g->loaded; i++) {
     double number;
-    const char *dataset = physics_medium(g->config, i, &number);
+    const char *dataset = i < EQUATION_MEDIA ? physics_medium(g->config, i, &number) : NULL;
     engine_medium medium = {g, i};
     g->transfer.field = g->medium[i];
-    if (dataset)
-      TRY(engine_read_field(g, dataset, physics_quantity(g->config, i), engine_take_medium, &medium, e));
+    if (!g->medium[i]) continue;
+    if (g->physics.model.needed) {
+      engine_load_model(g, i, e);
+      TRY(error_agree(e, g->comm));
+    } else
+      TRY(engine_read_field(
+          g, dataset, (enum quantity)(QUANTITY_OF_MEDIUM + (int)EQUATIONS[g->config->equation].medium[i]),
+          engine_take_medium, &medium, e));
   }
+  model_close(&g->physics.model);
   g->loaded = true;
   return 0;
 }
@@ -220,7 +266,8 @@ void engine_close(engine *g) {
   error ignored = {0};
   if (!g->dev) return;
   transfer_close(&g->transfer);
-  for (int i = 0; i < EQUATION_MEDIA; i++) g->dev->table->free(g->dev, g->medium[i], MEMORY_DEVICE, &ignored);
+  model_close(&g->physics.model);
+  for (int i = 0; i < MEDIUM_FIELDS; i++) g->dev->table->free(g->dev, g->medium[i], MEMORY_DEVICE, &ignored);
   g->dev->table->close(g->dev);
   g->dev = NULL;
 }

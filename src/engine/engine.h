@@ -33,9 +33,8 @@ typedef struct engine {
   slab slab;
   field_io io;
   physics physics;
-  kernel_args args; /* constants of every launch */
-  float
-      *medium[EQUATION_MEDIA]; /* slab_floats of device memory, owned; NULL where the medium is one number */
+  kernel_args args;             /* constants of every launch */
+  float *medium[MEDIUM_FIELDS]; /* slab_floats of device memory, owned; NULL where the run lacks it */
   transfer transfer;
   const kernel *kernel, *boundary_kernel; /* of steps; `auto` is a kernel of its own until engine_choose */
   int most;                               /* steps of a pass, at most; 1: no wavefront */

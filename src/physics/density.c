@@ -6,8 +6,7 @@
 
 enum { WINDOW = 16 /* planes kept of each quantity; a power of two, more than 2 DENSITY_REACH */ };
 
-/* Index i, up to DENSITY_REACH beyond the axis, of the point that has its value. */
-static int density_inside(const density_axis *a, int i) {
+int density_inside(const density_axis *a, int i) {
   const int n = a->points, side = i >= n;
   if (i >= 0 && i < n) return i;
   if (a->end[side] == DENSITY_WRAP) return (i % n + n) % n;
@@ -15,8 +14,7 @@ static int density_inside(const density_axis *a, int i) {
   return side ? n - 1 : 0;
 }
 
-/* The point whose rho a point has: in an absorbing layer that at its inner edge. */
-static int density_settled(const density_axis *a, int i) {
+int density_settled(const density_axis *a, int i) {
   const int low = a->layers[0], high = a->points - 1 - a->layers[1];
   return i < low ? low : i > high ? high : i;
 }
@@ -73,7 +71,7 @@ static const double *density_plane(density_work *w, planes *p, int z, bool compr
     for (size_t x = 0; x < nx; x++) {
       const size_t at = nx * y + x, settled = nx * (size_t)density_settled(&m->axis[1], (int)y) +
                                               (size_t)density_settled(&m->axis[0], (int)x);
-      const double r = rho ? rho[settled] : m->rho, speed = v ? v[at] : m->v;
+      const double r = rho ? rho[settled] / m->unit : m->rho, speed = v ? v[at] : m->v;
       w->raw[at] = compressibility ? 1 / (r * speed * speed) : r;
     }
   if (m->averaged)
@@ -105,26 +103,27 @@ static const double *density_sigma(density_work *w, int z) {
   return to;
 }
 
-/* (L sigma) / sigma of plane z: along z first, then y, then x. */
+/* (L sigma) / sigma of plane z, by differences, which are 0 where sigma is constant: along z first, then y, then x. */
 static void density_V(density_work *w, int z, float *V) {
   const density_axis *ax = &w->m->axis[0], *ay = &w->m->axis[1], *az = &w->m->axis[2];
   const size_t nx = (size_t)ax->points, ny = (size_t)ay->points;
-  const double center =
-      (nx > 1 ? ax->weight[0] : 0) + (ny > 1 ? ay->weight[0] : 0) + (az->points > 1 ? az->weight[0] : 0);
   const double *here = density_sigma(w, z);
-  for (size_t i = 0; i < w->points; i++) w->sum[i] = center * here[i];
+  for (size_t i = 0; i < w->points; i++) w->sum[i] = 0;
   for (int r = 1; r <= 4 && az->points > 1; r++) {
     const double *below = density_sigma(w, z - r), *above = density_sigma(w, z + r);
-    for (size_t i = 0; i < w->points; i++) w->sum[i] += az->weight[r] * (below[i] + above[i]);
+    for (size_t i = 0; i < w->points; i++)
+      w->sum[i] += az->weight[r] * ((below[i] - here[i]) + (above[i] - here[i]));
   }
   for (size_t y = 0; y < ny; y++)
     for (int r = 1; r <= 4; r++) {
       const double *below = here + nx * (size_t)density_inside(ay, (int)y - r),
                    *above = here + nx * (size_t)density_inside(ay, (int)y + r), *row = here + nx * y;
       double *sum = w->sum + nx * y;
-      for (size_t x = 0; x < nx && ny > 1; x++) sum[x] += ay->weight[r] * (below[x] + above[x]);
+      for (size_t x = 0; x < nx && ny > 1; x++)
+        sum[x] += ay->weight[r] * ((below[x] - row[x]) + (above[x] - row[x]));
       for (size_t x = 0; x < nx && nx > 1; x++)
-        sum[x] += ax->weight[r] * (row[density_inside(ax, (int)x - r)] + row[density_inside(ax, (int)x + r)]);
+        sum[x] += ax->weight[r] * ((row[density_inside(ax, (int)x - r)] - row[x]) +
+                                   (row[density_inside(ax, (int)x + r)] - row[x]));
     }
   for (size_t i = 0; i < w->points; i++) V[i] = (float)(w->sum[i] / here[i]);
 }
@@ -159,23 +158,17 @@ int density_compute(const density_model *m, int begin, int end, density_sink *si
   density_work w;
   density_open(&w, m, e);
   for (int z = begin; z < end && !e->id; z++) {
-    float *sigma = w.out[0], *V = w.out[1], *squared = w.out[2];
+    float *sigma = w.out[0], *V = w.out[1], *velocity = w.out[2];
     density_V(&w, z, V);
     const double *s = density_sigma(&w, z);
-    density_finish(&w, &w.beta, z, true, w.sum);
+    const float *v = m->plane_of_v ? m->plane_of_v(m->context, density_inside(&m->axis[2], z)) : NULL;
+    if (m->averaged) density_finish(&w, &w.beta, z, true, w.sum);
     for (size_t i = 0; i < w.points; i++) {
       sigma[i] = (float)s[i];
-      squared[i] = (float)(s[i] * s[i] / w.sum[i]);
+      velocity[i] = m->averaged ? (float)sqrt(s[i] * s[i] / w.sum[i]) : v ? v[i] : (float)m->v;
     }
-    sink(context, z, sigma, V, squared, e);
+    sink(context, z, sigma, V, velocity, e);
   }
   density_close(&w);
   return e->id;
-}
-
-void density_planes(const density_axis *z, int begin, int end, int *first, int *last) {
-  *first = begin - DENSITY_REACH, *last = end - 1 + DENSITY_REACH;
-  if (z->end[0] == DENSITY_WRAP) return;
-  *first = density_settled(z, *first < 0 ? 0 : *first);
-  *last = density_settled(z, *last > z->points - 1 ? z->points - 1 : *last);
 }

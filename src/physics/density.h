@@ -24,6 +24,7 @@ typedef struct density_model {
   density_axis axis[3]; /* x, y, z */
   bool averaged;
   double rho, v; /* where there are no planes */
+  double unit;   /* of planes of rho: they count relative to it */
   const float *(*plane_of_rho)(void *context, int z);
   const float *(*plane_of_v)(void *context, int z);
   void *context;
@@ -32,12 +33,13 @@ typedef struct density_model {
 /* The greatest distance in z, in planes, from an output plane to what it depends on, beside layers' inner edges. */
 enum { DENSITY_REACH = 5 };
 
-/* The planes of rho on which output planes [begin, end) depend: [*first, *last]; of v the same without settling. An axis
- * that wraps counts from -DENSITY_REACH to points - 1 + DENSITY_REACH. */
-void density_planes(const density_axis *z, int begin, int end, int *first, int *last);
+/* Index i, up to DENSITY_REACH beyond the axis, of the point that has its value. */
+int density_inside(const density_axis *a, int i);
+/* The point whose rho a point has: in an absorbing layer that at its inner edge. */
+int density_settled(const density_axis *a, int i);
 
 /* Takes (ny, nx) values of global plane z. */
-typedef int density_sink(void *context, int z, const float *sigma, const float *V, const float *v_squared,
+typedef int density_sink(void *context, int z, const float *sigma, const float *V, const float *velocity,
                          error *e);
 
 /* Computes planes [begin, end) in order. The same bits whatever the range. OUT_OF_MEMORY, or the sink's error. */

@@ -14,7 +14,7 @@ static void fields_add_slab(field_set *f, const config *c, const slab *s, field 
 void fields_plan(field_set *f, const config *c, const slab *s, const absorb *layers) {
   static const char *const NAMES[STATES] = {"u", "previous"};
   const int levels = EQUATIONS[c->equation].levels;
-  double number;
+  const bool density = model_has_density(c), absorbs = model_absorbs(c);
   f->count = 0;
   for (int i = 0; i < STATES; i++) {
     field state = {.role = FIELD_STATE, .exchanged = true, .saved = i < levels};
@@ -22,11 +22,24 @@ void fields_plan(field_set *f, const config *c, const slab *s, const absorb *lay
     fields_add_slab(f, c, s, state);
   }
   for (int i = 0; i < EQUATIONS[c->equation].media; i++)
-    if (physics_medium(c, i, &number)) {
+    if (physics_is_field(c, i)) {
       field medium = {.role = FIELD_MEDIUM, .number = i};
       snprintf(medium.name, sizeof medium.name, "%s", MEDIA[EQUATIONS[c->equation].medium[i]].name);
       fields_add_slab(f, c, s, medium);
     }
+  static const char *const TERMS[] = {"V", "sigma", "kappa"};
+  for (int i = MEDIUM_V; i < MEDIUM_FIELDS; i++)
+    if (i == MEDIUM_LOSSES ? absorbs : density) {
+      field term = {.role = FIELD_MEDIUM, .number = i};
+      snprintf(term.name, sizeof term.name, "%s", TERMS[i - MEDIUM_V]);
+      fields_add_slab(f, c, s, term);
+    }
+  for (int l = 0; l < c->mechanisms && absorbs; l++) {
+    field memory = {.role = FIELD_MEMORY, .number = l, .saved = true};
+    snprintf(memory.name, sizeof memory.name, "relaxation_%c", (char)('1' + l));
+    fields_add_slab(f, c, s, memory);
+  }
+  if (density) fields_add_slab(f, c, s, (field){.name = "p", .role = FIELD_MEMORY, .number = MEMORIES_MAX});
   absorb_fields(layers, f);
 }
 

@@ -9,13 +9,17 @@
 enum {
   STATES = 2, /* buffers of the field at its newest time levels: a step overwrites the older one */
   FIELD_SLICES = 2,
-  FIELDS_MAX = 16
+  FIELDS_MAX = 24
 };
+
+/* Fields of a medium by number: the equation's factors, then what its terms work on (kernel_terms). */
+enum { MEDIUM_V = EQUATION_MEDIA, MEDIUM_SIGMA, MEDIUM_LOSSES, MEDIUM_FIELDS };
 
 enum field_role {
   FIELD_STATE,  /* lies as the slab, with ghosts, as does a medium */
   FIELD_MEDIUM, /* what a number cannot say of it */
-  FIELD_LAYER   /* what absorbing layers remember: dense planes, without ghosts */
+  FIELD_MEMORY, /* what absorption remembers of a point, by number of the relaxation; then the pressure, where u is not */
+  FIELD_LAYER /* what absorbing layers remember: dense planes, without ghosts */
 };
 
 /* A part of a field that a slab holds: its planes [local, local + held) are planes [global, global + held) of the global
@@ -30,7 +34,7 @@ typedef struct field_slice {
 typedef struct field {
   char name[16]; /* in checkpoints: "u", "previous", "psi_x" ...; of a medium its key */
   enum field_role role;
-  int number;     /* of a medium: which of the equation's */
+  int number;
   bool exchanged; /* neighbours send its ghosts */
   bool saved;     /* the next step depends on it, so checkpoints hold it */
   int64_t shape[3];

@@ -12,7 +12,7 @@
 void initial_fill(const config *c, int z, float *values);
 
 /* Computes the field one step before the first, of a wave at rest, from the initial one: step->out from step->in, whose
- * ghosts are up to date. `step`: the arguments of a step of this wave. Waits until it is done. */
+ * ghosts are up to date. `step`: the arguments of a step of this wave; with density step->out holds step->in. Waits until it is done. */
 int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, error *e);
 
 #endif

@@ -1,12 +1,9 @@
 #include "physics.h"
 #include <math.h>
-#include <pthread.h>
-#include <string.h>
 #include "base/error_mpi.h"
 #include "fd.h"
 #define EQUATION_FILES
 #include "kernels/equations.def"
-#include "base/numbers.h"
 
 /* A row of the list as functions. */
 static const struct {
@@ -29,95 +26,38 @@ const char *physics_medium(const config *c, int i, double *number) {
   return medium->file[0] ? medium->file : NULL;
 }
 
-int physics_fields(const config *c) {
+bool physics_is_field(const config *c, int i) {
   double number;
+  return physics_medium(c, i, &number) || (i == 0 && model_needed(c));
+}
+
+int physics_fields(const config *c) {
   int fields = 0;
-  for (int i = 0; i < EQUATION_MEDIA; i++) fields += physics_medium(c, i, &number) != NULL;
+  for (int i = 0; i < EQUATION_MEDIA; i++) fields += physics_is_field(c, i);
   return fields;
-}
-
-enum quantity physics_quantity(const config *c, int i) {
-  return (enum quantity)(QUANTITY_OF_MEDIUM + (int)EQUATIONS[c->equation].medium[i]);
-}
-
-/* --- the range of a medium that is read from a file ----------------------------------------------------------- */
-
-typedef struct medium_extremes {
-  const config *config;
-  const medium_row *medium;
-  const slab *slab;
-  const char *dataset;
-  pthread_mutex_t lock; /* of these: */
-  float min, max;
-  uint64_t digest; /* a sum, so that it does not depend on the partition */
-} medium_extremes;
-
-/* A field_sink that keeps only the extremes. */
-static int physics_take_extremes(void *context, int z, int planes, float *values, error *e) {
-  medium_extremes *x = context;
-  const config *c = x->config;
-  const bool positive = x->medium->field == POSITIVE_SIGN;
-  size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
-  uint64_t first = (uint64_t)(x->slab->z0 + z) * plane, digest = 0;
-  float min = INFINITY, max = -INFINITY;
-  for (size_t i = 0; i < plane * (size_t)planes; i++) {
-    float v = values[i];
-    if (v < 0 || (positive && v == 0))
-      return FAIL(e, MEDIUM_SIGN, x->dataset, x->medium->name, positive ? ">" : ">=", (double)v,
-                  x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
-    if (v < min) min = v;
-    if (v > max) max = v;
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    digest += mix64(mix64(first + i) ^ bits);
-  }
-  pthread_mutex_lock(&x->lock);
-  x->min = fminf(x->min, min);
-  x->max = fmaxf(x->max, max);
-  x->digest += digest;
-  pthread_mutex_unlock(&x->lock);
-  return 0;
-}
-
-static int physics_medium_range(medium_range *r, int i, const config *c, const files *files,
-                                const field_io *io, error *e) {
-  const char *dataset = physics_medium(c, i, &r->min);
-  r->max = r->min;
-  if (!dataset) return 0;
-  medium_extremes x = {c,
-                       &MEDIA[EQUATIONS[c->equation].medium[i]],
-                       io->slab,
-                       dataset,
-                       PTHREAD_MUTEX_INITIALIZER,
-                       INFINITY,
-                       -INFINITY,
-                       0};
-  const request_own own = {.io = io, .sink = physics_take_extremes, .context = &x};
-  const request medium = {FILES_READ_FIELD, .path = dataset, .quantity = physics_quantity(c, i), .own = own};
-  TRY(files_do(files, &medium, e));
-  float both[2] = {-x.min, x.max};
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
-  MPI_TRY(e, MPI_Allreduce(&x.digest, &r->digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
-  r->min = -both[0];
-  r->max = both[1];
-  return 0;
 }
 
 /* --- time ----------------------------------------------------------------------------------------------------- */
 
-static double physics_bound(const physics *p, const config *c) {
+static int physics_find_bound(physics *p, const config *c, const files *files, const slab *s, error *e) {
   double spacing[3], most[EQUATION_MEDIA];
   for (int i = 0; i < EQUATION_MEDIA; i++) most[i] = p->medium[i].max;
-  if (most[0] <= 0) return INFINITY;
+  p->bound = INFINITY;
+  if (most[0] <= 0) return 0;
   for (int axis = 0; axis < 3; axis++) spacing[axis] = config_axis_of(c, axis).spacing;
-  return PHYSICS_OF[c->equation].bound(fd_sum(c->space_order, spacing), most);
+  const double sum = fd_sum(c->space_order, spacing);
+  p->bound = PHYSICS_OF[c->equation].bound(sum, most);
+  if (!p->model.needed) return 0;
+  double stiffest;
+  TRY(model_stiffness(&p->model, c, files, s, sum, &stiffest, e));
+  p->bound = 2 / sqrt(stiffest);
+  return 0;
 }
 
-/* Sets bound, dt and steps. An automatic dt is shortened so that a step ends at end_time. With a given dt the run ends
+/* Sets dt and steps. An automatic dt is shortened so that a step ends at end_time. With a given dt the run ends
  * at the first step at or after end_time. Where `steps` is given, too, it is a limit. */
 static int physics_plan_time(physics *p, const config *c, double dt_before, error *e) {
   const double ROUNDING = 1e-9; /* an end_time / dt this close to a whole number is that number */
-  p->bound = physics_bound(p, c);
   double automatic = isinf(p->bound) ? 1 : c->cfl * p->bound;
   p->dt = c->dt > 0 ? c->dt : dt_before > 0 ? dt_before : automatic;
   p->steps = c->steps;
@@ -135,17 +75,26 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e) {
   *p = (physics){.form = physics_form(c)};
-  for (int i = 0; i < EQUATION_MEDIA; i++) {
-    physics_medium_range(&p->medium[i], i, c, files, io, e);
+  for (int i = 0; i < EQUATIONS[c->equation].media; i++) {
+    medium_read(NULL, &p->medium[i], c, EQUATIONS[c->equation].medium[i], files, io, e);
     TRY(error_agree(e, files->compute));
   }
-  return physics_plan_time(p, c, dt_before, e); /* from the same numbers on every rank */
+  TRY(model_open(&p->model, c, files, io, e));
+  TRY(physics_find_bound(p, c, files, io->slab, e));
+  TRY(physics_plan_time(p, c, dt_before, e)); /* from the same numbers on every rank */
+  /* The fit depends on dt, and dt = auto on the fit: twice is enough. */
+  for (int i = 0; i < 2 && p->model.absorbs; i++) {
+    TRY(model_fit(&p->model, c, files, io->slab, p->dt, e));
+    TRY(physics_find_bound(p, c, files, io->slab, e));
+    if (i == 0) TRY(physics_plan_time(p, c, dt_before, e));
+  }
+  return 0;
 }
 
 /* --- what kernels get ------------------------------------------------------------------------------------------- */
 
-float physics_factor(const physics *p, const config *c, int i, double medium) {
-  return (float)PHYSICS_OF[c->equation].factor(i, p->dt, medium);
+float physics_factor(const physics *p, const config *c, int i, double medium, double times) {
+  return (float)(PHYSICS_OF[c->equation].factor(i, p->dt, medium) * times);
 }
 
 static void physics_given_weights(const config *c, kernel_args *a) {
@@ -203,13 +152,20 @@ void physics_args(const physics *p, const config *c, const slab *s, kernel_args 
   for (int i = 0; i < EQUATION_MEDIA; i++) {
     double number;
     physics_medium(c, i, &number);
-    a->scale[i] = physics_factor(p, c, i, number);
+    a->scale[i] = physics_factor(p, c, i, number, 1);
   }
   if (equation_has(c->equation, GIVEN_WEIGHTS))
     physics_given_weights(c, a);
   else
     physics_laplacian_weights(p, c, a);
   physics_ghost_rules(c, s, a->ghosts);
+  a->terms.memories = p->model.fit.count;
+  for (int l = 0; l < p->model.fit.count; l++)
+    a->terms.a[l] = (float)p->model.fit.a[l], a->terms.b[l] = (float)p->model.fit.b[l];
+}
+
+double physics_fastest(const physics *p) {
+  return p->model.needed ? p->model.fastest : p->medium[0].max;
 }
 
 void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
@@ -221,5 +177,6 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
 }
 
 int physics_bytes(const config *c) {
-  return (int)sizeof(float) * (1 + EQUATIONS[c->equation].levels + physics_fields(c));
+  const int terms = model_has_density(c) + (model_absorbs(c) ? 1 + 2 * c->mechanisms : 0);
+  return (int)sizeof(float) * (1 + EQUATIONS[c->equation].levels + physics_fields(c) + terms);
 }

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "halo/slab.h"
 #include "io/files.h"
+#include "model.h"
 
 /* What layers, sources and receivers work on. It owns nothing; all of it must outlive them. */
 typedef struct problem {
@@ -16,15 +17,10 @@ typedef struct problem {
   const files *files;
 } problem;
 
-/* Of a medium of the equation, in its unit. */
-typedef struct medium_range {
-  double min, max;
-  uint64_t digest; /* from a file: a hash of its values and their positions; 0: a number */
-} medium_range;
-
 typedef struct physics {
   enum equation form; /* whose kernels advance the field (physics_form) */
   medium_range medium[EQUATION_MEDIA];
+  model model;  /* owned: model_close */
   double bound; /* largest stable dt, s; INFINITY with given weights */
   double dt;    /* s; with given weights 1 unless given */
   int64_t steps;
@@ -35,10 +31,9 @@ enum equation physics_form(const config *c);
 
 /* The dataset of medium i of the equation, in memory of `c`; NULL where the medium is *number (0: there is none). */
 const char *physics_medium(const config *c, int i, double *number);
-/* How many of the media are fields. */
+/* Is it a field, from a dataset or computed? And how many are. */
+bool physics_is_field(const config *c, int i);
 int physics_fields(const config *c);
-/* What a field of medium i measures. */
-enum quantity physics_quantity(const config *c, int i);
 
 /* Fills *p: reads the range of the medium from its file, then computes bound, time step and number of steps. dt_before:
  * the time step of the run that is continued, which an automatic dt repeats; 0: none. Exit 2 where a medium has
@@ -47,12 +42,15 @@ enum quantity physics_quantity(const config *c, int i);
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e);
 
-/* What kernels get of a value of medium i, rounded once. */
-float physics_factor(const physics *p, const config *c, int i, double medium);
+/* What kernels get of a value of medium i, `times` what absorption makes of it, rounded once. */
+float physics_factor(const physics *p, const config *c, int i, double medium, double times);
 
 /* Sets *a to the constants of all launches on this slab: weights, scale, geometry, ghost rules. Its pointers are NULL.
  * */
 void physics_args(const physics *p, const config *c, const slab *s, kernel_args *a);
+
+/* The greatest velocity that a step works on. */
+double physics_fastest(const physics *p);
 
 /* The value of the ghosts beyond each face; NaN where a rule or a neighbour fills them. */
 void physics_ghosts(const config *c, float ghosts[FACE_COUNT]);

@@ -238,6 +238,7 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
   if (!receivers_due(r, step)) return 0;
   if (r->local) TRY(receivers_make_room(r, 1, e));
   const sample_args sample = {.field = field,
+                              .sigma = r->sigma,
                               .pitch = r->slab->pitch,
                               .plane = r->slab->plane,
                               .ny = r->slab->ny,

@@ -43,8 +43,9 @@ typedef struct receivers {
   const double (*source_positions)[3];
   int replaces;
   bool fresh;
-  exact_time time; /* whether dispersion is removed from what is written */
-  int stream;      /* what takes samples and copies them runs on it: the halo's */
+  exact_time time;    /* whether dispersion is removed from what is written */
+  const float *sigma; /* of the device: sample_args; not owned */
+  int stream;         /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 
 /* Which steps are sampled. */

@@ -35,18 +35,16 @@ double relaxation_strength(const relaxation *r) {
   return sum;
 }
 
-double relaxation_stiffness(const relaxation *r, double kappa) {
-  double sum = 0;
-  for (int l = 0; l < r->count; l++) sum += r->b[l] / (1 + r->a[l]);
-  return relaxation_speed(r, kappa) * (1 - kappa * sum);
+double relaxation_loss(const relaxation *r, double kappa) {
+  const double complex s = relaxation_slowness(r, r->reference, kappa);
+  return -cimag(s) / creal(s);
 }
 
 double relaxation_kappa(const relaxation *r, double loss) {
   double lo = 0, hi = 0.95 / relaxation_strength(r);
   for (int i = 0; i < 60; i++) {
     const double middle = (lo + hi) / 2;
-    const double complex s = relaxation_slowness(r, r->reference, middle);
-    if (-cimag(s) / creal(s) < loss)
+    if (relaxation_loss(r, middle) < loss)
       lo = middle;
     else
       hi = middle;
@@ -168,7 +166,8 @@ bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
     double x[UNKNOWNS];
     for (int l = 0; l < count; l++) {
       const double place = SPREADS[start / 3] * (l - (count - 1) / 2.0);
-      x[l] = SHIFTS[start % 3] - log(law->lowest * law->highest) / 2 + place * log(law->highest / law->lowest);
+      x[l] =
+          SHIFTS[start % 3] - log(law->lowest * law->highest) / 2 + place * log(law->highest / law->lowest);
       x[count + l] = strength;
     }
     const double sum = relaxation_improve(r, law, x);

@@ -34,6 +34,9 @@ double relaxation_of_attenuation(double alpha0, double y, double reference, doub
  * frequencies of the band. False where the band's end is beyond what steps of dt can carry. */
 bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt);
 
+/* alpha v / omega at the reference, for kappa. */
+double relaxation_loss(const relaxation *r, double kappa);
+
 /* kappa with which alpha v / omega is `loss` at the reference; at most 0.95 / relaxation_strength. */
 double relaxation_kappa(const relaxation *r, double loss);
 
@@ -42,8 +45,5 @@ double relaxation_speed(const relaxation *r, double kappa);
 
 /* sum g, b = (1 - a) g: kappa times it must be below 1, and is refused above 0.95. */
 double relaxation_strength(const relaxation *r);
-
-/* c (1 - kappa sum b / (1 + a)): dt^2 v^2 times this times the star's sum must be at most 4. */
-double relaxation_stiffness(const relaxation *r, double kappa);
 
 #endif

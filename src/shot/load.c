@@ -55,13 +55,33 @@ static int load_images(shot *s, error *e) {
   return s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
 }
 
+/* From p, which files and formulas give, to the field, where that is sigma p. Collective, agreed. */
+static int load_sigma(shot *s, int which, error *e) {
+  float *u = stepper_field(&s->stepper, which);
+  const kernel_args *a = &s->stepper.args;
+  const scale_args times = {SCALE_TIMES, u, a->terms.sigma, u, a->pitch, a->plane, a->nx, a->ny, a->nz};
+  if (!times.by) return e->id;
+  if (!e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
+    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
+  return error_agree(e, s->engine->comm);
+}
+
 /* Fills the own points with the initial field. Collective, agreed. */
 static int load_field(shot *s, error *e) {
   s->transfer.field = s->stepper.memory[0];
   if (s->config->initial == INITIAL_FILE)
-    return engine_read_field(s->engine, s->config->initial_file, QUANTITY_NONE, transfer_to_device,
-                             &s->transfer, e);
-  load_initial(s, e);
+    engine_read_field(s->engine, s->config->initial_file, QUANTITY_NONE, transfer_to_device, &s->transfer, e);
+  else
+    load_initial(s, e);
+  TRY(error_agree(e, s->engine->comm));
+  return load_sigma(s, 0, e);
+}
+
+/* Relaxations remember nothing at first. Collective, agreed. */
+static int load_memories(shot *s, error *e) {
+  transfer t = s->transfer;
+  for (int l = 0; l < MEMORIES_MAX && !e->id; l++)
+    if ((t.field = s->memory[l])) transfer_fill(&t, 0, s->engine->slab.nz, 0, e);
   return error_agree(e, s->engine->comm);
 }
 
@@ -122,11 +142,13 @@ static int load_previous(shot *s, error *e) {
     args.in = stepper_field(&s->stepper, 0);
     args.out = stepper_field(&s->stepper, 1);
     args.z_begin = 0, args.z_end = s->engine->slab.nz;
-    return initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, e);
+    return initial_at_rest(s->dev, args.terms.density ? args.equation : EQUATIONS[s->config->equation].rest,
+                           &args, e);
   }
   s->transfer.field = s->stepper.memory[1];
-  return engine_read_field(s->engine, s->config->previous_file, QUANTITY_NONE, transfer_to_device,
-                           &s->transfer, e);
+  TRY(engine_read_field(s->engine, s->config->previous_file, QUANTITY_NONE, transfer_to_device, &s->transfer,
+                        e));
+  return load_sigma(s, 1, e);
 }
 
 /* Fills the field of the step before the first one, and lets observers look at step 0. */
@@ -169,6 +191,7 @@ int shot_load(shot *s, error *e) {
   }
   MPI_TRY(e, MPI_Barrier(g->comm));
   if (!both) TRY(engine_choose(g, &s->stepper, &s->front, e));
+  TRY(load_memories(s, e));
   load_second_field(s, e);
   TRY(error_agree(e, g->comm));
   return s->from ? load_checkpoint(s, e) : load_first_step(s, e);

@@ -47,6 +47,24 @@ static void field_log_statistics(const shot *s, const field_statistics *f, log_f
   if (!f->all.nonfinite && f->bins > 0) field_log_quantiles(s, f, log);
 }
 
+/* What is saved of the newest field: where it is sigma p, p, enqueued on STREAM_OUTPUT behind the steps. */
+static int field_pressure(shot *s, float **saved, error *e) {
+  const stepper *p = &s->stepper;
+  const kernel_args *a = &p->args;
+  *saved = s->memory[MEMORIES_MAX];
+  if (!*saved) {
+    *saved = p->memory[p->current];
+    return 0;
+  }
+  const scale_args over = {SCALE_OVER,     stepper_field(p, p->current),
+                           a->terms.sigma, *saved + slab_offset(p->slab, 0, 0, 0),
+                           a->pitch,       a->plane,
+                           a->nx,          a->ny,
+                           a->nz};
+  TRY(stepper_await(p, STREAM_OUTPUT, e));
+  return s->dev->table->apply(s->dev, STREAM_OUTPUT, &operation_scale, &over, e);
+}
+
 /* Measures the newest field where it is. */
 static int field_measure(shot *s, bool histogram, error *e) {
   stepper *p = &s->stepper;
@@ -54,7 +72,9 @@ static int field_measure(shot *s, bool histogram, error *e) {
   f->step = p->step;
   watchdog_tell(p->watch, WATCH_CHECK, p->step);
   /* A device that fails here may fail alone, while the others stand in the step loop. */
-  if (stepper_sync(p, e) || measure_field(&s->saves.measure, stepper_field(p, p->current), histogram, f, e))
+  float *saved;
+  if (stepper_sync(p, e) || field_pressure(s, &saved, e) || s->dev->table->sync(s->dev, STREAM_OUTPUT, e) ||
+      measure_field(&s->saves.measure, saved + slab_offset(p->slab, 0, 0, 0), histogram, f, e))
     error_abort(e, s->engine->comm);
   s->saves.checked_step = p->step;
   return 0;
@@ -228,10 +248,11 @@ static int field_submit(shot *s, snapshot *copy, error *e) {
   TRY(e->id);
   j->job.bytes = snapshot_field_floats(&s->engine->slab) * sizeof(float);
   if (!copy) j->statistics = s->saves.statistics;
-  s->transfer.field = p->memory[p->current];
+  float *saved = s->memory[MEMORIES_MAX] ? s->memory[MEMORIES_MAX] : p->memory[p->current];
+  s->transfer.field = saved;
   if (copy) {
     j->copy = copy;
-    j->planes = snapshot_field(copy, p->memory[p->current], e);
+    if (!field_pressure(s, &saved, e)) j->planes = snapshot_field(copy, saved, e);
     p->copying[p->current] = snapshot_mark(copy, e);
     if (e->id) error_abort(e, s->engine->comm); /* a device may fail alone */
     s->saves.checked_step = p->step;

@@ -71,10 +71,24 @@ void shot_fields(const shot *s, field_set *f) {
     field *a = &f->list[i];
     if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
     if (a->role == FIELD_MEDIUM) a->values = s->engine->medium[a->number];
+    if (a->role == FIELD_MEMORY) a->values = s->memory[a->number];
   }
 }
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
+
+/* What relaxations remember, and where the pressure lies while it is saved. */
+static int shot_open_memory(shot *s, size_t bytes, error *e) {
+  field_set f;
+  shot_fields(s, &f);
+  for (const field *a = f.list; a < f.list + f.count; a++) {
+    if (a->role != FIELD_MEMORY) continue;
+    float **to = &s->memory[a->number];
+    TRY(s->dev->table->alloc(s->dev, (void **)to, bytes, MEMORY_DEVICE, e));
+    if (a->saved) s->stepper.args.terms.memory[a->number] = *to + slab_offset(&s->engine->slab, 0, 0, 0);
+  }
+  return 0;
+}
 
 /* The fields, the layers, and what looks after them. */
 static int shot_open_state(shot *s, error *e) {
@@ -89,9 +103,11 @@ static int shot_open_state(shot *s, error *e) {
   s->transfer.dev = s->dev;
   for (int i = 0; i < STATES; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
+  TRY(shot_open_memory(s, bytes, e));
   TRY(stepper_open(p, e));
   TRY(measure_open(&s->saves.measure, s->dev, &g->slab, g->comm, g->config->histogram, e));
-  TRY(absorb_open(&s->absorb, &on, &p->args, (absorb_motion){g->physics.medium[0].max, g->physics.dt}, e));
+  TRY(absorb_open(&s->absorb, &on, &p->args, (absorb_motion){physics_fastest(&g->physics), g->physics.dt},
+                  e));
   if (absorb_needed(&s->absorb)) p->absorb = &s->absorb;
   s->front.threads = g->options.threads;
   if (g->depth == 1) return 0;
@@ -131,6 +147,7 @@ static int shot_open_once(shot *s, error *e) {
 int shot_open(shot *s, error *e) {
   if (!s->open) TRY(shot_open_once(s, e));
   s->receivers.stream = s->halo.stream;
+  s->receivers.sigma = s->engine->args.terms.sigma;
   if (!sources_open(&s->sources, e)) receivers_open(&s->receivers, e);
   TRY(error_agree(e, s->engine->comm));
   return save_queue_start(s, e);
@@ -149,6 +166,7 @@ void shot_close(shot *s) {
   wavefront_close(&s->front);
   stepper_close(&s->stepper);
   for (int i = 0; i < STATES; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
+  for (int i = 0; i <= MEMORIES_MAX; i++) s->dev->table->free(s->dev, s->memory[i], MEMORY_DEVICE, &ignored);
   *s = (shot){.engine = NULL};
 }
 

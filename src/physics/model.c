@@ -1,0 +1,451 @@
+#include "model.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "base/numbers.h"
+#include "base/thread.h"
+#include "density.h"
+#include "fd.h"
+
+/* --- reading a medium ---------------------------------------------------------------------------------------------- */
+
+/* A medium on its way from a file. */
+typedef struct medium_reader {
+  const config *config;
+  const medium_row *medium;
+  const slab *slab;
+  const char *dataset;
+  float *to;            /* own planes; NULL: only the range */
+  pthread_mutex_t lock; /* of these: */
+  float min, max;
+  uint64_t digest; /* a sum, so that it does not depend on the partition */
+} medium_reader;
+
+/* A field_sink. */
+static int medium_take(void *context, int z, int planes, float *values, error *e) {
+  medium_reader *x = context;
+  const config *c = x->config;
+  const bool positive = x->medium->field == POSITIVE_SIGN;
+  size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
+  uint64_t first = (uint64_t)(x->slab->z0 + z) * plane, digest = 0;
+  float min = INFINITY, max = -INFINITY;
+  for (size_t i = 0; i < plane * (size_t)planes; i++) {
+    float v = values[i];
+    if (v < 0 || (positive && v == 0))
+      return FAIL(e, MEDIUM_SIGN, x->dataset, x->medium->name, positive ? ">" : ">=", (double)v,
+                  x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
+    if (v < min) min = v;
+    if (v > max) max = v;
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    digest += mix64(mix64(first + i) ^ bits);
+  }
+  if (x->to) memcpy(x->to + (size_t)z * plane, values, plane * (size_t)planes * sizeof *values);
+  pthread_mutex_lock(&x->lock);
+  x->min = fminf(x->min, min);
+  x->max = fmaxf(x->max, max);
+  x->digest += digest;
+  pthread_mutex_unlock(&x->lock);
+  return 0;
+}
+
+int medium_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
+                const field_io *io, error *e) {
+  const config_medium *given = &c->media[which];
+  const size_t points = (size_t)c->nx * (size_t)c->ny * (size_t)io->slab->nz;
+  *r = (medium_range){given->number, given->number, 0};
+  for (size_t i = 0; to && !given->file[0] && i < points; i++) to[i] = (float)given->number;
+  if (!given->file[0]) return 0;
+  medium_reader x = {c,        &MEDIA[which], io->slab, given->file, to, PTHREAD_MUTEX_INITIALIZER,
+                     INFINITY, -INFINITY,     0};
+  const request_own own = {.io = io, .sink = medium_take, .context = &x};
+  const request medium = {
+      FILES_READ_FIELD, .path = given->file,
+      .quantity = which < MEDIUM_QUALITY ? (enum quantity)(QUANTITY_OF_MEDIUM + (int)which) : QUANTITY_NONE,
+      .own = own};
+  TRY(files_do(files, &medium, e));
+  float both[2] = {-x.min, x.max};
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
+  MPI_TRY(e, MPI_Allreduce(&x.digest, &r->digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
+  r->min = -both[0];
+  r->max = both[1];
+  return 0;
+}
+
+/* --- what a configuration has -------------------------------------------------------------------------------------- */
+
+bool model_has_density(const config *c) {
+  return config_has_medium(c, MEDIUM_DENSITY) && c->media[MEDIUM_DENSITY].file[0];
+}
+
+bool model_absorbs(const config *c) {
+  return config_has_medium(c, MEDIUM_QUALITY) || config_has_medium(c, MEDIUM_ABSORPTION);
+}
+
+bool model_needed(const config *c) {
+  const bool averaged =
+      equation_has(c->equation, HAS_TERMS) && c->averaging && c->media[MEDIUM_VELOCITY].file[0];
+  return averaged || model_has_density(c) || model_absorbs(c);
+}
+
+static size_t model_points(const slab *s) {
+  return (size_t)s->nx * (size_t)s->ny * (size_t)s->nz;
+}
+
+static int model_take(float **to, const slab *s, int ghosts, error *e) {
+  const size_t bytes = (model_points(s) + 2 * (size_t)ghosts * (size_t)s->nx * (size_t)s->ny) * sizeof **to;
+  *to = malloc(bytes);
+  return *to ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the medium");
+}
+
+void model_close(model *m) {
+  free(m->velocity);
+  free(m->sigma);
+  free(m->V);
+  free(m->loss);
+  m->velocity = m->sigma = m->V = m->loss = NULL;
+}
+
+/* --- planes of other ranks ----------------------------------------------------------------------------------------- */
+
+/* The planes that this rank computes with: its own, and those of other ranks near them and at the inner edges of layers. */
+typedef struct model_planes {
+  const density_axis *z;
+  const slab *slab;
+  const float *own;
+  float *others;
+  const float **at; /* of each plane of the grid; NULL: not here */
+} model_planes;
+
+/* The planes whose sigma a slab knows: its own, and the ghosts that are a neighbour's. */
+static zrange model_extended(const density_axis *z, int begin, int end) {
+  const bool wraps = z->end[0] == DENSITY_WRAP;
+  return (zrange){wraps ? begin - RADIUS : larger(begin - RADIUS, 0),
+                  wraps ? end + RADIUS : smaller(end + RADIUS, z->points)};
+}
+
+/* needed[z]: does a rank need plane z of the grid of others? For sigma around its planes, averaged. */
+static void model_find_needed(const density_axis *z, const slab *s, int rank, bool *needed) {
+  const int begin = slab_first_plane(s, rank), end = slab_first_plane(s, rank + 1);
+  const zrange all = model_extended(z, begin, end);
+  memset(needed, 0, (size_t)s->nz_global * sizeof *needed);
+  for (int i = all.begin; i < all.end; i++)
+    for (int r = -RADIUS; r <= RADIUS; r++)
+      for (int k = -1; k <= 1; k++) {
+        const int at = density_inside(z, density_inside(z, i + r) + k);
+        needed[at] = needed[density_settled(z, at)] = true;
+      }
+  for (int i = begin; i < end; i++) needed[i] = false;
+}
+
+/* Counts of planes to and from each rank, and where they begin. */
+typedef struct model_trade {
+  int *sent, *to, *got, *from; /* a rank each; one allocation, the first */
+  bool *needed;
+  int out, in;
+} model_trade;
+
+static void model_count_trade(model_trade *t, const model_planes *p) {
+  const slab *s = p->slab;
+  model_find_needed(p->z, s, s->rank, t->needed);
+  for (int r = 0; r < s->ranks; r++) {
+    t->from[r] = t->in;
+    for (int z = slab_first_plane(s, r); z < slab_first_plane(s, r + 1); z++) t->in += t->needed[z];
+    t->got[r] = t->in - t->from[r];
+  }
+  for (int r = 0; r < s->ranks; r++) {
+    t->to[r] = t->out;
+    model_find_needed(p->z, s, r, t->needed);
+    for (int z = s->z0; z < s->z0 + s->nz; z++) t->out += t->needed[z];
+    t->sent[r] = t->out - t->to[r];
+  }
+}
+
+static int model_trade_planes(model_planes *p, model_trade *t, MPI_Comm comm, error *e) {
+  const slab *s = p->slab;
+  const size_t points = (size_t)s->nx * (size_t)s->ny;
+  float *out = malloc((size_t)t->out * points * sizeof *out + 1), *next = out;
+  p->others = malloc((size_t)t->in * points * sizeof *p->others + 1);
+  if (!out || !p->others)
+    FAIL(e, OUT_OF_MEMORY, (size_t)(t->in + t->out) * points * sizeof *out, "planes of the medium");
+  for (int r = 0; r < s->ranks && !e->id; r++) {
+    model_find_needed(p->z, s, r, t->needed);
+    for (int z = s->z0; z < s->z0 + s->nz; z++)
+      if (t->needed[z])
+        memcpy(next, p->own + (size_t)(z - s->z0) * points, points * sizeof *next), next += points;
+  }
+  MPI_Datatype plane;
+  if (!error_agree(e, comm) &&
+      !error_from_mpi(e, MPI_Type_contiguous((int)points, MPI_FLOAT, &plane), "MPI_Type_contiguous")) {
+    MPI_Type_commit(&plane);
+    error_from_mpi(e, MPI_Alltoallv(out, t->sent, t->to, plane, p->others, t->got, t->from, plane, comm),
+                   "MPI_Alltoallv");
+    MPI_Type_free(&plane);
+  }
+  free(out);
+  return e->id;
+}
+
+/* Brings the planes of other ranks. Collective, agreed. */
+static int model_planes_open(model_planes *p, const density_axis *z, const slab *s, const float *own,
+                             MPI_Comm comm, error *e) {
+  *p = (model_planes){.z = z, .slab = s, .own = own};
+  const size_t points = (size_t)s->nx * (size_t)s->ny, ranks = (size_t)s->ranks,
+               planes = (size_t)s->nz_global;
+  model_trade t = {.sent = calloc(4 * ranks, sizeof(int)), .needed = calloc(planes, sizeof *t.needed)};
+  p->at = calloc(planes, sizeof *p->at);
+  if (!t.sent || !t.needed || !p->at) FAIL(e, OUT_OF_MEMORY, planes * sizeof *p->at, "planes of the medium");
+  if (!error_agree(e, comm)) {
+    t.to = t.sent + ranks, t.got = t.to + ranks, t.from = t.got + ranks;
+    model_count_trade(&t, p);
+    model_trade_planes(p, &t, comm, e);
+  }
+  if (!e->id) {
+    const float *next = p->others;
+    model_find_needed(z, s, s->rank, t.needed);
+    for (int i = 0; i < s->nz_global; i++)
+      if (t.needed[i]) p->at[i] = next, next += points;
+    for (int i = 0; i < s->nz; i++) p->at[s->z0 + i] = own + (size_t)i * points;
+  }
+  free(t.sent);
+  free(t.needed);
+  return e->id;
+}
+
+static void model_planes_close(model_planes *p) {
+  free(p->others);
+  free(p->at);
+}
+
+/* --- density ------------------------------------------------------------------------------------------------------- */
+
+/* Planes [begin, end) of the grid, for a thread. */
+typedef struct model_share {
+  const density_model *from;
+  model *to;
+  const slab *slab;
+  int begin, end;
+  pthread_t thread;
+  error failed;
+} model_share;
+
+static const float *model_plane_of_rho(void *context, int z) {
+  return ((const model_planes *)context)[0].at[z];
+}
+
+static const float *model_plane_of_v(void *context, int z) {
+  return ((const model_planes *)context)[1].at[z];
+}
+
+/* A density_sink. */
+static int model_take_plane(void *context, int z, const float *sigma, const float *V, const float *velocity,
+                            error *e) {
+  const model_share *share = context;
+  const slab *s = share->slab;
+  const size_t points = (size_t)s->nx * (size_t)s->ny, bytes = points * sizeof *V;
+  const int own = z - s->z0;
+  (void)e;
+  if (share->to->sigma) memcpy(share->to->sigma + (size_t)(own + RADIUS) * points, sigma, bytes);
+  if (own < 0 || own >= s->nz) return 0;
+  memcpy(share->to->velocity + (size_t)own * points, velocity, bytes);
+  if (share->to->V) memcpy(share->to->V + (size_t)own * points, V, bytes);
+  return 0;
+}
+
+static void *model_run_share(void *argument) {
+  model_share *share = argument;
+  density_compute(share->from, share->begin, share->end, model_take_plane, share, &share->failed);
+  return NULL;
+}
+
+/* On as many threads as compress files. */
+static int model_compute(model *m, const density_model *from, const slab *s, int threads, error *e) {
+  enum { MOST = 64 };
+  model_share shares[MOST];
+  const zrange all =
+      m->sigma ? model_extended(&from->axis[2], s->z0, s->z0 + s->nz) : (zrange){s->z0, s->z0 + s->nz};
+  const int planes = zrange_planes(all), count = smaller(smaller(threads, MOST), larger(planes / 16, 1));
+  for (int i = 0; i < count; i++) {
+    shares[i] = (model_share){.from = from, .to = m, .slab = s};
+    shares[i].begin = all.begin + planes * i / count, shares[i].end = all.begin + planes * (i + 1) / count;
+    if (i + 1 == count || thread_start(&shares[i].thread, model_run_share, &shares[i])) {
+      model_run_share(&shares[i]);
+      shares[i].thread = 0;
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    if (shares[i].thread) pthread_join(shares[i].thread, NULL);
+    if (shares[i].failed.id && !e->id) *e = shares[i].failed;
+  }
+  return e->id;
+}
+
+static enum density_end model_end_of(enum boundary_kind kind) {
+  return kind == BOUNDARY_PERIODIC                                ? DENSITY_WRAP
+         : kind == BOUNDARY_DIRICHLET || kind == BOUNDARY_NEUMANN ? DENSITY_EVEN
+                                                                  : DENSITY_EDGE;
+}
+
+/* The axes and the numbers. rho counts relative to its greatest, so that sigma is 1 where density is constant. */
+static density_model model_density_of(const model *m, const config *c) {
+  density_model d = {
+      .averaged = c->averaging, .rho = 1, .v = c->media[MEDIUM_VELOCITY].number, .unit = m->density.max};
+  double w[5];
+  fd_weights(c->space_order, w);
+  for (int i = 0; i < 3; i++) {
+    const config_axis a = config_axis_of(c, i);
+    density_axis *to = &d.axis[i];
+    to->points = a.points;
+    for (int side = 0; side < 2; side++) {
+      to->layers[side] = config_layer_width(c, (enum face)(2 * i + side));
+      to->end[side] = model_end_of(c->boundary[2 * i + side]);
+    }
+    for (int r = 0; r < 5; r++) to->weight[r] = a.spacing > 0 ? w[r] / (a.spacing * a.spacing) : 0;
+  }
+  return d;
+}
+
+/* sigma, V and the velocity to step with, from own planes of rho, or NULL, and v. Collective, agreed. */
+static int model_find_velocity(model *m, const config *c, const files *files, const slab *s, const float *rho,
+                               const float *v, error *e) {
+  density_model d = model_density_of(m, c);
+  model_planes planes[2] = {{0}};
+  d.context = planes;
+  if (rho) d.plane_of_rho = model_plane_of_rho;
+  if (c->media[MEDIUM_VELOCITY].file[0]) d.plane_of_v = model_plane_of_v;
+  if (rho) model_planes_open(&planes[0], &d.axis[2], s, rho, files->compute, e);
+  if (!e->id) model_planes_open(&planes[1], &d.axis[2], s, v, files->compute, e);
+  if (!e->id) model_compute(m, &d, s, files->way->compressors, e);
+  for (int i = 0; i < 2; i++) model_planes_close(&planes[i]);
+  return error_agree(e, files->compute);
+}
+
+/* --- absorption ---------------------------------------------------------------------------------------------------- */
+
+static void model_set_law(model *m, const config *c) {
+  const double TURN = 2 * 3.14159265358979323846, DECADE = sqrt(10);
+  const double reference = TURN * (c->reference_frequency > 0 ? c->reference_frequency : c->sources[0].f0);
+  const bool band = c->absorption_band[0] > 0;
+  m->law = (loss_law){.reference = reference,
+                      .lowest = band ? TURN * c->absorption_band[0] : reference / DECADE,
+                      .highest = band ? TURN * c->absorption_band[1] : reference * DECADE,
+                      .power = c->absorption_power - 1};
+}
+
+/* From Q or alpha0 in m->loss to the loss at the reference; the law is that of the strongest. Collective. */
+static int model_find_losses(model *m, const config *c, const files *files, const slab *s, const float *v,
+                             error *e) {
+  const bool quality = config_has_medium(c, MEDIUM_QUALITY);
+  double power;
+  model_set_law(m, c);
+  for (size_t i = 0; i < model_points(s); i++) {
+    double loss;
+    if (quality)
+      relaxation_of_quality(m->loss[i], &loss, &power);
+    else
+      loss = relaxation_of_attenuation(m->loss[i], c->absorption_power, m->law.reference, v[i]);
+    m->loss[i] = (float)loss;
+    m->law.loss = fmax(m->law.loss, m->loss[i]);
+  }
+  if (quality) relaxation_of_quality(m->strength.min, &power, &m->law.power);
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &m->law.loss, 1, MPI_DOUBLE, MPI_MAX, files->compute));
+  return 0;
+}
+
+/* Names the first own point whose loss no kappa gives. */
+static int model_refuse_losses(const model *m, const slab *s, double most, error *e) {
+  const size_t nx = (size_t)s->nx, ny = (size_t)s->ny;
+  for (size_t i = 0; i < model_points(s); i++)
+    if (m->loss[i] > most)
+      return FAIL(e, MEDIUM_LOSS, (double)m->loss[i], s->z0 + (int)(i / nx / ny), (int)(i / nx % ny),
+                  (int)(i % nx), most);
+  return 0;
+}
+
+int model_fit(model *m, const config *c, const files *files, const slab *s, double dt, error *e) {
+  if (!m->absorbs || m->law.loss <= 0) return 0;
+  bool carried = relaxation_fit(&m->fit, &m->law, c->mechanisms, dt);
+  MPI_TRY(e, MPI_Bcast(&m->fit, sizeof m->fit, MPI_BYTE, 0, files->compute));
+  if (!carried) FAIL(e, MEDIUM_BAND, dt, m->law.highest / 6.283185307179586);
+  TRY(error_agree(e, files->compute));
+  const double most = relaxation_loss(&m->fit, 0.95 / relaxation_strength(&m->fit));
+  model_refuse_losses(m, s, most, e);
+  TRY(error_agree(e, files->compute));
+  for (int i = 0; i <= MODEL_STEPS; i++) {
+    m->kappa[i] = i ? relaxation_kappa(&m->fit, m->law.loss * i / MODEL_STEPS) : 0;
+    m->speed[i] = relaxation_speed(&m->fit, m->kappa[i]);
+  }
+  return 0;
+}
+
+static double model_at(const double table[MODEL_STEPS + 1], const model *m, double loss) {
+  const double place = m->law.loss > 0 ? loss / m->law.loss * MODEL_STEPS : 0;
+  const int i = smaller((int)place, MODEL_STEPS - 1);
+  return table[i] + (place - i) * (table[i + 1] - table[i]);
+}
+
+float model_kappa(const model *m, float loss) {
+  return m->fit.count ? (float)model_at(m->kappa, m, loss) : 0;
+}
+
+double model_speed(const model *m, float loss) {
+  return m->fit.count ? model_at(m->speed, m, loss) : 1;
+}
+
+int model_stiffness(const model *m, const config *c, const files *files, const slab *s, double sum,
+                    double *most, error *e) {
+  double slowed = 0, greatest = 0;
+  for (int l = 0; l < m->fit.count; l++) slowed += m->fit.b[l] / (1 + m->fit.a[l]);
+  for (size_t i = 0; i < model_points(s); i++) {
+    const double v = m->velocity ? (double)m->velocity[i] : c->media[MEDIUM_VELOCITY].number;
+    double here = v * v * (sum + (m->V ? (double)m->V[i] : 0));
+    if (m->loss) here *= model_speed(m, m->loss[i]) * (1 - (double)model_kappa(m, m->loss[i]) * slowed);
+    greatest = fmax(greatest, here);
+  }
+  MPI_TRY(e, MPI_Allreduce(&greatest, most, 1, MPI_DOUBLE, MPI_MAX, files->compute));
+  return 0;
+}
+
+/* --- all of it ----------------------------------------------------------------------------------------------------- */
+
+static int model_take_memory(model *m, const config *c, const slab *s, float **rho, error *e) {
+  TRY(model_take(&m->velocity, s, 0, e));
+  if (m->absorbs) TRY(model_take(&m->loss, s, 0, e));
+  if (!model_has_density(c)) return 0;
+  TRY(model_take(&m->sigma, s, RADIUS, e));
+  for (size_t i = 0; i < model_points(s) + 2 * RADIUS * (size_t)s->nx * (size_t)s->ny; i++) m->sigma[i] = 1;
+  TRY(model_take(&m->V, s, 0, e));
+  return model_take(rho, s, 0, e);
+}
+
+static int model_find(model *m, const config *c, const files *files, const field_io *io, float *rho, float *v,
+                      error *e) {
+  medium_range ignored;
+  const enum medium strength = config_has_medium(c, MEDIUM_QUALITY) ? MEDIUM_QUALITY : MEDIUM_ABSORPTION;
+  if (rho) medium_read(rho, &m->density, c, MEDIUM_DENSITY, files, io, e);
+  TRY(error_agree(e, files->compute));
+  medium_read(v, &ignored, c, MEDIUM_VELOCITY, files, io, e);
+  TRY(error_agree(e, files->compute));
+  if (m->absorbs) {
+    medium_read(m->loss, &m->strength, c, strength, files, io, e);
+    TRY(error_agree(e, files->compute));
+    TRY(model_find_losses(m, c, files, io->slab, v, e));
+  }
+  TRY(model_find_velocity(m, c, files, io->slab, rho, v, e));
+  for (size_t i = 0; i < model_points(io->slab); i++) m->fastest = fmax(m->fastest, m->velocity[i]);
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &m->fastest, 1, MPI_DOUBLE, MPI_MAX, files->compute));
+  return 0;
+}
+
+int model_open(model *m, const config *c, const files *files, const field_io *io, error *e) {
+  float *rho = NULL, *v = NULL;
+  *m = (model){.needed = model_needed(c), .absorbs = model_absorbs(c)};
+  if (!m->needed) return 0;
+  if (!model_take(&v, io->slab, 0, e)) model_take_memory(m, c, io->slab, &rho, e);
+  if (!error_agree(e, files->compute)) model_find(m, c, files, io, rho, v, e);
+  free(rho);
+  free(v);
+  return error_agree(e, files->compute);
+}

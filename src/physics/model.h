@@ -1,0 +1,61 @@
+/* The medium of an equation with terms: density and absorption, from datasets to what a step works on. Where neither is given
+ * and nothing is averaged there is no model, and kernels get the velocity alone.
+ * Formulas: density.h, relaxation.h. */
+#ifndef STENCIL_MODEL_H
+#define STENCIL_MODEL_H
+
+#include "config/config.h"
+#include "halo/slab.h"
+#include "io/files.h"
+#include "relaxation.h"
+
+/* Of a medium, in its unit. */
+typedef struct medium_range {
+  double min, max;
+  uint64_t digest; /* from a file: a hash of its values and their positions; 0: a number */
+} medium_range;
+
+enum { MODEL_STEPS = 4096 /* of the table of losses */ };
+
+/* Arrays are host memory, own planes (nz, ny, nx), owned; NULL where the run lacks them. */
+typedef struct model {
+  bool needed; /* else all the rest is 0 */
+  bool absorbs;
+  float *velocity;  /* to step with, m/s; NULL: as given */
+  float *sigma, *V; /* of density: u = sigma p, with the RADIUS planes before and after; 1/m^2 */
+  float *loss;      /* alpha velocity / omega at the reference */
+  double fastest;   /* velocity to step with, m/s */
+  medium_range density, strength; /* strength: of quality or absorption */
+  loss_law law;
+  relaxation fit;
+  double kappa[MODEL_STEPS + 1], speed[MODEL_STEPS + 1]; /* by loss, up to that of the law */
+} model;
+
+/* Does this configuration have one? */
+bool model_needed(const config *c);
+/* Does it have V and sigma? */
+bool model_has_density(const config *c);
+bool model_absorbs(const config *c);
+
+/* Reads and computes all that does not depend on dt. Exit 2 where a dataset cannot be read or has a wrong value. Collective
+ * over files->compute, agreed. model_close it, also after a failure. */
+int model_open(model *m, const config *c, const files *files, const field_io *io, error *e);
+/* Fits the relaxations at this dt: of rank 0. Exit 1 where the band is beyond what steps of dt carry or a loss is too strong.
+ * Collective over files->compute, agreed. */
+int model_fit(model *m, const config *c, const files *files, const slab *s, double dt, error *e);
+/* The greatest dt^2 v^2 (S + V), times what absorption makes of it once fitted, of all ranks, where dt is 1: dt is stable
+ * where dt^2 times it is at most 4. sum: S. Collective over files->compute. */
+int model_stiffness(const model *m, const config *c, const files *files, const slab *s, double sum,
+                    double *most, error *e);
+/* kappa of a loss, and the factor of velocity^2 there. */
+float model_kappa(const model *m, float loss);
+double model_speed(const model *m, float loss);
+/* Frees the arrays. */
+void model_close(model *m);
+
+/* Reads a medium into `to` (own planes; NULL: only the range). Values must be above 0, or at least 0 where it may be. Collective,
+ * not agreed. */
+int medium_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
+                const field_io *io, error *e);
+
+#endif
