@@ -19,8 +19,7 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
       for (int i = 0; i < star::media_of<Q>; i++) m[i] = a.medium[i] ? a.medium[i][at] : a.scale[i];
       const float before = star::reads_before<Q> ? a.out[at] : 0.0f;
       const float sum = star::sum_at(a.in + at, a);
-      a.out[at] =
-          point_next(Q, star::has_terms<Q> ? terms_bracket_at(&a, at, sum) : sum, m, a.in[at], before, 2.0f);
+      a.out[at] = point_next(Q, terms_bracket_at(&a, at, sum), m, a.in[at], before, 2.0f);
     }
 }
 

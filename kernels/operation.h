@@ -191,20 +191,22 @@ extern const operation operation_statistics, operation_histogram, operation_quan
 
 /* --- scaling ---------------------------------------------------------------------------------------------------- */
 
-enum scale_kind { SCALE_TIMES, SCALE_OVER, SCALE_MEAN };
+enum scale_kind { SCALE_TIMES, SCALE_OVER, SCALE_HALF };
 /* All own points of a slab, of fields laid out alike. */
 typedef struct scale_args {
   enum scale_kind kind;
   const float *from, *by; /* own points (0, 0, 0) */
-  float *to;              /* from * by, from / by, or the mean of from and by; may be `from` */
+  float *to;              /* from * by, from / by, or half of from; may be `from` */
   size_t pitch, plane;
   int nx, ny, nz;
 } scale_args;
 extern const operation operation_scale;
 
 GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
-  const float from = a->from[at], by = a->by[at];
-  a->to[at] = a->kind == SCALE_TIMES ? from * by : a->kind == SCALE_OVER ? from / by : 0.5f * (from + by);
+  const float from = a->from[at];
+  a->to[at] = a->kind == SCALE_HALF   ? 0.5f * from
+              : a->kind == SCALE_OVER ? from / a->by[at]
+                                      : from * a->by[at];
 }
 
 #ifdef __cplusplus

@@ -71,26 +71,24 @@ void initial_fill(const config *c, int z, float *values) {
 
 /* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is
  * a step of the equation `rest` with half the medium; halving the weights instead does not round. */
-/* With density V belongs to the star: u + dt^2 v^2 (lap - V) u is a step from twice u, and the mean of it and u is meant. */
-static int initial_at_rest_of_density(device *dev, const kernel *k, const kernel_args *step, error *e) {
-  kernel_args whole = *step;
-  whole.terms.memories = 0;
-  const scale_args mean = {SCALE_MEAN,  step->in, step->out, step->out, step->pitch,
-                           step->plane, step->nx, step->ny,  step->nz};
-  TRY(dev->table->launch(dev, STREAM_INTERIOR, k, &whole, e));
-  TRY(dev->table->apply(dev, STREAM_INTERIOR, &operation_scale, &mean, e));
-  return dev->table->sync(dev, STREAM_INTERIOR, e);
-}
-
-int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, error *e) {
+int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, float *scratch, error *e) {
   const enum backend backend = dev->table->backend;
-  const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU */
-  TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : "auto", rest, backend, &k, e));
-  if (step->terms.density) return initial_at_rest_of_density(dev, k, step, e);
+  const bool density = step->terms.density;
+  const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU, and these two do V */
+  TRY(kernel_find(backend == BACKEND_CUDA ? "naive" : density ? "reference" : "auto", rest, backend, &k, e));
   kernel_args half = *step;
-  half.terms = (kernel_terms){0};
   half.equation = rest, half.center /= 2;
+  half.terms = (kernel_terms){.density = density ? scratch : NULL};
   for (int r = 1; r <= RADIUS; r++) half.wx[r] /= 2, half.wy[r] /= 2, half.wz[r] /= 2;
+  const scale_args of_V = {.kind = SCALE_HALF,
+                           .from = step->terms.density,
+                           .to = scratch,
+                           .pitch = step->pitch,
+                           .plane = step->plane,
+                           .nx = step->nx,
+                           .ny = step->ny,
+                           .nz = step->nz};
+  if (density) TRY(dev->table->apply(dev, STREAM_INTERIOR, &operation_scale, &of_V, e));
   TRY(dev->table->launch(dev, STREAM_INTERIOR, k, &half, e));
   return dev->table->sync(dev, STREAM_INTERIOR, e);
 }

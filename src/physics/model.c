@@ -449,3 +449,27 @@ int model_open(model *m, const config *c, const files *files, const field_io *io
   free(v);
   return error_agree(e, files->compute);
 }
+
+int model_describe(const model *m, const config *c, char *text, size_t size) {
+  const double TURN = 6.283185307179586;
+  const bool quality = config_has_medium(c, MEDIUM_QUALITY);
+  const medium_row *row = &MEDIA[quality ? MEDIUM_QUALITY : MEDIUM_ABSORPTION];
+  int n = 0;
+  text[0] = 0;
+  if (!m->needed) return 0;
+  n += snprintf(text + n, size - (size_t)n, "medium:%s", c->averaging ? " averaged over cells" : "");
+  if (model_has_density(c))
+    n += snprintf(text + n, size - (size_t)n, "%s density %g to %g kg/m3", c->averaging ? "," : "",
+                  m->density.min, m->density.max);
+  if (m->absorbs && m->fit.count == 0)
+    n += snprintf(text + n, size - (size_t)n, "%s no loss", n > 7 ? "," : "");
+  if (m->fit.count == 0) return n;
+  n += snprintf(
+      text + n, size - (size_t)n,
+      "%s %s %g to %g, velocity at %g Hz; %d relaxation%s fitted from %.4g to %.4g Hz, worst error %.2g %%:",
+      n > 7 ? "," : "", row->name, m->strength.min, m->strength.max, m->law.reference / TURN, m->fit.count,
+      m->fit.count > 1 ? "s" : "", m->law.lowest / TURN, m->law.highest / TURN, 100 * m->fit.worst);
+  for (int l = 0; l < m->fit.count; l++)
+    n += snprintf(text + n, size - (size_t)n, "%s a %.9g, b %.9g", l ? ";" : "", m->fit.a[l], m->fit.b[l]);
+  return n;
+}

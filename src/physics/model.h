@@ -50,6 +50,8 @@ int model_stiffness(const model *m, const config *c, const files *files, const s
 /* kappa of a loss, and the factor of velocity^2 there. */
 float model_kappa(const model *m, float loss);
 double model_speed(const model *m, float loss);
+/* What it is, for the log and files: a line of text, without its end; 0: there is nothing to say. Returns its length. */
+int model_describe(const model *m, const config *c, char *text, size_t size);
 /* Frees the arrays. */
 void model_close(model *m);
 

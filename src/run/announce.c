@@ -82,6 +82,8 @@ int announce(const shot *s, error *e) {
              s->from && c->dt <= 0 ? " (of the checkpoint)" : "",
              s->engine->physics.dt / s->engine->physics.bound,
              s->engine->physics.dt * (double)s->engine->physics.steps);
+  char medium[512];
+  if (model_describe(&s->engine->physics.model, c, medium, sizeof medium)) log_line(s->log, "%s", medium);
   log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; schedule %s; io %s", s->dev->description,
            c->kernel, s->halo.name, c->overlap ? "on" : "off", schedule_name(c->schedule),
            io_name(s->io.mode));

@@ -90,7 +90,10 @@ static void dry_run_physics(const shot *s) {
   for (int i = 0; i < row->media; i++)
     log_line(s->log, "%s: %g to %g %s", MEDIA[row->medium[i]].name, p->medium[i].min, p->medium[i].max,
              MEDIA[row->medium[i]].unit);
+  char medium[512];
+  if (model_describe(&p->model, c, medium, sizeof medium)) log_line(s->log, "%s", medium);
   if (equation_has(c->equation, GIVEN_WEIGHTS)) return;
+  log_line(s->log, "%d bytes a point and step", physics_bytes(c));
   log_line(s->log, "stability bound %.6g s, dt = %.6g s, %lld steps, ends at %.6g s", p->bound, p->dt,
            (long long)p->steps, p->dt * (double)p->steps);
   if (equation_has(c->equation, HAS_SOURCES)) dry_run_wavelengths(s);

@@ -57,6 +57,27 @@ static void fingerprint_add_boundaries(fingerprint *f, const config *c, error *e
   }
 }
 
+static void fingerprint_add_range(fingerprint *f, const char *key, const medium_range *r, error *e) {
+  if (r->digest)
+    fingerprint_add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, r->min, r->max, r->digest);
+  else
+    fingerprint_add_key(f, e, key, "%.17g", r->min);
+}
+
+static void fingerprint_add_terms(fingerprint *f, const config *c, const model *m, error *e) {
+  const bool quality = config_has_medium(c, MEDIUM_QUALITY);
+  if (m->needed && c->averaging) fingerprint_add_key(f, e, "[medium] averaging", "on");
+  if (model_has_density(c)) fingerprint_add_range(f, "[medium] density", &m->density, e);
+  if (!m->absorbs) return;
+  fingerprint_add_range(f, quality ? "[medium] quality" : "[medium] absorption", &m->strength, e);
+  for (int l = 0; l < m->fit.count; l++) {
+    char key[48];
+    snprintf(key, sizeof key, "[medium] relaxation %d", l + 1);
+    fingerprint_add_key(f, e, key, "a %.9g, b %.9g, reference %.9g", m->fit.a[l], m->fit.b[l],
+                        m->law.reference);
+  }
+}
+
 static void fingerprint_add_physics(fingerprint *f, const shot *s, error *e) {
   const config *c = s->config;
   fingerprint_add_key(f, e, "[time] dt", "%.17g", s->engine->physics.dt);
@@ -71,15 +92,11 @@ static void fingerprint_add_physics(fingerprint *f, const shot *s, error *e) {
   }
   for (int i = 0; i < EQUATIONS[c->equation].media; i++) {
     const medium_range *r = &s->engine->physics.medium[i];
-    double number;
     char key[64];
     snprintf(key, sizeof key, "[medium] %s", MEDIA[EQUATIONS[c->equation].medium[i]].name);
-    if (physics_medium(c, i, &number))
-      fingerprint_add_key(f, e, key, "field from %.9g to %.9g, digest %016" PRIx64, r->min, r->max,
-                          r->digest);
-    else
-      fingerprint_add_key(f, e, key, "%.17g", number);
+    fingerprint_add_range(f, key, r, e);
   }
+  fingerprint_add_terms(f, c, &s->engine->physics.model, e);
   fingerprint_add_key(f, e, "[equation] space_order", "%d", c->space_order);
 }
 

@@ -142,8 +142,8 @@ static int load_previous(shot *s, error *e) {
     args.in = stepper_field(&s->stepper, 0);
     args.out = stepper_field(&s->stepper, 1);
     args.z_begin = 0, args.z_end = s->engine->slab.nz;
-    return initial_at_rest(s->dev, args.terms.density ? args.equation : EQUATIONS[s->config->equation].rest,
-                           &args, e);
+    float *p = s->memory[MEMORIES_MAX], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
+    return initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e);
   }
   s->transfer.field = s->stepper.memory[1];
   TRY(engine_read_field(s->engine, s->config->previous_file, QUANTITY_NONE, transfer_to_device, &s->transfer,

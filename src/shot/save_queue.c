@@ -20,9 +20,13 @@ int save_queue_plan(shot *s, error *e) {
 }
 
 int save_queue_describe(shot *s, error *e) {
-  char text[512];
-  const size_t used = strlen(s->saves.config_text),
-               more = (size_t)source_set_describe(&s->sources.set, text, sizeof text);
+  char text[1024] = "; ";
+  const source_set *set = &s->sources.set;
+  int n = model_describe(&s->engine->physics.model, s->config, text + 2, sizeof text / 2);
+  n = n ? n + 2 + snprintf(text + n + 2, sizeof text / 4, "\n") : 0;
+  if (set->count) n += source_set_describe(set, text + n, sizeof text / 4);
+  if (n == 0) return 0;
+  const size_t used = strlen(s->saves.config_text), more = (size_t)n;
   char *grown = realloc(s->saves.config_text, used + more + 1);
   if (grown) s->saves.config_text = strcpy(grown + used, text) - used;
   if (!grown) FAIL(e, OUT_OF_MEMORY, used + more + 1, "the text of the config");

@@ -43,7 +43,7 @@ static int shot_place(shot *s, error *e) {
   TRY(shot_choose_time(s, e));
   s->receivers.sources = s->sources.count;
   s->receivers.source_positions = (const double(*)[3])s->sources.positions;
-  return s->sources.set.count ? save_queue_describe(s, e) : 0;
+  return save_queue_describe(s, e);
 }
 
 int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
