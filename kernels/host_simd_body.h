@@ -138,14 +138,14 @@ TARGET INLINE vec ISA(advance_terms)(const ISA(weights) * w, const kernel_args *
 /* What the equation makes of a star; `at` is the first point's place in its field. added: what layers add to the star,
  * or NULL. */
 TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
-                               ptrdiff_t at, int lanes, vec star, const float *added) {
+                               const bool terms, ptrdiff_t at, int lanes, vec star, const float *added) {
   const equation_row *row = &EQUATIONS[equation];
   vec m[EQUATION_MEDIA], u = star, before = star;
   for (int i = 0; i < EQUATION_MEDIA; i++)
     m[i] = i < row->media && a->medium[i] ? vec_load(a->medium[i] + at) : w->scale[i];
   if (row->flags & READS_U) u = vec_load(a->in + at);
   if (row->levels == 2) before = ISA(load_lanes)(a->out + at, lanes);
-  if ((row->flags & HAS_TERMS) && terms_any(&a->terms))
+  if (terms && (row->flags & HAS_TERMS))
     return ISA(advance_terms)(w, a, equation, at, lanes, star, m, u, before, added);
   const vec next = ISA(next)(equation, star, m, u, before, w->two);
   return added ? vec_fma(ISA(gain)(equation, m), vec_load(added), next) : next;
@@ -168,8 +168,8 @@ TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes
  * `lanes` of a vector, if it is only one. `added`: what layers add in the first plane, the others SUMS_ROW apart, or
  * NULL. */
 TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               ptrdiff_t at, const float *added, const int planes, const int vectors,
-                               const int lanes, vec acc[GROUP][VECTORS]) {
+                               const bool terms, ptrdiff_t at, const float *added, const int planes,
+                               const int vectors, const int lanes, vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
@@ -187,7 +187,7 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
   for (int k = 0; k < planes; k++)
 #pragma GCC unroll 2
     for (int i = 0; i < vectors; i++)
-      acc[k][i] = ISA(advance)(w, a, equation, at + k * plane + i * LANES, lanes, acc[k][i],
+      acc[k][i] = ISA(advance)(w, a, equation, terms, at + k * plane + i * LANES, lanes, acc[k][i],
                                added ? added + k * SUMS_ROW + i * LANES : NULL);
   for (int i = 0; i < s->asked.count; i++) ISA(ask)(s->asked.from[i] + at, plane, planes, vectors);
 }
@@ -197,13 +197,12 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
 TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const enum equation equation,
                                ptrdiff_t at, const float *added, const int planes, const bool terms,
                                int points) {
-  kernel_args args = *of->args;
-  if (!terms) args.terms = (kernel_terms){0}; /* what the compiler knows to be absent costs nothing */
+  const kernel_args args = *of->args;
   const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead, .asked = of->asked};
   for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
     float *out = args.out + at;
     vec acc[GROUP][VECTORS];
-    ISA(update)(w, &s, equation, at, added, planes, VECTORS, LANES, acc);
+    ISA(update)(w, &s, equation, terms, at, added, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
     for (int k = 0; k < planes; k++, out += args.plane) {
       opaque(out);
@@ -221,31 +220,78 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
 
 /* The middle of a group, without what layers add and with it: functions of their own, since among the code for ends of
  * rows the loop takes more instructions. */
-#define MIDDLE(name, equation, added, terms)                                                                 \
+#define MIDDLE(name, equation, added)                                                                        \
   TARGET static __attribute__((noinline)) void ISA(name)(const ISA(weights) * w, const sweep *s,             \
                                                          ptrdiff_t at, const float *sums, int points) {      \
     (void)sums;                                                                                              \
-    ISA(middle)(w, s, equation, at, added, GROUP, terms, points);                                            \
+    ISA(middle)(w, s, equation, at, added, GROUP, false, points);                                            \
   }
 #define EQUATION(constant, name, ...)                                                                        \
-  MIDDLE(name##_middle, EQUATION_##constant, NULL, false)                                                    \
-  MIDDLE(name##_layers_middle, EQUATION_##constant, sums, false)                                             \
-  MIDDLE(name##_terms_middle, EQUATION_##constant, sums, true)
+  MIDDLE(name##_middle, EQUATION_##constant, NULL)                                                           \
+  MIDDLE(name##_layers_middle, EQUATION_##constant, sums)
 #include "equations.def"
 #undef MIDDLE
 
+/* All of it where there are terms: apart, as they take registers from the rest. */
+#define EQUATION(constant, name, ...)                                                                        \
+  TARGET static __attribute__((noinline)) void ISA(name##_terms_middle)(                                     \
+      const ISA(weights) * w, const sweep *s, ptrdiff_t at, const float *added, int planes, int points) {    \
+    if (planes == GROUP)                                                                                     \
+      ISA(middle)(w, s, EQUATION_##constant, at, added, GROUP, true, points);                                \
+    else                                                                                                     \
+      ISA(middle)(w, s, EQUATION_##constant, at, added, 1, true, points);                                    \
+  }                                                                                                          \
+  TARGET static __attribute__((noinline)) void ISA(name##_terms_edge)(                                       \
+      const ISA(weights) * w, const sweep *s, ptrdiff_t at, const float *added, int planes, int lanes,       \
+      vec acc[GROUP][VECTORS]) {                                                                             \
+    if (planes == GROUP)                                                                                     \
+      ISA(update)(w, s, EQUATION_##constant, true, at, added, GROUP, 1, lanes, acc);                         \
+    else                                                                                                     \
+      ISA(update)(w, s, EQUATION_##constant, true, at, added, 1, 1, lanes, acc);                             \
+  }
+#include "equations.def"
+
+/* The same of the equation; false: it has no terms. */
+TARGET INLINE bool ISA(terms_middle)(const ISA(weights) * w, const sweep *s, const enum equation equation,
+                                     ptrdiff_t at, const float *added, const int planes, int points) {
+  switch (terms_any(&s->args->terms) ? equation : EQUATION_COUNT) {
+#define EQUATION(constant, name, ...)                                                                        \
+  case EQUATION_##constant:                                                                                  \
+    if (equation_has(EQUATION_##constant, HAS_TERMS))                                                        \
+      ISA(name##_terms_middle)(w, s, at, added, planes, points);                                             \
+    return equation_has(EQUATION_##constant, HAS_TERMS);
+#include "equations.def"
+  default:
+    return false;
+  }
+}
+
+TARGET INLINE bool ISA(terms_edge)(const ISA(weights) * w, const sweep *s, const enum equation equation,
+                                   ptrdiff_t at, const float *added, const int planes, int lanes,
+                                   vec acc[GROUP][VECTORS]) {
+  switch (terms_any(&s->args->terms) ? equation : EQUATION_COUNT) {
+#define EQUATION(constant, name, ...)                                                                        \
+  case EQUATION_##constant:                                                                                  \
+    if (equation_has(EQUATION_##constant, HAS_TERMS))                                                        \
+      ISA(name##_terms_edge)(w, s, at, added, planes, lanes, acc);                                           \
+    return equation_has(EQUATION_##constant, HAS_TERMS);
+#include "equations.def"
+  default:
+    return false;
+  }
+}
+
 TARGET INLINE void ISA(middle_of)(const ISA(weights) * w, const sweep *s, const enum equation equation,
                                   ptrdiff_t at, const float *added, const int planes, int points) {
+  if (ISA(terms_middle)(w, s, equation, at, added, planes, points)) return;
   if (planes < GROUP) {
-    ISA(middle)(w, s, equation, at, added, planes, true, points);
+    ISA(middle)(w, s, equation, at, added, planes, false, points);
     return;
   }
   switch (equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
-    if (equation_has(EQUATION_##constant, HAS_TERMS) && terms_any(&s->args->terms))                          \
-      ISA(name##_terms_middle)(w, s, at, added, points);                                                     \
-    else if (equation_has(EQUATION_##constant, HAS_LAYERS) && added)                                         \
+    if (equation_has(EQUATION_##constant, HAS_LAYERS) && added)                                              \
       ISA(name##_layers_middle)(w, s, at, added, points);                                                    \
     else                                                                                                     \
       ISA(name##_middle)(w, s, at, NULL, points);                                                            \
@@ -298,7 +344,8 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
              right = s->whole && s->right.some && x == s->right.source;
   const ptrdiff_t plane = (ptrdiff_t)a->plane;
   vec acc[GROUP][VECTORS];
-  ISA(update)(w, s, equation, at, added, planes, 1, lanes, acc);
+  if (!ISA(terms_edge)(w, s, equation, at, added, planes, lanes, acc))
+    ISA(update)(w, s, equation, false, at, added, planes, 1, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k][0] = vec_keep(acc[k][0], kept);
   if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);
