@@ -38,21 +38,25 @@ static int check_grid(checker *k) {
   return c->nx > 1 || c->ny == 1 ? 0 : FAIL(k->e, CONFIG_NO_X, check_at(k, "grid", "nx"), c->ny);
 }
 
-/* Terms of the wave: density, absorption. */
+/* `only`: what the key must be or go with. */
+static int check_only(checker *k, const char *section, const char *name, const char *only) {
+  return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, section, name), section, name, only);
+}
+
+/* Density and absorption. */
 static int check_medium(checker *k) {
   const config *c = k->c;
-  if (config_has_medium(c, MEDIUM_DENSITY) && c->boundary_value != 0)
-    for (int f = 0; f < FACE_COUNT; f++)
-      if (c->boundary[f] == BOUNDARY_FIXED) return check_refuse(k, "boundary", "value", "0 with density");
-  if (!config_has_medium(c, MEDIUM_QUALITY) && !config_has_medium(c, MEDIUM_ABSORPTION)) return 0;
-  if (config_has_medium(c, MEDIUM_QUALITY) && config_has_medium(c, MEDIUM_ABSORPTION))
-    return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, "medium", "absorption"), "medium", "absorption",
-                "without quality");
+  const bool quality = config_has_medium(c, MEDIUM_QUALITY),
+             absorption = config_has_medium(c, MEDIUM_ABSORPTION);
+  for (int f = 0; f < FACE_COUNT; f++)
+    if (config_has_medium(c, MEDIUM_DENSITY) && c->boundary[f] == BOUNDARY_FIXED && c->boundary_value != 0)
+      return check_only(k, "boundary", "value", "0, or without density");
+  if (!quality && !absorption) return 0;
+  if (quality && absorption) return check_only(k, "medium", "absorption", "without quality");
   if (c->absorption_band[0] > 0 && c->absorption_band[0] >= c->absorption_band[1])
-    return check_refuse(k, "medium", "absorption_band", "a lower and a higher frequency");
-  if (c->reference_frequency > 0) return 0;
-  if (c->source_count && c->sources[0].f0 > 0) return 0;
-  return FAIL(k->e, CONFIG_REFERENCE, c->file);
+    return check_only(k, "medium", "absorption_band", "a frequency and then a higher one");
+  if (c->reference_frequency > 0 || (c->source_count && c->sources[0].f0 > 0)) return 0;
+  return FAIL(k->e, CONFIG_MISSING, c->file, "medium", "reference_frequency");
 }
 
 static int check_cfl(checker *k) {
@@ -190,8 +194,7 @@ static int check_survey(checker *k) {
   const config *c = k->c;
   if (strchr(c->output_name, '/')) return check_refuse(k, "output", "name", "a name without /");
   if (c->survey_at_once <= 1 || c->survey_ranks <= 1) return 0;
-  return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, "survey", "at_once"), "survey", "at_once",
-              "with ranks_per_shot = 1 or auto");
+  return check_only(k, "survey", "at_once", "with ranks_per_shot = 1 or auto");
 }
 
 static int check_checkpoint_path(checker *k) {

@@ -176,7 +176,7 @@ NAME(io, io_choices)
 
 static void config_default_averaging(config *c, source_config *s) {
   (void)s;
-  c->averaging = config_has_medium(c, MEDIUM_DENSITY);
+  c->averaging = config_has_medium(c, MEDIUM_DENSITY) && c->media[MEDIUM_DENSITY].file[0];
 }
 
 static void config_default_center(config *c, source_config *s) {
@@ -276,22 +276,23 @@ const config_key config_keys[] = {
    .unit = unit_, .doc = doc_},
 #include "kernels/equations.def"
   {"medium", "averaging", VALUE_SWITCH, AT(averaging), .choices = switch_choices, .compute = config_default_averaging,
-   .otherwise = "on with density", .only_with = &TERMS,
-   .doc = "density and 1 / (density velocity^2) are averaged over cells: off for models that are averages",
-   .note = "averaging takes (1, 22, 1) / 24 along each axis: the reflection of a step half-way between points is within 1.2 %\n"
+   .otherwise = "on with a density field", .only_with = &TERMS,
+   .doc = "average density and velocity over cells; off for a model of averages",
+   .note = "density: p_tt = velocity^2 density div(grad p / density); fields, traces and sources are of p.\n"
+           "averaging takes (1, 22, 1) / 24 along each axis: the reflection of a step half-way between points is within 1.2 %\n"
            "at 10 points per wavelength (docs/ACCURACY.md). In absorbing layers density is that at their inner edge.\n"
-           "Fields, traces and sources are of the pressure. Absorption: mechanisms of relaxation are fitted to the law in\n"
-           "absorption_band; the log and the files name the fit and its worst error."},
+           "averaging concerns 1 / (density velocity^2) too. Absorption: relaxations are fitted to the law in absorption_band;\n"
+           "the log and the files name the fit and its worst error."},
   {"medium", "absorption_power", VALUE_NUMBERS, AT(absorption_power), .range = &POWER, .required = true,
    .only_with = &ABSORPTION_LAW, .doc = "y of absorption"},
   {"medium", "reference_frequency", VALUE_NUMBERS, AT(reference_frequency), .range = &POSITIVE, .optional = true,
    .only_with = &ABSORBS, .otherwise = "the first source's f0", .unit = "Hz",
-   .doc = "where velocity is the phase velocity, and quality holds"},
+   .doc = "velocity is the phase velocity there"},
   {"medium", "absorption_band", VALUE_NUMBERS, AT(absorption_band), .range = &POSITIVE, .optional = true,
    .only_with = &ABSORBS, .otherwise = "reference_frequency / 3.16 to times 3.16", .unit = "Hz",
    .doc = "lowest and highest frequency of the fit"},
   {"medium", "mechanisms", VALUE_INTEGER, AT(mechanisms), .min = 1, .max = MEMORIES_MAX, .fallback = "2",
-   .only_with = &ABSORBS, .doc = "relaxations of the fit: over a decade 2 are within 3.5 %, 3 within 0.3 %"},
+   .only_with = &ABSORBS, .doc = "relaxations fitted: over a decade 2 are within 3.5 %, 3 within 0.3 %"},
 
   {"survey", "shots", VALUE_TEXT, AT(survey_file), .expected = "a path", .optional = true, .otherwise = "none",
    .doc = "text file with a line a shot: its source.N, receivers, initial, output.name",

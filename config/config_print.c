@@ -36,7 +36,7 @@ static void print_variant(FILE *to, const config_key *key, const char *owner) {
   const choice *chosen = config_choice(key->choices, key->tag ? *(const int *)(owner + key->tag) : 0);
   if (*file)
     fprintf(to, "%s", file);
-  else if (chosen->form == FORM_WORD)
+  else if (chosen->form == FORM_WORD && (key->tag || *(const double *)(owner + key->number) == 0))
     fprintf(to, "%s", chosen->name);
   else
     print_number(to, *(const double *)(owner + key->number));

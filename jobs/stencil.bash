@@ -10,7 +10,7 @@ _stencil() {
     equation.type= equation.space_order=
     time.end_time= time.steps= time.dt= time.cfl= time.dispersion= time.allow_unstable= time.max_seconds=
     jacobi.center= jacobi.x= jacobi.y= jacobi.z=
-    medium.diffusivity= medium.velocity=
+    medium.diffusivity= medium.velocity= medium.density= medium.quality= medium.absorption= medium.averaging= medium.absorption_power= medium.reference_frequency= medium.absorption_band= medium.mechanisms=
     survey.shots= survey.ranks_per_shot= survey.at_once= survey.on_stop=
     initial.u= initial.previous= initial.center= initial.width= initial.amplitude= initial.seed=
     boundary.all= boundary.x= boundary.y= boundary.z= boundary.x_lo= boundary.x_hi= boundary.y_lo= boundary.y_hi= boundary.z_lo= boundary.z_hi= boundary.value= boundary.width=
@@ -27,6 +27,10 @@ _stencil() {
     equation.space_order) values='2 4 6 8' ;;
     time.dispersion) values='removed kept' ;;
     time.allow_unstable) values='on off true false yes no' ;;
+    medium.density) values='none' ;;
+    medium.quality) values='none' ;;
+    medium.absorption) values='none' ;;
+    medium.averaging) values='on off true false yes no' ;;
     survey.on_stop) values='drop finish checkpoint' ;;
     initial.u) values='zero gaussian random' ;;
     initial.previous) values='rest' ;;

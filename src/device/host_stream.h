@@ -10,7 +10,7 @@
 typedef struct host_stream host_stream;
 
 /* Largest payload of a task, bytes; the payload is copied when the task is pushed. */
-enum { HOST_TASK_PAYLOAD = 896 };
+enum { HOST_TASK_PAYLOAD = 1152 };
 
 /* A task is cut into parts: this does part `part` of `parts`. It must not push to any stream. */
 typedef void host_task(const void *payload, int part, int parts);

@@ -12,7 +12,7 @@
 /* --- reading a medium ---------------------------------------------------------------------------------------------- */
 
 /* A medium on its way from a file. */
-typedef struct medium_reader {
+typedef struct model_reader {
   const config *config;
   const medium_row *medium;
   const slab *slab;
@@ -21,11 +21,11 @@ typedef struct medium_reader {
   pthread_mutex_t lock; /* of these: */
   float min, max;
   uint64_t digest; /* a sum, so that it does not depend on the partition */
-} medium_reader;
+} model_reader;
 
 /* A field_sink. */
-static int medium_take(void *context, int z, int planes, float *values, error *e) {
-  medium_reader *x = context;
+static int model_take_values(void *context, int z, int planes, float *values, error *e) {
+  model_reader *x = context;
   const config *c = x->config;
   const bool positive = x->medium->field == POSITIVE_SIGN;
   size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
@@ -51,16 +51,16 @@ static int medium_take(void *context, int z, int planes, float *values, error *e
   return 0;
 }
 
-int medium_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
-                const field_io *io, error *e) {
+int model_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
+               const field_io *io, error *e) {
   const config_medium *given = &c->media[which];
   const size_t points = (size_t)c->nx * (size_t)c->ny * (size_t)io->slab->nz;
   *r = (medium_range){given->number, given->number, 0};
   for (size_t i = 0; to && !given->file[0] && i < points; i++) to[i] = (float)given->number;
   if (!given->file[0]) return 0;
-  medium_reader x = {c,        &MEDIA[which], io->slab, given->file, to, PTHREAD_MUTEX_INITIALIZER,
-                     INFINITY, -INFINITY,     0};
-  const request_own own = {.io = io, .sink = medium_take, .context = &x};
+  model_reader x = {c,        &MEDIA[which], io->slab, given->file, to, PTHREAD_MUTEX_INITIALIZER,
+                    INFINITY, -INFINITY,     0};
+  const request_own own = {.io = io, .sink = model_take_values, .context = &x};
   const request medium = {
       FILES_READ_FIELD, .path = given->file,
       .quantity = which < MEDIUM_QUALITY ? (enum quantity)(QUANTITY_OF_MEDIUM + (int)which) : QUANTITY_NONE,
@@ -424,12 +424,12 @@ static int model_find(model *m, const config *c, const files *files, const field
                       error *e) {
   medium_range ignored;
   const enum medium strength = config_has_medium(c, MEDIUM_QUALITY) ? MEDIUM_QUALITY : MEDIUM_ABSORPTION;
-  if (rho) medium_read(rho, &m->density, c, MEDIUM_DENSITY, files, io, e);
+  if (rho) model_read(rho, &m->density, c, MEDIUM_DENSITY, files, io, e);
   TRY(error_agree(e, files->compute));
-  medium_read(v, &ignored, c, MEDIUM_VELOCITY, files, io, e);
+  model_read(v, &ignored, c, MEDIUM_VELOCITY, files, io, e);
   TRY(error_agree(e, files->compute));
   if (m->absorbs) {
-    medium_read(m->loss, &m->strength, c, strength, files, io, e);
+    model_read(m->loss, &m->strength, c, strength, files, io, e);
     TRY(error_agree(e, files->compute));
     TRY(model_find_losses(m, c, files, io->slab, v, e));
   }

@@ -57,7 +57,7 @@ void model_close(model *m);
 
 /* Reads a medium into `to` (own planes; NULL: only the range). Values must be above 0, or at least 0 where it may be. Collective,
  * not agreed. */
-int medium_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
-                const field_io *io, error *e);
+int model_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
+               const field_io *io, error *e);
 
 #endif

@@ -76,7 +76,7 @@ int physics_plan(physics *p, const config *c, const files *files, const field_io
                  error *e) {
   *p = (physics){.form = physics_form(c)};
   for (int i = 0; i < EQUATIONS[c->equation].media; i++) {
-    medium_read(NULL, &p->medium[i], c, EQUATIONS[c->equation].medium[i], files, io, e);
+    model_read(NULL, &p->medium[i], c, EQUATIONS[c->equation].medium[i], files, io, e);
     TRY(error_agree(e, files->compute));
   }
   TRY(model_open(&p->model, c, files, io, e));

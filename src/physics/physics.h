@@ -42,7 +42,7 @@ int physics_fields(const config *c);
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e);
 
-/* What kernels get of a value of medium i, `times` what absorption makes of it, rounded once. */
+/* What kernels get of a value of medium i, rounded once. `times`: what absorption changes the factor by; else 1. */
 float physics_factor(const physics *p, const config *c, int i, double medium, double times);
 
 /* Sets *a to the constants of all launches on this slab: weights, scale, geometry, ghost rules. Its pointers are NULL.
