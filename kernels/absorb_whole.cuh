@@ -9,6 +9,7 @@
 #include "absorb_walk.cuh"
 #include "images.cuh"
 #include "launch_behind.cuh"
+#include "terms.h"
 
 namespace absorbing {
 
@@ -25,7 +26,7 @@ static __device__ __forceinline__ void load_pair(float v[2], const float *from) 
 }
 
 /* Through a layer along AXIS. PACKS: rows are whole packs. CROSSING: along z, in rows that lie in a layer along y too. */
-template <enum equation Q, int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
+template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
   static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
   const absorb_args &a;
   const absorb_axis &s;
@@ -141,6 +142,53 @@ template <enum equation Q, int AXIS, int INWARD, bool PACKS, bool CROSSING> stru
 #pragma unroll
     for (int n = 0; n < PACK; n++) sum[n] = term_x[n];
   }
+  /* TERMS: of a pack (terms.h). They come from global memory; lines of the next turn are asked for meanwhile. */
+  struct terms_pack {
+    float V[PACK], kappa[PACK], r[MEMORIES_MAX][PACK];
+  };
+  __device__ __forceinline__ void load_term(float to[PACK], const float *from, int t) const {
+    const float *row = from + (w.at + t * w.step);
+    if (t + 1 < w.c.count) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + w.step));
+    if (PACKS)
+      star::load(to, row);
+    else
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (n < w.lanes) to[n] = row[n];
+  }
+  __device__ __forceinline__ void load_terms(terms_pack &p, int t) const {
+    const kernel_terms &k = a.field.terms;
+    if (w.lanes < 1) return;
+    if (k.density) load_term(p.V, k.density, t);
+    if (k.memories) load_term(p.kappa, k.loss, t);
+#pragma unroll
+    for (int l = 0; l < MEMORIES_MAX; l++)
+      if (l < k.memories) load_term(p.r[l], k.memory[l], t);
+  }
+  __device__ __forceinline__ float with_terms(terms_pack &k, int n, float star, float x, const float m[],
+                                              float u, float before) const {
+    const kernel_terms &t = a.field.terms;
+    terms_point p = {k.V[n], k.kappa[n], 0, 0, {k.r[0][n], k.r[1][n], k.r[2][n]}};
+    /* without density V is 0, which changes nothing; counts by branches that no warp divides at */
+    const float bracket = t.density ? terms_bracket(&t, true, 0, false, star, u, &p) : star;
+    float all = bracket, gain = point_gain(Q, m);
+    if (t.memories == 1)
+      all = terms_bracket(&t, false, 1, false, bracket, u, &p), gain = terms_gain(&t, 1, false, gain, x, &p);
+    else if (t.memories == 2)
+      all = terms_bracket(&t, false, 2, false, bracket, u, &p), gain = terms_gain(&t, 2, false, gain, x, &p);
+    else if (t.memories == 3)
+      all = terms_bracket(&t, false, 3, false, bracket, u, &p), gain = terms_gain(&t, 3, false, gain, x, &p);
+#pragma unroll
+    for (int l = 0; l < MEMORIES_MAX; l++) k.r[l][n] = p.r[l];
+    return fmaf(gain, x, point_next(Q, all, m, u, before, 2.0f));
+  }
+  __device__ __forceinline__ void store_terms(const terms_pack &p, int t) const {
+    const kernel_terms &k = a.field.terms;
+    if (w.lanes < 1) return;
+#pragma unroll
+    for (int l = 0; l < MEMORIES_MAX; l++)
+      if (l < k.memories) w.put(k.memory[l] + (w.at + t * w.step), p.r[l], PACKS, PACKS ? 0 : w.existing());
+  }
   __device__ __forceinline__ void start() {
     float before[ABSORB_BEYOND][PACK] = {};
     w.open();
@@ -182,15 +230,21 @@ template <enum equation Q, int AXIS, int INWARD, bool PACKS, bool CROSSING> stru
     else
       medium[0] = medium[1] = medium[2] = medium[3] = f.scale[0];
     if (!CROSSING) look_up(along, t);
+    terms_pack terms = {};
+    if (TERMS) load_terms(terms, t);
 #pragma unroll
     for (int n = 0; n < PACK; n++) {
       const float slope = absorb_slope(&s, psi[0][n], psi[1][n], psi[2][n], psi[3][n]);
       const float m[EQUATION_MEDIA] = {medium[n]}, u = w.u[RADIUS][n];
       zeta[n] =
           absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[RADIUS][n], PACK), slope, zeta[n]);
-      out[n] =
-          fmaf(point_gain(Q, m), along[n] + (slope + zeta[n]), point_next(Q, sum[n], m, u, out[n], 2.0f));
+      const float x = along[n] + (slope + zeta[n]);
+      if (TERMS)
+        out[n] = with_terms(terms, n, sum[n], x, m, u, out[n]);
+      else
+        out[n] = fmaf(point_gain(Q, m), x, point_next(Q, sum[n], m, u, out[n], 2.0f));
     }
+    if (TERMS) store_terms(terms, t);
     store(t, zeta, out);
     ask_for(t + TURNS);
     w.move_up();
@@ -229,15 +283,15 @@ static __device__ __forceinline__ void go_through(const absorb_args &a, const wa
   if (AXIS == 1 && c.images) march.store_images();
 }
 
-template <enum equation Q, int AXIS, bool PACKS, bool CROSSING>
+template <enum equation Q, bool TERMS, int AXIS, bool PACKS, bool CROSSING>
 static __device__ __forceinline__ void march_inward(const absorb_args &a, const walk_maps &m, course c,
                                                     float *shared) {
   const absorb_place p = absorb_locate(&a.axis[AXIS], AXIS == 1 ? c.y : c.z);
   c.i = p.i;
   if (p.inward > 0)
-    go_through<AXIS, march<Q, AXIS, 1, PACKS, CROSSING>>(a, m, c, shared);
+    go_through<AXIS, march<Q, TERMS, AXIS, 1, PACKS, CROSSING>>(a, m, c, shared);
   else
-    go_through<AXIS, march<Q, AXIS, -1, PACKS, CROSSING>>(a, m, c, shared);
+    go_through<AXIS, march<Q, TERMS, AXIS, -1, PACKS, CROSSING>>(a, m, c, shared);
 }
 
 /* The layers along y and z of a launch. */
@@ -251,7 +305,7 @@ struct whole_shell {
   __host__ __device__ unsigned walks() const { return along_z.blocks() + along_y.blocks(); }
 };
 
-template <enum equation Q, bool PACKS>
+template <enum equation Q, bool TERMS, bool PACKS>
 static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
   const piece p(s.along_z, s.z, block);
@@ -260,21 +314,22 @@ static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const 
   if (tile < (int)s.crossing) {
     const bool low = tile < (int)s.low;
     const int y = low ? tile * WALK_WARPS : s.y.hi + (tile - (int)s.low) * WALK_WARPS;
-    march_inward<Q, 2, PACKS, true>(a, m, {0, p.count, p.at, y, x, (low ? s.y.lo : s.y.end) - y, false},
-                                    shared);
+    march_inward<Q, TERMS, 2, PACKS, true>(
+        a, m, {0, p.count, p.at, y, x, (low ? s.y.lo : s.y.end) - y, false}, shared);
   } else {
     const int y = s.y.lo + (tile - (int)s.crossing) * WALK_WARPS;
-    march_inward<Q, 2, PACKS, false>(a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
+    march_inward<Q, TERMS, 2, PACKS, false>(a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
   }
 }
 
-template <enum equation Q, bool PACKS>
+template <enum equation Q, bool TERMS, bool PACKS>
 static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
   const piece p(s.along_y, s.y, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
   if (p.count > 0)
-    march_inward<Q, 1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0}, shared);
+    march_inward<Q, TERMS, 1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0},
+                                            shared);
 }
 
 /* Images in z of what the sweep has stored, a pack a thread. */
@@ -301,7 +356,7 @@ struct whole_maps {
 
 /* Where it runs `beside` the launch before it, it is still done after that one. It admits no other launch: blocks of
  * absorb_cuda_before that start beside its own have no more of the L1 cache than these leave, to their end. */
-template <enum equation Q, bool PACKS>
+template <enum equation Q, bool TERMS, bool PACKS>
 static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
@@ -309,9 +364,9 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
   const unsigned along_z = s.along_z.blocks(), walks = s.walks();
   if (!s.beside) await_launch_before();
   if (blockIdx.x < along_z)
-    walk_along_z<Q, PACKS>(a, s, m.along_z, blockIdx.x, shared);
+    walk_along_z<Q, TERMS, PACKS>(a, s, m.along_z, blockIdx.x, shared);
   else if (blockIdx.x < walks)
-    walk_along_y<Q, PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
+    walk_along_y<Q, TERMS, PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
   else
     store_images(a, s, blockIdx.x - walks);
   if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
@@ -369,11 +424,11 @@ struct whole_kernel {
         status(cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)WALK_SHARED)) {}
 };
 
-template <enum equation Q>
+template <enum equation Q, bool TERMS>
 cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cudaStream_t stream) {
   static const bulk_tensor::encoder e;
-  static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, true>)),
-      points(reinterpret_cast<const void *>(whole<Q, false>));
+  static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true>)),
+      points(reinterpret_cast<const void *>(whole<Q, TERMS, false>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
   const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
   const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);

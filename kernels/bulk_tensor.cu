@@ -33,31 +33,38 @@ template <enum equation Q> struct shapes_of<Q, 2> {
 };
 
 /* With terms: the more operands, the lower the tiles that fit. */
-template <enum equation Q, class Terms> int launch_terms(const kernel_args *args, void *stream) {
-  constexpr int tile_y = Terms::end == 1 ? 24 : Terms::end == 2 ? 20 : Terms::end < 6 ? 16 : 12;
-  return launch(shapes<shape<Q, 128, tile_y, 2, 4, 2, 1, Terms>>(), args, stream);
-}
+template <enum equation Q, class Terms>
+using terms_shape = shape < Q,
+      128,
+      Terms::end == 1   ? 24
+      : Terms::end == 2 ? 20
+                        : Terms::end<6 ? 16 : 12, 2, 4, 2, 1, Terms>;
 
-template <enum equation Q, bool DENSITY, bool GRADIENT>
-int launch_memories(const kernel_args *args, void *stream) {
-  switch (args->terms.memories) {
+/* Calls launch(the kind) for the terms of a launch. */
+template <bool DENSITY, bool GRADIENT, class Launch> int of_memories(int memories, const Launch &launch) {
+  switch (memories) {
   case 0:
-    return launch_terms<Q, terms_kind<DENSITY, 0, GRADIENT>>(args, stream);
+    return launch(terms_kind<DENSITY, 0, GRADIENT>());
   case 1:
-    return launch_terms<Q, terms_kind<DENSITY, 1, GRADIENT>>(args, stream);
+    return launch(terms_kind<DENSITY, 1, GRADIENT>());
   case 2:
-    return launch_terms<Q, terms_kind<DENSITY, 2, GRADIENT>>(args, stream);
+    return launch(terms_kind<DENSITY, 2, GRADIENT>());
   default:
-    return launch_terms<Q, terms_kind<DENSITY, 3, GRADIENT>>(args, stream);
+    return launch(terms_kind<DENSITY, 3, GRADIENT>());
   }
 }
 
-template <enum equation Q> int launch_any_terms(const kernel_args *args, void *stream) {
-  const bool density = args->terms.density, gradient = args->terms.recalled;
-  return density    ? gradient ? launch_memories<Q, true, true>(args, stream)
-                               : launch_memories<Q, true, false>(args, stream)
-            : gradient ? launch_memories<Q, false, true>(args, stream)
-                    : launch_memories<Q, false, false>(args, stream);
+template <bool GRADIENT, class Launch> int of_terms(const kernel_terms &t, const Launch &launch) {
+  return t.density ? of_memories<true, GRADIENT>(t.memories, launch)
+                   : of_memories<false, GRADIENT>(t.memories, launch);
+}
+
+template <enum equation Q> int launch_terms(const kernel_args *args, void *stream) {
+  const auto launch_kind = [=](auto kind) {
+    return launch(shapes<terms_shape<Q, decltype(kind)>>(), args, stream);
+  };
+  return args->terms.recalled ? of_terms<true>(args->terms, launch_kind)
+                              : of_terms<false>(args->terms, launch_kind);
 }
 
 template <enum equation Q, bool GRADIENT> int launch_flat(const kernel_args *args, void *stream) {
@@ -75,21 +82,27 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
       if (args->flat)
         return args->terms.recalled ? bulk_tensor::launch_flat<Q, true>(args, stream)
                                     : bulk_tensor::launch_flat<Q, false>(args, stream);
-      if (terms_any(&args->terms)) return bulk_tensor::launch_any_terms<Q>(args, stream);
+      if (terms_any(&args->terms)) return bulk_tensor::launch_terms<Q>(args, stream);
     }
     return bulk_tensor::launch(typename bulk_tensor::shapes_of<Q>::plain(), args, stream);
   });
 }
 
-/* Layers come with the sweep where there are no terms. */
+/* Layers come with the sweep, but on the way back of a gradient and in flat runs. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
-  if (a->field.flat || terms_any(&a->field.terms)) {
+  if (a->field.flat || a->field.terms.recalled) {
     const int status = cuda_bulk_tensor(&a->field, stream);
     return status == cudaSuccess ? absorb_cuda(args, stream) : status;
   }
   return star::of_equation(a->field.equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
+    if constexpr (star::has_terms<Q>)
+      if (terms_any(&a->field.terms))
+        return bulk_tensor::of_terms<false>(a->field.terms, [=](auto kind) {
+          typedef bulk_tensor::terms_shape<Q, decltype(kind)> shape;
+          return bulk_tensor::launch_layers(bulk_tensor::shapes<shape>(), a, stream);
+        });
     if constexpr ((EQUATIONS[Q].flags & HAS_LAYERS) != 0)
       return bulk_tensor::launch_layers(typename bulk_tensor::shapes_of<Q>::layered(), a, stream);
     else

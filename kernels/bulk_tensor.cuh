@@ -145,10 +145,13 @@ __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool e
     if (exists && i < lanes) to[i] = v[i];
 }
 
-/* From the sums B of a row to what m multiplies. `operand`: its first term in a slot; `at`: floats from own point (0, 0, 0). */
+/* From the sums of a row to its new values, where the equation has terms. `operand`: its first term in a slot; `at`: floats
+ * from own point (0, 0, 0); x: what layers add to points whose bits are set. */
 template <class S>
-__device__ __forceinline__ void bracket(float B[PACK], const float u[PACK], const float *operand,
-                                        const kernel_args &a, bool exists, int lanes, ptrdiff_t at) {
+__device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK], const float m[][PACK],
+                                           const float before[PACK], const float *operand,
+                                           const kernel_args &a, bool exists, int lanes, ptrdiff_t at,
+                                           const float x[PACK], unsigned added) {
   typedef typename S::terms_kind T;
   float V[PACK] = {}, kappa[PACK] = {}, recalled[PACK] = {}, g[PACK] = {}, r[MEMORIES_MAX][PACK] = {};
   if (T::density) load(V, operand);
@@ -159,8 +162,17 @@ __device__ __forceinline__ void bracket(float B[PACK], const float u[PACK], cons
   for (int l = 0; l < T::memories; l++) load(r[l], operand + (T::memory + l) * S::tile);
 #pragma unroll
   for (int i = 0; i < PACK; i++) {
+    float here[EQUATION_MEDIA];
+#pragma unroll
+    for (int k = 0; k < S::media; k++) here[k] = m[k][i];
     terms_point p = {V[i], kappa[i], recalled[i], g[i], {r[0][i], r[1][i], r[2][i]}};
-    B[i] = terms_bracket(&a.terms, T::density, T::memories, T::gradient, B[i], u[i], &p);
+    const float star = terms_bracket(&a.terms, T::density, T::memories, T::gradient, row[i], u[i], &p);
+    row[i] = point_next(S::equation, star, here, u[i], before[i], 2.0f);
+    if (added >> i & 1) {
+      const float gain =
+          terms_gain(&a.terms, T::memories, T::gradient, point_gain(S::equation, here), x[i], &p);
+      row[i] = __fmaf_rn(gain, x[i], row[i]);
+    }
     g[i] = p.g;
 #pragma unroll
     for (int l = 0; l < T::memories; l++) r[l][i] = p.r[l];
@@ -172,15 +184,14 @@ __device__ __forceinline__ void bracket(float B[PACK], const float u[PACK], cons
 
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
  * first point of this output plane, which is `at` floats from point (0, 0, 0). has_terms: whether threads of the block
- * have terms. */
+ * have terms of layers. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
                                        const own_terms &terms, bool has_terms, const kernel_args &a,
                                        const place<S> &own, ptrdiff_t at) {
-  static_assert(!(LAYERED && S::terms_kind::any), "they add to the star alone");
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {};
+    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {}, term[PACK];
     load(u, centres + j * S::tile_x);
 #pragma unroll
     for (int k = 0; k < S::media; k++) {
@@ -189,28 +200,31 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
       if (a.medium[k]) load(m[k], operands + k * S::tile + (S::terms_kind::flat ? -own.y : j) * S::tile_x);
     }
     if (star::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
-    if (S::terms_kind::any)
-      bracket<S>(done[j], u, operands + S::first_term * S::tile + j * S::tile_x, a, j < own.rows, own.lanes,
-                 at + j * (ptrdiff_t)a.pitch);
-#pragma unroll
-    for (int i = 0; i < PACK; i++) {
-      float here[EQUATION_MEDIA];
-#pragma unroll
-      for (int k = 0; k < S::media; k++) here[k] = m[k][i];
-      done[j][i] = point_next(S::equation, done[j][i], here, u[i], before[i], 2.0f);
-    }
     /* Threads without terms go along: a branch that a warp divides at costs more. */
-    if (LAYERED && has_terms) {
-      float term[PACK];
-      load(term, terms.at + j * terms.pitch);
+    const bool added = LAYERED && has_terms;
+    if constexpr (S::terms_kind::any) {
+      if (added) load(term, terms.at + j * terms.pitch);
+      finish_row<S>(done[j], u, m, before, operands + S::first_term * S::tile + j * S::tile_x, a,
+                    j < own.rows, own.lanes, at + j * (ptrdiff_t)a.pitch, term, added ? terms.points : 0);
+    } else {
 #pragma unroll
-      for (int i = 0; i < PACK; i++)
-        if (terms.points >> i & 1) {
-          float here[EQUATION_MEDIA];
+      for (int i = 0; i < PACK; i++) {
+        float here[EQUATION_MEDIA];
 #pragma unroll
-          for (int k = 0; k < S::media; k++) here[k] = m[k][i];
-          done[j][i] = __fmaf_rn(point_gain(S::equation, here), term[i], done[j][i]);
-        }
+        for (int k = 0; k < S::media; k++) here[k] = m[k][i];
+        done[j][i] = point_next(S::equation, done[j][i], here, u[i], before[i], 2.0f);
+      }
+      if (added) {
+        load(term, terms.at + j * terms.pitch);
+#pragma unroll
+        for (int i = 0; i < PACK; i++)
+          if (terms.points >> i & 1) {
+            float here[EQUATION_MEDIA];
+#pragma unroll
+            for (int k = 0; k < S::media; k++) here[k] = m[k][i];
+            done[j][i] = __fmaf_rn(point_gain(S::equation, here), term[i], done[j][i]);
+          }
+      }
     }
   }
 }

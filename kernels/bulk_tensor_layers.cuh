@@ -21,6 +21,7 @@ inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell 
   const ptrdiff_t offset = (ptrdiff_t)f.pitch * s.y.lo;
   f.in += offset, f.out += offset;
   if (f.medium[0]) f.medium[0] += offset;
+  f.terms = terms_from(f.terms, offset);
   f.ny = s.y.between(), f.z_begin = s.z.lo, f.z_end = s.z.hi;
   for (int face = 0; face < FACE_COUNT; face++) f.ghosts[face] = GHOST_KEEP;
   return f;
@@ -64,7 +65,8 @@ int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_
   shell.beside = box.ny > 0 && box.z_end > box.z_begin; /* is there anything to sweep? */
   if (status == cudaSuccess && shell.beside)
     status = sweep_box<Small, Others...>(*args, box, shell.y.lo, stream);
-  if (status == cudaSuccess) status = absorbing::launch_whole<Small::equation>(*args, shell, stream);
+  if (status == cudaSuccess)
+    status = absorbing::launch_whole<Small::equation, Small::terms_kind::any>(*args, shell, stream);
   return (int)(status == cudaSuccess && !shell.image_rows ? images::launch(&args->field, stream) : status);
 }
 

@@ -15,6 +15,15 @@ GHOSTS_INLINE bool terms_any(const kernel_terms *t) {
   return t->density || t->memories || t->recalled;
 }
 
+/* Those of a box that begins `offset` floats from own point (0, 0, 0). */
+GHOSTS_INLINE kernel_terms terms_from(kernel_terms t, ptrdiff_t offset) {
+  if (t.density) t.density += offset;
+  if (t.loss) t.loss += offset;
+  if (t.recalled) t.recalled += offset, t.gradient += offset;
+  for (int l = 0; l < t.memories; l++) t.memory[l] += offset;
+  return t;
+}
+
 /* What m multiplies, from the star B. The counts are parameters, so that what is absent costs nothing. */
 GHOSTS_INLINE float terms_bracket(const kernel_terms *t, bool density, int memories, bool gradient, float B,
                                   float u, terms_point *p) {

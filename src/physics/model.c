@@ -105,7 +105,9 @@ void model_close(model *m) {
   free(m->sigma);
   free(m->V);
   free(m->loss);
+  free(m->kappa);
   m->velocity = m->sigma = m->V = m->loss = NULL;
+  m->kappa = NULL;
 }
 
 /* --- planes of other ranks ----------------------------------------------------------------------------------------- */
@@ -263,7 +265,8 @@ static void *model_run_share(void *argument) {
 /* On as many threads as compress files. */
 static int model_compute(model *m, const density_model *from, const slab *s, int threads, error *e) {
   enum { MOST = 64 };
-  model_share shares[MOST];
+  model_share *shares = calloc(MOST, sizeof *shares);
+  if (!shares) return FAIL(e, OUT_OF_MEMORY, MOST * sizeof *shares, "the medium");
   const zrange all =
       m->sigma ? model_extended(&from->axis[2], s->z0, s->z0 + s->nz) : (zrange){s->z0, s->z0 + s->nz};
   const int planes = zrange_planes(all), count = smaller(smaller(threads, MOST), larger(planes / 16, 1));
@@ -279,6 +282,7 @@ static int model_compute(model *m, const density_model *from, const slab *s, int
     if (shares[i].thread) pthread_join(shares[i].thread, NULL);
     if (shares[i].failed.id && !e->id) *e = shares[i].failed;
   }
+  free(shares);
   return e->id;
 }
 
@@ -370,6 +374,9 @@ int model_fit(model *m, const config *c, const files *files, const slab *s, doub
   MPI_TRY(e, MPI_Bcast(&m->fit, sizeof m->fit, MPI_BYTE, 0, files->compute));
   if (!carried) FAIL(e, MEDIUM_BAND, dt, m->law.highest / 6.283185307179586);
   TRY(error_agree(e, files->compute));
+  const size_t bytes = 2 * (MODEL_STEPS + 1) * sizeof *m->kappa;
+  if (!m->kappa && !(m->kappa = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the losses of the medium");
+  m->speed = m->kappa + MODEL_STEPS + 1;
   const double most = relaxation_loss(&m->fit, 0.95 / relaxation_strength(&m->fit));
   model_refuse_losses(m, s, most, e);
   TRY(error_agree(e, files->compute));
@@ -380,7 +387,7 @@ int model_fit(model *m, const config *c, const files *files, const slab *s, doub
   return 0;
 }
 
-static double model_at(const double table[MODEL_STEPS + 1], const model *m, double loss) {
+static double model_at(const double *table, const model *m, double loss) {
   const double place = m->law.loss > 0 ? loss / m->law.loss * MODEL_STEPS : 0;
   const int i = smaller((int)place, MODEL_STEPS - 1);
   return table[i] + (place - i) * (table[i + 1] - table[i]);

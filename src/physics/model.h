@@ -28,7 +28,7 @@ typedef struct model {
   medium_range density, strength; /* strength: of quality or absorption */
   loss_law law;
   relaxation fit;
-  double kappa[MODEL_STEPS + 1], speed[MODEL_STEPS + 1]; /* by loss, up to that of the law */
+  double *kappa, *speed; /* MODEL_STEPS + 1 each, by loss, up to that of the law; owned: one array, kappa */
 } model;
 
 /* Does this configuration have one? */

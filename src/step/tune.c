@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "kernels/host_simd.h"
+#include "kernels/terms.h"
 #include "pass.h"
 #include "base/error_mpi.h"
 #include "version.h"
@@ -29,10 +30,11 @@ bool tune_candidate(const kernel *k, enum equation equation, enum backend backen
   return kernel_does(k, equation, backend) && measured && (k->host || k->cuda);
 }
 
-static tune_list tune_candidates(enum equation equation, enum backend backend) {
+static tune_list tune_candidates(enum equation equation, enum backend backend, bool terms) {
   tune_list list = {.count = 0};
   for (int i = 0; i < kernel_table_size && list.count < CANDIDATES_MAX; i++)
-    if (tune_candidate(&kernel_table[i], equation, backend))
+    if (tune_candidate(&kernel_table[i], equation, backend) &&
+        (!terms || kernel_table[i].flags & KERNEL_TERMS))
       list.entry[list.count++] = (tune_entry){.k = &kernel_table[i]};
   return list;
 }
@@ -120,6 +122,9 @@ void tune_key(char key[512], const stepper *s, enum equation equation) {
       snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, boundary %d, faces",
                s->dev->description, equation_name(equation), a->medium[0] ? " with a field" : "", a->nx,
                a->ny, zrange_planes(interior), zrange_planes(boundary));
+  if (terms_any(&a->terms))
+    n += snprintf(key + n, 512 - (size_t)n, "%s, %d relaxations", a->terms.density ? " density" : "",
+                  a->terms.memories);
   for (int f = 0; f < FACE_COUNT; f++)
     n += snprintf(key + n, 512 - (size_t)n, " %d,%d", a->ghosts[f],
                   f % 2 ? layers[f / 2].hi : layers[f / 2].lo);
@@ -189,7 +194,7 @@ static bool tune_alike(const stepper *s) {
 
 int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
                  error *e) {
-  tune_list list = tune_candidates(equation, s->dev->table->backend);
+  tune_list list = tune_candidates(equation, s->dev->table->backend, terms_any(&s->args.terms));
   if (strcmp(name, "auto") == 0 && list.count > 1 && !tune_alike(s))
     return tune_choose(s, &list, equation, comm, log, e);
   TRY(kernel_find(name, equation, s->dev->table->backend, &s->kernel, e));
