@@ -128,15 +128,24 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   return e->id;
 }
 
-int run(const job *j, error *e) {
-  const config timed = run_timed_config(j->config, j->options->benchmark);
+static int run_legs(const job *j, error *e) {
   restart r = {
       .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
-  job leg = *j;
-  if (j->options->benchmark) leg.config = &timed;
   TRY(restart_open(&r, e));
-  do run_leg(&leg, &r.from, e);
+  do run_leg(j, &r.from, e);
   while (restart_pass_over(&r, e));
   restart_close(&r);
   return e->id;
+}
+
+/* Apart: the stack of a process may be small. */
+static __attribute__((noinline)) int run_benchmark(const job *j, error *e) {
+  const config timed = run_timed_config(j->config, j->options->benchmark);
+  job leg = *j;
+  leg.config = &timed;
+  return run_legs(&leg, e);
+}
+
+int run(const job *j, error *e) {
+  return j->options->benchmark ? run_benchmark(j, e) : run_legs(j, e);
 }
