@@ -366,7 +366,16 @@ ORACLE = ((8, {"faces": (("dirichlet", "absorbing"), ("absorbing",) * 2, ("absor
           (8, {"faces": (("dirichlet", "absorbing"), None, ("neumann", "dirichlet")), "shape": (40, 1, 44),
                "sources": ((.03, .3, .02), (.4, 1, .97))}),
           (8, {"faces": (("neumann", "dirichlet"), None, None), "shape": (70, 1, 1), "sources": ((.02, 0, 0), (.983, 0, 0))}),
-          (4, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("fixed", "absorbing")), "b": None, "value": 0.3}))
+          (4, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("fixed", "absorbing")), "b": None, "value": 0.3}),
+          # Density, absorption and both.
+          (8, {"faces": (("dirichlet", "absorbing"), ("absorbing", "neumann"), ("absorbing",) * 2), "density": 5}),
+          (4, {"faces": (("periodic",) * 2, ("neumann", "dirichlet"), ("fixed", "absorbing")), "density": 2, "averaging": "off",
+               "loss": ("quality", 20, 2, 0)}),
+          (8, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("absorbing",) * 2), "loss": ("absorption", 30, 3, 1.1),
+               "averaging": "on"}),
+          (8, {"faces": (("absorbing", "neumann"), None, ("absorbing",) * 2), "shape": (40, 1, 44), "density": 8,
+               "loss": ("absorption", 10, 1, 1.5)}),
+          (6, {"faces": (("dirichlet", "absorbing"), None, None), "shape": (70, 1, 1), "density": 3, "loss": ("quality", 30, 3, 0)}))
 
 
 @case
