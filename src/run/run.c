@@ -1,5 +1,6 @@
 /* A run: one engine, one shot. */
 #include "run.h"
+#include <stdlib.h>
 #include <inttypes.h>
 #include <math.h>
 #include "announce.h"
@@ -128,24 +129,18 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   return e->id;
 }
 
-static int run_legs(const job *j, error *e) {
+int run(const job *j, error *e) {
   restart r = {
       .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
-  TRY(restart_open(&r, e));
-  do run_leg(j, &r.from, e);
-  while (restart_pass_over(&r, e));
-  restart_close(&r);
-  return e->id;
-}
-
-/* Apart: the stack of a process may be small. */
-static __attribute__((noinline)) int run_benchmark(const job *j, error *e) {
-  const config timed = run_timed_config(j->config, j->options->benchmark);
+  config *timed = j->options->benchmark ? malloc(sizeof *timed) : NULL; /* the stack may be small */
   job leg = *j;
-  leg.config = &timed;
-  return run_legs(&leg, e);
-}
-
-int run(const job *j, error *e) {
-  return j->options->benchmark ? run_benchmark(j, e) : run_legs(j, e);
+  if (j->options->benchmark && !timed) FAIL(e, OUT_OF_MEMORY, sizeof *timed, "the configuration");
+  if (timed) *timed = run_timed_config(j->config, j->options->benchmark), leg.config = timed;
+  if (!error_agree(e, j->files->compute) && !restart_open(&r, e)) {
+    do run_leg(&leg, &r.from, e);
+    while (restart_pass_over(&r, e));
+    restart_close(&r);
+  }
+  free(timed);
+  return e->id;
 }
