@@ -9,7 +9,7 @@ from .errors import Error
 from .files import open_hdf5
 from .models import dataset_name, volume, write_model, write_positions, write_table
 
-REFUSED = {"nonlinear_flag": "a nonlinear medium", "absorbing_flag": "an absorbing medium", "elastic_flag": "an elastic medium",
+REFUSED = {"nonlinear_flag": "a nonlinear medium", "elastic_flag": "an elastic medium",
            "nonuniform_grid_flag": "a nonuniform grid", "axisymmetric_flag": "axial symmetry",
            "transducer_source_flag": "a transducer", "ux_source_flag": "velocity sources", "uy_source_flag": "velocity sources",
            "uz_source_flag": "velocity sources"}  # nonzero: what the file has that stencil lacks
@@ -49,6 +49,10 @@ class Input:
             raise Error(f"{self.path}: /{name} has {values.size} values, the grid {np.prod(shape)} points")
         return volume(values.reshape(shape), AXES[self.dims][::-1])
 
+    def spacing(self):
+        """dx dy dz; 1 along axes that do not exist."""
+        return [*(dict.fromkeys("xyz", 1.0) | dict(zip(self.axes.values(), self.steps))).values()]
+
     def positions(self, index):
         """x y z (points, 3) in m of stencil, of indices (points, axes) from 0."""
         places = np.zeros((len(index), 3))
@@ -71,8 +75,8 @@ def from_kwave(path, prefix, source_in=None):
     Layers of k-Wave's greatest PML size on every axis that has one, the others periodic; grid, steps and dt as they are. x y
     of a 2D file become x z (ny = 1), x of a 1D file z. A pressure source, which k-Wave adds to the density, becomes its time
     derivative, and an imposed one stays: sample n + 1 of stencil is sample n of k-Wave. `source_in`: what the file's source
-    signal counts, "density" (a step) or "Pa"; None: what its writer means. Refused: media that absorb, are nonlinear or differ
-    in density, sources of velocity.
+    signal counts, "density" (a step) or "Pa"; None: what its writer means. Refused: nonlinear media, sources of
+    velocity.
     """
     dataset_name(f"{prefix}.source.h5", "position")  # the longest name, before anything is written
     if source_in not in (None, *SOURCE_UNITS):
@@ -82,8 +86,6 @@ def from_kwave(path, prefix, source_in=None):
         for name, what in REFUSED.items():
             if data.number(name, 0):
                 raise Error(f"{path}: {what} ({name}) has no counterpart in stencil")
-        if np.ptp(data.array("rho0")) > 0:
-            raise Error(f"{path}: the density rho0 differs from point to point, and stencil's is constant")
         size = dict.fromkeys("xyz", 1) | dict(zip(data.axes.values(), data.points))
         keys = {f"grid.n{a}": n for a, n in size.items()} | {f"grid.d{a}": h for a, h in zip(data.axes.values(), data.steps)}
         keys |= {"time.steps": data.number("Nt"), "time.dt": data.number("dt"), "equation.type": "wave"}
@@ -95,18 +97,55 @@ def from_kwave(path, prefix, source_in=None):
     return result
 
 
-def field(data, name, prefix, label, units):
-    """A number where the dataset is one, else FILE:/dataset of the model written from it."""
-    if data.array(name).size == 1:
-        return data.number(name)
-    spacing = dict.fromkeys("xyz", 1.0) | dict(zip(data.axes.values(), data.steps))
-    return write_model(f"{prefix}.{label}.h5", data.volume(name), label, units=units, spacing=list(spacing.values()))
+def strongest(data):
+    """Where the spectrum of the pressure source is greatest, Hz; 0: there is none."""
+    if not data.number("p_source_flag", 0):
+        return 0
+    signal = data.array("p_source_input").astype(float)
+    columns = data.array("p_source_index").size if data.number("p_source_many", 0) else 1
+    power = (np.abs(np.fft.rfft(signal.reshape(-1, columns), 8 * signal.size // columns, axis=0))**2).sum(1)
+    return float(power.argmax() / (8 * (signal.size // columns) * data.number("dt")))
+
+
+def absorbed(velocity, alpha, y, omega):
+    """Phase velocity and alpha0 at a frequency, of k-Wave's equation of state with losses (Treeby and Cox, J. Acoust. Soc. Am. 127
+    (2010), 2741), whose c0 is neither: its wavenumber k solves omega^2 = c0^2 k^2 (1 - i omega tau k^(y-2) - eta k^(y-1))."""
+    law = 20 * np.log10(np.e) / 100 * (omega / (2e6 * np.pi))**-y  # from Np/m to alpha0
+    a = alpha / law * omega**-y
+    tau, eta = -2 * a * velocity**(y - 1), 2 * a * velocity**y * np.tan(np.pi * y / 2)
+    k = omega / velocity + 0j
+    for _ in range(40):
+        k = omega / velocity / np.sqrt(1 - 1j * omega * tau * k**(y - 2) - eta * k**(y - 1))
+    return omega / k.real, -k.imag * law
+
+
+def number_or_field(data, name):
+    return data.volume(name).astype(float) if data.array(name).size > 1 else data.number(name)
+
+
+def written(data, prefix, values, label, units):
+    """A number as it is, a field as FILE:/dataset."""
+    if np.ndim(values) == 0:
+        return float(values)
+    return write_model(f"{prefix}.{label}.h5", np.asarray(values, np.float32), label, units=units, spacing=data.spacing())
 
 
 def medium(data, prefix):
-    keys = {"medium.velocity": field(data, "c0", prefix, "c0", "m/s")}
+    """Losses follow k-Wave's law at the strongest frequency of the source, else at that of 8 points per wavelength."""
+    velocity, keys = number_or_field(data, "c0"), {}
+    if np.ptp(data.array("rho0")) > 0:
+        keys["medium.density"] = written(data, prefix, number_or_field(data, "rho0"), "rho0", "kg/m3")
+    flag = data.number("absorbing_flag", 0)
+    if flag:
+        y = float(data.number("alpha_power")) if flag == 1 else 2.0
+        reference = strongest(data) or float(np.min(velocity)) / (8 * max(data.steps))
+        velocity, alpha = absorbed(velocity, number_or_field(data, "alpha_coeff"), y, 2 * np.pi * reference)
+        keys |= {"medium.absorption": written(data, prefix, alpha, "alpha_coeff", "dB/(MHz^y cm)"), "medium.absorption_power": y,
+                 "medium.reference_frequency": reference}
+        data.notes.append(f"losses as at {reference:.4g} Hz, fitted from {reference / 10**.5:.4g} to {reference * 10**.5:.4g} Hz")
+    keys["medium.velocity"] = written(data, prefix, velocity, "c0", "m/s")
     if data.number("p0_source_flag", 0):
-        keys["initial.u"] = field(data, "p0_source_input", prefix, "p0", "Pa")
+        keys["initial.u"] = written(data, prefix, number_or_field(data, "p0_source_input"), "p0", "Pa")
     return keys
 
 

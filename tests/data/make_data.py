@@ -69,6 +69,24 @@ def kwave_pascals():
     (HERE / "kwave_input.h5").rename(HERE / "kwave_pascals.h5")
 
 
+def kwave_losses():
+    """The same with a lump of other velocity and density, and power-law losses."""
+    from kwave.kspaceFirstOrder import kspaceFirstOrder
+    def setup():
+        grid, medium, source, sensor = kwave_setup((48, 40), [(14, 17)], [(34, 20), (24, 27)])
+        grid.setTime(260, 1e-7)
+        a = (math.pi * 125e3 * (np.arange(260) * 1e-7 - 1.5 / 125e3))**2
+        source.p = 2000 * ((1 - 2 * a) * np.exp(-a))[None]
+        x, y = np.indices((48, 40))
+        lump = np.exp(-((x - 24)**2 + (y - 22)**2) / 60)
+        medium.sound_speed, medium.density = 1500 + 500 * lump, 1000 + 800 * lump
+        medium.alpha_coeff, medium.alpha_power = 8 * (lump + 0.2), 1.3
+        return grid, medium, source, sensor
+    own(kspaceFirstOrder, setup(), "kwave_losses")
+    kspaceFirstOrder(*setup(), pml_inside=True, pml_size=8, backend="cpp", save_only=True, data_path=str(HERE), quiet=True)
+    (HERE / "kwave_input.h5").rename(HERE / "kwave_losses.h5")
+
+
 def kwave_density():
     """k-wave-python's kspaceFirstOrder3D, which scales the source as MATLAB's does."""
     from kwave.kspaceFirstOrder import kspaceFirstOrder
@@ -110,5 +128,5 @@ def own(solver, setup, name):
 
 
 if __name__ == "__main__":
-    for make in [globals()[name] for name in sys.argv[1:]] or (volume_in_feet, section, kwave_pascals, kwave_density):
+    for make in [globals()[name] for name in sys.argv[1:]] or (volume_in_feet, section, kwave_pascals, kwave_losses, kwave_density):
         make()

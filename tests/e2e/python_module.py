@@ -505,7 +505,7 @@ def kwave(program):
             expected = 3e-9 / (4 * np.pi * r * 1e-7) * slope
             error = np.abs(trace - expected).max() / np.abs(expected).max()
             check(error < 0.05, f"source: at {r:.4g} m off by {100 * error:.1f} %")
-        for word, changes in (("absorbing_flag", {"absorbing_flag": 1}), ("rho0", {"rho0": c0}), ("40 x 1 x 32 points", {"Ny": 1}),
+        for word, changes in (("nonlinear_flag", {"nonlinear_flag": 1}), ("40 x 1 x 32 points", {"Ny": 1}),
                               ("/c0 has 46080 values, the grid 42624", {"c0": c0, "Nx": 37}),
                               *(("numbers from", {"sensor_mask_index": indices((3, 4, 5)) + [n]}) for n in (0, 40 * 36 * 32 + 1)),
                               *(("/p_source_index has numbers from", {"p_source_flag": 1, "p_source_mode": 1, "p_source_index": [n]})
@@ -556,12 +556,13 @@ def kwave_strangers(program):
     """Files of both of k-wave-python's writers: the amplitude that each means, beside traces of its own solver."""
     with inside(program):
         for name, told in (("kwave_pascals", "in Pa, by its writer: its greatest is 2000 Pa"),
-                           ("kwave_density", "in kg/m3 a step, by its writer: its greatest is 2000 Pa")):
+                           ("kwave_density", "in kg/m3 a step, by its writer: its greatest is 2000 Pa"),
+                           ("kwave_losses", "losses as at 1.25e+05 Hz")):
             keys = st.from_kwave(SOURCE / f"tests/data/{name}.h5", "k")
             keys["time.dispersion"] = "kept"  # the traces end inside a pulse
             run, own = st.run(keys, quiet=True), np.loadtxt(SOURCE / f"tests/data/{name}.txt", ndmin=2)
             error = np.abs(run.receivers.u[1:] - own).max() / np.abs(own).max()
-            check(told in keys.note and error < 0.012, f"{name}: {keys.note}, differs by {100 * error:.2f} %")
+            check(told in keys.note and error < (0.03 if name == "kwave_losses" else 0.012), f"{name}: {keys.note}, differs by {100 * error:.2f} %")
 
 
 @case
