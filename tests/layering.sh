@@ -20,7 +20,8 @@ src/physics | base device halo kernels config io                  | mpi
 src/step    | base device halo physics kernels config             | mpi
 src/engine  | base device halo physics step kernels config io     | mpi
 src/shot    | base device halo physics step engine kernels config io | mpi
-src/run     | base device halo physics step engine shot kernels config io | mpi
+src/gradient | base device halo physics step engine shot kernels config io | mpi
+src/run     | base device halo physics step engine shot gradient kernels config io | mpi
 '
 
 # Prints "FILE:LINE HEADER" of every #include below ROOT; the header with its quote or bracket in front.

@@ -175,19 +175,25 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
   }
 }
 
+static int absorb_zero(const absorb *a, char *to, size_t left, error *e) {
+  const device_table *t = a->dev->table;
+  for (size_t bytes; left; to += bytes, left -= bytes) {
+    bytes = left < ABSORB_PINNED ? left : ABSORB_PINNED;
+    TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, a->zeros.memory, bytes, COPY_TO_DEVICE}, e));
+  }
+  return 0;
+}
+
 int absorb_clear(absorb *a, error *e) {
   const device_table *t = a->dev->table;
   TRY(device_reserve(a->dev, &a->zeros, ABSORB_PINNED, MEMORY_PINNED, e));
   memset(a->zeros.memory, 0, ABSORB_PINNED);
-  for (int i = 0; i < ABSORB_AXES; i++) {
+  for (int i = 0; i < ABSORB_AXES && !a->transposed; i++) {
     const absorb_axis *axis = &a->args.axis[i];
     char *to = (char *)(axis->psi_in < axis->psi_out ? axis->psi_in : axis->psi_out);
-    for (size_t left = (size_t)((const char *)axis->coefficients - to), bytes; left;
-         to += bytes, left -= bytes) {
-      bytes = left < ABSORB_PINNED ? left : ABSORB_PINNED;
-      TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, a->zeros.memory, bytes, COPY_TO_DEVICE}, e));
-    }
+    TRY(absorb_zero(a, to, (size_t)((const char *)axis->coefficients - to), e));
   }
+  if (a->transposed) TRY(absorb_zero(a, (char *)a->memory, a->back_floats * sizeof(float), e));
   return t->sync(a->dev, STREAM_BOUNDARY, e);
 }
 
@@ -240,6 +246,79 @@ void absorb_close(absorb *a) {
   *a = (absorb){0};
 }
 
+/* --- the way back ----------------------------------------------------------------------------------------- */
+
+/* As absorb_held_of, with the ghosts on both sides. */
+static absorb_held absorb_back_held(int width, int first, int points) {
+  absorb_held h = {.begin = larger(first - RADIUS, 0), .end = smaller(first + points + RADIUS, width)};
+  return h.end > h.begin ? h : (absorb_held){0};
+}
+
+/* Divides `memory` among the arrays of the axes; NULL: only counts. Returns the number of floats. */
+static size_t absorb_back_deal_out(absorb_back_args *a, const config *c, const slab *s, float *memory) {
+  size_t taken = 0;
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    absorb_axis *axis = &a->layers.axis[i];
+    *axis = absorb_axis_of(c, s, i);
+    size_t floats = axis->lo + axis->hi ? absorb_state_floats(axis, s, i) : 0;
+    if (i == 2) {
+      const absorb_held lo = absorb_back_held(axis->lo, s->z0, s->nz),
+                        hi = absorb_back_held(axis->hi, s->nz_global - s->z0 - s->nz, s->nz);
+      axis->lo_first = lo.begin;
+      axis->hi_last = lo.end - lo.begin + hi.end - 1;
+      floats = (size_t)(lo.end - lo.begin + hi.end - hi.begin) * (size_t)s->ny * (size_t)s->nx;
+    }
+    const size_t each = floats ? absorb_apart(floats) : 0;
+    if (memory) {
+      axis->psi_in = memory + taken, axis->psi_out = memory + taken + each;
+      axis->zeta = memory + taken + 2 * each, a->chi_out[i] = memory + taken + 3 * each;
+    }
+    taken += 4 * each;
+  }
+  return taken;
+}
+
+size_t absorb_back_bytes(const config *c, const slab *s) {
+  absorb_back_args a;
+  return absorb_back_deal_out(&a, c, s, NULL) * sizeof(float);
+}
+
+int absorb_open_back(absorb *a, const problem *on, const absorb *forward, error *e) {
+  absorb_args *l = &a->back.layers;
+  void *memory;
+  *a = (absorb){.dev = on->dev, .z0 = on->slab->z0, .nz = on->slab->nz, .transposed = true};
+  a->back_floats = absorb_back_deal_out(&a->back, on->config, on->slab, NULL);
+  if (!a->back_floats) return 0;
+  TRY(on->dev->table->alloc(on->dev, &memory, a->back_floats * sizeof(float), MEMORY_DEVICE, e));
+  a->memory = memory;
+  absorb_back_deal_out(&a->back, on->config, on->slab, a->memory);
+  l->width = forward->args.width;
+  memcpy(l->difference, forward->args.difference, sizeof l->difference);
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    const absorb_axis *from = &forward->args.axis[i];
+    l->axis[i].coefficients = from->coefficients, l->axis[i].center = from->center;
+    memcpy(l->axis[i].slope, from->slope, sizeof from->slope);
+  }
+  return absorb_clear(a, e);
+}
+
+static void absorb_back_swap(absorb_back_args *a) {
+  absorb_swap(&a->layers);
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    float *next = a->chi_out[i];
+    a->chi_out[i] = a->layers.axis[i].zeta;
+    a->layers.axis[i].zeta = next;
+  }
+}
+
+static int absorb_back_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field,
+                              error *e) {
+  absorb_back_args args = a->back;
+  args.layers.field = *field;
+  TRY(a->dev->table->launch(a->dev, stream, k, field, e));
+  return a->dev->table->apply(a->dev, stream, &operation_absorb_back, &args, e);
+}
+
 /* --- steps ---------------------------------------------------------------------------------------------- */
 
 bool absorb_needed(const absorb *a) {
@@ -249,6 +328,7 @@ bool absorb_needed(const absorb *a) {
 int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e) {
   const device_table *t = a->dev->table;
   if (!absorb_needed(a)) return t->launch(a->dev, stream, k, field, e);
+  if (a->transposed) return absorb_back_launch(a, stream, k, field, e);
   absorb_args args = a->args;
   args.field = *field;
   args.field.counter = a->dev->counters ? &a->dev->counters[stream] : NULL;
@@ -259,6 +339,7 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
 
 void absorb_advance(absorb *a, int steps) {
   if (steps & 1) absorb_swap(&a->args);
+  if (steps & 1 && a->transposed) absorb_back_swap(&a->back);
 }
 
 /* --- what checkpoints save ------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include "config/config.h"
-#include "kernels/absorb.h"
+#include "kernels/absorb_back.h"
 #include "device/device.h"
 #include "fields.h"
 #include "physics.h"
@@ -17,6 +17,9 @@ typedef struct absorb {
   float *memory;       /* device memory: psi twice, zeta or terms, coefficients */
   int z0, nz;          /* of the slab */
   device_buffer zeros; /* what absorb_clear copies */
+  bool transposed;     /* of the way back: then `back` counts, whose layers are as args */
+  absorb_back_args back;
+  size_t back_floats;
 } absorb;
 
 enum { ABSORB_PINNED = 1 << 20 /* bytes that layers take besides */ };
@@ -35,6 +38,10 @@ void absorb_plan(absorb *a, const problem *on);
  * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
  * also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
+/* The same for their transpose (kernels/absorb_back.h), beside `forward` layers, which are open and outlive it. */
+int absorb_open_back(absorb *a, const problem *on, const absorb *forward, error *e);
+/* Bytes of device memory that absorb_open_back takes on this slab. */
+size_t absorb_back_bytes(const config *c, const slab *s);
 /* Sets to 0 what the layers remember: as at the start of a run. Waits until that is done. */
 int absorb_clear(absorb *a, error *e);
 /* Does this slab have absorbing layers? */

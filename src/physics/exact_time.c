@@ -58,6 +58,7 @@ typedef struct trace_work {
   const exact_time *t;
   float *x;
   int64_t n, series;
+  bool *cut, transposed;
   atomic_llong next; /* trace */
   atomic_bool failed;
 } trace_work;
@@ -72,10 +73,14 @@ static bool exact_time_cut(const float *x, int64_t n, int64_t apart) {
   return last > QUIET * most;
 }
 
+static double exact_time_fade(int64_t extra, int64_t j) {
+  const double fade = cos(PI / 2 * (double)(j + 1) / (double)(extra + 1));
+  return fade * fade;
+}
+
 /* Sample n + j of a trace that goes on as its point reflection and fades out: so its end does not ring. */
 static double exact_time_continue(const float *x, int64_t n, int64_t apart, int64_t extra, int64_t j) {
-  const double fade = cos(PI / 2 * (double)(j + 1) / (double)(extra + 1));
-  return fade * fade * (2.0 * x[(n - 1) * apart] - x[(n - 2 - j) * apart]);
+  return exact_time_fade(extra, j) * (2.0 * x[(n - 1) * apart] - x[(n - 2 - j) * apart]);
 }
 
 typedef struct trace_batch {
@@ -93,6 +98,17 @@ static bool exact_time_open(const trace_work *w, trace_batch *b) {
   return b->x && !dispersion_open(&b->d, w->t->kind, n, w->t->every, &ignored);
 }
 
+/* The transpose of going on: what samples after the end count for those that they were made from. */
+static void exact_time_fold(const trace_work *w, const trace_batch *b) {
+  for (int64_t j = 0; j < b->extra; j++) {
+    const double fade = exact_time_fade(b->extra, j);
+    for (int s = 0; s < b->count; s++) {
+      b->x[w->n - 1][s] += 2 * fade * b->x[w->n + j][s];
+      b->x[w->n - 2 - j][s] -= fade * b->x[w->n + j][s];
+    }
+  }
+}
+
 /* False where memory is short. */
 static bool exact_time_flush(const trace_work *w, trace_batch *b) {
   if (!b->count) return true;
@@ -101,9 +117,11 @@ static bool exact_time_flush(const trace_work *w, trace_batch *b) {
     const float *from = w->x + (s < b->count ? b->trace[s] : 0);
     for (int64_t i = 0; i < w->n; i++) b->x[i][s] = s < b->count ? from[i * w->series] : 0;
     for (int64_t j = 0; j < b->extra; j++)
-      b->x[w->n + j][s] = s < b->count ? exact_time_continue(from, w->n, w->series, b->extra, j) : 0;
+      b->x[w->n + j][s] =
+          s < b->count && !w->transposed ? exact_time_continue(from, w->n, w->series, b->extra, j) : 0;
   }
-  dispersion_apply(b->d, false, b->x);
+  dispersion_apply(b->d, w->transposed, b->x);
+  if (w->transposed) exact_time_fold(w, b);
   for (int s = 0; s < b->count; s++)
     for (int64_t i = 0; i < w->n; i++) w->x[i * w->series + b->trace[s]] = (float)b->x[i][s];
   b->count = 0;
@@ -116,7 +134,8 @@ static void *exact_time_main(void *context) {
   trace_batch kinds[2] = {{.extra = 0}, {.extra = w->n - 1 < CONTINUED ? w->n - 1 : CONTINUED}};
   bool ready = true;
   for (int64_t i; ready && (i = atomic_fetch_add(&w->next, 1)) < w->series;) {
-    trace_batch *b = &kinds[exact_time_cut(w->x + i, w->n, w->series)];
+    if (!w->transposed) w->cut[i] = exact_time_cut(w->x + i, w->n, w->series);
+    trace_batch *b = &kinds[w->cut[i]];
     b->trace[b->count++] = i;
     if (b->count == FOURIER_SERIES) ready = exact_time_flush(w, b);
   }
@@ -129,9 +148,11 @@ static void *exact_time_main(void *context) {
   return NULL;
 }
 
-int exact_time_traces(const exact_time *t, float *x, int64_t n, int64_t series, error *e) {
+int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e) {
   const int64_t ENOUGH = 64; /* traces a thread */
-  trace_work w = {.t = t, .x = x, .n = n, .series = series};
+  const int64_t n = traces->samples, series = traces->count;
+  trace_work w = {
+      .t = t, .x = traces->x, .n = n, .series = series, .cut = traces->cut, .transposed = transposed};
   pthread_t others[THREADS_MOST];
   int started = 0;
   if (!t->removed || n < 2 || series == 0) return 0;

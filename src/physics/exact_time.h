@@ -25,8 +25,15 @@ typedef struct exact_time_of {
 /* The same answer on every rank. */
 void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of);
 
-/* Transforms in place what exact_time_choose says of `series` traces of n samples each, x[sample * series + trace].
- * A trace gets the same bits whatever the others are. Not collective. OUT_OF_MEMORY. */
-int exact_time_traces(const exact_time *t, float *x, int64_t n, int64_t series, error *e);
+/* Traces of `samples` samples each: x[sample * count + trace]. */
+typedef struct exact_traces {
+  float *x;
+  int64_t samples, count;
+  bool *cut; /* of each trace: it ends inside a pulse */
+} exact_traces;
+
+/* Transforms traces in place, if exact_time_choose says so, and sets traces->cut; `transposed`: by the transpose of what was
+ * done to the traces that set it. A trace gets the same bits whatever the others are. Not collective. OUT_OF_MEMORY. */
+int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e);
 
 #endif

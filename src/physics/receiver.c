@@ -109,6 +109,7 @@ static void receivers_forget(receivers *r) {
   free(r->row);
   free(r->layer_begin);
   free(r->traces);
+  free(r->cut);
   *r = (receivers){.dev = r->dev, .kept = r->kept};
 }
 
@@ -137,6 +138,7 @@ int receivers_open(receivers *r, error *e) {
   const receivers_size n = receivers_bytes(r);
   const size_t places = (size_t)r->local * sizeof *r->own;
   if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
+  if (!(r->cut = receivers_alloc((size_t)r->local, sizeof *r->cut, e))) return e->id;
   for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
   if (!r->kept.copied[0]) TRY(t->make_events(r->dev, r->kept.copied, 2, false, e));
   TRY(device_reserve(r->dev, &r->kept.places, places, MEMORY_DEVICE, e));
@@ -253,9 +255,16 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
+exact_traces receivers_traces(const receivers *r) {
+  return (exact_traces){r->traces, r->taken, r->local, r->cut};
+}
+
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
-  if (!receivers_flush(r, e)) exact_time_traces(&r->time, r->traces, r->taken, r->local, e);
+  if (!receivers_flush(r, e)) {
+    const exact_traces all = receivers_traces(r);
+    exact_time_traces(&r->time, &all, false, e);
+  }
   const receivers_meta meta = {.run = *run,
                                .samples = r->taken,
                                .every = r->every,

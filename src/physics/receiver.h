@@ -39,6 +39,7 @@ typedef struct receivers {
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
   float *traces;          /* rows x local, without the rows still in the halves; owned */
+  bool *cut;              /* local: as exact_time_traces set it; owned */
   int sources;            /* these as in receivers_meta; the caller's, as is time */
   const double (*source_positions)[3];
   int replaces;
@@ -99,6 +100,9 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
 /* Waits for the copies under way and adds them to the traces, which then have all rows before `taken`. Not collective.
  * */
 int receivers_flush(receivers *r, error *e);
+
+/* The traces, for transforms; after receivers_flush. */
+exact_traces receivers_traces(const receivers *r);
 
 /* The receivers as an observer: the first that a pass looks at. */
 observer receivers_observer(receivers *r);

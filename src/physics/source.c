@@ -50,12 +50,12 @@ static int sources_spread_one(const sources *s, const config *c, int source, err
   place p[3];
   point_weights at;
   place_in_grid(c, s->positions[source], p); /* it is: that has been checked */
-  if (source >= c->source_count && c->sources_mode == SOURCES_IMPOSE) place_round(p);
+  if (s->set.count && source >= c->source_count && c->sources_mode == SOURCES_IMPOSE) place_round(p);
   const int first = p[2].index - b->z0, turns = config_axis_of(c, 2).periodic;
   for (int turn = -turns; turn <= turns; turn++) {
     const int from = first + turn * b->nz_global;
     if (from - POINTS_MOST >= b->nz || from + POINTS_MOST < 0) continue;
-    place_weigh(c, p, c->sources_interpolation, true, &at);
+    place_weigh(c, p, s->interpolation, true, &at);
     at.z += turn * b->nz_global - b->z0;
     if (at.z < b->nz && at.z + at.nz > 0) TRY(sources_keep_place(s->planned, &at, source, e));
   }
@@ -346,6 +346,7 @@ static void sources_forget(sources *s) {
   free(s->injected_end);
   free(s->signals);
   free(s->plane_begin);
+  free(s->source_of);
   *s = (sources){.dev = s->dev, .kept = s->kept};
 }
 
@@ -366,6 +367,7 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   const int count = c->source_count;
   sources_forget(s);
   s->dev = on->dev, s->slab = on->slab, s->dt = steps.dt, s->steps = steps.count;
+  s->interpolation = c->sources_interpolation;
   if (!config_has_sources(c)) return 0;
   TRY(sources_place_all(s, on, e));
   const source_config **sorted = sources_alloc((size_t)count, sizeof *sorted, e);
@@ -382,6 +384,34 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   }
   free(sorted);
   return e->id;
+}
+
+/* Numbers them as sources_number does: a signal a source. */
+static int sources_number_given(sources *s, error *e) {
+  source_spread *w = s->planned;
+  w->signal_of = sources_alloc((size_t)s->count, sizeof *w->signal_of, e);
+  s->source_of = sources_alloc((size_t)s->count, sizeof *s->source_of, e);
+  if (e->id) return e->id;
+  memset(w->signal_of, -1, (size_t)s->count * sizeof *w->signal_of);
+  for (int i = 0; i < w->count; i++) {
+    const int source = w->source_of[i];
+    if (w->signal_of[source] >= 0) continue;
+    w->signal_of[source] = s->signal_count;
+    s->source_of[s->signal_count++] = source;
+  }
+  return 0;
+}
+
+int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],
+                       enum interpolation_kind how, error *e) {
+  sources_forget(s);
+  s->dev = on->dev, s->slab = on->slab, s->count = count, s->interpolation = how;
+  s->positions = sources_alloc((size_t)count, sizeof *s->positions, e);
+  s->planned = sources_alloc(1, sizeof *s->planned, e);
+  if (!e->id) memcpy(s->positions, positions, (size_t)count * sizeof *positions);
+  for (int i = 0; i < count && !e->id; i++) sources_spread_one(s, on->config, i, e);
+  if (!e->id && !sources_number_given(s, e)) sources_make_tiles(s, on->config, e);
+  return error_agree(e, on->files->compute);
 }
 
 int sources_check(const sources *s, const config *c, error *e) {
@@ -478,7 +508,14 @@ static size_t sources_slot(const sources *s, int64_t step) {
   return (size_t)((step + 1) % SOURCE_RING) * (size_t)s->signal_count;
 }
 
+static float sources_given_value(const sources *s, int i, int64_t step) {
+  const sources_given *g = &s->given;
+  const int64_t of = g->last - step;
+  return of < 0 || of > g->last || of % g->every ? 0 : g->values[of / g->every * s->signal_count + i];
+}
+
 static float sources_value(const sources *s, int i, int64_t step) {
+  if (s->given.values) return sources_given_value(s, i, step);
   if (!s->injected) return wavelet_value(&s->signals[i], s->dt, step);
   return step >= 0 && step < s->injected_end[i] ? s->injected[i][step] : 0;
 }

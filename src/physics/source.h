@@ -12,6 +12,13 @@ typedef struct sources_memory {
   device_event *brought; /* the signals computed last are on the device */
 } sources_memory;
 
+/* Signals that a caller gives, in the order of sources.source_of: sample i, of step last - i every, is in row i. Those of other
+ * steps are 0. */
+typedef struct sources_given {
+  const float *values; /* rows x signals, not owned; NULL: the signals are the configuration's */
+  int64_t last, every;
+} sources_given;
+
 /* The sources, each on the points around it (place.h). */
 typedef struct sources {
   device *dev;            /* not owned */
@@ -35,6 +42,10 @@ typedef struct sources {
       *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
   int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
   wavelet_use *uses;     /* of each [source.N], then of the set, if there is one; owned */
+  enum interpolation_kind interpolation;
+  int *
+      source_of; /* of sources that are given (sources_plan_given): the index of each signal's source; owned */
+  sources_given given;
   struct source_spread *planned; /* what sources_open puts on the device; owned */
   float *ring, *signal;          /* signals of the latest steps, pinned and device memory (sources_compute) */
   int64_t computed;              /* the first of the steps computed last; INT64_MIN: none */
@@ -45,6 +56,10 @@ typedef struct sources {
  * steps of the run. Needs no device. `s` is zero-initialised, or was planned before: then it keeps its memory. Collective
  * over files->compute, same error everywhere. sources_close it, also after a failure. */
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
+/* The same for `count` positions (m), none outside the grid, whose signals are given: before the first step the caller sets
+ * s->given. */
+int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],
+                       enum interpolation_kind how, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
 /* Hz: little of any [source.N]'s signal lies above. Of planned sources. */

@@ -1,0 +1,323 @@
+#include "adjoint.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "physics/place.h"
+
+/* --- the ring --------------------------------------------------------------------------------------------------- */
+
+/* From the first own point to the last one. */
+static size_t adjoint_span(const slab *s) {
+  return slab_offset(s, s->nz - 1, s->ny - 1, s->nx - 1) - slab_offset(s, 0, 0, 0) + 1;
+}
+
+static float *adjoint_slot(const adjoint *a, int64_t step) {
+  return a->ring + (size_t)(step % a->slots) * a->slot;
+}
+
+static int64_t adjoint_limit(const void *self, int64_t step) {
+  const adjoint *a = self;
+  if (step < a->first) return a->first - step;
+  return step < a->last ? 1 : INT64_MAX;
+}
+
+static int adjoint_look(void *self, const float *field, int64_t step, int stream, error *e) {
+  const adjoint *a = self;
+  const size_t bytes = adjoint_span(a->back.slab) * sizeof(float);
+  if (step < a->first || step > a->last) return 0;
+  return a->back.dev->table->copy(a->back.dev, stream,
+                                  &(copy_args){adjoint_slot(a, step), field, bytes, COPY_ON_DEVICE}, e);
+}
+
+void adjoint_observe(adjoint *a, int64_t first, int64_t last) {
+  observers *all = &a->shot->observers;
+  a->first = first, a->last = last;
+  all->list[all->count++] = (observer){.self = a, .limit = adjoint_limit, .look = adjoint_look};
+}
+
+/* --- memory ----------------------------------------------------------------------------------------------------- */
+
+/* The kernel of the steps, if it adds to gradients, or the first that does. */
+static int adjoint_kernel(stepper *p, const kernel *of_steps, error *e) {
+  const enum equation equation = p->args.equation;
+  p->kernel = of_steps;
+  for (int i = 0; i < kernel_table_size && !(p->kernel->flags & KERNEL_TERMS); i++) {
+    const kernel *k = &kernel_table[i];
+    if (kernel_does(k, equation, p->dev->table->backend) && (k->host || k->cuda) && k->flags & KERNEL_TERMS)
+      p->kernel = k;
+  }
+  p->boundary_kernel = p->kernel;
+  return p->kernel->flags & KERNEL_TERMS ? 0 : FAIL(e, KERNEL_NOT_COMPILED, "of a gradient");
+}
+
+static int adjoint_open_stepper(adjoint *a, error *e) {
+  const shot *s = a->shot;
+  const engine *g = s->engine;
+  const size_t bytes = slab_floats(&g->slab) * sizeof(float);
+  stepper *p = &a->back;
+  *p = (stepper){.dev = s->dev,
+                 .halo = &a->halo,
+                 .slab = &g->slab,
+                 .args = g->args,
+                 .overlap = g->config->overlap,
+                 .sources = &a->residual};
+  for (int i = 0; i < STATES; i++)
+    TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
+  TRY(s->dev->table->alloc(s->dev, (void **)&a->gradient, bytes, MEMORY_DEVICE, e));
+  TRY(s->dev->table->alloc(s->dev, (void **)&a->ring, (size_t)a->slots * a->slot * sizeof(float),
+                           MEMORY_DEVICE, e));
+  const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
+  TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
+  if (absorb_needed(&a->layers)) p->absorb = &a->layers;
+  p->args.terms.gradient = a->gradient + slab_offset(&g->slab, 0, 0, 0);
+  TRY(adjoint_kernel(p, g->kernel, e));
+  return stepper_open(p, e);
+}
+
+int adjoint_open(adjoint *a, shot *s, int64_t slots, error *e) {
+  const engine *g = s->engine;
+  a->shot = s;
+  a->slots = slots;
+  a->slot = (adjoint_span(&g->slab) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
+  a->transfer = s->transfer;
+  adjoint_open_stepper(a, e);
+  TRY(error_agree(e, g->comm));
+  const halo_setup exchanged = {
+      .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->back.memory[0], a->back.memory[1]}};
+  return halo_open(&a->halo, s->halo.name, &exchanged, e);
+}
+
+void adjoint_close(adjoint *a) {
+  error ignored = {0};
+  device *dev = a->back.dev;
+  if (!dev) return;
+  halo_close(&a->halo);
+  sources_close(&a->residual);
+  absorb_close(&a->layers);
+  stepper_close(&a->back);
+  for (int i = 0; i < STATES; i++) dev->table->free(dev, a->back.memory[i], MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, a->ring, MEMORY_DEVICE, &ignored);
+  free(a->values);
+  *a = (adjoint){.shot = NULL};
+}
+
+/* --- the residual ----------------------------------------------------------------------------------------------- */
+
+/* Receivers whose residual one rank needs of each other one, or has for it. */
+typedef struct adjoint_list {
+  int *count, *begin; /* of each rank */
+  int *index;         /* receivers, rank after rank */
+  float *values;      /* of each of them all samples */
+  int all;
+} adjoint_list;
+
+static void adjoint_list_free(adjoint_list *l) {
+  free(l->count);
+  free(l->begin);
+  free(l->index);
+  free(l->values);
+}
+
+static void *adjoint_alloc(size_t count, size_t size, error *e) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the residuals");
+  return memory;
+}
+
+static int adjoint_list_open(adjoint_list *l, int ranks, error *e) {
+  l->count = adjoint_alloc((size_t)ranks, sizeof *l->count, e);
+  l->begin = adjoint_alloc((size_t)ranks + 1, sizeof *l->begin, e);
+  return e->id;
+}
+
+static int adjoint_list_fill(adjoint_list *l, int ranks, int64_t samples, error *e) {
+  for (int r = 0; r < ranks; r++) l->begin[r + 1] = l->begin[r] + l->count[r];
+  l->all = l->begin[ranks];
+  l->index = adjoint_alloc((size_t)l->all, sizeof *l->index, e);
+  l->values = adjoint_alloc((size_t)l->all * (size_t)samples, sizeof *l->values, e);
+  return e->id;
+}
+
+/* The rank that samples a receiver. */
+static int adjoint_owner(const adjoint *a, int receiver) {
+  const receivers *r = &a->shot->receivers;
+  place p[3];
+  int owner = 0;
+  place_in_grid(a->shot->config, r->positions[receiver], p);
+  while (slab_first_plane(r->slab, owner + 1) <= p[2].index) owner++;
+  return owner;
+}
+
+/* Lists what this rank needs of each other one, in the order of its signals. */
+static int adjoint_need(const adjoint *a, adjoint_list *need, int ranks, error *e) {
+  const sources *s = &a->residual;
+  TRY(adjoint_list_open(need, ranks, e));
+  for (int i = 0; i < s->signal_count; i++) need->count[adjoint_owner(a, s->source_of[i])]++;
+  TRY(adjoint_list_fill(need, ranks, a->shot->receivers.taken, e));
+  int *next = adjoint_alloc((size_t)ranks, sizeof *next, e);
+  for (int i = 0; next && i < s->signal_count; i++) {
+    const int owner = adjoint_owner(a, s->source_of[i]);
+    need->index[need->begin[owner] + next[owner]++] = s->source_of[i];
+  }
+  free(next);
+  return e->id;
+}
+
+/* Packs the traces that others ask for. */
+static int adjoint_pack(const adjoint *a, const float *residual, adjoint_list *have, error *e) {
+  const receivers *r = &a->shot->receivers;
+  int *local = adjoint_alloc((size_t)r->count, sizeof *local, e);
+  if (!local) return e->id;
+  for (int i = 0; i < r->local; i++) local[r->index[i]] = i;
+  for (int k = 0; k < have->all; k++)
+    for (int64_t row = 0; row < r->taken; row++)
+      have->values[k * r->taken + row] = residual[row * r->local + local[have->index[k]]];
+  free(local);
+  return 0;
+}
+
+/* From series of receivers to rows of signals. */
+static int adjoint_unpack(adjoint *a, const adjoint_list *need, error *e) {
+  const sources *s = &a->residual;
+  const int64_t samples = a->shot->receivers.taken;
+  int *signal_of = adjoint_alloc((size_t)s->count, sizeof *signal_of, e);
+  free(a->values);
+  a->values = adjoint_alloc((size_t)s->signal_count * (size_t)samples, sizeof *a->values, e);
+  for (int i = 0; signal_of && i < s->signal_count; i++) signal_of[s->source_of[i]] = i;
+  for (int k = 0; !e->id && k < need->all; k++)
+    for (int64_t row = 0; row < samples; row++)
+      a->values[row * s->signal_count + signal_of[need->index[k]]] = need->values[k * samples + row];
+  free(signal_of);
+  return e->id;
+}
+
+/* Brings each rank the residuals that it injects: receivers near the end of a slab act on the next one, too. */
+static int adjoint_exchange(adjoint *a, const float *residual, adjoint_list *need, adjoint_list *have,
+                            error *e) {
+  const engine *g = a->shot->engine;
+  MPI_Datatype series;
+  if (!adjoint_need(a, need, g->ranks, e)) adjoint_list_open(have, g->ranks, e);
+  TRY(error_agree(e, g->comm));
+  MPI_TRY(e, MPI_Alltoall(need->count, 1, MPI_INT, have->count, 1, MPI_INT, g->comm));
+  adjoint_list_fill(have, g->ranks, a->shot->receivers.taken, e);
+  TRY(error_agree(e, g->comm));
+  MPI_TRY(e, MPI_Alltoallv(need->index, need->count, need->begin, MPI_INT, have->index, have->count,
+                           have->begin, MPI_INT, g->comm));
+  adjoint_pack(a, residual, have, e);
+  TRY(error_agree(e, g->comm));
+  MPI_TRY(e, MPI_Type_contiguous((int)a->shot->receivers.taken, MPI_FLOAT, &series));
+  MPI_TRY(e, MPI_Type_commit(&series));
+  MPI_TRY(e, MPI_Alltoallv(have->values, have->count, have->begin, series, need->values, need->count,
+                           need->begin, series, g->comm));
+  MPI_TRY(e, MPI_Type_free(&series));
+  adjoint_unpack(a, need, e);
+  return error_agree(e, g->comm);
+}
+
+/* Undoes, transposed, what was done to the traces, and spreads them over the points where receivers are. */
+static int adjoint_open_residual(adjoint *a, float *residual, error *e) {
+  const shot *s = a->shot;
+  const receivers *r = &s->receivers;
+  const problem on = {
+      .dev = s->dev, .slab = &s->engine->slab, .config = s->config, .files = s->engine->files};
+  adjoint_list need = {NULL}, have = {NULL};
+  exact_traces traces = receivers_traces(r);
+  traces.x = residual;
+  exact_time_traces(&r->time, &traces, true, e);
+  TRY(error_agree(e, s->engine->comm));
+  TRY(sources_plan_given(&a->residual, &on, r->count, (const double(*)[3])r->positions,
+                         s->config->receivers_interpolation, e));
+  adjoint_exchange(a, residual, &need, &have, e);
+  adjoint_list_free(&need);
+  adjoint_list_free(&have);
+  if (e->id) return e->id;
+  a->residual.given = (sources_given){a->values, s->engine->physics.steps, r->every};
+  sources_open(&a->residual, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* --- steps ------------------------------------------------------------------------------------------------------ */
+
+/* Sets a field to 0, ghosts and all. */
+static int adjoint_clear(adjoint *a, float *field, error *e) {
+  a->transfer.field = field;
+  return transfer_fill(&a->transfer, -RADIUS, a->back.slab->nz + 2 * RADIUS, 0, e);
+}
+
+int adjoint_begin(adjoint *a, float *residual, error *e) {
+  const engine *g = a->shot->engine;
+  stepper_restart(&a->back);
+  a->step = g->physics.steps + 1;
+  if (a->back.absorb) absorb_clear(a->back.absorb, e);
+  if (!e->id && !adjoint_clear(a, a->back.memory[0], e) && !adjoint_clear(a, a->back.memory[1], e))
+    adjoint_clear(a, a->gradient, e);
+  TRY(error_agree(e, g->comm));
+  return adjoint_open_residual(a, residual, e);
+}
+
+int adjoint_steps(adjoint *a, int64_t step, error *e) {
+  stepper *p = &a->back;
+  while (a->step > step) {
+    p->args.terms.recalled = adjoint_slot(a, --a->step);
+    if (stepper_advance(p, 1, e)) error_abort(e, a->shot->engine->comm);
+  }
+  if (stepper_sync(p, e)) error_abort(e, a->shot->engine->comm);
+  return 0;
+}
+
+/* --- what comes of it ------------------------------------------------------------------------------------------- */
+
+/* The weight of a point in the sum over the grid: half of it is an image's on each neumann face. */
+static double adjoint_weight(const config *c, const int point[3]) {
+  double weight = 1;
+  for (int axis = 0; axis < 3; axis++) {
+    const enum boundary_kind *faces = &c->boundary[2 * axis];
+    if (point[axis] == 0 && faces[0] == BOUNDARY_NEUMANN) weight /= 2;
+    if (point[axis] == config_axis_of(c, axis).points - 1 && faces[1] == BOUNDARY_NEUMANN) weight /= 2;
+  }
+  return weight;
+}
+
+/* Planes of a field. */
+static int adjoint_planes(const adjoint *a, float *field, zrange z, float *values, error *e) {
+  transfer t = a->transfer;
+  t.field = field;
+  return transfer_to_host(&t, z.begin, zrange_planes(z), values, e);
+}
+
+/* What planes of the gradient are made from. */
+enum { MADE_M, MADE_U, MADE_NU, MADE_NU_AFTER, MADE_COUNT };
+
+static int adjoint_load(const adjoint *a, zrange z, size_t points, float *from, error *e) {
+  const engine *g = a->shot->engine;
+  const stepper *p = &a->back;
+  const size_t origin = slab_offset(&g->slab, 0, 0, 0);
+  if (g->medium[0]) TRY(adjoint_planes(a, g->medium[0], z, from + MADE_M * points, e));
+  for (size_t i = 0; !g->medium[0] && i < points; i++) from[MADE_M * points + i] = g->args.scale[0];
+  TRY(adjoint_planes(a, adjoint_slot(a, 0) - origin, z, from + MADE_U * points, e));
+  TRY(adjoint_planes(a, p->memory[p->current], z, from + MADE_NU * points, e));
+  return adjoint_planes(a, p->memory[!p->current], z, from + MADE_NU_AFTER * points, e);
+}
+
+/* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 1, + u^0 (nu^2 - nu^1) / m): the latter of the first step and the
+ * step before it, which begin at rest. */
+int adjoint_velocity(void *context, int z, int planes, float *values, error *e) {
+  const adjoint *a = context;
+  const engine *g = a->shot->engine;
+  const size_t row = (size_t)g->slab.nx, plane = row * (size_t)g->slab.ny, points = plane * (size_t)planes;
+  float *from = adjoint_alloc(MADE_COUNT * points, sizeof *from, e);
+  if (from && !adjoint_planes(a, a->gradient, (zrange){z, z + planes}, values, e) &&
+      !adjoint_load(a, (zrange){z, z + planes}, points, from, e))
+    for (size_t i = 0; i < points; i++) {
+      const int at[3] = {(int)(i % row), (int)(i % plane / row), g->slab.z0 + z + (int)(i / plane)};
+      const double m = from[i], v = sqrt(m) / g->physics.dt,
+                   first = (double)from[MADE_U * points + i] *
+                           ((double)from[MADE_NU_AFTER * points + i] - (double)from[MADE_NU * points + i]) /
+                           m;
+      values[i] = (float)(2 / v * adjoint_weight(g->config, at) * ((double)values[i] + first));
+    }
+  free(from);
+  return e->id;
+}
