@@ -1,0 +1,110 @@
+#include "misfit.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+
+/* What it takes to be the same time, in intervals of samples, and place, in spacings: float32 is good enough for users. */
+static const double NEAR = 1e-3;
+
+static int misfit_read(const shot *s, const char *dataset, table_form form, table *t, error *e) {
+  return files_do(s->engine->files,
+                  &(request){FILES_READ_TABLE, .path = dataset, .form = form, .own.table = t}, e);
+}
+
+/* The same group's dataset `name`. */
+static void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEXT + 16]) {
+  snprintf(beside, CONFIG_TEXT + 16, "%.*s/%s", (int)(strrchr(dataset, '/') - dataset), dataset, name);
+}
+
+static int misfit_check_times(const misfit *m, const shot *s, const char *dataset, error *e) {
+  const table_form form = {
+      .flat = true, .columns = 1, .quantity = QUANTITY_TIME, .measured = 1, .optional = m->given};
+  const double each = s->engine->physics.dt * (double)m->of->every;
+  char name[CONFIG_TEXT + 16];
+  table t;
+  misfit_beside(dataset, "time", name);
+  TRY(misfit_read(s, name, form, &t, e));
+  if (t.rows && t.rows != m->of->rows) FAIL(e, OBSERVED_ROWS, name, m->of->rows, t.rows);
+  for (int64_t i = 0; i < t.rows && !e->id; i++)
+    if (!(fabs(t.values[i] - (double)i * each) <= NEAR * each))
+      FAIL(e, OBSERVED_TIME, name, i, (double)i * each, t.values[i]);
+  table_free(&t);
+  return e->id;
+}
+
+static int misfit_check_places(const misfit *m, const shot *s, const char *dataset, error *e) {
+  const table_form form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3, .optional = m->given};
+  char name[CONFIG_TEXT + 16];
+  table t;
+  misfit_beside(dataset, "position", name);
+  TRY(misfit_read(s, name, form, &t, e));
+  if (t.rows && t.rows != m->of->count) FAIL(e, OBSERVED_ROWS, name, (int64_t)m->of->count, t.rows);
+  for (int64_t i = 0; i < t.rows * 3 && !e->id; i++) {
+    const int axis = (int)(i % 3);
+    const double *found = &t.values[i - axis], *here = m->of->positions[i / 3],
+                 near = NEAR * config_axis_of(s->config, axis).spacing;
+    if (near > 0 && !(fabs(found[axis] - here[axis]) <= near))
+      FAIL(e, OBSERVED_POSITION, name, i / 3, here[0], here[1], here[2], found[0], found[1], found[2]);
+  }
+  table_free(&t);
+  return e->id;
+}
+
+/* Keeps this rank's columns. */
+static int misfit_keep(misfit *m, const table *t, error *e) {
+  const receivers *r = m->of;
+  const size_t values = (size_t)r->rows * (size_t)r->local;
+  m->residual = malloc(values * sizeof *m->residual + 1);
+  if (!m->residual) return FAIL(e, OUT_OF_MEMORY, values * sizeof *m->residual, "observed traces");
+  for (int64_t row = 0; row < r->rows; row++)
+    for (int i = 0; i < r->local; i++)
+      m->residual[row * r->local + i] = (float)t->values[row * r->count + r->index[i]];
+  return 0;
+}
+
+int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error *e) {
+  const receivers *r = &s->receivers;
+  const table_form form = {.columns = r->count, .narrow = r->count == 1};
+  table t;
+  *m = (misfit){.of = r, .given = given, .value = NAN};
+  if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
+  TRY(misfit_check_times(m, s, dataset, e));
+  TRY(misfit_check_places(m, s, dataset, e));
+  TRY(misfit_read(s, dataset, form, &t, e));
+  if (t.rows != r->rows)
+    FAIL(e, OBSERVED_ROWS, dataset, r->rows, t.rows);
+  else
+    misfit_keep(m, &t, e);
+  table_free(&t);
+  return error_agree(e, s->engine->comm);
+}
+
+/* Each trace's sum of squares is of one rank, in order of time; they are added in the user's order. */
+static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
+  const receivers *r = m->of;
+  double *squares = calloc((size_t)r->count, sizeof *squares);
+  if (!squares) FAIL(e, OUT_OF_MEMORY, (size_t)r->count * sizeof *squares, "the misfit");
+  TRY(error_agree(e, s->engine->comm));
+  for (int64_t row = 0; row < r->rows; row++)
+    for (int i = 0; i < r->local; i++) {
+      float *at = &m->residual[row * r->local + i];
+      const double d = (double)r->traces[row * r->local + i] - (double)*at;
+      squares[r->index[i]] += d * d;
+      *at = (float)(each * d);
+    }
+  const int rc = MPI_Allreduce(MPI_IN_PLACE, squares, r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
+  m->value = 0;
+  for (int i = 0; i < r->count; i++) m->value += each / 2 * squares[i];
+  free(squares);
+  return error_from_mpi(e, rc, "MPI_Allreduce");
+}
+
+int misfit_residual(misfit *m, const shot *s, error *e) {
+  return m->given ? 0 : misfit_sum(m, s, s->engine->physics.dt * (double)m->of->every, e);
+}
+
+void misfit_close(misfit *m) {
+  free(m->residual);
+  *m = (misfit){.of = NULL};
+}
