@@ -41,6 +41,19 @@ typedef int field_measured(void *context, error *e);
 int field_read(const field_io *io, const char *dataset, enum quantity quantity, field_sink *sink,
                void *context, error *e);
 
+/* One of several fields of a file: /NAME. */
+typedef struct field_name {
+  const char *name, *units, *long_name;
+} field_name;
+
+/* Where the planes of one of several fields come from. */
+typedef struct field_planes {
+  field_source *source;
+  void *context;
+} field_planes;
+
+struct gradient_meta;
+
 /* What a saved field says of itself. */
 typedef struct field_meta {
   run_meta run;
@@ -49,13 +62,19 @@ typedef struct field_meta {
   int compress;                       /* gzip level, with shuffle; 0: contiguous */
   const field_statistics *statistics; /* of the field; NULL: say nothing of them */
   field_measured *measured;           /* NULL: they are known already */
+  /* Instead of a saved field: */
+  const char *ending;                   /* the file is PATH and this, */
+  int fields;                           /* with so many fields, never compressed, */
+  const field_name *names;              /* of these names, */
+  const struct gradient_meta *gradient; /* and what a gradient has besides (gradient_file.h) */
 } field_meta;
 
 /* Writes PATH.SSSSSSSS.hdf, of io->path: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and /x, /time,
  * attributes; /histogram where there is one: counts, int64, of equal bins over [min, max], with the axis /bin. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
  * under either name. What killed runs left half written under PATH, of all steps and the series, goes: at the
- * first call, and again after ten minutes. */
+ * first call, and again after ten minutes. With meta->ending, several fields: then `context` is const field_planes[fields], and
+ * `source` counts for nothing; likewise. */
 int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e);
 
 /* One saved step of a series. */

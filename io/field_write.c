@@ -1,23 +1,34 @@
 /* Writing a field, VTKHDF ImageData: rank 0 makes the file with all but the values, every rank puts its planes there,
  * rank 0 adds what they came to and gives the file its name. */
 #include "io_internal.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/error_mpi.h"
 #include "atomic_file.h"
+#include "gradient_file.h"
 #include "space.h"
+
+enum { WRITE_FIELDS = 8 };
 
 typedef struct field_writer {
   const field_io *io;
   const field_meta *meta;
-  field_source *source;
-  void *context;
-  new_file file; /* where it is compressed only rank 0 has it, */
-  new_hdf5 to;   /* through HDF5 */
-  hid_t dataset; /* rank 0's */
+  field_planes parts[WRITE_FIELDS];
+  new_file file;               /* where it is compressed only rank 0 has it, */
+  new_hdf5 to;                 /* through HDF5 */
+  hid_t dataset[WRITE_FIELDS]; /* rank 0's */
 } field_writer;
+
+static int write_fields(const field_writer *w) {
+  return w->meta->ending ? w->meta->fields : 1;
+}
+
+static const char *write_name(const field_writer *w, int i) {
+  return w->meta->ending ? w->meta->names[i].name : "u";
+}
 
 /* --- all but the values ----------------------------------------------------------------------------------------- */
 
@@ -66,22 +77,38 @@ static void write_image(new_hdf5 *f, hid_t group, const slab *s, const field_met
 }
 
 /* The groups, /VTKHDF/PointData/u and its other name /u. Compressed, the ranks filter its planes themselves. */
-static void write_dataset(field_writer *w) {
+static void write_datasets(field_writer *w) {
   new_hdf5 *f = &w->to;
   const slab *s = w->io->slab;
   const hsize_t shape[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
+  char name[80];
   if (f->failure.id) return;
   hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (new_hdf5_check(f, points >= 0)) write_image(f, image, s, w->meta);
-  w->dataset = dataset_create(f, "VTKHDF/PointData/u", H5T_IEEE_F32LE, 3, shape, w->meta->compress);
-  if (!f->failure.id)
-    new_hdf5_check(f, H5Lcreate_hard(points, "u", f->file, "u", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+  for (int i = 0; i < write_fields(w); i++) {
+    snprintf(name, sizeof name, "VTKHDF/PointData/%s", write_name(w, i));
+    w->dataset[i] = dataset_create(f, name, H5T_IEEE_F32LE, 3, shape, w->meta->compress);
+    if (!f->failure.id)
+      new_hdf5_check(f, H5Lcreate_hard(points, write_name(w, i), f->file, write_name(w, i), H5P_DEFAULT,
+                                       H5P_DEFAULT) >= 0);
+  }
   if (points >= 0) H5Gclose(points);
   if (image >= 0) H5Gclose(image);
 }
 
-/* Its axes, and the scalar /time, which is a coordinate of /u as well. */
+/* The scalar /time, which is a coordinate of /u as well. */
+static void write_time(field_writer *w) {
+  new_hdf5 *f = &w->to;
+  field_describe(f, w->dataset[0], &w->meta->run);
+  hid_t time = dataset_create(f, "time", H5T_IEEE_F64LE, 0, NULL, 0);
+  dataset_put(f, time, H5T_NATIVE_DOUBLE, &w->meta->run.time);
+  dataset_describe(f, time, (dataset_words){"s", "time"});
+  dataset_close(f, time);
+  attribute_text(f, w->dataset[0], "coordinates", "time");
+}
+
+/* Its axes. */
 static void write_axes(field_writer *w) {
   static const char *const names[] = {"z", "y", "x"};
   static const char *const long_names[] = {"position along z", "position along y", "position along x"};
@@ -94,13 +121,13 @@ static void write_axes(field_writer *w) {
                            .points = (hsize_t)points[i],
                            .first = m->origin[2 - i],
                            .spacing = m->spacing[2 - i]});
-  axes_attach(f, w->dataset, 3, names);
-  field_describe(f, w->dataset, &m->run);
-  hid_t time = dataset_create(f, "time", H5T_IEEE_F64LE, 0, NULL, 0);
-  dataset_put(f, time, H5T_NATIVE_DOUBLE, &m->run.time);
-  dataset_describe(f, time, (dataset_words){"s", "time"});
-  dataset_close(f, time);
-  attribute_text(f, w->dataset, "coordinates", "time");
+  for (int i = 0; i < write_fields(w); i++) {
+    axes_attach(f, w->dataset[i], 3, names);
+    if (m->ending)
+      dataset_describe(f, w->dataset[i], (dataset_words){m->names[i].units, m->names[i].long_name});
+  }
+  if (m->gradient) gradient_describe(f, &m->run, m->gradient);
+  if (!m->ending) write_time(w);
 }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
@@ -125,22 +152,29 @@ static void write_remove_abandoned(const field_io *io) {
 static int write_create(field_writer *w, error *e) {
   const slab *s = w->io->slab;
   const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
-  if (!w->meta->compress) TRY(space_check(w->file.name, points * sizeof(float), e));
+  if (!w->meta->compress)
+    TRY(space_check(w->file.name, (uint64_t)write_fields(w) * points * sizeof(float), e));
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
   new_hdf5_create(&w->to, w->file.plan.temporary, 0);
   attribute_run(&w->to, &w->meta->run);
-  write_dataset(w);
+  write_datasets(w);
   write_axes(w);
   if (!w->to.failure.id) new_hdf5_check(&w->to, H5Fflush(w->to.file, H5F_SCOPE_GLOBAL) >= 0);
-  if (!w->meta->compress && !w->to.failure.id) w->file.plan.at[0] = (uint64_t)H5Dget_offset(w->dataset);
+  for (int i = 0; i < write_fields(w) && !w->meta->compress && !w->to.failure.id; i++)
+    w->file.plan.at[i] = (uint64_t)H5Dget_offset(w->dataset[i]);
   return new_hdf5_failed(&w->to, e);
 }
 
-/* A row_mover. */
+/* A row_mover of one field. */
+typedef struct field_rows {
+  const field_writer *w;
+  const field_planes *part;
+} field_rows;
+
 static int write_put_planes(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const field_writer *w = context;
-  return w->source(w->context, (int)(row - w->io->slab->z0), (int)rows, values, e);
+  const field_rows *r = context;
+  return r->part->source(r->part->context, (int)(row - r->w->io->slab->z0), (int)rows, values, e);
 }
 
 /* For row_file, on rank 0: a compressed plane, whose chunk is `at`. */
@@ -148,7 +182,7 @@ static int write_put_chunk(void *context, uint64_t at, void *from, size_t bytes,
   field_writer *w = context;
   const hsize_t chunk[3] = {at, 0, 0};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
-  new_hdf5_check(&w->to, H5Dwrite_chunk(w->dataset, H5P_DEFAULT, 0, chunk, bytes, from) >= 0);
+  new_hdf5_check(&w->to, H5Dwrite_chunk(w->dataset[0], H5P_DEFAULT, 0, chunk, bytes, from) >= 0);
   return new_hdf5_failed(&w->to, e);
 }
 
@@ -165,14 +199,19 @@ static int write_planes(field_writer *w, error *e) {
                       .move = compress ? write_put_chunk : NULL,
                       .context = w,
                       .deflate = compress};
-  row_part own = {.array = "u",
-                  .at = w->file.plan.at[0],
-                  .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float),
-                  .first = s->z0,
-                  .count = s->nz,
-                  .move = write_put_planes,
-                  .context = w};
-  rows_move(way, &f, w->file.direct, &own, 1, e);
+  field_rows rows[WRITE_FIELDS];
+  row_part own[WRITE_FIELDS];
+  for (int i = 0; i < write_fields(w); i++) {
+    rows[i] = (field_rows){w, &w->parts[i]};
+    own[i] = (row_part){.array = write_name(w, i),
+                        .at = w->file.plan.at[i],
+                        .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float),
+                        .first = s->z0,
+                        .count = s->nz,
+                        .move = write_put_planes,
+                        .context = &rows[i]};
+  }
+  rows_move(way, &f, w->file.direct, own, write_fields(w), e);
   rows_close_new(&w->file, true, e);
   return error_agree(e, way->comm);
 }
@@ -203,7 +242,7 @@ static int write_measure(field_writer *w, error *e) {
   if (!m->statistics) return 0;
   uint64_t *histogram = told ? malloc(bytes) : NULL;
   if (told && !histogram) FAIL(e, OUT_OF_MEMORY, bytes, "the histogram of a field");
-  if (m->measured && !server) m->measured(w->context, e);
+  if (m->measured && !server) m->measured(w->parts[0].context, e);
   if (!error_agree(e, w->io->way->comm) && m->measured) write_tell_statistics(w, &there, histogram, e);
   if (w->io->way->rank == 0 && !e->id) write_statistics(&w->to, told ? &there : m->statistics);
   free(histogram);
@@ -212,19 +251,30 @@ static int write_measure(field_writer *w, error *e) {
 
 /* On rank 0: the file gets its name, or goes. */
 static int write_settle(field_writer *w, error *e) {
-  dataset_close(&w->to, w->dataset);
+  for (int i = 0; i < write_fields(w); i++) dataset_close(&w->to, w->dataset[i]);
   new_hdf5_close(&w->to, e);
   return atomic_file_commit(w->file.plan.temporary, w->file.name, NULL, e);
 }
 
+static int write_find_name(field_writer *w, error *e) {
+  const field_meta *m = w->meta;
+  if (!m->ending) return path_step_name(w->file.name, w->io->path, m->run.step, ".hdf", e);
+  if (snprintf(w->file.name, sizeof w->file.name, "%s%s", w->io->path, m->ending) < FILE_NAME) return 0;
+  return FAIL(e, FILE_WRITE, w->io->path, strerror(ENAMETOOLONG));
+}
+
 int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e) {
   const io_way *way = io->way;
-  field_writer w = {.io = io, .meta = meta, .source = source, .context = context, .file.fd = -1};
+  field_writer w = {.io = io, .meta = meta, .parts = {{source, context}}, .file.fd = -1};
   w.to = (new_hdf5){.name = w.file.name, .file = H5I_INVALID_HID};
-  w.dataset = H5I_INVALID_HID;
-  TRY(path_step_name(w.file.name, io->path, meta->run.step, ".hdf", e)); /* alike on every rank */
+  for (int i = 0; i < WRITE_FIELDS; i++) w.dataset[i] = H5I_INVALID_HID;
+  if (meta->ending && context) memcpy(w.parts, context, (size_t)meta->fields * sizeof *w.parts);
+  TRY(write_find_name(&w, e)); /* alike on every rank */
   if (way->rank == 0) {
-    write_remove_abandoned(io);
+    if (meta->ending)
+      temporary_remove(w.file.name, NULL);
+    else
+      write_remove_abandoned(io);
     write_create(&w, e);
   }
   if (!error_agree(e, way->comm) && !write_planes(&w, e)) write_measure(&w, e);

@@ -91,6 +91,11 @@ static void files_carry_run(message *m, run_meta *run) {
 static void files_carry_field(message *m, request *r) {
   field_meta *meta = message_array(m, &r->field, sizeof *meta);
   files_carry_run(m, &meta->run);
+  message_text(m, &meta->ending);
+  field_name *names = message_array(m, &meta->names, (size_t)meta->fields * sizeof *names);
+  for (int i = 0; i < meta->fields; i++)
+    message_text(m, &names[i].name), message_text(m, &names[i].units), message_text(m, &names[i].long_name);
+  if (meta->gradient) gradient_carry(m, &meta->gradient);
   if (!meta->statistics || meta->measured) return; /* none, or the server is told later */
   field_statistics *s = message_array(m, &meta->statistics, sizeof *s);
   message_array(m, &s->histogram, (size_t)s->bins * sizeof *s->histogram);
@@ -179,6 +184,8 @@ static int files_answer(const request *r, void *answer, error *e) {
     return 0;
   case FILES_WRITE_TEXT:
     return text_write(r->path, r->text, e);
+  case FILES_SUM_GRADIENTS:
+    return gradient_sum(r->path, r->config, r->field, e);
   default:
     return 0;
   }

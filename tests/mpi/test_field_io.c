@@ -3,7 +3,9 @@
 #include "field_fixture.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
+#include "io/gradient_file.h"
 #include <fcntl.h>
+#include <math.h>
 #include <regex.h>
 #include <time.h>
 #include <utime.h>
@@ -402,6 +404,83 @@ TEST_OF(test_modes, fixture *x) {
       assert_int_equal(io.mode, modes[i]);
     }
   }
+}
+
+/* Random values times this power of 2. */
+typedef struct scaled {
+  stream of;
+  float sign;
+  int exponent;
+} scaled;
+
+static int scaled_source(void *context, int z, int planes, float *values, error *e) {
+  scaled *t = context;
+  TRY(random_source(&t->of, z, planes, values, e));
+  for (int i = 0; i < planes * NX * NY; i++) values[i] = t->sign * ldexpf(values[i], t->exponent);
+  return 0;
+}
+
+/* The gradient of shot `name`: two fields, signals and a misfit. */
+static void write_gradient(fixture *x, int way, const char *survey, const char *name,
+                           const scaled values[2]) {
+  static const float signals[] = {1, 2.5f, -3, 4, 0.25f, 6};
+  const double misfit = name[0] + 0.5;
+  scaled sources[2] = {values[0], values[1]};
+  const field_planes parts[] = {{scaled_source, &sources[0]}, {scaled_source, &sources[1]}};
+  const field_name names[] = {GRADIENT_NAMES[GRADIENT_VELOCITY], GRADIENT_NAMES[GRADIENT_IMAGE]};
+  const gradient_meta g = {1, &name, &misfit, 2, 3, signals, NULL};
+  field_meta meta = some_meta(1, 0);
+  field_io io = io_with(x, &x->s, way, 2 * PLANE_BYTES);
+  meta.ending = GRADIENT_ENDING, meta.fields = 2, meta.names = names, meta.gradient = &g;
+  io.path = text_of("%s/%s", survey, name);
+  OK(field_write(&io, &meta, NULL, (void *)(uintptr_t)parts, &E));
+}
+
+static void read_values(const char *file, const char *name, hid_t type, void *values) {
+  hid_t f = H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT), d = H5Dopen2(f, name, H5P_DEFAULT);
+  assert_true(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  H5Dclose(d);
+  assert_true(H5Fclose(f) >= 0);
+}
+
+/* Of a, b and -a, where b is lost in any sum of floating-point numbers with a, exactly b is left, in any order. */
+TEST_OF(test_gradients, fixture *x) {
+  static const char *const orders[3][3] = {{"1", "2", "3"}, {"3", "1", "2"}, {"2", "3", "1"}};
+  static float values[2][POINTS];
+  const char *survey = text_of("%s/survey", x->folder), *file = text_of("%s" GRADIENT_ENDING, survey);
+  const config c = {.nx = NX, .ny = NY, .nz = NZ};
+  if (x->rank == 0) assert_int_equal(mkdir(survey, 0777), 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < 3; i++) {
+    const scaled large = {{&x->s, 0, -1, 0}, i == 2 ? -1 : 1, 90}, small = {{&x->s, 0, -1, 0}, 1, -30};
+    const scaled shot[2] = {i == 1 ? small : large, small};
+    write_gradient(x, i, survey, orders[0][i], shot);
+  }
+  for (int i = 0; i < 3 && x->rank == 0; i++) {
+    const gradient_meta g = {.shots = 3, .names = orders[i]};
+    field_meta meta = some_meta(1, 0);
+    double misfit[3];
+    meta.gradient = &g;
+    OK(gradient_sum(survey, &c, &meta, &E));
+    read_values(file, "/velocity", H5T_NATIVE_FLOAT, values[0]);
+    read_values(file, "/VTKHDF/PointData/image", H5T_NATIVE_FLOAT, values[1]);
+    read_values(file, "/misfit", H5T_NATIVE_DOUBLE, misfit);
+    for (int k = 0; k < POINTS; k++) {
+      const float b = ldexpf(random_value((uint64_t)k), -30);
+      assert_true(values[0][k] == b && values[1][k] == 3 * b);
+    }
+    for (int k = 0; k < 3; k++) assert_true(misfit[k] == orders[i][k][0] + 0.5);
+  }
+  if (x->rank) return;
+  float signals[6];
+  read_values(text_of("%s/2" GRADIENT_ENDING, survey), "/signals", H5T_NATIVE_FLOAT, signals);
+  assert_true(signals[1] == 2.5f && signals[5] == 6);
+  unlink(text_of("%s/2" GRADIENT_ENDING, survey));
+  const gradient_meta g = {.shots = 3, .names = orders[0]};
+  field_meta meta = some_meta(1, 0);
+  meta.gradient = &g, E = (error){0};
+  assert_int_equal(gradient_sum(survey, &c, &meta, &E), ERROR_FIELD_FILE);
+  E = (error){0};
 }
 
 FIXTURE_MAIN

@@ -1,0 +1,43 @@
+/* PATH.gradient.h5: a gradient's fields as a saved field is written (field_io.h), and what else there is of it. The gradient of a
+ * survey is the sum of those of its shots: of float32 numbers, exact whatever their order (exact_sum.h), rounded once. */
+#ifndef STENCIL_GRADIENT_FILE_H
+#define STENCIL_GRADIENT_FILE_H
+
+#include "config/config.h"
+#include "field_io.h"
+
+#define GRADIENT_ENDING ".gradient.h5"
+
+/* Which fields a file may have: /velocity, /initial, /image, /illumination. */
+enum gradient_field {
+  GRADIENT_VELOCITY,
+  GRADIENT_INITIAL,
+  GRADIENT_IMAGE,
+  GRADIENT_ILLUMINATION,
+  GRADIENT_FIELDS
+};
+extern const field_name GRADIENT_NAMES[GRADIENT_FIELDS];
+
+/* Besides the fields. It owns nothing. */
+typedef struct gradient_meta {
+  int shots;
+  const char *const *names;     /* of the shots, */
+  const double *misfit;         /* and the misfit of each; NULL: nobody knows them */
+  int signals;                  /* sources whose signals have gradients, */
+  int64_t steps;                /* for so many steps; */
+  const float *signal_gradient; /* steps x signals */
+  const char *verified;         /* what --verify-gradient has found; NULL: nothing */
+} gradient_meta;
+
+struct new_hdf5;
+struct message;
+/* Puts it into a file: /misfit (shot), /signals (time, source). */
+void gradient_describe(struct new_hdf5 *f, const run_meta *run, const gradient_meta *m);
+/* Carries it in a message (message.h). */
+void gradient_carry(struct message *m, const gradient_meta **g);
+
+/* Writes PATH.gradient.h5, the sum of the gradients of the shots meta->gradient->names, which are in PATH/NAME.gradient.h5. Exit 2
+ * where one cannot be read. For one process alone, not collective. */
+int gradient_sum(const char *path, const config *c, const field_meta *meta, error *e);
+
+#endif
