@@ -5,7 +5,7 @@
 #include "base/error_mpi.h"
 #include "physics/place.h"
 
-/* --- the ring --------------------------------------------------------------------------------------------------- */
+/* --- the forward run -------------------------------------------------------------------------------------------- */
 
 /* From the first own point to the last one. */
 static size_t adjoint_span(const slab *s) {
@@ -13,27 +13,69 @@ static size_t adjoint_span(const slab *s) {
 }
 
 static float *adjoint_slot(const adjoint *a, int64_t step) {
-  return a->ring + (size_t)(step % a->slots) * a->slot;
+  return a->ring + (size_t)(step % a->plan.ring) * a->slot;
 }
 
+/* Is the state at this step to be kept? */
+static bool adjoint_keeps(const adjoint *a, int64_t step) {
+  const plan *p = &a->plan;
+  const int level = plan_level(p, step);
+  if (level == p->levels || step >= a->part) return false;
+  return level == 0 || step / p->every[level - 1] == a->part / p->every[level - 1];
+}
+
+/* Steps to the next part or, where fields go into the ring, one. */
 static int64_t adjoint_limit(const void *self, int64_t step) {
   const adjoint *a = self;
-  if (step < a->first) return a->first - step;
-  return step < a->last ? 1 : INT64_MAX;
+  if (step + 1 >= a->end) return INT64_MAX;
+  return step + 1 >= a->part ? 1 : a->plan.ring - step % a->plan.ring;
 }
 
 static int adjoint_look(void *self, const float *field, int64_t step, int stream, error *e) {
-  const adjoint *a = self;
-  const size_t bytes = adjoint_span(a->back.slab) * sizeof(float);
-  if (step < a->first || step > a->last) return 0;
-  return a->back.dev->table->copy(a->back.dev, stream,
-                                  &(copy_args){adjoint_slot(a, step), field, bytes, COPY_ON_DEVICE}, e);
+  adjoint *a = self;
+  const copy_args copy = {adjoint_slot(a, step), field, adjoint_span(a->back.slab) * sizeof(float),
+                          COPY_ON_DEVICE};
+  if (adjoint_keeps(a, step)) return states_keep(&a->states, plan_state(&a->plan, step), a->forward, stream, e);
+  if (step < a->part || step >= a->end) return 0;
+  return a->back.dev->table->copy(a->back.dev, stream, &copy, e);
 }
 
-void adjoint_observe(adjoint *a, int64_t first, int64_t last) {
+void adjoint_observe(adjoint *a) {
   observers *all = &a->shot->observers;
-  a->first = first, a->last = last;
+  a->forward = &a->shot->stepper;
+  a->from = 0, a->end = a->shot->engine->physics.steps + 1;
+  a->part = plan_part(&a->plan, a->end - 1);
   all->list[all->count++] = (observer){.self = a, .limit = adjoint_limit, .look = adjoint_look};
+}
+
+/* Where the steps of the part that ends before `end` begin: at the latest state that is kept, now that the way back is done
+ * with the part after it. */
+static int64_t adjoint_begins(const adjoint *a, int64_t end) {
+  const plan *p = &a->plan;
+  const int64_t part = plan_part(p, end - 1);
+  return p->levels > 1 && part / p->every[0] != a->part / p->every[0] ? part - part % p->every[0] : part;
+}
+
+/* Does these steps again. */
+static int adjoint_again(adjoint *a, int64_t end, error *e) {
+  shot *s = a->shot;
+  stepper p = s->stepper;
+  observers one = {.count = 1, .list = {{.self = a, .limit = adjoint_limit, .look = adjoint_look}}};
+  a->from = adjoint_begins(a, end), a->end = end, a->part = plan_part(&a->plan, end - 1);
+  p.observers = &one, p.profile = false, p.front = NULL, p.watch = NULL;
+  stepper_restart(&p);
+  p.step = a->from;
+  a->forward = &p;
+  states_restore(&a->states, plan_state(&a->plan, a->from), &p, e);
+  TRY(error_agree(e, s->engine->comm)); /* ghosts may be the neighbours' own planes */
+  if (a->from >= a->part && adjoint_look(a, stepper_field(&p, 0), a->from, s->halo.stream, e))
+    error_abort(e, s->engine->comm);
+  while (p.step < end - 1)
+    if (stepper_advance(&p, end - 1 - p.step, e)) error_abort(e, s->engine->comm);
+  if (stepper_sync(&p, e)) error_abort(e, s->engine->comm);
+  a->again += end - 1 - a->from;
+  a->forward = NULL;
+  return 0;
 }
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
@@ -65,7 +107,7 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   for (int i = 0; i < STATES; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(s->dev->table->alloc(s->dev, (void **)&a->gradient, bytes, MEMORY_DEVICE, e));
-  TRY(s->dev->table->alloc(s->dev, (void **)&a->ring, (size_t)a->slots * a->slot * sizeof(float),
+  TRY(s->dev->table->alloc(s->dev, (void **)&a->ring, (size_t)a->plan.ring * a->slot * sizeof(float),
                            MEMORY_DEVICE, e));
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
   TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
@@ -75,13 +117,22 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   return stepper_open(p, e);
 }
 
-int adjoint_open(adjoint *a, shot *s, int64_t slots, error *e) {
+size_t adjoint_field_bytes(const shot *s) {
+  return (adjoint_span(&s->engine->slab) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN * sizeof(float);
+}
+
+size_t adjoint_bytes(const shot *s) {
+  const slab *b = &s->engine->slab;
+  return 3 * slab_floats(b) * sizeof(float) + absorb_back_bytes(s->config, b);
+}
+
+int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e) {
   const engine *g = s->engine;
   a->shot = s;
-  a->slots = slots;
-  a->slot = (adjoint_span(&g->slab) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
+  a->plan = *p;
+  a->slot = adjoint_field_bytes(s) / sizeof(float);
   a->transfer = s->transfer;
-  adjoint_open_stepper(a, e);
+  if (!adjoint_open_stepper(a, e)) states_open(&a->states, s, p, path, e);
   TRY(error_agree(e, g->comm));
   const halo_setup exchanged = {
       .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->back.memory[0], a->back.memory[1]}};
@@ -95,6 +146,7 @@ void adjoint_close(adjoint *a) {
   halo_close(&a->halo);
   sources_close(&a->residual);
   absorb_close(&a->layers);
+  states_close(&a->states);
   stepper_close(&a->back);
   for (int i = 0; i < STATES; i++) dev->table->free(dev, a->back.memory[i], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
@@ -246,7 +298,7 @@ static int adjoint_clear(adjoint *a, float *field, error *e) {
   return transfer_fill(&a->transfer, -RADIUS, a->back.slab->nz + 2 * RADIUS, 0, e);
 }
 
-int adjoint_begin(adjoint *a, float *residual, error *e) {
+static int adjoint_begin(adjoint *a, float *residual, error *e) {
   const engine *g = a->shot->engine;
   stepper_restart(&a->back);
   a->step = g->physics.steps + 1;
@@ -257,13 +309,27 @@ int adjoint_begin(adjoint *a, float *residual, error *e) {
   return adjoint_open_residual(a, residual, e);
 }
 
-int adjoint_steps(adjoint *a, int64_t step, error *e) {
+/* Goes back to `step`; the forward fields down to there are in the ring. */
+static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   stepper *p = &a->back;
   while (a->step > step) {
     p->args.terms.recalled = adjoint_slot(a, --a->step);
     if (stepper_advance(p, 1, e)) error_abort(e, a->shot->engine->comm);
   }
   if (stepper_sync(p, e)) error_abort(e, a->shot->engine->comm);
+  return 0;
+}
+
+int adjoint_run(adjoint *a, float *residual, error *e) {
+  TRY(adjoint_begin(a, residual, e));
+  for (;;) {
+    const int64_t part = a->part;
+    if (part > 0 && states_fetch(&a->states, plan_state(&a->plan, adjoint_begins(a, part)), e))
+      error_abort(e, a->shot->engine->comm);
+    TRY(adjoint_steps(a, part > 1 ? part : 1, e));
+    if (part == 0) break;
+    TRY(adjoint_again(a, part, e));
+  }
   return 0;
 }
 

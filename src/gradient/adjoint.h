@@ -5,40 +5,45 @@
 #ifndef STENCIL_ADJOINT_H
 #define STENCIL_ADJOINT_H
 
-#include "shot/shot.h"
+#include "states.h"
 
 typedef struct adjoint {
   shot *shot;       /* not owned */
+  plan plan;
   stepper back;     /* nu of two steps; owned */
   halo halo;        /* of nu */
   absorb layers;    /* transposed; owned, as is the next one */
   sources residual; /* dJ/d(trace), injected */
   float *values;    /* of the residual, as sources_given; owned */
   float *gradient;  /* device memory, laid out as the field; owned */
-  float
-      *ring; /* forward fields: device memory of `slots` x `slot` floats, own points as in the field; owned */
+  float *ring;      /* forward fields: device memory of plan.ring x `slot` floats, own points as in the field; owned */
   size_t slot;
-  int64_t slots;
-  int64_t first, last; /* the steps that the forward run puts into the ring; none: first > last */
-  int64_t step;        /* nu is of this step */
-  transfer transfer;   /* a copy of the shot's */
+  states states;
+  const stepper *forward; /* whose steps are looked at */
+  int64_t from, part, end; /* they go from `from` to end - 1; fields from `part` on go into the ring, states before are kept */
+  int64_t step;           /* nu is of this step */
+  int64_t again;          /* forward steps done again */
+  transfer transfer;      /* a copy of the shot's */
 } adjoint;
 
-/* Takes the memory for the way back of planned and open shots, with so many fields in the ring. Zero-initialise it before.
+/* Bytes of a field in the ring, on this rank. */
+size_t adjoint_field_bytes(const shot *s);
+/* Bytes of device memory that the way back takes besides the plan's. */
+size_t adjoint_bytes(const shot *s);
+
+/* Takes the memory for the way back of planned and open shots. `path`: of the plan's file. Zero-initialise it before.
  * Collective, same error everywhere, as are the functions below. adjoint_close it, also after a failure. */
-int adjoint_open(adjoint *a, shot *s, int64_t slots, error *e);
+int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e);
 void adjoint_close(adjoint *a);
 
-/* Lets the shot put the fields of steps `first` to `last` into the ring: before its first step. */
-void adjoint_observe(adjoint *a, int64_t first, int64_t last);
+/* Lets the shot keep what the way back needs: before its first step. */
+void adjoint_observe(adjoint *a);
 
-/* Begins at the last step, with dJ/d(trace as written), laid out as the shot's own traces are (receivers.traces), which it
+/* From the last step to step 1, with dJ/d(trace as written), laid out as the shot's own traces are (receivers.traces), which it
  * spoils. */
-int adjoint_begin(adjoint *a, float *residual, error *e);
-/* Goes back to `step` >= 1; the forward fields from the step where it is down to there are in the ring. */
-int adjoint_steps(adjoint *a, int64_t step, error *e);
+int adjoint_run(adjoint *a, float *residual, error *e);
 
-/* A field_source of dJ/dv; `context`: the adjoint, at step 1. */
+/* A field_source of dJ/dv; `context`: the adjoint, after adjoint_run. */
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e);
 
 #endif

@@ -1,0 +1,150 @@
+#include "states.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* --- what a state is of ----------------------------------------------------------------------------------------- */
+
+/* The part of a field in memory that a state holds: fields with their ghosts, layers as a whole. */
+typedef struct states_part {
+  float *from;
+  size_t bytes;
+} states_part;
+
+static states_part states_part_of(const field *f, const slab *s) {
+  size_t planes = 0;
+  if (f->role == FIELD_STATE)
+    return (states_part){f->values ? f->values + slab_offset(s, -RADIUS, -RADIUS, -RADIUS) : NULL,
+                         ((size_t)s->nz + 2 * RADIUS) * s->plane * sizeof(float)};
+  for (int k = 0; k < f->count; k++) planes += (size_t)f->slices[k].held;
+  return (states_part){f->values, planes * field_plane(f, s) * sizeof(float)};
+}
+
+size_t states_bytes(const shot *s) {
+  const slab *b = &s->engine->slab;
+  size_t bytes = 0;
+  field_set f;
+  shot_fields(s, &f);
+  for (int i = 0; i < f.count; i++)
+    if (f.list[i].saved) bytes += states_part_of(&f.list[i], b).bytes;
+  return bytes;
+}
+
+/* Copies all parts between the fields as *p has them and `state`, which is on the device. */
+static int states_copy(const states *t, const stepper *p, char *state, bool keep, int stream, error *e) {
+  const device_table *table = t->shot->dev->table;
+  field_set f;
+  shot_fields(t->shot, &f);
+  for (int i = 0; i < f.count; i++) {
+    field *a = &f.list[i];
+    if (!a->saved) continue;
+    if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
+    const states_part part = states_part_of(a, &t->shot->engine->slab);
+    const copy_args copy = {keep ? (void *)state : part.from, keep ? (void *)part.from : state, part.bytes,
+                            COPY_ON_DEVICE};
+    TRY(table->copy(t->shot->dev, stream, &copy, e));
+    state += part.bytes;
+  }
+  return 0;
+}
+
+/* --- memory ----------------------------------------------------------------------------------------------------- */
+
+/* A file without a name: it goes with the process, however that ends. */
+static int states_map(states *t, size_t bytes, const char *path, error *e) {
+  char name[4096];
+  snprintf(name, sizeof name, "%s.states.XXXXXX", path);
+  const int file = mkstemp(name);
+  if (file < 0) return FAIL(e, FILE_WRITE, name, strerror(errno));
+  unlink(name);
+  const int failed = posix_fallocate(file, 0, (off_t)bytes);
+  void *memory = failed ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const char *why = strerror(failed ? failed : errno);
+  close(file);
+  if (memory == MAP_FAILED) return FAIL(e, FILE_WRITE, name, why);
+  t->memory[TIER_FILE] = memory;
+  t->mapped = bytes;
+  return 0;
+}
+
+int states_open(states *t, shot *s, const plan *p, const char *path, error *e) {
+  const device_table *table = s->dev->table;
+  *t = (states){.shot = s, .bytes = states_bytes(s), .waiting = -1};
+  for (int tier = 0; tier < PLAN_TIERS; tier++) {
+    const size_t bytes = (size_t)p->tier[tier] * t->bytes;
+    t->ends[tier] = (tier ? t->ends[tier - 1] : 0) + p->tier[tier];
+    if (!bytes) continue;
+    if (tier == TIER_FILE)
+      TRY(states_map(t, bytes, path, e));
+    else
+      TRY(table->alloc(s->dev, (void **)&t->memory[tier], bytes,
+                       tier == TIER_DEVICE ? MEMORY_DEVICE : MEMORY_PINNED, e));
+  }
+  if (t->ends[TIER_FILE] == t->ends[TIER_DEVICE]) return table->make_events(s->dev, &t->copied, 1, false, e);
+  TRY(table->alloc(s->dev, (void **)&t->spare, t->bytes, MEMORY_DEVICE, e));
+  TRY(table->make_events(s->dev, &t->copied, 1, false, e));
+  return table->make_events(s->dev, &t->left, 1, false, e);
+}
+
+void states_close(states *t) {
+  error ignored = {0};
+  if (!t->shot) return;
+  device *dev = t->shot->dev;
+  dev->table->free(dev, t->memory[TIER_DEVICE], MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, t->memory[TIER_HOST], MEMORY_PINNED, &ignored);
+  dev->table->free(dev, t->spare, MEMORY_DEVICE, &ignored);
+  if (t->mapped) munmap(t->memory[TIER_FILE], t->mapped);
+  dev->table->unmake_events(dev, &t->copied, 1);
+  dev->table->unmake_events(dev, &t->left, 1);
+  *t = (states){.shot = NULL};
+}
+
+/* Where a state is; *away: not on the device. */
+static char *states_at(const states *t, int64_t number, bool *away) {
+  int tier = 0;
+  while (number >= t->ends[tier]) tier++;
+  *away = tier != TIER_DEVICE;
+  return t->memory[tier] + (size_t)(number - (tier ? t->ends[tier - 1] : 0)) * t->bytes;
+}
+
+/* --- keeping and restoring -------------------------------------------------------------------------------------- */
+
+int states_keep(states *t, int64_t number, const stepper *p, int stream, error *e) {
+  device *dev = t->shot->dev;
+  const device_table *table = dev->table;
+  bool away;
+  char *at = states_at(t, number, &away);
+  if (away) TRY(table->wait(dev, stream, t->left, e));
+  TRY(states_copy(t, p, away ? t->spare : at, true, stream, e));
+  TRY(table->record(dev, stream, t->copied, e));
+  TRY(table->wait(dev, STREAM_BOUNDARY, t->copied, e));
+  TRY(table->wait(dev, STREAM_INTERIOR, t->copied, e));
+  if (!away) return 0;
+  TRY(table->wait(dev, STREAM_OUTPUT, t->copied, e));
+  TRY(table->copy(dev, STREAM_OUTPUT, &(copy_args){at, t->spare, t->bytes, COPY_TO_HOST}, e));
+  return table->record(dev, STREAM_OUTPUT, t->left, e);
+}
+
+int states_fetch(states *t, int64_t number, error *e) {
+  device *dev = t->shot->dev;
+  bool away;
+  char *at = states_at(t, number, &away);
+  t->waiting = away ? number : -1;
+  if (!away) return 0;
+  return dev->table->copy(dev, STREAM_OUTPUT, &(copy_args){t->spare, at, t->bytes, COPY_TO_DEVICE}, e);
+}
+
+int states_restore(states *t, int64_t number, const stepper *p, error *e) {
+  device *dev = t->shot->dev;
+  bool away;
+  char *at = states_at(t, number, &away);
+  if (away && t->waiting != number) TRY(states_fetch(t, number, e));
+  if (away) TRY(dev->table->sync(dev, STREAM_OUTPUT, e));
+  t->waiting = -1;
+  TRY(states_copy(t, p, away ? t->spare : at, false, STREAM_BOUNDARY, e));
+  return dev->table->sync(dev, STREAM_BOUNDARY, e);
+}

@@ -1,0 +1,33 @@
+/* States of a shot kept for later: all that its steps need to go on from there. In device memory, in pinned host memory, and in a
+ * file that nobody else sees. A state that leaves the device is first copied beside the fields, so that steps go on meanwhile. */
+#ifndef STENCIL_STATES_H
+#define STENCIL_STATES_H
+
+#include "plan.h"
+#include "shot/shot.h"
+
+typedef struct states {
+  shot *shot;              /* not owned */
+  int64_t ends[PLAN_TIERS]; /* the number of the first state that is in no tier up to this one */
+  size_t bytes;            /* of a state */
+  char *memory[PLAN_TIERS]; /* owned */
+  size_t mapped;           /* bytes of the file's */
+  char *spare;             /* a state's of device memory; owned; NULL: none leaves the device */
+  device_event *copied, *left; /* the fields have been copied; what `spare` held is where it belongs. Owned */
+  int64_t waiting;         /* the state that is on its way to `spare`; -1: none */
+} states;
+
+/* Bytes of a state on this rank. */
+size_t states_bytes(const shot *s);
+/* Takes the memory of the plan's states. `path`: of the file. Not collective. states_close it, also after a failure. */
+int states_open(states *t, shot *s, const plan *p, const char *path, error *e);
+void states_close(states *t);
+
+/* Enqueues on `stream` that state `number` is kept, as *p has just left it; later steps wait as long as needed. */
+int states_keep(states *t, int64_t number, const stepper *p, int stream, error *e);
+/* Begins to bring a state back to the device, if it has left it. */
+int states_fetch(states *t, int64_t number, error *e);
+/* Sets *p, which has been restarted, and the layers to a state, and waits until they are so. */
+int states_restore(states *t, int64_t number, const stepper *p, error *e);
+
+#endif
