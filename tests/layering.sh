@@ -115,7 +115,7 @@ self_test() {
   local plants=('src/base/error.c "device/device.h"' 'src/base/error.c <mpi.h>' 'kernels/reference.c "halo/slab.h"'
     'config/config.c "device/device.h"' 'src/device/device.c "halo/halo.h"' 'src/halo/slab.c "step/step.h"'
     'src/halo/transport_ipc.c <hdf5.h>' 'io/field_io.c "step/step.h"' 'src/physics/fd.c "shot/measure.h"'
-    'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/shot/measure.c "run/run.h"' 'src/run/report.c <hdf5.h>'
+    'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/shot/measure.c "run/run.h"' 'src/gradient/plan.c "run/run.h"' 'src/run/report.c <hdf5.h>'
     'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../shot/measure.h"')
   for room in "${!may_use[@]}"; do
     if [[ "${plants[*]/#/@}" != *"@$room/"* ]]; then echo "layering: self-test: no violation is planted in $room"; return 1; fi
