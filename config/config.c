@@ -114,7 +114,20 @@ const char *config_shots(const config_given *given) {
   return config_entry_of(given->all.blocks[0], "survey", "shots")->text;
 }
 
-/* Where the shot writes. */
+/* The shot's name in place of each {name}. */
+static int config_fill_pattern(char text[CONFIG_TEXT], const char *name) {
+  static const char PATTERN[] = "{name}";
+  char made[CONFIG_TEXT];
+  for (char *at = text; (at = strstr(at, PATTERN)); at += strlen(name)) {
+    const int length =
+        snprintf(made, sizeof made, "%.*s%s%s", (int)(at - text), text, name, at + strlen(PATTERN));
+    if (length >= CONFIG_TEXT) return -1;
+    strcpy(text, made);
+  }
+  return 0;
+}
+
+/* Where the shot writes, and what it is compared with. */
 static int config_fill_name(config *c, const config_entries *all, const shot_line *s, error *e) {
   char place[PLACE_TEXT], name[sizeof c->output_name],
       number[16], *const paths[] = {c->output_path, c->checkpoint_path};
@@ -129,6 +142,11 @@ static int config_fill_name(config *c, const config_entries *all, const shot_lin
     return FAIL(e, CONFIG_TOO_LONG, place, i ? "checkpoint" : "output", "path", CONFIG_TEXT - 1);
   }
   if (beside) config_default_checkpoint(c, NULL);
+  config_place(place, c->survey_file, s->line);
+  if (config_fill_pattern(c->gradient_observed, name))
+    return FAIL(e, CONFIG_TOO_LONG, place, "gradient", "observed", CONFIG_TEXT - 1);
+  if (config_fill_pattern(c->gradient_residual, name))
+    return FAIL(e, CONFIG_TOO_LONG, place, "gradient", "adjoint_source", CONFIG_TEXT - 1);
   return 0;
 }
 
@@ -197,6 +215,7 @@ void config_plain(config *c) {
   c->transport = none.transport, c->overlap = true, c->schedule = none.schedule, c->io = none.io;
   c->watchdog_seconds = 0, c->threads = 0;
   c->progress = none.progress, c->check_every = 0;
+  c->gradient_memory = c->gradient_host_memory = c->gradient_file_memory = 0, c->gradient_path[0] = '\0';
 }
 
 /* Those of c, or of *s if that is not NULL. */
@@ -228,6 +247,10 @@ config_axis config_axis_of(const config *c, int axis) {
 
 bool config_has_medium(const config *c, enum medium m) {
   return equation_knows(c->equation, m) && (c->media[m].file[0] || c->media[m].number > 0);
+}
+
+bool config_has_gradient(const config *c) {
+  return c->gradient_observed[0] || c->gradient_residual[0];
 }
 
 bool config_has_sources(const config *c) {

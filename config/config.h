@@ -31,6 +31,8 @@ enum wavelet_kind {
 enum interpolation_kind { INTERPOLATION_SINC, INTERPOLATION_LINEAR };
 enum sources_mode { SOURCES_ADD, SOURCES_IMPOSE };
 enum sources_strength { STRENGTH_NODE, STRENGTH_VOLUME };
+enum gradient_of { GRADIENT_OF_VELOCITY };
+enum misfit_kind { MISFIT_L2 };
 enum receivers_kind { RECEIVERS_NONE, RECEIVERS_FILE, RECEIVERS_LINE, RECEIVERS_POINTS };
 enum transport_kind {
   TRANSPORT_AUTO,
@@ -125,6 +127,14 @@ typedef struct config {
   double (*receiver_positions)[3];  /* likewise: x y z, m, as sources; owned */
   int64_t receivers_every;          /* steps */
   enum interpolation_kind receivers_interpolation;
+  /* [gradient]; there is one where `observed` or `residual` is given */
+  char gradient_observed[CONFIG_TEXT]; /* FILE:/dataset: the traces that those of the run are compared with */
+  char gradient_residual[CONFIG_TEXT]; /* FILE:/dataset: dJ/d(trace as written) */
+  enum gradient_of gradient_of;
+  enum misfit_kind gradient_misfit;
+  bool gradient_signals, gradient_initial, gradient_image;            /* besides */
+  double gradient_memory, gradient_host_memory, gradient_file_memory; /* bytes a rank; 0: auto */
+  char gradient_path[CONFIG_TEXT]; /* of the file of file_memory; empty: beside the output */
   /* [output] */
   char output_path[CONFIG_TEXT]; /* of a shot: that of the survey, a slash and its name */
   char output_name[256];         /* of a shot; empty: its number */
@@ -219,6 +229,8 @@ typedef struct config_axis {
 config_axis config_axis_of(const config *c, int axis);
 /* Is this medium given, for an equation that knows it? */
 bool config_has_medium(const config *c, enum medium m);
+/* Does the run compute a gradient? */
+bool config_has_gradient(const config *c);
 /* Has the run any sources? */
 bool config_has_sources(const config *c);
 /* The largest spacing, m. */

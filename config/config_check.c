@@ -197,6 +197,26 @@ static int check_survey(checker *k) {
   return check_only(k, "survey", "at_once", "with ranks_per_shot = 1 or auto");
 }
 
+/* What a gradient cannot be of, yet or ever. */
+static int check_gradient(checker *k) {
+  const config *c = k->c;
+  const char *name = c->gradient_observed[0] ? "observed" : "adjoint_source", *with = NULL;
+  if (!config_has_gradient(c)) return 0;
+  if (strstr(c->gradient_observed, "{name}") || strstr(c->gradient_residual, "{name}"))
+    with = "with {name} in a survey, whose shots have names";
+  if (c->survey_on_stop == ON_STOP_CHECKPOINT)
+    with = "without [survey] on_stop = checkpoint: shots under way are done anew";
+  if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
+    with = "without [checkpoint] every_steps and every_seconds: it begins anew";
+  if (config_has_medium(c, MEDIUM_DENSITY) || config_has_medium(c, MEDIUM_QUALITY) ||
+      config_has_medium(c, MEDIUM_ABSORPTION))
+    with = "without density, quality and absorption, as yet";
+  if (c->previous == PREVIOUS_FILE) with = "with [initial] previous = rest";
+  if (c->sources_listed && c->sources_mode == SOURCES_IMPOSE) with = "with [sources] mode = add";
+  if (c->receivers == RECEIVERS_NONE) with = "with [receivers]";
+  return with ? FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, "gradient", name), "gradient", name, with) : 0;
+}
+
 static int check_checkpoint_path(checker *k) {
   if (k->c->checkpoint_path[0] || k->c->survey_file[0]) return 0; /* a shot's own has been made */
   return FAIL(k->e, CONFIG_TOO_LONG, check_at(k, "output", "path"), "output", "path",
@@ -267,6 +287,7 @@ static int check_report(checker *k) {
                      check_is_one_of(file, c->output_path, ".xdmf") ||
                      check_is_one_of(file, c->output_path, ".hdf.series") ||
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
+                     check_is_one_of(file, c->output_path, ".gradient.h5") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||
                      check_is_step_of(file, c->checkpoint_path, ".h5");
   return taken ? check_refuse(k, "report", "file", "a file that the run neither reads nor writes otherwise")
@@ -286,6 +307,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
   TRY(check_receivers(&k));
   TRY(check_survey(&k));
+  TRY(check_gradient(&k));
   TRY(check_output_path(&k));
   TRY(check_checkpoint_path(&k));
   return check_report(&k);

@@ -64,6 +64,7 @@ typedef struct config_key {
   const choice *choices; /* spellings, for the kinds that have them */
   int faces;             /* VALUE_FACES: bit f is face f */
   bool automatic;        /* integers, numbers: 0 is spelt "auto" */
+  bool bytes;            /* numbers: a unit of bytes may follow, as in 40GB */
   bool optional;         /* numbers: 0 is "not given"; integers, int64_t: -1 is */
   const char *expected;  /* texts: what to call it in a message */
   const char *fallback;  /* default, spelt as in a file; NULL: none */

@@ -72,6 +72,9 @@ IDLE_CONDITION(ABSORPTION_LAW, config_has_medium(c, MEDIUM_ABSORPTION), "with ab
 IDLE_CONDITION(ABSORBS, config_has_medium(c, MEDIUM_QUALITY) || config_has_medium(c, MEDIUM_ABSORPTION),
                "with quality or absorption")
 IDLE_CONDITION(SURVEY, c->survey_file[0], "in a survey")
+CONDITION(NOT_OBSERVED, !c->gradient_observed[0], "without observed")
+IDLE_CONDITION(GRADIENT, config_has_gradient(c), "with observed or adjoint_source")
+CONDITION(NO_GRADIENT, !config_has_gradient(c), "without [gradient]")
 CONDITION(CHECKPOINTS, !c->survey_file[0] || c->survey_on_stop == ON_STOP_CHECKPOINT,
           "without survey, or with on_stop = checkpoint")
 CONDITION(SURVEY_RANKS, c->survey_ranks > 0, "where ranks_per_shot is given")
@@ -138,6 +141,10 @@ static const choice strength_choices[] = {
   WORD("volume", STRENGTH_VOLUME, "s is the strength of a point source: at a grid point s / (dx dy dz)"), END};
 static const choice sources_choices[] = {A_DATASET(1), END};
 static const choice signals_choices[] = {A_DATASET(0), END};
+static const choice observed_choices[] = {A_DATASET(0), END};
+static const choice of_choices[] = {WORD("velocity", GRADIENT_OF_VELOCITY, NULL), END};
+static const choice misfit_choices[] = {
+  WORD("l2", MISFIT_L2, "half of the sum of squares of what traces differ by, times the interval of samples"), END};
 static const choice positions_choices[] = {A_DATASET(RECEIVERS_FILE), END};
 static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
 static const choice points_choices[] = {
@@ -152,7 +159,8 @@ static const choice transport_choices[] = {
 static const choice schedule_choices[] = {
   WORD("steps", SCHEDULE_STEPS, "a few kernels and one exchange a step"),
   WORD("persistent", SCHEDULE_PERSISTENT,
-       "up to 1000 steps a launch: small slabs, GPUs of one node, no sources or absorbing faces"), END};
+       "up to 1000 steps a launch: small slabs, GPUs of one node, no sources or absorbing faces",
+       .only_with = &NO_GRADIENT), END};
 static const choice io_choices[] = {
   WORD("auto", IO_AUTO,
        "collective where all ranks see the folders, else gather"),
@@ -397,6 +405,44 @@ const config_key config_keys[] = {
   {"receivers", "interpolation", VALUE_CHOICE, AT(receivers_interpolation), .choices = interpolation_choices,
    .fallback = "sinc", .only_with = &ANY_RECEIVERS,
    .doc = "how the field between grid points is read; as of [sources]"},
+
+  {"gradient", "observed", VALUE_VARIANT, AT(gradient_observed), .choices = observed_choices, .only_with = &SOURCES,
+   .otherwise = "no gradient",
+   .doc = "traces to compare with, as in PATH.receivers.h5:/u",
+   .note = "The run goes on with the way back: dJ/dvelocity in PATH.gradient.h5 (docs/GRADIENT.md). Beside the dataset are time and\n"
+           "position, which must be this run's. In a survey {name} stands for a shot's name, and the sum over its shots is\n"
+           "written. Where dt is auto it is that of the observed traces."},
+  {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = observed_choices,
+   .only_with = &NOT_OBSERVED,
+   .doc = "dJ/d(trace as written), in place of observed"},
+  {"gradient", "of", VALUE_CHOICE, AT(gradient_of), .choices = of_choices, .fallback = "velocity",
+   .only_with = &GRADIENT,
+   .doc = "what the gradient is with respect to"},
+  {"gradient", "misfit", VALUE_CHOICE, AT(gradient_misfit), .choices = misfit_choices, .fallback = "l2",
+   .only_with = &GRADIENT,
+   .doc = "J"},
+  {"gradient", "signals", VALUE_SWITCH, AT(gradient_signals), .choices = switch_choices, .fallback = "off",
+   .only_with = &GRADIENT,
+   .doc = "also with respect to the sources' signals"},
+  {"gradient", "initial", VALUE_SWITCH, AT(gradient_initial), .choices = switch_choices, .fallback = "off",
+   .only_with = &GRADIENT,
+   .doc = "also with respect to the initial field, at rest"},
+  {"gradient", "image", VALUE_SWITCH, AT(gradient_image), .choices = switch_choices, .fallback = "off",
+   .only_with = &GRADIENT,
+   .doc = "also the image of reverse time migration, and the illumination"},
+  {"gradient", "memory", VALUE_NUMBERS, AT(gradient_memory), .range = &POSITIVE, .bytes = true, .automatic = true,
+   .fallback = "auto", .only_with = &GRADIENT,
+   .unit = "B", .doc = "device memory of a rank for what the way back keeps",
+   .note = "auto: most of what is free. file_memory = auto: none without path. Less memory costs up to two more forward runs,\n"
+           "and changes no bit. On the host backend host_memory alone counts."},
+  {"gradient", "host_memory", VALUE_NUMBERS, AT(gradient_host_memory), .range = &POSITIVE, .bytes = true,
+   .automatic = true, .fallback = "auto", .only_with = &GRADIENT,
+   .unit = "B", .doc = "the host's memory of a rank, likewise"},
+  {"gradient", "file_memory", VALUE_NUMBERS, AT(gradient_file_memory), .range = &POSITIVE, .bytes = true,
+   .automatic = true, .fallback = "auto", .only_with = &GRADIENT,
+   .unit = "B", .doc = "of a rank in a file, likewise"},
+  {"gradient", "path", VALUE_TEXT, AT(gradient_path), .expected = "a path", .optional = true, .only_with = &GRADIENT,
+   .otherwise = "(output.path)", .doc = "where that file is, best on a local disk"},
 
   {"output", "path", VALUE_TEXT, AT(output_path), .expected = "a path", .fallback = "output",
    .doc = "writes PATH.SSSSSSSS.hdf (step), lists of them, PATH.receivers.h5"},

@@ -96,6 +96,7 @@ static bool print_wants(const config *c, const source_config *source, const conf
                         const char *owner) {
   if (key->kind == VALUE_FACES && (key->faces & (key->faces - 1))) return false;
   if (key->optional && !print_is_given(key, owner)) return false;
+  if (key->kind == VALUE_VARIANT && key->choices->form == FORM_DATASET && !owner[key->offset]) return false;
   if (key->tag && !config_choice(key->choices, *(const int *)(owner + key->tag))) return false;
   return !key->only_with || key->only_with->holds(c, source);
 }

@@ -56,7 +56,9 @@ static void value_expected_numbers(const config_key *k, int count, bool beyond, 
     snprintf(each, sizeof each, " from %g to %g", k->range->low, k->range->high);
   else if (k->range->low > 0)
     snprintf(each, sizeof each, " > 0");
-  if (count == 1)
+  if (k->bytes)
+    snprintf(text, EXPECTED_TEXT, "%sa size as 64MB or 40GB%s", automatic, beyond ? each : "");
+  else if (count == 1)
     snprintf(text, EXPECTED_TEXT, "%sa number%s", automatic, each);
   else
     snprintf(text, EXPECTED_TEXT, "%d numbers%s", count, each);
@@ -99,6 +101,24 @@ static int value_integer(const value *v) {
   return value_set(v, wide);
 }
 
+/* A number, which a unit of bytes may follow where the key has one; spoils `word`. */
+static bool value_number(const config_key *k, char *word, double *number) {
+  static const char PREFIXES[] = "kMGT";
+  double unit = 1;
+  char *end = word + strlen(word);
+  if (k->bytes && end > word && end[-1] == 'B') {
+    const bool binary = end - word > 2 && end[-2] == 'i';
+    end -= binary ? 2 : 1;
+    const char *prefix = end > word ? strchr(PREFIXES, end[-1]) : NULL;
+    if (binary && !prefix) return false;
+    for (long i = prefix ? prefix - PREFIXES + 1 : 0; i > 0; i--) unit *= binary ? 1024 : 1000;
+    end[prefix ? -1 : 0] = '\0';
+  }
+  if (!decimal_number(word, number)) return false;
+  *number *= unit;
+  return true;
+}
+
 static int value_numbers(const value *v) {
   const range *r = v->key->range;
   int count = (int)(v->key->size / sizeof(double)), found = 0;
@@ -107,7 +127,7 @@ static int value_numbers(const value *v) {
   snprintf(text, sizeof text, "%s", v->text);
   if (value_is_auto(v)) return 0;
   for (char *word; (word = strtok_r(NULL, BLANKS, &rest));) {
-    if (found == count || !decimal_number(word, &number)) return value_refuse(v, false);
+    if (found == count || !value_number(v->key, word, &number)) return value_refuse(v, false);
     if (number < r->low || number > r->high) return value_refuse(v, r->low <= 0 || number > 0);
     numbers[found++] = number;
   }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "gradient_file.h"
 #include "io_internal.h"
 
 /* HDF5 itself sees that a file is as long as it should be. */
@@ -48,6 +49,10 @@ enum shot_found shot_find(const config *c, const space_steps *which, const char 
   enum shot_found found = traces || which->every > 0 || which->ends ? SHOT_DONE : SHOT_NEW;
   snprintf(name, sizeof name, "%s" RECEIVERS_ENDING, c->output_path);
   if (traces) found = shot_find_file(name, fingerprint);
+  if (config_has_gradient(c)) {
+    snprintf(name, sizeof name, "%s" GRADIENT_ENDING, c->output_path);
+    found = shot_combine(found, shot_find_file(name, fingerprint));
+  }
   return shot_find_fields(c, which, fingerprint, found);
 }
 

@@ -17,6 +17,7 @@ _stencil() {
     source.1.position= source.1.wavelet= source.1.f0= source.1.t0= source.1.amplitude=
     sources.positions= sources.signals= sources.mode= sources.strength= sources.interpolation=
     receivers.positions= receivers.line= receivers.points= receivers.every= receivers.interpolation=
+    gradient.observed= gradient.adjoint_source= gradient.of= gradient.misfit= gradient.signals= gradient.initial= gradient.image= gradient.memory= gradient.host_memory= gradient.file_memory= gradient.path=
     output.path= output.name= output.every= output.final= output.compress=
     checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
     parallel.transport= parallel.overlap= parallel.schedule= parallel.io= parallel.watchdog_seconds=
@@ -49,6 +50,11 @@ _stencil() {
     sources.strength) values='node volume' ;;
     sources.interpolation) values='sinc linear' ;;
     receivers.interpolation) values='sinc linear' ;;
+    gradient.of) values='velocity' ;;
+    gradient.misfit) values='l2' ;;
+    gradient.signals) values='on off true false yes no' ;;
+    gradient.initial) values='on off true false yes no' ;;
+    gradient.image) values='on off true false yes no' ;;
     output.final) values='on off true false yes no' ;;
     parallel.transport) values='auto sendrecv chunked shared cuda_aware ipc nccl' ;;
     parallel.overlap) values='on off true false yes no' ;;

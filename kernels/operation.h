@@ -191,12 +191,12 @@ extern const operation operation_statistics, operation_histogram, operation_quan
 
 /* --- scaling ---------------------------------------------------------------------------------------------------- */
 
-enum scale_kind { SCALE_TIMES, SCALE_OVER, SCALE_HALF };
+enum scale_kind { SCALE_TIMES, SCALE_OVER, SCALE_HALF, SCALE_ADD };
 /* All own points of a slab, of fields laid out alike. */
 typedef struct scale_args {
   enum scale_kind kind;
   const float *from, *by; /* own points (0, 0, 0) */
-  float *to;              /* from * by, from / by, or half of from; may be `from` */
+  float *to;              /* from * by, from / by, half of from, or itself + from * by; may be `from` */
   size_t pitch, plane;
   int nx, ny, nz;
 } scale_args;
@@ -205,6 +205,7 @@ extern const operation operation_scale;
 GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
   const float from = a->from[at];
   a->to[at] = a->kind == SCALE_HALF   ? 0.5f * from
+              : a->kind == SCALE_ADD  ? fmaf(from, a->by[at], a->to[at])
               : a->kind == SCALE_OVER ? from / a->by[at]
                                       : from * a->by[at];
 }

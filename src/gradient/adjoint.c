@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "kernels/operation.h"
+#include "physics/initial.h"
 #include "physics/place.h"
 
 /* --- the forward run -------------------------------------------------------------------------------------------- */
@@ -35,7 +37,8 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
   adjoint *a = self;
   const copy_args copy = {adjoint_slot(a, step), field, adjoint_span(a->back.slab) * sizeof(float),
                           COPY_ON_DEVICE};
-  if (adjoint_keeps(a, step)) return states_keep(&a->states, plan_state(&a->plan, step), a->forward, stream, e);
+  if (adjoint_keeps(a, step))
+    return states_keep(&a->states, plan_state(&a->plan, step), a->forward, stream, e);
   if (step < a->part || step >= a->end) return 0;
   return a->back.dev->table->copy(a->back.dev, stream, &copy, e);
 }
@@ -56,6 +59,18 @@ static int64_t adjoint_begins(const adjoint *a, int64_t end) {
   return p->levels > 1 && part / p->every[0] != a->part / p->every[0] ? part - part % p->every[0] : part;
 }
 
+/* Ends the way back early, all ranks together. */
+static int adjoint_heed(adjoint *a, error *e) {
+  shot *s = a->shot;
+  enum stop_reason reason;
+  bool unused;
+  if (stop_poll(&s->stop, ++a->heeded, &reason, &unused, e)) error_abort(e, s->engine->comm);
+  if (reason == STOP_NOT) return 0;
+  return FAIL(e, STOPPED, a->step, s->engine->physics.steps,
+              reason == STOP_SIGNAL ? strsignal(s->stop.signal) : "the wall time runs out",
+              ", on the way back");
+}
+
 /* Does these steps again. */
 static int adjoint_again(adjoint *a, int64_t end, error *e) {
   shot *s = a->shot;
@@ -70,8 +85,10 @@ static int adjoint_again(adjoint *a, int64_t end, error *e) {
   TRY(error_agree(e, s->engine->comm)); /* ghosts may be the neighbours' own planes */
   if (a->from >= a->part && adjoint_look(a, stepper_field(&p, 0), a->from, s->halo.stream, e))
     error_abort(e, s->engine->comm);
-  while (p.step < end - 1)
+  while (p.step < end - 1) {
     if (stepper_advance(&p, end - 1 - p.step, e)) error_abort(e, s->engine->comm);
+    TRY(adjoint_heed(a, e));
+  }
   if (stepper_sync(&p, e)) error_abort(e, s->engine->comm);
   a->again += end - 1 - a->from;
   a->forward = NULL;
@@ -107,6 +124,10 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   for (int i = 0; i < STATES; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(s->dev->table->alloc(s->dev, (void **)&a->gradient, bytes, MEMORY_DEVICE, e));
+  if (s->config->gradient_image) {
+    TRY(s->dev->table->alloc(s->dev, (void **)&a->image, bytes, MEMORY_DEVICE, e));
+    TRY(s->dev->table->alloc(s->dev, (void **)&a->illumination, bytes, MEMORY_DEVICE, e));
+  }
   TRY(s->dev->table->alloc(s->dev, (void **)&a->ring, (size_t)a->plan.ring * a->slot * sizeof(float),
                            MEMORY_DEVICE, e));
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
@@ -123,7 +144,8 @@ size_t adjoint_field_bytes(const shot *s) {
 
 size_t adjoint_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
-  return 3 * slab_floats(b) * sizeof(float) + absorb_back_bytes(s->config, b);
+  const size_t fields = s->config->gradient_image ? 5 : 3;
+  return fields * slab_floats(b) * sizeof(float) + absorb_back_bytes(s->config, b);
 }
 
 int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e) {
@@ -150,6 +172,9 @@ void adjoint_close(adjoint *a) {
   stepper_close(&a->back);
   for (int i = 0; i < STATES; i++) dev->table->free(dev, a->back.memory[i], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
+  receivers_close(&a->at_sources);
   dev->table->free(dev, a->ring, MEMORY_DEVICE, &ignored);
   free(a->values);
   *a = (adjoint){.shot = NULL};
@@ -292,6 +317,49 @@ static int adjoint_open_residual(adjoint *a, float *residual, error *e) {
 
 /* --- steps ------------------------------------------------------------------------------------------------------ */
 
+/* Adds what a step back has come to: nu, and the forward field of its step. */
+static int adjoint_add_image(void *self, const float *field, int64_t step, int stream, error *e) {
+  adjoint *a = self;
+  const kernel_args *k = &a->back.args;
+  const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
+  scale_args add = {SCALE_ADD, k->terms.recalled, field, a->image + origin, k->pitch, k->plane, k->nx, k->ny,
+                    k->nz};
+  (void)step;
+  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e));
+  add.by = add.from, add.to = a->illumination + origin;
+  return a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e);
+}
+
+static int64_t adjoint_each(const void *self, int64_t step) {
+  (void)self, (void)step;
+  return 1;
+}
+
+/* Receivers where the shot's sources are: step k of the way back is their sample k. */
+static int adjoint_plan_signals(adjoint *a, error *e) {
+  const shot *s = a->shot;
+  config c = *s->config;
+  const problem on = {.dev = s->dev, .slab = &s->engine->slab, .config = &c, .files = s->engine->files};
+  c.receivers = RECEIVERS_POINTS, c.receivers_every = 1, c.receivers_interpolation = c.sources_interpolation;
+  c.receiver_count = s->sources.count, c.receiver_positions = s->sources.positions;
+  TRY(receivers_plan(&a->at_sources, &on, (receivers_span){1, 0, s->engine->physics.steps + 1}, e));
+  a->at_sources.config = s->config;
+  receivers_open(&a->at_sources, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* Who looks at the steps back. */
+static int adjoint_look_back(adjoint *a, error *e) {
+  a->looks.count = 0;
+  a->back.observers = &a->looks;
+  if (a->image)
+    a->looks.list[a->looks.count++] = (observer){.self = a, .limit = adjoint_each, .look = adjoint_add_image};
+  if (!a->shot->config->gradient_signals || !a->shot->sources.count) return 0;
+  TRY(adjoint_plan_signals(a, e));
+  a->looks.list[a->looks.count++] = receivers_observer(&a->at_sources);
+  return 0;
+}
+
 /* Sets a field to 0, ghosts and all. */
 static int adjoint_clear(adjoint *a, float *field, error *e) {
   a->transfer.field = field;
@@ -301,11 +369,14 @@ static int adjoint_clear(adjoint *a, float *field, error *e) {
 static int adjoint_begin(adjoint *a, float *residual, error *e) {
   const engine *g = a->shot->engine;
   stepper_restart(&a->back);
+  TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
   a->step = g->physics.steps + 1;
   if (a->back.absorb) absorb_clear(a->back.absorb, e);
   if (!e->id && !adjoint_clear(a, a->back.memory[0], e) && !adjoint_clear(a, a->back.memory[1], e))
     adjoint_clear(a, a->gradient, e);
+  if (!e->id && a->image && !adjoint_clear(a, a->image, e)) adjoint_clear(a, a->illumination, e);
   TRY(error_agree(e, g->comm));
+  TRY(adjoint_look_back(a, e));
   return adjoint_open_residual(a, residual, e);
 }
 
@@ -315,6 +386,7 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   while (a->step > step) {
     p->args.terms.recalled = adjoint_slot(a, --a->step);
     if (stepper_advance(p, 1, e)) error_abort(e, a->shot->engine->comm);
+    TRY(adjoint_heed(a, e));
   }
   if (stepper_sync(p, e)) error_abort(e, a->shot->engine->comm);
   return 0;
@@ -322,15 +394,17 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
 
 int adjoint_run(adjoint *a, float *residual, error *e) {
   TRY(adjoint_begin(a, residual, e));
+  a->heeded = a->again = 0;
+  TRY(shot_watch(a->shot, e));
   for (;;) {
     const int64_t part = a->part;
     if (part > 0 && states_fetch(&a->states, plan_state(&a->plan, adjoint_begins(a, part)), e))
       error_abort(e, a->shot->engine->comm);
-    TRY(adjoint_steps(a, part > 1 ? part : 1, e));
+    TRY(adjoint_steps(a, part, e));
     if (part == 0) break;
     TRY(adjoint_again(a, part, e));
   }
-  return 0;
+  return stop_close(&a->shot->stop, e);
 }
 
 /* --- what comes of it ------------------------------------------------------------------------------------------- */
@@ -353,10 +427,11 @@ static int adjoint_planes(const adjoint *a, float *field, zrange z, float *value
   return transfer_to_host(&t, z.begin, zrange_planes(z), values, e);
 }
 
-/* What planes of the gradient are made from. */
+/* What planes of a gradient are made from. */
 enum { MADE_M, MADE_U, MADE_NU, MADE_NU_AFTER, MADE_COUNT };
 
-static int adjoint_load(const adjoint *a, zrange z, size_t points, float *from, error *e) {
+/* After step 0: nu of steps 0 and 1, or instead of the latter one another field. */
+static int adjoint_load(const adjoint *a, zrange z, size_t points, float *after, float *from, error *e) {
   const engine *g = a->shot->engine;
   const stepper *p = &a->back;
   const size_t origin = slab_offset(&g->slab, 0, 0, 0);
@@ -364,26 +439,86 @@ static int adjoint_load(const adjoint *a, zrange z, size_t points, float *from, 
   for (size_t i = 0; !g->medium[0] && i < points; i++) from[MADE_M * points + i] = g->args.scale[0];
   TRY(adjoint_planes(a, adjoint_slot(a, 0) - origin, z, from + MADE_U * points, e));
   TRY(adjoint_planes(a, p->memory[p->current], z, from + MADE_NU * points, e));
-  return adjoint_planes(a, p->memory[!p->current], z, from + MADE_NU_AFTER * points, e);
+  return adjoint_planes(a, after, z, from + MADE_NU_AFTER * points, e);
 }
 
-/* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 1, + u^0 (nu^2 - nu^1) / m): the latter of the first step and the
+/* W lambda', with lambda' the difference of the two over m; of dJ/dv the factor and the sum over the steps besides. */
+static int adjoint_make(const adjoint *a, zrange z, bool velocity, float *after, float *values, error *e) {
+  const engine *g = a->shot->engine;
+  const size_t row = (size_t)g->slab.nx, plane = row * (size_t)g->slab.ny,
+               points = plane * (size_t)zrange_planes(z);
+  float *from = adjoint_alloc(MADE_COUNT * points, sizeof *from, e);
+  if (from) adjoint_load(a, z, points, after, from, e);
+  for (size_t i = 0; !e->id && i < points; i++) {
+    const int at[3] = {(int)(i % row), (int)(i % plane / row), g->slab.z0 + z.begin + (int)(i / plane)};
+    const double m = from[i], u = from[MADE_U * points + i];
+    double value = ((double)from[MADE_NU * points + i] - (double)from[MADE_NU_AFTER * points + i]) / m;
+    if (velocity) value = 2 * g->physics.dt / sqrt(m) * ((double)values[i] - u * value);
+    values[i] = (float)(adjoint_weight(g->config, at) * value);
+  }
+  free(from);
+  return e->id;
+}
+
+/* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m): the latter of the first step and the
  * step before it, which begin at rest. */
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e) {
   const adjoint *a = context;
-  const engine *g = a->shot->engine;
-  const size_t row = (size_t)g->slab.nx, plane = row * (size_t)g->slab.ny, points = plane * (size_t)planes;
-  float *from = adjoint_alloc(MADE_COUNT * points, sizeof *from, e);
-  if (from && !adjoint_planes(a, a->gradient, (zrange){z, z + planes}, values, e) &&
-      !adjoint_load(a, (zrange){z, z + planes}, points, from, e))
-    for (size_t i = 0; i < points; i++) {
-      const int at[3] = {(int)(i % row), (int)(i % plane / row), g->slab.z0 + z + (int)(i / plane)};
-      const double m = from[i], v = sqrt(m) / g->physics.dt,
-                   first = (double)from[MADE_U * points + i] *
-                           ((double)from[MADE_NU_AFTER * points + i] - (double)from[MADE_NU * points + i]) /
-                           m;
-      values[i] = (float)(2 / v * adjoint_weight(g->config, at) * ((double)values[i] + first));
-    }
-  free(from);
+  const zrange of = {z, z + planes};
+  TRY(adjoint_planes(a, a->gradient, of, values, e));
+  return adjoint_make(a, of, true, a->back.memory[!a->back.current], values, e);
+}
+
+int adjoint_image(void *context, int z, int planes, float *values, error *e) {
+  const adjoint *a = context;
+  return adjoint_planes(a, a->image, (zrange){z, z + planes}, values, e);
+}
+
+int adjoint_illumination(void *context, int z, int planes, float *values, error *e) {
+  const adjoint *a = context;
+  return adjoint_planes(a, a->illumination, (zrange){z, z + planes}, values, e);
+}
+
+/* The step before nu^1, were it at rest there: half of L m lambda^1 is what rest at the start makes of u^0. */
+int adjoint_rest(adjoint *a, error *e) {
+  const shot *s = a->shot;
+  kernel_args args = a->back.args;
+  args.in = stepper_field(&a->back, !a->back.current);
+  args.out = stepper_field(&s->stepper, 0);
+  args.z_begin = 0, args.z_end = s->engine->slab.nz;
+  args.terms = (kernel_terms){.density = NULL};
+  initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, NULL, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m. */
+int adjoint_initial(void *context, int z, int planes, float *values, error *e) {
+  const adjoint *a = context;
+  return adjoint_make(a, (zrange){z, z + planes}, false, a->shot->stepper.memory[0], values, e);
+}
+
+/* The signal enters the step from n to n + 1: sample steps - n of nu. */
+static int adjoint_signal(const adjoint *a, int i, double scale, float *all, error *e) {
+  const receivers *r = &a->at_sources;
+  const int64_t steps = a->shot->engine->physics.steps;
+  double(*x)[FOURIER_SERIES] = adjoint_alloc((size_t)steps, sizeof *x, e);
+  for (int64_t n = 0; x && n < steps; n++) x[n][0] = scale * (double)r->traces[(steps - n) * r->local + i];
+  if (x) sources_transform_back(&a->shot->sources, r->index[i], steps, x, e);
+  for (int64_t n = 0; x && n < steps; n++) all[n * r->count + r->index[i]] = (float)x[n][0];
+  free(x);
   return e->id;
+}
+
+int adjoint_signals(adjoint *a, float **signals, error *e) {
+  receivers *r = &a->at_sources;
+  const config *c = a->shot->config;
+  const int64_t steps = a->shot->engine->physics.steps;
+  const size_t count = (size_t)steps * (size_t)r->count;
+  const double scale = sources_strength(c);
+  float *all = *signals = adjoint_alloc(count, sizeof *all, e);
+  if (!e->id) receivers_flush(r, e);
+  for (int i = 0; !e->id && i < r->local; i++) adjoint_signal(a, i, scale, all, e);
+  TRY(error_agree(e, a->shot->engine->comm));
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, a->shot->engine->comm));
+  return 0;
 }

@@ -8,22 +8,28 @@
 #include "states.h"
 
 typedef struct adjoint {
-  shot *shot;       /* not owned */
+  shot *shot; /* not owned */
   plan plan;
   stepper back;     /* nu of two steps; owned */
   halo halo;        /* of nu */
   absorb layers;    /* transposed; owned, as is the next one */
   sources residual; /* dJ/d(trace), injected */
   float *values;    /* of the residual, as sources_given; owned */
-  float *gradient;  /* device memory, laid out as the field; owned */
-  float *ring;      /* forward fields: device memory of plan.ring x `slot` floats, own points as in the field; owned */
+  float *gradient; /* device memory, laid out as the field; owned, as are the next two, NULL: not asked for */
+  float *image, *illumination;
+  receivers at_sources; /* nu where sources are; owned */
+  observers looks;      /* at the steps back */
+  float *
+      ring; /* forward fields: device memory of plan.ring x `slot` floats, own points as in the field; owned */
   size_t slot;
   states states;
   const stepper *forward; /* whose steps are looked at */
-  int64_t from, part, end; /* they go from `from` to end - 1; fields from `part` on go into the ring, states before are kept */
-  int64_t step;           /* nu is of this step */
-  int64_t again;          /* forward steps done again */
-  transfer transfer;      /* a copy of the shot's */
+  int64_t from, part,
+      end; /* they go from `from` to end - 1; fields from `part` on go into the ring, states before are kept */
+  int64_t step;      /* nu is of this step */
+  int64_t again;     /* forward steps done again */
+  int64_t heeded;    /* how often it has been asked whether to end early */
+  transfer transfer; /* a copy of the shot's */
 } adjoint;
 
 /* Bytes of a field in the ring, on this rank. */
@@ -39,11 +45,20 @@ void adjoint_close(adjoint *a);
 /* Lets the shot keep what the way back needs: before its first step. */
 void adjoint_observe(adjoint *a);
 
-/* From the last step to step 1, with dJ/d(trace as written), laid out as the shot's own traces are (receivers.traces), which it
+/* From the last step to step 0, with dJ/d(trace as written), laid out as the shot's own traces are (receivers.traces), which it
  * spoils. */
 int adjoint_run(adjoint *a, float *residual, error *e);
 
 /* A field_source of dJ/dv; `context`: the adjoint, after adjoint_run. */
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e);
+/* Likewise: of the sum over the steps of u nu, and of u^2. */
+int adjoint_image(void *context, int z, int planes, float *values, error *e);
+int adjoint_illumination(void *context, int z, int planes, float *values, error *e);
+/* Likewise, of dJ/du at step 0 for a run that begins at rest, after adjoint_rest. */
+int adjoint_initial(void *context, int z, int planes, float *values, error *e);
+/* Makes ready for adjoint_initial, and overwrites the shot's fields. */
+int adjoint_rest(adjoint *a, error *e);
+/* dJ/dsignal of each source: steps x sources, on every rank; the caller frees it. */
+int adjoint_signals(adjoint *a, float **signals, error *e);
 
 #endif

@@ -12,8 +12,7 @@ static int misfit_read(const shot *s, const char *dataset, table_form form, tabl
                   &(request){FILES_READ_TABLE, .path = dataset, .form = form, .own.table = t}, e);
 }
 
-/* The same group's dataset `name`. */
-static void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEXT + 16]) {
+void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEXT + 16]) {
   snprintf(beside, CONFIG_TEXT + 16, "%.*s/%s", (int)(strrchr(dataset, '/') - dataset), dataset, name);
 }
 

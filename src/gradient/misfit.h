@@ -5,6 +5,9 @@
 
 #include "shot/shot.h"
 
+/* FILE:/NAME in the place of FILE:/path's last part. */
+void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEXT + 16]);
+
 typedef struct misfit {
   const receivers *of; /* not owned */
   bool given;          /* the dataset is the residual itself */

@@ -50,7 +50,9 @@ static bool plan_better(const plan *a, const plan *b) {
 static void plan_try(plan *best, bool *found, double *least, const plan_need *need, int64_t ring) {
   const int64_t fields = need->fields;
   const int64_t middle = (int64_t)sqrt((double)fields / (double)ring);
-  for (int64_t multiple = 1; multiple <= middle + 1; multiple = multiple > 1 ? multiple + 1 : middle > 2 ? middle : 2) {
+  for (int64_t multiple = 1; multiple <= middle + 1; multiple = multiple > 1 ? multiple + 1
+                                                                : middle > 2 ? middle
+                                                                             : 2) {
     plan p;
     plan_cut(&p, need, ring, multiple);
     const double all = (double)ring * need->field + (double)(p.states[0] + p.states[1]) * need->state;

@@ -11,7 +11,7 @@ enum plan_tier { TIER_DEVICE, TIER_HOST, TIER_FILE };
 
 /* What is to be planned. */
 typedef struct plan_need {
-  int64_t fields; /* of the forward run: one more than steps */
+  int64_t fields;      /* of the forward run: one more than steps */
   double field, state; /* bytes of a field in the ring, and of all that a step needs to go on */
   double budget[PLAN_TIERS];
 } plan_need;

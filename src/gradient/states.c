@@ -9,17 +9,19 @@
 
 /* --- what a state is of ----------------------------------------------------------------------------------------- */
 
-/* The part of a field in memory that a state holds: fields with their ghosts, layers as a whole. */
+/* The part of a field in memory that a state holds: of the newest one with its ghosts, layers as a whole. Ghosts of the older one,
+ * which no step reads, may be a neighbour's own planes, where that one is a step ahead. */
 typedef struct states_part {
   float *from;
   size_t bytes;
 } states_part;
 
-static states_part states_part_of(const field *f, const slab *s) {
+static states_part states_part_of(const field *f, const slab *s, bool newest) {
+  const int ghosts = newest ? RADIUS : 0;
   size_t planes = 0;
   if (f->role == FIELD_STATE)
-    return (states_part){f->values ? f->values + slab_offset(s, -RADIUS, -RADIUS, -RADIUS) : NULL,
-                         ((size_t)s->nz + 2 * RADIUS) * s->plane * sizeof(float)};
+    return (states_part){f->values ? f->values + slab_offset(s, -ghosts, -RADIUS, -RADIUS) : NULL,
+                         (size_t)(s->nz + 2 * ghosts) * s->plane * sizeof(float)};
   for (int k = 0; k < f->count; k++) planes += (size_t)f->slices[k].held;
   return (states_part){f->values, planes * field_plane(f, s) * sizeof(float)};
 }
@@ -30,7 +32,7 @@ size_t states_bytes(const shot *s) {
   field_set f;
   shot_fields(s, &f);
   for (int i = 0; i < f.count; i++)
-    if (f.list[i].saved) bytes += states_part_of(&f.list[i], b).bytes;
+    if (f.list[i].saved) bytes += states_part_of(&f.list[i], b, i == 0).bytes;
   return bytes;
 }
 
@@ -43,7 +45,7 @@ static int states_copy(const states *t, const stepper *p, char *state, bool keep
     field *a = &f.list[i];
     if (!a->saved) continue;
     if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
-    const states_part part = states_part_of(a, &t->shot->engine->slab);
+    const states_part part = states_part_of(a, &t->shot->engine->slab, i == 0);
     const copy_args copy = {keep ? (void *)state : part.from, keep ? (void *)part.from : state, part.bytes,
                             COPY_ON_DEVICE};
     TRY(table->copy(t->shot->dev, stream, &copy, e));

@@ -7,14 +7,14 @@
 #include "shot/shot.h"
 
 typedef struct states {
-  shot *shot;              /* not owned */
-  int64_t ends[PLAN_TIERS]; /* the number of the first state that is in no tier up to this one */
-  size_t bytes;            /* of a state */
-  char *memory[PLAN_TIERS]; /* owned */
-  size_t mapped;           /* bytes of the file's */
-  char *spare;             /* a state's of device memory; owned; NULL: none leaves the device */
+  shot *shot;                  /* not owned */
+  int64_t ends[PLAN_TIERS];    /* the number of the first state that is in no tier up to this one */
+  size_t bytes;                /* of a state */
+  char *memory[PLAN_TIERS];    /* owned */
+  size_t mapped;               /* bytes of the file's */
+  char *spare;                 /* a state's of device memory; owned; NULL: none leaves the device */
   device_event *copied, *left; /* the fields have been copied; what `spare` held is where it belongs. Owned */
-  int64_t waiting;         /* the state that is on its way to `spare`; -1: none */
+  int64_t waiting;             /* the state that is on its way to `spare`; -1: none */
 } states;
 
 /* Bytes of a state on this rank. */

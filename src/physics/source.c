@@ -250,8 +250,7 @@ static int sources_compare_all(const config *c, const source_config *const sorte
   return e->id;
 }
 
-/* What strength = volume multiplies s by: 1 over the cell of a grid point. */
-static double sources_strength(const config *c) {
+double sources_strength(const config *c) {
   double factor = 1;
   for (int axis = 0; axis < 3 && c->sources_strength == STRENGTH_VOLUME; axis++)
     if (config_axis_of(c, axis).spacing > 0) factor /= config_axis_of(c, axis).spacing;
@@ -344,6 +343,7 @@ static void sources_forget(sources *s) {
   for (int i = 0; s->injected && i < s->signal_count; i++) free(s->injected[i]);
   free(s->injected);
   free(s->injected_end);
+  free(s->signal_of);
   free(s->signals);
   free(s->plane_begin);
   free(s->source_of);
@@ -452,6 +452,16 @@ int sources_transform(sources *s, error *e) {
   return 0;
 }
 
+int sources_transform_back(const sources *s, int source, int64_t steps, double (*x)[FOURIER_SERIES],
+                           error *e) {
+  dispersion *d = NULL;
+  if (!s->injected) return 0;
+  for (int64_t k = s->injected_end[s->signal_of[source]]; k < steps; k++) x[k][0] = 0;
+  if (!dispersion_open(&d, DISPERSION_SOURCE, steps, 1, e)) dispersion_apply(d, true, x);
+  dispersion_close(&d);
+  return e->id;
+}
+
 static size_t sources_ring_bytes(const sources *s) {
   return SOURCE_RING * (size_t)s->signal_count * sizeof *s->ring;
 }
@@ -477,6 +487,7 @@ int sources_open(sources *s, error *e) {
   s->signal = s->kept.signal.memory, s->ring = s->kept.ring.memory;
   s->computed = INT64_MIN;
   TRY(t->sync(s->dev, STREAM_BOUNDARY, e));
+  s->signal_of = s->planned->signal_of, s->planned->signal_of = NULL;
   sources_spread_free(s->planned);
   s->planned = NULL;
   return 0;

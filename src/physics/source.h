@@ -2,6 +2,7 @@
 #ifndef STENCIL_SOURCE_H
 #define STENCIL_SOURCE_H
 
+#include "base/fourier.h"
 #include "kernels/wavefront.h"
 #include "physics.h"
 #include "source_set.h"
@@ -41,7 +42,8 @@ typedef struct sources {
   float *
       *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
   int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
-  wavelet_use *uses;     /* of each [source.N], then of the set, if there is one; owned */
+  int *signal_of; /* of each source, on ranks where it is once it is open: the index of its signal; owned */
+  wavelet_use *uses; /* of each [source.N], then of the set, if there is one; owned */
   enum interpolation_kind interpolation;
   int *
       source_of; /* of sources that are given (sources_plan_given): the index of each signal's source; owned */
@@ -56,6 +58,11 @@ typedef struct sources {
  * steps of the run. Needs no device. `s` is zero-initialised, or was planned before: then it keeps its memory. Collective
  * over files->compute, same error everywhere. sources_close it, also after a failure. */
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
+/* What strength = volume multiplies signals by: 1 over the cell of a grid point. */
+double sources_strength(const config *c);
+/* From the gradient with respect to what a source of this rank injects at each step to that with respect to its signal. */
+int sources_transform_back(const sources *s, int source, int64_t steps, double (*x)[FOURIER_SERIES],
+                           error *e);
 /* The same for `count` positions (m), none outside the grid, whose signals are given: before the first step the caller sets
  * s->given. */
 int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "gradient/gradient.h"
 #include "physics/fd.h"
 #include "announce.h"
 #include "report.h"
@@ -171,7 +172,10 @@ static int dry_run_describe(shot *s, error *e) {
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
-  return 0;
+  gradient back = {.shot = NULL};
+  if (!gradient_plan(&back, s, e)) gradient_check(&back, e);
+  gradient_close(&back);
+  return e->id;
 }
 
 /* As run does, but for the steps. `from` as there. */

@@ -9,6 +9,7 @@
 #include "base/error_mpi.h"
 #include "base/launcher.h"
 #include "base/thread.h"
+#include "gradient/gradient.h"
 #include "io/files.h"
 #include "run.h"
 #include "shot/stop.h"
@@ -130,7 +131,9 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
       files_serve(&f, &c, stop_signal, e);
     else if (!e->id) {
       const survey_lines lines = {survey.given, &survey.lines};
-      if (c.survey_file[0])
+      if (gradient_time(&c, &f, &log, e))
+        ; /* the observed traces cannot be read */
+      else if (c.survey_file[0])
         options->dry_run ? dry_run_survey(&j, lines, e) : run_survey(&j, lines, e);
       else
         options->dry_run ? dry_run(&j, NULL, e) : run(&j, e);

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include "announce.h"
 #include "base/error_mpi.h"
+#include "gradient/gradient.h"
 #include "shot/restart.h"
 
 int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e) {
@@ -39,6 +41,7 @@ static config run_timed_config(const config *c, int64_t steps) {
   timed.output_final = true; /* no remark: it saves nothing in any case */
   timed.steps = run_warm_up(steps) + steps;
   timed.end_time = 0;
+  timed.gradient_observed[0] = timed.gradient_residual[0] = '\0';
   return timed;
 }
 
@@ -107,10 +110,12 @@ int run_estimate(const job *j, int64_t steps, double *seconds, error *e) {
 static int run_leg(const job *j, const checkpoint *from, error *e) {
   engine g = {.dev = NULL};
   shot s = {.engine = NULL};
+  gradient back = {.shot = NULL};
   const int64_t timed = j->options->benchmark;                          /* steps; 0: a normal run */
   const bool profile = !j->options->quiet || j->config->report_file[0]; /* somebody reads the phases' times */
-  if (!run_plan(j, &g, &s, from->name[0] ? from : NULL, profile, e) && !engine_open(&g, e) &&
-      !shot_open(&s, e) && !announce(&s, e)) {
+  if (!run_plan(j, &g, &s, from->name[0] ? from : NULL, profile, e) && !gradient_plan(&back, &s, e) &&
+      !gradient_check(&back, e) && !engine_open(&g, e) && !shot_open(&s, e) && !gradient_open(&back, e) &&
+      !announce(&s, e)) {
     if (timed)
       run_begin_benchmark(&s, timed, e);
     else if (!announce_check_report(&s, e))
@@ -119,11 +124,12 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
     if (!e->id) watchdog_open(&s.stepper.watch, g.comm, j->config->watchdog_seconds, s.stepper.step, e);
     if (!e->id) shot_steps(&s, !timed, e);
     watchdog_close(&s.stepper.watch);
-    if (!e->id && !timed) shot_finish(&s, e);
+    if (!e->id && !timed && !shot_finish(&s, e)) gradient_finish(&back, e);
     if (!e->id) announce_report(&s, e);
     shot_end(&s, e);
     announce_files(&s);
   }
+  gradient_close(&back);
   shot_close(&s);
   engine_close(&g);
   return e->id;
@@ -134,6 +140,9 @@ int run(const job *j, error *e) {
       .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
   config *timed = j->options->benchmark ? malloc(sizeof *timed) : NULL; /* the stack may be small */
   job leg = *j;
+  const bool anew = config_has_gradient(j->config);
+  if (anew && r.name && strcmp(r.name, "auto") != 0) FAIL(e, GRADIENT_RESTART);
+  if (anew) r.name = NULL;
   if (j->options->benchmark && !timed) FAIL(e, OUT_OF_MEMORY, sizeof *timed, "the configuration");
   if (timed) *timed = run_timed_config(j->config, j->options->benchmark), leg.config = timed;
   if (!error_agree(e, j->files->compute) && !restart_open(&r, e)) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error_mpi.h"
 #include "base/thread.h"
+#include "gradient/gradient.h"
 #include "run.h"
 #include "shot/restart.h"
 #include "shot/storage.h"
@@ -20,6 +21,7 @@ typedef struct survey_slot {
   struct survey_group *v;
   device *dev; /* of its own, owned; NULL: the engine's */
   shot shot;
+  gradient back;
   enum slot_state state;
   message message; /* what the order came in */
   shot_order order;
@@ -160,7 +162,10 @@ static int survey_begin_shot(survey_slot *t, error *e) {
   survey_group *v = t->v;
   TRY(survey_move_aside(t, e));
   TRY(survey_plan_shot(t, e));
+  TRY(gradient_plan(&t->back, &t->shot, e));
+  TRY(gradient_check(&t->back, e));
   TRY(shot_open(&t->shot, e));
+  TRY(gradient_open(&t->back, e));
   TRY(shot_begin(&t->shot, e));
   TRY(watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
                     t->shot.stepper.step, e));
@@ -203,7 +208,7 @@ static int survey_report(survey_slot *t, error *e) {
 /* What comes after the last step, or a failure. */
 static void survey_write_shot(survey_slot *t) {
   error *e = &t->report.failed;
-  if (!e->id) shot_finish(&t->shot, e);
+  if (!e->id && !shot_finish(&t->shot, e)) gradient_finish(&t->back, e);
   shot_end(&t->shot, e);
 }
 
@@ -288,6 +293,7 @@ static int survey_warm_up(survey_group *v, config *quiet, error *e) {
   quiet->initial = INITIAL_ZERO, quiet->previous = PREVIOUS_REST, quiet->initial_file[0] = '\0';
   quiet->source_count = quiet->receiver_count = 0;
   quiet->receivers = RECEIVERS_NONE;
+  quiet->gradient_observed[0] = quiet->gradient_residual[0] = '\0';
   const shot_setup setup = {quiet, v->job->command, &t->silent, NULL, NULL};
   TRY(shot_plan(&t->shot, &v->engine, &setup, e));
   TRY(shot_open(&t->shot, e));
@@ -296,6 +302,7 @@ static int survey_warm_up(survey_group *v, config *quiet, error *e) {
 }
 
 static void survey_close_slot(survey_slot *t) {
+  gradient_close(&t->back);
   shot_close(&t->shot);
   if (t->dev) t->dev->table->close(t->dev);
   message_free(&t->message);
@@ -322,7 +329,7 @@ static int survey_open_slots(survey_group *v, error *e) {
   config quiet;
   error less = {0};
   MPI_TRY(e, MPI_Query_thread(&threads));
-  if (v->parts.ranks > 1 || threads != MPI_THREAD_MULTIPLE) room = 1;
+  if (v->parts.ranks > 1 || threads != MPI_THREAD_MULTIPLE || config_has_gradient(v->job->config)) room = 1;
   if (!(v->slots = calloc((size_t)room, sizeof *v->slots)))
     return FAIL(e, OUT_OF_MEMORY, sizeof *v->slots, "the shots");
   for (int i = 0; i < room; i++) {
@@ -377,6 +384,40 @@ static int survey_do(survey_group *v, error *e) {
   return 0;
 }
 
+/* The sum over all shots, once they are done. On rank 0. */
+static int survey_sum(survey_group *v, const shot_totals *totals, error *e) {
+  const shot_lines *lines = v->lines.lines;
+  const config *c = v->job->config;
+  if (!config_has_gradient(c)) return 0;
+  if (totals->done < totals->shots) {
+    log_line(v->log,
+             "gradient: %d of %d shots are in PATH/NAME.gradient.h5; their sum is written when all are",
+             totals->done, totals->shots);
+    return 0;
+  }
+  const char **names = calloc((size_t)lines->count, sizeof *names);
+  if (!names) return FAIL(e, OUT_OF_MEMORY, (size_t)lines->count * sizeof *names, "the shots");
+  for (int i = 0; i < lines->count; i++) names[i] = lines->list[i].name;
+  char *text = config_print(c);
+  const gradient_meta of = {.shots = lines->count, .names = names};
+  const field_meta meta = {.run = {.step = v->engine.physics.steps,
+                                   .time = v->engine.physics.dt * (double)v->engine.physics.steps,
+                                   .dt = v->engine.physics.dt,
+                                   .mpi_ranks = v->job->files->started,
+                                   .config_text = text,
+                                   .command = v->job->command,
+                                   .equation = equation_name(c->equation)},
+                           .origin = {c->origin[0], c->origin[1], c->origin[2]},
+                           .spacing = {c->dx, c->dy, c->dz},
+                           .gradient = &of};
+  files_do(&v->first, &(request){FILES_SUM_GRADIENTS, .path = v->path, .config = c, .field = &meta}, e);
+  if (!e->id)
+    log_line(v->log, "written: %s" GRADIENT_ENDING ", the sum over %d shots", v->path, lines->count);
+  free(text);
+  free(names);
+  return e->id;
+}
+
 /* Once more, what came of it. */
 static int survey_conclude(survey_group *v, bool done, error *e) {
   shot_totals totals = {0};
@@ -387,6 +428,10 @@ static int survey_conclude(survey_group *v, bool done, error *e) {
   if (done && v->done.shots && announce_survey(&v->slots[0].shot, &v->done, v->active, &report) && !e->id)
     *e = report;
   log_line(v->log, "survey: %d of %d shots are done: %s/survey.csv", totals.done, totals.shots, v->path);
+  error sum = {0};
+  if (v->first.way) survey_sum(v, &totals, &sum);
+  error_agree(&sum, v->active);
+  if (!e->id) *e = sum;
   return e->id;
 }
 

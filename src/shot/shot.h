@@ -86,6 +86,8 @@ int shot_steps(shot *s, bool saves, error *e);
 /* The same in parts, for one of several shots under way: shot_steps_begin, then shot_pass until *over. */
 int shot_steps_begin(shot *s, bool saves, error *e);
 int shot_pass(shot *s, bool *over, error *e);
+/* Begins to watch for what ends the shot early; the steps done do so themselves. */
+int shot_watch(shot *s, error *e);
 /* Saves what is due after the last step, and the traces. */
 int shot_finish(shot *s, error *e);
 /* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */

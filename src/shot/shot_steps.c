@@ -24,6 +24,11 @@ static int shot_look(shot *s, error *e) {
   return 0;
 }
 
+/* Does it end without a checkpoint? It is done anew then. */
+static bool shot_drops(const shot *s) {
+  return s->survey ? s->survey->on_stop == ON_STOP_DROP : config_has_gradient(s->config);
+}
+
 /* Does what is due after the step just done, which is not the last: lets observers look, then writes a checkpoint, which
  * lists the saved fields. *reason: why the run must end. Collective, agreed. */
 static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
@@ -37,10 +42,10 @@ static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
   s->stop.trouble = s->saves.writer && writer_failed(s->saves.writer);
   TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
   if (*reason == STOP_TROUBLE) return save_queue_finish(s, e);
-  if (*reason == STOP_SIGNAL && !s->survey && !stop_answered()) /* another rank has got it */
+  const bool drops = shot_drops(s);
+  if (*reason == STOP_SIGNAL && !s->survey && !drops && !stop_answered()) /* another rank has got it */
     log_line(s->log, "%s received: writing a checkpoint after step %" PRId64,
              stop_signal_name(s->stop.signal), step);
-  const bool drops = s->survey && s->survey->on_stop == ON_STOP_DROP;
   checkpoint = checkpoint || shot_due(step, c->checkpoint_every_steps) || (*reason != STOP_NOT && !drops);
   s->saves.last = *reason != STOP_NOT;
   if (checkpoint) TRY(save_checkpoint(s, e));
@@ -50,9 +55,8 @@ static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
 
 static int shot_stopped(const shot *s, enum stop_reason reason, error *e) {
   const char *why = reason == STOP_WALL_TIME ? "the wall time runs out" : strsignal(s->stop.signal);
-  const bool drops = s->survey && s->survey->on_stop == ON_STOP_DROP;
   return FAIL(e, STOPPED, s->stepper.step, s->engine->physics.steps, why,
-              drops ? "" : "; checkpoint written, run again with --restart auto");
+              shot_drops(s) ? "" : "; checkpoint written, run again with --restart auto");
 }
 
 /* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. `p`:
@@ -140,13 +144,13 @@ static int shot_clear_files(shot *s, bool fresh, error *e) {
   return fresh ? 0 : save_field_begin(s, false, e);
 }
 
-static int shot_watch(shot *s, error *e) {
+int shot_watch(shot *s, error *e) {
   const config *c = s->config;
   const double reserve = save_checkpoint_seconds(s);
   stop_times times = {
       .most = c->max_seconds, .checkpoint_every = c->checkpoint_every_seconds, .reserve = reserve};
   const shot_of_survey *of = s->survey;
-  if (of && of->on_stop != ON_STOP_CHECKPOINT) times.reserve = 0;
+  if (of ? of->on_stop != ON_STOP_CHECKPOINT : shot_drops(s)) times.reserve = 0;
   times.deaf = of && of->on_stop == ON_STOP_FINISH;
   TRY(stop_open(&s->stop, s->engine->comm, times, s->stepper.step, e));
   s->saves.checkpoint_seconds = reserve;

@@ -14,13 +14,14 @@ TEST(test_syntax) {
       {"[]\n", NULL,
        "t.ini:1: []: unknown section (known: grid, equation, time, jacobi, medium, survey, initial, "
        "boundary, "
-       "source.1, sources, receivers, output, checkpoint, parallel, device, report)"},
+       "source.1, sources, receivers, gradient, output, checkpoint, parallel, device, report)"},
       {"[source.0]\n", NULL, "t.ini:1: [source.0]: unknown section (did you mean 'source.1'?)"},
       {"[source.01]\n", NULL, "t.ini:1: [source.01]: unknown section (did you mean 'source.1'?)"},
       {"[source.]\n", NULL, "t.ini:1: [source.]: unknown section (did you mean 'source.1'?)"},
       {"[source.2147483648]\n", NULL,
        "t.ini:1: [source.2147483648]: unknown section (known: grid, equation, time, jacobi, medium, survey, "
-       "initial, boundary, source.1, sources, receivers, output, checkpoint, parallel, device, report)"},
+       "initial, boundary, source.1, sources, receivers, gradient, output, checkpoint, parallel, device, "
+       "report)"},
       {"[source.7]\nfo = 1\n", NULL, "t.ini:2: [source.7] fo: unknown key (did you mean 'f0'?)"},
       {"[source.7]\nf0 = 1\n[source.8]\nf0 = 1\n[source.7]\nf0 = 1\n", NULL,
        "t.ini:6: [source.7] f0: already given on line 2"},

@@ -69,6 +69,7 @@ static void put_choice(char *text, size_t room, const config_key *k) {
     *text = 'f'; /* a blank alone would be no file */
     strcat(text, ":/");
     put_text(text + strlen(text), 1 + random_below(400));
+    text[strlen(text) - 1] = 'x'; /* ":/" at the end would name no dataset */
   }
 }
 

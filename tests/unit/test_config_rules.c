@@ -70,6 +70,42 @@ TEST(test_positions_on_faces) {
                  "&: receiver 2 of 2, at 0.30001 0 0 is outside the grid, where x is from 0 to 0.3");
 }
 
+/* What a gradient cannot be of, and sizes of memory. */
+TEST(test_gradient) {
+#define GRADIENT WAVE "[gradient]\nobserved = d.h5:/u\n[receivers]\npoints = 7 8 9\n"
+  static const refused cases[] = {
+      {GRADIENT, "receivers.points=", "t.ini:14: [gradient] observed: only with [receivers]"},
+      {GRADIENT, "gradient.adjoint_source=r.h5:/r", "&: only without observed"},
+      {GRADIENT, "gradient.observed=d/{name}.h5:/u",
+       "command line: [gradient] observed: only with {name} in a survey, whose shots have names"},
+      {GRADIENT, "initial.previous=p.h5:/u",
+       "t.ini:14: [gradient] observed: only with [initial] previous = rest"},
+      {GRADIENT, "medium.density=1000",
+       "t.ini:14: [gradient] observed: only without density, quality and absorption, as yet"},
+      {GRADIENT, "checkpoint.every_steps=9",
+       "t.ini:14: [gradient] observed: only without [checkpoint] every_steps and every_seconds: it begins "
+       "anew"},
+      {GRADIENT, "parallel.schedule=persistent", "& = persistent: only without [gradient]"},
+      {GRADIENT, "gradient.memory=0", "&: expected auto or a size as 64MB or 40GB, got @"},
+      {GRADIENT, "gradient.memory=64 MB", "&: expected auto or a size as 64MB or 40GB, got @"},
+      {GRADIENT, "gradient.host_memory=4XB", "&: expected auto or a size as 64MB or 40GB, got @"},
+      {GRADIENT, "gradient.file_memory=1iB", "&: expected auto or a size as 64MB or 40GB, got @"},
+      {HEAT, "gradient.observed=d.h5:/u", "&: only with type = wave"}};
+  static const struct {
+    const char *text;
+    double bytes;
+  } sizes[] = {{"auto", 0},   {"12", 12},    {"64MB", 64e6}, {"1.5GB", 1.5e9},
+               {"2TB", 2e12}, {"4kB", 4000}, {"3B", 3},      {"1GiB", 0x1p30}};
+  run_refused(cases, COUNT(cases));
+  for (int i = 0; i < COUNT(sizes); i++) {
+    char text[64];
+    snprintf(text, sizeof text, "gradient.memory=%s", sizes[i].text);
+    config c = expect_taken(GRADIENT, text);
+    assert_true(c.gradient_memory == sizes[i].bytes && config_has_gradient(&c));
+    config_free(&c);
+  }
+}
+
 TEST(test_report_over_inputs) {
   static const char *const bases[] = {HEAT "[medium]\ndiffusivity = in.h5:/u\n",
                                       WAVE "[medium]\nvelocity = in.h5:/u\n",

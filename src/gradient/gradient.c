@@ -1,0 +1,183 @@
+#include "gradient.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "device/host_memory.h"
+
+/* --- the budget --------------------------------------------------------------------------------------------------- */
+
+/* What is free on this rank's device, or host, besides what the run itself takes. */
+static double gradient_free(const shot *s) {
+  const double SHARE = 0.8;
+  const engine *g = s->engine;
+  const host_memory_limits host = host_memory_limits_read();
+  const double left = host.left == UINT64_MAX ? (double)host.total / 2 : (double)host.left;
+  const double room = s->dev->room ? (double)s->dev->room : left / g->options.local_ranks;
+  const double free = SHARE * room - engine_bytes(s->config, &g->slab) - (double)adjoint_bytes(s);
+  return free > 0 ? free : 0;
+}
+
+/* Of a rank, in a tier. */
+static int gradient_budget(const shot *s, double budget[PLAN_TIERS], error *e) {
+  const double SHARE = 0.5;
+  const config *c = s->config;
+  const host_memory_limits host = host_memory_limits_read();
+  const bool on_host = s->dev->table->backend == BACKEND_HOST;
+  const double device = on_host ? c->gradient_host_memory : c->gradient_memory,
+               left = host.left == UINT64_MAX ? (double)host.total / 2 : (double)host.left;
+  disk_space disk = {.available = 0};
+  budget[TIER_DEVICE] = device > 0 ? device : gradient_free(s);
+  budget[TIER_HOST] =
+      c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * left / s->engine->options.local_ranks;
+  if (on_host) budget[TIER_HOST] = 0;
+  if (c->gradient_path[0] && c->gradient_file_memory == 0) TRY(space_of(c->gradient_path, &disk, e));
+  budget[TIER_FILE] = c->gradient_file_memory > 0 ? c->gradient_file_memory : SHARE * (double)disk.available;
+  return 0;
+}
+
+/* All ranks follow one plan: that of the largest slab in the smallest memory. */
+static int gradient_need(const shot *s, plan_need *need, error *e) {
+  double least[PLAN_TIERS + 2] = {0, 0, 0, -(double)adjoint_field_bytes(s), -(double)states_bytes(s)};
+  gradient_budget(s, least, e);
+  TRY(error_agree(e, s->engine->comm));
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, least, PLAN_TIERS + 2, MPI_DOUBLE, MPI_MIN, s->engine->comm));
+  *need = (plan_need){s->engine->physics.steps + 1, -least[3], -least[4], {least[0], least[1], least[2]}};
+  return 0;
+}
+
+static double gradient_mib(double bytes) {
+  return bytes / 1048576;
+}
+
+static void gradient_tell(const shot *s, const plan *p) {
+  const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
+  char states[200] = "";
+  if (p->levels)
+    snprintf(states, sizeof states,
+             ", states every %lld steps%s: %lld on the device, %lld on the host, %lld in a file",
+             (long long)p->every[0], p->levels > 1 ? " and within" : "", (long long)p->tier[TIER_DEVICE],
+             (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
+  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)p->ring,
+           (long long)s->engine->physics.steps + 1, states);
+  log_line(s->log,
+           "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "
+           "%.1f MiB in "
+           "a file; %.2f forward runs in all",
+           gradient_mib(p->bytes[TIER_DEVICE]), gradient_mib((double)adjoint_bytes(s)),
+           gradient_mib(p->bytes[TIER_HOST]), gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
+}
+
+int gradient_plan(gradient *g, shot *s, error *e) {
+  plan_need need;
+  double least;
+  g->shot = s;
+  if (!config_has_gradient(s->config) || g->way.shot)
+    return 0; /* of a survey's shots the first one plans for all */
+  TRY(gradient_need(s, &need, e));
+  if (!plan_make(&g->plan, &need, &least))
+    return FAIL(e, GRADIENT_MEMORY, gradient_mib(need.budget[0]), gradient_mib(need.budget[1]),
+                gradient_mib(need.budget[2]), gradient_mib(least));
+  gradient_tell(s, &g->plan);
+  return 0;
+}
+
+/* --- a shot ------------------------------------------------------------------------------------------------------- */
+
+int gradient_check(gradient *g, error *e) {
+  const config *c = g->shot->config;
+  if (!config_has_gradient(c)) return 0;
+  const bool given = c->gradient_residual[0];
+  misfit_close(&g->misfit);
+  return misfit_open(&g->misfit, g->shot, given ? c->gradient_residual : c->gradient_observed, given, e);
+}
+
+int gradient_open(gradient *g, error *e) {
+  const config *c = g->shot->config;
+  if (!config_has_gradient(c)) return 0;
+  const char *path = c->gradient_path[0] ? c->gradient_path : c->output_path;
+  if (!g->way.shot) TRY(adjoint_open(&g->way, g->shot, &g->plan, path, e));
+  adjoint_observe(&g->way);
+  return 0;
+}
+
+/* The fields that are asked for. */
+static int gradient_fields(gradient *g, field_name names[], field_planes planes[]) {
+  static field_source *const SOURCES[GRADIENT_FIELDS] = {adjoint_velocity, adjoint_initial, adjoint_image,
+                                                         adjoint_illumination};
+  const config *c = g->shot->config;
+  const bool asked[GRADIENT_FIELDS] = {true, c->gradient_initial, c->gradient_image, c->gradient_image};
+  int count = 0;
+  for (int i = 0; i < GRADIENT_FIELDS; i++) {
+    if (!asked[i]) continue;
+    names[count] = GRADIENT_NAMES[i];
+    planes[count++] = (field_planes){SOURCES[i], &g->way};
+  }
+  return count;
+}
+
+static int gradient_write(gradient *g, const float *signals, error *e) {
+  const shot *s = g->shot;
+  const config *c = s->config;
+  const char *slash = strrchr(c->output_path, '/'), *base = slash ? slash + 1 : c->output_path;
+  field_name names[GRADIENT_FIELDS];
+  field_planes planes[GRADIENT_FIELDS];
+  const gradient_meta of = {.shots = 1,
+                            .names = &base,
+                            .misfit = isnan(g->misfit.value) ? NULL : &g->misfit.value,
+                            .signals = signals ? s->sources.count : 0,
+                            .steps = s->engine->physics.steps,
+                            .signal_gradient = signals};
+  const field_meta meta = {.run = save_queue_run(s),
+                           .origin = {c->origin[0], c->origin[1], c->origin[2]},
+                           .spacing = {c->dx, c->dy, c->dz},
+                           .ending = GRADIENT_ENDING,
+                           .fields = gradient_fields(g, names, planes),
+                           .names = names,
+                           .gradient = &of};
+  const request_own own = {.io = &s->io, .context = planes};
+  return files_do(s->engine->files,
+                  &(request){FILES_WRITE_FIELD, .path = c->output_path, .field = &meta, .own = own}, e);
+}
+
+int gradient_finish(gradient *g, error *e) {
+  if (!config_has_gradient(g->shot->config)) return 0;
+  TRY(misfit_residual(&g->misfit, g->shot, e));
+  if (!g->misfit.given) log_line(g->shot->log, "gradient: misfit %.9g", g->misfit.value);
+  TRY(adjoint_run(&g->way, g->misfit.residual, e));
+  const config *c = g->shot->config;
+  float *signals = NULL;
+  if (c->gradient_initial) TRY(adjoint_rest(&g->way, e));
+  if (c->gradient_signals && g->shot->sources.count) adjoint_signals(&g->way, &signals, e);
+  if (!e->id) gradient_write(g, signals, e);
+  free(signals);
+  TRY(e->id);
+  g->shot->saves.written.gradient = true;
+  return 0;
+}
+
+void gradient_close(gradient *g) {
+  misfit_close(&g->misfit);
+  adjoint_close(&g->way);
+  *g = (gradient){.shot = NULL};
+}
+
+/* --- the time step ------------------------------------------------------------------------------------------------ */
+
+int gradient_time(config *c, const files *files, run_log *log, error *e) {
+  char name[CONFIG_TEXT + 16];
+  table t;
+  if (!c->gradient_observed[0] || c->dt > 0) return 0;
+  misfit_beside(c->gradient_observed, "time", name);
+  const table_form form = {.flat = true, .columns = 1, .quantity = QUANTITY_TIME, .measured = 1};
+  TRY(files_do(files, &(request){FILES_READ_TABLE, .path = name, .form = form, .own.table = &t}, e));
+  const double each =
+      t.rows > 1 ? (t.values[t.rows - 1] - t.values[0]) / (double)(t.rows - 1) / (double)c->receivers_every
+                 : 0;
+  if (each > 0) {
+    c->dt = each;
+    log_line(log, "dt = %.6g s, as the observed traces have it", each);
+  }
+  table_free(&t);
+  return 0;
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""[gradient]: the way back, its bits, its files, what it refuses.
+gradients.py CASE STENCIL MPIEXEC   |   gradients.py --list
+"""
+import signal
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from harness import Running, case, check, h5py, main, np, same_bits, send
+
+RUN = {"grid.nx": 22, "grid.ny": 20, "grid.nz": 24, "grid.dx": 10, "grid.dy": 10, "grid.dz": 10, "time.steps": 60,
+       "equation.type": "wave", "initial.u": "zero", "time.dt": 1e-3, "medium.velocity": "in.h5:/v", "boundary.all": "absorbing",
+       "boundary.width": 5, "boundary.z_lo": "dirichlet", "boundary.y": "neumann", "source.1.f0": 30,
+       "source.1.position": "101 93 55", "receivers.line": "40 50 60 170 130 65 6", "receivers.every": 2,
+       "output.path": "out/r", "output.final": "off", "gradient.observed": "out/true.receivers.h5:/u"}
+SHOTS = [f"source.1.position='{x} 93 {z}' output.name={name}" for x, z, name in
+         ((60, 55, "a"), (101, 75, "b"), (130, 95, "c"), (110, 85, "d"))]
+OF_SHOTS = ["survey.shots=shots.txt", "gradient.observed=out/true/{name}.receivers.h5:/u", "output.path=out/line"]
+
+
+def prepare(program, **changes):
+    rng = np.random.default_rng(3)
+    v = 1500 + 300 * rng.random((24, 20, 22))
+    with h5py.File(program.folder / "in.h5", "w") as file:
+        file["v"], file["true"] = v.astype("f4"), (v * (1 + 0.02 * rng.standard_normal(v.shape))).astype("f4")
+    (program.folder / "shots.txt").write_text("\n".join(SHOTS) + "\n")
+    config = program.config({**RUN, **changes})
+    program.succeed("-q", config, "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/true")
+    return config
+
+
+def gradient(program, name="velocity", path="out/r"):
+    with h5py.File(program.folder / f"{path}.gradient.h5", "r") as file:
+        return file[name][...]
+
+
+@case
+def bits(program):
+    """The same bits for every number of ranks, mode of files, kernel and budget of memory."""
+    config = prepare(program)
+    program.succeed("-q", config, "gradient.image=on", "gradient.initial=on", "gradient.signals=on")
+    names = "velocity", "initial", "image", "illumination", "signals", "misfit"
+    expected = {name: gradient(program, name) for name in names}
+    check(all(expected[name].any() for name in names), "a gradient is zero everywhere")
+    for ranks, options in ((0, ["host_memory=2.6MB"]), (0, ["host_memory=900kB", "file_memory=4MB"]), (2, []), (3, ["host_memory=1.4MB"]),
+                           (2, ["host_memory=2MB"]), (4, ["host_memory=1.2MB", "path=out/states"]), (3, ["parallel.io=server"]),
+                           (2, ["parallel.io=gather"]), (0, ["device.kernel=reference"]), (0, ["device.threads=1", "host_memory=2.6MB"])):
+        options = [o if o.startswith(("parallel", "device")) else f"gradient.{o}" for o in options]
+        program.remove("out/r.*")
+        result = program.succeed(config, *options, "gradient.image=on", "gradient.initial=on", "gradient.signals=on", np=ranks)
+        check(("states every" in result.out) == any("memory" in o for o in options), f"{options}: {result.out}")
+        for name in names:
+            check(same_bits(gradient(program, name), expected[name]), f"{ranks} ranks, {options}: other bits in /{name}")
+    check(not list((program.folder / "out").glob("*states*")), "a file of states is left")
+
+
+@case
+def differences(program):
+    """Against the program's own misfit of changed velocities; dispersion removed and kept."""
+    rng = np.random.default_rng(8)
+    config = prepare(program)
+    dv = np.zeros((24, 20, 22), "f4")
+    dv[6:18, 6:14, 6:16] = rng.random((12, 8, 10)) * 2
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        v = file["v"][...]
+        file["more"], file["less"] = v + dv, v - dv
+    for dispersion in "removed", "kept":
+        J = {}
+        for name in "more", "less", "v":
+            program.succeed("-q", config, f"time.dispersion={dispersion}", f"medium.velocity=in.h5:/{name}")
+            J[name] = gradient(program, "misfit")[0]
+        slope, expected = (gradient(program).astype(float) * dv).sum(), (J["more"] - J["less"]) / 2
+        check(abs(slope / expected - 1) < 1e-3, f"{dispersion}: {slope} is not {expected}")
+
+
+@case
+def adjoint_source(program):
+    """dJ/d(trace) of the user's own: that of l2 gives the gradient of l2, without a misfit."""
+    config = prepare(program)
+    program.succeed("-q", config)
+    expected = gradient(program)
+    with h5py.File(program.folder / "out/r.receivers.h5") as d, h5py.File(program.folder / "out/true.receivers.h5") as o:
+        residual = 2e-3 * (d["u"][...].astype(float) - o["u"][...])
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        file["r"] = residual
+    program.succeed("-q", config, "gradient.observed=", "gradient.adjoint_source=in.h5:/r")
+    check(abs(gradient(program) - expected).max() < 1e-6 * abs(expected).max(), "another gradient")
+    with h5py.File(program.folder / "out/r.gradient.h5") as file:
+        check("misfit" not in file, "a misfit that nobody knows")
+
+
+@case
+def survey(program):
+    """The sum over shots has the same bits for any groups, order and interruption; each shot those of a run of its own."""
+    config = prepare(program)
+    program.succeed("-q", config, *OF_SHOTS[:1], "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/true")
+    program.succeed("-q", config, *OF_SHOTS)
+    expected, misfit = gradient(program, path="out/line"), gradient(program, "misfit", "out/line")
+    shots = {name: gradient(program, path=f"out/line/{name}") for name in "abcd"}
+    check(abs(sum(shots[n].astype(float) for n in "abcd") - expected).max() <= 2e-7 * abs(expected).max(), "not the sum")
+    check(misfit.all() and len(misfit) == 4, f"misfits {misfit}")
+    program.succeed("-q", config, "source.1.position=101 93 75", "gradient.observed=out/true/b.receivers.h5:/u")
+    check(same_bits(gradient(program), shots["b"]), "a shot has other bits than its run")
+    (program.folder / "shots.txt").write_text("\n".join(SHOTS[::-1]) + "\n")
+    for ranks, options in ((2, ["survey.ranks_per_shot=1"]), (4, ["survey.ranks_per_shot=2"]), (3, ["parallel.io=server"])):
+        program.remove("out/line/*", "out/line.gradient.h5")
+        program.succeed("-q", config, *OF_SHOTS, *options, np=ranks)
+        check(same_bits(gradient(program, path="out/line"), expected), f"{ranks} ranks, {options}: another sum")
+    program.remove("out/line/b.*", "out/line.gradient.h5")
+    result = program.succeed(config, *OF_SHOTS)
+    check("3 of 4 shots are done" in result.out, f"{result}")
+    check(same_bits(gradient(program, path="out/line"), expected), "another sum after shots were missing")
+
+
+@case
+def refused(program):
+    """Observed data of another run, and budgets that are too small, before the first step."""
+    config = prepare(program)
+    with h5py.File(program.folder / "out/true.receivers.h5") as file, h5py.File(program.folder / "bad.h5", "w") as bad:
+        for name, change in (("time", lambda f: f["time"][...] * 1.01), ("position", lambda f: f["position"][...] + [0, 0, 0.1]),
+                             ("u", lambda f: f["u"][:-1])):
+            for other in "u", "time", "position":
+                bad[f"{name}/{other}"] = change(file) if other == name else file[other][...]
+        bad["alone/u"] = file["u"][...]
+    for where, words in (("time/u", "bad.h5:/time/time: row 1: expected this run's 0.002 s, found 0.00202 s"),
+                         ("position/u", "bad.h5:/position/position: row 0: expected this run's receiver at (x, y, z) = (40, 50, 60) m"),
+                         ("u/u", "bad.h5:/u/u: expected 31 rows, as this run's traces have, found 30"), ("alone/u", "no dataset /alone/time")):
+        for option in "-q", "-n":
+            program.fail(2, words, option, config, f"gradient.observed=bad.h5:/{where}")
+    check(not program.files() or not (program.folder / "out/r.receivers.h5").exists(), "steps were done")
+    program.fail(1, "needs", config, "gradient.host_memory=100kB")
+    program.fail(1, "--restart: a gradient needs all steps", "-r", "x.h5", config)
+    result = program.succeed("-n", config, "gradient.host_memory=2.6MB", "-r", "auto")
+    check("states every" in result.out and "forward runs in all" in result.out, f"{result}")
+    result = program.succeed(config, "time.dt=auto")
+    check("dt = 0.001 s, as the observed traces have it" in result.out, f"{result}")
+
+
+@case
+def stops(program):
+    """A signal ends the way there, and the way back, with 75, and leaves no gradient; the command does it anew."""
+    config = prepare(program)
+    long = ["time.steps=20000", "receivers.every=100", "gradient.host_memory=60MB"]
+    program.succeed("-q", config, *long, "gradient.observed=", "output.path=out/long")
+    for phase in "kernel auto:", "gradient: misfit":
+        with Running(program, config, *long, "gradient.observed=out/long.receivers.h5:/u", np=2) as run:
+            run.wait_for(lambda: phase in run.out(), phase)
+            send(run.ranks()[0], signal.SIGTERM)
+            result = run.wait()
+        check(result.code == 75 and "checkpoint written" not in result.err, f"{result}")
+        check(("on the way back" in result.err) == ("misfit" in phase), f"{result}")
+        check(not (program.folder / "out/r.gradient.h5").exists(), "a gradient of a run that was stopped")
+    program.succeed("-q", "-r", "auto", config)
+
+
+main()
