@@ -26,7 +26,6 @@ import numpy as np
 import stencil_io as st
 
 AXES = "xyz"
-LABELS = {"heat": "temperature u", "wave": "pressure u"}
 CLIP = {"heat": 100, "wave": 99}  # percent of the values that the colours span
 LEVELS = 255  # of colours about 0: an odd number, so that what is nearly 0 has the colour of 0
 OVER_MODEL = matplotlib.colors.LinearSegmentedColormap.from_list("over", ["#053061", "#2166ac", "#b2182b", "#67001f"], LEVELS)
@@ -44,6 +43,12 @@ def unit_of(span, unit="m"):
 def listed(names, values, unit):
     """x = 1.2, z = 0.3 km"""
     return ", ".join(f"{n} = {v / unit[0]:.4g}" for n, v in zip(names, values)) + f" {unit[1]}"
+
+
+def label_of(attributes, name="u"):
+    """pressure u; velocity (m/s): what a dataset of these attributes holds"""
+    units = attributes.get("units", "")
+    return f"velocity ({units})" if units == "m/s" else f"{attributes.get('long_name', '')} {name}".strip()
 
 
 class Shot:
@@ -98,9 +103,8 @@ class Slice:
         self.place = "" if self.flat else listed([axis], [self.coordinate[axis][self.index]], self.unit)
         self.title, self.equation = field.path.name, field.attributes.get("equation", "")
         if field.step is not None:
-            self.title = f"step {field.step}, t = {field.time:.4g}" + (" s" if self.equation in LABELS else "")
-        units = field.attributes.get("units", "")
-        self.label = LABELS.get(self.equation, f"velocity ({units})" if units == "m/s" else field.dataset.rsplit("/", 1)[-1])
+            self.title = f"step {field.step}, t = {field.time:.4g} s"
+        self.label = label_of(field.attributes, field.dataset.rsplit("/", 1)[-1])
         self.shot = Shot(field.config, field.path if field.step is not None else None)
 
     def full_title(self):
@@ -351,7 +355,7 @@ def gather_command(args):
     shot = Shot(st.config.parse_config(receivers.attributes.get("config", "")), args.file)
     equation, count = receivers.attributes.get("equation", "wave"), traces.shape[1]
     unit, second = unit_of(np.ptp(np.concatenate([position, shot.sources]), axis=0)[[AXES.index(a) for a in shot.axes]].max()), unit_of(time[-1], "s")
-    curves, label = count <= FEW, args.label or LABELS.get(equation, "u")
+    curves, label = count <= FEW, args.label or label_of(receivers.attributes)
     gain = args.gain if args.gain is not None else 0 if curves or equation != "wave" else 1
     shown = traces * (np.maximum(time, 0)[:, None] / time[-1])**gain
     if gain:
@@ -423,7 +427,7 @@ def maps_command(args):
         label, extend = beyond("", [piece.values], colors)
         figure.colorbar(draw_panel(axes, piece, colors), ax=axes, extend=extend, label=label.strip(), shrink=0.85)
     piece = maps[0][1]
-    set_title(figure, args, "; ".join(filter(None, (args.label or f"{LABELS.get(piece.equation, 'u')} over time", piece.place,
+    set_title(figure, args, "; ".join(filter(None, (args.label or "u over time", piece.place,
                                                     piece.shot.text(piece.unit)))))
     out = args.out or str(piece.path.with_suffix(".png"))
     figure.savefig(out, dpi=args.dpi)

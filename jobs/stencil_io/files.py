@@ -34,6 +34,11 @@ def plain(value):
     return value.item() if np.ndim(value) == 0 and hasattr(value, "item") else value
 
 
+def attributes_of(file, data):
+    """Of a file and one of its datasets, but for HDF5's own, as CLASS and DIMENSION_LIST."""
+    return {key: plain(node.attrs[key]) for node in (file, data) for key in node.attrs if not key.isupper()}
+
+
 class Field:
     """A saved field, or any dataset of shape (nz, ny, nx): `name` is FILE or FILE:/dataset; a plain FILE means its /u.
 
@@ -52,8 +57,7 @@ class Field:
             self.shape = data.shape[len(lead):data.ndim - self.pairs]
             if len(self.shape) != 3:
                 raise Error(f"{name}: expected shape (nz, ny, nx), found {data.shape}")
-            self.attributes = {key: plain(node.attrs[key]) for node in (file, data) for key in node.attrs
-                               if not key.isupper()}  # HDF5's own, as CLASS and DIMENSION_LIST
+            self.attributes = attributes_of(file, data)
             image = file["VTKHDF"].attrs if "VTKHDF" in file else {}
             axes = [file[a][...] if a in file and file[a].shape == (n,) else [] for a, n in zip("xyz", self.shape[::-1])]
             said = {"spacing": [a[1] - a[0] if len(a) > 1 else 1 for a in axes], "origin": [a[0] for a in axes]} if all(map(len, axes)) else {}
@@ -139,7 +143,7 @@ class Receivers:
         with open_hdf5(path) as file:
             self.u, self.position, self.time, self.source_position = (
                 dataset_of(file, name)[...] for name in ("u", "position", "time", "source_position"))
-            self.attributes = {key: plain(value) for key, value in file.attrs.items()}
+            self.attributes = attributes_of(file, file["u"])
         if self.u.size == 0 or len(self.time) < 2:
             raise Error(f"{path}: no traces")
 
