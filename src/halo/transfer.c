@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/numbers.h"
 
 enum { STAGING_BYTES = 32 << 20, PARTS = 4 };
 
@@ -107,31 +108,18 @@ static void transfer_fill_ghosts(const transfer *t, float *staging, int planes) 
     }
 }
 
-static int transfer_at_most(int n, int limit) {
-  return n < limit ? n : limit;
-}
-
-int transfer_fill(transfer *t, int z, int planes, float value, error *e) {
-  int part;
-  float *staging = transfer_staging_take(t, &part);
-  transfer_set_floats(staging, (size_t)transfer_at_most(planes, t->planes) * t->slab->plane, value);
-  for (int done = 0, n; done < planes && !e->id; done += n) {
-    n = transfer_at_most(planes - done, t->planes);
-    transfer_copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
-  }
-  transfer_staging_give(t, part);
-  return e->id;
-}
-
-int transfer_to_device(void *context, int z, int planes, float *values, error *e) {
-  const transfer *t = context;
+/* `values` NULL: `value` everywhere, in ghosts too. */
+static int transfer_put(const transfer *t, int z, int planes, const float *values, float value, error *e) {
   const slab *s = t->slab;
   int part;
   float *staging = transfer_staging_take(t, &part);
-  transfer_fill_ghosts(t, staging, transfer_at_most(planes, t->planes));
+  if (values)
+    transfer_fill_ghosts(t, staging, smaller(planes, t->planes));
+  else
+    transfer_set_floats(staging, (size_t)smaller(planes, t->planes) * s->plane, value);
   for (int done = 0, n; done < planes && !e->id; done += n) {
-    n = transfer_at_most(planes - done, t->planes);
-    for (int p = 0; p < n; p++)
+    n = smaller(planes - done, t->planes);
+    for (int p = 0; p < n && values; p++)
       for (int y = 0; y < s->ny; y++, values += s->nx)
         memcpy(transfer_staged_row(t, staging, p, y), values, (size_t)s->nx * sizeof *values);
     transfer_copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
@@ -140,13 +128,21 @@ int transfer_to_device(void *context, int z, int planes, float *values, error *e
   return e->id;
 }
 
+int transfer_fill(transfer *t, int z, int planes, float value, error *e) {
+  return transfer_put(t, z, planes, NULL, value, e);
+}
+
+int transfer_to_device(void *context, int z, int planes, float *values, error *e) {
+  return transfer_put(context, z, planes, values, 0, e);
+}
+
 int transfer_to_host(void *context, int z, int planes, float *values, error *e) {
   const transfer *t = context;
   const slab *s = t->slab;
   int part;
   float *staging = transfer_staging_take(t, &part);
   for (int done = 0, n; done < planes && !e->id; done += n) {
-    n = transfer_at_most(planes - done, t->planes);
+    n = smaller(planes - done, t->planes);
     if (transfer_copy_planes(t, z + done, n, staging, COPY_TO_HOST, e)) break;
     for (int p = 0; p < n; p++)
       for (int y = 0; y < s->ny; y++, values += s->nx)
