@@ -226,31 +226,19 @@ static void cut_pieces(cutting *c, const persistent_args *p, int blocks) {
   }
 }
 
-static cudaError_t blocks_of(const void *function, int *blocks) {
-  int device = 0, sms = 0, each = 0, cooperative = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess)
-    status = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device);
-  if (status == cudaSuccess && !cooperative) status = cudaErrorNotSupported;
-  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  if (status == cudaSuccess)
-    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, function, THREADS, 0);
-  *blocks = sms * each;
-  return status == cudaSuccess && *blocks < 1 ? cudaErrorInvalidConfiguration : status;
-}
-
 template <enum equation Q> static int launch(persistent_args p, cudaStream_t stream) {
   const void *function = reinterpret_cast<const void *>(advance<Q>);
-  int blocks = 0;
+  star::residency r = {};
   cutting c = {};
-  cudaError_t status = blocks_of(function, &blocks);
+  cudaError_t status = star::query({function, 0, 0, 0, THREADS, 0}, &r);
   if (status != cudaSuccess) return (int)status;
+  const int blocks = r.sms * r.blocks;
   cut_pieces(&c, &p, blocks);
   status = cudaMemsetAsync(p.state, 0, sizeof *p.state, stream);
   if (status != cudaSuccess) return (int)status;
   void *parameters[] = {&p, &c};
-  return (int)cudaLaunchCooperativeKernel(function, dim3((unsigned)(c.pieces < blocks ? c.pieces : blocks)),
-                                          dim3(LANES, ROWS), parameters, 0, stream);
+  return (int)star::launch_together(function, c.pieces < blocks ? c.pieces : blocks, dim3(LANES, ROWS),
+                                    parameters, stream);
 }
 
 } // namespace persistent

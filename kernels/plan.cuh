@@ -72,6 +72,18 @@ inline cudaError_t query(const variant &v, residency *r) {
   return status;
 }
 
+/* Launches blocks that may wait for each other: all are resident at once. */
+inline cudaError_t launch_together(const void *kernel, int blocks, dim3 block, void **parameters,
+                                   cudaStream_t stream) {
+  int device = 0, possible = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, device);
+  if (status == cudaSuccess && !possible) status = cudaErrorNotSupported;
+  return status == cudaSuccess
+             ? cudaLaunchCooperativeKernel(kernel, dim3((unsigned)blocks), block, parameters, 0, stream)
+             : status;
+}
+
 inline int ceil_div(long long a, long long b) {
   return (int)((a + b - 1) / b);
 }

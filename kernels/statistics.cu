@@ -12,6 +12,7 @@
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
 #include <cuda_runtime.h>
+#include "plan.cuh"
 #include "statistics.h"
 
 namespace cg = cooperative_groups;
@@ -204,13 +205,9 @@ static __global__ void __launch_bounds__(BLOCK, BLOCKS_A_SM)
 
 /* As many blocks as the device holds at once, but not more than there are units. */
 static cudaError_t grid_size(const field_view &f, const void *kernel, size_t shared, unsigned *blocks) {
-  int device = 0, multiprocessors = 0, resident = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess)
-    status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (status == cudaSuccess)
-    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, BLOCK, shared);
-  const int64_t most = (int64_t)multiprocessors * resident, units = units_of_plane(f.nx, f.ny) * f.nz;
+  star::residency r = {};
+  const cudaError_t status = star::query({kernel, 0, 0, 0, BLOCK, shared}, &r);
+  const int64_t most = (int64_t)r.sms * r.blocks, units = units_of_plane(f.nx, f.ny) * f.nz;
   const int64_t wanted = (units + BLOCK / WARP - 1) / (BLOCK / WARP);
   *blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
   return status;
@@ -218,18 +215,13 @@ static cudaError_t grid_size(const field_view &f, const void *kernel, size_t sha
 
 extern "C" int operation_statistics_cuda(const void *args, void *stream) {
   const statistics_args *a = static_cast<const statistics_args *>(args);
-  int device = 0, cooperative = 0;
   unsigned blocks = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess)
-    status = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device);
-  if (status == cudaSuccess && !cooperative) status = cudaErrorNotSupported;
-  if (status == cudaSuccess)
-    status = grid_size(a->field, reinterpret_cast<const void *>(measure), 0, &blocks);
+  const void *kernel = reinterpret_cast<const void *>(measure);
+  const cudaError_t status = grid_size(a->field, kernel, 0, &blocks);
   if (status != cudaSuccess) return status;
   void *arguments[] = {const_cast<statistics_args *>(a)};
-  return cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(measure), dim3(blocks), dim3(BLOCK),
-                                     arguments, 0, static_cast<cudaStream_t>(stream));
+  return star::launch_together(kernel, (int)blocks, dim3(BLOCK), arguments,
+                               static_cast<cudaStream_t>(stream));
 }
 
 /* --- histogram: a launch of its own, since its range is known only when all ranks have been measured ------------- */
