@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 
 enum { ALIGN = 8 /* everything begins at a multiple, so that numbers can be read in place */ };
 
@@ -17,7 +18,7 @@ static bool message_grow(message *m, size_t length) {
 
 /* Where the next bytes are, or will be; NULL where there is no memory. */
 static char *message_place(message *m, size_t bytes) {
-  const size_t padded = (bytes + ALIGN - 1) / ALIGN * ALIGN, at = m->reading ? m->at : m->length;
+  const size_t padded = round_up(bytes, ALIGN), at = m->reading ? m->at : m->length;
   if (m->reading) {
     m->at += padded;
     return m->bytes + at;

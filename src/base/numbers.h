@@ -15,6 +15,10 @@ static inline int larger(int a, int b) {
   return a > b ? a : b;
 }
 
+static inline size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
+
 /* Bytes of a page of memory. */
 static inline size_t page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);

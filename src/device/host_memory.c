@@ -34,7 +34,7 @@ host_memory_limits host_memory_limits_read(void) {
 
 void *host_memory_reserve(size_t bytes, host_address place) {
   const size_t page = page_bytes(), into = place.offset % page;
-  const size_t all = (into + bytes + page - 1) / page * page, spare = place.unit;
+  const size_t all = round_up(into + bytes, page), spare = place.unit;
   unsigned char *begin = mmap(NULL, all + spare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (begin == MAP_FAILED) return NULL;
   const size_t lead = (place.offset - into - (uintptr_t)begin) % place.unit;
@@ -50,7 +50,7 @@ static unsigned char *host_memory_block(const void *memory) {
 
 static size_t host_memory_block_bytes(size_t bytes) {
   const size_t page = page_bytes();
-  return page + (bytes + page - 1) / page * page;
+  return page + round_up(bytes, page);
 }
 
 /* AddressSanitizer guards the borders of the heap by itself, but not those of this memory. */

@@ -1,5 +1,6 @@
 #include "slab.h"
 #include <stdint.h>
+#include "base/numbers.h"
 
 /* A step takes 2.4 times as long for a plane of an absorbing layer along z as for any other on a GPU, about twice as long
  * on a host (docs/SCALING.md). One ratio for all: only the balance of a run depends on it. */
@@ -48,10 +49,6 @@ void slab_wrap(slab *s, bool own_neighbour) {
   if (s->upper == SLAB_NO_RANK) s->upper = 0;
 }
 
-static size_t slab_round_up(size_t n, size_t to) {
-  return (n + to - 1) / to * to;
-}
-
 static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
   const int nz = shape->nz, faces = shape->reflects[0] + shape->reflects[1], least = RADIUS + (faces > 0);
   const int most = (nz - faces) / RADIUS > 1 ? (nz - faces) / RADIUS : 1;
@@ -67,7 +64,7 @@ static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
  * added, not one: ranks can share the pages of a grid periodic in z only if it fills whole pages, as it then does where
  * nz is a multiple of 8. */
 static size_t slab_pitch_of(int nx) {
-  const size_t pitch = slab_round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
+  const size_t pitch = round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
   return pitch / SLAB_ALIGN % 2 ? pitch : pitch + SLAB_ALIGN;
 }
 

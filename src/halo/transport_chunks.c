@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/numbers.h"
 #include "shared_memory.h"
 #include "device/trace.h"
 #include "transport.h"
@@ -216,8 +217,7 @@ static int chunks_open_mpi(chunks *c, int side, error *e) {
 /* --- through the node's memory --- */
 
 static size_t chunks_share_bytes(const chunks *c) {
-  const size_t bytes = LINE + sizeof(mailbox) + 4 * transport_bytes(c->h->slab), page = 4096;
-  return (bytes + page - 1) / page * page;
+  return round_up(LINE + sizeof(mailbox) + 4 * transport_bytes(c->h->slab), 4096);
 }
 
 /* The first cache line that begins in MPI's memory: at the same place for every process, as they map whole pages. */

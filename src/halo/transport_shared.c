@@ -55,7 +55,7 @@ static int shared_map(const halo *h, shared *p, int field, int file, error *e) {
   const size_t bytes = into + (size_t)(s->nz + 2 * RADIUS) * s->plane * sizeof(float);
   size_t from = shared_place(s, s->z0 - RADIUS) - into;
   shared_range *mapped = &p->own[field];
-  *mapped = (shared_range){first - into, (bytes + page - 1) / page * page};
+  *mapped = (shared_range){first - into, round_up(bytes, page)};
   if (from % page) return FAIL(e, SHARED_PAGES, "mmap", "the field does not begin on a page");
   for (size_t done = 0, length; done < mapped->bytes; done += length, from += length) {
     if (p->ring) from %= p->ring;
@@ -105,7 +105,7 @@ static int shared_open_file(const halo *h, const shared *p, error *why) {
   const bool maker = s->rank == p->first;
   lent_file lent = {0};
   int file = -1;
-  if (maker && !why->id) file = shared_file_new((bytes + page) / page * page, why);
+  if (maker && !why->id) file = shared_file_new(round_up(bytes + 1, page), why);
   if (file >= 0) shared_file_lend(file, &lent, why);
   error_from_mpi(why, MPI_Bcast(&lent, sizeof lent, MPI_BYTE, 0, h->node), "MPI_Bcast");
   if (!maker && !why->id && lent.process) file = shared_file_borrow(&lent, why);

@@ -110,15 +110,11 @@ static size_t absorb_terms_floats(const absorb_terms *t, const slab *s) {
   return (size_t)t->planes * (size_t)s->ny * (size_t)t->pitch;
 }
 
-static size_t absorb_aligned(size_t floats) {
-  return (floats + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
-}
-
 /* A state array's floats, padded so that neighbouring arrays begin a third of a page apart: processors mistake a load
  * for one of what was just stored where the last 12 bits of the addresses agree. */
 static size_t absorb_apart(size_t floats) {
   const size_t page = 1024, third = page / 3 / SLAB_ALIGN * SLAB_ALIGN;
-  return (floats + page - 1) / page * page + third;
+  return round_up(floats, page) + third;
 }
 
 /* Divides `memory` among the arrays of the axes; NULL: only counts. Returns the number of floats. */
@@ -138,7 +134,7 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
       *zeta_or_terms = memory + taken + 2 * psi;
       axes[i].coefficients = memory + taken + 2 * psi + rest;
     }
-    taken += 2 * psi + rest + absorb_aligned(absorb_coefficient_count(c->boundary_width));
+    taken += 2 * psi + rest + round_up(absorb_coefficient_count(c->boundary_width), SLAB_ALIGN);
   }
   return taken;
 }
