@@ -114,26 +114,27 @@ static run_log main_open_log(const cli *options, const config *c, int rank) {
  * same error everywhere. */
 static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
   int rank;
-  config c = {.nx = 0};
+  config *c = calloc(1, sizeof *c); /* the stack may be small */
   main_survey survey = {.given = NULL};
   files f;
+  if (!c) return FAIL(e, OUT_OF_MEMORY, sizeof *c, "the configuration");
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  main_load_config(&c, options, &survey, rank, comm, e);
+  main_load_config(c, options, &survey, rank, comm, e);
   char *command = e->id ? NULL : main_join_command(argc, argv, e);
   if (command) {
-    run_log log = main_open_log(options, &c, rank);
-    job j = {&c, options, command, &log, &f, MPI_COMM_NULL};
+    run_log log = main_open_log(options, c, rank);
+    job j = {c, options, command, &log, &f, MPI_COMM_NULL};
     field_io_start();
-    files_open(&f, comm, c.io, e);
+    files_open(&f, comm, c->io, e);
     j.beside = f.compute;
     if (!e->id) f.way->log = &log;
     if (!e->id && f.server)
-      files_serve(&f, &c, stop_signal, e);
+      files_serve(&f, c, stop_signal, e);
     else if (!e->id) {
       const survey_lines lines = {survey.given, &survey.lines};
-      if (gradient_time(&c, &f, &log, e))
+      if (gradient_time(c, &f, &log, e))
         ; /* the observed traces cannot be read */
-      else if (c.survey_file[0])
+      else if (c->survey_file[0])
         options->dry_run ? dry_run_survey(&j, lines, e) : run_survey(&j, lines, e);
       else
         options->dry_run ? dry_run(&j, NULL, e) : run(&j, e);
@@ -145,7 +146,8 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
     stop_answered(); /* mpirun sends SIGTERM where another rank is first to exit with a code that is not 0 */
   }
   free(command);
-  config_free(&c);
+  config_free(c);
+  free(c);
   config_close(survey.given);
   shots_free(&survey.lines);
   return e->id;
