@@ -71,7 +71,8 @@ typedef struct source_share {
 } source_share;
 
 /* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s = fma(weight,
- * signal, s) from 0, times sigma, then as terms say, fma(gain, s, out), stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
+ * signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added; then as terms say, fma(gain, s, out),
+ * stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
 typedef struct inject_args {
   kernel_args field;           /* out, equation, media, geometry, ghosts */
   const source_tile *tiles;    /* of the planes [field.z_begin, field.z_end); distinct; device memory */
@@ -91,7 +92,7 @@ GHOSTS_INLINE float inject_add(const inject_args *a, const source_share *k, int 
 /* Adds to the point what its sources give, their sum s. */
 GHOSTS_INLINE void inject_store(const kernel_args *f, int z, int y, int x, float s) {
   const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
-  if (f->terms.sigma) s *= f->terms.sigma[at];
+  if (f->terms.sigma) s = f->terms.recalled ? s / f->terms.sigma[at] : s * f->terms.sigma[at];
   ghosts_store(f, z, y, x, terms_add(f, at, point_gain_at(f, at), s, f->out[at]));
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "kernels/operation.h"
+#include "physics/chain.h"
 #include "physics/initial.h"
 #include "physics/place.h"
 
@@ -124,6 +125,10 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   for (int i = 0; i < STATES; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(s->dev->table->alloc(s->dev, (void **)&a->gradient, bytes, MEMORY_DEVICE, e));
+  for (int l = 0; l < p->args.terms.memories; l++) {
+    TRY(s->dev->table->alloc(s->dev, (void **)&a->memory[l], bytes, MEMORY_DEVICE, e));
+    p->args.terms.memory[l] = a->memory[l] + slab_offset(&g->slab, 0, 0, 0);
+  }
   if (s->config->gradient_image) {
     TRY(s->dev->table->alloc(s->dev, (void **)&a->image, bytes, MEMORY_DEVICE, e));
     TRY(s->dev->table->alloc(s->dev, (void **)&a->illumination, bytes, MEMORY_DEVICE, e));
@@ -144,7 +149,7 @@ size_t adjoint_field_bytes(const shot *s) {
 
 size_t adjoint_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
-  const size_t fields = s->config->gradient_image ? 5 : 3;
+  const size_t fields = (size_t)s->engine->args.terms.memories + (s->config->gradient_image ? 5 : 3);
   return fields * slab_floats(b) * sizeof(float) + absorb_back_bytes(s->config, b);
 }
 
@@ -172,11 +177,13 @@ void adjoint_close(adjoint *a) {
   stepper_close(&a->back);
   for (int i = 0; i < STATES; i++) dev->table->free(dev, a->back.memory[i], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
+  for (int l = 0; l < MEMORIES_MAX; l++) dev->table->free(dev, a->memory[l], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
   receivers_close(&a->at_sources);
   dev->table->free(dev, a->ring, MEMORY_DEVICE, &ignored);
   free(a->values);
+  free(a->chained);
   *a = (adjoint){.shot = NULL};
 }
 
@@ -374,6 +381,7 @@ static int adjoint_begin(adjoint *a, float *residual, error *e) {
   if (a->back.absorb) absorb_clear(a->back.absorb, e);
   if (!e->id && !adjoint_clear(a, a->back.memory[0], e) && !adjoint_clear(a, a->back.memory[1], e))
     adjoint_clear(a, a->gradient, e);
+  for (int l = 0; l < a->back.args.terms.memories && !e->id; l++) adjoint_clear(a, a->memory[l], e);
   if (!e->id && a->image && !adjoint_clear(a, a->image, e)) adjoint_clear(a, a->illumination, e);
   TRY(error_agree(e, g->comm));
   TRY(adjoint_look_back(a, e));
@@ -442,18 +450,21 @@ static int adjoint_load(const adjoint *a, zrange z, size_t points, float *after,
   return adjoint_planes(a, after, z, from + MADE_NU_AFTER * points, e);
 }
 
-/* W lambda', with lambda' the difference of the two over m; of dJ/dv the factor and the sum over the steps besides. */
+/* W lambda', with lambda' the difference of the two over m; of dJ/dv the sum over the steps besides and, unless the chain rule
+ * follows, the factor. */
 static int adjoint_make(const adjoint *a, zrange z, bool velocity, float *after, float *values, error *e) {
   const engine *g = a->shot->engine;
   const size_t row = (size_t)g->slab.nx, plane = row * (size_t)g->slab.ny,
                points = plane * (size_t)zrange_planes(z);
+  const bool chain = model_needed(g->config);
   float *from = adjoint_alloc(MADE_COUNT * points, sizeof *from, e);
   if (from) adjoint_load(a, z, points, after, from, e);
   for (size_t i = 0; !e->id && i < points; i++) {
     const int at[3] = {(int)(i % row), (int)(i % plane / row), g->slab.z0 + z.begin + (int)(i / plane)};
     const double m = from[i], u = from[MADE_U * points + i];
     double value = ((double)from[MADE_NU * points + i] - (double)from[MADE_NU_AFTER * points + i]) / m;
-    if (velocity) value = 2 * g->physics.dt / sqrt(m) * ((double)values[i] - u * value);
+    if (velocity) value = (double)values[i] - u * value;
+    if (velocity && !chain) value *= 2 * g->physics.dt / sqrt(m);
     values[i] = (float)(adjoint_weight(g->config, at) * value);
   }
   free(from);
@@ -462,11 +473,29 @@ static int adjoint_make(const adjoint *a, zrange z, bool velocity, float *after,
 
 /* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m): the latter of the first step and the
  * step before it, which begin at rest. */
+static int adjoint_sum(const adjoint *a, zrange z, float *values, error *e) {
+  TRY(adjoint_planes(a, a->gradient, z, values, e));
+  return adjoint_make(a, z, true, a->back.memory[!a->back.current], values, e);
+}
+
+int adjoint_chain(adjoint *a, error *e) {
+  const engine *g = a->shot->engine;
+  const size_t plane = (size_t)g->slab.nx * (size_t)g->slab.ny;
+  if (!model_needed(g->config)) return 0;
+  free(a->chained);
+  a->chained = adjoint_alloc(plane * (size_t)g->slab.nz, sizeof *a->chained, e);
+  for (int z = 0; z < g->slab.nz && !e->id; z++)
+    adjoint_sum(a, (zrange){z, z + 1}, a->chained + (size_t)z * plane, e);
+  TRY(error_agree(e, g->comm));
+  return chain_velocity(a->chained, g->config, g->files, &g->io, e);
+}
+
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e) {
   const adjoint *a = context;
-  const zrange of = {z, z + planes};
-  TRY(adjoint_planes(a, a->gradient, of, values, e));
-  return adjoint_make(a, of, true, a->back.memory[!a->back.current], values, e);
+  const size_t plane = (size_t)a->back.slab->nx * (size_t)a->back.slab->ny;
+  if (!a->chained) return adjoint_sum(a, (zrange){z, z + planes}, values, e);
+  memcpy(values, a->chained + (size_t)z * plane, (size_t)planes * plane * sizeof *values);
+  return 0;
 }
 
 int adjoint_image(void *context, int z, int planes, float *values, error *e) {
@@ -486,15 +515,26 @@ int adjoint_rest(adjoint *a, error *e) {
   args.in = stepper_field(&a->back, !a->back.current);
   args.out = stepper_field(&s->stepper, 0);
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
-  args.terms = (kernel_terms){.density = NULL};
-  initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, NULL, e);
+  args.terms = (kernel_terms){.density = args.terms.density};
+  float *scratch =
+      s->memory[MEMORIES_MAX] ? s->memory[MEMORIES_MAX] + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
+  initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e);
   return error_agree(e, s->engine->comm);
 }
 
-/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m. */
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. */
 int adjoint_initial(void *context, int z, int planes, float *values, error *e) {
   const adjoint *a = context;
-  return adjoint_make(a, (zrange){z, z + planes}, false, a->shot->stepper.memory[0], values, e);
+  const zrange of = {z, z + planes};
+  const size_t points = (size_t)a->back.slab->nx * (size_t)a->back.slab->ny * (size_t)planes;
+  float *const field = a->shot->engine->medium[MEDIUM_SIGMA];
+  TRY(adjoint_make(a, of, false, a->shot->stepper.memory[0], values, e));
+  if (!field) return 0;
+  float *sigma = adjoint_alloc(points, sizeof *sigma, e);
+  if (sigma) adjoint_planes(a, field, of, sigma, e);
+  for (size_t i = 0; !e->id && i < points; i++) values[i] *= sigma[i];
+  free(sigma);
+  return e->id;
 }
 
 /* The signal enters the step from n to n + 1: sample steps - n of nu. */
@@ -503,7 +543,7 @@ static int adjoint_signal(const adjoint *a, int i, double scale, float *all, err
   const int64_t steps = a->shot->engine->physics.steps;
   double(*x)[FOURIER_SERIES] = adjoint_alloc((size_t)steps, sizeof *x, e);
   for (int64_t n = 0; x && n < steps; n++) x[n][0] = scale * (double)r->traces[(steps - n) * r->local + i];
-  if (x) sources_transform_back(&a->shot->sources, r->index[i], steps, x, e);
+  if (x) sources_transform_back(&a->shot->sources, steps, x, e);
   for (int64_t n = 0; x && n < steps; n++) all[n * r->count + r->index[i]] = (float)x[n][0];
   free(x);
   return e->id;

@@ -17,6 +17,9 @@ typedef struct adjoint {
   float *values;    /* of the residual, as sources_given; owned */
   float *gradient; /* device memory, laid out as the field; owned, as are the next two, NULL: not asked for */
   float *image, *illumination;
+  float *memory[MEMORIES_MAX]; /* of relaxations, likewise */
+  float *
+      chained; /* dJ/dvelocity, own planes, where it is not that of what a step works on; owned, on the host */
   receivers at_sources; /* nu where sources are; owned */
   observers looks;      /* at the steps back */
   float *
@@ -49,7 +52,9 @@ void adjoint_observe(adjoint *a);
  * spoils. */
 int adjoint_run(adjoint *a, float *residual, error *e);
 
-/* A field_source of dJ/dv; `context`: the adjoint, after adjoint_run. */
+/* Makes ready for adjoint_velocity where media are averaged or absorb (physics/chain.h). */
+int adjoint_chain(adjoint *a, error *e);
+/* A field_source of dJ/dv; `context`: the adjoint, after adjoint_run and adjoint_chain. */
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e);
 /* Likewise: of the sum over the steps of u nu, and of u^2. */
 int adjoint_image(void *context, int z, int planes, float *values, error *e);

@@ -147,6 +147,7 @@ int gradient_finish(gradient *g, error *e) {
   TRY(adjoint_run(&g->way, g->misfit.residual, e));
   const config *c = g->shot->config;
   float *signals = NULL;
+  TRY(adjoint_chain(&g->way, e));
   if (c->gradient_initial) TRY(adjoint_rest(&g->way, e));
   if (c->gradient_signals && g->shot->sources.count) adjoint_signals(&g->way, &signals, e);
   if (!e->id) gradient_write(g, signals, e);

@@ -19,7 +19,7 @@ typedef struct states_part {
 static states_part states_part_of(const field *f, const slab *s, bool newest) {
   const int ghosts = newest ? RADIUS : 0;
   size_t planes = 0;
-  if (f->role == FIELD_STATE)
+  if (f->role != FIELD_LAYER)
     return (states_part){f->values ? f->values + slab_offset(s, -ghosts, -RADIUS, -RADIUS) : NULL,
                          (size_t)(s->nz + 2 * ghosts) * s->plane * sizeof(float)};
   for (int k = 0; k < f->count; k++) planes += (size_t)f->slices[k].held;

@@ -343,7 +343,6 @@ static void sources_forget(sources *s) {
   for (int i = 0; s->injected && i < s->signal_count; i++) free(s->injected[i]);
   free(s->injected);
   free(s->injected_end);
-  free(s->signal_of);
   free(s->signals);
   free(s->plane_begin);
   free(s->source_of);
@@ -452,11 +451,9 @@ int sources_transform(sources *s, error *e) {
   return 0;
 }
 
-int sources_transform_back(const sources *s, int source, int64_t steps, double (*x)[FOURIER_SERIES],
-                           error *e) {
+int sources_transform_back(const sources *s, int64_t steps, double (*x)[FOURIER_SERIES], error *e) {
   dispersion *d = NULL;
   if (!s->injected) return 0;
-  for (int64_t k = s->injected_end[s->signal_of[source]]; k < steps; k++) x[k][0] = 0;
   if (!dispersion_open(&d, DISPERSION_SOURCE, steps, 1, e)) dispersion_apply(d, true, x);
   dispersion_close(&d);
   return e->id;
@@ -487,7 +484,6 @@ int sources_open(sources *s, error *e) {
   s->signal = s->kept.signal.memory, s->ring = s->kept.ring.memory;
   s->computed = INT64_MIN;
   TRY(t->sync(s->dev, STREAM_BOUNDARY, e));
-  s->signal_of = s->planned->signal_of, s->planned->signal_of = NULL;
   sources_spread_free(s->planned);
   s->planned = NULL;
   return 0;

@@ -42,8 +42,7 @@ typedef struct sources {
   float *
       *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
   int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
-  int *signal_of; /* of each source, on ranks where it is once it is open: the index of its signal; owned */
-  wavelet_use *uses; /* of each [source.N], then of the set, if there is one; owned */
+  wavelet_use *uses;     /* of each [source.N], then of the set, if there is one; owned */
   enum interpolation_kind interpolation;
   int *
       source_of; /* of sources that are given (sources_plan_given): the index of each signal's source; owned */
@@ -60,9 +59,9 @@ typedef struct sources {
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
 /* What strength = volume multiplies signals by: 1 over the cell of a grid point. */
 double sources_strength(const config *c);
-/* From the gradient with respect to what a source of this rank injects at each step to that with respect to its signal. */
-int sources_transform_back(const sources *s, int source, int64_t steps, double (*x)[FOURIER_SERIES],
-                           error *e);
+/* From the gradient with respect to what a source injects at each step to that with respect to its signal, of any length up to
+ * the run's. */
+int sources_transform_back(const sources *s, int64_t steps, double (*x)[FOURIER_SERIES], error *e);
 /* The same for `count` positions (m), none outside the grid, whose signals are given: before the first step the caller sets
  * s->given. */
 int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],

@@ -395,6 +395,44 @@ def run_oracle(program, *options):
     print(result.out)
 
 
+D, N, P, F, A = ("dirichlet",) * 2, ("neumann",) * 2, ("periodic",) * 2, ("fixed",) * 2, ("absorbing",) * 2
+GRADIENTS = (
+    # Every face, layer and order, positions off the grid, rare samples, 2D, 1D.
+    (8, {"faces": (("dirichlet", "absorbing"), A, ("absorbing", "neumann")), "width": 7, "also": ("initial", "signals"), "at_rest": True}),
+    (6, {"faces": (("neumann", "absorbing"), P, ("fixed", "absorbing")), "value": 0.3, "every": 3, "also": ("initial", "signals")}),
+    (2, {"faces": (("fixed", "neumann"), ("dirichlet", "absorbing"), P), "value": -0.2, "every": 5}),
+    (8, {"faces": (("absorbing", "dirichlet"), P, ("neumann", "absorbing")), "shape": (24, 7, 22), "every": 2,
+         "sources": ((.1, .9, .02), (.97, .01, .9), (.93, 1.1, .08)), "also": ("signals",)}),
+    (8, {"faces": (A, A, ("absorbing", "neumann")), "width": 8, "shape": (24, 22, 10)}),
+    (8, {"faces": (("dirichlet", "absorbing"), None, ("neumann", "dirichlet")), "shape": (40, 1, 44), "b": None, "also": ("initial",)}),
+    # Dispersion removed.
+    (4, {"faces": (("absorbing", "dirichlet"), ("absorbing", "fixed"), ("neumann", "absorbing")), "at_rest": True, "removed": True,
+         "also": ("signals",)}),
+    (8, {"faces": (("dirichlet", "absorbing"), None, None), "shape": (70, 1, 1), "at_rest": True, "removed": True, "every": 2}),
+    # Density, absorption, both, and averages alone.
+    (8, {"faces": (("dirichlet", "absorbing"), ("absorbing", "neumann"), A), "density": 5, "also": ("initial",)}),
+    (8, {"faces": (("neumann", "dirichlet"), P, ("absorbing", "fixed")), "density": 3, "averaging": "off", "also": ("initial",)}),
+    (8, {"faces": (("neumann", "dirichlet"), ("absorbing", "neumann"), A), "averaging": "on"}),
+    (4, {"faces": (P, ("neumann", "dirichlet"), ("fixed", "absorbing")), "at_rest": True, "density": 2, "loss": ("quality", 20, 2, 0)}),
+    (8, {"faces": (("neumann", "absorbing"), P, A), "at_rest": True, "loss": ("absorption", 30, 3, 1.1), "also": ("signals",)}),
+    (8, {"faces": (("absorbing", "neumann"), None, A), "at_rest": True, "shape": (40, 1, 44), "density": 8,
+         "loss": ("absorption", 10, 1, 1.5), "every": 2, "removed": True}))
+
+
+@case
+def gradient(program):
+    """The exact adjoint of the oracle, in float64, of a random function of the traces; with less memory and on ranks the same bits."""
+    for order, options in GRADIENTS:
+        about = f"order {order}, " + ", ".join(f"{key} {value}" for key, value in options.items() if key != "also")
+        for name, value in study_oracle.compare_gradient(program, order, **options)[0].items():
+            below(f"{about}: misfit of d/d{name}", value, 1e-5)
+    options = {"faces": (("dirichlet", "absorbing"), A, ("absorbing", "neumann")), "at_rest": True, "density": 5, "loss": ("quality", 20, 2, 0)}
+    _, whole = study_oracle.compare_gradient(program, 8, **options)
+    for ranks, megabytes in (0, 11), (0, 16), (2, 8), (3, 7), (4, 100):
+        _, other = study_oracle.compare_gradient(program, 8, np_=ranks, more={"gradient.host_memory": f"{megabytes}MB"}, **options)
+        check(same_bits(other, whole), f"{ranks} ranks, {megabytes} MB: other bits")
+
+
 @case
 def oracle_itself(program):
     """The formulas of the oracle, its planned physics too, do what tests/studies/oracle.md says."""

@@ -1,15 +1,17 @@
 """The program against the numpy oracle (oracle.py): every kind of face, space order, sources and receivers off the grid."""
+from types import SimpleNamespace
+
 import oracle
 from analytic import misfit, np
-from harness import write_field
+from harness import h5py, write_field
 from study_waves import interpolate, shoot, source_keys, wave_keys
 
 SHAPE, SPACING, STEPS, F0 = (24, 22, 26), (10.0, 9.0, 8.0), 120, 30.0  # z y x; m; Hz
 
 
-def compare(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43, .5, .52), (.6, .41, .3)), shape=SHAPE,
-            b=6.2, density=None, averaging=None, loss=None):
-    """The relative L2 misfits (field, traces). faces: words as in a config, of (lo, hi) along z, y, x; sources: z y x,
+def pose(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43, .5, .52), (.6, .41, .3)), shape=SHAPE,
+         b=6.2, density=None, averaging=None, loss=None):
+    """A run and the oracle's problem. faces: words as in a config, of (lo, hi) along z, y, x; sources: z y x,
     as parts of the grid. A point of a neumann face is its own image: a source's weight there counts for both, so it is
     divided by W, 1/2 for each such face. An axis of one point does not exist: the oracle's grid has 1, 2 or 3. b: of the
     sinc's Kaiser window; None: linear. Receivers lie anywhere, some within a point of the faces. density: a random one of this
@@ -23,10 +25,10 @@ def compare(program, order, faces, width=6, value=0.0, at_rest=False, sources=((
     write_field(program.folder / "v.h5", velocity, "v")
     write_field(program.folder / "begin.h5", begin, "u")
     keys = wave_keys(shape, SPACING, boundary__all=None, boundary__width=width, boundary__value=value, equation__space_order=order,
-                     medium__velocity="v.h5:/v", initial__u="begin.h5:/u", time__steps=STEPS, time__dt=repr(float(dt)),
+                     medium__velocity="v.h5:/v", initial__u="zero" if at_rest else "begin.h5:/u", time__steps=STEPS, time__dt=repr(float(dt)),
                      **interpolate("sinc" if b else "linear"))
     grid, rules = (there(shape), there(SPACING)), there(faces)
-    sigma, V, absorbs = np.ones(grid[0]), None, {}
+    sigma, V, absorbs, rho = np.ones(grid[0]), None, {}, np.ones(shape)
     if density or averaging == "on":
         rho = (1000 * (density or 1)**rng.random(shape)).astype(np.float32)
         if density:
@@ -45,14 +47,69 @@ def compare(program, order, faces, width=6, value=0.0, at_rest=False, sources=((
         keys.update({f"boundary.{axis}_{end}": rule for end, rule in zip(("lo", "hi"), ends)})
     for number, place in enumerate(places, 1):
         keys.update(source_keys(number, place[::-1], F0))
-    _, traces = shoot(program, keys, receivers[:, ::-1])
     problem = oracle.Problem(*grid, rules, stepped, dt, order, width, value, V=V, **absorbs)
-    (points, weights), sampled = (oracle.points([there(p) for p in some], *grid, rules, b) for some in (places, receivers))
-    signals = np.stack([oracle.ricker(np.arange(STEPS) * dt, F0)] * len(places))
-    at, weight = sampled
-    field, expected = problem.forward(STEPS, begin.squeeze() * sigma, sources=(points, weights * (sigma / problem.W).ravel()[points]),
-                                      signals=signals, receivers=(at, weight / sigma.ravel()[at]))[:2]
-    return misfit(program.field(STEPS).squeeze(), field / sigma), misfit(traces, expected)
+    (points, weights), (at, weight) = (oracle.points([there(p) for p in some], *grid, rules, b) for some in (places, receivers))
+    return SimpleNamespace(
+        keys=keys, positions=receivers[:, ::-1], problem=problem, sigma=sigma, begin=begin.squeeze() * sigma, dt=dt, rules=rules,
+        sources=(points, weights * (sigma / problem.W).ravel()[points]), receivers=(at, weight / sigma.ravel()[at]),
+        signals=np.stack([oracle.ricker(np.arange(STEPS) * dt, F0)] * len(places)), width=width, rho=rho.squeeze().astype(float),
+        velocity=velocity.squeeze().astype(float), averages=averaging == "on" or bool(density and averaging != "off"))
+
+
+def compare(program, order, faces, **options):
+    """The relative L2 misfits (field, traces)."""
+    p = pose(program, order, faces, **options)
+    _, traces = shoot(program, p.keys, p.positions)
+    field, expected = p.problem.forward(STEPS, p.begin, sources=p.sources, signals=p.signals, receivers=p.receivers)[:2]
+    return misfit(program.field(STEPS).squeeze(), field / p.sigma), misfit(traces, expected)
+
+
+def removal(traces, every):
+    """What removes dispersion from traces like these, and its transpose. Traces cut off in a pulse are continued."""
+    n, extra = len(traces), min(60, len(traces) - 1)
+    cut = abs(traces[-4:]).max(0) > 0.3 * abs(traces).max(0)
+
+    def remove(x):
+        return np.where(cut, oracle.warp(oracle.continued(x, extra), every)[:n], oracle.warp(x, every))
+
+    def transposed(x):
+        whole = oracle.warp(np.concatenate([x, 0 * x[:extra]]), every, transpose=True)
+        return np.where(cut, oracle.continued(whole, extra, True), oracle.warp(x, every, transpose=True))
+
+    return remove, transposed
+
+
+def given_velocity(p, gradient):
+    """From dJ/d(velocity to step with) to dJ/d(velocity): through averages over cells, whose transpose is their own between weights."""
+    if not p.averages:
+        return gradient
+    ends = np.ones_like(gradient)
+    for axis, rules in enumerate(p.rules):
+        for side, rule in enumerate(rules):
+            oracle.part(np.flip(ends, axis) if side else ends, axis, 0, 1)[...] *= 0.5 if rule in ("dirichlet", "neumann") else 1
+    rho = oracle.settled(p.rho, p.rules, p.width)
+    passed = oracle.cell_average(gradient * p.problem.v**3 / p.sigma**2 / ends, p.rules) * ends
+    return passed / (rho * p.velocity**3)
+
+
+def compare_gradient(program, order, faces, every=1, removed=False, np_=0, more=None, also=(), **options):
+    """The relative L2 misfit of the gradient of a random function of the traces, by what it is with respect to; and dJ/dvelocity.
+    also: signals, initial."""
+    p = pose(program, order, faces, **options)
+    signals = oracle.warp(p.signals.T, 1, "source").T if removed else p.signals
+    _, traces, history, brackets = p.problem.forward(STEPS, p.begin, sources=p.sources, signals=signals, receivers=p.receivers,
+                                                     every=every, keep=True)
+    wanted = np.random.default_rng(every).standard_normal(traces.shape).astype(np.float32)
+    write_field(program.folder / "wanted.h5", wanted, "r")
+    keys = {**p.keys, "receivers.every": every, "time.dispersion": "removed" if removed else "kept",
+            "gradient.adjoint_source": "wanted.h5:/r", **{f"gradient.{key}": "on" for key in also}, **(more or {})}
+    shoot(program, keys, p.positions, np_)
+    expected = p.problem.adjoint(removal(traces, every)[1](wanted) if removed else wanted, p.receivers, p.sources, every, history, brackets)
+    expected = {"velocity": given_velocity(p, expected["v_c"]), "initial": expected["initial"] * p.sigma,
+                "signals": oracle.warp(expected["signals"].T, 1, "source", True) if removed else expected["signals"].T}
+    with h5py.File(program.folder / "out/u.gradient.h5") as file:
+        found = {name: file[name][...].astype(np.float64).squeeze() for name in ("velocity", *also)}
+    return {name: misfit(value, expected[name]) for name, value in found.items()}, found["velocity"]
 
 
 def absorption(program, loss, velocity, dt, rng):
