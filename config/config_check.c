@@ -208,8 +208,6 @@ static int check_gradient(checker *k) {
     with = "without [survey] on_stop = checkpoint: shots under way are done anew";
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
     with = "without [checkpoint] every_steps and every_seconds: it begins anew";
-  if (config_has_medium(c, MEDIUM_DENSITY) && c->gradient_signals)
-    with = "without signals where there is density";
   if ((config_has_medium(c, MEDIUM_QUALITY) || config_has_medium(c, MEDIUM_ABSORPTION)) &&
       (c->initial != INITIAL_ZERO || c->gradient_initial))
     with = "with [initial] u = zero, and without initial, where the medium absorbs";

@@ -1,7 +1,7 @@
 # Completion of stencil for bash, printed by stencil --help=bash. To use it: source this file.
 _stencil() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} key= keys options values=
-  options='--help --version --example --dry-run --measure --restart --benchmark --report --quiet --verbose'
+  options='--help --version --example --dry-run --measure --restart --benchmark --verify-gradient --report --quiet --verbose'
   # bash takes words apart at =
   if [[ $word == = ]]; then key=$before word=; fi
   if [[ $before == = ]]; then key=${COMP_WORDS[COMP_CWORD - 2]}; fi

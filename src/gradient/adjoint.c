@@ -129,6 +129,8 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
     TRY(s->dev->table->alloc(s->dev, (void **)&a->memory[l], bytes, MEMORY_DEVICE, e));
     p->args.terms.memory[l] = a->memory[l] + slab_offset(&g->slab, 0, 0, 0);
   }
+  if (s->config->gradient_signals && g->args.terms.sigma)
+    TRY(s->dev->table->alloc(s->dev, (void **)&a->scaled, bytes, MEMORY_DEVICE, e));
   if (s->config->gradient_image) {
     TRY(s->dev->table->alloc(s->dev, (void **)&a->image, bytes, MEMORY_DEVICE, e));
     TRY(s->dev->table->alloc(s->dev, (void **)&a->illumination, bytes, MEMORY_DEVICE, e));
@@ -149,7 +151,9 @@ size_t adjoint_field_bytes(const shot *s) {
 
 size_t adjoint_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
-  const size_t fields = (size_t)s->engine->args.terms.memories + (s->config->gradient_image ? 5 : 3);
+  const config *c = s->config;
+  const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) +
+                        (c->gradient_signals && config_has_medium(c, MEDIUM_DENSITY));
   return fields * slab_floats(b) * sizeof(float) + absorb_back_bytes(s->config, b);
 }
 
@@ -178,6 +182,7 @@ void adjoint_close(adjoint *a) {
   for (int i = 0; i < STATES; i++) dev->table->free(dev, a->back.memory[i], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
   for (int l = 0; l < MEMORIES_MAX; l++) dev->table->free(dev, a->memory[l], MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, a->scaled, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
   receivers_close(&a->at_sources);
@@ -355,6 +360,21 @@ static int adjoint_plan_signals(adjoint *a, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
+/* A source adds its signal times sigma: so that is what nu is multiplied by, ghosts along z and all. */
+static int adjoint_look_at_sources(void *self, const float *field, int64_t step, int stream, error *e) {
+  adjoint *a = self;
+  const kernel_args *k = &a->back.args;
+  const ptrdiff_t below = RADIUS * (ptrdiff_t)k->plane;
+  float *const scaled = a->scaled ? a->scaled + slab_offset(a->back.slab, 0, 0, 0) : NULL;
+  const float *sigma = a->shot->engine->args.terms.sigma;
+  a->at_sources.stream = stream;
+  if (!scaled) return receivers_sample(&a->at_sources, field, step, e);
+  const scale_args times = {SCALE_TIMES, field - below, sigma - below, scaled - below,    k->pitch,
+                            k->plane,    k->nx,         k->ny,         k->nz + 2 * RADIUS};
+  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &times, e));
+  return receivers_sample(&a->at_sources, scaled, step, e);
+}
+
 /* Who looks at the steps back. */
 static int adjoint_look_back(adjoint *a, error *e) {
   a->looks.count = 0;
@@ -363,7 +383,8 @@ static int adjoint_look_back(adjoint *a, error *e) {
     a->looks.list[a->looks.count++] = (observer){.self = a, .limit = adjoint_each, .look = adjoint_add_image};
   if (!a->shot->config->gradient_signals || !a->shot->sources.count) return 0;
   TRY(adjoint_plan_signals(a, e));
-  a->looks.list[a->looks.count++] = receivers_observer(&a->at_sources);
+  a->looks.list[a->looks.count++] =
+      (observer){.self = a, .limit = adjoint_each, .look = adjoint_look_at_sources};
   return 0;
 }
 
@@ -538,26 +559,25 @@ int adjoint_initial(void *context, int z, int planes, float *values, error *e) {
 }
 
 /* The signal enters the step from n to n + 1: sample steps - n of nu. */
-static int adjoint_signal(const adjoint *a, int i, double scale, float *all, error *e) {
+static int adjoint_signal(const adjoint *a, int i, bool injected, float *all, error *e) {
   const receivers *r = &a->at_sources;
   const int64_t steps = a->shot->engine->physics.steps;
+  const double scale = injected ? 1 : sources_strength(a->shot->config);
   double(*x)[FOURIER_SERIES] = adjoint_alloc((size_t)steps, sizeof *x, e);
   for (int64_t n = 0; x && n < steps; n++) x[n][0] = scale * (double)r->traces[(steps - n) * r->local + i];
-  if (x) sources_transform_back(&a->shot->sources, steps, x, e);
+  if (x && !injected) sources_transform_back(&a->shot->sources, steps, x, e);
   for (int64_t n = 0; x && n < steps; n++) all[n * r->count + r->index[i]] = (float)x[n][0];
   free(x);
   return e->id;
 }
 
-int adjoint_signals(adjoint *a, float **signals, error *e) {
+int adjoint_signals(adjoint *a, bool injected, float **signals, error *e) {
   receivers *r = &a->at_sources;
-  const config *c = a->shot->config;
   const int64_t steps = a->shot->engine->physics.steps;
   const size_t count = (size_t)steps * (size_t)r->count;
-  const double scale = sources_strength(c);
   float *all = *signals = adjoint_alloc(count, sizeof *all, e);
   if (!e->id) receivers_flush(r, e);
-  for (int i = 0; !e->id && i < r->local; i++) adjoint_signal(a, i, scale, all, e);
+  for (int i = 0; !e->id && i < r->local; i++) adjoint_signal(a, i, injected, all, e);
   TRY(error_agree(e, a->shot->engine->comm));
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, a->shot->engine->comm));
   return 0;

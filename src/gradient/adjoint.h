@@ -20,8 +20,10 @@ typedef struct adjoint {
   float *memory[MEMORIES_MAX]; /* of relaxations, likewise */
   float *
       chained; /* dJ/dvelocity, own planes, where it is not that of what a step works on; owned, on the host */
-  receivers at_sources; /* nu where sources are; owned */
-  observers looks;      /* at the steps back */
+  receivers
+      at_sources; /* nu where sources are, times sigma; owned, as is the field of that, device memory; NULL: sigma is 1 */
+  float *scaled;
+  observers looks; /* at the steps back */
   float *
       ring; /* forward fields: device memory of plan.ring x `slot` floats, own points as in the field; owned */
   size_t slot;
@@ -63,7 +65,8 @@ int adjoint_illumination(void *context, int z, int planes, float *values, error 
 int adjoint_initial(void *context, int z, int planes, float *values, error *e);
 /* Makes ready for adjoint_initial, and overwrites the shot's fields. */
 int adjoint_rest(adjoint *a, error *e);
-/* dJ/dsignal of each source: steps x sources, on every rank; the caller frees it. */
-int adjoint_signals(adjoint *a, float **signals, error *e);
+/* dJ/dsignal of each source, or with respect to what is `injected` in its place: steps x sources, on every rank; the caller
+ * frees it. */
+int adjoint_signals(adjoint *a, bool injected, float **signals, error *e);
 
 #endif

@@ -116,7 +116,7 @@ static int gradient_fields(gradient *g, field_name names[], field_planes planes[
   return count;
 }
 
-static int gradient_write(gradient *g, const float *signals, error *e) {
+static int gradient_write_file(gradient *g, const float *signals, const char *verified, error *e) {
   const shot *s = g->shot;
   const config *c = s->config;
   const char *slash = strrchr(c->output_path, '/'), *base = slash ? slash + 1 : c->output_path;
@@ -127,7 +127,8 @@ static int gradient_write(gradient *g, const float *signals, error *e) {
                             .misfit = isnan(g->misfit.value) ? NULL : &g->misfit.value,
                             .signals = signals ? s->sources.count : 0,
                             .steps = s->engine->physics.steps,
-                            .signal_gradient = signals};
+                            .signal_gradient = signals,
+                            .verified = verified};
   const field_meta meta = {.run = save_queue_run(s),
                            .origin = {c->origin[0], c->origin[1], c->origin[2]},
                            .spacing = {c->dx, c->dy, c->dz},
@@ -140,21 +141,28 @@ static int gradient_write(gradient *g, const float *signals, error *e) {
                   &(request){FILES_WRITE_FIELD, .path = c->output_path, .field = &meta, .own = own}, e);
 }
 
+int gradient_back(gradient *g, error *e) {
+  TRY(adjoint_run(&g->way, g->misfit.residual, e));
+  return adjoint_chain(&g->way, e);
+}
+
+int gradient_write(gradient *g, const char *verified, error *e) {
+  const config *c = g->shot->config;
+  float *signals = NULL;
+  if (c->gradient_initial) TRY(adjoint_rest(&g->way, e));
+  if (c->gradient_signals && g->shot->sources.count) adjoint_signals(&g->way, false, &signals, e);
+  if (!e->id) gradient_write_file(g, signals, verified, e);
+  free(signals);
+  g->shot->saves.written.gradient = !e->id;
+  return e->id;
+}
+
 int gradient_finish(gradient *g, error *e) {
   if (!config_has_gradient(g->shot->config)) return 0;
   TRY(misfit_residual(&g->misfit, g->shot, e));
   if (!g->misfit.given) log_line(g->shot->log, "gradient: misfit %.9g", g->misfit.value);
-  TRY(adjoint_run(&g->way, g->misfit.residual, e));
-  const config *c = g->shot->config;
-  float *signals = NULL;
-  TRY(adjoint_chain(&g->way, e));
-  if (c->gradient_initial) TRY(adjoint_rest(&g->way, e));
-  if (c->gradient_signals && g->shot->sources.count) adjoint_signals(&g->way, &signals, e);
-  if (!e->id) gradient_write(g, signals, e);
-  free(signals);
-  TRY(e->id);
-  g->shot->saves.written.gradient = true;
-  return 0;
+  TRY(gradient_back(g, e));
+  return gradient_write(g, NULL, e);
 }
 
 void gradient_close(gradient *g) {

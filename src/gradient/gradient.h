@@ -22,6 +22,9 @@ int gradient_check(gradient *g, error *e);
 int gradient_open(gradient *g, error *e);
 /* Goes back, after shot_finish, and writes PATH.gradient.h5. */
 int gradient_finish(gradient *g, error *e);
+/* Its parts: from the misfit's residual back; the file, with what tests have found (verify.h), or NULL. */
+int gradient_back(gradient *g, error *e);
+int gradient_write(gradient *g, const char *verified, error *e);
 void gradient_close(gradient *g);
 
 /* Sets c->dt to that of the observed traces, where it is auto and they say it. Collective over files->compute, same error

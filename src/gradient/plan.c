@@ -13,7 +13,7 @@ static void plan_cut(plan *p, const plan_need *need, int64_t ring, int64_t multi
   if (p->levels == 0) return;
   p->every[0] = part, p->every[p->levels - 1] = ring;
   p->states[0] = multiple > 1 ? parts : parts - 1; /* steps inside the last one are done again, too */
-  if (multiple > 1) p->states[1] = multiple - 1;
+  if (multiple > 1) p->states[1] = multiple - 2;
   p->again = (double)((parts - 1) * part + parts * (part - ring)) / (double)need->fields;
 }
 

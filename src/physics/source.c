@@ -342,6 +342,7 @@ static void sources_forget(sources *s) {
   free(s->uses);
   for (int i = 0; s->injected && i < s->signal_count; i++) free(s->injected[i]);
   free(s->injected);
+  free(s->signal_of);
   free(s->injected_end);
   free(s->signals);
   free(s->plane_begin);
@@ -484,6 +485,7 @@ int sources_open(sources *s, error *e) {
   s->signal = s->kept.signal.memory, s->ring = s->kept.ring.memory;
   s->computed = INT64_MIN;
   TRY(t->sync(s->dev, STREAM_BOUNDARY, e));
+  s->signal_of = s->planned->signal_of, s->planned->signal_of = NULL;
   sources_spread_free(s->planned);
   s->planned = NULL;
   return 0;
@@ -525,6 +527,10 @@ static float sources_value(const sources *s, int i, int64_t step) {
   if (s->given.values) return sources_given_value(s, i, step);
   if (!s->injected) return wavelet_value(&s->signals[i], s->dt, step);
   return step >= 0 && step < s->injected_end[i] ? s->injected[i][step] : 0;
+}
+
+float sources_injected(const sources *s, int source, int64_t step) {
+  return sources_value(s, s->signal_of[source], step);
 }
 
 /* Computes the signals of a few steps, this one among them, at the first call for any of them; true then. They replace those

@@ -42,6 +42,7 @@ typedef struct sources {
   float *
       *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
   int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
+  int *signal_of;        /* of each source that acts here, once it is open: the index of its signal; owned */
   wavelet_use *uses;     /* of each [source.N], then of the set, if there is one; owned */
   enum interpolation_kind interpolation;
   int *
@@ -57,6 +58,8 @@ typedef struct sources {
  * steps of the run. Needs no device. `s` is zero-initialised, or was planned before: then it keeps its memory. Collective
  * over files->compute, same error everywhere. sources_close it, also after a failure. */
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
+/* What a source that acts on points of this rank adds in a step. */
+float sources_injected(const sources *s, int source, int64_t step);
 /* What strength = volume multiplies signals by: 1 over the cell of a grid point. */
 double sources_strength(const config *c);
 /* From the gradient with respect to what a source injects at each step to that with respect to its signal, of any length up to

@@ -14,6 +14,7 @@ enum option_id {
   OPTION_MEASURE,
   OPTION_RESTART,
   OPTION_BENCHMARK,
+  OPTION_VERIFY,
   OPTION_REPORT,
   OPTION_QUIET,
   OPTION_VERBOSE,
@@ -31,6 +32,7 @@ const cli_option cli_options[] = {
   [OPTION_RESTART] = {'r', "restart", "FILE|auto",
                       "continue from a checkpoint; auto: the newest intact one, or from the start"},
   [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS", "random field, no files: time STEPS steps after a warm-up"},
+  [OPTION_VERIFY] = {0, "verify-gradient", NULL, "test the gradient of this configuration at full size; exit 3 if it is wrong"},
   [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON; report.file=... after the config wins"},
   [OPTION_QUIET] = {'q', "quiet", NULL, "print errors only"},
   [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank; errors say where they were found"},
@@ -133,6 +135,9 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
     if (!decimal_integer(text, &c->benchmark, &beyond) || beyond || c->benchmark < 1)
       return FAIL(e, USAGE_BENCHMARK, text);
     break;
+  case OPTION_VERIFY:
+    c->verify = true;
+    break;
   case OPTION_REPORT:
     c->report_file = argument;
     break;
@@ -152,6 +157,8 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
 static int cli_check_together(const cli *c, error *e) {
   if (c->benchmark && c->restart) return cli_refuse(e, "--benchmark and --restart", "", ": only one of them");
   if (c->quiet && c->verbose) return cli_refuse(e, "--quiet and --verbose", "", ": only one of them");
+  if (c->verify && (c->restart || c->benchmark || c->dry_run))
+    return cli_refuse(e, "--verify-gradient", "", ": not with --restart, --benchmark or --dry-run");
   if (c->measure && !c->dry_run) return cli_refuse(e, "--measure", "", ": only with --dry-run");
   return 0;
 }

@@ -24,7 +24,7 @@ typedef struct cli {
   enum cli_action action;
   enum help_form help;   /* CLI_HELP */
   enum equation example; /* CLI_EXAMPLE */
-  bool dry_run, measure;
+  bool dry_run, measure, verify;
   int64_t benchmark;       /* timed steps; 0: a normal run */
   const char *restart;     /* FILE or "auto"; NULL: from the start */
   const char *report_file; /* NULL: as configured; overrides come later and win */

@@ -54,8 +54,9 @@ static int main_make_config(config *c, const cli *options, main_survey *s, error
   if (!file) return config_make(c, s->given, NULL, e);
   if (options->restart)
     return FAIL(e, SURVEY_OPTION, "--restart", ": the same command again does the shots that are missing");
-  if (options->benchmark)
-    return FAIL(e, SURVEY_OPTION, "--benchmark", "; survey.shots= makes it a single run");
+  if (options->benchmark || options->verify)
+    return FAIL(e, SURVEY_OPTION, options->verify ? "--verify-gradient" : "--benchmark",
+                "; survey.shots= makes it a single run");
   TRY(shots_read(&s->lines, file, e));
   return shots_check(&s->lines, s->given, c, e);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "announce.h"
 #include "base/error_mpi.h"
-#include "gradient/gradient.h"
+#include "gradient/verify.h"
 #include "shot/restart.h"
 
 int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e) {
@@ -135,7 +135,39 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   return e->id;
 }
 
+/* --verify-gradient: no file but the gradient's. */
+static int run_verify(const job *j, error *e) {
+  config *c = malloc(sizeof *c);
+  engine g = {.dev = NULL};
+  shot s = {.engine = NULL};
+  gradient back = {.shot = NULL};
+  job tests = *j;
+  if (!c) FAIL(e, OUT_OF_MEMORY, sizeof *c, "the configuration");
+  TRY(error_agree(e, j->files->compute));
+  *c = *j->config;
+  c->gradient_signals = true;
+  c->gradient_initial = c->initial != INITIAL_ZERO || c->gradient_initial;
+  tests.config = c;
+  const shot_setup setup = {c, j->command, j->log, NULL, NULL};
+  if (!config_has_gradient(c))
+    FAIL(e, USAGE_OPTION, "--verify-gradient: only with [gradient] observed or adjoint_source");
+  if (!e->id && !run_plan(&tests, &g, &s, NULL, false, e) && !gradient_plan(&back, &s, e) &&
+      !gradient_check(&back, e) && !engine_open(&g, e) && !shot_open(&s, e) && !announce(&s, e) &&
+      !shot_make_folders(&s, true, false, e)) {
+    j->log->progress = false;
+    verify_gradient(&back, &s, &setup, e);
+    shot_end(&s, e);
+    announce_files(&s);
+  }
+  gradient_close(&back);
+  shot_close(&s);
+  engine_close(&g);
+  free(c);
+  return e->id;
+}
+
 int run(const job *j, error *e) {
+  if (j->options->verify) return run_verify(j, e);
   restart r = {
       .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
   config *timed = j->options->benchmark ? malloc(sizeof *timed) : NULL; /* the stack may be small */

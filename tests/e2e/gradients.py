@@ -42,13 +42,14 @@ def bits(program):
     names = "velocity", "initial", "image", "illumination", "signals", "misfit"
     expected = {name: gradient(program, name) for name in names}
     check(all(expected[name].any() for name in names), "a gradient is zero everywhere")
-    for ranks, options in ((0, ["host_memory=2.6MB"]), (0, ["host_memory=900kB", "file_memory=4MB"]), (2, []), (3, ["host_memory=1.4MB"]),
+    for ranks, options in ((0, ["host_memory=2.6MB"]), (0, ["host_memory=2.1MB"]), (0, ["host_memory=900kB", "file_memory=4MB"]), (2, []), (3, ["host_memory=1.4MB"]),
                            (2, ["host_memory=2MB"]), (4, ["host_memory=1.2MB", "path=out/states"]), (3, ["parallel.io=server"]),
                            (2, ["parallel.io=gather"]), (0, ["device.kernel=reference"]), (0, ["device.threads=1", "host_memory=2.6MB"])):
         options = [o if o.startswith(("parallel", "device")) else f"gradient.{o}" for o in options]
         program.remove("out/r.*")
         result = program.succeed(config, *options, "gradient.image=on", "gradient.initial=on", "gradient.signals=on", np=ranks)
         check(("states every" in result.out) == any("memory" in o for o in options), f"{options}: {result.out}")
+        check(("and within" in result.out) == (options == ["gradient.host_memory=2.1MB"]), f"{options}: {result.out}")
         for name in names:
             check(same_bits(gradient(program, name), expected[name]), f"{ranks} ranks, {options}: other bits in /{name}")
     check(not list((program.folder / "out").glob("*states*")), "a file of states is left")
@@ -110,6 +111,25 @@ def survey(program):
     result = program.succeed(config, *OF_SHOTS)
     check("3 of 4 shots are done" in result.out, f"{result}")
     check(same_bits(gradient(program, path="out/line"), expected), "another sum after shots were missing")
+
+
+@case
+def verify(program):
+    """--verify-gradient passes here, on any number of ranks, and stores what it found with the gradient of a run."""
+    config = prepare(program)
+    program.succeed("-q", config)
+    expected = gradient(program)
+    for ranks, options in ((0, []), (3, ["gradient.host_memory=3MB", "time.dispersion=kept"]), (2, ["medium.velocity=1600"]),
+                           (2, ["medium.density=in.h5:/v", "initial.u=gaussian", "medium.averaging=on"])):
+        program.remove("out/r.*")
+        result = program.succeed("--verify-gradient", config, *options, np=ranks)
+        check(result.out.count("verify: ") == 7 and "dot product" in result.out, f"{options}: {result}")
+        with h5py.File(program.folder / "out/r.gradient.h5") as file:
+            check("slope 2 +- 0.05: yes" in file.attrs["verified"], f"{options}: {file.attrs['verified']}")
+            check(options or same_bits(file["velocity"][...], expected), "another gradient than that of a run")
+        check(not (program.folder / "out/r.receivers.h5").exists(), "traces were written")
+    program.fail(1, "only with [gradient]", "--verify-gradient", config, "gradient.observed=")
+    program.fail(1, "not with", "--verify-gradient", "-r", "auto", config)
 
 
 @case

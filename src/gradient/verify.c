@@ -1,0 +1,293 @@
+#include "verify.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "base/numbers.h"
+
+enum { CHANGES = 5, VERIFIED_TEXT = 1024 };
+static const double FIRST_CHANGE = 1e-2, RATIO = 4; /* of the velocity; from one to the next */
+static const double DOT_LIMIT = 5e-6, SLOPE_LIMIT = 0.05, QUOTIENT_LIMIT = 1e-3;
+
+typedef struct verify {
+  gradient *g;
+  shot *shot;
+  const shot_setup *setup;
+  size_t points;   /* own */
+  float *m;        /* dt^2 v^2 of the steps, own planes; owned, as is the next one */
+  float *start;    /* the field at step 0, likewise */
+  float *velocity; /* the user's, likewise */
+  float *field;    /* device memory in place of a medium that is one number; owned; NULL: there is none */
+  char text[VERIFIED_TEXT];
+} verify;
+
+/* Uniform in [0, 1), of a point or sample of the whole run. */
+static double verify_random(uint64_t index) {
+  return (double)(mix64(index + 0x76657269) >> 11) * 0x1p-53;
+}
+
+static double verify_sum(const verify *v, double sum, error *e) {
+  const int rc = MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, v->shot->engine->comm);
+  error_from_mpi(e, rc, "MPI_Allreduce");
+  return sum;
+}
+
+/* --- forward runs ------------------------------------------------------------------------------------------------- */
+
+static int verify_planes(const verify *v, float *field, float *values, error *e) {
+  transfer t = v->shot->transfer;
+  t.field = field;
+  return transfer_to_host(&t, 0, v->shot->engine->slab.nz, values, e);
+}
+
+/* Keeps the initial field, which the steps have times sigma. */
+static void verify_start(verify *v, error *e) {
+  float *const field = v->shot->engine->medium[MEDIUM_SIGMA];
+  float *sigma = field ? malloc(v->points * sizeof *sigma) : NULL;
+  if (field && !sigma) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *sigma, "the tests of a gradient");
+  if (!e->id) verify_planes(v, v->shot->stepper.memory[0], v->start, e);
+  if (!e->id && sigma) verify_planes(v, field, sigma, e);
+  for (size_t i = 0; sigma && !e->id && i < v->points; i++) v->start[i] /= sigma[i];
+  free(sigma);
+}
+
+/* The steps, with the velocity times 1 + change w; afterwards the traces are as they would be written. */
+static int verify_run(verify *v, bool keeps, error *e) {
+  shot *s = v->shot;
+  TRY(shot_plan(s, s->engine, v->setup, e));
+  TRY(gradient_check(v->g, e));
+  TRY(shot_open(s, e));
+  if (keeps) TRY(gradient_open(v->g, e));
+  TRY(shot_load(s, e));
+  verify_start(v, e);
+  TRY(error_agree(e, s->engine->comm));
+  TRY(shot_steps(s, false, e));
+  const exact_traces traces = receivers_traces(&s->receivers);
+  if (!receivers_flush(&s->receivers, e)) exact_time_traces(&s->receivers.time, &traces, false, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* Where the media are averaged, or absorb, the velocity is changed by the same factor everywhere. */
+static double verify_weight(const verify *v, size_t i) {
+  const slab *b = &v->shot->engine->slab;
+  const uint64_t first = (uint64_t)b->z0 * (uint64_t)b->ny * (uint64_t)b->nx;
+  return v->shot->engine->physics.model.needed ? 1 : verify_random(first + i);
+}
+
+static int verify_change(verify *v, double change, error *e) {
+  shot *s = v->shot;
+  engine *g = s->engine;
+  transfer t = s->transfer;
+  t.field = g->medium[0] ? g->medium[0] : v->field;
+  const size_t plane = (size_t)g->slab.ny * (size_t)g->slab.nx;
+  float *values = malloc(plane * sizeof *values + 1);
+  if (!values) FAIL(e, OUT_OF_MEMORY, plane * sizeof *values, "a changed velocity");
+  for (int z = 0; z < g->slab.nz && !e->id; z++) {
+    for (size_t i = 0; i < plane; i++) {
+      const size_t at = (size_t)z * plane + i;
+      const double factor = 1 + change * verify_weight(v, at);
+      values[i] = (float)((double)v->m[at] * factor * factor);
+    }
+    transfer_to_device(&t, z, 1, values, e);
+  }
+  free(values);
+  return error_agree(e, g->comm);
+}
+
+/* A field_sink. */
+static int verify_take(void *context, int z, int planes, float *values, error *e) {
+  const verify *v = context;
+  const slab *b = &v->shot->engine->slab;
+  const size_t plane = (size_t)b->ny * (size_t)b->nx;
+  (void)e;
+  memcpy(v->velocity + (size_t)z * plane, values, (size_t)planes * plane * sizeof *values);
+  return 0;
+}
+
+static int verify_begin(verify *v, error *e) {
+  const shot *s = v->shot;
+  double number;
+  const engine *g = s->engine;
+  v->points = (size_t)g->slab.nz * (size_t)g->slab.ny * (size_t)g->slab.nx;
+  v->m = malloc(v->points * sizeof *v->m + 1), v->start = malloc(v->points * sizeof *v->start + 1);
+  v->velocity = malloc(v->points * sizeof *v->velocity + 1);
+  if (!v->m || !v->start || !v->velocity)
+    FAIL(e, OUT_OF_MEMORY, 3 * v->points * sizeof *v->m, "the tests of a gradient");
+  TRY(error_agree(e, g->comm));
+  const char *file = physics_medium(s->config, 0, &number);
+  for (size_t i = 0; !file && i < v->points; i++) v->velocity[i] = (float)number;
+  return file ? engine_read_field(g, file, (enum quantity)(QUANTITY_OF_MEDIUM + (int)MEDIUM_VELOCITY),
+                                  verify_take, v, e)
+              : 0;
+}
+
+/* Keeps m, and gives the shot a field of it. */
+static int verify_keep_medium(verify *v, error *e) {
+  shot *s = v->shot;
+  engine *g = s->engine;
+  s->stepper.front = NULL; /* it knows the medium of the engine */
+  if (g->medium[0]) {
+    verify_planes(v, g->medium[0], v->m, e);
+    return error_agree(e, g->comm);
+  }
+  for (size_t i = 0; i < v->points; i++) v->m[i] = g->args.scale[0];
+  const size_t bytes = slab_floats(&g->slab) * sizeof(float);
+  if (!s->dev->table->alloc(s->dev, (void **)&v->field, bytes, MEMORY_DEVICE, e))
+    s->stepper.args.medium[0] = v->field + slab_offset(&g->slab, 0, 0, 0);
+  return error_agree(e, g->comm);
+}
+
+/* --- the dot product ---------------------------------------------------------------------------------------------- */
+
+/* Fills what the way back starts from; sums[0]: its product with the traces, then the squares of both. */
+static void verify_residual(const verify *v, float *residual, double sums[3]) {
+  const receivers *r = &v->shot->receivers;
+  for (int64_t row = 0; row < r->rows; row++)
+    for (int i = 0; i < r->local; i++) {
+      const uint64_t index = (uint64_t)row * (uint64_t)r->count + (uint64_t)r->index[i];
+      const double d = r->traces[row * r->local + i], x = (float)(2 * verify_random(~index) - 1);
+      residual[row * r->local + i] = (float)x;
+      sums[0] += x * d, sums[1] += x * x, sums[2] += d * d;
+    }
+}
+
+/* What the gradients say of the same product. */
+static int verify_transposed(verify *v, double *sum, error *e) {
+  adjoint *a = &v->g->way;
+  const receivers *at = &a->at_sources;
+  shot *s = v->shot;
+  float *signals = NULL, *initial = malloc(v->points * sizeof *initial + 1);
+  if (!initial) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *initial, "the tests of a gradient");
+  TRY(error_agree(e, s->engine->comm));
+  if (s->sources.count) adjoint_signals(a, true, &signals, e);
+  if (!e->id && s->config->gradient_initial) adjoint_rest(a, e);
+  if (!e->id && s->config->gradient_initial) adjoint_initial(a, 0, s->engine->slab.nz, initial, e);
+  for (int i = 0; !e->id && signals && i < at->local; i++)
+    for (int64_t n = 0; n < s->engine->physics.steps; n++)
+      *sum += (double)signals[n * at->count + at->index[i]] *
+              (double)sources_injected(&s->sources, at->index[i], n);
+  for (size_t i = 0; !e->id && s->config->gradient_initial && i < v->points; i++)
+    *sum += (double)initial[i] * (double)v->start[i];
+  free(signals);
+  free(initial);
+  return error_agree(e, s->engine->comm);
+}
+
+static int verify_dot(verify *v, bool *right, error *e) {
+  shot *s = v->shot;
+  double sums[3] = {0}, back = 0;
+  TRY(verify_run(v, true, e));
+  verify_residual(v, v->g->misfit.residual, sums);
+  for (int i = 0; i < 3; i++) sums[i] = verify_sum(v, sums[i], e);
+  TRY(adjoint_run(&v->g->way, v->g->misfit.residual, e));
+  TRY(verify_transposed(v, &back, e));
+  back = verify_sum(v, back, e);
+  const double norm = sqrt(sums[1] * sums[2]), off = norm > 0 ? fabs(sums[0] - back) / norm : 0;
+  *right = off <= DOT_LIMIT;
+  snprintf(v->text, sizeof v->text, "dot product: %.9g and %.9g, apart by %.2g of the norms (at most %.1g)%s",
+           sums[0], back, off, DOT_LIMIT, *right ? "" : ": WRONG");
+  log_line(s->log, "verify: %s", v->text);
+  return e->id;
+}
+
+/* --- Taylor's remainder ------------------------------------------------------------------------------------------- */
+
+/* J of the traces; of a residual that is given, its product with them. */
+static int verify_misfit(verify *v, double *J, error *e) {
+  const receivers *r = &v->shot->receivers;
+  double sum = 0;
+  if (!v->g->misfit.given) {
+    TRY(misfit_residual(&v->g->misfit, v->shot, e));
+    *J = v->g->misfit.value;
+    return 0;
+  }
+  for (int64_t i = 0; i < r->rows * r->local; i++)
+    sum += (double)v->g->misfit.residual[i] * (double)r->traces[i];
+  *J = verify_sum(v, sum, e);
+  return e->id;
+}
+
+static int verify_misfit_at(verify *v, double change, double *J, error *e) {
+  TRY(verify_change(v, change, e));
+  TRY(verify_run(v, false, e));
+  return verify_misfit(v, J, e);
+}
+
+/* The derivative of J along the change, by the gradient. */
+static int verify_derivative(verify *v, double *derivative, error *e) {
+  const engine *g = v->shot->engine;
+  float *values = malloc(v->points * sizeof *values + 1);
+  double sum = 0;
+  if (!values) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *values, "the tests of a gradient");
+  if (!e->id) adjoint_velocity(&v->g->way, 0, g->slab.nz, values, e);
+  for (size_t i = 0; !e->id && i < v->points; i++)
+    sum += (double)values[i] * (double)v->velocity[i] * verify_weight(v, i);
+  free(values);
+  TRY(error_agree(e, g->comm));
+  *derivative = verify_sum(v, sum, e);
+  return e->id;
+}
+
+static void verify_add(verify *v, const char *text) {
+  const size_t used = strlen(v->text);
+  snprintf(v->text + used, sizeof v->text - used, "; %s", text);
+  log_line(v->shot->log, "verify: %s", text);
+}
+
+/* J of changes of both signs, ever smaller: the remainder falls as their square, until it is lost in rounding. */
+static int verify_taylor(verify *v, double J, bool *right, error *e) {
+  char text[160];
+  double derivative, before = 0, best = INFINITY;
+  bool square = false;
+  TRY(verify_derivative(v, &derivative, e));
+  for (int i = 0; i < CHANGES; i++) {
+    const double change = FIRST_CHANGE / pow(RATIO, i);
+    double more, less;
+    TRY(verify_misfit_at(v, change, &more, e));
+    TRY(verify_misfit_at(v, -change, &less, e));
+    const double remainder = fabs(more - J - change * derivative),
+                 slope = i ? log(before / remainder) / log(RATIO) : NAN,
+                 off = fabs((more - less) / (2 * change) / derivative - 1);
+    square = square || fabs(slope - 2) <= SLOPE_LIMIT;
+    best = fmin(best, off), before = remainder;
+    snprintf(text, sizeof text,
+             "velocity changed by %.2g: slope of the remainder %.3f, quotient of differences off by %.2g",
+             change, slope, off);
+    verify_add(v, text);
+  }
+  const bool nothing = derivative == 0 && J == 0;
+  *right = *right && ((square && best <= QUOTIENT_LIMIT) || nothing);
+  snprintf(text, sizeof text, "slope 2 +- %.2g: %s, quotient within %.1g: %s", SLOPE_LIMIT,
+           square ? "yes" : "NO", QUOTIENT_LIMIT, best <= QUOTIENT_LIMIT ? "yes" : "NO");
+  verify_add(v, nothing ? "the misfit is 0 here: nothing to compare" : text);
+  return e->id;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+static int verify_all(verify *v, error *e) {
+  gradient *g = v->g;
+  bool right;
+  double J;
+  TRY(verify_begin(v, e));
+  TRY(verify_dot(v, &right, e));
+  TRY(verify_run(v, true, e));
+  TRY(verify_misfit(v, &J, e));
+  TRY(gradient_back(g, e));
+  TRY(verify_keep_medium(v, e));
+  TRY(verify_taylor(v, J, &right, e));
+  TRY(verify_change(v, 0, e));
+  TRY(gradient_write(g, v->text, e));
+  return right ? 0 : FAIL(e, GRADIENT_WRONG);
+}
+
+int verify_gradient(gradient *g, shot *s, const shot_setup *setup, error *e) {
+  verify v = {.g = g, .shot = s, .setup = setup};
+  verify_all(&v, e);
+  free(v.m);
+  free(v.start);
+  free(v.velocity);
+  error ignored = {0};
+  if (v.field) s->dev->table->free(s->dev, v.field, MEMORY_DEVICE, &ignored);
+  return e->id;
+}
