@@ -59,7 +59,7 @@ def pose(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43
 def compare(program, order, faces, **options):
     """The relative L2 misfits (field, traces)."""
     p = pose(program, order, faces, **options)
-    _, traces = shoot(program, p.keys, p.positions)
+    _, traces = shoot(program, {**p.keys, "time.dispersion": "kept"}, p.positions)
     field, expected = p.problem.forward(STEPS, p.begin, sources=p.sources, signals=p.signals, receivers=p.receivers)[:2]
     return misfit(program.field(STEPS).squeeze(), field / p.sigma), misfit(traces, expected)
 
