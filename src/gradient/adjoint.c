@@ -15,8 +15,9 @@ static size_t adjoint_span(const slab *s) {
   return slab_offset(s, s->nz - 1, s->ny - 1, s->nx - 1) - slab_offset(s, 0, 0, 0) + 1;
 }
 
+/* Transfers take whole planes, with ghosts that no slot has: so there is a plane before the first slot and after the last. */
 static float *adjoint_slot(const adjoint *a, int64_t step) {
-  return a->ring + (size_t)(step % a->plan.ring) * a->slot;
+  return a->ring + a->shot->engine->slab.plane + (size_t)(step % a->plan.ring) * a->slot;
 }
 
 /* Is the state at this step to be kept? */
@@ -135,7 +136,8 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
     TRY(s->dev->table->alloc(s->dev, (void **)&a->image, bytes, MEMORY_DEVICE, e));
     TRY(s->dev->table->alloc(s->dev, (void **)&a->illumination, bytes, MEMORY_DEVICE, e));
   }
-  TRY(s->dev->table->alloc(s->dev, (void **)&a->ring, (size_t)a->plan.ring * a->slot * sizeof(float),
+  TRY(s->dev->table->alloc(s->dev, (void **)&a->ring,
+                           ((size_t)a->plan.ring * a->slot + 2 * s->engine->slab.plane) * sizeof(float),
                            MEMORY_DEVICE, e));
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
   TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
@@ -154,7 +156,7 @@ size_t adjoint_bytes(const shot *s) {
   const config *c = s->config;
   const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) +
                         (c->gradient_signals && config_has_medium(c, MEDIUM_DENSITY));
-  return fields * slab_floats(b) * sizeof(float) + absorb_back_bytes(s->config, b);
+  return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + absorb_back_bytes(s->config, b);
 }
 
 int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e) {

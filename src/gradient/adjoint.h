@@ -25,7 +25,7 @@ typedef struct adjoint {
   float *scaled;
   observers looks; /* at the steps back */
   float *
-      ring; /* forward fields: device memory of plan.ring x `slot` floats, own points as in the field; owned */
+      ring; /* forward fields: device memory of plan.ring x `slot` floats (adjoint_slot), own points as in the field; owned */
   size_t slot;
   states states;
   const stepper *forward; /* whose steps are looked at */
