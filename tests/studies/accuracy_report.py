@@ -120,6 +120,13 @@ def distance(program):
 
 
 @section
+def density(program):
+    rows = [[ratio, velocity, points, *(f"{100 * study_waves.density_step(program, ratio, how, points, velocity):.2f} %" for how in ("on", "off"))]
+            for ratio, velocity in ((0.5, 1), (2, 1), (5, 1), (10, 1), (2, 1.5), (1, 1.5)) for points in (10, 20)]
+    return table(["density times", "velocity times", "points per wavelength", "averaging", "off"], say("density", rows))
+
+
+@section
 def lower(program):
     rows = [[f"{axes}D", points, cfl, f"{100 * study_waves.lower(program, axes, points, cfl):.2f} %"]
             for axes in (2, 1) for points, cfl in ((10, 0.9), (10, 0.25), (25, 0.9), (25, 0.25))]

@@ -187,6 +187,17 @@ def imposed(program, keys, places, wave):
 
 
 @case
+def density_step(program):
+    """A step of density, or velocity, half-way between points, 10 points per wavelength, reflects as it should where cells are
+    averaged, and worse where they are not."""
+    for ratio, velocity, limit in ((0.5, 1, 0.012), (2, 1, 0.012), (5, 1, 0.012), (10, 1, 0.03), (2, 1.5, 0.005), (1, 1.5, 0.006)):
+        found = study_waves.density_step(program, ratio, velocity=velocity)
+        below(f"density x {ratio}, velocity x {velocity}: error of R", found, limit)
+        off = study_waves.density_step(program, ratio, "off", velocity=velocity)
+        check(off > 1.5 * found, f"without averaging {off:.3f}, with {found:.3f}")
+
+
+@case
 def lower_dimensions(program):
     """2D and 1D runs, on one rank and on three, against their Green's functions; jacobi's missing axis."""
     for axes in (2, 1):

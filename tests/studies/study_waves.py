@@ -135,6 +135,28 @@ def rest(program, dispersion):
     return misfit(traces[:, 0], exact)
 
 
+def density_step(program, ratio, averaging="on", points=10, velocity=1.0):
+    """|complex reflection coefficient - exact| / |exact| of a step of density (and velocity) half-way between points in 1D, at
+    `points` per wavelength before it; the phase is that of the star's own wavenumber."""
+    n, c, source, receiver, f0 = 700, 400, 150, 250, VELOCITY / (points * SPACING)
+    dt = 1.0 / (VELOCITY * max(1, velocity) * np.sqrt(weight_sum(8, [SPACING])))
+    beyond = (np.arange(n) >= c).reshape(n, 1, 1)
+    with h5py.File(program.folder / "step.h5", "w") as file:
+        file["rho"], file["v"] = (np.where(beyond, 1000 * ratio, 1000).astype("f4"), np.where(beyond, VELOCITY * velocity, VELOCITY).astype("f4"))
+    keys = wave_keys((n, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__dt=repr(float(dt)),
+                     time__steps=int((2 * c - source - receiver + 3.5 * points) * SPACING / VELOCITY / dt),
+                     **source_keys(1, (0, 0, source * SPACING), f0))
+    t, alone = shoot(program, keys, [(0, 0, receiver * SPACING)])
+    stepped = {"medium.density": "step.h5:/rho", "medium.velocity": "step.h5:/v", "medium.averaging": averaging}
+    both = shoot(program, {**keys, **stepped}, [(0, 0, receiver * SPACING)])[1]
+    wave = np.exp(-2j * np.pi * f0 * t)
+    k = np.linspace(0.01, 2, 200001)
+    k = np.interp((2 * np.pi / points)**2, wavenumber_squared(8, [k], [1]), k)
+    found = (wave @ (both - alone)[:, 0]) / (wave @ alone[:, 0]) * np.exp(1j * k * (2 * c - 1 - source - receiver - (receiver - source)))
+    exact = (ratio * velocity - 1) / (ratio * velocity + 1)
+    return abs(found - exact) / abs(exact)
+
+
 # --- sources from datasets ----------------------------------------------------------------------------------------
 
 def listed(program, positions, signals, mode="add", name="s"):
