@@ -18,14 +18,14 @@ import stencil_io as st
 from stencil_io.shot import output_of
 
 
-def model_of(args):
-    if args.file.lower().endswith((".sgy", ".segy")):
-        return st.from_segy(args.file, args.spacing, args.interval_in, args.inline_byte, args.crossline_byte, not args.no_delay)
+def model_of(args, path):
+    if path.lower().endswith((".sgy", ".segy")):
+        return st.from_segy(path, args.spacing, args.interval_in, args.inline_byte, args.crossline_byte, not args.no_delay)
     if not args.spacing:
-        raise st.Error(f"{args.file}: it does not say its spacing: --spacing DX DY DZ")
-    if not args.file.endswith(".npy") and not args.shape:
-        raise st.Error(f"{args.file}: a raw file does not say its shape: --shape, in the order of --axes")
-    return st.Model(st.from_raw(args.file, args.shape, args.axes, args.dtype), tuple(args.spacing))
+        raise st.Error(f"{path}: it does not say its spacing: --spacing DX DY DZ")
+    if not path.endswith(".npy") and not args.shape:
+        raise st.Error(f"{path}: a raw file does not say its shape: --shape, in the order of --axes")
+    return st.Model(st.from_raw(path, args.shape, args.axes, args.dtype), tuple(args.spacing))
 
 
 def cut(model, ranges):
@@ -41,25 +41,40 @@ def cut(model, ranges):
                                pivot=model.pivot or model.origin[:2])
 
 
+def read(args, path, scale):
+    """The part of a file's model that is asked for, as it is asked for."""
+    model = cut(model_of(args, path), (args.x, args.y, args.z))
+    model.values = scale * model.values
+    if args.resample:
+        model.values, model.spacing = st.resample(model.values, model.spacing, args.resample), tuple(args.resample)
+    if model.note:
+        print(f"{path}: {model.note}")
+    return model
+
+
 def model_command(args):
     for name, lengths in (("spacing", args.spacing), ("resample", args.resample)):
         if lengths and not all(0 < h < np.inf for h in lengths):
             raise st.Error(f"--{name} {' '.join(map(str, lengths))}: expected three lengths > 0, in m")
     if args.config:
         output_of(args.config)  # an error before anything is written
-    model = cut(model_of(args), (args.x, args.y, args.z))
-    model.values = args.scale * model.values
-    if args.resample:
-        model.values, model.spacing = st.resample(model.values, model.spacing, args.resample), tuple(args.resample)
-    if model.note:
-        print(f"{args.file}: {model.note}")
-    name = st.write_model(args.out, model)
+    if args.density and args.gardner:
+        raise st.Error("--density or --gardner, not both")
+    model, name = read(args, args.file, args.scale), f"{args.out}:/vp"
+    rho = read(args, args.density, 1) if args.density else model
+    if rho.values.shape != model.values.shape:
+        raise st.Error(f"{args.density}: shape {rho.values.shape}, the velocities {model.values.shape}")
+    st.write_model(args.out, model)
+    if args.density or args.gardner:
+        rho = rho.values * (1000 if rho.values.max() < 30 else 1) if args.density else 310 * model.values**0.25
+        density = st.write_model(args.out, dataclasses.replace(model, values=rho), "rho", units="kg/m3", beside=True)
+        print(st.Field(density).summary())
     print(st.Field(name).summary())
     for beyond, unit, scale in ((model.values.max() < 100, "km/s", 1000), (model.values.max() > 9000, "ft/s", 0.3048)):
         if beyond:
             print(f"velocities {'below 100' if scale > 1 else 'above 9000'} m/s: if the file has {unit}, --scale {scale}")
     if args.config:
-        print(st.write_shot(args.config, name))
+        print(st.write_shot(args.config, name, density=density if args.density or args.gardner else None))
 
 
 def segy_command(args):
@@ -100,6 +115,8 @@ def arguments():
     model.add_argument("--shape", nargs="+", type=int, metavar="N", help="of a raw file")
     model.add_argument("--axes", default="zyx", help="of .npy and raw files, the slowest first (default zyx); zx or xz: 2D; z: 1D")
     model.add_argument("--dtype", default="<f4", help="of a raw file, as NumPy says it (default <f4)")
+    model.add_argument("--density", metavar="FILE", help="densities on the same grid, kg/m3 or (all below 30) g/cm3: OUT:/rho")
+    model.add_argument("--gardner", action="store_true", help="densities by Gardner's relation, 310 v^0.25 kg/m3: OUT:/rho")
     model.add_argument("--config", metavar="FILE.ini", help="also write the configuration of a shot over the model")
     model.set_defaults(run=model_command)
     segy = commands.add_parser("segy", help="traces to SEG-Y")

@@ -1,5 +1,6 @@
 """Models and wavelets: arrays, raw files, another spacing; the files that [medium], [initial] and [source.N] read."""
 import os
+import shutil
 from dataclasses import dataclass
 
 import h5py
@@ -77,9 +78,9 @@ def dataset_name(path, name):
     return text_of("medium.velocity", full)
 
 
-def write_model(path, values, name="vp", shape=None, **attributes):
+def write_model(path, values, name="vp", shape=None, beside=False, **attributes):
     """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
-    the configuration. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said); those of a Model are its own."""
+    the configuration. `beside`: what the file holds stays. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said); those of a Model are its own."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
     full, shape = dataset_name(path, name), np.shape(values) if shape is None else tuple(shape)
@@ -87,7 +88,9 @@ def write_model(path, values, name="vp", shape=None, **attributes):
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")
     temporary = f"{path}.tmp.{os.getpid()}"
     try:
-        with h5py.File(temporary, "w") as file:
+        if beside:
+            shutil.copyfile(path, temporary)
+        with h5py.File(temporary, "a" if beside else "w") as file:
             data = file.create_dataset(name, shape, "<f4")
             data.attrs.update({"units": "m/s", **attributes})
             for z, plane in enumerate(values):

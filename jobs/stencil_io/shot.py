@@ -9,10 +9,10 @@ LEAST = 5, 4, 5  # points along x, y, z that layers, a periodic axis and a free 
 PERIODIC = LAYER  # an axis y of fewer points, but more than one, is periodic: it has no room for layers
 
 
-def shot(model, path="shot", points=5):
+def shot(model, path="shot", points=5, density=None):
     """The configuration (flat) of a shot over `model`, FILE:/dataset: source in the middle and receivers along x (in 1D along
     z), two points below a free surface. `points` per shortest wavelength of what the source sends. It lasts as long as an
-    echo from the bottom, or a wave across. ny = 1 is a 2D run, nx = ny = 1 a 1D run."""
+    echo from the bottom, or a wave across. `density`: FILE:/dataset. ny = 1 is a 2D run, nx = ny = 1 a 1D run."""
     field = Field(model)
     (slowest, fastest), spacing, origin = field.limits(), field.spacing, field.origin
     size = field.shape[::-1]
@@ -33,7 +33,7 @@ def shot(model, path="shot", points=5):
     keys = {f"grid.n{a}": n for a, n in zip("xyz", size)} | {f"grid.d{'xyz'[axis]}": spacing[axis] for axis in axes}
     return {**keys, "grid.origin": origin,
             "time.end_time": float(f"{2 * max(2.2 * z, 0.6 * x) / (slowest + fastest) + 2 / f0:.2g}"),
-            "equation.type": "wave", "medium.velocity": field.name,
+            "equation.type": "wave", "medium.velocity": field.name, **({"medium.density": density} if density else {}),
             "boundary.all": "absorbing", **({"boundary.y": "periodic"} if periodic else {}),
             "boundary.z_lo": "dirichlet", "boundary.width": width,
             "source.1.position": at(x / 2, middle, deep), "source.1.wavelet": "ricker", "source.1.f0": f0,
@@ -45,10 +45,10 @@ def output_of(path):
     return text_of("output.path", str(path).removesuffix(".ini"))
 
 
-def write_shot(path, model, output=None, points=5):
+def write_shot(path, model, output=None, points=5, density=None):
     """Writes the configuration of a shot over `model` to `path` and returns a line about it. The run saves to `output`, or
     what `path` is without .ini."""
-    keys = shot(model, output or output_of(path), points)
+    keys = shot(model, output or output_of(path), points, density)
     note = (f"a Ricker wavelet of {keys['source.1.f0']:g} Hz ({points:g} points per wavelength at its highest frequency), "
             f"{keys['time.end_time']:g} s")
     if keys.get("boundary.y") == "periodic":

@@ -584,6 +584,13 @@ def tools(program):
     check("46 x 1 x 50 points" in said and "Ricker" in said, said)
     check("km/s" in tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10).out, "km/s passed for m/s")
     tool(program, *own, "--axes", "xz", "--spacing", 10, 10, 10, "--scale", 1000, "--config", "own.ini")
+    np.save(program.folder / "rho.npy", np.linspace(1, 2.5, 60 * 50, dtype=np.float32).reshape(60, 50))
+    for how, greatest in ((("--density", "rho.npy"), 2500), (("--gardner",), 310 * 3000**0.25)):
+        said = tool(program, "convert", "model", "own.npy", "heavy.h5", "--axes", "xz", "--spacing", 10, 10, 10, "--scale", 1000,
+                    *how, "--config", "heavy.ini").out
+        check(abs(st.Field(f"{program.folder}/heavy.h5:/rho").values.max() - greatest) < 0.1 and "kg/m3" in said, said)
+        check("density 1" in program.succeed("-n", "heavy.ini").out, "the shot has no density")
+    tool(program, "convert", "model", "own.npy", "heavy.h5", "--axes", "xz", "--spacing", 10, 10, 10, "--gardner", "--density", "rho.npy", code=1)
     for name in ("m", "own", "section", "well"):
         program.succeed("-q", f"{name}.ini", "output.every=50", np=2)
         if importlib.util.find_spec("matplotlib"):
