@@ -249,6 +249,18 @@ bool config_has_medium(const config *c, enum medium m) {
   return equation_knows(c->equation, m) && (c->media[m].file[0] || c->media[m].number > 0);
 }
 
+bool config_density_varies(const config *c) {
+  return config_has_medium(c, MEDIUM_DENSITY) && c->media[MEDIUM_DENSITY].file[0];
+}
+
+bool config_medium_absorbs(const config *c) {
+  return config_has_medium(c, MEDIUM_QUALITY) || config_has_medium(c, MEDIUM_ABSORPTION);
+}
+
+bool config_has_terms(const config *c) {
+  return config_density_varies(c) || config_medium_absorbs(c);
+}
+
 bool config_has_gradient(const config *c) {
   return c->gradient_observed[0] || c->gradient_residual[0];
 }

@@ -229,6 +229,10 @@ typedef struct config_axis {
 config_axis config_axis_of(const config *c, int axis);
 /* Is this medium given, for an equation that knows it? */
 bool config_has_medium(const config *c, enum medium m);
+/* Do steps need density, a number of which changes nothing? Do they need absorption? Either? */
+bool config_density_varies(const config *c);
+bool config_medium_absorbs(const config *c);
+bool config_has_terms(const config *c);
 /* Does the run compute a gradient? */
 bool config_has_gradient(const config *c);
 /* Has the run any sources? */

@@ -12,8 +12,8 @@
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};
 static const range POSITIVE = {1e-20, 1e20}, NOT_NEGATIVE = {0, 1e20};
-/* A spacing's square, times and over the least weight, is a normal float. */
 static const range OPTIONAL = {1e-20, 1e20};
+/* A spacing's square, times and over the least weight, is a normal float. */
 static const range SPACING = {1e-15, 1e15};
 static const range POWER = {0, 3};
 static const range SECONDS = {0, 1e9};
@@ -69,8 +69,7 @@ CONDITION(LAYERS, equation_has(c->equation, HAS_LAYERS), NULL)
 CONDITION(HAS_END_TIME, c->end_time > 0, "with end_time")
 EQUATION_KEY(TERMS, equation_has(c->equation, HAS_TERMS))
 IDLE_CONDITION(ABSORPTION_LAW, config_has_medium(c, MEDIUM_ABSORPTION), "with absorption")
-IDLE_CONDITION(ABSORBS, config_has_medium(c, MEDIUM_QUALITY) || config_has_medium(c, MEDIUM_ABSORPTION),
-               "with quality or absorption")
+IDLE_CONDITION(ABSORBS, config_medium_absorbs(c), "with quality or absorption")
 IDLE_CONDITION(SURVEY, c->survey_file[0], "in a survey")
 CONDITION(NOT_OBSERVED, !c->gradient_observed[0], "without observed")
 IDLE_CONDITION(GRADIENT, config_has_gradient(c), "with observed or adjoint_source")
@@ -184,7 +183,7 @@ NAME(io, io_choices)
 
 static void config_default_averaging(config *c, source_config *s) {
   (void)s;
-  c->averaging = config_has_medium(c, MEDIUM_DENSITY) && c->media[MEDIUM_DENSITY].file[0];
+  c->averaging = config_density_varies(c);
 }
 
 static void config_default_center(config *c, source_config *s) {

@@ -118,7 +118,7 @@ int engine_honours(const engine *g, const config *shot, error *e) {
   const char *why = NULL;
   if (c->schedule != SCHEDULE_PERSISTENT) return 0;
   bool ipc = c->transport == TRANSPORT_AUTO || c->transport == TRANSPORT_IPC;
-  if (model_has_density(c) || model_absorbs(c)) why = "density and absorption need schedule = steps";
+  if (config_has_terms(c)) why = "density and absorption need schedule = steps";
   if (physics_absorbs(c)) why = "absorbing faces need schedule = steps";
   if (config_has_sources(shot)) why = "sources need schedule = steps";
   if (g->ranks > 1 && !ipc) why = "more than one rank needs transport = ipc";
@@ -131,7 +131,7 @@ int engine_honours(const engine *g, const config *shot, error *e) {
 static int engine_find_kernel(engine *g, error *e) {
   const config *c = g->config;
   TRY(kernel_find(c->kernel, physics_form(c), g->dev->table->backend, &g->kernel, e));
-  if ((model_has_density(c) || model_absorbs(c)) && !(g->kernel->flags & KERNEL_TERMS))
+  if (config_has_terms(c) && !(g->kernel->flags & KERNEL_TERMS))
     return FAIL(e, KERNEL_LACKS_TERMS, c->kernel);
   TRY(transport_check(transport_name(c->transport), g->dev, e));
   TRY(engine_honours(g, c, e));
@@ -149,8 +149,7 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
   MPI_TRY(e, MPI_Comm_size(comm, &g->ranks));
   if (!engine_find_device(g, e)) engine_find_kernel(g, e);
   TRY(error_agree(e, comm));
-  const bool terms = model_has_density(c) || model_absorbs(c);
-  g->most = terms ? 1 : wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
+  g->most = config_has_terms(c) ? 1 : wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
   TRY(engine_slab(&g->slab, c, g->rank, g->ranks, e));
   TRY(files_field_io(g->files, &g->io, &g->slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
@@ -240,9 +239,8 @@ int engine_load(engine *g, error *e) {
       engine_load_model(g, i, e);
       TRY(error_agree(e, g->comm));
     } else
-      TRY(engine_read_field(
-          g, dataset, (enum quantity)(QUANTITY_OF_MEDIUM + (int)EQUATIONS[g->config->equation].medium[i]),
-          engine_take_medium, &medium, e));
+      TRY(engine_read_field(g, dataset, model_quantity(EQUATIONS[g->config->equation].medium[i]),
+                            engine_take_medium, &medium, e));
   }
   model_close(&g->physics.model);
   g->loaded = true;

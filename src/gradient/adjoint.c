@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "kernels/operation.h"
-#include "physics/chain.h"
 #include "physics/initial.h"
 #include "physics/place.h"
 
@@ -148,14 +148,14 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
 }
 
 size_t adjoint_field_bytes(const shot *s) {
-  return (adjoint_span(&s->engine->slab) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN * sizeof(float);
+  return round_up(adjoint_span(&s->engine->slab), SLAB_ALIGN) * sizeof(float);
 }
 
 size_t adjoint_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
   const config *c = s->config;
   const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) +
-                        (c->gradient_signals && config_has_medium(c, MEDIUM_DENSITY));
+                        (c->gradient_signals && config_density_varies(c));
   return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + absorb_back_bytes(s->config, b);
 }
 
@@ -167,6 +167,7 @@ int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e)
   a->transfer = s->transfer;
   if (!adjoint_open_stepper(a, e)) states_open(&a->states, s, p, path, e);
   TRY(error_agree(e, g->comm));
+  TRY(chain_open(&a->chain, g->config, g->files, &g->io, e));
   const halo_setup exchanged = {
       .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->back.memory[0], a->back.memory[1]}};
   return halo_open(&a->halo, s->halo.name, &exchanged, e);
@@ -180,6 +181,7 @@ void adjoint_close(adjoint *a) {
   sources_close(&a->residual);
   absorb_close(&a->layers);
   states_close(&a->states);
+  chain_close(&a->chain);
   stepper_close(&a->back);
   for (int i = 0; i < STATES; i++) dev->table->free(dev, a->back.memory[i], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
@@ -510,7 +512,7 @@ int adjoint_chain(adjoint *a, error *e) {
   for (int z = 0; z < g->slab.nz && !e->id; z++)
     adjoint_sum(a, (zrange){z, z + 1}, a->chained + (size_t)z * plane, e);
   TRY(error_agree(e, g->comm));
-  return chain_velocity(a->chained, g->config, g->files, &g->io, e);
+  return chain_velocity(&a->chain, a->chained, e);
 }
 
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e) {
@@ -539,8 +541,7 @@ int adjoint_rest(adjoint *a, error *e) {
   args.out = stepper_field(&s->stepper, 0);
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
   args.terms = (kernel_terms){.density = args.terms.density};
-  float *scratch =
-      s->memory[MEMORIES_MAX] ? s->memory[MEMORIES_MAX] + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
+  float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
   initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e);
   return error_agree(e, s->engine->comm);
 }

@@ -5,6 +5,7 @@
 #ifndef STENCIL_ADJOINT_H
 #define STENCIL_ADJOINT_H
 
+#include "physics/chain.h"
 #include "states.h"
 
 typedef struct adjoint {
@@ -15,22 +16,21 @@ typedef struct adjoint {
   absorb layers;    /* transposed; owned, as is the next one */
   sources residual; /* dJ/d(trace), injected */
   float *values;    /* of the residual, as sources_given; owned */
-  float *gradient; /* device memory, laid out as the field; owned, as are the next two, NULL: not asked for */
-  float *image, *illumination;
-  float *memory[MEMORIES_MAX]; /* of relaxations, likewise */
+  /* Device memory, laid out as the field; owned; NULL: not needed */
+  float *gradient, *image, *illumination;
+  float *memory[MEMORIES_MAX]; /* of relaxations */
+  float *scaled;               /* nu times sigma; without sigma nu itself is sampled */
+  receivers at_sources;        /* of that, where sources are; owned */
+  chain chain;
   float *
       chained; /* dJ/dvelocity, own planes, where it is not that of what a step works on; owned, on the host */
-  receivers
-      at_sources; /* nu where sources are, times sigma; owned, as is the field of that, device memory; NULL: sigma is 1 */
-  float *scaled;
   observers looks; /* at the steps back */
-  float *
-      ring; /* forward fields: device memory of plan.ring x `slot` floats (adjoint_slot), own points as in the field; owned */
-  size_t slot;
+  float *ring;     /* forward fields, own points as in the field (adjoint_slot): owned device memory of */
+  size_t slot;     /* plan.ring times so many floats */
   states states;
-  const stepper *forward; /* whose steps are looked at */
-  int64_t from, part,
-      end; /* they go from `from` to end - 1; fields from `part` on go into the ring, states before are kept */
+  /* Steps from `from` to end - 1 are looked at: fields from `part` on go into the ring, states before are kept. */
+  const stepper *forward;
+  int64_t from, part, end;
   int64_t step;      /* nu is of this step */
   int64_t again;     /* forward steps done again */
   int64_t heeded;    /* how often it has been asked whether to end early */

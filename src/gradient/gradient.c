@@ -7,13 +7,18 @@
 
 /* --- the budget --------------------------------------------------------------------------------------------------- */
 
+/* What is free of the host's memory, for each of its ranks. */
+static double gradient_host_left(const engine *g) {
+  const host_memory_limits host = host_memory_limits_read();
+  const double left = host.left == UINT64_MAX ? (double)host.total / 2 : (double)host.left;
+  return left / g->options.local_ranks;
+}
+
 /* What is free on this rank's device, or host, besides what the run itself takes. */
 static double gradient_free(const shot *s) {
   const double SHARE = 0.8;
   const engine *g = s->engine;
-  const host_memory_limits host = host_memory_limits_read();
-  const double left = host.left == UINT64_MAX ? (double)host.total / 2 : (double)host.left;
-  const double room = s->dev->room ? (double)s->dev->room : left / g->options.local_ranks;
+  const double room = s->dev->room ? (double)s->dev->room : gradient_host_left(g);
   const double free = SHARE * room - engine_bytes(s->config, &g->slab) - (double)adjoint_bytes(s);
   return free > 0 ? free : 0;
 }
@@ -22,14 +27,12 @@ static double gradient_free(const shot *s) {
 static int gradient_budget(const shot *s, double budget[PLAN_TIERS], error *e) {
   const double SHARE = 0.5;
   const config *c = s->config;
-  const host_memory_limits host = host_memory_limits_read();
   const bool on_host = s->dev->table->backend == BACKEND_HOST;
-  const double device = on_host ? c->gradient_host_memory : c->gradient_memory,
-               left = host.left == UINT64_MAX ? (double)host.total / 2 : (double)host.left;
+  const double device = on_host ? c->gradient_host_memory : c->gradient_memory;
   disk_space disk = {.available = 0};
   budget[TIER_DEVICE] = device > 0 ? device : gradient_free(s);
   budget[TIER_HOST] =
-      c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * left / s->engine->options.local_ranks;
+      c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * gradient_host_left(s->engine);
   if (on_host) budget[TIER_HOST] = 0;
   if (c->gradient_path[0] && c->gradient_file_memory == 0) TRY(space_of(c->gradient_path, &disk, e));
   budget[TIER_FILE] = c->gradient_file_memory > 0 ? c->gradient_file_memory : SHARE * (double)disk.available;
@@ -62,8 +65,7 @@ static void gradient_tell(const shot *s, const plan *p) {
            (long long)s->engine->physics.steps + 1, states);
   log_line(s->log,
            "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "
-           "%.1f MiB in "
-           "a file; %.2f forward runs in all",
+           "%.1f MiB in a file; %.2f forward runs in all",
            gradient_mib(p->bytes[TIER_DEVICE]), gradient_mib((double)adjoint_bytes(s)),
            gradient_mib(p->bytes[TIER_HOST]), gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
 }

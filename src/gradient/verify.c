@@ -94,31 +94,17 @@ static int verify_change(verify *v, double change, error *e) {
   return error_agree(e, g->comm);
 }
 
-/* A field_sink. */
-static int verify_take(void *context, int z, int planes, float *values, error *e) {
-  const verify *v = context;
-  const slab *b = &v->shot->engine->slab;
-  const size_t plane = (size_t)b->ny * (size_t)b->nx;
-  (void)e;
-  memcpy(v->velocity + (size_t)z * plane, values, (size_t)planes * plane * sizeof *values);
-  return 0;
-}
-
 static int verify_begin(verify *v, error *e) {
-  const shot *s = v->shot;
-  double number;
-  const engine *g = s->engine;
+  const engine *g = v->shot->engine;
+  medium_range range;
   v->points = (size_t)g->slab.nz * (size_t)g->slab.ny * (size_t)g->slab.nx;
   v->m = malloc(v->points * sizeof *v->m + 1), v->start = malloc(v->points * sizeof *v->start + 1);
   v->velocity = malloc(v->points * sizeof *v->velocity + 1);
   if (!v->m || !v->start || !v->velocity)
     FAIL(e, OUT_OF_MEMORY, 3 * v->points * sizeof *v->m, "the tests of a gradient");
   TRY(error_agree(e, g->comm));
-  const char *file = physics_medium(s->config, 0, &number);
-  for (size_t i = 0; !file && i < v->points; i++) v->velocity[i] = (float)number;
-  return file ? engine_read_field(g, file, (enum quantity)(QUANTITY_OF_MEDIUM + (int)MEDIUM_VELOCITY),
-                                  verify_take, v, e)
-              : 0;
+  model_read(v->velocity, &range, g->config, MEDIUM_VELOCITY, g->files, &g->io, e);
+  return error_agree(e, g->comm);
 }
 
 /* Keeps m, and gives the shot a field of it. */

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 16 /* planes kept of each quantity; a power of two, more than 2 DENSITY_REACH */ };
+enum {
+  WINDOW =
+      16 /* planes kept of each quantity; a power of two, more than those 5 planes before and after one that it depends on */
+};
 
 int density_inside(const density_axis *a, int i) {
   const int n = a->points, side = i >= n;

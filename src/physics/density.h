@@ -30,10 +30,7 @@ typedef struct density_model {
   void *context;
 } density_model;
 
-/* The greatest distance in z, in planes, from an output plane to what it depends on, beside layers' inner edges. */
-enum { DENSITY_REACH = 5 };
-
-/* Index i, up to DENSITY_REACH beyond the axis, of the point that has its value. */
+/* Index i, up to what a point depends on beyond the axis, of the point that has its value. */
 int density_inside(const density_axis *a, int i);
 /* The point whose rho a point has: in an absorbing layer that at its inner edge. */
 int density_settled(const density_axis *a, int i);

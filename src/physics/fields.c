@@ -14,7 +14,7 @@ static void fields_add_slab(field_set *f, const config *c, const slab *s, field 
 void fields_plan(field_set *f, const config *c, const slab *s, const absorb *layers) {
   static const char *const NAMES[STATES] = {"u", "previous"};
   const int levels = EQUATIONS[c->equation].levels;
-  const bool density = model_has_density(c), absorbs = model_absorbs(c);
+  const bool density = config_density_varies(c), absorbs = config_medium_absorbs(c);
   f->count = 0;
   for (int i = 0; i < STATES; i++) {
     field state = {.role = FIELD_STATE, .exchanged = true, .saved = i < levels};
@@ -39,7 +39,8 @@ void fields_plan(field_set *f, const config *c, const slab *s, const absorb *lay
     snprintf(memory.name, sizeof memory.name, "relaxation_%c", (char)('1' + l));
     fields_add_slab(f, c, s, memory);
   }
-  if (density) fields_add_slab(f, c, s, (field){.name = "p", .role = FIELD_MEMORY, .number = MEMORIES_MAX});
+  if (density)
+    fields_add_slab(f, c, s, (field){.name = "p", .role = FIELD_MEMORY, .number = MEMORY_PRESSURE});
   absorb_fields(layers, f);
 }
 

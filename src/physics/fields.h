@@ -12,14 +12,17 @@ enum {
   FIELDS_MAX = 24
 };
 
+/* Memories by number: those of relaxations, then the pressure, where the field is not that. */
+enum { MEMORY_PRESSURE = MEMORIES_MAX, SHOT_MEMORIES };
+
 /* Fields of a medium by number: the equation's factors, then what its terms work on (kernel_terms). */
 enum { MEDIUM_V = EQUATION_MEDIA, MEDIUM_SIGMA, MEDIUM_LOSSES, MEDIUM_FIELDS };
 
 enum field_role {
   FIELD_STATE,  /* lies as the slab, with ghosts, as does a medium */
   FIELD_MEDIUM, /* what a number cannot say of it */
-  FIELD_MEMORY, /* what absorption remembers of a point, by number of the relaxation; then the pressure, where u is not */
-  FIELD_LAYER /* what absorbing layers remember: dense planes, without ghosts */
+  FIELD_MEMORY, /* lies as the slab, too */
+  FIELD_LAYER   /* what absorbing layers remember: dense planes, without ghosts */
 };
 
 /* A part of a field that a slab holds: its planes [local, local + held) are planes [global, global + held) of the global

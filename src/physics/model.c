@@ -6,8 +6,9 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "base/thread.h"
-#include "density.h"
 #include "fd.h"
+
+static const double TURN = 2 * 3.14159265358979323846;
 
 /* --- reading a medium ---------------------------------------------------------------------------------------------- */
 
@@ -51,6 +52,10 @@ static int model_take_values(void *context, int z, int planes, float *values, er
   return 0;
 }
 
+enum quantity model_quantity(enum medium which) {
+  return which < MEDIUM_QUALITY ? (enum quantity)(QUANTITY_OF_MEDIUM + (int)which) : QUANTITY_NONE;
+}
+
 int model_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
                const field_io *io, error *e) {
   const config_medium *given = &c->media[which];
@@ -61,10 +66,8 @@ int model_read(float *to, medium_range *r, const config *c, enum medium which, c
   model_reader x = {c,        &MEDIA[which], io->slab, given->file, to, PTHREAD_MUTEX_INITIALIZER,
                     INFINITY, -INFINITY,     0};
   const request_own own = {.io = io, .sink = model_take_values, .context = &x};
-  const request medium = {
-      FILES_READ_FIELD, .path = given->file,
-      .quantity = which < MEDIUM_QUALITY ? (enum quantity)(QUANTITY_OF_MEDIUM + (int)which) : QUANTITY_NONE,
-      .own = own};
+  const request medium = {FILES_READ_FIELD, .path = given->file, .quantity = model_quantity(which),
+                          .own = own};
   TRY(files_do(files, &medium, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
@@ -76,18 +79,10 @@ int model_read(float *to, medium_range *r, const config *c, enum medium which, c
 
 /* --- what a configuration has -------------------------------------------------------------------------------------- */
 
-bool model_has_density(const config *c) {
-  return config_has_medium(c, MEDIUM_DENSITY) && c->media[MEDIUM_DENSITY].file[0];
-}
-
-bool model_absorbs(const config *c) {
-  return config_has_medium(c, MEDIUM_QUALITY) || config_has_medium(c, MEDIUM_ABSORPTION);
-}
-
 bool model_needed(const config *c) {
   const bool averaged =
       equation_has(c->equation, HAS_TERMS) && c->averaging && c->media[MEDIUM_VELOCITY].file[0];
-  return averaged || model_has_density(c) || model_absorbs(c);
+  return averaged || config_has_terms(c);
 }
 
 static size_t model_points(const slab *s) {
@@ -100,14 +95,19 @@ static int model_take(float **to, const slab *s, int ghosts, error *e) {
   return *to ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the medium");
 }
 
-void model_close(model *m) {
-  free(m->velocity);
-  free(m->sigma);
+void model_keep_averages(model *m) {
   free(m->V);
   free(m->loss);
   free(m->kappa);
-  m->velocity = m->sigma = m->V = m->loss = NULL;
+  m->V = m->loss = NULL;
   m->kappa = NULL;
+}
+
+void model_close(model *m) {
+  model_keep_averages(m);
+  free(m->velocity);
+  free(m->sigma);
+  m->velocity = m->sigma = NULL;
 }
 
 /* --- planes of other ranks ----------------------------------------------------------------------------------------- */
@@ -286,28 +286,27 @@ static int model_compute(model *m, const density_model *from, const slab *s, int
   return e->id;
 }
 
-static enum density_end model_end_of(enum boundary_kind kind) {
-  return kind == BOUNDARY_PERIODIC                                ? DENSITY_WRAP
-         : kind == BOUNDARY_DIRICHLET || kind == BOUNDARY_NEUMANN ? DENSITY_EVEN
-                                                                  : DENSITY_EDGE;
+void model_axes(density_axis axis[3], const config *c) {
+  double w[5];
+  fd_weights(c->space_order, w);
+  for (int i = 0; i < 3; i++) {
+    const config_axis a = config_axis_of(c, i);
+    density_axis *to = &axis[i];
+    to->points = a.points;
+    for (int side = 0; side < 2; side++) {
+      const enum face face = (enum face)(2 * i + side);
+      to->layers[side] = config_layer_width(c, face);
+      to->end[side] = a.periodic ? DENSITY_WRAP : config_reflects(c, face) ? DENSITY_EVEN : DENSITY_EDGE;
+    }
+    for (int r = 0; r < 5; r++) to->weight[r] = a.spacing > 0 ? w[r] / (a.spacing * a.spacing) : 0;
+  }
 }
 
 /* The axes and the numbers. rho counts relative to its greatest, so that sigma is 1 where density is constant. */
 static density_model model_density_of(const model *m, const config *c) {
   density_model d = {
       .averaged = c->averaging, .rho = 1, .v = c->media[MEDIUM_VELOCITY].number, .unit = m->density.max};
-  double w[5];
-  fd_weights(c->space_order, w);
-  for (int i = 0; i < 3; i++) {
-    const config_axis a = config_axis_of(c, i);
-    density_axis *to = &d.axis[i];
-    to->points = a.points;
-    for (int side = 0; side < 2; side++) {
-      to->layers[side] = config_layer_width(c, (enum face)(2 * i + side));
-      to->end[side] = model_end_of(c->boundary[2 * i + side]);
-    }
-    for (int r = 0; r < 5; r++) to->weight[r] = a.spacing > 0 ? w[r] / (a.spacing * a.spacing) : 0;
-  }
+  model_axes(d.axis, c);
   return d;
 }
 
@@ -329,7 +328,7 @@ static int model_find_velocity(model *m, const config *c, const files *files, co
 /* --- absorption ---------------------------------------------------------------------------------------------------- */
 
 static void model_set_law(model *m, const config *c) {
-  const double TURN = 2 * 3.14159265358979323846, DECADE = sqrt(10);
+  const double DECADE = sqrt(10);
   const double reference = TURN * (c->reference_frequency > 0 ? c->reference_frequency : c->sources[0].f0);
   const bool band = c->absorption_band[0] > 0;
   m->law = (loss_law){.reference = reference,
@@ -372,7 +371,7 @@ int model_fit(model *m, const config *c, const files *files, const slab *s, doub
   if (!m->absorbs || m->law.loss <= 0) return 0;
   bool carried = relaxation_fit(&m->fit, &m->law, c->mechanisms, dt);
   MPI_TRY(e, MPI_Bcast(&m->fit, sizeof m->fit, MPI_BYTE, 0, files->compute));
-  if (!carried) FAIL(e, MEDIUM_BAND, dt, m->law.highest / 6.283185307179586);
+  if (!carried) FAIL(e, MEDIUM_BAND, dt, m->law.highest / TURN);
   TRY(error_agree(e, files->compute));
   const size_t bytes = 2 * (MODEL_STEPS + 1) * sizeof *m->kappa;
   if (!m->kappa && !(m->kappa = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the losses of the medium");
@@ -420,7 +419,7 @@ int model_stiffness(const model *m, const config *c, const files *files, const s
 static int model_take_memory(model *m, const config *c, const slab *s, float **rho, error *e) {
   TRY(model_take(&m->velocity, s, 0, e));
   if (m->absorbs) TRY(model_take(&m->loss, s, 0, e));
-  if (!model_has_density(c)) return 0;
+  if (!config_density_varies(c)) return 0;
   TRY(model_take(&m->sigma, s, RADIUS, e));
   for (size_t i = 0; i < model_points(s) + 2 * RADIUS * (size_t)s->nx * (size_t)s->ny; i++) m->sigma[i] = 1;
   TRY(model_take(&m->V, s, 0, e));
@@ -429,11 +428,10 @@ static int model_take_memory(model *m, const config *c, const slab *s, float **r
 
 static int model_find(model *m, const config *c, const files *files, const field_io *io, float *rho, float *v,
                       error *e) {
-  medium_range ignored;
   const enum medium strength = config_has_medium(c, MEDIUM_QUALITY) ? MEDIUM_QUALITY : MEDIUM_ABSORPTION;
-  if (rho) model_read(rho, &m->density, c, MEDIUM_DENSITY, files, io, e);
+  model_read(v, &m->given, c, MEDIUM_VELOCITY, files, io, e);
   TRY(error_agree(e, files->compute));
-  model_read(v, &ignored, c, MEDIUM_VELOCITY, files, io, e);
+  if (rho) model_read(rho, &m->density, c, MEDIUM_DENSITY, files, io, e);
   TRY(error_agree(e, files->compute));
   if (m->absorbs) {
     model_read(m->loss, &m->strength, c, strength, files, io, e);
@@ -448,7 +446,7 @@ static int model_find(model *m, const config *c, const files *files, const field
 
 int model_open(model *m, const config *c, const files *files, const field_io *io, error *e) {
   float *rho = NULL, *v = NULL;
-  *m = (model){.needed = model_needed(c), .absorbs = model_absorbs(c)};
+  *m = (model){.needed = model_needed(c), .absorbs = config_medium_absorbs(c)};
   if (!m->needed) return 0;
   if (!model_take(&v, io->slab, 0, e)) model_take_memory(m, c, io->slab, &rho, e);
   if (!error_agree(e, files->compute)) model_find(m, c, files, io, rho, v, e);
@@ -458,14 +456,13 @@ int model_open(model *m, const config *c, const files *files, const field_io *io
 }
 
 int model_describe(const model *m, const config *c, char *text, size_t size) {
-  const double TURN = 6.283185307179586;
   const bool quality = config_has_medium(c, MEDIUM_QUALITY);
   const medium_row *row = &MEDIA[quality ? MEDIUM_QUALITY : MEDIUM_ABSORPTION];
   int n = 0;
   text[0] = 0;
   if (!m->needed) return 0;
   n += snprintf(text + n, size - (size_t)n, "medium:%s", c->averaging ? " averaged over cells" : "");
-  if (model_has_density(c))
+  if (config_density_varies(c))
     n += snprintf(text + n, size - (size_t)n, "%s density %g to %g kg/m3", c->averaging ? "," : "",
                   m->density.min, m->density.max);
   if (m->absorbs && m->fit.count == 0)

@@ -5,6 +5,7 @@
 #define STENCIL_MODEL_H
 
 #include "config/config.h"
+#include "density.h"
 #include "halo/slab.h"
 #include "io/files.h"
 #include "relaxation.h"
@@ -25,7 +26,7 @@ typedef struct model {
   float *sigma, *V; /* of density: u = sigma p, with the RADIUS planes before and after; 1/m^2 */
   float *loss;      /* alpha velocity / omega at the reference */
   double fastest;   /* velocity to step with, m/s */
-  medium_range density, strength; /* strength: of quality or absorption */
+  medium_range given, density, strength; /* given: the velocity; strength: quality or absorption */
   loss_law law;
   relaxation fit;
   double *kappa, *speed; /* MODEL_STEPS + 1 each, by loss, up to that of the law; owned: one array, kappa */
@@ -33,9 +34,6 @@ typedef struct model {
 
 /* Does this configuration have one? */
 bool model_needed(const config *c);
-/* Does it have V and sigma? */
-bool model_has_density(const config *c);
-bool model_absorbs(const config *c);
 
 /* Reads and computes all that does not depend on dt. Exit 2 where a dataset cannot be read or has a wrong value. Collective
  * over files->compute, agreed. model_close it, also after a failure. */
@@ -52,9 +50,14 @@ float model_kappa(const model *m, float loss);
 double model_speed(const model *m, float loss);
 /* What it is, for the log and files: a line of text, without its end; 0: there is nothing to say. Returns its length. */
 int model_describe(const model *m, const config *c, char *text, size_t size);
-/* Frees the arrays. */
+/* Frees the arrays; the former all but velocity and sigma. */
+void model_keep_averages(model *m);
 void model_close(model *m);
 
+/* Points, layers, ends and weights of the axes x, y and z. */
+void model_axes(density_axis axis[3], const config *c);
+/* What a dataset of a medium measures. */
+enum quantity model_quantity(enum medium which);
 /* Reads a medium into `to` (own planes; NULL: only the range). Values must be above 0, or at least 0 where it may be. Collective,
  * not agreed. */
 int model_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,

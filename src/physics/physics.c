@@ -75,11 +75,12 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e) {
   *p = (physics){.form = physics_form(c)};
-  for (int i = 0; i < EQUATIONS[c->equation].media; i++) {
+  TRY(model_open(&p->model, c, files, io, e));
+  p->medium[0] = p->model.given;
+  for (int i = p->model.needed; i < EQUATIONS[c->equation].media; i++) {
     model_read(NULL, &p->medium[i], c, EQUATIONS[c->equation].medium[i], files, io, e);
     TRY(error_agree(e, files->compute));
   }
-  TRY(model_open(&p->model, c, files, io, e));
   TRY(physics_find_bound(p, c, files, io->slab, e));
   TRY(physics_plan_time(p, c, dt_before, e)); /* from the same numbers on every rank */
   /* The fit depends on dt, and dt = auto on the fit: twice is enough. */
@@ -177,6 +178,6 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
 }
 
 int physics_bytes(const config *c) {
-  const int terms = model_has_density(c) + (model_absorbs(c) ? 1 + 2 * c->mechanisms : 0);
+  const int terms = config_density_varies(c) + (config_medium_absorbs(c) ? 1 + 2 * c->mechanisms : 0);
   return (int)sizeof(float) * (1 + EQUATIONS[c->equation].levels + physics_fields(c) + terms);
 }

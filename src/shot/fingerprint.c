@@ -67,7 +67,7 @@ static void fingerprint_add_range(fingerprint *f, const char *key, const medium_
 static void fingerprint_add_terms(fingerprint *f, const config *c, const model *m, error *e) {
   const bool quality = config_has_medium(c, MEDIUM_QUALITY);
   if (m->needed && c->averaging) fingerprint_add_key(f, e, "[medium] averaging", "on");
-  if (model_has_density(c)) fingerprint_add_range(f, "[medium] density", &m->density, e);
+  if (config_density_varies(c)) fingerprint_add_range(f, "[medium] density", &m->density, e);
   if (!m->absorbs) return;
   fingerprint_add_range(f, quality ? "[medium] quality" : "[medium] absorption", &m->strength, e);
   for (int l = 0; l < m->fit.count; l++) {

@@ -47,17 +47,18 @@ static void field_log_statistics(const shot *s, const field_statistics *f, log_f
   if (!f->all.nonfinite && f->bins > 0) field_log_quantiles(s, f, log);
 }
 
-/* What is saved of the newest field: where it is sigma p, p, enqueued on STREAM_OUTPUT behind the steps. */
-static int field_pressure(shot *s, float **saved, error *e) {
+/* What is saved of the newest field: where it is sigma p, p (field_find_pressure). */
+static float *field_saved(const shot *s) {
+  return s->memory[MEMORY_PRESSURE] ? s->memory[MEMORY_PRESSURE] : s->stepper.memory[s->stepper.current];
+}
+
+/* Computes p, where the field is sigma p: enqueued on STREAM_OUTPUT behind the steps. */
+static int field_find_pressure(shot *s, error *e) {
   const stepper *p = &s->stepper;
   const kernel_args *a = &p->args;
-  *saved = s->memory[MEMORIES_MAX];
-  if (!*saved) {
-    *saved = p->memory[p->current];
-    return 0;
-  }
+  if (!s->memory[MEMORY_PRESSURE]) return 0;
   const scale_args over = {SCALE_OVER,     stepper_field(p, p->current),
-                           a->terms.sigma, *saved + slab_offset(p->slab, 0, 0, 0),
+                           a->terms.sigma, field_saved(s) + slab_offset(p->slab, 0, 0, 0),
                            a->pitch,       a->plane,
                            a->nx,          a->ny,
                            a->nz};
@@ -72,9 +73,8 @@ static int field_measure(shot *s, bool histogram, error *e) {
   f->step = p->step;
   watchdog_tell(p->watch, WATCH_CHECK, p->step);
   /* A device that fails here may fail alone, while the others stand in the step loop. */
-  float *saved;
-  if (stepper_sync(p, e) || field_pressure(s, &saved, e) || s->dev->table->sync(s->dev, STREAM_OUTPUT, e) ||
-      measure_field(&s->saves.measure, saved + slab_offset(p->slab, 0, 0, 0), histogram, f, e))
+  if (stepper_sync(p, e) || field_find_pressure(s, e) || s->dev->table->sync(s->dev, STREAM_OUTPUT, e) ||
+      measure_field(&s->saves.measure, field_saved(s) + slab_offset(p->slab, 0, 0, 0), histogram, f, e))
     error_abort(e, s->engine->comm);
   s->saves.checked_step = p->step;
   return 0;
@@ -248,11 +248,10 @@ static int field_submit(shot *s, snapshot *copy, error *e) {
   TRY(e->id);
   j->job.bytes = snapshot_field_floats(&s->engine->slab) * sizeof(float);
   if (!copy) j->statistics = s->saves.statistics;
-  float *saved = s->memory[MEMORIES_MAX] ? s->memory[MEMORIES_MAX] : p->memory[p->current];
-  s->transfer.field = saved;
+  s->transfer.field = field_saved(s);
   if (copy) {
     j->copy = copy;
-    if (!field_pressure(s, &saved, e)) j->planes = snapshot_field(copy, saved, e);
+    if (!field_find_pressure(s, e)) j->planes = snapshot_field(copy, field_saved(s), e);
     p->copying[p->current] = snapshot_mark(copy, e);
     if (e->id) error_abort(e, s->engine->comm); /* a device may fail alone */
     s->saves.checked_step = p->step;

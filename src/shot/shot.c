@@ -166,7 +166,7 @@ void shot_close(shot *s) {
   wavefront_close(&s->front);
   stepper_close(&s->stepper);
   for (int i = 0; i < STATES; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
-  for (int i = 0; i <= MEMORIES_MAX; i++) s->dev->table->free(s->dev, s->memory[i], MEMORY_DEVICE, &ignored);
+  for (int i = 0; i < SHOT_MEMORIES; i++) s->dev->table->free(s->dev, s->memory[i], MEMORY_DEVICE, &ignored);
   *s = (shot){.engine = NULL};
 }
 

@@ -55,10 +55,9 @@ struct shot {
   absorb absorb;
   sources sources;
   receivers receivers;
-  float *memory[MEMORIES_MAX +
-                1];    /* slab_floats of device memory, owned: of relaxations, and the pressure; or NULL */
-  observers observers; /* receivers first, then saved fields, checks */
-  save_queue saves;    /* what is saved of all this, and what was */
+  float *memory[SHOT_MEMORIES]; /* slab_floats of device memory each, owned; NULL where the run lacks it */
+  observers observers;          /* receivers first, then saved fields, checks */
+  save_queue saves;             /* what is saved of all this, and what was */
   loop_times loop;
   struct {
     bool saves;
