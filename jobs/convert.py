@@ -60,13 +60,18 @@ def model_command(args):
         output_of(args.config)  # an error before anything is written
     if args.density and args.gardner:
         raise st.Error("--density or --gardner, not both")
-    model, name = read(args, args.file, args.scale), f"{args.out}:/vp"
-    rho = read(args, args.density, 1) if args.density else model
-    if rho.values.shape != model.values.shape:
-        raise st.Error(f"{args.density}: shape {rho.values.shape}, the velocities {model.values.shape}")
-    st.write_model(args.out, model)
-    if args.density or args.gardner:
-        rho = rho.values * (1000 if rho.values.max() < 30 else 1) if args.density else 310 * model.values**0.25
+    model, rho, density = read(args, args.file, args.scale), None, None
+    if args.density:
+        rho = read(args, args.density, 1).values
+        if rho.shape != model.values.shape:
+            raise st.Error(f"{args.density}: shape {rho.shape}, the velocities {model.values.shape}")
+        if rho.max() < 30:
+            rho = 1000 * rho
+            print(f"{args.density}: densities below 30 are taken as g/cm3")
+    elif args.gardner:
+        rho = 310 * model.values**0.25
+    name = st.write_model(args.out, model)
+    if rho is not None:
         density = st.write_model(args.out, dataclasses.replace(model, values=rho), "rho", units="kg/m3", beside=True)
         print(st.Field(density).summary())
     print(st.Field(name).summary())
@@ -74,7 +79,7 @@ def model_command(args):
         if beyond:
             print(f"velocities {'below 100' if scale > 1 else 'above 9000'} m/s: if the file has {unit}, --scale {scale}")
     if args.config:
-        print(st.write_shot(args.config, name, density=density if args.density or args.gardner else None))
+        print(st.write_shot(args.config, name, density=density))
 
 
 def segy_command(args):
