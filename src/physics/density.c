@@ -138,7 +138,7 @@ static int density_open(density_work *w, const density_model *m, error *e) {
   bool there = true;
   for (int i = 0; i < 3; i++) {
     there = (all[i]->values = malloc(WINDOW * bytes)) && there;
-    there = (w->out[i] = malloc(w->points * sizeof *w->out[i])) && there;
+    there = (w->out[i] = calloc(w->points, sizeof *w->out[i])) && there; /* V stays 0 where rho is a number */
     for (int k = 0; k < WINDOW; k++) all[i]->at[k] = INT_MIN;
   }
   w->raw = malloc(bytes);
@@ -162,7 +162,7 @@ int density_compute(const density_model *m, int begin, int end, density_sink *si
   density_open(&w, m, e);
   for (int z = begin; z < end && !e->id; z++) {
     float *sigma = w.out[0], *V = w.out[1], *velocity = w.out[2];
-    density_V(&w, z, V);
+    if (m->plane_of_rho) density_V(&w, z, V);
     const double *s = density_sigma(&w, z);
     const float *v = m->plane_of_v ? m->plane_of_v(m->context, density_inside(&m->axis[2], z)) : NULL;
     if (m->averaged) density_finish(&w, &w.beta, z, true, w.sum);

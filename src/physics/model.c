@@ -438,7 +438,10 @@ static int model_find(model *m, const config *c, const files *files, const field
     TRY(error_agree(e, files->compute));
     TRY(model_find_losses(m, c, files, io->slab, v, e));
   }
-  TRY(model_find_velocity(m, c, files, io->slab, rho, v, e));
+  if (rho || c->averaging)
+    TRY(model_find_velocity(m, c, files, io->slab, rho, v, e));
+  else
+    memcpy(m->velocity, v, model_points(io->slab) * sizeof *v);
   for (size_t i = 0; i < model_points(io->slab); i++) m->fastest = fmax(m->fastest, m->velocity[i]);
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &m->fastest, 1, MPI_DOUBLE, MPI_MAX, files->compute));
   return 0;
