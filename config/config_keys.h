@@ -27,7 +27,7 @@ enum {
   POINTS_MAX = INT32_MAX - 64, /* of an axis: indices stay int with ghosts and padding added */
   THREADS_MAX = 4096,
   KEEP_MAX = 1000000,
-  AT_ONCE_MAX = 64
+  AT_ONCE_MAX = 256
 };
 
 static bool has_face(const config *c, enum boundary_kind kind) {

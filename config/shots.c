@@ -117,10 +117,21 @@ static int shots_check_names(const shot_lines *all, error *e) {
   return FAIL(e, SHOTS_TWICE, place, again->name, first->line);
 }
 
+/* Does it change what the shots of a stack (shot_stack) share? */
+static bool shots_differs(const shot_line *s) {
+  static const char *const SHARED[] = {"initial.", "receivers.every", "sources.mode"};
+  for (char **w = s->words; *w; w++)
+    for (size_t i = 0; i < sizeof SHARED / sizeof *SHARED; i++)
+      if (strncmp(*w, SHARED[i], strlen(SHARED[i])) == 0) return true;
+  return false;
+}
+
 int shots_check(shot_lines *all, const config_given *given, config *first, error *e) {
+  all->alike = true;
   for (int i = 0; i < all->count; i++) {
     config c;
     shot_line *s = &all->list[i];
+    all->alike = all->alike && !shots_differs(s);
     TRY(config_make(&c, given, s, e));
     if (!(s->name = strdup(c.output_name))) shots_lack(e);
     if (i == 0)

@@ -73,9 +73,9 @@ TARGET INLINE void ISA(above)(const ISA(weights) * w, const float *u, ptrdiff_t 
   }
 }
 
-/* Of one plane: the neighbours along y and x. */
-TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t row, const int vectors,
-                               vec acc[VECTORS]) {
+/* Of one plane: the neighbours along y and x; of flat rows (kernel_args.flat) those along x. */
+TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t row, const bool flat,
+                               const int vectors, vec acc[VECTORS]) {
   const float *lower = u, *upper = u;
   vec x[X_LOADS(VECTORS)];
 #pragma GCC unroll 5
@@ -86,13 +86,17 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t
 #define RING(r)                                                                                              \
   {                                                                                                          \
     vec wy = w->y[r], wx = w->x[r], sum[VECTORS];                                                            \
-    lower -= row, upper += row;                                                                              \
-    opaque(lower);                                                                                           \
-    opaque(upper);                                                                                           \
-    for (int i = 0; i < vectors; i++)                                                                        \
-      sum[i] = vec_add(vec_load(lower + i * LANES), vec_load(upper + i * LANES));                            \
-    settle(wy);                                                                                              \
-    for (int i = 0; i < vectors; i++) acc[i] = vec_fma(wy, sum[i], acc[i]);                                  \
+    if (flat) {                                                                                              \
+      for (int i = 0; i < vectors; i++) acc[i] = vec_add(acc[i], vec_set(0));                                \
+    } else {                                                                                                 \
+      lower -= row, upper += row;                                                                            \
+      opaque(lower);                                                                                         \
+      opaque(upper);                                                                                         \
+      for (int i = 0; i < vectors; i++)                                                                      \
+        sum[i] = vec_add(vec_load(lower + i * LANES), vec_load(upper + i * LANES));                          \
+      settle(wy);                                                                                            \
+      for (int i = 0; i < vectors; i++) acc[i] = vec_fma(wy, sum[i], acc[i]);                                \
+    }                                                                                                        \
     for (int i = 0; i < vectors; i++) sum[i] = vec_x_pair(x, i, r);                                          \
     settle(wx);                                                                                              \
     for (int i = 0; i < vectors; i++) acc[i] = vec_fma(wx, sum[i], acc[i]);                                  \
@@ -173,12 +177,13 @@ TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enu
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
+  const bool flat = terms && a->flat;
   ISA(below)(w, u, plane, planes, vectors, acc);
   const float *in_plane = u;
   opaque(in_plane);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
-    ISA(within)(w, in_plane, row, vectors, acc[k]);
+    ISA(within)(w, in_plane, row, flat, vectors, acc[k]);
     in_plane += plane;
     opaque(in_plane);
   }
@@ -232,7 +237,7 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
 #include "equations.def"
 #undef MIDDLE
 
-/* All of it where there are terms: apart, as they take registers from the rest. */
+/* All of it where there are terms, or rows are flat: apart, as they take registers from the rest. */
 #define EQUATION(constant, name, ...)                                                                        \
   TARGET static __attribute__((noinline)) void ISA(name##_terms_middle)(                                     \
       const ISA(weights) * w, const sweep *s, ptrdiff_t at, const float *added, int planes, int points) {    \
@@ -254,7 +259,7 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
 /* The same of the equation; false: it has no terms. */
 TARGET INLINE bool ISA(terms_middle)(const ISA(weights) * w, const sweep *s, const enum equation equation,
                                      ptrdiff_t at, const float *added, const int planes, int points) {
-  switch (terms_any(&s->args->terms) ? equation : EQUATION_COUNT) {
+  switch (terms_any(&s->args->terms) || s->args->flat ? equation : EQUATION_COUNT) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
     if (equation_has(EQUATION_##constant, HAS_TERMS))                                                        \
@@ -269,7 +274,7 @@ TARGET INLINE bool ISA(terms_middle)(const ISA(weights) * w, const sweep *s, con
 TARGET INLINE bool ISA(terms_edge)(const ISA(weights) * w, const sweep *s, const enum equation equation,
                                    ptrdiff_t at, const float *added, const int planes, int lanes,
                                    vec acc[GROUP][VECTORS]) {
-  switch (terms_any(&s->args->terms) ? equation : EQUATION_COUNT) {
+  switch (terms_any(&s->args->terms) || s->args->flat ? equation : EQUATION_COUNT) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
     if (equation_has(EQUATION_##constant, HAS_TERMS))                                                        \

@@ -90,7 +90,7 @@ typedef int cuda_kernel(const kernel_args *args, void *stream);
 enum kernel_flags {
   KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
   KERNEL_ORACLE = 2,    /* written to be read, not to be fast: `auto` does not measure it */
-  KERNEL_TERMS = 4      /* does kernel_args.terms */
+  KERNEL_TERMS = 4      /* does kernel_args.terms, and flat */
 };
 
 struct operation;

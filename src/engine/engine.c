@@ -149,9 +149,13 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
   MPI_TRY(e, MPI_Comm_size(comm, &g->ranks));
   if (!engine_find_device(g, e)) engine_find_kernel(g, e);
   TRY(error_agree(e, comm));
-  g->most = config_has_terms(c) ? 1 : wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
-  TRY(engine_slab(&g->slab, c, g->rank, g->ranks, e));
-  TRY(files_field_io(g->files, &g->io, &g->slab, c, e));
+  g->most = config_has_terms(c) || setup->stack > 1
+                ? 1
+                : wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
+  TRY(engine_slab(&g->files_slab, c, g->rank, g->ranks, e));
+  g->slab = g->files_slab;
+  if (setup->stack > 1) slab_stack(&g->slab, setup->stack);
+  TRY(files_field_io(g->files, &g->io, &g->files_slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
   physics_args(&g->physics, c, &g->slab, &g->args);
   return 0;
@@ -167,6 +171,7 @@ int engine_open(engine *g, error *e) {
   float ghosts[FACE_COUNT];
   physics_ghosts(g->config, ghosts);
   transfer_open(&g->transfer, g->dev, &g->slab, ghosts, e);
+  g->transfer.alike = g->setup.stack > 1;
   const absorb none = {.dev = NULL};
   field_set f;
   fields_plan(&f, g->config, &g->slab, &none);
@@ -196,7 +201,7 @@ typedef struct engine_medium {
 static int engine_take_medium(void *context, int z, int planes, float *values, error *e) {
   const engine_medium *medium = context;
   engine *g = medium->g;
-  const size_t points = (size_t)g->slab.nx * (size_t)g->slab.ny * (size_t)planes;
+  const size_t points = (size_t)g->slab.nx * (size_t)g->files_slab.ny * (size_t)planes;
   for (size_t i = 0; i < points; i++)
     values[i] = physics_factor(&g->physics, g->config, medium->i, values[i], 1);
   return transfer_to_device(&g->transfer, z, planes, values, e);
@@ -205,7 +210,7 @@ static int engine_take_medium(void *context, int z, int planes, float *values, e
 /* Rows of the model's own planes, as kernels read them. */
 static int engine_load_model(engine *g, int i, error *e) {
   const model *m = &g->physics.model;
-  const size_t points = (size_t)g->slab.nx * (size_t)g->slab.ny, bytes = points * sizeof(float);
+  const size_t points = (size_t)g->slab.nx * (size_t)g->files_slab.ny, bytes = points * sizeof(float);
   const float *from = i == MEDIUM_V        ? m->V
                       : i == MEDIUM_SIGMA  ? m->sigma
                       : i == MEDIUM_LOSSES ? m->loss

@@ -92,6 +92,12 @@ int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
   return 0;
 }
 
+void slab_stack(slab *s, int rows) {
+  s->ny = rows;
+  s->plane = s->pitch * slab_rows_of(rows);
+  s->lead = (size_t)s->z0 * s->plane % SLAB_HUGE;
+}
+
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
   int begin =
       s->lower == SLAB_NO_RANK ? 0 : RADIUS; /* an outer face has nothing to send: no boundary kernel */

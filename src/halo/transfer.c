@@ -119,9 +119,11 @@ static int transfer_put(const transfer *t, int z, int planes, const float *value
     transfer_set_floats(staging, (size_t)smaller(planes, t->planes) * s->plane, value);
   for (int done = 0, n; done < planes && !e->id; done += n) {
     n = smaller(planes - done, t->planes);
-    for (int p = 0; p < n && values; p++)
-      for (int y = 0; y < s->ny; y++, values += s->nx)
+    for (int p = 0; p < n && values; p++) {
+      for (int y = 0; y < s->ny; y++, values += t->alike ? 0 : s->nx)
         memcpy(transfer_staged_row(t, staging, p, y), values, (size_t)s->nx * sizeof *values);
+      if (t->alike) values += s->nx;
+    }
     transfer_copy_planes(t, z + done, n, staging, COPY_TO_DEVICE, e);
   }
   transfer_staging_give(t, part);

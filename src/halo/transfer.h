@@ -10,6 +10,7 @@ typedef struct transfer {
   device *dev;                /* not owned */
   const slab *slab;           /* not owned */
   float *field;               /* device memory of the field moved, slab_floats long; set it before each use */
+  bool alike;                 /* a plane that comes in is one row, for each of the slab's */
   float ghosts[FACE_COUNT];   /* what the x and y ghosts of planes that come in are set to */
   float *staging;             /* pinned: */
   int parts, planes;          /* number of parts, and padded planes in each */

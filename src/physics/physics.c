@@ -159,6 +159,7 @@ void physics_args(const physics *p, const config *c, const slab *s, kernel_args 
     physics_given_weights(c, a);
   else
     physics_laplacian_weights(p, c, a);
+  a->flat = c->ny == 1 && equation_has(p->form, HAS_TERMS);
   physics_ghost_rules(c, s, a->ghosts);
   a->terms.memories = p->model.fit.count;
   for (int l = 0; l < p->model.fit.count; l++)

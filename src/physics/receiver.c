@@ -113,6 +113,12 @@ static void receivers_forget(receivers *r) {
   *r = (receivers){.dev = r->dev, .kept = r->kept};
 }
 
+static void receivers_size_batches(receivers *r, int pass) {
+  r->batch_rows = r->local ? BATCH_BYTES / (int64_t)receivers_row_bytes(r) : 1;
+  if (r->batch_rows < pass) r->batch_rows = pass;
+  if (r->batch_rows > r->rows) r->batch_rows = r->rows;
+}
+
 int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e) {
   const config *c = on->config;
   receivers_forget(r);
@@ -124,12 +130,40 @@ int receivers_plan(receivers *r, const problem *on, receivers_span span, error *
   r->first_step = span.first;
   r->rows = span.last / r->every + 1;
   r->taken = (r->first_step + r->every - 1) / r->every;
-  r->batch_rows = r->local ? BATCH_BYTES / (int64_t)receivers_row_bytes(r) : 1;
-  if (r->batch_rows < span.pass) r->batch_rows = span.pass;
-  if (r->batch_rows > r->rows) r->batch_rows = r->rows;
+  receivers_size_batches(r, span.pass);
   MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, r->files->compute));
   if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
   return error_agree(e, r->files->compute);
+}
+
+int receivers_join(receivers *r, receivers *const *parts, int count, device *dev, const slab *slab,
+                   error *e) {
+  receivers_forget(r);
+  r->dev = dev, r->slab = slab, r->parts = parts, r->part_count = count;
+  for (int i = 0; i < count; i++) {
+    const receivers *p = parts[i];
+    if (p->count) r->every = p->every, r->rows = p->rows;
+    r->count += p->count, r->local += p->local;
+  }
+  if (r->local == 0) return 0;
+  receivers_size_batches(r, 1);
+  if (!(r->own = receivers_alloc((size_t)r->local, sizeof *r->own, e))) return e->id;
+  for (int i = 0, n = 0; i < count; i++)
+    for (int k = 0; k < parts[i]->local; k++) {
+      r->own[n] = parts[i]->own[k];
+      r->own[n++].y = i;
+    }
+  return 0;
+}
+
+/* What they sample, and what becomes of it. */
+static int receivers_open_traces(receivers *r, error *e) {
+  for (int i = 0; i < r->part_count; i++) TRY(receivers_open_traces(r->parts[i], e));
+  if (r->part_count || r->local == 0) return 0;
+  if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
+  if (!(r->cut = receivers_alloc((size_t)r->local, sizeof *r->cut, e))) return e->id;
+  for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
+  return 0;
 }
 
 int receivers_open(receivers *r, error *e) {
@@ -137,9 +171,7 @@ int receivers_open(receivers *r, error *e) {
   const device_table *t = r->dev->table;
   const receivers_size n = receivers_bytes(r);
   const size_t places = (size_t)r->local * sizeof *r->own;
-  if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
-  if (!(r->cut = receivers_alloc((size_t)r->local, sizeof *r->cut, e))) return e->id;
-  for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
+  TRY(receivers_open_traces(r, e));
   if (!r->kept.copied[0]) TRY(t->make_events(r->dev, r->kept.copied, 2, false, e));
   TRY(device_reserve(r->dev, &r->kept.places, places, MEMORY_DEVICE, e));
   TRY(device_reserve(r->dev, &r->kept.batch, n.pinned, MEMORY_DEVICE, e));
@@ -179,13 +211,28 @@ static size_t receivers_half(const receivers *r, int half) {
   return half ? (size_t)r->batch_rows * (size_t)r->local : 0;
 }
 
+/* Adds a row to the traces of the parts; returns where the next one is. */
+static const float *receivers_deal_out(receivers *r, const float *from, size_t row) {
+  for (int i = 0; i < r->part_count; i++) {
+    receivers *p = r->parts[i];
+    const size_t local = (size_t)p->local;
+    if (local) memcpy(p->traces + row * local, from, local * sizeof *from);
+    p->taken = (int64_t)row + 1;
+    from += local;
+  }
+  return from;
+}
+
 /* Adds the next `rows` rows of the other half to the traces, once its copy has come. */
 static int receivers_move_rows(receivers *r, int64_t rows, error *e) {
   if (rows == 0) return 0;
   TRY(r->dev->table->sync_event(r->dev, r->kept.copied[!r->half], e));
   const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
-  memcpy(r->traces + first * local, r->staging + receivers_half(r, !r->half) + (size_t)r->moved * local,
-         (size_t)rows * local * sizeof(float));
+  const float *from = r->staging + receivers_half(r, !r->half) + (size_t)r->moved * local;
+  if (r->part_count)
+    for (int64_t row = 0; row < rows; row++) from = receivers_deal_out(r, from, first + (size_t)row);
+  else
+    memcpy(r->traces + first * local, from, (size_t)rows * local * sizeof(float));
   r->moved += rows;
   return 0;
 }
@@ -261,6 +308,7 @@ exact_traces receivers_traces(const receivers *r) {
 
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
+  if (r->part_count) return receivers_flush(r, e); /* they write */
   if (!receivers_flush(r, e)) {
     const exact_traces all = receivers_traces(r);
     exact_time_traces(&r->time, &all, false, e);

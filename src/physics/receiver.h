@@ -44,7 +44,9 @@ typedef struct receivers {
   const double (*source_positions)[3];
   int replaces;
   bool fresh;
-  exact_time time;    /* whether dispersion is removed from what is written */
+  exact_time time;                /* whether dispersion is removed from what is written */
+  struct receivers *const *parts; /* these are all of theirs (receivers_join); not owned */
+  int part_count;
   const float *sigma; /* of the device: sample_args; not owned */
   int stream;         /* what takes samples and copies them runs on it: the halo's */
 } receivers;
@@ -61,6 +63,9 @@ typedef struct receivers_span {
  * the grid, naming file, dataset and row. Does nothing where there are no receivers. Collective over files->compute, same
  * error everywhere. receivers_close it, also after a failure. */
 int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e);
+/* Makes `r` of all receivers of `count` others, planned on a slab of one row, which sample the same steps: those of parts[i]
+ * are in row i of `slab`. What they sample becomes the parts' traces. They must live as long as it does. */
+int receivers_join(receivers *r, receivers *const *parts, int count, device *dev, const slab *slab, error *e);
 /* Takes what memory is missing for planned receivers. Not collective. */
 int receivers_open(receivers *r, error *e);
 /* Frees all memory; what is enqueued must be done. */

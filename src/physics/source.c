@@ -414,6 +414,61 @@ int sources_plan_given(sources *s, const problem *on, int count, const double (*
   return error_agree(e, on->files->compute);
 }
 
+/* Numbers of what the parts before one have. */
+typedef struct source_offsets {
+  int places, shares, signals;
+} source_offsets;
+
+/* Adds the tiles of plane z and their shares. */
+static void sources_join_plane(sources *s, const sources *part, int row, int z, source_offsets from) {
+  source_spread *w = s->planned;
+  const source_spread *own = part->planned;
+  for (int i = part->plane_begin[z]; i < part->plane_begin[z + 1]; i++) {
+    source_tile *t = &w->tiles[s->tile_count++];
+    *t = own->tiles[i];
+    t->y = row, t->first += from.shares;
+    for (int k = 0; k < t->count; k++) {
+      source_share *share = &w->shares[t->first + k];
+      *share = own->shares[t->first - from.shares + k];
+      share->place += from.places;
+      share->signal += share->signal < 0 ? -from.signals : from.signals;
+    }
+  }
+}
+
+int sources_join(sources *s, sources *const *parts, int count, device *dev, const slab *slab, error *e) {
+  int tiles = 0;
+  sources_forget(s);
+  s->dev = dev, s->slab = slab, s->parts = parts, s->part_count = count;
+  for (int i = 0; i < count; i++) {
+    const sources *p = parts[i];
+    s->place_count += p->place_count, s->share_count += p->share_count;
+    s->signal_count += p->signal_count, tiles += p->tile_count;
+  }
+  if (!s->place_count) return 0;
+  source_spread *w = s->planned = sources_alloc(1, sizeof *w, e);
+  if (w) w->places = sources_alloc((size_t)s->place_count, sizeof *w->places, e);
+  if (w) w->tiles = sources_alloc((size_t)tiles, sizeof *w->tiles, e);
+  if (w) w->shares = sources_alloc((size_t)s->share_count, sizeof *w->shares, e);
+  s->plane_begin = sources_alloc((size_t)slab->nz + 1, sizeof *s->plane_begin, e);
+  if (e->id) return e->id;
+  for (int z = 0; z < slab->nz; z++) {
+    source_offsets from = {0};
+    for (int i = 0; i < count; i++) {
+      const sources *p = parts[i];
+      if (p->place_count) sources_join_plane(s, p, i, z, from);
+      from.places += p->place_count, from.shares += p->share_count, from.signals += p->signal_count;
+    }
+    s->plane_begin[z + 1] = s->tile_count;
+  }
+  for (int i = 0, n = 0; i < count; n += parts[i++]->place_count)
+    for (int k = 0; k < parts[i]->place_count; k++) {
+      w->places[n + k] = parts[i]->planned->places[k];
+      w->places[n + k].y = i;
+    }
+  return 0;
+}
+
 int sources_check(const sources *s, const config *c, error *e) {
   for (int i = 0; s->uses && i < c->source_count && s->steps > 0; i++)
     if (s->uses[i].begin >= s->uses[i].end)
@@ -524,6 +579,8 @@ static float sources_given_value(const sources *s, int i, int64_t step) {
 }
 
 static float sources_value(const sources *s, int i, int64_t step) {
+  for (int p = 0; p < s->part_count; i -= s->parts[p++]->signal_count)
+    if (i < s->parts[p]->signal_count) return sources_value(s->parts[p], i, step);
   if (s->given.values) return sources_given_value(s, i, step);
   if (!s->injected) return wavelet_value(&s->signals[i], s->dt, step);
   return step >= 0 && step < s->injected_end[i] ? s->injected[i][step] : 0;

@@ -171,7 +171,7 @@ int announce_report(shot *s, error *e) {
   return announce_gather(s, announce_report_of(s), &mine, s->engine->comm, e);
 }
 
-void announce_add(announce_shots *all, const shot *s) {
+void announce_add(announce_shots *all, const shot *s, int shots) {
   const report_rank one = announce_measured(s);
   report_rank *sum = &all->sum;
   const double steps = (double)s->loop.steps;
@@ -180,7 +180,7 @@ void announce_add(announce_shots *all, const shot *s) {
   sum->interior += steps * one.interior, sum->exposed += steps * one.exposed;
   sum->io += steps * one.io, sum->io_wait += steps * one.io_wait;
   sum->writer_seconds += one.writer_seconds, sum->writer_bytes += one.writer_bytes;
-  all->steps += s->loop.steps;
+  all->steps += shots * s->loop.steps;
 }
 
 int announce_survey(shot *s, const announce_shots *all, MPI_Comm comm, error *e) {

@@ -42,8 +42,8 @@ typedef struct announce_shots {
   int shots;       /* that the survey has done now */
 } announce_shots;
 
-/* Adds a shot whose loop is done. Not collective. */
-void announce_add(announce_shots *all, const shot *s);
+/* Adds a shot whose loop is done, or a stack of so many `shots`. Not collective. */
+void announce_add(announce_shots *all, const shot *s, int shots);
 /* The same as announce_report, of a survey. `s`: any shot of this rank; the ranks of `comm` compute. */
 int announce_survey(shot *s, const announce_shots *all, MPI_Comm comm, error *e);
 

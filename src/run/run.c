@@ -10,9 +10,9 @@
 #include "shot/restart.h"
 
 int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e) {
-  const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile, j->beside};
+  const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile, j->beside, 1};
   TRY(engine_plan(g, &setup, e));
-  return shot_plan(s, g, &(shot_setup){j->config, j->command, j->log, from, NULL}, e);
+  return shot_plan(s, g, &(shot_setup){j->config, j->command, j->log, from, NULL, NULL}, e);
 }
 
 /* --- a benchmark ------------------------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static int run_verify(const job *j, error *e) {
   c->gradient_signals = true;
   c->gradient_initial = c->initial != INITIAL_ZERO || c->gradient_initial;
   tests.config = c;
-  const shot_setup setup = {c, j->command, j->log, NULL, NULL};
+  const shot_setup setup = {c, j->command, j->log, NULL, NULL, NULL};
   if (!config_has_gradient(c))
     FAIL(e, USAGE_OPTION, "--verify-gradient: only with [gradient] observed or adjoint_source");
   if (!e->id && !run_plan(&tests, &g, &s, NULL, false, e) && !gradient_plan(&back, &s, e) &&

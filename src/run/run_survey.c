@@ -1,5 +1,6 @@
 /* A survey: groups of ranks, each with one engine, do shot after shot (shot_queue.h). Where one rank does a shot, several
- * can be under way: some step, in turn, while a thread writes what another has saved. */
+ * can be under way: some step, in turn, while a thread writes what another has saved. Those of a 2D survey step together,
+ * as a stack (shot_stack). */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "announce.h"
 #include "base/clock.h"
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "base/thread.h"
 #include "gradient/gradient.h"
 #include "run.h"
@@ -17,19 +19,31 @@
 enum slot_state { SURVEY_FREE, SURVEY_STEPPING, SURVEY_WRITING };
 
 /* A shot under way. */
-typedef struct survey_slot {
-  struct survey_group *v;
-  device *dev; /* of its own, owned; NULL: the engine's */
-  shot shot;
-  gradient back;
-  enum slot_state state;
+typedef struct survey_shot {
   message message; /* what the order came in */
   shot_order order;
   shot_of_survey of;
-  run_log silent;
   restart from;
   double begin; /* MPI_Wtime() */
   shot_report report;
+  shot row; /* of a stack: what it is there */
+} survey_shot;
+
+/* What steps: a shot, or a stack of them. */
+typedef struct survey_slot {
+  struct survey_group *v;
+  device *dev; /* of its own, owned; NULL: the engine's */
+  shot shot;   /* of a stack: the lead */
+  gradient back;
+  enum slot_state state;
+  survey_shot *shots; /* group.stack of them, owned */
+  int count;          /* under way */
+  shot **rows;        /* those of a stack that have begun; room for all, owned, as are these: */
+  sources **sources;
+  receivers **receivers;
+  shot_of_survey of; /* of a stack, as is the next one */
+  error stacked;     /* what ended it */
+  run_log silent;
   pthread_t thread; /* that writes */
   _Atomic bool written;
 } survey_slot;
@@ -46,6 +60,8 @@ typedef struct survey_group {
   shot_queue *queue;
   survey_slot *slots; /* owned */
   int slot_count, at_once, stepping;
+  int stack;    /* shots that step together; 1: none */
+  config quiet; /* of a shot without sources and receivers; what it points to is the first shot's */
   bool over;    /* no shot is left */
   double since; /* clock: when shots began to step */
   announce_shots done;
@@ -130,26 +146,28 @@ static void survey_check_device(const survey_group *v, const error *e) {
 }
 
 /* Moves the files of another shot aside. */
-static int survey_move_aside(const survey_slot *t, error *e) {
+static int survey_move_aside(const survey_group *v, const survey_shot *t, error *e) {
   const space_steps none = {.none = true, .begins = true};
   space_aside aside;
   const request r = {FILES_MOVE_ASIDE, .config = t->order.config, .which = none, .answer_bytes = sizeof aside,
                      .own.answer = &aside};
-  return t->order.there == SHOT_OTHER ? files_do(&t->v->group, &r, e) : 0;
+  return t->order.there == SHOT_OTHER ? files_do(&v->group, &r, e) : 0;
 }
 
 /* From its checkpoint, where there is one of this shot, else from the start. */
-static int survey_plan_shot(survey_slot *t, error *e) {
-  const survey_group *v = t->v;
+static int survey_plan_shot(survey_slot *slot, survey_shot *t, error *e) {
+  const survey_group *v = slot->v;
   const config *c = t->order.config;
   const bool checkpoints = v->job->config->survey_on_stop == ON_STOP_CHECKPOINT;
-  t->from = (restart){
-      .name = checkpoints ? "auto" : NULL, .path = c->checkpoint_path, .log = &t->silent, .files = &v->group};
+  t->from = (restart){.name = checkpoints ? "auto" : NULL,
+                      .path = c->checkpoint_path,
+                      .log = &slot->silent,
+                      .files = &v->group};
   TRY(restart_open(&t->from, e));
   for (;;) {
     const checkpoint *from = t->from.from.name[0] ? &t->from.from : NULL;
-    const shot_setup setup = {c, v->job->command, &t->silent, from, &t->of};
-    if (!shot_plan(&t->shot, &t->v->engine, &setup, e)) return 0;
+    const shot_setup setup = {c, v->job->command, &slot->silent, from, &t->of, NULL};
+    if (!shot_plan(&slot->shot, &slot->v->engine, &setup, e)) return 0;
     if (restart_pass_over(&t->from, e)) continue;
     if (e->id != ERROR_CHECKPOINT_DIFFERS) return e->id;
     *e = (error){0}; /* another shot's: this one begins, and moves them aside */
@@ -158,10 +176,9 @@ static int survey_plan_shot(survey_slot *t, error *e) {
   }
 }
 
-static int survey_begin_shot(survey_slot *t, error *e) {
+/* What is left once a shot or a stack is planned and its files are in order. */
+static int survey_begin_steps(survey_slot *t, error *e) {
   survey_group *v = t->v;
-  TRY(survey_move_aside(t, e));
-  TRY(survey_plan_shot(t, e));
   TRY(gradient_plan(&t->back, &t->shot, e));
   TRY(gradient_check(&t->back, e));
   TRY(shot_open(&t->shot, e));
@@ -172,52 +189,106 @@ static int survey_begin_shot(survey_slot *t, error *e) {
   return shot_steps_begin(&t->shot, true, e);
 }
 
-/* Takes the next shot, if there is one, and begins it. */
-static int survey_take(survey_slot *t, error *e) {
+/* Where what ends the steps belongs. */
+static error *survey_failure(survey_slot *t) {
+  return t->v->stack > 1 ? &t->stacked : &t->shots[0].report.failed;
+}
+
+static int survey_begin_shot(survey_slot *t, error *e) {
+  TRY(survey_move_aside(t->v, &t->shots[0], e));
+  TRY(survey_plan_shot(t, &t->shots[0], e));
+  return survey_begin_steps(t, e);
+}
+
+static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
+  const shot_setup setup = {one->order.config, t->v->job->command, &t->silent, NULL, &one->of, &t->shot};
+  TRY(survey_move_aside(t->v, one, e));
+  TRY(shot_plan(&one->row, &t->v->engine, &setup, e));
+  return shot_begin(&one->row, e);
+}
+
+/* A shot that cannot begin fails alone. */
+static int survey_begin_stack(survey_slot *t, error *e) {
   survey_group *v = t->v;
-  t->report.asks = true;
+  int rows = 0;
+  t->of = t->shots[0].of;
+  t->of.fresh = true; /* the lead has no files */
+  const shot_setup setup = {&v->quiet, v->job->command, &t->silent, NULL, &t->of, NULL};
+  TRY(shot_plan(&t->shot, &v->engine, &setup, e));
+  for (int i = 0; i < t->count; i++)
+    if (!survey_begin_row(t, &t->shots[i], &t->shots[i].report.failed)) t->rows[rows++] = &t->shots[i].row;
+  if (rows == 0) *e = t->shots[0].report.failed;
+  TRY(e->id);
+  TRY(shot_stack(&t->shot, t->rows, rows, t->sources, t->receivers, e));
+  return survey_begin_steps(t, e);
+}
+
+/* Takes the next shot, if there is one. */
+static int survey_take(survey_slot *slot, error *e) {
+  survey_group *v = slot->v;
+  survey_shot *t = &slot->shots[slot->count];
+  t->begin = MPI_Wtime();
+  t->report = (shot_report){.asks = true};
   message_free(&t->message);
   if (v->engine.rank == 0) TRY(shot_queue_take(v->queue, &t->report, &t->message, e));
   TRY(message_share(&t->message, v->engine.comm, e));
   shot_queue_read(&t->message, &t->order);
   t->report = (shot_report){.number = t->order.number};
   v->over = t->order.number == 0;
+  t->of = (shot_of_survey){t->order.fingerprint, t->order.fresh, v->job->config->survey_on_stop,
+                           v->engine.rank == 0 ? shot_queue_stopped : NULL, v->queue};
+  slot->count += !v->over;
   return 0;
 }
 
-/* Reports how the shot ended. A signal may have come to any rank of the group. */
-static int survey_report(survey_slot *t, error *e) {
-  survey_group *v = t->v;
+/* Reports how a shot ended. A signal may have come to any rank of the group. */
+static int survey_report_shot(survey_slot *slot, survey_shot *t, error *e) {
+  survey_group *v = slot->v;
   shot_report *r = &t->report;
   message m = {0};
   int number = stop_signal();
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MAX, v->engine.comm));
-  if (r->failed.id == ERROR_STOPPED) r->stopped = t->shot.stop.signal ? t->shot.stop.signal : -1;
+  if (r->failed.id == ERROR_STOPPED) r->stopped = slot->shot.stop.signal ? slot->shot.stop.signal : -1;
   if (number) r->stopped = number;
   r->seconds = MPI_Wtime() - t->begin;
   survey_check_device(v, &r->failed);
-  if (!r->failed.id) announce_add(&v->done, &t->shot);
   if (v->engine.rank == 0) shot_queue_take(v->queue, r, &m, e);
   message_free(&m);
   restart_close(&t->from);
   *r = (shot_report){.number = 0};
-  t->state = SURVEY_FREE;
   return error_agree(e, v->engine.comm);
 }
 
+static int survey_report(survey_slot *t, error *e) {
+  int done = 0;
+  for (int i = 0; i < t->count; i++) done += !t->shots[i].report.failed.id;
+  if (done) announce_add(&t->v->done, &t->shot, done);
+  for (int i = 0; i < t->count; i++) TRY(survey_report_shot(t, &t->shots[i], e));
+  t->count = 0;
+  t->state = SURVEY_FREE;
+  return 0;
+}
+
 /* What comes after the last step, or a failure. */
-static void survey_write_shot(survey_slot *t) {
-  error *e = &t->report.failed;
-  if (!e->id && !shot_finish(&t->shot, e)) gradient_finish(&t->back, e);
-  shot_end(&t->shot, e);
+static void survey_write_shots(survey_slot *t) {
+  error *stepping = survey_failure(t);
+  if (!stepping->id && !shot_finish(&t->shot, stepping)) gradient_finish(&t->back, stepping);
+  for (int i = 0; i < t->count && t->v->stack > 1; i++) {
+    shot *row = &t->shots[i].row;
+    error *e = &t->shots[i].report.failed;
+    if (!e->id) *e = row->failed.id ? row->failed : *stepping;
+    if (!e->id) shot_finish(row, e);
+    shot_end(row, e);
+  }
+  shot_end(&t->shot, stepping);
 }
 
 static void *survey_write_main(void *argument) {
   survey_slot *t = argument;
   const device *dev = t->shot.dev;
   const device_peer *peer = dev->table->peer;
-  if (peer && peer->adopt) peer->adopt(t->shot.dev, &t->report.failed);
-  survey_write_shot(t);
+  if (peer && peer->adopt) peer->adopt(t->shot.dev, survey_failure(t));
+  survey_write_shots(t);
   t->written = true;
   return NULL;
 }
@@ -229,30 +300,38 @@ static int survey_write(survey_slot *t, error *e) {
   if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
   watchdog_close(&t->shot.stepper.watch);
   t->written = false;
-  if (v->slot_count > 1 && !t->report.failed.id) {
+  if (v->slot_count > 1 && !survey_failure(t)->id) {
     const int rc = thread_start(&t->thread, survey_write_main, t);
     return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread that writes", strerror(rc)) : 0;
   }
-  survey_write_shot(t);
+  survey_write_shots(t);
   return survey_report(t, e);
+}
+
+/* Takes as many shots as step together, and begins them. */
+static int survey_begin_slot(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  while (!v->over && t->count < v->stack) TRY(survey_take(t, e));
+  if (t->count == 0) return 0;
+  t->state = SURVEY_STEPPING;
+  t->stacked = (error){0};
+  error *failed = survey_failure(t);
+  if (v->stack > 1)
+    survey_begin_stack(t, failed);
+  else
+    survey_begin_shot(t, failed);
+  if (v->stepping++ == 0) v->since = clock_seconds();
+  return failed->id ? survey_write(t, e) : 0;
 }
 
 static int survey_look(survey_slot *t, error *e) {
   survey_group *v = t->v;
   bool over = false;
   if (t->state == SURVEY_FREE && !v->over && v->stepping < v->at_once) {
-    t->begin = MPI_Wtime();
-    TRY(survey_take(t, e));
-    if (v->over) return 0;
-    t->state = SURVEY_STEPPING;
-    t->of = (shot_of_survey){t->order.fingerprint, t->order.fresh, v->job->config->survey_on_stop,
-                             v->engine.rank == 0 ? shot_queue_stopped : NULL, v->queue};
-    const int failed = survey_begin_shot(t, &t->report.failed);
-    if (v->stepping++ == 0) v->since = clock_seconds();
-    if (failed) return survey_write(t, e);
+    return survey_begin_slot(t, e);
   } else if (t->state == SURVEY_STEPPING) {
-    shot_pass(&t->shot, &over, &t->report.failed);
-    if (over || t->report.failed.id) return survey_write(t, e);
+    shot_pass(&t->shot, &over, survey_failure(t));
+    if (over || survey_failure(t)->id) return survey_write(t, e);
   } else if (t->state == SURVEY_WRITING && t->written) {
     pthread_join(t->thread, NULL);
     return survey_report(t, e);
@@ -275,37 +354,59 @@ static int survey_shots(survey_group *v, error *e) {
 
 /* --- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Shots that step at once: as many as fill a GPU. */
+/* Shots that step together, as a stack: those of a 2D survey of traces, where a rank does a shot and all of them begin with
+ * the same field. On rank 0, which has the lines. */
+static int survey_stack(const survey_group *v) {
+  const double FULL = 64e6; /* points */
+  const int MOST = 64, FEW = 16, shots = v->lines.lines->count, groups = v->parts.count;
+  const config *c = v->job->config;
+  char why[256];
+  int each = (shots + groups - 1) / groups;
+  if (c->ny > 1 || c->nx == 1 || v->parts.ranks > 1 || !v->lines.lines->alike) return 1;
+  if (c->output_every > 0 || c->output_final || config_has_gradient(c)) return 1;
+  if (c->survey_on_stop == ON_STOP_CHECKPOINT || c->schedule == SCHEDULE_PERSISTENT) return 1;
+  if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
+  if (c->survey_at_once) return smaller(c->survey_at_once, each);
+  if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
+  if (each > FEW) each = larger((each + 1) / 2, FEW); /* some are written while others step */
+  return larger((int)fmin(smaller(each, MOST), FULL / config_points(c)), 1);
+}
+
+/* Shots, or stacks, that step at once: as many as fill a GPU. */
 static int survey_at_once(const survey_group *v) {
   const double FULL = 16e6; /* points */
   const int MOST = 4, asked = v->job->config->survey_at_once;
-  if (v->parts.ranks > 1) return 1;
+  if (v->parts.ranks > 1 || v->stack > 1) return 1;
   if (asked) return asked;
   if (v->engine.dev->table->backend == BACKEND_HOST) return 1;
   const double n = FULL / config_points(v->job->config);
   return n < 1 ? 1 : n > MOST ? MOST : (int)n;
 }
 
-/* The engine is loaded and chooses its kernels with a shot without sources. */
-static int survey_warm_up(survey_group *v, config *quiet, error *e) {
-  survey_slot *t = &v->slots[0];
+/* What a slot begins with: no sources and no receivers, and no initial field but that of a stack. */
+static void survey_make_quiet(survey_group *v) {
+  config *quiet = &v->quiet;
   *quiet = *v->job->config;
-  quiet->initial = INITIAL_ZERO, quiet->previous = PREVIOUS_REST, quiet->initial_file[0] = '\0';
+  if (v->stack == 1)
+    quiet->initial = INITIAL_ZERO, quiet->previous = PREVIOUS_REST, quiet->initial_file[0] = '\0';
   quiet->source_count = quiet->receiver_count = 0;
+  quiet->sources_listed = false;
   quiet->receivers = RECEIVERS_NONE;
   quiet->gradient_observed[0] = quiet->gradient_residual[0] = '\0';
-  const shot_setup setup = {quiet, v->job->command, &t->silent, NULL, NULL};
-  TRY(shot_plan(&t->shot, &v->engine, &setup, e));
-  TRY(shot_open(&t->shot, e));
-  TRY(shot_load(&t->shot, e));
-  return shot_end(&t->shot, e);
 }
 
 static void survey_close_slot(survey_slot *t) {
+  for (int i = 0; t->shots && i < t->v->stack; i++) {
+    shot_close(&t->shots[i].row);
+    message_free(&t->shots[i].message);
+  }
   gradient_close(&t->back);
   shot_close(&t->shot);
   if (t->dev) t->dev->table->close(t->dev);
-  message_free(&t->message);
+  free(t->shots);
+  free(t->rows);
+  free(t->sources);
+  free(t->receivers);
 }
 
 static void survey_close_slots(survey_group *v) {
@@ -313,33 +414,44 @@ static void survey_close_slots(survey_group *v) {
   free(v->slots);
 }
 
-/* Opens a slot with a device object of its own, on a shot without sources. */
-static int survey_open_slot(survey_slot *t, const config *quiet, error *e) {
+static int survey_open_shots(survey_slot *t, error *e) {
+  const size_t count = (size_t)t->v->stack;
+  t->shots = calloc(count, sizeof *t->shots);
+  t->rows = calloc(count, sizeof *t->rows);
+  t->sources = calloc(count, sizeof *t->sources);
+  t->receivers = calloc(count, sizeof *t->receivers);
+  if (!t->shots || !t->rows || !t->sources || !t->receivers)
+    return FAIL(e, OUT_OF_MEMORY, count * sizeof *t->shots, "the shots");
+  for (size_t i = 0; i < count; i++) t->shots[i].from.from = (checkpoint){.fd = -1};
+  return 0;
+}
+
+/* The first slot uses the engine's device, and the engine is loaded and chooses its kernels with it. Others have a device
+ * object of their own. */
+static int survey_open_slot(survey_slot *t, error *e) {
   survey_group *v = t->v;
-  const shot_setup setup = {quiet, v->job->command, &t->silent, NULL, NULL};
-  TRY(engine_open_device(&v->engine, &t->dev, e));
+  const shot_setup setup = {&v->quiet, v->job->command, &t->silent, NULL, NULL, NULL};
+  TRY(survey_open_shots(t, e));
+  if (t != v->slots) TRY(engine_open_device(&v->engine, &t->dev, e));
   t->shot.dev = t->dev;
   if (!shot_plan(&t->shot, &v->engine, &setup, e) && !shot_open(&t->shot, e)) shot_load(&t->shot, e);
   return shot_end(&t->shot, e);
 }
 
-/* The first slot uses the engine's device. Others come as long as there is memory for all that they need. */
+/* As long as there is memory for all that they need. */
 static int survey_open_slots(survey_group *v, error *e) {
   int threads, room = survey_at_once(v) + 1;
-  config quiet;
   error less = {0};
   MPI_TRY(e, MPI_Query_thread(&threads));
   if (v->parts.ranks > 1 || threads != MPI_THREAD_MULTIPLE || config_has_gradient(v->job->config)) room = 1;
   if (!(v->slots = calloc((size_t)room, sizeof *v->slots)))
     return FAIL(e, OUT_OF_MEMORY, sizeof *v->slots, "the shots");
-  for (int i = 0; i < room; i++) {
-    v->slots[i].v = v;
-    v->slots[i].from.from = (checkpoint){.fd = -1};
-  }
+  survey_make_quiet(v);
+  for (int i = 0; i < room; i++) v->slots[i].v = v;
   v->slot_count = 1;
-  TRY(survey_warm_up(v, &quiet, e));
+  TRY(survey_open_slot(&v->slots[0], e));
   for (; v->slot_count < room; v->slot_count++)
-    if (survey_open_slot(&v->slots[v->slot_count], &quiet, &less)) {
+    if (survey_open_slot(&v->slots[v->slot_count], &less)) {
       survey_close_slot(&v->slots[v->slot_count]);
       break;
     }
@@ -353,7 +465,7 @@ static int survey_open_slots(survey_group *v, error *e) {
 static int survey_announce(survey_group *v, error *e) {
   survey_slot *t = &v->slots[0];
   error unread = {0};
-  const shot_setup setup = {v->job->config, v->job->command, v->log, NULL, NULL};
+  const shot_setup setup = {v->job->config, v->job->command, v->log, NULL, NULL, NULL};
   if (!shot_plan(&t->shot, &v->engine, &setup, &unread)) announce(&t->shot, e);
   return e->id;
 }
@@ -363,7 +475,9 @@ static int survey_plan(survey_group *v, int *left, error *e) {
   const job *j = v->job;
   const config *c = j->config;
   const bool profile = !j->options->quiet || c->report_file[0];
-  const engine_setup setup = {c, &v->group, v->log, 0, profile, v->active};
+  v->stack = v->first.way ? survey_stack(v) : 1;
+  TRY(message_broadcast(&v->stack, sizeof v->stack, v->active, e));
+  const engine_setup setup = {c, &v->group, v->log, 0, profile, v->active, v->stack};
   engine_plan(&v->engine, &setup, e);
   TRY(error_agree(e, v->active));
   const space_steps saved = {
@@ -376,7 +490,9 @@ static int survey_plan(survey_group *v, int *left, error *e) {
 static int survey_do(survey_group *v, error *e) {
   if (!engine_open(&v->engine, e) && !survey_open_slots(v, e)) survey_announce(v, e);
   TRY(error_agree(e, v->active));
-  if (v->slot_count > 1)
+  if (v->stack > 1)
+    log_line(v->log, "survey: a rank does %d shots together, as a stack of 2D runs", v->stack);
+  else if (v->slot_count > 1)
     log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
              survey_plural(v->at_once));
   TRY(shot_queue_start(v->queue, e));

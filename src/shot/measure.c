@@ -200,7 +200,7 @@ static int measure_conclude(measure *v, const findings *own, bool histogram, fie
 static void measure_begin(measure *v, const float *points, field_statistics *s) {
   const slab *b = v->slab;
   *s = (field_statistics){.step = s->step};
-  s->points = (uint64_t)b->nx * (uint64_t)b->ny * (uint64_t)b->nz_global;
+  s->points = (uint64_t)b->nx * (uint64_t)v->args.field.ny * (uint64_t)b->nz_global;
   v->args.field.points = points;
 }
 
@@ -209,6 +209,14 @@ int measure_field(measure *v, const float *points, bool histogram, field_statist
   measure_begin(v, points, s);
   TRY(measure_slab(v, &own, e));
   return measure_conclude(v, &own, histogram, s, e);
+}
+
+int measure_row(measure *v, int row, field_statistics *s, error *e) {
+  const field_view all = v->args.field;
+  v->args.field.ny = 1;
+  measure_field(v, all.points + (size_t)row * all.pitch, false, s, e);
+  v->args.field = all;
+  return e->id;
 }
 
 void measure_plane(measure *v, int z, const float *plane) {

@@ -13,9 +13,9 @@ static const char *field_text_of(float bad, char text[16]) {
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
 static int field_refuse_nonfinite(const shot *s, const field_statistics *f, error *e) {
-  uint64_t nx = (uint64_t)s->engine->slab.nx, ny = (uint64_t)s->engine->slab.ny, first = f->bad[0].index;
+  uint64_t nx = (uint64_t)s->config->nx, ny = (uint64_t)s->config->ny, first = f->bad[0].index;
   char text[16];
-  if (!f->all.nonfinite) return 0;
+  if (!f->all.nonfinite || e->id) return e->id;
   return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, first % nx, first / nx % ny,
               first / nx / ny, field_text_of(f->bad[0].value, text));
 }
@@ -80,9 +80,25 @@ static int field_measure(shot *s, bool histogram, error *e) {
   return 0;
 }
 
+/* Fails the rows of a stack whose values are not finite, and the stack where all have failed. */
+static int field_check_rows(shot *s, error *e) {
+  const error *last = NULL;
+  int failed = 0;
+  for (int i = 0; i < s->row_count; i++) {
+    shot *row = s->rows[i];
+    field_statistics f = {.step = s->stepper.step};
+    if (!row->failed.id) TRY(measure_row(&s->saves.measure, i, &f, e));
+    field_refuse_nonfinite(row, &f, &row->failed);
+    if (row->failed.id) failed++, last = &row->failed;
+  }
+  if (failed == s->row_count) *e = *last;
+  return e->id;
+}
+
 int save_field_check(shot *s, error *e) {
   if (s->saves.checked_step == s->stepper.step) return 0; /* saved a moment ago */
   TRY(field_measure(s, false, e));
+  if (s->row_count) return s->saves.statistics.all.nonfinite ? field_check_rows(s, e) : 0;
   field_log_statistics(s, &s->saves.statistics, log_detail);
   return field_refuse_nonfinite(s, &s->saves.statistics, e);
 }

@@ -139,16 +139,17 @@ int save_queue_wait(shot *s, const snapshot *copy, error *e) {
 }
 
 run_meta save_queue_run(const shot *s) {
+  const shot *lead = s->lead ? s->lead : s;
   return (run_meta){.fingerprint = s->survey ? s->survey->fingerprint : NULL,
-                    .step = s->stepper.step,
-                    .time = (double)s->stepper.step * s->engine->physics.dt,
+                    .step = lead->stepper.step,
+                    .time = (double)lead->stepper.step * s->engine->physics.dt,
                     .dt = s->engine->physics.dt,
                     .mpi_ranks = s->engine->files->started,
                     .config_text = s->saves.config_text,
                     .command = s->command,
                     .backend = backend_name(s->dev->table->backend),
-                    .kernel = s->stepper.kernel->name,
-                    .transport = s->halo.name,
+                    .kernel = lead->stepper.kernel->name,
+                    .transport = lead->halo.name,
                     .equation = equation_name(s->config->equation)};
 }
 

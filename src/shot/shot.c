@@ -8,7 +8,8 @@
 
 static problem shot_problem(const shot *s) {
   const engine *g = s->engine;
-  return (problem){.dev = s->dev, .slab = &g->slab, .config = s->config, .files = g->files};
+  return (problem){
+      .dev = s->dev, .slab = s->lead ? &g->files_slab : &g->slab, .config = s->config, .files = g->files};
 }
 
 /* A run goes on as it began: checkpoints of before this version say nothing, and kept dispersion. */
@@ -37,7 +38,7 @@ static int shot_place(shot *s, error *e) {
   s->observers.count = 0;
   if (s->config->receivers != RECEIVERS_NONE)
     s->observers.list[s->observers.count++] = receivers_observer(&s->receivers);
-  save_field_observe(s);
+  if (!s->lead) save_field_observe(s);
   s->stepper.observers = &s->observers;
   TRY(receivers_plan(&s->receivers, &on, span, e));
   TRY(shot_choose_time(s, e));
@@ -50,7 +51,8 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
   s->engine = g;
   if (!s->dev) s->dev = g->dev;
   s->config = setup->config, s->command = setup->command, s->log = setup->log, s->from = setup->from;
-  s->survey = setup->survey;
+  s->survey = setup->survey, s->lead = setup->lead;
+  s->row_count = 0, s->failed = (error){0};
   s->io = g->io;
   s->io.path = s->config->output_path;
   s->stop = (stop_watch){.comm = g->comm};
@@ -62,6 +64,18 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
   if (!s->open) absorb_plan(&s->absorb, &on);
   TRY(shot_place(s, e));
   return s->from ? restart_match(s, s->from, e) : 0; /* before anything counts on its step and its dt */
+}
+
+int shot_stack(shot *lead, shot *const *rows, int count, sources **sources_of, receivers **receivers_of,
+               error *e) {
+  const slab *b = &lead->engine->slab;
+  lead->rows = rows, lead->row_count = count;
+  for (int i = 0; i < count; i++) sources_of[i] = &rows[i]->sources, receivers_of[i] = &rows[i]->receivers;
+  sources_join(&lead->sources, sources_of, count, lead->dev, b, e);
+  if (!e->id) receivers_join(&lead->receivers, receivers_of, count, lead->dev, b, e);
+  lead->stepper.sources = &lead->sources;
+  lead->observers.list[lead->observers.count++] = receivers_observer(&lead->receivers);
+  return error_agree(e, lead->engine->comm);
 }
 
 void shot_fields(const shot *s, field_set *f) {

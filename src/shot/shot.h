@@ -27,6 +27,7 @@ typedef struct shot_setup {
   run_log *log;
   const checkpoint *from;       /* where the shot continues; NULL: it begins with the initial field */
   const shot_of_survey *survey; /* NULL: a run of its own */
+  const struct shot *lead; /* of the stack that this shot is a row of, open; NULL: it has steps of its own */
 } shot_setup;
 
 /* What the step loop took on this rank. */
@@ -46,6 +47,10 @@ struct shot {
   run_log *log;
   const checkpoint *from;
   const shot_of_survey *survey;
+  const shot *lead;  /* as in the setup, too */
+  shot *const *rows; /* the shots of a stack, of which this is the lead (shot_stack); not owned */
+  int row_count;     /* 0: it is none */
+  error failed;      /* of a row: why it writes nothing */
   field_io io;
   transfer transfer; /* a copy of the engine's, for this shot's device and fields */
   halo halo;
@@ -73,6 +78,11 @@ struct shot {
  * (CHECKPOINT_DIFFERS). Collective over the engine's ranks, same error everywhere, as are the functions below.
  * shot_close it, also after a failure. */
 int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e);
+/* Makes the lead, planned without sources and receivers, do the steps of `count` shots that were planned with it as theirs:
+ * shot i is row i of the engine's stack (engine_setup). They need shot_begin before the lead's, and shot_finish after it;
+ * they are 2D, of one initial field, and save no fields. Values that are not finite fail their own shot alone. */
+int shot_stack(shot *lead, shot *const *rows, int count, sources **sources_of, receivers **receivers_of,
+               error *e);
 /* Takes what memory is missing for the planned shot; the first time it opens the halo, too. */
 int shot_open(shot *s, error *e);
 /* Fills both fields and all ghosts: with the initial field, or from the checkpoint. The first time it loads the medium,

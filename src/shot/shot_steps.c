@@ -166,8 +166,9 @@ int shot_begin(shot *s, error *e) {
   const bool fresh = s->survey && s->survey->fresh; /* the survey has looked at the folder */
   TRY(sources_check(&s->sources, c, e));
   if (!fresh) TRY(shot_check_files(s, e));
-  TRY(shot_load(s, e));
+  if (!s->lead) TRY(shot_load(s, e));
   TRY(shot_clear_files(s, fresh, e));
+  if (s->lead) return 0;
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
     save_queue_prepare(s, fields_saved(&f, &s->engine->slab));
   else if (c->output_every > 0)
