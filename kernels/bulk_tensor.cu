@@ -67,31 +67,40 @@ template <enum equation Q> int launch_terms(const kernel_args *args, void *strea
                               : of_terms<false>(args->terms, launch_kind);
 }
 
-template <enum equation Q, bool GRADIENT> int launch_flat(const kernel_args *args, void *stream) {
-  typedef terms_kind<false, 0, GRADIENT, true> terms;
-  if (args->terms.density || args->terms.memories) return cudaErrorNotSupported;
-  return launch(shapes<shape<Q, 256, GRADIENT ? 8 : 16, GRADIENT ? 2 : 4, 5, 2, 1, terms>>(), args, stream);
+/* Rows of a stack (kernel_args.flat): few halos, so wide tiles. */
+template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
+  const auto launch_kind = [=](auto kind) {
+    typedef decltype(kind) of;
+    constexpr int rows = of::any ? 2 : 4;
+    typedef terms_kind<of::density, of::memories, of::gradient, true> terms;
+    return launch(shapes<shape<Q, 256, 4 * rows, rows, 5, 2, 1, terms>>(), args, stream);
+  };
+  return args->terms.recalled ? launch_kind(terms_kind<false, 0, true>())
+                              : of_terms<false>(args->terms, launch_kind);
 }
 
 } // namespace bulk_tensor
+
+/* A single row fills no wide tile; its weights along y are 0. */
+static bool is_stack(const kernel_args *args) {
+  return args->flat && args->ny > 1;
+}
 
 extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   return star::of_equation(args->equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr (star::has_terms<Q>) {
-      if (args->flat)
-        return args->terms.recalled ? bulk_tensor::launch_flat<Q, true>(args, stream)
-                                    : bulk_tensor::launch_flat<Q, false>(args, stream);
+      if (is_stack(args)) return bulk_tensor::launch_flat<Q>(args, stream);
       if (terms_any(&args->terms)) return bulk_tensor::launch_terms<Q>(args, stream);
     }
     return bulk_tensor::launch(typename bulk_tensor::shapes_of<Q>::plain(), args, stream);
   });
 }
 
-/* Layers come with the sweep, but on the way back of a gradient and in flat runs. */
+/* Layers come with the sweep, but on the way back of a gradient and in stacks. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
-  if (a->field.flat || a->field.terms.recalled) {
+  if (is_stack(&a->field) || a->field.terms.recalled) {
     const int status = cuda_bulk_tensor(&a->field, stream);
     return status == cudaSuccess ? absorb_cuda(args, stream) : status;
   }
