@@ -373,8 +373,9 @@ const config_key config_keys[] = {
   {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = signals_choices, .only_with = &LISTED,
    .required = true,
    .unit = "[u]/m^2", .doc = "their s(t): `steps` rows or more by n or by 1; see the note",
-   .note = "Row i of signals is s(i dt), and rows beyond the run are ignored; or, where a dataset `time` lies beside it,\n"
-           "s at these times (s), ascending, as many as rows: s is a spline through them, and 0 outside (imposed: free)."},
+   .note = "Row i of signals is s(i dt); or, where a dataset `time` lies beside it, s at these times (s), ascending, as many\n"
+           "as rows: s is a spline through them. Outside it is 0 (imposed: free). Rows beyond the run count only where\n"
+           "dispersion is removed: signals are transformed over their own length."},
   {"sources", "mode", VALUE_CHOICE, AT(sources_mode), .choices = mode_choices, .fallback = "add", .only_with = &LISTED,
    .doc = "what the signals of positions do",
    .note = "Imposed signals are in the unit of u. They replace what the scheme and other sources give; two on one point are\n"

@@ -44,6 +44,16 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
   return rc;
 }
 
+void thread_share(int threads, void *(*run)(void *), void *argument) {
+  enum { OTHERS_MOST = 15 };
+  pthread_t others[OTHERS_MOST];
+  int started = 0;
+  while (started + 1 < threads && started < OTHERS_MOST && !thread_start(&others[started], run, argument))
+    started++;
+  run(argument);
+  for (int i = 0; i < started; i++) pthread_join(others[i], NULL);
+}
+
 void thread_end_process(const error *e) {
   log_end_line();
   dprintf(STDERR_FILENO, "stencil: error: %s\n", e->text);

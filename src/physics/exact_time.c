@@ -37,8 +37,8 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
     snprintf(t->why, sizeof t->why, "the run before has kept it");
   else if (c->previous == PREVIOUS_FILE)
     snprintf(t->why, sizeof t->why, "[initial] previous is a file");
-  else if (c->sources_listed) /* of longer runs they would be others */
-    snprintf(t->why, sizeof t->why, "[sources] signals are not transformed");
+  else if (c->sources_listed && c->sources_mode == SOURCES_IMPOSE)
+    snprintf(t->why, sizeof t->why, "[sources] mode = impose");
   else if (sources && field)
     snprintf(t->why, sizeof t->why, "there are sources and an initial field");
   else if (rarest < 1)
@@ -52,7 +52,7 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
 
 /* --- traces ----------------------------------------------------------------------------------------------------- */
 
-enum { CONTINUED = 60 /* samples */, THREADS_MOST = 16 };
+enum { CONTINUED = 60 /* samples */ };
 
 typedef struct trace_work {
   const exact_time *t;
@@ -153,13 +153,7 @@ int exact_time_traces(const exact_time *t, const exact_traces *traces, bool tran
   const int64_t n = traces->samples, series = traces->count;
   trace_work w = {
       .t = t, .x = traces->x, .n = n, .series = series, .cut = traces->cut, .transposed = transposed};
-  pthread_t others[THREADS_MOST];
-  int started = 0;
   if (!t->removed || n < 2 || series == 0) return 0;
-  while (started + 1 < smaller(t->threads, THREADS_MOST) && series > ENOUGH * (started + 1) &&
-         !thread_start(&others[started], exact_time_main, &w))
-    started++;
-  exact_time_main(&w);
-  for (int i = 0; i < started; i++) pthread_join(others[i], NULL);
+  thread_share((int)smaller64(t->threads, (series + ENOUGH - 1) / ENOUGH), exact_time_main, &w);
   return atomic_load(&w.failed) ? FAIL(e, OUT_OF_MEMORY, (size_t)n * 600, "a transform in time") : 0;
 }

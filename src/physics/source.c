@@ -1,9 +1,12 @@
 #include "source.h"
 #include "dispersion.h"
+#include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
+#include "base/thread.h"
 #include "place.h"
 #include "wavelet.h"
 
@@ -478,33 +481,92 @@ int sources_check(const sources *s, const config *c, error *e) {
 
 double sources_highest(const sources *s, const config *c) {
   double highest = 0;
-  for (int i = 0; i < c->source_count; i++) highest = fmax(highest, s->uses[i].highest);
+  for (int i = 0; i < c->source_count + (s->set.count > 0); i++) highest = fmax(highest, s->uses[i].highest);
   return highest;
 }
 
-/* A signal over its own length, so that runs of different lengths agree on the steps they share. */
-static int sources_transform_one(sources *s, int i, error *e) {
-  const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], (wavelet_steps){s->dt, s->steps});
-  dispersion *d = NULL;
-  double(*x)[FOURIER_SERIES] = sources_alloc((size_t)n, sizeof *x, e);
-  s->injected[i] = sources_alloc((size_t)n, sizeof **s->injected, e);
-  if (!e->id && !dispersion_open(&d, DISPERSION_SOURCE, n, 1, e)) {
-    for (int64_t k = 0; k < n; k++) x[k][0] = wavelet_exact(&s->signals[i], s->dt, k);
-    dispersion_apply(d, false, x);
-    for (int64_t k = 0; k < n; k++) s->injected[i][k] = (float)x[k][0];
-  }
-  dispersion_close(&d);
-  free(x);
-  return e->id;
+/* What is done to signals for the steps from `begin` to `end` (wavelet_end). */
+typedef struct source_transform {
+  sources *s;
+  int64_t begin, end;
+  atomic_int next; /* signal */
+  atomic_bool failed;
+} source_transform;
+
+/* Signals of one length, which are transformed together. */
+typedef struct source_batch {
+  dispersion *d;
+  int64_t n;
+  int count, signal[FOURIER_SERIES];
+  double (*x)[FOURIER_SERIES]; /* n */
+} source_batch;
+
+static void sources_batch_close(source_batch *b) {
+  dispersion_close(&b->d);
+  free(b->x);
+  *b = (source_batch){.d = NULL};
 }
 
-int sources_transform(sources *s, error *e) {
+/* False where memory is short. */
+static bool sources_batch_open(source_batch *b, int64_t n) {
+  error ignored = {0};
+  sources_batch_close(b);
+  b->n = n;
+  b->x = malloc((size_t)n * sizeof *b->x);
+  return b->x && !dispersion_open(&b->d, DISPERSION_SOURCE, n, 1, &ignored);
+}
+
+static void sources_batch_flush(const source_transform *t, source_batch *b) {
+  const sources *s = t->s;
+  if (!b->count) return;
+  for (int k = 0; k < FOURIER_SERIES; k++)
+    for (int64_t i = 0; i < b->n; i++)
+      b->x[i][k] = k < b->count ? wavelet_exact(&s->signals[b->signal[k]], s->dt, i) : 0;
+  dispersion_apply(b->d, false, b->x);
+  for (int k = 0; k < b->count; k++)
+    for (int64_t i = t->begin; i < s->injected_end[b->signal[k]] && i < b->n; i++)
+      s->injected[b->signal[k]][i] = (float)b->x[i][k];
+  b->count = 0;
+}
+
+/* What a part before has transformed whole stays as it is. */
+static void *sources_transform_main(void *context) {
+  source_transform *t = context;
+  const sources *s = t->s;
+  source_batch b = {.d = NULL};
+  bool ready = true;
+  for (int i; ready && (i = atomic_fetch_add(&t->next, 1)) < s->signal_count;) {
+    const int64_t n = wavelet_length(&s->signals[i], s->dt, wavelet_reach(t->end));
+    if (t->begin && n == wavelet_length(&s->signals[i], s->dt, wavelet_reach(t->begin))) continue;
+    if (n != b.n || b.count == FOURIER_SERIES) sources_batch_flush(t, &b);
+    if (n != b.n) ready = sources_batch_open(&b, n);
+    b.signal[b.count++] = i;
+  }
+  if (ready) sources_batch_flush(t, &b);
+  if (!ready) atomic_store(&t->failed, true);
+  sources_batch_close(&b);
+  return NULL;
+}
+
+/* Each over its own length, so that runs of different lengths agree on the steps they share. */
+int sources_transform(sources *s, int threads, error *e) {
   const size_t count = (size_t)s->signal_count;
   if (count == 0) return 0;
   if (!(s->injected = sources_alloc(count, sizeof *s->injected, e))) return e->id;
   if (!(s->injected_end = sources_alloc(count, sizeof *s->injected_end, e))) return e->id;
-  for (int i = 0; i < s->signal_count; i++) TRY(sources_transform_one(s, i, e));
-  return 0;
+  for (int i = 0; i < s->signal_count; i++) {
+    const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], s->dt, s->steps > 0 ? s->steps : 1);
+    if (!(s->injected[i] = sources_alloc((size_t)n, sizeof **s->injected, e))) return e->id;
+  }
+  source_transform t = {.s = s, .end = WAVELET_FIRST_END};
+  for (; t.begin < s->steps && !t.failed; t.begin = t.end, t.end *= 2) {
+    atomic_store(&t.next, 0);
+    thread_share(smaller(threads, (s->signal_count + FOURIER_SERIES - 1) / FOURIER_SERIES),
+                 sources_transform_main, &t);
+  }
+  free(s->set.values);
+  s->set.values = NULL;
+  return atomic_load(&t.failed) ? FAIL(e, OUT_OF_MEMORY, count * 600, "a transform in time") : 0;
 }
 
 int sources_transform_back(const sources *s, int64_t steps, double (*x)[FOURIER_SERIES], error *e) {

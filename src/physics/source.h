@@ -76,10 +76,11 @@ int sources_plan_given(sources *s, const problem *on, int count, const double (*
 int sources_join(sources *s, sources *const *parts, int count, device *dev, const slab *slab, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
-/* Hz: little of any [source.N]'s signal lies above. Of planned sources. */
+/* Hz: little of any [source.N]'s signal, or of the greatest of the set, lies above. Of planned sources. */
 double sources_highest(const sources *s, const config *c);
-/* Transforms the signals, so that dispersion can be removed from traces (exact_time.h). OUT_OF_MEMORY. Not collective. */
-int sources_transform(sources *s, error *e);
+/* Transforms the signals, so that dispersion can be removed from traces (exact_time.h), on so many threads. OUT_OF_MEMORY.
+ * Not collective. */
+int sources_transform(sources *s, int threads, error *e);
 /* Copies the lists to the device, and takes what memory is missing: none without points. Not collective. */
 int sources_open(sources *s, error *e);
 /* Frees all memory; what is enqueued must be done. */

@@ -63,13 +63,22 @@ static int source_set_digest_rows(source_set *s, error *e) {
   return 0;
 }
 
+/* How many rows count, if there are so many. Imposed ones: also that of the last step. */
+static int64_t source_set_most(const config *c, wavelet_steps steps) {
+  const bool whole = c->dispersion == DISPERSION_REMOVED && c->receivers != RECEIVERS_NONE &&
+                     c->sources_mode != SOURCES_IMPOSE;
+  return whole ? wavelet_reach(wavelet_end(steps.count)) : steps.count + 1;
+}
+
 int source_set_read(source_set *s, const problem *on, wavelet_steps steps, error *e) {
   const char *dataset = on->config->sources_signals_file;
+  const int64_t most = source_set_most(on->config, steps);
+  const signals_shape shape = {s->count, steps.count, most};
   if (s->count == 0) return 0;
-  TRY(wavelet_read_signals(on->files, dataset, s->count, steps.count, &s->signals, &s->times, e));
+  TRY(wavelet_read_signals(on->files, dataset, shape, &s->signals, &s->times, e));
   s->columns = s->signals.columns;
   s->timed = s->times.rows > 0;
-  s->rows = s->timed ? steps.count + 1 : s->signals.rows;
+  s->rows = s->timed ? wavelet_length_of_times(&s->times, steps.dt, most) : s->signals.rows;
   if (!source_set_digest_rows(s, e)) source_set_study(s, steps, e);
   if (!e->id && s->use.begin >= s->use.end && steps.count > 0)
     FAIL(e, WAVELET_UNUSED, dataset, steps.dt * (double)(steps.count - 1));

@@ -11,7 +11,7 @@ typedef struct source_set {
   bool timed;           /* signals have times of their own */
   table signals, times; /* as read; owned until source_set_keep */
   double *values;       /* of the signals that this rank needs: rows x kept; owned */
-  int64_t rows;         /* steps that have values */
+  int64_t rows;         /* steps that have values: of the signals' own length those that count */
   int kept;
   uint64_t positions_digest, timed_digest; /* the latter of signals with their times */
   uint64_t *row_digests;                   /* else: of each row of all signals; `rows` of them, owned */

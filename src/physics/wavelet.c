@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/fourier.h"
+#include "base/numbers.h"
 
 static const table_form FORM = {.flat = true, .columns = 2, .quantity = QUANTITY_TIME, .measured = 1};
 static const double PI = 3.14159265358979323846;
@@ -154,7 +155,7 @@ static void wavelet_name_times(const char *dataset, char name[CONFIG_TEXT + 8]) 
   snprintf(name, CONFIG_TEXT + 8, "%.*s/time", (int)(strrchr(dataset, '/') - dataset), dataset);
 }
 
-int wavelet_read_signals(const files *files, const char *dataset, int columns, int64_t steps, table *signals,
+int wavelet_read_signals(const files *files, const char *dataset, signals_shape shape, table *signals,
                          table *times, error *e) {
   char name[CONFIG_TEXT + 8];
   wavelet_name_times(dataset, name);
@@ -165,9 +166,9 @@ int wavelet_read_signals(const files *files, const char *dataset, int columns, i
   TRY(files_do(files, &time, e));
   const request all = {
       FILES_READ_TABLE, .path = dataset, .own.table = signals,
-      .form = {.flat = true, .columns = columns, .narrow = true, .most = times->rows ? 0 : steps + 1}};
+      .form = {.flat = true, .columns = shape.columns, .narrow = true, .most = times->rows ? 0 : shape.most}};
   files_do(files, &all, e);
-  const int64_t rows = signals->rows, wanted = times->rows ? times->rows : steps;
+  const int64_t rows = signals->rows, wanted = times->rows ? times->rows : shape.least;
   if (!e->id && times->rows && rows != wanted) FAIL(e, SIGNALS_TIMES, dataset, wanted, name, rows);
   if (!e->id && rows < wanted) FAIL(e, SIGNALS_FEW, dataset, wanted, rows, name);
   if (!e->id && !wavelet_check_size(dataset, signals, e) && !wavelet_check_size(name, times, e))
@@ -192,9 +193,9 @@ int wavelet_take_column(const table *signals, const table *times, int column, ta
 
 /* --- values ----------------------------------------------------------------------------------------------------- */
 
-/* s: times so little outside the table are at its end. Files may hold them in float32. */
+/* s: times, the first column, so little outside the table are at its end. Files may hold them in float32. */
 static double wavelet_slack(const table *t, double dt) {
-  const double ends = fmax(fabs(t->values[0]), fabs(t->values[WAVELET_SPLINE * (t->rows - 1)]));
+  const double ends = fmax(fabs(t->values[0]), fabs(t->values[t->columns * (t->rows - 1)]));
   return fmin(FLT_EPSILON * ends, dt / 2);
 }
 
@@ -364,16 +365,21 @@ int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error
   return use->begin < use->end ? wavelet_study_table(w, steps.dt, use, e) : 0;
 }
 
-int64_t wavelet_length(const wavelet *w, wavelet_steps steps) {
-  const int64_t most = 8 * steps.count + 1000; /* what comes later is not felt in the steps of the run */
-  const double WIDE = 2.3;                     /* exp(-(pi WIDE)^2) is 1e-23 */
-  double end;                                  /* s */
-  if (w->kind != WAVELET_FILE)
-    end = w->t0 + WIDE / w->f0;
-  else if (w->table->columns == WAVELET_SPLINE)
-    end = w->table->values[WAVELET_SPLINE * (w->table->rows - 1)] + wavelet_slack(w->table, steps.dt);
-  else
-    return w->table->rows < most ? w->table->rows : most;
-  const int64_t length = wavelet_step(floor(end / steps.dt) + 1, most);
+/* To the last step that is not after `end`, s. */
+static int64_t wavelet_length_to(double end, double dt, int64_t most) {
+  const int64_t length = wavelet_step(floor(end / dt) + 1, most);
   return length > 0 ? length : 1;
+}
+
+int64_t wavelet_length_of_times(const table *times, double dt, int64_t most) {
+  const double *last = times->values + times->columns * (times->rows - 1);
+  return wavelet_length_to(*last + wavelet_slack(times, dt), dt, most);
+}
+
+int64_t wavelet_length(const wavelet *w, double dt, int64_t most) {
+  const double WIDE = 2.3; /* exp(-(pi WIDE)^2) is 1e-23 */
+  if (w->kind == WAVELET_SIGNAL) return smaller64(w->rows, most);
+  if (w->kind != WAVELET_FILE) return wavelet_length_to(w->t0 + WIDE / w->f0, dt, most);
+  if (w->table->columns == WAVELET_SPLINE) return wavelet_length_of_times(w->table, dt, most);
+  return smaller64(w->table->rows, most);
 }

@@ -27,8 +27,13 @@ enum { WAVELET_STEPS = 1, WAVELET_SPLINE = 3 };
 int wavelet_read(const files *files, const source_config *s, table *t, error *e);
 
 /* Reads [sources] signals of shape (n, columns) or (n, 1), and the times beside them, of which there may be none (rows 0).
- * Without times there are rows for all `steps`, and at most one more is read. As wavelet_read, for two tables. */
-int wavelet_read_signals(const files *files, const char *dataset, int columns, int64_t steps, table *signals,
+ * Without times there are at least `least` rows, and at most `most` are read. As wavelet_read, for two tables. */
+typedef struct signals_shape {
+  int columns;
+  int64_t least, most;
+} signals_shape;
+
+int wavelet_read_signals(const files *files, const char *dataset, signals_shape shape, table *signals,
                          table *times, error *e);
 
 /* A column of them as a table of a wavelet: a value for each step, or a spline. table_free it. */
@@ -77,9 +82,27 @@ typedef struct wavelet_use {
   double highest;  /* Hz: little lies above (WAVELET_LITTLE) */
 } wavelet_use;
 
-/* Not of WAVELET_SIGNAL: steps from 0 to the last at which it is not 0, or so little that it does not count; at least 1. Of one that lasts long
- * after the run, fewer. */
-int64_t wavelet_length(const wavelet *w, wavelet_steps steps);
+/* Steps from 0 to the last at which it is not 0, or so little that it does not count: 1 to `most`. */
+int64_t wavelet_length(const wavelet *w, double dt, int64_t most);
+/* The same of times alone. */
+int64_t wavelet_length_of_times(const table *times, double dt, int64_t most);
+
+/* Removing dispersion, the steps before step `end` feel those of a signal before this one: what is meant at step i has its
+ * highest frequencies as early as i / 8. */
+static inline int64_t wavelet_reach(int64_t end) {
+  return 8 * end + 1000;
+}
+
+/* Signals are transformed for the steps before this one, then for those before its double, and so on: each step's value is
+ * then the same in every run, however long run and signal are. */
+enum { WAVELET_FIRST_END = 1024 };
+
+/* Of the parts, the end of the one that has the last of `steps` steps. */
+static inline int64_t wavelet_end(int64_t steps) {
+  int64_t end = WAVELET_FIRST_END;
+  while (end < steps) end *= 2;
+  return end;
+}
 
 /* Fills *use. Exit 4 where memory is short. */
 int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error *e);

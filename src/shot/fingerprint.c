@@ -121,8 +121,8 @@ static void fingerprint_add_named(fingerprint *f, const config *c, const sources
   }
 }
 
-/* `steps`: those that the checkpoint has. */
-static void fingerprint_add_sources(fingerprint *f, const config *c, const sources *all, int64_t steps,
+/* `rows`: of the signals those that its steps have felt. */
+static void fingerprint_add_sources(fingerprint *f, const config *c, const sources *all, int64_t rows,
                                     error *e) {
   const source_set *set = &all->set;
   const bool imposed = c->sources_mode == SOURCES_IMPOSE;
@@ -135,7 +135,7 @@ static void fingerprint_add_sources(fingerprint *f, const config *c, const sourc
   if (set->count == 0) return;
   fingerprint_add_key(f, e, "[sources] positions", "%d, %016" PRIx64, set->count, set->positions_digest);
   fingerprint_add_key(f, e, "[sources] signals", "%s, %d, to this step %016" PRIx64,
-                      imposed ? "imposed" : "added", set->columns, source_set_digest(set, steps + imposed));
+                      imposed ? "imposed" : "added", set->columns, source_set_digest(set, rows));
 }
 
 static void fingerprint_add_receivers(fingerprint *f, const config *c, const receivers *r, error *e) {
@@ -158,8 +158,9 @@ void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   fingerprint_add_key(f, e, "[equation] type", "%s", equation_name(c->equation));
   fingerprint_add_physics(f, s, e);
   fingerprint_add_boundaries(f, c, e);
-  const int64_t from = s->from ? s->from->step : 0, done = s->stepper.step;
-  fingerprint_add_sources(f, c, &s->sources, from > done ? from : done, e);
+  const int64_t from = s->from ? s->from->step : 0, done = s->stepper.step, steps = from > done ? from : done;
+  const int64_t felt = r->time.removed ? wavelet_reach(wavelet_end(steps)) : steps;
+  fingerprint_add_sources(f, c, &s->sources, felt + (c->sources_mode == SOURCES_IMPOSE), e);
   if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(f, c, r, e);
   if (r->time.removed) fingerprint_add_key(f, e, FINGERPRINT_DISPERSION, "removed");
 }

@@ -23,7 +23,7 @@ static int shot_choose_time(shot *s, error *e) {
                             .continues = s->from && !checkpoint_key_value(s->from, FINGERPRINT_DISPERSION)};
   exact_time *t = &s->receivers.time;
   exact_time_choose(t, c, &of);
-  if (t->removed && t->kind == DISPERSION_TRACE) sources_transform(&s->sources, e);
+  if (t->removed && t->kind == DISPERSION_TRACE) sources_transform(&s->sources, t->threads, e);
   return error_agree(e, s->engine->comm);
 }
 

@@ -156,15 +156,43 @@ def signals(program):
     found, _ = same_traces(program, {**both, "sources.strength": "volume"}, "all.h5:/r")
     below("strength = volume, times dx dy dz", misfit(1000 * found.astype(float), expected), 1e-6)
     restarted(program, both, expected)
+    exact_signals(program, both, named, expected)
     imposed(program, {**both, "sources.mode": "impose"}, places, wave(t))
     program.fail(2, ["few: expected at least 60 rows"], "-q", program.config({**both, "sources.signals": "all.h5:/few"}))
+
+
+def exact_signals(program, both, named, kept):
+    """Dispersion removed: the oracle's transforms over the signals' own lengths; the same bits of sections, on ranks, after a
+    restart, and at the steps that runs of any length share, of signals however long."""
+    removed = {"time.dispersion": "removed"}
+    expected, _ = same_traces(program, {**both, **removed}, "all.h5:/r")
+    check(misfit(expected, kept) > 0.01 and "dispersion removed" in program.succeed("run.ini").out, "nothing is removed")
+    with h5py.File(program.folder / "all.h5", "a") as file:
+        wave, file["endless"] = file["long"][...], np.random.default_rng(2).standard_normal((12000, 3)).cumsum(0).repeat(14, 1)[:, :40]
+        file["warped"] = study_oracle.oracle.warp(file["s"][...], kind="source")
+        file["longer"] = study_oracle.oracle.warp(wave, kind="source")
+    for name, own in (("warped", "s"), ("longer", "long")):
+        found, _ = same_traces(program, {**both, **removed, "sources.signals": f"all.h5:/{own}"}, "all.h5:/r")
+        raw, _ = same_traces(program, {**both, "sources.signals": f"all.h5:/{name}"}, "all.h5:/r")
+        below(f"{own}: misfit of the traces to the oracle's", misfit(found, study_oracle.removal(raw, 1)[0](raw.astype(float))), 1e-6)
+    for ranks in (2, 3):
+        check((same_traces(program, {**both, **removed}, "all.h5:/r", ranks)[0] == expected).all(), f"removed, {ranks} ranks: other bits")
+    check((same_traces(program, {**named, **removed}, "all.h5:/r")[0] == expected).all(), "removed, sections: other bits")
+    restarted(program, {**both, **removed}, expected)
+    for signals, steps in (("g/s", (40, 90)), ("endless", (1000, 1100))):
+        fields = []
+        for count in steps:
+            same_traces(program, {**both, **removed, "sources.signals": f"all.h5:/{signals}", "time.steps": count,
+                                  "output.every": steps[0]}, "all.h5:/r")
+            fields.append(program.field(steps[0]))
+        check(same_bits(*fields) and np.abs(fields[0]).max() > 0, f"{signals}: other bits in a run of other steps")
 
 
 def restarted(program, keys, expected):
     """From step 30, where only the rows of signals to come may differ; with linear, or other rows, it is refused."""
     keys = {**keys, "receivers.positions": "all.h5:/r", "checkpoint.every_steps": 30, "checkpoint.keep": 9}
     program.succeed("-q", program.config({**keys, "time.steps": 30}))
-    point = next(program.folder.glob("out/*.00000030.h5"))
+    point = "out/u.checkpoint.00000030.h5"
     program.succeed("-q", "--restart", point, program.config(keys), np=3)
     with h5py.File(program.folder / "out/u.receivers.h5", "r") as file:
         check((file["u"][...] == expected).all(), "other bits after a restart")
@@ -420,6 +448,7 @@ GRADIENTS = (
     (4, {"faces": (("absorbing", "dirichlet"), ("absorbing", "fixed"), ("neumann", "absorbing")), "at_rest": True, "removed": True,
          "also": ("signals",)}),
     (8, {"faces": (("dirichlet", "absorbing"), None, None), "shape": (70, 1, 1), "at_rest": True, "removed": True, "every": 2}),
+    (6, {"faces": (A, ("dirichlet", "absorbing"), A), "at_rest": True, "removed": True, "rows": 170, "also": ("signals",)}),
     # Density, absorption, both, and averages alone.
     (8, {"faces": (("dirichlet", "absorbing"), ("absorbing", "neumann"), A), "density": 5, "also": ("initial",)}),
     (8, {"faces": (("neumann", "dirichlet"), P, ("absorbing", "fixed")), "density": 3, "averaging": "off", "also": ("initial",)}),

@@ -4,18 +4,18 @@ from types import SimpleNamespace
 import oracle
 from analytic import misfit, np
 from harness import h5py, write_field
-from study_waves import interpolate, shoot, source_keys, wave_keys
+from study_waves import interpolate, listed, shoot, source_keys, wave_keys
 
 SHAPE, SPACING, STEPS, F0 = (24, 22, 26), (10.0, 9.0, 8.0), 120, 30.0  # z y x; m; Hz
 
 
 def pose(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43, .5, .52), (.6, .41, .3)), shape=SHAPE,
-         b=6.2, density=None, averaging=None, loss=None):
+         b=6.2, density=None, averaging=None, loss=None, rows=0):
     """A run and the oracle's problem. faces: words as in a config, of (lo, hi) along z, y, x; sources: z y x,
     as parts of the grid. A point of a neumann face is its own image: a source's weight there counts for both, so it is
     divided by W, 1/2 for each such face. An axis of one point does not exist: the oracle's grid has 1, 2 or 3. b: of the
     sinc's Kaiser window; None: linear. Receivers lie anywhere, some within a point of the faces. density: a random one of this
-    ratio; averaging: on or off; loss: (key, strongest, mechanisms, y), random."""
+    ratio; averaging: on or off; loss: (key, strongest, mechanisms, y), random. rows: of signals from a dataset."""
     rng, size = np.random.default_rng(order), np.maximum(np.array(shape) - 1, 1) * SPACING
     there = lambda triple: [value for value, n in zip(triple, shape) if n > 1]
     velocity = (1900 + 1500 * rng.random(shape)).astype(np.float32)
@@ -45,14 +45,19 @@ def pose(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43
         keys.update(more)
     for axis, ends in there(zip("zyx", faces)):
         keys.update({f"boundary.{axis}_{end}": rule for end, rule in zip(("lo", "hi"), ends)})
-    for number, place in enumerate(places, 1):
+    t = np.arange(rows or STEPS) * dt
+    signals = np.stack([oracle.ricker(t, F0)] * len(places))
+    if rows:
+        signals += [k * oracle.ricker(t, F0, STEPS * dt) for k in (1, -2)]  # one is cut at the last step
+        keys.update(listed(program, places[:, ::-1], signals.T))
+    for number, place in enumerate(() if rows else places, 1):
         keys.update(source_keys(number, place[::-1], F0))
     problem = oracle.Problem(*grid, rules, stepped, dt, order, width, value, V=V, **absorbs)
     (points, weights), (at, weight) = (oracle.points([there(p) for p in some], *grid, rules, b) for some in (places, receivers))
     return SimpleNamespace(
         keys=keys, positions=receivers[:, ::-1], problem=problem, sigma=sigma, begin=begin.squeeze() * sigma, dt=dt, rules=rules,
         sources=(points, weights * (sigma / problem.W).ravel()[points]), receivers=(at, weight / sigma.ravel()[at]),
-        signals=np.stack([oracle.ricker(np.arange(STEPS) * dt, F0)] * len(places)), width=width, rho=rho.squeeze().astype(float),
+        signals=signals, width=width, rho=rho.squeeze().astype(float),
         velocity=velocity.squeeze().astype(float), averages=averaging == "on" or bool(density and averaging != "off"))
 
 
