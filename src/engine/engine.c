@@ -158,6 +158,7 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
   TRY(files_field_io(g->files, &g->io, &g->files_slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
   physics_args(&g->physics, c, &g->slab, &g->args);
+  g->transforms = dispersion_tables_open();
   return 0;
 }
 
@@ -269,6 +270,7 @@ void engine_close(engine *g) {
   error ignored = {0};
   if (!g->dev) return;
   transfer_close(&g->transfer);
+  dispersion_tables_close(g->transforms);
   model_close(&g->physics.model);
   for (int i = 0; i < MEDIUM_FIELDS; i++) g->dev->table->free(g->dev, g->medium[i], MEMORY_DEVICE, &ignored);
   g->dev->table->close(g->dev);

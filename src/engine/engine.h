@@ -31,13 +31,14 @@ typedef struct engine {
   int rank, ranks;
   device_options options; /* of the device; its local_ranks: of all that compute on this node */
   device *dev;            /* owned */
-  slab slab;        /* of memory: with a row for each shot of a stack */
-  slab files_slab;  /* of files: a shot's */
+  slab slab;              /* of memory: with a row for each shot of a stack */
+  slab files_slab;        /* of files: a shot's */
   field_io io;
   physics physics;
   kernel_args args;             /* constants of every launch */
   float *medium[MEDIUM_FIELDS]; /* slab_floats of device memory, owned; NULL where the run lacks it */
   transfer transfer;
+  dispersion_tables *transforms;          /* for all shots, owned */
   const kernel *kernel, *boundary_kernel; /* of steps; `auto` is a kernel of its own until engine_choose */
   int most;                               /* steps of a pass, at most; 1: no wavefront */
   int depth;                              /* steps of a pass, as chosen */

@@ -1,5 +1,6 @@
 #include "dispersion.h"
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +18,26 @@ typedef struct frequency {
   double shares[SPREAD]; /* of the points */
 } frequency;
 
-struct dispersion {
+/* What transforms of the same series share. */
+typedef struct dispersion_table {
   enum dispersion_kind kind;
-  int64_t n;        /* samples */
-  fourier psi, phi; /* of series about them */
-  frequency *all;   /* psi.n / 2: from psi = 0 on; owned */
-  double *unspread; /* n, owned */
+  int64_t n, every;     /* samples */
+  int64_t psi_n, phi_n; /* of series about them */
+  frequency *all;       /* psi_n / 2: from psi = 0 on; owned */
+  double *unspread;     /* n, owned */
+  bool kept;            /* by dispersion_tables */
+  struct dispersion_table *next;
+} dispersion_table;
+
+struct dispersion_tables {
+  pthread_mutex_t lock;
+  dispersion_table *first;
+  int count;
+};
+
+struct dispersion {
+  dispersion_table *t;
+  fourier psi, phi;
 };
 
 /* The shape in which a value spreads; x: -1 to 1 over its width. */
@@ -41,41 +56,90 @@ static double dispersion_shape_at(double t, int64_t grid) {
   return sum * SPREAD / POINTS;
 }
 
-static void dispersion_set_frequency(const dispersion *d, int64_t p, double every, frequency *f) {
-  const double psi = 2 * PI * (double)p / (double)d->psi.n, slow = psi / (2 * every);
-  const double phi = 2 * every * sin(slow), at = phi * (double)d->phi.n / (2 * PI);
+static void dispersion_set_frequency(const dispersion_table *t, int64_t p, frequency *f) {
+  const double every = (double)t->every, psi = 2 * PI * (double)p / (double)t->psi_n,
+               slow = psi / (2 * every);
+  const double phi = 2 * every * sin(slow), at = phi * (double)t->phi_n / (2 * PI);
   const double fade = sin(PI / 2 * fmin(1, (1 - psi / PI) / (1 - DISPERSION_FADES)));
   const double weight =
-      fade * fade * (p ? 2 : 1) * (d->kind == DISPERSION_TRACE ? cos(slow) : 1) / (double)d->psi.n;
-  f->re = weight * cos((double)(d->n / 2) * phi);
-  f->im = weight * sin((double)(d->n / 2) * phi);
+      fade * fade * (p ? 2 : 1) * (t->kind == DISPERSION_TRACE ? cos(slow) : 1) / (double)t->psi_n;
+  f->re = weight * cos((double)(t->n / 2) * phi);
+  f->im = weight * sin((double)(t->n / 2) * phi);
   f->first = (int64_t)ceil(at - SPREAD / 2.0);
   for (int m = 0; m < SPREAD; m++)
     f->shares[m] = dispersion_shape(((double)(f->first + m) - at) * (2.0 / SPREAD));
 }
 
-int dispersion_open(dispersion **opened, enum dispersion_kind kind, int64_t n, int64_t every, error *e) {
+static void dispersion_table_close(dispersion_table *t) {
+  if (!t) return;
+  free(t->all);
+  free(t->unspread);
+  free(t);
+}
+
+/* NULL: memory is short. The caller frees it, or keeps it. */
+static dispersion_table *dispersion_table_open(const dispersion_table *like) {
+  dispersion_table *t = malloc(sizeof *t);
+  if (!t) return NULL;
+  *t = *like;
+  t->all = malloc((size_t)t->psi_n / 2 * sizeof *t->all);
+  t->unspread = malloc((size_t)t->n * sizeof *t->unspread);
+  if (!t->all || !t->unspread) {
+    dispersion_table_close(t);
+    return NULL;
+  }
+  for (int64_t p = 0; p < t->psi_n / 2; p++) dispersion_set_frequency(t, p, &t->all[p]);
+  for (int64_t i = 0; i < t->n; i++)
+    t->unspread[i] = 1 / dispersion_shape_at((double)(i - t->n / 2), t->phi_n);
+  return t;
+}
+
+dispersion_tables *dispersion_tables_open(void) {
+  dispersion_tables *all = calloc(1, sizeof *all);
+  if (all) pthread_mutex_init(&all->lock, NULL);
+  return all;
+}
+
+void dispersion_tables_close(dispersion_tables *all) {
+  if (!all) return;
+  for (dispersion_table *t = all->first, *next; t; t = next) {
+    next = t->next;
+    dispersion_table_close(t);
+  }
+  pthread_mutex_destroy(&all->lock);
+  free(all);
+}
+
+/* Who needs a table that another thread is making waits for it. */
+static dispersion_table *dispersion_find_table(dispersion_tables *kept, dispersion_table like) {
+  enum { MOST = 16 };
+  if (!kept) return dispersion_table_open(&like);
+  pthread_mutex_lock(&kept->lock);
+  dispersion_table *t = kept->first;
+  while (t && (t->kind != like.kind || t->n != like.n || t->every != like.every)) t = t->next;
+  like.kept = kept->count < MOST, like.next = kept->first;
+  if (!t && (t = dispersion_table_open(&like)) && t->kept) kept->first = t, kept->count++;
+  pthread_mutex_unlock(&kept->lock);
+  return t;
+}
+
+int dispersion_open(dispersion **opened, dispersion_tables *kept, enum dispersion_kind kind, int64_t n,
+                    int64_t every, error *e) {
   dispersion *d = *opened = calloc(1, sizeof *d);
   const char *const WHAT = "a transform in time";
   if (!d) return FAIL(e, OUT_OF_MEMORY, sizeof *d, WHAT);
-  d->kind = kind;
-  d->n = n;
-  const int short_of = fourier_open(&d->psi, 4 * n) | fourier_open(&d->phi, 2 * n + 2 * SPREAD);
-  const size_t bytes = (size_t)d->psi.n / 2 * sizeof *d->all;
-  d->all = malloc(bytes);
-  d->unspread = malloc((size_t)n * sizeof *d->unspread);
-  if (short_of || !d->all || !d->unspread) return FAIL(e, OUT_OF_MEMORY, bytes, WHAT);
-  for (int64_t p = 0; p < d->psi.n / 2; p++) dispersion_set_frequency(d, p, (double)every, &d->all[p]);
-  for (int64_t i = 0; i < n; i++) d->unspread[i] = 1 / dispersion_shape_at((double)(i - n / 2), d->phi.n);
-  return 0;
+  if (fourier_open(&d->psi, 4 * n) | fourier_open(&d->phi, 2 * n + 2 * SPREAD))
+    return FAIL(e, OUT_OF_MEMORY, (size_t)n * sizeof *d->psi.series, WHAT);
+  d->t = dispersion_find_table(
+      kept, (dispersion_table){.kind = kind, .n = n, .every = every, .psi_n = d->psi.n, .phi_n = d->phi.n});
+  return d->t ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)d->psi.n / 2 * sizeof(frequency), WHAT);
 }
 
 void dispersion_close(dispersion **d) {
   if (!*d) return;
   fourier_close(&(*d)->psi);
   fourier_close(&(*d)->phi);
-  free((*d)->all);
-  free((*d)->unspread);
+  if ((*d)->t && !(*d)->t->kept) dispersion_table_close((*d)->t);
   free(*d);
   *d = NULL;
 }
@@ -114,13 +178,13 @@ static void dispersion_clear(fourier *f) {
 
 /* Of cosines in psi the imaginary part is 0. */
 static void dispersion_keep_cosines(const dispersion *d) {
-  if (d->kind != DISPERSION_REST) return;
+  if (d->t->kind != DISPERSION_REST) return;
   for (int64_t p = 0; p < d->psi.n / 2; p++) memset(d->psi.series[p].im, 0, sizeof d->psi.series[p].im);
 }
 
 /* The factor of sample j: of cosines each stands for -j, too. */
 static double dispersion_twice(const dispersion *d, int64_t j) {
-  return d->kind == DISPERSION_REST && j > 0 ? 2 : 1;
+  return d->t->kind == DISPERSION_REST && j > 0 ? 2 : 1;
 }
 
 /* Where sample i lies in the transform over phi, point `at` in the grid. */
@@ -131,38 +195,40 @@ static fourier_number *dispersion_at(const dispersion *d, int64_t at) {
 /* K x: of the sum over psi >= 0 the real part counts. */
 static void dispersion_forward(dispersion *d, double (*x)[FOURIER_SERIES]) {
   dispersion_clear(&d->psi);
-  for (int64_t j = 0; j < d->n; j++) dispersion_put(&d->psi.series[j], x[j], dispersion_twice(d, j));
+  for (int64_t j = 0; j < d->t->n; j++) dispersion_put(&d->psi.series[j], x[j], dispersion_twice(d, j));
   fourier_transform(&d->psi, -1);
   dispersion_keep_cosines(d);
   dispersion_clear(&d->phi);
   for (int64_t p = 0; p < d->psi.n / 2; p++) {
-    const frequency *f = &d->all[p];
+    const frequency *f = &d->t->all[p];
     const fourier_number value = dispersion_weigh(f, &d->psi.series[p]);
     for (int m = 0; m < SPREAD; m++) dispersion_add(dispersion_at(d, f->first + m), f->shares[m], &value);
   }
   fourier_transform(&d->phi, 1);
-  for (int64_t i = 0; i < d->n; i++) dispersion_get(dispersion_at(d, i - d->n / 2), x[i], d->unspread[i]);
+  for (int64_t i = 0; i < d->t->n; i++)
+    dispersion_get(dispersion_at(d, i - d->t->n / 2), x[i], d->t->unspread[i]);
 }
 
 /* K^T x: the same parts, the other way. */
 static void dispersion_backward(dispersion *d, double (*x)[FOURIER_SERIES]) {
   dispersion_clear(&d->phi);
-  for (int64_t i = 0; i < d->n; i++) dispersion_put(dispersion_at(d, i - d->n / 2), x[i], d->unspread[i]);
+  for (int64_t i = 0; i < d->t->n; i++)
+    dispersion_put(dispersion_at(d, i - d->t->n / 2), x[i], d->t->unspread[i]);
   fourier_transform(&d->phi, 1);
   dispersion_clear(&d->psi);
   for (int64_t p = 0; p < d->psi.n / 2; p++) {
-    const frequency *f = &d->all[p];
+    const frequency *f = &d->t->all[p];
     fourier_number sum = {{0}, {0}};
     for (int m = 0; m < SPREAD; m++) dispersion_add(&sum, f->shares[m], dispersion_at(d, f->first + m));
     d->psi.series[p] = dispersion_weigh(f, &sum);
   }
   dispersion_keep_cosines(d);
   fourier_transform(&d->psi, -1);
-  for (int64_t j = 0; j < d->n; j++) dispersion_get(&d->psi.series[j], x[j], dispersion_twice(d, j));
+  for (int64_t j = 0; j < d->t->n; j++) dispersion_get(&d->psi.series[j], x[j], dispersion_twice(d, j));
 }
 
 void dispersion_apply(dispersion *d, bool transposed, double (*x)[FOURIER_SERIES]) {
-  if (transposed == (d->kind == DISPERSION_SOURCE))
+  if (transposed == (d->t->kind == DISPERSION_SOURCE))
     dispersion_forward(d, x);
   else
     dispersion_backward(d, x);

@@ -21,8 +21,15 @@ enum dispersion_kind {
 
 typedef struct dispersion dispersion;
 
-/* Prepares the transform of series of n samples, n >= 1. OUT_OF_MEMORY. dispersion_close it, also after a failure. */
-int dispersion_open(dispersion **d, enum dispersion_kind kind, int64_t n, int64_t every, error *e);
+/* Tables of transforms, kept for those that come after: they take as long as tens of series. Many threads may use them. */
+typedef struct dispersion_tables dispersion_tables;
+dispersion_tables *dispersion_tables_open(void); /* NULL: memory is short, and nothing is kept */
+void dispersion_tables_close(dispersion_tables *all);
+
+/* Prepares the transform of series of n samples, n >= 1; `kept`: NULL, or what must outlive it. OUT_OF_MEMORY.
+ * dispersion_close it, also after a failure. */
+int dispersion_open(dispersion **d, dispersion_tables *kept, enum dispersion_kind kind, int64_t n,
+                    int64_t every, error *e);
 void dispersion_close(dispersion **d);
 
 /* Transforms x[sample][series] in place; `transposed`: by the transpose of its matrix. A series gets the same bits

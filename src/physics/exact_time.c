@@ -95,7 +95,7 @@ static bool exact_time_open(const trace_work *w, trace_batch *b) {
   error ignored = {0};
   const int64_t n = w->n + b->extra;
   b->x = malloc((size_t)n * sizeof *b->x);
-  return b->x && !dispersion_open(&b->d, w->t->kind, n, w->t->every, &ignored);
+  return b->x && !dispersion_open(&b->d, w->t->transforms, w->t->kind, n, w->t->every, &ignored);
 }
 
 /* The transpose of going on: what samples after the end count for those that they were made from. */
@@ -149,7 +149,7 @@ static void *exact_time_main(void *context) {
 }
 
 int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e) {
-  const int64_t ENOUGH = 64; /* traces a thread */
+  const int64_t ENOUGH = 16; /* traces a thread */
   const int64_t n = traces->samples, series = traces->count;
   trace_work w = {
       .t = t, .x = traces->x, .n = n, .series = series, .cut = traces->cut, .transposed = transposed};

@@ -8,10 +8,11 @@
 
 typedef struct exact_time {
   bool removed;
-  enum dispersion_kind kind; /* of traces */
-  int64_t every;             /* steps from sample to sample */
-  int threads;               /* that transform traces, at most */
-  char why[200];             /* why it is kept; empty: it is removed, or there is nothing to say */
+  enum dispersion_kind kind;     /* of traces */
+  int64_t every;                 /* steps from sample to sample */
+  int threads;                   /* that transform traces, at most */
+  dispersion_tables *transforms; /* the engine's */
+  char why[200];                 /* why it is kept; empty: it is removed, or there is nothing to say */
 } exact_time;
 
 /* What the decision depends on besides the configuration. */

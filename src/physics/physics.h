@@ -3,6 +3,7 @@
 #define STENCIL_PHYSICS_H
 
 #include <mpi.h>
+#include "dispersion.h"
 #include "config/config.h"
 #include "device/device.h"
 #include "halo/slab.h"
@@ -15,6 +16,7 @@ typedef struct problem {
   const slab *slab;
   const config *config;
   const files *files;
+  dispersion_tables *transforms; /* the engine's; NULL: none are kept */
 } problem;
 
 typedef struct physics {

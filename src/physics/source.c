@@ -369,7 +369,8 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   const config *c = on->config;
   const int count = c->source_count;
   sources_forget(s);
-  s->dev = on->dev, s->slab = on->slab, s->dt = steps.dt, s->steps = steps.count;
+  s->dev = on->dev, s->slab = on->slab, s->transforms = on->transforms, s->dt = steps.dt,
+  s->steps = steps.count;
   s->interpolation = c->sources_interpolation;
   if (!config_has_sources(c)) return 0;
   TRY(sources_place_all(s, on, e));
@@ -508,12 +509,12 @@ static void sources_batch_close(source_batch *b) {
 }
 
 /* False where memory is short. */
-static bool sources_batch_open(source_batch *b, int64_t n) {
+static bool sources_batch_open(source_batch *b, dispersion_tables *transforms, int64_t n) {
   error ignored = {0};
   sources_batch_close(b);
   b->n = n;
   b->x = malloc((size_t)n * sizeof *b->x);
-  return b->x && !dispersion_open(&b->d, DISPERSION_SOURCE, n, 1, &ignored);
+  return b->x && !dispersion_open(&b->d, transforms, DISPERSION_SOURCE, n, 1, &ignored);
 }
 
 static void sources_batch_flush(const source_transform *t, source_batch *b) {
@@ -539,7 +540,7 @@ static void *sources_transform_main(void *context) {
     const int64_t n = wavelet_length(&s->signals[i], s->dt, wavelet_reach(t->end));
     if (t->begin && n == wavelet_length(&s->signals[i], s->dt, wavelet_reach(t->begin))) continue;
     if (n != b.n || b.count == FOURIER_SERIES) sources_batch_flush(t, &b);
-    if (n != b.n) ready = sources_batch_open(&b, n);
+    if (n != b.n) ready = sources_batch_open(&b, s->transforms, n);
     b.signal[b.count++] = i;
   }
   if (ready) sources_batch_flush(t, &b);
@@ -572,7 +573,7 @@ int sources_transform(sources *s, int threads, error *e) {
 int sources_transform_back(const sources *s, int64_t steps, double (*x)[FOURIER_SERIES], error *e) {
   dispersion *d = NULL;
   if (!s->injected) return 0;
-  if (!dispersion_open(&d, DISPERSION_SOURCE, steps, 1, e)) dispersion_apply(d, true, x);
+  if (!dispersion_open(&d, s->transforms, DISPERSION_SOURCE, steps, 1, e)) dispersion_apply(d, true, x);
   dispersion_close(&d);
   return e->id;
 }

@@ -22,8 +22,9 @@ typedef struct sources_given {
 
 /* The sources, each on the points around it (place.h). */
 typedef struct sources {
-  device *dev;            /* not owned */
-  const slab *slab;       /* not owned */
+  device *dev;      /* not owned */
+  const slab *slab; /* not owned, as is the next one */
+  dispersion_tables *transforms;
   double dt;              /* s */
   int64_t steps;          /* of the run */
   int count;              /* of sources: of [source.N], then of the set */

@@ -43,6 +43,7 @@ typedef struct survey_slot {
   receivers **receivers;
   shot_of_survey of; /* of a stack, as is the next one */
   error stacked;     /* what ended it */
+  atomic_int next;   /* of its shots to be written */
   run_log silent;
   pthread_t thread; /* that writes */
   _Atomic bool written;
@@ -269,17 +270,27 @@ static int survey_report(survey_slot *t, error *e) {
   return 0;
 }
 
-/* What comes after the last step, or a failure. */
-static void survey_write_shots(survey_slot *t) {
-  error *stepping = survey_failure(t);
-  if (!stepping->id && !shot_finish(&t->shot, stepping)) gradient_finish(&t->back, stepping);
-  for (int i = 0; i < t->count && t->v->stack > 1; i++) {
+/* Writes the rows of a stack, one after the other, in each of several threads. */
+static void *survey_write_rows(void *argument) {
+  survey_slot *t = argument;
+  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
     shot *row = &t->shots[i].row;
     error *e = &t->shots[i].report.failed;
-    if (!e->id) *e = row->failed.id ? row->failed : *stepping;
+    row->receivers.time.threads = 1;
+    if (!e->id) *e = row->failed.id ? row->failed : t->stacked;
     if (!e->id) shot_finish(row, e);
     shot_end(row, e);
   }
+  return NULL;
+}
+
+/* What comes after the last step, or a failure. */
+static void survey_write_shots(survey_slot *t) {
+  const survey_group *v = t->v;
+  error *stepping = survey_failure(t);
+  if (!stepping->id && !shot_finish(&t->shot, stepping)) gradient_finish(&t->back, stepping);
+  t->next = 0;
+  if (v->stack > 1) thread_share(v->slot_count > 1 ? v->group.way->compressors : 1, survey_write_rows, t);
   shot_end(&t->shot, stepping);
 }
 

@@ -8,8 +8,11 @@
 
 static problem shot_problem(const shot *s) {
   const engine *g = s->engine;
-  return (problem){
-      .dev = s->dev, .slab = s->lead ? &g->files_slab : &g->slab, .config = s->config, .files = g->files};
+  return (problem){.dev = s->dev,
+                   .slab = s->lead ? &g->files_slab : &g->slab,
+                   .config = s->config,
+                   .files = g->files,
+                   .transforms = g->transforms};
 }
 
 /* A run goes on as it began: checkpoints of before this version say nothing, and kept dispersion. */
@@ -23,6 +26,7 @@ static int shot_choose_time(shot *s, error *e) {
                             .continues = s->from && !checkpoint_key_value(s->from, FINGERPRINT_DISPERSION)};
   exact_time *t = &s->receivers.time;
   exact_time_choose(t, c, &of);
+  t->transforms = s->engine->transforms;
   if (t->removed && t->kind == DISPERSION_TRACE) sources_transform(&s->sources, t->threads, e);
   return error_agree(e, s->engine->comm);
 }

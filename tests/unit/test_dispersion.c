@@ -18,7 +18,7 @@ static const enum dispersion_kind KINDS[] = {DISPERSION_TRACE, DISPERSION_SOURCE
 static void apply(enum dispersion_kind kind, int64_t n, int64_t every, bool transposed, series *x) {
   error e = {0};
   dispersion *d;
-  assert_int_equal(dispersion_open(&d, kind, n, every, &e), 0);
+  assert_int_equal(dispersion_open(&d, NULL, kind, n, every, &e), 0);
   dispersion_apply(d, transposed, x);
   dispersion_close(&d);
 }
