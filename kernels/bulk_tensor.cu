@@ -81,16 +81,11 @@ template <enum equation Q> int launch_flat(const kernel_args *args, void *stream
 
 } // namespace bulk_tensor
 
-/* A single row fills no wide tile; its weights along y are 0. */
-static bool is_stack(const kernel_args *args) {
-  return args->flat && args->ny > 1;
-}
-
 extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   return star::of_equation(args->equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr (star::has_terms<Q>) {
-      if (is_stack(args)) return bulk_tensor::launch_flat<Q>(args, stream);
+      if (kernel_is_stack(args)) return bulk_tensor::launch_flat<Q>(args, stream);
       if (terms_any(&args->terms)) return bulk_tensor::launch_terms<Q>(args, stream);
     }
     return bulk_tensor::launch(typename bulk_tensor::shapes_of<Q>::plain(), args, stream);
@@ -100,7 +95,7 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
 /* Layers come with the sweep, but on the way back of a gradient and in stacks. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
-  if (is_stack(&a->field) || a->field.terms.recalled) {
+  if (kernel_is_stack(&a->field) || a->field.terms.recalled) {
     const int status = cuda_bulk_tensor(&a->field, stream);
     return status == cudaSuccess ? absorb_cuda(args, stream) : status;
   }

@@ -80,14 +80,14 @@ inline cudaError_t make_operand_maps(const encoder &e, maps *m, const box &tile,
   for (int k = 0; k < count && status == cudaSuccess; k++)
     if (from[k])
       status = make_map(e, &m->operand[k], {from[k] + first, nx, ny, nz, a->pitch, a->plane},
-                        k < media && a->flat ? box{tile.x, 1} : tile);
+                        k < media && kernel_is_stack(a) ? box{tile.x, 1} : tile);
   return status;
 }
 
 inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, int tile_y,
                              const kernel_args *a) {
   const tensor u = with_ghosts(*a, a->z_begin, a->z_end);
-  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + (a->flat ? 0 : 2 * RADIUS)});
+  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + (kernel_is_stack(a) ? 0 : 2 * RADIUS)});
   if (status == cudaSuccess) status = make_map(e, &m->side, u, {RADIUS, tile_y});
   return status == cudaSuccess ? make_operand_maps(e, m, {v.tile_x, tile_y}, a) : status;
 }

@@ -80,6 +80,11 @@ typedef struct kernel_args {
   bool flat;
 } kernel_args;
 
+/* Flat rows beside each other. Of a single one the weights along y, which are 0, say the same. */
+static inline bool kernel_is_stack(const kernel_args *args) {
+  return args->flat && args->ny > 1;
+}
+
 /* A host kernel does part `part` of `parts` of the work. The parts together write every point once. */
 typedef void host_kernel(const kernel_args *args, int part, int parts);
 /* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int;
