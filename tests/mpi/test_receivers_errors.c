@@ -7,7 +7,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   config c = some_config(0, 1);
   slab b;
   receivers r = {0};
-  const problem on = {dev, &b, &c, &WORLD};
+  const problem on = {dev, &b, &c, &WORLD, NULL};
   c.receivers = RECEIVERS_FILE;
   snprintf(c.receivers_file, sizeof c.receivers_file, "%s/bad.h5:/%s", folder, dataset);
   const char *text = text_of("%s/bad.h5%s", folder, words);
@@ -48,7 +48,7 @@ static void a_full_disk_is_an_error(void) {
   config c = make_random(100, 1);
   slab b;
   receivers r = {0};
-  const problem on = {dev, &b, &c, &WORLD};
+  const problem on = {dev, &b, &c, &WORLD, NULL};
   char name[160], temporary[sizeof name + TEMPORARY_ENDING];
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
   OK(receivers_plan(&r, &on, (receivers_span){1, 200, 300}, &E)); /* 200 rows that are NaN */

@@ -152,7 +152,7 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
 static void record(const config *c, recording how, const char *path) {
   slab b;
   receivers r = {0};
-  const problem on = {dev, &b, c, &WORLD};
+  const problem on = {dev, &b, c, &WORLD, NULL};
   const receivers_span span = {how.pass, how.first, how.last};
   float *memory, *staging;
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));

@@ -227,7 +227,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   config c = {.nx = NX, .ny = NY, .nz = NZ, .dx = 1, .dy = 1, .dz = 1, .source_count = 1, .sources = &s};
   slab b;
   sources planned = {0};
-  const problem on = {NULL, &b, &c, &WORLD};
+  const problem on = {NULL, &b, &c, &WORLD, NULL};
   error e = {0};
   const char *text = text_of("%s%s%s", file, words[0] == ':' ? "" : ":/", words);
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
@@ -359,7 +359,7 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   const source_config flat_source = file_source("flat", 1), wide_source = file_source("wide", 1);
   slab b;
   sources s = {0};
-  const problem on = {dev, &b, c, &WORLD};
+  const problem on = {dev, &b, c, &WORLD, NULL};
   OK(wavelet_read(&WORLD, &flat_source, &tables[0], &E));
   OK(wavelet_read(&WORLD, &wide_source, &tables[1], &E));
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
