@@ -309,7 +309,7 @@ const config_key config_keys[] = {
    .unit = "ranks", .doc = "ranks that compute a shot; auto: as few as its memory needs"},
   {"survey", "at_once", VALUE_INTEGER, AT(survey_at_once), .min = 1, .max = AT_ONCE_MAX, .automatic = true,
    .fallback = "auto", .only_with = &SURVEY,
-   .unit = "shots", .doc = "shots that a rank has under way at once; more than 1: with one rank a shot"},
+   .unit = "shots", .doc = "shots that a rank does at once (2D: together); with one rank a shot"},
   {"survey", "on_stop", VALUE_CHOICE, AT(survey_on_stop), .choices = on_stop_choices, .fallback = "drop",
    .only_with = &SURVEY,
    .doc = "what a signal or max_seconds does to shots"},
