@@ -27,10 +27,4 @@ static void absorb_host(const void *args, int part, int parts) {
       for (int x = 0; x < a->field.nx; x++) absorb_add(a, (absorb_point){z, y, x});
 }
 
-const operation operation_absorb = {.name = "absorbing layers",
-                                    .args_bytes = sizeof(absorb_args),
-                                    .host = absorb_host,
-#ifdef STENCIL_HAVE_CUDA
-                                    .cuda = absorb_cuda
-#endif
-};
+OPERATION(absorb, "absorbing layers", absorb_args, .host = absorb_host)

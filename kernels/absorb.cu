@@ -275,7 +275,7 @@ static shell shell_of(const absorb_args &a, long long *blocks) {
 
 } // namespace absorbing
 
-extern "C" int absorb_cuda(const void *args, void *stream) {
+extern "C" int operation_absorb_cuda(const void *args, void *stream) {
   using namespace absorbing;
   const absorb_args &a = *static_cast<const absorb_args *>(args);
   long long blocks = 0;

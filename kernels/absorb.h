@@ -102,7 +102,7 @@ static inline void absorb_swap(absorb_args *a) {
 }
 
 extern const operation operation_absorb;
-int absorb_cuda(const void *args, void *stream);
+cuda_operation operation_absorb_cuda;
 
 /* --- one point, for all backends ------------------------------------------------------------------------ */
 

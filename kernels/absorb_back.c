@@ -229,10 +229,4 @@ static void absorb_back_host(const void *args, int part, int parts) {
   back_share_portable(a, share);
 }
 
-const operation operation_absorb_back = {.name = "absorbing layers on the way back",
-                                         .args_bytes = sizeof(absorb_back_args),
-                                         .host = absorb_back_host,
-#ifdef STENCIL_HAVE_CUDA
-                                         .cuda = absorb_back_cuda
-#endif
-};
+OPERATION(absorb_back, "absorbing layers on the way back", absorb_back_args, .host = absorb_back_host)

@@ -35,7 +35,7 @@ static cudaError_t launch(const absorb_back_args &a, const box &b, cudaStream_t 
 } // namespace absorb_back
 
 /* The reach of the layers along z, then of what is left those along y, then along x. */
-extern "C" int absorb_back_cuda(const void *args, void *stream) {
+extern "C" int operation_absorb_back_cuda(const void *args, void *stream) {
   using namespace absorb_back;
   const absorb_back_args &a = *static_cast<const absorb_back_args *>(args);
   const kernel_args &f = a.layers.field;

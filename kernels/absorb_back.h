@@ -26,7 +26,6 @@ typedef struct absorb_back_args {
 } absorb_back_args;
 
 extern const operation operation_absorb_back;
-int absorb_back_cuda(const void *args, void *stream);
 
 /* A point's place in the reach of a layer, the low one where inward is 1, the high one where it is -1; i: from its outer
  * edge; -1: it is out of reach. */

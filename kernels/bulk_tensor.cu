@@ -97,7 +97,7 @@ static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
   if (kernel_is_stack(&a->field) || a->field.terms.recalled) {
     const int status = cuda_bulk_tensor(&a->field, stream);
-    return status == cudaSuccess ? absorb_cuda(args, stream) : status;
+    return status == cudaSuccess ? operation_absorb_cuda(args, stream) : status;
   }
   return star::of_equation(a->field.equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;

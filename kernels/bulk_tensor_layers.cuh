@@ -57,7 +57,7 @@ int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
   if (Small::media > absorbing::WHOLE_MEDIA || !terms_fit(*args, Small::tile_x)) {
     const int status = launch(shapes<Others..., Small>(), &args->field, cuda_stream);
-    return status == cudaSuccess ? absorb_cuda(args, cuda_stream) : status;
+    return status == cudaSuccess ? operation_absorb_cuda(args, cuda_stream) : status;
   }
   absorbing::whole_shell shell = absorbing::whole_shell_of(*args);
   const kernel_args box = inner_box(*args, shell);

@@ -27,6 +27,17 @@ typedef struct operation {
   int (*pieces)(const void *args, int threads);
 } operation;
 
+/* Defines operation_NAME, whose args are of a type; the rest are .host and what follows it. */
+#ifdef STENCIL_HAVE_CUDA
+#define OPERATION(NAME, what, type, ...)                                                                     \
+  cuda_operation operation_##NAME##_cuda;                                                                    \
+  const operation operation_##NAME = {                                                                       \
+      .name = what, .args_bytes = sizeof(type), .cuda = operation_##NAME##_cuda, __VA_ARGS__};
+#else
+#define OPERATION(NAME, what, type, ...)                                                                     \
+  const operation operation_##NAME = {.name = what, .args_bytes = sizeof(type), __VA_ARGS__};
+#endif
+
 /* Args: kernel_args. After a field was loaded: stores the images of own points of planes [z_begin, z_end) of `out`, and
  * 0 at held points. Besides `out` it reads only the geometry. */
 extern const operation operation_ghosts;

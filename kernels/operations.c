@@ -5,14 +5,6 @@
 #include "operation.h"
 #include "statistics.h"
 
-#ifdef STENCIL_HAVE_CUDA
-cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda, operation_persistent_cuda,
-    operation_statistics_cuda, operation_histogram_cuda, operation_quantiles_cuda, operation_scale_cuda;
-#define CUDA(function) function
-#else
-#define CUDA(function) NULL
-#endif
-
 /* Stores own point (z, y, x) of a->out again: its images, and 0 where it is held. */
 static void operation_renew(const kernel_args *a, int z, int y, int x) {
   ghosts_store(a, z, y, x, a->out[(ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x]);
@@ -72,27 +64,12 @@ static void operation_scale_host(const void *args, int part, int parts) {
       scale_point(a, (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);
 }
 
-#define OPERATION(what, type, on_host, on_cuda)                                                              \
-  { .name = what, .args_bytes = sizeof(type), .host = on_host, .cuda = CUDA(on_cuda) }
-const operation operation_ghosts =
-    OPERATION("ghosts", kernel_args, operation_ghosts_host, operation_ghosts_cuda);
-const operation operation_inject =
-    OPERATION("point sources", inject_args, operation_inject_host, operation_inject_cuda);
-const operation operation_sample =
-    OPERATION("receivers", sample_args, operation_sample_host, operation_sample_cuda);
-const operation operation_scale =
-    OPERATION("scaling", scale_args, operation_scale_host, operation_scale_cuda);
-const operation operation_statistics = {.name = "statistics",
-                                        .args_bytes = sizeof(statistics_args),
-                                        .host = statistics_host_units,
-                                        .then = {statistics_host_planes, statistics_host_bad},
-                                        .cuda = CUDA(operation_statistics_cuda)};
-const operation operation_histogram = {.name = "histogram",
-                                       .args_bytes = sizeof(histogram_args),
-                                       .host = histogram_host_clear,
-                                       .then = {histogram_host},
-                                       .cuda = CUDA(operation_histogram_cuda)};
-const operation operation_quantiles =
-    OPERATION("quantiles", quantiles_args, quantiles_host, operation_quantiles_cuda);
-const operation operation_persistent =
-    OPERATION("steps of one launch", persistent_args, NULL, operation_persistent_cuda);
+OPERATION(ghosts, "ghosts", kernel_args, .host = operation_ghosts_host)
+OPERATION(inject, "point sources", inject_args, .host = operation_inject_host)
+OPERATION(sample, "receivers", sample_args, .host = operation_sample_host)
+OPERATION(scale, "scaling", scale_args, .host = operation_scale_host)
+OPERATION(statistics, "statistics", statistics_args, .host = statistics_host_units,
+          .then = {statistics_host_planes, statistics_host_bad})
+OPERATION(histogram, "histogram", histogram_args, .host = histogram_host_clear, .then = {histogram_host})
+OPERATION(quantiles, "quantiles", quantiles_args, .host = quantiles_host)
+OPERATION(persistent, "steps of one launch", persistent_args, .host = NULL)
