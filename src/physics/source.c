@@ -14,8 +14,15 @@ enum { SOURCE_RING = 32 /* steps */, SOURCE_BLOCK = 8 /* that are computed and c
 
 /* --- the points ------------------------------------------------------------------------------------------------- */
 
+/* What a [source.N] shares with others: the first one of the same signal, of the same file (else of the same signal), and
+ * the file's table, or -1. */
+typedef struct source_kin {
+  int signal, file, table;
+} source_kin;
+
 /* What goes to the device. Its arrays are owned (sources_spread_free). */
 typedef struct source_spread {
+  source_kin *kin; /* of each [source.N] */
   point_weights
       *places;    /* of the sources in order, once for each time that a periodic axis brings them here */
   int *source_of; /* of each place: the source's index */
@@ -182,20 +189,16 @@ static int sources_make_tiles(sources *s, const config *c, error *e) {
 
 /* --- the signals ------------------------------------------------------------------------------------------------ */
 
-static int sources_compare(double a, double b) {
-  return a < b ? -1 : a > b;
-}
-
 /* Orders sources by their time functions; 0: the same function. Sources of one file are next to each other. */
 static int sources_by_wavelet(const void *a, const void *b) {
   const source_config *p = *(const source_config *const *)a, *q = *(const source_config *const *)b;
   if (p->wavelet != q->wavelet) return p->wavelet < q->wavelet ? -1 : 1;
   const int file = p->wavelet == WAVELET_FILE ? strcmp(p->wavelet_file, q->wavelet_file) : 0;
   if (file) return file;
-  const int f0 = p->wavelet == WAVELET_FILE ? 0 : sources_compare(p->f0, q->f0);
-  if (f0) return f0;
-  const int t0 = p->wavelet == WAVELET_FILE ? 0 : sources_compare(p->t0, q->t0);
-  return t0 ? t0 : sources_compare(p->amplitude, q->amplitude);
+  const double of[3] = {p->f0, p->t0, p->amplitude}, as[3] = {q->f0, q->t0, q->amplitude};
+  for (int i = p->wavelet == WAVELET_FILE ? 2 : 0; i < 3; i++)
+    if (of[i] != as[i]) return of[i] < as[i] ? -1 : 1;
+  return 0;
 }
 
 static bool sources_same_file(const source_config *p, const source_config *q) {
@@ -203,54 +206,48 @@ static bool sources_same_file(const source_config *p, const source_config *q) {
          strcmp(p->wavelet_file, q->wavelet_file) == 0;
 }
 
-/* Reads each file once; `sorted`: the sources in the order of sources_by_wavelet. Collective. */
-static int sources_read_tables(sources *s, const source_config *const sorted[], int count, const files *files,
-                               error *e) {
-  s->tables = sources_alloc((size_t)count, sizeof *s->tables, e);
-  TRY(error_agree(e, files->compute));
-  for (int i = 0; i < count; i++)
-    if (sorted[i]->wavelet == WAVELET_FILE && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1])))
-      TRY(wavelet_read(files, sorted[i], &s->tables[s->table_count++], e));
-  return 0;
+/* Finds what sources share, and reads each file once. Collective. */
+static int sources_read_tables(sources *s, const config *c, const files *files, error *e) {
+  const size_t count = (size_t)c->source_count;
+  const source_config **sorted = sources_alloc(count, sizeof *sorted, e);
+  source_kin *kin = s->planned->kin = sources_alloc(count, sizeof *kin, e);
+  s->tables = sources_alloc(count, sizeof *s->tables, e);
+  for (size_t i = 0; i < count && sorted; i++) sorted[i] = &c->sources[i];
+  if (sorted) qsort(sorted, count, sizeof *sorted, sources_by_wavelet);
+  error_agree(e, files->compute);
+  source_kin now = {.table = -1};
+  for (size_t i = 0; i < count && !e->id; i++) {
+    const int source = (int)(sorted[i] - c->sources);
+    const bool other = i == 0 || sources_by_wavelet(&sorted[i], &sorted[i - 1]);
+    if (other) now.signal = source;
+    if (other && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1]))) {
+      const bool file = sorted[i]->wavelet == WAVELET_FILE;
+      now.file = source, now.table = file ? s->table_count : -1;
+      if (file) wavelet_read(files, sorted[i], &s->tables[s->table_count++], e);
+    }
+    kin[source] = now;
+  }
+  free(sorted);
+  return e->id;
 }
 
-/* Finds what the run makes of each source's wavelet; `sorted` as there. */
-static int sources_study(sources *s, const source_config *const sorted[], const config *c, error *e) {
-  const wavelet_steps steps = {s->dt, s->steps};
-  const wavelet_use *use = NULL; /* of the source before */
+/* Of [source.N] `i`. */
+static wavelet sources_wavelet(const sources *s, const config *c, int i) {
+  const int table = s->planned->kin[i].table;
+  return wavelet_of(&c->sources[i], table < 0 ? NULL : &s->tables[table]);
+}
+
+/* Finds what the run makes of each source's wavelet: the same for all amplitudes of a file. */
+static int sources_study(sources *s, const config *c, error *e) {
+  const source_kin *kin = s->planned->kin;
   if (!(s->uses = sources_alloc((size_t)c->source_count + 1, sizeof *s->uses, e))) return e->id;
   s->uses[c->source_count] = s->set.use;
-  for (int i = 0, files = 0; i < c->source_count; i++) {
-    wavelet_use *own = &s->uses[sorted[i] - c->sources];
-    const bool file = sorted[i]->wavelet == WAVELET_FILE;
-    if (i > 0 && sources_same_file(sorted[i], sorted[i - 1])) {
-      *own = *use; /* it is the same for all amplitudes */
-    } else {
-      const wavelet w = wavelet_of(sorted[i], file ? &s->tables[files++] : NULL);
-      TRY(wavelet_study(&w, steps, own, e));
-    }
-    use = own;
+  for (int i = 0; i < c->source_count; i++) {
+    const wavelet w = sources_wavelet(s, c, i);
+    if (kin[i].file == i) TRY(wavelet_study(&w, (wavelet_steps){s->dt, s->steps}, &s->uses[i], e));
   }
+  for (int i = 0; i < c->source_count; i++) s->uses[i] = s->uses[kin[i].file];
   return 0;
-}
-
-/* Of each source: the first one in `sorted` that is equal, and of that its table, or -1. */
-typedef struct source_likeness {
-  int *like, *table_of; /* owned */
-} source_likeness;
-
-static int sources_compare_all(const config *c, const source_config *const sorted[], source_likeness *l,
-                               error *e) {
-  l->like = sources_alloc((size_t)c->source_count, sizeof *l->like, e);
-  l->table_of = sources_alloc((size_t)c->source_count, sizeof *l->table_of, e);
-  for (int i = 0, first = 0, files = 0; i < c->source_count && !e->id; i++) {
-    const bool file = sorted[i]->wavelet == WAVELET_FILE;
-    if (i == 0 || sources_by_wavelet(&sorted[i], &sorted[first])) first = i;
-    files += file && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1]));
-    l->like[sorted[i] - c->sources] = first;
-    l->table_of[first] = file ? files - 1 : -1;
-  }
-  return e->id;
 }
 
 double sources_strength(const config *c) {
@@ -261,20 +258,18 @@ double sources_strength(const config *c) {
 }
 
 /* Numbers signals in the order in which this rank's places first need them, so that neighbouring threads read neighbouring
- * values, equal sources the same. number: of those in `sorted`, then of the columns of the set; -1: none yet. columns: of
+ * values, equal sources the same. number: of each [source.N], then of the columns of the set; -1: none yet. columns: of
  * the set's signals, in the order of their numbers. Signals that no place needs get no number. */
-static int sources_number(sources *s, const config *c, const source_config *const sorted[],
-                          const source_likeness *l, int *number, int *columns) {
+static int sources_number(sources *s, const config *c, int *number, int *columns) {
   source_spread *w = s->planned;
   const double strength = sources_strength(c);
   int kept = 0;
   for (int i = 0; i < w->count; i++) {
     const int source = w->source_of[i], listed = source - c->source_count;
-    const int key = listed < 0 ? l->like[source] : c->source_count + (s->set.columns > 1 ? listed : 0);
+    const int key = listed < 0 ? w->kin[source].signal : c->source_count + (s->set.columns > 1 ? listed : 0);
     if (number[key] < 0) {
       if (listed < 0) {
-        const int t = l->table_of[key];
-        s->signals[s->signal_count] = wavelet_of(sorted[key], t < 0 ? NULL : &s->tables[t]);
+        s->signals[s->signal_count] = sources_wavelet(s, c, key);
         s->signals[s->signal_count].amplitude *= strength;
       } else {
         columns[kept++] = key - c->source_count;
@@ -288,24 +283,20 @@ static int sources_number(sources *s, const config *c, const source_config *cons
 }
 
 /* Finds what signals this rank needs, and keeps those of the set. */
-static int sources_number_signals(sources *s, const config *c, const source_config *const sorted[],
-                                  error *e) {
+static int sources_number_signals(sources *s, const config *c, error *e) {
   const int keys = c->source_count + s->set.columns;
   const double strength = c->sources_mode == SOURCES_IMPOSE ? 1 : sources_strength(c);
-  source_likeness l = {NULL};
   int *number = sources_alloc((size_t)keys, sizeof *number, e),
       *columns = sources_alloc((size_t)keys, sizeof *columns, e);
   s->signals = sources_alloc((size_t)keys, sizeof *s->signals, e);
   s->planned->signal_of = sources_alloc((size_t)s->count, sizeof *s->planned->signal_of, e);
-  if (!e->id && !sources_compare_all(c, sorted, &l, e)) {
+  if (!e->id) {
     memset(number, -1, (size_t)keys * sizeof *number);
-    const int kept = sources_number(s, c, sorted, &l, number, columns);
+    const int kept = sources_number(s, c, number, columns);
     if (s->set.count) source_set_keep(&s->set, c, (wavelet_steps){s->dt, s->steps}, columns, kept, e);
     for (int i = 0, k = 0; i < s->signal_count; i++)
       if (s->signals[i].kind == WAVELET_SIGNAL) s->signals[i] = source_set_wavelet(&s->set, c, k++, strength);
   }
-  free(l.like);
-  free(l.table_of);
   free(number);
   free(columns);
   return e->id;
@@ -327,6 +318,7 @@ static int sources_drop_tables(sources *s, error *e) {
 
 static void sources_spread_free(source_spread *w) {
   if (!w) return;
+  free(w->kin);
   free(w->places);
   free(w->source_of);
   free(w->signal_of);
@@ -367,27 +359,20 @@ static int sources_place_all(sources *s, const problem *on, error *e) {
 
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   const config *c = on->config;
-  const int count = c->source_count;
   sources_forget(s);
   s->dev = on->dev, s->slab = on->slab, s->transforms = on->transforms, s->dt = steps.dt,
   s->steps = steps.count;
   s->interpolation = c->sources_interpolation;
   if (!config_has_sources(c)) return 0;
   TRY(sources_place_all(s, on, e));
-  const source_config **sorted = sources_alloc((size_t)count, sizeof *sorted, e);
   s->planned = sources_alloc(1, sizeof *s->planned, e);
-  for (int i = 0; sorted && i < count; i++) sorted[i] = &c->sources[i];
-  if (sorted) qsort(sorted, (size_t)count, sizeof *sorted, sources_by_wavelet);
   for (int i = 0; i < s->count && !e->id; i++) sources_spread_one(s, c, i, e);
-  if (!error_agree(e, on->files->compute) && !sources_read_tables(s, sorted, count, on->files, e) &&
-      !source_set_read(&s->set, on, steps, e)) {
-    if (!sources_study(s, sorted, c, e) && !sources_number_signals(s, c, sorted, e) &&
-        !sources_make_tiles(s, c, e))
-      sources_drop_tables(s, e);
-    error_agree(e, on->files->compute);
-  }
-  free(sorted);
-  return e->id;
+  TRY(error_agree(e, on->files->compute));
+  TRY(sources_read_tables(s, c, on->files, e));
+  TRY(source_set_read(&s->set, on, steps, e));
+  if (!sources_study(s, c, e) && !sources_number_signals(s, c, e) && !sources_make_tiles(s, c, e))
+    sources_drop_tables(s, e);
+  return error_agree(e, on->files->compute);
 }
 
 /* Numbers them as sources_number does: a signal a source. */
