@@ -1,5 +1,6 @@
 #include "cli.h"
 #include <getopt.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/nearest.h"
@@ -23,19 +24,27 @@ enum option_id {
 
 // clang-format off
 const cli_option cli_options[] = {
-  [OPTION_HELP] = {'h', "help", "[=FORM]", "print this; FORM: man, markdown (docs/CONFIG.md) or bash (completion)"},
-  [OPTION_VERSION] = {'V', "version", NULL, "print versions, backends and kernels and exit"},
-  [OPTION_EXAMPLE] = {0, "example", "EQUATION", "print a config to start from and exit: jacobi, heat or wave"},
+  [OPTION_HELP] = {'h', "help", "[=FORM]", "print this; FORM: man, markdown (docs/CONFIG.md) or bash (completion)",
+    .action = CLI_HELP},
+  [OPTION_VERSION] = {'V', "version", NULL, "print versions, backends and kernels and exit", .action = CLI_VERSION},
+  [OPTION_EXAMPLE] = {0, "example", "EQUATION", "print a config to start from and exit: jacobi, heat or wave", .action = CLI_EXAMPLE},
   [OPTION_DRY_RUN] = {'n', "dry-run", NULL,
-                      "check everything, print the effective config, the partition and the memory, run no step"},
-  [OPTION_MEASURE] = {0, "measure", NULL, "with --dry-run: time some steps and estimate how long the run will take"},
+                      "check everything, print the effective config, the partition and the memory, run no step",
+    .sets = offsetof(cli, dry_run)},
+  [OPTION_MEASURE] = {0, "measure", NULL, "with --dry-run: time some steps and estimate how long the run will take",
+    .sets = offsetof(cli, measure)},
   [OPTION_RESTART] = {'r', "restart", "FILE|auto",
-                      "continue from a checkpoint; auto: the newest intact one, or from the start"},
-  [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS", "random field, no files: time STEPS steps after a warm-up"},
-  [OPTION_VERIFY] = {0, "verify-gradient", NULL, "test the gradient of this configuration at full size; exit 3 if it is wrong"},
-  [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON; report.file=... after the config wins"},
-  [OPTION_QUIET] = {'q', "quiet", NULL, "print errors only"},
-  [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank; errors say where they were found"},
+                      "continue from a checkpoint; auto: the newest intact one, or from the start",
+    .sets = offsetof(cli, restart)},
+  [OPTION_BENCHMARK] = {'b', "benchmark", "STEPS", "random field, no files: time STEPS steps after a warm-up", .action = CLI_RUN},
+  [OPTION_VERIFY] = {0, "verify-gradient", NULL, "test the gradient of this configuration at full size; exit 3 if it is wrong",
+    .sets = offsetof(cli, verify)},
+  [OPTION_REPORT] = {0, "report", "FILE.json", "write the performance report as JSON; report.file=... after the config wins",
+    .sets = offsetof(cli, report_file)},
+  [OPTION_QUIET] = {'q', "quiet", NULL, "print errors only",
+    .sets = offsetof(cli, quiet)},
+  [OPTION_VERBOSE] = {'v', "verbose", NULL, "print more, rank by rank; errors say where they were found",
+    .sets = offsetof(cli, verbose)},
 };
 // clang-format on
 const int cli_option_count = OPTION_COUNT;
@@ -110,46 +119,20 @@ static int cli_take_word(int id, const char *argument, const cli_word *words, in
 }
 
 static int cli_take_option(cli *c, int id, const char *argument, error *e) {
-  const char *text = argument ? argument : ""; /* of options that always have one */
+  const cli_option *o = &cli_options[id];
+  char *field = (char *)c + o->sets;
   bool beyond = false;
-  switch ((enum option_id)id) {
-  case OPTION_HELP:
-    c->action = CLI_HELP;
+  c->action = o->action;
+  if (id == OPTION_HELP)
     return cli_take_word(id, argument ? argument : "text", cli_help_forms, (int *)&c->help, e);
-  case OPTION_VERSION:
-    c->action = CLI_VERSION;
-    break;
-  case OPTION_EXAMPLE:
-    c->action = CLI_EXAMPLE;
-    return cli_take_word(id, text, cli_equations, (int *)&c->example, e);
-  case OPTION_DRY_RUN:
-    c->dry_run = true;
-    break;
-  case OPTION_MEASURE:
-    c->measure = true;
-    break;
-  case OPTION_RESTART:
-    c->restart = argument;
-    break;
-  case OPTION_BENCHMARK:
-    if (!decimal_integer(text, &c->benchmark, &beyond) || beyond || c->benchmark < 1)
-      return FAIL(e, USAGE_BENCHMARK, text);
-    break;
-  case OPTION_VERIFY:
-    c->verify = true;
-    break;
-  case OPTION_REPORT:
-    c->report_file = argument;
-    break;
-  case OPTION_QUIET:
-    c->quiet = true;
-    break;
-  case OPTION_VERBOSE:
-    c->verbose = true;
-    break;
-  case OPTION_COUNT:
-    break;
-  }
+  if (id == OPTION_EXAMPLE) return cli_take_word(id, argument, cli_equations, (int *)&c->example, e);
+  if (id == OPTION_BENCHMARK &&
+      (!decimal_integer(argument, &c->benchmark, &beyond) || beyond || c->benchmark < 1))
+    return FAIL(e, USAGE_BENCHMARK, argument);
+  if (o->sets && o->argument)
+    *(const char **)field = argument;
+  else if (o->sets)
+    *(bool *)field = true;
   return 0;
 }
 

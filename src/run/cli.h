@@ -16,6 +16,8 @@ typedef struct cli_option {
   const char *name;     /* without the dashes */
   const char *argument; /* NULL: none; in brackets: optional */
   const char *help;
+  enum cli_action action;
+  size_t sets; /* where in cli its switch or its argument is; 0: nowhere */
 } cli_option;
 extern const cli_option cli_options[];
 extern const int cli_option_count;
