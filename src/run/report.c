@@ -157,15 +157,25 @@ void report_print(const report *r, bool verbose, FILE *to) {
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
 
-static bool report_add_phases(cJSON *to, const report *r, const char *name, int rank) {
-  cJSON *phases = cJSON_AddObjectToObject(to, name);
-  bool ok = phases != NULL;
-  for (int p = 0; ok && p < PHASE_COUNT; p++) {
-    double v =
-        rank < 0 ? report_over_ranks(r, PHASES[p].offset).mean : report_value(r, rank, PHASES[p].offset);
-    ok = cJSON_AddNumberToObject(phases, PHASES[p].key, v) != NULL;
-  }
+typedef struct report_number {
+  const char *key;
+  double value;
+} report_number;
+
+/* Adds numbers to a new object, or to `to` itself. JSON has no numbers that are not finite: cJSON writes null. */
+#define REPORT_ADD(to, ...) report_add_numbers(to, (const report_number[]){__VA_ARGS__, {NULL, 0}})
+static bool report_add_numbers(cJSON *to, const report_number *n) {
+  bool ok = to != NULL;
+  for (; ok && n->key; n++) ok = cJSON_AddNumberToObject(to, n->key, n->value) != NULL;
   return ok;
+}
+
+static bool report_add_phases(cJSON *to, const report *r, int rank) {
+  report_number phases[PHASE_COUNT + 1] = {{NULL, 0}};
+  for (int p = 0; p < PHASE_COUNT; p++)
+    phases[p] = (report_number){PHASES[p].key, rank < 0 ? report_over_ranks(r, PHASES[p].offset).mean
+                                                        : report_value(r, rank, PHASES[p].offset)};
+  return to && report_add_numbers(cJSON_AddObjectToObject(to, "phases"), phases);
 }
 
 static bool report_add_ranks(cJSON *root, const report *r) {
@@ -173,31 +183,25 @@ static bool report_add_ranks(cJSON *root, const report *r) {
   bool ok = list != NULL;
   for (int i = 0; ok && i < r->ranks; i++) {
     cJSON *rank = cJSON_CreateObject();
-    ok = rank && cJSON_AddItemToArray(list, rank) && report_add_phases(rank, r, "phases", i) &&
-         cJSON_AddNumberToObject(rank, "writer_seconds", r->per_rank[i].writer_seconds) &&
-         cJSON_AddNumberToObject(rank, "writer_bytes", r->per_rank[i].writer_bytes) &&
-         cJSON_AddNumberToObject(rank, "copy_gbs", r->per_rank[i].copy_gbs) &&
-         cJSON_AddNumberToObject(rank, "host_bytes", r->per_rank[i].host_bytes) &&
-         cJSON_AddNumberToObject(rank, "device_bytes", r->per_rank[i].device_bytes);
+    const report_rank *k = &r->per_rank[i];
+    ok = rank && cJSON_AddItemToArray(list, rank) && report_add_phases(rank, r, i) &&
+         REPORT_ADD(rank, {"writer_seconds", k->writer_seconds}, {"writer_bytes", k->writer_bytes},
+                    {"copy_gbs", k->copy_gbs}, {"host_bytes", k->host_bytes},
+                    {"device_bytes", k->device_bytes});
   }
   return ok;
 }
 
-/* JSON has no numbers that are not finite: cJSON writes null. */
 static bool report_add_statistics(cJSON *root, const field_statistics *s) {
-  cJSON *to = cJSON_AddObjectToObject(root, "statistics");
-  return to && cJSON_AddNumberToObject(to, "step", (double)s->step) &&
-         cJSON_AddNumberToObject(to, "min", s->all.min) && cJSON_AddNumberToObject(to, "max", s->all.max) &&
-         cJSON_AddNumberToObject(to, "mean", statistics_mean(s)) &&
-         cJSON_AddNumberToObject(to, "sum", s->all.sum) &&
-         cJSON_AddNumberToObject(to, "l2", statistics_l2(s));
+  return REPORT_ADD(cJSON_AddObjectToObject(root, "statistics"), {"step", (double)s->step},
+                    {"min", s->all.min}, {"max", s->all.max}, {"mean", statistics_mean(s)},
+                    {"sum", s->all.sum}, {"l2", statistics_l2(s)});
 }
 
 static bool report_add_histogram(cJSON *root, const field_statistics *s) {
   cJSON *to = cJSON_AddObjectToObject(root, "histogram");
   cJSON *counts = to ? cJSON_AddArrayToObject(to, "counts") : NULL;
-  bool ok = counts && cJSON_AddNumberToObject(to, "min", s->all.min) &&
-            cJSON_AddNumberToObject(to, "max", s->all.max);
+  bool ok = counts && REPORT_ADD(to, {"min", s->all.min}, {"max", s->all.max});
   for (int i = 0; ok && i < s->bins; i++) {
     cJSON *count = cJSON_CreateNumber((double)s->histogram[i]);
     ok = count && cJSON_AddItemToArray(counts, count);
@@ -206,14 +210,13 @@ static bool report_add_histogram(cJSON *root, const field_statistics *s) {
 }
 
 static bool report_add_quantiles(cJSON *root, const field_statistics *s) {
-  cJSON *to = cJSON_AddObjectToObject(root, "quantiles");
-  bool ok = to != NULL;
-  char name[8];
-  for (int i = 0; ok && i < QUANTILES; i++) {
-    quantile_name(i, name);
-    ok = cJSON_AddNumberToObject(to, name, s->quantiles[i]) != NULL;
+  report_number quantiles[QUANTILES + 1] = {{NULL, 0}};
+  char names[QUANTILES][8];
+  for (int i = 0; i < QUANTILES; i++) {
+    quantile_name(i, names[i]);
+    quantiles[i] = (report_number){names[i], s->quantiles[i]};
   }
-  return ok;
+  return report_add_numbers(cJSON_AddObjectToObject(root, "quantiles"), quantiles);
 }
 
 static bool report_add_field(cJSON *root, const field_statistics *s) {
@@ -223,39 +226,31 @@ static bool report_add_field(cJSON *root, const field_statistics *s) {
 
 static bool report_add_writing(cJSON *root, const report *r) {
   const report_writing w = report_writing_of(r);
-  cJSON *to = cJSON_AddObjectToObject(root, "writer");
-  return to && cJSON_AddNumberToObject(to, "seconds", w.seconds) &&
-         cJSON_AddNumberToObject(to, "bytes", w.bytes) && cJSON_AddNumberToObject(to, "rate", w.rate);
+  return REPORT_ADD(cJSON_AddObjectToObject(root, "writer"), {"seconds", w.seconds}, {"bytes", w.bytes},
+                    {"rate", w.rate});
 }
 
 static bool report_add_shots(cJSON *root, const report *r) {
-  return !r->shots || (cJSON_AddNumberToObject(root, "shots", r->shots) &&
-                       cJSON_AddNumberToObject(root, "shots_per_hour", report_shots_per_hour(r)) &&
-                       cJSON_AddNumberToObject(root, "overhead_fraction", r->overhead));
+  return !r->shots || REPORT_ADD(root, {"shots", r->shots}, {"shots_per_hour", report_shots_per_hour(r)},
+                                 {"overhead_fraction", r->overhead});
 }
 
 static bool report_add_all(cJSON *root, const report *r) {
   report_figures f = report_figures_of(r);
   const int grid[3] = {r->nx, r->ny, r->nz};
   cJSON *points = cJSON_CreateIntArray(grid, 3);
-  return root && points && cJSON_AddNumberToObject(root, "gpts", f.gpts) &&
-         cJSON_AddNumberToObject(root, "gbs", f.gbs) &&
-         cJSON_AddNumberToObject(root, "copy_gbs", f.copy_gbs) &&
-         cJSON_AddNumberToObject(root, "fraction_of_copy", f.fraction) &&
-         cJSON_AddNumberToObject(root, "bytes_per_point", r->bytes_per_point) &&
-         cJSON_AddNumberToObject(root, "steps", (double)r->steps) &&
-         cJSON_AddNumberToObject(root, "seconds", r->seconds) &&
-         cJSON_AddNumberToObject(root, "ending_seconds", r->ending) &&
-         cJSON_AddNumberToObject(root, "ranks", r->ranks) && report_add_shots(root, r) &&
+  return points && cJSON_AddItemToObject(root, "grid", points) &&
+         REPORT_ADD(root, {"gpts", f.gpts}, {"gbs", f.gbs}, {"copy_gbs", f.copy_gbs},
+                    {"fraction_of_copy", f.fraction}, {"bytes_per_point", r->bytes_per_point},
+                    {"steps", (double)r->steps}, {"seconds", r->seconds}, {"ending_seconds", r->ending},
+                    {"ranks", r->ranks}, {"exposed_comm_fraction", f.exposed_fraction}) &&
          cJSON_AddStringToObject(root, "backend", r->backend) &&
          cJSON_AddStringToObject(root, "device", r->device) &&
          cJSON_AddStringToObject(root, "kernel", r->kernel) &&
          cJSON_AddStringToObject(root, "transport", r->transport) &&
-         cJSON_AddBoolToObject(root, "overlap", r->overlap) && cJSON_AddItemToObject(root, "grid", points) &&
-         report_add_phases(root, r, "phases", -1) && report_add_writing(root, r) &&
-         report_add_field(root, r->statistics) &&
-         cJSON_AddNumberToObject(root, "exposed_comm_fraction", f.exposed_fraction) &&
-         report_add_ranks(root, r);
+         cJSON_AddBoolToObject(root, "overlap", r->overlap) && report_add_shots(root, r) &&
+         report_add_phases(root, r, -1) && report_add_writing(root, r) &&
+         report_add_field(root, r->statistics) && report_add_ranks(root, r);
 }
 
 /* Writes to `file`: `path` itself, or a temporary file that will be renamed to it. */
