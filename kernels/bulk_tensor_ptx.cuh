@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 #if !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 900
-#define STENCIL_SM90 1
+#define HOPPER(...) asm volatile(__VA_ARGS__)
 #else
-#define STENCIL_SM90 0
+#define HOPPER(...)
 #endif
 
 namespace bulk_tensor {
@@ -24,76 +24,56 @@ __device__ __forceinline__ uint32_t shared_address(const void *p) {
 
 /* The phase ends after `arrivals` arrivals and once all bytes expected in it have come. */
 __device__ __forceinline__ void barrier_init(barrier *b, int arrivals) {
-#if STENCIL_SM90
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory");
-#endif
+  HOPPER("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory");
 }
 
 /* Makes the barriers that this thread has initialised known to the copy engine. */
 __device__ __forceinline__ void barriers_ready() {
-#if STENCIL_SM90
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
+  HOPPER("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 __device__ __forceinline__ void arrive(barrier *b) {
-#if STENCIL_SM90
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
-#endif
+  HOPPER("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
 }
 
 __device__ __forceinline__ void arrive_and_expect(barrier *b, int bytes) {
-#if STENCIL_SM90
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes)
-               : "memory");
-#endif
+  HOPPER("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes)
+         : "memory");
 }
 
 /* Until the phase of this parity has ended; true at once for parity 1 of a fresh barrier. */
 __device__ __forceinline__ void wait(barrier *b, int parity) {
-#if STENCIL_SM90
-  asm volatile("{\n"
-               ".reg .pred ended;\n"
-               "again: mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
-               "@!ended bra again;\n"
-               "}" ::"r"(shared_address(b)),
-               "r"(parity)
-               : "memory");
-#endif
+  HOPPER("{\n"
+         ".reg .pred ended;\n"
+         "again: mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
+         "@!ended bra again;\n"
+         "}" ::"r"(shared_address(b)),
+         "r"(parity)
+         : "memory");
 }
 
 /* Starts the copy of the map's box at point (x, y, z) to `to`, 128-byte aligned; what lies outside the tensor
  * comes as 0. The bytes, of those too, are counted by `b`. */
 __device__ __forceinline__ void copy_box(float *to, const CUtensorMap *map, int x, int y, int z, barrier *b) {
-#if STENCIL_SM90
-  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-               " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
-               "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(b))
-               : "memory");
-#endif
+  HOPPER("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+         " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
+         "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(b))
+         : "memory");
 }
 
 /* A thread's own copies, from memory to shared memory: of one float, or of four on 16 bytes. Copies up to a call of
  * end_group are a group; wait_groups returns when all but the last PENDING groups are done, for this thread. */
 __device__ __forceinline__ void copy_float(float *to, const float *from) {
-#if STENCIL_SM90
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
-#endif
+  HOPPER("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 __device__ __forceinline__ void copy_pack(float *to, const float *from) {
-#if STENCIL_SM90
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-#endif
+  HOPPER("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 __device__ __forceinline__ void end_group() {
-#if STENCIL_SM90
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
+  HOPPER("cp.async.commit_group;" ::: "memory");
 }
 template <int PENDING> __device__ __forceinline__ void wait_groups() {
-#if STENCIL_SM90
-  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
+  HOPPER("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
 } // namespace bulk_tensor
