@@ -202,6 +202,26 @@ static void remarks_abrupt(const shot *s) {
            name, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
 }
 
+/* Logs of sources that are strongest where losses follow no law. */
+static void remarks_band(const shot *s) {
+  const double TURN = 2 * M_PI, ROUNDED = 1e-6;
+  const loss_law *law = &s->engine->physics.model.law;
+  double first = 0;
+  char more[48];
+  int count = 0;
+  for (int i = 0; i < remarks_wavelets(s); i++) {
+    const double omega = TURN * s->sources.uses[i].dominant;
+    const bool within = omega >= law->lowest * (1 - ROUNDED) && omega <= law->highest * (1 + ROUNDED);
+    if (!within && remarks_sounds(s, i) && omega > 0 && count++ == 0) first = omega / TURN;
+  }
+  if (count)
+    log_line(
+        s->log,
+        "warning: a source is strongest at %.4g Hz, but losses follow their law from %.4g to %.4g Hz only%s: "
+        "set [medium] absorption_band, and reference_frequency within it",
+        first, law->lowest / TURN, law->highest / TURN, remarks_more(count, more));
+}
+
 /* --- resolution ------------------------------------------------------------------------------------------------- */
 
 /* Waves of so many points per wavelength, or more, travel nearly as they should. */
@@ -274,6 +294,8 @@ static void remarks_waves(const shot *s) {
   remarks_uncovered(s);
   remarks_stretched(s);
   remarks_abrupt(s);
+  if (config_has_medium(s->config, MEDIUM_QUALITY) || config_has_medium(s->config, MEDIUM_ABSORPTION))
+    remarks_band(s);
   if (announce_find_waves(s, &w)) remarks_resolution(s, &w);
 }
 

@@ -507,6 +507,8 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     (of_file("cut"), ["from step 80 (0.016 s) on, after a jump"]),
     (of_file("rows", time_steps=200), ["values for 168 of 200 steps: it is 0 from step 168 (0.0336 s) on"]),
     (of_file("late", time_steps=300), ["it is 0 before step 50 (0.01 s) and from step 218 (0.0436 s) on"]),
+    ({"medium.quality": 50, "medium.reference_frequency": 10}, ["strongest at 90 Hz", "from 3.162 to 31.62 Hz only: set"]),
+    ({"medium.quality": 50}, []),
     (of_file("steps", time_dt="auto"), ["dt = auto depends on the model", "dt = 0.000"]), (of_file("long", time_dt="auto"), []))
 
 

@@ -107,9 +107,10 @@ def survey(program):
         program.remove("out/line/*", "out/line.gradient.h5")
         program.succeed("-q", config, *OF_SHOTS, *options, np=ranks)
         check(same_bits(gradient(program, path="out/line"), expected), f"{ranks} ranks, {options}: another sum")
-    program.remove("out/line/b.*", "out/line.gradient.h5")
+    program.remove("out/line/b.*")
     result = program.succeed(config, *OF_SHOTS)
-    check("3 of 4 shots are done" in result.out, f"{result}")
+    check("3 of 4 shots are done" in result.out and "survey to out/line.old1.gradient.h5" in result.out, f"{result}")
+    check(same_bits(gradient(program, path="out/line.old1"), expected), "another sum was moved aside")
     check(same_bits(gradient(program, path="out/line"), expected), "another sum after shots were missing")
 
 
