@@ -62,9 +62,12 @@ def model_command(args):
         raise st.Error("--density or --gardner, not both")
     model, rho, density = read(args, args.file, args.scale), None, None
     if args.density:
-        rho = read(args, args.density, 1).values
-        if rho.shape != model.values.shape:
-            raise st.Error(f"{args.density}: shape {rho.shape}, the velocities {model.values.shape}")
+        if args.interval_in == "us":
+            raise st.Error(f"{args.density}: --density with --interval-in us: densities do not say at which depths times lie")
+        other = read(args, args.density, 1)
+        if model.unlike(other):
+            raise st.Error(f"{args.density}: {model.unlike(other)}")
+        rho = other.values
         if rho.max() < 30:
             rho = 1000 * rho
             print(f"{args.density}: densities below 30 are taken as g/cm3")

@@ -19,6 +19,8 @@ class Model:
     origin: tuple = (0.0, 0.0, 0.0)  # x y z of the first point, m
     azimuth: tuple = None  # where not 90 0: degrees from north, clockwise, of the axes x and y, which turn about
     pivot: tuple = None  # x y, m
+    frame: np.ndarray = None  # where the file says places: x y of its first trace, and of a metre along x, and along y
+    depth: float = None  # of its first sample, m, where the file says it
 
     def __iter__(self):
         return iter((self.values, self.spacing, self.note))
@@ -27,6 +29,24 @@ class Model:
         """Those of the dataset that write_model writes of it."""
         turned = {"azimuth": self.azimuth, "pivot": self.pivot or self.origin[:2]} if self.azimuth else {}
         return {"spacing": self.spacing, "origin": self.origin, **turned}
+
+    def unlike(self, other):
+        """In what another model lies elsewhere, as far as both say it, in words; "" where in nothing."""
+        shapes, size = [m.values.shape for m in (other, self)], np.array(self.values.shape[::-1]) - 1
+        if shapes[0] != shapes[1]:
+            return "shape {}, the velocities {}".format(*shapes)
+        off = np.abs(np.subtract(self.spacing, other.spacing)) * size  # at the far end, m
+        if (off > 0.1 * np.array(self.spacing)).any():
+            return "spacing {} m, the velocities {}".format(*(" x ".join(f"{h:g}" for h in m.spacing) for m in (other, self)))
+        if None not in (self.depth, other.depth) and abs(self.depth - other.depth) > 0.1 * self.spacing[2]:
+            return f"first depth {other.depth:g} m, the velocities {self.depth:g}"
+        if self.frame is None or other.frame is None:
+            return ""
+        for x, y in ((0, 0), (1, 0), (0, 1)):  # corners
+            ends = [np.array([1, *(size[:2] * self.spacing[:2] * [x, y])]) @ m.frame for m in (other, self)]
+            if np.abs(ends[0] - ends[1]).max() > 0.25 * min(self.spacing[:2]):
+                return "lines lie elsewhere, or in another order: corner ({:g}, {:g}) m, the velocities ({:g}, {:g})".format(*ends[0], *ends[1])
+        return ""
 
 
 def volume(values, axes="zyx"):

@@ -363,6 +363,14 @@ def segy_models(program):
         model = st.from_segy("volume.sgy")
         check(same_bits(model.values, u) and model.spacing == (25, 40, 12.5), f"{model.spacing} {model.note}")
         check(st.from_segy("volume.sgy", (1, 2, 3)).spacing == (1, 2, 3), "spacing was not taken")
+        for words, interval, changes in (("", 12500, {}), ("", 12500, {"CDP_X": 0, "CDP_Y": 0}), ("spacing", 12500, {"CDP_X": 30000 + 260 * x}),
+                                         ("spacing", 12000, {}), ("(3010, 0) m, the velocities (3000, 0)", 12500, {"CDP_X": 30100 + 250 * x}),
+                                         ("another order", 12500, {"INLINE_3D": 20 - y}), ("first depth 20 m", 12500, {"DelayRecordingTime": 20}),
+                                         ("--interval-in us", 12500, {})):
+            write("rho.sgy", u[:, y, x].T, interval, **{**places, **changes})
+            given = ["--spacing", 25, 40, 12.5] if "CDP_Y" in changes else ["--interval-in", "us"] if "us" in words else []
+            said = tool(program, "convert", "model", "volume.sgy", "heavy.h5", "--density", "rho.sgy", *given, code=1 if words else 0)
+            check("rho.sgy: " in said.err and words in said.err if words else "kg/m3" in said.out, f"{words}: {said}")
         write("line.sgy", u[:, 2].T, GroupX=[20 * i for i in range(6)])
         model = st.from_segy("line.sgy")
         check(same_bits(model.values, u[:, 2:3]) and model.spacing == (20, 20, 12.5), f"{model.spacing}")
