@@ -55,8 +55,7 @@ static int check_medium(checker *k) {
   if (quality && absorption) return check_only(k, "medium", "absorption", "without quality");
   if (c->absorption_band[0] > 0 && c->absorption_band[0] >= c->absorption_band[1])
     return check_only(k, "medium", "absorption_band", "a frequency and then a higher one");
-  double reference = c->reference_frequency;
-  if (reference == 0 && c->source_count) reference = c->sources[0].f0;
+  const double reference = config_reference(c);
   if (!(reference > 0)) return FAIL(k->e, CONFIG_MISSING, c->file, "medium", "reference_frequency");
   if (c->absorption_band[0] == 0) return 0;
   if (reference >= c->absorption_band[0] && reference <= c->absorption_band[1]) return 0;

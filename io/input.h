@@ -50,5 +50,7 @@ bool input_sound_number(hid_t type);
 int input_read_packing(const input *in, const char *name, enum quantity quantity, packing *n, error *e);
 /* The unit that its attributes name, as they do; "": none. */
 int input_read_units(const input *in, const char *name, char found[PACKING_TEXT], error *e);
+/* Its attribute `spacing`, x y z; zeros: it has none of three numbers. */
+int input_read_spacing(const input *in, const char *name, double spacing[3], error *e);
 
 #endif

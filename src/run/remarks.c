@@ -29,10 +29,13 @@ static bool remarks_held(const config *c, const double position[3]) {
   return false;
 }
 
-/* Does source i emit anything? */
+/* Does source i emit anything? A period after its peak a wavelet is over. */
 static bool remarks_sounds(const shot *s, int i) {
   const config *c = s->config;
-  return (i >= c->source_count || c->sources[i].amplitude != 0) && !remarks_held(c, s->sources.positions[i]);
+  if (remarks_held(c, s->sources.positions[i])) return false;
+  if (i >= c->source_count) return true;
+  const source_config *from = &c->sources[i];
+  return from->amplitude != 0 && (from->wavelet == WAVELET_FILE || from->t0 > -1 / from->f0);
 }
 
 /* How many wavelets there are: of each [source.N], then one for all of [sources], of the greatest signal. */
@@ -294,8 +297,7 @@ static void remarks_waves(const shot *s) {
   remarks_uncovered(s);
   remarks_stretched(s);
   remarks_abrupt(s);
-  if (config_has_medium(s->config, MEDIUM_QUALITY) || config_has_medium(s->config, MEDIUM_ABSORPTION))
-    remarks_band(s);
+  if (config_medium_absorbs(s->config)) remarks_band(s);
   if (announce_find_waves(s, &w)) remarks_resolution(s, &w);
 }
 
@@ -318,8 +320,10 @@ void announce_remarks(const shot *s) {
   remarks_gaussian(s);
   for (int i = 0; i < s->sources.count; i++) sounding += remarks_sounds(s, i);
   if (s->sources.count && !sounding)
-    log_line(s->log,
-             "warning: every source has amplitude 0 or lies on a dirichlet face, where the field is 0");
+    log_line(
+        s->log,
+        "warning: every source has amplitude 0, is over before the run (t0), or lies on a dirichlet face, "
+        "where the field is 0");
   if (rest && !sounding)
     log_line(s->log, "warning: nothing can happen: the initial field is 0, and nothing changes it");
   else

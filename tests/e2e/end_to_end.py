@@ -330,7 +330,8 @@ def subnormals(program):
     check(seen[0][0][0] == 0, f"the least value is {seen[0][0][0]}")
     for kind in ("f4", "f8"):  # plain values and converted ones
         write_field(program.folder / "in.h5", np.full((n, n, n), -1e-40, kind))
-        program.succeed(program.config(keys), "initial.u=in.h5:/u", "time.steps=0")
+        out = program.succeed(program.config(keys), "initial.u=in.h5:/u", "time.steps=0", "output.every=3").out
+        check(".00000000.hdf," in out and "fields)" not in out, f"step 0 was saved twice: {out}")
         check(not (2 * program.field(0).view(np.uint32)).any(), f"{kind}: a file's subnormal numbers were saved")
 
 
@@ -489,6 +490,7 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     ({"medium.velocity": "w.h5:/slow", "time.dt": 1e-4}, [FEW, "at 800 m/s"]),
     ({"grid.ny": 1, "grid.dy": 1e6, "source.1.position": "9 0 9", "receivers.points": "9 0 5"}, []),
     ({"source.1.f0": 160, "source.1.amplitude": 0, "initial.u": "random"}, ["every source has amplitude 0"]),
+    ({"source.1.t0": -0.02, "initial.u": "random"}, ["is over before the run (t0)"]),
     ({"initial.u": "gaussian", "initial.width": 1.6}, ["[initial] width = 1.6 m"]),
     ({"initial.u": "gaussian", "initial.width": 1.7}, []),
     ({"time.steps": 1000}, []), ({"time.steps": 4000}, [EARLY, "by 0.241 radians, 0.000426 s,", "dt = 0.000128 "]),
