@@ -55,6 +55,8 @@ def volume(values, axes="zyx"):
     values, present = np.asarray(values), [a for a in "zyx" if a in axes]
     if len(axes) != values.ndim or len(present) != len(axes) or present not in (["z", "y", "x"], ["z", "x"], ["z"]):
         raise Error(f"axes {axes}: expected an order of zyx or of zx, or z, for an array of shape {values.shape}")
+    if values.dtype.kind not in "iuf" or not values.size:
+        raise Error(f"expected real numbers, found {values.size} values of type {values.dtype}")
     ordered = values.transpose([axes.index(a) for a in present])
     shape = [ordered.shape[present.index(a)] if a in present else 1 for a in "zyx"]
     return ordered.reshape(shape).astype(np.float32, copy=False)
@@ -64,12 +66,14 @@ def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
     """A .npy file, or a raw binary one of this shape (in the order of `axes`, the slowest first), as (nz, ny, nx)."""
     try:
         values = np.load(path) if str(path).endswith(".npy") else np.fromfile(path, dtype)
+        if str(path).endswith(".npy"):
+            return volume(values, axes)
     except OSError as error:
         raise Error(f"{path}: cannot read: {reason(error)}") from None
     except TypeError:
         raise Error(f"{dtype}: no type that NumPy knows") from None
-    if str(path).endswith(".npy"):
-        return volume(values, axes)
+    except (EOFError, ValueError) as error:
+        raise Error(f"{path}: {str(error).splitlines()[0]}") from None
     if values.size != np.prod(shape):
         raise Error(f"{path}: expected {np.prod(shape)} values of {np.dtype(dtype)}, found {values.size}")
     return volume(values.reshape(shape), axes)
@@ -82,6 +86,8 @@ def resample(values, spacing, wanted):
         if old <= 0 or new <= 0:
             raise Error(f"spacing {old:g} to {new:g} m: expected more than 0")
         last = values.shape[axis] - 1
+        if last > 0 and new > last * old:
+            raise Error(f"spacing {new:g} m: more than the model's {last * old:g} m along {'zyx'[axis]}")
         if old != new and last > 0:
             at = np.minimum(np.arange(int(last * old / new + 1e-6) + 1) * (new / old), last)
             low = np.minimum(at.astype(int), last - 1)

@@ -599,6 +599,15 @@ def tools(program):
         check(abs(st.Field(f"{program.folder}/heavy.h5:/rho").values.max() - greatest) < 0.1 and "kg/m3" in said, said)
         check("density 1" in program.succeed("-n", "heavy.ini").out, "the shot has no density")
     tool(program, "convert", "model", "own.npy", "heavy.h5", "--axes", "xz", "--spacing", 10, 10, 10, "--gardner", "--density", "rho.npy", code=1)
+    bad = {"zeros": np.r_[[0.0], np.full(59, 2e3)], "nan": np.r_[[2e3], np.full(59, np.nan)], "complex": np.ones(60) * 1j, "none": np.ones(0)}
+    for label, values in bad.items():
+        np.save(program.folder / f"{label}.npy", values.reshape(-1, 6))
+        for args in ([f"{label}.npy"], ["own.npy", "--density", f"{label}.npy"]):
+            said = tool(program, "convert", "model", *args, "bad.h5", "--axes", "xz", "--spacing", 10, 10, 10, code=1)
+            check(f"{label}.npy: expected " in said.err and not (program.folder / "bad.h5").exists(), said)
+    tool(program, "convert", "model", "own.npy", "own.npy", "--axes", "xz", "--spacing", 10, 10, 10, code=1)
+    check(np.load(program.folder / "own.npy").shape == (60, 50), "a model was written over what was read")
+    tool(program, *own[:3], "far.h5", "--axes", "xz", "--spacing", 10, 10, 10, "--resample", 600, 10, 10, code=1)
     for name in ("m", "own", "section", "well"):
         program.succeed("-q", f"{name}.ini", "output.every=50", np=2)
         if importlib.util.find_spec("matplotlib"):
