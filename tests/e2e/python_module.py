@@ -709,6 +709,9 @@ def pictures(program):
         st.run(program.config({**WAVE, **wide}), quiet=True)
         for said in (draw("slice", "wide.00000060.hdf")[1], draw("gather", "wide.receivers.h5")[1]):
             check("source at x = 9, z = 5 km" in said and "x (km)" in said and "y =" not in said and "(m)" not in said, said)
+        st.run(program.config({"output.path": "plain"}), quiet=True)
+        said = draw("slice", "plain.00000003.hdf")[1]
+        check("step 3" in said and "t =" not in said, f"seconds of jacobi: {said}")
         heat = {key: value for key, value in WAVE.items() if not key.startswith("source")}
         heat.update({"equation.type": "heat", "initial.u": "gaussian", "output.path": "heat"})
         st.run(program.config(heat), quiet=True)
