@@ -20,6 +20,7 @@ typedef struct input {
   int hops;              /* links followed to it */
   bool source;           /* it is a part of a virtual dataset, and must not be one */
   bool checked;          /* another rank has found its type and storage sound */
+  bool guarded;          /* a crash is told of as its damage */
   hid_t opened, dataset; /* H5I_INVALID_HID where not open */
 } input;
 
