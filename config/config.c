@@ -265,6 +265,10 @@ bool config_has_gradient(const config *c) {
   return c->gradient_observed[0] || c->gradient_residual[0];
 }
 
+double config_reference(const config *c) {
+  return c->reference_frequency > 0 || !c->source_count ? c->reference_frequency : c->sources[0].f0;
+}
+
 bool config_has_sources(const config *c) {
   return c->source_count > 0 || c->sources_listed;
 }

@@ -235,6 +235,8 @@ bool config_medium_absorbs(const config *c);
 bool config_has_terms(const config *c);
 /* Does the run compute a gradient? */
 bool config_has_gradient(const config *c);
+/* Hz: where the velocity of an absorbing medium holds; 0: that is not given. */
+double config_reference(const config *c);
 /* Has the run any sources? */
 bool config_has_sources(const config *c);
 /* The largest spacing, m. */

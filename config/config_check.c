@@ -55,8 +55,14 @@ static int check_medium(checker *k) {
   if (quality && absorption) return check_only(k, "medium", "absorption", "without quality");
   if (c->absorption_band[0] > 0 && c->absorption_band[0] >= c->absorption_band[1])
     return check_only(k, "medium", "absorption_band", "a frequency and then a higher one");
-  if (c->reference_frequency > 0 || (c->source_count && c->sources[0].f0 > 0)) return 0;
-  return FAIL(k->e, CONFIG_MISSING, c->file, "medium", "reference_frequency");
+  const double reference = config_reference(c);
+  if (!(reference > 0)) return FAIL(k->e, CONFIG_MISSING, c->file, "medium", "reference_frequency");
+  if (c->absorption_band[0] == 0) return 0;
+  if (reference >= c->absorption_band[0] && reference <= c->absorption_band[1]) return 0;
+  char only[96];
+  snprintf(only, sizeof only, "a band with reference_frequency in it, %.6g Hz, where velocity holds",
+           reference);
+  return check_only(k, "medium", "absorption_band", only);
 }
 
 static int check_cfl(checker *k) {

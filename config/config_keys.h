@@ -297,7 +297,7 @@ const config_key config_keys[] = {
    .doc = "velocity is the phase velocity there"},
   {"medium", "absorption_band", VALUE_NUMBERS, AT(absorption_band), .range = &POSITIVE, .optional = true,
    .only_with = &ABSORBS, .otherwise = "reference_frequency / 3.16 to times 3.16", .unit = "Hz",
-   .doc = "lowest and highest frequency of the fit"},
+   .doc = "of the fit, reference_frequency within it"},
   {"medium", "mechanisms", VALUE_INTEGER, AT(mechanisms), .min = 1, .max = MEMORIES_MAX, .fallback = "2",
    .only_with = &ABSORBS, .doc = "relaxations fitted: over a decade 2 are within 3.5 %, 3 within 0.3 %"},
 

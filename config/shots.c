@@ -130,14 +130,18 @@ int shots_check(shot_lines *all, const config_given *given, config *first, error
   all->alike = true;
   for (int i = 0; i < all->count; i++) {
     config c;
+    char place[PLACE_TEXT];
     shot_line *s = &all->list[i];
     all->alike = all->alike && !shots_differs(s);
     TRY(config_make(&c, given, s, e));
     if (!(s->name = strdup(c.output_name))) shots_lack(e);
-    if (i == 0)
+    if (i == 0) {
       *first = c;
-    else
+    } else {
+      if (config_medium_absorbs(&c) && config_reference(&c) != config_reference(first))
+        config_place(place, all->file, s->line), FAIL(e, SHOTS_REFERENCE, place);
       config_free(&c);
+    }
     TRY(e->id);
   }
   return shots_check_names(all, e);

@@ -1,4 +1,5 @@
 #include "atomic_file.h"
+#include "gradient_file.h"
 #include "io_internal.h"
 #include <dirent.h>
 #include <errno.h>
@@ -229,7 +230,7 @@ int path_check_no_folder(const char *name, error *e) {
 }
 
 int path_check_output(const char *path, error *e) {
-  static const char *const endings[] = {SERIES_XDMF, SERIES_PARAVIEW, RECEIVERS_ENDING};
+  static const char *const endings[] = {SERIES_XDMF, SERIES_PARAVIEW, RECEIVERS_ENDING, GRADIENT_ENDING};
   TRY(path_check_writable((named_path){"[output] path", path}, e));
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
     char name[FILE_NAME];

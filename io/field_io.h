@@ -20,6 +20,7 @@ typedef struct field_io {
   const slab *slab;  /* this rank's share, of rank -1 and without planes on the data server; not owned */
   enum io_kind mode; /* not IO_AUTO after field_io_init */
   const char *path;  /* of saved fields, PATH.*; the caller's, and not owned */
+  double spacing[3]; /* of the grid, x y z, m; 0: not known */
 } field_io;
 
 /* IO_AUTO becomes collective where every rank sees the folders, else gather. */

@@ -162,12 +162,30 @@ static int read_planes(field_reader *r, error *e) {
   return error_agree(e, r->io->way->comm);
 }
 
+/* A model of another spacing, with as many points, would be another place without a word. */
+static int read_compare_spacing(field_reader *r, error *e) {
+  const slab *s = r->io->slab;
+  const int points[3] = {s->nx, s->ny, s->nz_global};
+  const double *grid = r->io->spacing;
+  double said[3];
+  bool other = false;
+  char *told = r->place.packing.told;
+  const size_t used = strlen(told);
+  TRY(input_read_spacing(&r->in, r->name, said, e));
+  for (int i = 0; i < 3; i++)
+    other = other || (said[i] > 0 && grid[i] > 0 && points[i] > 1 && fabs(said[i] / grid[i] - 1) > 1e-4);
+  if (other)
+    snprintf(told + used, PACKING_TEXT - used, "%swarning: its spacing is %g %g %g m, the grid's %g %g %g",
+             used ? ", " : "", said[0], said[1], said[2], grid[0], grid[1], grid[2]);
+  return 0;
+}
+
 int field_read(const field_io *io, const char *dataset, enum quantity quantity, field_sink *sink,
                void *context, error *e) {
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.in.opened = r.in.dataset = H5I_INVALID_HID;
   if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e) &&
-      !input_read_packing(&r.in, dataset, quantity, &r.place.packing, e))
+      !input_read_packing(&r.in, dataset, quantity, &r.place.packing, e) && !read_compare_spacing(&r, e))
     read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);

@@ -320,6 +320,7 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
   }
   field_io_init(io, f->way, slab, c->io);
   io->path = c->output_path;
+  io->spacing[0] = c->dx, io->spacing[1] = c->dy, io->spacing[2] = c->dz;
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "input.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -175,7 +176,50 @@ static int input_open_object(input *in, error *e) {
   return FAIL(e, FIELD_NOT_DATASET, in->file, in->path, type == H5I_GROUP ? "group" : "named type");
 }
 
+/* --- crashes of HDF5 -------------------------------------------------------------------------------------------- */
+
+/* It has some on damaged files. MPI's report of a crash may then wait for ever for memory that is in disorder. */
+enum { CRASHES = 4, CRASH_STACK = 65536 };
+static const int CRASH_SIGNALS[CRASHES] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
+static struct {
+  int inputs; /* open: by one thread of the process */
+  bool other; /* rank 0 tells, and takes this process with it */
+  char line[INPUT_NAME + 100];
+  struct sigaction before[CRASHES];
+  char stack[CRASH_STACK]; /* HDF5 may have used up its own */
+  stack_t stack_before;
+} input_crash;
+
+static void input_on_crash(int number) {
+  (void)number;
+  if (input_crash.other) sleep(2);
+  if (write(STDERR_FILENO, input_crash.line, strlen(input_crash.line)) < 0) _exit(EXIT_CODE_FILE);
+  _exit(EXIT_CODE_FILE);
+}
+
+static void input_guard(input *in) {
+  char name[INPUT_NAME];
+  const struct sigaction action = {.sa_handler = input_on_crash, .sa_flags = SA_ONSTACK};
+  const stack_t stack = {.ss_sp = input_crash.stack, .ss_size = CRASH_STACK};
+  in->guarded = true;
+  if (input_crash.inputs++) return;
+  input_crash.other = in->checked;
+  snprintf(input_crash.line, sizeof input_crash.line,
+           "stencil: error: %s: cannot read (the HDF5 library crashes: the file is damaged)\n",
+           input_name(in, name));
+  sigaltstack(&stack, &input_crash.stack_before);
+  for (int i = 0; i < CRASHES; i++) sigaction(CRASH_SIGNALS[i], &action, &input_crash.before[i]);
+}
+
+static void input_unguard(input *in) {
+  const bool last = in->guarded && --input_crash.inputs == 0;
+  in->guarded = false;
+  for (int i = 0; last && i < CRASHES; i++) sigaction(CRASH_SIGNALS[i], &input_crash.before[i], NULL);
+  if (last) sigaltstack(&input_crash.stack_before, NULL);
+}
+
 int input_open(input *in, error *e) {
+  input_guard(in);
   in->opened = in->dataset = H5I_INVALID_HID;
   for (bool done = false; !done;) {
     if (in->opened < 0) TRY(input_open_file(in, e));
@@ -189,6 +233,7 @@ void input_close(input *in) {
   if (in->dataset >= 0) H5Dclose(in->dataset);
   if (in->opened >= 0) H5Fclose(in->opened);
   in->dataset = in->opened = H5I_INVALID_HID;
+  input_unguard(in);
 }
 
 /* --- datasets by name ------------------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ typedef struct input {
   int hops;              /* links followed to it */
   bool source;           /* it is a part of a virtual dataset, and must not be one */
   bool checked;          /* another rank has found its type and storage sound */
+  bool guarded;          /* a crash is told of as its damage */
   hid_t opened, dataset; /* H5I_INVALID_HID where not open */
 } input;
 
@@ -50,5 +51,7 @@ bool input_sound_number(hid_t type);
 int input_read_packing(const input *in, const char *name, enum quantity quantity, packing *n, error *e);
 /* The unit that its attributes name, as they do; "": none. */
 int input_read_units(const input *in, const char *name, char found[PACKING_TEXT], error *e);
+/* Its attribute `spacing`, x y z; zeros: it has none of three numbers. */
+int input_read_spacing(const input *in, const char *name, double spacing[3], error *e);
 
 #endif

@@ -288,6 +288,16 @@ static int packing_find_fills(const input *in, const char *name, packing *n, err
   return packing_find_default(in, n, e);
 }
 
+int input_read_spacing(const input *in, const char *name, double spacing[3], error *e) {
+  packing_attribute a = {.dataset = name, .name = "spacing"};
+  memset(spacing, 0, 3 * sizeof *spacing);
+  packing_open(in, &a, e);
+  if (!e->id && a.count == 3 && input_sound_number(a.type) && H5Aread(a.id, H5T_NATIVE_DOUBLE, spacing) < 0)
+    input_damaged(in, HDF5_WHY, e);
+  packing_close(&a);
+  return e->id;
+}
+
 int input_read_packing(const input *in, const char *name, enum quantity q, packing *n, error *e) {
   *n = (packing){.scale = 1, .times = 1, .per = 1};
   TRY(packing_find_factor(in, name, "scale_factor", &n->scale, n, e));

@@ -7,6 +7,7 @@
 """
 import argparse
 import dataclasses
+import os
 import shutil
 import sys
 
@@ -49,6 +50,9 @@ def read(args, path, scale):
         model.values, model.spacing = st.resample(model.values, model.spacing, args.resample), tuple(args.resample)
     if model.note:
         print(f"{path}: {model.note}")
+    if not model.values.min() > 0:  # NaN, too
+        at = np.unravel_index(np.argmin(model.values), model.values.shape)
+        raise st.Error(f"{path}: expected values above 0, found {model.values[at]:g} at (z, y, x) = {tuple(map(int, at))}")
     return model
 
 
@@ -58,13 +62,19 @@ def model_command(args):
             raise st.Error(f"--{name} {' '.join(map(str, lengths))}: expected three lengths > 0, in m")
     if args.config:
         output_of(args.config)  # an error before anything is written
+    for path in filter(None, (args.file, args.density)):
+        if os.path.exists(path) and os.path.exists(args.out) and os.path.samefile(path, args.out):
+            raise st.Error(f"{args.out}: it would be written over what is read")
     if args.density and args.gardner:
         raise st.Error("--density or --gardner, not both")
     model, rho, density = read(args, args.file, args.scale), None, None
     if args.density:
-        rho = read(args, args.density, 1).values
-        if rho.shape != model.values.shape:
-            raise st.Error(f"{args.density}: shape {rho.shape}, the velocities {model.values.shape}")
+        if args.interval_in == "us":
+            raise st.Error(f"{args.density}: --density with --interval-in us: densities do not say at which depths times lie")
+        other = read(args, args.density, 1)
+        if model.unlike(other):
+            raise st.Error(f"{args.density}: {model.unlike(other)}")
+        rho = other.values
         if rho.max() < 30:
             rho = 1000 * rho
             print(f"{args.density}: densities below 30 are taken as g/cm3")

@@ -103,7 +103,7 @@ class Slice:
         self.place = "" if self.flat else listed([axis], [self.coordinate[axis][self.index]], self.unit)
         self.title, self.equation = field.path.name, field.attributes.get("equation", "")
         if field.step is not None:
-            self.title = f"step {field.step}, t = {field.time:.4g}" + ("" if self.equation == "jacobi" else " s")  # its dt is 1
+            self.title = f"step {field.step}" + ("" if self.equation == "jacobi" else f", t = {field.time:.4g} s")
         self.label = label_of(field.attributes, field.dataset.rsplit("/", 1)[-1])
         self.shot = Shot(field.config, field.path if field.step is not None else None)
 

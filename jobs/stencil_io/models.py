@@ -19,6 +19,8 @@ class Model:
     origin: tuple = (0.0, 0.0, 0.0)  # x y z of the first point, m
     azimuth: tuple = None  # where not 90 0: degrees from north, clockwise, of the axes x and y, which turn about
     pivot: tuple = None  # x y, m
+    frame: np.ndarray = None  # where the file says places: x y of its first trace, and of a metre along x, and along y
+    depth: float = None  # of its first sample, m, where the file says it
 
     def __iter__(self):
         return iter((self.values, self.spacing, self.note))
@@ -28,6 +30,24 @@ class Model:
         turned = {"azimuth": self.azimuth, "pivot": self.pivot or self.origin[:2]} if self.azimuth else {}
         return {"spacing": self.spacing, "origin": self.origin, **turned}
 
+    def unlike(self, other):
+        """In what another model lies elsewhere, as far as both say it, in words; "" where in nothing."""
+        shapes, size = [m.values.shape for m in (other, self)], np.array(self.values.shape[::-1]) - 1
+        if shapes[0] != shapes[1]:
+            return "shape {}, the velocities {}".format(*shapes)
+        off = np.abs(np.subtract(self.spacing, other.spacing)) * size  # at the far end, m
+        if (off > 0.1 * np.array(self.spacing)).any():
+            return "spacing {} m, the velocities {}".format(*(" x ".join(f"{h:g}" for h in m.spacing) for m in (other, self)))
+        if None not in (self.depth, other.depth) and abs(self.depth - other.depth) > 0.1 * self.spacing[2]:
+            return f"first depth {other.depth:g} m, the velocities {self.depth:g}"
+        if self.frame is None or other.frame is None:
+            return ""
+        for x, y in ((0, 0), (1, 0), (0, 1)):  # corners
+            ends = [np.array([1, *(size[:2] * self.spacing[:2] * [x, y])]) @ m.frame for m in (other, self)]
+            if np.abs(ends[0] - ends[1]).max() > 0.25 * min(self.spacing[:2]):
+                return "lines lie elsewhere, or in another order: corner ({:g}, {:g}) m, the velocities ({:g}, {:g})".format(*ends[0], *ends[1])
+        return ""
+
 
 def volume(values, axes="zyx"):
     """An array whose axes are these, the slowest first, as (nz, ny, nx) float32; axes that are not among them have one point:
@@ -35,6 +55,8 @@ def volume(values, axes="zyx"):
     values, present = np.asarray(values), [a for a in "zyx" if a in axes]
     if len(axes) != values.ndim or len(present) != len(axes) or present not in (["z", "y", "x"], ["z", "x"], ["z"]):
         raise Error(f"axes {axes}: expected an order of zyx or of zx, or z, for an array of shape {values.shape}")
+    if values.dtype.kind not in "iuf" or not values.size:
+        raise Error(f"expected real numbers, found {values.size} values of type {values.dtype}")
     ordered = values.transpose([axes.index(a) for a in present])
     shape = [ordered.shape[present.index(a)] if a in present else 1 for a in "zyx"]
     return ordered.reshape(shape).astype(np.float32, copy=False)
@@ -44,12 +66,14 @@ def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
     """A .npy file, or a raw binary one of this shape (in the order of `axes`, the slowest first), as (nz, ny, nx)."""
     try:
         values = np.load(path) if str(path).endswith(".npy") else np.fromfile(path, dtype)
+        if str(path).endswith(".npy"):
+            return volume(values, axes)
     except OSError as error:
         raise Error(f"{path}: cannot read: {reason(error)}") from None
     except TypeError:
         raise Error(f"{dtype}: no type that NumPy knows") from None
-    if str(path).endswith(".npy"):
-        return volume(values, axes)
+    except (EOFError, ValueError) as error:
+        raise Error(f"{path}: {str(error).splitlines()[0]}") from None
     if values.size != np.prod(shape):
         raise Error(f"{path}: expected {np.prod(shape)} values of {np.dtype(dtype)}, found {values.size}")
     return volume(values.reshape(shape), axes)
@@ -62,6 +86,8 @@ def resample(values, spacing, wanted):
         if old <= 0 or new <= 0:
             raise Error(f"spacing {old:g} to {new:g} m: expected more than 0")
         last = values.shape[axis] - 1
+        if last > 0 and new > last * old:
+            raise Error(f"spacing {new:g} m: more than the model's {last * old:g} m along {'zyx'[axis]}")
         if old != new and last > 0:
             at = np.minimum(np.arange(int(last * old / new + 1e-6) + 1) * (new / old), last)
             low = np.minimum(at.astype(int), last - 1)

@@ -275,6 +275,13 @@ class Grid:
         self.origin = [float(f"{c * unit:.12g}") for c in self.origin]
 
 
+def frame(places, spacing):
+    """Of places (ny, nx, 2) in m: that of the first, and of a metre along x, and along y; None where all are one."""
+    rows = [places[0, 0], *((end - places[0, 0]) / (h * max(1, n - 1)) for end, h, n in
+                            ((places[0, -1], spacing[0], places.shape[1]), (places[-1, 0], spacing[1], places.shape[0])))]
+    return np.stack(rows) if np.ptp(places, axis=(0, 1)).any() else None
+
+
 def shortest(value, error):
     """The number of fewest digits within `error`."""
     return next((round(value, d) for d in range(9) if abs(round(value, d) - value) <= error), float(f"{value:.12g}"))
@@ -382,4 +389,5 @@ def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_b
         f"{kind} x {values.shape[0]} depths, {' x '.join(f'{s:g}' for s in steps)} m" + ("" if spacing else " by its headers"),
         assumed, "crooked: distances along it" if grid.dx and not grid.azimuth else "", "little-endian" if little else "", "lengths in feet turned into m, velocities not" if feet else "",
         f"x points to azimuth {grid.azimuth[0]:g}, y to {grid.azimuth[1]:g}" if turned else "")))
-    return Model(values, steps, note, origin, grid.azimuth if turned else None)
+    return Model(values, steps, note, origin, grid.azimuth if turned else None,
+                 frame=frame(places[order] * (FOOT if feet else 1), steps), depth=first)

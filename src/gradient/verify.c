@@ -1,4 +1,5 @@
 #include "verify.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@ typedef struct verify {
   float *m;        /* dt^2 v^2 of the steps, own planes; owned, as is the next one */
   float *start;    /* the field at step 0, likewise */
   float *velocity; /* the user's, likewise */
+  float *weight;   /* the change of the velocity where `change` is 1, likewise */
   float *field;    /* device memory in place of a medium that is one number; owned; NULL: there is none */
+  double traces;   /* sum of their squares */
   char text[VERIFIED_TEXT];
 } verify;
 
@@ -67,13 +70,6 @@ static int verify_run(verify *v, bool keeps, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-/* Where the media are averaged, or absorb, the velocity is changed by the same factor everywhere. */
-static double verify_weight(const verify *v, size_t i) {
-  const slab *b = &v->shot->engine->slab;
-  const uint64_t first = (uint64_t)b->z0 * (uint64_t)b->ny * (uint64_t)b->nx;
-  return v->shot->engine->physics.model.needed ? 1 : verify_random(first + i);
-}
-
 static int verify_change(verify *v, double change, error *e) {
   shot *s = v->shot;
   engine *g = s->engine;
@@ -85,7 +81,7 @@ static int verify_change(verify *v, double change, error *e) {
   for (int z = 0; z < g->slab.nz && !e->id; z++) {
     for (size_t i = 0; i < plane; i++) {
       const size_t at = (size_t)z * plane + i;
-      const double factor = 1 + change * verify_weight(v, at);
+      const double factor = 1 + change * (double)v->weight[at];
       values[i] = (float)((double)v->m[at] * factor * factor);
     }
     transfer_to_device(&t, z, 1, values, e);
@@ -100,8 +96,9 @@ static int verify_begin(verify *v, error *e) {
   v->points = (size_t)g->slab.nz * (size_t)g->slab.ny * (size_t)g->slab.nx;
   v->m = malloc(v->points * sizeof *v->m + 1), v->start = malloc(v->points * sizeof *v->start + 1);
   v->velocity = malloc(v->points * sizeof *v->velocity + 1);
-  if (!v->m || !v->start || !v->velocity)
-    FAIL(e, OUT_OF_MEMORY, 3 * v->points * sizeof *v->m, "the tests of a gradient");
+  v->weight = malloc(v->points * sizeof *v->weight + 1);
+  if (!v->m || !v->start || !v->velocity || !v->weight)
+    FAIL(e, OUT_OF_MEMORY, 4 * v->points * sizeof *v->m, "the tests of a gradient");
   TRY(error_agree(e, g->comm));
   model_read(v->velocity, &range, g->config, MEDIUM_VELOCITY, g->files, &g->io, e);
   return error_agree(e, g->comm);
@@ -165,6 +162,7 @@ static int verify_dot(verify *v, bool *right, error *e) {
   TRY(verify_run(v, true, e));
   verify_residual(v, v->g->misfit.residual, sums);
   for (int i = 0; i < 3; i++) sums[i] = verify_sum(v, sums[i], e);
+  v->traces = sums[2];
   TRY(adjoint_run(&v->g->way, v->g->misfit.residual, e));
   TRY(verify_transposed(v, &back, e));
   back = verify_sum(v, back, e);
@@ -199,18 +197,28 @@ static int verify_misfit_at(verify *v, double change, double *J, error *e) {
   return verify_misfit(v, J, e);
 }
 
-/* The derivative of J along the change, by the gradient. */
-static int verify_derivative(verify *v, double *derivative, error *e) {
+/* What is known of J where the velocity changes. */
+typedef struct taylor {
+  double J, derivative, /* by the gradient */
+      sum,              /* of what the velocity changes by, times itself: */
+      curvature, quotients[CHANGES];
+  bool square; /* somewhere the remainder falls as the square of the change */
+} taylor;
+
+/* Chooses by which part of itself the velocity changes at each point: at random, but up the gradient, so that J changes most.
+ * Where the media are averaged, or absorb, by the same everywhere. */
+static int verify_derivative(verify *v, taylor *t, error *e) {
   const engine *g = v->shot->engine;
-  float *values = malloc(v->points * sizeof *values + 1);
-  double sum = 0;
-  if (!values) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *values, "the tests of a gradient");
-  if (!e->id) adjoint_velocity(&v->g->way, 0, g->slab.nz, values, e);
-  for (size_t i = 0; !e->id && i < v->points; i++)
-    sum += (double)values[i] * (double)v->velocity[i] * verify_weight(v, i);
-  free(values);
+  const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
+  adjoint_velocity(&v->g->way, 0, g->slab.nz, v->weight, e);
+  for (size_t i = 0; !e->id && i < v->points; i++) {
+    const double slope = (double)v->weight[i], random = verify_random(first + i);
+    v->weight[i] = g->physics.model.needed ? 1 : (float)(slope < 0 ? -random : random);
+    const double change = (double)v->velocity[i] * (double)v->weight[i];
+    t->derivative += slope * change, t->sum += fabs(change);
+  }
   TRY(error_agree(e, g->comm));
-  *derivative = verify_sum(v, sum, e);
+  t->derivative = verify_sum(v, t->derivative, e), t->sum = verify_sum(v, t->sum, e);
   return e->id;
 }
 
@@ -220,32 +228,91 @@ static void verify_add(verify *v, const char *text) {
   log_line(v->shot->log, "verify: %s", text);
 }
 
+/* A derivative by differences, and its error. */
+typedef struct quotient {
+  double value, error;
+} quotient;
+
+static double verify_step(int i) {
+  return FIRST_CHANGE / pow(RATIO, i);
+}
+
+/* Ridders' extrapolation of quotients of ever smaller changes to 0: of all, the one whose error, by those that it is made of and by
+ * the `noise` of J, is the least. */
+static quotient verify_extrapolate(const double q[CHANGES], double noise) {
+  double a[CHANGES][CHANGES];
+  quotient best = {NAN, INFINITY};
+  for (int i = 0; i < CHANGES; i++) {
+    a[0][i] = q[i];
+    for (int j = 1; j <= i; j++) {
+      const double power = pow(RATIO, 2 * j);
+      a[j][i] = (power * a[j - 1][i] - a[j - 1][i - 1]) / (power - 1);
+      const double apart = fmax(fabs(a[j][i] - a[j - 1][i]), fabs(a[j][i] - a[j - 1][i - 1])),
+                   error = fmax(apart, noise / verify_step(i));
+      if (error < best.error) best = (quotient){a[j][i], error};
+    }
+  }
+  return best;
+}
+
+/* What of the derivative is rounding besides that of the quotients: of the traces, from which the residual comes (their change is
+ * the root of the curvature), and where the gradient's values are too small to be normal numbers. */
+static double verify_rounding(const verify *v, const taylor *t) {
+  const double TRACES = 8; /* times that of one number: the most that was seen is 6.3 */
+  const misfit *m = &v->g->misfit;
+  const double each = v->shot->engine->physics.dt * (double)m->of->every;
+  const double traces = m->given ? 0 : sqrt(each * v->traces * fmax(0, t->curvature));
+  return fmax(TRACES * FLT_EPSILON / 2 * traces, FLT_MIN * t->sum);
+}
+
+/* Is the derivative that of the quotients? The smallest changes tell how much of those is rounding. */
+static bool verify_judge(verify *v, const taylor *t) {
+  char text[260];
+  double noise = 0;
+  quotient best = verify_extrapolate(t->quotients, 0);
+  for (int i = CHANGES - 2; i < CHANGES; i++)
+    noise = fmax(noise, fabs(t->quotients[i] - best.value) * verify_step(i));
+  best = verify_extrapolate(t->quotients, noise);
+  const double size = fmax(fabs(t->derivative), fabs(best.value)),
+               off = fabs(best.value - t->derivative) / size,
+               error = fmax(best.error, verify_rounding(v, t)) / size;
+  const bool nothing = t->derivative == 0 && t->J == 0, right = off <= QUOTIENT_LIMIT + error,
+             known = error <= QUOTIENT_LIMIT;
+  snprintf(text, sizeof text,
+           "slope 2 +- %.2g: %s; derivative %.9g, by differences %.9g: apart by %.2g, known to %.2g, within "
+           "%.1g: %s",
+           SLOPE_LIMIT, t->square ? "yes" : "hidden by rounding", t->derivative, best.value, off, error,
+           QUOTIENT_LIMIT,
+           !right  ? "NO"
+           : known ? "yes"
+                   : "cannot be judged, rounding hides it");
+  verify_add(v, nothing ? "the misfit is 0 here: nothing to compare" : text);
+  return right || nothing;
+}
+
 /* J of changes of both signs, ever smaller: the remainder falls as their square, until it is lost in rounding. */
 static int verify_taylor(verify *v, double J, bool *right, error *e) {
   char text[160];
-  double derivative, before = 0, best = INFINITY;
-  bool square = false;
-  TRY(verify_derivative(v, &derivative, e));
+  taylor t = {.J = J};
+  double before = 0;
+  TRY(verify_derivative(v, &t, e));
   for (int i = 0; i < CHANGES; i++) {
-    const double change = FIRST_CHANGE / pow(RATIO, i);
+    const double change = verify_step(i);
     double more, less;
     TRY(verify_misfit_at(v, change, &more, e));
     TRY(verify_misfit_at(v, -change, &less, e));
-    const double remainder = fabs(more - J - change * derivative),
-                 slope = i ? log(before / remainder) / log(RATIO) : NAN,
-                 off = fabs((more - less) / (2 * change) / derivative - 1);
-    square = square || fabs(slope - 2) <= SLOPE_LIMIT;
-    best = fmin(best, off), before = remainder;
+    const double remainder = fabs(more - J - change * t.derivative),
+                 slope = i ? log(before / remainder) / log(RATIO) : NAN;
+    t.quotients[i] = (more - less) / (2 * change);
+    t.square = t.square || fabs(slope - 2) <= SLOPE_LIMIT;
+    if (i == 0) t.curvature = (more + less - 2 * J) / (change * change);
+    before = remainder;
     snprintf(text, sizeof text,
              "velocity changed by %.2g: slope of the remainder %.3f, quotient of differences off by %.2g",
-             change, slope, off);
+             change, slope, fabs(t.quotients[i] / t.derivative - 1));
     verify_add(v, text);
   }
-  const bool nothing = derivative == 0 && J == 0;
-  *right = *right && ((square && best <= QUOTIENT_LIMIT) || nothing);
-  snprintf(text, sizeof text, "slope 2 +- %.2g: %s, quotient within %.1g: %s", SLOPE_LIMIT,
-           square ? "yes" : "NO", QUOTIENT_LIMIT, best <= QUOTIENT_LIMIT ? "yes" : "NO");
-  verify_add(v, nothing ? "the misfit is 0 here: nothing to compare" : text);
+  *right = verify_judge(v, &t) && *right;
   return e->id;
 }
 
@@ -273,6 +340,7 @@ int verify_gradient(gradient *g, shot *s, const shot_setup *setup, error *e) {
   free(v.m);
   free(v.start);
   free(v.velocity);
+  free(v.weight);
   error ignored = {0};
   if (v.field) s->dev->table->free(s->dev, v.field, MEMORY_DEVICE, &ignored);
   return e->id;

@@ -329,7 +329,7 @@ static int model_find_velocity(model *m, const config *c, const files *files, co
 
 static void model_set_law(model *m, const config *c) {
   const double DECADE = sqrt(10);
-  const double reference = TURN * (c->reference_frequency > 0 ? c->reference_frequency : c->sources[0].f0);
+  const double reference = TURN * config_reference(c);
   const bool band = c->absorption_band[0] > 0;
   m->law = (loss_law){.reference = reference,
                       .lowest = band ? TURN * c->absorption_band[0] : reference / DECADE,

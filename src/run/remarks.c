@@ -29,10 +29,13 @@ static bool remarks_held(const config *c, const double position[3]) {
   return false;
 }
 
-/* Does source i emit anything? */
+/* Does source i emit anything? A period after its peak a wavelet is over. */
 static bool remarks_sounds(const shot *s, int i) {
   const config *c = s->config;
-  return (i >= c->source_count || c->sources[i].amplitude != 0) && !remarks_held(c, s->sources.positions[i]);
+  if (remarks_held(c, s->sources.positions[i])) return false;
+  if (i >= c->source_count) return true;
+  const source_config *from = &c->sources[i];
+  return from->amplitude != 0 && (from->wavelet == WAVELET_FILE || from->t0 > -1 / from->f0);
 }
 
 /* How many wavelets there are: of each [source.N], then one for all of [sources], of the greatest signal. */
@@ -202,6 +205,26 @@ static void remarks_abrupt(const shot *s) {
            name, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
 }
 
+/* Logs of sources that are strongest where losses follow no law. */
+static void remarks_band(const shot *s) {
+  const double TURN = 2 * M_PI, ROUNDED = 1e-6;
+  const loss_law *law = &s->engine->physics.model.law;
+  double first = 0;
+  char more[48];
+  int count = 0;
+  for (int i = 0; i < remarks_wavelets(s); i++) {
+    const double omega = TURN * s->sources.uses[i].dominant;
+    const bool within = omega >= law->lowest * (1 - ROUNDED) && omega <= law->highest * (1 + ROUNDED);
+    if (!within && remarks_sounds(s, i) && omega > 0 && count++ == 0) first = omega / TURN;
+  }
+  if (count)
+    log_line(
+        s->log,
+        "warning: a source is strongest at %.4g Hz, but losses follow their law from %.4g to %.4g Hz only%s: "
+        "set [medium] absorption_band, and reference_frequency within it",
+        first, law->lowest / TURN, law->highest / TURN, remarks_more(count, more));
+}
+
 /* --- resolution ------------------------------------------------------------------------------------------------- */
 
 /* Waves of so many points per wavelength, or more, travel nearly as they should. */
@@ -274,6 +297,7 @@ static void remarks_waves(const shot *s) {
   remarks_uncovered(s);
   remarks_stretched(s);
   remarks_abrupt(s);
+  if (config_medium_absorbs(s->config)) remarks_band(s);
   if (announce_find_waves(s, &w)) remarks_resolution(s, &w);
 }
 
@@ -296,8 +320,10 @@ void announce_remarks(const shot *s) {
   remarks_gaussian(s);
   for (int i = 0; i < s->sources.count; i++) sounding += remarks_sounds(s, i);
   if (s->sources.count && !sounding)
-    log_line(s->log,
-             "warning: every source has amplitude 0 or lies on a dirichlet face, where the field is 0");
+    log_line(
+        s->log,
+        "warning: every source has amplitude 0, is over before the run (t0), or lies on a dirichlet face, "
+        "where the field is 0");
   if (rest && !sounding)
     log_line(s->log, "warning: nothing can happen: the initial field is 0, and nothing changes it");
   else

@@ -511,6 +511,23 @@ static int survey_do(survey_group *v, error *e) {
   return 0;
 }
 
+/* Moves the sum of other shots aside: that of these is written once they are done. On rank 0. */
+static int survey_move_sum_aside(survey_group *v, int left, error *e) {
+  config c = *v->job->config;
+  const space_steps others = {.all = true};
+  space_aside aside;
+  snprintf(c.output_path, sizeof c.output_path, "%s", v->path);
+  if (c.receivers == RECEIVERS_NONE) c.receivers = RECEIVERS_LINE; /* nothing but the sum is moved */
+  if (left) c.gradient_observed[0] = c.gradient_residual[0] = '\0';
+  const request r = {FILES_MOVE_ASIDE, .config = &c, .which = others, .answer_bytes = sizeof aside,
+                     .own.answer = &aside};
+  TRY(files_do(&v->first, &r, e));
+  if (aside.files)
+    log_line(v->log, "moved aside the gradient of an earlier survey to %s.old%d" GRADIENT_ENDING, v->path,
+             aside.number);
+  return 0;
+}
+
 /* The sum over all shots, once they are done. On rank 0. */
 static int survey_sum(survey_group *v, const shot_totals *totals, error *e) {
   const shot_lines *lines = v->lines.lines;
@@ -566,6 +583,8 @@ static int survey_run(survey_group *v, error *e) {
   int left;
   stop_say(shot_queue_says(v->job->config->survey_on_stop));
   TRY(survey_plan(v, &left, e));
+  if (v->first.way) survey_move_sum_aside(v, left, e);
+  TRY(error_agree(e, v->active));
   if (left) TRY(survey_do(v, e));
   return survey_conclude(v, left > 0, e);
 }

@@ -173,7 +173,8 @@ int shot_begin(shot *s, error *e) {
     save_queue_prepare(s, fields_saved(&f, &s->engine->slab));
   else if (c->output_every > 0)
     save_queue_prepare(s, snapshot_field_floats(&s->engine->slab));
-  if (c->output_every > 0 && !s->from) TRY(save_field(s, e));
+  const bool also_last = s->engine->physics.steps == 0 && c->output_final; /* which is saved at the end */
+  if (c->output_every > 0 && !s->from && !also_last) TRY(save_field(s, e));
   return shot_watch(s, e);
 }
 

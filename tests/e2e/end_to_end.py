@@ -330,7 +330,8 @@ def subnormals(program):
     check(seen[0][0][0] == 0, f"the least value is {seen[0][0][0]}")
     for kind in ("f4", "f8"):  # plain values and converted ones
         write_field(program.folder / "in.h5", np.full((n, n, n), -1e-40, kind))
-        program.succeed(program.config(keys), "initial.u=in.h5:/u", "time.steps=0")
+        out = program.succeed(program.config(keys), "initial.u=in.h5:/u", "time.steps=0", "output.every=3").out
+        check(".00000000.hdf," in out and "fields)" not in out, f"step 0 was saved twice: {out}")
         check(not (2 * program.field(0).view(np.uint32)).any(), f"{kind}: a file's subnormal numbers were saved")
 
 
@@ -489,6 +490,7 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     ({"medium.velocity": "w.h5:/slow", "time.dt": 1e-4}, [FEW, "at 800 m/s"]),
     ({"grid.ny": 1, "grid.dy": 1e6, "source.1.position": "9 0 9", "receivers.points": "9 0 5"}, []),
     ({"source.1.f0": 160, "source.1.amplitude": 0, "initial.u": "random"}, ["every source has amplitude 0"]),
+    ({"source.1.t0": -0.02, "initial.u": "random"}, ["is over before the run (t0)"]),
     ({"initial.u": "gaussian", "initial.width": 1.6}, ["[initial] width = 1.6 m"]),
     ({"initial.u": "gaussian", "initial.width": 1.7}, []),
     ({"time.steps": 1000}, []), ({"time.steps": 4000}, [EARLY, "by 0.241 radians, 0.000426 s,", "dt = 0.000128 "]),
@@ -507,6 +509,8 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     (of_file("cut"), ["from step 80 (0.016 s) on, after a jump"]),
     (of_file("rows", time_steps=200), ["values for 168 of 200 steps: it is 0 from step 168 (0.0336 s) on"]),
     (of_file("late", time_steps=300), ["it is 0 before step 50 (0.01 s) and from step 218 (0.0436 s) on"]),
+    ({"medium.quality": 50, "medium.reference_frequency": 10}, ["strongest at 90 Hz", "from 3.162 to 31.62 Hz only: set"]),
+    ({"medium.quality": 50}, []),
     (of_file("steps", time_dt="auto"), ["dt = auto depends on the model", "dt = 0.000"]), (of_file("long", time_dt="auto"), []))
 
 

@@ -107,9 +107,10 @@ def survey(program):
         program.remove("out/line/*", "out/line.gradient.h5")
         program.succeed("-q", config, *OF_SHOTS, *options, np=ranks)
         check(same_bits(gradient(program, path="out/line"), expected), f"{ranks} ranks, {options}: another sum")
-    program.remove("out/line/b.*", "out/line.gradient.h5")
+    program.remove("out/line/b.*")
     result = program.succeed(config, *OF_SHOTS)
-    check("3 of 4 shots are done" in result.out, f"{result}")
+    check("3 of 4 shots are done" in result.out and "survey to out/line.old1.gradient.h5" in result.out, f"{result}")
+    check(same_bits(gradient(program, path="out/line.old1"), expected), "another sum was moved aside")
     check(same_bits(gradient(program, path="out/line"), expected), "another sum after shots were missing")
 
 
@@ -128,6 +129,14 @@ def verify(program):
             check("slope 2 +- 0.05: yes" in file.attrs["verified"], f"{options}: {file.attrs['verified']}")
             check(options or same_bits(file["velocity"][...], expected), "another gradient than that of a run")
         check(not (program.folder / "out/r.receivers.h5").exists(), "traces were written")
+    weak = ["receivers.line=", "receivers.points=40 50 150, 60 50 100", "receivers.every=1"]
+    for steps, options, words in ((6, ["receivers.every=1"], "within 0.001: yes"), (6, weak, "cannot be judged"), (15, weak, "cannot be judged"),
+                                  (40, [], "within 0.001: yes"), (2, weak, "the misfit is 0 here")):
+        program.remove("out/short.*")
+        options = [f"time.steps={steps}", *options]
+        program.succeed("-q", config, *options, "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/short")
+        result = program.succeed("--verify-gradient", config, *options, "gradient.observed=out/short.receivers.h5:/u")
+        check(words in result.out, f"{options}: {result}")
     program.fail(1, "only with [gradient]", "--verify-gradient", config, "gradient.observed=")
     program.fail(1, "not with", "--verify-gradient", "-r", "auto", config)
 

@@ -233,6 +233,19 @@ def packed(program):
 
 
 @case
+def spacing(program):
+    """A field that says another spacing than the grid's is warned of in one line; the axis that a 2D run lacks does not count."""
+    values = np.random.default_rng(9).uniform(-1, 1, SHAPE)
+    for said, ny, warned in (([1, 1, 1], 0, False), ([1, 2, 1], 0, True), ([1, 2, 1], 1, False), ([1, 1, 1.5], 1, True), ("25 m", 0, False)):
+        name = with_attributes(program, values[:, :ny] if ny else values, {"spacing": said})
+        for ranks, io in ((0, "auto"), (3, "server")):
+            config = program.config({"initial.u": name, "grid.ny": ny or SHAPE[1], "parallel.io": io})
+            out = program.succeed(config, *([] if ranks else ["-n"]), np=ranks, **QUICK).out
+            words = f"input: {name}: warning: its spacing is {' '.join(map(str, said))} m, the grid's 1 1 1"
+            check(out.count(words) == out.count("spacing is") == warned, f"{said}, ny = {ny}, {io}: {out}")
+
+
+@case
 def units(program):
     """Units of every spelling are converted or refused; initial fields and signals have none."""
     random = np.random.default_rng(8)

@@ -226,16 +226,16 @@ def leftovers(program):
         rich_input(program)
         config, options = program.config(RICH), [f"parallel.io={io}"]
         program.succeed("-q", config, *options, np=ranks)
-        for name in OTHERS:
+        for name in (*OTHERS, "u.gradient.h5"):
             (program.folder / "out" / name).write_text(name)
-        before, gone = under(program), field_names(3, 9, 15, 18, 20) | {".receivers.h5"}
+        before, gone = under(program), field_names(3, 9, 15, 18, 20) | {".receivers.h5", ".gradient.h5"}
         for args in (["-n"], ["-b", 3]):
             told = ASIDE.findall(program.succeed(*args, config, *FEWER, *options, np=ranks).out)
-            check(told == ([("a run would move", "6", "out/u.old1")] if args == ["-n"] else []), f"{io} {args}: {told}")
+            check(told == ([("a run would move", "7", "out/u.old1")] if args == ["-n"] else []), f"{io} {args}: {told}")
             check(under(program) == before, f"{io}: {args} has moved files: {sorted(under(program))}")
         told = ASIDE.findall(program.succeed(config, *FEWER, *options, np=ranks).out)
         after = under(program)
-        check(told == [("moved", "6", "out/u.old1")], f"{io}: said {told}")
+        check(told == [("moved", "7", "out/u.old1")], f"{io}: said {told}")
         check(after.keys() == before.keys() - gone | {".old1" + name for name in gone}, f"{io}: {sorted(after)}")
         kept = {name for name in before if name in after and name not in lists | field_names(0, 6, 12)}
         check(len(kept) == len(OTHERS), f"{io}: {kept}")

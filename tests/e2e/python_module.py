@@ -363,6 +363,14 @@ def segy_models(program):
         model = st.from_segy("volume.sgy")
         check(same_bits(model.values, u) and model.spacing == (25, 40, 12.5), f"{model.spacing} {model.note}")
         check(st.from_segy("volume.sgy", (1, 2, 3)).spacing == (1, 2, 3), "spacing was not taken")
+        for words, interval, changes in (("", 12500, {}), ("", 12500, {"CDP_X": 0, "CDP_Y": 0}), ("spacing", 12500, {"CDP_X": 30000 + 260 * x}),
+                                         ("spacing", 12000, {}), ("(3010, 0) m, the velocities (3000, 0)", 12500, {"CDP_X": 30100 + 250 * x}),
+                                         ("another order", 12500, {"INLINE_3D": 20 - y}), ("first depth 20 m", 12500, {"DelayRecordingTime": 20}),
+                                         ("--interval-in us", 12500, {})):
+            write("rho.sgy", u[:, y, x].T, interval, **{**places, **changes})
+            given = ["--spacing", 25, 40, 12.5] if "CDP_Y" in changes else ["--interval-in", "us"] if "us" in words else []
+            said = tool(program, "convert", "model", "volume.sgy", "heavy.h5", "--density", "rho.sgy", *given, code=1 if words else 0)
+            check("rho.sgy: " in said.err and words in said.err if words else "kg/m3" in said.out, f"{words}: {said}")
         write("line.sgy", u[:, 2].T, GroupX=[20 * i for i in range(6)])
         model = st.from_segy("line.sgy")
         check(same_bits(model.values, u[:, 2:3]) and model.spacing == (20, 20, 12.5), f"{model.spacing}")
@@ -591,6 +599,15 @@ def tools(program):
         check(abs(st.Field(f"{program.folder}/heavy.h5:/rho").values.max() - greatest) < 0.1 and "kg/m3" in said, said)
         check("density 1" in program.succeed("-n", "heavy.ini").out, "the shot has no density")
     tool(program, "convert", "model", "own.npy", "heavy.h5", "--axes", "xz", "--spacing", 10, 10, 10, "--gardner", "--density", "rho.npy", code=1)
+    bad = {"zeros": np.r_[[0.0], np.full(59, 2e3)], "nan": np.r_[[2e3], np.full(59, np.nan)], "complex": np.ones(60) * 1j, "none": np.ones(0)}
+    for label, values in bad.items():
+        np.save(program.folder / f"{label}.npy", values.reshape(-1, 6))
+        for args in ([f"{label}.npy"], ["own.npy", "--density", f"{label}.npy"]):
+            said = tool(program, "convert", "model", *args, "bad.h5", "--axes", "xz", "--spacing", 10, 10, 10, code=1)
+            check(f"{label}.npy: expected " in said.err and not (program.folder / "bad.h5").exists(), said)
+    tool(program, "convert", "model", "own.npy", "own.npy", "--axes", "xz", "--spacing", 10, 10, 10, code=1)
+    check(np.load(program.folder / "own.npy").shape == (60, 50), "a model was written over what was read")
+    tool(program, *own[:3], "far.h5", "--axes", "xz", "--spacing", 10, 10, 10, "--resample", 600, 10, 10, code=1)
     for name in ("m", "own", "section", "well"):
         program.succeed("-q", f"{name}.ini", "output.every=50", np=2)
         if importlib.util.find_spec("matplotlib"):
@@ -692,6 +709,9 @@ def pictures(program):
         st.run(program.config({**WAVE, **wide}), quiet=True)
         for said in (draw("slice", "wide.00000060.hdf")[1], draw("gather", "wide.receivers.h5")[1]):
             check("source at x = 9, z = 5 km" in said and "x (km)" in said and "y =" not in said and "(m)" not in said, said)
+        st.run(program.config({"output.path": "plain"}), quiet=True)
+        said = draw("slice", "plain.00000003.hdf")[1]
+        check("step 3" in said and "t =" not in said, f"seconds of jacobi: {said}")
         heat = {key: value for key, value in WAVE.items() if not key.startswith("source")}
         heat.update({"equation.type": "heat", "initial.u": "gaussian", "output.path": "heat"})
         st.run(program.config(heat), quiet=True)

@@ -129,6 +129,9 @@ def lines(program):
         config = prepare(program, [good, "# a remark", line, good])
         program.fail(1, ["shots.txt:3: ", words], config)
     program.fail(1, ["shots.txt:3: "], config, np=2)
+    config = prepare(program, [good, "", "source.1.f0=40"], **{"medium.quality": 50})
+    program.fail(1, ["shots.txt:3: [medium] reference_frequency: required, since the f0 of shots differ"], config)
+    program.succeed("-n", config, "medium.reference_frequency=45")
     for text, words in (("# none\n\n", "shots.txt: no shots"), (None, "shots.txt: cannot read the shots")):
         config = prepare(program, [text or ""])
         if text is None:

@@ -111,8 +111,7 @@ def run_one(program, number, name, valid):
     return ""
 
 
-@case
-def slow_inputs(program):
+def take_all(program, numbers):
     kept = Path(tempfile.mkdtemp(prefix="mutations-"))
     files = {**write_inputs(program.folder), **save_outputs(program)}
     valid = {name: (program.folder / name).read_bytes() for name in files}
@@ -121,7 +120,7 @@ def slow_inputs(program):
         program.config({**RUN, **keys, "source.1.wavelet": keys.get("source.1.wavelet", "ricker"),
                         "source.1.f0": None if "source.1.wavelet" in keys else 50}, f"{name}.ini")
         program.succeed("-q", *arguments(name))
-    for number in range(FIRST, END):
+    for number in numbers:
         name = list(files)[number % len(files)]
         wrong = run_one(program, number, name, valid[name])
         if wrong:
@@ -129,9 +128,20 @@ def slow_inputs(program):
             failed.append(f"{number} ({name}): {wrong[-600:]}")
             print(f"mutation {failed[-1]}", flush=True)
         (program.folder / name).write_bytes(valid[name])
-    check(not failed, f"{len(failed)} of {END - FIRST} files, kept in {kept}")
+    check(not failed, f"{len(failed)} of {len(numbers)} files, kept in {kept}")
     kept.rmdir()
-    print(f"{END - FIRST} files")
+    print(f"{len(numbers)} files")
+
+
+@case
+def slow_inputs(program):
+    take_all(program, range(FIRST, END))
+
+
+@case
+def crashes(program):
+    """Those that crashed HDF5 1.10.8, or hung after that."""
+    take_all(program, (26, 1093, 2138))
 
 
 if __name__ == "__main__":

@@ -216,6 +216,13 @@ TEST(test_values_refused) {
       {WAVE, "medium.quality=20", "t.ini: [medium] reference_frequency: required, but missing"},
       {WAVE "[medium]\nquality = 20\n", "medium.absorption_band=3 2",
        "command line: [medium] absorption_band: only a frequency and then a higher one"},
+      {WAVE "[medium]\nquality = 20\nreference_frequency = 9\n", "medium.absorption_band=10 90",
+       "command line: [medium] absorption_band: only a band with reference_frequency in it, 9 Hz, where "
+       "velocity holds"},
+      {WAVE "[medium]\nquality = 20\nabsorption_band = 1 8\n[source.1]\nposition = 1 1 1\nf0 = 9\n",
+       "medium.mechanisms=1",
+       "t.ini:15: [medium] absorption_band: only a band with reference_frequency in it, 9 Hz, where velocity "
+       "holds"},
       {WAVE "[boundary]\nvalue = 1\n", "medium.density=a:/b",
        "t.ini:14: [boundary] value: only 0, or without density"},
       {WAVE, "medium.density=0", "&: expected a number > 0, got @"},
