@@ -203,12 +203,13 @@ def absorbing(program):
 @section
 def stability(program):
     rows = []
-    for initial, surface in (("gaussian", False), ("gaussian", True), ("random", False)):
-        largest = study_absorbing.decay(program, initial, surface)
-        name = "absorbing, free surface on top" if surface else "absorbing all round"
-        rows.append(say("stability", [initial, name, *(f"{largest[i]:.1e}" for i in (0, 1, 2, 5, 10, 20))]))
-    steps = ("0", "1,000", "2,000", "5,000", "10,000", "20,000")
-    return table(["start", "boundaries", *(f"step {n}" for n in steps)], rows)
+    at = (0, 1, 2, 5, 10, 20, 50)
+    for initial, name, options in (("gaussian", "absorbing all round", {}), ("gaussian", "absorbing, free surface on top", {"surface": True}),
+                                   ("random", "absorbing all round", {}), ("random", "likewise, density x 10", {"density": 10}),
+                                   ("random", "likewise, and absorption", {"density": 10, "loss": True})):
+        largest = study_absorbing.decay(program, initial, steps=50000, **options)
+        rows.append(say("stability", [initial, name, *(f"{largest[i]:.1e}" for i in at)]))
+    return table(["start", "boundaries", *(f"step {1000 * i:,}" for i in at)], rows)
 
 
 @section

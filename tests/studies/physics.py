@@ -306,7 +306,7 @@ def absorbing(program):
 
 @case
 def stability(program):
-    """Slow: layers all round, and below a free surface, for 20,000 steps in a rough model."""
+    """Slow: layers all round, and below a free surface, for 20,000 steps in a rough model; also of density and absorption."""
     for surface in (False, True):
         largest = study_absorbing.decay(program, "gaussian", surface)
         print(f"free surface {surface}: " + " ".join(f"{value:.1e}" for value in largest))
@@ -314,6 +314,10 @@ def stability(program):
     largest = study_absorbing.decay(program, "random", False)
     print("random: " + " ".join(f"{value:.1e}" for value in largest))
     check(max(largest[1:]) < 0.5 and max(largest[10:]) <= min(largest[1:4]), f"it grew: {largest}")
+    for loss in (False, True):
+        largest = study_absorbing.decay(program, "random", density=10, loss=loss)
+        print(f"density, absorption {loss}: " + " ".join(f"{value:.1e}" for value in largest))
+        check(0.01 < largest[2] < 0.5 and max(largest[10:]) < largest[5] / 5, f"density, absorption {loss}: it grew: {largest}")
 
 
 PLACES = {"source.1.position": "117 86 148", "source.1.wavelet": "ricker", "source.1.f0": 25,
