@@ -127,6 +127,34 @@ def density(program):
 
 
 @section
+def interfaces(program):
+    ways = [(how, averages) for averages in (False, True) for how in ("on", "off")]
+    places, rows = (0, 0.25, 0.5, 0.75), []
+    plane = lambda at, layers, *step: [100 * max(study_waves.density_step(program, step[0], how, 10, step[1], place, layer, averages)
+                                                 for place in at for layer in layers) for how, averages in ways]
+    for name, at, layers in (("on a point", (0,), (None,)), ("1/4 behind one", (0.25,), (None,)), ("3/4 behind one", (0.75,), (None,)),
+                             ("layer of 1 to 4 points, from half-way on", (0.5,), (1, 2, 4)),
+                             ("layer of 1/2 point, anywhere", places, (0.5,)), ("of 1 to 4 points, anywhere", places, (1, 2, 4))):
+        for step in ((2, 1), (2, 1.5), (10, 1))[:2 if layers == (None,) else 3]:
+            rows.append(say("interfaces", [name, *step, *(f"{value:.{1 if value < 9.95 else 0}f} %" for value in plane(at, layers, *step))]))
+    for name, inside, degrees in (("tilted by 20 degrees", study_waves.tilted(20), 20), ("by 45 degrees", study_waves.tilted(45), 45),
+                                  ("a disc", study_waves.disc, 20)):
+        for step in ((2, 1), (5, 1), (2, 1.5)):
+            exact = study_waves.scattered(program, inside, *step, "off", True, degrees, finer=4)
+            cells = [" / ".join(f"{100 * np.linalg.norm(a - b) / np.linalg.norm(b):.2g}" for a, b in zip(found, exact)) + " %"
+                     for found in (study_waves.scattered(program, inside, *step, *way, degrees) for way in ways)]
+            rows.append(say("interfaces", [name, *step, *cells]))
+    return table(["interface", "density times", "velocity times", "points, on", "off", "averages, on", "off"], rows)
+
+
+@section
+def elsewhere(program):
+    rows = [[name, *(f"{100 * study_waves.density_step(program, ratio, by=by):.1f} %" for ratio in (0.5, 2, 5, 10))]
+            for name, by in (("this", None), ("deepwave", "deepwave"), ("Devito, self_adjoint", "devito"))]
+    return table(["program", *(f"density x {ratio}" for ratio in (0.5, 2, 5, 10))], say("elsewhere", rows))
+
+
+@section
 def lower(program):
     rows = [[f"{axes}D", points, cfl, f"{100 * study_waves.lower(program, axes, points, cfl):.2f} %"]
             for axes in (2, 1) for points, cfl in ((10, 0.9), (10, 0.25), (25, 0.9), (25, 0.25))]

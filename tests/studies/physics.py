@@ -223,6 +223,18 @@ def density_step(program):
         below(f"density x {ratio}, velocity x {velocity}: error of R", found, limit)
         off = study_waves.density_step(program, ratio, "off", velocity=velocity)
         check(off > 1.5 * found, f"without averaging {off:.3f}, with {found:.3f}")
+    below("a layer of 2 points", study_waves.density_step(program, 2, thickness=2), 0.006)
+    below("1/4 behind a point, averages over cells", study_waves.density_step(program, 2, "off", place=0.25, averages=True), 0.11)
+    check(study_waves.density_step(program, 2, "off", place=0.25) > 0.3, "1/4 behind a point, values at points")
+
+
+@case
+def density_elsewhere(program):
+    """The same step by other programs: theirs is further off."""
+    for by in ("deepwave", "devito"):
+        found = study_waves.density_step(program, 2, by=by)
+        print(f"{by}: {found:.3f}")
+        check(0.02 < found < 0.25, f"{by}: {found:.3f}, not what it was")
 
 
 @case
