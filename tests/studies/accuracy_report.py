@@ -123,6 +123,34 @@ def density(program):
 
 
 @section
+def interfaces(program):
+    ways = [(how, averages) for averages in (False, True) for how in ("on", "off")]
+    places, rows = (0, 0.25, 0.5, 0.75), []
+    plane = lambda at, layers, *step: [100 * max(study_waves.density_step(program, step[0], how, 10, step[1], place, layer, averages)
+                                                 for place in at for layer in layers) for how, averages in ways]
+    for name, at, layers in (("on a point", (0,), (None,)), ("1/4 behind one", (0.25,), (None,)), ("3/4 behind one", (0.75,), (None,)),
+                             ("layer of 1 to 4 points, from half-way on", (0.5,), (1, 2, 4)),
+                             ("layer of 1/2 point, anywhere", places, (0.5,)), ("of 1 to 4 points, anywhere", places, (1, 2, 4))):
+        for step in ((2, 1), (2, 1.5), (10, 1))[:2 if layers == (None,) else 3]:
+            rows.append(say("interfaces", [name, *step, *(f"{value:.{1 if value < 9.95 else 0}f} %" for value in plane(at, layers, *step))]))
+    for name, inside, degrees in (("tilted by 20 degrees", study_waves.tilted(20), 20), ("by 45 degrees", study_waves.tilted(45), 45),
+                                  ("a disc", study_waves.disc, 20)):
+        for step in ((2, 1), (5, 1), (2, 1.5)):
+            exact = study_waves.scattered(program, inside, *step, "off", True, degrees, finer=4)
+            cells = [" / ".join(f"{100 * np.linalg.norm(a - b) / np.linalg.norm(b):.2g}" for a, b in zip(found, exact)) + " %"
+                     for found in (study_waves.scattered(program, inside, *step, *way, degrees) for way in ways)]
+            rows.append(say("interfaces", [name, *step, *cells]))
+    return table(["interface", "density times", "velocity times", "points, on", "off", "averages, on", "off"], rows)
+
+
+@section
+def elsewhere(program):
+    rows = [[name, *(f"{100 * study_waves.density_step(program, ratio, by=by):.1f} %" for ratio in (0.5, 2, 5, 10))]
+            for name, by in (("this", None), ("deepwave", "deepwave"), ("Devito, self_adjoint", "devito"))]
+    return table(["program", *(f"density x {ratio}" for ratio in (0.5, 2, 5, 10))], say("elsewhere", rows))
+
+
+@section
 def mirrors(program):
     rows = []
     for boundary, depth in (("dirichlet", 7), ("neumann", 7), ("neumann", 1), ("neumann", 0.3), ("neumann", 0)):
@@ -192,11 +220,13 @@ def absorbing(program):
 @section
 def stability(program):
     rows = []
-    for initial, surface in (("gaussian", False), ("gaussian", True), ("random", False)):
-        largest = study_absorbing.decay(program, initial, surface)
-        name = "absorbing, free surface on top" if surface else "absorbing all round"
-        rows.append(say("stability", [f"{initial}, {name}", *(f"{largest[i]:.1e}" for i in (0, 1, 5, 20))]))
-    return table(["start, boundaries", "step 0", "step 1,000", "step 5,000", "step 20,000"], rows)
+    at = (0, 1, 2, 5, 10, 20, 50)
+    for initial, name, options in (("gaussian", "absorbing all round", {}), ("gaussian", "absorbing, free surface on top", {"surface": True}),
+                                   ("random", "absorbing all round", {}), ("random", "likewise, density x 10", {"density": 10}),
+                                   ("random", "likewise, and absorption", {"density": 10, "loss": True})):
+        largest = study_absorbing.decay(program, initial, steps=50000, **options)
+        rows.append(say("stability", [initial, name, *(f"{largest[i]:.1e}" for i in at)]))
+    return table(["start", "boundaries", *(f"step {1000 * i:,}" for i in at)], rows)
 
 
 @section

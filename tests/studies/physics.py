@@ -223,6 +223,18 @@ def density_step(program):
         below(f"density x {ratio}, velocity x {velocity}: error of R", found, limit)
         off = study_waves.density_step(program, ratio, "off", velocity=velocity)
         check(off > 1.5 * found, f"without averaging {off:.3f}, with {found:.3f}")
+    below("a layer of 2 points", study_waves.density_step(program, 2, thickness=2), 0.006)
+    below("1/4 behind a point, averages over cells", study_waves.density_step(program, 2, "off", place=0.25, averages=True), 0.11)
+    check(study_waves.density_step(program, 2, "off", place=0.25) > 0.3, "1/4 behind a point, values at points")
+
+
+@case
+def density_elsewhere(program):
+    """The same step by other programs: theirs is further off."""
+    for by in ("deepwave", "devito"):
+        found = study_waves.density_step(program, 2, by=by)
+        print(f"{by}: {found:.3f}")
+        check(0.02 < found < 0.25, f"{by}: {found:.3f}, not what it was")
 
 
 @case
@@ -306,7 +318,7 @@ def absorbing(program):
 
 @case
 def stability(program):
-    """Slow: layers all round, and below a free surface, for 20,000 steps in a rough model."""
+    """Slow: layers all round, and below a free surface, for 20,000 steps in a rough model; also of density and absorption."""
     for surface in (False, True):
         largest = study_absorbing.decay(program, "gaussian", surface)
         print(f"free surface {surface}: " + " ".join(f"{value:.1e}" for value in largest))
@@ -314,6 +326,10 @@ def stability(program):
     largest = study_absorbing.decay(program, "random", False)
     print("random: " + " ".join(f"{value:.1e}" for value in largest))
     check(max(largest[1:]) < 0.5 and max(largest[10:]) <= min(largest[1:4]), f"it grew: {largest}")
+    for loss in (False, True):
+        largest = study_absorbing.decay(program, "random", density=10, loss=loss)
+        print(f"density, absorption {loss}: " + " ".join(f"{value:.1e}" for value in largest))
+        check(0.01 < largest[2] < 0.5 and max(largest[10:]) < largest[5] / 5, f"density, absorption {loss}: it grew: {largest}")
 
 
 PLACES = {"source.1.position": "117 86 148", "source.1.wavelet": "ricker", "source.1.f0": 25,

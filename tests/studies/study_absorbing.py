@@ -71,13 +71,20 @@ def point_source(program, width=20, points=10, inside=41, np_=0):
     return decibel(np.abs(absorbed - reference).max() / np.abs(walls - reference).max())
 
 
-def decay(program, initial, surface, steps=20000, stride=1000):
+def decay(program, initial, surface=False, density=1, loss=False, steps=20000, stride=1000):
     """Largest |u| every `stride` steps in a rough model with layers all round, or a free surface at the top. `initial`:
-    gaussian (waves the grid resolves: they leave) or random (also waves of two points, which stand still)."""
-    shape = (40, 36, 44)
+    gaussian (waves the grid resolves: they leave) or random (also waves of two points, which stand still). density: the ratio of
+    two densities, one or the other at each point; loss: absorption of 2 mechanisms, a random Q from 20 to 200 at each point."""
+    shape, random = (40, 36, 44), np.random.default_rng(7)
     write_field(program.folder / "model.h5", rough_model(shape), "vp")
     keys = wave_keys(shape, medium__velocity="model.h5:/vp", time__steps=steps, time__cfl=0.95, boundary__all="absorbing",
                      boundary__width=10, initial__u=initial, output__every=stride)
+    for name, values in (("density", random.choice([1000.0, 1000.0 * density], shape)), ("quality", 20 * 10**random.random(shape))):
+        if (density > 1) if name == "density" else loss:
+            write_field(program.folder / f"{name}.h5", values.astype(np.float32), name)
+            keys[f"medium.{name}"] = f"{name}.h5:/{name}"
+    if loss:
+        keys["medium.reference_frequency"] = VELOCITY / (10 * SPACING)
     if initial == "gaussian":
         keys["initial.width"] = 2 * SPACING
     if surface:

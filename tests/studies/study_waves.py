@@ -135,26 +135,94 @@ def rest(program, dispersion):
     return misfit(traces[:, 0], exact)
 
 
-def density_step(program, ratio, averaging="on", points=10, velocity=1.0):
-    """|complex reflection coefficient - exact| / |exact| of a step of density (and velocity) half-way between points in 1D, at
-    `points` per wavelength before it; the phase is that of the star's own wavenumber."""
-    n, c, source, receiver, f0 = 700, 400, 150, 250, VELOCITY / (points * SPACING)
-    dt = 1.0 / (VELOCITY * max(1, velocity) * np.sqrt(weight_sum(8, [SPACING])))
-    beyond = (np.arange(n) >= c).reshape(n, 1, 1)
-    with h5py.File(program.folder / "step.h5", "w") as file:
-        file["rho"], file["v"] = (np.where(beyond, 1000 * ratio, 1000).astype("f4"), np.where(beyond, VELOCITY * velocity, VELOCITY).astype("f4"))
-    keys = wave_keys((n, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__dt=repr(float(dt)),
-                     time__steps=int((2 * c - source - receiver + 3.5 * points) * SPACING / VELOCITY / dt),
-                     **source_keys(1, (0, 0, source * SPACING), f0))
-    t, alone = shoot(program, keys, [(0, 0, receiver * SPACING)])
-    stepped = {"medium.density": "step.h5:/rho", "medium.velocity": "step.h5:/v", "medium.averaging": averaging}
-    both = shoot(program, {**keys, **stepped}, [(0, 0, receiver * SPACING)])[1]
-    wave = np.exp(-2j * np.pi * f0 * t)
+def write_media(program, shape, inside, ratio, velocity, averages):
+    """Keys of a density and a velocity, so many times as great where inside(x, ...) is, positions in points along these axes:
+    as they are at the points, or averages over cells of density and compressibility."""
+    parts = (np.arange(8) + 0.5) / 8 - 0.5 if averages else [0]
+    sizes, share = [n for n in shape if n > 1], 0
+    for offset in np.ndindex((len(parts),) * len(sizes)):
+        share = share + inside(*np.meshgrid(*(np.arange(n) + parts[i] for n, i in zip(sizes, offset)), indexing="ij", sparse=True))
+    share = share.reshape(shape) / len(parts)**len(sizes)
+    rho, beta = 1 + (ratio - 1) * share, 1 + (1 / (ratio * velocity**2) - 1) * share
+    with h5py.File(program.folder / "media.h5", "w") as file:
+        file["rho"], file["v"] = (1000 * rho).astype("f4"), (VELOCITY / np.sqrt(rho * beta)).astype("f4")
+    return {"medium.density": "media.h5:/rho", "medium.velocity": "media.h5:/v"}
+
+
+def wavenumber(points):
+    """Of the star, radians a point, at so many points per wavelength."""
     k = np.linspace(0.01, 2, 200001)
-    k = np.interp((2 * np.pi / points)**2, wavenumber_squared(8, [k], [1]), k)
-    found = (wave @ (both - alone)[:, 0]) / (wave @ alone[:, 0]) * np.exp(1j * k * (2 * c - 1 - source - receiver - (receiver - source)))
-    exact = (ratio * velocity - 1) / (ratio * velocity + 1)
+    return np.interp((2 * np.pi / points)**2, wavenumber_squared(8, [k], [1]), k)
+
+
+def density_step(program, ratio, averaging="on", points=10, velocity=1.0, place=0.5, thickness=None, averages=False, by=None):
+    """|complex reflection coefficient - exact| / |exact| of a step of density and velocity (of a layer of so many points) in 1D,
+    at `points` per wavelength before it, that lies so many points behind a point; the phase is that of the star's own wavenumber.
+    by: another program (elsewhere)."""
+    n, c, source, receiver, f0 = 700, 399 + place, 150, 250, VELOCITY / (points * SPACING)
+    dt = 1.0 / (VELOCITY * max(1, velocity) * np.sqrt(weight_sum(8, [SPACING])))
+    keys = wave_keys((n, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__dt=repr(float(dt)),
+                     time__steps=int((2 * c + 1 - source - receiver + 3.5 * points) * SPACING / VELOCITY / dt),
+                     **source_keys(1, (0, 0, source * SPACING), f0))
+    run = lambda media: (elsewhere if by else shoot)(program, {**keys, **media}, [(0, 0, receiver * SPACING)], *([by] if by else []))
+    write = lambda *step: write_media(program, (n, 1, 1), lambda x: (x >= c) & (x < c + (thickness or n)), *step, averages)
+    t, alone = run(write(1, 1) if by else {})
+    both = run({**write(ratio, velocity), "medium.averaging": averaging})[1]
+    wave, turn = np.exp(-2j * np.pi * f0 * t), np.pi * f0 * dt
+    k = wavenumber(points * (turn / np.sin(turn) if by else 1))  # elsewhere the error of time is in traces
+    found = (wave @ (both - alone)[:, 0]) / (wave @ alone[:, 0]) * np.exp(1j * k * 2 * (c - receiver))
+    exact, back = (ratio * velocity - 1) / (ratio * velocity + 1), np.exp(-2j * wavenumber(points * velocity) * (thickness or 0))
+    if thickness:
+        exact = exact * (1 - back) / (1 - exact**2 * back)
     return abs(found - exact) / abs(exact)
+
+
+def python_with(module):
+    """A Python that has it: the one that STENCIL_MODULE_PYTHON names, or this one; skips the case without."""
+    variable = f"STENCIL_{module.upper()}_PYTHON"
+    python = os.environ.get(variable, sys.executable)
+    if subprocess.run([python, "-c", f"import importlib.util as u; exit(u.find_spec('{module}') is None)"], capture_output=True).returncode:
+        skip(f"{module} is not installed: pip install {module}, or name a Python that has it in {variable}")
+    return python
+
+
+def elsewhere(program, keys, receivers, module):
+    """As shoot(), of a 1D run with density by Devito or deepwave, in a grid so much longer that nothing comes back."""
+    with h5py.File(program.folder / "media.h5", "r") as file:
+        model, density = (np.pad(file[name][:, 0, 0], 500, "edge") for name in ("v", "rho"))
+    dt, steps = float(keys["time.dt"]), keys["time.steps"]
+    at = lambda places: np.array(places, float)[..., 2:] + 500 * SPACING
+    given, taken = program.folder / "in.npz", program.folder / "out.npz"
+    np.savez(given, model=model, density=density, spacing=[SPACING], dt=dt, steps=steps, order=8, f0=float(keys["source.1.f0"]),
+             source=at(keys["source.1.position"].split()), receivers=at(receivers))
+    subprocess.run([python_with(module), Path(__file__).with_name(f"{module}_shot.py"), given, taken], check=True)
+    return np.arange(steps + 1) * dt, np.load(taken)["traces"].astype(np.float64)
+
+
+def tilted(degrees):
+    """Beyond a plane through the middle, turned from the axis x."""
+    a = np.radians(degrees)
+    return lambda z, x: (z - 100.2) * np.cos(a) + (x - 100.3) * np.sin(a) > 0
+
+
+def disc(z, x):
+    return (z - 100.2)**2 + (x - 100.3)**2 < 15**2
+
+
+def scattered(program, inside, ratio, velocity, averaging, averages, degrees=0, finer=1, points=10):
+    """What a 2D medium adds to the field at a frequency of `points` per wavelength: complex amplitudes at 9 receivers on the
+    source's side and 9 beyond, in a grid so many times finer. Nothing comes back from faces in time."""
+    n, f0, a = 200 * finer + 1, VELOCITY / (points * SPACING), np.radians(degrees)
+    place = lambda along, deep: SPACING * np.array([100 + along * np.cos(a) + deep * np.sin(a), 0, 100 - along * np.sin(a) + deep * np.cos(a)])
+    receivers = [place(along, deep) for deep in (-30, 30) for along in np.arange(-24, 25, 6)]
+    h, steps = SPACING / finer, int(130 * finer / 0.33 * max(1, velocity))
+    keys = wave_keys((n, 1, n), h, time__steps=steps, time__dt=repr(130 * SPACING / VELOCITY / steps), sources__strength="volume",
+                     **source_keys(1, place(0, -30), f0))
+    amplitudes = []
+    for media in ({}, write_media(program, (n, 1, n), lambda z, x: inside(z / finer, x / finer), ratio, velocity, averages)):
+        t, traces = shoot(program, {**keys, **media, **({"medium.averaging": averaging} if media else {})}, receivers)
+        amplitudes.append(np.exp(-2j * np.pi * f0 * t) @ traces * t[1])
+    return np.split(amplitudes[1] - amplitudes[0], 2)
 
 
 # --- sources from datasets ----------------------------------------------------------------------------------------
@@ -282,18 +350,10 @@ def around(program, spacing=SPACING, shape=(24, 20, 28)):
 
 # --- against another program --------------------------------------------------------------------------------------
 
-def devito_python():
-    """A Python that has Devito: the one named by STENCIL_DEVITO_PYTHON, or this one; skips the case without."""
-    python = os.environ.get("STENCIL_DEVITO_PYTHON", sys.executable)
-    if subprocess.run([python, "-c", "import devito"], capture_output=True).returncode:
-        skip("Devito is not installed: pip install devito, or name a Python that has it in STENCIL_DEVITO_PYTHON")
-    return python
-
-
 def devito(program, order=8, shape=(71, 61, 81), steps=120):
     """Misfit of traces and final field to Devito's in a rough model, off-grid source and receivers, before any wave has
     come back from a boundary: (traces, field)."""
-    python = devito_python()
+    python = python_with("devito")
     spacing, velocity = np.array([10.0, 11.0, 12.0]), rough_model(shape)
     dt = float(np.float32(stable_dt(spacing, float(velocity.max()), 0.7, order)))
     middle = (np.array(shape) - 1) * spacing / 2
