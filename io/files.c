@@ -125,6 +125,11 @@ static void files_carry_receivers(message *m, request *r) {
   message_array(m, &meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
 }
 
+static void files_carry_partial(message *m, request *r) {
+  partial_file *p = message_array(m, &r->partial, sizeof *p);
+  message_array(m, &p->ends, (size_t)p->blocks * sizeof *p->ends);
+}
+
 void files_carry_config(message *m, const config **c) {
   const config *carried = message_array(m, c, sizeof **c);
   message_array(m, (void *)(uintptr_t)&carried->sources,
@@ -147,6 +152,7 @@ static void files_carry(message *m, request *r) {
   if (r->checkpoint) files_carry_checkpoint(m, r);
   if (r->arrays) files_carry_arrays(m, r);
   if (r->receivers) files_carry_receivers(m, r);
+  if (r->partial) files_carry_partial(m, r);
 }
 
 /* --- performing ------------------------------------------------------------------------------------------------- */
@@ -184,6 +190,10 @@ static int files_answer(const request *r, void *answer, error *e) {
     return 0;
   case FILES_WRITE_TEXT:
     return text_write(r->path, r->text, e);
+  case FILES_CREATE_PARTIAL:
+    return partial_create(r->path, answer, e);
+  case FILES_RENAME_PARTIAL:
+    return partial_rename(r->path, r->text, e);
   case FILES_SUM_GRADIENTS:
     return gradient_sum(r->path, r->config, r->field, e);
   default:
@@ -215,7 +225,10 @@ static int files_perform(const files *f, const request *r, error *e) {
     if (!table_read(f->comm, r->path, r->form, own->table, e)) io_way_tell(f->way, r->path, own->table->told);
     return e->id;
   case FILES_WRITE_RECEIVERS:
-    return receivers_file_write(f->comm, r->path, r->receivers, own->part, e);
+    return receivers_file_write(&(receivers_way){f->comm, f->way, r->partial}, r->path, r->receivers,
+                                own->part, e);
+  case FILES_MOVE_PARTIAL:
+    return partial_move(f->way, r->partial, r->use, own->rows, e);
   case FILES_BEGIN_CHECKPOINTS:
     return checkpoint_begin(f->way, r->path, r->restarts ? own->from : NULL, own->leg, e);
   case FILES_WRITE_CHECKPOINT:

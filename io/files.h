@@ -11,6 +11,7 @@
 #include "digest.h"
 #include "field_io.h"
 #include "gradient_file.h"
+#include "partial_file.h"
 #include "receivers_file.h"
 #include "space.h"
 #include "shot_files.h"
@@ -56,7 +57,8 @@ enum request_kind {
   FILES_READ_FIELD, /* field_read: path, quantity; own: io, sink, context */
   FILES_WRITE_FIELD, /* field_write: field, path; own: io, source, context (of several fields: field_planes[]) */
   FILES_READ_TABLE,        /* table_read: path, form; own: table */
-  FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers; own: part */
+  FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers, partial; own: part */
+  FILES_MOVE_PARTIAL,      /* partial_move: partial, use; own: rows */
   FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, leg */
   FILES_WRITE_CHECKPOINT,  /* checkpoint_write: place, checkpoint, arrays, count */
   FILES_OPEN_CHECKPOINT,   /* checkpoint_open: path; own: opened */
@@ -66,16 +68,18 @@ enum request_kind {
   /* Rank 0 does these alone, and tells the others the answer: */
   FILES_WRITE_SERIES, /* series_write: field, path; the first computing rank's entries and count; own: io */
   FILES_FIND_FIELDS, /* which fields of `count` steps are there under path, a bool each: path, steps, count; own: answer */
-  FILES_CHECK_PATHS,   /* path_check_output, path_check_writable: path, checkpoints */
-  FILES_MAKE_FOLDER,   /* path_make_folder: path, dry; own: answer, a bool */
-  FILES_FIND_SPACE,    /* space_of, space_taken: path, ending, which; own: answer, a space_use */
-  FILES_MOVE_ASIDE,    /* space_move_aside: config, which, dry; own: answer, a space_aside */
-  FILES_DIGEST,        /* digest_dataset: path; own: answer, DIGEST_TEXT */
-  FILES_FIND_SHOT,     /* shot_find: config, which, text; own: answer, an enum shot_found */
-  FILES_WRITE_TEXT,    /* text_write: path, text */
-  FILES_SUM_GRADIENTS, /* gradient_sum: path, config, field */
-  FILES_SPLIT,         /* files_split: parts; own: answer, two files */
-  FILES_END,           /* files_dismiss */
+  FILES_CHECK_PATHS,    /* path_check_output, path_check_writable: path, checkpoints */
+  FILES_MAKE_FOLDER,    /* path_make_folder: path, dry; own: answer, a bool */
+  FILES_FIND_SPACE,     /* space_of, space_taken: path, ending, which; own: answer, a space_use */
+  FILES_MOVE_ASIDE,     /* space_move_aside: config, which, dry; own: answer, a space_aside */
+  FILES_DIGEST,         /* digest_dataset: path; own: answer, DIGEST_TEXT */
+  FILES_FIND_SHOT,      /* shot_find: config, which, text; own: answer, an enum shot_found */
+  FILES_WRITE_TEXT,     /* text_write: path, text */
+  FILES_CREATE_PARTIAL, /* partial_create: path; own: answer, PARTIAL_NAME */
+  FILES_RENAME_PARTIAL, /* partial_rename: path, text */
+  FILES_SUM_GRADIENTS,  /* gradient_sum: path, config, field */
+  FILES_SPLIT,          /* files_split: parts; own: answer, two files */
+  FILES_END,            /* files_dismiss */
 };
 
 /* What this rank brings along or gets. The server has its own: no planes, no rows, its open checkpoint. */
@@ -85,6 +89,7 @@ typedef struct request_own {
   field_source *source;
   void *context; /* of the two */
   const receivers_part *part;
+  partial_rows *rows;
   table *table;
   checkpoint *opened;
   const checkpoint *from;
@@ -110,6 +115,8 @@ typedef struct request {
   const char *text;
   files_parts parts;
   const receivers_meta *receivers;
+  const partial_file *partial;
+  enum partial_use use;
   const checkpoint_place *place;
   const checkpoint_meta *checkpoint;
   const checkpoint_array *arrays; /* count; the server has no rows of them */

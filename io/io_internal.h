@@ -91,5 +91,6 @@ void axes_attach(new_hdf5 *f, hid_t dataset, int count, const char *const *names
 #define SERIES_XDMF      ".xdmf"
 #define SERIES_PARAVIEW  ".hdf.series"
 #define RECEIVERS_ENDING ".receivers.h5"
+#define PARTIAL_ENDING   ".receivers.partial"
 
 #endif

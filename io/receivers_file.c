@@ -101,8 +101,8 @@ static int receivers_close(receivers_file *f, const char *path, int replaces, er
 
 /* A block of samples of all receivers: `count` of each from `first` on. Every rank has all of it. */
 typedef struct receivers_block {
-  int64_t first, count;
-  uint32_t *bits; /* of its floats; owned */
+  int64_t first, count, most; /* most: that it has room for */
+  uint32_t *bits;             /* of its floats; owned */
 } receivers_block;
 
 /* Puts this rank's traces where they belong, zeros elsewhere. */
@@ -111,42 +111,82 @@ static void receivers_fill(receivers_block *b, size_t receivers, const receivers
   for (int64_t i = 0; i < b->count; i++)
     for (int k = 0; k < p->count; k++)
       memcpy(&b->bits[(size_t)i * receivers + (size_t)p->index[k]],
-             &p->traces[(size_t)(b->first + i) * (size_t)p->count + (size_t)k], sizeof *b->bits);
+             &p->traces[(size_t)(b->first - p->from + i) * (size_t)p->count + (size_t)k], sizeof *b->bits);
 }
 
-/* Brings block after block together on rank 0, which writes it, until all are written or it has failed. Each bit comes
- * from one rank: `or` with zeros keeps it. */
-static int receivers_gather(MPI_Comm comm, receivers_file *f, receivers_block *b, const receivers_meta *m,
-                            const receivers_part *p, error *e) {
-  const int64_t most = b->count;
+/* What all parts of the writing need. */
+typedef struct receivers_writing {
+  const receivers_way *w;
+  const receivers_meta *meta;
+  receivers_file file;
+  receivers_block block;
+} receivers_writing;
+
+/* Brings samples p->from to `end` together on rank 0, block after block, which writes them, until all are written or it has
+ * failed. Each bit comes from one rank: `or` with zeros keeps it. */
+static int receivers_gather(receivers_writing *t, const receivers_part *p, int64_t end, error *e) {
+  receivers_block *b = &t->block;
+  const MPI_Comm comm = t->w->comm;
+  const int64_t receivers = t->meta->receivers;
   int rank, stop = 0;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  for (b->first = 0; b->first < m->samples && !stop; b->first += b->count) {
-    b->count = m->samples - b->first < most ? m->samples - b->first : most;
-    receivers_fill(b, (size_t)m->receivers, p);
-    MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * m->receivers),
-                          MPI_UINT32_T, MPI_BOR, 0, comm));
-    const uint64_t row = (uint64_t)m->receivers * sizeof *b->bits, at = f->at + (uint64_t)b->first * row;
-    const row_file to = {.name = f->path, .fd = f->fd};
+  for (b->first = p->from; b->first < end && !stop; b->first += b->count) {
+    b->count = end - b->first < b->most ? end - b->first : b->most;
+    receivers_fill(b, (size_t)receivers, p);
+    MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * receivers), MPI_UINT32_T,
+                          MPI_BOR, 0, comm));
+    const uint64_t row = (uint64_t)receivers * sizeof *b->bits, at = t->file.at + (uint64_t)b->first * row;
+    const row_file to = {.name = t->file.path, .fd = t->file.fd};
     stop = rank == 0 && row_file_put(&to, at, b->bits, (size_t)b->count * row, e);
     MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
   }
   return e->id;
 }
 
-int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
+/* The same of a partial file, one of its blocks after another. */
+static int receivers_gather_partial(receivers_writing *t, const receivers_part *part, error *e) {
+  const partial_file *f = t->w->partial;
+  receivers_part p = *part;
+  uint64_t sum = 0;
+  int64_t most = 0;
+  for (int64_t i = 0; i < f->blocks; i++)
+    if (f->ends[i] - partial_begin(f, i) > most) most = f->ends[i] - partial_begin(f, i);
+  const size_t bytes = (size_t)most * (size_t)part->count * sizeof(float);
+  float *values = malloc(bytes + 1);
+  if (!values) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
+  error_agree(e, t->w->comm);
+  for (int64_t i = 0; i < f->blocks && !e->id; i++) {
+    partial_rows rows = {
+        .begin = i, .end = i + 1, .first = part->before, .count = part->count, .values = values};
+    p.from = partial_begin(f, i), p.traces = values;
+    if (!partial_move(t->w->way, f, PARTIAL_READ, &rows, e)) receivers_gather(t, &p, f->ends[i], e);
+    error_agree(e, t->w->comm);
+    sum += rows.sum;
+  }
+  free(values);
+  TRY(e->id);
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, t->w->comm));
+  return sum == f->sum ? 0 : FAIL(e, PARTIAL_DIFFERS, f->name);
+}
+
+int receivers_file_write(const receivers_way *w, const char *path, const receivers_meta *meta,
                          const receivers_part *part, error *e) {
   const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
-  receivers_block block = {.count = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples};
-  const size_t bytes = (size_t)block.count * (size_t)meta->receivers * sizeof *block.bits;
-  receivers_file file = {.fd = -1};
+  receivers_writing t = {.w = w, .meta = meta, .file.fd = -1};
+  t.block.most = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples;
+  const size_t bytes = (size_t)t.block.most * (size_t)meta->receivers * sizeof *t.block.bits;
   int rank;
-  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  if (!(block.bits = malloc(bytes + 1))) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
-  if (rank == 0 && !e->id) receivers_create(&file, path, meta, e);
-  if (!error_agree(e, comm)) receivers_gather(comm, &file, &block, meta, part, e);
-  error_agree(e, comm);
-  if (rank == 0) receivers_close(&file, path, meta->replaces, e);
-  free(block.bits);
-  return error_agree(e, comm);
+  MPI_TRY(e, MPI_Comm_rank(w->comm, &rank));
+  if (!(t.block.bits = malloc(bytes + 1))) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
+  if (rank == 0 && !e->id) receivers_create(&t.file, path, meta, e);
+  if (!error_agree(e, w->comm)) {
+    if (w->partial)
+      receivers_gather_partial(&t, part, e);
+    else
+      receivers_gather(&t, part, meta->samples, e);
+  }
+  error_agree(e, w->comm);
+  if (rank == 0) receivers_close(&t.file, path, meta->replaces, e);
+  free(t.block.bits);
+  return error_agree(e, w->comm);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "partial_file.h"
 #include "run_meta.h"
 
 /* It owns nothing. */
@@ -22,18 +23,27 @@ typedef struct receivers_meta {
 } receivers_meta;
 
 /* What a rank has recorded: `index` says which of all receivers its own are, in any order; sample i of them begins at
- * traces[i count]. */
+ * traces[(i - from) count]. */
 typedef struct receivers_part {
   int count;
   const int *index;
   const float *traces;
+  int64_t from;
+  int64_t before; /* receivers of earlier ranks, in the order of a partial file */
 } receivers_part;
+
+/* Who writes, and where the traces are. */
+typedef struct receivers_way {
+  MPI_Comm comm;               /* its rank 0 uses the file */
+  io_way *way;                 /* of comm; needed for: */
+  const partial_file *partial; /* all traces are there, none in receivers_part; or NULL */
+} receivers_way;
 
 /* Writes PATH.receivers.h5 with what all ranks have recorded: /u (samples, receivers), float32, /position (receivers, 3)
  * and /source_position (sources, 3), float64, their axes /time, /receiver, /source and /xyz, and attributes. Under a
  * temporary name, synced and renamed; after a failure (exit 2) no file is left under either name. `meta` is the same on
- * every rank. Collective over `comm`, whose rank 0 uses the file; same error everywhere. */
-int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
+ * every rank. Collective over w->comm; same error everywhere. */
+int receivers_file_write(const receivers_way *w, const char *path, const receivers_meta *meta,
                          const receivers_part *part, error *e);
 
 #endif

@@ -358,7 +358,8 @@ static int adjoint_plan_signals(adjoint *a, error *e) {
   const problem on = {.dev = s->dev, .slab = &s->engine->slab, .config = &c, .files = s->engine->files};
   c.receivers = RECEIVERS_POINTS, c.receivers_every = 1, c.receivers_interpolation = c.sources_interpolation;
   c.receiver_count = s->sources.count, c.receiver_positions = s->sources.positions;
-  TRY(receivers_plan(&a->at_sources, &on, (receivers_span){1, 0, s->engine->physics.steps + 1}, e));
+  TRY(receivers_plan(&a->at_sources, &on, (receivers_span){.pass = 1, .last = s->engine->physics.steps + 1},
+                     e));
   a->at_sources.config = s->config;
   receivers_open(&a->at_sources, e);
   return error_agree(e, s->engine->comm);

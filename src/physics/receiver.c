@@ -6,6 +6,7 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "place.h"
+#include "spill.h"
 
 enum { BATCH_BYTES = 8 << 20 /* a half */ };
 
@@ -110,6 +111,7 @@ static void receivers_forget(receivers *r) {
   free(r->layer_begin);
   free(r->traces);
   free(r->cut);
+  spill_forget(r);
   *r = (receivers){.dev = r->dev, .kept = r->kept};
 }
 
@@ -130,6 +132,8 @@ int receivers_plan(receivers *r, const problem *on, receivers_span span, error *
   r->first_step = span.first;
   r->rows = span.last / r->every + 1;
   r->taken = (r->first_step + r->every - 1) / r->every;
+  MPI_TRY(e, MPI_Allreduce(&r->local, &r->most, 1, MPI_INT, MPI_MAX, r->files->compute));
+  spill_plan(r, span);
   receivers_size_batches(r, span.pass);
   MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, r->files->compute));
   if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
@@ -160,9 +164,9 @@ int receivers_join(receivers *r, receivers *const *parts, int count, device *dev
 static int receivers_open_traces(receivers *r, error *e) {
   for (int i = 0; i < r->part_count; i++) TRY(receivers_open_traces(r->parts[i], e));
   if (r->part_count || r->local == 0) return 0;
-  if (!(r->traces = receivers_alloc((size_t)r->rows, receivers_row_bytes(r), e))) return e->id;
+  if (!(r->traces = receivers_alloc((size_t)r->room, receivers_row_bytes(r), e))) return e->id;
   if (!(r->cut = receivers_alloc((size_t)r->local, sizeof *r->cut, e))) return e->id;
-  for (int64_t i = 0; i < r->taken * r->local; i++) r->traces[i] = NAN;
+  for (int64_t i = 0; i < (r->taken - r->spilled) * r->local; i++) r->traces[i] = NAN;
   return 0;
 }
 
@@ -185,8 +189,12 @@ receivers_size receivers_bytes(const receivers *r) {
   const size_t batches = 2 * (size_t)r->batch_rows * receivers_row_bytes(r);
   return (receivers_size){.pinned = batches,
                           .on_device = batches + (size_t)r->local * sizeof *r->places,
-                          .on_host = (size_t)r->rows * receivers_row_bytes(r) +
+                          .on_host = (size_t)r->room * receivers_row_bytes(r) +
                                      (size_t)r->count * sizeof *r->positions};
+}
+
+double receivers_disk_bytes(const receivers *r) {
+  return (double)receivers_file_bytes(r) + (double)spill_rows_on_disk(r) * r->count * sizeof(float);
 }
 
 void receivers_close(receivers *r) {
@@ -211,28 +219,33 @@ static size_t receivers_half(const receivers *r, int half) {
   return half ? (size_t)r->batch_rows * (size_t)r->local : 0;
 }
 
-/* Adds a row to the traces of the parts; returns where the next one is. */
-static const float *receivers_deal_out(receivers *r, const float *from, size_t row) {
+float *receivers_row(const receivers *r, int64_t row) {
+  return r->traces + (size_t)((row - r->origin) % r->room) * (size_t)r->local;
+}
+
+/* Adds a row to the traces of the parts. */
+static void receivers_deal_out(receivers *r, const float *from, int64_t row) {
   for (int i = 0; i < r->part_count; i++) {
     receivers *p = r->parts[i];
     const size_t local = (size_t)p->local;
-    if (local) memcpy(p->traces + row * local, from, local * sizeof *from);
-    p->taken = (int64_t)row + 1;
+    if (local) memcpy(receivers_row(p, row), from, local * sizeof *from);
+    p->taken = row + 1;
     from += local;
   }
-  return from;
 }
 
 /* Adds the next `rows` rows of the other half to the traces, once its copy has come. */
 static int receivers_move_rows(receivers *r, int64_t rows, error *e) {
   if (rows == 0) return 0;
   TRY(r->dev->table->sync_event(r->dev, r->kept.copied[!r->half], e));
-  const size_t local = (size_t)r->local, first = (size_t)(r->taken - r->batched - r->moving + r->moved);
+  const size_t local = (size_t)r->local;
+  const int64_t first = r->taken - r->batched - r->moving + r->moved;
   const float *from = r->staging + receivers_half(r, !r->half) + (size_t)r->moved * local;
-  if (r->part_count)
-    for (int64_t row = 0; row < rows; row++) from = receivers_deal_out(r, from, first + (size_t)row);
-  else
-    memcpy(r->traces + first * local, from, (size_t)rows * local * sizeof(float));
+  for (int64_t i = 0; i < rows; i++) {
+    if (!r->part_count) memcpy(receivers_row(r, first + i), from, local * sizeof *from);
+    receivers_deal_out(r, from, first + i);
+    from += local;
+  }
   r->moved += rows;
   return 0;
 }
@@ -309,10 +322,12 @@ exact_traces receivers_traces(const receivers *r) {
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
   if (r->part_count) return receivers_flush(r, e); /* they write */
-  if (!receivers_flush(r, e)) {
-    const exact_traces all = receivers_traces(r);
+  const exact_traces all = receivers_traces(r);
+  const bool spilled = r->spilled > 0;
+  if (spilled)
+    spill_finish(r, e);
+  else if (!receivers_flush(r, e))
     exact_time_traces(&r->time, &all, false, e);
-  }
   const receivers_meta meta = {.run = *run,
                                .samples = r->taken,
                                .every = r->every,
@@ -323,24 +338,27 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
                                .exact_time = r->time.removed,
                                .positions = (const double(*)[3])r->positions,
                                .source_positions = r->source_positions};
-  const receivers_part part = {.count = r->local, .index = r->index, .traces = r->traces};
-  const request all = {FILES_WRITE_RECEIVERS, .path = path, .receivers = &meta, .own.part = &part};
-  if (!error_agree(e, r->files->compute)) files_do(r->files, &all, e);
+  const receivers_part part = {
+      .count = r->local, .index = r->index, .traces = r->traces, .before = r->before};
+  const request file = {FILES_WRITE_RECEIVERS, .path = path, .receivers = &meta,
+                        .partial = spilled ? &r->partial : NULL, .own.part = &part};
+  if (!error_agree(e, r->files->compute)) files_do(r->files, &file, e);
   return e->id;
 }
 
 /* --- as an observer --------------------------------------------------------------------------------------------- */
 
-/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile.
- */
+/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile,
+ * until the next block leaves them, which waits for this. */
 static int receivers_rows_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const observed *p = context;
   const receivers *r = p->self;
-  const float *from = r->traces + (row - r->before);
   float *to = values;
   (void)e;
-  for (int64_t sample = 0; sample < p->count; sample++, from += r->local)
+  for (int64_t sample = 0; sample < p->count; sample++) {
+    const float *from = receivers_row(r, p->first + sample) + (row - r->before);
     for (int64_t i = 0; i < rows; i++) to[i * p->count + sample] = from[i];
+  }
   return 0;
 }
 
@@ -348,10 +366,11 @@ static int receivers_rows_to(void *context, int64_t row, int64_t rows, void *val
   const observed *p = context;
   const receivers *r = p->self;
   const float *from = values;
-  float *to = r->traces + (row - r->before);
   (void)e;
-  for (int64_t sample = 0; sample < p->count; sample++, to += r->local)
+  for (int64_t sample = 0; sample < p->count; sample++) {
+    float *to = receivers_row(r, p->first + sample) + (row - r->before);
     for (int64_t i = 0; i < rows; i++) to[i] = from[i * p->count + sample];
+  }
   return 0;
 }
 
@@ -370,14 +389,15 @@ static int receivers_within(void *self, wavefront_args *pass, int64_t step, int 
   return receivers_of_pass(self, step, steps, &pass->receivers, e);
 }
 
-/* The receivers of all ranks, rank after rank: so they are in the same order for any number of ranks. */
+/* What is in memory, of the receivers of all ranks, rank after rank: so they are in the same order for any number of
+ * ranks. */
 static int receivers_array(void *self, checkpoint_array *array, observed *part, error *e) {
   receivers *r = self;
-  *part = (observed){r, r->taken};
+  *part = (observed){r, r->spilled, r->taken - r->spilled};
   *array = (checkpoint_array){.name = "traces",
                               .type = CHECKPOINT_FLOAT,
                               .axes = 2,
-                              .shape = {r->count, r->taken},
+                              .shape = {r->count, part->count},
                               .first = r->before,
                               .count = r->local,
                               .source = receivers_rows_from,

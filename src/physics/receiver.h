@@ -13,6 +13,10 @@ typedef struct receivers_memory {
   device_event *copied[2]; /* a half has come to the host */
 } receivers_memory;
 
+/* Traces that a rank holds at most, unless the run before a restart has held more: those of longer runs go into a partial
+ * file (spill.h), half of them at a time. A run with a gradient, which needs all of them, holds all. */
+enum { RECEIVERS_HELD = 64 << 20 /* bytes */ };
+
 /* A receiver belongs to the rank that owns the plane at or below it, and reads ghosts of both sides. A rank keeps its
  * receivers in the order in which a wavefront reaches them (wavefront_receivers). The samples of one step are a row of the traces: row i is of step
  * i * every. Rows are copied from the device to the host in batches. */
@@ -28,6 +32,7 @@ typedef struct receivers {
   int64_t taken;          /* rows so far, batch included, and those before first_step */
   double (*positions)[3]; /* count: x y z, m; owned */
   int local, before;      /* receivers of this rank; of the ranks before it */
+  int most;               /* of the rank that has most */
   int *index;             /* local: the number of each among `count`; owned */
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
   point_weights *own;     /* local; owned */
@@ -38,9 +43,17 @@ typedef struct receivers {
   int64_t batched;        /* rows in the half being filled, the last ones taken */
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
-  float *traces;          /* rows x local, without the rows still in the halves; owned */
-  bool *cut;              /* local: as exact_time_traces set it; owned */
-  int sources;            /* these as in receivers_meta; the caller's, as is time */
+  float *
+      traces; /* room x local, without the rows still in the halves; owned: row i is in slot (i - origin) % room */
+  int64_t origin, room;
+  int64_t spilled;          /* rows that have left them */
+  int64_t block;            /* rows that leave together; 0: none ever do */
+  bool leaving;             /* the last block of them is not written yet */
+  partial_file partial;     /* where those are; its ends are owned */
+  bool named;               /* checkpoints name it */
+  char stays[PARTIAL_NAME]; /* one that they name and that the run needs no more; "": none */
+  bool *cut;                /* local: as exact_time_traces set it; owned */
+  int sources;              /* these as in receivers_meta; the caller's, as is time */
   const double (*source_positions)[3];
   int replaces;
   bool fresh;
@@ -53,9 +66,11 @@ typedef struct receivers {
 
 /* Which steps are sampled. */
 typedef struct receivers_span {
-  int pass;      /* steps that a pass advances at most */
-  int64_t first; /* rows of earlier steps are NaN until a checkpoint fills them in */
-  int64_t last;  /* of the run */
+  int pass;        /* steps that a pass advances at most */
+  int64_t first;   /* rows of earlier steps are NaN until a checkpoint fills them in */
+  int64_t last;    /* of the run */
+  int64_t spilled; /* rows of earlier steps that a partial file has */
+  int64_t held;    /* bytes of traces in memory; 0: RECEIVERS_HELD */
 } receivers_span;
 
 /* Reads and places the receivers; needs no device. The steps of the span that are divisible by [receivers] every will be
@@ -84,6 +99,9 @@ static inline size_t receivers_file_bytes(const receivers *r) {
          ((size_t)r->count + (size_t)r->sources) * (sizeof *r->positions + sizeof(int64_t));
 }
 
+/* All that the run takes on disk for them: that, and partial files. */
+double receivers_disk_bytes(const receivers *r);
+
 /* Is this step to be sampled? The same on every rank. */
 bool receivers_due(const receivers *r, int64_t step);
 
@@ -102,19 +120,21 @@ int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers
  * collective. */
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
 
-/* Waits for the copies under way and adds them to the traces, which then have all rows before `taken`. Not collective.
- * */
+/* Waits for the copies under way and adds them to the traces, which then have all rows from `spilled` to `taken`. Not
+ * collective. */
 int receivers_flush(receivers *r, error *e);
 
-/* The traces, for transforms; after receivers_flush. */
+/* Row i of the traces, which must be there. */
+float *receivers_row(const receivers *r, int64_t row);
+
+/* The traces, for transforms; after receivers_flush, where none have left memory. */
 exact_traces receivers_traces(const receivers *r);
 
 /* The receivers as an observer: the first that a pass looks at. */
 observer receivers_observer(receivers *r);
 
 /* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; where dispersion
- * is removed it transforms them, so call it once. Does
- * nothing where there are no receivers. Collective over files->compute, same error everywhere: exit 2 where the file
+ * is removed it transforms them, so call it once. Nothing may be sampled after it. Does nothing where there are no receivers. Collective over files->compute, same error everywhere: exit 2 where the file
  * cannot be written. */
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e);
 

@@ -56,11 +56,11 @@ static void dry_run_partition(const shot *s, const run_needs *n) {
            "up to %.1f MiB for copies of what is saved",
            dry_run_mib(n->device), dry_run_mib(n->pinned),
            dry_run_mib((double)s->io.way->block_bytes * s->io.way->threads), dry_run_mib(n->copies));
-  if (s->receivers.count)
-    log_line(s->log, "%d receiver%s: traces of %.1f MiB on the host of this rank, a file of %.1f MiB",
-             s->receivers.count, s->receivers.count == 1 ? "" : "s",
-             dry_run_mib((double)receivers_bytes(&s->receivers).on_host),
-             dry_run_mib((double)receivers_file_bytes(&s->receivers)));
+  const receivers *r = &s->receivers;
+  if (r->count)
+    log_line(s->log, "%d receiver%s: traces of %.1f MiB on the host of this rank%s, a file of %.1f MiB",
+             r->count, r->count == 1 ? "" : "s", dry_run_mib((double)receivers_bytes(r).on_host),
+             r->block ? " at most, and on disk beside" : "", dry_run_mib((double)receivers_file_bytes(r)));
 }
 
 static void dry_run_wavelengths(const shot *s) {
@@ -157,7 +157,7 @@ static int dry_run_check_files(shot *s, error *e) {
   log_line(s->log, "output paths are writable");
   TRY(shot_make_folders(s, true, true, e));
   TRY(save_field_begin(s, true, e));
-  return storage_check(s, (double)receivers_file_bytes(&s->receivers), true, e);
+  return storage_check(s, receivers_disk_bytes(&s->receivers), true, e);
 }
 
 static int dry_run_describe(shot *s, error *e) {

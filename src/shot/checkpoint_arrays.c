@@ -58,17 +58,17 @@ static int arrays_layer_to(void *context, int64_t row, int64_t rows, void *value
   return 0;
 }
 
-static int arrays_steps_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const series_part *p = context;
+static int arrays_numbers_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const numbers_part *p = context;
   (void)row, (void)rows, (void)e;
-  memcpy(values, p->steps, (size_t)p->count * sizeof *p->steps);
+  memcpy(values, p->numbers, (size_t)p->count * sizeof *p->numbers);
   return 0;
 }
 
-static int arrays_steps_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
-  const series_part *p = context;
+static int arrays_numbers_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
+  const numbers_part *p = context;
   (void)row, (void)rows, (void)e;
-  memcpy(p->steps, values, (size_t)p->count * sizeof *p->steps);
+  memcpy(p->numbers, values, (size_t)p->count * sizeof *p->numbers);
   return 0;
 }
 
@@ -129,14 +129,15 @@ int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *
   return copy ? arrays_copy_state(t, &s->stepper, copy, e) : 0;
 }
 
-void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine, int64_t *steps) {
-  t->series = (series_part){steps, count};
-  t->arrays[t->count++] = (checkpoint_array){.name = "saved_steps",
+void checkpoint_arrays_add_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine) {
+  numbers_part *p = &t->numbers[t->numbers_count++];
+  *p = row;
+  t->arrays[t->count++] = (checkpoint_array){.name = name,
                                              .type = CHECKPOINT_INT64,
                                              .axes = 2,
-                                             .shape = {1, count},
+                                             .shape = {1, row.count},
                                              .count = mine,
-                                             .source = arrays_steps_from,
-                                             .sink = arrays_steps_to,
-                                             .context = &t->series};
+                                             .source = arrays_numbers_from,
+                                             .sink = arrays_numbers_to,
+                                             .context = p};
 }

@@ -6,7 +6,7 @@
 #include "io/checkpoint.h"
 #include "shot.h"
 
-enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 1 };
+enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 2 };
 
 /* A field that is saved; a rank's slices of it follow each other. */
 typedef struct field_part {
@@ -16,11 +16,11 @@ typedef struct field_part {
   const float *copy; /* to save instead (snapshot.h): of the planes that are this slab's own; or NULL */
 } field_part;
 
-/* The steps of the series. */
-typedef struct series_part {
-  int64_t *steps; /* not owned */
+/* An array of one row of numbers. */
+typedef struct numbers_part {
+  int64_t *numbers; /* not owned */
   int64_t count;
-} series_part;
+} numbers_part;
 
 typedef struct checkpoint_arrays {
   /* Their contexts are the parts below: this must stay where it is. */
@@ -29,13 +29,14 @@ typedef struct checkpoint_arrays {
   field_part fields[FIELDS_MAX]; /* the newest state first */
   int field_count;
   observed seen[OBSERVERS_MAX];
-  series_part series;
+  numbers_part numbers[2];
+  int numbers_count;
 } checkpoint_arrays;
 
 /* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
  * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
 int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e);
-/* One more array, of one row: the `count` steps of the series, which this rank writes or reads where it is `mine`. */
-void checkpoint_arrays_add_series(checkpoint_arrays *t, int64_t count, bool mine, int64_t *steps);
+/* One more array, of one row: `count` numbers, which this rank writes or reads where it is `mine`. At most two. */
+void checkpoint_arrays_add_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "fingerprint.h"
+#include "physics/spill.h"
 #include "save_field.h"
 #include "checkpoint_arrays.h"
 
@@ -14,7 +15,9 @@ typedef struct checkpoint_job {
   checkpoint_arrays arrays;
   fingerprint fingerprint;
   checkpoint_meta meta;
-  int64_t *steps; /* of the series; owned */
+  int64_t *steps;   /* of the series; owned */
+  int64_t blocks;   /* of traces that have left memory */
+  int64_t *spilled; /* what tells of them; owned; NULL: none have */
 } checkpoint_job;
 
 static int save_checkpoint_write(writer_job *job, error *e) {
@@ -23,6 +26,7 @@ static int save_checkpoint_write(writer_job *job, error *e) {
   const checkpoint_place place = {
       .path = c->checkpoint_path, .keep = c->checkpoint_keep, .self = j->s->saves.self};
   TRY(save_queue_wait(j->s, j->copy, e));
+  if (j->spilled) TRY(spill_tell(&j->s->receivers, place.self.run, j->blocks, j->spilled, e));
   const request r = {FILES_WRITE_CHECKPOINT, .place = &place, .checkpoint = &j->meta,
                      .arrays = j->arrays.arrays, .count = j->arrays.count};
   return files_do(j->s->engine->files, &r, e);
@@ -31,6 +35,7 @@ static int save_checkpoint_write(writer_job *job, error *e) {
 static void save_checkpoint_free(checkpoint_job *j) {
   fingerprint_free(&j->fingerprint);
   free(j->steps);
+  free(j->spilled);
   free(j);
 }
 
@@ -50,7 +55,10 @@ static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
   checkpoint_job *j = calloc(1, sizeof *j);
   const size_t mine = s->engine->rank == 0 ? (size_t)saved : 0;
   if (j) j->steps = calloc(mine + 1, sizeof *j->steps);
-  if (j && j->steps) {
+  const int64_t blocks = s->receivers.partial.blocks;
+  if (j && blocks) j->spilled = calloc((size_t)spill_count(blocks), sizeof *j->spilled);
+  if (j && j->steps && (j->spilled || !blocks)) {
+    j->blocks = blocks;
     j->job.write = save_checkpoint_write;
     j->job.done = save_checkpoint_done;
     j->s = s;
@@ -110,7 +118,11 @@ static int save_checkpoint_submit(shot *s, error *e) {
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
   if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
   if (checkpoint_arrays_make(&j->arrays, s, true, copy, e)) error_abort(e, s->engine->comm);
-  checkpoint_arrays_add_series(&j->arrays, saved, s->engine->rank == 0, j->steps);
+  const bool mine = s->engine->rank == 0;
+  checkpoint_arrays_add_numbers(&j->arrays, "saved_steps", (numbers_part){j->steps, saved}, mine);
+  if (j->spilled)
+    checkpoint_arrays_add_numbers(&j->arrays, "spilled", (numbers_part){j->spilled, spill_count(j->blocks)},
+                                  mine);
   return save_queue_submit(s, copy, &j->job, e);
 }
 

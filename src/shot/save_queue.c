@@ -109,9 +109,8 @@ int save_queue_begin(shot *s, size_t floats, snapshot **copy, error *e) {
   return 0;
 }
 
-int save_queue_submit(shot *s, const snapshot *copy, writer_job *job, error *e) {
-  if (copy) {
-    s->saves.latest = copy->number;
+static int save_queue_do(shot *s, bool beside, writer_job *job, error *e) {
+  if (beside) {
     writer_push(s->saves.writer, job);
     return 0;
   }
@@ -121,6 +120,17 @@ int save_queue_submit(shot *s, const snapshot *copy, writer_job *job, error *e) 
   s->saves.at_once.seconds += job->seconds;
   if (!e->id) s->saves.at_once.bytes += job->bytes;
   job->done(job, !e->id);
+  return e->id;
+}
+
+int save_queue_submit(shot *s, const snapshot *copy, writer_job *job, error *e) {
+  if (copy) s->saves.latest = copy->number;
+  return save_queue_do(s, copy, job, e);
+}
+
+int save_queue_push(shot *s, writer_job *job, error *e) {
+  if (!save_queue_finish(s, e)) return save_queue_do(s, s->saves.writer && !s->saves.last, job, e);
+  job->done(job, false);
   return e->id;
 }
 

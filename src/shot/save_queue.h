@@ -73,6 +73,9 @@ void save_queue_close(shot *s);
 int save_queue_begin(shot *s, size_t floats, snapshot **copy, error *e);
 /* Does the job: `copy` is save_queue_begin's. Collective; agreed. The job is freed by its `done` in any case. */
 int save_queue_submit(shot *s, const snapshot *copy, writer_job *job, error *e);
+/* Queues a job that saves nothing of the device; done at once where there is no writer or no steps follow. Waits until the
+ * jobs before it are done. Likewise. */
+int save_queue_push(shot *s, writer_job *job, error *e);
 /* Waits until all is saved, and takes over the error of a job that failed. Collective, agreed. */
 int save_queue_finish(shot *s, error *e);
 

@@ -5,6 +5,7 @@
 #include "fingerprint.h"
 #include "restart.h"
 #include "save_field.h"
+#include "save_traces.h"
 
 static problem shot_problem(const shot *s) {
   const engine *g = s->engine;
@@ -31,18 +32,31 @@ static int shot_choose_time(shot *s, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
+/* Samples of traces that a checkpoint has in another file. */
+static int64_t shot_spilled(const shot *s) {
+  const stored_array *a = s->from ? checkpoint_find_array(s->from, "traces") : NULL;
+  const int64_t taken = a ? s->from->step / s->config->receivers_every + 1 : 0;
+  return a && a->shape[1] < taken ? taken - a->shape[1] : 0;
+}
+
 /* Places sources and receivers. A checkpoint may be beyond the last step of this run. */
 static int shot_place(shot *s, error *e) {
   const problem on = shot_problem(s);
   const physics *p = &s->engine->physics;
   const int64_t last = p->steps, from = s->from ? s->from->step : -1;
-  const receivers_span span = {s->engine->most, from + 1, from > last ? from : last};
+  const receivers_span span = {.pass = s->engine->most,
+                               .first = from + 1,
+                               .last = from > last ? from : last,
+                               .spilled = shot_spilled(s)};
   TRY(sources_plan(&s->sources, &on, (wavelet_steps){p->dt, last}, e));
   s->stepper.sources = config_has_sources(s->config) ? &s->sources : NULL;
   s->observers.count = 0;
   if (s->config->receivers != RECEIVERS_NONE)
     s->observers.list[s->observers.count++] = receivers_observer(&s->receivers);
-  if (!s->lead) save_field_observe(s);
+  if (!s->lead) {
+    save_traces_observe(s);
+    save_field_observe(s);
+  }
   s->stepper.observers = &s->observers;
   TRY(receivers_plan(&s->receivers, &on, span, e));
   TRY(shot_choose_time(s, e));

@@ -5,6 +5,7 @@
 #include "base/error_mpi.h"
 #include "save_checkpoint.h"
 #include "save_field.h"
+#include "save_traces.h"
 #include "storage.h"
 
 /* --- the loop ---------------------------------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ int shot_steps(shot *s, bool saves, error *e) {
 
 static int shot_check_files(shot *s, error *e) {
   TRY(shot_check_paths(s, e));
-  return storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e);
+  return storage_check(s, receivers_disk_bytes(&s->receivers), false, e);
 }
 
 /* Makes the folders, and moves aside what is not this run's. */
@@ -199,5 +200,5 @@ int shot_finish(shot *s, error *e) {
 int shot_end(shot *s, error *e) {
   save_field_finish(s, e);
   save_queue_stop(s);
-  return e->id;
+  return save_traces_end(s, e);
 }

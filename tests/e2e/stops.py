@@ -10,8 +10,8 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import SOURCE, Running, alive, case, check, main, send, wait_gone
-from run_files import check_same, checkpoints, temporaries
+from harness import SOURCE, Running, alive, case, check, h5py, main, np, same_bits, send, wait_gone
+from run_files import check_same, checkpoints, temporaries, traces_of
 
 # --- signals and wall time ----------------------------------------------------------------------------------------
 
@@ -214,6 +214,83 @@ def answers_under_mpirun(program):
         expected = (r"; mpirun kills its ranks in 1 s, and a checkpoint may take \d\.\d s\. "
                     rf"To stop without that limit: kill -USR1 {leg.process.pid}")
         check(number == "SIGTERM" and re.fullmatch(expected, words), f"{number}: {words}")
+
+
+# --- traces that leave memory -------------------------------------------------------------------------------------
+
+def all_points(program, steps):
+    """A run with a receiver on every point, in any order, whose traces do not fit into the memory of 3 ranks."""
+    shape = (44, 40, 40)
+    places = np.random.default_rng(5).permutation(np.argwhere(np.ones(shape)))
+    with h5py.File(program.folder / "points.h5", "w") as file:
+        file["p"] = places[:, ::-1].astype(float)
+    return {"grid.nx": 40, "grid.ny": 40, "grid.nz": 44, "time.steps": steps, "equation.type": "wave", "initial.u": "random",
+            "boundary.all": "dirichlet", "boundary.x": "periodic", "receivers.positions": "points.h5:/p", "time.dispersion": "kept",
+            "report.progress": "off", "checkpoint.path": "out/c"}, places
+
+
+def check_traces(program, about, places, steps, path="out/u"):
+    """Are they the fields that were saved, and is nothing left of the way there but what checkpoints name?"""
+    with h5py.File(program.folder / f"{path}.receivers.h5") as file:
+        check(file["u"].shape == (steps[-1] + 1, len(places)), f"{about}: shape {file['u'].shape}")
+        for step in steps:
+            check((file["u"][step] == program.field(step, path)[tuple(places.T)]).all(), f"{about}: other bits at step {step}")
+    check(not temporaries(program), f"{about}: left {temporaries(program)}")
+
+
+def stacked_traces(program, keys):
+    """The shots of a 2D survey that step together, each of which has too many; alone, on 2 ranks, they fit."""
+    with h5py.File(program.folder / "points.h5", "a") as file:
+        file["flat"] = np.random.default_rng(6).random((19200, 3)) * [39, 0, 43]
+    flat = program.config({**keys, "grid.ny": 1, "boundary.x": "dirichlet", "time.steps": 1000, "output.final": "off",
+                           "initial.u": "zero", "source.1.f0": 0.1, "source.1.wavelet": "ricker", "source.1.position": "20 0 20",
+                           "receivers.positions": "points.h5:/flat"})
+    (program.folder / "lines.txt").write_text("source.1.amplitude=2\nsource.1.position='9 0 12'\n")
+    out = program.succeed(flat, "survey.shots=lines.txt", "checkpoint.path=", "output.path=s2", "survey.at_once=2").out
+    check("2 shots together" in out, f"no stack: {out}")
+    for shot, changes in ("s2/0001", "source.1.amplitude=2"), ("s2/0002", "source.1.position=9 0 12"):
+        program.succeed("-q", flat, changes, "output.path=out/alone", np=2)
+        found, expected = traces_of(program, shot)["u"], traces_of(program, "out/alone")["u"]
+        check(same_bits(found, expected) and expected.any(), f"{shot} of a stack: other bits")
+
+
+@case
+def traces(program):
+    """Traces that do not fit into memory go through a partial file: whole, on any number of ranks, in every mode; after a kill
+    and a restart; a partial file that is not the checkpoint's is refused."""
+    keys, places = all_points(program, 800)
+    config = program.config({**keys, "output.every": 400})
+    partial = lambda: sorted(str(p.relative_to(program.folder)) for p in program.folder.glob("out/*.partial*"))
+    for ranks, mode in ((0, "auto"), (3, "collective"), (2, "gather"), (4, "server")):
+        program.succeed("-q", config, f"parallel.io={mode}", np=ranks)
+        check_traces(program, f"{ranks} ranks, {mode}", places, (0, 400, 800))
+        check(not partial(), f"{ranks} ranks, {mode}: left {partial()}")
+    program.remove("out/*")
+    with Running(program, config, "checkpoint.every_steps=90", np=2, launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
+        leg.wait_for(lambda: 540 in checkpoints(program), "a checkpoint")
+        program.kill_all()
+        leg.wait()
+    check(partial() and not program.folder.joinpath("out/u.receivers.h5").exists(), f"after a kill there are {program.files()}")
+    file, newest = program.folder / partial()[0], max(checkpoints(program))
+    held, point = file.read_bytes(), f"out/c.{newest:08d}.h5"
+    wrong = bytearray(held)
+    wrong[1 << 20] ^= 4
+    for what, content in (("changed", wrong), ("cut", held[:1 << 21]), ("not there", None)):
+        file.write_bytes(content) if content else file.unlink()
+        program.fail(2, [point, "damaged checkpoint", file.name], "-q", "--restart", point, config, np=3)
+        print(f"a partial file that is {what} is refused")
+    file.write_bytes(held)
+    program.succeed("-q", "--restart", "auto", config, "checkpoint.every_steps=90", "time.steps=700", np=3)
+    check_traces(program, "after a kill", places, (0, 400, 700))
+    check(partial() == [str(file.relative_to(program.folder))], f"checkpoints name it: {partial()}")
+    program.succeed("-q", "--restart", "auto", config)
+    check_traces(program, "a longer run", places, (0, 400, 800))
+    (program.folder / "lines.txt").write_text("initial.seed=1\ninitial.seed=2\ninitial.seed=3\n")
+    program.succeed("-q", config, "survey.shots=lines.txt", "checkpoint.path=", "output.path=s", "output.every=150", "time.steps=300", np=2)
+    for shot in 1, 2, 3:
+        check_traces(program, f"shot {shot} of a survey", places, (0, 150, 300), f"s/{shot:04d}")
+    stacked_traces(program, keys)
+    check(not list(program.folder.glob("s*/*partial*")), "a survey left partial files")
 
 
 # --- kills --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   snprintf(c.receivers_file, sizeof c.receivers_file, "%s/bad.h5:/%s", folder, dataset);
   const char *text = text_of("%s/bad.h5%s", folder, words);
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
-  FAILS(receivers_plan(&r, &on, (receivers_span){1, 0, 10}, &E), id, text);
+  FAILS(receivers_plan(&r, &on, (receivers_span){.pass = 1, .last = 10}, &E), id, text);
   assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
   receivers_close(&r);
   free(c.receiver_positions);
@@ -51,7 +51,8 @@ static void a_full_disk_is_an_error(void) {
   const problem on = {dev, &b, &c, &WORLD, NULL};
   char name[160], temporary[sizeof name + TEMPORARY_ENDING];
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
-  OK(receivers_plan(&r, &on, (receivers_span){1, 200, 300}, &E)); /* 200 rows that are NaN */
+  OK(receivers_plan(&r, &on, (receivers_span){.pass = 1, .first = 200, .last = 300},
+                    &E)); /* 200 rows that are NaN */
   OK(receivers_open(&r, &E));
   for (int i = 0; i < COUNT(limits); i++) {
     const bool none = limits[i] == RLIM_INFINITY;

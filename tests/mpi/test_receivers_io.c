@@ -1,6 +1,7 @@
 /* Receivers record what a plain interpolation gives, bit for bit and for every number of ranks. The file has them in
  * the user's order. */
 #include "io/atomic_file.h"
+#include "physics/spill.h"
 #include "receivers_fixture.h"
 
 /* --- fields ----------------------------------------------------------------------------------------------------- */
@@ -97,6 +98,8 @@ typedef struct recording {
   int64_t batch_rows;       /* 0: as it comes */
   int pass;                 /* steps between which a wavefront samples, but for the last */
   field_values *values;
+  int64_t held; /* bytes that stay in memory; 0: all do */
+  bool removed; /* dispersion */
 } recording;
 
 static void check_memory(const receivers *r, size_t device_before, size_t pinned_before) {
@@ -149,37 +152,78 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
   }
 }
 
+/* Lets a block leave memory where one is due. */
+static void spill(receivers *r, int64_t step) {
+  if (spill_limit(r, step - 1) != 1) return;
+  OK(receivers_flush(r, &E));
+  assert_true(spill_due(r));
+  OK(spill_begin(r, &E));
+  OK(spill_write(r, MPI_COMM_WORLD, &E));
+}
+
+/* What a checkpoint does: it names the file. */
+static void name_spilled(receivers *r) {
+  const int64_t blocks = r->partial.blocks;
+  int64_t *numbers = calloc((size_t)spill_count(blocks), sizeof *numbers);
+  OK(spill_tell(r, 7, blocks, numbers, &E));
+  free(numbers);
+}
+
+/* What has left memory comes back, and no file of it stays but one that a checkpoint names, as it was. */
+static void check_spilled(receivers *r, recording how, bool named) {
+  char name[PARTIAL_NAME];
+  snprintf(name, sizeof name, "%s", r->partial.name);
+  assert_true((how.held > 0) == (name[0] != 0));
+  assert_true(!how.held || r->partial.blocks > 1);
+  assert_true(!how.held || r->room * r->local * (int64_t)sizeof(float) <= how.held);
+  assert_int_equal(access(how.held && rank == 0 ? name : "/", F_OK), 0);
+  OK(spill_end(r, &E));
+  assert_int_equal(access(how.held && rank == 0 ? name : "/none", F_OK), -1);
+  assert_true(named == (r->stays[0] != 0) &&
+              (!named || strstr(r->stays, ".receivers.0000000000000007.partial")));
+  if (rank == 0 && named) assert_int_equal(unlink(r->stays), 0);
+}
+
 static void record(const config *c, recording how, const char *path) {
   slab b;
   receivers r = {0};
-  const problem on = {dev, &b, c, &WORLD, NULL};
-  const receivers_span span = {how.pass, how.first, how.last};
+  files opened;
+  OK(files_open(&opened, MPI_COMM_WORLD, how.held % 8 ? IO_GATHER : IO_AUTO, &E));
+  const problem on = {dev, &b, c, &opened, NULL};
+  const receivers_span span = {.pass = how.pass, .first = how.first, .last = how.last, .held = how.held};
   float *memory, *staging;
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
   OK(receivers_plan(&r, &on, span, &E));
   OK(receivers_open(&r, &E));
+  r.time = (exact_time){.removed = how.removed, .every = c->receivers_every, .threads = 2};
   check_order(&r);
   check_memory(&r, device_before, pinned_before);
   if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
   OK(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E));
   OK(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E));
   for (int64_t step = how.first; step < how.end; step++) {
-    const int steps = how.end - step < how.pass ? (int)(how.end - step) : how.pass;
+    const int64_t left = how.end - step, due = spill_limit(&r, step - 1), most = left < due ? left : due;
+    const int steps = most < how.pass ? (int)most : how.pass;
     if (steps > 1) record_pass(&r, step - 1, steps, memory, staging, how.values);
     if (steps > 1) step += steps - 1;
     assert_int_equal(receivers_due(&r, step), step % c->receivers_every == 0 && step <= how.last);
     load_field(&b, memory, staging, step, how.values);
     OK(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E));
     assert_true(r.batched <= r.batch_rows);
+    spill(&r, step);
   }
+  const bool named = how.held && how.removed && how.held % 2 == 0;
+  if (named) name_spilled(&r);
   OK(receivers_write(&r, path, &ABOUT, &E));
-  OK(receivers_write(&r, path, &ABOUT, &E)); /* over the file that is there */
+  if (!how.removed) OK(receivers_write(&r, path, &ABOUT, &E)); /* over the file that is there */
+  check_spilled(&r, how, named);
   receivers_close(&r);
   OK(dev->table->free(dev, memory, MEMORY_DEVICE, &E));
   OK(dev->table->free(dev, staging, MEMORY_PINNED, &E));
   assert_int_equal(dev->bytes, device_before);
+  files_close(&opened);
 }
 
 static void *read_back(hid_t f, const char *name, hid_t on_disk, hid_t type, int dimensions, hsize_t rows,
@@ -236,6 +280,7 @@ static void check_file(const char *path, const config *c, recording how) {
 
 static void record_and_check(config c, recording how) {
   const char *path = text_of("%s/out", folder);
+  snprintf(c.output_path, sizeof c.output_path, "%s", path);
   wraps = c.boundary[FACE_X_LO] == BOUNDARY_PERIODIC;
   record(&c, how, path);
   check_file(path, &c, how);
@@ -245,21 +290,51 @@ static void record_and_check(config c, recording how) {
 }
 
 static void lists_are_recorded(void) {
-  record_and_check(make_around(300, 1), (recording){0, 20, 21, 0, 5, random_values});
-  record_and_check(make_random(200, 1), (recording){0, 20, 21, 0, 1, random_values});
+  record_and_check(make_around(300, 1), (recording){0, 20, 21, 0, 5, random_values, 0, false});
+  record_and_check(make_random(200, 1), (recording){0, 20, 21, 0, 1, random_values, 0, false});
   record_and_check(make_random(201, 3),
-                   (recording){0, 40, 43, 4, 1, random_values}); /* many batches, a part of one */
-  record_and_check(make_random(7, 3),
-                   (recording){0, 1000, 38, 13, 1, random_values}); /* ended early, batch just full */
-  record_and_check(make_random(1, 2), (recording){5, 20, 21, 2, 1, random_values}); /* after a restart */
-  record_and_check(make_dyadic(300, 5), (recording){0, 10, 11, 0, 1, linear_values});
+                   (recording){0, 40, 43, 4, 1, random_values, 0, false}); /* many batches, a part of one */
+  record_and_check(make_random(7, 3), (recording){0, 1000, 38, 13, 1, random_values, 0,
+                                                  false}); /* ended early, batch just full */
+  record_and_check(make_random(1, 2),
+                   (recording){5, 20, 21, 2, 1, random_values, 0, false}); /* after a restart */
+  record_and_check(make_dyadic(300, 5), (recording){0, 10, 11, 0, 1, linear_values, 0, false});
   record_and_check(make_random(120, 1),
-                   (recording){0, 60, 61, 7, 8, random_values}); /* a pass fills a batch */
+                   (recording){0, 60, 61, 7, 8, random_values, 0, false}); /* a pass fills a batch */
   record_and_check(make_random(121, 1),
-                   (recording){3, 70, 64, 9, 4, random_values}); /* a pass turns it over */
-  record_and_check(make_random(9, 2), (recording){0, 90, 91, 5, 6, random_values});
-  record_and_check(make_random(300000, 1), (recording){0, 7, 8, 0, 8, random_values}); /* rows of a MiB */
-  record_and_check(make_random(50, 3), (recording){1, 90, 80, 6, 8, random_values});
+                   (recording){3, 70, 64, 9, 4, random_values, 0, false}); /* a pass turns it over */
+  record_and_check(make_random(9, 2), (recording){0, 90, 91, 5, 6, random_values, 0, false});
+  record_and_check(make_random(300000, 1),
+                   (recording){0, 7, 8, 0, 8, random_values, 0, false}); /* rows of a MiB */
+  record_and_check(make_random(50, 3), (recording){1, 90, 80, 6, 8, random_values, 0, false});
+}
+
+/* Blocks of samples leave memory, of one row and of several, in all modes; a batch is behind. */
+static void long_runs_are_recorded(void) {
+  record_and_check(make_random(300, 1), (recording){0, 50, 51, 0, 1, random_values, 4800, false});
+  record_and_check(make_random(310, 2), (recording){0, 90, 91, 3, 1, random_values, 9001, false});
+  record_and_check(make_random(120, 1), (recording){0, 60, 61, 7, 8, random_values, 7000, false});
+  record_and_check(make_random(7, 3), (recording){0, 1000, 380, 13, 4, random_values, 220, false});
+}
+
+/* Dispersion is removed by blocks of receivers: as of all of them in memory. */
+static void blocks_are_transformed(void) {
+  config c = make_random(300, 1);
+  const int64_t held[] = {0, 7000, 4801};
+  float *u[3] = {NULL};
+  for (int i = 0; i < 3; i++) {
+    const char *path = text_of("%s/out", folder);
+    snprintf(c.output_path, sizeof c.output_path, "%s", path);
+    record(&c, (recording){0, 60, 61, 0, 1, random_values, held[i], true}, path);
+    if (rank != 0) continue;
+    hid_t f = H5Fopen(text_of("%s.receivers.h5", path), H5F_ACC_RDONLY, H5P_DEFAULT);
+    u[i] = read_back(f, "u", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 2, 61, 300);
+    assert_true(H5Fclose(f) >= 0 && unlink(text_of("%s.receivers.h5", path)) == 0);
+    assert_memory_equal(u[i], u[0], 61 * 300 * sizeof **u);
+    assert_true(u[i][31 * 300] != expected_at(c.receiver_positions[0], 31, random_values));
+  }
+  for (int i = 0; i < 3; i++) free(u[i]);
+  free(c.receiver_positions);
 }
 
 /* The linear field is the receivers' own positions. */
@@ -278,7 +353,7 @@ static void linear_fields_are_exact(void) {
 /* 10^5 of them, in float32: some on the last points lie outside by their rounding, and are recorded there. */
 static void files_are_recorded(void) {
   config c = make_random(100000, 1);
-  const recording how = {0, 2, 3, 2, 1, random_values};
+  const recording how = {0, 2, 3, 2, 1, random_values, 0, false};
   int outside = 0;
   for (int i = 0; i < c.receiver_count; i++)
     for (int axis = 0; axis < 3; axis++) {
@@ -304,6 +379,8 @@ static void files_are_recorded(void) {
 static void all_tests(void) {
   linear_fields_are_exact();
   lists_are_recorded();
+  long_runs_are_recorded();
+  blocks_are_transformed();
   files_are_recorded();
 }
 
