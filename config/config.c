@@ -265,6 +265,23 @@ bool config_has_gradient(const config *c) {
   return c->gradient_observed[0] || c->gradient_residual[0];
 }
 
+bool config_has_maps(const config *c) {
+  return c->maps_quantities[0] || c->maps_dft[0] > 0;
+}
+
+bool config_maps(const config *c, const char *quantity) {
+  const size_t length = strlen(quantity);
+  for (const char *p = c->maps_quantities; *p; p += strcspn(p, " \t"), p += strspn(p, " \t"))
+    if (strcspn(p, " \t") == length && strncmp(p, quantity, length) == 0) return true;
+  return false;
+}
+
+int config_frequencies(const config *c) {
+  int count = 0;
+  while (count < MAP_FREQUENCIES && c->maps_dft[count] > 0) count++;
+  return count;
+}
+
 bool config_has_sources(const config *c) {
   return c->source_count > 0 || c->sources_listed;
 }

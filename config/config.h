@@ -141,6 +141,11 @@ typedef struct config {
   int64_t output_every;          /* steps; 0: only the final field, */
   bool output_final;             /* which is saved in any case, or as any other */
   int compress;                  /* gzip level 0..9 */
+  /* [maps] */
+  char maps_quantities[32];         /* of max, min and rms; empty: none */
+  double maps_dft[MAP_FREQUENCIES]; /* Hz, > 0; 0: no more */
+  double maps_from, maps_until;     /* s; until 0: the end */
+  int64_t maps_every;               /* steps */
   /* [checkpoint] */
   char checkpoint_path[CONFIG_TEXT];
   int64_t checkpoint_every_steps;  /* 0: never */
@@ -235,6 +240,12 @@ bool config_medium_absorbs(const config *c);
 bool config_has_terms(const config *c);
 /* Does the run compute a gradient? */
 bool config_has_gradient(const config *c);
+/* Does the run keep maps? */
+bool config_has_maps(const config *c);
+/* Is this one of [maps] quantities? */
+bool config_maps(const config *c, const char *quantity);
+/* How many frequencies [maps] dft has. */
+int config_frequencies(const config *c);
 /* Has the run any sources? */
 bool config_has_sources(const config *c);
 /* The largest spacing, m. */

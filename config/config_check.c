@@ -43,6 +43,21 @@ static int check_only(checker *k, const char *section, const char *name, const c
   return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, section, name), section, name, only);
 }
 
+static int check_maps(checker *k) {
+  static const char *const known[] = {"max", "min", "rms"};
+  const config *c = k->c;
+  for (const char *p = c->maps_quantities + strspn(c->maps_quantities, " \t"); *p; p += strspn(p, " \t")) {
+    int i = 0;
+    const size_t length = strcspn(p, " \t");
+    while (i < 3 && (strlen(known[i]) != length || strncmp(known[i], p, length) != 0)) i++;
+    if (i == 3) return check_refuse(k, "maps", "quantities", "max, min and rms, or some of them");
+    p += length;
+  }
+  if (c->maps_until > 0 && c->maps_until < c->maps_from)
+    return check_only(k, "maps", "until", "from `from` on");
+  return 0;
+}
+
 /* Density and absorption. */
 static int check_medium(checker *k) {
   const config *c = k->c;
@@ -298,6 +313,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   TRY(check_grid(&k));
   TRY(check_cfl(&k));
   TRY(check_medium(&k));
+  TRY(check_maps(&k));
   for (int axis = 0; axis < 3; axis++) {
     TRY(check_periodic(&k, axis));
     TRY(check_points(&k, axis));

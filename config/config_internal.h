@@ -63,6 +63,7 @@ typedef struct config_key {
   const range *range;    /* numbers: limits */
   const choice *choices; /* spellings, for the kinds that have them */
   int faces;             /* VALUE_FACES: bit f is face f */
+  bool most;             /* numbers: as many at most; the rest is 0 */
   bool automatic;        /* integers, numbers: 0 is spelt "auto" */
   bool bytes;            /* numbers: a unit of bytes may follow, as in 40GB */
   bool optional;         /* numbers: 0 is "not given"; integers, int64_t: -1 is */

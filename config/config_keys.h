@@ -91,6 +91,7 @@ IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or ga
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
 CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
 CONDITION(LISTED, c->sources_listed, "with positions")
+IDLE_CONDITION(MAPS, config_has_maps(c), "with quantities or dft")
 IDLE_CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
 
 static const choice equation_choices[] = {
@@ -455,6 +456,21 @@ const config_key config_keys[] = {
    .doc = "save the field of the last step even where it is no multiple of every"},
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
    .doc = "gzip level of saved fields (with shuffle); 0: none"},
+
+  {"maps", "quantities", VALUE_TEXT, AT(maps_quantities), .expected = "max, min and rms, or some of them", .optional = true,
+   .otherwise = "none", .doc = "over the steps: the greatest, the least, the root of the mean square",
+   .note = "PATH.maps.hdf: /max, /min, /rms (nz, ny, nx) and /dft (frequency, nz, ny, nx, 2), real and imaginary parts of the sum\n"
+           "of u e^(-i 2 pi f t) dt, dt from each step that counts to the next. Where dispersion is removed from traces, f is taken\n"
+           "where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, dt of a step. max, min and rms are of what the steps give.\n"
+           "Memory: 4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
+  {"maps", "dft", VALUE_NUMBERS, AT(maps_dft), .range = &POSITIVE, .optional = true, .most = true, .otherwise = "none",
+   .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},
+  {"maps", "from", VALUE_NUMBERS, AT(maps_from), .range = &SECONDS, .fallback = "0", .only_with = &MAPS,
+   .unit = "s", .doc = "time of the first step that counts"},
+  {"maps", "until", VALUE_NUMBERS, AT(maps_until), .range = &DURATION, .optional = true, .only_with = &MAPS,
+   .otherwise = "the end", .unit = "s", .doc = "time after which none counts"},
+  {"maps", "every", VALUE_INTEGER, AT(maps_every), .min = 1, .max = INT64_MAX, .fallback = "1", .only_with = &MAPS,
+   .unit = "steps", .doc = "only steps that it divides count"},
 
   {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .only_with = &CHECKPOINTS, .compute = config_default_checkpoint,
    .otherwise = "(output.path).checkpoint", .doc = "writes PATH.SSSSSSSS.h5 (step)"},

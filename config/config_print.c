@@ -19,7 +19,7 @@ static void print_numbers(FILE *to, const config_key *key, const double *numbers
     fprintf(to, "auto");
     return;
   }
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count && !(key->most && numbers[i] == 0); i++) {
     if (i > 0) fprintf(to, " ");
     print_number(to, numbers[i]);
   }

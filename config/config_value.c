@@ -61,7 +61,7 @@ static void value_expected_numbers(const config_key *k, int count, bool beyond, 
   else if (count == 1)
     snprintf(text, EXPECTED_TEXT, "%sa number%s", automatic, each);
   else
-    snprintf(text, EXPECTED_TEXT, "%d numbers%s", count, each);
+    snprintf(text, EXPECTED_TEXT, "%s%d numbers%s", k->most ? "at most " : "", count, each);
 }
 
 /* Lists the accepted spellings: "auto or sendrecv". */
@@ -131,7 +131,7 @@ static int value_numbers(const value *v) {
     if (number < r->low || number > r->high) return value_refuse(v, r->low <= 0 || number > 0);
     numbers[found++] = number;
   }
-  return found == count ? 0 : value_refuse(v, false);
+  return found == count || (v->key->most && found > 0) ? 0 : value_refuse(v, false);
 }
 
 const char *config_dataset_cut(const char *name) {

@@ -44,7 +44,10 @@ int field_read(const field_io *io, const char *dataset, enum quantity quantity, 
 /* One of several fields of a file: /NAME. */
 typedef struct field_name {
   const char *name, *units, *long_name;
+  int frequencies; /* 0: (nz, ny, nx); else as many parts, each of pairs: (frequency, nz, ny, nx, 2) */
 } field_name;
+
+#define MAPS_ENDING ".maps.hdf"
 
 /* Where the planes of one of several fields come from. */
 typedef struct field_planes {
@@ -66,6 +69,7 @@ typedef struct field_meta {
   const char *ending;                   /* the file is PATH and this, */
   int fields;                           /* with so many fields, never compressed, */
   const field_name *names;              /* of these names, */
+  const double *frequencies;            /* Hz, of the field that has some; */
   const struct gradient_meta *gradient; /* and what a gradient has besides (gradient_file.h) */
 } field_meta;
 

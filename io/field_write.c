@@ -7,16 +7,17 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "atomic_file.h"
 #include "gradient_file.h"
 #include "space.h"
 
-enum { WRITE_FIELDS = 8 };
+enum { WRITE_FIELDS = 8, WRITE_PARTS = 16 };
 
 typedef struct field_writer {
   const field_io *io;
   const field_meta *meta;
-  field_planes parts[WRITE_FIELDS];
+  field_planes parts[WRITE_PARTS];
   new_file file;               /* where it is compressed only rank 0 has it, */
   new_hdf5 to;                 /* through HDF5 */
   hid_t dataset[WRITE_FIELDS]; /* rank 0's */
@@ -24,6 +25,16 @@ typedef struct field_writer {
 
 static int write_fields(const field_writer *w) {
   return w->meta->ending ? w->meta->fields : 1;
+}
+
+/* Parts of a field: its frequencies, if it has some. */
+static int write_frequencies(const field_writer *w, int i) {
+  return w->meta->ending ? w->meta->names[i].frequencies : 0;
+}
+
+/* Floats of a point. */
+static uint64_t write_floats(const field_writer *w, int i) {
+  return write_frequencies(w, i) ? 2 * (uint64_t)write_frequencies(w, i) : 1;
 }
 
 static const char *write_name(const field_writer *w, int i) {
@@ -87,6 +98,11 @@ static void write_datasets(field_writer *w) {
   hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (new_hdf5_check(f, points >= 0)) write_image(f, image, s, w->meta);
   for (int i = 0; i < write_fields(w); i++) {
+    const hsize_t pairs[5] = {(hsize_t)write_frequencies(w, i), shape[0], shape[1], shape[2], 2};
+    if (pairs[0]) { /* no field that VTK knows */
+      w->dataset[i] = dataset_create(f, write_name(w, i), H5T_IEEE_F32LE, 5, pairs, 0);
+      continue;
+    }
     snprintf(name, sizeof name, "VTKHDF/PointData/%s", write_name(w, i));
     w->dataset[i] = dataset_create(f, name, H5T_IEEE_F32LE, 3, shape, w->meta->compress);
     if (!f->failure.id)
@@ -108,6 +124,20 @@ static void write_time(field_writer *w) {
   attribute_text(f, w->dataset[0], "coordinates", "time");
 }
 
+/* /dft: of frequencies, and of real and imaginary part. */
+static void write_frequency_axes(field_writer *w, int i) {
+  static const char *const names[] = {"frequency", "z", "y", "x", "part"}, *const parts[] = {"real",
+                                                                                             "imaginary"};
+  new_hdf5 *f = &w->to;
+  const hsize_t count = (hsize_t)write_frequencies(w, i);
+  axis_create(f, &(axis){.name = "frequency",
+                         .words = {"Hz", "frequency"},
+                         .points = count,
+                         .values = w->meta->frequencies});
+  axis_create(f, &(axis){.name = "part", .words = {"1", "part"}, .points = 2, .labels = parts});
+  axes_attach(f, w->dataset[i], 5, names);
+}
+
 /* Its axes. */
 static void write_axes(field_writer *w) {
   static const char *const names[] = {"z", "y", "x"};
@@ -122,7 +152,10 @@ static void write_axes(field_writer *w) {
                            .first = m->origin[2 - i],
                            .spacing = m->spacing[2 - i]});
   for (int i = 0; i < write_fields(w); i++) {
-    axes_attach(f, w->dataset[i], 3, names);
+    if (write_frequencies(w, i))
+      write_frequency_axes(w, i);
+    else
+      axes_attach(f, w->dataset[i], 3, names);
     if (m->ending)
       dataset_describe(f, w->dataset[i], (dataset_words){m->names[i].units, m->names[i].long_name});
   }
@@ -152,8 +185,9 @@ static void write_remove_abandoned(const field_io *io) {
 static int write_create(field_writer *w, error *e) {
   const slab *s = w->io->slab;
   const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
-  if (!w->meta->compress)
-    TRY(space_check(w->file.name, (uint64_t)write_fields(w) * points * sizeof(float), e));
+  uint64_t floats = 0;
+  for (int i = 0; i < write_fields(w); i++) floats += write_floats(w, i);
+  if (!w->meta->compress) TRY(space_check(w->file.name, floats * points * sizeof(float), e));
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
   new_hdf5_create(&w->to, w->file.plan.temporary, 0);
@@ -161,8 +195,12 @@ static int write_create(field_writer *w, error *e) {
   write_datasets(w);
   write_axes(w);
   if (!w->to.failure.id) new_hdf5_check(&w->to, H5Fflush(w->to.file, H5F_SCOPE_GLOBAL) >= 0);
-  for (int i = 0; i < write_fields(w) && !w->meta->compress && !w->to.failure.id; i++)
-    w->file.plan.at[i] = (uint64_t)H5Dget_offset(w->dataset[i]);
+  for (int i = 0, part = 0; i < write_fields(w) && !w->meta->compress && !w->to.failure.id; i++) {
+    const uint64_t first = (uint64_t)H5Dget_offset(w->dataset[i]);
+    const int frequencies = write_frequencies(w, i);
+    for (int k = 0; k < larger(frequencies, 1); k++)
+      w->file.plan.at[part++] = first + (uint64_t)k * 2 * points * sizeof(float);
+  }
   return new_hdf5_failed(&w->to, e);
 }
 
@@ -199,19 +237,22 @@ static int write_planes(field_writer *w, error *e) {
                       .move = compress ? write_put_chunk : NULL,
                       .context = w,
                       .deflate = compress};
-  field_rows rows[WRITE_FIELDS];
-  row_part own[WRITE_FIELDS];
-  for (int i = 0; i < write_fields(w); i++) {
-    rows[i] = (field_rows){w, &w->parts[i]};
-    own[i] = (row_part){.array = write_name(w, i),
-                        .at = w->file.plan.at[i],
-                        .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float),
-                        .first = s->z0,
-                        .count = s->nz,
-                        .move = write_put_planes,
-                        .context = &rows[i]};
-  }
-  rows_move(way, &f, w->file.direct, own, write_fields(w), e);
+  field_rows rows[WRITE_PARTS];
+  row_part own[WRITE_PARTS];
+  int parts = 0;
+  for (int i = 0; i < write_fields(w); i++)
+    for (int k = 0; k < larger(write_frequencies(w, i), 1); k++, parts++) {
+      rows[parts] = (field_rows){w, &w->parts[parts]};
+      own[parts] = (row_part){.array = write_name(w, i),
+                              .at = w->file.plan.at[parts],
+                              .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float) *
+                                           (write_frequencies(w, i) ? 2 : 1),
+                              .first = s->z0,
+                              .count = s->nz,
+                              .move = write_put_planes,
+                              .context = &rows[parts]};
+    }
+  rows_move(way, &f, w->file.direct, own, parts, e);
   rows_close_new(&w->file, true, e);
   return error_agree(e, way->comm);
 }
@@ -268,7 +309,9 @@ int field_write(const field_io *io, const field_meta *meta, field_source *source
   field_writer w = {.io = io, .meta = meta, .parts = {{source, context}}, .file.fd = -1};
   w.to = (new_hdf5){.name = w.file.name, .file = H5I_INVALID_HID};
   for (int i = 0; i < WRITE_FIELDS; i++) w.dataset[i] = H5I_INVALID_HID;
-  if (meta->ending && context) memcpy(w.parts, context, (size_t)meta->fields * sizeof *w.parts);
+  int parts = 0;
+  for (int i = 0; meta->ending && i < meta->fields; i++) parts += larger(meta->names[i].frequencies, 1);
+  if (context) memcpy(w.parts, context, (size_t)parts * sizeof *w.parts);
   TRY(write_find_name(&w, e)); /* alike on every rank */
   if (way->rank == 0) {
     if (meta->ending)

@@ -81,6 +81,7 @@ typedef struct axis {
   double first, spacing;     /* coordinate i is first + (i every) spacing, */
   int64_t every;             /* 0 means 1; */
   bool whole;                /* stored as int64, not as float64 */
+  const double *values;      /* or these instead; NULL: none */
   const char *const *labels; /* or texts instead; NULL: none */
 } axis;
 void axis_create(new_hdf5 *f, const axis *a);
@@ -91,5 +92,11 @@ void axes_attach(new_hdf5 *f, hid_t dataset, int count, const char *const *names
 #define SERIES_XDMF      ".xdmf"
 #define SERIES_PARAVIEW  ".hdf.series"
 #define RECEIVERS_ENDING ".receivers.h5"
+
+/* Files PATH.* that hold what a whole run comes to. */
+enum result { RESULT_TRACES, RESULT_MAPS, RESULT_GRADIENT, RESULTS };
+extern const char *const RESULT_ENDINGS[RESULTS];
+/* Does a run write it? */
+bool result_is_written(const config *c, enum result which);
 
 #endif

@@ -58,9 +58,11 @@ static bool space_keeps(const config *c, const space_steps *w, const char *file)
   int64_t step;
   const char *more = path_step(path, ".hdf", file, &step);
   const bool list = rest && (strcmp(rest, SERIES_XDMF) == 0 || strcmp(rest, SERIES_PARAVIEW) == 0);
-  if (w->none) return !(more && !*more) && !list && (!rest || strcmp(rest, RECEIVERS_ENDING) != 0);
+  enum result result = 0;
+  while (result < RESULTS && (!rest || strcmp(rest, RESULT_ENDINGS[result]) != 0)) result++;
+  if (w->none) return !(more && !*more) && !list && result == RESULTS;
   if (more && !*more) return (!w->begins && step <= w->first) || space_counts(w, step);
-  if (rest && strcmp(rest, RECEIVERS_ENDING) == 0) return c->receivers != RECEIVERS_NONE;
+  if (result < RESULTS) return result_is_written(c, result);
   return !list || !w->begins || w->ends || w->every > 0;
 }
 

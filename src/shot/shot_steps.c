@@ -5,6 +5,7 @@
 #include "base/error_mpi.h"
 #include "save_checkpoint.h"
 #include "save_field.h"
+#include "maps.h"
 #include "storage.h"
 
 /* --- the loop ---------------------------------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ int shot_steps(shot *s, bool saves, error *e) {
 
 static int shot_check_files(shot *s, error *e) {
   TRY(shot_check_paths(s, e));
-  return storage_check(s, (double)receivers_file_bytes(&s->receivers), false, e);
+  return storage_check(s, (double)receivers_file_bytes(&s->receivers) + maps_file_bytes(s->config), false, e);
 }
 
 /* Makes the folders, and moves aside what is not this run's. */
@@ -192,6 +193,7 @@ int shot_finish(shot *s, error *e) {
     if (o->finish) TRY(o->finish(o->self, c->output_path, &about, e));
   }
   s->saves.written.receivers = c->receivers != RECEIVERS_NONE;
+  s->saves.written.maps = config_has_maps(c);
   return 0;
 }
 

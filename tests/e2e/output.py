@@ -40,7 +40,8 @@ def contents(path):
             if name or key not in OWN_WAY:
                 found[f"{name}@{key}"] = np.asarray(value).tobytes() if not isinstance(value, str) else value
         if isinstance(item, h5py.Dataset):
-            found[name] = (item.shape, str(item.dtype), item.compression, item[...].tobytes())
+            values = item[...].tolist() if item.dtype == object else item[...].tobytes()  # texts would be pointers
+            found[name] = (item.shape, str(item.dtype), item.compression, values)
 
     with h5py.File(path, "r") as file:
         visit("", file)
@@ -383,6 +384,74 @@ def less(program):
             compare(program, "u", "ref", f"{what}, {io}")
             compare(program, "c", "cref", f"{what}, {io}")
         check(words not in program.succeed("-v", config).out, f"{words} without reason")
+
+
+# --- maps -----------------------------------------------------------------------------------------------------------
+
+MAPS = {**RICH, "maps.quantities": "max min rms", "maps.dft": "90 33.3", "output.every": 1, "report.histogram": None,
+        "checkpoint.every_steps": 7}
+HEAT = {**{key: None for key in RICH if key.startswith(("source", "receivers", "medium"))}, "equation.type": "heat",
+        "boundary.all": "neumann", "boundary.z_lo": None, "boundary.width": None, "maps.dft": "0.5 0.2"}
+
+
+def check_maps(program, path, about, steps, removed):
+    """PATH.maps.hdf holds what the fields that out/u saved of these steps come to."""
+    fields = np.array([program.field(step) for step in steps])
+    exact = fields.astype(float)
+    with h5py.File(program.folder / f"{path}.maps.hdf", "r") as file:
+        found, dt, frequencies = {name: file[name][...] for name in file if name != "VTKHDF"}, float(file.attrs["dt"]), file["frequency"][...]
+        check(file["max"].id == file["VTKHDF/PointData/max"].id, f"{about}: /max is not VTK's")
+        check([d[0].name for d in file["dft"].dims] == ["/frequency", "/z", "/y", "/x", "/part"], f"{about}: axes of /dft")
+        check((file["max"].attrs["units"], file["dft"].attrs["units"]) == ("1", "s"), f"{about}: units")
+        told = re.search("^dft = (.*)", file.attrs["config"], re.M)[1]
+        check([float(f) for f in told.split()] == frequencies.tolist(), f"{about}: the configuration says dft = {told}")
+    check(same_bits(found["max"], fields.max(0)) and same_bits(found["min"], fields.min(0)), f"{about}: another max or min")
+    off = abs(found["rms"] - np.sqrt((exact**2).mean(0))).max() / found["rms"].max()
+    check(off < 1e-7 and np.ptp(found["rms"]) > 0, f"{about}: rms is {off} off")
+    for f, pair in zip(frequencies, found["dft"]):
+        turn = 2 * np.arcsin(np.pi * f * dt) if removed else 2 * np.pi * f * dt
+        apart = dt * (steps[1] - steps[0])
+        expected = np.tensordot(np.exp(-1j * turn * np.array(steps)), exact, 1) * apart
+        off = abs(pair[..., 0] + 1j * pair[..., 1] - expected).max() / (abs(exact).sum(0).max() * apart)
+        check(off < 2e-7 and np.ptp(abs(expected)) > 0, f"{about}: {f} Hz is {off} off")
+    return dt
+
+
+@case
+def maps(program):
+    """Maps are what saving every step gives, in a window too: the same bytes in every mode and after restarts."""
+    rich_input(program)
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        file["rho"] = 1000 * file["alpha"][...]
+    flat = {key: None for key in RICH if key.startswith("receivers")}
+    pulse = {"medium.density": "in.h5:/rho", "initial.u": "zero", **{key: None for key in RICH if key.startswith("source.2")}}
+    for about, changes in (("layers", {}), ("dispersion removed", pulse), ("heat", HEAT),
+                           ("2D", {**flat, "grid.ny": 1, "medium.velocity": 1500, "initial.u": "random"})):
+        config, removed = program.config({**MAPS, **changes}), about == "dispersion removed"
+        result = program.succeed(config)
+        check("out/u.maps.hdf" in result.out.split("written: ")[1] and removed == ("removed from" in result.out), f"{about}: {result}")
+        dt = check_maps(program, "out/u", about, range(21), removed)
+        window = [f"maps.from={4 * dt:.9g}", f"maps.until={17.5 * dt:.9g}", "maps.every=3"]
+        program.succeed("-q", config, *window, "output.path=out/w", "output.every=0")
+        check_maps(program, "out/w", f"{about}, a window", range(6, 17, 3), removed)
+        whole = contents(program.folder / "out/u.maps.hdf")
+        for ranks, options in [*modes(program), (2, ["parallel.transport=sendrecv", "parallel.overlap=off"])]:
+            program.succeed("-q", config, *options, "output.path=out/v", "output.every=0", np=ranks)
+            found = contents(program.folder / "out/v.maps.hdf")
+            check(found == whole, f"{about}: {ranks} ranks {options}: other {[k for k in whole if found.get(k) != whole[k]]}")
+        program.remove("out/[vc].*")
+        for ranks, steps in ((2, 9), (3, 14), (0, 20)):
+            program.succeed("-q", "-r", "auto", config, f"time.steps={steps}", "output.path=out/v", np=ranks)
+        check(contents(program.folder / "out/v.maps.hdf") == whole, f"{about}: other maps after restarts")
+    program.fail(2, ["[maps]", "max min rms"], "-r", "out/c.00000014.h5", config, "maps.quantities=max", "output.path=out/v")
+    told = program.succeed("-n", config).out
+    check(re.search(r"^maps: 0\.\d MiB of this rank's device memory, a file out/u\.maps\.hdf of 0\.\d MiB$", told, re.M), f"{told}")
+    told = ASIDE.findall(program.succeed(config, "maps.quantities=", "maps.dft=").out)
+    check((program.folder / f"{told[0][2]}.maps.hdf").exists() and not (program.folder / "out/u.maps.hdf").exists(), f"{told}")
+    for options, words in ((["from=9"], "no step of the run counts, which ends at"), (["dft=1e9"], "[maps] dft: 1e+09 Hz: the steps that"),
+                           (["quantities=max mean"], "max, min and rms, or some of them"), (["every=0"], "an integer >= 1"),
+                           (["dft=1 2 3 4 5 6 7 8 9"], "at most 8 numbers > 0"), (["from=2e-3", "until=1e-3"], "[maps] until: only")):
+        program.fail(1, [words], config, *[f"maps.{option}" for option in options])
 
 
 # --- slow disks: gzip 9 of noise ------------------------------------------------------------------------------------

@@ -84,8 +84,10 @@ static void put_value(char *text, size_t room, const config *c, const config_key
   else if (k->of_source && strcmp(k->name, "position") == 0)
     put_position(text, room, c);
   else if (k->kind == VALUE_NUMBERS)
-    for (size_t i = 0; i < k->size / sizeof(double); i++)
+    for (size_t i = k->most ? (size_t)random_below(8) : 0; i < k->size / sizeof(double); i++)
       text += snprintf(text, room / 8, "%.17g ", random_number(k->range));
+  else if (strcmp(k->name, "quantities") == 0)
+    snprintf(text, room, "%s", (const char *[]){"max", "rms min", "min max rms"}[random_below(3)]);
   else
     put_text(text, 1 + random_below((int)k->size - 1 < 900 ? (int)k->size - 1 : 900));
 }
@@ -152,7 +154,7 @@ static bool grow(growth *g, const config_key *k) {
 TEST(test_round_trip) {
   static bool kept[200], shown[4][8];
   static growth g;
-  for (int round = 0; round < 120; round++) {
+  for (int round = 0; round < 160; round++) {
     g.file = round % 3 ? BASE : "[grid]\nnx = 50\nny = 51\nnz = 52\n[time]\nend_time = 3\n";
     g.count = 0;
     g.c = expect_taken(g.file, NULL);
