@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Running, case, check, h5py, main, np, same_bits, send, wait_gone
+from harness import Running, case, check, h5py, main, np, read_field, same_bits, send, wait_gone
 from run_files import ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of, temporaries, traces_of
 
 # All that a run can read and write: fields, tables, traces, a histogram, checkpoints with layers.
@@ -656,12 +656,14 @@ def cuda(program):
     """Copies that a GPU makes while it goes on: the host's files, and a restart from what was written then."""
     keys = {**WAVE, "grid.nx": 96, "grid.ny": 60, "grid.nz": 72, "time.steps": 30, "boundary.all": "absorbing",
             "boundary.width": 8, "receivers.line": "3 4 3.3 150 100 90 9", "output.every": 2, "checkpoint.path": "out/c",
-            "checkpoint.every_steps": 3, "initial.u": "random"}
+            "checkpoint.every_steps": 3, "initial.u": "random", "maps.quantities": "max min rms", "maps.dft": "40 15"}
     program.skip_without_cuda()
     program.remove("out/*")
     config = program.config(keys)
     program.succeed("-q", config, "output.path=out/ref", "checkpoint.every_steps=0")
     expected = fields_of(program, "out/ref")
+    datasets = ("max", "min", "rms", "dft")
+    of_all = [read_field(program.folder / "out/ref.maps.hdf", program.path, name) for name in datasets]
     config = program.config({**keys, "device.backend": "cuda"})
     for ranks, io in ((0, "gather"), (2, "auto"), (3, "server")):
         program.succeed("-q", config, f"parallel.io={io}", np=ranks)
@@ -670,6 +672,9 @@ def cuda(program):
         (program.folder / "out/c.00000030.h5").unlink()
         program.succeed("-q", "--restart", "auto", config, f"parallel.io={io}", "output.path=out/v", np=ranks)
         for path, steps in (("out/u", expected), ("out/v", (28, 30))):
+            for name, values in zip(datasets, of_all):
+                check(same_bits(read_field(program.folder / f"{path}.maps.hdf", program.path, name), values),
+                      f"{ranks} ranks, {io}: {path}: other bits in /{name}")
             found = fields_of(program, path)
             check(sorted(found) == sorted(steps), f"{ranks} ranks, {io}: {path} has steps {sorted(found)}")
             for step in steps:
