@@ -447,7 +447,7 @@ def maps(program):
     told = program.succeed("-n", config).out
     check(re.search(r"^maps: 0\.\d MiB of this rank's device memory, a file out/u\.maps\.hdf of 0\.\d MiB$", told, re.M), f"{told}")
     told = ASIDE.findall(program.succeed(config, "maps.quantities=", "maps.dft=").out)
-    check((program.folder / f"{told[0][2]}.maps.hdf").exists() and not (program.folder / "out/u.maps.hdf").exists(), f"{told}")
+    check(told and (program.folder / f"{told[0][2]}.maps.hdf").exists() and not (program.folder / "out/u.maps.hdf").exists(), f"{told}")
     for options, words in ((["from=9"], "no step of the run counts, which ends at"), (["dft=1e9"], "[maps] dft: 1e+09 Hz: the steps that"),
                            (["quantities=max mean"], "max, min and rms, or some of them"), (["every=0"], "an integer >= 1"),
                            (["dft=1 2 3 4 5 6 7 8 9"], "at most 8 numbers > 0"), (["from=2e-3", "until=1e-3"], "[maps] until: only")):
