@@ -140,7 +140,9 @@ typedef struct config {
   char output_name[256];         /* of a shot; empty: its number */
   int64_t output_every;          /* steps; 0: only the final field, */
   bool output_final;             /* which is saved in any case, or as any other */
-  int compress;                  /* gzip level 0..9 */
+  double output_box[6];    /* m, x0 x1 y0 y1 z0 z1: saved are the points in it; infinite: of the grid, */
+  double output_stride[3]; /* x y z: of those every so many, from the first on; whole numbers */
+  int compress;            /* gzip level 0..9 */
   /* [maps] */
   char maps_quantities[32];         /* of max, min and rms; empty: none */
   double maps_dft[MAP_FREQUENCIES]; /* Hz, > 0; 0: no more */
@@ -240,6 +242,13 @@ bool config_medium_absorbs(const config *c);
 bool config_has_terms(const config *c);
 /* Does the run compute a gradient? */
 bool config_has_gradient(const config *c);
+/* The points of an axis that are saved: first, first + every ... */
+typedef struct config_cut {
+  int first, count, every;
+} config_cut;
+config_cut config_cut_of(const config *c, int axis);
+/* Are that fewer than the grid has, along some axis? */
+bool config_cuts(const config *c);
 /* Does the run keep maps? */
 bool config_has_maps(const config *c);
 /* Is this one of [maps] quantities? */

@@ -205,6 +205,21 @@ static int check_output_path(checker *k) {
   return check_refuse(k, "output", "path", "a file name in UTF-8");
 }
 
+/* Along an axis of one point a box may say anything. */
+static int check_box(checker *k) {
+  for (int axis = 0; axis < 3; axis++) {
+    const config_axis a = config_axis_of(k->c, axis);
+    const double low = a.first, high = low + (a.points - 1) * a.spacing, slack = 1e-6 * a.spacing;
+    const double *box = &k->c->output_box[2 * axis];
+    const char name = check_axis_names[axis];
+    const bool outside = isfinite(*box) && (box[0] < low - slack || box[1] > high + slack);
+    if (a.spacing == 0 || (!outside && box[0] <= box[1] && config_cut_of(k->c, axis).count)) continue;
+    return FAIL(k->e, CONFIG_BOX, check_at(k, "output", "box"), name, name, name, low, high,
+                config_entry_of(k->all->blocks[0], "output", "box")->text);
+  }
+  return 0;
+}
+
 static int check_survey(checker *k) {
   const config *c = k->c;
   if (strchr(c->output_name, '/')) return check_refuse(k, "output", "name", "a name without /");
@@ -302,6 +317,7 @@ static int check_report(checker *k) {
                      check_is_one_of(file, c->output_path, ".hdf.series") ||
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
                      check_is_one_of(file, c->output_path, ".gradient.h5") ||
+                     check_is_one_of(file, c->output_path, ".maps.hdf") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||
                      check_is_step_of(file, c->checkpoint_path, ".h5");
   return taken ? check_refuse(k, "report", "file", "a file that the run neither reads nor writes otherwise")
@@ -321,6 +337,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   }
   for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
   TRY(check_receivers(&k));
+  TRY(check_box(&k));
   TRY(check_survey(&k));
   TRY(check_gradient(&k));
   TRY(check_output_path(&k));

@@ -17,6 +17,7 @@ static const range OPTIONAL = {1e-20, 1e20};
 static const range SPACING = {1e-15, 1e15};
 static const range POWER = {0, 3};
 static const range SECONDS = {0, 1e9};
+static const range STRIDE = {1, 1e9};
 static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}; /* CENTER and WIDTH are wide enough for the defaults on any grid */
 static const range WIDTH = {1e-30, 1e30};
@@ -185,6 +186,11 @@ NAME(io, io_choices)
 static void config_default_averaging(config *c, source_config *s) {
   (void)s;
   c->averaging = config_density_varies(c);
+}
+
+static void config_default_box(config *c, source_config *s) {
+  (void)s;
+  for (int i = 0; i < 6; i++) c->output_box[i] = i % 2 ? INFINITY : -INFINITY;
 }
 
 static void config_default_center(config *c, source_config *s) {
@@ -454,6 +460,12 @@ const config_key config_keys[] = {
    .unit = "steps", .doc = "steps between saved fields, from step 0 on; 0: only the final field"},
   {"output", "final", VALUE_SWITCH, AT(output_final), .choices = switch_choices, .fallback = "on",
    .doc = "save the field of the last step even where it is no multiple of every"},
+  {"output", "box", VALUE_NUMBERS, AT(output_box), .range = &POSITION, .compute = config_default_box, .optional = true,
+   .otherwise = "the grid", .unit = "m", .doc = "x0 x1 y0 y1 z0 z1: of fields only the points in there are saved",
+   .note = "box and stride make saved fields smaller: /u has the shape of the points saved, its axes, VTK's extent and the lists say\n"
+           "where they are. min, max, sum, l2 and the histogram are of the whole field. Checkpoints, maps and traces are not cut."},
+  {"output", "stride", VALUE_NUMBERS, AT(output_stride), .range = &STRIDE, .whole = true, .fallback = "1 1 1",
+   .unit = "points", .doc = "x y z: of those every so many, from the first on"},
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
    .doc = "gzip level of saved fields (with shuffle); 0: none"},
 

@@ -8,6 +8,7 @@
 #ifndef STENCIL_FIELD_IO_H
 #define STENCIL_FIELD_IO_H
 
+#include "config/config.h"
 #include "kernels/statistics.h"
 #include "halo/slab.h"
 #include "packing.h"
@@ -60,8 +61,9 @@ struct gradient_meta;
 /* What a saved field says of itself. */
 typedef struct field_meta {
   run_meta run;
-  double origin[3];                   /* m, x y z */
+  double origin[3];                   /* m, x y z: of the grid */
   double spacing[3];                  /* m, x y z */
+  config_cut cut[3];                  /* x y z: which points are in the file; all 0: the whole grid */
   int compress;                       /* gzip level, with shuffle; 0: contiguous */
   const field_statistics *statistics; /* of the field; NULL: say nothing of them */
   field_measured *measured;           /* NULL: they are known already */

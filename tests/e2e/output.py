@@ -454,6 +454,64 @@ def maps(program):
         program.fail(1, [words], config, *[f"maps.{option}" for option in options])
 
 
+# --- parts of fields ------------------------------------------------------------------------------------------------
+
+
+def file_text(program, path):
+    with h5py.File(program.folder / path, "r") as file:
+        return file.attrs["config"]
+
+
+@case
+def parts(program):
+    """output.box and stride save what they say of the field, in every mode, compressed too; what is said of the field is of the whole."""
+    rich_input(program)
+    config = program.config({**RICH, "grid.origin": "1 -2 3", "source.1.position": "17 12 12", "receivers.positions": None})
+    program.succeed("-q", config, "output.path=out/ref")
+    whole = {}
+    for step in (0, 9, 20):
+        with h5py.File(program.folder / f"out/ref.{step:08d}.hdf", "r") as file:
+            whole[step] = {name: file[name][...] for name in "uzyx"}, {name: file.attrs[name] for name in ("min", "max", "sum", "l2", "q05")}
+            counts = file["histogram"][...]
+    for about, options, cut in (
+            ("a box", ["box=5 21 2.9 13.1 7.5 30"], (slice(3, 19), slice(2, 7), slice(2, 11))),
+            ("a stride", ["stride=3 1 4"], (slice(None, None, 4), slice(None), slice(None, None, 3))),
+            ("planes", ["box=1 39 -2 30.5 22.5 24"], (slice(13, 15), slice(None), slice(None))),
+            ("both", ["box=2 39 0 30 4.6 31.4", "stride=2 3 5", "compress=3"], (slice(2, 19, 5), slice(1, 13, 3), slice(1, 20, 2))),
+            ("a point", ["box=9 9 8 8 30 30", "stride=9 9 9"], (slice(18, 19, 9), slice(4, 5, 9), slice(4, 5, 9)))):
+        for ranks, more in [(0, []), *modes(program)]:
+            program.succeed("-q", config, *(f"output.{o}" for o in options), *more, np=ranks)
+            for step, (values, said) in whole.items():
+                with h5py.File(program.folder / f"out/u.{step:08d}.hdf", "r") as file:
+                    image, u = file["VTKHDF"].attrs, values["u"][cut]
+                    check(same_bits(file["u"][...], u), f"{about}, {ranks} ranks {more}, step {step}: {file['u'].shape}, not {u.shape}")
+                    axes = [values[name][part] for name, part in zip("zyx", cut)]
+                    check(all(same_bits(file[name][...], axis) for name, axis in zip("zyx", axes)), f"{about}: axes")
+                    check([d[0].name for d in file["u"].dims] == ["/z", "/y", "/x"], f"{about}: {list(file['u'].dims)}")
+                    check(image["WholeExtent"].tolist() == [n for m in u.shape[::-1] for n in (0, m - 1)], f"{about}: {image['WholeExtent']}")
+                    steps = [h * (part.step or 1) for h, part in zip((2, 2.5, 1.5), cut[::-1])]
+                    check(np.allclose(image["Origin"], [axis[0] for axis in axes[::-1]]) and image["Spacing"].tolist() == steps, f"{about}: VTK")
+                    check(all(file.attrs[name] == value for name, value in said.items()), f"{about}: other statistics")
+            check(np.array_equal(h5py.File(program.folder / "out/u.00000020.hdf")["histogram"][...], counts), f"{about}: histogram")
+            text = (program.folder / "out/u.xdmf").read_text()
+            check(f'Dimensions="{" ".join(map(str, u.shape))}"' in text and " ".join(f"{h:.17g}" for h in steps[::-1]) in text, f"{about}: {text}")
+            check(about != "a box" or "\nbox = 5 21 2.9 13.1 7.5 30\n" in file_text(program, "out/u.00000020.hdf"), "the configuration of a file")
+    program.fail(2, ["(26, 14, 20)", "(1, 1, 1)"], config, "initial.u=out/u.00000009.hdf:/u", "output.path=out/v")
+    for box, words in (("0 9 0 9 4 9", "x is from 1 to 39"), ("1 9 0 31 4 9", "y is from -2 to 30.5"), ("1 9 0 9 9 4", "z0 <= z1"),
+                       ("1.2 1.3 0 9 4 9", "points between"), ("1 9 0 9 4", "6 numbers"), ("50 60 0 9 4 9", "x0 <= x1 in the grid")):
+        program.fail(1, ["[output] box: expected", words], config, f"output.box={box}")
+    for stride in ("0 1 1", "1 1.5 1", "2 2", "-1 1 1"):
+        program.fail(1, ["[output] stride: expected 3 integers"], config, f"output.stride={stride}")
+    flat = program.config({"equation.type": "wave", "grid.ny": 1, "output.box": "3 12 -7 99 2 9", "output.stride": "1 5 2"})
+    program.succeed("-q", flat, np=2)
+    program.succeed("-q", flat, "output.path=out/ref", "output.box=", "output.stride=")
+    check(same_bits(program.field(3), program.field(3, "out/ref")[2:10:2, :, 3:13]), f"2D: {program.field(3).shape}")
+    large = program.config({"grid.nx": 256, "grid.ny": 128, "grid.nz": 64})
+    told = [re.search(r"^output: .* of (\S+) MiB", program.succeed("-n", large, *more).out, re.M)[1]
+            for more in ([], ["output.box=0 127 3 66 0 63"], ["output.stride=2 2 4"])]
+    check(told == ["8.0", "2.0", "0.5"], f"a dry run tells of {told}")
+
+
 # --- slow disks: gzip 9 of noise ------------------------------------------------------------------------------------
 
 SLOW = {"grid.nx": 96, "grid.ny": 96, "grid.nz": 96, "equation.type": "wave", **ORIGIN, "output.compress": 9,

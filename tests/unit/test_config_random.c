@@ -83,6 +83,14 @@ static void put_value(char *text, size_t room, const config *c, const config_key
     put_integer(text, room, k);
   else if (k->of_source && strcmp(k->name, "position") == 0)
     put_position(text, room, c);
+  else if (strcmp(k->name, "box") == 0)
+    for (int axis = 0; axis < 3; axis++) {
+      const config_axis a = config_axis_of(c, axis);
+      const double first = a.first + random_below(a.points) * a.spacing;
+      text += snprintf(text, room / 8, "%.17g %.17g ", first, a.first + (a.points - 1) * a.spacing);
+    }
+  else if (k->whole)
+    snprintf(text, room, "%d %d %d", 1 + random_below(9), 1 + random_below(9), 1 + random_below(9));
   else if (k->kind == VALUE_NUMBERS)
     for (size_t i = k->most ? (size_t)random_below(8) : 0; i < k->size / sizeof(double); i++)
       text += snprintf(text, room / 8, "%.17g ", random_number(k->range));
@@ -166,7 +174,8 @@ TEST(test_round_trip) {
     }
     expect_round_trip(&g.c);
     shown[0][g.c.boundary[random_below(FACE_COUNT)]] = shown[1][g.c.receivers] = true;
-    if (g.c.source_count > 1) shown[2][g.c.sources[1].wavelet] = shown[3][g.c.equation] = true;
+    for (int i = 0; i < g.c.source_count; i++)
+      shown[2][g.c.sources[i].wavelet] = shown[3][g.c.equation] = true;
     config_free(&g.c);
   }
   for (int i = 0; i < config_key_count; i++)
