@@ -237,10 +237,11 @@ def stacks(program, **more):
     result = program.succeed(config, *changes, "survey.at_once=4")
     check("5 of 7 shots are done" in result.out and states(program) == [(n, "done", "0") for n in names], f"{result}")
     check({p: p.stat().st_mtime_ns for p in before} == before, "a shot that was done ran again")
-    for keys in (["output.every=45"], ["output.final=on"], ["device.kernel=reference"], ["survey.on_stop=checkpoint"]):
-        result = program.succeed("-q", config, *changes, *keys, "survey.at_once=2", "output.path=out/else", *(
+    for keys in (["output.every=45"], ["output.final=on"], ["device.kernel=reference"], ["survey.on_stop=checkpoint"], ["maps.quantities=max"]):
+        result = program.succeed(config, *changes, *keys, "survey.at_once=2", "output.path=out/else", *(
             ["survey.ranks_per_shot=1"] if keys[0].endswith("checkpoint") else []))
-        check("stack" not in result.out, f"{keys}: {result}")
+        check("as a stack" not in result.out, f"{keys}: {result}")
+        check(keys[0] != "maps.quantities=max" or all(values(program.folder / f"out/else/{n}.maps.hdf", ("max",))["max"].any() for n in names), "maps")
         for name in names:
             check(same_bits(*(values(program.folder / f"{path}/{name}.receivers.h5")["u"] for path in ("out/else", "single"))),
                   f"{keys}: {name}: other bits")
