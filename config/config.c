@@ -269,6 +269,40 @@ double config_reference(const config *c) {
   return c->reference_frequency > 0 || !c->source_count ? c->reference_frequency : c->sources[0].f0;
 }
 
+config_cut config_cut_of(const config *c, int axis) {
+  const double SLACK = 1e-6; /* of the spacing */
+  const config_axis a = config_axis_of(c, axis);
+  const double *box = &c->output_box[2 * axis], most = a.points;
+  if (a.spacing == 0) return (config_cut){0, 1, 1};
+  const int first = (int)fmin(most, fmax(0, ceil((box[0] - a.first) / a.spacing - SLACK))),
+            last = (int)fmin(most - 1, fmax(-1, floor((box[1] - a.first) / a.spacing + SLACK))),
+            every = (int)c->output_stride[axis];
+  return (config_cut){first, last < first ? 0 : (last - first) / every + 1, every};
+}
+
+bool config_cuts(const config *c) {
+  for (int axis = 0; axis < 3; axis++)
+    if (config_cut_of(c, axis).count < config_axis_of(c, axis).points) return true;
+  return false;
+}
+
+bool config_has_maps(const config *c) {
+  return c->maps_quantities[0] || c->maps_dft[0] > 0;
+}
+
+bool config_maps(const config *c, const char *quantity) {
+  const size_t length = strlen(quantity);
+  for (const char *p = c->maps_quantities; *p; p += strcspn(p, " \t"), p += strspn(p, " \t"))
+    if (strcspn(p, " \t") == length && strncmp(p, quantity, length) == 0) return true;
+  return false;
+}
+
+int config_frequencies(const config *c) {
+  int count = 0;
+  while (count < MAP_FREQUENCIES && c->maps_dft[count] > 0) count++;
+  return count;
+}
+
 bool config_has_sources(const config *c) {
   return c->source_count > 0 || c->sources_listed;
 }

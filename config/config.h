@@ -140,7 +140,14 @@ typedef struct config {
   char output_name[256];         /* of a shot; empty: its number */
   int64_t output_every;          /* steps; 0: only the final field, */
   bool output_final;             /* which is saved in any case, or as any other */
-  int compress;                  /* gzip level 0..9 */
+  double output_box[6];    /* m, x0 x1 y0 y1 z0 z1: saved are the points in it; infinite: of the grid, */
+  double output_stride[3]; /* x y z: of those every so many, from the first on; whole numbers */
+  int compress;            /* gzip level 0..9 */
+  /* [maps] */
+  char maps_quantities[32];         /* of max, min and rms; empty: none */
+  double maps_dft[MAP_FREQUENCIES]; /* Hz, > 0; 0: no more */
+  double maps_from, maps_until;     /* s; until 0: the end */
+  int64_t maps_every;               /* steps */
   /* [checkpoint] */
   char checkpoint_path[CONFIG_TEXT];
   int64_t checkpoint_every_steps;  /* 0: never */
@@ -237,6 +244,19 @@ bool config_has_terms(const config *c);
 bool config_has_gradient(const config *c);
 /* Hz: where the velocity of an absorbing medium holds; 0: that is not given. */
 double config_reference(const config *c);
+/* The points of an axis that are saved: first, first + every ... */
+typedef struct config_cut {
+  int first, count, every;
+} config_cut;
+config_cut config_cut_of(const config *c, int axis);
+/* Are that fewer than the grid has, along some axis? */
+bool config_cuts(const config *c);
+/* Does the run keep maps? */
+bool config_has_maps(const config *c);
+/* Is this one of [maps] quantities? */
+bool config_maps(const config *c, const char *quantity);
+/* How many frequencies [maps] dft has. */
+int config_frequencies(const config *c);
 /* Has the run any sources? */
 bool config_has_sources(const config *c);
 /* The largest spacing, m. */

@@ -43,6 +43,21 @@ static int check_only(checker *k, const char *section, const char *name, const c
   return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, section, name), section, name, only);
 }
 
+static int check_maps(checker *k) {
+  static const char *const known[] = {"max", "min", "rms"};
+  const config *c = k->c;
+  for (const char *p = c->maps_quantities + strspn(c->maps_quantities, " \t"); *p; p += strspn(p, " \t")) {
+    int i = 0;
+    const size_t length = strcspn(p, " \t");
+    while (i < 3 && (strlen(known[i]) != length || strncmp(known[i], p, length) != 0)) i++;
+    if (i == 3) return check_refuse(k, "maps", "quantities", "max, min and rms, or some of them");
+    p += length;
+  }
+  if (c->maps_until > 0 && c->maps_until < c->maps_from)
+    return check_only(k, "maps", "until", "from `from` on");
+  return 0;
+}
+
 /* Density and absorption. */
 static int check_medium(checker *k) {
   const config *c = k->c;
@@ -196,6 +211,21 @@ static int check_output_path(checker *k) {
   return check_refuse(k, "output", "path", "a file name in UTF-8");
 }
 
+/* Along an axis of one point a box may say anything. */
+static int check_box(checker *k) {
+  for (int axis = 0; axis < 3; axis++) {
+    const config_axis a = config_axis_of(k->c, axis);
+    const double low = a.first, high = low + (a.points - 1) * a.spacing, slack = 1e-6 * a.spacing;
+    const double *box = &k->c->output_box[2 * axis];
+    const char name = check_axis_names[axis];
+    const bool outside = isfinite(*box) && (box[0] < low - slack || box[1] > high + slack);
+    if (a.spacing == 0 || (!outside && box[0] <= box[1] && config_cut_of(k->c, axis).count)) continue;
+    return FAIL(k->e, CONFIG_BOX, check_at(k, "output", "box"), name, name, name, low, high,
+                config_entry_of(k->all->blocks[0], "output", "box")->text);
+  }
+  return 0;
+}
+
 static int check_survey(checker *k) {
   const config *c = k->c;
   if (strchr(c->output_name, '/')) return check_refuse(k, "output", "name", "a name without /");
@@ -293,6 +323,7 @@ static int check_report(checker *k) {
                      check_is_one_of(file, c->output_path, ".hdf.series") ||
                      check_is_one_of(file, c->output_path, ".receivers.h5") ||
                      check_is_one_of(file, c->output_path, ".gradient.h5") ||
+                     check_is_one_of(file, c->output_path, ".maps.hdf") ||
                      check_is_step_of(file, c->output_path, ".hdf") ||
                      check_is_step_of(file, c->checkpoint_path, ".h5");
   return taken ? check_refuse(k, "report", "file", "a file that the run neither reads nor writes otherwise")
@@ -304,6 +335,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   TRY(check_grid(&k));
   TRY(check_cfl(&k));
   TRY(check_medium(&k));
+  TRY(check_maps(&k));
   for (int axis = 0; axis < 3; axis++) {
     TRY(check_periodic(&k, axis));
     TRY(check_points(&k, axis));
@@ -311,6 +343,7 @@ int config_check(const config *c, const config_entries *all, error *e) {
   }
   for (int i = 0; i < c->source_count; i++) TRY(check_source(&k, all->blocks[i + 1], &c->sources[i]));
   TRY(check_receivers(&k));
+  TRY(check_box(&k));
   TRY(check_survey(&k));
   TRY(check_gradient(&k));
   TRY(check_output_path(&k));

@@ -63,11 +63,13 @@ typedef struct config_key {
   const range *range;    /* numbers: limits */
   const choice *choices; /* spellings, for the kinds that have them */
   int faces;             /* VALUE_FACES: bit f is face f */
+  bool most;             /* numbers: as many at most; the rest is 0 */
+  bool whole;            /* numbers: integers, from range->low on */
   bool automatic;        /* integers, numbers: 0 is spelt "auto" */
   bool bytes;            /* numbers: a unit of bytes may follow, as in 40GB */
-  bool optional;         /* numbers: 0 is "not given"; integers, int64_t: -1 is */
-  const char *expected;  /* texts: what to call it in a message */
-  const char *fallback;  /* default, spelt as in a file; NULL: none */
+  bool optional; /* numbers: 0 is "not given", of those with `compute` infinity; integers, int64_t: -1 is */
+  const char *expected;                         /* texts: what to call it in a message */
+  const char *fallback;                         /* default, spelt as in a file; NULL: none */
   void (*compute)(config *c, source_config *s); /* default that depends on keys above it in the table */
   bool required;                                /* where it applies, */
   const condition *unless;                      /* ... but not where this holds */

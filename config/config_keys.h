@@ -17,6 +17,7 @@ static const range OPTIONAL = {1e-20, 1e20};
 static const range SPACING = {1e-15, 1e15};
 static const range POWER = {0, 3};
 static const range SECONDS = {0, 1e9};
+static const range STRIDE = {1, 1e9};
 static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}; /* CENTER and WIDTH are wide enough for the defaults on any grid */
 static const range WIDTH = {1e-30, 1e30};
@@ -91,6 +92,7 @@ IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or ga
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
 CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
 CONDITION(LISTED, c->sources_listed, "with positions")
+IDLE_CONDITION(MAPS, config_has_maps(c), "with quantities or dft")
 IDLE_CONDITION(ANY_RECEIVERS, c->receivers != RECEIVERS_NONE, "with positions, line or points")
 
 static const choice equation_choices[] = {
@@ -184,6 +186,11 @@ NAME(io, io_choices)
 static void config_default_averaging(config *c, source_config *s) {
   (void)s;
   c->averaging = config_density_varies(c);
+}
+
+static void config_default_box(config *c, source_config *s) {
+  (void)s;
+  for (int i = 0; i < 6; i++) c->output_box[i] = i % 2 ? INFINITY : -INFINITY;
 }
 
 static void config_default_center(config *c, source_config *s) {
@@ -453,8 +460,29 @@ const config_key config_keys[] = {
    .unit = "steps", .doc = "steps between saved fields, from step 0 on; 0: only the final field"},
   {"output", "final", VALUE_SWITCH, AT(output_final), .choices = switch_choices, .fallback = "on",
    .doc = "save the field of the last step even where it is no multiple of every"},
+  {"output", "box", VALUE_NUMBERS, AT(output_box), .range = &POSITION, .compute = config_default_box, .optional = true,
+   .otherwise = "the grid", .unit = "m", .doc = "x0 x1 y0 y1 z0 z1: of fields only the points in there are saved",
+   .note = "box and stride make saved fields smaller: /u has the shape of the points saved, its axes, VTK's extent and the lists say\n"
+           "where they are. min, max, sum, l2 and the histogram are of the whole field. Checkpoints, maps and traces are not cut."},
+  {"output", "stride", VALUE_NUMBERS, AT(output_stride), .range = &STRIDE, .whole = true, .fallback = "1 1 1",
+   .unit = "points", .doc = "x y z: of those every so many, from the first on"},
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
    .doc = "gzip level of saved fields (with shuffle); 0: none"},
+
+  {"maps", "quantities", VALUE_TEXT, AT(maps_quantities), .expected = "max, min and rms, or some of them", .optional = true,
+   .otherwise = "none", .doc = "over the steps: the greatest, the least, the root of the mean square",
+   .note = "PATH.maps.hdf: /max, /min, /rms (nz, ny, nx) and /dft (frequency, nz, ny, nx, 2), real and imaginary parts of the sum\n"
+           "of u e^(-i 2 pi f t) dt, dt from each step that counts to the next. Where dispersion is removed from traces, f is taken\n"
+           "where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, dt of a step. max, min and rms are of what the steps give.\n"
+           "Memory: 4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
+  {"maps", "dft", VALUE_NUMBERS, AT(maps_dft), .range = &POSITIVE, .optional = true, .most = true, .otherwise = "none",
+   .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},
+  {"maps", "from", VALUE_NUMBERS, AT(maps_from), .range = &SECONDS, .fallback = "0", .only_with = &MAPS,
+   .unit = "s", .doc = "time of the first step that counts"},
+  {"maps", "until", VALUE_NUMBERS, AT(maps_until), .range = &DURATION, .optional = true, .only_with = &MAPS,
+   .otherwise = "the end", .unit = "s", .doc = "time after which none counts"},
+  {"maps", "every", VALUE_INTEGER, AT(maps_every), .min = 1, .max = INT64_MAX, .fallback = "1", .only_with = &MAPS,
+   .unit = "steps", .doc = "only steps that it divides count"},
 
   {"checkpoint", "path", VALUE_TEXT, AT(checkpoint_path), .expected = "a path", .only_with = &CHECKPOINTS, .compute = config_default_checkpoint,
    .otherwise = "(output.path).checkpoint", .doc = "writes PATH.SSSSSSSS.h5 (step)"},

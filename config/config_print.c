@@ -1,6 +1,7 @@
 /* From a config back to text: every key of the table, as config_load reads it. */
 #include "config_internal.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static void print_numbers(FILE *to, const config_key *key, const double *numbers
     fprintf(to, "auto");
     return;
   }
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count && !(key->most && numbers[i] == 0); i++) {
     if (i > 0) fprintf(to, " ");
     print_number(to, numbers[i]);
   }
@@ -88,6 +89,7 @@ static void print_value(FILE *to, const config *c, const config_key *key, const 
 static bool print_is_given(const config_key *key, const char *owner) {
   const void *field = owner + key->offset;
   if (key->kind == VALUE_TEXT) return *(const char *)field;
+  if (key->compute) return isfinite(*(const double *)field);
   return key->kind == VALUE_INTEGER ? *(const int64_t *)field != -1 : *(const double *)field != 0;
 }
 

@@ -54,6 +54,8 @@ static void value_expected_numbers(const config_key *k, int count, bool beyond, 
   char each[64] = "";
   if (beyond)
     snprintf(each, sizeof each, " from %g to %g", k->range->low, k->range->high);
+  else if (k->whole)
+    snprintf(each, sizeof each, " >= %g", k->range->low);
   else if (k->range->low > 0)
     snprintf(each, sizeof each, " > 0");
   if (k->bytes)
@@ -61,7 +63,8 @@ static void value_expected_numbers(const config_key *k, int count, bool beyond, 
   else if (count == 1)
     snprintf(text, EXPECTED_TEXT, "%sa number%s", automatic, each);
   else
-    snprintf(text, EXPECTED_TEXT, "%d numbers%s", count, each);
+    snprintf(text, EXPECTED_TEXT, "%s%d %s%s", k->most ? "at most " : "", count,
+             k->whole ? "integers" : "numbers", each);
 }
 
 /* Lists the accepted spellings: "auto or sendrecv". */
@@ -127,11 +130,12 @@ static int value_numbers(const value *v) {
   snprintf(text, sizeof text, "%s", v->text);
   if (value_is_auto(v)) return 0;
   for (char *word; (word = strtok_r(NULL, BLANKS, &rest));) {
-    if (found == count || !value_number(v->key, word, &number)) return value_refuse(v, false);
+    if (found == count || !value_number(v->key, word, &number) || (v->key->whole && number != trunc(number)))
+      return value_refuse(v, false);
     if (number < r->low || number > r->high) return value_refuse(v, r->low <= 0 || number > 0);
     numbers[found++] = number;
   }
-  return found == count ? 0 : value_refuse(v, false);
+  return found == count || (v->key->most && found > 0) ? 0 : value_refuse(v, false);
 }
 
 const char *config_dataset_cut(const char *name) {

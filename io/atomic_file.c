@@ -230,7 +230,8 @@ int path_check_no_folder(const char *name, error *e) {
 }
 
 int path_check_output(const char *path, error *e) {
-  static const char *const endings[] = {SERIES_XDMF, SERIES_PARAVIEW, RECEIVERS_ENDING, GRADIENT_ENDING};
+  const char *const endings[] = {SERIES_XDMF, SERIES_PARAVIEW, RESULT_ENDINGS[0], RESULT_ENDINGS[1],
+                                 RESULT_ENDINGS[2]};
   TRY(path_check_writable((named_path){"[output] path", path}, e));
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
     char name[FILE_NAME];

@@ -75,7 +75,9 @@ void axis_create(new_hdf5 *f, const axis *a) {
   double *values = malloc(((size_t)a->points + 1) * sizeof *values);
   if (!values) FAIL(&f->failure, OUT_OF_MEMORY, (size_t)a->points * sizeof *values, "coordinates");
   for (hsize_t i = 0; values && i < a->points; i++)
-    values[i] = a->first + (double)((int64_t)i * (a->every ? a->every : 1)) * a->spacing;
+    values[i] = a->values
+                    ? a->values[i]
+                    : a->first + (double)(a->from + (int64_t)i * (a->every ? a->every : 1)) * a->spacing;
   axis_put(f, a, H5T_NATIVE_DOUBLE, values);
   free(values);
 }

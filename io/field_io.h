@@ -8,6 +8,7 @@
 #ifndef STENCIL_FIELD_IO_H
 #define STENCIL_FIELD_IO_H
 
+#include "config/config.h"
 #include "kernels/statistics.h"
 #include "halo/slab.h"
 #include "packing.h"
@@ -45,7 +46,10 @@ int field_read(const field_io *io, const char *dataset, enum quantity quantity, 
 /* One of several fields of a file: /NAME. */
 typedef struct field_name {
   const char *name, *units, *long_name;
+  int frequencies; /* 0: (nz, ny, nx); else as many parts, each of pairs: (frequency, nz, ny, nx, 2) */
 } field_name;
+
+#define MAPS_ENDING ".maps.hdf"
 
 /* Where the planes of one of several fields come from. */
 typedef struct field_planes {
@@ -58,8 +62,9 @@ struct gradient_meta;
 /* What a saved field says of itself. */
 typedef struct field_meta {
   run_meta run;
-  double origin[3];                   /* m, x y z */
+  double origin[3];                   /* m, x y z: of the grid */
   double spacing[3];                  /* m, x y z */
+  config_cut cut[3];                  /* x y z: which points are in the file; all 0: the whole grid */
   int compress;                       /* gzip level, with shuffle; 0: contiguous */
   const field_statistics *statistics; /* of the field; NULL: say nothing of them */
   field_measured *measured;           /* NULL: they are known already */
@@ -67,6 +72,7 @@ typedef struct field_meta {
   const char *ending;                   /* the file is PATH and this, */
   int fields;                           /* with so many fields, never compressed, */
   const field_name *names;              /* of these names, */
+  const double *frequencies;            /* Hz, of the field that has some; */
   const struct gradient_meta *gradient; /* and what a gradient has besides (gradient_file.h) */
 } field_meta;
 

@@ -7,16 +7,18 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "atomic_file.h"
 #include "gradient_file.h"
 #include "space.h"
 
-enum { WRITE_FIELDS = 8 };
+enum { WRITE_FIELDS = 8, WRITE_PARTS = 16 };
 
 typedef struct field_writer {
   const field_io *io;
   const field_meta *meta;
-  field_planes parts[WRITE_FIELDS];
+  field_grid grid;
+  field_planes parts[WRITE_PARTS];
   new_file file;               /* where it is compressed only rank 0 has it, */
   new_hdf5 to;                 /* through HDF5 */
   hid_t dataset[WRITE_FIELDS]; /* rank 0's */
@@ -26,8 +28,41 @@ static int write_fields(const field_writer *w) {
   return w->meta->ending ? w->meta->fields : 1;
 }
 
+/* Parts of a field: its frequencies, if it has some. */
+static int write_frequencies(const field_writer *w, int i) {
+  return w->meta->ending ? w->meta->names[i].frequencies : 0;
+}
+
+/* Floats of a point. */
+static uint64_t write_floats(const field_writer *w, int i) {
+  return write_frequencies(w, i) ? 2 * (uint64_t)write_frequencies(w, i) : 1;
+}
+
 static const char *write_name(const field_writer *w, int i) {
   return w->meta->ending ? w->meta->names[i].name : "u";
+}
+
+field_grid field_grid_of(const field_meta *m, const slab *s) {
+  const int points[3] = {s->nx, s->ny, s->nz_global};
+  field_grid g;
+  for (int i = 0; i < 3; i++) {
+    const config_cut *cut = &g.cut[i];
+    g.cut[i] = m->cut[i].count ? m->cut[i] : (config_cut){0, points[i], 1};
+    g.origin[i] = m->origin[i] + cut->first * m->spacing[i];
+    g.spacing[i] = m->spacing[i] * cut->every;
+  }
+  return g;
+}
+
+static uint64_t write_points(const field_writer *w) {
+  const config_cut *cut = w->grid.cut;
+  return (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
+}
+
+/* Planes of the file that lie below plane z of the grid. */
+static int write_planes_below(const field_writer *w, int z) {
+  const config_cut *cut = &w->grid.cut[2];
+  return z <= cut->first ? 0 : smaller(cut->count, (z - cut->first + cut->every - 1) / cut->every);
 }
 
 /* --- all but the values ----------------------------------------------------------------------------------------- */
@@ -65,28 +100,35 @@ static void write_statistics(new_hdf5 *f, const field_statistics *s) {
 }
 
 /* Attributes of group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
-static void write_image(new_hdf5 *f, hid_t group, const slab *s, const field_meta *m) {
-  const int64_t version[2] = {1, 0}, extent[6] = {0, s->nx - 1, 0, s->ny - 1, 0, s->nz_global - 1};
+static void write_image(new_hdf5 *f, hid_t group, const field_grid *g) {
+  const config_cut *cut = g->cut;
+  const int64_t version[2] = {1, 0},
+                extent[6] = {0, cut[0].count - 1, 0, cut[1].count - 1, 0, cut[2].count - 1};
   const double direction[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
   attribute_int64(f, group, "Version", 2, version);
   attribute_string(f, group, "Type", strlen("ImageData"), "ImageData");
   attribute_int64(f, group, "WholeExtent", 6, extent);
-  attribute_double(f, group, "Origin", 3, m->origin);
-  attribute_double(f, group, "Spacing", 3, m->spacing);
+  attribute_double(f, group, "Origin", 3, g->origin);
+  attribute_double(f, group, "Spacing", 3, g->spacing);
   attribute_double(f, group, "Direction", 9, direction);
 }
 
 /* The groups, /VTKHDF/PointData/u and its other name /u. Compressed, the ranks filter its planes themselves. */
 static void write_datasets(field_writer *w) {
   new_hdf5 *f = &w->to;
-  const slab *s = w->io->slab;
-  const hsize_t shape[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
+  const config_cut *cut = w->grid.cut;
+  const hsize_t shape[3] = {(hsize_t)cut[2].count, (hsize_t)cut[1].count, (hsize_t)cut[0].count};
   char name[80];
   if (f->failure.id) return;
   hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (new_hdf5_check(f, points >= 0)) write_image(f, image, s, w->meta);
+  if (new_hdf5_check(f, points >= 0)) write_image(f, image, &w->grid);
   for (int i = 0; i < write_fields(w); i++) {
+    const hsize_t pairs[5] = {(hsize_t)write_frequencies(w, i), shape[0], shape[1], shape[2], 2};
+    if (pairs[0]) { /* no field that VTK knows */
+      w->dataset[i] = dataset_create(f, write_name(w, i), H5T_IEEE_F32LE, 5, pairs, 0);
+      continue;
+    }
     snprintf(name, sizeof name, "VTKHDF/PointData/%s", write_name(w, i));
     w->dataset[i] = dataset_create(f, name, H5T_IEEE_F32LE, 3, shape, w->meta->compress);
     if (!f->failure.id)
@@ -108,21 +150,39 @@ static void write_time(field_writer *w) {
   attribute_text(f, w->dataset[0], "coordinates", "time");
 }
 
+/* /dft: of frequencies, and of real and imaginary part. */
+static void write_frequency_axes(field_writer *w, int i) {
+  static const char *const names[] = {"frequency", "z", "y", "x", "part"}, *const parts[] = {"real",
+                                                                                             "imaginary"};
+  new_hdf5 *f = &w->to;
+  const hsize_t count = (hsize_t)write_frequencies(w, i);
+  axis_create(f, &(axis){.name = "frequency",
+                         .words = {"Hz", "frequency"},
+                         .points = count,
+                         .values = w->meta->frequencies});
+  axis_create(f, &(axis){.name = "part", .words = {"1", "part"}, .points = 2, .labels = parts});
+  axes_attach(f, w->dataset[i], 5, names);
+}
+
 /* Its axes. */
 static void write_axes(field_writer *w) {
   static const char *const names[] = {"z", "y", "x"};
   static const char *const long_names[] = {"position along z", "position along y", "position along x"};
   const field_meta *m = w->meta;
   new_hdf5 *f = &w->to;
-  const int points[] = {w->io->slab->nz_global, w->io->slab->ny, w->io->slab->nx};
   for (int i = 0; i < 3; i++)
     axis_create(f, &(axis){.name = names[i],
                            .words = {"m", long_names[i]},
-                           .points = (hsize_t)points[i],
+                           .points = (hsize_t)w->grid.cut[2 - i].count,
                            .first = m->origin[2 - i],
+                           .from = w->grid.cut[2 - i].first,
+                           .every = w->grid.cut[2 - i].every,
                            .spacing = m->spacing[2 - i]});
   for (int i = 0; i < write_fields(w); i++) {
-    axes_attach(f, w->dataset[i], 3, names);
+    if (write_frequencies(w, i))
+      write_frequency_axes(w, i);
+    else
+      axes_attach(f, w->dataset[i], 3, names);
     if (m->ending)
       dataset_describe(f, w->dataset[i], (dataset_words){m->names[i].units, m->names[i].long_name});
   }
@@ -150,10 +210,10 @@ static void write_remove_abandoned(const field_io *io) {
 
 /* On rank 0. What compressed values take nobody knows. */
 static int write_create(field_writer *w, error *e) {
-  const slab *s = w->io->slab;
-  const uint64_t points = (uint64_t)s->nx * (uint64_t)s->ny * (uint64_t)s->nz_global;
-  if (!w->meta->compress)
-    TRY(space_check(w->file.name, (uint64_t)write_fields(w) * points * sizeof(float), e));
+  const uint64_t points = write_points(w);
+  uint64_t floats = 0;
+  for (int i = 0; i < write_fields(w); i++) floats += write_floats(w, i);
+  if (!w->meta->compress) TRY(space_check(w->file.name, floats * points * sizeof(float), e));
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
   new_hdf5_create(&w->to, w->file.plan.temporary, 0);
@@ -161,8 +221,12 @@ static int write_create(field_writer *w, error *e) {
   write_datasets(w);
   write_axes(w);
   if (!w->to.failure.id) new_hdf5_check(&w->to, H5Fflush(w->to.file, H5F_SCOPE_GLOBAL) >= 0);
-  for (int i = 0; i < write_fields(w) && !w->meta->compress && !w->to.failure.id; i++)
-    w->file.plan.at[i] = (uint64_t)H5Dget_offset(w->dataset[i]);
+  for (int i = 0, part = 0; i < write_fields(w) && !w->meta->compress && !w->to.failure.id; i++) {
+    const uint64_t first = (uint64_t)H5Dget_offset(w->dataset[i]);
+    const int frequencies = write_frequencies(w, i);
+    for (int k = 0; k < larger(frequencies, 1); k++)
+      w->file.plan.at[part++] = first + (uint64_t)k * 2 * points * sizeof(float);
+  }
   return new_hdf5_failed(&w->to, e);
 }
 
@@ -172,9 +236,30 @@ typedef struct field_rows {
   const field_planes *part;
 } field_rows;
 
+/* A plane of the file from one of the grid. */
+static float *write_cut_plane(const config_cut cut[3], const float *plane, int nx, float *to) {
+  for (int y = 0; y < cut[1].count; y++) {
+    const float *from = plane + (size_t)(cut[1].first + y * cut[1].every) * (size_t)nx + cut[0].first;
+    for (int x = 0; x < cut[0].count; x++) *to++ = from[(size_t)x * (size_t)cut[0].every];
+  }
+  return to;
+}
+
 static int write_put_planes(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const field_rows *r = context;
-  return r->part->source(r->part->context, (int)(row - r->w->io->slab->z0), (int)rows, values, e);
+  const slab *s = r->w->io->slab;
+  const config_cut *cut = r->w->grid.cut;
+  const size_t bytes = (size_t)s->nx * (size_t)s->ny * sizeof(float);
+  const int z = cut[2].first + (int)row * cut[2].every - s->z0;
+  float *to = values;
+  if (cut[0].count == s->nx && cut[1].count == s->ny && cut[2].every == 1)
+    return r->part->source(r->part->context, z, (int)rows, values, e);
+  float *plane = malloc(bytes);
+  if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
+  for (int i = 0; i < rows && !r->part->source(r->part->context, z + i * cut[2].every, 1, plane, e); i++)
+    to = write_cut_plane(cut, plane, s->nx, to);
+  free(plane);
+  return e->id;
 }
 
 /* For row_file, on rank 0: a compressed plane, whose chunk is `at`. */
@@ -199,19 +284,23 @@ static int write_planes(field_writer *w, error *e) {
                       .move = compress ? write_put_chunk : NULL,
                       .context = w,
                       .deflate = compress};
-  field_rows rows[WRITE_FIELDS];
-  row_part own[WRITE_FIELDS];
-  for (int i = 0; i < write_fields(w); i++) {
-    rows[i] = (field_rows){w, &w->parts[i]};
-    own[i] = (row_part){.array = write_name(w, i),
-                        .at = w->file.plan.at[i],
-                        .row_bytes = (uint64_t)s->ny * (uint64_t)s->nx * sizeof(float),
-                        .first = s->z0,
-                        .count = s->nz,
-                        .move = write_put_planes,
-                        .context = &rows[i]};
-  }
-  rows_move(way, &f, w->file.direct, own, write_fields(w), e);
+  const int first = write_planes_below(w, s->z0), count = write_planes_below(w, s->z0 + s->nz) - first;
+  const uint64_t plane = (uint64_t)w->grid.cut[0].count * (uint64_t)w->grid.cut[1].count * sizeof(float);
+  field_rows rows[WRITE_PARTS];
+  row_part own[WRITE_PARTS];
+  int parts = 0;
+  for (int i = 0; i < write_fields(w); i++)
+    for (int k = 0; k < larger(write_frequencies(w, i), 1); k++, parts++) {
+      rows[parts] = (field_rows){w, &w->parts[parts]};
+      own[parts] = (row_part){.array = write_name(w, i),
+                              .at = w->file.plan.at[parts],
+                              .row_bytes = write_frequencies(w, i) ? 2 * plane : plane,
+                              .first = first,
+                              .count = count,
+                              .move = write_put_planes,
+                              .context = &rows[parts]};
+    }
+  rows_move(way, &f, w->file.direct, own, parts, e);
   rows_close_new(&w->file, true, e);
   return error_agree(e, way->comm);
 }
@@ -267,8 +356,11 @@ int field_write(const field_io *io, const field_meta *meta, field_source *source
   const io_way *way = io->way;
   field_writer w = {.io = io, .meta = meta, .parts = {{source, context}}, .file.fd = -1};
   w.to = (new_hdf5){.name = w.file.name, .file = H5I_INVALID_HID};
+  w.grid = field_grid_of(meta, io->slab);
   for (int i = 0; i < WRITE_FIELDS; i++) w.dataset[i] = H5I_INVALID_HID;
-  if (meta->ending && context) memcpy(w.parts, context, (size_t)meta->fields * sizeof *w.parts);
+  int parts = 0;
+  for (int i = 0; meta->ending && i < meta->fields; i++) parts += larger(meta->names[i].frequencies, 1);
+  if (context) memcpy(w.parts, context, (size_t)parts * sizeof *w.parts);
   TRY(write_find_name(&w, e)); /* alike on every rank */
   if (way->rank == 0) {
     if (meta->ending)

@@ -95,6 +95,9 @@ static void files_carry_field(message *m, request *r) {
   field_name *names = message_array(m, &meta->names, (size_t)meta->fields * sizeof *names);
   for (int i = 0; i < meta->fields; i++)
     message_text(m, &names[i].name), message_text(m, &names[i].units), message_text(m, &names[i].long_name);
+  int frequencies = 0;
+  for (int i = 0; i < meta->fields; i++) frequencies += names[i].frequencies;
+  message_array(m, &meta->frequencies, (size_t)frequencies * sizeof *meta->frequencies);
   if (meta->gradient) gradient_carry(m, &meta->gradient);
   if (!meta->statistics || meta->measured) return; /* none, or the server is told later */
   field_statistics *s = message_array(m, &meta->statistics, sizeof *s);

@@ -65,6 +65,13 @@ void dataset_close(new_hdf5 *f, hid_t dataset);
 /* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
 #define FIELD_UNITS "1"
 
+/* The points that a file holds, and where the first of them is, and how far from each other they are: x y z. */
+typedef struct field_grid {
+  config_cut cut[3];
+  double origin[3], spacing[3]; /* m */
+} field_grid;
+field_grid field_grid_of(const field_meta *m, const slab *s);
+
 /* What a dataset says of itself. NULL: nothing. */
 typedef struct dataset_words {
   const char *units, *long_name;
@@ -78,9 +85,10 @@ typedef struct axis {
   const char *name;
   dataset_words words;
   hsize_t points;
-  double first, spacing;     /* coordinate i is first + (i every) spacing, */
-  int64_t every;             /* 0 means 1; */
+  double first, spacing;     /* coordinate i is first + (from + i every) spacing, */
+  int64_t from, every;       /* 0 means 1; */
   bool whole;                /* stored as int64, not as float64 */
+  const double *values;      /* or these instead; NULL: none */
   const char *const *labels; /* or texts instead; NULL: none */
 } axis;
 void axis_create(new_hdf5 *f, const axis *a);
@@ -92,5 +100,11 @@ void axes_attach(new_hdf5 *f, hid_t dataset, int count, const char *const *names
 #define SERIES_PARAVIEW  ".hdf.series"
 #define RECEIVERS_ENDING ".receivers.h5"
 #define PARTIAL_ENDING   ".receivers.partial"
+
+/* Files PATH.* that hold what a whole run comes to. */
+enum result { RESULT_TRACES, RESULT_MAPS, RESULT_GRADIENT, RESULTS };
+extern const char *const RESULT_ENDINGS[RESULTS];
+/* Does a run write it? */
+bool result_is_written(const config *c, enum result which);
 
 #endif

@@ -65,7 +65,7 @@ typedef struct row_file {
 int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, error *e);
 int row_file_put(const row_file *f, uint64_t at, const void *values, size_t bytes, error *e);
 
-enum { NEW_FILE_ARRAYS = 16 };
+enum { NEW_FILE_ARRAYS = 48 };
 /* A file that rank 0 creates and all ranks write. */
 typedef struct new_file {
   char name[FILE_NAME]; /* the final one, on every rank */

@@ -32,13 +32,14 @@ static void series_print_triple(FILE *to, const double xyz[3]) {
 
 static void series_print_grid(FILE *to, const series_list *l, const series_entry *entry) {
   char shape[64];
-  snprintf(shape, sizeof shape, "%d %d %d", l->slab->nz_global, l->slab->ny, l->slab->nx);
+  const field_grid g = field_grid_of(l->meta, l->slab);
+  snprintf(shape, sizeof shape, "%d %d %d", g.cut[2].count, g.cut[1].count, g.cut[0].count);
   fprintf(to, "      <Grid Name=\"step %" PRId64 "\" GridType=\"Uniform\">\n", entry->step);
   fprintf(to, "        <Time Value=\"%.17g\"/>\n", entry->time);
   fprintf(to, "        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"%s\"/>\n", shape);
   fprintf(to, "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n");
-  series_print_triple(to, l->meta->origin);
-  series_print_triple(to, l->meta->spacing);
+  series_print_triple(to, g.origin);
+  series_print_triple(to, g.spacing);
   fprintf(to,
           "        </Geometry>\n"
           "        <Attribute Name=\"u\" AttributeType=\"Scalar\" Center=\"Node\">\n"

@@ -6,6 +6,14 @@
 #include "gradient_file.h"
 #include "io_internal.h"
 
+const char *const RESULT_ENDINGS[RESULTS] = {RECEIVERS_ENDING, MAPS_ENDING, GRADIENT_ENDING};
+
+bool result_is_written(const config *c, enum result which) {
+  return which == RESULT_TRACES ? c->receivers != RECEIVERS_NONE
+         : which == RESULT_MAPS ? config_has_maps(c)
+                                : config_has_gradient(c);
+}
+
 /* HDF5 itself sees that a file is as long as it should be. */
 static enum shot_found shot_find_file(const char *name, const char *fingerprint) {
   char *found = NULL;
@@ -45,15 +53,15 @@ static enum shot_found shot_find_fields(const config *c, const space_steps *w, c
 
 enum shot_found shot_find(const config *c, const space_steps *which, const char *fingerprint) {
   char name[FILE_NAME + 16];
-  const bool traces = c->receivers != RECEIVERS_NONE;
-  enum shot_found found = traces || which->every > 0 || which->ends ? SHOT_DONE : SHOT_NEW;
-  snprintf(name, sizeof name, "%s" RECEIVERS_ENDING, c->output_path);
-  if (traces) found = shot_find_file(name, fingerprint);
-  if (config_has_gradient(c)) {
-    snprintf(name, sizeof name, "%s" GRADIENT_ENDING, c->output_path);
+  bool any = which->every > 0 || which->ends;
+  enum shot_found found = SHOT_DONE;
+  for (enum result i = 0; i < RESULTS; i++) {
+    if (!result_is_written(c, i)) continue;
+    snprintf(name, sizeof name, "%s%s", c->output_path, RESULT_ENDINGS[i]);
     found = shot_combine(found, shot_find_file(name, fingerprint));
+    any = true;
   }
-  return shot_find_fields(c, which, fingerprint, found);
+  return any ? shot_find_fields(c, which, fingerprint, found) : SHOT_NEW;
 }
 
 int text_write(const char *path, const char *text, error *e) {

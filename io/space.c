@@ -58,14 +58,12 @@ static bool space_keeps(const config *c, const space_steps *w, const char *file)
   const char *path = c->output_path, *rest = path_rest(path, file);
   int64_t step;
   const char *more = path_step(path, ".hdf", file, &step);
-  const bool field = more && !*more,
-             list = rest && (strcmp(rest, SERIES_XDMF) == 0 || strcmp(rest, SERIES_PARAVIEW) == 0),
-             traces = rest && strcmp(rest, RECEIVERS_ENDING) == 0,
-             gradient = rest && strcmp(rest, GRADIENT_ENDING) == 0;
-  if (w->none) return !field && !list && !traces && !gradient;
-  if (field) return (!w->begins && step <= w->first) || space_counts(w, step);
-  if (traces) return c->receivers != RECEIVERS_NONE;
-  if (gradient) return config_has_gradient(c);
+  const bool list = rest && (strcmp(rest, SERIES_XDMF) == 0 || strcmp(rest, SERIES_PARAVIEW) == 0);
+  enum result result = 0;
+  while (result < RESULTS && (!rest || strcmp(rest, RESULT_ENDINGS[result]) != 0)) result++;
+  if (w->none) return !(more && !*more) && !list && result == RESULTS;
+  if (more && !*more) return (!w->begins && step <= w->first) || space_counts(w, step);
+  if (result < RESULTS) return result_is_written(c, result);
   return !list || !w->begins || w->ends || w->every > 0;
 }
 

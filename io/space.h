@@ -48,7 +48,7 @@ typedef struct space_aside {
   int traces; /* besides: that of the traces which the run's own are going to replace; 0: there are none */
 } space_aside;
 
-/* Of the fields, their lists, the traces and the gradient under c->output_path, moves those aside that a run of `c` which
+/* Of the fields, their lists, traces, maps and gradients under c->output_path, moves those aside that a run of `c` which
  * saves the steps `which` neither writes nor reads. Traces that it replaces at its end are moved until then: a run that is
  * killed leaves none that pass for its own. One that goes on from step which->first leaves the fields up to that, and the
  * lists, which are the run's own. With `dry` only counts them. A kill on the way loses nothing: each file has one name or the

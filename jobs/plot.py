@@ -78,10 +78,13 @@ class Shot:
         return ", ".join(filter(None, (where, f"{wavelet} of {float(f0):g} Hz" if f0 else "")))
 
     def layers(self, axis):
-        """Points that layers at the low and the high face of an axis have."""
-        faces = self.config.get("boundary", {})
+        """Where layers at the faces of an axis begin, m; the file may hold a part of the grid."""
+        faces, grid = self.config.get("boundary", {}), self.config.get("grid", {})
         kinds = [faces.get(f"{axis}_{end}", faces.get(axis, faces.get("all"))) for end in ("lo", "hi")]
-        return [int(faces.get("width", 20)) * (kind == "absorbing") for kind in kinds]
+        width, points, spacing = int(faces.get("width", 20)), int(grid.get(f"n{axis}", 1)), float(grid.get(f"d{axis}", 1))
+        first = float(grid.get("origin", "0 0 0").split()[AXES.index(axis)])
+        ends = first + spacing * width, first + spacing * (points - 1 - width)
+        return [at for kind, at in zip(kinds, ends) if kind == "absorbing" and width < points]
 
 
 class Slice:
@@ -118,7 +121,10 @@ class Slice:
         return left_right + (low_high[::-1] if self.rows == "z" else low_high)
 
     def near(self, places):
-        """Those of the places (n, 3) that lie in this plane, as columns and rows."""
+        """Those of the places (n, 3) that lie in this picture, as columns and rows."""
+        for axis in () if self.unit[1] == "points" else (self.columns, self.rows):
+            along, at = self.coordinate[axis], places[:, AXES.index(axis)]
+            places = places[(at >= along[0] - self.spacing[axis]) & (at <= along[-1] + self.spacing[axis])]
         if not self.flat:
             across = AXES.index(self.axis)
             places = places[np.abs(places[:, across] - self.coordinate[self.axis][self.index]) <= self.spacing[self.axis]]
@@ -182,8 +188,7 @@ def draw_shot(axes, piece):
     """Source, receivers and the inner edges of layers."""
     limits = axes.axis()
     for axis, line in ((piece.columns, axes.axvline), (piece.rows, axes.axhline)):
-        place, (low, high) = piece.coordinate[axis], piece.shot.layers(axis)
-        for at in ([place[low]] if 0 < low < len(place) else []) + ([place[-1 - high]] if 0 < high < len(place) else []):
+        for at in piece.shot.layers(axis):
             line(at / piece.unit[0], color="0.35", lw=0.8, ls=(0, (4, 3)))
     for places, style in ((piece.shot.receivers, {"marker": "v", "ms": 3, "color": "#006837", "mew": 0}),
                           (piece.shot.sources, {"marker": "*", "ms": 10, "color": "#ffd700", "mec": "black", "mew": 0.6})):

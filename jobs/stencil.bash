@@ -18,7 +18,8 @@ _stencil() {
     sources.positions= sources.signals= sources.mode= sources.strength= sources.interpolation=
     receivers.positions= receivers.line= receivers.points= receivers.every= receivers.interpolation=
     gradient.observed= gradient.adjoint_source= gradient.of= gradient.misfit= gradient.signals= gradient.initial= gradient.image= gradient.memory= gradient.host_memory= gradient.file_memory= gradient.path=
-    output.path= output.name= output.every= output.final= output.compress=
+    output.path= output.name= output.every= output.final= output.box= output.stride= output.compress=
+    maps.quantities= maps.dft= maps.from= maps.until= maps.every=
     checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
     parallel.transport= parallel.overlap= parallel.schedule= parallel.io= parallel.watchdog_seconds=
     device.backend= device.kernel= device.threads=

@@ -31,6 +31,8 @@ typedef struct block_counter {
 } block_counter;
 
 enum { MEMORIES_MAX = 3 };
+/* Frequencies that maps can be of. */
+enum { MAP_FREQUENCIES = 8 };
 
 /* Terms that what multiplies the star may have besides, where the equation HAS_TERMS: of density, of absorption and, on the
  * way back, of the gradient. Fields are laid out as `in` and read at own points only. With B the star, in this order

@@ -201,6 +201,38 @@ extern const operation operation_persistent;
  * operation_statistics with cudaErrorNotSupported. */
 extern const operation operation_statistics, operation_histogram, operation_quantiles;
 
+/* --- maps ------------------------------------------------------------------------------------------------------- */
+
+/* Adds the field of a step to maps of all own points of a slab, laid out as it is; NULL: not asked for. Two numbers whose
+ * sum is the sum of squares are as good as one of float64, and lie as all fields do. */
+typedef struct maps_args {
+  const float *field, *sigma; /* of u, or of sigma u: sample_args */
+  float *max, *min, *square, *square_rest;
+  int frequencies;
+  float *real[MAP_FREQUENCIES], *imaginary[MAP_FREQUENCIES]; /* += u cosine, += u sine */
+  float cosine[MAP_FREQUENCIES], sine[MAP_FREQUENCIES];
+  size_t pitch, plane;
+  int nx, ny, nz;
+} maps_args;
+extern const operation operation_maps;
+
+GHOSTS_INLINE void maps_point(const maps_args *a, ptrdiff_t at) {
+  const float u = a->sigma ? a->field[at] / a->sigma[at] : a->field[at];
+  if (a->max && u > a->max[at]) a->max[at] = u;
+  if (a->min && u < a->min[at]) a->min[at] = u;
+  if (a->square) { /* u u exactly, and an exact sum: Knuth */
+    const float had = a->square[at], more = u * u, off = fmaf(u, u, -more), sum = had + more,
+                part = sum - had;
+    const float lost = (had - (sum - part)) + (more - part);
+    a->square[at] = sum;
+    a->square_rest[at] += lost + off;
+  }
+  for (int f = 0; f < a->frequencies; f++) {
+    a->real[f][at] = fmaf(u, a->cosine[f], a->real[f][at]);
+    a->imaginary[f][at] = fmaf(u, a->sine[f], a->imaginary[f][at]);
+  }
+}
+
 /* --- scaling ---------------------------------------------------------------------------------------------------- */
 
 enum scale_kind { SCALE_TIMES, SCALE_OVER, SCALE_HALF, SCALE_ADD };

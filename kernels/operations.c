@@ -64,10 +64,62 @@ static void operation_scale_host(const void *args, int part, int parts) {
       scale_point(a, (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);
 }
 
+/* Those of `m` alone: knowing which, the compiler makes vectors of the row. */
+static inline __attribute__((always_inline)) void maps_row(const maps_args *a, maps_args m, ptrdiff_t at) {
+  m.field = a->field, m.sigma = a->sigma;
+  for (int x = 0; x < a->nx; x++) maps_point(&m, at + x);
+}
+
+static inline __attribute__((always_inline)) void maps_rows(const maps_args *a, int row, int end) {
+  for (; row < end; row++) {
+    const ptrdiff_t at = (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny);
+    if (a->max) maps_row(a, (maps_args){.max = a->max}, at);
+    if (a->min) maps_row(a, (maps_args){.min = a->min}, at);
+    if (a->square) maps_row(a, (maps_args){.square = a->square, .square_rest = a->square_rest}, at);
+    for (int f = 0; f < a->frequencies; f++)
+      maps_row(a,
+               (maps_args){.frequencies = 1,
+                           .real = {a->real[f]},
+                           .imaginary = {a->imaginary[f]},
+                           .cosine = {a->cosine[f]},
+                           .sine = {a->sine[f]}},
+               at);
+  }
+}
+
+#define MAPS_ROWS(isa, target)                                                                               \
+  target static void maps_rows_##isa(const maps_args *a, int row, int end) {                                 \
+    maps_rows(a, row, end);                                                                                  \
+  }
+#ifdef __x86_64__
+MAPS_ROWS(avx512, __attribute__((target("avx512f"))))
+MAPS_ROWS(avx2, __attribute__((target("avx2,fma"))))
+#endif
+MAPS_ROWS(portable, )
+
+static void operation_maps_host(const void *args, int part, int parts) {
+  const maps_args *a = args;
+  const int row = host_share_begin(a->nz * a->ny, part, parts),
+            end = host_share_begin(a->nz * a->ny, part + 1, parts);
+#ifdef __x86_64__
+  const int lanes = host_isa_get(0)->lanes;
+  if (lanes == 16) {
+    maps_rows_avx512(a, row, end);
+    return;
+  }
+  if (lanes == 8) {
+    maps_rows_avx2(a, row, end);
+    return;
+  }
+#endif
+  maps_rows_portable(a, row, end);
+}
+
 OPERATION(ghosts, "ghosts", kernel_args, .host = operation_ghosts_host)
 OPERATION(inject, "point sources", inject_args, .host = operation_inject_host)
 OPERATION(sample, "receivers", sample_args, .host = operation_sample_host)
 OPERATION(scale, "scaling", scale_args, .host = operation_scale_host)
+OPERATION(maps, "maps", maps_args, .host = operation_maps_host)
 OPERATION(statistics, "statistics", statistics_args, .host = statistics_host_units,
           .then = {statistics_host_planes, statistics_host_bad})
 OPERATION(histogram, "histogram", histogram_args, .host = histogram_host_clear, .then = {histogram_host})

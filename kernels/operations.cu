@@ -2,12 +2,13 @@
  *
  *   ghosts           the launches of images.cuh
  *   point sources    a block for each tile, a thread for each of its points
- *   receivers        a thread for each column of a receiver */
+ *   receivers        a thread for each column of a receiver
+ *   scaling, maps    a warp for each 32 points of a row */
 #include <cuda_runtime.h>
 #include "images.cuh"
 #include "operation.h"
 
-constexpr int BLOCK = 128;
+constexpr int BLOCK = 128, WARP = 32;
 constexpr long long BLOCKS_MAX = 1 << 16;
 
 /* Blocks for `count` threads, at most BLOCKS_MAX: a thread then does several items. */
@@ -22,6 +23,11 @@ static __device__ __forceinline__ long long operation_first_thread() {
 
 static __device__ __forceinline__ long long operation_all_threads() {
   return (long long)gridDim.x * BLOCK;
+}
+
+/* Warps for a row. */
+static __host__ __device__ unsigned operation_warps(int nx) {
+  return (unsigned)(nx + WARP - 1) / WARP;
 }
 
 /* What sources give to point (z, y, x) of a tile. */
@@ -69,19 +75,30 @@ static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ s
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) scale(const __grid_constant__ scale_args a) {
-  const long long points = (long long)a.nz * a.ny * a.nx;
-  for (long long i = operation_first_thread(); i < points; i += operation_all_threads()) {
-    const long long row = i / a.nx;
-    scale_point(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + i % a.nx);
+/* All own points of what lies as a slab. */
+template <class Args, void POINT(const Args *, ptrdiff_t)>
+static __global__ void __launch_bounds__(BLOCK) each_point(const __grid_constant__ Args a) {
+  const unsigned warps = operation_warps(a.nx), all = warps * a.ny * a.nz, x0 = threadIdx.x % WARP;
+  for (unsigned i = operation_first_thread() / WARP; i < all; i += operation_all_threads() / WARP) {
+    const unsigned row = i / warps, x = i % warps * WARP + x0; /* 32 bits: division is dear */
+    if (x < a.nx) POINT(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + x);
   }
 }
 
-extern "C" int operation_scale_cuda(const void *args, void *stream) {
-  const scale_args *a = static_cast<const scale_args *>(args);
-  scale<<<operation_blocks((long long)a->nz * a->ny * a->nx), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(
-      *a);
+template <class Args, void POINT(const Args *, ptrdiff_t)>
+static int launch_each(const void *args, void *stream) {
+  const Args *a = static_cast<const Args *>(args);
+  each_point<Args, POINT><<<operation_blocks((long long)operation_warps(a->nx) * WARP * a->ny * a->nz), BLOCK,
+                            0, static_cast<cudaStream_t>(stream)>>>(*a);
   return (int)cudaGetLastError();
+}
+
+extern "C" int operation_scale_cuda(const void *args, void *stream) {
+  return launch_each<scale_args, scale_point>(args, stream);
+}
+
+extern "C" int operation_maps_cuda(const void *args, void *stream) {
+  return launch_each<maps_args, maps_point>(args, stream);
 }
 
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {

@@ -26,13 +26,18 @@ static states_part states_part_of(const field *f, const slab *s, bool newest) {
   return (states_part){f->values, planes * field_plane(f, s) * sizeof(float)};
 }
 
+/* Of what checkpoints hold, maps are of no use to steps. */
+static bool states_have(const field *f) {
+  return f->saved && f->role != FIELD_MAP;
+}
+
 size_t states_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
   size_t bytes = 0;
   field_set f;
   shot_fields(s, &f);
   for (int i = 0; i < f.count; i++)
-    if (f.list[i].saved) bytes += states_part_of(&f.list[i], b, i == 0).bytes;
+    if (states_have(&f.list[i])) bytes += states_part_of(&f.list[i], b, i == 0).bytes;
   return bytes;
 }
 
@@ -43,7 +48,7 @@ static int states_copy(const states *t, const stepper *p, char *state, bool keep
   shot_fields(t->shot, &f);
   for (int i = 0; i < f.count; i++) {
     field *a = &f.list[i];
-    if (!a->saved) continue;
+    if (!states_have(a)) continue;
     if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
     const states_part part = states_part_of(a, &t->shot->engine->slab, i == 0);
     const copy_args copy = {keep ? (void *)state : part.from, keep ? (void *)part.from : state, part.bytes,

@@ -11,6 +11,21 @@ static void fields_add_slab(field_set *f, const config *c, const slab *s, field 
   to->slices[0] = (field_slice){.global = s->z0, .held = s->nz, .owned = s->nz};
 }
 
+static void fields_add_maps(field_set *f, const config *c, const slab *s) {
+  static const char *const NAMES[] = {"map_max", "map_min", "map_square", "map_rest"};
+  const bool asked[] = {config_maps(c, "max"), config_maps(c, "min"), config_maps(c, "rms"),
+                        config_maps(c, "rms")};
+  for (int i = 0; i < MAP_DFT + 2 * config_frequencies(c); i++) {
+    field map = {.role = FIELD_MAP, .number = i, .saved = true};
+    if (i < MAP_DFT)
+      snprintf(map.name, sizeof map.name, "%s", NAMES[i]);
+    else
+      snprintf(map.name, sizeof map.name, "map_%s_%c", i % 2 == MAP_DFT % 2 ? "real" : "imag",
+               (char)('1' + (i - MAP_DFT) / 2));
+    if (i >= MAP_DFT || asked[i]) fields_add_slab(f, c, s, map);
+  }
+}
+
 void fields_plan(field_set *f, const config *c, const slab *s, const absorb *layers) {
   static const char *const NAMES[STATES] = {"u", "previous"};
   const int levels = EQUATIONS[c->equation].levels;
@@ -41,6 +56,7 @@ void fields_plan(field_set *f, const config *c, const slab *s, const absorb *lay
   }
   if (density)
     fields_add_slab(f, c, s, (field){.name = "p", .role = FIELD_MEMORY, .number = MEMORY_PRESSURE});
+  fields_add_maps(f, c, s);
   absorb_fields(layers, f);
 }
 

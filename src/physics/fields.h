@@ -9,7 +9,7 @@
 enum {
   STATES = 2, /* buffers of the field at its newest time levels: a step overwrites the older one */
   FIELD_SLICES = 2,
-  FIELDS_MAX = 24
+  FIELDS_MAX = 48
 };
 
 /* Memories by number: those of relaxations, then the pressure, where the field is not that. */
@@ -18,10 +18,21 @@ enum { MEMORY_PRESSURE = MEMORIES_MAX, SHOT_MEMORIES };
 /* Fields of a medium by number: the equation's factors, then what its terms work on (kernel_terms). */
 enum { MEDIUM_V = EQUATION_MEDIA, MEDIUM_SIGMA, MEDIUM_LOSSES, MEDIUM_FIELDS };
 
+/* Fields that maps are kept in; then real and imaginary parts of each frequency. */
+enum map_field {
+  MAP_MAX,
+  MAP_MIN,
+  MAP_SQUARE,
+  MAP_SQUARE_REST,
+  MAP_DFT,
+  MAP_FIELDS = MAP_DFT + 2 * MAP_FREQUENCIES
+};
+
 enum field_role {
   FIELD_STATE,  /* lies as the slab, with ghosts, as does a medium */
   FIELD_MEDIUM, /* what a number cannot say of it */
-  FIELD_MEMORY, /* lies as the slab, too */
+  FIELD_MEMORY, /* lies as the slab, too, */
+  FIELD_MAP,    /* and so does what is kept of all steps, by enum map_field */
   FIELD_LAYER   /* what absorbing layers remember: dense planes, without ghosts */
 };
 
@@ -39,7 +50,7 @@ typedef struct field {
   enum field_role role;
   int number;
   bool exchanged; /* neighbours send its ghosts */
-  bool saved;     /* the next step depends on it, so checkpoints hold it */
+  bool saved;     /* steps to come depend on it, so checkpoints hold it */
   int64_t shape[3];
   float *
       values; /* device memory, not owned; NULL: only planned. As many planes as the slices hold; of the slab, all */

@@ -224,6 +224,7 @@ void announce_files(const shot *s) {
                   w->last, w->fields);
   if (w->fields) announce_list(list, "%s.xdmf", path), announce_list(list, "%s.hdf.series", path);
   if (w->receivers) announce_list(list, "%s.receivers.h5", path);
+  if (w->maps) announce_list(list, "%s" MAPS_ENDING, path);
   if (w->gradient) announce_list(list, "%s" GRADIENT_ENDING, path);
   if (w->checkpoint >= 0)
     announce_list(list, "%s.%08" PRId64 ".h5 (the newest checkpoint)", s->config->checkpoint_path,

@@ -8,6 +8,7 @@
 #include "physics/fd.h"
 #include "announce.h"
 #include "report.h"
+#include "shot/maps.h"
 #include "shot/shot.h"
 #include "shot/restart.h"
 #include "shot/save_field.h"
@@ -61,6 +62,9 @@ static void dry_run_partition(const shot *s, const run_needs *n) {
     log_line(s->log, "%d receiver%s: traces of %.1f MiB on the host of this rank%s, a file of %.1f MiB",
              r->count, r->count == 1 ? "" : "s", dry_run_mib((double)receivers_bytes(r).on_host),
              r->block ? " at most, and on disk beside" : "", dry_run_mib((double)receivers_file_bytes(r)));
+  if (config_has_maps(s->config))
+    log_line(s->log, "maps: %.1f MiB of this rank's device memory, a file %s" MAPS_ENDING " of %.1f MiB",
+             dry_run_mib(maps_bytes(s)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
 }
 
 static void dry_run_wavelengths(const shot *s) {
@@ -157,7 +161,7 @@ static int dry_run_check_files(shot *s, error *e) {
   log_line(s->log, "output paths are writable");
   TRY(shot_make_folders(s, true, true, e));
   TRY(save_field_begin(s, true, e));
-  return storage_check(s, receivers_disk_bytes(&s->receivers), true, e);
+  return storage_check(s, receivers_disk_bytes(&s->receivers) + maps_file_bytes(s->config), true, e);
 }
 
 static int dry_run_describe(shot *s, error *e) {

@@ -312,10 +312,10 @@ void announce_remarks(const shot *s) {
     log_line(s->log,
              "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
              s->from->step, s->engine->physics.steps);
-  if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !c->checkpoint_every_steps &&
-      c->checkpoint_every_seconds <= 0)
+  if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !config_has_maps(c) &&
+      !c->checkpoint_every_steps && c->checkpoint_every_seconds <= 0)
     log_line(s->log,
-             "warning: nothing is saved: [output] final = off, and no every, receivers or checkpoints");
+             "warning: nothing is saved: [output] final = off, and no every, receivers, maps or checkpoints");
   if (s->from) return; /* the checkpoint says what the field is */
   remarks_gaussian(s);
   for (int i = 0; i < s->sources.count; i++) sounding += remarks_sounds(s, i);

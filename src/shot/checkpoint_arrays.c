@@ -1,4 +1,5 @@
 #include "checkpoint_arrays.h"
+#include "maps.h"
 #include <string.h>
 
 static int arrays_field_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
@@ -119,6 +120,7 @@ static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, err
 int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e) {
   field_set f;
   *t = (checkpoint_arrays){0};
+  if (write) TRY(maps_settle(s, e));
   shot_fields(s, &f);
   for (int i = 0; i < f.count; i++)
     if (f.list[i].saved) arrays_add_field(t, s, &f.list[i], write);

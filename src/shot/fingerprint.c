@@ -146,6 +146,14 @@ static void fingerprint_add_receivers(fingerprint *f, const config *c, const rec
   fingerprint_add_interpolation(f, "[receivers] interpolation", c->receivers_interpolation, between, e);
 }
 
+static void fingerprint_add_maps(fingerprint *f, const config *c, error *e) {
+  char dft[MAP_FREQUENCIES * 32] = "";
+  for (int i = 0; i < config_frequencies(c); i++)
+    snprintf(dft + strlen(dft), sizeof dft - strlen(dft), " %.17g", c->maps_dft[i]);
+  fingerprint_add_key(f, e, "[maps]", "%s, dft%s, from %.17g until %.17g every %" PRId64, c->maps_quantities,
+                      dft, c->maps_from, c->maps_until, c->maps_every);
+}
+
 void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   const config *c = s->config;
   const receivers *r = &s->receivers;
@@ -162,5 +170,6 @@ void fingerprint_make(fingerprint *f, const shot *s, error *e) {
   const int64_t felt = r->time.removed ? wavelet_reach(wavelet_end(steps)) : steps;
   fingerprint_add_sources(f, c, &s->sources, felt + (c->sources_mode == SOURCES_IMPOSE), e);
   if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(f, c, r, e);
+  if (config_has_maps(c)) fingerprint_add_maps(f, c, e);
   if (r->time.removed) fingerprint_add_key(f, e, FINGERPRINT_DISPERSION, "removed");
 }

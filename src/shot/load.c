@@ -1,5 +1,6 @@
 /* Fills the fields at the start of a shot. */
 #include "shot.h"
+#include <math.h>
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "physics/initial.h"
@@ -77,11 +78,14 @@ static int load_field(shot *s, error *e) {
   return load_sigma(s, 0, e);
 }
 
-/* Relaxations remember nothing at first. Collective, agreed. */
+/* Relaxations and maps remember nothing at first. Collective, agreed. */
 static int load_memories(shot *s, error *e) {
   transfer t = s->transfer;
   for (int l = 0; l < MEMORIES_MAX && !e->id; l++)
     if ((t.field = s->memory[l])) transfer_fill(&t, 0, s->engine->slab.nz, 0, e);
+  for (int i = 0; i < MAP_FIELDS && !e->id; i++)
+    if ((t.field = s->map[i]))
+      transfer_fill(&t, 0, s->engine->slab.nz, i == MAP_MAX ? -INFINITY : i == MAP_MIN ? INFINITY : 0, e);
   return error_agree(e, s->engine->comm);
 }
 

@@ -109,6 +109,7 @@ static field_meta field_meta_of(const shot *s) {
   return (field_meta){.run = save_queue_run(s),
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
                       .spacing = {c->dx, c->dy, c->dz},
+                      .cut = {config_cut_of(c, 0), config_cut_of(c, 1), config_cut_of(c, 2)},
                       .compress = c->compress};
 }
 
@@ -162,7 +163,7 @@ static int field_copied_planes(void *context, int z, int planes, float *values, 
   const size_t points = (size_t)s->nx * (size_t)s->ny;
   (void)e;
   snapshot_planes(s, j->planes, z, planes, values);
-  for (int i = 0; i < planes; i++)
+  for (int i = 0; i < planes && !config_cuts(j->s->config); i++)
     measure_plane(&j->s->saves.copy_measure, z + i, values + (size_t)i * points);
   return 0;
 }
@@ -172,8 +173,9 @@ static int field_copy_measured(void *context, error *e) {
   field_job *j = context;
   shot *s = j->s;
   j->statistics.step = j->meta.run.step;
-  if (measure_finish(&s->saves.copy_measure, snapshot_points(&s->engine->slab, j->planes), true,
-                     &j->statistics, e))
+  /* Of a field that is cut not all planes have been there. */
+  if ((config_cuts(s->config) ? measure_field : measure_finish)(
+          &s->saves.copy_measure, snapshot_points(&s->engine->slab, j->planes), true, &j->statistics, e))
     error_abort(e, s->engine->comm);
   return field_refuse_nonfinite(s, &j->statistics, e);
 }

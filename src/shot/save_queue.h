@@ -16,7 +16,7 @@ typedef struct written_files {
   int fields;
   int64_t first, last; /* steps of the fields */
   int64_t checkpoint;  /* step of the newest one; -1: none */
-  bool receivers, gradient, report;
+  bool receivers, maps, gradient, report;
 } written_files;
 
 /* The fields saved so far or given to the writer. */

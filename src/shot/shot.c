@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "fingerprint.h"
+#include "maps.h"
 #include "restart.h"
 #include "save_field.h"
 #include "save_traces.h"
@@ -55,6 +56,7 @@ static int shot_place(shot *s, error *e) {
     s->observers.list[s->observers.count++] = receivers_observer(&s->receivers);
   if (!s->lead) {
     save_traces_observe(s);
+    TRY(maps_observe(s, e));
     save_field_observe(s);
   }
   s->stepper.observers = &s->observers;
@@ -104,6 +106,7 @@ void shot_fields(const shot *s, field_set *f) {
     if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
     if (a->role == FIELD_MEDIUM) a->values = s->engine->medium[a->number];
     if (a->role == FIELD_MEMORY) a->values = s->memory[a->number];
+    if (a->role == FIELD_MAP) a->values = s->map[a->number];
   }
 }
 
@@ -114,10 +117,11 @@ static int shot_open_memory(shot *s, size_t bytes, error *e) {
   field_set f;
   shot_fields(s, &f);
   for (const field *a = f.list; a < f.list + f.count; a++) {
-    if (a->role != FIELD_MEMORY) continue;
-    float **to = &s->memory[a->number];
+    if (a->role != FIELD_MEMORY && a->role != FIELD_MAP) continue;
+    float **to = a->role == FIELD_MAP ? &s->map[a->number] : &s->memory[a->number];
     TRY(s->dev->table->alloc(s->dev, (void **)to, bytes, MEMORY_DEVICE, e));
-    if (a->saved) s->stepper.args.terms.memory[a->number] = *to + slab_offset(&s->engine->slab, 0, 0, 0);
+    if (a->saved && a->role == FIELD_MEMORY)
+      s->stepper.args.terms.memory[a->number] = *to + slab_offset(&s->engine->slab, 0, 0, 0);
   }
   return 0;
 }
@@ -199,6 +203,7 @@ void shot_close(shot *s) {
   stepper_close(&s->stepper);
   for (int i = 0; i < STATES; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
   for (int i = 0; i < SHOT_MEMORIES; i++) s->dev->table->free(s->dev, s->memory[i], MEMORY_DEVICE, &ignored);
+  for (int i = 0; i < MAP_FIELDS; i++) s->dev->table->free(s->dev, s->map[i], MEMORY_DEVICE, &ignored);
   *s = (shot){.engine = NULL};
 }
 

@@ -61,7 +61,9 @@ struct shot {
   sources sources;
   receivers receivers;
   float *memory[SHOT_MEMORIES]; /* slab_floats of device memory each, owned; NULL where the run lacks it */
-  observers observers;          /* receivers, traces that leave memory, saved fields, checks */
+  float *map[MAP_FIELDS];       /* likewise, of maps */
+  int maps_stream;              /* where they were looked at last */
+  observers observers;          /* receivers, traces that leave memory, maps, saved fields, checks */
   save_queue saves;             /* what is saved of all this, and what was */
   loop_times loop;
   struct {

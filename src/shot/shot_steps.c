@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "maps.h"
 #include "save_checkpoint.h"
 #include "save_field.h"
 #include "save_traces.h"
@@ -133,7 +134,7 @@ int shot_steps(shot *s, bool saves, error *e) {
 
 static int shot_check_files(shot *s, error *e) {
   TRY(shot_check_paths(s, e));
-  return storage_check(s, receivers_disk_bytes(&s->receivers), false, e);
+  return storage_check(s, receivers_disk_bytes(&s->receivers) + maps_file_bytes(s->config), false, e);
 }
 
 /* Makes the folders, and moves aside what is not this run's. */
@@ -194,6 +195,7 @@ int shot_finish(shot *s, error *e) {
     if (o->finish) TRY(o->finish(o->self, c->output_path, &about, e));
   }
   s->saves.written.receivers = c->receivers != RECEIVERS_NONE;
+  s->saves.written.maps = config_has_maps(c);
   return 0;
 }
 

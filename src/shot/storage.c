@@ -25,8 +25,12 @@ static double storage_metadata(const shot *s) {
 
 double storage_field_bytes(const shot *s) {
   const config *c = s->config;
-  const double axes = (double)c->nx + c->ny + c->nz + c->histogram;
-  return config_points(c) * sizeof(float) + (axes + c->histogram) * sizeof(double) + storage_metadata(s);
+  double axes = c->histogram, points = 1;
+  for (int axis = 0; axis < 3; axis++) {
+    const int count = config_cut_of(c, axis).count;
+    axes += count, points *= count;
+  }
+  return points * sizeof(float) + (axes + c->histogram) * sizeof(double) + storage_metadata(s);
 }
 
 /* The least that a checkpoint takes. */

@@ -2,6 +2,7 @@
 """[gradient]: the way back, its bits, its files, what it refuses.
 gradients.py CASE STENCIL MPIEXEC   |   gradients.py --list
 """
+import re
 import signal
 import sys
 
@@ -53,6 +54,21 @@ def bits(program):
         for name in names:
             check(same_bits(gradient(program, name), expected[name]), f"{ranks} ranks, {options}: other bits in /{name}")
     check(not list((program.folder / "out").glob("*states*")), "a file of states is left")
+
+
+@case
+def maps(program):
+    """[maps] with [gradient]: each as it is alone; the states that are kept for the way back have no maps."""
+    config, more = prepare(program), ["maps.quantities=max rms", "maps.dft=30"]
+    program.succeed("-q", config, *more, "gradient.observed=", "output.path=out/alone")
+    for ranks, option in ((0, "gradient.host_memory=2.6MB"), (3, "parallel.io=server")):
+        plain = program.succeed(config, option, np=ranks).out
+        expected = gradient(program)
+        told = program.succeed(config, option, *more, np=ranks).out
+        check(re.findall("gradient: a ring.*", told) == re.findall("gradient: a ring.*", plain), f"{told}")
+        check(same_bits(gradient(program), expected) and "out/r.maps.hdf, out/r.gradient.h5" in told, f"{ranks} ranks: {told}")
+        with h5py.File(program.folder / "out/r.maps.hdf") as a, h5py.File(program.folder / "out/alone.maps.hdf") as b:
+            check(all(same_bits(a[name][...], b[name][...]) for name in ("max", "rms", "dft")) and b["max"][...].any(), f"{ranks} ranks: other maps")
 
 
 @case

@@ -337,11 +337,11 @@ def wait_gone(pids, about):
         time.sleep(0.01)
 
 
-def read_field(path, program):
-    """/u of a saved field: an array, or its bytes where h5py is missing (then through the program's own libhdf5)."""
+def read_field(path, program, name="u"):
+    """A dataset of float32: an array, or its bytes where h5py is missing (then through the program's own libhdf5)."""
     if h5py:
         with h5py.File(path, "r") as file:
-            return file["u"][...]
+            return file[name][...]
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     hdf5 = ctypes.CDLL(re.search(r"=> (\S*libhdf5(?!\S*_hl)\S*)", libraries).group(1))
     handle = ctypes.c_int64
@@ -350,7 +350,7 @@ def read_field(path, program):
         getattr(hdf5, name).restype = handle
     hdf5.H5Dget_storage_size.restype = ctypes.c_uint64
     file = hdf5.H5Fopen(str(path).encode(), 0, handle(0))
-    data = handle(hdf5.H5Dopen2(handle(file), b"/u", handle(0)))
+    data = handle(hdf5.H5Dopen2(handle(file), name.encode(), handle(0)))
     buffer = ctypes.create_string_buffer(hdf5.H5Dget_storage_size(data))
     float32 = handle.in_dll(hdf5, "H5T_IEEE_F32LE_g")
     check(hdf5.H5Dread(data, float32, handle(0), handle(0), handle(0), buffer) >= 0, f"cannot read {path}")

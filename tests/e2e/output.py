@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import Running, case, check, h5py, main, np, same_bits, send, wait_gone
+from harness import Running, case, check, h5py, main, np, read_field, same_bits, send, wait_gone
 from run_files import ORIGIN, SHOT, WAVE, check_same, checkpoints, fields_of, model, run_mounted, series_of, temporaries, traces_of
 
 # All that a run can read and write: fields, tables, traces, a histogram, checkpoints with layers.
@@ -40,7 +40,8 @@ def contents(path):
             if name or key not in OWN_WAY:
                 found[f"{name}@{key}"] = np.asarray(value).tobytes() if not isinstance(value, str) else value
         if isinstance(item, h5py.Dataset):
-            found[name] = (item.shape, str(item.dtype), item.compression, item[...].tobytes())
+            values = item[...].tolist() if item.dtype == object else item[...].tobytes()  # texts would be pointers
+            found[name] = (item.shape, str(item.dtype), item.compression, values)
 
     with h5py.File(path, "r") as file:
         visit("", file)
@@ -385,6 +386,134 @@ def less(program):
         check(words not in program.succeed("-v", config).out, f"{words} without reason")
 
 
+# --- maps -----------------------------------------------------------------------------------------------------------
+
+MAPS = {**RICH, "maps.quantities": "max min rms", "maps.dft": "90 33.3", "output.every": 1, "report.histogram": None,
+        "checkpoint.every_steps": 7}
+HEAT = {**{key: None for key in RICH if key.startswith(("source", "receivers", "medium"))}, "equation.type": "heat",
+        "boundary.all": "neumann", "boundary.z_lo": None, "boundary.width": None, "maps.dft": "0.5 0.2"}
+
+
+def check_maps(program, path, about, steps, removed):
+    """PATH.maps.hdf holds what the fields that out/u saved of these steps come to."""
+    fields = np.array([program.field(step) for step in steps])
+    exact = fields.astype(float)
+    with h5py.File(program.folder / f"{path}.maps.hdf", "r") as file:
+        found, dt, frequencies = {name: file[name][...] for name in file if name != "VTKHDF"}, float(file.attrs["dt"]), file["frequency"][...]
+        check(file["max"].id == file["VTKHDF/PointData/max"].id, f"{about}: /max is not VTK's")
+        check([d[0].name for d in file["dft"].dims] == ["/frequency", "/z", "/y", "/x", "/part"], f"{about}: axes of /dft")
+        check((file["max"].attrs["units"], file["dft"].attrs["units"]) == ("1", "s"), f"{about}: units")
+        told = re.search("^dft = (.*)", file.attrs["config"], re.M)[1]
+        check([float(f) for f in told.split()] == frequencies.tolist(), f"{about}: the configuration says dft = {told}")
+    check(same_bits(found["max"], fields.max(0)) and same_bits(found["min"], fields.min(0)), f"{about}: another max or min")
+    off = abs(found["rms"] - np.sqrt((exact**2).mean(0))).max() / found["rms"].max()
+    check(off < 1e-7 and np.ptp(found["rms"]) > 0, f"{about}: rms is {off} off")
+    for f, pair in zip(frequencies, found["dft"]):
+        turn = 2 * np.arcsin(np.pi * f * dt) if removed else 2 * np.pi * f * dt
+        apart = dt * (steps[1] - steps[0])
+        expected = np.tensordot(np.exp(-1j * turn * np.array(steps)), exact, 1) * apart
+        off = abs(pair[..., 0] + 1j * pair[..., 1] - expected).max() / (abs(exact).sum(0).max() * apart)
+        check(off < 2e-7 and np.ptp(abs(expected)) > 0, f"{about}: {f} Hz is {off} off")
+    return dt
+
+
+@case
+def maps(program):
+    """Maps are what saving every step gives, in a window too: the same bytes in every mode and after restarts."""
+    rich_input(program)
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        file["rho"] = 1000 * file["alpha"][...]
+    flat, ways = {key: None for key in RICH if key.startswith("receivers")}, modes(program)
+    pulse = {"medium.density": "in.h5:/rho", "initial.u": "zero", **{key: None for key in RICH if key.startswith("source.2")}}
+    for about, changes in (("layers", {}), ("dispersion removed", pulse), ("heat", HEAT),
+                           ("2D", {**flat, "grid.ny": 1, "medium.velocity": 1500, "initial.u": "random"})):
+        config, removed = program.config({**MAPS, **changes}), about == "dispersion removed"
+        result = program.succeed(config)
+        check("out/u.maps.hdf" in result.out.split("written: ")[1] and removed == ("removed from" in result.out), f"{about}: {result}")
+        dt = check_maps(program, "out/u", about, range(21), removed)
+        window = [f"maps.from={4 * dt:.9g}", f"maps.until={17.5 * dt:.9g}", "maps.every=3"]
+        program.succeed("-q", config, *window, "output.path=out/w", "output.every=0")
+        check_maps(program, "out/w", f"{about}, a window", range(6, 17, 3), removed)
+        whole = contents(program.folder / "out/u.maps.hdf")
+        ways = [*ways[2:], *ways[:2]]
+        for ranks, options in [*ways[:3], (2, ["parallel.transport=sendrecv", "parallel.overlap=off"])]:
+            program.succeed("-q", config, *options, "output.path=out/v", "output.every=0", np=ranks)
+            found = contents(program.folder / "out/v.maps.hdf")
+            check(found == whole, f"{about}: {ranks} ranks {options}: other {[k for k in whole if found.get(k) != whole[k]]}")
+        program.remove("out/[vc].*")
+        for ranks, steps in ((2, 9), (3, 14), (0, 20)):
+            program.succeed("-q", "-r", "auto", config, f"time.steps={steps}", "output.path=out/v", np=ranks)
+        check(contents(program.folder / "out/v.maps.hdf") == whole, f"{about}: other maps after restarts")
+    program.fail(2, ["[maps]", "max min rms"], "-r", "out/c.00000014.h5", config, "maps.quantities=max", "output.path=out/v")
+    told = program.succeed("-n", config).out
+    check(re.search(r"^maps: 0\.\d MiB of this rank's device memory, a file out/u\.maps\.hdf of 0\.\d MiB$", told, re.M), f"{told}")
+    told = ASIDE.findall(program.succeed(config, "maps.quantities=", "maps.dft=").out)
+    check(told and (program.folder / f"{told[0][2]}.maps.hdf").exists() and not (program.folder / "out/u.maps.hdf").exists(), f"{told}")
+    for options, words in ((["from=9"], "no step of the run counts, which ends at"), (["dft=1e9"], "[maps] dft: 1e+09 Hz: the steps that"),
+                           (["quantities=max mean"], "max, min and rms, or some of them"), (["every=0"], "an integer >= 1"),
+                           (["dft=1 2 3 4 5 6 7 8 9"], "at most 8 numbers > 0"), (["from=2e-3", "until=1e-3"], "[maps] until: only")):
+        program.fail(1, [words], config, *[f"maps.{option}" for option in options])
+
+
+# --- parts of fields ------------------------------------------------------------------------------------------------
+
+
+def file_text(program, path):
+    with h5py.File(program.folder / path, "r") as file:
+        return file.attrs["config"]
+
+
+@case
+def parts(program):
+    """output.box and stride save what they say of the field, in every mode, compressed too; what is said of the field is of the whole."""
+    rich_input(program)
+    config = program.config({**RICH, "grid.origin": "1 -2 3", "source.1.position": "17 12 12", "receivers.positions": None})
+    program.succeed("-q", config, "output.path=out/ref")
+    whole, ways = {}, modes(program)
+    for step in (0, 9, 20):
+        with h5py.File(program.folder / f"out/ref.{step:08d}.hdf", "r") as file:
+            whole[step] = {name: file[name][...] for name in "uzyx"}, {name: file.attrs[name] for name in ("min", "max", "sum", "l2", "q05")}
+            counts = file["histogram"][...]
+    for about, options, cut in (
+            ("a box", ["box=5 21 2.9 13.1 7.5 30"], (slice(3, 19), slice(2, 7), slice(2, 11))),
+            ("a stride", ["stride=3 1 4"], (slice(None, None, 4), slice(None), slice(None, None, 3))),
+            ("planes", ["box=1 39 -2 30.5 22.5 24"], (slice(13, 15), slice(None), slice(None))),
+            ("both", ["box=2 39 0 30 4.6 31.4", "stride=2 3 5", "compress=3"], (slice(2, 19, 5), slice(1, 13, 3), slice(1, 20, 2))),
+            ("a point", ["box=9 9 8 8 30 30", "stride=9 9 9"], (slice(18, 19, 9), slice(4, 5, 9), slice(4, 5, 9)))):
+        ways = [*ways[2:], *ways[:2]]
+        for ranks, more in [(0, []), *ways[:2]]:
+            program.succeed("-q", config, *(f"output.{o}" for o in options), *more, np=ranks)
+            for step, (values, said) in whole.items():
+                with h5py.File(program.folder / f"out/u.{step:08d}.hdf", "r") as file:
+                    image, u = file["VTKHDF"].attrs, values["u"][cut]
+                    check(same_bits(file["u"][...], u), f"{about}, {ranks} ranks {more}, step {step}: {file['u'].shape}, not {u.shape}")
+                    axes = [values[name][part] for name, part in zip("zyx", cut)]
+                    check(all(same_bits(file[name][...], axis) for name, axis in zip("zyx", axes)), f"{about}: axes")
+                    check([d[0].name for d in file["u"].dims] == ["/z", "/y", "/x"], f"{about}: {list(file['u'].dims)}")
+                    check(image["WholeExtent"].tolist() == [n for m in u.shape[::-1] for n in (0, m - 1)], f"{about}: {image['WholeExtent']}")
+                    steps = [h * (part.step or 1) for h, part in zip((2, 2.5, 1.5), cut[::-1])]
+                    check(np.allclose(image["Origin"], [axis[0] for axis in axes[::-1]]) and image["Spacing"].tolist() == steps, f"{about}: VTK")
+                    check(all(file.attrs[name] == value for name, value in said.items()), f"{about}: other statistics")
+            check(np.array_equal(h5py.File(program.folder / "out/u.00000020.hdf")["histogram"][...], counts), f"{about}: histogram")
+            text = (program.folder / "out/u.xdmf").read_text()
+            check(f'Dimensions="{" ".join(map(str, u.shape))}"' in text and " ".join(f"{h:.17g}" for h in steps[::-1]) in text, f"{about}: {text}")
+            check(about != "a box" or "\nbox = 5 21 2.9 13.1 7.5 30\n" in file_text(program, "out/u.00000020.hdf"), "the configuration of a file")
+    program.fail(2, ["(26, 14, 20)", "(1, 1, 1)"], config, "initial.u=out/u.00000009.hdf:/u", "output.path=out/v")
+    for box, words in (("0 9 0 9 4 9", "x is from 1 to 39"), ("1 9 0 31 4 9", "y is from -2 to 30.5"), ("1 9 0 9 9 4", "z0 <= z1"),
+                       ("1.2 1.3 0 9 4 9", "points between"), ("1 9 0 9 4", "6 numbers"), ("50 60 0 9 4 9", "x0 <= x1 in the grid")):
+        program.fail(1, ["[output] box: expected", words], config, f"output.box={box}")
+    for stride in ("0 1 1", "1 1.5 1", "2 2", "-1 1 1"):
+        program.fail(1, ["[output] stride: expected 3 integers"], config, f"output.stride={stride}")
+    flat = program.config({"equation.type": "wave", "grid.ny": 1, "output.box": "3 12 -7 99 2 9", "output.stride": "1 5 2"})
+    program.succeed("-q", flat, np=2)
+    program.succeed("-q", flat, "output.path=out/ref", "output.box=", "output.stride=")
+    check(same_bits(program.field(3), program.field(3, "out/ref")[2:10:2, :, 3:13]), f"2D: {program.field(3).shape}")
+    large = program.config({"grid.nx": 256, "grid.ny": 128, "grid.nz": 64})
+    told = [re.search(r"^output: .* of (\S+) MiB", program.succeed("-n", large, *more).out, re.M)[1]
+            for more in ([], ["output.box=0 127 3 66 0 63"], ["output.stride=2 2 4"])]
+    check(told == ["8.0", "2.0", "0.5"], f"a dry run tells of {told}")
+
+
 # --- slow disks: gzip 9 of noise ------------------------------------------------------------------------------------
 
 SLOW = {"grid.nx": 96, "grid.ny": 96, "grid.nz": 96, "equation.type": "wave", **ORIGIN, "output.compress": 9,
@@ -587,13 +716,20 @@ def cuda(program):
     """Copies that a GPU makes while it goes on: the host's files, and a restart from what was written then."""
     keys = {**WAVE, "grid.nx": 96, "grid.ny": 60, "grid.nz": 72, "time.steps": 30, "boundary.all": "absorbing",
             "boundary.width": 8, "receivers.line": "3 4 3.3 150 100 90 9", "output.every": 2, "checkpoint.path": "out/c",
-            "checkpoint.every_steps": 3, "initial.u": "random"}
+            "checkpoint.every_steps": 3, "initial.u": "random", "maps.quantities": "max min rms", "maps.dft": "40 15"}
     program.skip_without_cuda()
     program.remove("out/*")
     config = program.config(keys)
     program.succeed("-q", config, "output.path=out/ref", "checkpoint.every_steps=0")
     expected = fields_of(program, "out/ref")
+    datasets = ("max", "min", "rms", "dft")
+    of_all = [read_field(program.folder / "out/ref.maps.hdf", program.path, name) for name in datasets]
+    part = ["output.box=8 150 7.5 100 9 72", "output.stride=2 1 3", "maps.quantities=", "maps.dft=", "checkpoint.every_steps=0"]
+    program.succeed("-q", config, *part, "output.path=out/part")
     config = program.config({**keys, "device.backend": "cuda"})
+    program.succeed("-q", config, *part, "output.path=out/cut", np=2)
+    of_parts, found = fields_of(program, "out/part"), fields_of(program, "out/cut")
+    check(found.keys() == of_parts.keys() and all(same_bits(found[k], of_parts[k]) for k in found), "parts of fields have other bits")
     for ranks, io in ((0, "gather"), (2, "auto"), (3, "server")):
         program.succeed("-q", config, f"parallel.io={io}", np=ranks)
         newest = sorted(checkpoints(program))
@@ -601,6 +737,9 @@ def cuda(program):
         (program.folder / "out/c.00000030.h5").unlink()
         program.succeed("-q", "--restart", "auto", config, f"parallel.io={io}", "output.path=out/v", np=ranks)
         for path, steps in (("out/u", expected), ("out/v", (28, 30))):
+            for name, values in zip(datasets, of_all):
+                check(same_bits(read_field(program.folder / f"{path}.maps.hdf", program.path, name), values),
+                      f"{ranks} ranks, {io}: {path}: other bits in /{name}")
             found = fields_of(program, path)
             check(sorted(found) == sorted(steps), f"{ranks} ranks, {io}: {path} has steps {sorted(found)}")
             for step in steps:

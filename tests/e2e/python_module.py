@@ -698,6 +698,10 @@ def pictures(program):
         marks = [line.get_marker() for line in figure.axes[0].lines]
         check("*" in marks and "v" in marks and marks.count("None") == 4 and "my own" in said and "from -" not in said, f"{marks} {said}")
         check(figure.get_size_inches().tolist() == [5, 4] and plot.plt.imread("x.png").shape[:2] == (200, 250), "size, dpi")
+        st.run(base, {"output.path": "part", "output.box": "102 131 -7 24 3 41", "output.stride": "2 1 2"}, quiet=True)
+        figure, _ = draw("slice", "part.00000060.hdf", "--index", 5)
+        edges = [(line.get_xdata()[0], line.get_ydata()[0]) for line in figure.axes[0].lines if line.get_marker() == "None"]
+        check({x for x, _ in edges} >= {104, 135} and {z for _, z in edges} >= {11, 53}, f"layers of a part of the grid begin at {edges}")
         figure, said = draw("slice", last, "--compare", "one.00000000.hdf")
         legend = next(axes.get_legend() for axes in figure.axes if axes.get_legend())
         check(legend.get_window_extent().y1 <= legend.axes.get_window_extent().y0, "the legend covers the curves")

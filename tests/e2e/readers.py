@@ -61,6 +61,15 @@ def check_traces(found, path, about, sources):
         check(name in found.attrs, f"{about}: no attribute {name}")
 
 
+def check_maps(found, path, about):
+    with h5py.File(path, "r") as file:
+        values = {name: file[name][...] for name in ("max", "dft")}
+    check(found["max"].dims == ("z", "y", "x") and found.dft.dims == ("frequency", "z", "y", "x", "part"), f"{about}: {found}")
+    check(list(found.frequency.values) == [30, 12.5] and list(found.part.values) == ["real", "imaginary"], f"{about}: {found}")
+    check((found["max"].units, found.dft.units, found.frequency.units) == ("1", "s", "Hz"), f"{about}: units")
+    check(all(same_bits(found[name].values, values[name]) for name in values), f"{about}: other values")
+
+
 @case
 def xarray(program):
     """Both engines for netCDF show named axes and coordinates, of fields and of traces, and warn of nothing."""
@@ -76,13 +85,16 @@ def xarray(program):
             ("a server, no sources", 3, {"parallel.io": "server", **{f"source.{i}.{key}": None for i in (1, 2)
                                                                       for key in ("position", "f0")}}, [])):
         program.fresh()
-        program.succeed("-q", program.config({**WAVE, **changes}), np=ranks)
+        program.succeed("-q", program.config({**WAVE, **changes, "maps.quantities": "max", "maps.dft": "30 12.5"}), np=ranks)
         for engine in ("h5netcdf", "netcdf4"):
             for step in (0, 10, 20, 25):
                 path = program.folder / f"out/u.{step:08d}.hdf"
                 with xr.open_dataset(path, engine=engine) as found:
                     check_axes(found, f"{about}, {engine}", **SHAPE, bin=8)
                     check_field(found.load(), path, f"{about}, {engine}, step {step}")
+            path = program.folder / "out/u.maps.hdf"
+            with xr.open_dataset(path, engine=engine) as found:
+                check_maps(found.load(), path, f"{about}, {engine}, maps")
             path = program.folder / "out/u.receivers.h5"
             with xr.open_dataset(path, engine=engine) as found:
                 check_axes(found, f"{about}, {engine}, traces", time=9, receiver=7, xyz=3, source=len(sources))
@@ -211,8 +223,8 @@ def keys_of(report):
 @case
 def listed(program):
     """docs/FILES.md names every dataset, attribute and key that the files of a run hold, and what it names is there."""
-    program.succeed("-q", program.config({**WAVE, "boundary.all": "absorbing", "boundary.width": 3, "checkpoint.every_steps": 25}),
-                    "--report=r.json")
+    program.succeed("-q", program.config({**WAVE, "boundary.all": "absorbing", "boundary.width": 3, "checkpoint.every_steps": 25,
+                                          "maps.quantities": "max min rms", "maps.dft": 30}), "--report=r.json")
     page = (SOURCE / "docs/FILES.md").read_text()
     known = set(re.findall(r"[\w]+", " ".join(re.findall(r"`([^`\n]+)`", page))))
     for path in (*sorted((program.folder / "out").glob("*.h*")), program.folder / "r.json"):
@@ -220,7 +232,7 @@ def listed(program):
             names = keys_of(json.loads(path.read_text())) if path.suffix == ".json" else names_of(path)
             names -= {"psi_z", "zeta_z", "q05", "q50", "q95", "q99"} & names  # of which it names one
             check(len(names) > 15 and names <= known, f"docs/FILES.md does not name {sorted(names - known)} of {path.name}")
-    for title, path in (("Saved fields", "out/u.00000025.hdf"), ("Receivers", "out/u.receivers.h5"), ("Report", "r.json")):
+    for title, path in (("Saved fields", "out/u.00000025.hdf"), ("Maps", "out/u.maps.hdf"), ("Receivers", "out/u.receivers.h5"), ("Report", "r.json")):
         section = re.search(rf"^## {title}.*?(?=^## )", page, re.MULTILINE | re.DOTALL).group()
         told = {n for cell in re.findall(r"^\| ([^|]*) \|", section, re.MULTILINE) for n in re.findall(r"`/?(?:\w+/)*(\w+)`", cell)}
         names = keys_of(json.loads((program.folder / path).read_text())) if title == "Report" else names_of(program.folder / path)

@@ -12,7 +12,7 @@ from harness import check, h5py, np, read_field, same_bits
 
 def fields_of(program, path):
     """The saved fields by step."""
-    names = (program.folder / path).parent.glob((program.folder / path).name + ".*.hdf")
+    names = (program.folder / path).parent.glob((program.folder / path).name + ".[0-9]*.hdf")
     return {int(name.name.split(".")[-2]): read_field(name, program.path) for name in names}
 
 

@@ -42,10 +42,10 @@ def states(program):
     return [(row["name"], row["state"], row["exit"]) for row in table(program)]
 
 
-def values(path):
-    """All datasets of a file of receivers."""
+def values(path, names=("u", "time", "position", "source_position")):
+    """Datasets of a file, of receivers if nothing is said."""
     with h5py.File(path, "r") as file:
-        return {name: file[name][...] for name in ("u", "time", "position", "source_position")}
+        return {name: file[name][...] for name in names}
 
 
 def check_shot(program, name, config, overrides, *more):
@@ -79,7 +79,7 @@ def bits(program):
     """Every shot has the bits of a run of its own, whatever the groups; the table and the report say what was done."""
     VARIED[5] = "initial.u=in.h5:/u"
     KEYS[3] = ["initial.u=in.h5:/u"]
-    config = prepare(program, VARIED, **{"output.every": 20, "output.final": "on"})
+    config = prepare(program, VARIED, **{"output.every": 20, "output.final": "on", "maps.quantities": "max rms", "maps.dft": 60})
     names = ["0001", "0002", "0003", "0004", "by table", "0006", "0007"]
     for name, keys in zip(names, KEYS):
         program.succeed("-q", config, *keys, "survey.shots=", f"output.path=single/{name}")
@@ -100,6 +100,8 @@ def bits(program):
             found, expected = fields_of(program, f"out/line/{name}"), fields_of(program, f"single/{name}")
             check(sorted(found) == sorted(expected) == [0, 20, 30], f"{about}: {name}: fields of {list(found)}")
             check(all(same_bits(found[k], expected[k]) for k in found), f"{about}: {name}: other bits in a field")
+            found, expected = (values(f"{path}.maps.hdf", ("max", "rms", "dft")) for path in (here, there))
+            check(all(same_bits(found[k], expected[k]) for k in found) and found["max"].any(), f"{about}: {name}: other maps")
         report = json.loads((program.folder / "r.json").read_text())
         check(report["shots"] == 7 and report["steps"] == 7 * 30 and report["shots_per_hour"] > 0 and
               0 <= report["overhead_fraction"] <= 1, f"{about}: {report}")
@@ -238,10 +240,11 @@ def stacks(program, **more):
     result = program.succeed(config, *changes, "survey.at_once=4")
     check("5 of 7 shots are done" in result.out and states(program) == [(n, "done", "0") for n in names], f"{result}")
     check({p: p.stat().st_mtime_ns for p in before} == before, "a shot that was done ran again")
-    for keys in (["output.every=45"], ["output.final=on"], ["device.kernel=reference"], ["survey.on_stop=checkpoint"]):
-        result = program.succeed("-q", config, *changes, *keys, "survey.at_once=2", "output.path=out/else", *(
+    for keys in (["output.every=45"], ["output.final=on"], ["device.kernel=reference"], ["survey.on_stop=checkpoint"], ["maps.quantities=max"]):
+        result = program.succeed(config, *changes, *keys, "survey.at_once=2", "output.path=out/else", *(
             ["survey.ranks_per_shot=1"] if keys[0].endswith("checkpoint") else []))
-        check("stack" not in result.out, f"{keys}: {result}")
+        check("as a stack" not in result.out, f"{keys}: {result}")
+        check(keys[0] != "maps.quantities=max" or all(values(program.folder / f"out/else/{n}.maps.hdf", ("max",))["max"].any() for n in names), "maps")
         for name in names:
             check(same_bits(*(values(program.folder / f"{path}/{name}.receivers.h5")["u"] for path in ("out/else", "single"))),
                   f"{keys}: {name}: other bits")
@@ -262,7 +265,7 @@ def stack_cuda(program):
 def again(program):
     """The same command does what is missing; what has another configuration or other data is moved aside and done anew."""
     lines_ = [f"source.1.position='{5 + i} 8 10' source.1.wavelet=in.h5:/w" for i in range(4)]
-    config = prepare(program, lines_, **{"output.every": 10})
+    config = prepare(program, lines_, **{"output.every": 10, "maps.quantities": "min"})
     folder = program.folder / "out/line"
 
     def run(moved, *options, np_=0, about=""):
@@ -284,6 +287,8 @@ def again(program):
     (folder / "0003.00000010.hdf").unlink()
     program.succeed(config)
     check((folder / "0003.00000010.hdf").exists(), "a missing field was not made again")
+    (folder / "0001.maps.hdf").unlink()
+    check("3 of 4 shots are done" in program.succeed(config).out and (folder / "0001.maps.hdf").exists(), "a missing map was not made again")
     with open(folder / "0004.receivers.h5", "r+b") as file:
         file.truncate(3000)
     program.succeed(config)
@@ -293,6 +298,7 @@ def again(program):
     lines_[2] = lines_[2].replace("7 8 10", "7 8 11")
     (program.folder / "shots.txt").write_text("# remark\n" + "\n".join(lines_) + "\n")
     run([3], about="another line")
+    check(len(list(folder.glob("0003.old*.maps.hdf"))) == 1, f"{sorted(program.files())}")
     with h5py.File(program.folder / "in.h5", "r+") as file:
         file["w"][3] += 0.25
     run([1, 2, 3, 4], about="another wavelet", np_=2)

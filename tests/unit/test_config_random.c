@@ -83,9 +83,19 @@ static void put_value(char *text, size_t room, const config *c, const config_key
     put_integer(text, room, k);
   else if (k->of_source && strcmp(k->name, "position") == 0)
     put_position(text, room, c);
+  else if (strcmp(k->name, "box") == 0)
+    for (int axis = 0; axis < 3; axis++) {
+      const config_axis a = config_axis_of(c, axis);
+      const double first = a.first + random_below(a.points) * a.spacing;
+      text += snprintf(text, room / 8, "%.17g %.17g ", first, a.first + (a.points - 1) * a.spacing);
+    }
+  else if (k->whole)
+    snprintf(text, room, "%d %d %d", 1 + random_below(9), 1 + random_below(9), 1 + random_below(9));
   else if (k->kind == VALUE_NUMBERS)
-    for (size_t i = 0; i < k->size / sizeof(double); i++)
+    for (size_t i = k->most ? (size_t)random_below(8) : 0; i < k->size / sizeof(double); i++)
       text += snprintf(text, room / 8, "%.17g ", random_number(k->range));
+  else if (strcmp(k->name, "quantities") == 0)
+    snprintf(text, room, "%s", (const char *[]){"max", "rms min", "min max rms"}[random_below(3)]);
   else
     put_text(text, 1 + random_below((int)k->size - 1 < 900 ? (int)k->size - 1 : 900));
 }
@@ -152,7 +162,7 @@ static bool grow(growth *g, const config_key *k) {
 TEST(test_round_trip) {
   static bool kept[200], shown[4][8];
   static growth g;
-  for (int round = 0; round < 120; round++) {
+  for (int round = 0; round < 160; round++) {
     g.file = round % 3 ? BASE : "[grid]\nnx = 50\nny = 51\nnz = 52\n[time]\nend_time = 3\n";
     g.count = 0;
     g.c = expect_taken(g.file, NULL);
@@ -164,7 +174,8 @@ TEST(test_round_trip) {
     }
     expect_round_trip(&g.c);
     shown[0][g.c.boundary[random_below(FACE_COUNT)]] = shown[1][g.c.receivers] = true;
-    if (g.c.source_count > 1) shown[2][g.c.sources[1].wavelet] = shown[3][g.c.equation] = true;
+    for (int i = 0; i < g.c.source_count; i++)
+      shown[2][g.c.sources[i].wavelet] = shown[3][g.c.equation] = true;
     config_free(&g.c);
   }
   for (int i = 0; i < config_key_count; i++)

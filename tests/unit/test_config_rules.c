@@ -277,6 +277,9 @@ TEST(test_outside) {
       {SOURCE, "source.3.position=0 -1e-3 7", "&: 0 -0.001 7 is outside the grid, where y is from 0 to 320"},
       {SOURCE, "grid.origin=0 0 8",
        "t.ini:14: [source.3] position: 0 0 7 is outside the grid, where z is from 8 to 138"},
+      {BASE "[output]\nbox = 0 8 0 9 0 9\n", NULL,
+       "t.ini:8: [output] box: expected x0 <= x1 in the grid, where x is from 0 to 7, with points between, "
+       "got '0 8 0 9 0 9'"},
       {BASE "[receivers]\nline = 0 0 0 0 0 10 11\n", NULL,
        "t.ini:8: [receivers] line: receiver 11 of 11, at 0 0 10 is outside the grid, where z is from 0 to 9"},
       {BASE "[receivers]\nline = 0 0 0 0 0 10 10\n", "grid.ny=1",

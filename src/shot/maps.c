@@ -1,0 +1,193 @@
+#include "maps.h"
+#include <math.h>
+#include <stdlib.h>
+#include "base/error_mpi.h"
+#include "kernels/operation.h"
+
+/* --- which steps ------------------------------------------------------------------------------------------------- */
+
+/* The steps that count: multiples of `every` in [first, last]. */
+typedef struct maps_window {
+  int64_t first, last, every;
+} maps_window;
+
+static maps_window maps_window_of(const shot *s) {
+  const double SLACK = 1e-9; /* of a step: a time is often a product that was rounded */
+  const double MOST = 1e18;
+  const config *c = s->config;
+  const double dt = s->engine->physics.dt;
+  const int64_t every = c->maps_every, from = (int64_t)fmin(MOST, ceil(c->maps_from / dt - SLACK));
+  const double until = c->maps_until > 0 ? fmin(MOST, floor(c->maps_until / dt + SLACK)) : MOST;
+  const bool beyond = from && every > (int64_t)MOST;
+  return (maps_window){beyond ? (int64_t)MOST : (from + every - 1) / every * every, (int64_t)until, every};
+}
+
+/* How many of them there are up to `step`. */
+static int64_t maps_count(const maps_window *w, int64_t step) {
+  const int64_t last = step < w->last ? step : w->last;
+  return last < w->first ? 0 : (last - w->first) / w->every + 1;
+}
+
+static int64_t maps_limit(const void *self, int64_t step) {
+  const maps_window w = maps_window_of(self);
+  const int64_t next = step < w.first ? w.first : (step / w.every + 1) * w.every;
+  return next > w.last ? INT64_MAX : next - step;
+}
+
+/* --- looking ----------------------------------------------------------------------------------------------------- */
+
+/* What frequencies add of a step. Steps that lag behind the wave have f at another frequency: where traces are corrected for
+ * that (exact_time.h), maps are too. */
+static void maps_turn(const shot *s, const maps_window *w, int64_t step, maps_args *a) {
+  const double TURN = 6.283185307179586, dt = s->engine->physics.dt, weight = dt * (double)w->every;
+  for (int f = 0; f < a->frequencies; f++) {
+    const double turn = TURN * s->config->maps_dft[f] * dt;
+    const bool exact = s->receivers.time.removed && turn < 2;
+    const double angle = (exact ? 2 * asin(turn / 2) : turn) * (double)step;
+    a->cosine[f] = (float)(cos(angle) * weight), a->sine[f] = (float)(-sin(angle) * weight);
+  }
+}
+
+static int maps_look(void *self, const float *field, int64_t step, int stream, error *e) {
+  shot *s = self;
+  const maps_window w = maps_window_of(s);
+  const kernel_args *k = &s->stepper.args;
+  float *own[MAP_FIELDS];
+  if (step < w.first || step > w.last || step % w.every) return 0;
+  for (int i = 0; i < MAP_FIELDS; i++)
+    own[i] = s->map[i] ? s->map[i] + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
+  maps_args a = {.field = field,
+                 .sigma = k->terms.sigma,
+                 .max = own[MAP_MAX],
+                 .min = own[MAP_MIN],
+                 .square = own[MAP_SQUARE],
+                 .square_rest = own[MAP_SQUARE_REST],
+                 .frequencies = config_frequencies(s->config),
+                 .pitch = k->pitch,
+                 .plane = k->plane,
+                 .nx = k->nx,
+                 .ny = k->ny,
+                 .nz = k->nz};
+  for (int f = 0; f < a.frequencies; f++)
+    a.real[f] = own[MAP_DFT + 2 * f], a.imaginary[f] = own[MAP_DFT + 2 * f + 1];
+  maps_turn(s, &w, step, &a);
+  s->maps_stream = stream;
+  return s->dev->table->apply(s->dev, stream, &operation_maps, &a, e);
+}
+
+int maps_settle(const shot *s, error *e) {
+  return config_has_maps(s->config) ? s->dev->table->sync(s->dev, s->maps_stream, e) : 0;
+}
+
+/* --- the file ---------------------------------------------------------------------------------------------------- */
+
+enum { MAPS_KNOWN = 3 };
+static const struct {
+  field_name name;
+  enum map_field field;
+} MAPS[MAPS_KNOWN] = {{{"max", "1", "greatest value", 0}, MAP_MAX},
+                      {{"min", "1", "least value", 0}, MAP_MIN},
+                      {{"rms", "1", "root mean square", 0}, MAP_SQUARE}};
+
+/* One of its datasets, or one frequency of /dft. */
+typedef struct maps_part {
+  const shot *s;
+  enum map_field field;
+  double count; /* of steps */
+} maps_part;
+
+static int maps_bring(const shot *s, int field, int z, int planes, float *values, error *e) {
+  transfer t = s->transfer;
+  t.field = s->map[field];
+  return transfer_to_host(&t, z, planes, values, e);
+}
+
+/* A field_source. */
+static int maps_planes(void *context, int z, int planes, float *values, error *e) {
+  const maps_part *p = context;
+  const slab *b = &p->s->engine->slab;
+  const size_t points = (size_t)b->nx * (size_t)b->ny * (size_t)planes;
+  TRY(maps_bring(p->s, p->field, z, planes, values, e));
+  if (p->field < MAP_SQUARE) return 0;
+  float *other = malloc(points * sizeof *other);
+  if (!other) return FAIL(e, OUT_OF_MEMORY, points * sizeof *other, "planes of a map");
+  maps_bring(p->s, p->field + 1, z, planes, other, e);
+  if (p->field == MAP_SQUARE)
+    for (size_t i = 0; i < points; i++)
+      values[i] = (float)sqrt(((double)values[i] + (double)other[i]) / p->count);
+  else
+    for (size_t i = points; i-- > 0;) values[2 * i + 1] = other[i], values[2 * i] = values[i];
+  free(other);
+  return e->id;
+}
+
+/* The datasets that are asked for, and their parts. Returns how many datasets. */
+static int maps_list(shot *s, field_name names[], maps_part parts[], int64_t step) {
+  const config *c = s->config;
+  const maps_window w = maps_window_of(s);
+  const double counted = (double)maps_count(&w, step);
+  const int frequencies = config_frequencies(c);
+  int count = 0;
+  for (int i = 0; i < MAPS_KNOWN; i++) {
+    if (!config_maps(c, MAPS[i].name.name)) continue;
+    parts[count] = (maps_part){s, MAPS[i].field, counted};
+    names[count++] = MAPS[i].name;
+  }
+  for (int f = 0; f < frequencies; f++) parts[count + f] = (maps_part){s, MAP_DFT + 2 * f, counted};
+  if (!frequencies) return count;
+  names[count] = (field_name){"dft", "s", "sum of u exp(-i 2 pi f t) dt", frequencies};
+  return count + 1;
+}
+
+static int maps_write(void *self, const char *path, const run_meta *run, error *e) {
+  enum { PARTS = MAPS_KNOWN + MAP_FREQUENCIES };
+  shot *s = self;
+  const config *c = s->config;
+  field_name names[MAPS_KNOWN + 1];
+  maps_part parts[PARTS];
+  field_planes planes[PARTS];
+  const int count = maps_list(s, names, parts, run->step);
+  for (int i = 0; i < PARTS; i++) planes[i] = (field_planes){maps_planes, &parts[i]};
+  const field_meta meta = {.run = *run,
+                           .origin = {c->origin[0], c->origin[1], c->origin[2]},
+                           .spacing = {c->dx, c->dy, c->dz},
+                           .ending = MAPS_ENDING,
+                           .fields = count,
+                           .names = names,
+                           .frequencies = c->maps_dft};
+  const request_own own = {.io = &s->io, .context = planes};
+  const request all = {FILES_WRITE_FIELD, .path = path, .field = &meta, .own = own};
+  if (maps_settle(s, e)) error_abort(e, s->engine->comm); /* a device may fail alone */
+  return files_do(s->engine->files, &all, e);
+}
+
+/* --- planning ---------------------------------------------------------------------------------------------------- */
+
+double maps_bytes(const shot *s) {
+  const double one = (double)slab_floats(&s->engine->slab) * sizeof(float);
+  field_set f;
+  double bytes = 0;
+  shot_fields(s, &f);
+  for (int i = 0; i < f.count; i++) bytes += f.list[i].role == FIELD_MAP ? one : 0;
+  return bytes;
+}
+
+double maps_file_bytes(const config *c) {
+  int floats = 2 * config_frequencies(c);
+  for (int i = 0; i < MAPS_KNOWN; i++) floats += config_maps(c, MAPS[i].name.name);
+  return floats * config_points(c) * sizeof(float);
+}
+
+int maps_observe(shot *s, error *e) {
+  const maps_window w = maps_window_of(s);
+  const physics *p = &s->engine->physics;
+  const double apart = p->dt * (double)w.every;
+  if (!config_has_maps(s->config)) return 0;
+  if (maps_count(&w, p->steps) == 0) return FAIL(e, MAPS_WINDOW, p->dt * (double)p->steps);
+  for (int f = 0; f < config_frequencies(s->config); f++)
+    if (s->config->maps_dft[f] * apart > 0.5)
+      return FAIL(e, MAPS_RARE, s->config->maps_dft[f], apart, 0.5 / apart);
+  s->observers.list[s->observers.count++] =
+      (observer){.self = s, .limit = maps_limit, .look = maps_look, .finish = maps_write};
+  return 0;
+}
