@@ -426,16 +426,21 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
 }
 
 int adjoint_run(adjoint *a, float *residual, error *e) {
+  gradient_times *times = &a->shot->loop.gradient;
   TRY(adjoint_begin(a, residual, e));
   a->heeded = a->again = 0;
   TRY(shot_watch(a->shot, e));
   for (;;) {
     const int64_t part = a->part;
+    const double begin = MPI_Wtime();
     if (part > 0 && states_fetch(&a->states, plan_state(&a->plan, adjoint_begins(a, part)), e))
       error_abort(e, a->shot->engine->comm);
     TRY(adjoint_steps(a, part, e));
+    const double back = MPI_Wtime();
+    times->back += back - begin;
     if (part == 0) break;
     TRY(adjoint_again(a, part, e));
+    times->again += MPI_Wtime() - back;
   }
   return stop_close(&a->shot->stop, e);
 }
