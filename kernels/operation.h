@@ -200,11 +200,13 @@ typedef struct scale_args {
   float *to;              /* from * by, from / by, half of from, or itself + from * by; may be `from` */
   size_t pitch, plane;
   int nx, ny, nz;
+  float *squares; /* SCALE_ADD: gets from * from added; or NULL */
 } scale_args;
 extern const operation operation_scale;
 
 GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
   const float from = a->from[at];
+  if (a->squares) a->squares[at] = fmaf(from, from, a->squares[at]);
   a->to[at] = a->kind == SCALE_HALF   ? 0.5f * from
               : a->kind == SCALE_ADD  ? fmaf(from, a->by[at], a->to[at])
               : a->kind == SCALE_OVER ? from / a->by[at]

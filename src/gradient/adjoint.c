@@ -142,6 +142,10 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
   TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
   if (absorb_needed(&a->layers)) p->absorb = &a->layers;
+  if (p->absorb && s->dev->table->backend == BACKEND_CUDA) {
+    TRY(s->dev->table->alloc(s->dev, (void **)&a->sums, bytes, MEMORY_DEVICE, e));
+    a->layers.back.sums = a->sums + slab_offset(&g->slab, 0, 0, 0);
+  }
   p->args.terms.gradient = a->gradient + slab_offset(&g->slab, 0, 0, 0);
   TRY(adjoint_kernel(p, g->kernel, e));
   return stepper_open(p, e);
@@ -154,7 +158,8 @@ size_t adjoint_field_bytes(const shot *s) {
 size_t adjoint_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
   const config *c = s->config;
-  const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) +
+  const bool sums = physics_absorbs(c) && s->dev->table->backend == BACKEND_CUDA;
+  const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) + sums +
                         (c->gradient_signals && config_density_varies(c));
   return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + absorb_back_bytes(s->config, b);
 }
@@ -187,6 +192,7 @@ void adjoint_close(adjoint *a) {
   dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
   for (int l = 0; l < MEMORIES_MAX; l++) dev->table->free(dev, a->memory[l], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->scaled, MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, a->sums, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
   receivers_close(&a->at_sources);
@@ -338,11 +344,10 @@ static int adjoint_add_image(void *self, const float *field, int64_t step, int s
   adjoint *a = self;
   const kernel_args *k = &a->back.args;
   const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
-  scale_args add = {SCALE_ADD, k->terms.recalled, field, a->image + origin, k->pitch, k->plane, k->nx, k->ny,
-                    k->nz};
+  const scale_args add = {
+      SCALE_ADD, k->terms.recalled,       field, a->image + origin, k->pitch, k->plane, k->nx, k->ny,
+      k->nz,     a->illumination + origin};
   (void)step;
-  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e));
-  add.by = add.from, add.to = a->illumination + origin;
   return a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e);
 }
 
@@ -373,8 +378,8 @@ static int adjoint_look_at_sources(void *self, const float *field, int64_t step,
   const float *sigma = a->shot->engine->args.terms.sigma;
   a->at_sources.stream = stream;
   if (!scaled) return receivers_sample(&a->at_sources, field, step, e);
-  const scale_args times = {SCALE_TIMES, field - below, sigma - below, scaled - below,    k->pitch,
-                            k->plane,    k->nx,         k->ny,         k->nz + 2 * RADIUS};
+  const scale_args times = {SCALE_TIMES, field - below, sigma - below, scaled - below,     k->pitch,
+                            k->plane,    k->nx,         k->ny,         k->nz + 2 * RADIUS, NULL};
   TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &times, e));
   return receivers_sample(&a->at_sources, scaled, step, e);
 }

@@ -20,6 +20,7 @@ typedef struct adjoint {
   float *gradient, *image, *illumination;
   float *memory[MEMORIES_MAX]; /* of relaxations */
   float *scaled;               /* nu times sigma; without sigma nu itself is sampled */
+  float *sums;                 /* of what transposed layers add, for the kernel: CUDA */
   receivers at_sources;        /* of that, where sources are; owned */
   chain chain;
   float *
