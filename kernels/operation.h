@@ -213,6 +213,37 @@ GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
                                       : from * a->by[at];
 }
 
+/* --- what a gradient comes to ----------------------------------------------------------------------------------- */
+
+/* At own points of fields laid out alike, in float64 and rounded once: W l, or W (g - u l) factor / sqrt(m), with
+ * l = (nu - after) / m. */
+typedef struct gradient_args {
+  const float *medium; /* m; NULL: scale */
+  float scale;
+  const float *g, *u; /* NULL: l alone */
+  const float *nu, *after;
+  float *to;     /* may be any of them */
+  double factor; /* 0: without it, and the root */
+  size_t pitch, plane;
+  int nx, ny, nz;
+  bool halves[FACE_COUNT]; /* W is 1/2 of what it is elsewhere at points on these faces of the slab */
+} gradient_args;
+extern const operation operation_gradient;
+
+GHOSTS_INLINE void gradient_point(const gradient_args *a, int z, int y, int x) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  const int place[3] = {x, y, z}, last[3] = {a->nx - 1, a->ny - 1, a->nz - 1};
+  const double m = a->medium ? a->medium[at] : a->scale;
+  double value = ((double)a->nu[at] - (double)a->after[at]) / m;
+  if (a->g) value = (double)a->g[at] - (double)a->u[at] * value;
+  if (a->factor != 0) value *= a->factor / sqrt(m);
+  POINTS_UNROLL for (int i = 0; i < 3; i++) {
+    if (place[i] == 0 && a->halves[2 * i]) value /= 2;
+    if (place[i] == last[i] && a->halves[2 * i + 1]) value /= 2;
+  }
+  a->to[at] = (float)value;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,7 +7,8 @@
 
 #ifdef STENCIL_HAVE_CUDA
 cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda, operation_persistent_cuda,
-    operation_statistics_cuda, operation_histogram_cuda, operation_quantiles_cuda, operation_scale_cuda;
+    operation_statistics_cuda, operation_histogram_cuda, operation_quantiles_cuda, operation_scale_cuda,
+    operation_gradient_cuda;
 #define CUDA(function) function
 #else
 #define CUDA(function) NULL
@@ -72,6 +73,13 @@ static void operation_scale_host(const void *args, int part, int parts) {
       scale_point(a, (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);
 }
 
+static void operation_gradient_host(const void *args, int part, int parts) {
+  const gradient_args *a = args;
+  const int end = host_share_begin(a->nz * a->ny, part + 1, parts);
+  for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)
+    for (int x = 0; x < a->nx; x++) gradient_point(a, row / a->ny, row % a->ny, x);
+}
+
 #define OPERATION(what, type, on_host, on_cuda)                                                              \
   { .name = what, .args_bytes = sizeof(type), .host = on_host, .cuda = CUDA(on_cuda) }
 const operation operation_ghosts =
@@ -82,6 +90,8 @@ const operation operation_sample =
     OPERATION("receivers", sample_args, operation_sample_host, operation_sample_cuda);
 const operation operation_scale =
     OPERATION("scaling", scale_args, operation_scale_host, operation_scale_cuda);
+const operation operation_gradient =
+    OPERATION("the gradient's sum", gradient_args, operation_gradient_host, operation_gradient_cuda);
 const operation operation_statistics = {.name = "statistics",
                                         .args_bytes = sizeof(statistics_args),
                                         .host = statistics_host_units,

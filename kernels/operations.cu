@@ -105,6 +105,18 @@ extern "C" int operation_scale_cuda(const void *args, void *stream) {
   return (int)cudaGetLastError();
 }
 
+static __global__ void __launch_bounds__(BLOCK) gradient(const __grid_constant__ gradient_args a) {
+  for (int row = (int)blockIdx.x; row < a.nz * a.ny; row += (int)gridDim.x)
+    for (int x = (int)threadIdx.x; x < a.nx; x += BLOCK) gradient_point(&a, row / a.ny, row % a.ny, x);
+}
+
+extern "C" int operation_gradient_cuda(const void *args, void *stream) {
+  const gradient_args *a = static_cast<const gradient_args *>(args);
+  gradient<<<operation_blocks((long long)a->nz * a->ny * BLOCK), BLOCK, 0,
+             static_cast<cudaStream_t>(stream)>>>(*a);
+  return (int)cudaGetLastError();
+}
+
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
   return (int)images::launch(static_cast<const kernel_args *>(args), static_cast<cudaStream_t>(stream));
 }

@@ -452,17 +452,6 @@ int adjoint_run(adjoint *a, float *residual, error *e) {
 
 /* --- what comes of it ------------------------------------------------------------------------------------------- */
 
-/* The weight of a point in the sum over the grid: half of it is an image's on each neumann face. */
-static double adjoint_weight(const config *c, const int point[3]) {
-  double weight = 1;
-  for (int axis = 0; axis < 3; axis++) {
-    const enum boundary_kind *faces = &c->boundary[2 * axis];
-    if (point[axis] == 0 && faces[0] == BOUNDARY_NEUMANN) weight /= 2;
-    if (point[axis] == config_axis_of(c, axis).points - 1 && faces[1] == BOUNDARY_NEUMANN) weight /= 2;
-  }
-  return weight;
-}
-
 /* Planes of a field. */
 static int adjoint_planes(const adjoint *a, float *field, zrange z, float *values, error *e) {
   transfer t = a->transfer;
@@ -470,57 +459,49 @@ static int adjoint_planes(const adjoint *a, float *field, zrange z, float *value
   return transfer_to_host(&t, z.begin, zrange_planes(z), values, e);
 }
 
-/* What planes of a gradient are made from. */
-enum { MADE_M, MADE_U, MADE_NU, MADE_NU_AFTER, MADE_COUNT };
-
-/* After step 0: nu of steps 0 and 1, or instead of the latter one another field. */
-static int adjoint_load(const adjoint *a, zrange z, size_t points, float *after, float *from, error *e) {
-  const engine *g = a->shot->engine;
-  const stepper *p = &a->back;
-  const size_t origin = slab_offset(&g->slab, 0, 0, 0);
-  if (g->medium[0]) TRY(adjoint_planes(a, g->medium[0], z, from + MADE_M * points, e));
-  for (size_t i = 0; !g->medium[0] && i < points; i++) from[MADE_M * points + i] = g->args.scale[0];
-  TRY(adjoint_planes(a, adjoint_slot(a, 0) - origin, z, from + MADE_U * points, e));
-  TRY(adjoint_planes(a, p->memory[p->current], z, from + MADE_NU * points, e));
-  return adjoint_planes(a, after, z, from + MADE_NU_AFTER * points, e);
-}
-
-/* W lambda', with lambda' the difference of the two over m; of dJ/dv the sum over the steps besides and, unless the chain rule
- * follows, the factor. */
-static int adjoint_make(const adjoint *a, zrange z, bool velocity, float *after, float *values, error *e) {
-  const engine *g = a->shot->engine;
-  const size_t row = (size_t)g->slab.nx, plane = row * (size_t)g->slab.ny,
-               points = plane * (size_t)zrange_planes(z);
-  const bool chain = model_needed(g->config);
-  float *from = adjoint_alloc(MADE_COUNT * points, sizeof *from, e);
-  if (from) adjoint_load(a, z, points, after, from, e);
-  for (size_t i = 0; !e->id && i < points; i++) {
-    const int at[3] = {(int)(i % row), (int)(i % plane / row), g->slab.z0 + z.begin + (int)(i / plane)};
-    const double m = from[i], u = from[MADE_U * points + i];
-    double value = ((double)from[MADE_NU * points + i] - (double)from[MADE_NU_AFTER * points + i]) / m;
-    if (velocity) value = (double)values[i] - u * value;
-    if (velocity && !chain) value *= 2 * g->physics.dt / sqrt(m);
-    values[i] = (float)(adjoint_weight(g->config, at) * value);
-  }
-  free(from);
-  return e->id;
+/* Puts into `to` W l or, with g, what dJ/dv comes to (operation_gradient); `after`: nu of the step after, or instead of it another
+ * field. Half of a point on a neumann face is an image's. */
+static int adjoint_make(const adjoint *a, const float *g, const float *after, float *to, error *e) {
+  const engine *n = a->shot->engine;
+  const config *c = n->config;
+  const slab *s = &n->slab;
+  const bool chain = model_needed(c);
+  gradient_args args = {.medium = n->args.medium[0],
+                        .scale = n->args.scale[0],
+                        .g = g,
+                        .u = adjoint_slot(a, 0),
+                        .nu = stepper_field(&a->back, a->back.current),
+                        .after = after,
+                        .to = to,
+                        .factor = g && !chain ? 2 * n->physics.dt : 0,
+                        .pitch = s->pitch,
+                        .plane = s->plane,
+                        .nx = s->nx,
+                        .ny = s->ny,
+                        .nz = s->nz};
+  for (int face = 0; face < FACE_COUNT; face++) args.halves[face] = c->boundary[face] == BOUNDARY_NEUMANN;
+  args.halves[FACE_Z_LO] = args.halves[FACE_Z_LO] && s->z0 == 0;
+  args.halves[FACE_Z_HI] = args.halves[FACE_Z_HI] && s->z0 + s->nz == s->nz_global;
+  TRY(a->back.dev->table->apply(a->back.dev, STREAM_BOUNDARY, &operation_gradient, &args, e));
+  return a->back.dev->table->sync(a->back.dev, STREAM_BOUNDARY, e);
 }
 
 /* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m): the latter of the first step and the
- * step before it, which begin at rest. */
-static int adjoint_sum(const adjoint *a, zrange z, float *values, error *e) {
-  TRY(adjoint_planes(a, a->gradient, z, values, e));
-  return adjoint_make(a, z, true, a->back.memory[!a->back.current], values, e);
+ * step before it, which begin at rest. Without the factor where the chain rule follows. */
+static int adjoint_sum(adjoint *a, error *e) {
+  float *g = a->gradient + slab_offset(a->back.slab, 0, 0, 0);
+  adjoint_make(a, g, stepper_field(&a->back, !a->back.current), g, e);
+  return error_agree(e, a->shot->engine->comm);
 }
 
 int adjoint_chain(adjoint *a, error *e) {
   const engine *g = a->shot->engine;
-  const size_t plane = (size_t)g->slab.nx * (size_t)g->slab.ny;
+  const slab *s = &g->slab;
+  TRY(adjoint_sum(a, e));
   if (!model_needed(g->config)) return 0;
   free(a->chained);
-  a->chained = adjoint_alloc(plane * (size_t)g->slab.nz, sizeof *a->chained, e);
-  for (int z = 0; z < g->slab.nz && !e->id; z++)
-    adjoint_sum(a, (zrange){z, z + 1}, a->chained + (size_t)z * plane, e);
+  a->chained = adjoint_alloc((size_t)s->nx * (size_t)s->ny * (size_t)s->nz, sizeof *a->chained, e);
+  if (!e->id) adjoint_planes(a, a->gradient, (zrange){0, s->nz}, a->chained, e);
   TRY(error_agree(e, g->comm));
   return chain_velocity(&a->chain, a->chained, e);
 }
@@ -528,7 +509,7 @@ int adjoint_chain(adjoint *a, error *e) {
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e) {
   const adjoint *a = context;
   const size_t plane = (size_t)a->back.slab->nx * (size_t)a->back.slab->ny;
-  if (!a->chained) return adjoint_sum(a, (zrange){z, z + planes}, values, e);
+  if (!a->chained) return adjoint_planes(a, a->gradient, (zrange){z, z + planes}, values, e);
   memcpy(values, a->chained + (size_t)z * plane, (size_t)planes * plane * sizeof *values);
   return 0;
 }
@@ -543,7 +524,8 @@ int adjoint_illumination(void *context, int z, int planes, float *values, error 
   return adjoint_planes(a, a->illumination, (zrange){z, z + planes}, values, e);
 }
 
-/* The step before nu^1, were it at rest there: half of L m lambda^1 is what rest at the start makes of u^0. */
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
+ * what rest at the start makes of u^0. */
 int adjoint_rest(adjoint *a, error *e) {
   const shot *s = a->shot;
   kernel_args args = a->back.args;
@@ -552,23 +534,25 @@ int adjoint_rest(adjoint *a, error *e) {
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
   args.terms = (kernel_terms){.density = args.terms.density};
   float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-  initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e);
+  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e))
+    adjoint_make(a, NULL, args.out, args.out, e);
+  const scale_args times = {.kind = SCALE_TIMES,
+                            .from = args.out,
+                            .by = s->engine->args.terms.sigma,
+                            .to = args.out,
+                            .pitch = args.pitch,
+                            .plane = args.plane,
+                            .nx = args.nx,
+                            .ny = args.ny,
+                            .nz = args.nz};
+  if (times.by && !e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
+    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
   return error_agree(e, s->engine->comm);
 }
 
-/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. */
 int adjoint_initial(void *context, int z, int planes, float *values, error *e) {
   const adjoint *a = context;
-  const zrange of = {z, z + planes};
-  const size_t points = (size_t)a->back.slab->nx * (size_t)a->back.slab->ny * (size_t)planes;
-  float *const field = a->shot->engine->medium[MEDIUM_SIGMA];
-  TRY(adjoint_make(a, of, false, a->shot->stepper.memory[0], values, e));
-  if (!field) return 0;
-  float *sigma = adjoint_alloc(points, sizeof *sigma, e);
-  if (sigma) adjoint_planes(a, field, of, sigma, e);
-  for (size_t i = 0; !e->id && i < points; i++) values[i] *= sigma[i];
-  free(sigma);
-  return e->id;
+  return adjoint_planes(a, a->shot->stepper.memory[0], (zrange){z, z + planes}, values, e);
 }
 
 /* The signal enters the step from n to n + 1: sample steps - n of nu. */

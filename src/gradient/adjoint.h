@@ -55,7 +55,7 @@ void adjoint_observe(adjoint *a);
  * spoils. */
 int adjoint_run(adjoint *a, float *residual, error *e);
 
-/* Makes ready for adjoint_velocity where media are averaged or absorb (physics/chain.h). */
+/* Makes ready for adjoint_velocity, once after adjoint_run. */
 int adjoint_chain(adjoint *a, error *e);
 /* A field_source of dJ/dv; `context`: the adjoint, after adjoint_run and adjoint_chain. */
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e);
