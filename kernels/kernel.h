@@ -55,7 +55,7 @@ typedef struct kernel_terms {
   float a[MEMORIES_MAX], b[MEMORIES_MAX];
   const float *recalled; /* u of the forward run at this step; NULL: no gradient */
   float *gradient;       /* g, overwritten */
-  kernel_added added;    /* on the way back, by kernels with KERNEL_ADDS */
+  kernel_added added;    /* on the way back, by kernels with KERNEL_GRADIENT */
 } kernel_terms;
 
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
@@ -70,6 +70,7 @@ typedef struct kernel_terms {
 typedef struct kernel_args {
   const float *in;
   float *out;
+  const float *before; /* for kernels with KERNEL_GRADIENT: u of the step before; NULL: it is what out held */
   const float *medium[EQUATION_MEDIA]; /* the equation's factors m of each point, laid out as `in` */
   float scale[EQUATION_MEDIA];         /* m everywhere where medium is NULL */
   enum equation equation;
@@ -103,7 +104,7 @@ enum kernel_flags {
   KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
   KERNEL_ORACLE = 2,    /* written to be read, not to be fast: `auto` does not measure it */
   KERNEL_TERMS = 4,     /* does kernel_args.terms, and flat */
-  KERNEL_ADDS = 8       /* ... with `added` */
+  KERNEL_GRADIENT = 8   /* ... with `added`, and kernel_args.before: where a gradient gains by them */
 };
 
 struct operation;

@@ -213,6 +213,26 @@ GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
                                       : from * a->by[at];
 }
 
+/* --- ghosts alone ----------------------------------------------------------------------------------------------- */
+
+/* Copies the ghosts of a slab, those that no other point's step sets among them, to `count` fields, `apart` floats apart. */
+typedef struct frame_args {
+  const float *from; /* own point (0, 0, 0), as the next one */
+  float *to;
+  size_t apart;
+  int count;
+  size_t pitch, plane;
+  int nx, ny, nz;
+} frame_args;
+extern const operation operation_frame;
+
+/* Ghost x of row (z, y), which is -RADIUS or more; in rows of own points those between them are none. */
+GHOSTS_INLINE void frame_point(const frame_args *a, int z, int y, int x) {
+  const bool own = z >= 0 && z < a->nz && y >= 0 && y < a->ny && x >= 0 && x < a->nx;
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  for (int i = 0; i < a->count && !own; i++) a->to[at + i * (ptrdiff_t)a->apart] = a->from[at];
+}
+
 /* --- what a gradient comes to ----------------------------------------------------------------------------------- */
 
 /* At own points of fields laid out alike, in float64 and rounded once: W l, or W (g - u l) factor / sqrt(m), with

@@ -8,7 +8,7 @@
 #ifdef STENCIL_HAVE_CUDA
 cuda_operation operation_ghosts_cuda, operation_inject_cuda, operation_sample_cuda, operation_persistent_cuda,
     operation_statistics_cuda, operation_histogram_cuda, operation_quantiles_cuda, operation_scale_cuda,
-    operation_gradient_cuda;
+    operation_gradient_cuda, operation_frame_cuda;
 #define CUDA(function) function
 #else
 #define CUDA(function) NULL
@@ -73,6 +73,14 @@ static void operation_scale_host(const void *args, int part, int parts) {
       scale_point(a, (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);
 }
 
+static void operation_frame_host(const void *args, int part, int parts) {
+  const frame_args *a = args;
+  const int end = host_share_begin(a->nz + 2 * RADIUS, part + 1, parts) - RADIUS;
+  for (int z = host_share_begin(a->nz + 2 * RADIUS, part, parts) - RADIUS; z < end; z++)
+    for (int y = -RADIUS; y < a->ny + RADIUS; y++)
+      for (int x = -RADIUS; x < a->nx + RADIUS; x++) frame_point(a, z, y, x);
+}
+
 static void operation_gradient_host(const void *args, int part, int parts) {
   const gradient_args *a = args;
   const int end = host_share_begin(a->nz * a->ny, part + 1, parts);
@@ -92,6 +100,8 @@ const operation operation_scale =
     OPERATION("scaling", scale_args, operation_scale_host, operation_scale_cuda);
 const operation operation_gradient =
     OPERATION("the gradient's sum", gradient_args, operation_gradient_host, operation_gradient_cuda);
+const operation operation_frame =
+    OPERATION("ghosts alone", frame_args, operation_frame_host, operation_frame_cuda);
 const operation operation_statistics = {.name = "statistics",
                                         .args_bytes = sizeof(statistics_args),
                                         .host = statistics_host_units,

@@ -105,6 +105,24 @@ extern "C" int operation_scale_cuda(const void *args, void *stream) {
   return (int)cudaGetLastError();
 }
 
+/* A block does rows: all of those that are ghosts, the ends of others. */
+static __global__ void __launch_bounds__(BLOCK) frame(const __grid_constant__ frame_args a) {
+  const int rows = a.ny + 2 * RADIUS;
+  for (int row = (int)blockIdx.x; row < rows * (a.nz + 2 * RADIUS); row += (int)gridDim.x) {
+    const int z = row / rows - RADIUS, y = row % rows - RADIUS;
+    const bool ends = z >= 0 && z < a.nz && y >= 0 && y < a.ny;
+    for (int i = (int)threadIdx.x; i < (ends ? 2 * RADIUS : a.nx + 2 * RADIUS); i += BLOCK)
+      frame_point(&a, z, y, ends && i >= RADIUS ? a.nx + i - RADIUS : i - RADIUS);
+  }
+}
+
+extern "C" int operation_frame_cuda(const void *args, void *stream) {
+  const frame_args *a = static_cast<const frame_args *>(args);
+  frame<<<operation_blocks((a->nz + 2LL * RADIUS) * (a->ny + 2 * RADIUS) * BLOCK), BLOCK, 0,
+          static_cast<cudaStream_t>(stream)>>>(*a);
+  return (int)cudaGetLastError();
+}
+
 static __global__ void __launch_bounds__(BLOCK) gradient(const __grid_constant__ gradient_args a) {
   for (int row = (int)blockIdx.x; row < a.nz * a.ny; row += (int)gridDim.x)
     for (int x = (int)threadIdx.x; x < a.nx; x += BLOCK) gradient_point(&a, row / a.ny, row % a.ny, x);

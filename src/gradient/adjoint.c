@@ -15,9 +15,17 @@ static size_t adjoint_span(const slab *s) {
   return slab_offset(s, s->nz - 1, s->ny - 1, s->nx - 1) - slab_offset(s, 0, 0, 0) + 1;
 }
 
-/* Transfers take whole planes, with ghosts that no slot has: so there is a plane before the first slot and after the last. */
+/* Do slots have ghosts, so that steps can write there? */
+static bool adjoint_whole(const shot *s) {
+  return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
+}
+
+/* Own point (0, 0, 0) in the slot of a step. Transfers take whole planes, with ghosts that slots may not have: so there is a plane
+ * before the first slot and after the last. */
 static float *adjoint_slot(const adjoint *a, int64_t step) {
-  return a->ring + a->shot->engine->slab.plane + (size_t)(step % a->plan.ring) * a->slot;
+  const slab *s = &a->shot->engine->slab;
+  return a->ring + s->plane + (size_t)(step % a->plan.ring) * a->slot +
+         (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
 }
 
 /* Is the state at this step to be kept? */
@@ -35,6 +43,34 @@ static int64_t adjoint_limit(const void *self, int64_t step) {
   return step + 1 >= a->part ? 1 : a->plan.ring - step % a->plan.ring;
 }
 
+/* Gives all slots the ghosts of a field, which no step changes but for images. */
+static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
+  const kernel_args *k = &a->back.args;
+  const frame_args frame = {.from = field,
+                            .to = adjoint_slot(a, 0),
+                            .apart = a->slot,
+                            .count = (int)a->plan.ring,
+                            .pitch = k->pitch,
+                            .plane = k->plane,
+                            .nx = k->nx,
+                            .ny = k->ny,
+                            .nz = k->nz};
+  a->framed = true;
+  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_frame, &frame, e));
+  return a->back.dev->table->sync(a->back.dev, stream, e);
+}
+
+/* Lets the step after this one write into its slot, if it can; else its field is copied. */
+static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream, error *e) {
+  stepper *p = a->forward;
+  const unsigned can = p->kernel->flags & p->boundary_kernel->flags;
+  if (!adjoint_whole(a->shot) || halo_needed(p->halo) || !(can & KERNEL_GRADIENT) || step + 1 >= a->end)
+    return 0;
+  if (!a->framed) TRY(adjoint_frame(a, field, stream, e));
+  p->next = adjoint_slot(a, step + 1) - slab_offset(p->slab, 0, 0, 0);
+  return 0;
+}
+
 static int adjoint_look(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
   const copy_args copy = {adjoint_slot(a, step), field, adjoint_span(a->back.slab) * sizeof(float),
@@ -42,11 +78,19 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
   if (adjoint_keeps(a, step))
     return states_keep(&a->states, plan_state(&a->plan, step), a->forward, stream, e);
   if (step < a->part || step >= a->end) return 0;
-  return a->back.dev->table->copy(a->back.dev, stream, &copy, e);
+  if (field != copy.to) TRY(a->back.dev->table->copy(a->back.dev, stream, &copy, e));
+  return adjoint_aim(a, field, step, stream, e);
+}
+
+/* Gives the shot its own memory again, where the last steps were written into slots. */
+static void adjoint_settle(adjoint *a) {
+  for (int i = 0; i < STATES && a->own[0]; i++) a->shot->stepper.memory[i] = a->own[i];
+  a->shot->stepper.next = NULL;
 }
 
 void adjoint_observe(adjoint *a) {
   observers *all = &a->shot->observers;
+  adjoint_settle(a);
   a->forward = &a->shot->stepper;
   a->from = 0, a->end = a->shot->engine->physics.steps + 1;
   a->part = plan_part(&a->plan, a->end - 1);
@@ -152,7 +196,8 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
 }
 
 size_t adjoint_field_bytes(const shot *s) {
-  return round_up(adjoint_span(&s->engine->slab), SLAB_ALIGN) * sizeof(float);
+  const slab *b = &s->engine->slab;
+  return round_up(adjoint_whole(s) ? slab_floats(b) : adjoint_span(b), SLAB_ALIGN) * sizeof(float);
 }
 
 size_t adjoint_bytes(const shot *s) {
@@ -168,6 +213,7 @@ int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e)
   const engine *g = s->engine;
   a->shot = s;
   a->plan = *p;
+  memcpy(a->own, s->stepper.memory, sizeof a->own);
   a->slot = adjoint_field_bytes(s) / sizeof(float);
   a->transfer = s->transfer;
   if (!adjoint_open_stepper(a, e)) states_open(&a->states, s, p, path, e);
@@ -182,6 +228,7 @@ void adjoint_close(adjoint *a) {
   error ignored = {0};
   device *dev = a->back.dev;
   if (!dev) return;
+  adjoint_settle(a);
   halo_close(&a->halo);
   sources_close(&a->residual);
   absorb_close(&a->layers);
@@ -405,6 +452,7 @@ static int adjoint_clear(adjoint *a, float *field, error *e) {
 
 static int adjoint_begin(adjoint *a, float *residual, error *e) {
   const engine *g = a->shot->engine;
+  adjoint_settle(a);
   stepper_restart(&a->back);
   TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
   a->step = g->physics.steps + 1;

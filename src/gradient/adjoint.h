@@ -30,7 +30,9 @@ typedef struct adjoint {
   size_t slot;     /* plan.ring times so many floats */
   states states;
   /* Steps from `from` to end - 1 are looked at: fields from `part` on go into the ring, states before are kept. */
-  const stepper *forward;
+  stepper *forward;
+  bool framed;        /* slots have their ghosts */
+  float *own[STATES]; /* the shot's memory of its fields */
   int64_t from, part, end;
   int64_t step;      /* nu is of this step */
   int64_t again;     /* forward steps done again */

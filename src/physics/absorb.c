@@ -313,7 +313,7 @@ static int absorb_back_launch(const absorb *a, int stream, const kernel *k, cons
   absorb_back_args args = a->back;
   kernel_args with = *field;
   args.layers.field = *field;
-  if (!args.sums || !(k->flags & KERNEL_ADDS) || !absorb_back_sums(&args.layers)) {
+  if (!args.sums || !(k->flags & KERNEL_GRADIENT) || !absorb_back_sums(&args.layers)) {
     args.sums = NULL;
     TRY(t->launch(a->dev, stream, k, field, e));
     return t->apply(a->dev, stream, &operation_absorb_back, &args, e);
