@@ -23,9 +23,34 @@ enum { BACK_LINE = 2 * RADIUS + 1 /* chi that a point reads */ };
 typedef struct absorb_back_args {
   absorb_args layers;
   float *chi_out[ABSORB_AXES];
+  float *sums; /* of what layers add at points, laid out as the field; NULL: they are added at once */
 } absorb_back_args;
 
+/* The layers of planes [z_begin, z_end), after the launch of the kernel; or, with `sums`, these alone, before the launch of a
+ * kernel that adds them. */
 extern const operation operation_absorb_back;
+
+/* Can it do sums? Not where a layer reaches the other face, or what that one's layer reaches. */
+static inline bool absorb_back_sums(const absorb_args *l) {
+  bool can = !kernel_is_stack(&l->field);
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    const absorb_axis *s = &l->axis[i];
+    const int reach = (s->lo ? s->lo + RADIUS : 0) + (s->hi ? s->hi + RADIUS : 0);
+    can = can && (reach == 0 || reach + (s->lo && s->hi ? 0 : RADIUS) <= s->points);
+  }
+  return can;
+}
+
+/* The points that layers reach: for kernel_terms.added. */
+static inline kernel_added absorb_back_added(const absorb_back_args *a) {
+  kernel_added added = {a->sums, {0, 0, 0}, {0, 0, 0}};
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    const absorb_axis *s = &a->layers.axis[i];
+    added.from[i] = s->lo ? s->lo + RADIUS - s->origin : -s->origin;
+    added.to[i] = s->points - s->origin - (s->hi ? s->hi + RADIUS : 0);
+  }
+  return added;
+}
 
 /* A point's place in the reach of a layer, the low one where inward is 1, the high one where it is -1; i: from its outer
  * edge; -1: it is out of reach. */

@@ -72,7 +72,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CR
       const unsigned points = PACKS ? 0 : w.existing();
       w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND), PACKS, points);
       w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
-      w.ask(t, OUT, f.out + (w.at + t * w.step), PACKS, points);
+      w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
       if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
       if (has_term) w.ask(t, TERM, a.terms + (term + t * term_step), true, 0);
     }

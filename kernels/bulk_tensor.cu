@@ -41,30 +41,32 @@ using terms_shape = shape < Q,
                         : Terms::end<6 ? 16 : 12, 2, 4, 2, 1, Terms>;
 
 /* Calls launch(the kind) for the terms of a launch. */
-template <bool DENSITY, bool GRADIENT, class Launch> int of_memories(int memories, const Launch &launch) {
+template <bool DENSITY, bool GRADIENT, bool ADDED, class Launch>
+int of_memories(int memories, const Launch &launch) {
   switch (memories) {
   case 0:
-    return launch(terms_kind<DENSITY, 0, GRADIENT>());
+    return launch(terms_kind<DENSITY, 0, GRADIENT, ADDED>());
   case 1:
-    return launch(terms_kind<DENSITY, 1, GRADIENT>());
+    return launch(terms_kind<DENSITY, 1, GRADIENT, ADDED>());
   case 2:
-    return launch(terms_kind<DENSITY, 2, GRADIENT>());
+    return launch(terms_kind<DENSITY, 2, GRADIENT, ADDED>());
   default:
-    return launch(terms_kind<DENSITY, 3, GRADIENT>());
+    return launch(terms_kind<DENSITY, 3, GRADIENT, ADDED>());
   }
 }
 
-template <bool GRADIENT, class Launch> int of_terms(const kernel_terms &t, const Launch &launch) {
-  return t.density ? of_memories<true, GRADIENT>(t.memories, launch)
-                   : of_memories<false, GRADIENT>(t.memories, launch);
+template <bool GRADIENT, bool ADDED, class Launch> int of_terms(const kernel_terms &t, const Launch &launch) {
+  return t.density ? of_memories<true, GRADIENT, ADDED>(t.memories, launch)
+                   : of_memories<false, GRADIENT, ADDED>(t.memories, launch);
 }
 
 template <enum equation Q> int launch_terms(const kernel_args *args, void *stream) {
   const auto launch_kind = [=](auto kind) {
     return launch(shapes<terms_shape<Q, decltype(kind)>>(), args, stream);
   };
-  return args->terms.recalled ? of_terms<true>(args->terms, launch_kind)
-                              : of_terms<false>(args->terms, launch_kind);
+  return args->terms.added.x    ? of_terms<true, true>(args->terms, launch_kind)
+         : args->terms.recalled ? of_terms<true, false>(args->terms, launch_kind)
+                                : of_terms<false, false>(args->terms, launch_kind);
 }
 
 /* Rows of a stack (kernel_args.flat): few halos, so wide tiles. */
@@ -72,11 +74,11 @@ template <enum equation Q> int launch_flat(const kernel_args *args, void *stream
   const auto launch_kind = [=](auto kind) {
     typedef decltype(kind) of;
     constexpr int rows = of::any ? 2 : 4;
-    typedef terms_kind<of::density, of::memories, of::gradient, true> terms;
+    typedef terms_kind<of::density, of::memories, of::gradient, false, true> terms;
     return launch(shapes<shape<Q, 256, 4 * rows, rows, 5, 2, 1, terms>>(), args, stream);
   };
   return args->terms.recalled ? launch_kind(terms_kind<false, 0, true>())
-                              : of_terms<false>(args->terms, launch_kind);
+                              : of_terms<false, false>(args->terms, launch_kind);
 }
 
 } // namespace bulk_tensor
@@ -103,7 +105,7 @@ static int with_layers(const void *args, void *stream) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr (star::has_terms<Q>)
       if (terms_any(&a->field.terms))
-        return bulk_tensor::of_terms<false>(a->field.terms, [=](auto kind) {
+        return bulk_tensor::of_terms<false, false>(a->field.terms, [=](auto kind) {
           typedef bulk_tensor::terms_shape<Q, decltype(kind)> shape;
           return bulk_tensor::launch_layers(bulk_tensor::shapes<shape>(), a, stream);
         });

@@ -20,6 +20,7 @@ inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell 
   kernel_args f = a.field;
   const ptrdiff_t offset = (ptrdiff_t)f.pitch * s.y.lo;
   f.in += offset, f.out += offset;
+  if (f.before) f.before += offset;
   if (f.medium[0]) f.medium[0] += offset;
   f.terms = terms_from(f.terms, offset);
   f.ny = s.y.between(), f.z_begin = s.z.lo, f.z_end = s.z.hi;

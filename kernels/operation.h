@@ -243,15 +243,68 @@ typedef struct scale_args {
   float *to;              /* from * by, from / by, half of from, or itself + from * by; may be `from` */
   size_t pitch, plane;
   int nx, ny, nz;
+  float *squares; /* SCALE_ADD: gets from * from added; or NULL */
 } scale_args;
 extern const operation operation_scale;
 
 GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
   const float from = a->from[at];
+  if (a->squares) a->squares[at] = fmaf(from, from, a->squares[at]);
   a->to[at] = a->kind == SCALE_HALF   ? 0.5f * from
               : a->kind == SCALE_ADD  ? fmaf(from, a->by[at], a->to[at])
               : a->kind == SCALE_OVER ? from / a->by[at]
                                       : from * a->by[at];
+}
+
+/* --- ghosts alone ----------------------------------------------------------------------------------------------- */
+
+/* Copies the ghosts of a slab, those that no other point's step sets among them, to `count` fields, `apart` floats apart. */
+typedef struct frame_args {
+  const float *from; /* own point (0, 0, 0), as the next one */
+  float *to;
+  size_t apart;
+  int count;
+  size_t pitch, plane;
+  int nx, ny, nz;
+} frame_args;
+extern const operation operation_frame;
+
+/* Ghost x of row (z, y), which is -RADIUS or more; in rows of own points those between them are none. */
+GHOSTS_INLINE void frame_point(const frame_args *a, int z, int y, int x) {
+  const bool own = z >= 0 && z < a->nz && y >= 0 && y < a->ny && x >= 0 && x < a->nx;
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  for (int i = 0; i < a->count && !own; i++) a->to[at + i * (ptrdiff_t)a->apart] = a->from[at];
+}
+
+/* --- what a gradient comes to ----------------------------------------------------------------------------------- */
+
+/* At own points of fields laid out alike, in float64 and rounded once: W l, or W (g - u l) factor / sqrt(m), with
+ * l = (nu - after) / m. */
+typedef struct gradient_args {
+  const float *medium; /* m; NULL: scale */
+  float scale;
+  const float *g, *u; /* NULL: l alone */
+  const float *nu, *after;
+  float *to;     /* may be any of them */
+  double factor; /* 0: without it, and the root */
+  size_t pitch, plane;
+  int nx, ny, nz;
+  bool halves[FACE_COUNT]; /* W is 1/2 of what it is elsewhere at points on these faces of the slab */
+} gradient_args;
+extern const operation operation_gradient;
+
+GHOSTS_INLINE void gradient_point(const gradient_args *a, int z, int y, int x) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  const int place[3] = {x, y, z}, last[3] = {a->nx - 1, a->ny - 1, a->nz - 1};
+  const double m = a->medium ? a->medium[at] : a->scale;
+  double value = ((double)a->nu[at] - (double)a->after[at]) / m;
+  if (a->g) value = (double)a->g[at] - (double)a->u[at] * value;
+  if (a->factor != 0) value *= a->factor / sqrt(m);
+  POINTS_UNROLL for (int i = 0; i < 3; i++) {
+    if (place[i] == 0 && a->halves[2 * i]) value /= 2;
+    if (place[i] == last[i] && a->halves[2 * i + 1]) value /= 2;
+  }
+  a->to[at] = (float)value;
 }
 
 #ifdef __cplusplus

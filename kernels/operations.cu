@@ -75,30 +75,85 @@ static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ s
   }
 }
 
-/* All own points of what lies as a slab. */
-template <class Args, void POINT(const Args *, ptrdiff_t)>
-static __global__ void __launch_bounds__(BLOCK) each_point(const __grid_constant__ Args a) {
+static __global__ void __launch_bounds__(BLOCK) maps(const __grid_constant__ maps_args a) {
   const unsigned warps = operation_warps(a.nx), all = warps * a.ny * a.nz, x0 = threadIdx.x % WARP;
   for (unsigned i = operation_first_thread() / WARP; i < all; i += operation_all_threads() / WARP) {
     const unsigned row = i / warps, x = i % warps * WARP + x0; /* 32 bits: division is dear */
-    if (x < a.nx) POINT(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + x);
+    if (x < a.nx) maps_point(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + x);
   }
 }
 
-template <class Args, void POINT(const Args *, ptrdiff_t)>
-static int launch_each(const void *args, void *stream) {
-  const Args *a = static_cast<const Args *>(args);
-  each_point<Args, POINT><<<operation_blocks((long long)operation_warps(a->nx) * WARP * a->ny * a->nz), BLOCK,
-                            0, static_cast<cudaStream_t>(stream)>>>(*a);
+extern "C" int operation_maps_cuda(const void *args, void *stream) {
+  const maps_args *a = static_cast<const maps_args *>(args);
+  maps<<<operation_blocks((long long)operation_warps(a->nx) * WARP * a->ny * a->nz), BLOCK, 0,
+         static_cast<cudaStream_t>(stream)>>>(*a);
   return (int)cudaGetLastError();
 }
 
-extern "C" int operation_scale_cuda(const void *args, void *stream) {
-  return launch_each<scale_args, scale_point>(args, stream);
+/* Four points on 16 bytes: all is loaded before anything is stored. */
+static __device__ __forceinline__ void scale_pack(const scale_args &a, ptrdiff_t at) {
+  const auto load = [=](const float *from) { return *reinterpret_cast<const float4 *>(from + at); };
+  const bool adds = a.kind == SCALE_ADD;
+  const float4 none = {};
+  float4 from = load(a.from), by = a.by ? load(a.by) : none, to = adds ? load(a.to) : none,
+         squares = a.squares ? load(a.squares) : none;
+  scale_args one = a;
+  one.squares = a.squares ? &squares.x : nullptr;
+  one.from = &from.x, one.by = &by.x, one.to = &to.x;
+#pragma unroll
+  for (int i = 0; i < 4; i++) scale_point(&one, i);
+  *reinterpret_cast<float4 *>(a.to + at) = to;
+  if (a.squares) *reinterpret_cast<float4 *>(a.squares + at) = squares;
 }
 
-extern "C" int operation_maps_cuda(const void *args, void *stream) {
-  return launch_each<maps_args, maps_point>(args, stream);
+/* A warp does rows, each lane packs of them. */
+static __global__ void __launch_bounds__(BLOCK) scale(const __grid_constant__ scale_args a) {
+  constexpr int PACK = 4, LANES = 32, WARPS = BLOCK / LANES;
+  const int lane = (int)threadIdx.x % LANES, rows = a.nz * a.ny;
+  for (int row = (int)(blockIdx.x * WARPS + threadIdx.x / LANES); row < rows; row += (int)gridDim.x * WARPS) {
+    const ptrdiff_t at = (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny);
+    for (int x = lane * PACK; x < a.nx; x += LANES * PACK)
+      if (x + PACK <= a.nx)
+        scale_pack(a, at + x);
+      else
+        for (int i = x; i < a.nx; i++) scale_point(&a, at + i);
+  }
+}
+
+extern "C" int operation_scale_cuda(const void *args, void *stream) {
+  const scale_args *a = static_cast<const scale_args *>(args);
+  scale<<<operation_blocks((long long)a->nz * a->ny * 32), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
+  return (int)cudaGetLastError();
+}
+
+/* A block does rows: all of those that are ghosts, the ends of others. */
+static __global__ void __launch_bounds__(BLOCK) frame(const __grid_constant__ frame_args a) {
+  const int rows = a.ny + 2 * RADIUS;
+  for (int row = (int)blockIdx.x; row < rows * (a.nz + 2 * RADIUS); row += (int)gridDim.x) {
+    const int z = row / rows - RADIUS, y = row % rows - RADIUS;
+    const bool ends = z >= 0 && z < a.nz && y >= 0 && y < a.ny;
+    for (int i = (int)threadIdx.x; i < (ends ? 2 * RADIUS : a.nx + 2 * RADIUS); i += BLOCK)
+      frame_point(&a, z, y, ends && i >= RADIUS ? a.nx + i - RADIUS : i - RADIUS);
+  }
+}
+
+extern "C" int operation_frame_cuda(const void *args, void *stream) {
+  const frame_args *a = static_cast<const frame_args *>(args);
+  frame<<<operation_blocks((a->nz + 2LL * RADIUS) * (a->ny + 2 * RADIUS) * BLOCK), BLOCK, 0,
+          static_cast<cudaStream_t>(stream)>>>(*a);
+  return (int)cudaGetLastError();
+}
+
+static __global__ void __launch_bounds__(BLOCK) gradient(const __grid_constant__ gradient_args a) {
+  for (int row = (int)blockIdx.x; row < a.nz * a.ny; row += (int)gridDim.x)
+    for (int x = (int)threadIdx.x; x < a.nx; x += BLOCK) gradient_point(&a, row / a.ny, row % a.ny, x);
+}
+
+extern "C" int operation_gradient_cuda(const void *args, void *stream) {
+  const gradient_args *a = static_cast<const gradient_args *>(args);
+  gradient<<<operation_blocks((long long)a->nz * a->ny * BLOCK), BLOCK, 0,
+             static_cast<cudaStream_t>(stream)>>>(*a);
+  return (int)cudaGetLastError();
 }
 
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {

@@ -15,9 +15,17 @@ static size_t adjoint_span(const slab *s) {
   return slab_offset(s, s->nz - 1, s->ny - 1, s->nx - 1) - slab_offset(s, 0, 0, 0) + 1;
 }
 
-/* Transfers take whole planes, with ghosts that no slot has: so there is a plane before the first slot and after the last. */
+/* Do slots have ghosts, so that steps can write there? */
+static bool adjoint_whole(const shot *s) {
+  return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
+}
+
+/* Own point (0, 0, 0) in the slot of a step. Transfers take whole planes, with ghosts that slots may not have: so there is a plane
+ * before the first slot and after the last. */
 static float *adjoint_slot(const adjoint *a, int64_t step) {
-  return a->ring + a->shot->engine->slab.plane + (size_t)(step % a->plan.ring) * a->slot;
+  const slab *s = &a->shot->engine->slab;
+  return a->ring + s->plane + (size_t)(step % a->plan.ring) * a->slot +
+         (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
 }
 
 /* Is the state at this step to be kept? */
@@ -35,6 +43,34 @@ static int64_t adjoint_limit(const void *self, int64_t step) {
   return step + 1 >= a->part ? 1 : a->plan.ring - step % a->plan.ring;
 }
 
+/* Gives all slots the ghosts of a field, which no step changes but for images. */
+static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
+  const kernel_args *k = &a->back.args;
+  const frame_args frame = {.from = field,
+                            .to = adjoint_slot(a, 0),
+                            .apart = a->slot,
+                            .count = (int)a->plan.ring,
+                            .pitch = k->pitch,
+                            .plane = k->plane,
+                            .nx = k->nx,
+                            .ny = k->ny,
+                            .nz = k->nz};
+  a->framed = true;
+  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_frame, &frame, e));
+  return a->back.dev->table->sync(a->back.dev, stream, e);
+}
+
+/* Lets the step after this one write into its slot, if it can; else its field is copied. */
+static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream, error *e) {
+  stepper *p = a->forward;
+  const unsigned can = p->kernel->flags & p->boundary_kernel->flags;
+  if (!adjoint_whole(a->shot) || halo_needed(p->halo) || !(can & KERNEL_GRADIENT) || step + 1 >= a->end)
+    return 0;
+  if (!a->framed) TRY(adjoint_frame(a, field, stream, e));
+  p->next = adjoint_slot(a, step + 1) - slab_offset(p->slab, 0, 0, 0);
+  return 0;
+}
+
 static int adjoint_look(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
   const copy_args copy = {adjoint_slot(a, step), field, adjoint_span(a->back.slab) * sizeof(float),
@@ -42,11 +78,19 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
   if (adjoint_keeps(a, step))
     return states_keep(&a->states, plan_state(&a->plan, step), a->forward, stream, e);
   if (step < a->part || step >= a->end) return 0;
-  return a->back.dev->table->copy(a->back.dev, stream, &copy, e);
+  if (field != copy.to) TRY(a->back.dev->table->copy(a->back.dev, stream, &copy, e));
+  return adjoint_aim(a, field, step, stream, e);
+}
+
+/* Gives the shot its own memory again, where the last steps were written into slots. */
+static void adjoint_settle(adjoint *a) {
+  for (int i = 0; i < STATES && a->own[0]; i++) a->shot->stepper.memory[i] = a->own[i];
+  a->shot->stepper.next = NULL;
 }
 
 void adjoint_observe(adjoint *a) {
   observers *all = &a->shot->observers;
+  adjoint_settle(a);
   a->forward = &a->shot->stepper;
   a->from = 0, a->end = a->shot->engine->physics.steps + 1;
   a->part = plan_part(&a->plan, a->end - 1);
@@ -142,19 +186,25 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
   TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
   if (absorb_needed(&a->layers)) p->absorb = &a->layers;
+  if (p->absorb && s->dev->table->backend == BACKEND_CUDA) {
+    TRY(s->dev->table->alloc(s->dev, (void **)&a->sums, bytes, MEMORY_DEVICE, e));
+    a->layers.back.sums = a->sums + slab_offset(&g->slab, 0, 0, 0);
+  }
   p->args.terms.gradient = a->gradient + slab_offset(&g->slab, 0, 0, 0);
   TRY(adjoint_kernel(p, g->kernel, e));
   return stepper_open(p, e);
 }
 
 size_t adjoint_field_bytes(const shot *s) {
-  return round_up(adjoint_span(&s->engine->slab), SLAB_ALIGN) * sizeof(float);
+  const slab *b = &s->engine->slab;
+  return round_up(adjoint_whole(s) ? slab_floats(b) : adjoint_span(b), SLAB_ALIGN) * sizeof(float);
 }
 
 size_t adjoint_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
   const config *c = s->config;
-  const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) +
+  const bool sums = physics_absorbs(c) && s->dev->table->backend == BACKEND_CUDA;
+  const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) + sums +
                         (c->gradient_signals && config_density_varies(c));
   return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + absorb_back_bytes(s->config, b);
 }
@@ -163,6 +213,7 @@ int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e)
   const engine *g = s->engine;
   a->shot = s;
   a->plan = *p;
+  memcpy(a->own, s->stepper.memory, sizeof a->own);
   a->slot = adjoint_field_bytes(s) / sizeof(float);
   a->transfer = s->transfer;
   if (!adjoint_open_stepper(a, e)) states_open(&a->states, s, p, path, e);
@@ -177,6 +228,7 @@ void adjoint_close(adjoint *a) {
   error ignored = {0};
   device *dev = a->back.dev;
   if (!dev) return;
+  adjoint_settle(a);
   halo_close(&a->halo);
   sources_close(&a->residual);
   absorb_close(&a->layers);
@@ -187,6 +239,7 @@ void adjoint_close(adjoint *a) {
   dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
   for (int l = 0; l < MEMORIES_MAX; l++) dev->table->free(dev, a->memory[l], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->scaled, MEMORY_DEVICE, &ignored);
+  dev->table->free(dev, a->sums, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
   receivers_close(&a->at_sources);
@@ -338,11 +391,10 @@ static int adjoint_add_image(void *self, const float *field, int64_t step, int s
   adjoint *a = self;
   const kernel_args *k = &a->back.args;
   const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
-  scale_args add = {SCALE_ADD, k->terms.recalled, field, a->image + origin, k->pitch, k->plane, k->nx, k->ny,
-                    k->nz};
+  const scale_args add = {
+      SCALE_ADD, k->terms.recalled,       field, a->image + origin, k->pitch, k->plane, k->nx, k->ny,
+      k->nz,     a->illumination + origin};
   (void)step;
-  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e));
-  add.by = add.from, add.to = a->illumination + origin;
   return a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e);
 }
 
@@ -374,8 +426,8 @@ static int adjoint_look_at_sources(void *self, const float *field, int64_t step,
   const float *sigma = a->shot->engine->args.terms.sigma;
   a->at_sources.stream = stream;
   if (!scaled) return receivers_sample(&a->at_sources, field, step, e);
-  const scale_args times = {SCALE_TIMES, field - below, sigma - below, scaled - below,    k->pitch,
-                            k->plane,    k->nx,         k->ny,         k->nz + 2 * RADIUS};
+  const scale_args times = {SCALE_TIMES, field - below, sigma - below, scaled - below,     k->pitch,
+                            k->plane,    k->nx,         k->ny,         k->nz + 2 * RADIUS, NULL};
   TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &times, e));
   return receivers_sample(&a->at_sources, scaled, step, e);
 }
@@ -401,6 +453,7 @@ static int adjoint_clear(adjoint *a, float *field, error *e) {
 
 static int adjoint_begin(adjoint *a, float *residual, error *e) {
   const engine *g = a->shot->engine;
+  adjoint_settle(a);
   stepper_restart(&a->back);
   TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
   a->step = g->physics.steps + 1;
@@ -427,32 +480,26 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
 }
 
 int adjoint_run(adjoint *a, float *residual, error *e) {
+  gradient_times *times = &a->shot->loop.gradient;
   TRY(adjoint_begin(a, residual, e));
   a->heeded = a->again = 0;
   TRY(shot_watch(a->shot, e));
   for (;;) {
     const int64_t part = a->part;
+    const double begin = MPI_Wtime();
     if (part > 0 && states_fetch(&a->states, plan_state(&a->plan, adjoint_begins(a, part)), e))
       error_abort(e, a->shot->engine->comm);
     TRY(adjoint_steps(a, part, e));
+    const double back = MPI_Wtime();
+    times->back += back - begin;
     if (part == 0) break;
     TRY(adjoint_again(a, part, e));
+    times->again += MPI_Wtime() - back;
   }
   return stop_close(&a->shot->stop, e);
 }
 
 /* --- what comes of it ------------------------------------------------------------------------------------------- */
-
-/* The weight of a point in the sum over the grid: half of it is an image's on each neumann face. */
-static double adjoint_weight(const config *c, const int point[3]) {
-  double weight = 1;
-  for (int axis = 0; axis < 3; axis++) {
-    const enum boundary_kind *faces = &c->boundary[2 * axis];
-    if (point[axis] == 0 && faces[0] == BOUNDARY_NEUMANN) weight /= 2;
-    if (point[axis] == config_axis_of(c, axis).points - 1 && faces[1] == BOUNDARY_NEUMANN) weight /= 2;
-  }
-  return weight;
-}
 
 /* Planes of a field. */
 static int adjoint_planes(const adjoint *a, float *field, zrange z, float *values, error *e) {
@@ -461,57 +508,49 @@ static int adjoint_planes(const adjoint *a, float *field, zrange z, float *value
   return transfer_to_host(&t, z.begin, zrange_planes(z), values, e);
 }
 
-/* What planes of a gradient are made from. */
-enum { MADE_M, MADE_U, MADE_NU, MADE_NU_AFTER, MADE_COUNT };
-
-/* After step 0: nu of steps 0 and 1, or instead of the latter one another field. */
-static int adjoint_load(const adjoint *a, zrange z, size_t points, float *after, float *from, error *e) {
-  const engine *g = a->shot->engine;
-  const stepper *p = &a->back;
-  const size_t origin = slab_offset(&g->slab, 0, 0, 0);
-  if (g->medium[0]) TRY(adjoint_planes(a, g->medium[0], z, from + MADE_M * points, e));
-  for (size_t i = 0; !g->medium[0] && i < points; i++) from[MADE_M * points + i] = g->args.scale[0];
-  TRY(adjoint_planes(a, adjoint_slot(a, 0) - origin, z, from + MADE_U * points, e));
-  TRY(adjoint_planes(a, p->memory[p->current], z, from + MADE_NU * points, e));
-  return adjoint_planes(a, after, z, from + MADE_NU_AFTER * points, e);
-}
-
-/* W lambda', with lambda' the difference of the two over m; of dJ/dv the sum over the steps besides and, unless the chain rule
- * follows, the factor. */
-static int adjoint_make(const adjoint *a, zrange z, bool velocity, float *after, float *values, error *e) {
-  const engine *g = a->shot->engine;
-  const size_t row = (size_t)g->slab.nx, plane = row * (size_t)g->slab.ny,
-               points = plane * (size_t)zrange_planes(z);
-  const bool chain = model_needed(g->config);
-  float *from = adjoint_alloc(MADE_COUNT * points, sizeof *from, e);
-  if (from) adjoint_load(a, z, points, after, from, e);
-  for (size_t i = 0; !e->id && i < points; i++) {
-    const int at[3] = {(int)(i % row), (int)(i % plane / row), g->slab.z0 + z.begin + (int)(i / plane)};
-    const double m = from[i], u = from[MADE_U * points + i];
-    double value = ((double)from[MADE_NU * points + i] - (double)from[MADE_NU_AFTER * points + i]) / m;
-    if (velocity) value = (double)values[i] - u * value;
-    if (velocity && !chain) value *= 2 * g->physics.dt / sqrt(m);
-    values[i] = (float)(adjoint_weight(g->config, at) * value);
-  }
-  free(from);
-  return e->id;
+/* Puts into `to` W l or, with g, what dJ/dv comes to (operation_gradient); `after`: nu of the step after, or instead of it another
+ * field. Half of a point on a neumann face is an image's. */
+static int adjoint_make(const adjoint *a, const float *g, const float *after, float *to, error *e) {
+  const engine *n = a->shot->engine;
+  const config *c = n->config;
+  const slab *s = &n->slab;
+  const bool chain = model_needed(c);
+  gradient_args args = {.medium = n->args.medium[0],
+                        .scale = n->args.scale[0],
+                        .g = g,
+                        .u = adjoint_slot(a, 0),
+                        .nu = stepper_field(&a->back, a->back.current),
+                        .after = after,
+                        .to = to,
+                        .factor = g && !chain ? 2 * n->physics.dt : 0,
+                        .pitch = s->pitch,
+                        .plane = s->plane,
+                        .nx = s->nx,
+                        .ny = s->ny,
+                        .nz = s->nz};
+  for (int face = 0; face < FACE_COUNT; face++) args.halves[face] = c->boundary[face] == BOUNDARY_NEUMANN;
+  args.halves[FACE_Z_LO] = args.halves[FACE_Z_LO] && s->z0 == 0;
+  args.halves[FACE_Z_HI] = args.halves[FACE_Z_HI] && s->z0 + s->nz == s->nz_global;
+  TRY(a->back.dev->table->apply(a->back.dev, STREAM_BOUNDARY, &operation_gradient, &args, e));
+  return a->back.dev->table->sync(a->back.dev, STREAM_BOUNDARY, e);
 }
 
 /* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m): the latter of the first step and the
- * step before it, which begin at rest. */
-static int adjoint_sum(const adjoint *a, zrange z, float *values, error *e) {
-  TRY(adjoint_planes(a, a->gradient, z, values, e));
-  return adjoint_make(a, z, true, a->back.memory[!a->back.current], values, e);
+ * step before it, which begin at rest. Without the factor where the chain rule follows. */
+static int adjoint_sum(adjoint *a, error *e) {
+  float *g = a->gradient + slab_offset(a->back.slab, 0, 0, 0);
+  adjoint_make(a, g, stepper_field(&a->back, !a->back.current), g, e);
+  return error_agree(e, a->shot->engine->comm);
 }
 
 int adjoint_chain(adjoint *a, error *e) {
   const engine *g = a->shot->engine;
-  const size_t plane = (size_t)g->slab.nx * (size_t)g->slab.ny;
+  const slab *s = &g->slab;
+  TRY(adjoint_sum(a, e));
   if (!model_needed(g->config)) return 0;
   free(a->chained);
-  a->chained = adjoint_alloc(plane * (size_t)g->slab.nz, sizeof *a->chained, e);
-  for (int z = 0; z < g->slab.nz && !e->id; z++)
-    adjoint_sum(a, (zrange){z, z + 1}, a->chained + (size_t)z * plane, e);
+  a->chained = adjoint_alloc((size_t)s->nx * (size_t)s->ny * (size_t)s->nz, sizeof *a->chained, e);
+  if (!e->id) adjoint_planes(a, a->gradient, (zrange){0, s->nz}, a->chained, e);
   TRY(error_agree(e, g->comm));
   return chain_velocity(&a->chain, a->chained, e);
 }
@@ -519,7 +558,7 @@ int adjoint_chain(adjoint *a, error *e) {
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e) {
   const adjoint *a = context;
   const size_t plane = (size_t)a->back.slab->nx * (size_t)a->back.slab->ny;
-  if (!a->chained) return adjoint_sum(a, (zrange){z, z + planes}, values, e);
+  if (!a->chained) return adjoint_planes(a, a->gradient, (zrange){z, z + planes}, values, e);
   memcpy(values, a->chained + (size_t)z * plane, (size_t)planes * plane * sizeof *values);
   return 0;
 }
@@ -534,7 +573,8 @@ int adjoint_illumination(void *context, int z, int planes, float *values, error 
   return adjoint_planes(a, a->illumination, (zrange){z, z + planes}, values, e);
 }
 
-/* The step before nu^1, were it at rest there: half of L m lambda^1 is what rest at the start makes of u^0. */
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
+ * what rest at the start makes of u^0. */
 int adjoint_rest(adjoint *a, error *e) {
   const shot *s = a->shot;
   kernel_args args = a->back.args;
@@ -543,23 +583,25 @@ int adjoint_rest(adjoint *a, error *e) {
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
   args.terms = (kernel_terms){.density = args.terms.density};
   float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-  initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e);
+  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e))
+    adjoint_make(a, NULL, args.out, args.out, e);
+  const scale_args times = {.kind = SCALE_TIMES,
+                            .from = args.out,
+                            .by = s->engine->args.terms.sigma,
+                            .to = args.out,
+                            .pitch = args.pitch,
+                            .plane = args.plane,
+                            .nx = args.nx,
+                            .ny = args.ny,
+                            .nz = args.nz};
+  if (times.by && !e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
+    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
   return error_agree(e, s->engine->comm);
 }
 
-/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. */
 int adjoint_initial(void *context, int z, int planes, float *values, error *e) {
   const adjoint *a = context;
-  const zrange of = {z, z + planes};
-  const size_t points = (size_t)a->back.slab->nx * (size_t)a->back.slab->ny * (size_t)planes;
-  float *const field = a->shot->engine->medium[MEDIUM_SIGMA];
-  TRY(adjoint_make(a, of, false, a->shot->stepper.memory[0], values, e));
-  if (!field) return 0;
-  float *sigma = adjoint_alloc(points, sizeof *sigma, e);
-  if (sigma) adjoint_planes(a, field, of, sigma, e);
-  for (size_t i = 0; !e->id && i < points; i++) values[i] *= sigma[i];
-  free(sigma);
-  return e->id;
+  return adjoint_planes(a, a->shot->stepper.memory[0], (zrange){z, z + planes}, values, e);
 }
 
 /* The signal enters the step from n to n + 1: sample steps - n of nu. */

@@ -20,6 +20,7 @@ typedef struct adjoint {
   float *gradient, *image, *illumination;
   float *memory[MEMORIES_MAX]; /* of relaxations */
   float *scaled;               /* nu times sigma; without sigma nu itself is sampled */
+  float *sums;                 /* of what transposed layers add, for the kernel: CUDA */
   receivers at_sources;        /* of that, where sources are; owned */
   chain chain;
   float *
@@ -29,7 +30,9 @@ typedef struct adjoint {
   size_t slot;     /* plan.ring times so many floats */
   states states;
   /* Steps from `from` to end - 1 are looked at: fields from `part` on go into the ring, states before are kept. */
-  const stepper *forward;
+  stepper *forward;
+  bool framed;        /* slots have their ghosts */
+  float *own[STATES]; /* the shot's memory of its fields */
   int64_t from, part, end;
   int64_t step;      /* nu is of this step */
   int64_t again;     /* forward steps done again */
@@ -54,7 +57,7 @@ void adjoint_observe(adjoint *a);
  * spoils. */
 int adjoint_run(adjoint *a, float *residual, error *e);
 
-/* Makes ready for adjoint_velocity where media are averaged or absorb (physics/chain.h). */
+/* Makes ready for adjoint_velocity, once after adjoint_run. */
 int adjoint_chain(adjoint *a, error *e);
 /* A field_source of dJ/dv; `context`: the adjoint, after adjoint_run and adjoint_chain. */
 int adjoint_velocity(void *context, int z, int planes, float *values, error *e);

@@ -160,11 +160,15 @@ int gradient_write(gradient *g, const char *verified, error *e) {
 }
 
 int gradient_finish(gradient *g, error *e) {
+  const double begin = MPI_Wtime();
   if (!config_has_gradient(g->shot->config)) return 0;
   TRY(misfit_residual(&g->misfit, g->shot, e));
   if (!g->misfit.given) log_line(g->shot->log, "gradient: misfit %.9g", g->misfit.value);
   TRY(gradient_back(g, e));
-  return gradient_write(g, NULL, e);
+  TRY(gradient_write(g, NULL, e));
+  gradient_times *times = &g->shot->loop.gradient;
+  times->sums = MPI_Wtime() - begin - times->back - times->again;
+  return 0;
 }
 
 void gradient_close(gradient *g) {

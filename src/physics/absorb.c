@@ -309,10 +309,18 @@ static void absorb_back_swap(absorb_back_args *a) {
 
 static int absorb_back_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field,
                               error *e) {
+  const device_table *t = a->dev->table;
   absorb_back_args args = a->back;
+  kernel_args with = *field;
   args.layers.field = *field;
-  TRY(a->dev->table->launch(a->dev, stream, k, field, e));
-  return a->dev->table->apply(a->dev, stream, &operation_absorb_back, &args, e);
+  if (!args.sums || !(k->flags & KERNEL_GRADIENT) || !absorb_back_sums(&args.layers)) {
+    args.sums = NULL;
+    TRY(t->launch(a->dev, stream, k, field, e));
+    return t->apply(a->dev, stream, &operation_absorb_back, &args, e);
+  }
+  TRY(t->apply(a->dev, stream, &operation_absorb_back, &args, e));
+  with.terms.added = absorb_back_added(&args);
+  return t->launch(a->dev, stream, k, &with, e);
 }
 
 /* --- steps ---------------------------------------------------------------------------------------------- */

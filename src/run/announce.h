@@ -35,7 +35,8 @@ int announce_report(shot *s, error *e);
 
 /* What a rank measured of the shots that it did for a survey. */
 typedef struct announce_shots {
-  report_rank sum; /* phases: of all steps */
+  report_rank sum;         /* phases: of all steps */
+  gradient_times gradient; /* of this rank's shots */
   int64_t steps;
   double stepping; /* s in which a shot of this rank was doing steps, */
   double seconds;  /* of these: from the first shot to the last file */

@@ -150,6 +150,9 @@ void report_print(const report *r, bool verbose, FILE *to) {
             r->shots == 1 ? "" : "s", report_shots_per_hour(r), 100 * r->overhead);
   else
     fprintf(to, "  %.3g s from the last step to this report\n", r->ending);
+  if (r->back > 0)
+    fprintf(to, "  gradient: %.3g s of steps done again, %.3g of steps back, %.3g for sums and files\n",
+            r->again, r->back, r->sums);
   if (verbose) report_print_ranks(r, to);
   if (r->statistics && r->statistics->bins) report_print_histogram(r->statistics, to);
   fflush(to);
@@ -235,6 +238,12 @@ static bool report_add_shots(cJSON *root, const report *r) {
                                  {"overhead_fraction", r->overhead});
 }
 
+static bool report_add_gradient(cJSON *root, const report *r) {
+  cJSON *to = r->back > 0 ? cJSON_AddObjectToObject(root, "gradient") : NULL;
+  return r->back <= 0 || (to && REPORT_ADD(to, {"again_seconds", r->again}, {"back_seconds", r->back},
+                                           {"sums_seconds", r->sums}));
+}
+
 static bool report_add_all(cJSON *root, const report *r) {
   report_figures f = report_figures_of(r);
   const int grid[3] = {r->nx, r->ny, r->nz};
@@ -249,7 +258,7 @@ static bool report_add_all(cJSON *root, const report *r) {
          cJSON_AddStringToObject(root, "kernel", r->kernel) &&
          cJSON_AddStringToObject(root, "transport", r->transport) &&
          cJSON_AddBoolToObject(root, "overlap", r->overlap) && report_add_shots(root, r) &&
-         report_add_phases(root, r, -1) && report_add_writing(root, r) &&
+         report_add_gradient(root, r) && report_add_phases(root, r, -1) && report_add_writing(root, r) &&
          report_add_field(root, r->statistics) && report_add_ranks(root, r);
 }
 

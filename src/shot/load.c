@@ -60,7 +60,7 @@ static int load_images(shot *s, error *e) {
 static int load_sigma(shot *s, int which, error *e) {
   float *u = stepper_field(&s->stepper, which);
   const kernel_args *a = &s->stepper.args;
-  const scale_args times = {SCALE_TIMES, u, a->terms.sigma, u, a->pitch, a->plane, a->nx, a->ny, a->nz};
+  const scale_args times = {SCALE_TIMES, u, a->terms.sigma, u, a->pitch, a->plane, a->nx, a->ny, a->nz, NULL};
   if (!times.by) return e->id;
   if (!e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
     s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);

@@ -61,7 +61,7 @@ static int field_find_pressure(shot *s, error *e) {
                            a->terms.sigma, field_saved(s) + slab_offset(p->slab, 0, 0, 0),
                            a->pitch,       a->plane,
                            a->nx,          a->ny,
-                           a->nz};
+                           a->nz,          NULL};
   TRY(stepper_await(p, STREAM_OUTPUT, e));
   return s->dev->table->apply(s->dev, STREAM_OUTPUT, &operation_scale, &over, e);
 }

@@ -30,6 +30,12 @@ typedef struct shot_setup {
   const struct shot *lead; /* of the stack that this shot is a row of, open; NULL: it has steps of its own */
 } shot_setup;
 
+/* What a gradient took after the steps, in seconds; 0: there is none. */
+typedef struct gradient_times {
+  double again, back; /* steps done again, steps back */
+  double sums;        /* all else: the residual, sums, the file */
+} gradient_times;
+
 /* What the step loop took on this rank. */
 typedef struct loop_times {
   int64_t steps;
@@ -37,6 +43,7 @@ typedef struct loop_times {
   double io_seconds;   /* part of them in which saving kept the steps waiting, */
   double wait_seconds; /* and of that the part in which they waited for the writer */
   double end;          /* MPI_Wtime() at the end */
+  gradient_times gradient;
 } loop_times;
 
 struct shot {

@@ -98,8 +98,11 @@ static int shot_steps_end(shot *s, error *e) {
   watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, MPI_Barrier(s->engine->comm));
   const double end = MPI_Wtime();
-  s->loop =
-      (loop_times){last - first, end - s->under_way.begin, s->saves.io_seconds, s->saves.waited_seconds, end};
+  s->loop = (loop_times){.steps = last - first,
+                         .seconds = end - s->under_way.begin,
+                         .io_seconds = s->saves.io_seconds,
+                         .wait_seconds = s->saves.waited_seconds,
+                         .end = end};
   TRY(shot_tell(s, e));
   return s->under_way.saves ? stop_close(&s->stop, e) : 0;
 }

@@ -25,6 +25,7 @@ int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *
   kernel_args args = s->args;
   args.in = stepper_field(s, s->current);
   args.out = stepper_field(s, !s->current);
+  if (s->next) args.before = args.out, args.out = s->next + (args.before - s->memory[!s->current]);
   args.z_begin = z.begin;
   args.z_end = z.end;
   if (s->absorb)
@@ -68,6 +69,7 @@ static int pass_look(stepper *s, error *e) {
 }
 
 int pass_end(stepper *s, int steps, error *e) {
+  if (s->next) s->memory[!s->current] = s->next, s->next = NULL;
   s->current ^= steps & 1;
   if (s->absorb) absorb_advance(s->absorb, steps);
   s->step += steps;

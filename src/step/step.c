@@ -20,7 +20,7 @@ int stepper_open(stepper *s, error *e) {
 }
 
 void stepper_restart(stepper *s) {
-  s->current = 0;
+  s->current = 0, s->next = NULL;
   for (int i = 0; i < STATES; i++) s->copying[i] = NULL;
   s->step = s->pass = s->harvested = 0;
   s->measured_from = s->measured_pass = s->measured_always = 0;

@@ -53,6 +53,9 @@ typedef struct stepper {
   /* The two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the first step of the
    * wave, memory[1] holds the field of one step earlier. */
   float *memory[STATES];
+  /* Not owned. The next step writes there, not over the older field, and it becomes memory[i] in its place: where nothing is
+   * exchanged, and kernels have KERNEL_GRADIENT. NULL: it overwrites. */
+  float *next;
   wavefront *front;                             /* not owned; NULL: one step a pass */
   int current;                                  /* memory[current] holds the newest field */
   device_event *events[PASS_SETS][PASS_EVENTS]; /* owned */

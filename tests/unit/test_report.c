@@ -26,6 +26,9 @@ static report example(void) {
   return (report){.steps = 50,
                   .seconds = 0.5,
                   .ending = 0.125,
+                  .again = 0.25,
+                  .back = 1.5,
+                  .sums = 0.75,
                   .nx = 100,
                   .ny = 200,
                   .nz = 300,
@@ -85,6 +88,7 @@ static void near(const cJSON *root, const char *path, double expected) {
 TEST(json_holds_every_key_and_figure) {
   char numbers[] =
       "gpts=0.6 gbs=4.8 copy_gbs=40 fraction_of_copy=0.12 steps=50 seconds=0.5 ending_seconds=0.125 ranks=2 "
+      "gradient.again_seconds=0.25 gradient.back_seconds=1.5 gradient.sums_seconds=0.75 "
       "exposed_comm_fraction=0.2 phases.boundary=2e-3 phases.to_host=3e-3 phases.exchange=4e-3 "
       "phases.to_device=5e-3 phases.interior=6e-3 phases.exposed=2e-3 phases.io=8e-3 grid.0=100 grid.1=200 "
       "grid.2=300 statistics.step=50 statistics.min=-0.5 statistics.max=1.25 statistics.mean=-0.25 "
@@ -119,7 +123,8 @@ TEST(table_is_aligned) {
 
 TEST(table_holds_the_figures) {
   static const char *const words[] = {
-      "0.6 Gpts/s", "12.0 % of the copy bandwidth, 40 GB/s",
+      "gradient: 0.25 s of steps done again, 1.5 of steps back, 0.75 for sums and files", "0.6 Gpts/s",
+      "12.0 % of the copy bandwidth, 40 GB/s",
       "exposed communication               1.0000     2.0000     3.0000",
       "whole step                                    10.0000",
       "host 4.0 MiB at most a rank, 7.0 in all; device 6.0 MiB at most a rank, 11.0 in all",
