@@ -56,6 +56,7 @@ void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_arg
   if (row->levels == 2) s.ahead.stream[1] = a->out + rows;
   for (int i = 0; i < row->media; i++)
     if (a->medium[i]) s.ahead.stream[2 + i] = a->medium[i] + rows;
+  for (int l = 0; l < a->terms.memories; l++) s.ahead.stream[AHEAD_MEMORIES + l] = a->terms.memory[l] + rows;
   simd_each_block(isa, &s, host_share_of(a, part, parts));
 }
 
