@@ -44,15 +44,6 @@ static bool simd_is_large(const kernel_args *a) {
   return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
 }
 
-/* What terms read, so many floats ahead. */
-static void simd_ask_terms(host_ahead *ahead, const kernel_terms *t, size_t floats) {
-  const float **to = ahead->stream + AHEAD_TERMS;
-  if (t->density) *to++ = t->density + floats;
-  if (t->memories) *to++ = t->loss + floats;
-  if (t->recalled) *to++ = t->recalled + floats, *to++ = t->gradient + floats;
-  for (int l = 0; l < t->memories; l++) *to++ = t->memory[l] + floats;
-}
-
 /* A launch by itself asks for the planes that enter, a few rows ahead. */
 void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,
                       const absorb_args *layers, int part, int parts) {
@@ -65,7 +56,7 @@ void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_arg
   if (row->levels == 2) s.ahead.stream[1] = a->out + rows;
   for (int i = 0; i < row->media; i++)
     if (a->medium[i]) s.ahead.stream[2 + i] = a->medium[i] + rows;
-  simd_ask_terms(&s.ahead, &a->terms, rows);
+  for (int l = 0; l < a->terms.memories; l++) s.ahead.stream[AHEAD_MEMORIES + l] = a->terms.memory[l] + rows;
   simd_each_block(isa, &s, host_share_of(a, part, parts));
 }
 

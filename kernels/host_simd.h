@@ -8,7 +8,7 @@
 
 /* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
  * plane and the next ones of the group. NULL: nothing. */
-enum { AHEAD_TERMS = 2 + EQUATION_MEDIA, AHEAD_STREAMS = AHEAD_TERMS + 4 + MEMORIES_MAX };
+enum { AHEAD_MEMORIES = 2 + EQUATION_MEDIA, AHEAD_STREAMS = AHEAD_MEMORIES + MEMORIES_MAX };
 typedef struct host_ahead {
   const float *stream[AHEAD_STREAMS];
 } host_ahead;
