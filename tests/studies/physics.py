@@ -521,10 +521,17 @@ def examples(program):
             "receivers.line=25 187.5 12.5 725 187.5 12.5 57"]
     program.succeed("-q", config / "shot.ini", *shot, np=2)
     tool("plot", "gather", "out/u.receivers.h5", "--out", "gather.png")
+    tool("make_model", "skull.h5", 65, 65, 101, "--spacing", 1e-3, "--skull")
+    skull = ["grid.nx=65", "grid.ny=65", "grid.nz=101", *(f"grid.d{a}=1e-3" for a in "xyz"), "boundary.width=5", "time.end_time=8e-5"]
+    program.succeed("-q", config / "skull.ini", *skull, "output.path=out/skull", "device.backend=host", np=2)
+    tool("plot", "slice", "out/skull.maps.hdf:/max", "--model", "skull.h5:/vp", "--out", "skull.png")
+    with h5py.File(program.folder / "out/skull.maps.hdf", "r") as file:
+        behind = file["max"][58:90]
+    check(behind.max() > 1e5 and np.abs(np.argwhere(behind == behind.max())[0][1:] - 32).max() <= 2, f"no focus on the axis: {behind.max()}")
     last = max(program.folder.glob("out/u.*.hdf"))
     tool("plot", last, "--axis", "y", "--out", "old.png")
     tool("plot", "slice", last, "--model", "model.h5:/vp", "--out", "slice.png")
-    for name in ("wave.gif", "gather.png", "old.png", "slice.png"):
+    for name in ("wave.gif", "gather.png", "old.png", "slice.png", "skull.png"):
         content = (program.folder / name).read_bytes()
         check(content.startswith((b"GIF8", b"\x89PNG")) and len(content) > 5000, f"{name} is not a picture")
 

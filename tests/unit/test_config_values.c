@@ -219,8 +219,8 @@ TEST(test_receivers) {
 
 TEST(test_shipped_examples) {
   static const char *const examples[] = {SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
-                                         SHIPPED "/config/heat.ini", SHIPPED "/config/wave.ini",
-                                         SHIPPED "/config/shot.ini"};
+                                         SHIPPED "/config/heat.ini",   SHIPPED "/config/wave.ini",
+                                         SHIPPED "/config/shot.ini",   SHIPPED "/config/skull.ini"};
   for (int i = 0; i < COUNT(examples); i++) {
     config c;
     OK(config_load(&c, examples[i], 0, NULL, &E));
