@@ -201,6 +201,9 @@ static void input_guard(input *in) {
   char name[INPUT_NAME];
   const struct sigaction action = {.sa_handler = input_on_crash, .sa_flags = SA_ONSTACK};
   const stack_t stack = {.ss_sp = input_crash.stack, .ss_size = CRASH_STACK};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return; /* a sanitizer tells more */
+#endif
   in->guarded = true;
   if (input_crash.inputs++) return;
   input_crash.other = in->checked;
