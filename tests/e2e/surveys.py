@@ -240,7 +240,8 @@ def stacks(program, **more):
     result = program.succeed(config, *changes, "survey.at_once=4")
     check("5 of 7 shots are done" in result.out and states(program) == [(n, "done", "0") for n in names], f"{result}")
     check({p: p.stat().st_mtime_ns for p in before} == before, "a shot that was done ran again")
-    for keys in (["output.every=45"], ["output.final=on"], ["device.kernel=reference"], ["survey.on_stop=checkpoint"], ["maps.quantities=max"]):
+    for keys in (["output.every=45"], ["output.final=on"], ["survey.on_stop=checkpoint"], ["maps.quantities=max"],
+                 ["device.kernel=" + ("naive" if more else "reference")]):
         result = program.succeed(config, *changes, *keys, "survey.at_once=2", "output.path=out/else", *(
             ["survey.ranks_per_shot=1"] if keys[0].endswith("checkpoint") else []))
         check("as a stack" not in result.out, f"{keys}: {result}")
