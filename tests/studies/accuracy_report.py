@@ -131,16 +131,16 @@ def interfaces(program):
     for name, at, layers in (("on a point", (0,), (None,)), ("1/4 behind one", (0.25,), (None,)), ("3/4 behind one", (0.75,), (None,)),
                              ("layer of 1 to 4 points, from half-way on", (0.5,), (1, 2, 4)),
                              ("layer of 1/2 point, anywhere", places, (0.5,)), ("of 1 to 4 points, anywhere", places, (1, 2, 4))):
-        for step in ((2, 1), (2, 1.5), (10, 1))[:2 if layers == (None,) else 3]:
-            rows.append(say("interfaces", [name, *step, *(f"{value:.{1 if value < 9.95 else 0}f} %" for value in plane(at, layers, *step))]))
+        for step in ((2, 1), (10, 1))[:1 if layers == (None,) else 2]:
+            rows.append(say("interfaces", [name, step[0], *(f"{value:.{1 if value < 9.95 else 0}f} %" for value in plane(at, layers, *step))]))
     for name, inside, degrees in (("tilted by 20 degrees", study_waves.tilted(20), 20), ("by 45 degrees", study_waves.tilted(45), 45),
                                   ("a disc", study_waves.disc, 20)):
-        for step in ((2, 1), (5, 1), (2, 1.5)):
+        for step in ((2, 1), (5, 1)):
             exact = study_waves.scattered(program, inside, *step, "off", True, degrees, finer=4)
             cells = [" / ".join(f"{100 * np.linalg.norm(a - b) / np.linalg.norm(b):.2g}" for a, b in zip(found, exact)) + " %"
                      for found in (study_waves.scattered(program, inside, *step, *way, degrees) for way in ways)]
-            rows.append(say("interfaces", [name, *step, *cells]))
-    return table(["interface", "density times", "velocity times", "points, on", "off", "averages, on", "off"], rows)
+            rows.append(say("interfaces", [name, step[0], *cells]))
+    return table(["interface", "density times", "points, on", "off", "averages, on", "off"], rows)
 
 
 @section
