@@ -422,7 +422,7 @@ SHOT = {"equation.type": "wave", "initial.u": "zero", "source.1.position": "9 6 
         "time.steps": 100, "receivers.points": "9 2 9, 15 6 9"}
 SLOW = {"source.1.f0": 10, "source.1.t0": 0.1}
 SILENT = "nothing can happen: the initial field is 0, and nothing changes it"
-SOURCES = "every source has amplitude 0 or lies on a dirichlet face, where the field is 0"
+SOURCES = "every source has amplitude 0, is over before the run (t0), or lies on a dirichlet face, where the field is 0"
 RECEIVERS = "every receiver lies on a dirichlet face, where the field is 0"
 REMARKS = (  # changes to SHOT, and what the run warns of
     ({}, []), ({"source.1.amplitude": 0}, [SOURCES, SILENT]),

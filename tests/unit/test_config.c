@@ -14,13 +14,13 @@ TEST(test_syntax) {
       {"[]\n", NULL,
        "t.ini:1: []: unknown section (known: grid, equation, time, jacobi, medium, survey, initial, "
        "boundary, "
-       "source.1, sources, receivers, gradient, output, checkpoint, parallel, device, report)"},
+       "source.1, sources, receivers, gradient, output, maps, checkpoint, parallel, device, report)"},
       {"[source.0]\n", NULL, "t.ini:1: [source.0]: unknown section (did you mean 'source.1'?)"},
       {"[source.01]\n", NULL, "t.ini:1: [source.01]: unknown section (did you mean 'source.1'?)"},
       {"[source.]\n", NULL, "t.ini:1: [source.]: unknown section (did you mean 'source.1'?)"},
       {"[source.2147483648]\n", NULL,
        "t.ini:1: [source.2147483648]: unknown section (known: grid, equation, time, jacobi, medium, survey, "
-       "initial, boundary, source.1, sources, receivers, gradient, output, checkpoint, parallel, device, "
+       "initial, boundary, source.1, sources, receivers, gradient, output, maps, checkpoint, parallel, device, "
        "report)"},
       {"[source.7]\nfo = 1\n", NULL, "t.ini:2: [source.7] fo: unknown key (did you mean 'f0'?)"},
       {"[source.7]\nf0 = 1\n[source.8]\nf0 = 1\n[source.7]\nf0 = 1\n", NULL,
@@ -29,7 +29,7 @@ TEST(test_syntax) {
       {"[time]\nstep = 3\n", NULL, "t.ini:2: [time] step: unknown key (did you mean 'steps'?)"},
       {"[time]\nSteps = 3\n", NULL, "t.ini:2: [time] Steps: unknown key (did you mean 'steps'?)"},
       {"[output]\nprefix = 3\n", NULL,
-       "t.ini:2: [output] prefix: unknown key (known: path, name, every, final, compress)"},
+       "t.ini:2: [output] prefix: unknown key (known: path, name, every, final, box, stride, compress)"},
       {BASE "steps = 4\n", NULL, "t.ini:7: [time] steps: already given on line 6"},
       {BASE "[grid]\nnx = 8\n", NULL, "t.ini:8: [grid] nx: already given on line 2"},
       {BASE "[time]\nsteps = 3 = 4\n", "time.steps=1", "t.ini:8: [time] steps: already given on line 6"},
@@ -160,7 +160,7 @@ TEST(test_long_names) {
   char text[8192], message[1024];
   snprintf(text, sizeof text, BASE "[output]\n%04000d = 1", 0);
   snprintf(message, sizeof message,
-           "t.ini:8: [output] %0100d: unknown key (known: path, name, every, final, compress)", 0);
+           "t.ini:8: [output] %0100d: unknown key (known: path, name, every, final, box, stride, compress)", 0);
   expect_refused(text, NULL, message);
   snprintf(text, sizeof text, "%0500d = 1", 0);
   snprintf(message, sizeof message, "t.ini:1: %0100d: comes before any [section]", 0);
