@@ -291,9 +291,9 @@ bool config_has_maps(const config *c) {
 }
 
 bool config_maps(const config *c, const char *quantity) {
-  const size_t length = strlen(quantity);
-  for (const char *p = c->maps_quantities; *p; p += strcspn(p, " \t"), p += strspn(p, " \t"))
-    if (strcspn(p, " \t") == length && strncmp(p, quantity, length) == 0) return true;
+  const char *p = c->maps_quantities;
+  for (size_t length; (length = config_word(&p)); p += length)
+    if (strlen(quantity) == length && strncmp(p, quantity, length) == 0) return true;
   return false;
 }
 

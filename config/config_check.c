@@ -46,12 +46,11 @@ static int check_only(checker *k, const char *section, const char *name, const c
 static int check_maps(checker *k) {
   static const char *const known[] = {"max", "min", "rms"};
   const config *c = k->c;
-  for (const char *p = c->maps_quantities + strspn(c->maps_quantities, " \t"); *p; p += strspn(p, " \t")) {
+  const char *p = c->maps_quantities;
+  for (size_t length; (length = config_word(&p)); p += length) {
     int i = 0;
-    const size_t length = strcspn(p, " \t");
     while (i < 3 && (strlen(known[i]) != length || strncmp(known[i], p, length) != 0)) i++;
     if (i == 3) return check_refuse(k, "maps", "quantities", "max, min and rms, or some of them");
-    p += length;
   }
   if (c->maps_until > 0 && c->maps_until < c->maps_from)
     return check_only(k, "maps", "until", "from `from` on");

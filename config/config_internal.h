@@ -5,6 +5,7 @@
 #define STENCIL_CONFIG_INTERNAL_H
 
 #include <stddef.h>
+#include <string.h>
 #include "config.h"
 #include "shots.h"
 
@@ -53,6 +54,12 @@ typedef struct range {
 
 /* A row of the table that drives parsing, defaults, messages, suggestions and printing. Offsets are into config, or
  * into source_config. */
+/* Moves *at to the next word; returns its length, 0 where there is none. */
+static inline size_t config_word(const char **at) {
+  *at += strspn(*at, " \t");
+  return strcspn(*at, " \t");
+}
+
 typedef struct config_key {
   const char *section, *name;
   enum value_kind kind;

@@ -206,27 +206,11 @@ BACK_INLINE void back_do_chunk(const absorb_back_args *a, host_share share, int 
   target static void back_share_##isa(const absorb_back_args *a, host_share share) {                         \
     for (int x = 0; x < a->layers.field.nx; x += CHUNK) back_do_chunk(a, share, x);                          \
   }
-#ifdef __x86_64__
-BACK_SHARE(avx512, __attribute__((target("avx512f"))))
-BACK_SHARE(avx2, __attribute__((target("avx2,fma"))))
-#endif
-BACK_SHARE(portable, )
+HOST_ISAS(BACK_SHARE)
 
 static void absorb_back_host(const void *args, int part, int parts) {
   const absorb_back_args *a = args;
-  const host_share share = host_share_of(&a->layers.field, part, parts);
-#ifdef __x86_64__
-  const int lanes = host_isa_get(0)->lanes;
-  if (lanes == 16) {
-    back_share_avx512(a, share);
-    return;
-  }
-  if (lanes == 8) {
-    back_share_avx2(a, share);
-    return;
-  }
-#endif
-  back_share_portable(a, share);
+  HOST_ISA_OF(back_share)(a, host_share_of(&a->layers.field, part, parts));
 }
 
 OPERATION(absorb_back, "absorbing layers on the way back", absorb_back_args, .host = absorb_back_host)

@@ -69,16 +69,15 @@ template <enum equation Q> int launch_terms(const kernel_args *args, void *strea
                                 : of_terms<false, false>(args->terms, launch_kind);
 }
 
-/* Rows of a stack (kernel_args.flat): few halos, so wide tiles. */
+/* Rows of a stack (kernel_args.flat): few halos, so wide tiles. They have no way back. */
 template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
-  const auto launch_kind = [=](auto kind) {
+  if (args->terms.recalled) return cudaErrorNotSupported;
+  return of_terms<false, false>(args->terms, [=](auto kind) {
     typedef decltype(kind) of;
     constexpr int rows = of::any ? 2 : 4;
-    typedef terms_kind<of::density, of::memories, of::gradient, false, true> terms;
+    typedef terms_kind<of::density, of::memories, false, false, true> terms;
     return launch(shapes<shape<Q, 256, 4 * rows, rows, 5, 2, 1, terms>>(), args, stream);
-  };
-  return args->terms.recalled ? launch_kind(terms_kind<false, 0, true>())
-                              : of_terms<false, false>(args->terms, launch_kind);
+  });
 }
 
 } // namespace bulk_tensor

@@ -106,28 +106,12 @@ static inline __attribute__((always_inline)) void maps_rows(const maps_args *a, 
   target static void maps_rows_##isa(const maps_args *a, int row, int end) {                                 \
     maps_rows(a, row, end);                                                                                  \
   }
-#ifdef __x86_64__
-MAPS_ROWS(avx512, __attribute__((target("avx512f"))))
-MAPS_ROWS(avx2, __attribute__((target("avx2,fma"))))
-#endif
-MAPS_ROWS(portable, )
+HOST_ISAS(MAPS_ROWS)
 
 static void operation_maps_host(const void *args, int part, int parts) {
   const maps_args *a = args;
-  const int row = host_share_begin(a->nz * a->ny, part, parts),
-            end = host_share_begin(a->nz * a->ny, part + 1, parts);
-#ifdef __x86_64__
-  const int lanes = host_isa_get(0)->lanes;
-  if (lanes == 16) {
-    maps_rows_avx512(a, row, end);
-    return;
-  }
-  if (lanes == 8) {
-    maps_rows_avx2(a, row, end);
-    return;
-  }
-#endif
-  maps_rows_portable(a, row, end);
+  HOST_ISA_OF(maps_rows)
+  (a, host_share_begin(a->nz * a->ny, part, parts), host_share_begin(a->nz * a->ny, part + 1, parts));
 }
 
 OPERATION(ghosts, "ghosts", kernel_args, .host = operation_ghosts_host)

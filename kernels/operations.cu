@@ -108,11 +108,11 @@ static __device__ __forceinline__ void scale_pack(const scale_args &a, ptrdiff_t
 
 /* A warp does rows, each lane packs of them. */
 static __global__ void __launch_bounds__(BLOCK) scale(const __grid_constant__ scale_args a) {
-  constexpr int PACK = 4, LANES = 32, WARPS = BLOCK / LANES;
-  const int lane = (int)threadIdx.x % LANES, rows = a.nz * a.ny;
-  for (int row = (int)(blockIdx.x * WARPS + threadIdx.x / LANES); row < rows; row += (int)gridDim.x * WARPS) {
+  constexpr int PACK = 4, WARPS = BLOCK / WARP;
+  const int lane = (int)threadIdx.x % WARP, rows = a.nz * a.ny;
+  for (int row = (int)(blockIdx.x * WARPS + threadIdx.x / WARP); row < rows; row += (int)gridDim.x * WARPS) {
     const ptrdiff_t at = (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny);
-    for (int x = lane * PACK; x < a.nx; x += LANES * PACK)
+    for (int x = lane * PACK; x < a.nx; x += WARP * PACK)
       if (x + PACK <= a.nx)
         scale_pack(a, at + x);
       else
@@ -122,7 +122,8 @@ static __global__ void __launch_bounds__(BLOCK) scale(const __grid_constant__ sc
 
 extern "C" int operation_scale_cuda(const void *args, void *stream) {
   const scale_args *a = static_cast<const scale_args *>(args);
-  scale<<<operation_blocks((long long)a->nz * a->ny * 32), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a);
+  scale<<<operation_blocks((long long)a->nz * a->ny * WARP), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(
+      *a);
   return (int)cudaGetLastError();
 }
 

@@ -111,6 +111,7 @@ static void receivers_forget(receivers *r) {
   free(r->layer_begin);
   free(r->traces);
   free(r->cut);
+  free(r->parts);
   spill_forget(r);
   *r = (receivers){.dev = r->dev, .kept = r->kept};
 }
@@ -140,8 +141,7 @@ int receivers_plan(receivers *r, const problem *on, receivers_span span, error *
   return error_agree(e, r->files->compute);
 }
 
-int receivers_join(receivers *r, receivers *const *parts, int count, device *dev, const slab *slab,
-                   error *e) {
+int receivers_join(receivers *r, receivers **parts, int count, device *dev, const slab *slab, error *e) {
   receivers_forget(r);
   r->dev = dev, r->slab = slab, r->parts = parts, r->part_count = count;
   for (int i = 0; i < count; i++) {

@@ -57,8 +57,8 @@ typedef struct receivers {
   const double (*source_positions)[3];
   int replaces;
   bool fresh;
-  exact_time time;                /* whether dispersion is removed from what is written */
-  struct receivers *const *parts; /* these are all of theirs (receivers_join); not owned */
+  exact_time time;          /* whether dispersion is removed from what is written */
+  struct receivers **parts; /* these are all of theirs (receivers_join); the list is owned, they are not */
   int part_count;
   const float *sigma; /* of the device: sample_args; not owned */
   int stream;         /* what takes samples and copies them runs on it: the halo's */
@@ -79,8 +79,9 @@ typedef struct receivers_span {
  * error everywhere. receivers_close it, also after a failure. */
 int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e);
 /* Makes `r` of all receivers of `count` others, planned on a slab of one row, which sample the same steps: those of parts[i]
- * are in row i of `slab`. What they sample becomes the parts' traces. They must live as long as it does. */
-int receivers_join(receivers *r, receivers *const *parts, int count, device *dev, const slab *slab, error *e);
+ * are in row i of `slab`. What they sample becomes the parts' traces. They must live as long as it does; it takes the list,
+ * which was allocated. */
+int receivers_join(receivers *r, receivers **parts, int count, device *dev, const slab *slab, error *e);
 /* Takes what memory is missing for planned receivers. Not collective. */
 int receivers_open(receivers *r, error *e);
 /* Frees all memory; what is enqueued must be done. */
@@ -134,8 +135,8 @@ exact_traces receivers_traces(const receivers *r);
 observer receivers_observer(receivers *r);
 
 /* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; where dispersion
- * is removed it transforms them, so call it once. Nothing may be sampled after it. Does nothing where there are no receivers. Collective over files->compute, same error everywhere: exit 2 where the file
- * cannot be written. */
+ * is removed it transforms them, so call it once. Nothing may be sampled after it. Does nothing where there are no
+ * receivers. Collective over files->compute, same error everywhere: exit 2 where the file cannot be written. */
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e);
 
 #endif

@@ -342,6 +342,7 @@ static void sources_forget(sources *s) {
   free(s->signals);
   free(s->plane_begin);
   free(s->source_of);
+  free(s->parts);
   *s = (sources){.dev = s->dev, .kept = s->kept};
 }
 
@@ -425,7 +426,7 @@ static void sources_join_plane(sources *s, const sources *part, int row, int z, 
   }
 }
 
-int sources_join(sources *s, sources *const *parts, int count, device *dev, const slab *slab, error *e) {
+int sources_join(sources *s, sources **parts, int count, device *dev, const slab *slab, error *e) {
   int tiles = 0;
   sources_forget(s);
   s->dev = dev, s->slab = slab, s->parts = parts, s->part_count = count;

@@ -49,7 +49,7 @@ typedef struct sources {
   int *
       source_of; /* of sources that are given (sources_plan_given): the index of each signal's source; owned */
   sources_given given;
-  struct sources *const *parts; /* these are all of theirs (sources_join); not owned */
+  struct sources **parts; /* these are all of theirs (sources_join); the list is owned, they are not */
   int part_count;
   struct source_spread *planned; /* what sources_open puts on the device; owned */
   float *ring, *signal;          /* signals of the latest steps, pinned and device memory (sources_compute) */
@@ -73,8 +73,8 @@ int sources_transform_back(const sources *s, int64_t steps, double (*x)[FOURIER_
 int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],
                        enum interpolation_kind how, error *e);
 /* Makes `s` of all sources of `count` others, planned on a slab of one row: those of parts[i] act in row i of `slab`. They
- * must live as long as it does. */
-int sources_join(sources *s, sources *const *parts, int count, device *dev, const slab *slab, error *e);
+ * must live as long as it does; it takes the list, which was allocated. */
+int sources_join(sources *s, sources **parts, int count, device *dev, const slab *slab, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
 /* Hz: little of any [source.N]'s signal, or of the greatest of the set, lies above. Of planned sources. */

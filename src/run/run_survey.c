@@ -38,12 +38,10 @@ typedef struct survey_slot {
   enum slot_state state;
   survey_shot *shots; /* group.stack of them, owned */
   int count;          /* under way */
-  shot **rows;        /* those of a stack that have begun; room for all, owned, as are these: */
-  sources **sources;
-  receivers **receivers;
-  shot_of_survey of; /* of a stack, as is the next one */
-  error stacked;     /* what ended it */
-  atomic_int next;   /* of its shots to be written */
+  shot **rows;        /* those of a stack that have begun; room for all, owned */
+  shot_of_survey of;  /* of a stack, as is the next one */
+  error stacked;      /* what ended it */
+  atomic_int next;    /* of its shots to be written */
   run_log silent;
   pthread_t thread; /* that writes */
   _Atomic bool written;
@@ -220,7 +218,7 @@ static int survey_begin_stack(survey_slot *t, error *e) {
     if (!survey_begin_row(t, &t->shots[i], &t->shots[i].report.failed)) t->rows[rows++] = &t->shots[i].row;
   if (rows == 0) *e = t->shots[0].report.failed;
   TRY(e->id);
-  TRY(shot_stack(&t->shot, t->rows, rows, t->sources, t->receivers, e));
+  TRY(shot_stack(&t->shot, t->rows, rows, e));
   return survey_begin_steps(t, e);
 }
 
@@ -365,8 +363,8 @@ static int survey_shots(survey_group *v, error *e) {
 
 /* --- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Shots that step together, as a stack: those of a 2D survey of traces alone, where a rank does a shot and all of them begin with
- * the same field. On rank 0, which has the lines. */
+/* Shots that step together, as a stack: those of a 2D survey of traces alone, where a rank does a shot and all of them
+ * begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
   const double FULL = 64e6; /* points */
   const int MOST = 64, FEW = 16, shots = v->lines.lines->count, groups = v->parts.count;
@@ -416,8 +414,6 @@ static void survey_close_slot(survey_slot *t) {
   if (t->dev) t->dev->table->close(t->dev);
   free(t->shots);
   free(t->rows);
-  free(t->sources);
-  free(t->receivers);
 }
 
 static void survey_close_slots(survey_group *v) {
@@ -429,10 +425,7 @@ static int survey_open_shots(survey_slot *t, error *e) {
   const size_t count = (size_t)t->v->stack;
   t->shots = calloc(count, sizeof *t->shots);
   t->rows = calloc(count, sizeof *t->rows);
-  t->sources = calloc(count, sizeof *t->sources);
-  t->receivers = calloc(count, sizeof *t->receivers);
-  if (!t->shots || !t->rows || !t->sources || !t->receivers)
-    return FAIL(e, OUT_OF_MEMORY, count * sizeof *t->shots, "the shots");
+  if (!t->shots || !t->rows) return FAIL(e, OUT_OF_MEMORY, count * sizeof *t->shots, "the shots");
   for (size_t i = 0; i < count; i++) t->shots[i].from.from = (checkpoint){.fd = -1};
   return 0;
 }

@@ -86,13 +86,20 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
   return s->from ? restart_match(s, s->from, e) : 0; /* before anything counts on its step and its dt */
 }
 
-int shot_stack(shot *lead, shot *const *rows, int count, sources **sources_of, receivers **receivers_of,
-               error *e) {
+int shot_stack(shot *lead, shot *const *rows, int count, error *e) {
   const slab *b = &lead->engine->slab;
+  const size_t bytes = (size_t)count * sizeof(void *);
+  sources **all = malloc(bytes);
+  receivers **all_receivers = malloc(bytes);
+  if (!all || !all_receivers) {
+    free(all);
+    free(all_receivers);
+    return FAIL(e, OUT_OF_MEMORY, bytes, "the shots");
+  }
   lead->rows = rows, lead->row_count = count;
-  for (int i = 0; i < count; i++) sources_of[i] = &rows[i]->sources, receivers_of[i] = &rows[i]->receivers;
-  sources_join(&lead->sources, sources_of, count, lead->dev, b, e);
-  if (!e->id) receivers_join(&lead->receivers, receivers_of, count, lead->dev, b, e);
+  for (int i = 0; i < count; i++) all[i] = &rows[i]->sources, all_receivers[i] = &rows[i]->receivers;
+  sources_join(&lead->sources, all, count, lead->dev, b, e);
+  receivers_join(&lead->receivers, all_receivers, count, lead->dev, b, e);
   lead->stepper.sources = &lead->sources;
   lead->observers.list[lead->observers.count++] = receivers_observer(&lead->receivers);
   return error_agree(e, lead->engine->comm);

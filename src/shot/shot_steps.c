@@ -166,14 +166,14 @@ int shot_watch(shot *s, error *e) {
 
 int shot_begin(shot *s, error *e) {
   const config *c = s->config;
-  field_set f;
-  shot_fields(s, &f);
   const bool fresh = s->survey && s->survey->fresh; /* the survey has looked at the folder */
   TRY(sources_check(&s->sources, c, e));
   if (!fresh) TRY(shot_check_files(s, e));
   if (!s->lead) TRY(shot_load(s, e));
   TRY(shot_clear_files(s, fresh, e));
   if (s->lead) return 0;
+  field_set f;
+  shot_fields(s, &f);
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
     save_queue_prepare(s, fields_saved(&f, &s->engine->slab));
   else if (c->output_every > 0)
