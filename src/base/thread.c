@@ -50,7 +50,9 @@ void thread_share(int threads, void *(*run)(void *), void *argument) {
   int started = 0;
   while (started + 1 < threads && started < OTHERS_MOST && !thread_start(&others[started], run, argument))
     started++;
+  const unsigned long mode = thread_set_mode(true, 0);
   run(argument);
+  thread_set_mode(false, mode);
   for (int i = 0; i < started; i++) pthread_join(others[i], NULL);
 }
 

@@ -17,7 +17,8 @@ void thread_flush_subnormals(void);
  * such as SIGSEGV, are not blocked. Returns 0 or an errno; after an errno there is no thread. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
-/* Runs `run` on several threads at once, at most `threads`, this one among them: fewer where they cannot be started. */
+/* Runs `run` on several threads at once, at most `threads`, this one among them: fewer where they cannot be started. In it
+ * subnormal numbers count as 0, so that bits do not depend on which thread does what. */
 void thread_share(int threads, void *(*run)(void *), void *argument);
 
 /* Prints the error and ends this process with its exit code; the launcher then ends the job. For a thread that finds

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <float.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -115,6 +116,26 @@ TEST(subnormals_count_as_zero) {
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_true(does);
   assert_false(flushes()); /* whoever starts a thread keeps its own mode */
+}
+
+typedef struct shared_work {
+  atomic_int threads, flush; /* that were here; that flush */
+} shared_work;
+
+static void *count_flushes(void *argument) {
+  shared_work *w = argument;
+  atomic_fetch_add(&w->threads, 1);
+  atomic_fetch_add(&w->flush, flushes());
+  return NULL;
+}
+
+/* So bits do not depend on who does what. */
+TEST(shared_work_counts_subnormals_as_zero_on_every_thread) {
+  shared_work w = {0, 0};
+  thread_share(3, count_flushes, &w);
+  assert_int_equal(w.threads, 3);
+  assert_int_equal(w.flush, 3);
+  assert_false(flushes());
 }
 
 typedef struct promise {
