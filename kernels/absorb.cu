@@ -1,6 +1,7 @@
-/* The absorbing layers on a CUDA device, one launch for what a range of planes has of the shell. The shell is three kinds
- * of boxes without overlap: all points of the layers along z; of the other planes those along y; of what remains those
- * along x. What a point reads along its layer's axis its neighbours there read too, so it is passed on in registers:
+/* The absorbing layers on a CUDA device, one launch for what a range of planes has of the shell. The shell is three
+ * kinds of boxes without overlap: all points of the layers along z; of the other planes those along y; of what remains
+ * those along x. What a point reads along its layer's axis its neighbours there read too, so it is passed on in
+ * registers:
  *
  *   along z and y: a thread goes through the layer, inward, with nine points of the field and four psi at hand; where
  *     layers cross it computes point by point what the other axes add.
@@ -130,8 +131,8 @@ struct row_lane {
   const row_group &rows;
   int x, layers; /* layers: points of a row of the state */
   bool reads, has_psi, owns;
-  int pitch;                 /* of the terms */
-  ptrdiff_t at, state, term; /* of the first row's point */
+  int pitch;                   /* of the addends */
+  ptrdiff_t at, state, addend; /* of the first row's point */
   float psi_a, psi_b, zeta_a, zeta_b;
   float u[ROWS], before[ROWS], memory[ROWS];
 
@@ -151,16 +152,18 @@ struct row_lane {
     state = ((ptrdiff_t)rows.z * f.ny + rows.y) * layers +
             absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
     has_psi = has_psi && k < a.width; /* psi past the layer is 0, and not read */
-    const absorb_terms terms = absorb_terms_of(&s, a.width, f.nz);
-    pitch = terms.pitch;
-    term = absorb_term_at(&terms, f.ny, inward < 0, {rows.z, rows.y, x});
+    const absorb_addends addends = absorb_addends_of(&s, a.width, f.nz);
+    pitch = addends.pitch;
+    addend = absorb_addend_at(&addends, f.ny, inward < 0, {rows.z, rows.y, x});
     psi_a = has_psi ? c[2 * a.width + k] : 0, psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0;
     zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
   }
   __device__ __forceinline__ bool exists(int j) const { return rows.y + j < rows.y_end; }
   __device__ __forceinline__ ptrdiff_t point(int j) const { return at + j * (ptrdiff_t)a.field.pitch; }
   __device__ __forceinline__ ptrdiff_t value(int j) const { return state + j * layers; }
-  __device__ __forceinline__ float *term_at(int j) const { return a.terms + (term + j * (ptrdiff_t)pitch); }
+  __device__ __forceinline__ float *addend_at(int j) const {
+    return a.addends + (addend + j * (ptrdiff_t)pitch);
+  }
 
   __device__ __forceinline__ void load() {
     const absorb_axis &s = a.axis[0];
@@ -168,7 +171,7 @@ struct row_lane {
     for (int j = 0; j < ROWS; j++) {
       u[j] = exists(j) && reads ? a.field.in[point(j)] : 0;
       before[j] = exists(j) && has_psi ? s.psi_in[value(j)] : 0;
-      memory[j] = exists(j) && owns ? *term_at(j) : 0;
+      memory[j] = exists(j) && owns ? *addend_at(j) : 0;
     }
   }
   /* d(psi)/ds, from the psi of all lanes of the warp. */
@@ -178,7 +181,7 @@ struct row_lane {
     for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, own, r);
     return absorb_slope(&a.axis[0], psi[0], psi[1], psi[2], psi[3]);
   }
-  /* What the layer adds to the point of row j, whose psi and term it stores; by all lanes of the warp. */
+  /* What the layer adds to the point of row j, whose psi and addend it stores; by all lanes of the warp. */
   __device__ __forceinline__ float renew(int j) {
     const absorb_axis &s = a.axis[0];
     float near[2 * RADIUS + 1];
@@ -193,7 +196,7 @@ struct row_lane {
     const float zeta =
         absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + RADIUS, 1), slope, zeta_before);
     const float added = 0.0f + (slope + zeta);
-    if (owns && exists(j)) s.psi_out[value(j)] = psi, *term_at(j) = added;
+    if (owns && exists(j)) s.psi_out[value(j)] = psi, *addend_at(j) = added;
     return added;
   }
 };
@@ -251,8 +254,8 @@ static __global__ void __launch_bounds__(BLOCK, 3)
   if (y < s.y.hi) revisit_rows(a, s.images, {z, y, s.y.hi});
 }
 
-/* Layers of `width` points, cut as if there were two of them; across them are tiles_x tiles of x and `others` points of the
- * third axis. */
+/* Layers of `width` points, cut as if there were two of them; across them are tiles_x tiles of x and `others` points of
+ * the third axis. */
 static layers layers_of(const span &s, unsigned tiles_x, int others, int width) {
   layers l = {s.boxes(), tiles_x * blocks_for(others, WARPS), 1};
   while (2 * l.tiles * WARPS * l.pieces < ENOUGH && (int)l.pieces * PIECE < width) l.pieces++;

@@ -5,9 +5,9 @@
 #include <cuda_runtime.h>
 #include "absorb.h"
 
-/* What comes before a sweep of points in no layer along y or z and the walks through the other points (absorb_whole.cuh):
- * leaves what layers along x add in args->terms (absorb_terms). A row of terms has at most 32 floats (TERMS_MOST), one of
- * the field at least 64. */
+/* What comes before a sweep of points in no layer along y or z and the walks through the other points
+ * (absorb_whole.cuh): leaves what layers along x add in args->addends (absorb_addends). A row of addends has at most 32
+ * floats (ADDENDS_MOST), one of the field at least 64. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
 
 namespace absorbing {

@@ -1,9 +1,9 @@
-/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the terms of layers along x.
+/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the addends of layers along x.
  *
- * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers of
- * 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of it.
- * Packs of high ends are turned round in registers; one code does both. What a pack needs of its neighbours lanes pass on.
- * Nothing of what is loaded is touched before all of it is asked for, or loads wait for one another. */
+ * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers
+ * of 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of
+ * it. Packs of high ends are turned round in registers; one code does both. What a pack needs of its neighbours lanes
+ * pass on. Nothing of what is loaded is touched before all of it is asked for, or loads wait for one another. */
 #include "absorb.cuh"
 #include "launch_behind.cuh"
 #include "star.cuh"
@@ -24,7 +24,8 @@ struct before_shell {
   unsigned inverse;   /* 2^16 / row, rounded up */
 };
 
-/* The pack of a lane; its points are counted inward. With WHOLE all packs lie in the layer and on 16 bytes of the state.
+/* The pack of a lane; its points are counted inward. With WHOLE all packs lie in the layer and on 16 bytes of the
+ * state.
  */
 template <bool WHOLE> struct row_pack {
   const absorb_axis &s;
@@ -88,10 +89,10 @@ template <bool WHOLE> struct row_pack {
   }
 };
 
-/* What a pack needs from memory, in memory's order; `next`: the pack of u past the layer, for the innermost. 0 where there
- * is no row. */
+/* What a pack needs from memory, in memory's order; `next`: the pack of u past the layer, for the innermost. 0 where
+ * there is no row. */
 struct before_operands {
-  float u[PACK], next[PACK], psi[PACK], term[PACK];
+  float u[PACK], next[PACK], psi[PACK], addend[PACK];
 };
 
 /* u of the pack and of those beside it, inward. u is 0 beyond the face. By all lanes of the warp. */
@@ -109,8 +110,8 @@ static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<
   }
 }
 
-/* d(psi)/ds at the points of a pack; psi: theirs, behind which it puts those of the next three points. By all lanes of the
- * warp. */
+/* d(psi)/ds at the points of a pack; psi: theirs, behind which it puts those of the next three points. By all lanes of
+ * the warp. */
 template <bool WHOLE>
 static __device__ __forceinline__ void slopes(float slope[PACK], float psi[PACK + ABSORB_BEYOND],
                                               const row_pack<WHOLE> &p) {
@@ -132,8 +133,8 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
             warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES), y = warp * shell.rows + p.row;
   const bool exists = p.row < shell.rows && y < a.field.ny;
   const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
-  const absorb_terms terms = absorb_terms_of(&s, a.width, a.field.nz);
-  float *const terms_at = a.terms + absorb_term_at(&terms, a.field.ny, p.high, {z, y, p.x});
+  const absorb_addends addends = absorb_addends_of(&s, a.width, a.field.nz);
+  float *const addends_at = a.addends + absorb_addend_at(&addends, a.field.ny, p.high, {z, y, p.x});
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
   await_launch_before(); /* coefficients never change */
@@ -142,17 +143,17 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
     star::load(o.u, u_at);
     if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
     p.get(o.psi, s.psi_in + at);
-    star::load(o.term,
-               terms_at); /* a pack of no layer's points may be another row's: nobody uses its terms */
+    star::load(o.addend,
+               addends_at); /* a pack of no layer's points may be another row's: nobody uses its addends */
   }
-  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], term[PACK];
+  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], addend[PACK];
   gather(u, p, o);
   p.turn(psi, o.psi);
-  p.turn(term, o.term);
+  p.turn(addend, o.addend);
   slopes(slope, psi, p);
 #pragma unroll
   for (int n = 0; n < PACK; n++) {
-    zeta[n] = term[n] - slope[n];
+    zeta[n] = addend[n] - slope[n];
     psi[n] = absorb_psi(p.psi_a[n], p.psi_b[n], a.difference, u + PACK + n, 1, psi[n]);
   }
   slopes(slope, psi, p);
@@ -160,11 +161,11 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   for (int n = 0; n < PACK; n++) {
     const float second = absorb_second(&s, a.field.wx, u + PACK + n, 1);
     zeta[n] = absorb_zeta(p.zeta_a[n], p.zeta_b[n], second, slope[n], zeta[n]);
-    term[n] = 0.0f + (slope[n] + zeta[n]);
+    addend[n] = 0.0f + (slope[n] + zeta[n]);
   }
   if (!exists) return;
   p.put(s.psi_out + at, psi);
-  p.put(terms_at, term);
+  p.put(addends_at, addend);
 }
 
 /* The shell of a launch; a has layers along x. */

@@ -1,8 +1,10 @@
-/* A block's walk along an axis with tiles of the field across it, in a ring in shared memory that the copy engine fills:
+/* A block's walk along an axis with tiles of the field across it, in a ring in shared memory that the copy engine
+ * fills:
  *
  *   a warp:     wait empty ─ copy tile | left | right ──► full        (AHEAD tiles in front; warps take turns)
  *   a thread:   what it alone needs, one or two turns ahead, by copies of its own
- *   each turn:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile itself ─ empty
+ *   each turn:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile itself ─
+ * empty
  *
  * A warp owns a row of 128 points, a thread a pack of 4, whose four rows before and after it it has in registers. */
 #ifndef STENCIL_ABSORB_WALK_CUH
@@ -30,22 +32,22 @@ enum {
   OPERANDS = 10               /* packs of a thread's own, of one turn or of several */
 };
 /* What a thread alone needs in a turn; from ZETA_Y on: where two layers cross, of the layer along y. */
-enum operand { BEFORE, ZETA, OUT, MEDIUM, TERM, ZETA_Y, BEFORE_Y };
-static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (TERM + 1) == OPERANDS,
+enum operand { BEFORE, ZETA, OUT, MEDIUM, ADDEND, ZETA_Y, BEFORE_Y };
+static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (ADDEND + 1) == OPERANDS,
               "one turn, or two");
 
 constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * WALK_THREADS * PACK;
 constexpr size_t WALK_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
 
-/* u in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers: what lies outside a map comes
- * as 0, as they are, without a read of memory. x, y, z: point (0, 0, 0) in the maps. */
+/* u in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers: what lies outside a map
+ * comes as 0, as they are, without a read of memory. x, y, z: point (0, 0, 0) in the maps. */
 struct walk_maps {
   CUtensorMap plane, side;
   int x, y, z;
 };
 
-/* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge. Along y
- * it stores `images` in z. */
+/* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge.
+ * Along y it stores `images` in z. */
 struct course {
   int i, count, z, y, x, rows;
   bool images;

@@ -1,8 +1,8 @@
-/* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the 16
- * of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four rows in
- * registers. A launch before has left what layers along x add (absorb_cuda_before). Walks along z come first, of them those
- * through layers along y, which take longest: in the shadow of the sweep where it leaves multiprocessors free.
- * The last blocks store images in z, which would else cost a launch. */
+/* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the
+ * 16 of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four
+ * rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks along z come first,
+ * of them those through layers along y, which take longest: in the shadow of the sweep where it leaves multiprocessors
+ * free. The last blocks store images in z, which would else cost a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 
@@ -32,8 +32,8 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CR
   const absorb_axis &s;
   walk<AXIS, INWARD, TURNS> w;
   ptrdiff_t state_step, state;        /* as step and at, of the state */
-  ptrdiff_t term_step, term;          /* ... of the terms of layers along x */
-  bool has_term;                      /* has the pack points in a layer along x? */
+  ptrdiff_t addend_step, addend;      /* ... of the addends of layers along x */
+  bool has_addend;                    /* has the pack points in a layer along x? */
   float psi[ABSORB_BEYOND + 1][PACK]; /* of this row and those after it */
 
   __device__ __forceinline__ march(const absorb_args &args, const walk_maps &m, const course &c,
@@ -44,13 +44,13 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CR
     const ptrdiff_t nx = f.nx, state_stride = AXIS == 1 ? nx : nx * f.ny;
     const int x = w.x(), y = w.y(), z = w.z();
     const bool low = x < sx.lo;
-    const absorb_terms terms = absorb_terms_of(&sx, a.width, f.nz);
+    const absorb_addends addends = absorb_addends_of(&sx, a.width, f.nz);
     state_step = INWARD * state_stride;
     state = absorb_stored(&s, a.width, {c.i, INWARD}, c.i) * state_stride +
             (AXIS == 1 ? (ptrdiff_t)z * (s.lo + s.hi) * nx : y * nx) + x;
-    term = absorb_term_at(&terms, f.ny, !low, {z, y, x});
-    term_step = INWARD * (ptrdiff_t)terms.pitch * (AXIS == 1 ? 1 : f.ny);
-    has_term = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
+    addend = absorb_addend_at(&addends, f.ny, !low, {z, y, x});
+    addend_step = INWARD * (ptrdiff_t)addends.pitch * (AXIS == 1 ? 1 : f.ny);
+    has_addend = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
   }
   /* psi[i + k] of turn t before this step; past the layer its last, which counts 0 times. */
   __device__ __forceinline__ const float *remembered(int t, int k) const {
@@ -74,7 +74,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CR
       w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
       w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
       if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
-      if (has_term) w.ask(t, TERM, a.terms + (term + t * term_step), true, 0);
+      if (has_addend) w.ask(t, ADDEND, a.addends + (addend + t * addend_step), true, 0);
     }
     w.asked();
   }
@@ -96,8 +96,8 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CR
     const int row = (w.z() + t * INWARD) * (sy.lo + sy.hi) + absorb_stored(&sy, a.width, p, p.i + k);
     return (ptrdiff_t)row * a.field.nx + w.x();
   }
-  /* CROSSING: adds what the layer along y adds, and stores its psi and zeta. Two points at a time: four would need too many
-   * registers. */
+  /* CROSSING: adds what the layer along y adds, and stores its psi and zeta. Two points at a time: four would need too
+   * many registers. */
   __device__ __forceinline__ void add_along_y(int t, float sum[PACK]) const {
     const absorb_axis &sy = a.axis[1];
     const absorb_place p = place_along_y();
@@ -137,10 +137,10 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CR
   }
   /* What layers along the axes before this one add. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
-    float term_x[PACK] = {};
-    if (has_term) star::load(term_x, w.operand(t, TERM));
+    float addend_x[PACK] = {};
+    if (has_addend) star::load(addend_x, w.operand(t, ADDEND));
 #pragma unroll
-    for (int n = 0; n < PACK; n++) sum[n] = term_x[n];
+    for (int n = 0; n < PACK; n++) sum[n] = addend_x[n];
   }
   /* TERMS: of a pack (terms.h). They come from global memory; lines of the next turn are asked for meanwhile. */
   struct terms_pack {

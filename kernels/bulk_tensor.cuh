@@ -16,8 +16,9 @@
  *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
  *     atomic instead of an addition and a load                                               501    266
  *
- * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left these terms
- * (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new values. */
+ * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left
+ * these addends (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new
+ * values. */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
 
@@ -68,9 +69,10 @@ struct shape {
   static constexpr size_t floats =
       STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? RADIUS * tile : 0);
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
-  /* LAYERED: terms lie behind all that, on a 128-byte line. In floats, but for the last. */
-  static constexpr size_t terms = (shared + 127) / 128 * 128 / sizeof(float), terms_slot = TERMS_MOST * TY;
-  static constexpr size_t shared_with_terms = sizeof(float) * (terms + OPERAND_STAGES * terms_slot);
+  /* LAYERED: addends lie behind all that, on a 128-byte line. In floats, but for the last. */
+  static constexpr size_t addends = (shared + 127) / 128 * 128 / sizeof(float),
+                          addends_slot = ADDENDS_MOST * TY;
+  static constexpr size_t shared_with_addends = sizeof(float) * (addends + OPERAND_STAGES * addends_slot);
 };
 
 /* The packs beside the thread's own: in the plane, or at the tile's edge in a box of halo columns. */
@@ -114,18 +116,18 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
 }
 
 /* What layers along x add to a thread's points: rows `pitch` floats apart, to points of a pack whose bits are set. */
-struct own_terms {
+struct own_addends {
   const float *at;
   int pitch;
   unsigned points;
 };
 
-/* The same for the whole launch: where a thread's terms begin in a slot, in floats, and the points. One register: at 36
- * rows none is to spare, and a spilled one costs more than its loads (docs/EXPERIMENTS.md). */
-struct packed_terms {
+/* The same for the whole launch: where a thread's addends begin in a slot, in floats, and the points. One register: at
+ * 36 rows none is to spare, and a spilled one costs more than its loads (docs/EXPERIMENTS.md). */
+struct packed_addends {
   int packed;
   /* Of the pack at point x of a row, in row `row` of the tile. */
-  __device__ __forceinline__ packed_terms(const kernel_args &a, const row_terms &t, int x, int row) {
+  __device__ __forceinline__ packed_addends(const kernel_args &a, const row_addends &t, int x, int row) {
     const bool low = x < t.lo;
     const int column = x - (low ? 0 : a.nx - t.hi);
     packed = 0;
@@ -133,7 +135,7 @@ struct packed_terms {
     for (int i = 0; i < PACK; i++) packed |= (int)(column + i >= 0 && column + i < (low ? t.lo : t.hi)) << i;
     if (packed) packed |= (row * t.pitch + x - (low ? 0 : t.first)) * (1 << PACK);
   }
-  __device__ __forceinline__ own_terms in(const float *slot, int pitch) const {
+  __device__ __forceinline__ own_addends in(const float *slot, int pitch) const {
     return {slot + (packed >> PACK), pitch, (unsigned)packed};
   }
 };
@@ -159,8 +161,8 @@ __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool e
     if (exists && i < lanes) to[i] = v[i];
 }
 
-/* From the sums of a row to its new values, where the equation has terms. `operand`: its first term in a slot; `at`: floats
- * from own point (0, 0, 0); x: what layers add to points whose bits are set. */
+/* From the sums of a row to its new values, where the equation has terms. `operand`: its first term in a slot; `at`:
+ * floats from own point (0, 0, 0); x: what layers add to points whose bits are set. */
 template <class S>
 __device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK], const float m[][PACK],
                                            const float before[PACK], const float *operand,
@@ -197,15 +199,15 @@ __device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK],
 }
 
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
- * first point of this output plane, which is `at` floats from point (0, 0, 0). has_terms: whether threads of the block
- * have terms of layers. */
+ * first point of this output plane, which is `at` floats from point (0, 0, 0). has_addends: whether threads of the
+ * block have addends of layers. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
-                                       const own_terms &terms, bool has_terms, unsigned reached,
+                                       const own_addends &addends, bool has_addends, unsigned reached,
                                        const kernel_args &a, const place<S> &own, ptrdiff_t at) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {}, term[PACK];
+    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {}, addend[PACK];
     load(u, centres + j * S::tile_x);
 #pragma unroll
     for (int k = 0; k < S::media; k++) {
@@ -214,19 +216,19 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
       if (a.medium[k]) load(m[k], operands + k * S::tile + (S::terms_kind::flat ? -own.y : j) * S::tile_x);
     }
     if (star::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
-    /* Threads without terms go along: a branch that a warp divides at costs more. */
-    const bool added = LAYERED && has_terms;
+    /* Threads without addends go along: a branch that a warp divides at costs more. */
+    const bool added = LAYERED && has_addends;
     if constexpr (S::terms_kind::any) {
       typedef typename S::terms_kind T;
       const float *const operand = operands + S::first_term * S::tile + j * S::tile_x;
       if (T::added)
-        load(term, operand + T::x * S::tile);
+        load(addend, operand + T::x * S::tile);
       else if (added)
-        load(term, terms.at + j * terms.pitch);
+        load(addend, addends.at + j * addends.pitch);
       finish_row<S>(done[j], u, m, before, operand, a, j < own.rows, own.lanes, at + j * (ptrdiff_t)a.pitch,
-                    term,
+                    addend,
                     T::added ? reached >> PACK * j
-                    : added  ? terms.points
+                    : added  ? addends.points
                              : 0);
     } else {
 #pragma unroll
@@ -237,14 +239,14 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
         done[j][i] = point_next(S::equation, done[j][i], here, u[i], before[i], 2.0f);
       }
       if (added) {
-        load(term, terms.at + j * terms.pitch);
+        load(addend, addends.at + j * addends.pitch);
 #pragma unroll
         for (int i = 0; i < PACK; i++)
-          if (terms.points >> i & 1) {
+          if (addends.points >> i & 1) {
             float here[EQUATION_MEDIA];
 #pragma unroll
             for (int k = 0; k < S::media; k++) here[k] = m[k][i];
-            done[j][i] = __fmaf_rn(point_gain(S::equation, here), term[i], done[j][i]);
+            done[j][i] = __fmaf_rn(point_gain(S::equation, here), addend[i], done[j][i]);
           }
       }
     }
@@ -302,12 +304,13 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   __shared__ unsigned alone;
   const layout<S> at(shared);
   const job<S> mine(a, w);
-  const operand_boxes boxes = boxes_of<S>(a, w.terms, mine, LAYERED);
+  const operand_boxes boxes = boxes_of<S>(a, w.addends, mine, LAYERED);
   const bool reads_operands = star::reads_before<S::equation> || any_medium<S>(a);
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  /* Before the first wave terms are made (absorb_before.cu), by a launch that has waited for u: so u can be read early. */
+  /* Before the first wave addends are made (absorb_before.cu), by a launch that has waited for u: so u can be read
+   * early. */
   const bool early = LAYERED && w.first == 0;
   if (!early) await_and_admit(w);
   if (threadIdx.x == 0) {
@@ -319,7 +322,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const place<S> own(a, w, mine);
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * RADIUS) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
-  const packed_terms terms(a, w.terms, mine.x + own.x, own.y);
+  const packed_addends addends(a, w.addends, mine.x + own.x, own.y);
   const unsigned reached = S::terms_kind::added ? added_points<S>(a.terms.added, mine, own) : 0;
   const int warps = (int)blockDim.x / 32;
   float sums[2 * RADIUS][S::rows][PACK] = {};
@@ -349,11 +352,11 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       if (i >= 2 * RADIUS) {
         const turn<S::operand_stages> o = mine.operands(i);
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
-        finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
-                           terms.in(at.terms + o.slot * S::terms_slot, w.terms.pitch), boxes.columns > 0,
-                           terms_reached(&a.terms.added, 2, a.z_begin + mine.z + i - 2 * RADIUS) ? ~0u
-                                                                                                 : reached,
-                           a, own, to - a.out);
+        finish<S, LAYERED>(
+            done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
+            addends.in(at.addends + o.slot * S::addends_slot, w.addends.pitch), boxes.columns > 0,
+            terms_reached(&a.terms.added, 2, a.z_begin + mine.z + i - 2 * RADIUS) ? ~0u : reached, a, own,
+            to - a.out);
         if (reads_operands) release(at.operands_empty + o.slot);
       }
 #pragma unroll

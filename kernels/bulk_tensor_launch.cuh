@@ -99,12 +99,12 @@ template <class S, bool LAYERED> star::variant variant_of() {
           S::tile_x,
           S::tile_y,
           S::threads,
-          LAYERED ? S::shared_with_terms : S::shared};
+          LAYERED ? S::shared_with_addends : S::shared};
 }
 
-inline row_ends ends_of(const kernel_args *a, int tile_x, const row_terms &terms) {
+inline row_ends ends_of(const kernel_args *a, int tile_x, const row_addends &addends) {
   const int right = star::ceil_div(a->nx, tile_x) * tile_x + RADIUS, outside = 2 * RADIUS;
-  return {terms.lo ? -outside : 0, terms.hi ? right + outside : right};
+  return {addends.lo ? -outside : 0, addends.hi ? right + outside : right};
 }
 
 /* How a launch is cut: `chunks` of at most `planes` planes of each tile are the jobs, done by `waves` launches of
@@ -174,7 +174,8 @@ inline cutting cut_up(const star::variant &v, const star::residency &r, const ke
   c.cost = waves * wave_cost(c, together, (double)a->nx * a->ny / c.tiles, r);
   if (waves > 1 && c.tiles % together && together % c.tiles)
     c.cost *= 1.02; /* parts of chunks share a wave */
-  /* These were measured slower than this says. Narrow tiles with 16 warps are not in one wave, and most in short chunks. */
+  /* These were measured slower than this says. Narrow tiles with 16 warps are not in one wave, and most in short
+   * chunks. */
   const bool warps_16 = v.threads == 512, kept = c.planes > SHORT;
   const double narrow = r.blocks > 1 ? 1.06 : warps_16 && waves == 1 ? 1 : 1.02;
   if (v.tile_x < 128) c.cost *= warps_16 && !kept ? 1.1 : narrow;
@@ -182,8 +183,8 @@ inline cutting cut_up(const star::variant &v, const star::residency &r, const ke
   return c;
 }
 
-/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look. Lower tiles are where the time
- * to look is less than what they can gain. */
+/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look. Lower tiles are where the
+ * time to look is less than what they can gain. */
 template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args *a) {
   const int MAX_WAVES = 8, FEW = 1 << 20, nz = a->z_end - a->z_begin;
   const bool hurry = (double)a->nx * a->ny * nz < FEW;
@@ -218,7 +219,7 @@ inline unsigned steps_of(const cutting &c, const z_cut &z, int first, int end) {
 }
 
 inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args,
-                                const row_terms &terms, cudaStream_t stream) {
+                                const row_addends &addends, cudaStream_t stream) {
   block_counter *const counter = c.planes > SHORT ? args->counter : nullptr;
   cudaError_t status = cudaSuccess;
   const int nz = args->z_end - args->z_begin;
@@ -227,7 +228,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   w.tiles_x = c.tiles_x, w.tiles = c.tiles, w.tile_y = c.tile_y;
   w.z = {nz / c.chunks, nz % c.chunks};
   w.progress = counter ? counter->begun : nullptr;
-  w.ends = ends_of(args, c.v->tile_x, terms), w.terms = terms;
+  w.ends = ends_of(args, c.v->tile_x, addends), w.addends = addends;
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size, w.beside = c.close) {
     if (counter) w.before = counter->total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
@@ -239,21 +240,21 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   return status;
 }
 
-/* Terms of layers along x (absorb_terms), for make_terms_map. */
-struct terms_array {
-  row_terms rows;
+/* Addends of layers along x (absorb_addends), for make_addends_map. */
+struct addends_array {
+  row_addends rows;
   const float *values;
   int ny, planes;
 };
 
-inline cudaError_t make_terms_map(const encoder &e, maps *m, int tile_y, const terms_array &t) {
+inline cudaError_t make_addends_map(const encoder &e, maps *m, int tile_y, const addends_array &t) {
   const size_t nx = (size_t)t.rows.pitch, ny = (size_t)t.ny;
-  return make_map(e, &m->terms, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny}, {t.rows.pitch, tile_y});
+  return make_map(e, &m->addends, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny}, {t.rows.pitch, tile_y});
 }
 
-/* All but images. `terms`: of rows LAYERED, else NULL. */
+/* All but images. `addends`: of rows LAYERED, else NULL. */
 template <bool LAYERED, class... Shapes>
-cudaError_t launch_with(const kernel_args *args, const terms_array *terms, cudaStream_t stream) {
+cudaError_t launch_with(const kernel_args *args, const addends_array *addends, cudaStream_t stream) {
   static const encoder e; /* asked once: a process has one device */
   static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
   maps m = {};
@@ -262,8 +263,9 @@ cudaError_t launch_with(const kernel_args *args, const terms_array *terms, cudaS
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const cutting c = choose(shapes, args);
   cudaError_t status = make_maps(e, &m, *c.v, c.tile_y, args);
-  if (status == cudaSuccess && terms) status = make_terms_map(e, &m, c.tile_y, *terms);
-  return status == cudaSuccess ? launch_waves(c, m, args, terms ? terms->rows : row_terms{}, stream) : status;
+  if (status == cudaSuccess && addends) status = make_addends_map(e, &m, c.tile_y, *addends);
+  return status == cudaSuccess ? launch_waves(c, m, args, addends ? addends->rows : row_addends{}, stream)
+                               : status;
 }
 
 template <class... Shapes> struct shapes {};

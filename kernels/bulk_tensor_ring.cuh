@@ -13,23 +13,23 @@ namespace bulk_tensor {
 /* The most that a launch reads of its own points besides u, in the order of their places in a slot (shape). */
 constexpr int OPERANDS_MOST = EQUATION_MEDIA + 6 + MEMORIES_MAX;
 
-/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `terms`. */
+/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `addends`. */
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
   CUtensorMap operand[OPERANDS_MOST];
-  CUtensorMap terms; /* LAYERED: what the layers along x add to the rows of the slab */
+  CUtensorMap addends; /* LAYERED: what the layers along x add to the rows of the slab */
 };
 
-/* LAYERED, rows with terms of absorbing layers at one or both ends: a row has terms for its first `lo` points and its last `hi`, each 0 or `width`; no tile has points of both.
- * Row 0 of the launch is row y of the terms. A box has `pitch` columns; those of the high layer are `high` planes further
- * on and begin at point `first` (absorb_terms). */
-struct row_terms {
+/* LAYERED, rows with addends of absorbing layers at one or both ends: a row has addends for its first `lo` points and
+ * its last `hi`, each 0 or `width`; no tile has points of both. Row 0 of the launch is row y of the addends. A box has
+ * `pitch` columns; those of the high layer are `high` planes further on and begin at point `first` (absorb_addends). */
+struct row_addends {
   int lo, hi, width, pitch, high, first, y;
 };
-constexpr int TERMS_MOST = 32; /* of `pitch` */
+constexpr int ADDENDS_MOST = 32; /* of `pitch` */
 
-/* LAYERED: where the boxes of halo columns at the ends of a row start in the map `side`. Beyond a layer ghosts are 0, as
- * what lies outside the map comes without a read of memory. */
+/* LAYERED: where the boxes of halo columns at the ends of a row start in the map `side`. Beyond a layer ghosts are 0,
+ * as what lies outside the map comes without a read of memory. */
 struct row_ends {
   int left_box, right_box;
 };
@@ -54,7 +54,7 @@ struct wave {
   unsigned *progress, before;
   bool beside;
   row_ends ends;
-  row_terms terms;
+  row_addends addends;
 };
 
 /* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
@@ -71,12 +71,12 @@ template <int SLOTS> struct turn {
 
 /* Where a block's things are in shared memory. */
 template <class S> struct layout {
-  float *ring, *operands, *centres, *terms;
+  float *ring, *operands, *centres, *addends;
   barrier *full, *empty, *operands_full, *operands_empty;
 
   __device__ __forceinline__ explicit layout(float *shared)
       : ring(shared), operands(ring + S::stages * S::slot),
-        centres(operands + S::operand_stages * S::operand_slot), terms(shared + S::terms),
+        centres(operands + S::operand_stages * S::operand_slot), addends(shared + S::addends),
         full(reinterpret_cast<barrier *>(shared + S::floats)), empty(full + S::stages),
         operands_full(empty + S::stages), operands_empty(operands_full + S::operand_stages) {}
 
@@ -113,12 +113,12 @@ template <class S> struct job {
 /* What is fetched to finish a block's points besides u. */
 struct operand_boxes {
   bool medium[EQUATION_MEDIA];
-  int columns; /* of terms; 0: none */
-  int y, z;    /* where its terms begin in the map: of the first output plane */
+  int columns; /* of addends; 0: none */
+  int y, z;    /* where its addends begin in the map: of the first output plane */
 };
 
 template <class S>
-__device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_terms &t, const job<S> &j,
+__device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_addends &t, const job<S> &j,
                                                   bool layered) {
   const bool low = j.x<t.lo, high = t.hi> 0 && j.x + S::tile_x > a.nx - t.hi;
   operand_boxes boxes = {
@@ -196,7 +196,7 @@ template <class S, bool LAYERED> struct filler {
       if (k < S::media ? boxes.medium[k] : k < last || adds)
         copy_box(slot + k * S::tile, &m.operand[k], mine.x, mine.y, mine.z + plane, full);
     if (boxes.columns)
-      copy_box(at.terms + t.slot * S::terms_slot, &m.terms, 0, boxes.y, boxes.z + plane, full);
+      copy_box(at.addends + t.slot * S::addends_slot, &m.addends, 0, boxes.y, boxes.z + plane, full);
   }
 };
 

@@ -110,16 +110,16 @@ TARGET static __attribute__((noinline)) void ISA(add_group)(const absorb_args *a
 
 /* --- along x ---------------------------------------------------------------------------------------------------- */
 
-/* Sets the sums of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are constants;
- * whole: all lanes are points, and all psi that they need are in the layer. Loads terms of the next plane before it stores
- * this one's, which may lie at the same place of another page: processors take one for the other. */
+/* Sets the sums of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are
+ * constants; whole: all lanes are points, and all psi that they need are in the layer. Loads terms of the next plane
+ * before it stores this one's, which may lie at the same place of another page: processors take one for the other. */
 TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const int inward, const bool whole,
                               x_layer l, row_points at, layer_sums *sums) {
   const absorb_axis *axis = &a->axis[0];
   const kernel_args *f = &a->field;
-  const absorb_terms t = absorb_terms_of(axis, a->width, f->nz);
+  const absorb_addends t = absorb_addends_of(axis, a->width, f->nz);
   const ptrdiff_t layers = axis->lo + axis->hi, plane = layers * f->ny,
-                  terms_plane = (ptrdiff_t)t.pitch * f->ny;
+                  addends_plane = (ptrdiff_t)t.pitch * f->ny;
   const int lanes = whole ? LANES : at.count, first = x_stored(axis, inward, at.x),
             last = x_inmost(axis, inward);
   const unsigned own = (1u << lanes) - 1;
@@ -138,26 +138,26 @@ TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const i
   const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x,
               *psi_in = axis->psi_in + state;
   float *psi_out = axis->psi_out + state,
-        *term = a->terms + absorb_term_at(&t, f->ny, inward < 0, (absorb_point){at.z, at.y, at.x}),
+        *addend = a->addends + absorb_addend_at(&t, f->ny, inward < 0, (absorb_point){at.z, at.y, at.x}),
         *sum = sums->row[0] + (at.x - sums->x_begin);
-  vec next = ISA(load_lanes)(term, lanes);
+  vec next = ISA(load_lanes)(addend, lanes);
   for (int k = 0; k < at.planes;
-       k++, u += f->plane, psi_in += plane, psi_out += plane, term += terms_plane, sum += SUMS_ROW) {
+       k++, u += f->plane, psi_in += plane, psi_out += plane, addend += addends_plane, sum += SUMS_ROW) {
     ISA(state) s;
     const vec now = next;
     prefetch(psi_in + LAYERS_AHEAD * layers), prefetch(psi_out + LAYERS_AHEAD * layers);
-    prefetch(term + LAYERS_AHEAD * t.pitch);
+    prefetch(addend + LAYERS_AHEAD * t.pitch);
 #pragma GCC unroll 4
     for (int i = 0; i <= ABSORB_BEYOND; i++) {
       const float *psi = psi_in + i * inward;
       s.psi[i] = whole ? vec_load(psi) : vec_load_some(psi, inside[i]);
     }
-    if (k + 1 < at.planes) next = ISA(load_lanes)(term + terms_plane, lanes);
+    if (k + 1 < at.planes) next = ISA(load_lanes)(addend + addends_plane, lanes);
     s.zeta[0] = vec_sub(now, ISA(slope)(c, s.psi));
     ISA(add_along)(c, &p, u, inward, 1, &s);
     const vec added = vec_add(vec_set(0), s.added[0]);
     ISA(store_lanes)(psi_out, s.psi[0], lanes);
-    ISA(store_lanes)(term, added, lanes);
+    ISA(store_lanes)(addend, added, lanes);
     vec_store(sum, whole ? added : vec_where(own, added, vec_set(sums->start[k])));
   }
 }

@@ -105,8 +105,8 @@ static size_t absorb_state_floats(const absorb_axis *a, const slab *s, int axis)
   return (size_t)(lo.end - lo.begin + hi.end - hi.begin) * ny * nx;
 }
 
-/* Floats of the terms of layers along x. */
-static size_t absorb_terms_floats(const absorb_terms *t, const slab *s) {
+/* Floats of the addends of layers along x. */
+static size_t absorb_addends_floats(const absorb_addends *t, const slab *s) {
   return (size_t)t->planes * (size_t)s->ny * (size_t)t->pitch;
 }
 
@@ -124,14 +124,14 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
   for (int i = 0; i < ABSORB_AXES; i++) {
     axes[i] = absorb_axis_of(c, s, i);
     if (axes[i].lo + axes[i].hi == 0) continue;
-    const absorb_terms terms = absorb_terms_of(&axes[0], c->boundary_width, s->nz);
-    float **zeta_or_terms = i == 0 ? &a->terms : &axes[i].zeta;
+    const absorb_addends addends = absorb_addends_of(&axes[0], c->boundary_width, s->nz);
+    float **zeta_or_addends = i == 0 ? &a->addends : &axes[i].zeta;
     const size_t psi = absorb_apart(absorb_state_floats(&axes[i], s, i)),
-                 rest = i == 0 ? absorb_apart(absorb_terms_floats(&terms, s)) : psi;
+                 rest = i == 0 ? absorb_apart(absorb_addends_floats(&addends, s)) : psi;
     if (memory) {
       axes[i].psi_in = memory + taken;
       axes[i].psi_out = memory + taken + psi;
-      *zeta_or_terms = memory + taken + 2 * psi;
+      *zeta_or_addends = memory + taken + 2 * psi;
       axes[i].coefficients = memory + taken + 2 * psi + rest;
     }
     taken += 2 * psi + rest + round_up(absorb_coefficient_count(c->boundary_width), SLAB_ALIGN);
@@ -359,17 +359,17 @@ static void absorb_add_slices(field *state, const absorb_axis *z, int nz) {
         (field_slice){local, z->lo + z->hi - hi.end, hi.end - hi.begin, hi.end - hi.own, hi.own - hi.begin};
 }
 
-/* The terms of the low and of the high layer along x; s: as psi_x. */
-static void absorb_add_terms(const absorb *a, field s, field_set *f) {
+/* The addends of the low and of the high layer along x; s: as psi_x. */
+static void absorb_list_addends(const absorb *a, field s, field_set *f) {
   const absorb_axis *x = &a->args.axis[0];
-  const absorb_terms t = absorb_terms_of(x, a->args.width, a->nz);
+  const absorb_addends t = absorb_addends_of(x, a->args.width, a->nz);
   s.shape[2] = t.pitch;
   for (int high = 0; high < 2; high++) {
     if ((high ? x->hi : x->lo) == 0) continue;
     memcpy(s.name, high ? "term_hi" : "term_lo", 8);
     if (a->memory)
-      s.values =
-          a->args.terms + absorb_term_at(&t, (int)s.shape[1], high, (absorb_point){0, 0, high ? t.first : 0});
+      s.values = a->args.addends +
+                 absorb_addend_at(&t, (int)s.shape[1], high, (absorb_point){0, 0, high ? t.first : 0});
     f->list[f->count++] = s;
   }
 }
@@ -391,7 +391,7 @@ void absorb_fields(const absorb *a, field_set *f) {
       absorb_add_slices(&s, &axes[i], a->nz);
     f->list[f->count++] = s;
     if (i == 0) {
-      absorb_add_terms(a, s, f);
+      absorb_list_addends(a, s, f);
       continue;
     }
     memcpy(s.name, (char[]){'z', 'e', 't', 'a', '_', (char)('x' + i), 0}, 7);

@@ -14,7 +14,7 @@
 typedef struct absorb {
   device *dev;         /* not owned */
   absorb_args args;    /* of the launches, without the field; axis[].psi_in is the current psi */
-  float *memory;       /* device memory: psi twice, zeta or terms, coefficients */
+  float *memory;       /* device memory: psi twice, zeta or addends, coefficients */
   int z0, nz;          /* of the slab */
   device_buffer zeros; /* what absorb_clear copies */
   bool transposed;     /* of the way back: then `back` counts, whose layers are as args */
@@ -55,9 +55,9 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
 /* Call after `steps` steps are enqueued: the psi that the last one wrote becomes the current one. */
 void absorb_advance(absorb *a, int steps);
 
-/* Appends what the layers remember: "psi_x", "term_lo", "zeta_y" ... Along the layers' axis an array holds the layers of
- * both faces, the low one first; terms (absorb_terms) are an array for each face. `values` of psi point to the current
- * one, which changes with each step. */
+/* Appends what the layers remember: "psi_x", "term_lo", "zeta_y" ... Along the layers' axis an array holds the layers
+ * of both faces, the low one first; addends (absorb_addends) are an array for each face. `values` of psi point to the
+ * current one, which changes with each step. */
 void absorb_fields(const absorb *a, field_set *f);
 
 /* Frees the device memory; all steps must be done. */

@@ -48,8 +48,8 @@ static int tried(int all, int little) {
   return getenv("STENCIL_TEST_SMALL") ? little : all;
 }
 
-/* A grid of odd sizes, thin enough in z for layers that several slabs share; or with layers along x and y that are wider
- * than a warp. */
+/* A grid of odd sizes, thin enough in z for layers that several slabs share; or with layers along x and y that are
+ * wider than a warp. */
 static config mixed_box(int mix) {
   /* whole packs of points; rows and layers that are none; a layer in two tiles; the widest that a tile's box can hold;
    * rows for narrow tiles; a low layer alone, in rows that end within a pack; 2D; 1D */
@@ -149,9 +149,9 @@ static outcome outcome_of(const world *w, const piece *p) {
   for (int i = 0; i < ABSORB_AXES; i++) {
     absorb_axis *s = &o.args.axis[i];
     if (!s->coefficients) continue;
-    float **zeta_or_terms = i == 0 ? &o.args.terms : &s->zeta;
+    float **zeta_or_addends = i == 0 ? &o.args.addends : &s->zeta;
     s->psi_out = o.state + (s->psi_out - p->layers.memory);
-    *zeta_or_terms = o.state + (*zeta_or_terms - p->layers.memory);
+    *zeta_or_addends = o.state + (*zeta_or_addends - p->layers.memory);
   }
   return o;
 }
@@ -300,21 +300,21 @@ TEST_OF(memory_is_as_announced, const char *backend) {
     }
 }
 
-/* Each point of a layer along x has a term of its own, in whole packs as in the field. */
+/* Each point of a layer along x has an addend of its own, in whole packs as in the field. */
 TEST(terms_have_places_of_their_own) {
   for (int mix = 0; mix < MIX_COUNT; mix++) {
     const config c = mixed_box(mix);
     const absorb_axis x = {.lo = c.boundary[FACE_X_LO] == A ? c.boundary_width : 0,
                            .hi = c.boundary[FACE_X_HI] == A ? c.boundary_width : 0,
                            .points = c.nx};
-    const absorb_terms t = absorb_terms_of(&x, c.boundary_width, c.nz);
+    const absorb_addends t = absorb_addends_of(&x, c.boundary_width, c.nz);
     const ptrdiff_t floats = (ptrdiff_t)t.planes * c.ny * t.pitch;
     bool *taken = calloc((size_t)floats + 1, sizeof *taken);
     for (int i = 0; i < c.nz * c.ny * c.nx; i++) {
       const absorb_point at = {i / (c.nx * c.ny), i / c.nx % c.ny, i % c.nx};
       const bool high = at.x >= c.nx - x.hi;
       if (!high && at.x >= x.lo) continue;
-      const ptrdiff_t place = absorb_term_at(&t, c.ny, high, at);
+      const ptrdiff_t place = absorb_addend_at(&t, c.ny, high, at);
       assert_true(place >= 0 && place < floats && !taken[place]);
       assert_int_equal(place % 4, at.x % 4);
       taken[place] = true;
