@@ -61,13 +61,13 @@ static double read_number(const field_reader *r, const void *numbers, size_t i) 
   return number;
 }
 
-/* Makes values of numbers in place, up to the first that is a fill value: returns its index, or `count`. */
+/* Makes values of numbers in place, up to the first that stands for a missing one: returns its index, or `count`. */
 static size_t read_convert(const field_reader *r, void *numbers, size_t count) {
   const struct packing *n = &r->place.packing;
   float *values = numbers;
   for (size_t i = 0; i < count; i++) {
     const double number = read_number(r, numbers, i);
-    if (packing_is_fill(n, number)) return i;
+    if (packing_is_missing(n, number)) return i;
     values[i] = (float)packing_to_si(n, packing_unpack(n, number));
   }
   return count;
@@ -83,13 +83,13 @@ static int read_deliver(void *context, int64_t row, int64_t rows, void *values, 
   const field_reader *r = context;
   const slab *s = r->io->slab;
   const size_t plane = read_plane_floats(s), count = plane * (size_t)rows;
-  const size_t fill = r->place.packing.plain ? count : read_convert(r, values, count);
+  const size_t missing = r->place.packing.plain ? count : read_convert(r, values, count);
   char found[PACKING_FOUND];
   float *v = values;
   for (size_t i = 0; i < count; i++) {
-    if (i == fill || !isfinite(v[i]))
+    if (i == missing || !isfinite(v[i]))
       return FAIL(e, FIELD_NO_VALUE, r->name,
-                  i == fill     ? packing_found_fill(&r->place.packing, read_number(r, values, i), found)
+                  i == missing  ? packing_found_missing(&r->place.packing, read_number(r, values, i), found)
                   : isnan(v[i]) ? "NaN"
                                 : "Inf, or a value beyond float32,",
                   (int)row + (int)(i / plane), (int)(i % plane / (size_t)s->nx),

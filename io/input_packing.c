@@ -12,6 +12,7 @@
 typedef struct packing_attribute {
   const char *dataset, *name; /* for messages */
   hid_t id, type;             /* negative where there is none */
+  bool whole;                 /* integers */
   hssize_t count;
 } packing_attribute;
 
@@ -48,6 +49,7 @@ static int packing_read(packing_attribute *a, const input *in, int most, double 
   if (!e->id && a->id >= 0 && (a->count < 1 || a->count > most)) packing_refuse(a, expected, found, e);
   if (!e->id && a->id >= 0 && !input_sound_number(a->type)) packing_refuse(a, expected, "another type", e);
   if (!e->id && a->id >= 0 && H5Aread(a->id, H5T_NATIVE_DOUBLE, values) < 0) input_damaged(in, HDF5_WHY, e);
+  a->whole = a->id >= 0 && !e->id && H5Tget_class(a->type) == H5T_INTEGER;
   packing_close(a);
   return e->id;
 }
@@ -288,6 +290,23 @@ static int packing_find_fills(const input *in, const char *name, packing *n, err
   return packing_find_default(in, n, e);
 }
 
+/* Limits of a floating type beside packed integers limit values, others the numbers that are stored (netCDF User Guide). */
+static int packing_find_range(const input *in, const char *name, packing *n, error *e) {
+  static const struct {
+    const char *name;
+    int first, count;
+  } limits[] = {{"valid_range", 0, 2}, {"valid_min", 0, 1}, {"valid_max", 1, 1}};
+  const bool packed = n->scale != 1 || n->offset != 0;
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    packing_attribute a = {.dataset = name, .name = limits[i].name};
+    TRY(packing_read(&a, in, limits[i].count, n->valid + limits[i].first, e));
+    if (a.count == 1 && limits[i].count == 2) return packing_refuse(&a, "two numbers", "1 value", e);
+    n->unpacked = n->unpacked || (a.count && n->whole && packed && !a.whole);
+  }
+  for (int i = 0; i < 2 && (!n->whole || n->unpacked); i++) n->valid[i] = (double)(float)n->valid[i];
+  return 0;
+}
+
 int input_read_spacing(const input *in, const char *name, double spacing[3], error *e) {
   packing_attribute a = {.dataset = name, .name = "spacing"};
   memset(spacing, 0, 3 * sizeof *spacing);
@@ -299,12 +318,14 @@ int input_read_spacing(const input *in, const char *name, double spacing[3], err
 }
 
 int input_read_packing(const input *in, const char *name, enum quantity q, packing *n, error *e) {
-  *n = (packing){.scale = 1, .times = 1, .per = 1};
+  *n = (packing){.scale = 1, .times = 1, .per = 1, .valid = {-INFINITY, INFINITY}};
   TRY(packing_find_factor(in, name, "scale_factor", &n->scale, n, e));
   TRY(packing_find_factor(in, name, "add_offset", &n->offset, n, e));
   TRY(packing_refuse_unsigned(in, name, e));
   if (q != QUANTITY_NONE) TRY(packing_find_units(in, name, q, n, e));
   TRY(packing_find_fills(in, name, n, e));
-  n->plain = n->scale == 1 && n->offset == 0 && n->times == n->per && n->fills == 0;
+  TRY(packing_find_range(in, name, n, e));
+  n->plain = n->scale == 1 && n->offset == 0 && n->times == n->per && n->fills == 0 &&
+             n->valid[0] == -INFINITY && n->valid[1] == INFINITY;
   return 0;
 }

@@ -57,8 +57,8 @@ static int table_read_values(const input *in, const char *name, table_form form,
   TRY(table_read_rows(in, name, t, e));
   for (int64_t i = 0; i < t->rows * t->columns; i++) {
     double *v = &t->values[i];
-    if (packing_is_fill(&n, *v))
-      return FAIL(e, TABLE_NO_VALUE, name, packing_found_fill(&n, *v, found), i / t->columns);
+    if (packing_is_missing(&n, *v))
+      return FAIL(e, TABLE_NO_VALUE, name, packing_found_missing(&n, *v, found), i / t->columns);
     if (!n.plain) *v = packing_unpack(&n, *v);
     if (i % t->columns < measured) *v = packing_to_si(&n, *v);
     if (!isfinite(*v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(*v) ? "NaN" : "Inf", i / t->columns);

@@ -329,6 +329,31 @@ def fill_values(program):
 
 
 @case
+def valid_ranges(program):
+    """A number outside its valid range is missing: refused with its place; the range itself belongs to it."""
+    random, at = np.random.default_rng(12), (5, 2, 13)
+    packed = {"scale_factor": 0.5, "add_offset": 100.0}
+    for kind, low, high, attributes in [
+            ("f4", 0.1, 0.7, {"valid_range": [0.1, 0.7]}), ("f8", -np.inf, 0.7, {"valid_max": np.float32(0.7)}), (">f4", 0.2, np.inf, {"valid_min": 0.2}),
+            ("i2", 3, 999, {"valid_range": np.array([3, 999], "i2"), **packed}), ("u1", 7, 99, {"valid_min": 7, "valid_max": 99}),
+            ("i4", 3, 999, {"valid_range": [101.5, 599.5], **packed}), ("f4", 3, 9, {"valid_range": [3.0, 9.0], **packed})]:
+        whole = "f" not in kind
+        ends = [0 if np.isinf(low) else low, low + 90 if np.isinf(high) else high]
+        numbers = (random.integers(ends[0], ends[1], SHAPE) if whole else random.uniform(*ends, SHAPE)).astype(kind)
+        numbers[at], numbers[0, 0, 0] = ends
+        program.succeed("-q", program.config({"initial.u": with_attributes(program, numbers, attributes)}), np=2, **QUICK)
+        for end, outward in ((low, -1), (high, 1)):
+            numbers[at] = end + outward * (1 if whole else 0.01)
+            if np.isfinite(end):
+                name = with_attributes(program, numbers, attributes)
+                expect_refused(program, {"initial.u": name}, "data.h5:/d", "outside its valid range", f"(z, y, x) = {at}")
+    for wrong in ({"valid_range": 3.0}, {"valid_range": [1, 2, 3]}, {"valid_min": "3"}):
+        expect_refused(program, {"initial.u": with_attributes(program, numbers, wrong)}, "data.h5:/d", *wrong)
+    positions = with_attributes(program, [[3, 4, 5], [3, 99, 5]], {"valid_max": 20})
+    expect_refused(program, {**WAVE, "receivers.positions": positions}, "data.h5:/d", "99, outside its valid range from -inf to 20, in row 1")
+
+
+@case
 def netcdf(program):
     """What xarray writes of a packed velocity, whole and with a gap, and what netCDF writes where nothing was put."""
     try:
