@@ -90,6 +90,10 @@ typedef struct series_entry {
   double time;
 } series_entry;
 
+/* Rank 0 only: is there a saved field of this step, of the points that this run saves (SAME), or of others? */
+enum series_found { SERIES_ABSENT, SERIES_SAME, SERIES_OTHER };
+enum series_found series_find(const char *path, int64_t step, const slab *slab, const field_meta *meta);
+
 /* Rank 0 only: writes the list of saved steps with their times, twice: PATH.xdmf for readers of XDMF and PATH.hdf.series
  * for ParaView, each atomically. What killed runs left of them is for field_write. */
 int series_write(const char *path, const series_entry *entries, int count, const slab *slab,

@@ -160,19 +160,14 @@ static void files_carry(message *m, request *r) {
 
 /* --- performing ------------------------------------------------------------------------------------------------- */
 
-static bool files_find_field(const char *path, int64_t step) {
-  char name[FILE_NAME];
-  error ignored = {0};
-  return !path_step_name(name, path, step, ".hdf", &ignored) && access(name, R_OK) == 0;
-}
-
 /* Rank 0: the answer to one of the requests that are for it alone. */
 static int files_answer(const request *r, void *answer, error *e) {
-  bool *exist = answer;
+  enum series_found *found = answer;
   space_use *use = answer;
   switch (r->kind) {
   case FILES_FIND_FIELDS:
-    for (int64_t i = 0; i < r->count; i++) exist[i] = files_find_field(r->path, r->steps[i]);
+    for (int64_t i = 0; i < r->count; i++)
+      found[i] = series_find(r->path, r->steps[i], r->own.io->slab, r->field);
     return 0;
   case FILES_WRITE_SERIES:
     return series_write(r->own.io->path, r->entries, (int)r->count, r->own.io->slab, r->field, e);

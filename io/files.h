@@ -66,8 +66,8 @@ enum request_kind {
   FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
   FILES_VERIFY_CHECKPOINT, /* checkpoint_verify; own: from */
   /* Rank 0 does these alone, and tells the others the answer: */
-  FILES_WRITE_SERIES, /* series_write: field, path; the first computing rank's entries and count; own: io */
-  FILES_FIND_FIELDS, /* which fields of `count` steps are there under path, a bool each: path, steps, count; own: answer */
+  FILES_WRITE_SERIES,   /* series_write: field, path; the first computing rank's entries and count; own: io */
+  FILES_FIND_FIELDS,    /* series_find of each of `count` steps: path, field, steps, count; own: io, answer */
   FILES_CHECK_PATHS,    /* path_check_output, path_check_writable: path, checkpoints */
   FILES_MAKE_FOLDER,    /* path_make_folder: path, dry; own: answer, a bool */
   FILES_FIND_SPACE,     /* space_of, space_taken: path, ending, which; own: answer, a space_use */

@@ -103,6 +103,11 @@ static void remarks_receivers(const shot *s, bool rest) {
   const double end = s->engine->physics.dt * (double)s->engine->physics.steps;
   double arrival = INFINITY;
   int held = 0;
+  if (r->count && c->receivers_every > s->engine->physics.steps)
+    log_line(s->log,
+             "warning: [receivers] every = %" PRId64 ", but the run has %" PRId64
+             " steps: traces are one sample, of the beginning",
+             c->receivers_every, s->engine->physics.steps);
   rest = rest && (double)r->count * s->sources.count < 1e9; /* ways; more take seconds */
   for (int i = 0; i < r->count; i++) {
     held += remarks_held(c, r->positions[i]);

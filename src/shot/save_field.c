@@ -124,21 +124,30 @@ static int field_list_step(shot *s, int64_t step, error *e) {
 }
 
 int save_field_list(shot *s, const int64_t *steps, int64_t count, error *e) {
-  bool *exist = calloc((size_t)count + 1, sizeof *exist);
-  if (!exist) FAIL(e, OUT_OF_MEMORY, (size_t)count, "the list of saved fields");
+  enum series_found *found = calloc((size_t)count + 1, sizeof *found);
+  if (!found) FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *found, "the list of saved fields");
+  const field_meta meta = field_meta_of(s);
   const request there = {FILES_FIND_FIELDS,
                          .path = s->config->output_path,
+                         .field = &meta,
                          .count = count,
                          .steps = steps,
-                         .answer_bytes = (size_t)count * sizeof *exist,
-                         .own.answer = exist};
+                         .answer_bytes = (size_t)count * sizeof *found,
+                         .own = {.io = &s->io, .answer = found}};
   const bool known = !error_agree(e, s->engine->comm) && !files_do(s->engine->files, &there, e);
-  for (int64_t i = 0; known && i < count && !e->id; i++)
-    if (exist[i]) {
-      if (s->engine->rank == 0) field_list_step(s, steps[i], e);
-      s->saves.series.behind = true; /* the run before may not have come to list them */
-    }
-  free(exist);
+  int others = 0;
+  for (int64_t i = 0; known && i < count && !e->id; i++) {
+    others += found[i] == SERIES_OTHER;
+    if (found[i] != SERIES_SAME) continue;
+    if (s->engine->rank == 0) field_list_step(s, steps[i], e);
+    s->saves.series.behind = true; /* the run before may not have come to list them */
+  }
+  if (others)
+    log_line(s->log,
+             "warning: %d fields of before the restart are of another [output] box or stride: the lists "
+             "leave them out",
+             others);
+  free(found);
   s->saves.series.whole = s->saves.series.count;
   return error_agree(e, s->engine->comm);
 }

@@ -425,6 +425,7 @@ SILENT = "nothing can happen: the initial field is 0, and nothing changes it"
 SOURCES = "every source has amplitude 0, is over before the run (t0), or lies on a dirichlet face, where the field is 0"
 RECEIVERS = "every receiver lies on a dirichlet face, where the field is 0"
 REMARKS = (  # changes to SHOT, and what the run warns of
+    ({"receivers.every": 100}, []), ({"receivers.every": 101}, ["[receivers] every = 101, but the run has 100 steps: traces are one sample, of the beginning"]),
     ({}, []), ({"source.1.amplitude": 0}, [SOURCES, SILENT]),
     ({"source.1.amplitude": 0, "boundary.value": 1}, [SOURCES]), ({"source.1.amplitude": 0, "initial.u": "random"}, [SOURCES]),
     ({"source.1.position": "9 6 18", "boundary.z_hi": "dirichlet"}, [SOURCES, SILENT]),

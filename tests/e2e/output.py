@@ -498,6 +498,12 @@ def parts(program):
             text = (program.folder / "out/u.xdmf").read_text()
             check(f'Dimensions="{" ".join(map(str, u.shape))}"' in text and " ".join(f"{h:.17g}" for h in steps[::-1]) in text, f"{about}: {text}")
             check(about != "a box" or "\nbox = 5 21 2.9 13.1 7.5 30\n" in file_text(program, "out/u.00000020.hdf"), "the configuration of a file")
+    for box, listed in ((["output.box=9 21 8 8 7.5 30"], list(range(0, 19, 3))), (["output.box=11 23 8 8 7.5 30"], [12, 15, 18])):  # as many points
+        begun = [*box, "parallel.io=server", "checkpoint.every_steps=9", "output.final=off"]
+        program.succeed("-q", config, "output.box=9 21 8 8 7.5 30", *begun[1:], "time.steps=9", "output.path=out/w", "checkpoint.path=out/w", np=2)
+        said = program.succeed("--restart", "out/w.00000009.h5", config, *begun, "output.path=out/w", "checkpoint.path=out/w", np=2).out
+        check([step for step, _ in series_of(program, "out/w")] == listed, f"{box}: {series_of(program, 'out/w')}")
+        check(("another [output] box" in said) == (len(listed) == 3), said)
     program.fail(2, ["(26, 14, 20)", "(1, 1, 1)"], config, "initial.u=out/u.00000009.hdf:/u", "output.path=out/v")
     for box, words in (("0 9 0 9 4 9", "x is from 1 to 39"), ("1 9 0 31 4 9", "y is from -2 to 30.5"), ("1 9 0 9 9 4", "z0 <= z1"),
                        ("1.2 1.3 0 9 4 9", "points between"), ("1 9 0 9 4", "6 numbers"), ("50 60 0 9 4 9", "x0 <= x1 in the grid")):
