@@ -78,8 +78,7 @@ static int config_fill_sources(config *c, const config_entries *all, error *e) {
     config_place_of(place, c, all->blocks[1]->line);
     return FAIL(e, CONFIG_ONLY_SOURCE, place, all->blocks[1]->number, config_says(&SOURCES, says));
   }
-  c->sources = calloc((size_t)count, sizeof *c->sources);
-  if (!c->sources) return FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *c->sources, "the sources");
+  TRY(ALLOC(e, c->sources, count, "the sources"));
   c->source_count = count;
   for (int i = 0; i < count; i++) {
     c->sources[i].number = all->blocks[i + 1]->number;
@@ -94,9 +93,9 @@ struct config_given {
 };
 
 int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e) {
-  config_given *g = *opened = calloc(1, sizeof *g);
   config_block *plain;
-  if (!g) return FAIL(e, OUT_OF_MEMORY, sizeof *g, "the configuration");
+  TRY(ALLOC(e, *opened, 1, "the configuration"));
+  config_given *g = *opened;
   if (strlen(path) >= sizeof g->file) return FAIL(e, CONFIG_PATH, (int)sizeof g->file - 1, path);
   strcpy(g->file, path);
   g->all.file = g->file;

@@ -41,12 +41,9 @@ int config_block_of(config_entries *all, int number, int line, config_block **bl
     *block = all->blocks[at];
     return 0;
   }
-  const size_t list = (size_t)(all->count + 1) * sizeof *all->blocks,
-               bytes = sizeof **block + (size_t)config_key_count * sizeof(config_entry);
-  config_block **blocks = realloc(all->blocks, list);
-  if (blocks) all->blocks = blocks;
-  *block = blocks ? calloc(1, bytes) : NULL;
-  if (!*block) return FAIL(e, OUT_OF_MEMORY, list + bytes, "the configuration");
+  const size_t bytes = sizeof **block + (size_t)config_key_count * sizeof(config_entry);
+  TRY(GROW(e, all->blocks, all->count + 1, "the configuration"));
+  if (!(*block = calloc(1, bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the configuration");
   (*block)->number = number;
   (*block)->line = line;
   memmove(&all->blocks[at + 1], &all->blocks[at], (size_t)(all->count - at) * sizeof *all->blocks);

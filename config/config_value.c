@@ -231,9 +231,7 @@ static int value_variant(const value *v) {
 /* Sets the list to `count` positions of 0. */
 static int value_make_positions(const value *v, enum receivers_kind kind, int count) {
   config *c = v->c;
-  c->receiver_positions = calloc((size_t)count, sizeof *c->receiver_positions);
-  if (!c->receiver_positions)
-    return FAIL(v->e, OUT_OF_MEMORY, (size_t)count * sizeof *c->receiver_positions, "the receivers");
+  TRY(ALLOC(v->e, c->receiver_positions, count, "the receivers"));
   c->receivers = kind;
   c->receiver_count = count;
   return 0;

@@ -41,25 +41,22 @@ static char *shots_word(const char **at, char *into, char *quote) {
 
 /* Adds the words of a line as a shot, if it has any. */
 static int shots_add(shot_lines *all, const char *text, int line, error *e) {
-  char place[PLACE_TEXT], *word = malloc(strlen(text) + 1), quote;
+  char place[PLACE_TEXT], *word, quote;
   shot_line s = {.number = all->count + 1, .line = line};
-  if (!word) return shots_lack(e);
+  TRY(ALLOC(e, word, strlen(text) + 1, "the shots"));
   for (const char *at = text; !e->id && shots_word(&at, word, &quote);) {
     config_place(place, all->file, line);
     if (quote && FAIL(e, SHOTS_QUOTES, place, text)) break;
-    char **words = realloc(s.words, (size_t)(s.count + 2) * sizeof *words);
-    if (words) s.words = words;
-    if (words && (words[s.count] = strdup(word)))
-      words[++s.count] = NULL;
+    if (GROW(e, s.words, s.count + 2, "the shots")) break;
+    if ((s.words[s.count] = strdup(word)))
+      s.words[++s.count] = NULL;
     else
       shots_lack(e);
   }
   free(word);
   if (s.count && all->count == all->room) {
     all->room = 2 * all->room + 64;
-    shot_line *list = realloc(all->list, (size_t)all->room * sizeof *list);
-    if (!list) return shots_lack(e);
-    all->list = list;
+    TRY(GROW(e, all->list, all->room, "the shots"));
   }
   if (s.count) all->list[all->count++] = s;
   return e->id;
@@ -104,8 +101,8 @@ static int shots_compare(const void *a, const void *b) {
 /* Two shots of one name would write the same files. Names the first line that repeats one. */
 static int shots_check_names(const shot_lines *all, error *e) {
   char place[PLACE_TEXT];
-  const shot_line **sorted = malloc((size_t)all->count * sizeof *sorted), *first = NULL, *again = NULL;
-  if (!sorted) return shots_lack(e);
+  const shot_line **sorted, *first = NULL, *again = NULL;
+  TRY(ALLOC(e, sorted, all->count, "the shots"));
   for (int i = 0; i < all->count; i++) sorted[i] = &all->list[i];
   qsort(sorted, (size_t)all->count, sizeof *sorted, shots_compare);
   for (int i = 1; i < all->count; i++)

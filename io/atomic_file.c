@@ -1,5 +1,4 @@
 #include "atomic_file.h"
-#include "gradient_file.h"
 #include "io_internal.h"
 #include <dirent.h>
 #include <errno.h>
@@ -115,6 +114,17 @@ int atomic_file_commit(const char *temporary, const char *path, bool *taken, err
   if (rc == EINVAL || rc == EACCES)
     rc = 0; /* some file systems cannot, and a folder may be writable but unreadable */
   return rc ? FAIL(e, FILE_WRITE, path, strerror(rc)) : 0;
+}
+
+int text_write(const char *path, const char *text, error *e) {
+  char temporary[FILE_NAME + TEMPORARY_ENDING];
+  temporary_name(temporary, sizeof temporary, path);
+  FILE *f = fopen(temporary, "w");
+  if (!f) return FAIL(e, FILE_WRITE, path, strerror(errno));
+  bool failed = fputs(text, f) < 0;
+  failed = fclose(f) != 0 || failed;
+  if (failed) FAIL(e, FILE_WRITE, path, strerror(errno));
+  return atomic_file_commit(temporary, path, NULL, e);
 }
 
 /* --- temporary names --- */

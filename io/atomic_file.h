@@ -24,6 +24,9 @@ void temporary_remove(const char *path, const char *extension);
  * Unless `taken` is NULL a file of that name is not replaced: all stays as it is, and *taken is true. */
 int atomic_file_commit(const char *temporary, const char *path, bool *taken, error *e);
 
+/* Writes a text file, in place of the one before. */
+int text_write(const char *path, const char *text, error *e);
+
 /* A path, and the key of the configuration that says it, for messages: "[output] path". */
 typedef struct named_path {
   const char *key, *path;

@@ -72,8 +72,8 @@ void axis_create(new_hdf5 *f, const axis *a) {
     if (type >= 0) H5Tclose(type);
     return;
   }
-  double *values = malloc(((size_t)a->points + 1) * sizeof *values);
-  if (!values) FAIL(&f->failure, OUT_OF_MEMORY, (size_t)a->points * sizeof *values, "coordinates");
+  double *values;
+  ALLOC(&f->failure, values, a->points, "coordinates");
   for (hsize_t i = 0; values && i < a->points; i++)
     values[i] = a->values
                     ? a->values[i]

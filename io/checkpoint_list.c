@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,10 +22,7 @@ static int list_append(checkpoint_list *list, const char *path, int64_t step, er
   struct stat s;
   TRY(path_step_name(name, path, step, ".h5", e));
   if (lstat(name, &s) || S_ISDIR(s.st_mode)) return 0; /* gone, or no file */
-  size_t bytes = (size_t)(list->count + 1) * sizeof *list->entries;
-  checkpoint_entry *entries = realloc(list->entries, bytes);
-  if (!entries) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of checkpoints");
-  list->entries = entries;
+  TRY(GROW(e, list->entries, list->count + 1, "the list of checkpoints"));
   list->entries[list->count++] = (checkpoint_entry){step, checkpoint_read_mark(name)};
   return 0;
 }

@@ -30,8 +30,8 @@ static int64_t read_sum_count(const checkpoint *c) {
 static int read_held(checkpoint *c, const checkpoint_seal *s, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
   const size_t sums = (size_t)read_sum_count(c) * sizeof *c->sums, bytes = sums + s->keys_bytes;
-  char *held = calloc(1, bytes + KEYS_END);
-  if (!held) return FAIL(e, OUT_OF_MEMORY, bytes, "the sums of a checkpoint");
+  char *held;
+  TRY(ALLOC(e, held, bytes + KEYS_END, "the sums of a checkpoint"));
   if (!row_file_get(&f, s->sums_at, held, sums, e) &&
       !row_file_get(&f, s->keys_at, held + sums, s->keys_bytes, e)) {
     for (char *end = held + sums; (end = strchr(end, '\n')); end++) *end = 0;

@@ -117,8 +117,8 @@ checkpoint_mark checkpoint_read_mark(const char *file) {
 
 /* The bytes from `from` to `to`. */
 static int seal_sum(const row_file *f, uint64_t from, uint64_t to, XXH3_state_t *sum, error *e) {
-  char *block = malloc(READ_BYTES);
-  if (!block) return FAIL(e, OUT_OF_MEMORY, (size_t)READ_BYTES, "a block of a checkpoint");
+  char *block;
+  TRY(ALLOC(e, block, READ_BYTES, "a block of a checkpoint"));
   for (uint64_t at = from, size; at < to && !e->id; at += size) {
     size = to - at < READ_BYTES ? to - at : READ_BYTES;
     if (!row_file_get(f, at, block, size, e)) XXH3_64bits_update(sum, block, size);

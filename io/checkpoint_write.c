@@ -1,6 +1,4 @@
 /* Writing a checkpoint: under a temporary name, made durable, renamed; then the oldest are deleted. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,8 +163,7 @@ static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
       FAIL(e, CHECKPOINT_SHARES, a->name);
     w->rows += stored_rows(&s->arrays[i]);
   }
-  w->sums = calloc((size_t)w->rows + 1, sizeof *w->sums);
-  if (!w->sums) return FAIL(e, OUT_OF_MEMORY, (size_t)w->rows * sizeof *w->sums, "the sums of a checkpoint");
+  TRY(ALLOC(e, w->sums, w->rows, "the sums of a checkpoint"));
   int64_t before = 0;
   for (int i = 0; i < w->count; before += stored_rows(&s->arrays[i++]))
     w->parts[i].sums = w->sums + before + w->parts[i].first;

@@ -48,8 +48,9 @@ static int digest_values(XXH3_state_t *sum, const input *in, hid_t type, const c
   const hsize_t rows = r.rank ? r.shape[0] : 1;
   hsize_t most = row && row < DIGEST_BLOCK ? DIGEST_BLOCK / row : 1;
   if (most > rows) most = rows;
-  r.values = malloc((size_t)most * row + 1);
-  if (!r.values) return FAIL(e, OUT_OF_MEMORY, (size_t)most * row, "the digest of a dataset");
+  char *values;
+  TRY(ALLOC(e, values, (size_t)most * row, "the digest of a dataset"));
+  r.values = values;
   for (; row && r.first < rows && !e->id; r.first += most) {
     r.shape[0] = rows - r.first < most ? rows - r.first : most;
     if (digest_add_rows(sum, in, &r)) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);

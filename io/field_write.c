@@ -249,13 +249,11 @@ static int write_put_planes(void *context, int64_t row, int64_t rows, void *valu
   const field_rows *r = context;
   const slab *s = r->w->io->slab;
   const config_cut *cut = r->w->grid.cut;
-  const size_t bytes = (size_t)s->nx * (size_t)s->ny * sizeof(float);
   const int z = cut[2].first + (int)row * cut[2].every - s->z0;
-  float *to = values;
+  float *to = values, *plane;
   if (cut[0].count == s->nx && cut[1].count == s->ny && cut[2].every == 1)
     return r->part->source(r->part->context, z, (int)rows, values, e);
-  float *plane = malloc(bytes);
-  if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
+  TRY(ALLOC(e, plane, (size_t)s->nx * (size_t)s->ny, "a plane of a field"));
   for (int i = 0; i < rows && !r->part->source(r->part->context, z + i * cut[2].every, 1, plane, e); i++)
     to = write_cut_plane(cut, plane, s->nx, to);
   free(plane);
@@ -326,11 +324,10 @@ static int write_tell_statistics(const field_writer *w, field_statistics *s, uin
 static int write_measure(field_writer *w, error *e) {
   const field_meta *m = w->meta;
   const bool server = w->io->slab->rank < 0, told = server && m->measured;
-  const size_t bytes = HISTOGRAM_BINS * sizeof(uint64_t); /* too much for the stack of a thread that writes */
   field_statistics there = {0};
+  uint64_t *histogram = NULL; /* too much for the stack of a thread that writes */
   if (!m->statistics) return 0;
-  uint64_t *histogram = told ? malloc(bytes) : NULL;
-  if (told && !histogram) FAIL(e, OUT_OF_MEMORY, bytes, "the histogram of a field");
+  if (told) ALLOC(e, histogram, HISTOGRAM_BINS, "the histogram of a field");
   if (m->measured && !server) m->measured(w->parts[0].context, e);
   if (!error_agree(e, w->io->way->comm) && m->measured) write_tell_statistics(w, &there, histogram, e);
   if (w->io->way->rank == 0 && !e->id) write_statistics(&w->to, told ? &there : m->statistics);

@@ -12,8 +12,7 @@
 
 /* The way of f->comm. */
 static int files_open_way(files *f, bool together, error *e) {
-  f->way = calloc(1, sizeof *f->way);
-  if (!f->way) FAIL(e, OUT_OF_MEMORY, sizeof *f->way, "the way to files");
+  ALLOC(e, f->way, 1, "the way to files");
   TRY(error_agree(e, f->comm));
   return io_way_open(f->way, f->comm, together, e);
 }
@@ -201,8 +200,8 @@ static int files_answer(const request *r, void *answer, error *e) {
 
 static int files_perform_alone(const files *f, const request *r, error *e) {
   message m = {0};
-  void *answer = calloc(1, r->answer_bytes + 1);
-  if (!answer) FAIL(e, OUT_OF_MEMORY, r->answer_bytes, "an answer about files");
+  char *answer;
+  ALLOC(e, answer, r->answer_bytes, "an answer about files");
   if (f->way->rank == 0 && !e->id && !files_answer(r, answer, e)) message_array(&m, &answer, r->answer_bytes);
   if (!error_agree(e, f->comm) && !message_share(&m, f->comm, e) && r->own.answer)
     message_value(&m, r->own.answer, r->answer_bytes);
@@ -384,8 +383,7 @@ static files_server *files_receive(files_serving *s, int (*signalled)(void), mes
     pace_wait(&p, LONGEST);
   }
   if (!rc) rc = MPI_Get_count(&status, MPI_BYTE, &bytes);
-  if (!rc && !(m->bytes = calloc(1, (size_t)bytes + 1)))
-    return FAIL(e, OUT_OF_MEMORY, (size_t)bytes, "a request to the data server"), NULL;
+  if (!rc && ALLOC(e, m->bytes, bytes, "a request to the data server")) return NULL;
   m->length = m->room = (size_t)bytes;
   if (!rc) rc = MPI_Imrecv(m->bytes, bytes, MPI_BYTE, &found, &request);
   if (!rc) rc = mpi_wait(&request, MPI_STATUS_IGNORE);
@@ -410,10 +408,8 @@ static void files_server_perform(files_server *s, request *r) {
 
 /* From now on there are these parts. */
 static int files_server_split(files_serving *s, files_parts p, const config *c, error *e) {
-  const size_t count = (size_t)p.count + 1;
-  s->files = calloc(count, sizeof *s->files);
-  s->parts = calloc(count, sizeof *s->parts);
-  if (!s->files || !s->parts) return FAIL(e, OUT_OF_MEMORY, count * sizeof *s->parts, "the groups of ranks");
+  TRY(ALLOC(e, s->files, p.count + 1, "the groups of ranks"));
+  TRY(ALLOC(e, s->parts, p.count + 1, "the groups of ranks"));
   TRY(files_open_parts(s->whole.files, p, s->files, e));
   for (s->count = 0; s->count <= p.count; s->count++)
     TRY(files_server_open(&s->parts[s->count], &s->files[s->count], c, e));

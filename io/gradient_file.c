@@ -109,10 +109,11 @@ static int gradient_read_planes(gradient_addends *a, int shot, const char *name,
 static int gradient_make_room(gradient_addends *a, size_t points, error *e) {
   if (points > a->room) {
     free(a->sums), free(a->values);
-    a->sums = malloc(points * sizeof *a->sums), a->values = malloc(points * sizeof *a->values);
-    a->room = a->sums && a->values ? points : 0;
+    a->values = NULL;
+    TRY(ALLOC(e, a->sums, points, "the sum of gradients"));
+    TRY(ALLOC(e, a->values, points, "the sum of gradients"));
+    a->room = points;
   }
-  if (!a->room) return FAIL(e, OUT_OF_MEMORY, points * sizeof *a->sums, "the sum of gradients");
   memset(a->sums, 0, points * sizeof *a->sums);
   return 0;
 }
@@ -192,12 +193,9 @@ int gradient_sum(const char *path, const config *c, const field_meta *meta, erro
   field_meta of = *meta;
   const slab_shape shape = {.nx = c->nx, .ny = c->ny, .nz = c->nz};
   TRY(slab_init(&a.slab, &shape, 0, 1, e));
-  a.misfit = calloc((size_t)a.count, sizeof *a.misfit);
+  TRY(ALLOC(e, a.misfit, a.count, "the misfits"));
   sum.misfit = a.misfit, of.gradient = &sum;
-  if (a.misfit)
-    gradient_write_sum(&a, &of, e);
-  else
-    FAIL(e, OUT_OF_MEMORY, (size_t)a.count * sizeof *a.misfit, "the misfits");
+  gradient_write_sum(&a, &of, e);
   free(a.misfit);
   free(a.sums);
   free(a.values);

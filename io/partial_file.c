@@ -82,10 +82,8 @@ typedef struct partial_parts {
 static int partial_plan(partial_parts *t, const partial_file *p, bool write, const partial_rows *r,
                         error *e) {
   t->count = r ? (int)(r->end - r->begin) : 0;
-  t->parts = calloc((size_t)t->count + 1, sizeof *t->parts);
-  t->blocks = calloc((size_t)t->count + 1, sizeof *t->blocks);
-  if (!t->parts || !t->blocks)
-    return FAIL(e, OUT_OF_MEMORY, (size_t)t->count * sizeof *t->parts, "the receivers");
+  TRY(ALLOC(e, t->parts, t->count, "the receivers"));
+  TRY(ALLOC(e, t->blocks, t->count, "the receivers"));
   for (int i = 0; i < t->count; i++) {
     const int64_t begin = partial_begin(p, r->begin + i), samples = p->ends[r->begin + i] - begin,
                   before = begin - partial_begin(p, r->begin);

@@ -151,9 +151,8 @@ static int receivers_gather_partial(receivers_writing *t, const receivers_part *
   int64_t most = 0;
   for (int64_t i = 0; i < f->blocks; i++)
     if (f->ends[i] - partial_begin(f, i) > most) most = f->ends[i] - partial_begin(f, i);
-  const size_t bytes = (size_t)most * (size_t)part->count * sizeof(float);
-  float *values = malloc(bytes + 1);
-  if (!values) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
+  float *values;
+  ALLOC(e, values, (size_t)most * (size_t)part->count, "the receivers");
   error_agree(e, t->w->comm);
   for (int64_t i = 0; i < f->blocks && !e->id; i++) {
     partial_rows rows = {
@@ -174,10 +173,9 @@ int receivers_file_write(const receivers_way *w, const char *path, const receive
   const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
   receivers_writing t = {.w = w, .meta = meta, .file.fd = -1};
   t.block.most = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples;
-  const size_t bytes = (size_t)t.block.most * (size_t)meta->receivers * sizeof *t.block.bits;
   int rank;
   MPI_TRY(e, MPI_Comm_rank(w->comm, &rank));
-  if (!(t.block.bits = malloc(bytes + 1))) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
+  ALLOC(e, t.block.bits, (size_t)t.block.most * (size_t)meta->receivers, "the receivers");
   if (rank == 0 && !e->id) receivers_create(&t.file, path, meta, e);
   if (!error_agree(e, w->comm)) {
     if (w->partial)

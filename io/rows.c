@@ -89,8 +89,6 @@ typedef struct rows_worker {
   rows_moving *m;
   char *room;             /* what is put into the file, or got from it; owned, as are */
   char *plain, *shuffled; /* for deflate: rows on their way to being packed */
-  pthread_t thread;
-  bool started;
 } rows_worker;
 
 /* Rows of a block of this part. */
@@ -334,22 +332,22 @@ static int rows_take_memory(rows_worker *w, error *e) {
 }
 
 static void *rows_main(void *argument) {
-  rows_worker *w = argument;
-  rows_moving *m = w->m;
+  rows_moving *m = argument;
+  rows_worker w = {.m = m};
   error e = {0};
-  if (m->blocks && rows_take_memory(w, &e)) rows_failed(m, -1, &e);
+  if (m->blocks && rows_take_memory(&w, &e)) rows_failed(m, -1, &e);
   for (int64_t n, row, rows; (n = atomic_fetch_add(&m->next, 1)) < m->blocks;) {
     const row_part *p = rows_find_block(m, n, &row, &rows);
-    if (m->f->write ? rows_write_block(w, p, row, rows, &e) : rows_read_block(w, p, row, rows, &e)) {
+    if (m->f->write ? rows_write_block(&w, p, row, rows, &e) : rows_read_block(&w, p, row, rows, &e)) {
       rows_failed(m, n, &e);
       break;
     }
   }
   error ended = {0};
   if (m->asks && rows_ask(m, 0, NULL, 0, &ended)) rows_failed(m, m->blocks, &ended);
-  free(w->room);
-  free(w->plain);
-  free(w->shuffled);
+  free(w.room);
+  free(w.plain);
+  free(w.shuffled);
   return NULL;
 }
 
@@ -362,21 +360,20 @@ static int rows_workers(const rows_moving *m) {
   return count;
 }
 
-/* Starts the threads but for the last, whose work is the calling thread's. One that cannot start is done by it, too. */
+static void *rows_share(void *argument) {
+  thread_share(rows_workers(argument), rows_main, argument);
+  return NULL;
+}
+
+/* This thread takes part, or serves meanwhile. */
 static void rows_run(rows_moving *m, bool serves, error *e) {
-  rows_worker all[COMPRESSORS_MAX] = {{0}};
-  const int count = rows_workers(m);
-  for (int i = 0; i < count; i++) {
-    all[i] = (rows_worker){.m = m};
-    if (i < count - 1 || serves) all[i].started = !thread_start(&all[i].thread, rows_main, &all[i]);
-  }
+  pthread_t others;
+  const bool started = serves && !thread_start(&others, rows_share, m);
   if (serves) rows_serve(m, e);
-  for (int i = count; i-- > 0;) {
-    if (all[i].started)
-      pthread_join(all[i].thread, NULL);
-    else
-      rows_main(&all[i]);
-  }
+  if (started)
+    pthread_join(others, NULL);
+  else
+    rows_share(m);
 }
 
 int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {

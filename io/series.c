@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "atomic_file.h"
@@ -97,25 +98,18 @@ enum series_found series_find(const char *path, int64_t step, const slab *s, con
 
 typedef void series_printer(FILE *to, const series_list *l);
 
-/* Returns 0 or an errno. */
-static int series_print(const char *file, series_printer *print, const series_list *l) {
-  FILE *to = fopen(file, "w");
-  if (!to) return errno;
-  print(to, l);
-  int rc = fflush(to) ? errno : ferror(to) ? EIO : 0;
-  if (fclose(to) && !rc) rc = errno;
-  return rc;
-}
-
 static int series_put(const char *path, const char *ending, series_printer *print, const series_list *l,
                       error *e) {
-  char file[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING];
-  int n = snprintf(file, sizeof file, "%s%s", path, ending);
-  if (n >= FILE_NAME) return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
-  temporary_name(temporary, sizeof temporary, file);
-  const int rc = series_print(temporary, print, l);
-  if (rc) FAIL(e, FILE_WRITE, file, strerror(rc));
-  return atomic_file_commit(temporary, file, NULL, e);
+  char file[FILE_NAME], *text = NULL;
+  size_t length = 0;
+  if (snprintf(file, sizeof file, "%s%s", path, ending) >= FILE_NAME)
+    return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+  FILE *to = open_memstream(&text, &length);
+  if (to) print(to, l);
+  if (!to || fclose(to)) FAIL(e, OUT_OF_MEMORY, length, "the list of saved fields");
+  if (!e->id) text_write(file, text, e);
+  free(text);
+  return e->id;
 }
 
 int series_write(const char *path, const series_entry *entries, int count, const slab *s,

@@ -1,5 +1,4 @@
 #include "shot_files.h"
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,15 +61,4 @@ enum shot_found shot_find(const config *c, const space_steps *which, const char 
     any = true;
   }
   return any ? shot_find_fields(c, which, fingerprint, found) : SHOT_NEW;
-}
-
-int text_write(const char *path, const char *text, error *e) {
-  char temporary[FILE_NAME + TEMPORARY_ENDING];
-  temporary_name(temporary, sizeof temporary, path);
-  FILE *f = fopen(temporary, "w");
-  if (!f) return FAIL(e, FILE_WRITE, path, strerror(errno));
-  bool failed = fputs(text, f) < 0;
-  failed = fclose(f) != 0 || failed;
-  if (failed) FAIL(e, FILE_WRITE, path, strerror(errno));
-  return atomic_file_commit(temporary, path, NULL, e);
 }

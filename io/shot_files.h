@@ -1,4 +1,4 @@
-/* Which shots of a survey are done, and its table. For one process alone, not collective. */
+/* Which shots of a survey are done. For one process alone, not collective. */
 #ifndef STENCIL_SHOT_FILES_H
 #define STENCIL_SHOT_FILES_H
 
@@ -13,8 +13,5 @@ enum shot_found {
 /* Looks for the files of a shot of the configuration `c`, which saves the steps `which` and whose files have this attribute
  * `fingerprint`. */
 enum shot_found shot_find(const config *c, const space_steps *which, const char *fingerprint);
-
-/* Writes a text file: whole or not at all, durable, in place of the one before. */
-int text_write(const char *path, const char *text, error *e);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include "gradient_file.h"
 #include "io_internal.h"
 
 int space_of(const char *path, disk_space *space, error *e) {

@@ -28,12 +28,6 @@ static int table_check_shape(const char *name, hid_t dataset, table_form form, t
   return 0;
 }
 
-static int table_allocate(table *t, error *e) {
-  size_t row = (size_t)t->columns * sizeof *t->values;
-  t->values = calloc((size_t)t->rows, row);
-  return t->values ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * row, "a table");
-}
-
 /* The first rows of the dataset. */
 static int table_read_rows(const input *in, const char *name, const table *t, error *e) {
   const hsize_t zero[2] = {0}, block[2] = {(hsize_t)t->rows, (hsize_t)t->columns};
@@ -53,7 +47,7 @@ static int table_read_values(const input *in, const char *name, table_form form,
   packing n;
   TRY(input_read_packing(in, name, measured ? form.quantity : QUANTITY_NONE, &n, e));
   memcpy(t->told, n.told, sizeof t->told);
-  TRY(table_allocate(t, e));
+  TRY(ALLOC(e, t->values, t->rows * t->columns, "a table"));
   TRY(table_read_rows(in, name, t, e));
   for (int64_t i = 0; i < t->rows * t->columns; i++) {
     double *v = &t->values[i];
@@ -88,7 +82,7 @@ int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, er
   TRY(message_broadcast(&first, sizeof first, comm, e));
   first.values = t->values;
   *t = first;
-  if (rank != 0 && t->rows > 0) table_allocate(t, e);
+  if (rank != 0 && t->rows > 0) ALLOC(e, t->values, t->rows * t->columns, "a table");
   if (!error_agree(e, comm) && t->rows > 0)
     message_broadcast(t->values, (size_t)(t->rows * t->columns) * sizeof *t->values, comm, e);
   if (e->id) table_free(t);

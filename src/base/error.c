@@ -1,6 +1,7 @@
 #include "error.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The file as #include names it, by its room. */
@@ -24,6 +25,21 @@ int error_set(error *e, error_place at, int id, const char *format, ...) {
   snprintf(e->place, sizeof e->place, "%s:%d %s", error_file(at.file), at.line, at.function);
   e->id = id;
   return id;
+}
+
+int error_alloc(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what) {
+  void *memory = count && size ? calloc(count, size) : calloc(1, 1);
+  memcpy(pointer, &memory, sizeof memory); /* whatever it points to */
+  return memory ? 0 : error_set(e, at, ERROR_OUT_OF_MEMORY, ERROR_FORMAT_OUT_OF_MEMORY, count * size, what);
+}
+
+int error_grow(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what) {
+  void *memory;
+  memcpy(&memory, pointer, sizeof memory);
+  memory = realloc(memory, count * size);
+  if (!memory) return error_set(e, at, ERROR_OUT_OF_MEMORY, ERROR_FORMAT_OUT_OF_MEMORY, count * size, what);
+  memcpy(pointer, &memory, sizeof memory);
+  return 0;
 }
 
 int error_exit_code(int id) {

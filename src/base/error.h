@@ -5,6 +5,7 @@
 #define STENCIL_ERROR_H
 
 #include <inttypes.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,6 +61,17 @@ typedef struct error {
 /* Records a failure found at a place unless `e` already holds an earlier one, and returns its id. Use through FAIL. */
 int error_set(error *e, error_place at, int id, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Sets *pointer to `count` items of `size` bytes of zeros, at least one byte, which the caller frees; or to NULL, and fails: OUT_OF_MEMORY
+ * for `what`. Use through ALLOC, whose pointer is a variable of any type of pointer. */
+int error_alloc(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what);
+#define ALLOC(e, pointer, count, what)                                                                       \
+  error_alloc((e), ERROR_HERE, &(pointer), (size_t)(count), sizeof *(pointer), (what))
+/* Gives *pointer, which may be NULL, room for `count` items, at least one, which keep their values; after a failure it is as it
+ * was. Use through GROW. */
+int error_grow(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what);
+#define GROW(e, pointer, count, what)                                                                        \
+  error_grow((e), ERROR_HERE, &(pointer), (size_t)(count), sizeof *(pointer), (what))
 
 /* Exit code that belongs to an error id; 0 for ERROR_NONE. */
 int error_exit_code(int id);

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FOLDER = 4096, FILE_PATH = FOLDER + 64 };

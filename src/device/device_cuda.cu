@@ -41,8 +41,8 @@ static int cuda_fill_with_nan(cuda_device *d, void *memory, size_t bytes, error 
 }
 
 static int cuda_alloc(device *dev, void **memory, size_t bytes, memory_kind kind, error *e) {
-  allocation *a = static_cast<allocation *>(malloc(sizeof *a));
-  if (!a) return FAIL(e, OUT_OF_MEMORY, sizeof *a, "the list of allocations");
+  allocation *a;
+  TRY(ALLOC(e, a, 1, "the list of allocations"));
   *memory = NULL;
   *a = {NULL, bytes, kind, NULL};
   const size_t ask = bytes ? bytes : 1; /* NULL would look like a failure */
@@ -276,8 +276,8 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
   *opened = NULL;
   const int count = device_cuda_count(why);
   if (!count) return FAIL(e, DEVICE_ABSENT, why);
-  cuda_device *d = static_cast<cuda_device *>(calloc(1, sizeof *d));
-  if (!d) return FAIL(e, OUT_OF_MEMORY, sizeof *d, "the CUDA device");
+  cuda_device *d;
+  TRY(ALLOC(e, d, 1, "the CUDA device"));
   d->shown.table = &cuda_table;
   d->shown.counters = d->counters;
   d->profile = options->profile;

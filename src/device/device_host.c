@@ -230,8 +230,8 @@ static void host_find_memory(device *dev, int ranks) {
 }
 
 int device_open_host(const device_options *options, device **opened, error *e) {
-  host_device *h = calloc(1, sizeof *h);
-  if (!h) return FAIL(e, OUT_OF_MEMORY, sizeof *h, "the host device");
+  host_device *h;
+  TRY(ALLOC(e, h, 1, "the host device"));
   h->base.table = &host_table;
   h->threads = options->threads > 0 ? options->threads : 1;
   h->patience = options->own_cores ? PATIENCE : 0;

@@ -34,8 +34,8 @@ static int engine_cores(MPI_Comm node, double granted, node_cores *found, error 
   sched_getaffinity(0, sizeof mine, &mine);
   int ranks, sharing = 0;
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
-  cpu_set_t *all = malloc((size_t)ranks * sizeof *all);
-  if (!all) return FAIL(e, OUT_OF_MEMORY, (size_t)ranks * sizeof *all, "the core masks of this node");
+  cpu_set_t *all;
+  TRY(ALLOC(e, all, ranks, "the core masks of this node"));
   int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, node);
   for (int i = 0; i < ranks; i++) {
     sharing += CPU_EQUAL(&mine, &all[i]) != 0;

@@ -3,7 +3,6 @@
 #define STENCIL_PLAN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { PLAN_LEVELS = 2, PLAN_TIERS = 3 };

@@ -26,8 +26,7 @@ int transfer_open(transfer *t, device *dev, const slab *slab, const float ghosts
   const int planes = transfer_staging_planes(slab), parts = planes < PARTS ? planes : PARTS;
   *t = (transfer){.dev = dev, .slab = slab, .parts = parts, .planes = planes / parts};
   memcpy(t->ghosts, ghosts, sizeof t->ghosts);
-  t->lock = calloc(1, sizeof *t->lock);
-  if (!t->lock) return FAIL(e, OUT_OF_MEMORY, sizeof *t->lock, "a lock of the staging buffer");
+  TRY(ALLOC(e, t->lock, 1, "a lock of the staging buffer"));
   pthread_mutex_init(&t->lock->lock, NULL);
   pthread_cond_init(&t->lock->given, NULL);
   return dev->table->alloc(dev, (void **)&t->staging, transfer_staging_bytes(slab), MEMORY_PINNED, e);

@@ -263,9 +263,9 @@ static int chunks_open_memory(chunks *c, error *e) {
 }
 
 int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened, error *e) {
-  chunks *c = *opened = calloc(1, sizeof *c);
-  if (!c) FAIL(e, OUT_OF_MEMORY, sizeof *c, "the transport");
+  ALLOC(e, *opened, 1, "the transport");
   TRY(error_agree(e, h->comm));
+  chunks *c = *opened;
   *c = (chunks){.h = h, .count = 1, .window = MPI_WIN_NULL};
   for (int side = 0; side < 2; side++) {
     chunks_lane *l = &c->lanes[side];

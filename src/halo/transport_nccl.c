@@ -232,8 +232,8 @@ static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
 static int nccl_refuse_shared(halo *h, int ranks, error *e) {
   enum { BYTES = sizeof h->dev->gpu };
   char why[HALO_WHY];
-  unsigned char(*all)[BYTES] = malloc((size_t)ranks * BYTES);
-  if (!all) FAIL(e, OUT_OF_MEMORY, (size_t)ranks * BYTES, "the list of GPUs");
+  unsigned char(*all)[BYTES];
+  ALLOC(e, all, ranks, "the list of GPUs");
   int failure = error_agree(e, h->comm);
   if (!failure)
     failure = error_from_mpi(e, MPI_Allgather(h->dev->gpu, BYTES, MPI_BYTE, all, BYTES, MPI_BYTE, h->comm),
@@ -250,8 +250,9 @@ static int nccl_refuse_shared(halo *h, int ranks, error *e) {
 
 static int nccl_make_state(halo *h, int rank, int ranks, error *e) {
   char why[HALO_WHY];
-  nccl *n = h->state = calloc(1, sizeof *n);
-  if (!n) return FAIL(e, OUT_OF_MEMORY, sizeof *n, "the transport");
+  nccl *n;
+  TRY(ALLOC(e, n, 1, "the transport"));
+  h->state = n;
   n->dev = h->dev;
   n->rank = rank;
   n->ranks = ranks;

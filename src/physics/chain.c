@@ -4,11 +4,7 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 
-static void *chain_alloc(size_t count, size_t size, error *e) {
-  void *memory = calloc(count, size);
-  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the gradient");
-  return memory;
-}
+static const char CHAIN[] = "the gradient"; /* what memory is for */
 
 /* --- rho ---------------------------------------------------------------------------------------------------------- */
 
@@ -18,7 +14,8 @@ static int chain_settle_planes(chain *h, int edge, zrange layer, error *e) {
   int owner = 0;
   if (zrange_planes(layer) == 0) return 0;
   while (slab_first_plane(s, owner + 1) <= edge) owner++;
-  float *from = chain_alloc(h->plane, sizeof *from, e);
+  float *from;
+  ALLOC(e, from, h->plane, CHAIN);
   TRY(error_agree(e, h->files->compute));
   if (owner == s->rank) memcpy(from, h->rho + (size_t)(edge - s->z0) * h->plane, h->plane * sizeof *from);
   const int rc = MPI_Bcast(from, (int)h->plane, MPI_FLOAT, owner, h->files->compute);
@@ -33,7 +30,8 @@ static int chain_settle(chain *h, error *e) {
   const slab *s = h->io->slab;
   const density_axis *az = &h->axis[2];
   const int n = az->points, lo = density_settled(az, 0), hi = density_settled(az, n - 1);
-  float *plane = chain_alloc(h->plane, sizeof *plane, e);
+  float *plane;
+  ALLOC(e, plane, h->plane, CHAIN);
   TRY(error_agree(e, h->files->compute));
   for (int z = 0; z < s->nz; z++) {
     float *to = h->rho + (size_t)z * h->plane;
@@ -122,7 +120,8 @@ static double chain_weight_of(const chain *h, size_t i) {
 static int chain_through_averages(const chain *h, float *gradient, error *e) {
   const model *m = &h->model;
   const size_t points = h->plane * (size_t)h->io->slab->nz;
-  double *x = chain_alloc(points + 2 * h->plane, sizeof *x, e);
+  double *x;
+  ALLOC(e, x, points + 2 * h->plane, CHAIN);
   for (size_t i = 0; x && i < points; i++) {
     const double v = m->velocity[i], sigma = m->sigma ? (double)m->sigma[RADIUS * h->plane + i] : 1;
     x[h->plane + i] = 2 * gradient[i] * v * v / (sigma * sigma) / chain_weight_of(h, i);
@@ -142,8 +141,8 @@ int chain_open(chain *h, const config *c, const files *files, const field_io *io
   *h = (chain){.averaged = c->averaging, .files = files, .io = io, .plane = plane};
   if (!model_needed(c)) return 0;
   model_axes(h->axis, c);
-  h->v = chain_alloc(points, sizeof *h->v, e);
-  if (h->averaged && config_density_varies(c)) h->rho = chain_alloc(points, sizeof *h->rho, e);
+  ALLOC(e, h->v, points, CHAIN);
+  if (h->averaged && config_density_varies(c)) ALLOC(e, h->rho, points, CHAIN);
   TRY(error_agree(e, files->compute));
   if (h->averaged) TRY(model_open(&h->model, c, files, io, e));
   model_keep_averages(&h->model);

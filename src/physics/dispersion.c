@@ -125,9 +125,9 @@ static dispersion_table *dispersion_find_table(dispersion_tables *kept, dispersi
 
 int dispersion_open(dispersion **opened, dispersion_tables *kept, enum dispersion_kind kind, int64_t n,
                     int64_t every, error *e) {
-  dispersion *d = *opened = calloc(1, sizeof *d);
   const char *const WHAT = "a transform in time";
-  if (!d) return FAIL(e, OUT_OF_MEMORY, sizeof *d, WHAT);
+  TRY(ALLOC(e, *opened, 1, WHAT));
+  dispersion *d = *opened;
   if (fourier_open(&d->psi, 4 * n) | fourier_open(&d->phi, 2 * n + 2 * SPREAD))
     return FAIL(e, OUT_OF_MEMORY, (size_t)n * sizeof *d->psi.series, WHAT);
   d->t = dispersion_find_table(

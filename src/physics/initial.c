@@ -1,7 +1,6 @@
 #include "initial.h"
 #include <math.h>
 #include "base/numbers.h"
-#include "halo/slab.h"
 #include "kernels/operation.h"
 
 enum { INITIAL_ROW = 512 /* points */ };

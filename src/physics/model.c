@@ -1,6 +1,7 @@
 #include "model.h"
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
@@ -90,9 +91,7 @@ static size_t model_points(const slab *s) {
 }
 
 static int model_take(float **to, const slab *s, int ghosts, error *e) {
-  const size_t bytes = (model_points(s) + 2 * (size_t)ghosts * (size_t)s->nx * (size_t)s->ny) * sizeof **to;
-  *to = malloc(bytes);
-  return *to ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the medium");
+  return ALLOC(e, *to, model_points(s) + 2 * (size_t)ghosts * (size_t)s->nx * (size_t)s->ny, "the medium");
 }
 
 void model_keep_averages(model *m) {
@@ -168,10 +167,10 @@ static void model_count_trade(model_trade *t, const model_planes *p) {
 static int model_trade_planes(model_planes *p, model_trade *t, MPI_Comm comm, error *e) {
   const slab *s = p->slab;
   const size_t points = (size_t)s->nx * (size_t)s->ny;
-  float *out = malloc((size_t)t->out * points * sizeof *out + 1), *next = out;
-  p->others = malloc((size_t)t->in * points * sizeof *p->others + 1);
-  if (!out || !p->others)
-    FAIL(e, OUT_OF_MEMORY, (size_t)(t->in + t->out) * points * sizeof *out, "planes of the medium");
+  float *out, *next;
+  ALLOC(e, out, (size_t)t->out * points, "planes of the medium");
+  ALLOC(e, p->others, (size_t)t->in * points, "planes of the medium");
+  next = out;
   for (int r = 0; r < s->ranks && !e->id; r++) {
     model_find_needed(p->z, s, r, t->needed);
     for (int z = s->z0; z < s->z0 + s->nz; z++)
@@ -196,9 +195,10 @@ static int model_planes_open(model_planes *p, const density_axis *z, const slab 
   *p = (model_planes){.z = z, .slab = s, .own = own};
   const size_t points = (size_t)s->nx * (size_t)s->ny, ranks = (size_t)s->ranks,
                planes = (size_t)s->nz_global;
-  model_trade t = {.sent = calloc(4 * ranks, sizeof(int)), .needed = calloc(planes, sizeof *t.needed)};
-  p->at = calloc(planes, sizeof *p->at);
-  if (!t.sent || !t.needed || !p->at) FAIL(e, OUT_OF_MEMORY, planes * sizeof *p->at, "planes of the medium");
+  model_trade t = {.in = 0};
+  ALLOC(e, t.sent, 4 * ranks, "planes of the medium");
+  ALLOC(e, t.needed, planes, "planes of the medium");
+  ALLOC(e, p->at, planes, "planes of the medium");
   if (!error_agree(e, comm)) {
     t.to = t.sent + ranks, t.got = t.to + ranks, t.from = t.got + ranks;
     model_count_trade(&t, p);
@@ -223,15 +223,16 @@ static void model_planes_close(model_planes *p) {
 
 /* --- density ------------------------------------------------------------------------------------------------------- */
 
-/* Planes [begin, end) of the grid, for a thread. */
-typedef struct model_share {
+/* Planes of the grid, in so many shares. */
+typedef struct model_work {
   const density_model *from;
   model *to;
   const slab *slab;
-  int begin, end;
-  pthread_t thread;
-  error failed;
-} model_share;
+  zrange all;
+  int count;
+  atomic_int next; /* share */
+  atomic_bool failed;
+} model_work;
 
 static const float *model_plane_of_rho(void *context, int z) {
   return ((const model_planes *)context)[0].at[z];
@@ -244,46 +245,38 @@ static const float *model_plane_of_v(void *context, int z) {
 /* A density_sink. */
 static int model_take_plane(void *context, int z, const float *sigma, const float *V, const float *velocity,
                             error *e) {
-  const model_share *share = context;
-  const slab *s = share->slab;
+  const model_work *w = context;
+  const slab *s = w->slab;
   const size_t points = (size_t)s->nx * (size_t)s->ny, bytes = points * sizeof *V;
   const int own = z - s->z0;
   (void)e;
-  if (share->to->sigma) memcpy(share->to->sigma + (size_t)(own + RADIUS) * points, sigma, bytes);
+  if (w->to->sigma) memcpy(w->to->sigma + (size_t)(own + RADIUS) * points, sigma, bytes);
   if (own < 0 || own >= s->nz) return 0;
-  memcpy(share->to->velocity + (size_t)own * points, velocity, bytes);
-  if (share->to->V) memcpy(share->to->V + (size_t)own * points, V, bytes);
+  memcpy(w->to->velocity + (size_t)own * points, velocity, bytes);
+  if (w->to->V) memcpy(w->to->V + (size_t)own * points, V, bytes);
   return 0;
 }
 
-static void *model_run_share(void *argument) {
-  model_share *share = argument;
-  density_compute(share->from, share->begin, share->end, model_take_plane, share, &share->failed);
+static void *model_run_shares(void *argument) {
+  model_work *w = argument;
+  const int planes = zrange_planes(w->all);
+  error lack = {0}; /* of memory: the sink never fails */
+  for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;)
+    if (density_compute(w->from, w->all.begin + planes * i / w->count,
+                        w->all.begin + planes * (i + 1) / w->count, model_take_plane, w, &lack))
+      w->failed = true;
   return NULL;
 }
 
 /* On as many threads as compress files. */
 static int model_compute(model *m, const density_model *from, const slab *s, int threads, error *e) {
-  enum { MOST = 64 };
-  model_share *shares = calloc(MOST, sizeof *shares);
-  if (!shares) return FAIL(e, OUT_OF_MEMORY, MOST * sizeof *shares, "the medium");
-  const zrange all =
-      m->sigma ? model_extended(&from->axis[2], s->z0, s->z0 + s->nz) : (zrange){s->z0, s->z0 + s->nz};
-  const int planes = zrange_planes(all), count = smaller(smaller(threads, MOST), larger(planes / 16, 1));
-  for (int i = 0; i < count; i++) {
-    shares[i] = (model_share){.from = from, .to = m, .slab = s};
-    shares[i].begin = all.begin + planes * i / count, shares[i].end = all.begin + planes * (i + 1) / count;
-    if (i + 1 == count || thread_start(&shares[i].thread, model_run_share, &shares[i])) {
-      model_run_share(&shares[i]);
-      shares[i].thread = 0;
-    }
-  }
-  for (int i = 0; i < count; i++) {
-    if (shares[i].thread) pthread_join(shares[i].thread, NULL);
-    if (shares[i].failed.id && !e->id) *e = shares[i].failed;
-  }
-  free(shares);
-  return e->id;
+  const int end = s->z0 + s->nz;
+  model_work w = {.from = from, .to = m, .slab = s, .all = {s->z0, end}};
+  if (m->sigma) w.all = model_extended(&from->axis[2], s->z0, end);
+  w.count = smaller(threads, larger(zrange_planes(w.all) / 16, 1));
+  thread_share(w.count, model_run_shares, &w);
+  return w.failed ? FAIL(e, OUT_OF_MEMORY, model_points(s) * sizeof *m->velocity, "planes of the density")
+                  : 0;
 }
 
 void model_axes(density_axis axis[3], const config *c) {
@@ -373,8 +366,7 @@ int model_fit(model *m, const config *c, const files *files, const slab *s, doub
   MPI_TRY(e, MPI_Bcast(&m->fit, sizeof m->fit, MPI_BYTE, 0, files->compute));
   if (!carried) FAIL(e, MEDIUM_BAND, dt, m->law.highest / TURN);
   TRY(error_agree(e, files->compute));
-  const size_t bytes = 2 * (MODEL_STEPS + 1) * sizeof *m->kappa;
-  if (!m->kappa && !(m->kappa = malloc(bytes))) FAIL(e, OUT_OF_MEMORY, bytes, "the losses of the medium");
+  if (!m->kappa) ALLOC(e, m->kappa, 2 * (MODEL_STEPS + 1), "the losses of the medium");
   m->speed = m->kappa + MODEL_STEPS + 1;
   const double most = relaxation_loss(&m->fit, 0.95 / relaxation_strength(&m->fit));
   model_refuse_losses(m, s, most, e);

@@ -2,7 +2,6 @@
 #ifndef STENCIL_PHYSICS_H
 #define STENCIL_PHYSICS_H
 
-#include <mpi.h>
 #include "dispersion.h"
 #include "config/config.h"
 #include "device/device.h"

@@ -32,21 +32,12 @@ typedef struct source_spread {
   source_share *shares;
 } source_spread;
 
-/* Zeroed memory; the caller frees it. */
-static void *sources_alloc(size_t count, size_t size, error *e) {
-  void *memory = calloc(count ? count : 1, size);
-  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the sources");
-  return memory;
-}
-
 static int sources_keep_place(source_spread *w, const point_weights *place, int source, error *e) {
   if (w->count == w->room) {
     const int room = 2 * w->room + 16;
-    point_weights *places = realloc(w->places, (size_t)room * sizeof *places);
-    if (places) w->places = places;
-    int *source_of = places ? realloc(w->source_of, (size_t)room * sizeof *source_of) : NULL;
-    if (!source_of) return FAIL(e, OUT_OF_MEMORY, (size_t)room * sizeof *places, "the sources");
-    w->source_of = source_of, w->room = room;
+    TRY(GROW(e, w->places, room, "the sources"));
+    TRY(GROW(e, w->source_of, room, "the sources"));
+    w->room = room;
   }
   w->places[w->count] = *place;
   w->source_of[w->count++] = source;
@@ -136,7 +127,7 @@ static int sources_list_tiles(sources *s, source_spread *w, const source_tiling 
   const size_t all = sources_tile_count(t), plane = (size_t)t->ny * (size_t)t->nx;
   int count = 0;
   for (size_t i = 0; i < all; i++) count += t->begin[i] > (i ? t->begin[i - 1] : 0);
-  if (!(w->tiles = sources_alloc((size_t)count, sizeof *w->tiles, e))) return e->id;
+  TRY(ALLOC(e, w->tiles, count, "the sources"));
   for (size_t i = 0; i < all; i++) {
     const int first = i ? t->begin[i - 1] : 0, z = (int)(i / plane);
     if (t->begin[i] > first)
@@ -173,13 +164,13 @@ static int sources_make_tiles(sources *s, const config *c, error *e) {
   source_tiling t = {.ny = (b->ny + TILE_Y - 1) / TILE_Y, .nx = (b->nx + TILE_X - 1) / TILE_X, .b = b};
   const size_t all = sources_tile_count(&t);
   s->place_count = w->count;
-  if (!(s->plane_begin = sources_alloc((size_t)b->nz + 1, sizeof *s->plane_begin, e))) return e->id;
+  TRY(ALLOC(e, s->plane_begin, b->nz + 1, "the sources"));
   if (w->count == 0) return 0;
-  if (!(t.begin = sources_alloc(all + 1, sizeof *t.begin, e))) return e->id;
+  TRY(ALLOC(e, t.begin, all + 1, "the sources"));
   sources_visit_tiles(&t, w, NULL);
   for (size_t i = 0; i < all; i++) t.begin[i + 1] += t.begin[i];
   s->share_count = t.begin[all];
-  if ((w->shares = sources_alloc((size_t)s->share_count, sizeof *w->shares, e))) {
+  if (!ALLOC(e, w->shares, s->share_count, "the sources")) {
     sources_visit_tiles(&t, w, w->shares);
     if (!sources_list_tiles(s, w, &t, e)) sources_check_imposed(s, c, e);
   }
@@ -209,9 +200,10 @@ static bool sources_same_file(const source_config *p, const source_config *q) {
 /* Finds what sources share, and reads each file once. Collective. */
 static int sources_read_tables(sources *s, const config *c, const files *files, error *e) {
   const size_t count = (size_t)c->source_count;
-  const source_config **sorted = sources_alloc(count, sizeof *sorted, e);
-  source_kin *kin = s->planned->kin = sources_alloc(count, sizeof *kin, e);
-  s->tables = sources_alloc(count, sizeof *s->tables, e);
+  const source_config **sorted;
+  ALLOC(e, sorted, count, "the sources");
+  ALLOC(e, s->planned->kin, count, "the sources");
+  ALLOC(e, s->tables, count, "the sources");
   for (size_t i = 0; i < count && sorted; i++) sorted[i] = &c->sources[i];
   if (sorted) qsort(sorted, count, sizeof *sorted, sources_by_wavelet);
   error_agree(e, files->compute);
@@ -225,7 +217,7 @@ static int sources_read_tables(sources *s, const config *c, const files *files, 
       now.file = source, now.table = file ? s->table_count : -1;
       if (file) wavelet_read(files, sorted[i], &s->tables[s->table_count++], e);
     }
-    kin[source] = now;
+    s->planned->kin[source] = now;
   }
   free(sorted);
   return e->id;
@@ -240,7 +232,7 @@ static wavelet sources_wavelet(const sources *s, const config *c, int i) {
 /* Finds what the run makes of each source's wavelet: the same for all amplitudes of a file. */
 static int sources_study(sources *s, const config *c, error *e) {
   const source_kin *kin = s->planned->kin;
-  if (!(s->uses = sources_alloc((size_t)c->source_count + 1, sizeof *s->uses, e))) return e->id;
+  TRY(ALLOC(e, s->uses, c->source_count + 1, "the sources"));
   s->uses[c->source_count] = s->set.use;
   for (int i = 0; i < c->source_count; i++) {
     const wavelet w = sources_wavelet(s, c, i);
@@ -286,10 +278,11 @@ static int sources_number(sources *s, const config *c, int *number, int *columns
 static int sources_number_signals(sources *s, const config *c, error *e) {
   const int keys = c->source_count + s->set.columns;
   const double strength = c->sources_mode == SOURCES_IMPOSE ? 1 : sources_strength(c);
-  int *number = sources_alloc((size_t)keys, sizeof *number, e),
-      *columns = sources_alloc((size_t)keys, sizeof *columns, e);
-  s->signals = sources_alloc((size_t)keys, sizeof *s->signals, e);
-  s->planned->signal_of = sources_alloc((size_t)s->count, sizeof *s->planned->signal_of, e);
+  int *number, *columns;
+  ALLOC(e, number, keys, "the sources");
+  ALLOC(e, columns, keys, "the sources");
+  ALLOC(e, s->signals, keys, "the sources");
+  ALLOC(e, s->planned->signal_of, s->count, "the sources");
   if (!e->id) {
     memset(number, -1, (size_t)keys * sizeof *number);
     const int kept = sources_number(s, c, number, columns);
@@ -304,8 +297,8 @@ static int sources_number_signals(sources *s, const config *c, error *e) {
 
 /* Frees the tables that no signal of this rank is made of. */
 static int sources_drop_tables(sources *s, error *e) {
-  bool *used = sources_alloc((size_t)s->table_count, sizeof *used, e);
-  if (!used) return e->id;
+  bool *used;
+  TRY(ALLOC(e, used, s->table_count, "the sources"));
   for (int i = 0; i < s->signal_count; i++)
     if (s->signals[i].table) used[s->signals[i].table - s->tables] = true;
   for (int t = 0; t < s->table_count; t++)
@@ -349,7 +342,7 @@ static void sources_forget(sources *s) {
 /* Where all sources are. Collective. */
 static int sources_place_all(sources *s, const problem *on, error *e) {
   const config *c = on->config;
-  s->positions = sources_alloc((size_t)c->source_count, sizeof *s->positions, e);
+  ALLOC(e, s->positions, c->source_count, "the sources");
   for (int i = 0; s->positions && i < c->source_count; i++)
     memcpy(s->positions[i], c->sources[i].position, sizeof s->positions[i]);
   TRY(error_agree(e, on->files->compute));
@@ -366,7 +359,7 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   s->interpolation = c->sources_interpolation;
   if (!config_has_sources(c)) return 0;
   TRY(sources_place_all(s, on, e));
-  s->planned = sources_alloc(1, sizeof *s->planned, e);
+  ALLOC(e, s->planned, 1, "the sources");
   for (int i = 0; i < s->count && !e->id; i++) sources_spread_one(s, c, i, e);
   TRY(error_agree(e, on->files->compute));
   TRY(sources_read_tables(s, c, on->files, e));
@@ -379,8 +372,8 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
 /* Numbers them as sources_number does: a signal a source. */
 static int sources_number_given(sources *s, error *e) {
   source_spread *w = s->planned;
-  w->signal_of = sources_alloc((size_t)s->count, sizeof *w->signal_of, e);
-  s->source_of = sources_alloc((size_t)s->count, sizeof *s->source_of, e);
+  ALLOC(e, w->signal_of, s->count, "the sources");
+  ALLOC(e, s->source_of, s->count, "the sources");
   if (e->id) return e->id;
   memset(w->signal_of, -1, (size_t)s->count * sizeof *w->signal_of);
   for (int i = 0; i < w->count; i++) {
@@ -396,8 +389,8 @@ int sources_plan_given(sources *s, const problem *on, int count, const double (*
                        enum interpolation_kind how, error *e) {
   sources_forget(s);
   s->dev = on->dev, s->slab = on->slab, s->count = count, s->interpolation = how;
-  s->positions = sources_alloc((size_t)count, sizeof *s->positions, e);
-  s->planned = sources_alloc(1, sizeof *s->planned, e);
+  ALLOC(e, s->positions, count, "the sources");
+  ALLOC(e, s->planned, 1, "the sources");
   if (!e->id) memcpy(s->positions, positions, (size_t)count * sizeof *positions);
   for (int i = 0; i < count && !e->id; i++) sources_spread_one(s, on->config, i, e);
   if (!e->id && !sources_number_given(s, e)) sources_make_tiles(s, on->config, e);
@@ -436,12 +429,12 @@ int sources_join(sources *s, sources **parts, int count, device *dev, const slab
     s->signal_count += p->signal_count, tiles += p->tile_count;
   }
   if (!s->place_count) return 0;
-  source_spread *w = s->planned = sources_alloc(1, sizeof *w, e);
-  if (w) w->places = sources_alloc((size_t)s->place_count, sizeof *w->places, e);
-  if (w) w->tiles = sources_alloc((size_t)tiles, sizeof *w->tiles, e);
-  if (w) w->shares = sources_alloc((size_t)s->share_count, sizeof *w->shares, e);
-  s->plane_begin = sources_alloc((size_t)slab->nz + 1, sizeof *s->plane_begin, e);
-  if (e->id) return e->id;
+  TRY(ALLOC(e, s->planned, 1, "the sources"));
+  source_spread *w = s->planned;
+  TRY(ALLOC(e, w->places, s->place_count, "the sources"));
+  TRY(ALLOC(e, w->tiles, tiles, "the sources"));
+  TRY(ALLOC(e, w->shares, s->share_count, "the sources"));
+  TRY(ALLOC(e, s->plane_begin, slab->nz + 1, "the sources"));
   for (int z = 0; z < slab->nz; z++) {
     source_offsets from = {0};
     for (int i = 0; i < count; i++) {
@@ -539,11 +532,11 @@ static void *sources_transform_main(void *context) {
 int sources_transform(sources *s, int threads, error *e) {
   const size_t count = (size_t)s->signal_count;
   if (count == 0) return 0;
-  if (!(s->injected = sources_alloc(count, sizeof *s->injected, e))) return e->id;
-  if (!(s->injected_end = sources_alloc(count, sizeof *s->injected_end, e))) return e->id;
+  TRY(ALLOC(e, s->injected, count, "the sources"));
+  TRY(ALLOC(e, s->injected_end, count, "the sources"));
   for (int i = 0; i < s->signal_count; i++) {
     const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], s->dt, s->steps > 0 ? s->steps : 1);
-    if (!(s->injected[i] = sources_alloc((size_t)n, sizeof **s->injected, e))) return e->id;
+    TRY(ALLOC(e, s->injected[i], n, "the sources"));
   }
   source_transform t = {.s = s, .end = WAVELET_FIRST_END};
   for (; t.begin < s->steps && !t.failed; t.begin = t.end, t.end *= 2) {

@@ -10,11 +10,8 @@
 /* --- points ----------------------------------------------------------------------------------------------------- */
 
 static int source_set_append(source_set *s, const table *t, double (**positions)[3], int before, error *e) {
-  const size_t row = sizeof **positions, all = (size_t)before + (size_t)t->rows;
-  double(*grown)[3] = realloc(*positions, all * row);
-  if (!grown) return FAIL(e, OUT_OF_MEMORY, all * row, "the sources");
-  *positions = grown;
-  memcpy(grown + before, t->values, (size_t)t->rows * row);
+  TRY(GROW(e, *positions, before + t->rows, "the sources"));
+  memcpy(*positions + before, t->values, (size_t)t->rows * sizeof **positions);
   s->count = (int)t->rows; /* fewer than a table may have */
   s->positions_digest = numbers_digest(t->values, 3 * (size_t)t->rows);
   return 0;
@@ -57,8 +54,7 @@ static int source_set_digest_rows(source_set *s, error *e) {
         mix64(numbers_digest(t->values, rows * columns) ^ numbers_digest(s->times.values, rows));
     return 0;
   }
-  s->row_digests = malloc(rows * sizeof *s->row_digests);
-  if (!s->row_digests) return FAIL(e, OUT_OF_MEMORY, rows * sizeof *s->row_digests, "the sources");
+  TRY(ALLOC(e, s->row_digests, rows, "the sources"));
   for (size_t i = 0; i < rows; i++) s->row_digests[i] = numbers_digest(t->values + i * columns, columns);
   return 0;
 }
@@ -87,10 +83,9 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, error
 
 int source_set_keep(source_set *s, const config *c, wavelet_steps steps, const int *columns, int count,
                     error *e) {
-  const size_t bytes = (size_t)s->rows * (size_t)count * sizeof *s->values;
   const double outside = c->sources_mode == SOURCES_IMPOSE ? NAN : 0;
   s->kept = count;
-  if (!(s->values = malloc(bytes + 1))) return FAIL(e, OUT_OF_MEMORY, bytes, "the sources");
+  TRY(ALLOC(e, s->values, s->rows * count, "the sources"));
   for (int i = 0; i < count; i++) {
     const signal_rows to = {s->values + i, s->rows, count, steps.dt};
     TRY(wavelet_sample_column(&s->signals, &s->times, columns[i], outside, &to, e));

@@ -118,8 +118,10 @@ static void wavelet_solve(const spline *s, double *rows, double (*above)[DEGREE]
 /* Turns rows of time and value into rows of time, value and coefficient. Pieces share their corners: the first and the
  * last coefficient of a spline are its values there. */
 static int wavelet_fit(table *t, error *e) {
-  const size_t rows = (size_t)t->rows, bytes = rows * WAVELET_SPLINE * sizeof(double);
-  double *v = calloc(rows, WAVELET_SPLINE * sizeof *v), (*above)[DEGREE] = malloc(rows * sizeof *above);
+  const size_t rows = (size_t)t->rows;
+  double *v, (*above)[DEGREE];
+  ALLOC(e, v, rows * WAVELET_SPLINE, "a wavelet");
+  ALLOC(e, above, rows, "a wavelet");
   for (size_t i = 0; v && i < 2 * rows; i++) v[i / 2 * WAVELET_SPLINE + i % 2] = t->values[i];
   if (v && above) {
     free(t->values);
@@ -130,10 +132,8 @@ static int wavelet_fit(table *t, error *e) {
       wavelet_solve(&piece, v + 3 * first, above);
       first = last;
     }
-  } else {
+  } else
     free(v);
-    FAIL(e, OUT_OF_MEMORY, bytes + rows * sizeof *above, "a wavelet");
-  }
   free(above);
   return e->id;
 }
@@ -180,9 +180,7 @@ int wavelet_read_signals(const files *files, const char *dataset, signals_shape 
 int wavelet_take_column(const table *signals, const table *times, int column, table *one, error *e) {
   const int columns = times->rows ? 2 : 1;
   *one = (table){.rows = signals->rows, .columns = columns};
-  one->values = calloc((size_t)one->rows, (size_t)columns * sizeof *one->values);
-  if (!one->values)
-    return FAIL(e, OUT_OF_MEMORY, (size_t)one->rows * (size_t)columns * sizeof(double), "a wavelet");
+  TRY(ALLOC(e, one->values, one->rows * columns, "a wavelet"));
   for (int64_t i = 0; i < one->rows; i++) {
     if (times->rows) one->values[2 * i] = times->values[i];
     one->values[columns * (i + 1) - 1] = signals->values[i * signals->columns + column];

@@ -1,7 +1,6 @@
 /* --dry-run: prints what a run would do and need. */
 #include "run.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "gradient/gradient.h"

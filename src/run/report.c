@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>

@@ -21,13 +21,9 @@ static void fingerprint_add_key(fingerprint *f, error *e, const char *key, const
   va_list args;
   if (e->id) return;
   if (f->count == f->room) {
-    int room = 2 * f->room + 32;
-    checkpoint_key *keys = realloc(f->keys, (size_t)room * sizeof *keys);
-    if (!keys) {
-      FAIL(e, OUT_OF_MEMORY, (size_t)room * sizeof *keys, "the fingerprint of the run");
-      return;
-    }
-    f->keys = keys, f->room = room;
+    const int room = 2 * f->room + 32;
+    if (GROW(e, f->keys, room, "the fingerprint of the run")) return;
+    f->room = room;
   }
   char *name = strdup(key), *text = NULL;
   va_start(args, format);

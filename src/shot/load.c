@@ -28,9 +28,8 @@ static int load_repeat_plane(shot *s, error *e) {
 static int load_initial(shot *s, error *e) {
   const slab *b = &s->engine->slab;
   const bool alike = s->config->initial == INITIAL_ZERO || s->config->initial == INITIAL_NUMBER;
-  const size_t bytes = (size_t)b->nx * (size_t)b->ny * sizeof(float);
-  float *plane = malloc(bytes);
-  if (!plane) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of a field");
+  float *plane;
+  TRY(ALLOC(e, plane, (size_t)b->nx * (size_t)b->ny, "a plane of a field"));
   for (int z = 0; z < (alike ? 1 : b->nz) && !e->id; z++) {
     initial_fill(s->config, b->z0 + z, plane);
     transfer_to_device(&s->transfer, z, 1, plane, e);

@@ -109,8 +109,8 @@ static int maps_planes(void *context, int z, int planes, float *values, error *e
   const size_t points = (size_t)b->nx * (size_t)b->ny * (size_t)planes;
   TRY(maps_bring(p->s, p->field, z, planes, values, e));
   if (p->field < MAP_SQUARE) return 0;
-  float *other = malloc(points * sizeof *other);
-  if (!other) return FAIL(e, OUT_OF_MEMORY, points * sizeof *other, "planes of a map");
+  float *other;
+  TRY(ALLOC(e, other, points, "planes of a map"));
   maps_bring(p->s, p->field + 1, z, planes, other, e);
   if (p->field == MAP_SQUARE)
     for (size_t i = 0; i < points; i++)

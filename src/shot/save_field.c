@@ -114,18 +114,15 @@ static field_meta field_meta_of(const shot *s) {
 }
 
 static int field_list_step(shot *s, int64_t step, error *e) {
-  size_t bytes = (size_t)(s->saves.series.count + 1) * sizeof *s->saves.series.entries;
-  series_entry *series = realloc(s->saves.series.entries, bytes);
-  if (!series) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
-  s->saves.series.entries = series;
+  TRY(GROW(e, s->saves.series.entries, s->saves.series.count + 1, "the list of saved fields"));
   s->saves.series.entries[s->saves.series.count++] =
       (series_entry){step, (double)step * s->engine->physics.dt};
   return 0;
 }
 
 int save_field_list(shot *s, const int64_t *steps, int64_t count, error *e) {
-  enum series_found *found = calloc((size_t)count + 1, sizeof *found);
-  if (!found) FAIL(e, OUT_OF_MEMORY, (size_t)count * sizeof *found, "the list of saved fields");
+  enum series_found *found;
+  ALLOC(e, found, count, "the list of saved fields");
   const field_meta meta = field_meta_of(s);
   const request there = {FILES_FIND_FIELDS,
                          .path = s->config->output_path,
@@ -242,9 +239,8 @@ static int field_keep_series(field_job *j, error *e) {
   shot *s = j->s;
   TRY(field_list_step(s, j->meta.run.step, e));
   if (!j->lists) return 0;
-  size_t bytes = (size_t)s->saves.series.count * sizeof *s->saves.series.entries;
-  if (!(j->series = malloc(bytes))) return FAIL(e, OUT_OF_MEMORY, bytes, "the list of saved fields");
-  memcpy(j->series, s->saves.series.entries, bytes);
+  TRY(ALLOC(e, j->series, s->saves.series.count, "the list of saved fields"));
+  memcpy(j->series, s->saves.series.entries, (size_t)s->saves.series.count * sizeof *j->series);
   j->series_count = s->saves.series.count;
   return 0;
 }
@@ -252,8 +248,8 @@ static int field_keep_series(field_job *j, error *e) {
 /* Agreed. */
 static field_job *field_make_job(shot *s, error *e) {
   const bool lists = field_list_is_due(s);
-  field_job *j = calloc(1, sizeof *j);
-  if (j) {
+  field_job *j;
+  if (!ALLOC(e, j, 1, "a field to be saved")) {
     j->job.write = field_write_job;
     j->job.done = field_done;
     j->s = s;
@@ -261,8 +257,7 @@ static field_job *field_make_job(shot *s, error *e) {
     j->meta.statistics = &j->statistics;
     j->lists = lists;
     if (s->engine->rank == 0) field_keep_series(j, e);
-  } else
-    FAIL(e, OUT_OF_MEMORY, sizeof *j, "a field to be saved");
+  }
   if (!error_agree(e, s->engine->comm)) return j;
   if (j) field_free_job(j);
   return NULL;

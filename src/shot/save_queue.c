@@ -27,9 +27,8 @@ int save_queue_describe(shot *s, error *e) {
   if (set->count) n += source_set_describe(set, text + n, sizeof text / 4);
   if (n == 0) return 0;
   const size_t used = strlen(s->saves.config_text), more = (size_t)n;
-  char *grown = realloc(s->saves.config_text, used + more + 1);
-  if (grown) s->saves.config_text = strcpy(grown + used, text) - used;
-  if (!grown) FAIL(e, OUT_OF_MEMORY, used + more + 1, "the text of the config");
+  if (!GROW(e, s->saves.config_text, used + more + 1, "the text of the config"))
+    strcpy(s->saves.config_text + used, text);
   return error_agree(e, s->engine->comm);
 }
 

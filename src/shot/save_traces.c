@@ -41,9 +41,9 @@ static int64_t traces_limit(const void *self, int64_t step) {
 
 /* Ends the blocks that are due. A device that fails here may fail alone. Agreed. */
 static traces_job *traces_make_job(shot *s, error *e) {
-  traces_job *j = calloc(1, sizeof *j);
-  if (!j) FAIL(e, OUT_OF_MEMORY, sizeof *j, "the receivers");
-  if (j) *j = (traces_job){.job = {.write = traces_write, .done = traces_done}, .s = s};
+  traces_job *j;
+  if (!ALLOC(e, j, 1, "the receivers"))
+    *j = (traces_job){.job = {.write = traces_write, .done = traces_done}, .s = s};
   if (j && receivers_flush(&s->receivers, e)) error_abort(e, s->engine->comm);
   for (int i = 0; j && i < traces_count(s); i++) {
     receivers *r = traces_of(s, i);

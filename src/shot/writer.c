@@ -53,8 +53,8 @@ static void *writer_main(void *argument) {
 }
 
 int writer_open(writer **opened, error *e) {
-  writer *w = *opened = calloc(1, sizeof *w);
-  if (!w) return FAIL(e, OUT_OF_MEMORY, sizeof *w, "the writer");
+  TRY(ALLOC(e, *opened, 1, "the writer"));
+  writer *w = *opened;
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->queued, NULL);
   pthread_cond_init(&w->finished_one, NULL);

@@ -1,5 +1,4 @@
 #include "watchdog.h"
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -188,9 +187,8 @@ static int watchdog_share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
   TRY(shared_window(w->node, sizeof *w->mine, (void **)&w->mine, &w->window, e));
   *w->mine = (watchdog_rank){.step = step, .doing = WATCH_NOT, .rank = rank};
   MPI_TRY(e, MPI_Barrier(w->node));
-  w->all = calloc((size_t)w->count, sizeof *w->all);
-  w->seen = calloc((size_t)w->count, sizeof *w->seen);
-  if (!w->all || !w->seen) return FAIL(e, OUT_OF_MEMORY, (size_t)w->count * sizeof *w->seen, "the watchdog");
+  TRY(ALLOC(e, w->all, w->count, "the watchdog"));
+  TRY(ALLOC(e, w->seen, w->count, "the watchdog"));
   for (int i = 0; i < w->count; i++)
     MPI_TRY(e, MPI_Win_shared_query(w->window, i, &bytes, &unit, &w->all[i]));
   return 0;
@@ -200,9 +198,9 @@ int watchdog_open(watchdog **opened, MPI_Comm comm, double seconds, int64_t step
   const double LONGEST = 1; /* s between two looks */
   *opened = NULL;
   if (seconds <= 0) return 0;
-  watchdog *w = *opened = calloc(1, sizeof *w);
-  if (!w) FAIL(e, OUT_OF_MEMORY, sizeof *w, "the watchdog");
+  ALLOC(e, *opened, 1, "the watchdog");
   TRY(error_agree(e, comm));
+  watchdog *w = *opened;
   *w = (watchdog){.limit = seconds, .noticed = -1, .node = MPI_COMM_NULL, .window = MPI_WIN_NULL};
   w->period = seconds / 8 < LONGEST ? seconds / 8 : LONGEST;
   watchdog_share(w, comm, step, e);

@@ -28,11 +28,7 @@ int wavefront_open(wavefront *w, const kernel_args *args, int depth, error *e) {
   const int chunks = larger(smaller(w->threads, args->nz / (4 * depth + 8)), 1);
   const int each = (w->threads + chunks - 1) / chunks;
   w->cut.rows = smaller(wavefront_rows_in_l2(args, depth), (args->ny + each - 1) / each);
-  const size_t counters = (size_t)wavefront_cut(&w->cut, w->threads);
-  w->done = malloc(counters * sizeof *w->done);
-  if (!w->done) return FAIL(e, OUT_OF_MEMORY, counters * sizeof *w->done, "the wavefront's counters");
-  for (size_t i = 0; i < counters; i++) atomic_init(&w->done[i], 0);
-  return 0;
+  return ALLOC(e, w->done, wavefront_cut(&w->cut, w->threads), "the wavefront's counters");
 }
 
 void wavefront_close(wavefront *w) {

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "config/config.h"
-#include "halo/slab.h"
 #include "kernels/wavefront.h"
 
 struct stepper;
