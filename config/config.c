@@ -205,18 +205,6 @@ void config_free(config *c) {
   c->source_count = c->receiver_count = 0;
 }
 
-void config_plain(config *c) {
-  const config none = {.nx = 0};
-  config_single(c);
-  c->max_seconds = 0;
-  c->output_path[0] = c->checkpoint_path[0] = c->backend[0] = c->kernel[0] = '\0';
-  c->checkpoint_every_steps = 0, c->checkpoint_every_seconds = 0, c->checkpoint_keep = 1;
-  c->transport = none.transport, c->overlap = true, c->schedule = none.schedule, c->io = none.io;
-  c->watchdog_seconds = 0, c->threads = 0;
-  c->progress = none.progress, c->check_every = 0;
-  c->gradient_memory = c->gradient_host_memory = c->gradient_file_memory = 0, c->gradient_path[0] = '\0';
-}
-
 /* Those of c, or of *s if that is not NULL. */
 static void config_datasets_of(const config *c, const source_config *s, void (*take)(void *, const char *),
                                void *context) {
@@ -289,10 +277,22 @@ bool config_has_maps(const config *c) {
   return c->maps_quantities[0] || c->maps_dft[0] > 0;
 }
 
-bool config_maps(const config *c, const char *quantity) {
+const char *const MAP_NAMES[MAP_QUANTITIES] = {"max", "min", "rms"};
+
+int config_next_map(const char **text) {
+  const size_t length = strcspn(*text += strspn(*text, " \t"), " \t");
+  int i = 0;
+  while (length && i < MAP_QUANTITIES &&
+         (strlen(MAP_NAMES[i]) != length || strncmp(MAP_NAMES[i], *text, length)))
+    i++;
+  *text += length;
+  return length ? i : -1;
+}
+
+bool config_maps(const config *c, int quantity) {
   const char *p = c->maps_quantities;
-  for (size_t length; (length = config_word(&p)); p += length)
-    if (strlen(quantity) == length && strncmp(p, quantity, length) == 0) return true;
+  for (int i; (i = config_next_map(&p)) >= 0;)
+    if (i == quantity) return true;
   return false;
 }
 

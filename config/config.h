@@ -189,9 +189,6 @@ const char *config_shots(const config_given *given);
 int config_make(config *c, const config_given *given, const struct shot_line *s, error *e);
 /* From that of a shot to that of a single run which does the same: without [survey] and the report. */
 void config_single(config *c);
-/* Gives all that changes no bit of what a run saves one value: what remains is what its outputs depend on, together with
- * the values of its datasets. */
-void config_plain(config *c);
 
 /* Frees the lists. Also after a failed load, or of a zero-initialised config. */
 void config_free(config *c);
@@ -211,6 +208,8 @@ int config_check_override(const char *text, error *e);
 /* The effective configuration as an INI file that config_load reads back to the same struct; to be freed. NULL: there is no
  * memory. */
 char *config_print(const config *c);
+/* The same without what changes no bit of what a run saves: on this its outputs depend, and on the values of its datasets. */
+char *config_print_bits(const config *c);
 
 /* Writes the list of all keys with default, unit and one line each. TEXT: for --help; MARKDOWN: docs/CONFIG.md;
  * MAN: sections of docs/stencil.1; BASH: the variables keys and values of jobs/stencil.bash. */
@@ -253,8 +252,10 @@ config_cut config_cut_of(const config *c, int axis);
 bool config_cuts(const config *c);
 /* Does the run keep maps? */
 bool config_has_maps(const config *c);
-/* Is this one of [maps] quantities? */
-bool config_maps(const config *c, const char *quantity);
+/* What [maps] quantities may name, and whether it names number i of these. */
+enum { MAP_QUANTITIES = 3 };
+extern const char *const MAP_NAMES[MAP_QUANTITIES];
+bool config_maps(const config *c, int quantity);
 /* How many frequencies [maps] dft has. */
 int config_frequencies(const config *c);
 /* Has the run any sources? */

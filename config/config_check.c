@@ -44,14 +44,11 @@ static int check_only(checker *k, const char *section, const char *name, const c
 }
 
 static int check_maps(checker *k) {
-  static const char *const known[] = {"max", "min", "rms"};
   const config *c = k->c;
   const char *p = c->maps_quantities;
-  for (size_t length; (length = config_word(&p)); p += length) {
-    int i = 0;
-    while (i < 3 && (strlen(known[i]) != length || strncmp(known[i], p, length) != 0)) i++;
-    if (i == 3) return check_refuse(k, "maps", "quantities", "max, min and rms, or some of them");
-  }
+  for (int i; (i = config_next_map(&p)) >= 0;)
+    if (i == MAP_QUANTITIES)
+      return check_refuse(k, "maps", "quantities", "max, min and rms, or some of them");
   if (c->maps_until > 0 && c->maps_until < c->maps_from)
     return check_only(k, "maps", "until", "from `from` on");
   return 0;

@@ -54,12 +54,6 @@ typedef struct range {
 
 /* A row of the table that drives parsing, defaults, messages, suggestions and printing. Offsets are into config, or
  * into source_config. */
-/* Moves *at to the next word; returns its length, 0 where there is none. */
-static inline size_t config_word(const char **at) {
-  *at += strspn(*at, " \t");
-  return strcspn(*at, " \t");
-}
-
 typedef struct config_key {
   const char *section, *name;
   enum value_kind kind;
@@ -74,6 +68,7 @@ typedef struct config_key {
   bool whole;            /* numbers: integers, from range->low on */
   bool automatic;        /* integers, numbers: 0 is spelt "auto" */
   bool bytes;            /* numbers: a unit of bytes may follow, as in 40GB */
+  bool no_bit;           /* it changes no bit of what a run saves: config_print_bits leaves it out */
   bool optional; /* numbers: 0 is "not given", of those with `compute` infinity; integers, int64_t: -1 is */
   const char *expected;                         /* texts: what to call it in a message */
   const char *fallback;                         /* default, spelt as in a file; NULL: none */
@@ -93,6 +88,10 @@ extern const int config_key_count;
 
 /* The first choice in the list that stands for `value`; NULL if none does. */
 const choice *config_choice(const choice *choices, int value);
+
+/* The next word of [maps] quantities from *text on, which moves behind it: its number in MAP_NAMES, MAP_QUANTITIES where it is
+ * none of them; -1: there is none. */
+int config_next_map(const char **text);
 
 /* What the user gave for a key. */
 typedef struct config_entry {

@@ -103,9 +103,9 @@ static bool print_wants(const config *c, const source_config *source, const conf
   return !key->only_with || key->only_with->holds(c, source);
 }
 
-/* Prints the keys from `key` on that share its section, of the config or of one source. Returns the first key of the
- * next section. */
-static const config_key *print_section(FILE *to, const config *c, const source_config *source,
+/* Prints the keys from `key` on that share its section, of the config or of one source; `bits`: without what changes none.
+ * Returns the first key of the next section. */
+static const config_key *print_section(FILE *to, const config *c, const source_config *source, bool bits,
                                        const config_key *key) {
   const config_key *end = config_keys + config_key_count;
   const void *owner = source ? (const void *)source : c;
@@ -113,7 +113,7 @@ static const config_key *print_section(FILE *to, const config *c, const source_c
   bool begun = false;
   config_section(section, key, source ? source->number : 0);
   for (const char *name = key->section; key < end && strcmp(key->section, name) == 0; key++) {
-    if (!print_wants(c, source, key, owner)) continue;
+    if ((bits && key->no_bit) || !print_wants(c, source, key, owner)) continue;
     if (!begun) fprintf(to, "%s[%s]\n", key == config_keys ? "" : "\n", section);
     begun = true;
     fprintf(to, "%s = ", key->name);
@@ -123,19 +123,27 @@ static const config_key *print_section(FILE *to, const config *c, const source_c
   return key;
 }
 
-char *config_print(const config *c) {
+static char *print_all(const config *c, bool bits) {
   char *text = NULL;
   size_t length;
   FILE *to = open_memstream(&text, &length);
   for (const config_key *key = config_keys; to && key < config_keys + config_key_count;) {
     if (!key->of_source) {
-      key = print_section(to, c, NULL, key);
+      key = print_section(to, c, NULL, bits, key);
       continue;
     }
-    for (int i = 0; i < c->source_count; i++) print_section(to, c, &c->sources[i], key);
+    for (int i = 0; i < c->source_count; i++) print_section(to, c, &c->sources[i], bits, key);
     while (key->of_source) key++; /* never the last section */
   }
   if (to && fclose(to) == 0) return text;
   free(text);
   return NULL;
+}
+
+char *config_print(const config *c) {
+  return print_all(c, false);
+}
+
+char *config_print_bits(const config *c) {
+  return print_all(c, true);
 }

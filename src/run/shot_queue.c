@@ -102,9 +102,7 @@ static void queue_add_digest(void *context, const char *dataset) {
 static int queue_fingerprint(queue_digests *all, const config *c, char fingerprint[DIGEST_TEXT], error *e) {
   char *text = NULL;
   size_t length = 0;
-  config plain = *c;
-  config_plain(&plain);
-  char *config_text = config_print(&plain);
+  char *config_text = config_print_bits(c);
   all->to = open_memstream(&text, &length);
   all->unreadable = false;
   if (config_text && all->to) {

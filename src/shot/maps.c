@@ -81,14 +81,6 @@ int maps_settle(const shot *s, error *e) {
 
 /* --- the file ---------------------------------------------------------------------------------------------------- */
 
-enum { MAPS_KNOWN = 3 };
-static const struct {
-  field_name name;
-  enum map_field field;
-} MAPS[MAPS_KNOWN] = {{{"max", "1", "greatest value", 0}, MAP_MAX},
-                      {{"min", "1", "least value", 0}, MAP_MIN},
-                      {{"rms", "1", "root mean square", 0}, MAP_SQUARE}};
-
 /* One of its datasets, or one frequency of /dft. */
 typedef struct maps_part {
   const shot *s;
@@ -126,12 +118,13 @@ static int maps_list(shot *s, field_name names[], maps_part parts[], int64_t ste
   const config *c = s->config;
   const maps_window w = maps_window_of(s);
   const double counted = (double)maps_count(&w, step);
+  static const char *const LONG[MAP_QUANTITIES] = {"greatest value", "least value", "root mean square"};
   const int frequencies = config_frequencies(c);
   int count = 0;
-  for (int i = 0; i < MAPS_KNOWN; i++) {
-    if (!config_maps(c, MAPS[i].name.name)) continue;
-    parts[count] = (maps_part){s, MAPS[i].field, counted};
-    names[count++] = MAPS[i].name;
+  for (int i = 0; i < MAP_QUANTITIES; i++) {
+    if (!config_maps(c, i)) continue;
+    parts[count] = (maps_part){s, (enum map_field)i, counted};
+    names[count++] = (field_name){MAP_NAMES[i], "1", LONG[i], 0};
   }
   for (int f = 0; f < frequencies; f++) parts[count + f] = (maps_part){s, MAP_DFT + 2 * f, counted};
   if (!frequencies) return count;
@@ -140,10 +133,10 @@ static int maps_list(shot *s, field_name names[], maps_part parts[], int64_t ste
 }
 
 static int maps_write(void *self, const char *path, const run_meta *run, error *e) {
-  enum { PARTS = MAPS_KNOWN + MAP_FREQUENCIES };
+  enum { PARTS = MAP_QUANTITIES + MAP_FREQUENCIES };
   shot *s = self;
   const config *c = s->config;
-  field_name names[MAPS_KNOWN + 1];
+  field_name names[MAP_QUANTITIES + 1];
   maps_part parts[PARTS];
   field_planes planes[PARTS];
   const int count = maps_list(s, names, parts, run->step);
@@ -174,7 +167,7 @@ double maps_bytes(const shot *s) {
 
 double maps_file_bytes(const config *c) {
   int floats = 2 * config_frequencies(c);
-  for (int i = 0; i < MAPS_KNOWN; i++) floats += config_maps(c, MAPS[i].name.name);
+  for (int i = 0; i < MAP_QUANTITIES; i++) floats += config_maps(c, i);
   return floats * config_points(c) * sizeof(float);
 }
 
