@@ -127,9 +127,7 @@ static report announce_report_of(const shot *s) {
   return (report){.steps = s->loop.steps,
                   .seconds = s->loop.seconds,
                   .ending = MPI_Wtime() - s->loop.end,
-                  .again = s->loop.gradient.again,
-                  .back = s->loop.gradient.back,
-                  .sums = s->loop.gradient.sums,
+                  .gradient = s->loop.gradient,
                   .nx = c->nx,
                   .ny = c->ny,
                   .nz = c->nz,
@@ -202,7 +200,7 @@ int announce_survey(shot *s, const announce_shots *all, MPI_Comm comm, error *e)
   MPI_TRY(e, MPI_Allreduce(share, every, 2, MPI_DOUBLE, MPI_SUM, comm));
   MPI_TRY(e, MPI_Allreduce(&counted, &r.steps, 1, MPI_INT64_T, MPI_SUM, comm));
   r.seconds = all->seconds, r.ending = 0, r.statistics = NULL;
-  r.again = all->gradient.again, r.back = all->gradient.back, r.sums = all->gradient.sums;
+  r.gradient = all->gradient;
   r.shots = all->shots;
   r.overhead = all->seconds > 0 ? fmax(0, 1 - every[0] / every[1] / all->seconds) : 0;
   return announce_gather(s, r, &mine, comm, e);

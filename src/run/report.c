@@ -149,9 +149,9 @@ void report_print(const report *r, bool verbose, FILE *to) {
             r->shots == 1 ? "" : "s", report_shots_per_hour(r), 100 * r->overhead);
   else
     fprintf(to, "  %.3g s from the last step to this report\n", r->ending);
-  if (r->back > 0)
+  if (r->gradient.back > 0)
     fprintf(to, "  gradient: %.3g s of steps done again, %.3g of steps back, %.3g for sums and files\n",
-            r->again, r->back, r->sums);
+            r->gradient.again, r->gradient.back, r->gradient.sums);
   if (verbose) report_print_ranks(r, to);
   if (r->statistics && r->statistics->bins) report_print_histogram(r->statistics, to);
   fflush(to);
@@ -238,9 +238,9 @@ static bool report_add_shots(cJSON *root, const report *r) {
 }
 
 static bool report_add_gradient(cJSON *root, const report *r) {
-  cJSON *to = r->back > 0 ? cJSON_AddObjectToObject(root, "gradient") : NULL;
-  return r->back <= 0 || (to && REPORT_ADD(to, {"again_seconds", r->again}, {"back_seconds", r->back},
-                                           {"sums_seconds", r->sums}));
+  const gradient_times *t = &r->gradient;
+  return t->back <= 0 || REPORT_ADD(cJSON_AddObjectToObject(root, "gradient"), {"again_seconds", t->again},
+                                    {"back_seconds", t->back}, {"sums_seconds", t->sums});
 }
 
 static bool report_add_all(cJSON *root, const report *r) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include "kernels/statistics.h"
 #include "base/error.h"
+#include "shot/shot.h"
 
 /* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
 typedef struct report_rank {
@@ -21,9 +22,9 @@ typedef struct report_rank {
 
 typedef struct report {
   int64_t steps;
-  double seconds;           /* wall time of the timed loop, between two barriers */
-  double ending;            /* s from then to this report: what the last files took */
-  double again, back, sums; /* s of a gradient: steps done again, steps back, all else; 0: there is none */
+  double seconds; /* wall time of the timed loop, between two barriers */
+  double ending;  /* s from then to this report: what the last files took */
+  gradient_times gradient;
   int nx, ny, nz;
   int ranks;
   int bytes_per_point; /* ideal traffic: 8 for jacobi */
