@@ -465,9 +465,43 @@ TARGET static void ISA(inject)(const inject_args *a, const source_tile *t, int y
   simd_inject(a, t, y_begin, y_end);
 }
 
-TARGET static void ISA(sample)(const sample_args *a, int begin, int end) {
-  for (int i = begin; i < end; i++) a->samples[i] = sample_point(a, i);
+#if LANES <= 8 /* POINTS_MOST */
+/* Columns of a receiver that lie side by side. */
+TARGET INLINE void ISA(sample_columns)(const sample_args *a, const point_weights *p, float *columns) {
+  const ptrdiff_t over = a->sigma ? a->sigma - a->field : 0;
+  ptrdiff_t rows[POINTS_MOST];
+  for (int y = 0; y < p->ny; y++) rows[y] = (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny) + p->x;
+  for (int x = 0; x < p->nx; x += LANES) {
+    const float *u = a->field + (ptrdiff_t)a->plane * p->z + x;
+    const int lanes = smaller(p->nx - x, LANES);
+    vec sum = vec_set(0);
+    for (int z = 0; z < p->nz; z++, u += a->plane) {
+      vec row = vec_set(0);
+#pragma GCC unroll 8
+      for (int y = 0; y < p->ny; y++) {
+        vec v = ISA(load_lanes)(u + rows[y], lanes);
+        if (over) v = v / ISA(load_lanes)(u + rows[y] + over, lanes);
+        row = vec_fma(vec_set(p->wy[y]), v, row);
+      }
+      sum = vec_fma(vec_set(p->wz[z]), row, sum);
+    }
+    ISA(store_lanes)(columns + x, sum, lanes);
+  }
 }
+
+TARGET static void ISA(sample)(const sample_args *a, int begin, int end) {
+  for (int i = begin; i < end; i++) {
+    const point_weights *p = &a->receivers[i];
+    float columns[POINTS_MOST], s = 0;
+    if (p->x + p->nx <= a->nx)
+      ISA(sample_columns)(a, p, columns);
+    else
+      for (int x = 0; x < p->nx; x++) columns[x] = sample_column(a, p, x);
+    for (int x = 0; x < p->nx; x++) s = fmaf(p->wx[x], columns[x], s);
+    a->samples[i] = s;
+  }
+}
+#endif
 
 #undef ISA
 #undef TARGET

@@ -1,7 +1,7 @@
 /* What a device does with a field besides the star: ghosts at the start, point sources, receivers, many steps in one
  * launch, absorbing layers (absorb.h), and the statistics of a saved field (statistics.h). device_table.apply enqueues an
  * operation as it does a launch. An operation gives the same bits on every backend, for every number of threads and every
- * cut of the planes: inject_add, inject_store and sample_columns are one source for the host and CUDA. */
+ * cut of the planes: inject_add, inject_store and sample_column are one source for the host and CUDA. */
 #ifndef STENCIL_OPERATION_H
 #define STENCIL_OPERATION_H
 
@@ -50,9 +50,9 @@ enum { POINTS_MOST = 8 /* along an axis */ };
  * along an axis of n points is first + i, or that less n where it is n or more: a periodic axis goes on at its other end.
  * Along z planes are the slab's, ghosts among them. The weight of a point is (wz wy) wx. */
 typedef struct point_weights {
-  int z, y, x;              /* the first of them */
-  unsigned char nz, ny, nx; /* how many: 1 to POINTS_MOST */
-  float wz[POINTS_MOST], wy[POINTS_MOST], wx[POINTS_MOST];
+  int z, y, x;                                             /* the first of them */
+  unsigned char nz, ny, nx;                                /* how many: 1 to POINTS_MOST */
+  float wz[POINTS_MOST], wy[POINTS_MOST], wx[POINTS_MOST]; /* each on 16 bytes, in memory that is */
 } point_weights;
 
 /* Grid point `first + i` of an axis of n. */
@@ -135,34 +135,20 @@ extern const operation operation_sample;
 #define POINTS_UNROLL
 #endif
 
-/* The sums of columns [begin, end) of a receiver, which lie side by side. */
-GHOSTS_INLINE void sample_columns(const sample_args *a, const point_weights *p, int begin, int end,
-                                  float *sums) {
+/* The sum of column x of a receiver. */
+GHOSTS_INLINE float sample_column(const sample_args *a, const point_weights *p, int x) {
   const ptrdiff_t over = a->sigma ? a->sigma - a->field : 0;
-  const float *u = a->field + (ptrdiff_t)a->plane * p->z + points_at(p->x, begin, a->nx);
-  for (int i = 0; i < end - begin; i++) sums[i] = 0;
-  POINTS_UNROLL for (int z = 0; z < POINTS_MOST; z++, u += a->plane) {
-    float rows[POINTS_MOST] = {0};
-    if (z >= p->nz) break;
-    POINTS_UNROLL for (int y = 0; y < POINTS_MOST; y++) if (y < p->ny) {
-      const float *row = u + (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny);
-      for (int i = 0; i < end - begin; i++)
-        rows[i] = fmaf(p->wy[y], over ? row[i] / row[over + i] : row[i], rows[i]);
+  const float *u = a->field + (ptrdiff_t)a->plane * p->z + points_at(p->x, x, a->nx);
+  float sum = 0;
+  for (int z = 0; z < p->nz; z++, u += a->plane) {
+    float row = 0;
+    for (int y = 0; y < p->ny; y++) {
+      const float *at = u + (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny);
+      row = fmaf(p->wy[y], over ? *at / at[over] : *at, row);
     }
-    for (int i = 0; i < end - begin; i++) sums[i] = fmaf(p->wz[z], rows[i], sums[i]);
+    sum = fmaf(p->wz[z], row, sum);
   }
-}
-
-/* Interpolates the field at receiver i of the list. */
-GHOSTS_INLINE float sample_point(const sample_args *a, int i) {
-  const point_weights *p = &a->receivers[i];
-  float sums[POINTS_MOST], s = 0;
-  if (p->nx == POINTS_MOST && p->x + POINTS_MOST <= a->nx)
-    sample_columns(a, p, 0, POINTS_MOST, sums);
-  else
-    for (int k = 0; k < p->nx; k++) sample_columns(a, p, k, k + 1, &sums[k]);
-  for (int k = 0; k < p->nx; k++) s = fmaf(p->wx[k], sums[k], s);
-  return s;
+  return sum;
 }
 
 /* --- many steps in one launch ----------------------------------------------------------------------------------- */

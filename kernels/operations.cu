@@ -58,6 +58,40 @@ static __global__ void __launch_bounds__(TILE_Y *TILE_X) inject(const __grid_con
   }
 }
 
+static __device__ __forceinline__ void sample_weights(const float *from, float w[POINTS_MOST]) {
+  static_assert(POINTS_MOST == 8 && offsetof(point_weights, wz) % 16 == 0 && sizeof(point_weights) % 16 == 0);
+  const float4 low = reinterpret_cast<const float4 *>(from)[0],
+               high = reinterpret_cast<const float4 *>(from)[1];
+  w[0] = low.x, w[1] = low.y, w[2] = low.z, w[3] = low.w;
+  w[4] = high.x, w[5] = high.y, w[6] = high.z, w[7] = high.w;
+}
+
+/* As sample_column, of most points along y and z, side by side: without a branch, so that loads overlap. */
+template <bool SCALED>
+static __device__ __forceinline__ float sample_whole(const sample_args &a, const point_weights &p, int x) {
+  float wz[POINTS_MOST], wy[POINTS_MOST], sum = 0;
+  const ptrdiff_t over = a.sigma - a.field;
+  const float *u = a.field + (ptrdiff_t)a.plane * p.z + (ptrdiff_t)a.pitch * p.y + points_at(p.x, x, a.nx);
+  sample_weights(p.wz, wz);
+  sample_weights(p.wy, wy);
+#pragma unroll
+  for (int z = 0; z < POINTS_MOST; z++, u += a.plane) {
+    const float *at = u;
+    float row = 0;
+#pragma unroll
+    for (int y = 0; y < POINTS_MOST; y++, at += a.pitch)
+      row = fmaf(wy[y], SCALED ? *at / at[over] : *at, row);
+    sum = fmaf(wz[z], row, sum);
+  }
+  return sum;
+}
+
+static __device__ __forceinline__ float sample_lane(const sample_args &a, const point_weights &p, int x) {
+  if (x >= p.nx) return 0;
+  if (p.nz < POINTS_MOST || p.ny < POINTS_MOST || p.y + POINTS_MOST > a.ny) return sample_column(&a, &p, x);
+  return a.sigma ? sample_whole<true>(a, p, x) : sample_whole<false>(a, p, x);
+}
+
 /* A lane for each column: those of a receiver read a row's neighbours. Lanes without a column add nothing. */
 static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ sample_args a) {
   const long long columns = (long long)a.count * POINTS_MOST;
@@ -65,8 +99,8 @@ static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ s
     const point_weights *p = &a.receivers[i / POINTS_MOST];
     const int k = (int)(i % POINTS_MOST);
     const unsigned lanes = 0xffu << (threadIdx.x % 32 / POINTS_MOST * POINTS_MOST);
-    float column = 0, s = 0;
-    if (k < p->nx) sample_columns(&a, p, k, k + 1, &column);
+    const float column = sample_lane(a, *p, k);
+    float s = 0;
     for (int x = 0; x < POINTS_MOST; x++) {
       const float of_x = __shfl_sync(lanes, column, x, POINTS_MOST);
       if (x < p->nx) s = fmaf(p->wx[x], of_x, s);
