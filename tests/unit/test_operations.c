@@ -1,9 +1,10 @@
-/* Ghosts and point sources of kernels/operation.h against plain loops, bit for bit: for every cut of the planes, on the
+/* Ghosts, point sources and receivers of kernels/operation.h against plain loops, bit for bit: for every cut of the planes, on the
  * host or, with the argument "cuda", on CUDA. */
 #include "tests/backend_main.h"
 #include <math.h>
 #include <stdio.h>
 #include "ghost_rules.h"
+#include "kernels/host_simd.h"
 
 static device *dev;
 /* A field on the device, and what it should hold. */
@@ -261,11 +262,97 @@ static void sources_add_up(void) {
   }
 }
 
+/* --- receivers -------------------------------------------------------------------------------------------------- */
+
+/* Places as sources have, every other one of 8 x 8 x 8 points where the grid has them, all within ghosts along z. */
+static void make_receivers(const kernel_args *a, source_lists *l, uint64_t *seed) {
+  const int n[3] = {a->nz + RADIUS, a->ny, a->nx};
+  make_places(a, l, seed);
+  for (int i = 0; i < PLACES; i++) {
+    point_weights *p = &l->places[i];
+    unsigned char *const count[3] = {&p->nz, &p->ny, &p->nx};
+    for (int k = 0; k < 3 && i % 2; k++) *count[k] = n[k] < POINTS_MOST ? (unsigned char)n[k] : POINTS_MOST;
+    if (p->z + p->nz > n[0]) p->z = n[0] - p->nz;
+  }
+}
+
+static float expect_sample(const field *f, const float *sigma, const point_weights *p) {
+  float s = 0;
+  for (int x = 0; x < p->nx; x++) {
+    float column = 0;
+    for (int z = 0; z < p->nz; z++) {
+      float row = 0;
+      for (int y = 0; y < p->ny; y++) {
+        const ptrdiff_t at =
+            slab_offset(&f->slab, p->z + z, (p->y + y) % f->args.ny, (p->x + x) % f->args.nx);
+        row = fmaf(p->wy[y], sigma ? f->expected[at] / sigma[at] : f->expected[at], row);
+      }
+      column = fmaf(p->wz[z], row, column);
+    }
+    s = fmaf(p->wx[x], column, s);
+  }
+  return s;
+}
+
+static void check_samples(const field *f, const source_lists *l, const float *sigma,
+                          const float samples[PLACES]) {
+  for (int i = 0; i < PLACES; i++) {
+    const float expected = expect_sample(f, sigma, &l->places[i]);
+    assert_memory_equal(&samples[i], &expected, sizeof expected);
+  }
+}
+
+/* By the device, and on the host by each set of instructions. */
+static void sample(const field *f, const source_lists *l, const float *sigma, bool host) {
+  float samples[PLACES] = {0}, *on = on_device(samples, sizeof samples), *scale = NULL;
+  if (sigma) scale = on_device(sigma, slab_floats(&f->slab) * sizeof(float));
+  const sample_args a = {.field = f->args.out,
+                         .sigma = scale ? point(f, scale, 0, 0, 0) : NULL,
+                         .pitch = f->slab.pitch,
+                         .plane = f->slab.plane,
+                         .ny = f->args.ny,
+                         .nx = f->args.nx,
+                         .receivers = l->places_on_device,
+                         .count = PLACES,
+                         .samples = on};
+  OK(dev->table->apply(dev, STREAM_BOUNDARY, &operation_sample, &a, &E));
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){samples, on, sizeof samples, COPY_TO_HOST}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
+  check_samples(f, l, sigma, samples);
+  for (int k = 0; host && host_isa_get(k); k++) {
+    memset(on, 0, sizeof samples);
+    host_isa_get(k)->sample(&a, 0, PLACES);
+    check_samples(f, l, sigma, on);
+  }
+  free_on_device(on);
+  if (scale) free_on_device(scale);
+}
+
+static void receivers_interpolate(bool host) {
+  for (int i = 0; i < SIZE_COUNT; i++) {
+    uint64_t seed = 400 + (uint64_t)i;
+    field f;
+    source_lists l;
+    open_field(&f, SIZES[i][0], SIZES[i][1], SIZES[i][2], RULES[0], seed);
+    const size_t floats = slab_floats(&f.slab);
+    float *sigma = malloc(floats * sizeof *sigma);
+    for (size_t k = 0; k < floats; k++) sigma[k] = 1.5f + test_random(&seed);
+    make_receivers(&f.args, &l, &seed);
+    l.places_on_device = on_device(l.places, sizeof l.places);
+    sample(&f, &l, NULL, host);
+    sample(&f, &l, sigma, host);
+    free_on_device(l.places_on_device);
+    free(sigma);
+    close_field(&f);
+  }
+}
+
 static void run_all(const char *backend, int threads) {
   const device_options options = {.local_ranks = 1, .threads = threads};
   OK(device_open(backend, &options, &dev, &E));
   ghosts_are_images();
   sources_add_up();
+  receivers_interpolate(strcmp(backend, "host") == 0);
   dev->table->close(dev);
 }
 
