@@ -1,8 +1,11 @@
 /* What is probably a mistake in a configuration: above all, runs in which nothing can happen. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include "announce.h"
+#include "base/numbers.h"
+#include "physics/place.h"
 
 static const double REMARKS_JUMP = 0.01; /* of a wavelet's peak: a smaller one does no harm */
 
@@ -97,9 +100,40 @@ static double remarks_arrival(const shot *s, const double place[3]) {
   return first;
 }
 
+/* Part of the loop that a sample of the receivers between points takes, about, of the steps between two: it brings the field
+ * around them from memory, once, and reads the points of each from a cache, five times as fast as a step reads memory
+ * (docs/PERFORMANCE.md). */
+static double remarks_sampling(const shot *s) {
+  const double CACHES = 5, ROW = 96; /* bytes of the lines that 8 points lie on, on average */
+  const receivers *r = &s->receivers;
+  const config *c = s->config;
+  int low[3] = {INT_MAX, INT_MAX, INT_MAX}, high[3] = {0};
+  double rows = 0, points = 0, around = 1, grid = 1;
+  for (int i = 0; i < r->count; i++) {
+    place p[3];
+    place_in_grid(c, r->positions[i], p);
+    const int between[3] = {p[0].fraction > 0, p[1].fraction > 0, p[2].fraction > 0};
+    if (!between[0] && !between[1] && !between[2]) continue;
+    const double of_rows = (between[1] ? POINTS_MOST : 1) * (between[2] ? POINTS_MOST : 1);
+    rows += of_rows, points += of_rows * (between[0] ? POINTS_MOST : 1);
+    for (int axis = 0; axis < 3; axis++) {
+      low[axis] = smaller(low[axis], p[axis].index);
+      high[axis] = larger(high[axis], p[axis].index + 1);
+    }
+  }
+  for (int axis = 0; axis < 3; axis++) {
+    const int n = config_axis_of(c, axis).points;
+    around *= smaller(n, high[axis] - low[axis] + POINTS_MOST), grid *= n;
+  }
+  const double bytes = fmin(rows * ROW, around * sizeof(float)) + points * sizeof(float) / CACHES;
+  return points > 0 ? bytes / (grid * physics_bytes(c) * (double)r->every) : 0;
+}
+
 static void remarks_receivers(const shot *s, bool rest) {
+  const double MUCH = 0.02;
   const config *c = s->config;
   const receivers *r = &s->receivers;
+  const double sampling = c->receivers_interpolation == INTERPOLATION_SINC ? remarks_sampling(s) : 0;
   const double end = s->engine->physics.dt * (double)s->engine->physics.steps;
   double arrival = INFINITY;
   int held = 0;
@@ -120,6 +154,12 @@ static void remarks_receivers(const shot *s, bool rest) {
         s->log,
         "warning: no wave comes to a receiver: the first one would at about %.4g s, the run ends at %.4g s",
         arrival, end);
+  if (sampling > MUCH)
+    log_line(
+        s->log,
+        "warning: receivers between points take about %.2g %% of the time of the steps: with [receivers] "
+        "interpolation = linear, which is less exact, or a greater every they take less",
+        100 * sampling);
 }
 
 /* Does it lie in an absorbing layer? */

@@ -424,6 +424,7 @@ SLOW = {"source.1.f0": 10, "source.1.t0": 0.1}
 SILENT = "nothing can happen: the initial field is 0, and nothing changes it"
 SOURCES = "every source has amplitude 0, is over before the run (t0), or lies on a dirichlet face, where the field is 0"
 RECEIVERS = "every receiver lies on a dirichlet face, where the field is 0"
+BETWEEN = {"receivers.points": None, "receivers.line": "3.3 4.4 9.3 14.3 4.4 9.3 12"}  # 512 points each, of 20 x 9 x 9
 REMARKS = (  # changes to SHOT, and what the run warns of
     ({"receivers.every": 100}, []), ({"receivers.every": 101}, ["[receivers] every = 101, but the run has 100 steps: traces are one sample, of the beginning"]),
     ({}, []), ({"source.1.amplitude": 0}, [SOURCES, SILENT]),
@@ -440,6 +441,10 @@ REMARKS = (  # changes to SHOT, and what the run warns of
       "boundary.x": "periodic"}, []),  # straight it would take 0.028 s
     ({"medium.velocity": 500, **SLOW, "source.1.position": "-39 6 9", "receivers.points": "95 6 9",
       "boundary.x": "periodic"}, []),  # likewise, periods off
+    (BETWEEN, ["receivers between points take about 21 % of the time of the steps: with [receivers] interpolation = linear, which is less "
+               "exact, or a greater every they take less"]),
+    ({**BETWEEN, "receivers.interpolation": "linear"}, []), ({**BETWEEN, "receivers.every": 12}, []),
+    ({**BETWEEN, "receivers.line": "3 4 9 14 4 9 12"}, []),
     ({"medium.velocity": 500, **SLOW, "source.1.position": "9 -1e9 9", "grid.ny": 1, "boundary.all": "dirichlet"}, []))
 
 
