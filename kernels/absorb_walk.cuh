@@ -53,8 +53,11 @@ struct course {
   bool images;
 };
 
-/* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. */
-template <int AXIS, int INWARD, int TURNS> struct walk {
+/* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. FLAT: through
+ * a stack along z, whose rows do not look at each other (kernel_args.flat). */
+template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
+  static constexpr int HALO = FLAT ? 0 : RADIUS; /* rows of a tile before and after its own */
+  static constexpr int TILE = TILE_X * (WALK_WARPS + 2 * HALO);
   const kernel_args &f;
   const walk_maps &maps;
   const course c;
@@ -88,9 +91,9 @@ template <int AXIS, int INWARD, int TURNS> struct walk {
     const bool owned = j >= RADIUS && j < c.count + RADIUS;
     float *to = ring + slot * SLOT;
     bulk_tensor::wait(empty + slot, (j / SLOTS & 1) ^ 1);
-    bulk_tensor::arrive_and_expect(full + slot, (int)sizeof(float) * (BOX + (owned ? 2 * SIDE : 0)));
-    bulk_tensor::copy_box(to, &maps.plane, maps.x + c.x, side_y - (AXIS == 1 ? 0 : RADIUS),
-                          side_z - (AXIS == 2 ? 0 : RADIUS), full + slot);
+    bulk_tensor::arrive_and_expect(full + slot, (int)sizeof(float) * (TILE + (owned ? 2 * SIDE : 0)));
+    bulk_tensor::copy_box(to, &maps.plane, maps.x + c.x, side_y - (AXIS == 1 ? 0 : HALO),
+                          side_z - (AXIS == 2 ? 0 : HALO), full + slot);
     if (!owned) return;
     bulk_tensor::copy_box(to + BOX, &maps.side, side_x, side_y, side_z, full + slot);
     bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, side_x + RADIUS + TILE_X, side_y, side_z, full + slot);
@@ -102,7 +105,7 @@ template <int AXIS, int INWARD, int TURNS> struct walk {
   }
   /* The thread's pack in tile j. */
   __device__ __forceinline__ const float *tile(int j) const {
-    return ring + j % SLOTS * SLOT + (row + RADIUS) * TILE_X + lane * PACK;
+    return ring + j % SLOTS * SLOT + (row + HALO) * TILE_X + lane * PACK;
   }
 
   __device__ __forceinline__ float *operand(int t, int o) const {
@@ -186,13 +189,16 @@ template <int AXIS, int INWARD, int TURNS> struct walk {
     for (int n = 0; n < PACK; n++) sum[n] = __fmaf_rn(f.center, u[RADIUS][n], sum[n]);
 #pragma unroll
     for (int r = 1; r <= RADIUS; r++) {
-      if (AXIS == 2) look(near, centre, -r), look(far, centre, r);
+      if (AXIS == 2 && !FLAT) look(near, centre, -r), look(far, centre, r);
 #pragma unroll
       for (int n = 0; n < PACK; n++) {
         const float *in_x = in_row + RADIUS + n;
-        const float both =
-            AXIS == 2 ? __fadd_rn(near[n], far[n]) : __fadd_rn(u[RADIUS - r][n], u[RADIUS + r][n]);
-        sum[n] = __fmaf_rn(f.wy[r], both, sum[n]);
+        if (FLAT)
+          sum[n] = __fadd_rn(sum[n], 0.0f);
+        else
+          sum[n] = __fmaf_rn(
+              f.wy[r], AXIS == 2 ? __fadd_rn(near[n], far[n]) : __fadd_rn(u[RADIUS - r][n], u[RADIUS + r][n]),
+              sum[n]);
         sum[n] = __fmaf_rn(f.wx[r], __fadd_rn(in_x[-r], in_x[r]), sum[n]);
       }
     }

@@ -25,12 +25,16 @@ static __device__ __forceinline__ void load_pair(float v[2], const float *from) 
   v[0] = p.x, v[1] = p.y;
 }
 
-/* Through a layer along AXIS. PACKS: rows are whole packs. CROSSING: along z, in rows that lie in a layer along y too. */
-template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, bool CROSSING> struct march {
+/* Rows of a walk along z may lie in a layer along y, too, or be those of a stack (kernel_args.flat). */
+enum row_kind { PLAIN, ACROSS, STACKED };
+
+/* Through a layer along AXIS. PACKS: rows are whole packs. */
+template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kind ROWS> struct march {
+  static constexpr bool CROSSING = ROWS == ACROSS;
   static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
   const absorb_args &a;
   const absorb_axis &s;
-  walk<AXIS, INWARD, TURNS> w;
+  walk<AXIS, INWARD, TURNS, ROWS == STACKED> w;
   ptrdiff_t state_step, state;        /* as step and at, of the state */
   ptrdiff_t addend_step, addend;      /* ... of the addends of layers along x */
   bool has_addend;                    /* has the pack points in a layer along x? */
@@ -283,15 +287,15 @@ static __device__ __forceinline__ void go_through(const absorb_args &a, const wa
   if (AXIS == 1 && c.images) march.store_images();
 }
 
-template <enum equation Q, bool TERMS, int AXIS, bool PACKS, bool CROSSING>
+template <enum equation Q, bool TERMS, int AXIS, bool PACKS, row_kind ROWS>
 static __device__ __forceinline__ void march_inward(const absorb_args &a, const walk_maps &m, course c,
                                                     float *shared) {
   const absorb_place p = absorb_locate(&a.axis[AXIS], AXIS == 1 ? c.y : c.z);
   c.i = p.i;
   if (p.inward > 0)
-    go_through<AXIS, march<Q, TERMS, AXIS, 1, PACKS, CROSSING>>(a, m, c, shared);
+    go_through<AXIS, march<Q, TERMS, AXIS, 1, PACKS, ROWS>>(a, m, c, shared);
   else
-    go_through<AXIS, march<Q, TERMS, AXIS, -1, PACKS, CROSSING>>(a, m, c, shared);
+    go_through<AXIS, march<Q, TERMS, AXIS, -1, PACKS, ROWS>>(a, m, c, shared);
 }
 
 /* The layers along y and z of a launch. */
@@ -305,20 +309,21 @@ struct whole_shell {
   __host__ __device__ unsigned walks() const { return along_z.blocks() + along_y.blocks(); }
 };
 
-template <enum equation Q, bool TERMS, bool PACKS>
+template <enum equation Q, bool TERMS, bool PACKS, bool STACK>
 static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
   const piece p(s.along_z, s.z, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, tile = (int)(p.tile / s.tiles_x);
   if (p.count == 0) return;
-  if (tile < (int)s.crossing) {
+  if (!STACK && tile < (int)s.crossing) {
     const bool low = tile < (int)s.low;
     const int y = low ? tile * WALK_WARPS : s.y.hi + (tile - (int)s.low) * WALK_WARPS;
-    march_inward<Q, TERMS, 2, PACKS, true>(
+    march_inward<Q, TERMS, 2, PACKS, ACROSS>(
         a, m, {0, p.count, p.at, y, x, (low ? s.y.lo : s.y.end) - y, false}, shared);
   } else {
     const int y = s.y.lo + (tile - (int)s.crossing) * WALK_WARPS;
-    march_inward<Q, TERMS, 2, PACKS, false>(a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
+    march_inward<Q, TERMS, 2, PACKS, STACK ? STACKED : PLAIN>(
+        a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
   }
 }
 
@@ -328,7 +333,7 @@ static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const 
   const piece p(s.along_y, s.y, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
   if (p.count > 0)
-    march_inward<Q, TERMS, 1, PACKS, false>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0},
+    march_inward<Q, TERMS, 1, PACKS, PLAIN>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0},
                                             shared);
 }
 
@@ -356,7 +361,7 @@ struct whole_maps {
 
 /* Where it runs `beside` the launch before it, it is still done after that one. It admits no other launch: blocks of
  * absorb_cuda_before that start beside its own have no more of the L1 cache than these leave, to their end. */
-template <enum equation Q, bool TERMS, bool PACKS>
+template <enum equation Q, bool TERMS, bool PACKS, bool STACK>
 static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
@@ -364,8 +369,8 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
   const unsigned along_z = s.along_z.blocks(), walks = s.walks();
   if (!s.beside) await_launch_before();
   if (blockIdx.x < along_z)
-    walk_along_z<Q, TERMS, PACKS>(a, s, m.along_z, blockIdx.x, shared);
-  else if (blockIdx.x < walks)
+    walk_along_z<Q, TERMS, PACKS, STACK>(a, s, m.along_z, blockIdx.x, shared);
+  else if (!STACK && blockIdx.x < walks)
     walk_along_y<Q, TERMS, PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
   else
     store_images(a, s, blockIdx.x - walks);
@@ -401,6 +406,7 @@ inline void leave_out(bool low, bool high, ptrdiff_t stride, size_t *points, con
 inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const absorb_args &a) {
   constexpr int G = RADIUS, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
   const absorb_axis &x = a.axis[0], &y = a.axis[1], &z = a.axis[2];
+  const bool stack = kernel_is_stack(&a.field);
   bulk_tensor::tensor u = bulk_tensor::with_ghosts(a.field, 0, a.field.nz);
   walk_maps &w = m->along_y;
   leave_out(x.lo > 0, x.hi > 0, 1, &u.nx, &u.first, &w.x);
@@ -410,7 +416,7 @@ inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m,
   m->along_z = w;
   cudaError_t status = make_map(e, &m->along_y.plane, u, {TILE_X, 1, READ});
   if (status == cudaSuccess) status = make_map(e, &m->along_y.side, u, {G, 1, ROWS_ACROSS});
-  if (status == cudaSuccess) status = make_map(e, &m->along_z.plane, u, {TILE_X, READ});
+  if (status == cudaSuccess) status = make_map(e, &m->along_z.plane, u, {TILE_X, stack ? ROWS_ACROSS : READ});
   if (status == cudaSuccess) status = make_map(e, &m->along_z.side, u, {G, ROWS_ACROSS});
   return status;
 }
@@ -424,11 +430,11 @@ struct whole_kernel {
         status(cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)WALK_SHARED)) {}
 };
 
-template <enum equation Q, bool TERMS>
+template <enum equation Q, bool TERMS, bool STACK>
 cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cudaStream_t stream) {
   static const bulk_tensor::encoder e;
-  static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true>)),
-      points(reinterpret_cast<const void *>(whole<Q, TERMS, false>));
+  static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true, STACK>)),
+      points(reinterpret_cast<const void *>(whole<Q, TERMS, false, STACK>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
   const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
   const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);

@@ -69,15 +69,16 @@ template <enum equation Q> int launch_terms(const kernel_args *args, void *strea
                                 : of_terms<false, false>(args->terms, launch_kind);
 }
 
-/* Rows of a stack (kernel_args.flat): few halos, so wide tiles. They have no way back. */
+/* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. */
+template <enum equation Q, class Terms>
+using flat_shape = shape<Q, 256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, 5, 2, 1,
+                         terms_kind<Terms::density, Terms::memories, false, false, true>>;
+
+/* They have no way back. */
 template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
   if (args->terms.recalled) return cudaErrorNotSupported;
-  return of_terms<false, false>(args->terms, [=](auto kind) {
-    typedef decltype(kind) of;
-    constexpr int rows = of::any ? 2 : 4;
-    typedef terms_kind<of::density, of::memories, false, false, true> terms;
-    return launch(shapes<shape<Q, 256, 4 * rows, rows, 5, 2, 1, terms>>(), args, stream);
-  });
+  return of_terms<false, false>(
+      args->terms, [=](auto kind) { return launch(shapes<flat_shape<Q, decltype(kind)>>(), args, stream); });
 }
 
 } // namespace bulk_tensor
@@ -93,20 +94,23 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   });
 }
 
-/* Layers come with the sweep, but on the way back of a gradient and in stacks. */
+/* Layers come with the sweep, but on the way back of a gradient. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
-  if (kernel_is_stack(&a->field) || a->field.terms.recalled) {
+  if (a->field.terms.recalled) {
     const int status = cuda_bulk_tensor(&a->field, stream);
     return status == cudaSuccess ? operation_absorb_cuda(args, stream) : status;
   }
   return star::of_equation(a->field.equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr (star::has_terms<Q>)
-      if (terms_any(&a->field.terms))
+      if (kernel_is_stack(&a->field) || terms_any(&a->field.terms))
         return bulk_tensor::of_terms<false, false>(a->field.terms, [=](auto kind) {
+          typedef bulk_tensor::flat_shape<Q, decltype(kind)> flat;
           typedef bulk_tensor::terms_shape<Q, decltype(kind)> shape;
-          return bulk_tensor::launch_layers(bulk_tensor::shapes<shape>(), a, stream);
+          return kernel_is_stack(&a->field)
+                     ? bulk_tensor::launch_layers(bulk_tensor::shapes<flat>(), a, stream)
+                     : bulk_tensor::launch_layers(bulk_tensor::shapes<shape>(), a, stream);
         });
     if constexpr ((EQUATIONS[Q].flags & HAS_LAYERS) != 0)
       return bulk_tensor::launch_layers(typename bulk_tensor::shapes_of<Q>::layered(), a, stream);

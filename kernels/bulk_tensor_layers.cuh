@@ -45,7 +45,7 @@ inline bool addends_fit(const absorb_args &a, int tile_x) {
 /* Sweeps the box, of which row 0 is row y of the slab. Narrow ones have the small shape's tiles. */
 template <class Small, class... Others>
 cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, cudaStream_t stream) {
-  constexpr int WIDEST = 128; /* tile */
+  constexpr int WIDEST = 128; /* tile of Others */
   const addends_array addends = addends_of(a, y);
   if (addends.rows.lo + addends.rows.hi == 0)
     return launch_with<false, Others..., Small>(&box, nullptr, stream);
@@ -68,7 +68,8 @@ int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_
   if (status == cudaSuccess && shell.beside)
     status = sweep_box<Small, Others...>(*args, box, shell.y.lo, stream);
   if (status == cudaSuccess)
-    status = absorbing::launch_whole<Small::equation, Small::terms_kind::any>(*args, shell, stream);
+    status = absorbing::launch_whole<Small::equation, Small::terms_kind::any, Small::terms_kind::flat>(
+        *args, shell, stream);
   return (int)(status == cudaSuccess && !shell.image_rows ? images::launch(&args->field, stream) : status);
 }
 

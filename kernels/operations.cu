@@ -6,6 +6,7 @@
  *   scaling, maps    a warp for each 32 points of a row */
 #include <cuda_runtime.h>
 #include "images.cuh"
+#include "launch_behind.cuh"
 #include "operation.h"
 
 constexpr int BLOCK = 128, WARP = 32;
@@ -51,6 +52,8 @@ static __device__ __forceinline__ void inject_at(const inject_args &a, const sou
 }
 
 static __global__ void __launch_bounds__(TILE_Y *TILE_X) inject(const __grid_constant__ inject_args a) {
+  await_launch_before();
+  admit_next_launch();
   for (int i = (int)blockIdx.x; i < a.count; i += (int)gridDim.x) {
     const source_tile t = a.tiles[i];
     const int y = t.y + (int)threadIdx.x / TILE_X, x = t.x + (int)threadIdx.x % TILE_X;
@@ -198,9 +201,10 @@ extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
 extern "C" int operation_inject_cuda(const void *args, void *stream) {
   const inject_args *a = static_cast<const inject_args *>(args);
   if (a->count <= 0) return cudaSuccess;
-  inject<<<operation_blocks((long long)a->count * BLOCK), TILE_Y * TILE_X, 0,
-           static_cast<cudaStream_t>(stream)>>>(*a);
-  return (int)cudaGetLastError();
+  void *parameters[] = {const_cast<inject_args *>(a)};
+  return (int)launch_behind(reinterpret_cast<const void *>(inject),
+                            operation_blocks((long long)a->count * BLOCK), TILE_Y * TILE_X, 0,
+                            static_cast<cudaStream_t>(stream), parameters);
 }
 
 extern "C" int operation_sample_cuda(const void *args, void *stream) {
