@@ -8,7 +8,7 @@
 #include "place.h"
 #include "spill.h"
 
-enum { BATCH_BYTES = 8 << 20 /* a half */ };
+enum { BATCH_BYTES = 2 << 20 /* a half */ };
 
 /* Zeroed memory; the caller frees it. */
 static void *receivers_alloc(size_t count, size_t size, error *e) {
@@ -122,6 +122,19 @@ static void receivers_size_batches(receivers *r, int pass) {
   if (r->batch_rows > r->rows) r->batch_rows = r->rows;
 }
 
+/* What other ranks have. One rank alone asks nobody: threads of it plan several shots at once. */
+static int receivers_count_others(receivers *r, error *e) {
+  const MPI_Comm comm = r->files->compute;
+  int ranks;
+  r->most = r->local, r->before = 0;
+  MPI_TRY(e, MPI_Comm_size(comm, &ranks));
+  if (ranks == 1) return 0;
+  MPI_TRY(e, MPI_Allreduce(&r->local, &r->most, 1, MPI_INT, MPI_MAX, comm));
+  MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, comm));
+  if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
+  return 0;
+}
+
 int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e) {
   const config *c = on->config;
   receivers_forget(r);
@@ -133,11 +146,9 @@ int receivers_plan(receivers *r, const problem *on, receivers_span span, error *
   r->first_step = span.first;
   r->rows = span.last / r->every + 1;
   r->taken = (r->first_step + r->every - 1) / r->every;
-  MPI_TRY(e, MPI_Allreduce(&r->local, &r->most, 1, MPI_INT, MPI_MAX, r->files->compute));
+  TRY(receivers_count_others(r, e));
   spill_plan(r, span);
   receivers_size_batches(r, span.pass);
-  MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, r->files->compute));
-  if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
   return error_agree(e, r->files->compute);
 }
 

@@ -41,7 +41,7 @@ typedef struct survey_slot {
   shot **rows;        /* those of a stack that have begun; room for all, owned */
   shot_of_survey of;  /* of a stack, as is the next one */
   error stacked;      /* what ended it */
-  atomic_int next;    /* of its shots to be written */
+  atomic_int next;    /* of its shots to be begun, or written */
   run_log silent;
   pthread_t thread; /* that writes */
   _Atomic bool written;
@@ -206,6 +206,20 @@ static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
   return shot_begin(&one->row, e);
 }
 
+/* Does `run` in several threads where a slot may be worked on beside others. */
+static void survey_share(survey_slot *t, void *(*run)(void *)) {
+  t->next = 0;
+  thread_share(t->v->slot_count > 1 ? t->v->group.way->compressors : 1, run, t);
+}
+
+/* Begins the rows of a stack, one after the other, in each of several threads. */
+static void *survey_begin_rows(void *argument) {
+  survey_slot *t = argument;
+  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;)
+    survey_begin_row(t, &t->shots[i], &t->shots[i].report.failed);
+  return NULL;
+}
+
 /* A shot that cannot begin fails alone. */
 static int survey_begin_stack(survey_slot *t, error *e) {
   survey_group *v = t->v;
@@ -214,8 +228,9 @@ static int survey_begin_stack(survey_slot *t, error *e) {
   t->of.fresh = true; /* the lead has no files */
   const shot_setup setup = {&v->quiet, v->job->command, &t->silent, NULL, &t->of, NULL};
   TRY(shot_plan(&t->shot, &v->engine, &setup, e));
+  survey_share(t, survey_begin_rows);
   for (int i = 0; i < t->count; i++)
-    if (!survey_begin_row(t, &t->shots[i], &t->shots[i].report.failed)) t->rows[rows++] = &t->shots[i].row;
+    if (!t->shots[i].report.failed.id) t->rows[rows++] = &t->shots[i].row;
   if (rows == 0) *e = t->shots[0].report.failed;
   TRY(e->id);
   TRY(shot_stack(&t->shot, t->rows, rows, e));
@@ -274,7 +289,6 @@ static void *survey_write_rows(void *argument) {
   for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
     shot *row = &t->shots[i].row;
     error *e = &t->shots[i].report.failed;
-    row->receivers.time.threads = 1;
     if (!e->id) *e = row->failed.id ? row->failed : t->stacked;
     if (!e->id) shot_finish(row, e);
     shot_end(row, e);
@@ -287,8 +301,7 @@ static void survey_write_shots(survey_slot *t) {
   const survey_group *v = t->v;
   error *stepping = survey_failure(t);
   if (!stepping->id && !shot_finish(&t->shot, stepping)) gradient_finish(&t->back, stepping);
-  t->next = 0;
-  if (v->stack > 1) thread_share(v->slot_count > 1 ? v->group.way->compressors : 1, survey_write_rows, t);
+  if (v->stack > 1) survey_share(t, survey_write_rows);
   shot_end(&t->shot, stepping);
 }
 
@@ -377,7 +390,7 @@ static int survey_stack(const survey_group *v) {
   if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
   if (c->survey_at_once) return smaller(c->survey_at_once, each);
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
-  if (each > FEW) each = larger((each + 1) / 2, FEW); /* some are written while others step */
+  if (each > FEW) each = larger(2 * each / 3, FEW); /* most are written while others step */
   return larger((int)fmin(smaller(each, MOST), FULL / config_points(c)), 1);
 }
 

@@ -24,7 +24,7 @@ static int shot_choose_time(shot *s, error *e) {
   const exact_time_of of = {.dt = p->dt,
                             .bound = p->bound,
                             .highest = sources_highest(&s->sources, c),
-                            .threads = s->engine->files->way->compressors,
+                            .threads = s->lead ? 1 : s->engine->files->way->compressors,
                             .continues = s->from && !checkpoint_key_value(s->from, FINGERPRINT_DISPERSION)};
   exact_time *t = &s->receivers.time;
   exact_time_choose(t, c, &of);
@@ -73,6 +73,7 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
   s->config = setup->config, s->command = setup->command, s->log = setup->log, s->from = setup->from;
   s->survey = setup->survey, s->lead = setup->lead;
   s->row_count = 0, s->failed = (error){0};
+  s->stepper.args.ny = g->slab.ny;
   s->io = g->io;
   s->io.path = s->config->output_path;
   s->stop = (stop_watch){.comm = g->comm};
@@ -97,6 +98,7 @@ int shot_stack(shot *lead, shot *const *rows, int count, error *e) {
     return FAIL(e, OUT_OF_MEMORY, bytes, "the shots");
   }
   lead->rows = rows, lead->row_count = count;
+  lead->stepper.args.ny = count; /* the engine's stack may have room for more */
   for (int i = 0; i < count; i++) all[i] = &rows[i]->sources, all_receivers[i] = &rows[i]->receivers;
   sources_join(&lead->sources, all, count, lead->dev, b, e);
   receivers_join(&lead->receivers, all_receivers, count, lead->dev, b, e);
