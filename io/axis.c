@@ -35,8 +35,14 @@ hid_t dataset_create(new_hdf5 *f, const char *name, hid_t type, int rank, const 
   return dataset;
 }
 
+/* HDF5 clears the memory in which it converts types: by default a MiB for each dataset, however small. */
 void dataset_put(new_hdf5 *f, hid_t dataset, hid_t type, const void *values) {
-  if (!f->failure.id) new_hdf5_check(f, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  const size_t CONVERTED = 16384;
+  if (f->failure.id) return;
+  const hid_t transfer = H5Pcreate(H5P_DATASET_XFER);
+  new_hdf5_check(f, transfer >= 0 && H5Pset_buffer(transfer, CONVERTED, NULL, NULL) >= 0 &&
+                        H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, transfer, values) >= 0);
+  if (transfer >= 0) H5Pclose(transfer);
 }
 
 void dataset_close(new_hdf5 *f, hid_t dataset) {

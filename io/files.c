@@ -267,14 +267,30 @@ static int files_send(const files *f, const request *r, message *m, MPI_Request 
   return 0;
 }
 
-/* Shots of a rank that are under way together use files one at a time: HDF5 is for one thread. */
-static pthread_mutex_t files_alone = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t files_alone = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void files_take_hdf5(void) {
+  pthread_mutex_lock(&files_alone);
+}
+
+void files_give_hdf5(void) {
+  pthread_mutex_unlock(&files_alone);
+}
+
+/* Shots of a rank that are under way together use files one at a time, since HDF5 is for one thread. Only traces take and
+ * give it by themselves: most of their time is fsync's. */
+static bool files_use_one(const files *f, const request *r) {
+  const bool traces = r->kind == FILES_WRITE_RECEIVERS && !r->partial && !f->served;
+  return f->way && f->way->ranks == 1 + f->served && !traces;
+}
 
 static int files_do_together(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
   if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
+  files_take_hdf5();
   field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
+  files_give_hdf5();
   files_perform(f, r, e);
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
   message_free(&m);
@@ -282,10 +298,10 @@ static int files_do_together(const files *f, const request *r, error *e) {
 }
 
 int files_do(const files *f, const request *r, error *e) {
-  const bool alone = f->way && f->way->ranks == 1 + f->served;
-  if (alone) pthread_mutex_lock(&files_alone);
+  const bool one = files_use_one(f, r);
+  if (one) files_take_hdf5();
   files_do_together(f, r, e);
-  if (alone) pthread_mutex_unlock(&files_alone);
+  if (one) files_give_hdf5();
   return e->id;
 }
 

@@ -55,6 +55,10 @@ void attribute_text(new_hdf5 *f, hid_t object, const char *name, const char *tex
  * transport, equation, created_by, creation_date, git_hash. */
 void attribute_run(new_hdf5 *f, const run_meta *m);
 
+/* Around calls of HDF5 in requests that do not wait for each other (files_do). */
+void files_take_hdf5(void);
+void files_give_hdf5(void);
+
 /* A contiguous dataset (scalar for rank 0) whose space is taken now; nothing fills it. With `deflate`, a gzip level but 0, it
  * is shuffled and compressed instead, a row a chunk. Negative on failure. */
 hid_t dataset_create(new_hdf5 *f, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate);

@@ -80,9 +80,12 @@ static int receivers_create(receivers_file *f, const char *path, const receivers
     return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(f->temporary, sizeof f->temporary, f->path);
   if (!m->fresh) temporary_remove(f->path, NULL);
+  files_take_hdf5();
   new_hdf5_create(&to, f->temporary, 0);
   receivers_put_all(&to, f, m);
-  TRY(new_hdf5_close(&to, e));
+  new_hdf5_close(&to, e);
+  files_give_hdf5();
+  TRY(e->id);
   f->fd = open(f->temporary, O_WRONLY | O_CLOEXEC);
   return f->fd < 0 ? FAIL(e, FILE_WRITE, f->path, strerror(errno)) : 0;
 }
@@ -128,17 +131,19 @@ static int receivers_gather(receivers_writing *t, const receivers_part *p, int64
   receivers_block *b = &t->block;
   const MPI_Comm comm = t->w->comm;
   const int64_t receivers = t->meta->receivers;
-  int rank, stop = 0;
+  int rank, ranks, stop = 0;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &ranks)); /* a single one may be here in several threads */
   for (b->first = p->from; b->first < end && !stop; b->first += b->count) {
     b->count = end - b->first < b->most ? end - b->first : b->most;
     receivers_fill(b, (size_t)receivers, p);
-    MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * receivers), MPI_UINT32_T,
-                          MPI_BOR, 0, comm));
+    if (ranks > 1)
+      MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * receivers), MPI_UINT32_T,
+                            MPI_BOR, 0, comm));
     const uint64_t row = (uint64_t)receivers * sizeof *b->bits, at = t->file.at + (uint64_t)b->first * row;
     const row_file to = {.name = t->file.path, .fd = t->file.fd};
     stop = rank == 0 && row_file_put(&to, at, b->bits, (size_t)b->count * row, e);
-    MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
+    if (ranks > 1) MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
   }
   return e->id;
 }
