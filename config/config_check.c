@@ -234,6 +234,8 @@ static int check_gradient(checker *k) {
   const config *c = k->c;
   const char *name = c->gradient_observed[0] ? "observed" : "adjoint_source", *with = NULL;
   if (!config_has_gradient(c)) return 0;
+  if (c->gradient_observed[0] && c->gradient_residual[0])
+    return check_only(k, "gradient", "adjoint_source", "without observed");
   if (strstr(c->gradient_observed, "{name}") || strstr(c->gradient_residual, "{name}"))
     with = "with {name} in a survey, whose shots have names";
   if (c->survey_on_stop == ON_STOP_CHECKPOINT)

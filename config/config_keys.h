@@ -72,7 +72,7 @@ EQUATION_KEY(TERMS, equation_has(c->equation, HAS_TERMS))
 IDLE_CONDITION(ABSORPTION_LAW, config_has_medium(c, MEDIUM_ABSORPTION), "with absorption")
 IDLE_CONDITION(ABSORBS, config_medium_absorbs(c), "with quality or absorption")
 IDLE_CONDITION(SURVEY, c->survey_file[0], "in a survey")
-CONDITION(NOT_OBSERVED, !c->gradient_observed[0], "without observed")
+CONDITION(REVERSIBLE, equation_has(c->equation, HAS_TERMS), NULL)
 IDLE_CONDITION(GRADIENT, config_has_gradient(c), "with observed or adjoint_source")
 CONDITION(NO_GRADIENT, !config_has_gradient(c), "without [gradient]")
 CONDITION(CHECKPOINTS, !c->survey_file[0] || c->survey_on_stop == ON_STOP_CHECKPOINT,
@@ -271,7 +271,7 @@ const config_key config_keys[] = {
   {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &LAPLACIAN,
    .doc = "fraction of the stability bound that dt = auto takes"},
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
-   .only_with = &SOURCES_KEY, .doc = "what the time step does to frequencies, in traces"},
+   .only_with = &TERMS, .doc = "what the time step does to frequencies, in traces"},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
    .only_with = &LAPLACIAN,
    .doc = "take a dt above the stability bound; otherwise it is exit 3"},
@@ -413,14 +413,14 @@ const config_key config_keys[] = {
    .fallback = "sinc", .only_with = &ANY_RECEIVERS,
    .doc = "how the field between grid points is read; as of [sources]"},
 
-  {"gradient", "observed", VALUE_VARIANT, AT(gradient_observed), .choices = observed_choices, .only_with = &SOURCES,
+  {"gradient", "observed", VALUE_VARIANT, AT(gradient_observed), .choices = observed_choices, .only_with = &REVERSIBLE,
    .otherwise = "no gradient",
    .doc = "traces to compare with, as in PATH.receivers.h5:/u",
    .note = "The run goes on with the way back: dJ/dvelocity in PATH.gradient.h5 (docs/GRADIENT.md). Beside the dataset are time and\n"
            "position, which must be this run's. In a survey {name} stands for a shot's name, and the sum over its shots is\n"
            "written. Where dt is auto it is that of the observed traces."},
   {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = observed_choices,
-   .only_with = &NOT_OBSERVED,
+   .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},
   {"gradient", "of", VALUE_CHOICE, AT(gradient_of), .choices = of_choices, .fallback = "velocity",
    .only_with = &GRADIENT,

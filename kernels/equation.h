@@ -35,7 +35,8 @@ enum equation_flags {
       2, /* the weights are the configuration's, not the Laplacian's: there is no order or bound */
   HAS_SOURCES = 4,
   HAS_LAYERS = 8, /* faces may absorb */
-  HAS_TERMS = 16  /* kernel_terms */
+  /* kernel_terms; and u_tt = velocity^2 lap u without them, which gradients and what is done about dispersion rely on */
+  HAS_TERMS = 16
 };
 
 typedef struct equation_row {

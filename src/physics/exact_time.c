@@ -30,7 +30,7 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
   *t = (exact_time){.kind = sources ? DISPERSION_TRACE : DISPERSION_REST,
                     .every = c->receivers_every,
                     .threads = of->threads};
-  if (c->receivers == RECEIVERS_NONE || !equation_has(c->equation, HAS_SOURCES)) return;
+  if (c->receivers == RECEIVERS_NONE || !equation_has(c->equation, HAS_TERMS)) return;
   if (c->dispersion == DISPERSION_KEPT)
     snprintf(t->why, sizeof t->why, "[time] dispersion = kept");
   else if (of->continues)

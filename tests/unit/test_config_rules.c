@@ -91,7 +91,8 @@ TEST(test_gradient) {
       {GRADIENT, "gradient.memory=64 MB", "&: expected auto or a size as 64MB or 40GB, got @"},
       {GRADIENT, "gradient.host_memory=4XB", "&: expected auto or a size as 64MB or 40GB, got @"},
       {GRADIENT, "gradient.file_memory=1iB", "&: expected auto or a size as 64MB or 40GB, got @"},
-      {HEAT, "gradient.observed=d.h5:/u", "&: only with type = wave"}};
+      {HEAT, "gradient.observed=d.h5:/u", "&: only with type = wave"},
+      {BASE, "gradient.adjoint_source=d.h5:/u", "&: only with type = wave"}};
   static const struct {
     const char *text;
     double bytes;
