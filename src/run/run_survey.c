@@ -396,7 +396,7 @@ static int survey_stack(const survey_group *v) {
 
 /* Shots, or stacks, that step at once: as many as fill a GPU. */
 static int survey_at_once(const survey_group *v) {
-  const double FULL = 16e6; /* points */
+  const double FULL = 40e6; /* points */
   const int MOST = 4, asked = v->job->config->survey_at_once;
   if (v->parts.ranks > 1 || v->stack > 1) return 1;
   if (asked) return asked;
