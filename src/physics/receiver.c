@@ -10,13 +10,6 @@
 
 enum { BATCH_BYTES = 2 << 20 /* a half */ };
 
-/* Zeroed memory; the caller frees it. */
-static void *receivers_alloc(size_t count, size_t size, error *e) {
-  void *memory = calloc(count ? count : 1, size);
-  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the receivers");
-  return memory;
-}
-
 /* --- where they are --------------------------------------------------------------------------------------------- */
 
 /* Fills `positions` on every rank. */
@@ -28,8 +21,7 @@ static int receivers_find_positions(receivers *r, const config *c, error *e) {
     r->count = (int)t.rows; /* fewer than a table may have */
     return e->id;
   }
-  r->positions = receivers_alloc((size_t)c->receiver_count, sizeof *r->positions, e);
-  if (r->positions)
+  if (!ALLOC(e, r->positions, c->receiver_count, "the receivers"))
     memcpy(r->positions, c->receiver_positions, (size_t)c->receiver_count * sizeof *r->positions);
   r->count = c->receiver_count;
   return error_agree(e, r->files->compute);
@@ -69,10 +61,10 @@ static bool receivers_place_own(const receivers *r, int index, receivers_placed 
 /* Keeps this rank's receivers, which are sorted. */
 static int receivers_keep_own(receivers *r, const receivers_placed *own, error *e) {
   const int layers = 2 * r->slab->nz;
-  if (!(r->own = receivers_alloc((size_t)r->local, sizeof *r->own, e))) return e->id;
-  if (!(r->index = receivers_alloc((size_t)r->local, sizeof *r->index, e))) return e->id;
-  if (!(r->row = receivers_alloc((size_t)r->local, sizeof *r->row, e))) return e->id;
-  if (!(r->layer_begin = receivers_alloc((size_t)layers + 1, sizeof *r->layer_begin, e))) return e->id;
+  TRY(ALLOC(e, r->own, r->local, "the receivers"));
+  TRY(ALLOC(e, r->index, r->local, "the receivers"));
+  TRY(ALLOC(e, r->row, r->local, "the receivers"));
+  TRY(ALLOC(e, r->layer_begin, layers + 1, "the receivers"));
   for (int i = 0; i < r->local; i++) {
     place p[3];
     place_in_grid(r->config, r->positions[own[i].index], p);
@@ -87,8 +79,8 @@ static int receivers_keep_own(receivers *r, const receivers_placed *own, error *
 }
 
 static int receivers_find_own(receivers *r, error *e) {
-  receivers_placed *own = receivers_alloc((size_t)r->count, sizeof *own, e);
-  if (!own) return e->id;
+  receivers_placed *own;
+  TRY(ALLOC(e, own, r->count, "the receivers"));
   for (int i = 0; i < r->count; i++) r->local += receivers_place_own(r, i, &own[r->local]);
   qsort(own, (size_t)r->local, sizeof *own, receivers_by_layer);
   receivers_keep_own(r, own, e);
@@ -162,7 +154,7 @@ int receivers_join(receivers *r, receivers **parts, int count, device *dev, cons
   }
   if (r->local == 0) return 0;
   receivers_size_batches(r, 1);
-  if (!(r->own = receivers_alloc((size_t)r->local, sizeof *r->own, e))) return e->id;
+  TRY(ALLOC(e, r->own, r->local, "the receivers"));
   for (int i = 0, n = 0; i < count; i++)
     for (int k = 0; k < parts[i]->local; k++) {
       r->own[n] = parts[i]->own[k];
@@ -175,9 +167,9 @@ int receivers_join(receivers *r, receivers **parts, int count, device *dev, cons
 static int receivers_open_traces(receivers *r, error *e) {
   for (int i = 0; i < r->part_count; i++) TRY(receivers_open_traces(r->parts[i], e));
   if (r->part_count || r->local == 0) return 0;
-  if (!(r->traces = receivers_alloc((size_t)r->room, receivers_row_bytes(r), e))) return e->id;
-  if (!(r->cut = receivers_alloc((size_t)r->local, sizeof *r->cut, e))) return e->id;
-  for (int64_t i = 0; i < (r->taken - r->spilled) * r->local; i++) r->traces[i] = NAN;
+  TRY(ALLOC(e, r->traces, r->room * r->local, "the receivers"));
+  TRY(ALLOC(e, r->cut, r->local, "the receivers"));
+  for (int64_t i = 0; i < (r->taken - r->spill.rows) * r->local; i++) r->traces[i] = NAN;
   return 0;
 }
 
@@ -334,7 +326,7 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
   if (r->count == 0) return 0;
   if (r->part_count) return receivers_flush(r, e); /* they write */
   const exact_traces all = receivers_traces(r);
-  const bool spilled = r->spilled > 0;
+  const bool spilled = r->spill.rows > 0;
   if (spilled)
     spill_finish(r, e);
   else if (!receivers_flush(r, e))
@@ -352,7 +344,7 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
   const receivers_part part = {
       .count = r->local, .index = r->index, .traces = r->traces, .before = r->before};
   const request file = {FILES_WRITE_RECEIVERS, .path = path, .receivers = &meta,
-                        .partial = spilled ? &r->partial : NULL, .own.part = &part};
+                        .partial = spilled ? &r->spill.file : NULL, .own.part = &part};
   if (!error_agree(e, r->files->compute)) files_do(r->files, &file, e);
   return e->id;
 }
@@ -404,7 +396,7 @@ static int receivers_within(void *self, wavefront_args *pass, int64_t step, int 
  * ranks. */
 static int receivers_array(void *self, checkpoint_array *array, observed *part, error *e) {
   receivers *r = self;
-  *part = (observed){r, r->spilled, r->taken - r->spilled};
+  *part = (observed){r, r->spill.rows, r->taken - r->spill.rows};
   *array = (checkpoint_array){.name = "traces",
                               .type = CHECKPOINT_FLOAT,
                               .axes = 2,

@@ -17,6 +17,16 @@ typedef struct receivers_memory {
  * file (spill.h), half of them at a time. A run with a gradient, which needs all of them, holds all. */
 enum { RECEIVERS_HELD = 64 << 20 /* bytes */ };
 
+/* Traces that have left memory. spill.c alone writes it. */
+typedef struct spill {
+  int64_t rows;             /* the first ones */
+  int64_t block;            /* rows that leave together; 0: none ever do */
+  bool leaving;             /* the last block of them is not written yet */
+  partial_file file;        /* where those are; its ends are owned */
+  bool named;               /* checkpoints name it */
+  char stays[PARTIAL_NAME]; /* one that they name and that the run needs no more; "": none */
+} spill;
+
 /* A receiver belongs to the rank that owns the plane at or below it, and reads ghosts of both sides. A rank keeps its
  * receivers in the order in which a wavefront reaches them (wavefront_receivers). The samples of one step are a row of the traces: row i is of step
  * i * every. Rows are copied from the device to the host in batches. */
@@ -46,14 +56,9 @@ typedef struct receivers {
   float *
       traces; /* room x local, without the rows still in the halves; owned: row i is in slot (i - origin) % room */
   int64_t origin, room;
-  int64_t spilled;          /* rows that have left them */
-  int64_t block;            /* rows that leave together; 0: none ever do */
-  bool leaving;             /* the last block of them is not written yet */
-  partial_file partial;     /* where those are; its ends are owned */
-  bool named;               /* checkpoints name it */
-  char stays[PARTIAL_NAME]; /* one that they name and that the run needs no more; "": none */
-  bool *cut;                /* local: as exact_time_traces set it; owned */
-  int sources;              /* these as in receivers_meta; the caller's, as is time */
+  spill spill; /* rows that have left them */
+  bool *cut;   /* local: as exact_time_traces set it; owned */
+  int sources; /* these as in receivers_meta; the caller's, as is time */
   const double (*source_positions)[3];
   int replaces;
   bool fresh;
@@ -121,7 +126,7 @@ int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers
  * collective. */
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
 
-/* Waits for the copies under way and adds them to the traces, which then have all rows from `spilled` to `taken`. Not
+/* Waits for the copies under way and adds them to the traces, which then have all rows from `spill.rows` to `taken`. Not
  * collective. */
 int receivers_flush(receivers *r, error *e);
 

@@ -13,50 +13,49 @@ void spill_plan(receivers *r, receivers_span span) {
   int64_t block = held / 2 / row;
   if (block < left) block = left; /* what a checkpoint held */
   if (block < 1) block = 1;
-  r->spilled = r->origin = span.spilled;
-  r->partial.receivers = r->count;
+  r->spill.rows = r->origin = span.spilled;
+  r->spill.file.receivers = r->count;
   const bool spills = span.spilled > 0 || (r->rows > 2 * block && !config_has_gradient(r->config));
-  r->block = spills ? block : 0;
+  r->spill.block = spills ? block : 0;
   r->room = spills ? 2 * block : r->rows;
 }
 
 int64_t spill_rows_on_disk(const receivers *r) {
   const config *c = r->config;
-  const bool kept = c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 || r->spilled > 0;
-  return r->block == 0 ? 0 : r->rows - r->spilled + (kept && r->time.removed ? r->rows : 0);
+  const bool kept = c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 || r->spill.rows > 0;
+  return r->spill.block == 0 ? 0 : r->rows - r->spill.rows + (kept && r->time.removed ? r->rows : 0);
 }
 
 void spill_forget(receivers *r) {
-  free((void *)(uintptr_t)r->partial.ends);
+  free((void *)(uintptr_t)r->spill.file.ends);
 }
 
 /* --- a block ------------------------------------------------------------------------------------------------------ */
 
 int64_t spill_limit(const receivers *r, int64_t step) {
-  if (r->block == 0) return INT64_MAX;
-  const int64_t due = (r->spilled + r->block - 1) * r->every;
+  if (r->spill.block == 0) return INT64_MAX;
+  const int64_t due = (r->spill.rows + r->spill.block - 1) * r->every;
   return due > step ? due - step : 1;
 }
 
 /* Ends a block after this many rows. */
 static int spill_end_block(receivers *r, int64_t end, error *e) {
-  partial_file *p = &r->partial;
-  const size_t bytes = ((size_t)p->blocks + 1) * sizeof *p->ends;
-  int64_t *ends = realloc((void *)(uintptr_t)p->ends, bytes);
-  if (!ends) return FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
+  partial_file *p = &r->spill.file;
+  int64_t *ends = (void *)(uintptr_t)p->ends;
+  TRY(GROW(e, ends, p->blocks + 1, "the receivers"));
   ends[p->blocks++] = end;
   p->ends = ends;
-  r->spilled = end;
+  r->spill.rows = end;
   return 0;
 }
 
 bool spill_due(const receivers *r) {
-  return r->block > 0 && r->taken - r->spilled >= r->block;
+  return r->spill.block > 0 && r->taken - r->spill.rows >= r->spill.block;
 }
 
 int spill_begin(receivers *r, error *e) {
-  r->leaving = true;
-  return spill_end_block(r, r->spilled + smaller64(r->taken - r->spilled, r->block), e);
+  r->spill.leaving = true;
+  return spill_end_block(r, r->spill.rows + smaller64(r->taken - r->spill.rows, r->spill.block), e);
 }
 
 /* Adds up what the ranks have. One rank alone may be here in several threads. */
@@ -76,7 +75,7 @@ static int spill_create(receivers *r, char name[PARTIAL_NAME], error *e) {
 }
 
 int spill_write(receivers *r, MPI_Comm comm, error *e) {
-  partial_file *p = &r->partial;
+  partial_file *p = &r->spill.file;
   const int64_t last = p->blocks - 1;
   partial_rows rows = {.begin = last,
                        .end = p->blocks,
@@ -89,7 +88,7 @@ int spill_write(receivers *r, MPI_Comm comm, error *e) {
   TRY(files_do(r->files, &move, e));
   TRY(spill_sum(rows.sum, comm, &sum, e));
   p->sum += sum;
-  r->leaving = false;
+  r->spill.leaving = false;
   return 0;
 }
 
@@ -106,18 +105,18 @@ int64_t spill_count(int64_t blocks) {
 static int spill_name(receivers *r, uint64_t run, error *e) {
   char name[PARTIAL_NAME];
   snprintf(name, sizeof name, "%s.receivers.%016" PRIx64 ".partial", r->config->output_path, run);
-  const request rename = {FILES_RENAME_PARTIAL, .path = r->partial.name, .text = name};
+  const request rename = {FILES_RENAME_PARTIAL, .path = r->spill.file.name, .text = name};
   TRY(files_do(r->files, &rename, e));
-  strcpy(r->partial.name, name);
-  r->named = true;
+  strcpy(r->spill.file.name, name);
+  r->spill.named = true;
   return 0;
 }
 
 int spill_tell(receivers *r, uint64_t run, int64_t blocks, int64_t *numbers, error *e) {
-  const partial_file *p = &r->partial;
+  const partial_file *p = &r->spill.file;
   const request sync = {FILES_MOVE_PARTIAL, .partial = p, .use = PARTIAL_SYNC};
   TRY(files_do(r->files, &sync, e));
-  if (!r->named) TRY(spill_name(r, run, e));
+  if (!r->spill.named) TRY(spill_name(r, run, e));
   numbers[0] = (int64_t)p->sum;
   numbers[1] = p->receivers;
   memcpy(numbers + SPILL_NAME, p->name, sizeof p->name);
@@ -127,7 +126,7 @@ int spill_tell(receivers *r, uint64_t run, int64_t blocks, int64_t *numbers, err
 
 /* Reads all of it. */
 static int spill_check(receivers *r, error *e) {
-  const partial_file *p = &r->partial;
+  const partial_file *p = &r->spill.file;
   partial_rows rows = {.end = p->blocks, .first = r->before, .count = r->local};
   const request read = {FILES_MOVE_PARTIAL, .partial = p, .use = PARTIAL_READ, .own.rows = &rows};
   uint64_t sum;
@@ -137,9 +136,9 @@ static int spill_check(receivers *r, error *e) {
 }
 
 int spill_adopt(receivers *r, const int64_t *numbers, int64_t count, error *e) {
-  partial_file *p = &r->partial;
+  partial_file *p = &r->spill.file;
   const int64_t *ends = numbers + SPILL_ENDS, blocks = count - SPILL_ENDS;
-  bool fits = blocks > 0 && numbers[1] == r->count && ends[blocks - 1] == r->spilled;
+  bool fits = blocks > 0 && numbers[1] == r->count && ends[blocks - 1] == r->spill.rows;
   for (int64_t i = 0; fits && i < blocks; i++) fits = ends[i] > (i ? ends[i - 1] : 0);
   if (!fits) return FAIL(e, PARTIAL_DIFFERS, "");
   memcpy(p->name, numbers + SPILL_NAME, sizeof p->name);
@@ -147,7 +146,7 @@ int spill_adopt(receivers *r, const int64_t *numbers, int64_t count, error *e) {
   p->sum = (uint64_t)numbers[0];
   for (int64_t i = 0; i < blocks && !e->id; i++) spill_end_block(r, ends[i], e);
   TRY(error_agree(e, r->files->compute));
-  r->named = true;
+  r->spill.named = true;
   return spill_check(r, e);
 }
 
@@ -162,7 +161,7 @@ static int spill_transform_some(receivers *r, const partial_file *raw, partial_r
   sums[0] += rows->sum;
   exact_time_traces(&r->time, &traces, false, e);
   TRY(error_agree(e, r->files->compute));
-  move.partial = &r->partial, move.use = PARTIAL_WRITE;
+  move.partial = &r->spill.file, move.use = PARTIAL_WRITE;
   TRY(files_do(r->files, &move, e));
   sums[1] += rows->sum;
   return 0;
@@ -171,13 +170,12 @@ static int spill_transform_some(receivers *r, const partial_file *raw, partial_r
 /* By blocks of receivers, all samples of each. Agreed. */
 static int spill_transform(receivers *r, const partial_file *raw, uint64_t sums[2], error *e) {
   const int64_t fit = r->room * r->most / r->taken, most = fit < 1 ? 1 : fit;
-  const size_t bytes = (size_t)most * (size_t)r->taken * sizeof(float);
-  float *values = malloc(bytes);
-  if (!values) FAIL(e, OUT_OF_MEMORY, bytes, "the receivers");
+  float *values;
+  ALLOC(e, values, most * r->taken, "the receivers");
   error_agree(e, r->files->compute);
   for (int64_t first = 0; first < r->most && !e->id; first += most) {
     const int64_t from = smaller64(first, r->local);
-    partial_rows rows = {.end = r->partial.blocks,
+    partial_rows rows = {.end = r->spill.file.blocks,
                          .first = r->before + from,
                          .count = smaller64(r->local - from, most),
                          .values = values};
@@ -188,10 +186,10 @@ static int spill_transform(receivers *r, const partial_file *raw, uint64_t sums[
 }
 
 int spill_finish(receivers *r, error *e) {
-  partial_file *p = &r->partial;
+  partial_file *p = &r->spill.file;
   uint64_t mine[2] = {0, 0}, sums[2];
   receivers_flush(r, e);
-  while (r->taken > r->spilled) {
+  while (r->taken > r->spill.rows) {
     if (!e->id) spill_begin(r, e);
     TRY(error_agree(e, r->files->compute));
     TRY(spill_write(r, r->files->compute, e));
@@ -200,9 +198,9 @@ int spill_finish(receivers *r, error *e) {
   r->traces = NULL;
   if (!r->time.removed) return 0;
   const partial_file raw = *p;
-  if (r->named) {
-    strcpy(r->stays, p->name);
-    r->named = false;
+  if (r->spill.named) {
+    strcpy(r->spill.stays, p->name);
+    r->spill.named = false;
     TRY(spill_create(r, p->name, e));
   }
   TRY(spill_transform(r, &raw, mine, e));
@@ -212,9 +210,9 @@ int spill_finish(receivers *r, error *e) {
 }
 
 int spill_end(receivers *r, error *e) {
-  const request remove = {FILES_RENAME_PARTIAL, .path = r->partial.name};
-  if (r->named) strcpy(r->stays, r->partial.name);
-  if (r->partial.name[0] && !r->named) files_do(r->files, &remove, e);
-  r->partial.name[0] = '\0';
+  const request remove = {FILES_RENAME_PARTIAL, .path = r->spill.file.name};
+  if (r->spill.named) strcpy(r->spill.stays, r->spill.file.name);
+  if (r->spill.file.name[0] && !r->spill.named) files_do(r->files, &remove, e);
+  r->spill.file.name[0] = '\0';
   return e->id;
 }

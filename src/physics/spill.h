@@ -34,7 +34,7 @@ int spill_adopt(receivers *r, const int64_t *numbers, int64_t count, error *e);
 /* Makes the file hold the traces as they are to be written, all of them: one that checkpoints name stays as it is, and another
  * one takes its place. Frees the traces in memory. Collective, agreed. */
 int spill_finish(receivers *r, error *e);
-/* Removes the file, unless checkpoints name it: then r->stays says where. Collective, agreed. */
+/* Removes the file, unless checkpoints name it: then r->spill.stays says where. Collective, agreed. */
 int spill_end(receivers *r, error *e);
 
 #endif

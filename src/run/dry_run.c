@@ -60,7 +60,8 @@ static void dry_run_partition(const shot *s, const run_needs *n) {
   if (r->count)
     log_line(s->log, "%d receiver%s: traces of %.1f MiB on the host of this rank%s, a file of %.1f MiB",
              r->count, r->count == 1 ? "" : "s", dry_run_mib((double)receivers_bytes(r).on_host),
-             r->block ? " at most, and on disk beside" : "", dry_run_mib((double)receivers_file_bytes(r)));
+             r->spill.block ? " at most, and on disk beside" : "",
+             dry_run_mib((double)receivers_file_bytes(r)));
   if (config_has_maps(s->config))
     log_line(s->log, "maps: %.1f MiB of this rank's device memory, a file %s" MAPS_ENDING " of %.1f MiB",
              dry_run_mib(maps_bytes(s)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));

@@ -94,7 +94,7 @@ static int restart_fill_series(shot *s, const checkpoint *c, error *e) {
 /* The traces that are in another file. */
 static int restart_fill_spilled(shot *s, const checkpoint *c, error *e) {
   error why = {0};
-  if (s->receivers.spilled == 0) return 0;
+  if (s->receivers.spill.rows == 0) return 0;
   int64_t count, *numbers = restart_read_numbers(s, c, "spilled", &count, e);
   if (!e->id && spill_adopt(&s->receivers, numbers, count, &why))
     FAIL(e, CHECKPOINT_DAMAGED, c->name, why.text);

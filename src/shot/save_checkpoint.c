@@ -55,7 +55,7 @@ static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
   checkpoint_job *j = calloc(1, sizeof *j);
   const size_t mine = s->engine->rank == 0 ? (size_t)saved : 0;
   if (j) j->steps = calloc(mine + 1, sizeof *j->steps);
-  const int64_t blocks = s->receivers.partial.blocks;
+  const int64_t blocks = s->receivers.spill.file.blocks;
   if (j && blocks) j->spilled = calloc((size_t)spill_count(blocks), sizeof *j->spilled);
   if (j && j->steps && (j->spilled || !blocks)) {
     j->blocks = blocks;

@@ -21,7 +21,7 @@ static int traces_count(const shot *s) {
 static int traces_write(writer_job *job, error *e) {
   shot *s = ((traces_job *)job)->s;
   for (int i = 0; i < traces_count(s); i++)
-    if (traces_of(s, i)->leaving) TRY(spill_write(traces_of(s, i), s->saves.jobs, e));
+    if (traces_of(s, i)->spill.leaving) TRY(spill_write(traces_of(s, i), s->saves.jobs, e));
   return 0;
 }
 
@@ -48,7 +48,7 @@ static traces_job *traces_make_job(shot *s, error *e) {
   for (int i = 0; j && i < traces_count(s); i++) {
     receivers *r = traces_of(s, i);
     if (!spill_due(r) || spill_begin(r, e)) continue;
-    j->job.bytes += (uint64_t)r->block * (uint64_t)r->local * sizeof(float);
+    j->job.bytes += (uint64_t)r->spill.block * (uint64_t)r->local * sizeof(float);
   }
   if (!error_agree(e, s->engine->comm)) return j;
   free(j);
@@ -79,9 +79,9 @@ void save_traces_observe(shot *s) {
 int save_traces_end(shot *s, error *e) {
   error mine = {0};
   receivers *r = &s->receivers;
-  if (!r->partial.name[0]) return e->id;
-  if (!spill_end(r, &mine) && r->stays[0])
-    log_line(s->log, "%s stays: checkpoints go on from the traces in it", r->stays);
+  if (!r->spill.file.name[0]) return e->id;
+  if (!spill_end(r, &mine) && r->spill.stays[0])
+    log_line(s->log, "%s stays: checkpoints go on from the traces in it", r->spill.stays);
   if (mine.id && !e->id) *e = mine;
   return e->id;
 }

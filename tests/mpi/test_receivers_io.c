@@ -153,7 +153,7 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
 }
 
 /* Lets a block leave memory where one is due. */
-static void spill(receivers *r, int64_t step) {
+static void leave(receivers *r, int64_t step) {
   if (spill_limit(r, step - 1) != 1) return;
   OK(receivers_flush(r, &E));
   assert_true(spill_due(r));
@@ -163,7 +163,7 @@ static void spill(receivers *r, int64_t step) {
 
 /* What a checkpoint does: it names the file. */
 static void name_spilled(receivers *r) {
-  const int64_t blocks = r->partial.blocks;
+  const int64_t blocks = r->spill.file.blocks;
   int64_t *numbers = calloc((size_t)spill_count(blocks), sizeof *numbers);
   OK(spill_tell(r, 7, blocks, numbers, &E));
   free(numbers);
@@ -172,16 +172,16 @@ static void name_spilled(receivers *r) {
 /* What has left memory comes back, and no file of it stays but one that a checkpoint names, as it was. */
 static void check_spilled(receivers *r, recording how, bool named) {
   char name[PARTIAL_NAME];
-  snprintf(name, sizeof name, "%s", r->partial.name);
+  snprintf(name, sizeof name, "%s", r->spill.file.name);
   assert_true((how.held > 0) == (name[0] != 0));
-  assert_true(!how.held || r->partial.blocks > 1);
+  assert_true(!how.held || r->spill.file.blocks > 1);
   assert_true(!how.held || r->room * r->local * (int64_t)sizeof(float) <= how.held);
   assert_int_equal(access(how.held && rank == 0 ? name : "/", F_OK), 0);
   OK(spill_end(r, &E));
   assert_int_equal(access(how.held && rank == 0 ? name : "/none", F_OK), -1);
-  assert_true(named == (r->stays[0] != 0) &&
-              (!named || strstr(r->stays, ".receivers.0000000000000007.partial")));
-  if (rank == 0 && named) assert_int_equal(unlink(r->stays), 0);
+  assert_true(named == (r->spill.stays[0] != 0) &&
+              (!named || strstr(r->spill.stays, ".receivers.0000000000000007.partial")));
+  if (rank == 0 && named) assert_int_equal(unlink(r->spill.stays), 0);
 }
 
 static void record(const config *c, recording how, const char *path) {
@@ -212,7 +212,7 @@ static void record(const config *c, recording how, const char *path) {
     load_field(&b, memory, staging, step, how.values);
     OK(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E));
     assert_true(r.batched <= r.batch_rows);
-    spill(&r, step);
+    leave(&r, step);
   }
   const bool named = how.held && how.removed && how.held % 2 == 0;
   if (named) name_spilled(&r);
