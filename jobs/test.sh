@@ -34,23 +34,42 @@ prepare_tsan() {
   fi
 }
 
-# test_preset NAME: configure, build, test; ctest's output goes to the screen and to $logs/NAME.ctest.
-test_preset() {
-  local name=$1 started=$SECONDS
-  run_logged "$logs/$name.configure" cmake --preset "$name" || return
-  run_logged "$logs/$name.build" cmake --build --preset "$name" --parallel "$(nproc)" || return
-  echo "== $name: built in $((SECONDS - started)) s, testing"
-  # One more than there are cores: tests spend a third of their time waiting.
-  "${without_aslr[@]}" ctest --preset "$name" --label-regex "${label[$name]}" --label-exclude "$left_out" \
-    --parallel "$(($(nproc) + 1))" 2>&1 |
-    tee "$logs/$name.ctest"
+# build_preset NAME [PREFIX...]: configures and builds; its output goes to $logs.
+build_preset() {
+  local name=$1
+  shift
+  run_logged "$logs/$name.configure" "$@" cmake --preset "$name" &&
+    run_logged "$logs/$name.build" "$@" cmake --build --preset "$name" --parallel "$(nproc)"
 }
 
+# test_preset NAME: ctest's output goes to the screen and to $logs/NAME.ctest.
+test_preset() {
+  echo "== $1: built after $SECONDS s, testing"
+  # One more than there are cores: tests spend a third of their time waiting.
+  "${without_aslr[@]}" ctest --preset "$1" --label-regex "${label[$1]}" --label-exclude "$left_out" \
+    --parallel "$(($(nproc) + 1))" 2>&1 |
+    tee "$logs/$1.ctest"
+}
+
+# In the background, in a process group of its own, which ends with this script.
+builder=
+begin_to_build() {
+  set -m
+  build_preset "$@" &
+  builder=$!
+  set +m
+}
+trap '[[ -z $builder ]] || kill -- "-$builder" 2>/dev/null || true' EXIT
+
 failed=()
-for preset in "${presets[@]}"; do
-  rm -f "$logs/$preset".*
+rm -f "$logs"/*.{configure,build,ctest}
+begin_to_build "${presets[0]}"
+for i in "${!presets[@]}"; do
+  preset=${presets[i]} built=yes next=${presets[i + 1]-}
+  wait "$builder" || built=no
+  if [[ $next ]]; then begin_to_build "$next" nice -n 19; fi # on what these tests leave of the cores
   if [[ $preset == tsan ]]; then prepare_tsan; fi
-  test_preset "$preset" || failed+=("$preset")
+  { [[ $built == yes ]] && test_preset "$preset"; } || failed+=("$preset")
 done
 
 echo
