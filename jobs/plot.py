@@ -29,6 +29,8 @@ AXES = "xyz"
 CLIP = {"heat": 100, "wave": 99}  # percent of the values that the colours span
 LEVELS = 255  # of colours about 0: an odd number, so that what is nearly 0 has the colour of 0
 OVER_MODEL = matplotlib.colors.LinearSegmentedColormap.from_list("over", ["#053061", "#2166ac", "#b2182b", "#67001f"], LEVELS)
+SIZE_OVER_MODEL = matplotlib.colors.LinearSegmentedColormap.from_list("size", ["#b2182b", "#67001f"])
+SIZES, MAPS = ("max", "rms"), ("max", "min", "rms")  # the former have no sign, of a wave too
 FEW = 8  # traces that are drawn as curves
 MOST_LINES = 9  # of receivers that are drawn as panels
 UNITS = {"m": ((2000, 1000, "km"), (1, 1, "m"), (0, 1e-3, "mm")), "s": ((0.1, 1, "s"), (1e-4, 1e-3, "ms"), (0, 1e-6, "µs")),
@@ -48,7 +50,7 @@ def listed(names, values, unit):
 def label_of(attributes, name="u"):
     """pressure u; velocity (m/s): what a dataset of these attributes holds"""
     units = attributes.get("units", "")
-    return f"velocity ({units})" if units == "m/s" else f"{attributes.get('long_name', '')} {name}".strip()
+    return f"velocity ({units})" if units == "m/s" else " ".join(filter(None, (attributes.get("long_name"), name)))
 
 
 class Shot:
@@ -88,27 +90,44 @@ class Shot:
 
 
 class Slice:
-    """Points of one plane across `axis`: values (rows, columns) and the coordinates of both, in metres."""
+    """Points of one plane across `axis`: values (rows, columns) and the coordinates of both, in metres. `over`: the slice of a
+    run whose points those are that are taken of a dataset of its whole grid."""
 
-    def __init__(self, name, axis, index, lead=()):
+    def __init__(self, name, axis, index, lead=(), over=None):
         field = st.Field(name, lead)
-        points = dict(zip("zyx", field.shape))
+        part = over.part_of(field) if over else (slice(None),) * 3
+        points = {a: len(range(n)[p]) for a, n, p in zip("zyx", field.shape, part)}
         axis = axis or min("yzx", key=lambda a: points[a] > 1)  # y, unless another axis has one point: then its plane
         self.axis, self.flat = axis, points[axis] == 1
         self.index = points[axis] // 2 if index is None else index
         if not 0 <= self.index < points[axis]:
             raise st.Error(f"--index {index}: {name} has {points[axis]} points along {axis}")
-        self.values = field[tuple(self.index if a == axis else slice(None) for a in "zyx")]
+        self.values = field[tuple(range(n)[p][self.index] if a == axis else p for a, n, p in zip("zyx", field.shape, part))]
         self.columns, self.rows = [a for a in AXES if a != axis]
         self.coordinate = dict(zip(AXES, field.coordinates()))
         self.path, self.spacing = field.path, dict(zip(AXES, field.spacing))
         self.unit = unit_of(max(np.ptp(self.coordinate[a]) for a in (self.columns, self.rows)), "m" if field.measured else "points")
         self.place = "" if self.flat else listed([axis], [self.coordinate[axis][self.index]], self.unit)
+        name = field.dataset.rsplit("/", 1)[-1]
         self.title, self.equation = field.path.name, field.attributes.get("equation", "")
+        self.kind = "" if name in SIZES else self.equation
         if field.step is not None:
-            self.title = f"step {field.step}" + ("" if self.equation == "jacobi" else f", t = {field.time:.4g} s")
-        self.label = label_of(field.attributes, field.dataset.rsplit("/", 1)[-1])
+            self.title = f"{'up to ' * (name in MAPS)}step {field.step}" + ("" if self.equation == "jacobi" else f", t = {field.time:.4g} s")
+        self.label = label_of(field.attributes, name if name not in MAPS else "")
         self.shot = Shot(field.config, field.path if field.step is not None else None)
+
+    def part_of(self, field):
+        """The points of this slice's field in a field of its run's grid, as slices z y x; a field of its own shape is that part."""
+        grid = self.shot.config.get("grid", {})
+        shape, own = tuple(int(grid.get(f"n{a}", 0)) for a in "zyx"), tuple(len(self.coordinate[a]) for a in "zyx")
+        if field.shape not in (shape, own):
+            raise st.Error(f"the model has points {field.shape}, the field {own}" + (f" of {shape}" if grid and shape != own else ""))
+        if field.shape == own:
+            return (slice(None),) * 3
+        origin, spacing = map(float, grid["origin"].split()), (float(grid.get(f"d{a}", 1)) for a in AXES)
+        first = {a: round((self.coordinate[a][0] - o) / h) for a, o, h in zip(AXES, origin, spacing)}
+        every = {a: max(1, round(self.spacing[a] / float(grid.get(f"d{a}", 1)))) for a in AXES}
+        return tuple(slice(first[a], first[a] + every[a] * (n - 1) + 1, every[a]) for a, n in zip("zyx", own))
 
     def full_title(self):
         return "; ".join(filter(None, (self.title, self.place, self.shot.text(self.unit))))
@@ -131,15 +150,16 @@ class Slice:
         return places[:, [AXES.index(self.columns), AXES.index(self.rows)]].T
 
 
-def colors_of(equation, arrays, clip):
-    """Colour map and limits that suit all arrays. A wave is as dark as it is far from 0; the strongest 100 - clip percent
-    are cut off."""
+def colors_of(equation, arrays, clip, over=False):
+    """Colour map and limits that suit all arrays. A wave, or what is drawn `over` a model, is as dark as it is far from 0; the
+    strongest 100 - clip percent are cut off."""
     clip = clip or CLIP.get(equation, 99.5)
     finite = np.concatenate([a[np.isfinite(a)] for a in arrays])
-    if equation == "wave":
+    if equation == "wave" or over:
         high = np.percentile(np.abs(finite), clip) if finite.size else 1
         high = high if high > 0 else (np.abs(finite).max() if finite.size else 0) or 1
-        return {"cmap": plt.get_cmap("RdBu_r", LEVELS), "vmin": -high, "vmax": high}
+        size = over and finite.size and finite.min() >= 0
+        return {"cmap": plt.get_cmap("Reds" if size else "RdBu_r", LEVELS), "vmin": 0 if size else -high, "vmax": high}
     low, high = np.percentile(finite, [100 - clip, clip]) if finite.size else (0, 1)
     return {"cmap": "inferno" if equation == "heat" else "viridis", "vmin": low, "vmax": high if high > low else low + 1}
 
@@ -171,12 +191,10 @@ def draw_panel(axes, piece, colors, model=None):
             "interpolation": "nearest"}
     shown, image = dict(colors), None
     if model is not None:
-        if model.values.shape != piece.values.shape:
-            raise st.Error(f"the model has a slice of {model.values.shape}, the field of {piece.values.shape}")
         low, high = model.values.min(), model.values.max()
         span = high - low or 1
         below = axes.imshow(model.values, cmap="Greys", vmin=low - 0.2 * span, vmax=high + 0.7 * span, **view)
-        shown.update(alpha=opacity(piece, colors), cmap=OVER_MODEL)
+        shown.update(alpha=opacity(piece, colors), cmap=OVER_MODEL if colors["vmin"] else SIZE_OVER_MODEL)
     image = axes.imshow(piece.values, **view, **shown)
     image.below = below if model is not None else None
     draw_shot(axes, piece)
@@ -208,6 +226,7 @@ def draw_profile(axes, pieces, label):
         middle = piece.values.shape[1] // 2
         axes.plot(piece.values[:, middle], piece.coordinate[piece.rows] / piece.unit[0], label=piece.title, **style)
     axes.set_xlabel(label)
+    axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(3))
     axes.set_title(f"at {listed([piece.columns], [piece.coordinate[piece.columns][middle]], piece.unit)}", fontsize="small")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize="small")  # beneath: inside it would hide something
     axes.grid(alpha=0.3)
@@ -247,7 +266,7 @@ def draw_line(pieces, shown, args):
 def draw_slices(pieces, colors, args, spanned):
     """Panels side by side with one colour bar, which spans `spanned`; returns the figure, the last panel's image and the model."""
     after = pieces[-1]
-    model = Slice(args.model, args.axis, args.index) if args.model else None
+    model = Slice(args.model, args.axis, args.index, over=after) if args.model else None
     height, widths = panel_sizes(pieces)
     figure, (panels,) = figure_of(args, max(height * sum(widths) + 1.2, 5), height + (2.7 if model else 2), 1, len(widths), "compressed", sharey=True,
                                   gridspec_kw={"width_ratios": widths})
@@ -258,7 +277,8 @@ def draw_slices(pieces, colors, args, spanned):
     label, extend = beyond(args.label or after.label, [piece.values for piece in spanned], colors)
     bars = [(ticks, label, extend)] + ([(image.below, model.label, "neither")] if model else [])
     for mappable, label, extend in bars:
-        bar = figure.colorbar(mappable, ax=list(panels[:len(pieces)]), label=label, location="bottom", shrink=0.6, aspect=40, extend=extend)
+        bar = figure.colorbar(mappable, ax=list(panels[:len(pieces)]), label=label, location="bottom", shrink=0.6, aspect=40, extend=extend,
+                              ticks=matplotlib.ticker.MaxNLocator(4))
         if mappable is not ticks:  # the greys go on beyond the model's values
             bar.ax.set_xlim(model.values.min(), max(model.values.max(), model.values.min() + 1e-6))
     if len(pieces) > 1:
@@ -276,7 +296,7 @@ def slice_command(args):
     if 1 in pieces[-1].values.shape:
         figure = draw_line(pieces, pieces, args)[0]
     else:
-        colors = colors_of(pieces[-1].equation, [piece.values for piece in pieces], args.clip)
+        colors = colors_of(pieces[-1].kind, [piece.values for piece in pieces], args.clip, args.model)
         figure = draw_slices(pieces, colors, args, pieces)[0]
     out = args.out or str(pieces[-1].path.with_suffix(".png"))
     figure.savefig(out, dpi=args.dpi)
@@ -389,7 +409,7 @@ def gather_command(args):
 def maps_of(args):
     """(name, slice, colours) of every quantity that the file holds."""
     with st.files.open_hdf5(args.file) as file:
-        names = [name for name in ("max", "min", "rms") if name in file]
+        names = [name for name in MAPS if name in file]
         frequencies = file["frequency"][...] if "frequency" in file else range(len(file["dft"]) if "dft" in file else 0)
     found = []
     for name in names:
@@ -449,7 +469,7 @@ def animation_command(args):
     if out.endswith(".mp4") and not matplotlib.animation.FFMpegWriter.isAvailable():
         raise st.Error(f"--out {out}: MP4 needs ffmpeg, which is not installed; a name that ends in .gif does not")
     pieces = [Slice(str(path), args.axis, args.index) for path in files]
-    colors, model = colors_of(pieces[-1].equation, [piece.values for piece in pieces], args.clip), None
+    colors, model = colors_of(pieces[-1].kind, [piece.values for piece in pieces], args.clip, args.model), None
     if 1 in pieces[0].values.shape:
         figure, set_data = draw_line(pieces, pieces[-1:], args)
     else:

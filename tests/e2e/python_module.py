@@ -701,6 +701,11 @@ def pictures(program):
         st.run(base, {"output.path": "part", "output.box": "102 131 -7 24 3 41", "output.stride": "2 1 2"}, quiet=True)
         figure, _ = draw("slice", "part.00000060.hdf", "--index", 5)
         edges = [(line.get_xdata()[0], line.get_ydata()[0]) for line in figure.axes[0].lines if line.get_marker() == "None"]
+        values = np.random.default_rng(3).uniform(1500, 2500, (30, 22, 40)).astype("f4")
+        lump = st.write_model("lump.h5", values, spacing=(1, 1.5, 2), origin=(100, -7, 3))
+        below = draw("slice", "part.00000060.hdf", "--index", 5, "--model", lump)[0].axes[0].get_images()[0].get_array()
+        check(same_bits(below.data, values[0:20:2, 5, 2:32:2]), f"of a model other points are drawn beneath a part: {below.shape}")
+        tool(program, "plot", "slice", "part.00000060.hdf", "--model", st.write_model("small.h5", values[1:]), code=1)
         check({x for x, _ in edges} >= {104, 135} and {z for _, z in edges} >= {11, 53}, f"layers of a part of the grid begin at {edges}")
         figure, said = draw("slice", last, "--compare", "one.00000000.hdf")
         legend = next(axes.get_legend() for axes in figure.axes if axes.get_legend())
@@ -732,11 +737,16 @@ def pictures(program):
             with h5py.File("m.maps.hdf", "w") as file:
                 file.attrs.update({key: field.attributes[key] for key in ("config", "equation", "dt")})
                 for name in names:
-                    file[name] = rng.standard_normal(shape).astype("f4")
+                    values = rng.standard_normal(shape).astype("f4")
+                    file[name] = values if name == "min" else np.abs(values)
                 file["dft"], file["frequency"] = dft, [50.0, 75.0]
                 file["x"], file["y"], file["z"] = 100 + np.arange(40.0), -7 + 1.5 * np.arange(shape[1]), 3 + 2 * np.arange(30.0)
             figure, said = draw("maps", "m.maps.hdf", "--clip", 99)
             check(all(word in said for word in (*names, "amplitude, 50 Hz", "phase, 75 Hz", "(m)")), said)
+            if "max" in names:
+                least = [axes.get_images()[0].get_clim()[0] if axes.get_images() else axes.get_xlim()[0] for axes in
+                         draw("slice", "m.maps.hdf:/max", "--model", lump)[0].axes]
+                check(least[0] >= 1000 and 0 in least[1:], f"a map without a sign over a model: limits {least}")
             plane = dft[1, :, shape[1] // 2]
             phase = next(axes for axes in figure.axes if "phase, 75" in axes.get_title()).get_images()[0].get_array()
             there = ~np.ma.getmaskarray(phase)
