@@ -43,8 +43,8 @@ def unit_of(span, unit="m"):
 
 
 def listed(names, values, unit):
-    """x = 1.2, z = 0.3 km"""
-    return ", ".join(f"{n} = {v / unit[0]:.4g}" for n, v in zip(names, values)) + f" {unit[1]}"
+    """x = 1.2, z = 0.3 km; of places on a map, far from 0, with more digits."""
+    return ", ".join(f"{n} = {v:.{4 if abs(v) < 100 else 6}g}" for n, v in zip(names, np.divide(values, unit[0]))) + f" {unit[1]}"
 
 
 def label_of(attributes, name="u"):
