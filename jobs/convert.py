@@ -35,7 +35,7 @@ def cut(model, ranges):
     for axis, n, h, start, between in zip("xyz", reversed(model.values.shape), model.spacing, model.origin, ranges):
         first, last = (round(place / h) for place in between or (0, (n - 1) * h))
         if not 0 <= first < last + 1 <= n:
-            raise st.Error(f"--{axis} {between[0]:g} {between[1]:g}: the model reaches from 0 to {(n - 1) * h:g} m")
+            raise st.Error(f"--{axis} {between[0]:g} {between[1]:g}: expected FROM <= TO within 0 to {(n - 1) * h:g} m")
         parts.append(slice(first, last + 1))
         origin.append(float(f"{start + first * h:.12g}"))
     return dataclasses.replace(model, values=model.values[tuple(reversed(parts))], origin=tuple(origin),

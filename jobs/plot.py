@@ -278,7 +278,7 @@ def draw_slices(pieces, colors, args, spanned):
     bars = [(ticks, label, extend)] + ([(image.below, model.label, "neither")] if model else [])
     for mappable, label, extend in bars:
         bar = figure.colorbar(mappable, ax=list(panels[:len(pieces)]), label=label, location="bottom", shrink=0.6, aspect=40, extend=extend,
-                              ticks=matplotlib.ticker.MaxNLocator(4))
+                              ticks=matplotlib.ticker.MaxNLocator(3, steps=[1, 2, 5, 10]))
         if mappable is not ticks:  # the greys go on beyond the model's values
             bar.ax.set_xlim(model.values.min(), max(model.values.max(), model.values.min() + 1e-6))
     if len(pieces) > 1:

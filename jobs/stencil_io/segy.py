@@ -265,7 +265,7 @@ class Grid:
         if straight and said[0]:
             self.origin = np.array([shortest(c, far) for c in flat[0] + fit[0]])
             axes = steps if said[1] else np.stack([steps[0], steps[0] @ [[0, 1], [-1, 0]]])
-            self.azimuth = tuple(round(math.degrees(math.atan2(*axis)) % 360, 4) for axis in axes)
+            self.azimuth = tuple(round(math.degrees(math.atan2(*axis)), 4) % 360 for axis in axes)
             slack = 0.01 + rounding / (min(sizes[0] * nx, sizes[1] * ny) if said[1] else 1)
             self.square = not said[1] or abs(steps[0] @ steps[1]) < slack * sizes[0] * sizes[1]
         elif ny == 1 and nx > 1:  # a crooked line: distances along it
@@ -291,7 +291,12 @@ def lines_of(path, traces, places):
     """Order of the traces as (inlines, crosslines), and what they are."""
     numbers = [np.asarray(traces[name]) for name in ("inline", "crossline")]
     counts, n = [len(np.unique(line)) for line in numbers], len(traces)
-    if min(counts) > 1 and len(np.unique(np.stack(numbers), axis=1).T) == n == math.prod(counts):
+    there, places_of_lines = len(np.unique(np.stack(numbers), axis=1).T), math.prod(counts)
+    if min(counts) > 1 and there == n == places_of_lines:
+        for name, line in zip(("inlines", "crosslines"), numbers):
+            apart = np.diff(np.unique(line))
+            if np.ptp(apart) and not np.ptp(places, axis=0).any():  # no coordinates say how far they are from each other
+                raise Error(f"{path}: numbers of {name} are not evenly apart, {apart.min()} to {apart.max()}: lines are missing")
         return np.lexsort(numbers[::-1]).reshape(counts), f"{counts[0]} inlines (y) x {counts[1]} crosslines (x)"
     named = max(range(2), key=lambda i: counts[i])
     if min(counts) == 1 and counts[named] == n:
@@ -299,6 +304,8 @@ def lines_of(path, traces, places):
     else:
         order = np.arange(n)
         hint = other_bytes(traces, n)
+        if not hint and there == n and min(counts) > 1:
+            hint = f": {places_of_lines - n} of {places_of_lines} places have no trace"
         if min(counts) > 1 or max(counts) > 1 or hint or not one_line(places):
             raise Error(f"{path}: {n} traces with {counts[0]} inlines and {counts[1]} crosslines are neither a whole volume nor "
                         f"a line{hint or ': other bytes may hold their numbers (--inline-byte, --crossline-byte)'}")
