@@ -27,9 +27,11 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
   /* A field may have all frequencies that the steps can carry. */
   const double psi = 2 * asin(fmin(1, sources ? PI * of->highest * of->dt : of->dt / of->bound));
   const int64_t rarest = exact_time_rarest(psi);
+  char fast[96] = "";
   *t = (exact_time){.kind = sources ? DISPERSION_TRACE : DISPERSION_REST,
                     .every = c->receivers_every,
                     .threads = of->threads};
+  if (of->column[0]) snprintf(fast, sizeof fast, " for %.4g Hz%s", of->highest, of->column);
   if (c->receivers == RECEIVERS_NONE || !equation_has(c->equation, HAS_TERMS)) return;
   if (c->dispersion == DISPERSION_KEPT)
     snprintf(t->why, sizeof t->why, "[time] dispersion = kept");
@@ -42,10 +44,11 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
   else if (sources && field)
     snprintf(t->why, sizeof t->why, "there are sources and an initial field");
   else if (rarest < 1)
-    snprintf(t->why, sizeof t->why, "dt is too large for frequencies up to %.4g Hz", of->highest);
+    snprintf(t->why, sizeof t->why, "dt is too large for frequencies up to %.4g Hz%s", of->highest,
+             of->column);
   else if (t->every > rarest)
-    snprintf(t->why, sizeof t->why, "[receivers] every = %" PRId64 " is too rare: %" PRId64 " would do",
-             t->every, rarest);
+    snprintf(t->why, sizeof t->why, "[receivers] every = %" PRId64 " is too rare%s: %" PRId64 " would do",
+             t->every, fast, rarest);
   else
     t->removed = true;
 }

@@ -17,9 +17,10 @@ typedef struct exact_time {
 
 /* What the decision depends on besides the configuration. */
 typedef struct exact_time_of {
-  double dt, bound; /* s; bound: the largest stable dt */
-  double highest;   /* Hz: little of any source's signal lies above */
-  bool continues;   /* a run that kept it */
+  double dt, bound;   /* s; bound: the largest stable dt */
+  double highest;     /* Hz: little of any source's signal lies above */
+  const char *column; /* that has it (sources_highest) */
+  bool continues;     /* a run that kept it */
   int threads;
 } exact_time_of;
 

@@ -459,10 +459,13 @@ int sources_check(const sources *s, const config *c, error *e) {
   return 0;
 }
 
-double sources_highest(const sources *s, const config *c) {
+double sources_highest(const sources *s, const config *c, char column[SOURCES_COLUMN]) {
   double highest = 0;
-  for (int i = 0; i < c->source_count + (s->set.count > 0); i++) highest = fmax(highest, s->uses[i].highest);
-  return highest;
+  column[0] = 0;
+  for (int i = 0; i < c->source_count; i++) highest = fmax(highest, s->uses[i].highest);
+  if (s->set.columns > 1 && s->set.use.highest > highest)
+    snprintf(column, SOURCES_COLUMN, " of [sources] signals, column %d", s->set.highest_column);
+  return fmax(highest, s->set.use.highest);
 }
 
 /* What is done to signals for the steps from `begin` to `end` (wavelet_end). */

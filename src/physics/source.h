@@ -77,8 +77,10 @@ int sources_plan_given(sources *s, const problem *on, int count, const double (*
 int sources_join(sources *s, sources **parts, int count, device *dev, const slab *slab, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
-/* Hz: little of any [source.N]'s signal, or of the greatest of the set, lies above. Of planned sources. */
-double sources_highest(const sources *s, const config *c);
+/* Hz: little of any signal lies above. Of planned sources. column: " of [sources] signals, column 3" where that is one of
+ * several columns; else "". */
+enum { SOURCES_COLUMN = 64 };
+double sources_highest(const sources *s, const config *c, char column[SOURCES_COLUMN]);
 /* Transforms the signals, so that dispersion can be removed from traces (exact_time.h), on so many threads. OUT_OF_MEMORY.
  * Not collective. */
 int sources_transform(sources *s, int threads, error *e);

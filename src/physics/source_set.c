@@ -1,10 +1,14 @@
 #include "source_set.h"
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
+#include "base/thread.h"
 #include "place.h"
 
 /* --- points ----------------------------------------------------------------------------------------------------- */
@@ -29,21 +33,82 @@ int source_set_place(source_set *s, const problem *on, double (**positions)[3], 
 
 /* --- signals ---------------------------------------------------------------------------------------------------- */
 
-/* The column of the greatest size: the strongest source stands for all of them. */
-static int source_set_strongest(const table *t) {
-  int64_t strongest = 0;
-  for (int64_t i = 1; i < t->rows * t->columns; i++)
-    if (fabs(t->values[i]) > fabs(t->values[strongest])) strongest = i;
-  return (int)(strongest % t->columns);
-}
+/* Columns that are far smaller than the greatest do not count: they may be what rounding left. */
+static const double NEGLIGIBLE = 1e-3;
 
-static int source_set_study(source_set *s, wavelet_steps steps, error *e) {
+/* What the columns' spectra tell, found by threads together. */
+typedef struct column_study {
+  const source_set *s;
+  wavelet_steps steps;
+  const double *peaks; /* of the columns */
+  double least;
+  int first, apart; /* the columns of this rank */
+  atomic_int next;
+  pthread_mutex_t lock; /* for: */
+  struct {
+    double highest; /* Hz; in the order of MPI_DOUBLE_INT */
+    int column;
+  } found;
+  error failed;
+} column_study;
+
+static int column_study_one(const column_study *k, int column, wavelet_use *use, error *e) {
   table one;
-  TRY(wavelet_take_column(&s->signals, &s->times, source_set_strongest(&s->signals), &one, e));
+  TRY(wavelet_take_column(&k->s->signals, &k->s->times, column, &one, e));
   const wavelet w = {.kind = WAVELET_FILE, .amplitude = 1, .table = &one};
-  wavelet_study(&w, steps, &s->use, e);
+  wavelet_study(&w, k->steps, use, e);
   table_free(&one);
   return e->id;
+}
+
+static void *column_study_main(void *context) {
+  column_study *k = context;
+  error e = {0};
+  for (int64_t i; !e.id;) {
+    wavelet_use use = {0};
+    i = k->first + (int64_t)k->apart * atomic_fetch_add(&k->next, 1);
+    if (i >= k->s->columns) break;
+    if (k->peaks[i] < k->least || k->peaks[i] == 0) continue;
+    column_study_one(k, (int)i, &use, &e);
+    pthread_mutex_lock(&k->lock);
+    if (e.id) k->failed = e;
+    if (use.highest > k->found.highest || (use.highest == k->found.highest && i < k->found.column))
+      k->found.highest = use.highest, k->found.column = (int)i;
+    pthread_mutex_unlock(&k->lock);
+  }
+  return NULL;
+}
+
+/* Begin, end and jumps are those of the column of the greatest value; little of any column lies above use.highest. */
+static int source_set_study(source_set *s, const files *files, wavelet_steps steps, error *e) {
+  const table *t = &s->signals;
+  double *peaks = NULL;
+  int strongest = 0;
+  column_study k = {.s = s, .steps = steps, .found.column = INT_MAX};
+  MPI_TRY(e, MPI_Comm_rank(files->compute, &k.first));
+  MPI_TRY(e, MPI_Comm_size(files->compute, &k.apart));
+  if (!ALLOC(e, peaks, t->columns, "the sources")) {
+    for (int64_t row = 0; row < t->rows; row++)
+      for (int64_t i = 0; i < t->columns; i++)
+        peaks[i] = fmax(peaks[i], fabs(t->values[row * t->columns + i]));
+    for (int i = 1; i < t->columns; i++)
+      if (peaks[i] > peaks[strongest]) strongest = i;
+    k.peaks = peaks, k.least = NEGLIGIBLE * peaks[strongest];
+    pthread_mutex_init(&k.lock, NULL);
+    if (!column_study_one(&k, strongest, &s->use, e)) {
+      thread_share(smaller(files->way->compressors, t->columns), column_study_main, &k);
+      *e = k.failed;
+    }
+    pthread_mutex_destroy(&k.lock);
+  }
+  free(peaks);
+  TRY(error_agree(e, files->compute));
+  if (k.apart > 1)
+    MPI_AWAIT(
+        e, MPI_Iallreduce(MPI_IN_PLACE, &k.found, 1, MPI_DOUBLE_INT, MPI_MAXLOC, files->compute, &request));
+  s->use.highest = k.found.highest;
+  s->highest_column = k.found.column;
+  return 0;
 }
 
 static int source_set_digest_rows(source_set *s, error *e) {
@@ -75,7 +140,9 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, error
   s->columns = s->signals.columns;
   s->timed = s->times.rows > 0;
   s->rows = s->timed ? wavelet_length_of_times(&s->times, steps.dt, most) : s->signals.rows;
-  if (!source_set_digest_rows(s, e)) source_set_study(s, steps, e);
+  source_set_digest_rows(s, e);
+  TRY(error_agree(e, on->files->compute));
+  TRY(source_set_study(s, on->files, steps, e));
   if (!e->id && s->use.begin >= s->use.end && steps.count > 0)
     FAIL(e, WAVELET_UNUSED, dataset, steps.dt * (double)(steps.count - 1));
   return error_agree(e, on->files->compute);

@@ -15,7 +15,9 @@ typedef struct source_set {
   int kept;
   uint64_t positions_digest, timed_digest; /* the latter of signals with their times */
   uint64_t *row_digests;                   /* else: of each row of all signals; `rows` of them, owned */
-  wavelet_use use;                         /* of the signal of the greatest value */
+  wavelet_use
+      use; /* of the signal of the greatest value, but for `highest`: above that lies little of any signal */
+  int highest_column; /* the signal that has it */
 } source_set;
 
 /* Appends the points to *positions, which holds `before` others. Exit 2 where one is outside the grid, naming its row.

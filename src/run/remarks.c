@@ -294,12 +294,16 @@ bool announce_find_waves(const shot *s, announce_waves *w) {
 
 static void remarks_resolution(const shot *s, const announce_waves *w) {
   const physics *p = &s->engine->physics;
+  char column[SOURCES_COLUMN];
+  if (sources_highest(&s->sources, s->config, column) > w->highest)
+    column[0] = 0; /* a source that is silent */
   if (!w->resolved)
     log_line(
         s->log,
-        "warning: only %.3g points per wavelength at %.4g Hz, above which sources emit little, at %.6g m/s: "
+        "warning: only %.3g points per wavelength at %.4g Hz%s, above which sources emit little, at %.6g "
+        "m/s: "
         "with fewer than %g the grid distorts waves; take a spacing of at most %.3g m, or lower frequencies",
-        w->points, w->highest, p->medium[0].min, REMARKS_POINTS,
+        w->points, w->highest, column, p->medium[0].min, REMARKS_POINTS,
         0.995 * w->points / REMARKS_POINTS * w->spacing);
   /* leapfrog's frequency is too high by (omega dt)^2 / 24 of itself */
   const double omega = 2 * M_PI * w->dominant, end = p->dt * (double)p->steps;

@@ -21,9 +21,11 @@ static problem shot_problem(const shot *s) {
 static int shot_choose_time(shot *s, error *e) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
+  char column[SOURCES_COLUMN];
   const exact_time_of of = {.dt = p->dt,
                             .bound = p->bound,
-                            .highest = sources_highest(&s->sources, c),
+                            .highest = sources_highest(&s->sources, c, column),
+                            .column = column,
                             .threads = s->lead ? 1 : s->engine->files->way->compressors,
                             .continues = s->from && !checkpoint_key_value(s->from, FINGERPRINT_DISPERSION)};
   exact_time *t = &s->receivers.time;

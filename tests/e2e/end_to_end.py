@@ -468,8 +468,15 @@ def wave_tables(program):
         for name, f, begin in (("rows", 60, 0), ("late", 60, 0.01), ("fast_rows", 160, 0), ("after", 60, 0.1), ("before", 60, -1)):
             file[name] = np.c_[rows + begin, ricker(f, rows)]
         file["long"], file["between"] = np.c_[t, ricker(60, t)], np.c_[rows / 1e4 + 2.5e-4, ricker(60, rows)]
+        file["slow_fast"] = np.stack([10 * ricker(60, t), ricker(160, t), np.random.default_rng(1).uniform(-1e-3, 1e-3, 500), 0 * t], 1)
+        file["slow_only"] = file["slow_fast"][...] * [1, 0.005, 1, 1]
+        file["s"] = [[9, 6, 9], [9.5, 5, 9], [12, 3, 9], [4, 4, 4.0]]
         file["p"], ramp = [[9, 2, 9], [15, 6, 9.0]], np.linspace(0, 1, 19 * 12 * 20).reshape(19, 12, 20)
         file["v"], file["slow"] = 1.5 + 3 * ramp, 800 + 2200 * ramp
+
+
+def of_set(name):
+    return {"source.1.position": None, "source.1.f0": None, "sources.positions": "w.h5:/s", "sources.signals": f"w.h5:/{name}"}
 
 
 def of_file(name, **more):
@@ -499,6 +506,7 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     ({"medium.velocity": 25000, "time.dt": "auto"}, [UNITS]), ({"medium.velocity": 19000, "time.dt": "auto"}, []),
     ({"medium.velocity": "w.h5:/v", "source.1.f0": 0.1}, ["from 1.5 to 4.5 m/s", UNITS]),
     (of_file("steps"), []), (of_file("long"), []), (of_file("fast"), [FEW + " at 39"]), (of_file("fast_rows", time_steps=168), [FEW]),
+    (of_set("slow_fast"), ["points per wavelength at 39", " Hz of [sources] signals, column 1, above"]), (of_set("slow_only"), []),
     (of_file("steps", time_steps=501), ["values for 500 of 501 steps: it is 0 from step 500 (0.1 s) on"]),
     (of_file("short", time_steps=200), ["[source.1] wavelet = w.h5:/short has values for 167 of 200 steps: it is 0 from step 167 "]),
     (of_file("cut"), ["from step 80 (0.016 s) on, after a jump"]),
@@ -521,6 +529,10 @@ def wave_remarks(program):
         words = f"w.h5:/{name}: none of its times falls on a step of the run, from 0 to 0.0198 s"
         program.fail(2, [words], *args, program.config({**SHOT, **of_file(name)}))
     check("Gpts/s" in program.succeed("-b", 5, program.config({**SHOT, **of_file("late")})).out, "a short benchmark was refused")
+    for name, every, words in (("slow_fast", 6, r"every = 6 is too rare for 39\d.* Hz of \[sources\] signals, column 1: 4 would do"),
+                               ("slow_fast", 4, "dispersion removed"), ("slow_only", 6, "dispersion removed")):
+        out = program.succeed(program.config({**SHOT, **of_set(name), "receivers.every": every}), np=every % 4).out
+        check(re.search(words, out), f"{name}, every {every}: {out}")
     out = program.succeed("-n", program.config({"equation.type": "heat", "initial.u": "gaussian", "initial.width": 0.5})).out
     check("warning" not in out, f"heat: {out}")
 
