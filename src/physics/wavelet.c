@@ -268,8 +268,9 @@ float wavelet_value(const wavelet *w, double dt, int64_t step) {
 
 /* --- what a run makes of it ------------------------------------------------------------------------------------- */
 
-static double wavelet_size_at(const fourier *f, int64_t k) {
-  return hypot(f->series[k].re[0], f->series[k].im[0]);
+static double wavelet_power_at(const fourier *f, int64_t k) {
+  const double re = f->series[k].re[0], im = f->series[k].im[0];
+  return re * re + im * im;
 }
 
 /* Sets the frequencies of use from the first series of samples, `apart` seconds apart. */
@@ -278,13 +279,14 @@ static void wavelet_find_frequencies(fourier *f, double apart, wavelet_use *use)
   double most = 0, energy = 0, below = 0;
   fourier_transform(f, -1);
   for (int64_t k = 0; k <= f->n / 2; k++) {
-    most = fmax(most, wavelet_size_at(f, k));
-    energy += pow(wavelet_size_at(f, k), 2);
+    most = fmax(most, wavelet_power_at(f, k));
+    energy += wavelet_power_at(f, k);
   }
   for (int64_t k = 0; k <= f->n / 2; k++) {
-    below += pow(wavelet_size_at(f, k), 2);
+    below += wavelet_power_at(f, k);
     if (below <= energy / 2) use->dominant = (double)(k + 1) * bin;
-    if (most > 0 && wavelet_size_at(f, k) >= WAVELET_LITTLE * most) use->highest = (double)k * bin;
+    if (most > 0 && wavelet_power_at(f, k) >= WAVELET_LITTLE * WAVELET_LITTLE * most)
+      use->highest = (double)k * bin;
   }
 }
 
