@@ -52,7 +52,7 @@ typedef struct column_study {
   error failed;
 } column_study;
 
-static int column_study_one(const column_study *k, int column, wavelet_use *use, error *e) {
+static int source_set_study_one(const column_study *k, int column, wavelet_use *use, error *e) {
   table one;
   TRY(wavelet_take_column(&k->s->signals, &k->s->times, column, &one, e));
   const wavelet w = {.kind = WAVELET_FILE, .amplitude = 1, .table = &one};
@@ -61,7 +61,7 @@ static int column_study_one(const column_study *k, int column, wavelet_use *use,
   return e->id;
 }
 
-static void *column_study_main(void *context) {
+static void *source_set_study_main(void *context) {
   column_study *k = context;
   error e = {0};
   for (int64_t i; !e.id;) {
@@ -69,7 +69,7 @@ static void *column_study_main(void *context) {
     i = k->first + (int64_t)k->apart * atomic_fetch_add(&k->next, 1);
     if (i >= k->s->columns) break;
     if (k->peaks[i] < k->least || k->peaks[i] == 0) continue;
-    column_study_one(k, (int)i, &use, &e);
+    source_set_study_one(k, (int)i, &use, &e);
     pthread_mutex_lock(&k->lock);
     if (e.id) k->failed = e;
     if (use.highest > k->found.highest || (use.highest == k->found.highest && i < k->found.column))
@@ -95,8 +95,8 @@ static int source_set_study(source_set *s, const files *files, wavelet_steps ste
       if (peaks[i] > peaks[strongest]) strongest = i;
     k.peaks = peaks, k.least = NEGLIGIBLE * peaks[strongest];
     pthread_mutex_init(&k.lock, NULL);
-    if (!column_study_one(&k, strongest, &s->use, e)) {
-      thread_share(smaller(files->way->compressors, t->columns), column_study_main, &k);
+    if (!source_set_study_one(&k, strongest, &s->use, e)) {
+      thread_share(smaller(files->way->compressors, t->columns), source_set_study_main, &k);
       *e = k.failed;
     }
     pthread_mutex_destroy(&k.lock);

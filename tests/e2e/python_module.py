@@ -681,7 +681,7 @@ def pictures(program):
             panels = [axes for axes in figure.axes if "receiver" in axes.get_xlabel() + axes.get_ylabel() + axes.get_title(loc="left")]
             labels = {"patch": "receiver number", "oblique": "distance from the first", "well": "receiver depth z (m)", "few": "receiver at"}
             check(len(panels) == {"three": 3, "few": 2}.get(name, 1) and labels.get(name, "receiver x (m)") in said, f"{name}: {said}")
-            check("source at x = 110.2, y = 0.5, z = 20 m, ricker of 100 Hz" in said and f"{len(points)} receivers" in said, f"{name}: {said}")
+            check("source at x = 110.25, y = 0.5, z = 20 m, ricker of 100 Hz" in said and f"{len(points)} receivers" in said, f"{name}: {said}")
             if name == "well":
                 check(panels[0].get_xlabel().startswith("time") and panels[0].yaxis_inverted(), "a well's depth")
             if name == "three":
