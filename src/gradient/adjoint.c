@@ -1,12 +1,42 @@
 #include "adjoint.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
+#include "base/thread.h"
 #include "kernels/operation.h"
 #include "physics/initial.h"
 #include "physics/place.h"
+
+/* --- rows of a stack -------------------------------------------------------------------------------------------- */
+
+static shot *adjoint_shot(const adjoint *a, int row) {
+  return a->shot->row_count ? a->shot->rows[row] : a->shot;
+}
+
+static int adjoint_rows(const adjoint *a) {
+  return a->shot->row_count ? a->shot->row_count : 1;
+}
+
+/* What goes in and comes out of all. */
+static adjoint_points *adjoint_all(adjoint *a) {
+  return a->shot->row_count ? &a->stack : a->rows;
+}
+
+static void adjoint_points_close(adjoint_points *p) {
+  sources_close(&p->residual);
+  receivers_close(&p->at_sources);
+  free(p->values);
+  *p = (adjoint_points){.values = NULL};
+}
+
+static void *adjoint_alloc(size_t count, size_t size, error *e) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the gradient");
+  return memory;
+}
 
 /* --- the forward run -------------------------------------------------------------------------------------------- */
 
@@ -91,6 +121,7 @@ static void adjoint_settle(adjoint *a) {
 void adjoint_observe(adjoint *a) {
   observers *all = &a->shot->observers;
   adjoint_settle(a);
+  for (int i = 0; i < a->most; i++) sources_close(&a->rows[i].residual); /* of another shot */
   a->forward = &a->shot->stepper;
   a->from = 0, a->end = a->shot->engine->physics.steps + 1;
   a->part = plan_part(&a->plan, a->end - 1);
@@ -161,12 +192,8 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   const engine *g = s->engine;
   const size_t bytes = slab_floats(&g->slab) * sizeof(float);
   stepper *p = &a->back;
-  *p = (stepper){.dev = s->dev,
-                 .halo = &a->halo,
-                 .slab = &g->slab,
-                 .args = g->args,
-                 .overlap = g->config->overlap,
-                 .sources = &a->residual};
+  *p = (stepper){
+      .dev = s->dev, .halo = &a->halo, .slab = &g->slab, .args = g->args, .overlap = g->config->overlap};
   for (int i = 0; i < STATES; i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(s->dev->table->alloc(s->dev, (void **)&a->gradient, bytes, MEMORY_DEVICE, e));
@@ -216,7 +243,9 @@ int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e)
   memcpy(a->own, s->stepper.memory, sizeof a->own);
   a->slot = adjoint_field_bytes(s) / sizeof(float);
   a->transfer = s->transfer;
-  if (!adjoint_open_stepper(a, e)) states_open(&a->states, s, p, path, e);
+  a->most = larger(g->setup.stack, 1);
+  a->rows = adjoint_alloc((size_t)a->most, sizeof *a->rows, e);
+  if (a->rows && !adjoint_open_stepper(a, e)) states_open(&a->states, s, p, path, e);
   TRY(error_agree(e, g->comm));
   TRY(chain_open(&a->chain, g->config, g->files, &g->io, e));
   const halo_setup exchanged = {
@@ -230,7 +259,9 @@ void adjoint_close(adjoint *a) {
   if (!dev) return;
   adjoint_settle(a);
   halo_close(&a->halo);
-  sources_close(&a->residual);
+  for (int i = 0; a->rows && i < a->most; i++) adjoint_points_close(&a->rows[i]);
+  adjoint_points_close(&a->stack);
+  free(a->rows);
   absorb_close(&a->layers);
   states_close(&a->states);
   chain_close(&a->chain);
@@ -242,10 +273,8 @@ void adjoint_close(adjoint *a) {
   dev->table->free(dev, a->sums, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
-  receivers_close(&a->at_sources);
   dev->table->free(dev, a->ring, MEMORY_DEVICE, &ignored);
-  free(a->values);
-  free(a->chained);
+  for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->host[i]);
   *a = (adjoint){.shot = NULL};
 }
 
@@ -264,12 +293,6 @@ static void adjoint_list_free(adjoint_list *l) {
   free(l->begin);
   free(l->index);
   free(l->values);
-}
-
-static void *adjoint_alloc(size_t count, size_t size, error *e) {
-  void *memory = calloc(count ? count : 1, size);
-  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the residuals");
-  return memory;
 }
 
 static int adjoint_list_open(adjoint_list *l, int ranks, error *e) {
@@ -298,7 +321,7 @@ static int adjoint_owner(const adjoint *a, int receiver) {
 
 /* Lists what this rank needs of each other one, in the order of its signals. */
 static int adjoint_need(const adjoint *a, adjoint_list *need, int ranks, error *e) {
-  const sources *s = &a->residual;
+  const sources *s = &a->rows->residual;
   TRY(adjoint_list_open(need, ranks, e));
   for (int i = 0; i < s->signal_count; i++) need->count[adjoint_owner(a, s->source_of[i])]++;
   TRY(adjoint_list_fill(need, ranks, a->shot->receivers.taken, e));
@@ -326,15 +349,13 @@ static int adjoint_pack(const adjoint *a, const float *residual, adjoint_list *h
 
 /* From series of receivers to rows of signals. */
 static int adjoint_unpack(adjoint *a, const adjoint_list *need, error *e) {
-  const sources *s = &a->residual;
+  const sources *s = &a->rows->residual;
   const int64_t samples = a->shot->receivers.taken;
   int *signal_of = adjoint_alloc((size_t)s->count, sizeof *signal_of, e);
-  free(a->values);
-  a->values = adjoint_alloc((size_t)s->signal_count * (size_t)samples, sizeof *a->values, e);
   for (int i = 0; signal_of && i < s->signal_count; i++) signal_of[s->source_of[i]] = i;
   for (int k = 0; !e->id && k < need->all; k++)
     for (int64_t row = 0; row < samples; row++)
-      a->values[row * s->signal_count + signal_of[need->index[k]]] = need->values[k * samples + row];
+      a->rows->values[row * s->signal_count + signal_of[need->index[k]]] = need->values[k * samples + row];
   free(signal_of);
   return e->id;
 }
@@ -362,25 +383,56 @@ static int adjoint_exchange(adjoint *a, const float *residual, adjoint_list *nee
   return error_agree(e, g->comm);
 }
 
+/* The same where one rank has all. */
+static int adjoint_order(adjoint_points *p, const receivers *r, const float *residual, error *e) {
+  const sources *s = &p->residual;
+  const int signals = s->signal_count;
+  int *local = adjoint_alloc((size_t)r->count, sizeof *local, e);
+  if (!local) return e->id;
+  for (int i = 0; i < r->local; i++) local[r->index[i]] = i;
+  for (int64_t row = 0; row < r->taken; row++)
+    for (int i = 0; i < signals; i++)
+      p->values[row * signals + i] = residual[row * r->local + local[s->source_of[i]]];
+  free(local);
+  return 0;
+}
+
 /* Undoes, transposed, what was done to the traces, and spreads them over the points where receivers are. */
-static int adjoint_open_residual(adjoint *a, float *residual, error *e) {
-  const shot *s = a->shot;
+int adjoint_take(adjoint *a, int row, float *residual, error *e) {
+  const shot *s = adjoint_shot(a, row);
+  const engine *g = s->engine;
   const receivers *r = &s->receivers;
-  const problem on = {
-      .dev = s->dev, .slab = &s->engine->slab, .config = s->config, .files = s->engine->files};
+  adjoint_points *p = &a->rows[row];
+  const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = s->config, .files = g->files};
   adjoint_list need = {NULL}, have = {NULL};
   exact_traces traces = receivers_traces(r);
   traces.x = residual;
   exact_time_traces(&r->time, &traces, true, e);
-  TRY(error_agree(e, s->engine->comm));
-  TRY(sources_plan_given(&a->residual, &on, r->count, (const double(*)[3])r->positions,
+  TRY(error_agree(e, g->comm));
+  TRY(sources_plan_given(&p->residual, &on, r->count, (const double(*)[3])r->positions,
                          s->config->receivers_interpolation, e));
-  adjoint_exchange(a, residual, &need, &have, e);
+  free(p->values);
+  p->values = adjoint_alloc((size_t)p->residual.signal_count * (size_t)r->taken, sizeof *p->values, e);
+  TRY(error_agree(e, g->comm));
+  if (g->ranks == 1)
+    adjoint_order(p, r, residual, e);
+  else
+    adjoint_exchange(a, residual, &need, &have, e);
   adjoint_list_free(&need);
   adjoint_list_free(&have);
-  if (e->id) return e->id;
-  a->residual.given = (sources_given){a->values, s->engine->physics.steps, r->every};
-  sources_open(&a->residual, e);
+  p->residual.given = (sources_given){p->values, g->physics.steps, r->every};
+  return e->id;
+}
+
+/* Makes the residuals of a stack one. */
+static int adjoint_open_residual(adjoint *a, error *e) {
+  const shot *s = a->shot;
+  sources *all = &adjoint_all(a)->residual;
+  sources **parts = s->row_count ? adjoint_alloc((size_t)s->row_count, sizeof(void *), e) : NULL;
+  for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].residual;
+  if (parts) sources_join(all, parts, s->row_count, s->dev, &s->engine->slab, e);
+  if (!e->id) sources_open(all, e);
+  a->back.sources = all;
   return error_agree(e, s->engine->comm);
 }
 
@@ -403,17 +455,28 @@ static int64_t adjoint_each(const void *self, int64_t step) {
   return 1;
 }
 
-/* Receivers where the shot's sources are: step k of the way back is their sample k. */
-static int adjoint_plan_signals(adjoint *a, error *e) {
-  const shot *s = a->shot;
+/* Receivers where a shot's sources are: step k of the way back is their sample k. */
+static int adjoint_plan_signals(adjoint *a, int row, error *e) {
+  const shot *s = adjoint_shot(a, row);
+  const engine *g = s->engine;
+  receivers *r = &a->rows[row].at_sources;
   config c = *s->config;
-  const problem on = {.dev = s->dev, .slab = &s->engine->slab, .config = &c, .files = s->engine->files};
+  const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = &c, .files = g->files};
   c.receivers = RECEIVERS_POINTS, c.receivers_every = 1, c.receivers_interpolation = c.sources_interpolation;
   c.receiver_count = s->sources.count, c.receiver_positions = s->sources.positions;
-  TRY(receivers_plan(&a->at_sources, &on, (receivers_span){.pass = 1, .last = s->engine->physics.steps + 1},
-                     e));
-  a->at_sources.config = s->config;
-  receivers_open(&a->at_sources, e);
+  TRY(receivers_plan(r, &on, (receivers_span){.pass = 1, .last = g->physics.steps + 1}, e));
+  r->config = s->config;
+  return 0;
+}
+
+static int adjoint_open_signals(adjoint *a, error *e) {
+  const shot *s = a->shot;
+  receivers *all = &adjoint_all(a)->at_sources;
+  for (int i = 0; i < adjoint_rows(a); i++) TRY(adjoint_plan_signals(a, i, e));
+  receivers **parts = s->row_count ? adjoint_alloc((size_t)s->row_count, sizeof(void *), e) : NULL;
+  for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].at_sources;
+  if (parts) receivers_join(all, parts, s->row_count, s->dev, &s->engine->slab, e);
+  if (!e->id) receivers_open(all, e);
   return error_agree(e, s->engine->comm);
 }
 
@@ -424,12 +487,13 @@ static int adjoint_look_at_sources(void *self, const float *field, int64_t step,
   const ptrdiff_t below = RADIUS * (ptrdiff_t)k->plane;
   float *const scaled = a->scaled ? a->scaled + slab_offset(a->back.slab, 0, 0, 0) : NULL;
   const float *sigma = a->shot->engine->args.terms.sigma;
-  a->at_sources.stream = stream;
-  if (!scaled) return receivers_sample(&a->at_sources, field, step, e);
+  receivers *at_sources = &adjoint_all(a)->at_sources;
+  at_sources->stream = stream;
+  if (!scaled) return receivers_sample(at_sources, field, step, e);
   const scale_args times = {SCALE_TIMES, field - below, sigma - below, scaled - below,     k->pitch,
                             k->plane,    k->nx,         k->ny,         k->nz + 2 * RADIUS, NULL};
   TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &times, e));
-  return receivers_sample(&a->at_sources, scaled, step, e);
+  return receivers_sample(at_sources, scaled, step, e);
 }
 
 /* Who looks at the steps back. */
@@ -438,8 +502,8 @@ static int adjoint_look_back(adjoint *a, error *e) {
   a->back.observers = &a->looks;
   if (a->image)
     a->looks.list[a->looks.count++] = (observer){.self = a, .limit = adjoint_each, .look = adjoint_add_image};
-  if (!a->shot->config->gradient_signals || !a->shot->sources.count) return 0;
-  TRY(adjoint_plan_signals(a, e));
+  if (!a->shot->config->gradient_signals) return 0;
+  TRY(adjoint_open_signals(a, e));
   a->looks.list[a->looks.count++] =
       (observer){.self = a, .limit = adjoint_each, .look = adjoint_look_at_sources};
   return 0;
@@ -451,7 +515,7 @@ static int adjoint_clear(adjoint *a, float *field, error *e) {
   return transfer_fill(&a->transfer, -RADIUS, a->back.slab->nz + 2 * RADIUS, 0, e);
 }
 
-static int adjoint_begin(adjoint *a, float *residual, error *e) {
+static int adjoint_begin(adjoint *a, error *e) {
   const engine *g = a->shot->engine;
   adjoint_settle(a);
   stepper_restart(&a->back);
@@ -464,7 +528,7 @@ static int adjoint_begin(adjoint *a, float *residual, error *e) {
   if (!e->id && a->image && !adjoint_clear(a, a->image, e)) adjoint_clear(a, a->illumination, e);
   TRY(error_agree(e, g->comm));
   TRY(adjoint_look_back(a, e));
-  return adjoint_open_residual(a, residual, e);
+  return adjoint_open_residual(a, e);
 }
 
 /* Goes back to `step`; the forward fields down to there are in the ring. */
@@ -479,34 +543,7 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   return 0;
 }
 
-int adjoint_run(adjoint *a, float *residual, error *e) {
-  gradient_times *times = &a->shot->loop.gradient;
-  TRY(adjoint_begin(a, residual, e));
-  a->heeded = a->again = 0;
-  TRY(shot_watch(a->shot, e));
-  for (;;) {
-    const int64_t part = a->part;
-    const double begin = MPI_Wtime();
-    if (part > 0 && states_fetch(&a->states, plan_state(&a->plan, adjoint_begins(a, part)), e))
-      error_abort(e, a->shot->engine->comm);
-    TRY(adjoint_steps(a, part, e));
-    const double back = MPI_Wtime();
-    times->back += back - begin;
-    if (part == 0) break;
-    TRY(adjoint_again(a, part, e));
-    times->again += MPI_Wtime() - back;
-  }
-  return stop_close(&a->shot->stop, e);
-}
-
 /* --- what comes of it ------------------------------------------------------------------------------------------- */
-
-/* Planes of a field. */
-static int adjoint_planes(const adjoint *a, float *field, zrange z, float *values, error *e) {
-  transfer t = a->transfer;
-  t.field = field;
-  return transfer_to_host(&t, z.begin, zrange_planes(z), values, e);
-}
 
 /* Puts into `to` W l or, with g, what dJ/dv comes to (operation_gradient); `after`: nu of the step after, or instead of it another
  * field. Half of a point on a neumann face is an image's. */
@@ -543,39 +580,9 @@ static int adjoint_sum(adjoint *a, error *e) {
   return error_agree(e, a->shot->engine->comm);
 }
 
-int adjoint_chain(adjoint *a, error *e) {
-  const engine *g = a->shot->engine;
-  const slab *s = &g->slab;
-  TRY(adjoint_sum(a, e));
-  if (!model_needed(g->config)) return 0;
-  free(a->chained);
-  a->chained = adjoint_alloc((size_t)s->nx * (size_t)s->ny * (size_t)s->nz, sizeof *a->chained, e);
-  if (!e->id) adjoint_planes(a, a->gradient, (zrange){0, s->nz}, a->chained, e);
-  TRY(error_agree(e, g->comm));
-  return chain_velocity(&a->chain, a->chained, e);
-}
-
-int adjoint_velocity(void *context, int z, int planes, float *values, error *e) {
-  const adjoint *a = context;
-  const size_t plane = (size_t)a->back.slab->nx * (size_t)a->back.slab->ny;
-  if (!a->chained) return adjoint_planes(a, a->gradient, (zrange){z, z + planes}, values, e);
-  memcpy(values, a->chained + (size_t)z * plane, (size_t)planes * plane * sizeof *values);
-  return 0;
-}
-
-int adjoint_image(void *context, int z, int planes, float *values, error *e) {
-  const adjoint *a = context;
-  return adjoint_planes(a, a->image, (zrange){z, z + planes}, values, e);
-}
-
-int adjoint_illumination(void *context, int z, int planes, float *values, error *e) {
-  const adjoint *a = context;
-  return adjoint_planes(a, a->illumination, (zrange){z, z + planes}, values, e);
-}
-
 /* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
  * what rest at the start makes of u^0. */
-int adjoint_rest(adjoint *a, error *e) {
+static int adjoint_rest(adjoint *a, error *e) {
   const shot *s = a->shot;
   kernel_args args = a->back.args;
   args.in = stepper_field(&a->back, !a->back.current);
@@ -599,32 +606,155 @@ int adjoint_rest(adjoint *a, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-int adjoint_initial(void *context, int z, int planes, float *values, error *e) {
-  const adjoint *a = context;
-  return adjoint_planes(a, a->shot->stepper.memory[0], (zrange){z, z + planes}, values, e);
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+int adjoint_run(adjoint *a, error *e) {
+  gradient_times *times = &a->shot->loop.gradient;
+  TRY(adjoint_begin(a, e));
+  a->heeded = a->again = 0;
+  TRY(shot_watch(a->shot, e));
+  for (;;) {
+    const int64_t part = a->part;
+    const double begin = MPI_Wtime();
+    if (part > 0 && states_fetch(&a->states, plan_state(&a->plan, adjoint_begins(a, part)), e))
+      error_abort(e, a->shot->engine->comm);
+    TRY(adjoint_steps(a, part, e));
+    const double back = MPI_Wtime();
+    times->back += back - begin;
+    if (part == 0) break;
+    TRY(adjoint_again(a, part, e));
+    times->again += MPI_Wtime() - back;
+  }
+  TRY(stop_close(&a->shot->stop, e));
+  receivers_flush(&adjoint_all(a)->at_sources, e);
+  TRY(error_agree(e, a->shot->engine->comm));
+  return adjoint_sum(a, e);
+}
+
+/* --- to the host ------------------------------------------------------------------------------------------------- */
+
+bool adjoint_asked(const config *c, enum gradient_field field) {
+  return field == GRADIENT_VELOCITY || (field == GRADIENT_INITIAL ? c->gradient_initial : c->gradient_image);
+}
+
+static float *adjoint_memory(const adjoint *a, enum gradient_field field) {
+  float *const memory[GRADIENT_FIELDS] = {[GRADIENT_VELOCITY] = a->gradient,
+                                          [GRADIENT_INITIAL] = a->shot->stepper.memory[0],
+                                          [GRADIENT_IMAGE] = a->image,
+                                          [GRADIENT_ILLUMINATION] = a->illumination};
+  return memory[field];
+}
+
+/* Points of a plane of a shot. */
+static size_t adjoint_plane(const adjoint *a) {
+  const slab *s = &a->shot->engine->files_slab;
+  return (size_t)s->ny * (size_t)s->nx;
+}
+
+/* Planes on their way. */
+typedef struct adjoint_bringing {
+  const adjoint *a;
+  enum gradient_field field;
+  atomic_int next;
+  pthread_mutex_t lock; /* of: */
+  error failed;
+} adjoint_bringing;
+
+enum { BROUGHT = 16 /* planes at a time */ };
+
+/* Planes have a row of each shot, the host all of a shot together. */
+static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
+                                error *e) {
+  const size_t plane = adjoint_plane(a);
+  const int nz = a->back.slab->nz, rows = adjoint_rows(a),
+            all = a->back.slab->ny / a->shot->engine->files_slab.ny;
+  transfer t = a->transfer;
+  t.field = adjoint_memory(a, field);
+  TRY(transfer_to_host(&t, z.begin, zrange_planes(z), values, e));
+  for (int i = z.begin; i < z.end; i++)
+    for (int row = 0; row < rows; row++)
+      memcpy(a->host[field] + ((size_t)row * (size_t)nz + (size_t)i) * plane,
+             values + ((size_t)(i - z.begin) * (size_t)all + (size_t)row) * plane, plane * sizeof *values);
+  return 0;
+}
+
+static void *adjoint_bring_main(void *context) {
+  adjoint_bringing *b = context;
+  const slab *s = b->a->back.slab;
+  error e = {0};
+  float *values = adjoint_alloc((size_t)BROUGHT * (size_t)s->ny * (size_t)s->nx, sizeof *values, &e);
+  for (int z; !e.id && (z = BROUGHT * atomic_fetch_add(&b->next, 1)) < s->nz;)
+    adjoint_bring_planes(b->a, b->field, (zrange){z, smaller(z + BROUGHT, s->nz)}, values, &e);
+  free(values);
+  pthread_mutex_lock(&b->lock);
+  if (!b->failed.id) b->failed = e;
+  pthread_mutex_unlock(&b->lock);
+  return NULL;
+}
+
+static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) {
+  const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->back.slab->nz;
+  adjoint_bringing b = {.a = a, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (!a->host[field]) a->host[field] = adjoint_alloc(points, sizeof(float), e);
+  if (a->host[field]) thread_share(a->shot->engine->files->way->threads, adjoint_bring_main, &b);
+  if (!e->id) *e = b.failed;
+  return error_agree(e, a->shot->engine->comm);
+}
+
+int adjoint_bring(adjoint *a, error *e) {
+  const config *c = a->shot->config;
+  for (int i = 0; i < GRADIENT_FIELDS; i++) {
+    if (!adjoint_asked(c, i)) continue;
+    if (i == GRADIENT_INITIAL) TRY(adjoint_rest(a, e));
+    if (a->shot->row_count || i == GRADIENT_INITIAL || (i == GRADIENT_VELOCITY && model_needed(c)))
+      TRY(adjoint_bring_field(a, i, e));
+  }
+  return 0;
+}
+
+/* The first own plane of a row. */
+static float *adjoint_row(const adjoint *a, enum gradient_field field, int row) {
+  return a->host[field] + (size_t)row * (size_t)a->back.slab->nz * adjoint_plane(a);
+}
+
+int adjoint_chain(adjoint *a, int row, error *e) {
+  return model_needed(a->shot->config) ? chain_velocity(&a->chain, adjoint_row(a, GRADIENT_VELOCITY, row), e)
+                                       : 0;
+}
+
+int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
+  const adjoint_field *f = context;
+  const adjoint *a = f->of;
+  const size_t plane = adjoint_plane(a);
+  transfer t = a->transfer;
+  t.field = adjoint_memory(a, f->field);
+  if (!a->host[f->field]) return transfer_to_host(&t, z, planes, values, e);
+  memcpy(values, adjoint_row(a, f->field, f->row) + (size_t)z * plane,
+         (size_t)planes * plane * sizeof *values);
+  return 0;
 }
 
 /* The signal enters the step from n to n + 1: sample steps - n of nu. */
-static int adjoint_signal(const adjoint *a, int i, bool injected, float *all, error *e) {
-  const receivers *r = &a->at_sources;
-  const int64_t steps = a->shot->engine->physics.steps;
-  const double scale = injected ? 1 : sources_strength(a->shot->config);
+static int adjoint_signal(const adjoint *a, int row, int i, bool injected, float *all, error *e) {
+  const receivers *r = &a->rows[row].at_sources;
+  const shot *s = adjoint_shot(a, row);
+  const int64_t steps = s->engine->physics.steps;
+  const double scale = injected ? 1 : sources_strength(s->config);
   double(*x)[FOURIER_SERIES] = adjoint_alloc((size_t)steps, sizeof *x, e);
   for (int64_t n = 0; x && n < steps; n++) x[n][0] = scale * (double)r->traces[(steps - n) * r->local + i];
-  if (x && !injected) sources_transform_back(&a->shot->sources, steps, x, e);
+  if (x && !injected) sources_transform_back(&s->sources, steps, x, e);
   for (int64_t n = 0; x && n < steps; n++) all[n * r->count + r->index[i]] = (float)x[n][0];
   free(x);
   return e->id;
 }
 
-int adjoint_signals(adjoint *a, bool injected, float **signals, error *e) {
-  receivers *r = &a->at_sources;
-  const int64_t steps = a->shot->engine->physics.steps;
-  const size_t count = (size_t)steps * (size_t)r->count;
+int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
+  const receivers *r = &a->rows[row].at_sources;
+  const engine *g = a->shot->engine;
+  const size_t count = (size_t)g->physics.steps * (size_t)r->count;
   float *all = *signals = adjoint_alloc(count, sizeof *all, e);
-  if (!e->id) receivers_flush(r, e);
-  for (int i = 0; !e->id && i < r->local; i++) adjoint_signal(a, i, injected, all, e);
-  TRY(error_agree(e, a->shot->engine->comm));
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, a->shot->engine->comm));
+  for (int i = 0; !e->id && i < r->local; i++) adjoint_signal(a, row, i, injected, all, e);
+  TRY(error_agree(e, g->comm));
+  if (g->ranks > 1) MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
   return 0;
 }

@@ -8,26 +8,33 @@
 #include "physics/chain.h"
 #include "states.h"
 
+/* What goes in and comes out at points. */
+typedef struct adjoint_points {
+  sources residual;     /* dJ/d(trace), injected; owned, as are the next two */
+  float *values;        /* of the residual, as sources_given */
+  receivers at_sources; /* of nu, or of `scaled` */
+} adjoint_points;
+
 typedef struct adjoint {
-  shot *shot; /* not owned */
+  shot *shot; /* not owned; of a stack the lead */
   plan plan;
-  stepper back;     /* nu of two steps; owned */
-  halo halo;        /* of nu */
-  absorb layers;    /* transposed; owned, as is the next one */
-  sources residual; /* dJ/d(trace), injected */
-  float *values;    /* of the residual, as sources_given; owned */
+  stepper back;         /* nu of two steps; owned */
+  halo halo;            /* of nu */
+  absorb layers;        /* transposed; owned, as is the next one */
+  adjoint_points *rows; /* of the shot, or of each one of a stack, of which there are most `most` */
+  int most;
+  adjoint_points stack; /* of all of a stack */
   /* Device memory, laid out as the field; owned; NULL: not needed */
   float *gradient, *image, *illumination;
   float *memory[MEMORIES_MAX]; /* of relaxations */
   float *scaled;               /* nu times sigma; without sigma nu itself is sampled */
   float *sums;                 /* of what transposed layers add, for the kernel: CUDA */
-  receivers at_sources;        /* of that, where sources are; owned */
   chain chain;
   float *
-      chained; /* dJ/dvelocity, own planes, where it is not that of what a step works on; owned, on the host */
-  observers looks; /* at the steps back */
-  float *ring;     /* forward fields, own points as in the field (adjoint_slot): owned device memory of */
-  size_t slot;     /* plan.ring times so many floats */
+      host[GRADIENT_FIELDS]; /* own planes of a shot after those of another (adjoint_bring); owned; or NULL */
+  observers looks;           /* at the steps back */
+  float *ring; /* forward fields, own points as in the field (adjoint_slot): owned device memory of */
+  size_t slot; /* plan.ring times so many floats */
   states states;
   /* Steps from `from` to end - 1 are looked at: fields from `part` on go into the ring, states before are kept. */
   stepper *forward;
@@ -53,23 +60,30 @@ void adjoint_close(adjoint *a);
 /* Lets the shot keep what the way back needs: before its first step. */
 void adjoint_observe(adjoint *a);
 
-/* From the last step to step 0, with dJ/d(trace as written), laid out as the shot's own traces are (receivers.traces), which it
- * spoils. */
-int adjoint_run(adjoint *a, float *residual, error *e);
+/* Takes dJ/d(trace as written) of row `row` of a stack, else of row 0, laid out as the shot's own traces are (receivers.traces),
+ * which it spoils. Threads may take those of different rows at once where the shots are a rank's. */
+int adjoint_take(adjoint *a, int row, float *residual, error *e);
+/* From the last step to step 0, with what was taken. */
+int adjoint_run(adjoint *a, error *e);
+/* Makes ready for adjoint_planes, once after adjoint_run: brings to the host what belongs to several shots or is not what the
+ * device has. With `initial` it overwrites the shot's fields. */
+int adjoint_bring(adjoint *a, error *e);
+/* From dJ/dv of what a step works on to that of the user's velocity, once for each row after adjoint_bring; threads as above. */
+int adjoint_chain(adjoint *a, int row, error *e);
 
-/* Makes ready for adjoint_velocity, once after adjoint_run. */
-int adjoint_chain(adjoint *a, error *e);
-/* A field_source of dJ/dv; `context`: the adjoint, after adjoint_run and adjoint_chain. */
-int adjoint_velocity(void *context, int z, int planes, float *values, error *e);
-/* Likewise: of the sum over the steps of u nu, and of u^2. */
-int adjoint_image(void *context, int z, int planes, float *values, error *e);
-int adjoint_illumination(void *context, int z, int planes, float *values, error *e);
-/* Likewise, of dJ/du at step 0 for a run that begins at rest, after adjoint_rest. */
-int adjoint_initial(void *context, int z, int planes, float *values, error *e);
-/* Makes ready for adjoint_initial, and overwrites the shot's fields. */
-int adjoint_rest(adjoint *a, error *e);
-/* dJ/dsignal of each source, or with respect to what is `injected` in its place: steps x sources, on every rank; the caller
- * frees it. */
-int adjoint_signals(adjoint *a, bool injected, float **signals, error *e);
+/* Is the field asked for? */
+bool adjoint_asked(const config *c, enum gradient_field field);
+/* A field of a row. */
+typedef struct adjoint_field {
+  const adjoint *of;
+  enum gradient_field field;
+  int row;
+} adjoint_field;
+/* A field_source of dJ/dv, of dJ/du at step 0 for a run that begins at rest, or of the sum over the steps of u nu or of u^2;
+ * `context`: an adjoint_field. */
+int adjoint_planes(void *context, int z, int planes, float *values, error *e);
+/* dJ/dsignal of each source of a row, or with respect to what is `injected` in its place: steps x sources, on every rank; the
+ * caller frees it. */
+int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "device/host_memory.h"
 
 /* --- the budget --------------------------------------------------------------------------------------------------- */
@@ -76,6 +77,10 @@ int gradient_plan(gradient *g, shot *s, error *e) {
   g->shot = s;
   if (!config_has_gradient(s->config) || g->way.shot)
     return 0; /* of a survey's shots the first one plans for all */
+  g->most = larger(s->engine->setup.stack, 1);
+  if (!g->misfits) g->misfits = calloc((size_t)g->most, sizeof *g->misfits);
+  if (!g->misfits) FAIL(e, OUT_OF_MEMORY, (size_t)g->most * sizeof *g->misfits, "the misfits");
+  TRY(error_agree(e, s->engine->comm));
   TRY(gradient_need(s, &need, e));
   if (!plan_make(&g->plan, &need, &least))
     return FAIL(e, GRADIENT_MEMORY, gradient_mib(need.budget[0]), gradient_mib(need.budget[1]),
@@ -86,12 +91,19 @@ int gradient_plan(gradient *g, shot *s, error *e) {
 
 /* --- a shot ------------------------------------------------------------------------------------------------------- */
 
-int gradient_check(gradient *g, error *e) {
-  const config *c = g->shot->config;
+int gradient_check(gradient *g, int row, const shot *s, error *e) {
+  const config *c = s->config;
   if (!config_has_gradient(c)) return 0;
   const bool given = c->gradient_residual[0];
-  misfit_close(&g->misfit);
-  return misfit_open(&g->misfit, g->shot, given ? c->gradient_residual : c->gradient_observed, given, e);
+  misfit_close(&g->misfits[row]);
+  return misfit_open(&g->misfits[row], s, given ? c->gradient_residual : c->gradient_observed, given, e);
+}
+
+void gradient_move(gradient *g, int from, int to) {
+  if (!g->misfits || from == to) return;
+  misfit_close(&g->misfits[to]);
+  g->misfits[to] = g->misfits[from];
+  g->misfits[from] = (misfit){.of = NULL};
 }
 
 int gradient_open(gradient *g, error *e) {
@@ -103,30 +115,39 @@ int gradient_open(gradient *g, error *e) {
   return 0;
 }
 
-/* The fields that are asked for. */
-static int gradient_fields(gradient *g, field_name names[], field_planes planes[]) {
-  static field_source *const SOURCES[GRADIENT_FIELDS] = {adjoint_velocity, adjoint_initial, adjoint_image,
-                                                         adjoint_illumination};
-  const config *c = g->shot->config;
-  const bool asked[GRADIENT_FIELDS] = {true, c->gradient_initial, c->gradient_image, c->gradient_image};
-  int count = 0;
-  for (int i = 0; i < GRADIENT_FIELDS; i++) {
-    if (!asked[i]) continue;
-    names[count] = GRADIENT_NAMES[i];
-    planes[count++] = (field_planes){SOURCES[i], &g->way};
-  }
-  return count;
+/* What a file is made from. */
+typedef struct gradient_parts {
+  field_name names[GRADIENT_FIELDS];
+  adjoint_field fields[GRADIENT_FIELDS];
+  field_planes planes[GRADIENT_FIELDS];
+  int count;
+} gradient_parts;
+
+static shot *gradient_shot(const gradient *g, int row) {
+  return g->shot->row_count ? g->shot->rows[row] : g->shot;
 }
 
-static int gradient_write_file(gradient *g, const float *signals, const char *verified, error *e) {
-  const shot *s = g->shot;
+/* The fields that are asked for. */
+static void gradient_fields(const gradient *g, int row, gradient_parts *p) {
+  for (int i = 0; i < GRADIENT_FIELDS; i++) {
+    if (!adjoint_asked(g->shot->config, i)) continue;
+    p->names[p->count] = GRADIENT_NAMES[i];
+    p->fields[p->count] = (adjoint_field){&g->way, i, row};
+    p->planes[p->count] = (field_planes){adjoint_planes, &p->fields[p->count]};
+    p->count++;
+  }
+}
+
+static int gradient_write_file(gradient *g, int row, const float *signals, const char *verified, error *e) {
+  const shot *s = gradient_shot(g, row);
   const config *c = s->config;
+  const misfit *m = &g->misfits[row];
   const char *slash = strrchr(c->output_path, '/'), *base = slash ? slash + 1 : c->output_path;
-  field_name names[GRADIENT_FIELDS];
-  field_planes planes[GRADIENT_FIELDS];
+  gradient_parts parts = {.count = 0};
+  gradient_fields(g, row, &parts);
   const gradient_meta of = {.shots = 1,
                             .names = &base,
-                            .misfit = isnan(g->misfit.value) ? NULL : &g->misfit.value,
+                            .misfit = isnan(m->value) ? NULL : &m->value,
                             .signals = signals ? s->sources.count : 0,
                             .steps = s->engine->physics.steps,
                             .signal_gradient = signals,
@@ -135,44 +156,57 @@ static int gradient_write_file(gradient *g, const float *signals, const char *ve
                            .origin = {c->origin[0], c->origin[1], c->origin[2]},
                            .spacing = {c->dx, c->dy, c->dz},
                            .ending = GRADIENT_ENDING,
-                           .fields = gradient_fields(g, names, planes),
-                           .names = names,
+                           .fields = parts.count,
+                           .names = parts.names,
                            .gradient = &of};
-  const request_own own = {.io = &s->io, .context = planes};
+  const request_own own = {.io = &s->io, .context = parts.planes};
   return files_do(s->engine->files,
                   &(request){FILES_WRITE_FIELD, .path = c->output_path, .field = &meta, .own = own}, e);
 }
 
-int gradient_back(gradient *g, error *e) {
-  TRY(adjoint_run(&g->way, g->misfit.residual, e));
-  return adjoint_chain(&g->way, e);
+int gradient_residual(gradient *g, int row, error *e) {
+  const shot *s = gradient_shot(g, row);
+  if (!config_has_gradient(s->config)) return 0;
+  misfit *m = &g->misfits[row];
+  TRY(misfit_residual(m, s, e));
+  if (!m->given) log_line(s->log, "gradient: misfit %.9g", m->value);
+  return adjoint_take(&g->way, row, m->residual, e);
 }
 
-int gradient_write(gradient *g, const char *verified, error *e) {
-  const config *c = g->shot->config;
+int gradient_back(gradient *g, error *e) {
+  if (!config_has_gradient(g->shot->config)) return 0;
+  TRY(adjoint_run(&g->way, e));
+  TRY(adjoint_bring(&g->way, e));
+  return g->shot->row_count ? 0 : adjoint_chain(&g->way, 0, e);
+}
+
+int gradient_write(gradient *g, int row, const char *verified, error *e) {
+  shot *s = gradient_shot(g, row);
+  const config *c = s->config;
   float *signals = NULL;
-  if (c->gradient_initial) TRY(adjoint_rest(&g->way, e));
-  if (c->gradient_signals && g->shot->sources.count) adjoint_signals(&g->way, false, &signals, e);
-  if (!e->id) gradient_write_file(g, signals, verified, e);
+  if (!config_has_gradient(c)) return 0;
+  if (g->shot->row_count) TRY(adjoint_chain(&g->way, row, e));
+  if (c->gradient_signals && s->sources.count) adjoint_signals(&g->way, row, false, &signals, e);
+  if (!e->id) gradient_write_file(g, row, signals, verified, e);
   free(signals);
-  g->shot->saves.written.gradient = !e->id;
+  s->saves.written.gradient = !e->id;
   return e->id;
 }
 
 int gradient_finish(gradient *g, error *e) {
   const double begin = MPI_Wtime();
   if (!config_has_gradient(g->shot->config)) return 0;
-  TRY(misfit_residual(&g->misfit, g->shot, e));
-  if (!g->misfit.given) log_line(g->shot->log, "gradient: misfit %.9g", g->misfit.value);
+  TRY(gradient_residual(g, 0, e));
   TRY(gradient_back(g, e));
-  TRY(gradient_write(g, NULL, e));
+  TRY(gradient_write(g, 0, NULL, e));
   gradient_times *times = &g->shot->loop.gradient;
   times->sums = MPI_Wtime() - begin - times->back - times->again;
   return 0;
 }
 
 void gradient_close(gradient *g) {
-  misfit_close(&g->misfit);
+  for (int i = 0; g->misfits && i < g->most; i++) misfit_close(&g->misfits[i]);
+  free(g->misfits);
   adjoint_close(&g->way);
   *g = (gradient){.shot = NULL};
 }

@@ -6,25 +6,31 @@
 #include "misfit.h"
 
 typedef struct gradient {
-  shot *shot; /* not owned */
+  shot *shot; /* not owned; of a stack the lead */
   plan plan;
-  misfit misfit;
+  misfit *misfits; /* of the shot, or of each one of a stack; owned, of as many: */
+  int most;
   adjoint way; /* its memory serves one shot of the struct `shot` after another */
 } gradient;
 
-/* Plans how a planned shot goes back, and logs that; GRADIENT_MEMORY where the budgets do not allow it. Does nothing where there is
- * no gradient. Zero-initialise it before the first shot. Collective, same error everywhere, as are the functions below.
- * gradient_close it, also after a failure. */
+/* Plans how a planned shot, or the lead of a stack, goes back, and logs that; GRADIENT_MEMORY where the budgets do not allow it.
+ * Does nothing where there is no gradient. Zero-initialise it before the first shot. Collective, same error everywhere, as are the
+ * functions below. gradient_close it, also after a failure. */
 int gradient_plan(gradient *g, shot *s, error *e);
-/* Reads what the traces are compared with. */
-int gradient_check(gradient *g, error *e);
+/* Reads what the traces of a planned shot are compared with, which is, or is to be, row `row` of a stack; else 0. */
+int gradient_check(gradient *g, int row, const shot *s, error *e);
+/* Makes row `from` of what was checked row `to`, at most as great, of the stack. */
+void gradient_move(gradient *g, int from, int to);
 /* Takes what memory is missing, and lets the steps of the open shot, which are still to come, be kept. */
 int gradient_open(gradient *g, error *e);
 /* Goes back, after shot_finish, and writes PATH.gradient.h5. */
 int gradient_finish(gradient *g, error *e);
-/* Its parts: from the misfit's residual back; the file, with what tests have found (verify.h), or NULL. */
+/* Its parts: the misfit of a row after its shot_finish, and its residual; the way back of all; the file of a row, with what tests
+ * have found (verify.h), or NULL. Threads may call the first and the last, and gradient_check,
+ * for different rows at once. */
+int gradient_residual(gradient *g, int row, error *e);
 int gradient_back(gradient *g, error *e);
-int gradient_write(gradient *g, const char *verified, error *e);
+int gradient_write(gradient *g, int row, const char *verified, error *e);
 void gradient_close(gradient *g);
 
 /* Sets c->dt to that of the observed traces, where it is auto and they say it. Collective over files->compute, same error

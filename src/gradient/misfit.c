@@ -92,7 +92,9 @@ static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
       squares[r->index[i]] += d * d;
       *at = (float)(each * d);
     }
-  const int rc = MPI_Allreduce(MPI_IN_PLACE, squares, r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
+  const int rc = s->engine->ranks == 1
+                     ? MPI_SUCCESS /* it may be here in several threads */
+                     : MPI_Allreduce(MPI_IN_PLACE, squares, r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
   m->value = 0;
   for (int i = 0; i < r->count; i++) m->value += each / 2 * squares[i];
   free(squares);

@@ -58,7 +58,7 @@ static void verify_start(verify *v, error *e) {
 static int verify_run(verify *v, bool keeps, error *e) {
   shot *s = v->shot;
   TRY(shot_plan(s, s->engine, v->setup, e));
-  TRY(gradient_check(v->g, e));
+  TRY(gradient_check(v->g, 0, s, e));
   TRY(shot_open(s, e));
   if (keeps) TRY(gradient_open(v->g, e));
   TRY(shot_load(s, e));
@@ -137,14 +137,15 @@ static void verify_residual(const verify *v, float *residual, double sums[3]) {
 /* What the gradients say of the same product. */
 static int verify_transposed(verify *v, double *sum, error *e) {
   adjoint *a = &v->g->way;
-  const receivers *at = &a->at_sources;
+  const receivers *at = &a->rows->at_sources;
   shot *s = v->shot;
   float *signals = NULL, *initial = malloc(v->points * sizeof *initial + 1);
   if (!initial) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *initial, "the tests of a gradient");
   TRY(error_agree(e, s->engine->comm));
-  if (s->sources.count) adjoint_signals(a, true, &signals, e);
-  if (!e->id && s->config->gradient_initial) adjoint_rest(a, e);
-  if (!e->id && s->config->gradient_initial) adjoint_initial(a, 0, s->engine->slab.nz, initial, e);
+  adjoint_field field = {a, GRADIENT_INITIAL, 0};
+  if (s->sources.count) adjoint_signals(a, 0, true, &signals, e);
+  if (!e->id && s->config->gradient_initial && !adjoint_bring(a, e))
+    adjoint_planes(&field, 0, s->engine->slab.nz, initial, e);
   for (int i = 0; !e->id && signals && i < at->local; i++)
     for (int64_t n = 0; n < s->engine->physics.steps; n++)
       *sum += (double)signals[n * at->count + at->index[i]] *
@@ -160,10 +161,11 @@ static int verify_dot(verify *v, bool *right, error *e) {
   shot *s = v->shot;
   double sums[3] = {0}, back = 0;
   TRY(verify_run(v, true, e));
-  verify_residual(v, v->g->misfit.residual, sums);
+  verify_residual(v, v->g->misfits->residual, sums);
   for (int i = 0; i < 3; i++) sums[i] = verify_sum(v, sums[i], e);
   v->traces = sums[2];
-  TRY(adjoint_run(&v->g->way, v->g->misfit.residual, e));
+  TRY(adjoint_take(&v->g->way, 0, v->g->misfits->residual, e));
+  TRY(adjoint_run(&v->g->way, e));
   TRY(verify_transposed(v, &back, e));
   back = verify_sum(v, back, e);
   const double norm = sqrt(sums[1] * sums[2]), off = norm > 0 ? fabs(sums[0] - back) / norm : 0;
@@ -180,13 +182,13 @@ static int verify_dot(verify *v, bool *right, error *e) {
 static int verify_misfit(verify *v, double *J, error *e) {
   const receivers *r = &v->shot->receivers;
   double sum = 0;
-  if (!v->g->misfit.given) {
-    TRY(misfit_residual(&v->g->misfit, v->shot, e));
-    *J = v->g->misfit.value;
+  misfit *m = v->g->misfits;
+  if (!m->given) {
+    TRY(misfit_residual(m, v->shot, e));
+    *J = m->value;
     return 0;
   }
-  for (int64_t i = 0; i < r->rows * r->local; i++)
-    sum += (double)v->g->misfit.residual[i] * (double)r->traces[i];
+  for (int64_t i = 0; i < r->rows * r->local; i++) sum += (double)m->residual[i] * (double)r->traces[i];
   *J = verify_sum(v, sum, e);
   return e->id;
 }
@@ -210,7 +212,8 @@ typedef struct taylor {
 static int verify_derivative(verify *v, taylor *t, error *e) {
   const engine *g = v->shot->engine;
   const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
-  adjoint_velocity(&v->g->way, 0, g->slab.nz, v->weight, e);
+  adjoint_field velocity = {&v->g->way, GRADIENT_VELOCITY, 0};
+  adjoint_planes(&velocity, 0, g->slab.nz, v->weight, e);
   for (size_t i = 0; !e->id && i < v->points; i++) {
     const double slope = (double)v->weight[i], random = verify_random(first + i);
     v->weight[i] = g->physics.model.needed ? 1 : (float)(slope < 0 ? -random : random);
@@ -259,7 +262,7 @@ static quotient verify_extrapolate(const double q[CHANGES], double noise) {
  * the root of the curvature), and where the gradient's values are too small to be normal numbers. */
 static double verify_rounding(const verify *v, const taylor *t) {
   const double TRACES = 8; /* times that of one number: the most that was seen is 6.3 */
-  const misfit *m = &v->g->misfit;
+  const misfit *m = v->g->misfits;
   const double each = v->shot->engine->physics.dt * (double)m->of->every;
   const double traces = m->given ? 0 : sqrt(each * v->traces * fmax(0, t->curvature));
   return fmax(TRACES * FLT_EPSILON / 2 * traces, FLT_MIN * t->sum);
@@ -326,11 +329,12 @@ static int verify_all(verify *v, error *e) {
   TRY(verify_dot(v, &right, e));
   TRY(verify_run(v, true, e));
   TRY(verify_misfit(v, &J, e));
+  TRY(adjoint_take(&g->way, 0, g->misfits->residual, e));
   TRY(gradient_back(g, e));
   TRY(verify_keep_medium(v, e));
   TRY(verify_taylor(v, J, &right, e));
   TRY(verify_change(v, 0, e));
-  TRY(gradient_write(g, v->text, e));
+  TRY(gradient_write(g, 0, v->text, e));
   return right ? 0 : FAIL(e, GRADIENT_WRONG);
 }
 

@@ -177,7 +177,7 @@ static int dry_run_describe(shot *s, error *e) {
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
   gradient back = {.shot = NULL};
-  if (!gradient_plan(&back, s, e)) gradient_check(&back, e);
+  if (!gradient_plan(&back, s, e)) gradient_check(&back, 0, s, e);
   gradient_close(&back);
   return e->id;
 }

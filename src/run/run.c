@@ -114,7 +114,7 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   const int64_t timed = j->options->benchmark;                          /* steps; 0: a normal run */
   const bool profile = !j->options->quiet || j->config->report_file[0]; /* somebody reads the phases' times */
   if (!run_plan(j, &g, &s, from->name[0] ? from : NULL, profile, e) && !gradient_plan(&back, &s, e) &&
-      !gradient_check(&back, e) && !engine_open(&g, e) && !shot_open(&s, e) && !gradient_open(&back, e) &&
+      !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) && !gradient_open(&back, e) &&
       !announce(&s, e)) {
     if (timed)
       run_begin_benchmark(&s, timed, e);
@@ -152,7 +152,7 @@ static int run_verify(const job *j, error *e) {
   if (!config_has_gradient(c))
     FAIL(e, USAGE_OPTION, "--verify-gradient: only with [gradient] observed or adjoint_source");
   if (!e->id && !run_plan(&tests, &g, &s, NULL, false, e) && !gradient_plan(&back, &s, e) &&
-      !gradient_check(&back, e) && !engine_open(&g, e) && !shot_open(&s, e) && !announce(&s, e) &&
+      !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) && !announce(&s, e) &&
       !shot_make_folders(&s, true, false, e)) {
     j->log->progress = false;
     verify_gradient(&back, &s, &setup, e);

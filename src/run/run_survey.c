@@ -26,7 +26,8 @@ typedef struct survey_shot {
   restart from;
   double begin; /* MPI_Wtime() */
   shot_report report;
-  shot row; /* of a stack: what it is there */
+  shot row;  /* of a stack: what it is there, */
+  int place; /* and where, if it has begun */
 } survey_shot;
 
 /* What steps: a shot, or a stack of them. */
@@ -41,7 +42,7 @@ typedef struct survey_slot {
   shot **rows;        /* those of a stack that have begun; room for all, owned */
   shot_of_survey of;  /* of a stack, as is the next one */
   error stacked;      /* what ended it */
-  atomic_int next;    /* of its shots to be begun, or written */
+  atomic_int next;    /* of its shots to be begun, or ended */
   run_log silent;
   pthread_t thread; /* that writes */
   _Atomic bool written;
@@ -59,10 +60,11 @@ typedef struct survey_group {
   shot_queue *queue;
   survey_slot *slots; /* owned */
   int slot_count, at_once, stepping;
-  int stack;    /* shots that step together; 1: none */
-  config quiet; /* of a shot without sources and receivers; what it points to is the first shot's */
-  bool over;    /* no shot is left */
-  double since; /* clock: when shots began to step */
+  int stack;     /* shots that step together; 1: none */
+  bool threaded; /* they may end in several threads */
+  config quiet;  /* of a shot without sources and receivers; what it points to is the first shot's */
+  bool over;     /* no shot is left */
+  double since;  /* clock: when shots began to step */
   announce_shots done;
 } survey_group;
 
@@ -178,8 +180,6 @@ static int survey_plan_shot(survey_slot *slot, survey_shot *t, error *e) {
 /* What is left once a shot or a stack is planned and its files are in order. */
 static int survey_begin_steps(survey_slot *t, error *e) {
   survey_group *v = t->v;
-  TRY(gradient_plan(&t->back, &t->shot, e));
-  TRY(gradient_check(&t->back, e));
   TRY(shot_open(&t->shot, e));
   TRY(gradient_open(&t->back, e));
   TRY(shot_begin(&t->shot, e));
@@ -196,6 +196,8 @@ static error *survey_failure(survey_slot *t) {
 static int survey_begin_shot(survey_slot *t, error *e) {
   TRY(survey_move_aside(t->v, &t->shots[0], e));
   TRY(survey_plan_shot(t, &t->shots[0], e));
+  TRY(gradient_plan(&t->back, &t->shot, e));
+  TRY(gradient_check(&t->back, 0, &t->shot, e));
   return survey_begin_steps(t, e);
 }
 
@@ -203,13 +205,14 @@ static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
   const shot_setup setup = {one->order.config, t->v->job->command, &t->silent, NULL, &one->of, &t->shot};
   TRY(survey_move_aside(t->v, one, e));
   TRY(shot_plan(&one->row, &t->v->engine, &setup, e));
+  TRY(gradient_check(&t->back, (int)(one - t->shots), &one->row, e));
   return shot_begin(&one->row, e);
 }
 
-/* Does `run` in several threads where a slot may be worked on beside others. */
+/* Does `run` in several threads. */
 static void survey_share(survey_slot *t, void *(*run)(void *)) {
   t->next = 0;
-  thread_share(t->v->slot_count > 1 ? t->v->group.way->compressors : 1, run, t);
+  thread_share(t->v->threaded ? t->v->group.way->compressors : 1, run, t);
 }
 
 /* Begins the rows of a stack, one after the other, in each of several threads. */
@@ -228,9 +231,15 @@ static int survey_begin_stack(survey_slot *t, error *e) {
   t->of.fresh = true; /* the lead has no files */
   const shot_setup setup = {&v->quiet, v->job->command, &t->silent, NULL, &t->of, NULL};
   TRY(shot_plan(&t->shot, &v->engine, &setup, e));
+  TRY(gradient_plan(&t->back, &t->shot, e));
   survey_share(t, survey_begin_rows);
-  for (int i = 0; i < t->count; i++)
-    if (!t->shots[i].report.failed.id) t->rows[rows++] = &t->shots[i].row;
+  for (int i = 0; i < t->count; i++) {
+    survey_shot *one = &t->shots[i];
+    if (one->report.failed.id) continue;
+    gradient_move(&t->back, i, rows);
+    one->place = rows;
+    t->rows[rows++] = &one->row;
+  }
   if (rows == 0) *e = t->shots[0].report.failed;
   TRY(e->id);
   TRY(shot_stack(&t->shot, t->rows, rows, e));
@@ -283,25 +292,41 @@ static int survey_report(survey_slot *t, error *e) {
   return 0;
 }
 
-/* Writes the rows of a stack, one after the other, in each of several threads. */
-static void *survey_write_rows(void *argument) {
+/* After the steps of a stack: the traces of its rows, and what they say to the gradient. */
+static void *survey_finish_rows(void *argument) {
   survey_slot *t = argument;
   for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
-    shot *row = &t->shots[i].row;
-    error *e = &t->shots[i].report.failed;
-    if (!e->id) *e = row->failed.id ? row->failed : t->stacked;
-    if (!e->id) shot_finish(row, e);
-    shot_end(row, e);
+    survey_shot *one = &t->shots[i];
+    error *e = &one->report.failed;
+    if (!e->id) *e = one->row.failed.id ? one->row.failed : t->stacked;
+    if (!e->id && !shot_finish(&one->row, e)) gradient_residual(&t->back, one->place, e);
+  }
+  return NULL;
+}
+
+static void *survey_end_rows(void *argument) {
+  survey_slot *t = argument;
+  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
+    survey_shot *one = &t->shots[i];
+    error *e = &one->report.failed;
+    if (!e->id) *e = t->stacked;
+    if (!e->id) gradient_write(&t->back, one->place, NULL, e);
+    shot_end(&one->row, e);
   }
   return NULL;
 }
 
 /* What comes after the last step, or a failure. */
 static void survey_write_shots(survey_slot *t) {
-  const survey_group *v = t->v;
   error *stepping = survey_failure(t);
-  if (!stepping->id && !shot_finish(&t->shot, stepping)) gradient_finish(&t->back, stepping);
-  if (v->stack > 1) survey_share(t, survey_write_rows);
+  if (!stepping->id) shot_finish(&t->shot, stepping);
+  if (t->v->stack == 1) {
+    if (!stepping->id) gradient_finish(&t->back, stepping);
+  } else {
+    survey_share(t, survey_finish_rows);
+    if (!stepping->id) gradient_back(&t->back, stepping);
+    survey_share(t, survey_end_rows);
+  }
   shot_end(&t->shot, stepping);
 }
 
@@ -385,7 +410,7 @@ static int survey_stack(const survey_group *v) {
   char why[256];
   int each = (shots + groups - 1) / groups;
   if (c->ny > 1 || c->nx == 1 || v->parts.ranks > 1 || !v->lines.lines->alike) return 1;
-  if (c->output_every > 0 || c->output_final || config_has_gradient(c) || config_has_maps(c)) return 1;
+  if (c->output_every > 0 || c->output_final || config_has_maps(c)) return 1;
   if (c->survey_on_stop == ON_STOP_CHECKPOINT || c->schedule == SCHEDULE_PERSISTENT) return 1;
   if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
   if (c->survey_at_once) return smaller(c->survey_at_once, each);
@@ -414,7 +439,7 @@ static void survey_make_quiet(survey_group *v) {
   quiet->source_count = quiet->receiver_count = 0;
   quiet->sources_listed = false;
   quiet->receivers = RECEIVERS_NONE;
-  quiet->gradient_observed[0] = quiet->gradient_residual[0] = '\0';
+  if (v->stack == 1) quiet->gradient_observed[0] = quiet->gradient_residual[0] = '\0';
 }
 
 static void survey_close_slot(survey_slot *t) {
@@ -460,7 +485,8 @@ static int survey_open_slots(survey_group *v, error *e) {
   int threads, room = survey_at_once(v) + 1;
   error less = {0};
   MPI_TRY(e, MPI_Query_thread(&threads));
-  if (v->parts.ranks > 1 || threads != MPI_THREAD_MULTIPLE || config_has_gradient(v->job->config)) room = 1;
+  v->threaded = v->parts.ranks == 1 && threads == MPI_THREAD_MULTIPLE;
+  if (!v->threaded || config_has_gradient(v->job->config)) room = 1;
   if (!(v->slots = calloc((size_t)room, sizeof *v->slots)))
     return FAIL(e, OUT_OF_MEMORY, sizeof *v->slots, "the shots");
   survey_make_quiet(v);
@@ -483,7 +509,8 @@ static int survey_announce(survey_group *v, error *e) {
   survey_slot *t = &v->slots[0];
   error unread = {0};
   const shot_setup setup = {v->job->config, v->job->command, v->log, NULL, NULL, NULL};
-  if (!shot_plan(&t->shot, &v->engine, &setup, &unread)) announce(&t->shot, e);
+  if (!shot_plan(&t->shot, &v->engine, &setup, &unread) && !announce(&t->shot, e))
+    gradient_plan(&t->back, &t->shot, e);
   return e->id;
 }
 
