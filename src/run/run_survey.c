@@ -326,6 +326,9 @@ static void survey_write_shots(survey_slot *t) {
     survey_share(t, survey_finish_rows);
     if (!stepping->id) gradient_back(&t->back, stepping);
     survey_share(t, survey_end_rows);
+    gradient_times *times = &t->shot.loop.gradient;
+    if (config_has_gradient(t->shot.config))
+      times->sums = MPI_Wtime() - t->shot.loop.end - times->back - times->again;
   }
   shot_end(&t->shot, stepping);
 }

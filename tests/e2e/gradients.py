@@ -130,6 +130,66 @@ def survey(program):
     check(same_bits(gradient(program, path="out/line"), expected), "another sum after shots were missing")
 
 
+SECTION = {"grid.nx": 60, "grid.ny": 1, "grid.nz": 40, "grid.dy": None, "time.steps": 90, "medium.velocity": "2d.h5:/v",
+           "source.1.position": "300 0 90", "receivers.line": "20 0 35 560 0 310 9", "boundary.y": None}
+LOSSES = ["medium.quality=2d.h5:/q", "medium.reference_frequency=30", "medium.absorption_band=10 60"]
+STACK = {"a": "source.1.position='53 9 100'", "b": "source.1.position='500 0 307' source.1.f0=20", "c": "receivers.line='30 0 35 560 0 310 4'",
+         "d": "sources.positions=2d.h5:/at sources.signals=2d.h5:/w", "e": "receivers.interpolation=linear sources.interpolation=linear"}
+
+
+def stacks(program, **more):
+    """Gradients of a stack of 2D shots: each has the bits of a run of its own, with less memory too; one that fails costs itself alone."""
+    rng = np.random.default_rng(5)
+    config = program.config({**RUN, **SECTION, **more, "gradient.observed": ""})
+    with h5py.File(program.folder / "2d.h5", "w") as file:
+        for name, least, most in (("v", 1500, 2500), ("rho", 1000, 2500), ("q", 30, 90), ("true", 1600, 2400), ("u", -1, 1)):
+            file[name] = rng.uniform(least, most, (40, 1, 60)).astype("f4")
+        file["at"], file["w"], file["bad"] = rng.uniform(50, 300, (5, 3)), rng.uniform(-1, 1, (90, 5)), rng.uniform(-1, 1, 40)
+    (program.folder / "shots.txt").write_text("".join(f"{words} output.name={name}\n" for name, words in STACK.items()))
+    survey = ["survey.shots=shots.txt", "gradient.observed=out/true/{name}.receivers.h5:/u", "output.path=out/line"]
+    for about, keys, memory in (("plain", ["initial.u=2d.h5:/u", "gradient.initial=on"], 4),
+                                ("density", ["medium.density=2d.h5:/rho", "boundary.all=absorbing"], 6),
+                                ("losses", ["medium.density=2d.h5:/rho", *LOSSES, "receivers.every=3"], 8)):
+        keys += ["gradient.image=on", "gradient.signals=on"]
+        names = ["velocity", "image", "illumination", "misfit", "signals", *(["initial"] if about == "plain" else [])]
+        program.remove("out/*.h5", "out/*/*.h5")
+        program.succeed("-q", config, *keys, *survey, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
+        expected = {}
+        for name, words in STACK.items():
+            words = [word.replace("'", "") for word in re.findall(r"(?:[^ ']|'[^']*')+", words)]
+            program.succeed("-q", config, *keys, *words, f"gradient.observed=out/true/{name}.receivers.h5:/u")
+            expected[name] = {field: gradient(program, field) for field in names}
+            check(all(expected[name][field].any() for field in names), f"{about}, {name}: a gradient is 0 everywhere")
+        for ranks, most, options in ((0, 5, []), (0, 3, [f"gradient.{'' if more else 'host_'}memory={memory}MB"]), (2, 3, [])):
+            program.remove("out/line*.h5", "out/line/*")
+            told = program.succeed(config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
+            check(f"{most} shots together, as a stack" in told and ("states every" in told) == bool(options), told)
+            for name in STACK:
+                for field in names:
+                    check(same_bits(gradient(program, field, f"out/line/{name}"), expected[name][field]), f"{about}, {most}: {name}: other bits in /{field}")
+    for name, broken in ("b", "source.1.wavelet=2d.h5:/bad source.1.amplitude=3e38"), ("d", "output.name=none"):
+        text = (program.folder / "shots.txt").read_text()
+        (program.folder / "shots.txt").write_text(re.sub(f" output.name={name}", f" {broken if name == 'd' else broken + ' output.name=b'}", text))
+    program.remove("out/line*.h5", "out/line/*")
+    told = program.run(config, *keys, *survey, "survey.at_once=5")
+    check("shot b (shots.txt:2) failed: step" in told.out and "shot none (shots.txt:4) failed: out/true/none.receivers.h5" in told.out, f"{told}")
+    check(told.code == 3 and "gradient: 3 of 5 shots" in told.out, f"{told}")
+    for name in "ace":
+        check(same_bits(gradient(program, path=f"out/line/{name}"), expected[name]["velocity"]), f"{name}: other bits beside shots that failed")
+    check({p.name[0] for p in (program.folder / "out/line").glob("*.gradient.h5")} == set("ace"), "a gradient of a shot that failed")
+
+
+@case
+def stack(program):
+    stacks(program)
+
+
+@case
+def stack_cuda(program):
+    program.skip_without_cuda()
+    stacks(program, **{"device.backend": "cuda"})
+
+
 @case
 def verify(program):
     """--verify-gradient passes here, on any number of ranks, and stores what it found with the gradient of a run."""
