@@ -242,8 +242,6 @@ static int check_gradient(checker *k) {
     with = "without [survey] on_stop = checkpoint: shots under way are done anew";
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
     with = "without [checkpoint] every_steps and every_seconds: it begins anew";
-  if (config_medium_absorbs(c) && (c->initial != INITIAL_ZERO || c->gradient_initial))
-    with = "with [initial] u = zero, and without initial, where the medium absorbs";
   if (c->previous == PREVIOUS_FILE) with = "with [initial] previous = rest";
   if (c->sources_listed && c->sources_mode == SOURCES_IMPOSE) with = "with [sources] mode = add";
   if (c->receivers == RECEIVERS_NONE) with = "with [receivers]";

@@ -70,7 +70,8 @@ typedef struct gradient_addends {
   double *misfit;  /* count; owned */
   exact_sum *sums; /* of some planes; owned */
   size_t room;
-  float *values; /* of as many points; owned */
+  float *values;  /* of as many points; owned */
+  float *signals; /* summed; owned; or NULL */
 } gradient_addends;
 
 typedef struct gradient_addend {
@@ -84,6 +85,18 @@ static int gradient_open(const gradient_addends *a, int shot, const char *name, 
   return dataset_open(dataset, (dataset_kind){1, 3, "1D to 3D"}, false, in, e);
 }
 
+/* Reads a block of an open dataset. */
+static int gradient_read_block(gradient_addends *a, const input *in, int rank, const hsize_t *at,
+                               const hsize_t *block, error *e) {
+  const hid_t disk = H5Dget_space(in->dataset), memory = H5Screate_simple(rank, block, NULL);
+  if (!(disk >= 0 && memory >= 0 && H5Sselect_hyperslab(disk, H5S_SELECT_SET, at, NULL, block, NULL) >= 0 &&
+        H5Dread(in->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, a->values) >= 0))
+    FAIL(e, FIELD_DAMAGED, in->file, HDF5_WHY);
+  if (memory >= 0) H5Sclose(memory);
+  if (disk >= 0) H5Sclose(disk);
+  return e->id;
+}
+
 static int gradient_read_planes(gradient_addends *a, int shot, const char *name, const hsize_t at[3],
                                 const hsize_t block[3], error *e) {
   input in;
@@ -94,14 +107,7 @@ static int gradient_read_planes(gradient_addends *a, int shot, const char *name,
   if (!dataset_shape(in.file, in.dataset, shape, &rank, text, e) &&
       (rank != 3 || shape[0] != (hsize_t)a->slab.nz || shape[1] != block[1] || shape[2] != block[2]))
     FAIL(e, FIELD_SHAPE, in.file, a->slab.nz, a->slab.ny, a->slab.nx, text);
-  const hid_t disk = e->id ? -1 : H5Dget_space(in.dataset),
-              memory = e->id ? -1 : H5Screate_simple(3, block, NULL);
-  if (!e->id &&
-      !(disk >= 0 && memory >= 0 && H5Sselect_hyperslab(disk, H5S_SELECT_SET, at, NULL, block, NULL) >= 0 &&
-        H5Dread(in.dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, a->values) >= 0))
-    FAIL(e, FIELD_DAMAGED, in.file, HDF5_WHY);
-  if (memory >= 0) H5Sclose(memory);
-  if (disk >= 0) H5Sclose(disk);
+  if (!e->id) gradient_read_block(a, &in, 3, at, block, e);
   input_close(&in);
   return e->id;
 }
@@ -152,6 +158,39 @@ static int gradient_read_misfit(const gradient_addends *a, int shot, error *e) {
   return 0;
 }
 
+/* Adds the gradients of a shot's signals. shape: steps x sources, of the first shot; of 0 sources where another has not as many. */
+static int gradient_add_signals(gradient_addends *a, int shot, hsize_t shape[2], error *e) {
+  input in;
+  hsize_t found[H5S_MAX_RANK];
+  char text[SHAPE_TEXT];
+  int rank = 0;
+  TRY(gradient_open(a, shot, "signals", &in, e));
+  if (!dataset_shape(in.file, in.dataset, found, &rank, text, e) && rank == 2) {
+    if (shot == 0) shape[0] = found[0], shape[1] = found[1];
+    const size_t points = (size_t)(shape[0] * shape[1]);
+    if (found[0] != shape[0] || found[1] != shape[1]) shape[1] = 0;
+    if (shape[1] && (shot || !gradient_make_room(a, points, e)) &&
+        !gradient_read_block(a, &in, 2, (const hsize_t[2]){0}, shape, e))
+      for (size_t i = 0; i < points; i++) exact_add(&a->sums[i], a->values[i]);
+  }
+  input_close(&in);
+  return e->id;
+}
+
+/* With respect to signals that the shots share: source 1 of each has one, and so on. */
+static int gradient_sum_signals(gradient_addends *a, gradient_meta *sum, error *e) {
+  hsize_t shape[2] = {0};
+  if (!gradient_has(a, "signals")) return 0;
+  for (int i = 0; i < a->count && (i == 0 || shape[1]); i++) TRY(gradient_add_signals(a, i, shape, e));
+  const size_t points = (size_t)(shape[0] * shape[1]);
+  if (!points) return 0;
+  if (!(a->signals = malloc(points * sizeof *a->signals)))
+    return FAIL(e, OUT_OF_MEMORY, points * sizeof *a->signals, "the sum of gradients");
+  for (size_t i = 0; i < points; i++) a->signals[i] = exact_value(&a->sums[i]);
+  sum->steps = (int64_t)shape[0], sum->signals = (int)shape[1], sum->signal_gradient = a->signals;
+  return 0;
+}
+
 /* Fields that the first shot has. */
 static int gradient_find_fields(gradient_addends *a, gradient_addend *from, field_planes *parts,
                                 field_name *names) {
@@ -182,6 +221,7 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
     for (int i = 0; i < a->count; i++) TRY(gradient_read_misfit(a, i, e));
   else
     sum.misfit = NULL;
+  TRY(gradient_sum_signals(a, &sum, e));
   of.ending = GRADIENT_ENDING, of.names = names, of.gradient = &sum;
   of.fields = gradient_find_fields(a, from, parts, names);
   return field_write(&io, &of, NULL, parts, e);
@@ -199,5 +239,6 @@ int gradient_sum(const char *path, const config *c, const field_meta *meta, erro
   free(a.misfit);
   free(a.sums);
   free(a.values);
+  free(a.signals);
   return e->id;
 }

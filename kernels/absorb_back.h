@@ -32,7 +32,7 @@ extern const operation operation_absorb_back;
 
 /* Can it do sums? Not where a layer reaches the other face, or what that one's layer reaches. */
 static inline bool absorb_back_sums(const absorb_args *l) {
-  bool can = !kernel_is_stack(&l->field);
+  bool can = true;
   for (int i = 0; i < ABSORB_AXES; i++) {
     const absorb_axis *s = &l->axis[i];
     const int reach = (s->lo ? s->lo + RADIUS : 0) + (s->hi ? s->hi + RADIUS : 0);

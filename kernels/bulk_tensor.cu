@@ -69,16 +69,18 @@ template <enum equation Q> int launch_terms(const kernel_args *args, void *strea
                                 : of_terms<false, false>(args->terms, launch_kind);
 }
 
-/* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. */
+/* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
 template <enum equation Q, class Terms>
-using flat_shape = shape<Q, 256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, 5, 2, 1,
-                         terms_kind<Terms::density, Terms::memories, false, false, true>>;
+using flat_shape = shape<Q, 256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, Terms::end < 8 ? 5 : 4, 2, 1,
+                         terms_kind<Terms::density, Terms::memories, Terms::gradient, Terms::added, true>>;
 
-/* They have no way back. */
 template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
-  if (args->terms.recalled) return cudaErrorNotSupported;
-  return of_terms<false, false>(
-      args->terms, [=](auto kind) { return launch(shapes<flat_shape<Q, decltype(kind)>>(), args, stream); });
+  const auto launch_kind = [=](auto kind) {
+    return launch(shapes<flat_shape<Q, decltype(kind)>>(), args, stream);
+  };
+  return args->terms.added.x    ? of_terms<true, true>(args->terms, launch_kind)
+         : args->terms.recalled ? of_terms<true, false>(args->terms, launch_kind)
+                                : of_terms<false, false>(args->terms, launch_kind);
 }
 
 } // namespace bulk_tensor

@@ -293,6 +293,41 @@ GHOSTS_INLINE void gradient_point(const gradient_args *a, int z, int y, int x) {
   a->to[at] = (float)value;
 }
 
+/* Where the medium absorbs: from nu of steps 0 and 1, with what relaxations remember, to m lambda of both, whose steps add m times
+ * what that of nu multiplies before it is damped (kernel_terms). With S the sum of that over all steps, and R_l of r_l, the
+ * recursions summed up, once and twice, are, of a medium that is not there (part of 1):
+ *   part S = (nu - after) / m - sum a_l r_l / (1 - a_l),   R_l = (b_l kappa S - a_l r_l) / (1 - a_l),
+ *   part lambda = nu / m - sum a_l R_l / (1 - a_l),        part = 1 - kappa sum b_l / (1 - a_l) */
+typedef struct undamp_args {
+  const float *medium; /* m; NULL: scale */
+  float scale;
+  kernel_terms terms;
+  float *nu, *after; /* of step 0, and of step 1 */
+  size_t pitch, plane;
+  int nx, ny, nz;
+} undamp_args;
+extern const operation operation_undamp;
+
+GHOSTS_INLINE void undamp_point(const undamp_args *a, ptrdiff_t at) {
+  const kernel_terms *t = &a->terms;
+  const double m = a->medium ? a->medium[at] : a->scale, kappa = t->loss[at];
+  double part = 1, S = ((double)a->nu[at] - (double)a->after[at]) / m, lambda = a->nu[at] / m;
+  if (a->nu[at] == 0 && a->after[at] == 0) return; /* nothing, or a point that is held */
+  for (int l = 0; l < t->memories; l++) {
+    part -= kappa * (double)t->b[l] / (1 - (double)t->a[l]);
+    S -= (double)t->a[l] * (double)t->memory[l][at] / (1 - (double)t->a[l]);
+  }
+  S /= part;
+  for (int l = 0; l < t->memories; l++) {
+    const double rest = 1 / (1 - (double)t->a[l]),
+                 R = (kappa * (double)t->b[l] * S - (double)t->a[l] * (double)t->memory[l][at]) * rest;
+    lambda -= (double)t->a[l] * R * rest;
+  }
+  lambda /= part;
+  a->nu[at] = (float)(m * lambda);
+  a->after[at] = (float)(m * (lambda - S));
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -79,6 +79,14 @@ static void operation_gradient_host(const void *args, int part, int parts) {
     for (int x = 0; x < a->nx; x++) gradient_point(a, row / a->ny, row % a->ny, x);
 }
 
+static void operation_undamp_host(const void *args, int part, int parts) {
+  const undamp_args *a = args;
+  const int end = host_share_begin(a->nz * a->ny, part + 1, parts);
+  for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)
+    for (int x = 0; x < a->nx; x++)
+      undamp_point(a, (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);
+}
+
 /* Those of `m` alone: knowing which, the compiler makes vectors of the row. */
 static inline __attribute__((always_inline)) void maps_row(const maps_args *a, maps_args m, ptrdiff_t at) {
   m.field = a->field, m.sigma = a->sigma;
@@ -119,6 +127,7 @@ OPERATION(inject, "point sources", inject_args, .host = operation_inject_host)
 OPERATION(sample, "receivers", sample_args, .host = operation_sample_host)
 OPERATION(scale, "scaling", scale_args, .host = operation_scale_host)
 OPERATION(gradient, "the gradient's sum", gradient_args, .host = operation_gradient_host)
+OPERATION(undamp, "what absorption has damped", undamp_args, .host = operation_undamp_host)
 OPERATION(frame, "ghosts alone", frame_args, .host = operation_frame_host)
 OPERATION(maps, "maps", maps_args, .host = operation_maps_host)
 OPERATION(statistics, "statistics", statistics_args, .host = statistics_host_units,

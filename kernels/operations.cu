@@ -194,6 +194,19 @@ extern "C" int operation_gradient_cuda(const void *args, void *stream) {
   return (int)cudaGetLastError();
 }
 
+static __global__ void __launch_bounds__(BLOCK) undamp(const __grid_constant__ undamp_args a) {
+  for (int row = (int)blockIdx.x; row < a.nz * a.ny; row += (int)gridDim.x)
+    for (int x = (int)threadIdx.x; x < a.nx; x += BLOCK)
+      undamp_point(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + x);
+}
+
+extern "C" int operation_undamp_cuda(const void *args, void *stream) {
+  const undamp_args *a = static_cast<const undamp_args *>(args);
+  undamp<<<operation_blocks((long long)a->nz * a->ny * BLOCK), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(
+      *a);
+  return (int)cudaGetLastError();
+}
+
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
   return (int)images::launch(static_cast<const kernel_args *>(args), static_cast<cudaStream_t>(stream));
 }

@@ -83,7 +83,7 @@ static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
                             .pitch = k->pitch,
                             .plane = k->plane,
                             .nx = k->nx,
-                            .ny = k->ny,
+                            .ny = a->back.slab->ny, /* a later stack may have more rows */
                             .nz = k->nz};
   a->framed = true;
   TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_frame, &frame, e));
@@ -519,6 +519,7 @@ static int adjoint_begin(adjoint *a, error *e) {
   const engine *g = a->shot->engine;
   adjoint_settle(a);
   stepper_restart(&a->back);
+  a->back.args.ny = a->shot->stepper.args.ny;
   TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
   a->step = g->physics.steps + 1;
   if (a->back.absorb) absorb_clear(a->back.absorb, e);
@@ -572,12 +573,43 @@ static int adjoint_make(const adjoint *a, const float *g, const float *after, fl
   return a->back.dev->table->sync(a->back.dev, STREAM_BOUNDARY, e);
 }
 
+/* Makes of nu of the last two steps m lambda. */
+static int adjoint_undamp(adjoint *a, error *e) {
+  const stepper *p = &a->back;
+  const kernel_args *k = &p->args;
+  const undamp_args undamp = {.medium = k->medium[0],
+                              .scale = k->scale[0],
+                              .terms = k->terms,
+                              .nu = stepper_field(p, p->current),
+                              .after = stepper_field(p, !p->current),
+                              .pitch = k->pitch,
+                              .plane = k->plane,
+                              .nx = k->nx,
+                              .ny = k->ny,
+                              .nz = k->nz};
+  TRY(p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_undamp, &undamp, e));
+  return p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
+}
+
 /* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m): the latter of the first step and the
  * step before it, which begin at rest. Without the factor where the chain rule follows. */
 static int adjoint_sum(adjoint *a, error *e) {
   float *g = a->gradient + slab_offset(a->back.slab, 0, 0, 0);
+  if (a->back.args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->shot->engine->comm);
   adjoint_make(a, g, stepper_field(&a->back, !a->back.current), g, e);
   return error_agree(e, a->shot->engine->comm);
+}
+
+/* The ghosts of nu of step 1, after adjoint_undamp. */
+static int adjoint_ghosts(adjoint *a, error *e) {
+  stepper *p = &a->back;
+  kernel_args args = p->args;
+  args.out = stepper_field(p, !p->current);
+  args.z_begin = 0, args.z_end = args.nz;
+  if (!p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e))
+    p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
+  TRY(error_agree(e, a->shot->engine->comm));
+  return halo_exchange(&a->halo, p->memory[!p->current], HALO_UNTIMED, true, e);
 }
 
 /* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
@@ -588,6 +620,7 @@ static int adjoint_rest(adjoint *a, error *e) {
   args.in = stepper_field(&a->back, !a->back.current);
   args.out = stepper_field(&s->stepper, 0);
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
+  if (args.terms.memories && adjoint_ghosts(a, e)) error_abort(e, s->engine->comm);
   args.terms = (kernel_terms){.density = args.terms.density};
   float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
   if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e))

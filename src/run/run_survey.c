@@ -407,7 +407,9 @@ static int survey_shots(survey_group *v, error *e) {
 /* Shots that step together, as a stack: those of a 2D survey of traces alone, where a rank does a shot and all of them
  * begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
-  const double FULL = 64e6; /* points */
+  /* FIELDS: that a gradient's memory is to hold at least */
+  const double FULL = 64e6 /* points */, FIELDS = 100,
+               room = v->job->config->gradient_memory / (FIELDS * (double)sizeof(float));
   const int MOST = 64, FEW = 16, shots = v->lines.lines->count, groups = v->parts.count;
   const config *c = v->job->config;
   char why[256];
@@ -418,8 +420,9 @@ static int survey_stack(const survey_group *v) {
   if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
   if (c->survey_at_once) return smaller(c->survey_at_once, each);
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
-  if (each > FEW) each = larger(2 * each / 3, FEW); /* most are written while others step */
-  return larger((int)fmin(smaller(each, MOST), FULL / config_points(c)), 1);
+  if (each > FEW && !config_has_gradient(c))
+    each = larger(2 * each / 3, FEW); /* most are written while others step */
+  return larger((int)fmin(smaller(each, MOST), (room > 0 ? fmin(room, FULL) : FULL) / config_points(c)), 1);
 }
 
 /* Shots, or stacks, that step at once: as many as fill a GPU. */

@@ -123,6 +123,10 @@ def survey(program):
         program.remove("out/line/*", "out/line.gradient.h5")
         program.succeed("-q", config, *OF_SHOTS, *options, np=ranks)
         check(same_bits(gradient(program, path="out/line"), expected), f"{ranks} ranks, {options}: another sum")
+    program.remove("out/line/*", "out/line.gradient.h5")
+    program.succeed("-q", config, *OF_SHOTS, "gradient.signals=on")
+    signals = [gradient(program, "signals", f"out/line/{n}").astype(float) for n in "abcd"]
+    check(abs(sum(signals) - gradient(program, "signals", "out/line")).max() <= 2e-7 * abs(sum(signals)).max() > 0, "not the sum of signals")
     program.remove("out/line/b.*")
     result = program.succeed(config, *OF_SHOTS)
     check("3 of 4 shots are done" in result.out and "survey to out/line.old1.gradient.h5" in result.out, f"{result}")
@@ -149,9 +153,9 @@ def stacks(program, **more):
     survey = ["survey.shots=shots.txt", "gradient.observed=out/true/{name}.receivers.h5:/u", "output.path=out/line"]
     for about, keys, memory in (("plain", ["initial.u=2d.h5:/u", "gradient.initial=on"], 4),
                                 ("density", ["medium.density=2d.h5:/rho", "boundary.all=absorbing"], 6),
-                                ("losses", ["medium.density=2d.h5:/rho", *LOSSES, "receivers.every=3"], 8)):
+                                ("losses", ["medium.density=2d.h5:/rho", *LOSSES, "receivers.every=3", "initial.u=2d.h5:/u", "gradient.initial=on"], 8)):
         keys += ["gradient.image=on", "gradient.signals=on"]
-        names = ["velocity", "image", "illumination", "misfit", "signals", *(["initial"] if about == "plain" else [])]
+        names = ["velocity", "image", "illumination", "misfit", "signals", *(["initial"] if "gradient.initial=on" in keys else [])]
         program.remove("out/*.h5", "out/*/*.h5")
         program.succeed("-q", config, *keys, *survey, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
         expected = {}
@@ -167,6 +171,8 @@ def stacks(program, **more):
             for name in STACK:
                 for field in names:
                     check(same_bits(gradient(program, field, f"out/line/{name}"), expected[name][field]), f"{about}, {most}: {name}: other bits in /{field}")
+            with h5py.File(program.folder / "out/line.gradient.h5") as file:
+                check("signals" not in file and file["image"][...].any(), "a sum of signals of 1 source and of 5")
     for name, broken in ("b", "source.1.wavelet=2d.h5:/bad source.1.amplitude=3e38"), ("d", "output.name=none"):
         text = (program.folder / "shots.txt").read_text()
         (program.folder / "shots.txt").write_text(re.sub(f" output.name={name}", f" {broken if name == 'd' else broken + ' output.name=b'}", text))

@@ -469,8 +469,8 @@ GRADIENTS = (
     (8, {"faces": (("dirichlet", "absorbing"), ("absorbing", "neumann"), A), "density": 5, "also": ("initial",)}),
     (8, {"faces": (("neumann", "dirichlet"), P, ("absorbing", "fixed")), "density": 3, "averaging": "off", "also": ("initial",)}),
     (8, {"faces": (("neumann", "dirichlet"), ("absorbing", "neumann"), A), "averaging": "on"}),
-    (4, {"faces": (P, ("neumann", "dirichlet"), ("fixed", "absorbing")), "at_rest": True, "density": 2, "loss": ("quality", 20, 2, 0)}),
-    (8, {"faces": (("neumann", "absorbing"), P, A), "at_rest": True, "loss": ("absorption", 30, 3, 1.1), "also": ("signals",)}),
+    (4, {"faces": (P, ("neumann", "dirichlet"), ("fixed", "absorbing")), "density": 2, "loss": ("quality", 20, 2, 0), "also": ("initial",)}),
+    (8, {"faces": (("neumann", "absorbing"), P, A), "loss": ("absorption", 30, 3, 1.1), "also": ("initial", "signals")}),
     (8, {"faces": (("absorbing", "neumann"), None, A), "at_rest": True, "shape": (40, 1, 44), "density": 8,
          "loss": ("absorption", 10, 1, 1.5), "every": 2, "removed": True}))
 

@@ -80,9 +80,6 @@ TEST(test_gradient) {
        "command line: [gradient] observed: only with {name} in a survey, whose shots have names"},
       {GRADIENT, "initial.previous=p.h5:/u",
        "t.ini:14: [gradient] observed: only with [initial] previous = rest"},
-      {GRADIENT "[initial]\nu = 1\n[medium]\nreference_frequency = 9\n", "medium.quality=50",
-       "t.ini:14: [gradient] observed: only with [initial] u = zero, and without initial, where the medium "
-       "absorbs"},
       {GRADIENT, "checkpoint.every_steps=9",
        "t.ini:14: [gradient] observed: only without [checkpoint] every_steps and every_seconds: it begins "
        "anew"},
