@@ -128,7 +128,7 @@ def survey(program):
     signals = [gradient(program, "signals", f"out/line/{n}").astype(float) for n in "abcd"]
     check(abs(sum(signals) - gradient(program, "signals", "out/line")).max() <= 2e-7 * abs(sum(signals)).max() > 0, "not the sum of signals")
     program.remove("out/line/b.*")
-    result = program.succeed(config, *OF_SHOTS)
+    result = program.succeed(config, *OF_SHOTS, "gradient.signals=on")
     check("3 of 4 shots are done" in result.out and "survey to out/line.old1.gradient.h5" in result.out, f"{result}")
     check(same_bits(gradient(program, path="out/line.old1"), expected), "another sum was moved aside")
     check(same_bits(gradient(program, path="out/line"), expected), "another sum after shots were missing")
