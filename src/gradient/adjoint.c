@@ -32,12 +32,6 @@ static void adjoint_points_close(adjoint_points *p) {
   *p = (adjoint_points){.values = NULL};
 }
 
-static void *adjoint_alloc(size_t count, size_t size, error *e) {
-  void *memory = calloc(count ? count : 1, size);
-  if (!memory) FAIL(e, OUT_OF_MEMORY, count * size, "the gradient");
-  return memory;
-}
-
 /* --- the forward run -------------------------------------------------------------------------------------------- */
 
 /* From the first own point to the last one. */
@@ -244,8 +238,8 @@ int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e)
   a->slot = adjoint_field_bytes(s) / sizeof(float);
   a->transfer = s->transfer;
   a->most = larger(g->setup.stack, 1);
-  a->rows = adjoint_alloc((size_t)a->most, sizeof *a->rows, e);
-  if (a->rows && !adjoint_open_stepper(a, e)) states_open(&a->states, s, p, path, e);
+  if (!ALLOC(e, a->rows, a->most, "the gradient") && !adjoint_open_stepper(a, e))
+    states_open(&a->states, s, p, path, e);
   TRY(error_agree(e, g->comm));
   TRY(chain_open(&a->chain, g->config, g->files, &g->io, e));
   const halo_setup exchanged = {
@@ -296,16 +290,16 @@ static void adjoint_list_free(adjoint_list *l) {
 }
 
 static int adjoint_list_open(adjoint_list *l, int ranks, error *e) {
-  l->count = adjoint_alloc((size_t)ranks, sizeof *l->count, e);
-  l->begin = adjoint_alloc((size_t)ranks + 1, sizeof *l->begin, e);
+  ALLOC(e, l->count, ranks, "the gradient");
+  ALLOC(e, l->begin, (size_t)ranks + 1, "the gradient");
   return e->id;
 }
 
 static int adjoint_list_fill(adjoint_list *l, int ranks, int64_t samples, error *e) {
   for (int r = 0; r < ranks; r++) l->begin[r + 1] = l->begin[r] + l->count[r];
   l->all = l->begin[ranks];
-  l->index = adjoint_alloc((size_t)l->all, sizeof *l->index, e);
-  l->values = adjoint_alloc((size_t)l->all * (size_t)samples, sizeof *l->values, e);
+  ALLOC(e, l->index, l->all, "the gradient");
+  ALLOC(e, l->values, (size_t)l->all * (size_t)samples, "the gradient");
   return e->id;
 }
 
@@ -325,7 +319,8 @@ static int adjoint_need(const adjoint *a, adjoint_list *need, int ranks, error *
   TRY(adjoint_list_open(need, ranks, e));
   for (int i = 0; i < s->signal_count; i++) need->count[adjoint_owner(a, s->source_of[i])]++;
   TRY(adjoint_list_fill(need, ranks, a->shot->receivers.taken, e));
-  int *next = adjoint_alloc((size_t)ranks, sizeof *next, e);
+  int *next;
+  ALLOC(e, next, ranks, "the gradient");
   for (int i = 0; next && i < s->signal_count; i++) {
     const int owner = adjoint_owner(a, s->source_of[i]);
     need->index[need->begin[owner] + next[owner]++] = s->source_of[i];
@@ -337,7 +332,8 @@ static int adjoint_need(const adjoint *a, adjoint_list *need, int ranks, error *
 /* Packs the traces that others ask for. */
 static int adjoint_pack(const adjoint *a, const float *residual, adjoint_list *have, error *e) {
   const receivers *r = &a->shot->receivers;
-  int *local = adjoint_alloc((size_t)r->count, sizeof *local, e);
+  int *local;
+  ALLOC(e, local, r->count, "the gradient");
   if (!local) return e->id;
   for (int i = 0; i < r->local; i++) local[r->index[i]] = i;
   for (int k = 0; k < have->all; k++)
@@ -351,7 +347,8 @@ static int adjoint_pack(const adjoint *a, const float *residual, adjoint_list *h
 static int adjoint_unpack(adjoint *a, const adjoint_list *need, error *e) {
   const sources *s = &a->rows->residual;
   const int64_t samples = a->shot->receivers.taken;
-  int *signal_of = adjoint_alloc((size_t)s->count, sizeof *signal_of, e);
+  int *signal_of;
+  ALLOC(e, signal_of, s->count, "the gradient");
   for (int i = 0; signal_of && i < s->signal_count; i++) signal_of[s->source_of[i]] = i;
   for (int k = 0; !e->id && k < need->all; k++)
     for (int64_t row = 0; row < samples; row++)
@@ -387,7 +384,8 @@ static int adjoint_exchange(adjoint *a, const float *residual, adjoint_list *nee
 static int adjoint_order(adjoint_points *p, const receivers *r, const float *residual, error *e) {
   const sources *s = &p->residual;
   const int signals = s->signal_count;
-  int *local = adjoint_alloc((size_t)r->count, sizeof *local, e);
+  int *local;
+  ALLOC(e, local, r->count, "the gradient");
   if (!local) return e->id;
   for (int i = 0; i < r->local; i++) local[r->index[i]] = i;
   for (int64_t row = 0; row < r->taken; row++)
@@ -412,7 +410,7 @@ int adjoint_take(adjoint *a, int row, float *residual, error *e) {
   TRY(sources_plan_given(&p->residual, &on, r->count, (const double(*)[3])r->positions,
                          s->config->receivers_interpolation, e));
   free(p->values);
-  p->values = adjoint_alloc((size_t)p->residual.signal_count * (size_t)r->taken, sizeof *p->values, e);
+  ALLOC(e, p->values, (size_t)p->residual.signal_count * (size_t)r->taken, "the gradient");
   TRY(error_agree(e, g->comm));
   if (g->ranks == 1)
     adjoint_order(p, r, residual, e);
@@ -428,7 +426,8 @@ int adjoint_take(adjoint *a, int row, float *residual, error *e) {
 static int adjoint_open_residual(adjoint *a, error *e) {
   const shot *s = a->shot;
   sources *all = &adjoint_all(a)->residual;
-  sources **parts = s->row_count ? adjoint_alloc((size_t)s->row_count, sizeof(void *), e) : NULL;
+  sources **parts = NULL;
+  if (s->row_count) ALLOC(e, parts, s->row_count, "the gradient");
   for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].residual;
   if (parts) sources_join(all, parts, s->row_count, s->dev, &s->engine->slab, e);
   if (!e->id) sources_open(all, e);
@@ -473,7 +472,8 @@ static int adjoint_open_signals(adjoint *a, error *e) {
   const shot *s = a->shot;
   receivers *all = &adjoint_all(a)->at_sources;
   for (int i = 0; i < adjoint_rows(a); i++) TRY(adjoint_plan_signals(a, i, e));
-  receivers **parts = s->row_count ? adjoint_alloc((size_t)s->row_count, sizeof(void *), e) : NULL;
+  receivers **parts = NULL;
+  if (s->row_count) ALLOC(e, parts, s->row_count, "the gradient");
   for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].at_sources;
   if (parts) receivers_join(all, parts, s->row_count, s->dev, &s->engine->slab, e);
   if (!e->id) receivers_open(all, e);
@@ -715,7 +715,8 @@ static void *adjoint_bring_main(void *context) {
   adjoint_bringing *b = context;
   const slab *s = b->a->back.slab;
   error e = {0};
-  float *values = adjoint_alloc((size_t)BROUGHT * (size_t)s->ny * (size_t)s->nx, sizeof *values, &e);
+  float *values;
+  ALLOC(&e, values, (size_t)BROUGHT * (size_t)s->ny * (size_t)s->nx, "the gradient");
   for (int z; !e.id && (z = BROUGHT * atomic_fetch_add(&b->next, 1)) < s->nz;)
     adjoint_bring_planes(b->a, b->field, (zrange){z, smaller(z + BROUGHT, s->nz)}, values, &e);
   free(values);
@@ -728,7 +729,7 @@ static void *adjoint_bring_main(void *context) {
 static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) {
   const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->back.slab->nz;
   adjoint_bringing b = {.a = a, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
-  if (!a->host[field]) a->host[field] = adjoint_alloc(points, sizeof(float), e);
+  if (!a->host[field]) ALLOC(e, a->host[field], points, "the gradient");
   if (a->host[field]) thread_share(a->shot->engine->files->way->threads, adjoint_bring_main, &b);
   if (!e->id) *e = b.failed;
   return error_agree(e, a->shot->engine->comm);
@@ -773,7 +774,8 @@ static int adjoint_signal(const adjoint *a, int row, int i, bool injected, float
   const shot *s = adjoint_shot(a, row);
   const int64_t steps = s->engine->physics.steps;
   const double scale = injected ? 1 : sources_strength(s->config);
-  double(*x)[FOURIER_SERIES] = adjoint_alloc((size_t)steps, sizeof *x, e);
+  double(*x)[FOURIER_SERIES];
+  ALLOC(e, x, steps, "the gradient");
   for (int64_t n = 0; x && n < steps; n++) x[n][0] = scale * (double)r->traces[(steps - n) * r->local + i];
   if (x && !injected) sources_transform_back(&s->sources, steps, x, e);
   for (int64_t n = 0; x && n < steps; n++) all[n * r->count + r->index[i]] = (float)x[n][0];
@@ -785,7 +787,9 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
   const receivers *r = &a->rows[row].at_sources;
   const engine *g = a->shot->engine;
   const size_t count = (size_t)g->physics.steps * (size_t)r->count;
-  float *all = *signals = adjoint_alloc(count, sizeof *all, e);
+  float *all;
+  ALLOC(e, all, count, "the gradient");
+  *signals = all;
   for (int i = 0; !e->id && i < r->local; i++) adjoint_signal(a, row, i, injected, all, e);
   TRY(error_agree(e, g->comm));
   if (g->ranks > 1) MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));

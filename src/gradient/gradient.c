@@ -78,8 +78,7 @@ int gradient_plan(gradient *g, shot *s, error *e) {
   if (!config_has_gradient(s->config) || g->way.shot)
     return 0; /* of a survey's shots the first one plans for all */
   g->most = larger(s->engine->setup.stack, 1);
-  if (!g->misfits) g->misfits = calloc((size_t)g->most, sizeof *g->misfits);
-  if (!g->misfits) FAIL(e, OUT_OF_MEMORY, (size_t)g->most * sizeof *g->misfits, "the misfits");
+  if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
   TRY(error_agree(e, s->engine->comm));
   TRY(gradient_need(s, &need, e));
   if (!plan_make(&g->plan, &need, &least))
