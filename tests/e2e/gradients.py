@@ -142,7 +142,8 @@ STACK = {"a": "source.1.position='53 9 100'", "b": "source.1.position='500 0 307
 
 
 def stacks(program, **more):
-    """Gradients of a stack of 2D shots: each has the bits of a run of its own, with less memory too; one that fails costs itself alone."""
+    """Gradients of a stack of 2D shots: each has the bits of a run of its own on the host, with less memory, too; one that fails costs
+    itself alone."""
     rng = np.random.default_rng(5)
     config = program.config({**RUN, **SECTION, **more, "gradient.observed": ""})
     with h5py.File(program.folder / "2d.h5", "w") as file:
@@ -161,7 +162,7 @@ def stacks(program, **more):
         expected = {}
         for name, words in STACK.items():
             words = [word.replace("'", "") for word in re.findall(r"(?:[^ ']|'[^']*')+", words)]
-            program.succeed("-q", config, *keys, *words, f"gradient.observed=out/true/{name}.receivers.h5:/u")
+            program.succeed("-q", config, *keys, *words, "device.backend=host", f"gradient.observed=out/true/{name}.receivers.h5:/u")
             expected[name] = {field: gradient(program, field) for field in names}
             check(all(expected[name][field].any() for field in names), f"{about}, {name}: a gradient is 0 everywhere")
         for ranks, most, options in ((0, 5, []), (0, 3, [f"gradient.{'' if more else 'host_'}memory={memory}MB"]), (2, 3, [])):
