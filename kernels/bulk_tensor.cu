@@ -71,8 +71,10 @@ template <enum equation Q> int launch_terms(const kernel_args *args, void *strea
 
 /* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
 template <enum equation Q, class Terms>
-using flat_shape = shape<Q, 256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, Terms::end < 8 ? 5 : 4, 2, 1,
-                         terms_kind<Terms::density, Terms::memories, Terms::gradient, Terms::added, true>>;
+using flat_shape = shape < Q,
+      256, Terms::any ? 8 : 16, Terms::any ? 2 : 4,
+      Terms::end<8 ? 5 : 4, 2, 1,
+                 terms_kind<Terms::density, Terms::memories, Terms::gradient, Terms::added, true>>;
 
 template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
   const auto launch_kind = [=](auto kind) {
