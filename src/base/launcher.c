@@ -24,6 +24,12 @@ int launcher_ranks(void) {
   return launcher_number(sizeof names / sizeof *names, names);
 }
 
+bool launcher_one_node(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE"};
+  const int ranks = launcher_ranks();
+  return ranks <= 1 || launcher_number(1, names) == ranks;
+}
+
 pid_t launcher_mpirun(void) {
   static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"}; /* Open MPI 5: the last */
   char path[64], name[64] = "";

@@ -10,6 +10,8 @@ int launcher_rank(void);
 /* How many processes the launcher has started, in the same way; 0: unknown. Call both before MPI_Init: Open MPI sets such
  * variables in a process that is alone. */
 int launcher_ranks(void);
+/* Do all of them run on this node? */
+bool launcher_one_node(void);
 /* Process id of the mpirun of Open MPI that is this process's parent; 0: there is none, or it runs on another node. */
 pid_t launcher_mpirun(void);
 /* Seconds that such an mpirun waits between SIGTERM and SIGKILL when it ends its ranks. It waits as long before

@@ -26,8 +26,7 @@ SKIP = 77  # CTest's SKIP_RETURN_CODE
 PATIENCE = 180  # s until something has hung, on a machine however busy: no case asserts how long anything takes
 SOURCE = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-               "OMPI_MCA_ess_singleton_isolated": "1"}  # no daemon beside a run without mpirun: a third faster
+               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 CRASH = re.compile("Segmentation|backtrace|HDF5-DIAG|Assertion|Sanitizer|runtime error|core dumped")
 BASE = {"grid.nx": 20, "grid.ny": 12, "grid.nz": 19, "time.steps": 3, "initial.u": "random", "output.path": "out/u",
         "device.backend": "host"}

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import re
+import shutil
 import signal
 import sys
 import time
@@ -386,6 +387,97 @@ def stops(program):
         finish(program, config, 2, about)
         for path in (program.folder / "out/line").iterdir():
             path.unlink()
+
+
+THOUSAND = 1000
+INFINITE = ["source.1.amplitude=3e38", "source.1.wavelet=in.h5:/steep"]
+BROKEN = {137: (INFINITE, "3"), 500: (["source.1.wavelet=none.h5:/w"], "2"), 871: (INFINITE, "3")}
+
+
+def thousand_rows(flat):
+    """Overrides of a thousand shots, three of which fail, as lists of words."""
+    rng = np.random.default_rng(41)
+    rows = []
+    for i in range(THOUSAND):
+        x, y, z = rng.uniform(2, 21, 3)
+        row = [f"source.1.position={x:.4f} {0 if flat else min(y, 13):.4f} {z:.4f}"]
+        row += ([], ["sources.positions=in.h5:/at", "sources.signals=in.h5:/signals"], ["source.1.wavelet=in.h5:/w"],
+                ["receivers.points=", "receivers.positions=in.h5:/at"], [f"source.1.f0={rng.uniform(30, 70):.3f}"],
+                ["sources.interpolation=linear", f"output.name=line {i}"],
+                ["source.1.position=", "source.1.f0=", "sources.positions=in.h5:/at", "sources.signals=in.h5:/signals", "sources.mode=impose"])[i % 7]
+        rows.append(row + BROKEN.get(i, ([],))[0])
+    return rows
+
+
+def thousand(program, flat, **more):
+    """Shots by the thousand on 1, 2 and 4 groups through a signal, a model that is rewritten, a death and one more signal: in
+    the end every shot that can be done is there once, with the bits of a run of its own."""
+    rows = thousand_rows(flat)
+    config = prepare(program, [" ".join(f"'{word}'" for word in row) for row in rows], **more, **{"report.progress": "off"})
+    names = [next((w[12:] for w in row if w.startswith("output.name=")), f"{i + 1:04d}") for i, row in enumerate(rows)]
+    with h5py.File(program.folder / "in.h5", "r+") as file:
+        rng = np.random.default_rng(42)
+        file["signals"], file["steep"] = rng.uniform(-1, 1, (30, 3)), np.full(31, 3e38)
+        model = file["v"][...]
+        if flat:
+            del file["v"]
+            model = model[:, :1, :]
+            file["v"] = model
+    for i, row in enumerate(rows):
+        result = program.run("-q", config, *row, "survey.shots=", "output.name=", f"output.path=single/{names[i]}")
+        check(result.code == int(BROKEN.get(i, ("", "0"))[1]), f"{names[i]}: {result}")
+    folder, single = program.folder / "out/line", program.folder / "single"
+    expected = [(n, *(("failed", BROKEN[i][1]) if i in BROKEN else ("done", "0"))) for i, n in enumerate(names)]
+    rng = random.Random(43)
+
+    def rewrite(by):
+        with h5py.File(program.folder / "in.h5", "r+") as file:
+            file["v"][...] = model + np.float32(by)
+
+    def whole():
+        return {p.name: p.stat().st_mtime_ns for p in folder.glob("*.receivers.h5") if ".old" not in p.name}
+
+    def disturb(ranks, number, about):
+        before, more_ = set(whole()), rng.randrange(100, 250)
+        with Running(program, config, *options, np=ranks) as survey:
+            survey.wait_for(lambda: len(set(whole()) - before) >= more_, f"{more_} shots")
+            send(rng.choice(survey.ranks()), number)
+            result = survey.wait()
+        check(result.code == 75 if number != signal.SIGKILL else result.code, f"{about}: {result}")
+        print(f"{about}: {len(whole())} are there", flush=True)
+        return whole()
+
+    options = ["survey.at_once=8"] if flat else []
+    for ranks in (1, 2, 4):
+        rewrite(100)
+        foreign = disturb(ranks, signal.SIGUSR1, f"{ranks} groups, another model")
+        rewrite(0)
+        kept = {}
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            after = disturb(ranks, number, f"{ranks} groups, signal {number}")
+            check(all(after[n] == kept[n] for n in kept), f"{ranks} groups: a shot that was done ran again")
+            kept = {n: t for n, t in after.items() if foreign.get(n) != t}
+        result = program.run(config, *options, np=ranks)
+        check(result.code == 3 and states(program) == expected, f"{ranks} groups: {result}, {table(program)}")
+        after = whole()
+        check(set(after) == {f"{n}.receivers.h5" for n, state, _ in expected if state == "done"}, f"{ranks} groups: {sorted(after)}")
+        check(all(after[n] == kept[n] for n in kept), f"{ranks} groups: a shot that was done ran again")
+        check({p.name for p in folder.iterdir() if p.name not in after} == {"survey.csv"} | {n.replace(".rec", ".old1.rec") for n in foreign},
+              f"{ranks} groups: {sorted(p.name for p in folder.iterdir())}")
+        for name in after:
+            found, there = values(folder / name), values(single / name)
+            check(all(same_bits(found[key], there[key]) for key in there) and there["u"].any(), f"{ranks} groups: {name}: other bits")
+        shutil.rmtree(folder)
+
+
+@case
+def slow_thousand(program):
+    thousand(program, False)
+
+
+@case
+def slow_thousand_stacked(program):
+    thousand(program, True, **{"grid.ny": 1, "grid.dy": "", "receivers.points": "3 0 3.5, 20 0 7"})
 
 
 @case
