@@ -9,9 +9,9 @@
 #include "version.h"
 
 enum { CANDIDATES_MAX = 32, BATCH_MOST = 64 };
-static const double MEASURE_SECONDS = 0.03; /* for each kernel and kind of launch, after one to warm up */
-static const double BATCH_SECONDS = 2e-3;   /* of launches behind each other, as steps run */
-static const double HOPELESS = 2;           /* times the fastest so far: measured no further */
+static const double MEASURE_SECONDS = 0.015; /* for each kernel and kind of launch, after one to warm up */
+static const double BATCH_SECONDS = 2e-3;    /* of launches behind each other, as steps run */
+static const double HOPELESS = 1.15;         /* times the fastest so far: measured no further */
 
 /* A candidate, and the seconds that its launches take. */
 typedef struct tune_entry {
@@ -72,7 +72,7 @@ static int tune_time(const stepper *s, const kernel *k, zrange z, double *best, 
   args.z_end = z.end;
   TRY(tune_enqueue(s, k, &args, 1, e)); /* the first launch loads code */
   *best = INFINITY;
-  for (int batch = 0; spent < MEASURE_SECONDS && (batch < 2 || *best < HOPELESS * fastest); batch++) {
+  for (int batch = 0; spent < MEASURE_SECONDS && (batch < 3 || *best < HOPELESS * fastest); batch++) {
     const double begin = MPI_Wtime();
     TRY(tune_enqueue(s, k, &args, count, e));
     const double seconds = MPI_Wtime() - begin, each = seconds / count;
