@@ -65,17 +65,21 @@ static float *transfer_staged_row(const transfer *t, float *staging, int plane, 
   return staging + (size_t)plane * t->slab->plane + (size_t)(y + RADIUS) * t->slab->pitch + RADIUS;
 }
 
-int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, copy_direction direction,
-                   error *e) {
+/* Does copies of a thread together. */
+static int transfer_copies(const transfer *t, const copy_args *copies, int count, error *e) {
   const device_table *d = t->dev->table;
   pthread_mutex_lock(&t->lock->lock);
   /* The calling thread may not have chosen a device yet. */
-  const bool adopts = d->peer && d->peer->adopt;
-  if ((!adopts || !d->peer->adopt(t->dev, e)) &&
-      !d->copy(t->dev, STREAM_BOUNDARY, &(copy_args){to, from, bytes, direction}, e))
-    d->sync(t->dev, STREAM_BOUNDARY, e);
+  if (d->peer && d->peer->adopt) d->peer->adopt(t->dev, e);
+  for (int i = 0; i < count && !e->id; i++) d->copy(t->dev, STREAM_BOUNDARY, &copies[i], e);
+  if (!e->id) d->sync(t->dev, STREAM_BOUNDARY, e);
   pthread_mutex_unlock(&t->lock->lock);
   return e->id;
+}
+
+int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, copy_direction direction,
+                   error *e) {
+  return transfer_copies(t, &(copy_args){to, from, bytes, direction}, 1, e);
 }
 
 static int transfer_copy_planes(const transfer *t, int z, int planes, float *staging,
@@ -148,6 +152,24 @@ int transfer_to_host(void *context, int z, int planes, float *values, error *e) 
     for (int p = 0; p < n; p++)
       for (int y = 0; y < s->ny; y++, values += s->nx)
         memcpy(values, transfer_staged_row(t, staging, p, y), (size_t)s->nx * sizeof *values);
+  }
+  transfer_staging_give(t, part);
+  return e->id;
+}
+
+int transfer_row_to_host(const transfer *t, int row, int z, int planes, float *values, error *e) {
+  enum { TOGETHER = 64 };
+  const size_t nx = (size_t)t->slab->nx;
+  copy_args copies[TOGETHER];
+  int part;
+  float *staging = transfer_staging_take(t, &part);
+  for (int done = 0, n; done < planes && !e->id; done += n, values += (size_t)n * nx) {
+    n = smaller(planes - done, smaller(TOGETHER, t->planes * (int)(t->slab->plane / nx)));
+    for (int i = 0; i < n; i++) {
+      const float *from = t->field + slab_offset(t->slab, z + done + i, row, 0);
+      copies[i] = (copy_args){staging + (size_t)i * nx, from, nx * sizeof(float), COPY_TO_HOST};
+    }
+    if (!transfer_copies(t, copies, n, e)) memcpy(values, staging, (size_t)n * nx * sizeof *values);
   }
   transfer_staging_give(t, part);
   return e->id;

@@ -40,5 +40,7 @@ int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, 
 
 /* Copies own planes z .. of the field into `planes` dense planes of ny x nx values. A field_source. */
 int transfer_to_host(void *context, int z, int planes, float *values, error *e);
+/* The same of one row of each plane, into `planes` rows of nx values: nothing else is copied. */
+int transfer_row_to_host(const transfer *t, int row, int z, int planes, float *values, error *e);
 
 #endif

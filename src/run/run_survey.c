@@ -404,8 +404,8 @@ static int survey_shots(survey_group *v, error *e) {
 
 /* --- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Shots that step together, as a stack: those of a 2D survey of traces alone, where a rank does a shot and all of them
- * begin with the same field. On rank 0, which has the lines. */
+/* Shots that step together, as a stack: those of a 2D survey that saves no fields on the way, where a rank does a shot and
+ * all of them begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
   /* FIELDS: that a gradient's memory is to hold at least */
   const double FULL = 64e6 /* points */, FIELDS = 100,
@@ -415,7 +415,8 @@ static int survey_stack(const survey_group *v) {
   char why[256];
   int each = (shots + groups - 1) / groups;
   if (c->ny > 1 || c->nx == 1 || v->parts.ranks > 1 || !v->lines.lines->alike) return 1;
-  if (c->output_every > 0 || c->output_final || config_has_maps(c)) return 1;
+  if (c->output_every > 0 || (c->output_final && (c->histogram || config_has_gradient(c)))) return 1;
+  if (config_has_maps(c) && config_has_gradient(c)) return 1;
   if (c->survey_on_stop == ON_STOP_CHECKPOINT || c->schedule == SCHEDULE_PERSISTENT) return 1;
   if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
   if (c->survey_at_once) return smaller(c->survey_at_once, each);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "kernels/operation.h"
 
 /* --- which steps ------------------------------------------------------------------------------------------------- */
@@ -48,6 +49,22 @@ static void maps_turn(const shot *s, const maps_window *w, int64_t step, maps_ar
   }
 }
 
+/* Rows of a stack may differ in what frequencies add. */
+static int maps_apply(const shot *s, const maps_window *w, int64_t step, const maps_args *all, error *e) {
+  const int rows = all->frequencies ? s->row_count : 0;
+  for (int i = 0; i < larger(rows, 1) && !e->id; i++) {
+    const size_t at = (size_t)i * all->pitch;
+    maps_args a = *all;
+    float **const own[] = {&a.max, &a.min, &a.square, &a.square_rest};
+    maps_turn(rows ? s->rows[i] : s, w, step, &a);
+    if (rows) a.ny = 1, a.field += at, a.sigma += a.sigma ? at : 0;
+    for (int k = 0; k < 4; k++) *own[k] += *own[k] ? at : 0;
+    for (int f = 0; f < a.frequencies; f++) a.real[f] += at, a.imaginary[f] += at;
+    s->dev->table->apply(s->dev, s->maps_stream, &operation_maps, &a, e);
+  }
+  return e->id;
+}
+
 static int maps_look(void *self, const float *field, int64_t step, int stream, error *e) {
   shot *s = self;
   const maps_window w = maps_window_of(s);
@@ -70,9 +87,8 @@ static int maps_look(void *self, const float *field, int64_t step, int stream, e
                  .nz = k->nz};
   for (int f = 0; f < a.frequencies; f++)
     a.real[f] = own[MAP_DFT + 2 * f], a.imaginary[f] = own[MAP_DFT + 2 * f + 1];
-  maps_turn(s, &w, step, &a);
   s->maps_stream = stream;
-  return s->dev->table->apply(s->dev, stream, &operation_maps, &a, e);
+  return maps_apply(s, &w, step, &a, e);
 }
 
 int maps_settle(const shot *s, error *e) {
@@ -89,15 +105,13 @@ typedef struct maps_part {
 } maps_part;
 
 static int maps_bring(const shot *s, int field, int z, int planes, float *values, error *e) {
-  transfer t = s->transfer;
-  t.field = s->map[field];
-  return transfer_to_host(&t, z, planes, values, e);
+  return shot_bring(s, (s->lead ? s->lead : s)->map[field], z, planes, values, e);
 }
 
 /* A field_source. */
 static int maps_planes(void *context, int z, int planes, float *values, error *e) {
   const maps_part *p = context;
-  const slab *b = &p->s->engine->slab;
+  const slab *b = &p->s->engine->files_slab;
   const size_t points = (size_t)b->nx * (size_t)b->ny * (size_t)planes;
   TRY(maps_bring(p->s, p->field, z, planes, values, e));
   if (p->field < MAP_SQUARE) return 0;
@@ -150,8 +164,9 @@ static int maps_write(void *self, const char *path, const run_meta *run, error *
                            .frequencies = c->maps_dft};
   const request_own own = {.io = &s->io, .context = planes};
   const request all = {FILES_WRITE_FIELD, .path = path, .field = &meta, .own = own};
-  if (maps_settle(s, e)) error_abort(e, s->engine->comm); /* a device may fail alone */
-  return files_do(s->engine->files, &all, e);
+  /* A device may fail alone. */
+  if (!s->lead && maps_settle(s, e)) error_abort(e, s->engine->comm);
+  return s->row_count ? e->id : files_do(s->engine->files, &all, e);
 }
 
 /* --- planning ---------------------------------------------------------------------------------------------------- */

@@ -80,15 +80,16 @@ static int field_measure(shot *s, bool histogram, error *e) {
   return 0;
 }
 
-/* Fails the rows of a stack whose values are not finite, and the stack where all have failed. */
+/* Measures the rows of a stack, and fails those whose values are not finite, and the stack where all have failed. */
 static int field_check_rows(shot *s, error *e) {
   const error *last = NULL;
   int failed = 0;
   for (int i = 0; i < s->row_count; i++) {
     shot *row = s->rows[i];
-    field_statistics f = {.step = s->stepper.step};
-    if (!row->failed.id) TRY(measure_row(&s->saves.measure, i, &f, e));
-    field_refuse_nonfinite(row, &f, &row->failed);
+    field_statistics *f = &row->saves.statistics;
+    f->step = s->stepper.step;
+    if (!row->failed.id) TRY(measure_row(&s->saves.measure, i, f, e));
+    field_refuse_nonfinite(row, f, &row->failed);
     if (row->failed.id) failed++, last = &row->failed;
   }
   if (failed == s->row_count) *e = *last;
@@ -98,7 +99,8 @@ static int field_check_rows(shot *s, error *e) {
 int save_field_check(shot *s, error *e) {
   if (s->saves.checked_step == s->stepper.step) return 0; /* saved a moment ago */
   TRY(field_measure(s, false, e));
-  if (s->row_count) return s->saves.statistics.all.nonfinite ? field_check_rows(s, e) : 0;
+  const bool saved = s->saves.last && s->config->output_final; /* with their statistics */
+  if (s->row_count) return saved || s->saves.statistics.all.nonfinite ? field_check_rows(s, e) : 0;
   field_log_statistics(s, &s->saves.statistics, log_detail);
   return field_refuse_nonfinite(s, &s->saves.statistics, e);
 }
@@ -344,12 +346,30 @@ static int field_look(void *self, const float *field, int64_t step, int stream, 
   return save_field(self, e);
 }
 
+/* A field_source. */
+static int field_row_planes(void *context, int z, int planes, float *values, error *e) {
+  const shot *s = context;
+  return shot_bring(s, field_saved(s->lead), z, planes, values, e);
+}
+
+/* The last field of a row, which its lead has measured. */
+static int field_write_row(shot *s, error *e) {
+  field_meta meta = field_meta_of(s);
+  meta.statistics = &s->saves.statistics;
+  const request_own from = {.io = &s->io, .source = field_row_planes, .context = s};
+  TRY(files_do(s->engine->files,
+               &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = from}, e));
+  TRY(field_list_step(s, meta.run.step, e));
+  return field_write_series(s, &meta, s->saves.series.entries, s->saves.series.count, e);
+}
+
 /* The last field, unless the run before a restart has saved it. */
 static int field_finish(void *self, const char *path, const run_meta *run, error *e) {
   shot *s = self;
   (void)path;
+  if (s->lead) return s->config->output_final ? field_write_row(s, e) : 0;
   if (field_limit(s, run->step - 1) == 1) return 0;
-  return s->config->output_final ? save_field(s, e) : save_field_check(s, e);
+  return s->config->output_final && !s->row_count ? save_field(s, e) : save_field_check(s, e);
 }
 
 static int64_t field_check_limit(const void *self, int64_t step) {

@@ -56,11 +56,9 @@ static int shot_place(shot *s, error *e) {
   s->observers.count = 0;
   if (s->config->receivers != RECEIVERS_NONE)
     s->observers.list[s->observers.count++] = receivers_observer(&s->receivers);
-  if (!s->lead) {
-    save_traces_observe(s);
-    TRY(maps_observe(s, e));
-    save_field_observe(s);
-  }
+  if (!s->lead) save_traces_observe(s);
+  TRY(maps_observe(s, e));
+  save_field_observe(s);
   s->stepper.observers = &s->observers;
   TRY(receivers_plan(&s->receivers, &on, span, e));
   TRY(shot_choose_time(s, e));
@@ -101,7 +99,10 @@ int shot_stack(shot *lead, shot *const *rows, int count, error *e) {
   }
   lead->rows = rows, lead->row_count = count;
   lead->stepper.args.ny = count; /* the engine's stack may have room for more */
-  for (int i = 0; i < count; i++) all[i] = &rows[i]->sources, all_receivers[i] = &rows[i]->receivers;
+  for (int i = 0; i < count; i++) {
+    rows[i]->row = i;
+    all[i] = &rows[i]->sources, all_receivers[i] = &rows[i]->receivers;
+  }
   sources_join(&lead->sources, all, count, lead->dev, b, e);
   receivers_join(&lead->receivers, all_receivers, count, lead->dev, b, e);
   lead->stepper.sources = &lead->sources;
@@ -119,6 +120,13 @@ void shot_fields(const shot *s, field_set *f) {
     if (a->role == FIELD_MEMORY) a->values = s->memory[a->number];
     if (a->role == FIELD_MAP) a->values = s->map[a->number];
   }
+}
+
+int shot_bring(const shot *s, float *field, int z, int planes, float *values, error *e) {
+  transfer t = (s->lead ? s->lead : s)->transfer;
+  t.field = field;
+  return s->lead ? transfer_row_to_host(&t, s->row, z, planes, values, e)
+                 : transfer_to_host(&t, z, planes, values, e);
 }
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */

@@ -55,6 +55,7 @@ struct shot {
   const checkpoint *from;
   const shot_of_survey *survey;
   const shot *lead;  /* as in the setup, too */
+  int row;           /* of the lead's stack */
   shot *const *rows; /* the shots of a stack, of which this is the lead (shot_stack); not owned */
   int row_count;     /* 0: it is none */
   error failed;      /* of a row: why it writes nothing */
@@ -89,7 +90,7 @@ struct shot {
 int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e);
 /* Makes the lead, planned without sources and receivers, do the steps of `count` shots that were planned with it as theirs:
  * shot i is row i of the engine's stack (engine_setup). They need shot_begin before the lead's, and shot_finish after it;
- * they are 2D, of one initial field, and save no fields. Values that are not finite fail their own shot alone. */
+ * they are 2D, of one initial field, and save no field but the last. Values that are not finite fail their own shot alone. */
 int shot_stack(shot *lead, shot *const *rows, int count, error *e);
 /* Takes what memory is missing for the planned shot; the first time it opens the halo, too. */
 int shot_open(shot *s, error *e);
@@ -111,6 +112,8 @@ int shot_finish(shot *s, error *e);
 int shot_end(shot *s, error *e);
 /* What the next step of the shot reads and writes, as it lies now. */
 void shot_fields(const shot *s, field_set *f);
+/* Brings own planes z .. of a field of this shot, or of its lead, to the host, as transfer_to_host. */
+int shot_bring(const shot *s, float *field, int z, int planes, float *values, error *e);
 /* Frees what *s owns. */
 void shot_close(shot *s);
 

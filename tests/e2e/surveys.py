@@ -49,21 +49,24 @@ def values(path, names=("u", "time", "position", "source_position")):
         return {name: file[name][...] for name in names}
 
 
-def check_shot(program, name, config, overrides, *more):
+def check_same(program, name, about, path="out/line", kinds=(".receivers.h5",)):
+    """The shot left what a run of its own has left in single/: traces, and what else is named, a field with its statistics."""
+    for kind in kinds:
+        with h5py.File(program.folder / path / (name + kind)) as found, h5py.File(program.folder / "single" / (name + kind)) as expected:
+            for key in expected:
+                if isinstance(expected[key], h5py.Dataset) and expected[key].dtype.kind == "f":
+                    check(same_bits(found[key][...], expected[key][...]), f"{about}: {name}{kind}: other bits in /{key}")
+                    check(len(expected[key].shape) < 2 or expected[key][...].any(), f"{about}: {name}{kind}: /{key} is zero")
+            for key in {"min", "max", "sum", "l2", "step", "time", "dt"} & set(expected.attrs):
+                check(found.attrs[key] == expected.attrs[key], f"{about}: {name}{kind}: another {key}")
+
+
+def check_shot(program, name, config, overrides):
     """The shot left what a run with its overrides leaves."""
-    single = f"single/{name}"
-    program.succeed("-q", config, *overrides, "survey.shots=", "output.name=", f"output.path={single}", *more)
-    here, there = program.folder / f"out/line/{name}.receivers.h5", program.folder / f"{single}.receivers.h5"
-    check(here.exists() == there.exists(), f"{name}: {here} and {there}")
-    if there.exists():
-        found, expected = values(here), values(there)
-        for key in expected:
-            check(same_bits(found[key], expected[key]), f"{name}: other bits in /{key}")
-        check(expected["u"].any(), f"{name}: nothing was received")
-    found, expected = fields_of(program, f"out/line/{name}"), fields_of(program, single)
-    check(sorted(found) == sorted(expected), f"{name}: fields of {list(found)}, not {list(expected)}")
-    for step in expected:
-        check(same_bits(found[step], expected[step]), f"{name}: other bits at step {step}")
+    program.succeed("-q", config, *overrides, "survey.shots=", "output.name=", f"output.path=single/{name}")
+    fields = fields_of(program, f"single/{name}")
+    check(sorted(fields_of(program, f"out/line/{name}")) == sorted(fields), f"{name}: other steps than {list(fields)}")
+    check_same(program, name, "again", kinds=[".receivers.h5", *(f".{step:08d}.hdf" for step in fields)])
 
 
 VARIED = ['"source.1.position=5.5 8 10"', "# a remark", "source.1.position='9 3 12' source.1.f0=40\r",
@@ -93,16 +96,8 @@ def bits(program):
         check(all(float(row["seconds"]) > 0 and not row["error"] for row in table(program)), f"{about}: {table(program)}")
         check(("left over" in result.out) == (options == ["survey.ranks_per_shot=2"] and ranks == 3), f"{about}: {result}")
         for name in names:
-            here, there = program.folder / "out/line" / name, program.folder / "single" / name
-            found, expected = values(f"{here}.receivers.h5"), values(f"{there}.receivers.h5")
-            for key in expected:
-                check(same_bits(found[key], expected[key]), f"{about}: {name}: other bits in /{key}")
-            check(expected["u"].any(), f"{name}: nothing was received")
-            found, expected = fields_of(program, f"out/line/{name}"), fields_of(program, f"single/{name}")
-            check(sorted(found) == sorted(expected) == [0, 20, 30], f"{about}: {name}: fields of {list(found)}")
-            check(all(same_bits(found[k], expected[k]) for k in found), f"{about}: {name}: other bits in a field")
-            found, expected = (values(f"{path}.maps.hdf", ("max", "rms", "dft")) for path in (here, there))
-            check(all(same_bits(found[k], expected[k]) for k in found) and found["max"].any(), f"{about}: {name}: other maps")
+            check(sorted(fields_of(program, f"out/line/{name}")) == [0, 20, 30], f"{about}: {name}: other steps")
+            check_same(program, name, about, kinds=(".receivers.h5", ".maps.hdf", ".00000020.hdf", ".00000030.hdf"))
         report = json.loads((program.folder / "r.json").read_text())
         check(report["shots"] == 7 and report["steps"] == 7 * 30 and report["shots_per_hour"] > 0 and
               0 <= report["overhead_fraction"] <= 1, f"{about}: {report}")
@@ -215,9 +210,12 @@ def stacks(program, nx=70, **more):
             file[name] = rng.uniform(least, most, (40, 1, nx)).astype(np.float32)
         file["at"], file["w"], file["w1"] = rng.uniform(5, 35, (5, 3)), rng.uniform(-1, 1, (90, 5)), rng.uniform(-1, 1, 40)
     names = [f"{i + 1:04}" for i in range(len(rows))]
-    for about, changes in (("media", [f"medium.{key}={value}" for key, value in MEDIA.items()]),
-                           ("density", ["medium.density=2d.h5:/rho"]), ("field", ["initial.u=2d.h5:/u", "boundary.x=periodic"]),
-                           ("plain", ["boundary.z_hi=neumann"])):
+    maps, traces = ("maps.quantities=max min rms", "maps.dft=60 100"), ".receivers.h5"
+    for about, changes, kinds in (
+            ("media", [f"medium.{key}={value}" for key, value in MEDIA.items()] + [*maps], (traces, ".maps.hdf")),
+            ("density", ["medium.density=2d.h5:/rho", "output.final=on"], (traces, ".00000090.hdf")),
+            ("field", ["initial.u=2d.h5:/u", "boundary.x=periodic"], (traces,)),
+            ("plain", ["boundary.z_hi=neumann", *maps, "output.final=on", "output.compress=2"], (traces, ".maps.hdf", ".00000090.hdf"))):
         for name, row in zip(names, rows):
             keys = [word.replace("'", "") for word in re.findall(r"(?:[^ ']|'[^']*')+", row)]
             program.succeed("-q", config, *keys, *changes, "survey.shots=", f"output.path=single/{name}")
@@ -226,9 +224,8 @@ def stacks(program, nx=70, **more):
             check(f"{min(most, 7 if ranks == 0 else 4)} shots together, as a stack" in result.out, f"{result}")
             check(states(program) == [(name, "done", "0") for name in names], f"{about}: {table(program)}")
             for name in names:
-                found, expected = (values(program.folder / f"{path}/{name}.receivers.h5") for path in ("out/line", "single"))
-                check(all(same_bits(found[key], expected[key]) for key in expected), f"{about}, {most}: {name}: other bits")
-                check(expected["u"].any(), f"{name}: nothing was received")
+                check_same(program, name, f"{about}, {most}", kinds=kinds)
+                check(sorted(fields_of(program, f"out/line/{name}")) == ([90] if ".00000090.hdf" in kinds else []), f"{about}: other fields")
             (program.folder / "out/line").rename(program.folder / f"out/{about}-{ranks}-{most}")
     broken = [*rows[:3], rows[3].replace("/w", "/none"), rows[4] + " source.1.amplitude=3e38 source.1.wavelet=2d.h5:/w1", *rows[5:]]
     (program.folder / "shots.txt").write_text("\n".join(broken) + "\n")
@@ -236,22 +233,19 @@ def stacks(program, nx=70, **more):
     check(result.code == 3 and [row["exit"] for row in table(program)] == ["0", "0", "0", "2", "3", "0", "0"], f"{result}")
     check(re.search(r"step [1-9]0: the field is not finite at \d+ of \d+ points, first at x = \d+, y = 0,", result.out), f"{result}")
     for name in names[:3] + names[5:]:
-        check(same_bits(*(values(program.folder / f"{path}/{name}.receivers.h5")["u"] for path in ("out/line", "single"))),
-              f"{name}: other bits beside one that failed")
+        check_same(program, name, "beside one that failed", kinds=kinds)
     before = {p: p.stat().st_mtime_ns for p in (program.folder / "out/line").glob("*.h5")}
     (program.folder / "shots.txt").write_text("\n".join(rows) + "\n")
     result = program.succeed(config, *changes, "survey.at_once=4")
     check("5 of 7 shots are done" in result.out and states(program) == [(n, "done", "0") for n in names], f"{result}")
     check({p: p.stat().st_mtime_ns for p in before} == before, "a shot that was done ran again")
-    for keys in (["output.every=45"], ["output.final=on"], ["survey.on_stop=checkpoint"], ["maps.quantities=max"],
+    for keys in (["output.every=45"], ["report.histogram=9"], ["survey.on_stop=checkpoint"],
                  ["device.kernel=" + ("naive" if more else "reference")]):
         result = program.succeed(config, *changes, *keys, "survey.at_once=2", "output.path=out/else", *(
             ["survey.ranks_per_shot=1"] if keys[0].endswith("checkpoint") else []))
         check("as a stack" not in result.out, f"{keys}: {result}")
-        check(keys[0] != "maps.quantities=max" or all(values(program.folder / f"out/else/{n}.maps.hdf", ("max",))["max"].any() for n in names), "maps")
         for name in names:
-            check(same_bits(*(values(program.folder / f"{path}/{name}.receivers.h5")["u"] for path in ("out/else", "single"))),
-                  f"{keys}: {name}: other bits")
+            check_same(program, name, f"{keys}", "out/else")
 
 
 @case
@@ -404,12 +398,13 @@ def thousand_rows(flat):
         row += ([], ["sources.positions=in.h5:/at", "sources.signals=in.h5:/signals"], ["source.1.wavelet=in.h5:/w"],
                 ["receivers.points=", "receivers.positions=in.h5:/at"], [f"source.1.f0={rng.uniform(30, 70):.3f}"],
                 ["sources.interpolation=linear", f"output.name=line {i}"],
-                ["source.1.position=", "source.1.f0=", "sources.positions=in.h5:/at", "sources.signals=in.h5:/signals", "sources.mode=impose"])[i % 7]
+                ["source.1.position=", "source.1.f0=", "sources.positions=in.h5:/at", "sources.signals=in.h5:/signals",
+                 "sources.mode=impose"])[i % (6 if flat else 7)]  # one line that imposes, and none is stacked
         rows.append(row + BROKEN.get(i, ([],))[0])
     return rows
 
 
-def thousand(program, flat, **more):
+def thousand(program, flat, kinds, **more):
     """Shots by the thousand on 1, 2 and 4 groups through a signal, a model that is rewritten, a death and one more signal: in
     the end every shot that can be done is there once, with the bits of a run of its own."""
     rows = thousand_rows(flat)
@@ -426,7 +421,7 @@ def thousand(program, flat, **more):
     for i, row in enumerate(rows):
         result = program.run("-q", config, *row, "survey.shots=", "output.name=", f"output.path=single/{names[i]}")
         check(result.code == int(BROKEN.get(i, ("", "0"))[1]), f"{names[i]}: {result}")
-    folder, single = program.folder / "out/line", program.folder / "single"
+    folder = program.folder / "out/line"
     expected = [(n, *(("failed", BROKEN[i][1]) if i in BROKEN else ("done", "0"))) for i, n in enumerate(names)]
     rng = random.Random(43)
 
@@ -434,13 +429,16 @@ def thousand(program, flat, **more):
         with h5py.File(program.folder / "in.h5", "r+") as file:
             file["v"][...] = model + np.float32(by)
 
+    def there():
+        return {p.name for p in folder.glob("*.receivers.h5") if ".old" not in p.name}
+
     def whole():
-        return {p.name: p.stat().st_mtime_ns for p in folder.glob("*.receivers.h5") if ".old" not in p.name}
+        return {name: (folder / name).stat().st_mtime_ns for name in there()}
 
     def disturb(ranks, number, about):
-        before, more_ = set(whole()), rng.randrange(100, 250)
+        before, more_ = there(), rng.randrange(100, 250)
         with Running(program, config, *options, np=ranks) as survey:
-            survey.wait_for(lambda: len(set(whole()) - before) >= more_, f"{more_} shots")
+            survey.wait_for(lambda: len(there() - before) >= more_, f"{more_} shots")
             send(rng.choice(survey.ranks()), number)
             result = survey.wait()
         check(result.code == 75 if number != signal.SIGKILL else result.code, f"{about}: {result}")
@@ -458,26 +456,27 @@ def thousand(program, flat, **more):
             check(all(after[n] == kept[n] for n in kept), f"{ranks} groups: a shot that was done ran again")
             kept = {n: t for n, t in after.items() if foreign.get(n) != t}
         result = program.run(config, *options, np=ranks)
+        check(("as a stack" in result.out) == flat, f"{result}")
         check(result.code == 3 and states(program) == expected, f"{ranks} groups: {result}, {table(program)}")
         after = whole()
         check(set(after) == {f"{n}.receivers.h5" for n, state, _ in expected if state == "done"}, f"{ranks} groups: {sorted(after)}")
         check(all(after[n] == kept[n] for n in kept), f"{ranks} groups: a shot that was done ran again")
-        check({p.name for p in folder.iterdir() if p.name not in after} == {"survey.csv"} | {n.replace(".rec", ".old1.rec") for n in foreign},
-              f"{ranks} groups: {sorted(p.name for p in folder.iterdir())}")
+        left = {p.name for p in folder.iterdir() if p.suffix == ".h5" or ".tmp" in p.name} - set(after)
+        check(left == {n.replace(".rec", ".old1.rec") for n in foreign}, f"{ranks} groups: {sorted(left)}")
         for name in after:
-            found, there = values(folder / name), values(single / name)
-            check(all(same_bits(found[key], there[key]) for key in there) and there["u"].any(), f"{ranks} groups: {name}: other bits")
+            check_same(program, name.removesuffix(".receivers.h5"), f"{ranks} groups", kinds=kinds)
         shutil.rmtree(folder)
 
 
 @case
 def slow_thousand(program):
-    thousand(program, False)
+    thousand(program, False, [".receivers.h5"])
 
 
 @case
 def slow_thousand_stacked(program):
-    thousand(program, True, **{"grid.ny": 1, "grid.dy": "", "receivers.points": "3 0 3.5, 20 0 7"})
+    thousand(program, True, [".receivers.h5", ".maps.hdf", ".00000030.hdf"],
+             **{"grid.ny": 1, "grid.dy": "", "receivers.points": "3 0 3.5, 20 0 7", "maps.quantities": "max rms", "output.final": "on"})
 
 
 @case
