@@ -77,12 +77,13 @@ static inline __attribute__((always_inline)) void simd_add_share(const inject_ar
   for (int iy = 0; iy < p->ny; iy++) {
     const int y = points_at(p->y, iy, a->field.ny);
     if (y < rows[0] || y >= rows[1]) continue;
-    for (int ix = 0; ix < p->nx; ix++) {
-      const int x = points_at(p->x, ix, a->field.nx) - t->x;
-      if (x < 0 || x >= TILE_X) continue;
-      float *s = &sums[y - t->y][x];
-      *s = inject_add(a, k, t->z - p->z, iy, ix, *s);
-      bits[y - t->y] |= 1u << x;
+    /* The second time: those that lie at the other end of a periodic axis. */
+    for (int x = p->x; x + p->nx > 0; x -= a->field.nx) {
+      const int begin = larger(0, t->x - x), end = smaller(p->nx, smaller(t->x + TILE_X, a->field.nx) - x);
+      if (begin >= end) continue;
+      float *sum = sums[y - t->y] + x - t->x;
+      for (int ix = begin; ix < end; ix++) sum[ix] = inject_add(a, k, t->z - p->z, iy, ix, sum[ix]);
+      bits[y - t->y] |= (uint32_t)((UINT64_C(1) << (end - begin)) - 1) << (x + begin - t->x);
     }
   }
 }
