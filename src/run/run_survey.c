@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "gradient/gradient.h"
 #include "run.h"
+#include "shot/maps.h"
 #include "shot/restart.h"
 #include "shot/storage.h"
 #include "shot_queue.h"
@@ -407,8 +408,8 @@ static int survey_shots(survey_group *v, error *e) {
 /* Shots that step together, as a stack: those of a 2D survey that saves no fields on the way, where a rank does a shot and
  * all of them begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
-  /* FIELDS: that a gradient's memory is to hold at least */
-  const double FULL = 64e6 /* points */, FIELDS = 100,
+  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least */
+  const double FULL = 64e6, FIELDS = 100,
                room = v->job->config->gradient_memory / (FIELDS * (double)sizeof(float));
   const int MOST = 64, FEW = 16, shots = v->lines.lines->count, groups = v->parts.count;
   const config *c = v->job->config;
@@ -423,7 +424,8 @@ static int survey_stack(const survey_group *v) {
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
   if (each > FEW && !config_has_gradient(c))
     each = larger(2 * each / 3, FEW); /* most are written while others step */
-  return larger((int)fmin(smaller(each, MOST), (room > 0 ? fmin(room, FULL) : FULL) / config_points(c)), 1);
+  const double points = config_points(c) + maps_file_bytes(c) / (2 * sizeof(float));
+  return larger((int)fmin(smaller(each, MOST), (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
 }
 
 /* Shots, or stacks, that step at once: as many as fill a GPU. */

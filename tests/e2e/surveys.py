@@ -436,7 +436,7 @@ def thousand(program, flat, kinds, **more):
         return {name: (folder / name).stat().st_mtime_ns for name in there()}
 
     def disturb(ranks, number, about):
-        before, more_ = there(), rng.randrange(100, 250)
+        before, more_ = there(), rng.randrange(30, 90)
         with Running(program, config, *options, np=ranks) as survey:
             survey.wait_for(lambda: len(there() - before) >= more_, f"{more_} shots")
             send(rng.choice(survey.ranks()), number)
