@@ -56,7 +56,7 @@ def check_same(program, name, about, path="out/line", kinds=(".receivers.h5",)):
             for key in expected:
                 if isinstance(expected[key], h5py.Dataset) and expected[key].dtype.kind == "f":
                     check(same_bits(found[key][...], expected[key][...]), f"{about}: {name}{kind}: other bits in /{key}")
-                    check(len(expected[key].shape) < 2 or expected[key][...].any(), f"{about}: {name}{kind}: /{key} is zero")
+                    check(len(expected[key].shape) < 2 or ".00000000" in kind or expected[key][...].any(), f"{about}: {name}{kind}: /{key} is zero")
             for key in {"min", "max", "sum", "l2", "step", "time", "dt"} & set(expected.attrs):
                 check(found.attrs[key] == expected.attrs[key], f"{about}: {name}{kind}: another {key}")
 
