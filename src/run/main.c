@@ -157,8 +157,9 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   return e->id;
 }
 
-/* Of one node Open MPI needs no network, and it takes 0.3 s to ask all that it knows; a process that no launcher has started
- * needs no daemon beside it, which takes 0.5 s. An MPI that reads the memory of GPUs may do so by a network's way alone. */
+/* On one node Open MPI needs no network, and to ask all that it knows takes 0.3 s; a process that no launcher has
+ * started needs no daemon beside it, which takes 0.5 s. An MPI that reads the memory of GPUs may do so by a network's
+ * way alone. */
 static void main_spare_networks(int started) {
   bool reads_gpus = false;
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
