@@ -5,6 +5,7 @@
  *   statistics_host_bad      where the first values are that are not finite
  *   histogram_host, quantiles_host */
 #include "statistics.h"
+#include "host_simd.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,24 +102,11 @@ INLINE int64_t statistics_add_unit(unit_running *r, unit_points p) {
 
 typedef int64_t unit_adder(unit_running *r, unit_points p);
 
-#define ADDER(name, target)                                                                                  \
-  target static int64_t name(unit_running *r, unit_points p) {                                               \
+#define ADDER(isa, target)                                                                                   \
+  target static int64_t statistics_add_unit_##isa(unit_running *r, unit_points p) {                          \
     return statistics_add_unit(r, p);                                                                        \
   }
-ADDER(statistics_add_unit_portable, )
-#ifdef __x86_64__
-ADDER(statistics_add_unit_avx512, __attribute__((target("avx512f,avx512vl"))))
-ADDER(statistics_add_unit_avx2, __attribute__((target("avx2"))))
-#endif
-
-static unit_adder *statistics_best_adder(void) {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-    return statistics_add_unit_avx512;
-  if (__builtin_cpu_supports("avx2")) return statistics_add_unit_avx2;
-#endif
-  return statistics_add_unit_portable;
-}
+HOST_ISAS(ADDER)
 
 static double statistics_add_tree(double lanes[LANES]) {
   for (int n = LANES / 2; n > 0; n /= 2)
@@ -169,7 +157,7 @@ static int64_t statistics_share_begin(int64_t n, int part, int parts) {
 
 void statistics_host_units(const void *args, int part, int parts) {
   const statistics_args *a = args;
-  unit_adder *add = statistics_best_adder();
+  unit_adder *add = HOST_ISA_OF(statistics_add_unit);
   int64_t units = units_of_plane(a->field.nx, a->field.ny) * a->field.nz;
   int64_t begin = statistics_share_begin(units, part, parts),
           end = statistics_share_begin(units, part + 1, parts);

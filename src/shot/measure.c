@@ -22,16 +22,13 @@ static size_t measure_host_bytes(const measure *v) {
   return statistics > counted ? statistics : counted;
 }
 
-static int measure_take_host(void **memory, size_t bytes, error *e) {
-  *memory = malloc(bytes);
-  return *memory ? 0 : FAIL(e, OUT_OF_MEMORY, bytes, "the statistics of the field");
-}
+static const char MEASURE[] = "the statistics of the field"; /* what memory is for */
 
 /* Memory where the fields are. */
 static int measure_take(measure *v, void **memory, size_t bytes, error *e) {
   if (!bytes) return 0;
   return v->dev ? v->dev->table->alloc(v->dev, memory, bytes, MEMORY_DEVICE, e)
-                : measure_take_host(memory, bytes, e);
+                : error_alloc(e, ERROR_HERE, memory, bytes, 1, MEASURE);
 }
 
 static void measure_give(measure *v, void *memory) {
@@ -54,8 +51,8 @@ int measure_open(measure *v, device *dev, const slab *slab, MPI_Comm comm, int b
   TRY(measure_take(v, (void **)&v->counts, measure_counts_bytes(v), e));
   TRY(measure_take(v, (void **)&v->quantiles, measure_quantiles_bytes(v), e));
   if (dev) TRY(dev->table->alloc(dev, &v->on_host, measure_host_bytes(v), MEMORY_PINNED, e));
-  TRY(measure_take_host((void **)&v->gathered, (size_t)slab->nz_global * sizeof *v->gathered, e));
-  TRY(measure_take_host((void **)&v->shares, 2 * ranks * sizeof *v->shares, e));
+  TRY(ALLOC(e, v->gathered, slab->nz_global, MEASURE));
+  TRY(ALLOC(e, v->shares, 2 * ranks, MEASURE));
   for (int r = 0; r < slab->ranks; r++) {
     v->shares[slab->ranks + r] = slab_first_plane(slab, r);
     v->shares[r] = slab_first_plane(slab, r + 1) - slab_first_plane(slab, r);
@@ -124,8 +121,8 @@ static int measure_gather_bad(measure *v, bad_point *mine, field_statistics *s, 
   int ranks = v->slab->ranks;
   uint64_t before = (uint64_t)v->slab->z0 * (uint64_t)v->slab->ny * (uint64_t)v->slab->nx;
   for (int i = 0; i < BAD_POINTS; i++) mine[i].index += before;
-  bad_point(*lists)[BAD_POINTS] = NULL;
-  TRY(measure_take_host((void **)&lists, (size_t)ranks * sizeof *lists, e));
+  bad_point(*lists)[BAD_POINTS];
+  TRY(ALLOC(e, lists, ranks, MEASURE));
   int rc = MPI_Allgather(mine, sizeof *lists, MPI_BYTE, lists, sizeof *lists, MPI_BYTE, v->comm);
   if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Allgather");
   for (int r = 0; r < ranks && !e->id; r++)
