@@ -33,11 +33,6 @@ static int write_frequencies(const field_writer *w, int i) {
   return w->meta->ending ? w->meta->names[i].frequencies : 0;
 }
 
-/* Floats of a point. */
-static uint64_t write_floats(const field_writer *w, int i) {
-  return write_frequencies(w, i) ? 2 * (uint64_t)write_frequencies(w, i) : 1;
-}
-
 static const char *write_name(const field_writer *w, int i) {
   return w->meta->ending ? w->meta->names[i].name : "u";
 }
@@ -52,11 +47,6 @@ field_grid field_grid_of(const field_meta *m, const slab *s) {
     g.spacing[i] = m->spacing[i] * cut->every;
   }
   return g;
-}
-
-static uint64_t write_points(const field_writer *w) {
-  const config_cut *cut = w->grid.cut;
-  return (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
 }
 
 /* Planes of the file that lie below plane z of the grid. */
@@ -210,9 +200,10 @@ static void write_remove_abandoned(const field_io *io) {
 
 /* On rank 0. What compressed values take nobody knows. */
 static int write_create(field_writer *w, error *e) {
-  const uint64_t points = write_points(w);
+  const config_cut *cut = w->grid.cut;
+  const uint64_t points = (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
   uint64_t floats = 0;
-  for (int i = 0; i < write_fields(w); i++) floats += write_floats(w, i);
+  for (int i = 0; i < write_fields(w); i++) floats += (uint64_t)larger(2 * write_frequencies(w, i), 1);
   if (!w->meta->compress) TRY(space_check(w->file.name, floats * points * sizeof(float), e));
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);

@@ -127,11 +127,6 @@ static void files_carry_receivers(message *m, request *r) {
   message_array(m, &meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
 }
 
-static void files_carry_partial(message *m, request *r) {
-  partial_file *p = message_array(m, &r->partial, sizeof *p);
-  message_array(m, &p->ends, (size_t)p->blocks * sizeof *p->ends);
-}
-
 void files_carry_config(message *m, const config **c) {
   const config *carried = message_array(m, c, sizeof **c);
   message_array(m, (void *)(uintptr_t)&carried->sources,
@@ -154,7 +149,10 @@ static void files_carry(message *m, request *r) {
   if (r->checkpoint) files_carry_checkpoint(m, r);
   if (r->arrays) files_carry_arrays(m, r);
   if (r->receivers) files_carry_receivers(m, r);
-  if (r->partial) files_carry_partial(m, r);
+  if (r->partial) {
+    partial_file *p = message_array(m, &r->partial, sizeof *p);
+    message_array(m, &p->ends, (size_t)p->blocks * sizeof *p->ends);
+  }
 }
 
 /* --- performing ------------------------------------------------------------------------------------------------- */

@@ -34,14 +34,6 @@ static int halo_test_fill(halo *h, float *on_device, float *staging, error *e) {
   return halo_test_move(h, on_device, staging, COPY_TO_DEVICE, e);
 }
 
-/* The first plane, counted in the grid, that goes to a side, and the first ghost plane that comes from it. */
-static int64_t halo_test_first_own(const slab *s, int side) {
-  return s->z0 + (side == LOWER ? 0 : s->nz - RADIUS);
-}
-static int64_t halo_test_first_ghost(const slab *s, int side) {
-  return s->z0 + (side == LOWER ? -RADIUS : s->nz);
-}
-
 /* Sets the ghosts to NaN. They may be the neighbours' own planes, so all ranks finish this before any fills its own. */
 static int halo_test_empty_ghosts(halo *h, int field, float *staging, error *e) {
   for (int side = 0; side < 2; side++)
@@ -54,9 +46,10 @@ static int halo_test_empty_ghosts(halo *h, int field, float *staging, error *e) 
 static int halo_test_prepare(halo *h, int field, int round, float *staging, error *e) {
   const slab *s = h->slab;
   for (int side = 0; side < 2; side++) {
+    const int64_t first = s->z0 + (side == LOWER ? 0 : s->nz - RADIUS);
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
     for (int z = 0; z < RADIUS; z++) {
-      const uint64_t plane = halo_test_plane(s, halo_test_first_own(s, side) + z, field, round);
+      const uint64_t plane = halo_test_plane(s, first + z, field, round);
       for (size_t i = 0; i < s->plane; i++) staging[(size_t)z * s->plane + i] = halo_test_pattern(plane, i);
     }
     TRY(halo_test_move(h, transport_own(h->setup.fields[field], s, side), staging, COPY_TO_DEVICE, e));
@@ -70,8 +63,9 @@ static int halo_test_check(halo *h, int field, int round, float *staging, error 
     if (transport_neighbour(h, side) == MPI_PROC_NULL) continue;
     TRY(halo_test_move(h, transport_ghosts(h->setup.fields[field], s, side), staging, COPY_TO_HOST, e));
     const float *found = staging;
+    const int64_t first = s->z0 + (side == LOWER ? -RADIUS : s->nz);
     for (int z = 0; z < RADIUS; z++, found += s->plane) {
-      const uint64_t plane = halo_test_plane(s, halo_test_first_ghost(s, side) + z, field, round);
+      const uint64_t plane = halo_test_plane(s, first + z, field, round);
       size_t wrong = 0;
       for (size_t i = 0; i < s->plane; i++) wrong += found[i] != halo_test_pattern(plane, i);
       for (size_t i = 0; wrong && i < s->plane; i++)

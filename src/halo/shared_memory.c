@@ -86,3 +86,10 @@ int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, err
   MPI_TRY(e, MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node, mine, window));
   return 0;
 }
+
+int shared_window_of(MPI_Win window, int rank, void **memory, error *e) {
+  MPI_Aint size;
+  int unit;
+  MPI_TRY(e, MPI_Win_shared_query(window, rank, &size, &unit, memory));
+  return 0;
+}

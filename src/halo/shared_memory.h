@@ -31,9 +31,11 @@ int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e);
 /* Replaces shared pages by pages of zeros that only this process sees. The other process keeps the shared ones. */
 int shared_pages_leave(void *at, size_t bytes, error *e);
 
-/* Allocates `bytes` for this rank, the same on all ranks of `node`; MPI_Win_shared_query finds the others' memory.
+/* Allocates `bytes` for this rank, the same on all ranks of `node`; shared_window_of finds the others' memory.
  * NODE_MEMORY if there is too little room for all: Open MPI 4 takes windows from /dev/shm, which is small in containers
  * and may be full, and then hangs. The caller frees the window. Collective, agreed. */
 int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e);
+/* That of a rank of the node. */
+int shared_window_of(MPI_Win window, int rank, void **memory, error *e);
 
 #endif

@@ -216,10 +216,6 @@ static int chunks_open_mpi(chunks *c, int side, error *e) {
 
 /* --- through the node's memory --- */
 
-static size_t chunks_share_bytes(const chunks *c) {
-  return round_up(LINE + sizeof(mailbox) + 4 * transport_bytes(c->h->slab), 4096);
-}
-
 /* The first cache line that begins in MPI's memory: at the same place for every process, as they map whole pages. */
 static char *chunks_aligned(char *memory) {
   return memory + (LINE - (uintptr_t)memory % LINE) % LINE;
@@ -232,15 +228,13 @@ static float *chunks_halo_in(char *share, const chunks *c, int side, int turn) {
 /* All ranks' halos have the same size, so all shares have, too: they lie one after another. */
 static int chunks_open_memory(chunks *c, error *e) {
   int rank, ranks;
-  MPI_Aint size;
   void *mine, *all;
   MPI_Comm node = c->h->node;
   MPI_TRY(e, MPI_Comm_rank(node, &rank));
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
-  const size_t bytes = chunks_share_bytes(c);
+  const size_t bytes = round_up(LINE + sizeof(mailbox) + 4 * transport_bytes(c->h->slab), 4096);
   TRY(shared_window(node, bytes, &mine, &c->window, e));
-  int unit;
-  MPI_TRY(e, MPI_Win_shared_query(c->window, 0, &size, &unit, &all));
+  TRY(shared_window_of(c->window, 0, &all, e));
   memset(mine, 0, bytes); /* first touch: near this rank */
   MPI_TRY(e, MPI_Barrier(node));
   if (c->h->dev->table->pin) TRY(c->h->dev->table->pin(c->h->dev, all, (size_t)ranks * bytes, e));

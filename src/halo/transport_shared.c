@@ -126,22 +126,14 @@ static int shared_open_window(halo *h, shared *p, error *e) {
   return 0;
 }
 
-/* The counters of a rank of the node. */
-static int shared_counters_of(const shared *p, int node_rank, void **theirs, error *e) {
-  MPI_Aint size;
-  int unit;
-  MPI_TRY(e, MPI_Win_shared_query(p->window, node_rank, &size, &unit, theirs));
-  return 0;
-}
-
 static int shared_find_counters(const halo *h, shared *p, error *e) {
   void *mine, *theirs;
-  TRY(shared_counters_of(p, h->slab->rank - p->first, &mine, e));
+  TRY(shared_window_of(p->window, h->slab->rank - p->first, &mine, e));
   for (int side = 0; side < 2; side++) {
     int local;
     if (!p->local[side]) continue;
     TRY(transport_local_neighbour(h, side, &local, e));
-    TRY(shared_counters_of(p, local, &theirs, e));
+    TRY(shared_window_of(p->window, local, &theirs, e));
     p->mine[side] = shared_counter_of(mine, side);
     p->theirs[side] = shared_counter_of(theirs, !side);
   }

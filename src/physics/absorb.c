@@ -105,11 +105,6 @@ static size_t absorb_state_floats(const absorb_axis *a, const slab *s, int axis)
   return (size_t)(lo.end - lo.begin + hi.end - hi.begin) * ny * nx;
 }
 
-/* Floats of the addends of layers along x. */
-static size_t absorb_addends_floats(const absorb_addends *t, const slab *s) {
-  return (size_t)t->planes * (size_t)s->ny * (size_t)t->pitch;
-}
-
 /* A state array's floats, padded so that neighbouring arrays begin a third of a page apart: processors mistake a load
  * for one of what was just stored where the last 12 bits of the addresses agree. */
 static size_t absorb_apart(size_t floats) {
@@ -127,7 +122,8 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
     const absorb_addends addends = absorb_addends_of(&axes[0], c->boundary_width, s->nz);
     float **zeta_or_addends = i == 0 ? &a->addends : &axes[i].zeta;
     const size_t psi = absorb_apart(absorb_state_floats(&axes[i], s, i)),
-                 rest = i == 0 ? absorb_apart(absorb_addends_floats(&addends, s)) : psi;
+                 rest = i == 0 ? absorb_apart((size_t)addends.planes * (size_t)s->ny * (size_t)addends.pitch)
+                               : psi;
     if (memory) {
       axes[i].psi_in = memory + taken;
       axes[i].psi_out = memory + taken + psi;

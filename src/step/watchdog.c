@@ -47,10 +47,6 @@ struct watchdog {
 
 /* --- who is late ------------------------------------------------------------------------------------------------ */
 
-static bool watchdog_frozen(const watchdog *w, int i) {
-  return !atomic_load(&w->all[i]->closed) && w->time - w->seen[i].beat_at > w->limit;
-}
-
 /* Has nothing changed since watchdog time `since`, for half the limit? That alone makes no rank late. */
 static bool watchdog_missing(const watchdog *w, double since) {
   return w->time - since > w->limit / 2 && w->time - since > 2 * w->period;
@@ -66,8 +62,9 @@ static bool watchdog_asleep(const watchdog *w, int i) {
 }
 
 static bool watchdog_late(const watchdog *w, int i) {
-  const bool watched = atomic_load(&w->all[i]->doing) != WATCH_NOT;
-  return watchdog_frozen(w, i) || (watched && w->time - w->seen[i].told_at > w->limit);
+  const bool watched = atomic_load(&w->all[i]->doing) != WATCH_NOT, open = !atomic_load(&w->all[i]->closed);
+  return (open && w->time - w->seen[i].beat_at > w->limit) ||
+         (watched && w->time - w->seen[i].told_at > w->limit);
 }
 
 static void watchdog_look(watchdog *w) {
@@ -177,8 +174,7 @@ static int watchdog_start(watchdog *w, error *e) {
 
 /* Opens the memory that all ranks of the node see. */
 static int watchdog_share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
-  int rank, unit;
-  MPI_Aint bytes;
+  int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &w->node));
   MPI_TRY(e, MPI_Comm_set_errhandler(w->node, MPI_ERRORS_RETURN));
@@ -189,8 +185,7 @@ static int watchdog_share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
   MPI_TRY(e, MPI_Barrier(w->node));
   TRY(ALLOC(e, w->all, w->count, "the watchdog"));
   TRY(ALLOC(e, w->seen, w->count, "the watchdog"));
-  for (int i = 0; i < w->count; i++)
-    MPI_TRY(e, MPI_Win_shared_query(w->window, i, &bytes, &unit, &w->all[i]));
+  for (int i = 0; i < w->count; i++) TRY(shared_window_of(w->window, i, (void **)&w->all[i], e));
   return 0;
 }
 
