@@ -33,11 +33,17 @@ class Input:
             raise Error(f"{path}: {' x '.join(map(str, self.points))} points: expected several along x, x and y, or all axes")
         self.axes = dict(zip("xyz", AXES[self.dims]))  # of k-Wave: of stencil
         self.steps = [self.number(f"d{a}") for a in self.axes]
+        for name in (*(f"d{a}" for a in self.axes), "dt", "Nt"):
+            if not self.number(name) > 0:
+                raise Error(f"{path}: /{name} is {self.number(name):g}, expected more than 0")
 
     def array(self, name):
         if name not in self.file:
             raise Error(f"{self.path}: no dataset /{name}: not an input file of k-Wave")
-        return self.file[name][...]
+        values = self.file[name][...]
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise Error(f"{self.path}: NaN or Inf in /{name}")
+        return values
 
     def number(self, name, default=None):
         return default if default is not None and name not in self.file else self.array(name).reshape(-1)[0].item()
