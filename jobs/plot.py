@@ -348,7 +348,8 @@ def draw_gather(axes, line, traces, time, colors, units):
         image = axes.pcolormesh(*((times, edges, shown.T) if well else (edges, times, shown)), **colors, rasterized=True)
     else:
         ends = [edges[0], edges[-1]], [time[-1] + step, time[0] - step]
-        image = axes.imshow(shown.T if well else shown, aspect="auto", interpolation="bilinear", **colors,
+        image = axes.imshow(shown.T if well else shown, aspect="auto", **colors,
+                            interpolation="nearest" if line.axis == "number" else "bilinear",  # neighbours may be far apart
                             extent=[*ends[1][::-1], *ends[0][::-1]] if well else [*ends[0], *ends[1]])
     if well:
         names = names[::-1]

@@ -685,6 +685,8 @@ def pictures(program):
             check("source at x = 110.25, y = 0.5, z = 20 m, ricker of 100 Hz" in said and f"{len(points)} receivers" in said, f"{name}: {said}")
             if name == "well":
                 check(panels[0].get_xlabel().startswith("time") and panels[0].yaxis_inverted(), "a well's depth")
+            if name in ("patch", "three"):
+                check(panels[0].get_images()[0].get_interpolation() == ("nearest" if name == "patch" else "bilinear"), f"{name}: a smear")
             if name == "three":
                 traces = st.Receivers("three.receivers.h5").u * np.linspace(0, 1, 61)[::3, None]
                 shown = [np.asarray(axes.get_images()[0].get_array()) for axes in panels]
