@@ -6,6 +6,7 @@ To be run with a program built under AddressSanitizer. Exit 0: as specified; 1: 
 """
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ SHAPE = (8, 7, 6)
 RUN = {"grid.nx": SHAPE[2], "grid.ny": SHAPE[1], "grid.nz": SHAPE[0], "time.steps": 1, "equation.type": "wave",
        "source.1.position": "3 3 3", "device.threads": 1, "device.kernel": "simd"}
 CHECKPOINT = "saved.00000001.h5"
+# What HDF5 1.10.8 does by itself, and a sanitizer ends; without one it crashes later, of which the program tells.
+OVERLAP = re.compile(r"memcpy-param-overlap.*?#0 [^\n]*memcpy[^\n]*\n *#1 [^\n]*libhdf5", re.S)
 
 
 def write_inputs(folder):
@@ -104,6 +107,8 @@ def run_one(program, number, name, valid):
             said = done.stderr.decode(errors="replace")
             if "ompi_rte_init failed" not in said:  # as it may where many programs start at once
                 break
+        if OVERLAP.search(said):
+            continue
         harmless = said.replace("WARNING: AddressSanitizer failed to allocate", "")  # it says so and returns NULL, as asked
         errors = [line for line in said.splitlines() if line.startswith("stencil: error: ")]
         if done.returncode not in (0, 1, 2, 3, 4) or CRASH.search(harmless) or len(errors) != (done.returncode != 0):
