@@ -168,7 +168,7 @@ static void main_spare_networks(int started) {
   if (started <= 1) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   if (!launcher_one_node() || (reads_gpus && started > 1)) return;
   setenv("OMPI_MCA_pml", "ob1", 0);
-  setenv("OMPI_MCA_btl", started > 1 ? "self,vader,tcp" : "self", 0);
+  setenv("OMPI_MCA_btl", started > 1 ? "^openib,ofi,uct,usnic" : "self", 0);
 }
 
 /* Starts MPI. *comm: all ranks, as a communicator of our own: messages of libraries cannot mix with halos. */
