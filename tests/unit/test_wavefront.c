@@ -97,7 +97,7 @@ TEST(gives_the_bits_of_the_reference) {
 #if defined __SANITIZE_THREAD__
   enum { CASES = 9, THREADS_LEAST = 2 }; /* one thread alone has no races */
 #elif defined __SANITIZE_ADDRESS__
-  enum { CASES = 60, THREADS_LEAST = 1 };
+  enum { CASES = 20, THREADS_LEAST = 1 };
 #else
   enum { CASES = 120, THREADS_LEAST = 1 };
 #endif
