@@ -97,7 +97,7 @@ def given_velocity(p, gradient):
     return passed / (rho * p.velocity**3)
 
 
-def compare_gradient(program, order, faces, every=1, removed=False, np_=0, more=None, also=(), **options):
+def compare_gradient(program, order, faces, every=1, removed=False, also=(), **options):
     """The relative L2 misfit of the gradient of a random function of the traces, by what it is with respect to; and dJ/dvelocity.
     also: signals, initial."""
     p = pose(program, order, faces, **options)
@@ -107,8 +107,8 @@ def compare_gradient(program, order, faces, every=1, removed=False, np_=0, more=
     wanted = np.random.default_rng(every).standard_normal(traces.shape).astype(np.float32)
     write_field(program.folder / "wanted.h5", wanted, "r")
     keys = {**p.keys, "receivers.every": every, "time.dispersion": "removed" if removed else "kept",
-            "gradient.adjoint_source": "wanted.h5:/r", **{f"gradient.{key}": "on" for key in also}, **(more or {})}
-    shoot(program, keys, p.positions, np_)
+            "gradient.adjoint_source": "wanted.h5:/r", **{f"gradient.{key}": "on" for key in also}}
+    shoot(program, keys, p.positions)
     expected = p.problem.adjoint(removal(traces, every)[1](wanted) if removed else wanted, p.receivers, p.sources, every, history, brackets)
     expected = {"velocity": given_velocity(p, expected["v_c"]), "initial": expected["initial"] * p.sigma,
                 "signals": oracle.warp(expected["signals"].T, 1, "source", True) if removed else expected["signals"].T}
