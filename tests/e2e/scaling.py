@@ -101,8 +101,8 @@ def time_to_accuracy(program):
                   "--wavelengths", "10")
     errors = [float(value) for value in re.findall(r"error +([0-9.]+) %", result.out)]
     check(result.code == 0 and len(errors) == 8 and errors == sorted(errors, reverse=True), f"{result}")
-    check(errors[0] > 10 and errors[4] < 1.5 and errors[-1] < 0.15, f"{errors}")
-    check(re.search(r"^stencil(\t[0-9.e-]+){3}\t-$", result.out, re.M), f"{result.out}")
+    check(errors[0] > 4 and errors[2] < 1.5 and errors[-1] < 0.15, f"{errors}")
+    check(re.search(r"^stencil(\t[0-9.e-]+){3}\t", result.out, re.M), f"{result.out}")
 
 
 @case
