@@ -392,12 +392,11 @@ double model_speed(const model *m, float loss) {
   return m->fit.count ? model_at(m->speed, m, loss) : 1;
 }
 
-int model_stiffness(const model *m, const config *c, const files *files, const slab *s, double sum,
-                    double *most, error *e) {
+int model_stiffness(const model *m, const files *files, const slab *s, double sum, double *most, error *e) {
   double slowed = 0, greatest = 0;
   for (int l = 0; l < m->fit.count; l++) slowed += m->fit.b[l] / (1 + m->fit.a[l]);
   for (size_t i = 0; i < model_points(s); i++) {
-    const double v = m->velocity ? (double)m->velocity[i] : c->media[MEDIUM_VELOCITY].number;
+    const double v = m->velocity[i];
     double here = v * v * (sum + (m->V ? (double)m->V[i] : 0));
     if (m->loss) here *= model_speed(m, m->loss[i]) * (1 - (double)model_kappa(m, m->loss[i]) * slowed);
     greatest = fmax(greatest, here);
@@ -418,8 +417,10 @@ static int model_take_memory(model *m, const config *c, const slab *s, float **r
   return model_take(rho, s, 0, e);
 }
 
-static int model_find(model *m, const config *c, const files *files, const field_io *io, float *rho, float *v,
-                      error *e) {
+/* given: memory for the velocity as it is given, and for the density, or NULL. */
+static int model_find(model *m, const config *c, const files *files, const field_io *io,
+                      float *const given[2], error *e) {
+  float *const v = given[0], *const rho = given[1];
   const enum medium strength = config_has_medium(c, MEDIUM_QUALITY) ? MEDIUM_QUALITY : MEDIUM_ABSORPTION;
   model_read(v, &m->given, c, MEDIUM_VELOCITY, files, io, e);
   TRY(error_agree(e, files->compute));
@@ -440,13 +441,13 @@ static int model_find(model *m, const config *c, const files *files, const field
 }
 
 int model_open(model *m, const config *c, const files *files, const field_io *io, error *e) {
-  float *rho = NULL, *v = NULL;
+  float *given[2] = {NULL, NULL};
   *m = (model){.needed = model_needed(c), .absorbs = config_medium_absorbs(c)};
   if (!m->needed) return 0;
-  if (!model_take(&v, io->slab, 0, e)) model_take_memory(m, c, io->slab, &rho, e);
-  if (!error_agree(e, files->compute)) model_find(m, c, files, io, rho, v, e);
-  free(rho);
-  free(v);
+  if (!model_take(&given[0], io->slab, 0, e)) model_take_memory(m, c, io->slab, &given[1], e);
+  if (!error_agree(e, files->compute)) model_find(m, c, files, io, given, e);
+  free(given[0]);
+  free(given[1]);
   return error_agree(e, files->compute);
 }
 

@@ -43,8 +43,7 @@ int model_open(model *m, const config *c, const files *files, const field_io *io
 int model_fit(model *m, const config *c, const files *files, const slab *s, double dt, error *e);
 /* The greatest dt^2 v^2 (S + V), times what absorption makes of it once fitted, of all ranks, where dt is 1: dt is stable
  * where dt^2 times it is at most 4. sum: S. Collective over files->compute. */
-int model_stiffness(const model *m, const config *c, const files *files, const slab *s, double sum,
-                    double *most, error *e);
+int model_stiffness(const model *m, const files *files, const slab *s, double sum, double *most, error *e);
 /* kappa of a loss, and the factor of velocity^2 there. */
 float model_kappa(const model *m, float loss);
 double model_speed(const model *m, float loss);

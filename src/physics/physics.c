@@ -49,7 +49,7 @@ static int physics_find_bound(physics *p, const config *c, const files *files, c
   p->bound = PHYSICS_OF[c->equation].bound(sum, most);
   if (!p->model.needed) return 0;
   double stiffest;
-  TRY(model_stiffness(&p->model, c, files, s, sum, &stiffest, e));
+  TRY(model_stiffness(&p->model, files, s, sum, &stiffest, e));
   p->bound = 2 / sqrt(stiffest);
   return 0;
 }
