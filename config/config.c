@@ -319,8 +319,3 @@ bool config_reflects(const config *c, enum face f) {
 int config_layer_width(const config *c, enum face f) {
   return c->boundary[f] == BOUNDARY_ABSORBING ? c->boundary_width : 0;
 }
-
-void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]) {
-  const int64_t all[CONFIG_INTERVALS] = {c->output_every, c->check_every, c->checkpoint_every_steps};
-  memcpy(every, all, sizeof all);
-}

@@ -270,10 +270,6 @@ int config_outside(const config *c, const double position[3], double ends[2]);
 bool config_reflects(const config *c, enum face f);
 /* Points of the face's absorbing layer; 0: it has none. */
 int config_layer_width(const config *c, enum face f);
-/* Sets the intervals, in steps, at which the run saves a field, checks it and writes a checkpoint; 0: never. Receivers
- * are not among them: the step loop samples them itself. */
-enum { CONFIG_INTERVALS = 3 };
-void config_intervals(const config *c, int64_t every[CONFIG_INTERVALS]);
 const char *io_name(enum io_kind io);
 const char *boundary_name(enum boundary_kind b);
 

@@ -47,13 +47,13 @@ static const double CACHED_BYTES =
 int wavefront_most(const config *c, const kernel *k, int ranks, bool medium, run_log *log) {
   const bool asked = k->flags & KERNEL_WAVEFRONT;
   const double bytes = (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz;
-  int64_t every[CONFIG_INTERVALS], least = DEPTHS[WAYS - 1];
+  const int64_t every[] = {c->output_every, c->check_every, c->checkpoint_every_steps};
+  int64_t least = DEPTHS[WAYS - 1];
   const char *why = NULL;
   if (k->backend != BACKEND_HOST || (!asked && (strcmp(c->kernel, "auto") != 0 || bytes <= CACHED_BYTES)))
     return 1;
-  config_intervals(c, every);
   if (c->steps > 0 && c->steps < least) least = c->steps;
-  for (int i = 0; i < CONFIG_INTERVALS; i++)
+  for (size_t i = 0; i < sizeof every / sizeof *every; i++)
     if (every[i] > 0 && every[i] < least) least = every[i];
   if (least == 1) why = "something is to be saved or checked after every step";
   if (c->boundary[FACE_Z_LO] == BOUNDARY_PERIODIC) why = "z is periodic";
