@@ -1,6 +1,8 @@
 #include "gradient_file.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/numbers.h"
 #include "exact_sum.h"
 #include "input.h"
 #include "io_internal.h"
@@ -67,11 +69,9 @@ typedef struct gradient_addends {
   const char *const *names;
   int count;
   slab slab;
-  double *misfit;  /* count; owned */
-  exact_sum *sums; /* of some planes; owned */
-  size_t room;
-  float *values;  /* of as many points; owned */
-  float *signals; /* summed; owned; or NULL */
+  double *misfit;       /* count; owned */
+  float *signals;       /* summed; owned; or NULL */
+  pthread_mutex_t lock; /* HDF5 is for one thread */
 } gradient_addends;
 
 typedef struct gradient_addend {
@@ -86,19 +86,19 @@ static int gradient_open(const gradient_addends *a, int shot, const char *name, 
 }
 
 /* Reads a block of an open dataset. */
-static int gradient_read_block(gradient_addends *a, const input *in, int rank, const hsize_t *at,
-                               const hsize_t *block, error *e) {
+static int gradient_read_block(const input *in, int rank, const hsize_t *at, const hsize_t *block,
+                               float *values, error *e) {
   const hid_t disk = H5Dget_space(in->dataset), memory = H5Screate_simple(rank, block, NULL);
   if (!(disk >= 0 && memory >= 0 && H5Sselect_hyperslab(disk, H5S_SELECT_SET, at, NULL, block, NULL) >= 0 &&
-        H5Dread(in->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, a->values) >= 0))
+        H5Dread(in->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, values) >= 0))
     FAIL(e, FIELD_DAMAGED, in->file, HDF5_WHY);
   if (memory >= 0) H5Sclose(memory);
   if (disk >= 0) H5Sclose(disk);
   return e->id;
 }
 
-static int gradient_read_planes(gradient_addends *a, int shot, const char *name, const hsize_t at[3],
-                                const hsize_t block[3], error *e) {
+static int gradient_read_planes(const gradient_addends *a, int shot, const char *name, const hsize_t at[3],
+                                const hsize_t block[3], float *values, error *e) {
   input in;
   hsize_t shape[H5S_MAX_RANK];
   char text[SHAPE_TEXT];
@@ -107,36 +107,54 @@ static int gradient_read_planes(gradient_addends *a, int shot, const char *name,
   if (!dataset_shape(in.file, in.dataset, shape, &rank, text, e) &&
       (rank != 3 || shape[0] != (hsize_t)a->slab.nz || shape[1] != block[1] || shape[2] != block[2]))
     FAIL(e, FIELD_SHAPE, in.file, a->slab.nz, a->slab.ny, a->slab.nx, text);
-  if (!e->id) gradient_read_block(a, &in, 3, at, block, e);
+  if (!e->id) gradient_read_block(&in, 3, at, block, values, e);
   input_close(&in);
   return e->id;
 }
 
-static int gradient_make_room(gradient_addends *a, size_t points, error *e) {
-  if (points > a->room) {
-    free(a->sums), free(a->values);
-    a->values = NULL;
-    TRY(ALLOC(e, a->sums, points, "the sum of gradients"));
-    TRY(ALLOC(e, a->values, points, "the sum of gradients"));
-    a->room = points;
-  }
-  memset(a->sums, 0, points * sizeof *a->sums);
-  return 0;
+enum {
+  ADDED_TOGETHER = 8 /* shots */,
+  ADDED_POINTS = 1024 /* whose sums stay in a cache meanwhile */,
+  ADDERS = 4
+};
+
+/* Reads some shots' planes, one after the other. */
+static int gradient_read_shots(gradient_addend f, int shot, int count, const hsize_t at[3],
+                               const hsize_t block[3], float *values, error *e) {
+  const size_t points = (size_t)(block[0] * block[1] * block[2]);
+  pthread_mutex_lock(&f.all->lock);
+  field_io_start(); /* of this thread */
+  for (int k = 0; k < count && !e->id; k++)
+    gradient_read_planes(f.all, shot + k, f.field->name, at, block, values + (size_t)k * points, e);
+  pthread_mutex_unlock(&f.all->lock);
+  return e->id;
+}
+
+static void gradient_add(exact_sum *sums, const float *values, size_t points, int shots) {
+  for (size_t first = 0; first < points; first += ADDED_POINTS)
+    for (int k = 0; k < shots; k++)
+      for (size_t i = first; i < points && i < first + ADDED_POINTS; i++)
+        exact_add(&sums[i], values[(size_t)k * points + i]);
 }
 
 /* A field_source. */
 static int gradient_add_planes(void *context, int z, int planes, float *values, error *e) {
   const gradient_addend *f = context;
-  gradient_addends *a = f->all;
-  const hsize_t at[3] = {(hsize_t)z}, block[3] = {(hsize_t)planes, (hsize_t)a->slab.ny, (hsize_t)a->slab.nx};
+  const slab *b = &f->all->slab;
+  const hsize_t at[3] = {(hsize_t)z}, block[3] = {(hsize_t)planes, (hsize_t)b->ny, (hsize_t)b->nx};
   const size_t points = (size_t)(block[0] * block[1] * block[2]);
-  TRY(gradient_make_room(a, points, e));
-  for (int shot = 0; shot < a->count; shot++) {
-    TRY(gradient_read_planes(a, shot, f->field->name, at, block, e));
-    for (size_t i = 0; i < points; i++) exact_add(&a->sums[i], a->values[i]);
+  exact_sum *sums;
+  float *read;
+  ALLOC(e, sums, points, "the sum of gradients");
+  ALLOC(e, read, ADDED_TOGETHER * points, "the sum of gradients");
+  for (int shot = 0, more; shot < f->all->count && !e->id; shot += more) {
+    more = smaller(ADDED_TOGETHER, f->all->count - shot);
+    if (!gradient_read_shots(*f, shot, more, at, block, read, e)) gradient_add(sums, read, points, more);
   }
-  for (size_t i = 0; i < points; i++) values[i] = exact_value(&a->sums[i]);
-  return 0;
+  for (size_t i = 0; i < points && !e->id; i++) values[i] = exact_value(&sums[i]);
+  free(sums);
+  free(read);
+  return e->id;
 }
 
 /* Is there a dataset in the file of the first shot? */
@@ -158,20 +176,19 @@ static int gradient_read_misfit(const gradient_addends *a, int shot, error *e) {
   return 0;
 }
 
-/* Adds the gradients of a shot's signals. shape: steps x sources, of the first shot; of 0 sources where another has not as many. */
-static int gradient_add_signals(gradient_addends *a, int shot, hsize_t shape[2], error *e) {
+/* Reads the gradients of a shot's signals, steps x sources; 0 sources where it has not as many as the first one. */
+static int gradient_read_signals(const gradient_addends *a, int shot, hsize_t shape[2], float **values,
+                                 error *e) {
   input in;
   hsize_t found[H5S_MAX_RANK];
   char text[SHAPE_TEXT];
   int rank = 0;
   TRY(gradient_open(a, shot, "signals", &in, e));
-  if (!dataset_shape(in.file, in.dataset, found, &rank, text, e) && rank == 2) {
-    if (shot == 0) shape[0] = found[0], shape[1] = found[1];
-    const size_t points = (size_t)(shape[0] * shape[1]);
-    if (found[0] != shape[0] || found[1] != shape[1]) shape[1] = 0;
-    if (shape[1] && (shot || !gradient_make_room(a, points, e)) &&
-        !gradient_read_block(a, &in, 2, (const hsize_t[2]){0}, shape, e))
-      for (size_t i = 0; i < points; i++) exact_add(&a->sums[i], a->values[i]);
+  if (!dataset_shape(in.file, in.dataset, found, &rank, text, e)) {
+    if (!*values) shape[0] = found[0], shape[1] = rank == 2 ? found[1] : 0;
+    if (!*values) ALLOC(e, *values, shape[0] * shape[1], "the sum of gradients");
+    if (rank != 2 || found[0] != shape[0] || found[1] != shape[1]) shape[1] = 0;
+    if (shape[1] && !e->id) gradient_read_block(&in, 2, (const hsize_t[2]){0}, shape, *values, e);
   }
   input_close(&in);
   return e->id;
@@ -180,15 +197,17 @@ static int gradient_add_signals(gradient_addends *a, int shot, hsize_t shape[2],
 /* With respect to signals that the shots share: source 1 of each has one, and so on. */
 static int gradient_sum_signals(gradient_addends *a, gradient_meta *sum, error *e) {
   hsize_t shape[2] = {0};
+  exact_sum *sums = NULL;
   if (!gradient_has(a, "signals")) return 0;
-  for (int i = 0; i < a->count && (i == 0 || shape[1]); i++) TRY(gradient_add_signals(a, i, shape, e));
-  const size_t points = (size_t)(shape[0] * shape[1]);
-  if (!points) return 0;
-  if (!(a->signals = malloc(points * sizeof *a->signals)))
-    return FAIL(e, OUT_OF_MEMORY, points * sizeof *a->signals, "the sum of gradients");
-  for (size_t i = 0; i < points; i++) a->signals[i] = exact_value(&a->sums[i]);
+  for (int i = 0; i < a->count && !e->id && (i == 0 || shape[1]); i++) {
+    gradient_read_signals(a, i, shape, &a->signals, e);
+    if (!sums && !e->id) ALLOC(e, sums, shape[0] * shape[1], "the sum of gradients");
+    if (!e->id) gradient_add(sums, a->signals, (size_t)(shape[0] * shape[1]), 1);
+  }
+  for (size_t i = 0; i < shape[0] * shape[1] && !e->id; i++) a->signals[i] = exact_value(&sums[i]);
   sum->steps = (int64_t)shape[0], sum->signals = (int)shape[1], sum->signal_gradient = a->signals;
-  return 0;
+  free(sums);
+  return e->id;
 }
 
 /* Fields that the first shot has. */
@@ -214,7 +233,7 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
   io_way way;
   field_io io;
   TRY(io_way_open(&way, MPI_COMM_SELF, true, e));
-  way.threads = 1; /* they read through HDF5 */
+  way.threads = smaller(way.threads, ADDERS);
   field_io_init(&io, &way, &a->slab, IO_COLLECTIVE);
   io.path = a->path;
   if (gradient_has(a, "misfit"))
@@ -228,7 +247,10 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
 }
 
 int gradient_sum(const char *path, const config *c, const field_meta *meta, error *e) {
-  gradient_addends a = {.path = path, .names = meta->gradient->names, .count = meta->gradient->shots};
+  gradient_addends a = {.path = path,
+                        .names = meta->gradient->names,
+                        .count = meta->gradient->shots,
+                        .lock = PTHREAD_MUTEX_INITIALIZER};
   gradient_meta sum = *meta->gradient;
   field_meta of = *meta;
   const slab_shape shape = {.nx = c->nx, .ny = c->ny, .nz = c->nz};
@@ -237,8 +259,6 @@ int gradient_sum(const char *path, const config *c, const field_meta *meta, erro
   sum.misfit = a.misfit, of.gradient = &sum;
   gradient_write_sum(&a, &of, e);
   free(a.misfit);
-  free(a.sums);
-  free(a.values);
   free(a.signals);
   return e->id;
 }

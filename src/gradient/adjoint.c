@@ -429,7 +429,8 @@ static int adjoint_open_residual(adjoint *a, error *e) {
   sources **parts = NULL;
   if (s->row_count) ALLOC(e, parts, s->row_count, "the gradient");
   for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].residual;
-  if (parts) sources_join(all, parts, s->row_count, s->dev, &s->engine->slab, e);
+  if (parts && !sources_join(all, parts, s->row_count, s->dev, &s->engine->slab, e))
+    all->given = parts[0]->given; /* the same steps */
   if (!e->id) sources_open(all, e);
   a->back.sources = all;
   return error_agree(e, s->engine->comm);

@@ -617,10 +617,15 @@ static size_t sources_slot(const sources *s, int64_t step) {
   return (size_t)((step + 1) % SOURCE_RING) * (size_t)s->signal_count;
 }
 
+/* Are signals that are given 0 at a step? */
+static bool sources_given_none(const sources_given *g, int64_t step) {
+  const int64_t of = g->last - step;
+  return of < 0 || of > g->last || of % g->every;
+}
+
 static float sources_given_value(const sources *s, int i, int64_t step) {
   const sources_given *g = &s->given;
-  const int64_t of = g->last - step;
-  return of < 0 || of > g->last || of % g->every ? 0 : g->values[of / g->every * s->signal_count + i];
+  return sources_given_none(g, step) ? 0 : g->values[(g->last - step) / g->every * s->signal_count + i];
 }
 
 static float sources_value(const sources *s, int i, int64_t step) {
@@ -665,7 +670,7 @@ static int sources_bring(sources *s, int stream, int64_t step, error *e) {
 int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e) {
   if (s->place_count == 0) return 0;
   const int begin = s->plane_begin[args->z_begin], end = s->plane_begin[args->z_end];
-  if (begin == end) return 0;
+  if (begin == end || (s->given.values && sources_given_none(&s->given, step))) return 0;
   TRY(sources_bring(s, stream, step, e));
   const float *signals = s->dev->table->backend == BACKEND_HOST ? s->ring : s->signal;
   const inject_args inject = {.field = *args,
