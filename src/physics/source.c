@@ -629,8 +629,6 @@ static float sources_given_value(const sources *s, int i, int64_t step) {
 }
 
 static float sources_value(const sources *s, int i, int64_t step) {
-  for (int p = 0; p < s->part_count; i -= s->parts[p++]->signal_count)
-    if (i < s->parts[p]->signal_count) return sources_value(s->parts[p], i, step);
   if (s->given.values) return sources_given_value(s, i, step);
   if (!s->injected) return wavelet_value(&s->signals[i], s->dt, step);
   return step >= 0 && step < s->injected_end[i] ? s->injected[i][step] : 0;
@@ -640,6 +638,13 @@ float sources_injected(const sources *s, int source, int64_t step) {
   return sources_value(s, s->signal_of[source], step);
 }
 
+/* The signals of a step, of the parts one after another. */
+static float *sources_fill(const sources *s, int64_t step, float *to) {
+  for (int p = 0; p < s->part_count; p++) to = sources_fill(s->parts[p], step, to);
+  for (int i = 0; !s->part_count && i < s->signal_count; i++) *to++ = sources_value(s, i, step);
+  return to;
+}
+
 /* Computes the signals of a few steps, this one among them, at the first call for any of them; true then. They replace those
  * of step - SOURCE_RING and the steps around it, which no kernel reads any more: at most 16 steps are unfinished (two passes
  * of at most WAVEFRONT_DEPTH_MAX steps). */
@@ -647,9 +652,7 @@ static bool sources_compute(sources *s, int64_t step) {
   const int64_t first = (step + 1) / SOURCE_BLOCK * SOURCE_BLOCK - 1;
   if (s->computed == first) return false;
   s->computed = first;
-  for (int64_t k = first; k < first + SOURCE_BLOCK; k++)
-    for (int i = 0; i < s->signal_count; i++)
-      s->ring[sources_slot(s, k) + (size_t)i] = sources_value(s, i, k);
+  for (int64_t k = first; k < first + SOURCE_BLOCK; k++) sources_fill(s, k, s->ring + sources_slot(s, k));
   return true;
 }
 
