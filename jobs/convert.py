@@ -2,7 +2,7 @@
 """Brings models and other programs' files into stencil, and traces out of it.
 
   convert.py model my.sgy my.h5 --config my.ini      a model: SEG-Y, .npy or raw binary; my.ini runs a shot over it
-  convert.py segy PATH shot.sgy                      the traces of the run with [output] path = PATH as SEG-Y
+  convert.py segy PATH shot.sgy                      the traces of the run or survey with [output] path = PATH as SEG-Y
   convert.py kwave input.h5 PREFIX                   an input file of k-Wave: PREFIX.ini and the fields that it names
 """
 import argparse
@@ -138,7 +138,7 @@ def arguments():
     segy.add_argument("path", help="as [output] path says")
     segy.add_argument("out", help="SEG-Y file to write")
     segy.add_argument("--interval", type=float, metavar="S", help="resample to this interval")
-    segy.add_argument("--shot", type=int, metavar="N", help="its number (default: that at the end of PATH, or 1)")
+    segy.add_argument("--shot", type=int, metavar="N", help="of a run, its number (default: that at the end of PATH, or 1)")
     segy.set_defaults(run=segy_command)
     kwave = commands.add_parser("kwave", help="k-Wave's input file to a configuration and fields")
     kwave.add_argument("file", help="as kspaceFirstOrder3D(..., 'SaveToDisk', file) writes it")

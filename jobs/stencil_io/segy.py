@@ -1,7 +1,9 @@
 """SEG-Y: traces out, models in."""
+import csv
 import math
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 
@@ -119,22 +121,12 @@ def text_header(run, receivers, note):
     return text.encode("cp037", errors="replace"), t0 or 0
 
 
-def to_segy(run, path, interval=None, shot=None):
-    """Writes the traces of `run` (a Run, or its PATH) as a shot gather, IEEE float, revision 1.0; returns a line about it.
-
-    `interval` (s): resample to it. `shot`: its number; else that at the end of the run's name, or 1. Headers hold source and
-    receiver x and y, depths (z) and offset with a scalar, down to 0.1 mm; of several sources the first. SEG-Y counts time in
-    whole microseconds: traces of another interval are resampled to the next shorter one.
-    """
-    run = open_run(run) if not hasattr(run, "receivers") else run
+def gather(run, interval, shot):
+    """(text header, binary header, traces with headers, what was done to them) of shot number `shot`."""
     receivers = run.receivers
     traces, interval, note = whole_interval(receivers, interval)
     if not len(receivers.source_position):
         raise Error(f"{run.path}: no source, whose position SEG-Y's headers hold")
-    number = re.search(r"\d+$", run.path.name)
-    shot = (int(number[0]) if number else 1) if shot is None else shot
-    if not 0 <= shot < 2**31:
-        raise Error(f"shot {shot}: expected a number from 0 to {2**31 - 1}")
     text, t0 = text_header(run, receivers, note)
     count = traces.shape[1]
     binary = np.zeros(1, layout(BINARY, ">", BINARY_END - TEXT, TEXT + 1))
@@ -149,13 +141,60 @@ def to_segy(run, path, interval=None, shot=None):
     place, told = to_world(run)
     midpoints(data, run)
     coordinates(data, place(receivers.source_position)[0], place(receivers.position), run)
+    return text, binary, data, note + told
+
+
+def shots_of(run, shot):
+    """[(number, run)] of a Run, or of a PATH; of a survey's those that are done."""
+    table = Path(run, "survey.csv") if not hasattr(run, "receivers") else None
+    if table and table.is_file():
+        with open(table, newline="") as file:
+            done = [(int(row["number"]), Path(run, row["name"])) for row in csv.DictReader(file) if row["state"] == "done"]
+        if not done or shot is not None:
+            raise Error(f"{table}: no shot is done" if not done else f"shot {shot}: those of a survey have their own numbers")
+        return done
+    run = open_run(run) if table else run
+    number = re.search(r"\d+$", run.path.name)
+    shot = (int(number[0]) if number else 1) if shot is None else shot
+    if not 0 <= shot < 2**31:
+        raise Error(f"shot {shot}: expected a number from 0 to {2**31 - 1}")
+    return [(shot, run)]
+
+
+def to_segy(run, path, interval=None, shot=None):
+    """Writes the traces of `run` (a Run, its PATH, or that of a survey) as shot gathers, IEEE float, revision 1.0; returns a
+    line about them.
+
+    `interval` (s): resample to it. `shot`: its number; else that at the end of the run's name, or 1; of a survey's shots their
+    own. Headers hold source and receiver x and y, depths (z) and offset with a scalar, down to 0.1 mm; of several sources the
+    first. SEG-Y counts time in whole microseconds: traces of another interval are resampled to the next shorter one.
+    """
+    shots, temporary, first, count = shots_of(run, shot), f"{path}.tmp.{os.getpid()}", None, 0
     try:
-        with open(path, "wb") as file:
-            file.write(text + binary.tobytes())
-            data.tofile(file)
+        with open(temporary, "wb") as file:
+            for number, one in shots:
+                text, binary, data, note = gather(one if hasattr(one, "receivers") else open_run(one), interval, number)
+                if first is None:
+                    first = binary
+                    file.write(text + binary.tobytes())
+                if any(binary[name] != first[name] for name in ("interval", "samples")):
+                    raise Error(f"shot {number}: {binary['samples'][0]} samples of {binary['interval'][0]} us, the first shot has "
+                                f"{first['samples'][0]} of {first['interval'][0]} us")
+                if binary["traces"] != first["traces"]:
+                    first["traces"] = 0
+                data["file_trace"] += count
+                count += len(data)
+                file.write(data.tobytes())
+            file.seek(TEXT)
+            file.write(first.tobytes())
+        os.replace(temporary, path)
     except OSError as error:
         raise Error(f"{path}: cannot write: {reason(error)}") from None
-    return f"{path}: shot {shot}, {count} traces, {len(traces)} samples of {interval} us{note}{told}"
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    what = f"shot {shots[0][0]}" if len(shots) == 1 else f"{len(shots)} shots"
+    return f"{path}: {what}, {count} traces, {first['samples'][0]} samples of {first['interval'][0]} us{note}"
 
 
 def coordinates(data, source, receivers, run):

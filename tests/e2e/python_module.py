@@ -323,6 +323,18 @@ def segy_traces(program):
         with segyio.open("many.sgy", ignore_geometry=True) as file:
             check(file.tracecount == 40000 and file.bin[segyio.BinField.Traces] == 0, f"{file.bin}")
             check(file.header[39999][segyio.TraceField.TraceNumber] == 40000 and file.header[9][segyio.TraceField.FieldRecord] == 7, "7")
+        (program.folder / "line.txt").write_text("source.1.f0=90\n'source.1.position=104 3 9' receivers.line= 'receivers.points=103 1 9, 107 2 9'\n"
+                                                 "output.name=bad source.1.wavelet=none.h5:/w source.1.f0=\n")
+        program.run("-q", exact, "survey.shots=line.txt", "output.path=out/line", "output.final=off")
+        said = tool(program, "convert", "segy", "out/line", "line.sgy").out
+        one = [st.Receivers(f"out/line/000{shot}.receivers.h5") for shot in (1, 2)]
+        with segyio.open("line.sgy", ignore_geometry=True) as file:
+            count, heads = one[0].u.shape[1], [file.header[i] for i in (0, -1)]
+            check(np.array_equal(file.trace.raw[:], np.concatenate([shot.u.T for shot in one])) and "2 shots" in said, said)
+            check([h[fields.FieldRecord] for h in heads] == [1, 2] and heads[1][fields.TRACE_SEQUENCE_FILE] == count + 2 and
+                  heads[1][fields.TraceNumber] == 2 and heads[1][fields.SourceX] == 104 * -heads[1][fields.SourceGroupScalar], f"{heads}")
+            check(file.bin[segyio.BinField.Traces] == 0, "shots of other counts of traces")
+        check("their own numbers" in tool(program, "convert", "segy", "out/line", "x.sgy", "--shot", 3, code=1).err, "--shot")
         for interval in (1.5e-6, 0, 0.04):
             expect(["whole microseconds"], st.to_segy, many, "x.sgy", interval)
         expect(["no source"], st.to_segy, st.run(program.config({**WAVE, **none}), quiet=True), "none.sgy")
