@@ -7,7 +7,12 @@
 #include "shot/shot.h"
 #include "test.h"
 
-enum { NX = 23, NY = 19, NZ = 44, SHOTS = 100, TEXT = 256 };
+enum { NX = 23, NY = 19, NZ = 44, FEW = 20, TEXT = 256 };
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { SHOTS = FEW };
+#else
+enum { SHOTS = 100 };
+#endif
 
 static int rank;
 static char *backend = (char *)"backend=host";
@@ -172,7 +177,7 @@ TEST(shots_have_the_bits_of_runs_of_their_own) {
   const kernel *k = NULL;
   int ranks;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int shots = ranks > 1 ? SHOTS / 5 : SHOTS;
+  const int shots = ranks > 1 ? FEW : SHOTS;
   open_engine(&r, "wave");
   for (int n = 0; n < shots + 4; n++) {
     const int i = n < shots ? n + 1 : n - shots + 2;
