@@ -141,6 +141,16 @@ STACK = {"a": "source.1.position='53 9 100'", "b": "source.1.position='500 0 307
          "d": "sources.positions=2d.h5:/at sources.signals=2d.h5:/w", "e": "receivers.interpolation=linear sources.interpolation=linear"}
 
 
+def saved(program, path):
+    """The last field and the maps that a shot has left."""
+    found = {}
+    for name in program.folder.glob(f"{path}.*.hdf"):
+        with h5py.File(name) as file:
+            found.update({(name.suffixes[-2], key): file[key][...] for key in ("u", "max", "rms") if key in file})
+    check(len(found) == 3 and all(values.any() for values in found.values()), f"{path}: {list(found)}")
+    return found
+
+
 def stacks(program, **more):
     """Gradients of a stack of 2D shots: each has the bits of a run of its own on the host, with less memory, too; one that fails costs
     itself alone."""
@@ -155,15 +165,16 @@ def stacks(program, **more):
     for about, keys, memory in (("plain", ["initial.u=2d.h5:/u", "gradient.initial=on"], 4),
                                 ("density", ["medium.density=2d.h5:/rho", "boundary.all=absorbing"], 6),
                                 ("losses", ["medium.density=2d.h5:/rho", *LOSSES, "receivers.every=3", "initial.u=2d.h5:/u", "gradient.initial=on"], 8)):
-        keys += ["gradient.image=on", "gradient.signals=on"]
+        keys += ["gradient.image=on", "gradient.signals=on", "output.final=on", "maps.quantities=max rms"]
         names = ["velocity", "image", "illumination", "misfit", "signals", *(["initial"] if "gradient.initial=on" in keys else [])]
         program.remove("out/*.h5", "out/*/*.h5")
         program.succeed("-q", config, *keys, *survey, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
-        expected = {}
+        expected, others = {}, {}
         for name, words in STACK.items():
             words = [word.replace("'", "") for word in re.findall(r"(?:[^ ']|'[^']*')+", words)]
             program.succeed("-q", config, *keys, *words, "device.backend=host", f"gradient.observed=out/true/{name}.receivers.h5:/u")
             expected[name] = {field: gradient(program, field) for field in names}
+            others[name] = saved(program, "out/r")
             check(all(expected[name][field].any() for field in names), f"{about}, {name}: a gradient is 0 everywhere")
         for ranks, most, options in ((0, 5, []), (0, 3, [f"gradient.{'' if more else 'host_'}memory={memory}MB"]), (2, 3, [])):
             program.remove("out/line*.h5", "out/line/*")
@@ -172,6 +183,8 @@ def stacks(program, **more):
             for name in STACK:
                 for field in names:
                     check(same_bits(gradient(program, field, f"out/line/{name}"), expected[name][field]), f"{about}, {most}: {name}: other bits in /{field}")
+                found = saved(program, f"out/line/{name}")
+                check(all(same_bits(found[key], others[name][key]) for key in found), f"{about}, {most}: {name}: another field, or map")
             with h5py.File(program.folder / "out/line.gradient.h5") as file:
                 check("signals" not in file and file["image"][...].any(), "a sum of signals of 1 source and of 5")
     for name, broken in ("b", "source.1.wavelet=2d.h5:/bad source.1.amplitude=3e38"), ("d", "output.name=none"):
