@@ -6,6 +6,7 @@ import math
 import os
 import re
 import signal
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -803,6 +804,24 @@ def terminal(program):
             out = run.wait().out
         check(re.search(r"\r\nSIGUSR1 received: writing a checkpoint after step \d+ or soon after it\r\n", out), f"{n} ranks: {out!r}")
         check("\r\nstencil: stopped after step" in out, f"{n} ranks: {out!r}")
+
+
+@case
+def spared(program):
+    """Open MPI opens no network on one node, and starts no daemon beside a process alone; what the user has set stands."""
+    config = program.config({"time.steps": 10 ** 6})
+    opened = r"component (\w+) open function successful"
+    for n, choice, found, absent in ((0, {}, {"self"}, {"tcp"}), (2, {}, {"self", "tcp"}, {"openib", "ofi", "usnic"}),
+                                     (0, {"OMPI_MCA_btl": "self,tcp"}, {"self", "tcp"}, set())):
+        result = program.succeed("-n", config, np=n, env={"OMPI_MCA_btl_base_verbose": "20", **choice})
+        names = set(re.findall(opened, result.out + result.err))
+        if not names:
+            skip("not Open MPI, or one that names its parts otherwise")
+        check(found <= names and not absent & names, f"{n} ranks, {choice}: {names}")
+    with Running(program, config) as run:
+        run.wait_until_it_steps()
+        children = subprocess.run(["ps", "-o", "comm=", "--ppid", str(run.process.pid)], capture_output=True, text=True, check=False).stdout
+        check(not children, f"beside it: {children}")
 
 
 @case
