@@ -10,7 +10,7 @@
 #include "shot/restart.h"
 
 int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e) {
-  const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile, j->beside, 1};
+  const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile, j->beside, j->stack};
   TRY(engine_plan(g, &setup, e));
   return shot_plan(s, g, &(shot_setup){j->config, j->command, j->log, from, NULL, NULL}, e);
 }
@@ -92,7 +92,7 @@ int run_estimate(const job *j, int64_t steps, double *seconds, error *e) {
   job sample = *j;
   engine g = {.dev = NULL};
   shot s = {.engine = NULL};
-  sample.config = &c;
+  sample.config = &c, sample.stack = 1;
   j->log->progress = false;
   if (!run_plan(&sample, &g, &s, NULL, false, e) && !engine_open(&g, e) && !shot_open(&s, e) &&
       !run_begin_benchmark(&s, timed, e) && !run_sample(&s, e))

@@ -14,6 +14,7 @@ typedef struct job {
   run_log *log;
   const files *files;
   MPI_Comm beside; /* all ranks that compute at the same time, files->compute among them */
+  int stack;       /* as in engine_setup */
 } job;
 
 /* Plans the engine, and on it the shot: all that needs no memory of the device. `from`, which must outlive it: where the

@@ -427,6 +427,14 @@ static int survey_stack(const survey_group *v) {
   return larger((int)fmin(smaller(each, MOST), (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
 }
 
+static int survey_find_stack(survey_group *v, error *e) {
+  v->stack = v->first.way ? survey_stack(v) : 1;
+  TRY(message_broadcast(&v->stack, sizeof v->stack, v->active, e));
+  if (v->stack > 1)
+    log_line(v->log, "survey: a rank does %d shots together, as a stack of 2D runs", v->stack);
+  return 0;
+}
+
 /* Shots, or stacks, that step at once: as many as fill a GPU. */
 static int survey_at_once(const survey_group *v) {
   const double FULL = 40e6; /* points */
@@ -527,8 +535,7 @@ static int survey_plan(survey_group *v, int *left, error *e) {
   const job *j = v->job;
   const config *c = j->config;
   const bool profile = !j->options->quiet || c->report_file[0];
-  v->stack = v->first.way ? survey_stack(v) : 1;
-  TRY(message_broadcast(&v->stack, sizeof v->stack, v->active, e));
+  TRY(survey_find_stack(v, e));
   const engine_setup setup = {c, &v->group, v->log, 0, profile, v->active, v->stack};
   engine_plan(&v->engine, &setup, e);
   TRY(error_agree(e, v->active));
@@ -542,9 +549,7 @@ static int survey_plan(survey_group *v, int *left, error *e) {
 static int survey_do(survey_group *v, error *e) {
   if (!engine_open(&v->engine, e) && !survey_open_slots(v, e)) survey_announce(v, e);
   TRY(error_agree(e, v->active));
-  if (v->stack > 1)
-    log_line(v->log, "survey: a rank does %d shots together, as a stack of 2D runs", v->stack);
-  else if (v->slot_count > 1)
+  if (v->stack == 1 && v->slot_count > 1)
     log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
              survey_plural(v->at_once));
   TRY(shot_queue_start(v->queue, e));
@@ -645,8 +650,9 @@ int dry_run_survey(const job *j, survey_lines lines, error *e) {
   job first = *j;
   double seconds = 0;
   if (!survey_begin(&v, j, lines, e) && v.active != MPI_COMM_NULL) {
-    first.files = &v.group, first.beside = v.active, first.log = v.log;
-    dry_run(&first, &seconds, e);
+    survey_find_stack(&v, e);
+    first.files = &v.group, first.beside = v.active, first.log = v.log, first.stack = v.stack;
+    if (!error_agree(e, v.active)) dry_run(&first, &seconds, e);
     error_agree(e, v.active);
     if (lines.lines && !e->id)
       log_line(v.log, "survey: %d shots, all lines are in order", lines.lines->count);

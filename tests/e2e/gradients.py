@@ -180,6 +180,8 @@ def stacks(program, **more):
             program.remove("out/line*.h5", "out/line/*")
             told = program.succeed(config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
             check(f"{most} shots together, as a stack" in told and ("states every" in told) == bool(options), told)
+            dry = program.succeed("-n", config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
+            check(re.findall("gradient: .*|.* as a stack.*", dry) == re.findall("gradient: (?:a ring|.*a rank on).*|.* as a stack.*", told), f"{dry}{told}")
             for name in STACK:
                 for field in names:
                     check(same_bits(gradient(program, field, f"out/line/{name}"), expected[name][field]), f"{about}, {most}: {name}: other bits in /{field}")
