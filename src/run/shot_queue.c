@@ -408,11 +408,11 @@ static int queue_tell(shot_queue *q, error *e) {
 }
 
 static void queue_progress(shot_queue *q) {
+  queue_lock(q);
   const loop_progress p = {.first = q->totals.before,
                            .step = q->totals.done + q->totals.failed,
                            .steps = q->totals.shots,
                            .seconds = MPI_Wtime() - q->begin};
-  queue_lock(q);
   if (p.step > p.first && log_progress_due(q->s.log, &p)) log_progress(q->s.log, &p, 0);
   queue_unlock(q);
 }
@@ -497,7 +497,7 @@ int shot_queue_start(shot_queue *q, error *e) {
     rc = thread_start(&q->thread, queue_main, q);
   }
   q->started = !rc;
-  q->threaded = q->threaded && !rc;
+  if (rc) q->threaded = false; /* else the thread reads it */
   if (rc) FAIL(e, DEVICE_FAILED, "host", "starting the thread of the shots", strerror(rc));
   return error_agree(e, q->comm);
 }
