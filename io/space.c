@@ -94,7 +94,14 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
 }
 
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e) {
+  static const char *const lists[] = {SERIES_XDMF, SERIES_PARAVIEW};
+  char series[FILE_NAME];
   *aside = (space_aside){0};
+  if (!dry) temporary_remove(c->output_path, ".hdf"); /* what a killed run has left */
+  for (size_t i = 0; !dry && i < sizeof lists / sizeof *lists; i++) {
+    snprintf(series, sizeof series, "%s%s", c->output_path, lists[i]);
+    temporary_remove(series, NULL);
+  }
   TRY(space_pass(c, which, false, aside, e));
   if (!dry && aside->files) TRY(space_pass(c, which, true, aside, e));
   if (!aside->traces) return 0;

@@ -462,7 +462,8 @@ def thousand(program, flat, kinds, **more):
         check(set(after) == {f"{n}.receivers.h5" for n, state, _ in expected if state == "done"}, f"{ranks} groups: {sorted(after)}")
         check(all(after[n] == kept[n] for n in kept), f"{ranks} groups: a shot that was done ran again")
         left = {p.name for p in folder.iterdir() if p.suffix == ".h5" or ".tmp" in p.name} - set(after)
-        check(left == {n.replace(".rec", ".old1.rec") for n in foreign}, f"{ranks} groups: {sorted(left)}")
+        aside = {n.replace(".rec", ".old1.rec") for n in foreign}
+        check(left == aside, f"{ranks} groups: {left ^ aside}")
         for name in after:
             check_same(program, name.removesuffix(".receivers.h5"), f"{ranks} groups", kinds=kinds)
         shutil.rmtree(folder)
