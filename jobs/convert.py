@@ -3,6 +3,7 @@
 
   convert.py model my.sgy my.h5 --config my.ini      a model: SEG-Y, .npy or raw binary; my.ini runs a shot over it
   convert.py segy PATH shot.sgy                      the traces of the run or survey with [output] path = PATH as SEG-Y
+  convert.py survey gathers.sgy shots.txt            the sources and receivers of SEG-Y, or of SPS files, as [survey] shots
   convert.py kwave input.h5 PREFIX                   an input file of k-Wave: PREFIX.ini and the fields that it names
 """
 import argparse
@@ -96,6 +97,12 @@ def segy_command(args):
     print(st.to_segy(args.path, args.out, args.interval, args.shot))
 
 
+def survey_command(args):
+    one = len(args.files) == 1 and args.files[0].lower().endswith((".sgy", ".segy"))
+    shots = st.survey_from_segy(args.files[0]) if one else st.survey_from_sps(*args.files)
+    print(st.write_survey(args.out, shots, args.config, args.within))
+
+
 def kwave_command(args):
     keys = st.from_kwave(args.file, args.prefix, args.source_in)
     if keys.note:
@@ -140,6 +147,12 @@ def arguments():
     segy.add_argument("--interval", type=float, metavar="S", help="resample to this interval")
     segy.add_argument("--shot", type=int, metavar="N", help="of a run, its number (default: that at the end of PATH, or 1)")
     segy.set_defaults(run=segy_command)
+    survey = commands.add_parser("survey", help="sources and receivers of SEG-Y or SPS to a file of [survey] shots")
+    survey.add_argument("files", nargs="+", metavar="FILE", help="one of SEG-Y (.sgy, .segy), or SPS files: S, R and X records")
+    survey.add_argument("out", help="file of shots to write; the receivers' places go beside it (.h5)")
+    survey.add_argument("--config", metavar="FILE.ini", help="of the runs to be: its model may turn places, its receivers are cleared")
+    survey.add_argument("--within", action="store_true", help="leave out what lies beyond the grid of --config")
+    survey.set_defaults(run=survey_command)
     kwave = commands.add_parser("kwave", help="k-Wave's input file to a configuration and fields")
     kwave.add_argument("file", help="as kspaceFirstOrder3D(..., 'SaveToDisk', file) writes it")
     kwave.add_argument("prefix", help="of the files to write")

@@ -8,6 +8,7 @@
     Model volume from_raw resample         models from arrays and raw files
     shot write_shot                        the configuration of a shot over a model
     to_segy from_segy                      SEG-Y
+    survey_from_segy survey_from_sps       where a survey's sources and receivers are; write_survey: a file of [survey] shots
     from_kwave                             input files of k-Wave
 
 What cannot be done is an Error (a ValueError) whose text is one line.
@@ -15,6 +16,7 @@ What cannot be done is an Error (a ValueError) whose text is one line.
 from .config import read_config, write_config
 from .errors import Error, RunFailed
 from .files import Field, Fields, Receivers, Run, open_run
+from .geometry import survey_from_segy, survey_from_sps, write_survey
 from .kwave import from_kwave
 from .launch import run
 from .models import Model, from_raw, resample, volume, write_model, write_positions, write_wavelet
@@ -22,5 +24,5 @@ from .segy import from_segy, to_segy
 from .shot import shot, write_shot
 
 __all__ = ["Error", "Field", "Fields", "Model", "Receivers", "Run", "RunFailed", "from_kwave", "from_raw", "from_segy",
-           "open_run", "read_config", "resample", "run", "shot", "to_segy", "volume", "write_config", "write_model",
-           "write_positions", "write_shot", "write_wavelet"]
+           "open_run", "read_config", "resample", "run", "shot", "survey_from_segy", "survey_from_sps", "to_segy",
+           "volume", "write_config", "write_model", "write_positions", "write_shot", "write_survey", "write_wavelet"]

@@ -21,7 +21,7 @@ BINARY = {"traces": (3213, "u2"), "auxiliary": (3215, "u2"), "interval": (3217, 
           "long_interval": (3273, "f8"), "revision": (3501, "u1"), "fixed": (3503, "i2"), "texts": (3505, "i2")}
 TRACE = {"line_trace": (1, "i4"), "file_trace": (5, "i4"), "record": (9, "i4"), "channel": (13, "i4"), "shot": (17, "i4"),
          "cdp": (21, "i4"), "cdp_trace": (25, "i4"), "kind": (29, "i2"), "offset": (37, "i4"), "elevation": (41, "i4"),
-         "source_depth": (49, "i4"), "depth_scalar": (69, "i2"), "scalar": (71, "i2"), "source_x": (73, "i4"),
+         "source_elevation": (45, "i4"), "source_depth": (49, "i4"), "depth_scalar": (69, "i2"), "scalar": (71, "i2"), "source_x": (73, "i4"),
          "source_y": (77, "i4"), "group_x": (81, "i4"), "group_y": (85, "i4"), "angles": (89, "i2"), "delay": (109, "i2"),
          "samples": (115, "u2"), "interval": (117, "u2"), "cdp_x": (181, "i4"), "cdp_y": (185, "i4"), "inline": (189, "i4"),
          "crossline": (193, "i4"), "time_scalar": (215, "i2")}
@@ -78,10 +78,10 @@ def whole_interval(receivers, wanted):
     return traces, interval, note
 
 
-def to_world(run):
-    """(a function from the run's coordinates to the world's, what is to be told): where the model's attributes say that its
-    axes are turned, points turn about its pivot."""
-    name, note = run.config.get("medium", {}).get("velocity", ""), ""
+def world_of(config, back=False):
+    """(a function from the coordinates of a run of this configuration to the world's, or `back`, what is to be told): where the
+    model's attributes say that its axes are turned, points turn about its pivot."""
+    name, note = config.get("medium", {}).get("velocity", ""), ""
     try:
         known = Field(name).attributes if ":/" in name else {}
     except Error:
@@ -89,6 +89,7 @@ def to_world(run):
     if "azimuth" not in known:
         return lambda places: places, note
     axes = directions(known["azimuth"])
+    axes = np.linalg.inv(axes) if back else axes
     pivot = np.asarray(known["pivot"], float)
 
     def turned(places):
@@ -138,7 +139,7 @@ def gather(run, interval, shot):
     data["samples"], data["interval"], data["values"] = len(traces), interval, traces.T
     data["record"] = data["shot"] = shot
     data["delay"] = max(round(-1000 * t0), -2**15)
-    place, told = to_world(run)
+    place, told = world_of(run.config)
     midpoints(data, run)
     coordinates(data, place(receivers.source_position)[0], place(receivers.position), run)
     return text, binary, data, note + told

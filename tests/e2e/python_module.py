@@ -480,6 +480,73 @@ def segy_strangers(program):
         check(np.allclose(model.attributes["azimuth"], (140, 50), atol=0.1), f"{model.attributes}")
 
 
+def columns(kind, **texts):
+    """A record of SPS: texts that begin at these columns (c18="..."), right-aligned where they say how wide (c18=("...", 10))."""
+    row = [" "] * 80
+    for place, text in texts.items():
+        text = f"{text[0]:>{text[1]}}" if isinstance(text, tuple) else str(text)
+        row[int(place[1:]) - 1:int(place[1:]) - 1 + len(text)] = text
+    return kind + "".join(row[1:]) + "\n"
+
+
+def sps(first):
+    """Two shots of three channels each, at 500 x 20 n; `first`: of the first revision, whose names are wider."""
+    line, point, index, depth = ("c2", "c18", "c26", "c33") if first else ("c2", "c12", "c24", "c31")
+    sources = [columns("S", **{line: "  10.00", point: (f"{100 + n}.00", 8), index: 1, depth: (4.5, 4)}, c47=(500.0, 9), c56=(20.0 * n, 10),
+                       c66=(1.5, 6)) for n in (1, 2)]
+    receivers = [columns("R", **{line: "7", point: (f"{n}.00", 8), index: 1}, c47=(600.0 + n, 9), c56=(5.0 * n, 10), c66=(-12.0, 6))
+                 for n in range(1, 8)]
+    fields = ("c8", 4, "c14", "c30", "c38", "c39", "c43", "c47", "c48", "c64", "c72", "c80") if first else \
+             ("c8", 8, "c18", "c28", "c38", "c39", "c44", "c49", "c50", "c60", "c70", "c80")
+    record, wide, s_line, s_point, s_index, begin, end, step, r_line, r_from, r_to, r_index = fields
+    return sources, receivers, [columns("X", **{record: (30 + n, wide), s_line: "10", s_point: (f"{100 + n}.00", 8), s_index: 1,
+                                                begin: (1, 4), end: (3, 4), step: 1, r_line: "7.00", r_from: (f"{n}.00", 8),
+                                                r_to: (f"{n + 4}.00", 8), r_index: 1}) for n in (1, 2)]
+
+
+@case
+def survey_geometry(program):
+    """Sources and receivers of SEG-Y and SPS as a file of [survey] shots, which the program takes."""
+    with inside(program):
+        tool(program, "convert", "model", SOURCE / "tests/data/volume_in_feet.sgy", "m.h5", "--scale", 0.3048, "--inline-byte", 9,
+             "--crossline-byte", 21, "--config", "m.ini")
+        x, y, z = (float(c) for c in st.read_config("m.ini")["grid"]["origin"].split())
+        Path("shots.txt").write_text("".join(
+            f"'source.1.position={x + 30 + 20 * n} {y + 60} {z + 30}' 'receivers.line={x + 25} {y + 10 * n} {z + 20} {x + 150} {y + 9 * n} {z + 30} {5 + n}'\n"
+            for n in range(3)))
+        keys = ("time.steps=20", "boundary.y=periodic", "survey.shots=shots.txt", "output.final=off", "output.every=0")
+        program.succeed("-q", "m.ini", *keys, "output.path=line")
+        tool(program, "convert", "segy", "line", "all.sgy")
+        said = tool(program, "convert", "survey", "all.sgy", "geo.txt", "--config", "m.ini").out
+        check("3 shots, at most 7 receivers each, 3 sets of them in geo.h5" in said and "turned" in said, said)
+        program.succeed("-q", "m.ini", *keys, "survey.shots=geo.txt", "output.path=again")
+        for name in ("0001", "0002", "0003"):
+            one, other = (st.open_run(f"{path}/{name}").receivers for path in ("line", "again"))
+            check(np.abs(one.position - other.position).max() < 2e-3 and np.abs(one.source_position - other.source_position).max() < 2e-3,
+                  f"{name}: {one.position} {other.position}")
+        said = tool(program, "convert", "survey", "all.sgy", "near.txt", "--config", "m.ini", "--within").out
+        check("3 shots" in said and "beyond" not in said, said)
+        small = {**st.read_config("m.ini")}
+        small["grid"] = {**small["grid"], "nx": "3"}
+        st.write_config("small.ini", small)
+        said = tool(program, "convert", "survey", "all.sgy", "near.txt", "--config", "small.ini", "--within").out
+        check("2 shots, at most 2 receivers" in said and "1 shots lie beyond" in said, said)
+        for first in (False, True):
+            for name, lines in zip(("a.sps", "a.rps", "a.xps"), sps(first)):
+                Path(name).write_text("H00 SPS format version\n" + "".join(lines))
+            shots = st.survey_from_sps("a.xps", "a.sps", "a.rps")
+            check([shot.number for shot in shots] == [31, 32] and shots[1].source.tolist() == [500, 40, 3], f"{shots}")
+            check(shots[1].receivers.tolist() == [[602, 10, 12], [604, 20, 12], [606, 30, 12]], f"{shots[1].receivers}")
+        tool(program, "convert", "survey", "a.sps", "a.rps", "a.xps", "sps.txt")
+        check(Path("sps.txt").read_text().splitlines()[0] ==
+              "source.1.position='500 20 3' receivers.positions=sps.h5:/0031 output.name=0031", Path("sps.txt").read_text())
+        Path("a.rps").write_text("".join(sps(True)[1][:5]))
+        expect(["a.xps:3: receiver 6 of line 7"], st.survey_from_sps, "a.sps", "a.rps", "a.xps")
+        expect(["no records of receivers"], st.survey_from_sps, "a.sps", "a.xps")
+        Path("a.rps").write_text("Q 1\n")
+        expect(["a.rps:1: no record of SPS"], st.survey_from_sps, "a.sps", "a.rps", "a.xps")
+
+
 KWAVE = {"Nx": 40, "Ny": 36, "Nz": 32, "dx": 1e-3, "dy": 1e-3, "dz": 1e-3, "Nt": 90, "dt": 1e-7, "c0": 1500.0, "rho0": 1000.0,
          "pml_x_size": 0, "pml_y_size": 0, "pml_z_size": 0, "p0_source_flag": 0, "p_source_flag": 0, "nonlinear_flag": 0,
          "absorbing_flag": 0, "sensor_mask_type": 0}

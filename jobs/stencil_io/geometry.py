@@ -1,0 +1,201 @@
+"""Where the sources and receivers of a survey are: from SEG-Y's headers or SPS files to a file of [survey] shots."""
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .config import read_config
+from .errors import Error, reason
+from .models import write_positions
+from .segy import FOOT, factor, read_traces, world_of
+
+
+@dataclass
+class Shot:
+    """x y z in m, z downwards from where elevations are 0."""
+    number: int
+    source: np.ndarray  # (3,)
+    receivers: np.ndarray  # (n, 3)
+
+
+# --- SEG-Y ----------------------------------------------------------------------------------------------------------
+
+def survey_from_segy(path):
+    """The shots of a file of gathers, one for each field record (energy source point where all records are one), in the order of
+    the file."""
+    traces, binary, _ = read_traces(path, 189, 193)
+    if np.isin(traces["angles"], (2, 3, 4)).any():
+        raise Error(f"{path}: its coordinates are angles")
+    unit, flat, deep = FOOT if binary["system"] == 2 else 1, factor(traces["scalar"]), factor(traces["depth_scalar"])
+
+    def places(x, y, z):
+        return unit * np.stack([flat * traces[x], flat * traces[y], deep * z], axis=-1)
+
+    source = places("source_x", "source_y", traces["source_depth"].astype(float) - traces["source_elevation"])
+    group = places("group_x", "group_y", -traces["elevation"].astype(float))
+    if not np.ptp(group[:, :2], axis=0).any() and len(group) > 1:
+        raise Error(f"{path}: its headers do not say where the receivers are")
+    number = traces["record"] if np.ptp(traces["record"]) else traces["shot"]
+    shots = []
+    for record in dict.fromkeys(number.tolist()):
+        own = number == record
+        if np.ptp(source[own], axis=0).any():
+            raise Error(f"{path}: the source of record {record} is in several places")
+        shots.append(Shot(record, source[own][0], group[own]))
+    return shots
+
+
+# --- SPS ------------------------------------------------------------------------------------------------------------
+
+# First and last column of fields, of revision 2.1 and of the first one. S, R: of sources and receivers; X: which belong together.
+BOTH = {"x": (47, 55), "y": (56, 65), "elevation": (66, 71)}
+SPS = ({"S": {"line": (2, 11), "point": (12, 21), "index": (24, 24), "depth": (31, 34), **BOTH},
+        "X": {"record": (8, 15), "line": (18, 27), "point": (28, 37), "index": (38, 38), "first": (39, 43), "last": (44, 48),
+              "step": (49, 49), "to_line": (50, 59), "from": (60, 69), "to": (70, 79), "to_index": (80, 80)}},
+       {"S": {"line": (2, 17), "point": (18, 25), "index": (26, 26), "depth": (33, 36), **BOTH},
+        "X": {"record": (8, 11), "line": (14, 29), "point": (30, 37), "index": (38, 38), "first": (39, 42), "last": (43, 46),
+              "step": (47, 47), "to_line": (48, 63), "from": (64, 71), "to": (72, 79), "to_index": (80, 80)}})
+
+
+MISSING = " is in no record"
+
+
+def number_of(text, where, default=None):
+    try:
+        return float(text) if text or default is None else default
+    except ValueError:
+        raise Error(f"{where}: expected a number, found {text!r}") from None
+
+
+def sps_lines(paths):
+    """{"S": [(FILE:LINE, text)], "R": ..., "X": ...} of the files together."""
+    found = {"S": [], "R": [], "X": []}
+    for path in paths:
+        try:
+            lines = Path(path).read_text("latin-1").splitlines()
+        except OSError as error:
+            raise Error(f"{path}: cannot read: {reason(error)}") from None
+        for number, text in enumerate(lines, 1):
+            if text[:1] in found:
+                found[text[0]].append((f"{path}:{number}", text))
+            elif text.strip() and text[0] != "H":
+                raise Error(f"{path}:{number}: no record of SPS: it begins with {text[0]!r}")
+    for kind, what in (("S", "sources (S)"), ("R", "receivers (R)"), ("X", "which of them belong together (X)")):
+        if not found[kind]:
+            raise Error(f"{' '.join(map(str, paths))}: no records of {what}")
+    return found
+
+
+def name_of(text):
+    """A line's name: numbers are one name however they are written."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def sps_points(lines, columns):
+    """{(line, point, index or None): place}."""
+    points = {}
+    for where, text in lines:
+        field = {name: text[first - 1:last].strip() for name, (first, last) in columns.items()}
+        x, y = (number_of(field[name], where) for name in "xy")
+        z = number_of(field["depth"], where, 0) - number_of(field["elevation"], where, 0)
+        key = name_of(field["line"]), number_of(field["point"], where)
+        points[*key, field["index"] or "1"] = points[*key, None] = np.array([x, y, z])
+    return points
+
+
+def sps_shots(found, layout):
+    """The shots as one layout of columns reads them."""
+    sources, receivers = (sps_points(found[kind], layout["S"]) for kind in "SR")
+    shots = {}
+
+    def place(points, line, point, index, where, what):
+        for key in ((line, point, index), (line, point, None)):
+            if key in points:
+                return points[key]
+        named = line if isinstance(line, str) else format(line, "g")
+        raise Error(f"{where}: {what} {point:g} of line {named}{MISSING}")
+
+    for where, text in found["X"]:
+        field = {name: text[first - 1:last].strip() for name, (first, last) in layout["X"].items()}
+        record = int(number_of(field["record"], where))
+        source = place(sources, name_of(field["line"]), number_of(field["point"], where), field["index"] or "1", where, "source")
+        first, last, step = (number_of(field[name], where, 1) for name in ("first", "last", "step"))
+        begin, end, count = number_of(field["from"], where), number_of(field["to"], where), int((last - first) / max(step, 1)) + 1
+        at = np.round(np.linspace(begin, end, max(count, 1)), 2)
+        own = [place(receivers, name_of(field["to_line"]), point, field["to_index"] or "1", where, "receiver")
+               for point in at.tolist()]
+        if record in shots and (shots[record].source != source).any():
+            raise Error(f"{where}: the source of record {record} is in several places")
+        before = [shots[record].receivers] if record in shots else []
+        shots[record] = Shot(record, source, np.concatenate([*before, own]))
+    return list(shots.values())
+
+
+def survey_from_sps(*paths):
+    """The shots of SPS files (S, R and X records, in any of the files) of revision 2.1 or 1, told by which of them makes sense.
+    Lengths are taken as metres."""
+    found, why = sps_lines(paths), None
+    for layout in SPS:
+        try:
+            return sps_shots(found, layout)
+        except Error as error:
+            if why is None or MISSING in str(error):  # numbers made sense
+                why = error
+    raise why
+
+
+# --- the file of shots ----------------------------------------------------------------------------------------------
+
+def grid_of(config):
+    """(first point, last point, spacing, axes that count) of a configuration's grid, in m."""
+    grid = config.get("grid", {})
+    points = np.array([int(grid.get(f"n{a}", 1)) for a in "xyz"])
+    spacing = np.array([float(grid.get(f"d{a}") or 1) for a in "xyz"])
+    origin = np.array([float(x) for x in grid.get("origin", "0 0 0").split()])
+    return origin, origin + (points - 1) * spacing, spacing, points > 1
+
+
+def write_survey(path, shots, config=None, within=False):
+    """Writes a file of [survey] shots, and the receivers' places beside it (PATH with .h5); returns a line about them.
+
+    `config`: the file of the runs to be. Places then turn with its model's axes, and lines clear the receivers that it has.
+    `within`: leave out what lies beyond its grid, shots without a receiver too."""
+    keys = read_config(config) if config else {}
+    if within and not config:
+        raise Error("what lies within the grid only a configuration says")
+    to_run, note = world_of(keys, back=True)
+    first, last, spacing, counts = grid_of(keys)
+    cleared = "".join(f" receivers.{key}=" for key in ("line", "points", "patch") if key in keys.get("receivers", {}))
+    beside, places, lines, left = str(Path(path).with_suffix(".h5")), {}, [], 0
+    numbers = [shot.number for shot in shots]
+    if len(set(numbers)) < len(numbers):
+        raise Error(f"{path}: two shots have one number")
+    digits = max(4, max(len(str(number)) for number in numbers))
+    for shot in shots:
+        source, receivers = to_run(shot.source[None]), to_run(shot.receivers)
+        if within:
+            # headers are rounded: what is a thousandth of a cell off lies on the face
+            kept = [np.where(counts, np.clip(place, first, last), place) for place in (source, receivers)]
+            near = [(np.abs(place - at) <= 1e-3 * spacing).all(axis=1) for place, at in zip((source, receivers), kept)]
+            source, receivers = (at[on] for at, on in zip(kept, near))
+            if not len(source) or not len(receivers):
+                left += 1
+                continue
+        name = f"{shot.number:0{digits}d}"
+        dataset = places.setdefault(receivers.tobytes(), f"{beside}:/{name}")
+        if dataset.endswith(f":/{name}"):
+            write_positions(beside, receivers, name)
+        lines.append("source.1.position='{} {} {}'".format(*(f"{x:.12g}" for x in source[0])) +
+                     f"{cleared} receivers.positions={dataset} output.name={name}\n")
+    if not lines:
+        raise Error(f"{path}: no shot lies within the grid of {config}")
+    try:
+        Path(path).write_text("".join(lines))
+    except OSError as error:
+        raise Error(f"{path}: cannot write: {reason(error)}") from None
+    most = max(len(np.frombuffer(at)) // 3 for at in places)
+    return (f"{path}: {len(lines)} shots, at most {most} receivers each, {len(places)} sets of them in {beside}{note}" +
+            (f"; {left} shots lie beyond the grid" if left else ""))
