@@ -237,11 +237,35 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
 #include "equations.def"
 #undef MIDDLE
 
+/* The middle of a group of steps forward with `count` relaxations, a constant here: 1.13 to 1.15 times as fast. */
+#define RELAXING(name, equation, count)                                                                      \
+  TARGET static __attribute__((noinline)) void ISA(name)(const ISA(weights) * w, const sweep *of,            \
+                                                         ptrdiff_t at, const float *added, int points) {     \
+    kernel_args args = *of->args;                                                                            \
+    args.terms.memories = count, args.terms.recalled = NULL, args.flat = false;                              \
+    const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead, .asked = of->asked};           \
+    ISA(middle)(w, &s, equation, at, added, GROUP, true, points);                                            \
+  }
+#define EQUATION(constant, name, ...)                                                                        \
+  RELAXING(name##_relaxing_1, EQUATION_##constant, 1)                                                        \
+  RELAXING(name##_relaxing_2, EQUATION_##constant, 2)                                                        \
+  RELAXING(name##_relaxing_3, EQUATION_##constant, 3)
+#include "equations.def"
+#undef RELAXING
+
 /* All of it where there are terms, or rows are flat: apart, as they take registers from the rest. */
 #define EQUATION(constant, name, ...)                                                                        \
   TARGET static __attribute__((noinline)) void ISA(name##_terms_middle)(                                     \
       const ISA(weights) * w, const sweep *s, ptrdiff_t at, const float *added, int planes, int points) {    \
-    if (planes == GROUP)                                                                                     \
+    const kernel_terms *t = &s->args->terms;                                                                 \
+    const int relaxing = planes == GROUP && !s->args->flat && !t->recalled ? t->memories : 0;                \
+    if (relaxing == 1)                                                                                       \
+      ISA(name##_relaxing_1)(w, s, at, added, points);                                                       \
+    else if (relaxing == 2)                                                                                  \
+      ISA(name##_relaxing_2)(w, s, at, added, points);                                                       \
+    else if (relaxing == 3)                                                                                  \
+      ISA(name##_relaxing_3)(w, s, at, added, points);                                                       \
+    else if (planes == GROUP)                                                                                \
       ISA(middle)(w, s, EQUATION_##constant, at, added, GROUP, true, points);                                \
     else                                                                                                     \
       ISA(middle)(w, s, EQUATION_##constant, at, added, 1, true, points);                                    \
