@@ -56,13 +56,18 @@ static void operation_sample_host(const void *args, int part, int parts) {
                           host_share_begin(a->count, part + 1, parts));
 }
 
-static void operation_scale_host(const void *args, int part, int parts) {
-  const scale_args *a = args;
-  const int end = host_share_begin(a->nz * a->ny, part + 1, parts);
-  for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)
-    for (int x = 0; x < a->nx; x++)
-      scale_point(a, (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);
-}
+/* Of points that do not look at each other. */
+#define POINTS(name)                                                                                         \
+  static void operation_##name##_host(const void *args, int part, int parts) {                               \
+    const name##_args *a = args;                                                                             \
+    const int end = host_share_begin(a->nz * a->ny, part + 1, parts);                                        \
+    for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)                           \
+      for (int x = 0; x < a->nx; x++)                                                                        \
+        name##_point(a, (ptrdiff_t)a->plane *(row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);       \
+  }
+POINTS(scale)
+POINTS(undamp)
+#undef POINTS
 
 static void operation_frame_host(const void *args, int part, int parts) {
   const frame_args *a = args;
@@ -77,14 +82,6 @@ static void operation_gradient_host(const void *args, int part, int parts) {
   const int end = host_share_begin(a->nz * a->ny, part + 1, parts);
   for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)
     for (int x = 0; x < a->nx; x++) gradient_point(a, row / a->ny, row % a->ny, x);
-}
-
-static void operation_undamp_host(const void *args, int part, int parts) {
-  const undamp_args *a = args;
-  const int end = host_share_begin(a->nz * a->ny, part + 1, parts);
-  for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)
-    for (int x = 0; x < a->nx; x++)
-      undamp_point(a, (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);
 }
 
 /* Those of `m` alone: knowing which, the compiler makes vectors of the row. */

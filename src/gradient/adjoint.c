@@ -12,14 +12,6 @@
 
 /* --- rows of a stack -------------------------------------------------------------------------------------------- */
 
-static shot *adjoint_shot(const adjoint *a, int row) {
-  return a->shot->row_count ? a->shot->rows[row] : a->shot;
-}
-
-static int adjoint_rows(const adjoint *a) {
-  return a->shot->row_count ? a->shot->row_count : 1;
-}
-
 /* What goes in and comes out of all. */
 static adjoint_points *adjoint_all(adjoint *a) {
   return a->shot->row_count ? &a->stack : a->rows;
@@ -329,13 +321,18 @@ static int adjoint_need(const adjoint *a, adjoint_list *need, int ranks, error *
   return e->id;
 }
 
+/* Where the traces of this rank's receivers are; the caller frees it. */
+static int adjoint_local(const receivers *r, int **local, error *e) {
+  TRY(ALLOC(e, *local, r->count, "the gradient"));
+  for (int i = 0; i < r->local; i++) (*local)[r->index[i]] = i;
+  return 0;
+}
+
 /* Packs the traces that others ask for. */
 static int adjoint_pack(const adjoint *a, const float *residual, adjoint_list *have, error *e) {
   const receivers *r = &a->shot->receivers;
   int *local;
-  ALLOC(e, local, r->count, "the gradient");
-  if (!local) return e->id;
-  for (int i = 0; i < r->local; i++) local[r->index[i]] = i;
+  TRY(adjoint_local(r, &local, e));
   for (int k = 0; k < have->all; k++)
     for (int64_t row = 0; row < r->taken; row++)
       have->values[k * r->taken + row] = residual[row * r->local + local[have->index[k]]];
@@ -385,9 +382,7 @@ static int adjoint_order(adjoint_points *p, const receivers *r, const float *res
   const sources *s = &p->residual;
   const int signals = s->signal_count;
   int *local;
-  ALLOC(e, local, r->count, "the gradient");
-  if (!local) return e->id;
-  for (int i = 0; i < r->local; i++) local[r->index[i]] = i;
+  TRY(adjoint_local(r, &local, e));
   for (int64_t row = 0; row < r->taken; row++)
     for (int i = 0; i < signals; i++)
       p->values[row * signals + i] = residual[row * r->local + local[s->source_of[i]]];
@@ -397,7 +392,7 @@ static int adjoint_order(adjoint_points *p, const receivers *r, const float *res
 
 /* Undoes, transposed, what was done to the traces, and spreads them over the points where receivers are. */
 int adjoint_take(adjoint *a, int row, float *residual, error *e) {
-  const shot *s = adjoint_shot(a, row);
+  const shot *s = shot_row(a->shot, row);
   const engine *g = s->engine;
   const receivers *r = &s->receivers;
   adjoint_points *p = &a->rows[row];
@@ -457,7 +452,7 @@ static int64_t adjoint_each(const void *self, int64_t step) {
 
 /* Receivers where a shot's sources are: step k of the way back is their sample k. */
 static int adjoint_plan_signals(adjoint *a, int row, error *e) {
-  const shot *s = adjoint_shot(a, row);
+  const shot *s = shot_row(a->shot, row);
   const engine *g = s->engine;
   receivers *r = &a->rows[row].at_sources;
   config c = *s->config;
@@ -472,7 +467,7 @@ static int adjoint_plan_signals(adjoint *a, int row, error *e) {
 static int adjoint_open_signals(adjoint *a, error *e) {
   const shot *s = a->shot;
   receivers *all = &adjoint_all(a)->at_sources;
-  for (int i = 0; i < adjoint_rows(a); i++) TRY(adjoint_plan_signals(a, i, e));
+  for (int i = 0; i < shot_rows(a->shot); i++) TRY(adjoint_plan_signals(a, i, e));
   receivers **parts = NULL;
   if (s->row_count) ALLOC(e, parts, s->row_count, "the gradient");
   for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].at_sources;
@@ -700,7 +695,7 @@ enum { BROUGHT = 16 /* planes at a time */ };
 static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
                                 error *e) {
   const size_t plane = adjoint_plane(a);
-  const int nz = a->back.slab->nz, rows = adjoint_rows(a),
+  const int nz = a->back.slab->nz, rows = shot_rows(a->shot),
             all = a->back.slab->ny / a->shot->engine->files_slab.ny;
   transfer t = a->transfer;
   t.field = adjoint_memory(a, field);
@@ -772,7 +767,7 @@ int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
 /* The signal enters the step from n to n + 1: sample steps - n of nu. */
 static int adjoint_signal(const adjoint *a, int row, int i, bool injected, float *all, error *e) {
   const receivers *r = &a->rows[row].at_sources;
-  const shot *s = adjoint_shot(a, row);
+  const shot *s = shot_row(a->shot, row);
   const int64_t steps = s->engine->physics.steps;
   const double scale = injected ? 1 : sources_strength(s->config);
   double(*x)[FOURIER_SERIES];

@@ -122,10 +122,6 @@ typedef struct gradient_parts {
   int count;
 } gradient_parts;
 
-static shot *gradient_shot(const gradient *g, int row) {
-  return g->shot->row_count ? g->shot->rows[row] : g->shot;
-}
-
 /* The fields that are asked for. */
 static void gradient_fields(const gradient *g, int row, gradient_parts *p) {
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
@@ -138,7 +134,7 @@ static void gradient_fields(const gradient *g, int row, gradient_parts *p) {
 }
 
 static int gradient_write_file(gradient *g, int row, const float *signals, const char *verified, error *e) {
-  const shot *s = gradient_shot(g, row);
+  const shot *s = shot_row(g->shot, row);
   const config *c = s->config;
   const misfit *m = &g->misfits[row];
   const char *slash = strrchr(c->output_path, '/'), *base = slash ? slash + 1 : c->output_path;
@@ -164,7 +160,7 @@ static int gradient_write_file(gradient *g, int row, const float *signals, const
 }
 
 int gradient_residual(gradient *g, int row, error *e) {
-  const shot *s = gradient_shot(g, row);
+  const shot *s = shot_row(g->shot, row);
   if (!config_has_gradient(s->config)) return 0;
   misfit *m = &g->misfits[row];
   TRY(misfit_residual(m, s, e));
@@ -180,7 +176,7 @@ int gradient_back(gradient *g, error *e) {
 }
 
 int gradient_write(gradient *g, int row, const char *verified, error *e) {
-  shot *s = gradient_shot(g, row);
+  shot *s = shot_row(g->shot, row);
   const config *c = s->config;
   float *signals = NULL;
   if (!config_has_gradient(c)) return 0;

@@ -476,11 +476,10 @@ static void survey_close_slots(survey_group *v) {
 }
 
 static int survey_open_shots(survey_slot *t, error *e) {
-  const size_t count = (size_t)t->v->stack;
-  t->shots = calloc(count, sizeof *t->shots);
-  t->rows = calloc(count, sizeof *t->rows);
-  if (!t->shots || !t->rows) return FAIL(e, OUT_OF_MEMORY, count * sizeof *t->shots, "the shots");
-  for (size_t i = 0; i < count; i++) t->shots[i].from.from = (checkpoint){.fd = -1};
+  const int count = t->v->stack;
+  TRY(ALLOC(e, t->shots, count, "the shots"));
+  TRY(ALLOC(e, t->rows, count, "the shots"));
+  for (int i = 0; i < count; i++) t->shots[i].from.from = (checkpoint){.fd = -1};
   return 0;
 }
 
@@ -503,8 +502,7 @@ static int survey_open_slots(survey_group *v, error *e) {
   MPI_TRY(e, MPI_Query_thread(&threads));
   v->threaded = v->parts.ranks == 1 && threads == MPI_THREAD_MULTIPLE;
   if (!v->threaded || config_has_gradient(v->job->config)) room = 1;
-  if (!(v->slots = calloc((size_t)room, sizeof *v->slots)))
-    return FAIL(e, OUT_OF_MEMORY, sizeof *v->slots, "the shots");
+  TRY(ALLOC(e, v->slots, room, "the shots"));
   survey_make_quiet(v);
   for (int i = 0; i < room; i++) v->slots[i].v = v;
   v->slot_count = 1;
@@ -585,8 +583,8 @@ static int survey_sum(survey_group *v, const shot_totals *totals, error *e) {
              totals->done, totals->shots);
     return 0;
   }
-  const char **names = calloc((size_t)lines->count, sizeof *names);
-  if (!names) return FAIL(e, OUT_OF_MEMORY, (size_t)lines->count * sizeof *names, "the shots");
+  const char **names;
+  TRY(ALLOC(e, names, lines->count, "the shots"));
   for (int i = 0; i < lines->count; i++) names[i] = lines->list[i].name;
   char *text = config_print(c);
   const gradient_meta of = {.shots = lines->count, .names = names};

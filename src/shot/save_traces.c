@@ -9,19 +9,11 @@ typedef struct traces_job {
   shot *s;
 } traces_job;
 
-/* The receivers of a shot, or of row i of a stack. */
-static receivers *traces_of(shot *s, int i) {
-  return s->row_count ? &s->rows[i]->receivers : &s->receivers;
-}
-
-static int traces_count(const shot *s) {
-  return s->row_count ? s->row_count : 1;
-}
-
 static int traces_write(writer_job *job, error *e) {
   shot *s = ((traces_job *)job)->s;
-  for (int i = 0; i < traces_count(s); i++)
-    if (traces_of(s, i)->spill.leaving) TRY(spill_write(traces_of(s, i), s->saves.jobs, e));
+  for (int i = 0; i < shot_rows(s); i++)
+    if (shot_row(s, i)->receivers.spill.leaving)
+      TRY(spill_write(&shot_row(s, i)->receivers, s->saves.jobs, e));
   return 0;
 }
 
@@ -34,8 +26,8 @@ static void traces_done(writer_job *job, bool written) {
 static int64_t traces_limit(const void *self, int64_t step) {
   shot *s = (shot *)(uintptr_t)self;
   int64_t limit = INT64_MAX;
-  for (int i = 0; s->under_way.saves && i < traces_count(s); i++)
-    limit = smaller64(limit, spill_limit(traces_of(s, i), step));
+  for (int i = 0; s->under_way.saves && i < shot_rows(s); i++)
+    limit = smaller64(limit, spill_limit(&shot_row(s, i)->receivers, step));
   return limit;
 }
 
@@ -45,8 +37,8 @@ static traces_job *traces_make_job(shot *s, error *e) {
   if (!ALLOC(e, j, 1, "the receivers"))
     *j = (traces_job){.job = {.write = traces_write, .done = traces_done}, .s = s};
   if (j && receivers_flush(&s->receivers, e)) error_abort(e, s->engine->comm);
-  for (int i = 0; j && i < traces_count(s); i++) {
-    receivers *r = traces_of(s, i);
+  for (int i = 0; j && i < shot_rows(s); i++) {
+    receivers *r = &shot_row(s, i)->receivers;
     if (!spill_due(r) || spill_begin(r, e)) continue;
     j->job.bytes += (uint64_t)r->spill.block * (uint64_t)r->local * sizeof(float);
   }

@@ -110,6 +110,13 @@ int shot_watch(shot *s, error *e);
 int shot_finish(shot *s, error *e);
 /* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */
 int shot_end(shot *s, error *e);
+/* The shots that step as one: those of a stack, else the shot itself. */
+static inline int shot_rows(const shot *s) {
+  return s->row_count ? s->row_count : 1;
+}
+static inline shot *shot_row(shot *s, int row) {
+  return s->row_count ? s->rows[row] : s;
+}
 /* What the next step of the shot reads and writes, as it lies now. */
 void shot_fields(const shot *s, field_set *f);
 /* Brings own planes z .. of a field of this shot, or of its lead, to the host, as transfer_to_host. */
