@@ -100,7 +100,7 @@ def segy_command(args):
 def survey_command(args):
     one = len(args.files) == 1 and args.files[0].lower().endswith((".sgy", ".segy"))
     shots = st.survey_from_segy(args.files[0]) if one else st.survey_from_sps(*args.files)
-    print(st.write_survey(args.out, shots, args.config, args.within))
+    print(st.write_survey(args.out, shots, args.config, args.within) + ("" if one else "; lengths taken as metres"))
 
 
 def kwave_command(args):

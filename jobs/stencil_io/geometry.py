@@ -168,8 +168,8 @@ def write_survey(path, shots, config=None, within=False):
         raise Error("what lies within the grid only a configuration says")
     to_run, note = world_of(keys, back=True)
     first, last, spacing, counts = grid_of(keys)
-    cleared = "".join(f" receivers.{key}=" for key in ("line", "points", "patch") if key in keys.get("receivers", {}))
-    beside, places, lines, left = str(Path(path).with_suffix(".h5")), {}, [], 0
+    cleared = "".join(f" receivers.{key}=" for key in ("line", "points") if key in keys.get("receivers", {}))
+    beside, places, lines, left, most = str(Path(path).with_suffix(".h5")), {}, [], 0, 0
     numbers = [shot.number for shot in shots]
     if len(set(numbers)) < len(numbers):
         raise Error(f"{path}: two shots have one number")
@@ -185,17 +185,17 @@ def write_survey(path, shots, config=None, within=False):
                 left += 1
                 continue
         name = f"{shot.number:0{digits}d}"
-        dataset = places.setdefault(receivers.tobytes(), f"{beside}:/{name}")
-        if dataset.endswith(f":/{name}"):
-            write_positions(beside, receivers, name)
+        same = receivers.tobytes()
+        if same not in places:
+            places[same] = write_positions(beside, receivers, name)
+        most = max(most, len(receivers))
         lines.append("source.1.position='{} {} {}'".format(*(f"{x:.12g}" for x in source[0])) +
-                     f"{cleared} receivers.positions={dataset} output.name={name}\n")
+                     f"{cleared} receivers.positions={places[same]} output.name={name}\n")
     if not lines:
         raise Error(f"{path}: no shot lies within the grid of {config}")
     try:
         Path(path).write_text("".join(lines))
     except OSError as error:
         raise Error(f"{path}: cannot write: {reason(error)}") from None
-    most = max(len(np.frombuffer(at)) // 3 for at in places)
     return (f"{path}: {len(lines)} shots, at most {most} receivers each, {len(places)} sets of them in {beside}{note}" +
             (f"; {left} shots lie beyond the grid" if left else ""))

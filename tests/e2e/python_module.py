@@ -537,7 +537,8 @@ def survey_geometry(program):
             shots = st.survey_from_sps("a.xps", "a.sps", "a.rps")
             check([shot.number for shot in shots] == [31, 32] and shots[1].source.tolist() == [500, 40, 3], f"{shots}")
             check(shots[1].receivers.tolist() == [[602, 10, 12], [604, 20, 12], [606, 30, 12]], f"{shots[1].receivers}")
-        tool(program, "convert", "survey", "a.sps", "a.rps", "a.xps", "sps.txt")
+        said = tool(program, "convert", "survey", "a.sps", "a.rps", "a.xps", "sps.txt").out
+        check("2 shots" in said and "taken as metres" in said, said)
         check(Path("sps.txt").read_text().splitlines()[0] ==
               "source.1.position='500 20 3' receivers.positions=sps.h5:/0031 output.name=0031", Path("sps.txt").read_text())
         Path("a.rps").write_text("".join(sps(True)[1][:5]))
