@@ -1,11 +1,6 @@
-/* From text to entries: the INI file, through inih, and the overrides of the command line. Names are checked here,
- * values are not.
- *
- * inih gives its handler no line numbers and passes over some mistakes in silence, so it reads through file_read_line,
- * which counts lines and takes comments and blanks away. */
+/* From text to entries: the INI file and the overrides of the command line. Names are checked here, values are not. */
 #include "config_internal.h"
 #include <errno.h>
-#include <ini.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,54 +134,32 @@ static bool file_read_text(file_reader *r) {
   return c == '\n' || any;
 }
 
-/* Takes away the blanks before the "=" of an entry, so that its name fits into inih's buffer of `size`. A name that is
- * longer than that is unknown. */
-static int file_fit_name(file_reader *r, char *equals, int size) {
+/* "key = value" of the last section. */
+static int file_take_entry(file_reader *r, char *equals) {
   char *end = equals;
-  int found;
   while (file_is_blank(end[-1])) end--;
-  memmove(end, equals, strlen(equals) + 1);
-  if (end - r->text <= size - 3) return 0;
   *end = '\0';
   if (!*r->section) return FAIL(r->e, CONFIG_NO_SECTION, r->place, r->text);
-  return file_find_key(r->place, r->section, r->text, &found, r->e);
+  return file_take(r->entries, r->line, r->section, r->text, r->cut ? NULL : equals + 1, r->e);
 }
 
-/* Refuses what inih would pass over or misread: "[grid] nx = 3", an unknown section without keys, a key
- * without name or too long for inih's buffer of `size`. */
-static int file_check_form(file_reader *r, int size) {
-  char *equals = strpbrk(r->text, "=:"), *end = strchr(r->text, ']');
-  bool header = *r->text == '[';
+/* "[section]". It counts without keys too, because required keys may be missing. */
+static int file_take_section(file_reader *r) {
+  char *end = strchr(r->text, ']');
+  config_block *block;
   int any;
-  if (!*r->text) return 0;
-  if (!header && equals && equals != r->text) return file_fit_name(r, equals, size);
-  if (r->cut) return FAIL(r->e, CONFIG_LINE_LONG, r->place, LINE_LONGEST);
-  if (!header || !end || end[1]) return FAIL(r->e, CONFIG_SYNTAX, r->place, r->text);
+  if (*r->text != '[' || !end || end[1]) return FAIL(r->e, CONFIG_SYNTAX, r->place, r->text);
   *end = '\0';
   TRY(file_find_key(r->place, r->text + 1, NULL, &any, r->e));
   snprintf(r->section, sizeof r->section, "%s", r->text + 1);
-  config_block *block; /* a section without keys counts too, because required keys may be missing */
-  TRY(config_block_of(r->entries, file_source_number(r->text + 1), r->line, &block, r->e));
-  *end = ']';
-  return 0;
+  return config_block_of(r->entries, file_source_number(r->section), r->line, &block, r->e);
 }
 
-/* fgets for inih, whose buffer of `size` may be shorter than a path: it gets the head of the line, enough for
- * section and key, and file_take_entry finds the value in r->text. */
-static char *file_read_line(char *line, int size, void *context) {
-  file_reader *r = context;
-  if (r->e->id || !file_read_text(r) || file_check_form(r, size)) return NULL;
-  snprintf(line, (size_t)size, "%.*s\n", size - 2, r->text);
-  return line;
-}
-
-/* inih's handler: 1 for success. */
-static int file_take_entry(void *context, const char *section, const char *name, const char *head) {
-  file_reader *r = context;
-  (void)head;
-  if (!*section) return !FAIL(r->e, CONFIG_NO_SECTION, r->place, name);
-  const char *value = r->cut ? NULL : strpbrk(r->text, "=:") + 1;
-  return !file_take(r->entries, r->line, section, name, value, r->e);
+static int file_take_line(file_reader *r) {
+  char *equals = strpbrk(r->text, "=:");
+  if (!*r->text) return 0;
+  if (*r->text != '[' && equals && equals != r->text) return file_take_entry(r, equals);
+  return r->cut ? FAIL(r->e, CONFIG_LINE_LONG, r->place, LINE_LONGEST) : file_take_section(r);
 }
 
 /* Pipes that a shell makes, as for <(...), are in no folder. */
@@ -201,9 +174,7 @@ int config_read_file(config_entries *all, error *e) {
   if (config_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
   file_reader r = {.file = fopen(path, "r"), .entries = all, .e = e};
   if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
-  int failed = ini_parse_stream(file_read_line, &r, file_take_entry, &r);
-  if (failed)
-    FAIL(e, CONFIG_SYNTAX, r.place, r.text); /* changes nothing where file_take_entry has refused the line */
+  while (!e->id && file_read_text(&r) && !file_take_line(&r)) continue;
   fclose(r.file);
   return e->id;
 }

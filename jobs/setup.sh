@@ -7,7 +7,7 @@
 stencil_packages=(
   build-essential cmake file ninja-build pkg-config
   openmpi-bin libopenmpi-dev libhdf5-openmpi-dev hdf5-tools
-  libinih-dev libcjson-dev libxxhash-dev zlib1g-dev libcmocka-dev
+  libcjson-dev libxxhash-dev zlib1g-dev libcmocka-dev
   python3 python3-numpy python3-h5py python3-matplotlib)
 
 # Some tests use these, and are skipped without: jobs/test.sh installs them if it can.
@@ -24,7 +24,7 @@ stencil_missing_packages() { # PACKAGE...
 
 stencil_install() { # PACKAGE...
   if ! command -v apt-get >/dev/null; then
-    echo "setup: not a Debian system: make sure that CMake >= 3.22, Ninja, MPI, HDF5, inih, cJSON, xxHash and cmocka are there"
+    echo "setup: not a Debian system: make sure that CMake >= 3.22, Ninja, MPI, HDF5, cJSON, xxHash and cmocka are there"
     return 0
   fi
   local missing as_root=() apt=(apt-get -o DPkg::Lock::Timeout=120)

@@ -2,7 +2,7 @@
 # Proof on a machine with a GPU: builds with CUDA, runs the GPU tests, compares host and CUDA bits through the whole
 # program, lets compute-sanitizer watch the kernels, and measures them. A failing step does not stop the later ones.
 #   tests/gpu/gpu_proof.sh [BUILD_DIR]     (default build/gpu; logs in BUILD_DIR/proof)
-# Needs nvcc, MPI, HDF5, inih, cJSON, cmocka and no network. Takes less than eight minutes.
+# Needs nvcc, MPI, HDF5, cJSON, cmocka and no network. Takes less than eight minutes.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 . jobs/setup.sh environment

@@ -155,7 +155,7 @@ TEST(test_lengths) {
                 "t.ini:8: [device] kernel: the value is longer than 63 characters");
 }
 
-/* Names so long that inih's own buffer, which is shorter than ours, would not reach the =; what a message quotes is cut. */
+/* Long names; what a message quotes is cut. */
 TEST(test_long_names) {
   char text[8192], message[1024];
   snprintf(text, sizeof text, BASE "[output]\n%04000d = 1", 0);

@@ -20,7 +20,6 @@ class Stencil(CMakePackage, CudaPackage):
     depends_on("pkgconfig", type="build")
     depends_on("mpi")
     depends_on("hdf5@1.10:+hl")
-    depends_on("libinih")
     depends_on("cjson")
     depends_on("xxhash")
     depends_on("zlib-api")
