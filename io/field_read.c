@@ -104,16 +104,14 @@ static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, e
   const field_reader *r = context;
   const slab *s = r->io->slab;
   const size_t plane = read_plane_floats(s) * read_size(r);
-  const hid_t type = read_size(r) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
-  const hsize_t start[3] = {at / plane, 0, 0}, count[3] = {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx};
+  const dataset_block b = {read_size(r) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                           3,
+                           {at / plane},
+                           {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx}};
+  char why[HDF5_TEXT];
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
-  hid_t disk = H5Dget_space(r->in.dataset), memory = H5Screate_simple(3, count, NULL);
-  if (disk < 0 || memory < 0 || H5Sselect_hyperslab(disk, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-      H5Dread(r->in.dataset, type, memory, disk, H5P_DEFAULT, to) < 0)
-    FAIL(e, FIELD_VALUES, r->name, (int)start[0], (int)(start[0] + count[0]) - 1, HDF5_WHY);
-  if (memory >= 0) H5Sclose(memory);
-  if (disk >= 0) H5Sclose(disk);
-  return e->id;
+  if (!dataset_read(r->in.dataset, &b, to, why)) return 0;
+  return FAIL(e, FIELD_VALUES, r->name, (int)b.start[0], (int)(b.start[0] + b.count[0]) - 1, why);
 }
 
 /* Rank 0: are the values plain? */
@@ -171,7 +169,7 @@ static int read_compare_spacing(field_reader *r, error *e) {
   bool other = false;
   char *told = r->place.packing.told;
   const size_t used = strlen(told);
-  TRY(input_read_spacing(&r->in, r->name, said, e));
+  TRY(input_read_spacing(&r->in, said, e));
   for (int i = 0; i < 3; i++)
     other = other || (said[i] > 0 && grid[i] > 0 && points[i] > 1 && fabs(said[i] / grid[i] - 1) > 1e-4);
   if (other)
@@ -185,7 +183,7 @@ int field_read(const field_io *io, const char *dataset, enum quantity quantity, 
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.in.opened = r.in.dataset = H5I_INVALID_HID;
   if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e) &&
-      !input_read_packing(&r.in, dataset, quantity, &r.place.packing, e) && !read_compare_spacing(&r, e))
+      !input_read_packing(&r.in, quantity, &r.place.packing, e) && !read_compare_spacing(&r, e))
     read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);

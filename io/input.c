@@ -241,8 +241,8 @@ void input_close(input *in) {
 
 /* --- datasets by name ------------------------------------------------------------------------------------------- */
 
-static int input_split(input *in, const char *name, error *e) {
-  const char *cut = config_dataset_cut(name);
+static int input_split(input *in, error *e) {
+  const char *name = in->name, *cut = config_dataset_cut(name);
   if (!cut || cut == name || !cut[2] || cut - name >= FILE_NAME || strlen(cut + 1) >= sizeof in->path)
     return FAIL(e, FIELD_NAME, name);
   snprintf(in->file, sizeof in->file, "%.*s", (int)(cut - name), name);
@@ -272,10 +272,23 @@ int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], 
   return 0;
 }
 
+const char *dataset_read(hid_t dataset, const dataset_block *b, void *to, char why[HDF5_TEXT]) {
+  const hid_t disk = H5Dget_space(dataset), memory = H5Screate_simple(b->rank, b->count, NULL);
+  const bool read =
+      disk >= 0 && memory >= 0 &&
+      (b->rank == 0 || H5Sselect_hyperslab(disk, H5S_SELECT_SET, b->start, NULL, b->count, NULL) >= 0) &&
+      H5Dread(dataset, b->type, memory, disk, H5P_DEFAULT, to) >= 0;
+  const char *said = read ? NULL : hdf5_why(why);
+  if (memory >= 0) H5Sclose(memory);
+  if (disk >= 0) H5Sclose(disk);
+  return said;
+}
+
 int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e) {
   error found = {0};
-  *in = (input){.kind = kind, .checked = checked, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
-  TRY(input_split(in, name, e));
+  *in = (input){
+      .name = name, .kind = kind, .checked = checked, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
+  TRY(input_split(in, e));
   input_open(in, &found);
   if (found.id && in->hops)
     return FAIL(e, FIELD_DAMAGED, name, found.text); /* that one names what a link leads to */

@@ -15,6 +15,7 @@ typedef struct dataset_kind {
 
 /* Where a dataset is. */
 typedef struct input {
+  const char *name; /* as dataset_open was told, for messages; not owned */
   char file[FILE_NAME], path[FILE_NAME];
   dataset_kind kind;     /* of the datasets that a message lists where there is none at `path` */
   int hops;              /* links followed to it */
@@ -46,12 +47,11 @@ int input_damaged(const input *in, const char *why, error *e);
 int input_check_storage(const input *in, error *e);
 /* Is it a type of plain numbers, whose parts are within its bytes? */
 bool input_sound_number(hid_t type);
-/* input_packing.c: what the open dataset's numbers mean. Exit 2 where an attribute cannot be understood. `name`: FILE:/path,
- * for messages. */
-int input_read_packing(const input *in, const char *name, enum quantity quantity, packing *n, error *e);
+/* input_packing.c: what the open dataset's numbers mean. Exit 2 where an attribute cannot be understood. */
+int input_read_packing(const input *in, enum quantity quantity, packing *n, error *e);
 /* The unit that its attributes name, as they do; "": none. */
-int input_read_units(const input *in, const char *name, char found[PACKING_TEXT], error *e);
+int input_read_units(const input *in, char found[PACKING_TEXT], error *e);
 /* Its attribute `spacing`, x y z; zeros: it has none of three numbers. */
-int input_read_spacing(const input *in, const char *name, double spacing[3], error *e);
+int input_read_spacing(const input *in, double spacing[3], error *e);
 
 #endif

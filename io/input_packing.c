@@ -10,14 +10,15 @@
 
 /* An attribute of a dataset, open or not. */
 typedef struct packing_attribute {
-  const char *dataset, *name; /* for messages */
-  hid_t id, type;             /* negative where there is none */
-  bool whole;                 /* integers */
+  const input *in;
+  const char *name;
+  hid_t id, type; /* negative where there is none */
+  bool whole;     /* integers */
   hssize_t count;
 } packing_attribute;
 
 static int packing_refuse(const packing_attribute *a, const char *expected, const char *found, error *e) {
-  return FAIL(e, INPUT_ATTRIBUTE, a->dataset, a->name, expected, found);
+  return FAIL(e, INPUT_ATTRIBUTE, a->in->name, a->name, expected, found);
 }
 
 static void packing_close(packing_attribute *a) {
@@ -26,7 +27,8 @@ static void packing_close(packing_attribute *a) {
 }
 
 /* Where there is no such attribute, count is 0. packing_close in any case. */
-static int packing_open(const input *in, packing_attribute *a, error *e) {
+static int packing_open(packing_attribute *a, error *e) {
+  const input *in = a->in;
   a->id = a->type = H5I_INVALID_HID;
   a->count = 0;
   const htri_t there = H5Aexists(in->dataset, a->name);
@@ -41,27 +43,28 @@ static int packing_open(const input *in, packing_attribute *a, error *e) {
 }
 
 /* 1 to `most` numbers, or none at all: a->count. */
-static int packing_read(packing_attribute *a, const input *in, int most, double values[], error *e) {
+static int packing_read(packing_attribute *a, int most, double values[], error *e) {
   char found[64];
   const char *expected = most == 1 ? "one number" : "a number, or a few";
-  packing_open(in, a, e);
+  packing_open(a, e);
   snprintf(found, sizeof found, "%lld values", (long long)a->count);
   if (!e->id && a->id >= 0 && (a->count < 1 || a->count > most)) packing_refuse(a, expected, found, e);
   if (!e->id && a->id >= 0 && !input_sound_number(a->type)) packing_refuse(a, expected, "another type", e);
-  if (!e->id && a->id >= 0 && H5Aread(a->id, H5T_NATIVE_DOUBLE, values) < 0) input_damaged(in, HDF5_WHY, e);
+  if (!e->id && a->id >= 0 && H5Aread(a->id, H5T_NATIVE_DOUBLE, values) < 0)
+    input_damaged(a->in, HDF5_WHY, e);
   a->whole = a->id >= 0 && !e->id && H5Tget_class(a->type) == H5T_INTEGER;
   packing_close(a);
   return e->id;
 }
 
-static int packing_read_string(const packing_attribute *a, const input *in, char text[PACKING_TEXT],
-                               error *e) {
+static int packing_read_string(const packing_attribute *a, char text[PACKING_TEXT], error *e) {
   char *variable = NULL;
   const bool varies = H5Tis_variable_str(a->type) > 0;
   if (a->count != 1 || H5Tget_class(a->type) != H5T_STRING ||
       (!varies && H5Tget_size(a->type) >= PACKING_TEXT))
     return packing_refuse(a, "one short text", "another type or shape", e);
-  if (H5Aread(a->id, a->type, varies ? (void *)&variable : text) < 0) return input_damaged(in, HDF5_WHY, e);
+  if (H5Aread(a->id, a->type, varies ? (void *)&variable : text) < 0)
+    return input_damaged(a->in, HDF5_WHY, e);
   if (!varies) text[H5Tget_size(a->type)] = 0;
   if (variable) snprintf(text, PACKING_TEXT, "%s", variable);
   if (variable) H5free_memory(variable);
@@ -69,9 +72,9 @@ static int packing_read_string(const packing_attribute *a, const input *in, char
 }
 
 /* One text, "" where there is none or, netCDF's way to write "", no value. */
-static int packing_read_text(packing_attribute *a, const input *in, char text[PACKING_TEXT], error *e) {
+static int packing_read_text(packing_attribute *a, char text[PACKING_TEXT], error *e) {
   text[0] = 0;
-  if (!packing_open(in, a, e) && a->count) packing_read_string(a, in, text, e);
+  if (!packing_open(a, e) && a->count) packing_read_string(a, text, e);
   packing_close(a);
   return e->id;
 }
@@ -179,27 +182,26 @@ static bool packing_unit_parse(const char *text, packing_unit *u) {
   return sign == 1 && square == 1;
 }
 
-static int packing_read_units(packing_attribute *a, const input *in, char found[PACKING_TEXT], error *e) {
+static int packing_read_units(packing_attribute *a, char found[PACKING_TEXT], error *e) {
   static const char *const names[] = {"units", "unit", "Units", "Unit", "UNITS"};
   found[0] = 0;
   for (size_t i = 0; !found[0] && i < sizeof names / sizeof *names; i++) {
     a->name = names[i];
-    TRY(packing_read_text(a, in, found, e));
+    TRY(packing_read_text(a, found, e));
   }
   return 0;
 }
 
-int input_read_units(const input *in, const char *name, char found[PACKING_TEXT], error *e) {
-  packing_attribute a = {.dataset = name};
-  return packing_read_units(&a, in, found, e);
+int input_read_units(const input *in, char found[PACKING_TEXT], error *e) {
+  return packing_read_units(&(packing_attribute){.in = in}, found, e);
 }
 
 /* None, and 1, which is CF's word for no unit, are SI. */
-static int packing_find_units(const input *in, const char *name, enum quantity q, packing *n, error *e) {
+static int packing_find_units(const input *in, enum quantity q, packing *n, error *e) {
   char found[PACKING_TEXT], text[PACKING_TEXT];
-  packing_attribute a = {.dataset = name};
+  packing_attribute a = {.in = in};
   packing_unit u;
-  TRY(packing_read_units(&a, in, found, e));
+  TRY(packing_read_units(&a, found, e));
   packing_unit_in_ascii(found, text);
   if (!text[0] || strcmp(text, "1") == 0) return 0;
   if (!packing_unit_parse(text, &u) || u.length != PACKING_QUANTITIES[q].length ||
@@ -215,13 +217,12 @@ static int packing_find_units(const input *in, const char *name, enum quantity q
 
 /* --- packing ------------------------------------------------------------------------------------------------------ */
 
-static int packing_find_factor(const input *in, const char *name, const char *attribute, double *factor,
-                               packing *n, error *e) {
-  packing_attribute a = {.dataset = name, .name = attribute};
+static int packing_find_factor(const input *in, const char *attribute, double *factor, packing *n, error *e) {
+  packing_attribute a = {.in = in, .name = attribute};
   char found[32];
   double value = *factor;
   const double none = *factor;
-  TRY(packing_read(&a, in, 1, &value, e));
+  TRY(packing_read(&a, 1, &value, e));
   snprintf(found, sizeof found, "%g", value);
   if (!isfinite(value) || (none != 0 && value == 0))
     return packing_refuse(&a, none != 0 ? "a finite number that is not 0" : "a finite number", found, e);
@@ -233,10 +234,10 @@ static int packing_find_factor(const input *in, const char *name, const char *at
 }
 
 /* netCDF-3 had no unsigned numbers; netCDF-4 has. */
-static int packing_refuse_unsigned(const input *in, const char *name, error *e) {
+static int packing_refuse_unsigned(const input *in, error *e) {
   char text[PACKING_TEXT];
-  packing_attribute a = {.dataset = name, .name = "_Unsigned"};
-  TRY(packing_read_text(&a, in, text, e));
+  packing_attribute a = {.in = in, .name = "_Unsigned"};
+  TRY(packing_read_text(&a, text, e));
   return strcasecmp(text, "true") == 0 ? packing_refuse(&a, "numbers of an unsigned type instead", text, e)
                                        : 0;
 }
@@ -279,27 +280,27 @@ static int packing_find_default(const input *in, packing *n, error *e) {
   return e->id;
 }
 
-static int packing_find_fills(const input *in, const char *name, packing *n, error *e) {
+static int packing_find_fills(const input *in, packing *n, error *e) {
   static const char *const names[] = {"_FillValue", "missing_value"};
   double values[PACKING_FILLS / 4];
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    packing_attribute a = {.dataset = name, .name = names[i]};
-    TRY(packing_read(&a, in, PACKING_FILLS / 4, values, e));
+    packing_attribute a = {.in = in, .name = names[i]};
+    TRY(packing_read(&a, PACKING_FILLS / 4, values, e));
     TRY(packing_add_fills(in, n, (int)a.count, values, e));
   }
   return packing_find_default(in, n, e);
 }
 
 /* Limits of a floating type beside packed integers limit values, others the numbers that are stored (netCDF User Guide). */
-static int packing_find_range(const input *in, const char *name, packing *n, error *e) {
+static int packing_find_range(const input *in, packing *n, error *e) {
   static const struct {
     const char *name;
     int first, count;
   } limits[] = {{"valid_range", 0, 2}, {"valid_min", 0, 1}, {"valid_max", 1, 1}};
   const bool packed = n->scale != 1 || n->offset != 0;
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-    packing_attribute a = {.dataset = name, .name = limits[i].name};
-    TRY(packing_read(&a, in, limits[i].count, n->valid + limits[i].first, e));
+    packing_attribute a = {.in = in, .name = limits[i].name};
+    TRY(packing_read(&a, limits[i].count, n->valid + limits[i].first, e));
     if (a.count == 1 && limits[i].count == 2) return packing_refuse(&a, "two numbers", "1 value", e);
     n->unpacked = n->unpacked || (a.count && n->whole && packed && !a.whole);
   }
@@ -307,24 +308,24 @@ static int packing_find_range(const input *in, const char *name, packing *n, err
   return 0;
 }
 
-int input_read_spacing(const input *in, const char *name, double spacing[3], error *e) {
-  packing_attribute a = {.dataset = name, .name = "spacing"};
+int input_read_spacing(const input *in, double spacing[3], error *e) {
+  packing_attribute a = {.in = in, .name = "spacing"};
   memset(spacing, 0, 3 * sizeof *spacing);
-  packing_open(in, &a, e);
+  packing_open(&a, e);
   if (!e->id && a.count == 3 && input_sound_number(a.type) && H5Aread(a.id, H5T_NATIVE_DOUBLE, spacing) < 0)
     input_damaged(in, HDF5_WHY, e);
   packing_close(&a);
   return e->id;
 }
 
-int input_read_packing(const input *in, const char *name, enum quantity q, packing *n, error *e) {
+int input_read_packing(const input *in, enum quantity q, packing *n, error *e) {
   *n = (packing){.scale = 1, .times = 1, .per = 1, .valid = {-INFINITY, INFINITY}};
-  TRY(packing_find_factor(in, name, "scale_factor", &n->scale, n, e));
-  TRY(packing_find_factor(in, name, "add_offset", &n->offset, n, e));
-  TRY(packing_refuse_unsigned(in, name, e));
-  if (q != QUANTITY_NONE) TRY(packing_find_units(in, name, q, n, e));
-  TRY(packing_find_fills(in, name, n, e));
-  TRY(packing_find_range(in, name, n, e));
+  TRY(packing_find_factor(in, "scale_factor", &n->scale, n, e));
+  TRY(packing_find_factor(in, "add_offset", &n->offset, n, e));
+  TRY(packing_refuse_unsigned(in, e));
+  if (q != QUANTITY_NONE) TRY(packing_find_units(in, q, n, e));
+  TRY(packing_find_fills(in, n, e));
+  TRY(packing_find_range(in, n, e));
   n->plain = n->scale == 1 && n->offset == 0 && n->times == n->per && n->fills == 0 &&
              n->valid[0] == -INFINITY && n->valid[1] == INFINITY;
   return 0;

@@ -40,6 +40,15 @@ void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
 int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
                   char text[SHAPE_TEXT], error *e);
 
+/* A block of a dataset, and what its numbers are in memory. */
+typedef struct dataset_block {
+  hid_t type;
+  int rank;
+  hsize_t start[H5S_MAX_RANK], count[H5S_MAX_RANK];
+} dataset_block;
+/* Reads it. NULL, or why that failed, in `why`. */
+const char *dataset_read(hid_t dataset, const dataset_block *b, void *to, char why[HDF5_TEXT]);
+
 /* What follows puts something into a new file, or, after a failure, which *f then holds, nothing. */
 
 /* Attributes of an open object: `count` values, or a scalar for 0. */

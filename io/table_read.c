@@ -8,11 +8,12 @@
 
 static const uint64_t VALUES_MOST = (uint64_t)1 << 27; /* 1 GiB */
 
-static int table_check_shape(const char *name, hid_t dataset, table_form form, table *t, error *e) {
+static int table_check_shape(const input *in, table_form form, table *t, error *e) {
+  const char *name = in->name;
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
   int rank;
-  TRY(dataset_shape(name, dataset, shape, &rank, found, e));
+  TRY(dataset_shape(name, in->dataset, shape, &rank, found, e));
   const bool narrow = form.narrow && rank == 2 && shape[1] == 1;
   const bool flat = (form.flat && rank == 1) || narrow, wide = rank == 2 && shape[1] == (hsize_t)form.columns;
   if ((!flat && !wide) || shape[0] == 0)
@@ -28,27 +29,16 @@ static int table_check_shape(const char *name, hid_t dataset, table_form form, t
   return 0;
 }
 
-/* The first rows of the dataset. */
-static int table_read_rows(const input *in, const char *name, const table *t, error *e) {
-  const hsize_t zero[2] = {0}, block[2] = {(hsize_t)t->rows, (hsize_t)t->columns};
-  const hid_t disk = H5Dget_space(in->dataset), memory = H5Screate_simple(2, block, NULL);
-  const bool read = disk >= 0 && memory >= 0 &&
-                    H5Sselect_hyperslab(disk, H5S_SELECT_SET, zero, NULL, block, NULL) >= 0 &&
-                    H5Dread(in->dataset, H5T_NATIVE_DOUBLE, memory, disk, H5P_DEFAULT, t->values) >= 0;
-  if (!read) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
-  if (memory >= 0) H5Sclose(memory);
-  if (disk >= 0) H5Sclose(disk);
-  return e->id;
-}
-
-static int table_read_values(const input *in, const char *name, table_form form, table *t, error *e) {
+static int table_read_values(const input *in, table_form form, table *t, error *e) {
+  const char *name = in->name;
   const int measured = t->columns == form.columns ? form.measured : 0;
-  char found[PACKING_FOUND];
+  const dataset_block first = {H5T_NATIVE_DOUBLE, 2, .count = {(hsize_t)t->rows, (hsize_t)t->columns}};
+  char found[PACKING_FOUND], why[HDF5_TEXT];
   packing n;
-  TRY(input_read_packing(in, name, measured ? form.quantity : QUANTITY_NONE, &n, e));
+  TRY(input_read_packing(in, measured ? form.quantity : QUANTITY_NONE, &n, e));
   memcpy(t->told, n.told, sizeof t->told);
   TRY(ALLOC(e, t->values, t->rows * t->columns, "a table"));
-  TRY(table_read_rows(in, name, t, e));
+  if (dataset_read(in->dataset, &first, t->values, why)) return FAIL(e, FIELD_DAMAGED, name, why);
   for (int64_t i = 0; i < t->rows * t->columns; i++) {
     double *v = &t->values[i];
     if (packing_is_missing(&n, *v))
@@ -64,8 +54,8 @@ static int table_load(const char *dataset, table_form form, table *t, error *e) 
   const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
   input in;
   *t = (table){0};
-  if (!dataset_open(dataset, kind, false, &in, e) && !table_check_shape(dataset, in.dataset, form, t, e))
-    table_read_values(&in, dataset, form, t, e);
+  if (!dataset_open(dataset, kind, false, &in, e) && !table_check_shape(&in, form, t, e))
+    table_read_values(&in, form, t, e);
   input_close(&in);
   if (e->id) table_free(t);
   if (e->id == ERROR_FIELD_NO_DATASET && form.optional) *e = (error){0};
